@@ -1,0 +1,49 @@
+//! Events of one chronicle, as columns.
+
+use arrow::{array::RecordBatch, datatypes::DataType};
+
+use crate::{SchemaVersion, Tick};
+
+/// Events in arrival order, as an append admitted them.
+///
+/// The i-th row has the tick `ticks[i]`, the `_seq` `first_seq + i` and, once its
+/// statement is committed, a `_gsn` that follows its predecessor's.
+#[derive(Debug, Clone)]
+pub struct EventBatch {
+    /// Shape of `rows`.
+    pub schema_version: SchemaVersion,
+    /// Tick of each row.
+    pub ticks: arrow::buffer::ScalarBuffer<i64>,
+    /// The user's columns; the tick column holds the start of each row's tick.
+    pub rows: RecordBatch,
+    /// Arrival number of the first row within its chronicle (`_seq`).
+    pub first_seq: u64,
+}
+
+impl EventBatch {
+    /// Tick of row `at`.
+    pub fn tick(&self, at: usize) -> Option<Tick> {
+        self.ticks.get(at).copied().map(Tick)
+    }
+
+    /// Rows in the batch.
+    pub fn len(&self) -> usize {
+        self.ticks.len()
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.ticks.is_empty()
+    }
+}
+
+/// Arrow types of the system columns, in the order of
+/// [`SYSTEM_COLUMNS`](crate::chronicle::SYSTEM_COLUMNS).
+pub fn system_column_type(name: &str) -> Option<DataType> {
+    match name {
+        "_tick" | "_seq" | "_gsn" | "_toid" => Some(DataType::Int64),
+        "_origin" => Some(DataType::Int16),
+        "_tier" => Some(DataType::Utf8View),
+        _ => None,
+    }
+}

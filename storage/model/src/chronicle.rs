@@ -1,0 +1,201 @@
+//! The definition of a chronicle and its validation (F4, F5).
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    ChronicleId, Collision, ColumnId, ColumnType, Durability, Error, ErrorKind, LatePolicy, Result,
+    SchemaVersion, TickScale,
+};
+
+/// Names of the system columns, which no user column may have; not part of `SELECT *`.
+pub const SYSTEM_COLUMNS: [&str; 6] = ["_tick", "_seq", "_gsn", "_origin", "_toid", "_tier"];
+
+/// Most columns of one chronicle.
+pub const COLUMNS_MAX: usize = 1600;
+
+/// One column.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ColumnDefinition {
+    /// Stable id.
+    pub id: ColumnId,
+    /// Current name.
+    pub name: String,
+    /// Type; never changes.
+    pub column_type: ColumnType,
+    /// Whether NULL is allowed.
+    pub nullable: bool,
+    /// DEFAULT, as SQL text.
+    pub default_sql: Option<String>,
+    /// The constant that rows older than the column show (ADD COLUMN … DEFAULT), as the
+    /// text form of the type; `None` shows NULL.
+    pub missing_value: Option<String>,
+    /// COMMENT ON COLUMN.
+    pub comment: Option<String>,
+}
+
+/// Everything that is known about a chronicle but its events.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ChronicleDefinition {
+    /// Stable id, never reused.
+    pub id: ChronicleId,
+    /// Database that holds it.
+    pub database: String,
+    /// Schema that holds it.
+    pub schema: String,
+    /// Name within the schema.
+    pub name: String,
+    /// Columns in the order of `SELECT *`.
+    pub columns: Vec<ColumnDefinition>,
+    /// The column whose value is the tick.
+    pub tick_column: ColumnId,
+    /// Key columns: the PRIMARY KEY without its last column, the tick.
+    pub key_columns: Vec<ColumnId>,
+    /// Whether a PRIMARY KEY was declared.
+    pub primary_key: bool,
+    /// Base and granularity.
+    pub scale: TickScale,
+    /// Collision rule; fixed.
+    pub collision: Collision,
+    /// Late events.
+    pub late: LatePolicy,
+    /// Default durability of its appends.
+    pub durability: Durability,
+    /// Current schema version.
+    pub schema_version: SchemaVersion,
+    /// The columns of every schema version that events may have been written with.
+    pub schema_versions: BTreeMap<SchemaVersion, Vec<ColumnId>>,
+    /// COMMENT ON TABLE.
+    pub comment: Option<String>,
+    /// Nanoseconds since 1970 of its creation.
+    pub created_ns: i64,
+}
+
+impl ChronicleDefinition {
+    /// Checks what must hold for every definition: names, types, key, tick, options.
+    pub fn validate(&self) -> Result<()> {
+        let invalid = |message: String| Error::new(ErrorKind::InvalidTableDefinition, message);
+        if self.columns.len() > COLUMNS_MAX {
+            return Err(Error::new(
+                ErrorKind::LimitExceeded,
+                format!("table \"{}\" has more than {COLUMNS_MAX} columns", self.name),
+            ));
+        }
+        for (at, column) in self.columns.iter().enumerate() {
+            if SYSTEM_COLUMNS.contains(&column.name.as_str()) {
+                return Err(Error::new(
+                    ErrorKind::DuplicateColumn,
+                    format!("column name \"{}\" conflicts with a system column name", column.name),
+                ));
+            }
+            if self.columns.iter().take(at).any(|other| other.name == column.name) {
+                return Err(Error::new(
+                    ErrorKind::DuplicateColumn,
+                    format!("column \"{}\" specified more than once", column.name),
+                ));
+            }
+            column.column_type.validate()?;
+        }
+        let tick = self.tick();
+        match tick {
+            None => return Err(invalid(format!("table \"{}\" has no tick column", self.name))),
+            Some(tick) if !tick.column_type.is_timestamp() => {
+                return Err(invalid(format!(
+                    "the last column of the primary key, \"{}\", must be a timestamp or timestamptz, not {}",
+                    tick.name, tick.column_type
+                )));
+            }
+            Some(tick) if tick.nullable => {
+                return Err(invalid(format!("the tick column \"{}\" must be NOT NULL", tick.name)));
+            }
+            Some(_) => {}
+        }
+        for key in &self.key_columns {
+            match self.column(*key) {
+                None => return Err(invalid(format!("key column {key} does not exist"))),
+                Some(column) if column.nullable => {
+                    return Err(invalid(format!(
+                        "key column \"{}\" must be NOT NULL",
+                        column.name
+                    )));
+                }
+                Some(column) => match column.column_type {
+                    ColumnType::Boolean
+                    | ColumnType::SmallInt
+                    | ColumnType::Integer
+                    | ColumnType::BigInt
+                    | ColumnType::Text
+                    | ColumnType::Uuid
+                    | ColumnType::Date => {}
+                    ref other => {
+                        return Err(invalid(format!(
+                            "key column \"{}\" has type {other}; a key column must be boolean, smallint, integer, bigint, text, uuid or date",
+                            column.name
+                        )));
+                    }
+                },
+            }
+        }
+        if self.key_columns.contains(&self.tick_column) {
+            return Err(invalid("the tick column appears twice in the primary key".to_string()));
+        }
+        if !self.primary_key && self.collision != Collision::All {
+            return Err(invalid(format!(
+                "collision = '{}' needs a PRIMARY KEY whose last column is the tick",
+                self.collision
+            )));
+        }
+        Ok(())
+    }
+
+    /// The column of an id.
+    pub fn column(&self, id: ColumnId) -> Option<&ColumnDefinition> {
+        self.columns.iter().find(|column| column.id == id)
+    }
+
+    /// Position in `columns` of an id.
+    pub fn position(&self, id: ColumnId) -> Option<usize> {
+        self.columns.iter().position(|column| column.id == id)
+    }
+
+    /// The column of a name.
+    pub fn column_named(&self, name: &str) -> Option<&ColumnDefinition> {
+        self.columns.iter().find(|column| column.name == name)
+    }
+
+    /// The tick column.
+    pub fn tick(&self) -> Option<&ColumnDefinition> {
+        self.column(self.tick_column)
+    }
+
+    /// Whether the collision key identifies at most one visible event, so that an
+    /// optimizer may treat it as unique. Not so under `all`.
+    pub fn key_is_unique(&self) -> bool {
+        self.collision != Collision::All
+    }
+
+    /// Arrow schema of the user's columns at the current schema version: the shape of
+    /// what [`Append`](crate::Append) takes and a scan returns.
+    pub fn arrow_schema(&self) -> SchemaRef {
+        Arc::new(Schema::new(self.columns.iter().map(Self::field_of).collect::<Vec<_>>()))
+    }
+
+    /// Arrow schema of the events written with an older `version`; `None` if unknown.
+    pub fn arrow_schema_at(&self, version: SchemaVersion) -> Option<SchemaRef> {
+        let columns = self.schema_versions.get(&version)?;
+        let fields: Option<Vec<Field>> =
+            columns.iter().map(|id| self.column(*id).map(Self::field_of)).collect();
+        fields.map(|fields| Arc::new(Schema::new(fields)))
+    }
+
+    /// `schema.name`, for messages.
+    pub fn qualified_name(&self) -> String {
+        format!("{}.{}", self.schema, self.name)
+    }
+
+    fn field_of(column: &ColumnDefinition) -> Field {
+        column.column_type.arrow_field(&column.name, column.nullable)
+    }
+}

@@ -1,0 +1,272 @@
+//! One error type at every boundary: what went wrong, where, and how to mend it.
+
+use std::fmt;
+
+/// Result of everything that can fail at a crate boundary.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+macro_rules! kinds {
+    ($( $(#[$doc:meta])* $name:ident = $sqlstate:literal, $retryable:literal; )*) => {
+        /// The class of an error: decides the SQLSTATE that a client sees and whether
+        /// sending the same request again can succeed. One table for all protocols.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum ErrorKind { $( $(#[$doc])* $name, )* }
+
+        impl ErrorKind {
+            /// Every kind, in the order of the table.
+            pub const ALL: &'static [ErrorKind] = &[ $( ErrorKind::$name, )* ];
+
+            /// The five characters that a PostgreSQL client receives.
+            pub const fn sqlstate(self) -> &'static str {
+                match self { $( ErrorKind::$name => $sqlstate, )* }
+            }
+
+            /// Whether the same request may succeed when it is sent again unchanged.
+            pub const fn is_retryable(self) -> bool {
+                match self { $( ErrorKind::$name => $retryable, )* }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// A message that the protocol does not allow.
+    ProtocolViolation = "08P01", false;
+    /// The peer went away.
+    ConnectionFailure = "08006", true;
+    /// Understood, and deliberately not offered (or not yet).
+    FeatureNotSupported = "0A000", false;
+    /// A number does not fit its type.
+    NumericOutOfRange = "22003", false;
+    /// A timestamp or interval is not written as one.
+    InvalidDatetimeFormat = "22007", false;
+    /// A timestamp or tick does not fit its range.
+    DatetimeOverflow = "22008", false;
+    /// Division by zero.
+    DivisionByZero = "22012", false;
+    /// Bytes that are not valid in the client's encoding.
+    InvalidEncoding = "22021", false;
+    /// A parameter or option with a value outside of what it accepts.
+    InvalidParameterValue = "22023", false;
+    /// A string that is too long for its type.
+    StringTooLong = "22001", false;
+    /// Text that is no value of the type wanted.
+    InvalidTextRepresentation = "22P02", false;
+    /// Binary bytes that are no value of the type wanted.
+    InvalidBinaryRepresentation = "22P03", false;
+    /// A COPY line that cannot be read.
+    BadCopyFormat = "22P04", false;
+    /// NULL in a NOT NULL column.
+    NotNullViolation = "23502", false;
+    /// A second event with the same collision key.
+    UniqueViolation = "23505", false;
+    /// A transaction command in the wrong state.
+    InvalidTransactionState = "25000", false;
+    /// A command that cannot run inside a transaction block.
+    ActiveTransaction = "25001", false;
+    /// The transaction block has failed; only ROLLBACK is accepted.
+    FailedTransaction = "25P02", false;
+    /// A write in a read-only transaction.
+    ReadOnlyTransaction = "25006", false;
+    /// A prepared statement that does not exist.
+    UndefinedPreparedStatement = "26000", false;
+    /// A login that is refused.
+    InvalidAuthorization = "28000", false;
+    /// Other objects depend on this one.
+    DependentObjects = "2BP01", false;
+    /// A cursor or portal that does not exist.
+    InvalidCursorName = "34000", false;
+    /// A database that does not exist.
+    UndefinedDatabase = "3D000", false;
+    /// A schema that does not exist.
+    UndefinedSchema = "3F000", false;
+    /// The user may not do this.
+    InsufficientPrivilege = "42501", false;
+    /// The text is not SQL that we read.
+    SyntaxError = "42601", false;
+    /// A column named twice.
+    DuplicateColumn = "42701", false;
+    /// A column name that more than one relation has.
+    AmbiguousColumn = "42702", false;
+    /// A column that does not exist.
+    UndefinedColumn = "42703", false;
+    /// A setting, type, role or option that does not exist.
+    UndefinedObject = "42704", false;
+    /// An object of that name exists.
+    DuplicateObject = "42710", false;
+    /// A column outside of GROUP BY and of any aggregate.
+    GroupingError = "42803", false;
+    /// An expression of another type than is needed here.
+    DatatypeMismatch = "42804", false;
+    /// The object is of a kind that this statement does not work on.
+    WrongObjectType = "42809", false;
+    /// A function or operator that does not exist for these arguments.
+    UndefinedFunction = "42883", false;
+    /// A table that does not exist.
+    UndefinedTable = "42P01", false;
+    /// A `$n` that no value was given for.
+    UndefinedParameter = "42P02", false;
+    /// A database of that name exists.
+    DuplicateDatabase = "42P04", false;
+    /// A prepared statement of that name exists.
+    DuplicatePreparedStatement = "42P05", false;
+    /// A schema of that name exists.
+    DuplicateSchema = "42P06", false;
+    /// A table of that name exists.
+    DuplicateTable = "42P07", false;
+    /// A wrong column in this place (ON CONFLICT, ORDER BY position …).
+    InvalidColumnReference = "42P10", false;
+    /// A table definition that contradicts itself or our rules.
+    InvalidTableDefinition = "42P16", false;
+    /// A parameter whose type cannot be told.
+    IndeterminateDatatype = "42P18", false;
+    /// The disk has no room; nothing of the request was kept.
+    DiskFull = "53100", true;
+    /// A memory budget is used up; nothing of the request was kept.
+    OutOfMemory = "53200", true;
+    /// No connection slot is free.
+    TooManyConnections = "53300", true;
+    /// A configured limit is reached (message size, queue, statements).
+    LimitExceeded = "54000", false;
+    /// The object is in use.
+    ObjectInUse = "55006", true;
+    /// An object is not in the state that this needs.
+    ObjectNotInPrerequisiteState = "55000", false;
+    /// A setting that cannot be changed now.
+    CannotChangeNow = "55P02", false;
+    /// Cancelled by the user, or by a timeout.
+    QueryCanceled = "57014", false;
+    /// The server is shutting down.
+    Shutdown = "57P01", true;
+    /// The server is starting.
+    CannotConnectNow = "57P03", true;
+    /// The operating system failed us; for a journal, it is poisoned (CL-7).
+    Io = "58030", false;
+    /// Bytes on disk that do not match their checksum (CL-6).
+    DataCorrupted = "XX001", false;
+    /// A defect in Stratalog.
+    Internal = "XX000", false;
+}
+
+/// An error as it crosses a crate boundary and, in the end, reaches a client.
+#[derive(Debug, thiserror::Error)]
+pub struct Error {
+    kind: ErrorKind,
+    message: String,
+    detail: Option<String>,
+    hint: Option<String>,
+    #[source]
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Error {
+    /// An error of `kind` whose primary message says what is wrong and where.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), detail: None, hint: None, source: None }
+    }
+
+    /// Something that a later part of the product will offer.
+    pub fn not_yet(what: impl fmt::Display) -> Self {
+        Self::new(ErrorKind::FeatureNotSupported, format!("{what} is not yet supported"))
+    }
+
+    /// A defect of ours: says so, and never blames the input.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Internal, message)
+    }
+
+    /// An I/O error, told apart by cause: no room, or a failing device.
+    pub fn io(action: impl fmt::Display, error: std::io::Error) -> Self {
+        let kind = match error.kind() {
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+                ErrorKind::DiskFull
+            }
+            _ => ErrorKind::Io,
+        };
+        Self::new(kind, format!("{action}: {error}")).with_source(error)
+    }
+
+    /// Adds the values concerned.
+    #[must_use]
+    pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
+        self.detail = Some(detail.into());
+        self
+    }
+
+    /// Adds what the user can do about it.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Keeps the error that caused this one.
+    #[must_use]
+    pub fn with_source(
+        mut self,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// The class of the error.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// The primary message.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The values concerned, if told.
+    pub fn detail(&self) -> Option<&str> {
+        self.detail.as_deref()
+    }
+
+    /// What the user can do, if told.
+    pub fn hint(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
+    /// A second error that says the same, for every member of a failed group.
+    #[must_use]
+    pub fn duplicate(&self) -> Self {
+        Self {
+            kind: self.kind,
+            message: self.message.clone(),
+            detail: self.detail.clone(),
+            hint: self.hint.clone(),
+            source: None,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        if let Some(detail) = &self.detail {
+            write!(f, "\n  detail: {detail}")?;
+        }
+        if let Some(hint) = &self.hint {
+            write!(f, "\n  hint: {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl From<arrow::error::ArrowError> for Error {
+    fn from(error: arrow::error::ArrowError) -> Self {
+        use arrow::error::ArrowError as A;
+        let kind = match &error {
+            A::DivideByZero => ErrorKind::DivisionByZero,
+            A::ArithmeticOverflow(_) => ErrorKind::NumericOutOfRange,
+            A::CastError(_) | A::ParseError(_) => ErrorKind::InvalidTextRepresentation,
+            A::MemoryError(_) => ErrorKind::OutOfMemory,
+            A::IoError(_, _) => ErrorKind::Io,
+            _ => ErrorKind::Internal,
+        };
+        Self::new(kind, error.to_string()).with_source(error)
+    }
+}

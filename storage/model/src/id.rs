@@ -1,0 +1,41 @@
+//! Newtypes for every identifier and position.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! id {
+    ($( $(#[$doc:meta])* $name:ident($inner:ty); )*) => { $(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub $inner);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result { self.0.fmt(f) }
+        }
+    )* };
+}
+
+id! {
+    /// A chronicle, for as long as the data directory lives; never reused. 0 is the catalog itself.
+    ChronicleId(u32);
+    /// A column of one chronicle; never reused, so that a rename touches no data.
+    ColumnId(u32);
+    /// The n-th shape of a chronicle's columns, counted from 1.
+    SchemaVersion(u32);
+    /// A fixed share of a chronicle's tick buckets (F73).
+    PartitionId(u16);
+    /// One FIFO piece of a keeper's journal, counted from 1.
+    SegmentId(u64);
+    /// Position in one keeper's journal: counts frames from 1, over all its segments.
+    Lsn(u64);
+    /// Global sequence number: commit order, gap-free from 1, the same for every reader (F49, F102).
+    Gsn(u64);
+    /// The site that first stored an event (F47, F49).
+    OriginId(u16);
+    /// One statement or transaction whose frames become visible together. 0: a frame that commits itself.
+    StatementId(u64);
+    /// A client that numbers what it sends, so that a retry is recognized (F68). A UUID's 128 bits.
+    ProducerId(u128);
+}

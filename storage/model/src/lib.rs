@@ -1,0 +1,48 @@
+//! Nouns and contracts that every other crate of Stratalog speaks in.
+//!
+//! *What it is*: ticks and ranges, ids, the definition of a chronicle, durability
+//! levels, errors, the registry of invariants, and the traits through which the
+//! layers meet ([`Clock`], [`Disk`], [`Log`], [`Tier`], [`EventStore`]).
+//!
+//! *What it deliberately is not*: it performs no I/O, starts no task, knows no
+//! DataFusion and depends on no other crate of the workspace.
+//!
+//! *Data path*: a front end hands a [`RecordBatch`](arrow::array::RecordBatch) in the
+//! shape of a [`ChronicleDefinition`] to an [`EventStore`]; the store turns it into
+//! [`Frame`]s of a [`Log`]; a reader pins a [`Snapshot`] and scans it through [`Tier`]s.
+
+pub mod batch;
+pub mod chronicle;
+pub mod clock;
+pub mod disk;
+pub mod durability;
+pub mod error;
+pub mod id;
+pub mod invariant;
+pub mod log;
+pub mod option;
+pub mod range;
+pub mod store;
+pub mod tick;
+pub mod tier;
+pub mod types;
+
+pub use chronicle::{ChronicleDefinition, ColumnDefinition};
+pub use clock::Clock;
+pub use disk::{Disk, DiskFile};
+pub use durability::Durability;
+pub use error::{Error, ErrorKind, Result};
+pub use id::{
+    ChronicleId, ColumnId, Gsn, Lsn, OriginId, PartitionId, ProducerId, SchemaVersion, SegmentId,
+    StatementId,
+};
+pub use log::{Frame, FrameKind, Log};
+pub use option::{Collision, LatePolicy};
+pub use range::{TickRange, TickRanges};
+pub use store::{Append, Appended, EventStore, Snapshot};
+pub use tick::{Granularity, Tick, TickScale};
+pub use tier::{Tier, TierName};
+pub use types::ColumnType;
+
+/// A boxed future that may be sent between threads.
+pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -1,0 +1,139 @@
+//! What a tier offers to the player.
+
+use std::{fmt, pin::Pin, sync::Arc};
+
+use arrow::{array::{ArrayRef, RecordBatch}, datatypes::SchemaRef};
+
+use crate::{ChronicleDefinition, Gsn, Result, TickRange, TickRanges};
+
+/// Where an event is read from; the value of `_tier`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum TierName {
+    /// The keeper's journal, read from memory.
+    Journal,
+    /// Blocks on SSD.
+    Tablet,
+    /// Parquet.
+    Story,
+}
+
+impl fmt::Display for TierName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            TierName::Journal => "journal",
+            TierName::Tablet => "tablet",
+            TierName::Story => "story",
+        })
+    }
+}
+
+/// A stream of batches of one schema.
+pub type BatchStream = Pin<Box<dyn futures_core::Stream<Item = Result<RecordBatch>> + Send>>;
+
+/// In what order a scan returns events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum ScanOrder {
+    /// Any order, any number of streams: the fastest.
+    #[default]
+    Any,
+    /// One stream, by (tick, seq) (CL-4).
+    Ascending,
+    /// One stream, by (tick, seq) descending: newest first.
+    Descending,
+}
+
+/// Values that a key column may have: a conjunct `column IN (values)`.
+#[derive(Debug, Clone)]
+pub struct KeyFilter {
+    /// Position in `ChronicleDefinition::columns` of a key column.
+    pub column: usize,
+    /// The values, in the column's Arrow type, without NULL.
+    pub values: ArrayRef,
+}
+
+/// A read of one chronicle.
+#[derive(Debug, Clone)]
+pub struct ScanRequest {
+    /// The chronicle, with the columns that the reader expects. Events written with an
+    /// older schema version are brought to this one.
+    pub chronicle: Arc<ChronicleDefinition>,
+    /// Columns to return, by position: first the user's columns, then, from
+    /// `columns.len()` on, the system columns in the order of `SYSTEM_COLUMNS`.
+    pub projection: Vec<usize>,
+    /// Only events with these ticks. Applied exactly.
+    pub ticks: TickRanges,
+    /// Only events whose key columns have these values. Applied exactly.
+    pub keys: Vec<KeyFilter>,
+    /// Order wanted.
+    pub order: ScanOrder,
+    /// Stop after about so many rows (never fewer, when there are as many).
+    pub limit: Option<usize>,
+    /// Rows of a batch, at most.
+    pub batch_rows_max: usize,
+    /// Streams wanted under `ScanOrder::Any`; a hint.
+    pub streams: usize,
+}
+
+impl ScanRequest {
+    /// The schema of the batches that the scan returns.
+    pub fn schema(&self) -> SchemaRef {
+        use arrow::datatypes::{DataType, Field, Schema};
+        let user = self.chronicle.arrow_schema();
+        let fields = self.projection.iter().map(|at| match user.fields().get(*at) {
+            Some(field) => Arc::clone(field),
+            None => {
+                let name = crate::chronicle::SYSTEM_COLUMNS
+                    .get(at.saturating_sub(user.fields().len()))
+                    .copied()
+                    .unwrap_or("_tick");
+                let data_type = crate::batch::system_column_type(name).unwrap_or(DataType::Int64);
+                Arc::new(Field::new(name, data_type, false))
+            }
+        });
+        Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+    }
+}
+
+/// Exact facts about the events of a chronicle that a snapshot sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// Number of events.
+    pub rows: u64,
+    /// Hull of their ticks.
+    pub ticks: TickRange,
+    /// Bytes in memory or on disk, about.
+    pub bytes: u64,
+}
+
+impl Extent {
+    /// No events.
+    pub const EMPTY: Extent = Extent { rows: 0, ticks: TickRange::EMPTY, bytes: 0 };
+}
+
+/// A run of events within one tier that can be read by itself.
+pub trait Piece: Send + Sync {
+    /// Hull of the ticks that reading may return.
+    fn ticks(&self) -> TickRange;
+    /// Rows that reading returns at most.
+    fn rows_max(&self) -> usize;
+    /// Reads the piece: in (tick, seq) order, or its reverse, when the request orders;
+    /// in any order otherwise. Columns as in [`ScanRequest::schema`], followed by `_tick`
+    /// and `_seq` (Int64 each) when the request orders, for merging.
+    fn read(self: Box<Self>) -> BatchStream;
+}
+
+/// One level of storage. Each event of a version is owned by exactly one tier (CL-2).
+pub trait Tier: Send + Sync + fmt::Debug {
+    /// Which tier this is.
+    fn name(&self) -> TierName;
+    /// Exact facts about the events of `ranges` committed at or before `visible`; `None`
+    /// when telling would need reading them.
+    fn extent(
+        &self,
+        chronicle: &ChronicleDefinition,
+        ranges: &TickRanges,
+        visible: Gsn,
+    ) -> Option<Extent>;
+    /// The pieces that may hold events of the request committed at or before `visible`.
+    fn pieces(&self, request: &Arc<ScanRequest>, visible: Gsn) -> Result<Vec<Box<dyn Piece>>>;
+}
