@@ -1,0 +1,15 @@
+//! The visor's state: the catalog of databases, schemas and chronicles, and the clock.
+//!
+//! *What it is*: a catalog kept as a log of commands (CL-9), replayed at start, read
+//! through immutable snapshots; and the master clock (CL-8).
+//!
+//! *What it deliberately is not*: it holds no events, plans no SQL and opens no file; its
+//! log and its disk are handed in.
+//!
+//! *Data path*: `Catalog::apply(Command)` validates against the current state, appends the
+//! command to the log, waits until it is durable, then publishes a new [`CatalogState`].
+
+pub mod catalog;
+pub mod clock;
+
+pub use catalog::{Catalog, CatalogState, Command, Outcome};
