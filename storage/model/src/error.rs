@@ -155,6 +155,8 @@ pub struct Error {
     message: String,
     detail: Option<String>,
     hint: Option<String>,
+    context: Option<String>,
+    position: Option<u32>,
     #[source]
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
@@ -162,7 +164,15 @@ pub struct Error {
 impl Error {
     /// An error of `kind` whose primary message says what is wrong and where.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), detail: None, hint: None, source: None }
+        Self {
+            kind,
+            message: message.into(),
+            detail: None,
+            hint: None,
+            context: None,
+            position: None,
+            source: None,
+        }
     }
 
     /// Something that a later part of the product will offer.
@@ -200,6 +210,20 @@ impl Error {
         self
     }
 
+    /// Adds where in the input it happened: `COPY cpu, line 3, column usage_user: "abc"`.
+    #[must_use]
+    pub fn with_context(mut self, context: impl Into<String>) -> Self {
+        self.context = Some(context.into());
+        self
+    }
+
+    /// Adds the place in the statement's text: characters, from 1.
+    #[must_use]
+    pub fn with_position(mut self, position: u32) -> Self {
+        self.position = Some(position);
+        self
+    }
+
     /// Keeps the error that caused this one.
     #[must_use]
     pub fn with_source(
@@ -230,6 +254,16 @@ impl Error {
         self.hint.as_deref()
     }
 
+    /// Where in the input it happened, if told.
+    pub fn context(&self) -> Option<&str> {
+        self.context.as_deref()
+    }
+
+    /// Place in the statement's text: characters, from 1, if told.
+    pub fn position(&self) -> Option<u32> {
+        self.position
+    }
+
     /// A second error that says the same, for every member of a failed group.
     #[must_use]
     pub fn duplicate(&self) -> Self {
@@ -238,6 +272,8 @@ impl Error {
             message: self.message.clone(),
             detail: self.detail.clone(),
             hint: self.hint.clone(),
+            context: self.context.clone(),
+            position: self.position,
             source: None,
         }
     }
@@ -251,6 +287,9 @@ impl fmt::Display for Error {
         }
         if let Some(hint) = &self.hint {
             write!(f, "\n  hint: {hint}")?;
+        }
+        if let Some(context) = &self.context {
+            write!(f, "\n  context: {context}")?;
         }
         Ok(())
     }
