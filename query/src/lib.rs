@@ -6,5 +6,19 @@
 //!
 //! *What it deliberately is not*: it speaks no protocol, stores nothing and does not know
 //! the engine behind the `EventStore` trait.
+//!
+//! *Data path*: `QueryService::connect` → [`Session`]; `parse` → [`Parsed`]; `prepare` →
+//! [`Prepared`]; `execute` → [`Outcome`]: rows that stream, a command tag, or one side of
+//! a COPY. A read pins one snapshot, a write fills one append.
 
+pub mod outcome;
 pub mod service;
+pub mod session;
+pub mod settings;
+pub mod statement;
+
+pub use outcome::{CopyIn, CopyOut, CopySink, Outcome, Rows, RowsTag};
+pub use service::{Login, Parts, QueryService};
+pub use session::{Notice, Session, TransactionState};
+pub use settings::QuerySettings;
+pub use statement::{Parsed, Prepared, StatementKind};
