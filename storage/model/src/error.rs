@@ -94,6 +94,8 @@ kinds! {
     UndefinedObject = "42704", false;
     /// An object of that name exists.
     DuplicateObject = "42710", false;
+    /// A name of more than 63 bytes.
+    NameTooLong = "42622", false;
     /// A column outside of GROUP BY and of any aggregate.
     GroupingError = "42803", false;
     /// An expression of another type than is needed here.
@@ -102,6 +104,8 @@ kinds! {
     WrongObjectType = "42809", false;
     /// A function or operator that does not exist for these arguments.
     UndefinedFunction = "42883", false;
+    /// A name that the system keeps for itself.
+    ReservedName = "42939", false;
     /// A table that does not exist.
     UndefinedTable = "42P01", false;
     /// A `$n` that no value was given for.
