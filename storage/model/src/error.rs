@@ -36,6 +36,8 @@ kinds! {
     ConnectionFailure = "08006", true;
     /// Understood, and deliberately not offered (or not yet).
     FeatureNotSupported = "0A000", false;
+    /// More rows than this place takes.
+    CardinalityViolation = "21000", false;
     /// A number does not fit its type.
     NumericOutOfRange = "22003", false;
     /// A timestamp or interval is not written as one.
@@ -94,6 +96,8 @@ kinds! {
     UndefinedObject = "42704", false;
     /// An object of that name exists.
     DuplicateObject = "42710", false;
+    /// A cast that does not exist.
+    CannotCoerce = "42846", false;
     /// A name of more than 63 bytes.
     NameTooLong = "42622", false;
     /// A column outside of GROUP BY and of any aggregate.
@@ -132,6 +136,8 @@ kinds! {
     TooManyConnections = "53300", true;
     /// A configured limit is reached (message size, queue, statements).
     LimitExceeded = "54000", false;
+    /// A statement nested or chained too deeply.
+    StatementTooComplex = "54001", false;
     /// The object is in use.
     ObjectInUse = "55006", true;
     /// An object is not in the state that this needs.
