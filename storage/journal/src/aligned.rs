@@ -1,0 +1,67 @@
+//! Memory whose first byte lies on a cache line, so that Arrow can use payloads in place.
+
+use bytes::Bytes;
+
+/// Alignment in memory of what the reader hands out.
+const ALIGNMENT: usize = 64;
+
+/// A buffer of zeros that starts at a multiple of 64.
+pub(crate) struct AlignedBuffer {
+    bytes: Vec<u8>,
+    start: usize,
+    len: usize,
+}
+
+impl AlignedBuffer {
+    /// `len` bytes of zeros.
+    pub(crate) fn zeroed(len: usize) -> Self {
+        let bytes = vec![0; len + ALIGNMENT];
+        let start = bytes.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
+        Self { bytes, start, len }
+    }
+
+    /// The bytes, to fill.
+    pub(crate) fn as_mut(&mut self) -> &mut [u8] {
+        self.bytes.get_mut(self.start..self.start + self.len).unwrap_or_default()
+    }
+
+    /// Forgets what follows the first `len` bytes.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
+    /// The bytes, shared from now on.
+    pub(crate) fn freeze(self) -> Bytes {
+        Bytes::from_owner(self)
+    }
+}
+
+impl AsRef<[u8]> for AlignedBuffer {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes.get(self.start..self.start + self.len).unwrap_or_default()
+    }
+}
+
+static ZEROS: [u8; 4096] = [0; 4096];
+
+/// Whether all bytes are 0; compares pages, not bytes.
+pub(crate) fn is_zero(bytes: &[u8]) -> bool {
+    bytes.chunks(ZEROS.len()).all(|chunk| ZEROS.get(..chunk.len()) == Some(chunk))
+}
+
+/// Number of bytes up to and including the last one that is not 0.
+pub(crate) fn used_len(bytes: &[u8]) -> usize {
+    let mut len = bytes.len();
+    for chunk in bytes.rchunks(ZEROS.len()) {
+        if !is_zero(chunk) {
+            return len - chunk.iter().rev().take_while(|byte| **byte == 0).count();
+        }
+        len -= chunk.len();
+    }
+    0
+}
+
+/// At most 4096 zeros.
+pub(crate) fn zeros(len: usize) -> &'static [u8] {
+    ZEROS.get(..len).unwrap_or(&ZEROS)
+}

@@ -1,0 +1,228 @@
+//! One frame in bytes. All integers are little-endian.
+//!
+//! ```text
+//!    0  magic "SLFR"          4  CRC32C of bytes 8..128, seeded with the segment header's
+//!    8  CRC32C of payload and padding   12  payload bytes
+//!   16  lsn                  24  last lsn known durable when this was written
+//!   32  kind, flags          34  partition   36 chronicle   40 schema version   44 count
+//!   48  first tick           56  tick after the last
+//!   64  first_seq            72  statement
+//!   80  producer (16)        96  producer sequence       104  zeros (24)
+//!  128  payload, then zeros up to a multiple of 128
+//! ```
+//!
+//! Frames start at multiples of 128: a header never straddles a 512-byte sector, so a
+//! torn write leaves it whole or leaves zeros, and whatever else is found is damage.
+
+use bytes::{Buf, BufMut};
+use stratalog_model::{
+    ChronicleId, Frame, FrameKind, Lsn, PartitionId, ProducerId, SchemaVersion, StatementId, Tick,
+    TickRange,
+};
+
+/// Bytes that a frame takes on disk besides its payload, at most.
+pub const FRAME_OVERHEAD_BYTES: u64 = HEADER_BYTES + ALIGNMENT - 1;
+
+/// Bytes before the payload.
+pub(crate) const HEADER_BYTES: u64 = 128;
+/// Frames start at multiples of this.
+pub(crate) const ALIGNMENT: u64 = 128;
+const HEADER: usize = HEADER_BYTES as usize;
+
+const MAGIC: &[u8; 4] = b"SLFR";
+/// Kind byte of a mark, which is no frame: see [`Record::Mark`].
+const MARK: u8 = 0x80;
+const FLAG_PRODUCER: u8 = 1;
+
+/// Bytes on disk of a frame with that payload.
+pub(crate) const fn extent_bytes(payload_bytes: u64) -> u64 {
+    HEADER_BYTES + payload_bytes.next_multiple_of(ALIGNMENT)
+}
+
+/// Zeros between a payload and the next frame.
+pub(crate) const fn padding_bytes(payload_bytes: usize) -> usize {
+    payload_bytes.next_multiple_of(ALIGNMENT as usize) - payload_bytes
+}
+
+/// CRC32C of a payload and its padding.
+pub(crate) fn payload_checksum(payload: &[u8]) -> u32 {
+    let padding = crate::aligned::zeros(padding_bytes(payload.len()));
+    crc32c::crc32c_append(crc32c::crc32c(payload), padding)
+}
+
+/// What a header introduces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Record {
+    /// A frame of the log.
+    Frame(FrameKind),
+    /// No frame: its `durable` was true when it was written. Its lsn is the next frame's.
+    Mark,
+}
+
+/// A frame without its payload, and what the journal adds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) record: Record,
+    pub(crate) partition: PartitionId,
+    pub(crate) chronicle: ChronicleId,
+    pub(crate) schema_version: SchemaVersion,
+    pub(crate) count: u32,
+    pub(crate) lsn: Lsn,
+    /// Everything up to here was fdatasynced before this header was written.
+    pub(crate) durable: Lsn,
+    pub(crate) ticks: TickRange,
+    pub(crate) first_seq: u64,
+    pub(crate) statement: StatementId,
+    pub(crate) producer: Option<(ProducerId, u64)>,
+    pub(crate) payload_bytes: u32,
+    pub(crate) payload_checksum: u32,
+}
+
+/// What 128 bytes turned out to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Parsed {
+    /// Zeros: nothing was written here.
+    Blank,
+    /// Neither zeros nor a header whose checksum holds.
+    Damaged,
+    /// A header, and its own checksum.
+    Header(Header, u32),
+    /// The checksum holds, but the contents mean nothing to this version.
+    Unknown,
+}
+
+impl Header {
+    /// The header of `frame` at `lsn`.
+    pub(crate) fn of(frame: &Frame, payload_checksum: u32, lsn: Lsn, durable: Lsn) -> Self {
+        Self {
+            record: Record::Frame(frame.kind),
+            partition: frame.partition,
+            chronicle: frame.chronicle,
+            schema_version: frame.schema_version,
+            count: frame.count,
+            lsn,
+            durable,
+            ticks: frame.ticks,
+            first_seq: frame.first_seq,
+            statement: frame.statement,
+            producer: frame.producer,
+            payload_bytes: u32::try_from(frame.payload.len()).unwrap_or(u32::MAX),
+            payload_checksum,
+        }
+    }
+
+    /// A mark that says that all up to `durable` is durable, written before frame `next`.
+    pub(crate) fn mark(partition: PartitionId, next: Lsn, durable: Lsn) -> Self {
+        Self {
+            record: Record::Mark,
+            partition,
+            chronicle: ChronicleId(0),
+            schema_version: SchemaVersion(0),
+            count: 0,
+            lsn: next,
+            durable,
+            ticks: TickRange::EMPTY,
+            first_seq: 0,
+            statement: StatementId(0),
+            producer: None,
+            payload_bytes: 0,
+            payload_checksum: 0,
+        }
+    }
+
+    /// Bytes on disk of the frame.
+    pub(crate) fn extent(&self) -> u64 {
+        extent_bytes(u64::from(self.payload_bytes))
+    }
+
+    /// Appends the header's bytes; returns its checksum.
+    pub(crate) fn encode(&self, seed: u32, out: &mut Vec<u8>) -> u32 {
+        let mut body = [0_u8; HEADER - 8];
+        let mut fields = body.as_mut_slice();
+        fields.put_u32_le(self.payload_checksum);
+        fields.put_u32_le(self.payload_bytes);
+        fields.put_u64_le(self.lsn.0);
+        fields.put_u64_le(self.durable.0);
+        fields.put_u8(match self.record {
+            Record::Frame(kind) => kind as u8,
+            Record::Mark => MARK,
+        });
+        fields.put_u8(if self.producer.is_some() { FLAG_PRODUCER } else { 0 });
+        fields.put_u16_le(self.partition.0);
+        fields.put_u32_le(self.chronicle.0);
+        fields.put_u32_le(self.schema_version.0);
+        fields.put_u32_le(self.count);
+        fields.put_i64_le(self.ticks.start.0);
+        fields.put_i64_le(self.ticks.end.0);
+        fields.put_u64_le(self.first_seq);
+        fields.put_u64_le(self.statement.0);
+        let (producer, sequence) = self.producer.unwrap_or_default();
+        fields.put_u128_le(producer.0);
+        fields.put_u64_le(sequence);
+        let checksum = crc32c::crc32c_append(seed, &body);
+        out.put_slice(MAGIC);
+        out.put_u32_le(checksum);
+        out.put_slice(&body);
+        checksum
+    }
+
+    /// Reads 128 bytes. Nothing but the checksum is looked at before it is verified (CL-6).
+    pub(crate) fn parse(bytes: &[u8], seed: u32) -> Parsed {
+        let Some((magic, rest)) = bytes.split_first_chunk::<4>() else { return Parsed::Damaged };
+        let Some((checksum, body)) = rest.split_first_chunk::<4>() else { return Parsed::Damaged };
+        let Some(body) = body.first_chunk::<{ HEADER - 8 }>() else { return Parsed::Damaged };
+        if magic != MAGIC {
+            let blank = bytes.get(..HEADER).is_some_and(crate::aligned::is_zero);
+            return if blank { Parsed::Blank } else { Parsed::Damaged };
+        }
+        let checksum = u32::from_le_bytes(*checksum);
+        if crc32c::crc32c_append(seed, body) != checksum {
+            return Parsed::Damaged;
+        }
+        let mut fields = body.as_slice();
+        let payload_checksum = fields.get_u32_le();
+        let payload_bytes = fields.get_u32_le();
+        let lsn = Lsn(fields.get_u64_le());
+        let durable = Lsn(fields.get_u64_le());
+        let kind = fields.get_u8();
+        let flags = fields.get_u8();
+        let partition = PartitionId(fields.get_u16_le());
+        let chronicle = ChronicleId(fields.get_u32_le());
+        let schema_version = SchemaVersion(fields.get_u32_le());
+        let count = fields.get_u32_le();
+        let start = Tick(fields.get_i64_le());
+        let ticks = TickRange::new(start, Tick(fields.get_i64_le()));
+        let first_seq = fields.get_u64_le();
+        let statement = StatementId(fields.get_u64_le());
+        let producer = ProducerId(fields.get_u128_le());
+        let sequence = fields.get_u64_le();
+        let record = match FrameKind::from_byte(kind) {
+            Some(kind) => Record::Frame(kind),
+            None if kind == MARK => Record::Mark,
+            None => return Parsed::Unknown,
+        };
+        if flags & !FLAG_PRODUCER != 0 {
+            return Parsed::Unknown;
+        }
+        let producer = (flags & FLAG_PRODUCER != 0).then_some((producer, sequence));
+        let header = Header {
+            record,
+            partition,
+            chronicle,
+            schema_version,
+            count,
+            lsn,
+            durable,
+            ticks,
+            first_seq,
+            statement,
+            producer,
+            payload_bytes,
+            payload_checksum,
+        };
+        Parsed::Header(header, checksum)
+    }
+}
+
+#[cfg(test)]
+mod tests;

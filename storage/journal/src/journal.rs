@@ -1,0 +1,206 @@
+//! The log as its users see it.
+
+use std::{fmt, path::PathBuf, sync::Arc, thread::JoinHandle};
+
+use parking_lot::Mutex;
+use stratalog_model::{
+    BoxFuture, Disk, Durability, Error, ErrorKind, Frame, Log, Lsn, Result,
+    log::{Completion, LogStatus, Reservation},
+};
+
+use crate::{
+    JournalSettings, frame,
+    queue::{Pending, Shared},
+    reader::{FrameReader, frame_of},
+    recovery,
+    rotation::Place,
+    sabotaged,
+    segment::Segment,
+    tail::{self, Tail, unreadable},
+    writer::Writer,
+};
+
+/// A [`Log`] in a directory of its own: segments, one writer thread, group commit.
+///
+/// Keeps CL-1 for the two durabilities of one machine, CL-6 for its files, and CL-7.
+pub struct Journal {
+    shared: Arc<Shared>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+    /// What was recovered, for `replay`.
+    segments: Vec<Segment>,
+    tail: Tail,
+    /// Keeps other processes out, until `close`.
+    lock: Mutex<Option<Box<dyn Send + Sync>>>,
+}
+
+impl fmt::Debug for Journal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Journal").field("place", &self.shared.place).finish_non_exhaustive()
+    }
+}
+
+impl Journal {
+    /// Opens the journal in `directory`, which is made if missing, and recovers it: the
+    /// tail that a crash tore is cut, and all that stands before it is made durable. Then
+    /// starts the writer. The frames are read by [`Log::replay`].
+    ///
+    /// # Errors
+    /// - `ObjectInUse`: another process has it open.
+    /// - `ObjectNotInPrerequisiteState`: a foreign file lies in the directory, or a
+    ///   segment is of a newer format.
+    /// - `DataCorrupted`: damage before the end; names file, offset and frames (CL-6).
+    /// - `DiskFull`, `Io`: the disk has no room, or fails.
+    /// - `InvalidParameterValue`: the settings contradict each other.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        directory: PathBuf,
+        settings: JournalSettings,
+    ) -> Result<Self> {
+        settings.validate()?;
+        let place = Place { disk, directory, settings: Arc::new(settings) };
+        let lock = recovery::lock(&place)?;
+        let recovered = recovery::recover(&place)?;
+        let segments = recovered.segments.clone();
+        let tail = recovered.tail;
+        let writer = Writer::new(place.clone(), recovered)
+            .ok_or_else(|| Error::internal("a journal without a segment"))?;
+        let shared = Arc::new(Shared::new(place, &writer));
+        let serving = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("journal-writer".to_string())
+            .spawn(move || serving.serve(writer))
+            .map_err(|error| Error::io("cannot start the journal's writer thread", error))?;
+        Ok(Self {
+            shared,
+            writer: Mutex::new(Some(thread)),
+            segments,
+            tail,
+            lock: Mutex::new(Some(lock)),
+        })
+    }
+
+    /// Visits the frames of one segment; `next` is the one that follows it.
+    fn replay_segment(
+        &self,
+        segment: &Segment,
+        next: Option<&Segment>,
+        visit: &mut dyn FnMut(Lsn, Frame) -> Result<()>,
+    ) -> Result<()> {
+        let Place { disk, settings, .. } = &self.shared.place;
+        let failed = |error| unreadable(&segment.path, error);
+        let file = disk.open(&segment.path).map_err(failed)?;
+        let mut reader = FrameReader::new(file.as_ref(), segment.seed).map_err(failed)?;
+        reader.checksums_ignored = sabotaged!(settings, ChecksumIgnored);
+        let run = tail::follow(&mut reader, segment, &mut |header, _, payload| match frame_of(
+            header, payload,
+        ) {
+            Some(frame) => visit(header.lsn, frame),
+            None => Ok(()),
+        })?;
+        let offset = reader.offset();
+        let Some(next) = next else {
+            // Marks may have been added since the journal was opened, but no frame.
+            if run.expected.0 == self.tail.last.0 + 1 && offset >= self.tail.offset {
+                return Ok(());
+            }
+            let what = "it could be read when the journal was opened";
+            let last = Some(self.tail.last);
+            return Err(tail::damaged(&segment.path, offset, run.expected, last, what));
+        };
+        if run.expected != next.header.first_lsn {
+            let what = "the next segment follows later frames";
+            let last = Some(Lsn(next.header.first_lsn.0.saturating_sub(1)));
+            return Err(tail::damaged(&segment.path, offset, run.expected, last, what));
+        }
+        if run.checksum != next.header.previous_checksum {
+            let what = "it was written after another segment than the one before it";
+            return Err(tail::damaged(&next.path, 0, run.expected, None, what));
+        }
+        Ok(())
+    }
+}
+
+impl Log for Journal {
+    fn reserve(&self, payload_bytes: usize) -> BoxFuture<'_, Result<Reservation>> {
+        Box::pin(async move {
+            let settings = &self.shared.place.settings;
+            let bytes = payload_bytes as u64;
+            check_size(bytes, settings)?;
+            self.shared.check_free(bytes)?;
+            let permits = u32::try_from(frame::extent_bytes(bytes)).unwrap_or(u32::MAX);
+            let room = Arc::clone(&self.shared.room);
+            match room.acquire_many_owned(permits).await {
+                Ok(permit) => Ok(Box::new(permit) as Reservation),
+                Err(_) => Err(self
+                    .shared
+                    .refusal()
+                    .unwrap_or_else(|| Error::new(ErrorKind::Shutdown, "the journal is closed"))),
+            }
+        })
+    }
+
+    fn submit(
+        &self,
+        frame: Frame,
+        reservation: Reservation,
+        durability: Durability,
+        done: Completion,
+    ) {
+        if let Err(error) = check_size(frame.payload.len() as u64, &self.shared.place.settings) {
+            return done(Err(error));
+        }
+        let checksum = frame::payload_checksum(&frame.payload);
+        self.shared.push(Pending { frame, checksum, durability, done, reservation });
+    }
+
+    fn replay(&self, visit: &mut dyn FnMut(Lsn, Frame) -> Result<()>) -> Result<()> {
+        if self.shared.has_started() {
+            return Err(Error::new(
+                ErrorKind::ObjectNotInPrerequisiteState,
+                "a journal can only be replayed before frames are submitted",
+            ));
+        }
+        for (at, segment) in self.segments.iter().enumerate() {
+            self.replay_segment(segment, self.segments.get(at + 1), visit)?;
+        }
+        Ok(())
+    }
+
+    fn status(&self) -> LogStatus {
+        self.shared.status()
+    }
+
+    fn close(&self) -> Result<()> {
+        self.shared.start_closing();
+        if let Some(thread) = self.writer.lock().take() {
+            // The writer catches its panics and reports them as poison.
+            drop(thread.join());
+        }
+        drop(self.lock.lock().take());
+        match self.shared.refusal() {
+            Some(error) if error.kind() == ErrorKind::Io => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        // Who wants to know closes; a poisoned writer has already logged why.
+        drop(self.close());
+    }
+}
+
+fn check_size(payload_bytes: u64, settings: &JournalSettings) -> Result<()> {
+    if payload_bytes <= settings.frame_bytes_max {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::LimitExceeded,
+        format!(
+            "a frame of {payload_bytes} bytes is larger than journal.frame_bytes_max = {}",
+            settings.frame_bytes_max
+        ),
+    )
+    .with_hint("send fewer rows in one statement, or raise the setting"))
+}

@@ -1,0 +1,159 @@
+//! Reads the frames of one segment: whole chunks in, payload slices out, no copy.
+
+use std::io;
+
+use bytes::Bytes;
+use stratalog_model::{DiskFile, Frame};
+
+use crate::{
+    aligned::AlignedBuffer,
+    frame::{self, Header, Parsed, Record},
+    segment,
+};
+
+/// Bytes of one read.
+const CHUNK_BYTES: u64 = 4 << 20;
+
+/// What lies at the reader's offset.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// A frame or mark whose checksums hold; the reader has moved past it.
+    Record {
+        /// Where it starts.
+        offset: u64,
+        header: Header,
+        /// The header's own checksum.
+        checksum: u32,
+        payload: Bytes,
+    },
+    /// No such thing; the reader stays.
+    Stop(Stop),
+}
+
+/// Why a reader goes no further.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// Zeros, or the end of the file.
+    Blank,
+    /// A header whose checksum does not hold.
+    DamagedHeader,
+    /// A sound header that means nothing to this version.
+    Unknown,
+    /// A sound header, and a payload whose checksum does not hold.
+    DamagedPayload(Header),
+    /// A sound header, and a payload that the file is too short for.
+    Overrun(Header),
+}
+
+/// Reads frame after frame.
+pub(crate) struct FrameReader<'a> {
+    file: &'a dyn DiskFile,
+    seed: u32,
+    /// Length of the file.
+    end: u64,
+    offset: u64,
+    chunk: Bytes,
+    chunk_at: u64,
+    /// Sabotage: believe payloads.
+    pub(crate) checksums_ignored: bool,
+}
+
+impl<'a> FrameReader<'a> {
+    /// A reader at the first frame of a segment.
+    pub(crate) fn new(file: &'a dyn DiskFile, seed: u32) -> io::Result<Self> {
+        Ok(Self {
+            end: file.len()?,
+            file,
+            seed,
+            offset: segment::HEADER_BYTES,
+            chunk: Bytes::new(),
+            chunk_at: segment::HEADER_BYTES,
+            checksums_ignored: false,
+        })
+    }
+
+    /// Where the next record starts.
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Reads on.
+    pub(crate) fn step(&mut self) -> io::Result<Step> {
+        let bytes = self.view(frame::HEADER_BYTES)?;
+        if bytes.len() as u64 != frame::HEADER_BYTES {
+            let blank = crate::aligned::is_zero(&bytes);
+            return Ok(Step::Stop(if blank { Stop::Blank } else { Stop::DamagedHeader }));
+        }
+        let (header, checksum) = match Header::parse(&bytes, self.seed) {
+            Parsed::Blank => return Ok(Step::Stop(Stop::Blank)),
+            Parsed::Damaged => return Ok(Step::Stop(Stop::DamagedHeader)),
+            Parsed::Unknown => return Ok(Step::Stop(Stop::Unknown)),
+            Parsed::Header(header, checksum) => (header, checksum),
+        };
+        if self.offset.saturating_add(header.extent()) > self.end {
+            return Ok(Step::Stop(Stop::Overrun(header)));
+        }
+        let mut extent = self.view(header.extent())?;
+        if extent.len() as u64 != header.extent() {
+            return Ok(Step::Stop(Stop::Overrun(header)));
+        }
+        let mut payload = extent.split_off(frame::HEADER_BYTES as usize);
+        if crc32c::crc32c(&payload) != header.payload_checksum && !self.checksums_ignored {
+            return Ok(Step::Stop(Stop::DamagedPayload(header)));
+        }
+        payload.truncate(header.payload_bytes as usize);
+        let offset = self.offset;
+        self.offset += header.extent();
+        Ok(Step::Record { offset, header, checksum, payload })
+    }
+
+    /// The next `len` bytes, or fewer at the end of the file.
+    fn view(&mut self, len: u64) -> io::Result<Bytes> {
+        let len = len.min(self.end.saturating_sub(self.offset));
+        let mut from = (self.offset - self.chunk_at).min(self.chunk.len() as u64);
+        if self.chunk.len() as u64 - from < len {
+            self.fill(from, len)?;
+            from = 0;
+        }
+        let to = (from + len).min(self.chunk.len() as u64);
+        Ok(self.chunk.slice(from as usize..to as usize))
+    }
+
+    /// Takes what is left of the chunk from `from` on, and reads more behind it.
+    fn fill(&mut self, from: u64, len: u64) -> io::Result<()> {
+        let wanted = len.max(CHUNK_BYTES).min(self.end.saturating_sub(self.offset));
+        let left = self.chunk.slice(from as usize..);
+        let mut buffer = AlignedBuffer::zeroed(wanted as usize);
+        if let Some(head) = buffer.as_mut().get_mut(..left.len()) {
+            head.copy_from_slice(&left);
+        }
+        let mut filled = left.len();
+        while let Some(rest) = buffer.as_mut().get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            match self.file.read_at(rest, self.offset + filled as u64)? {
+                0 => break,
+                read => filled += read,
+            }
+        }
+        buffer.truncate(filled);
+        self.chunk = buffer.freeze();
+        self.chunk_at = self.offset;
+        Ok(())
+    }
+}
+
+/// The frame of a record; `None` for a mark.
+pub(crate) fn frame_of(header: &Header, payload: Bytes) -> Option<Frame> {
+    let Record::Frame(kind) = header.record else { return None };
+    Some(Frame {
+        kind,
+        partition: header.partition,
+        chronicle: header.chronicle,
+        schema_version: header.schema_version,
+        statement: header.statement,
+        ticks: header.ticks,
+        count: header.count,
+        first_seq: header.first_seq,
+        producer: header.producer,
+        payload,
+    })
+}

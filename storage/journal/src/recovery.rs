@@ -1,0 +1,256 @@
+//! Opens a directory: verifies what is there, cuts a torn tail, and makes durable what it
+//! recovered before anything counts as committed.
+
+use std::{collections::BTreeSet, io, path::Path};
+
+use stratalog_model::{DiskFile, Error, ErrorKind, Lsn, Result, SegmentId};
+
+use crate::{
+    aligned,
+    rotation::{self, Fault, Place},
+    sabotaged,
+    segment::{self, Segment, SegmentHeader},
+    tail::{self, Tail, unreadable},
+};
+
+/// Bytes of one write when the tail is rewritten or cut.
+const PIECE_BYTES: u64 = 1 << 20;
+
+/// A directory that is ready for a writer.
+#[derive(Debug)]
+pub(crate) struct Recovered {
+    /// In order; the writer goes on in the last one.
+    pub(crate) segments: Vec<Segment>,
+    /// The last segment, open.
+    pub(crate) file: Box<dyn DiskFile>,
+    /// Its end; all before is durable.
+    pub(crate) tail: Tail,
+}
+
+/// Makes the directory if there is none, and takes its lock.
+pub(crate) fn lock(place: &Place) -> Result<Box<dyn Send + Sync>> {
+    let directory = &place.directory;
+    let failed = |error| Error::io(format_args!("cannot make {}", directory.display()), error);
+    if !place.disk.exists(directory).map_err(failed)? {
+        place.disk.create_dir_all(directory).map_err(failed)?;
+        if let Some(parent) = directory.parent().filter(|parent| parent.parent().is_some()) {
+            place.disk.sync_dir(parent).map_err(failed)?;
+        }
+    }
+    let path = place.path(segment::LOCK_NAME);
+    place.disk.lock(&path).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => Error::new(
+            ErrorKind::ObjectInUse,
+            format!("the journal {} is in use by another process", directory.display()),
+        )
+        .with_hint("stop that process, or use another data directory"),
+        _ => Error::io(format_args!("cannot lock {}", path.display()), error),
+    })
+}
+
+/// Recovers the journal of a locked directory, or makes a new one.
+pub(crate) fn recover(place: &Place) -> Result<Recovered> {
+    let numbers = list(place)?;
+    let mut segments = Vec::with_capacity(numbers.len());
+    for number in &numbers {
+        segments.push(read_header(place, *number)?);
+    }
+    check_order(&segments, place)?;
+    let Some(last) = segments.last() else { return create(place) };
+    let file = place.disk.open(&last.path).map_err(|error| unreadable(&last.path, error))?;
+    let tail = tail::examine(file.as_ref(), last, &place.settings)?;
+    settle(place, last, file.as_ref(), &tail).map_err(|error| {
+        Error::io(format_args!("cannot recover {}", last.path.display()), error)
+    })?;
+    if tail.torn_end > tail.offset {
+        tracing::warn!(
+            segment = %last.path.display(),
+            offset = tail.offset,
+            bytes = tail.torn_end - tail.offset,
+            last_lsn = tail.last.0,
+            "cut a torn tail, which no acknowledged durable frame is part of"
+        );
+    }
+    Ok(Recovered { file, tail, segments })
+}
+
+/// Numbers of the segments. Anything else in the directory is refused, but for the lock
+/// and a spare, which is removed.
+fn list(place: &Place) -> Result<BTreeSet<SegmentId>> {
+    let directory = &place.directory;
+    let failed = |error| Error::io(format_args!("cannot read {}", directory.display()), error);
+    let mut numbers = BTreeSet::new();
+    let mut spare = false;
+    for name in place.disk.list(directory).map_err(failed)? {
+        match name.as_str() {
+            segment::LOCK_NAME => {}
+            segment::SPARE_NAME => spare = true,
+            _ => match segment::parse_name(&name) {
+                Some(number) => {
+                    numbers.insert(number);
+                }
+                None => return Err(foreign(directory, &name)),
+            },
+        }
+    }
+    if spare {
+        place.disk.remove_file(&place.path(segment::SPARE_NAME)).map_err(failed)?;
+    }
+    Ok(numbers)
+}
+
+fn foreign(directory: &Path, name: &str) -> Error {
+    Error::new(
+        ErrorKind::ObjectNotInPrerequisiteState,
+        format!(
+            "the journal directory {} holds \"{name}\", which is not a file of Stratalog",
+            directory.display()
+        ),
+    )
+    .with_hint("check that the data directory is the right one, then move that file elsewhere")
+}
+
+fn read_header(place: &Place, number: SegmentId) -> Result<Segment> {
+    let path = place.path(&segment::file_name(number));
+    let failed = |error| unreadable(&path, error);
+    let file = place.disk.open(&path).map_err(failed)?;
+    let mut bytes = vec![0; segment::HEADER_BYTES as usize];
+    let mut filled = 0;
+    while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, filled as u64).map_err(failed)? {
+            0 => break,
+            read => filled += read,
+        }
+    }
+    bytes.truncate(filled);
+    let (header, seed) = SegmentHeader::decode(&bytes, &path)?;
+    let len = file.len().map_err(failed)?;
+    let damaged = |what: String| {
+        Err(Error::new(
+            ErrorKind::DataCorrupted,
+            format!("journal segment {} is damaged: {what}", path.display()),
+        )
+        .with_hint("restore the file from a backup"))
+    };
+    if header.number != number {
+        return damaged(format!("its header says that it is segment {}", header.number));
+    }
+    if header.partition != place.settings.partition {
+        return damaged(format!(
+            "it belongs to partition {}, not {}",
+            header.partition, place.settings.partition
+        ));
+    }
+    if header.preallocated > 0 && header.preallocated != len {
+        return damaged(format!(
+            "it has {len} bytes instead of {}, so frames from offset {len} on may be lost",
+            header.preallocated
+        ));
+    }
+    if header.first_lsn == Lsn(0) {
+        return damaged("its first lsn is 0".to_string());
+    }
+    Ok(Segment { path, header, seed, bytes: len })
+}
+
+/// Segments must be there without a gap, from the first one on.
+fn check_order(segments: &[Segment], place: &Place) -> Result<()> {
+    let mut previous_lsn = Lsn(1);
+    for (number, found) in (1..).map(SegmentId).zip(segments) {
+        if found.header.number != number {
+            return Err(Error::new(
+                ErrorKind::DataCorrupted,
+                format!(
+                    "journal segment {} is missing",
+                    place.path(&segment::file_name(number)).display()
+                ),
+            )
+            .with_detail(format!("segment {} is there", found.path.display()))
+            .with_hint("restore the file from a backup"));
+        }
+        let first = found.header.first_lsn;
+        if first < previous_lsn || number == SegmentId(1) && first != Lsn(1) {
+            let what = "its header does not follow the segment before";
+            return Err(tail::damaged(&found.path, 0, first, None, what));
+        }
+        previous_lsn = first;
+    }
+    Ok(())
+}
+
+fn create(place: &Place) -> Result<Recovered> {
+    let header = SegmentHeader {
+        partition: place.settings.partition,
+        number: SegmentId(1),
+        first_lsn: Lsn(1),
+        preallocated: 0,
+        previous_checksum: 0,
+    };
+    let path = place.path(&segment::file_name(header.number));
+    let made = rotation::make_spare(place, segment::HEADER_BYTES)
+        .map_err(|error| rotation::refused(&path, error))
+        .and_then(|spare| rotation::adopt(place, spare, header));
+    let (file, segment) = made.map_err(|fault| match fault {
+        Fault::Refused(error) => error,
+        Fault::Poisoned(reason) => Error::new(ErrorKind::Io, reason),
+    })?;
+    let tail = Tail {
+        offset: segment::HEADER_BYTES,
+        last: Lsn(0),
+        last_checksum: 0,
+        attested: Lsn(0),
+        unattested_offset: segment::HEADER_BYTES,
+        torn_end: segment::HEADER_BYTES,
+    };
+    Ok(Recovered { segments: vec![segment], file, tail })
+}
+
+/// Erases the torn tail and makes durable what stands before it.
+///
+/// Frames that nothing attests are written once more: after a failed fsync the page cache
+/// may call pages clean that never reached the disk, and then another fsync does nothing.
+fn settle(place: &Place, last: &Segment, file: &dyn DiskFile, tail: &Tail) -> io::Result<()> {
+    let rewrite = tail.attested < tail.last && !sabotaged!(place.settings, RecoveredUnsynced);
+    if rewrite {
+        let mut at = tail.unattested_offset;
+        let mut piece = vec![0; PIECE_BYTES as usize];
+        while at < tail.offset {
+            let len = (tail.offset - at).min(PIECE_BYTES);
+            let Some(bytes) = piece.get_mut(..len as usize) else { break };
+            match file.read_at(bytes, at)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                read => {
+                    file.write_all_at(bytes.get(..read).unwrap_or_default(), at)?;
+                    at += read as u64;
+                }
+            }
+        }
+    }
+    let cut = tail.torn_end > tail.offset && !sabotaged!(place.settings, TornTailKept);
+    if cut {
+        erase(file, last.header.preallocated > 0, tail.offset, tail.torn_end)?;
+    }
+    if rewrite || cut {
+        file.sync_data()?;
+    }
+    Ok(())
+}
+
+/// Makes `[start, end)`, which nothing follows, look as if it had never been written.
+pub(crate) fn erase(
+    file: &dyn DiskFile,
+    preallocated: bool,
+    start: u64,
+    end: u64,
+) -> io::Result<()> {
+    if !preallocated {
+        return file.set_len(start);
+    }
+    let mut at = start;
+    while at < end {
+        let zeros = aligned::zeros((end - at).min(4096) as usize);
+        file.write_all_at(zeros, at)?;
+        at += zeros.len() as u64;
+    }
+    Ok(())
+}

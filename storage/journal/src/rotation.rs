@@ -1,0 +1,170 @@
+//! Makes segments: ahead of need where that pays, durable before they are used.
+//!
+//! ```text
+//!   spare.journal: create, fallocate, fsync ─► header, fdatasync ─► rename ─► fsync directory
+//!   (in a thread of its own)                   (when the segment before is full and durable)
+//! ```
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread::JoinHandle,
+};
+
+use stratalog_model::{Disk, DiskFile, Error};
+
+use crate::{
+    JournalSettings, sabotaged,
+    segment::{self, Segment, SegmentHeader},
+};
+
+/// Segments from this size on are made ahead of need.
+const AHEAD_BYTES_MIN: u64 = 8 << 20;
+/// On a nearly full disk, segments are made no smaller than this.
+const SEGMENT_BYTES_MIN: u64 = 1 << 20;
+
+/// Why the writer could not do something.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// Nothing of it was kept; later work may succeed.
+    Refused(Error),
+    /// The state of the disk is unknown: the writer must stop for good (CL-7).
+    Poisoned(String),
+}
+
+/// Where a journal lives.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) directory: PathBuf,
+    pub(crate) settings: Arc<JournalSettings>,
+}
+
+impl Place {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+}
+
+/// A file with room for a segment, under a name that recovery ignores.
+#[derive(Debug)]
+pub(crate) struct Spare {
+    file: Box<dyn DiskFile>,
+    preallocated: u64,
+}
+
+/// Makes a spare with room for at least `needed` bytes.
+pub(crate) fn make_spare(place: &Place, needed: u64) -> io::Result<Spare> {
+    let path = place.path(segment::SPARE_NAME);
+    if place.disk.exists(&path)? {
+        place.disk.remove_file(&path)?;
+    }
+    let settings = &place.settings;
+    let wanted = settings.segment_bytes_max;
+    let free = place.disk.free_bytes(&place.directory)?.saturating_sub(settings.free_bytes_min);
+    let least = needed.max(SEGMENT_BYTES_MIN.min(wanted));
+    if free < least {
+        return Err(io::ErrorKind::StorageFull.into());
+    }
+    let file = place.disk.create(&path)?;
+    if !settings.preallocate {
+        return Ok(Spare { file, preallocated: 0 });
+    }
+    // Leaves half of a scarce disk to the tiers below.
+    let preallocated = wanted.min((free / 2).max(least));
+    let made = file.preallocate(preallocated).and_then(|()| file.sync_all());
+    if let Err(error) = made {
+        if error.kind() == io::ErrorKind::Unsupported {
+            return Ok(Spare { file, preallocated: 0 });
+        }
+        drop(file);
+        place.disk.remove_file(&path)?;
+        return Err(error);
+    }
+    Ok(Spare { file, preallocated })
+}
+
+/// Turns a spare into the segment that `header` describes.
+pub(crate) fn adopt(
+    place: &Place,
+    spare: Spare,
+    header: SegmentHeader,
+) -> Result<(Box<dyn DiskFile>, Segment), Fault> {
+    let Spare { file, preallocated } = spare;
+    let header = SegmentHeader { preallocated, ..header };
+    let from = place.path(segment::SPARE_NAME);
+    let path = place.path(&segment::file_name(header.number));
+    let (bytes, seed) = header.encode();
+    file.write_all_at(&bytes, 0).map_err(|error| refused(&path, error))?;
+    if !sabotaged!(place.settings, NoSync) {
+        file.sync_data().map_err(|error| poisoned("fdatasync of", &path, &error))?;
+    }
+    place.disk.rename(&from, &path).map_err(|error| match error.kind() {
+        io::ErrorKind::StorageFull => refused(&path, error),
+        _ => poisoned("rename to", &path, &error),
+    })?;
+    if !sabotaged!(place.settings, NoDirectorySync) {
+        place
+            .disk
+            .sync_dir(&place.directory)
+            .map_err(|error| poisoned("fsync of", &place.directory, &error))?;
+    }
+    let bytes = if preallocated > 0 { preallocated } else { bytes.len() as u64 };
+    Ok((file, Segment { path, header, seed, bytes }))
+}
+
+/// A segment that could not be made, without harm.
+pub(crate) fn refused(path: &Path, error: io::Error) -> Fault {
+    let full = error.kind() == io::ErrorKind::StorageFull;
+    let error = Error::io(format_args!("cannot make journal segment {}", path.display()), error);
+    Fault::Refused(if full {
+        error.with_hint("free space on the disk; nothing else is needed")
+    } else {
+        error
+    })
+}
+
+/// A failure after which the state of the disk is unknown.
+pub(crate) fn poisoned(action: &str, path: &Path, error: &io::Error) -> Fault {
+    Fault::Poisoned(format!("{action} {} failed: {error}", path.display()))
+}
+
+/// Makes the next spare in a thread, so that rotation need not wait for the file system.
+#[derive(Debug, Default)]
+pub(crate) struct Preallocator {
+    thread: Option<JoinHandle<io::Result<Spare>>>,
+}
+
+impl Preallocator {
+    /// Starts when half of a segment of `limit` bytes is used.
+    pub(crate) fn consider(&mut self, place: &Place, position: u64, limit: u64) {
+        let due = place.settings.preallocate && limit >= AHEAD_BYTES_MIN && position > limit / 2;
+        if !due || self.thread.is_some() {
+            return;
+        }
+        let place = place.clone();
+        let make = move || make_spare(&place, 0);
+        self.thread =
+            std::thread::Builder::new().name("journal-spare".to_string()).spawn(make).ok();
+    }
+
+    /// A spare with room for `needed` bytes: the one made ahead if it fits, else a new one.
+    pub(crate) fn take(&mut self, place: &Place, needed: u64) -> io::Result<Spare> {
+        if let Some(Ok(Ok(spare))) = self.thread.take().map(JoinHandle::join)
+            && spare.preallocated >= needed
+        {
+            return Ok(spare);
+        }
+        make_spare(place, needed)
+    }
+
+    /// Gives up the spare, if one was made.
+    pub(crate) fn discard(&mut self, place: &Place) {
+        if let Some(thread) = self.thread.take() {
+            // Whatever became of it, the next open removes what is left.
+            drop(thread.join());
+            drop(place.disk.remove_file(&place.path(segment::SPARE_NAME)));
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! A segment's name and header. All integers are little-endian.
+//!
+//! ```text
+//!      0  "STRATLOG"          8  format version       12  zeros
+//!     16  partition          18  zeros               24  number (from 1)
+//!     32  first lsn          40  bytes preallocated (the file's length), 0 without
+//!     48  checksum of the last frame header of the segment before; 0 in the first
+//!     52  zeros            4092  CRC32C of bytes 0..4092
+//!   4096  frames
+//! ```
+//!
+//! Every version keeps magic, version and checksum where they are, so that a newer
+//! format is told from damage.
+
+use std::path::{Path, PathBuf};
+
+use bytes::{Buf, BufMut};
+use stratalog_model::{Error, ErrorKind, Lsn, PartitionId, Result, SegmentId};
+
+/// The format that this version writes, and the newest that it reads.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// Bytes before the first frame.
+pub(crate) const HEADER_BYTES: u64 = 4096;
+const HEADER: usize = HEADER_BYTES as usize;
+
+const MAGIC: &[u8; 8] = b"STRATLOG";
+const SUFFIX: &str = ".journal";
+
+/// Name of the segment that is made ahead of need; not part of the log yet.
+pub(crate) const SPARE_NAME: &str = "spare.journal";
+/// Name of the file whose lock keeps a second process out.
+pub(crate) const LOCK_NAME: &str = "lock";
+
+/// What a segment says about itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SegmentHeader {
+    pub(crate) partition: PartitionId,
+    pub(crate) number: SegmentId,
+    pub(crate) first_lsn: Lsn,
+    /// Length of the file when it was preallocated, else 0. It never changes, so a
+    /// shorter file was cut by somebody else.
+    pub(crate) preallocated: u64,
+    /// Ties the segment to the one before.
+    pub(crate) previous_checksum: u32,
+}
+
+impl SegmentHeader {
+    /// The header's bytes and its checksum, which seeds those of the frames.
+    pub(crate) fn encode(&self) -> (Vec<u8>, u32) {
+        let mut out = Vec::with_capacity(HEADER);
+        out.put_slice(MAGIC);
+        out.put_u32_le(FORMAT_VERSION);
+        out.put_u32_le(0);
+        out.put_u16_le(self.partition.0);
+        out.put_bytes(0, 6);
+        out.put_u64_le(self.number.0);
+        out.put_u64_le(self.first_lsn.0);
+        out.put_u64_le(self.preallocated);
+        out.put_u32_le(self.previous_checksum);
+        out.resize(HEADER - 4, 0);
+        let checksum = crc32c::crc32c(&out);
+        out.put_u32_le(checksum);
+        (out, checksum)
+    }
+
+    /// Reads and verifies the first 4096 bytes of the file at `path`.
+    pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<(Self, u32)> {
+        let damaged = |what: &str| {
+            Err(Error::new(
+                ErrorKind::DataCorrupted,
+                format!("journal segment {} is damaged at offset 0: {what}", path.display()),
+            )
+            .with_hint("restore the file from a backup"))
+        };
+        let Some((body, checksum)) = bytes.split_last_chunk::<4>() else {
+            return damaged("the header is cut off");
+        };
+        if body.len() != HEADER - 4 {
+            return damaged("the header is cut off");
+        }
+        let stored = u32::from_le_bytes(*checksum);
+        if crc32c::crc32c(body) != stored {
+            return damaged("the checksum of its header does not match");
+        }
+        let mut fields = body;
+        let mut magic = [0; 8];
+        fields.copy_to_slice(&mut magic);
+        if &magic != MAGIC {
+            return damaged("this is no journal segment");
+        }
+        let version = fields.get_u32_le();
+        if version != FORMAT_VERSION {
+            return Err(Error::new(
+                ErrorKind::ObjectNotInPrerequisiteState,
+                format!(
+                    "journal segment {} has format version {version}; this version of Stratalog reads version {FORMAT_VERSION}",
+                    path.display()
+                ),
+            )
+            .with_hint("start the version of Stratalog that wrote it, or a newer one"));
+        }
+        fields.advance(4);
+        let partition = PartitionId(fields.get_u16_le());
+        fields.advance(6);
+        let header = Self {
+            partition,
+            number: SegmentId(fields.get_u64_le()),
+            first_lsn: Lsn(fields.get_u64_le()),
+            preallocated: fields.get_u64_le(),
+            previous_checksum: fields.get_u32_le(),
+        };
+        Ok((header, stored))
+    }
+}
+
+/// A segment on disk.
+#[derive(Debug, Clone)]
+pub(crate) struct Segment {
+    pub(crate) path: PathBuf,
+    pub(crate) header: SegmentHeader,
+    /// Seed of its frames' checksums.
+    pub(crate) seed: u32,
+    /// Length of its file.
+    pub(crate) bytes: u64,
+}
+
+/// Name of the file of segment `number`.
+pub(crate) fn file_name(number: SegmentId) -> String {
+    format!("{:020}{SUFFIX}", number.0)
+}
+
+/// The number that a file name says, if it is a segment's.
+pub(crate) fn parse_name(name: &str) -> Option<SegmentId> {
+    let digits = name.strip_suffix(SUFFIX)?;
+    let valid = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let number = digits.parse().ok().filter(|number| *number > 0)?;
+    valid.then_some(SegmentId(number))
+}
+
+#[cfg(test)]
+mod tests;

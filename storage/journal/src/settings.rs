@@ -1,0 +1,89 @@
+//! What an operator may choose about a journal.
+
+use serde::{Deserialize, Serialize};
+use stratalog_model::{Error, ErrorKind, PartitionId, Result};
+
+use crate::{frame, segment};
+
+/// Settings of one journal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct JournalSettings {
+    /// Partition that the segments belong to; a directory of another one is refused.
+    pub partition: PartitionId,
+    /// Bytes of one segment file, header included. On a nearly full disk segments are
+    /// made smaller.
+    pub segment_bytes_max: u64,
+    /// Bytes of frames that one group commit takes at most.
+    pub group_bytes_max: u64,
+    /// Bytes of frames that may wait or be in flight; `reserve` waits beyond.
+    pub queue_bytes_max: u64,
+    /// Bytes of one frame's payload at most.
+    pub frame_bytes_max: u64,
+    /// Bytes of the file system that stay free: below, appends are refused with
+    /// `DiskFull` until there is room again.
+    pub free_bytes_min: u64,
+    /// Reserve a segment's room on the disk when it is made. Without, a full disk is
+    /// noticed by the write that fails.
+    pub preallocate: bool,
+    /// Milliseconds without work after which a mark records how far the journal is
+    /// durable, so that later damage there is told from a torn tail; 0: only at close.
+    pub mark_idle_ms: u64,
+    /// The deliberate defect of a crash test.
+    #[cfg(feature = "sabotage")]
+    #[serde(skip, default = "crate::Sabotage::from_environment")]
+    pub sabotage: Option<crate::Sabotage>,
+}
+
+impl Default for JournalSettings {
+    fn default() -> Self {
+        Self {
+            partition: PartitionId(0),
+            segment_bytes_max: 256 << 20,
+            group_bytes_max: 8 << 20,
+            queue_bytes_max: 64 << 20,
+            frame_bytes_max: 16 << 20,
+            free_bytes_min: 64 << 20,
+            preallocate: true,
+            mark_idle_ms: 50,
+            #[cfg(feature = "sabotage")]
+            sabotage: crate::Sabotage::from_environment(),
+        }
+    }
+}
+
+impl JournalSettings {
+    /// Checks that the settings fit together.
+    ///
+    /// # Errors
+    /// `InvalidParameterValue`, naming the setting and its bounds.
+    pub fn validate(&self) -> Result<()> {
+        let invalid = |message: String| Err(Error::new(ErrorKind::InvalidParameterValue, message));
+        let frame_max = frame::extent_bytes(self.frame_bytes_max);
+        if self.frame_bytes_max == 0 || self.frame_bytes_max > 1 << 30 {
+            return invalid(format!(
+                "journal.frame_bytes_max = {} must be between 1 and {}",
+                self.frame_bytes_max,
+                1 << 30
+            ));
+        }
+        if self.segment_bytes_max < segment::HEADER_BYTES + frame_max + frame::HEADER_BYTES {
+            return invalid(format!(
+                "journal.segment_bytes_max = {} must be at least {}, so that a frame of frame_bytes_max fits",
+                self.segment_bytes_max,
+                segment::HEADER_BYTES + frame_max + frame::HEADER_BYTES
+            ));
+        }
+        if self.queue_bytes_max < frame_max || self.queue_bytes_max > u64::from(u32::MAX) {
+            return invalid(format!(
+                "journal.queue_bytes_max = {} must be between {frame_max} (one frame of frame_bytes_max) and {}",
+                self.queue_bytes_max,
+                u32::MAX
+            ));
+        }
+        if self.group_bytes_max == 0 {
+            return invalid("journal.group_bytes_max must not be 0".to_string());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,288 @@
+//! The one writer of a journal: turns groups of frames into bytes on disk.
+//!
+//! ```text
+//!   segment:  header │ frames, durable │ frames, written │ zeros … limit
+//!                                                        ▲ position
+//! ```
+//! A group is written in pieces of about 1 MiB (one copy, from payloads into the buffer;
+//! large payloads are written from where they are), then synced once. A group never
+//! spans segments, and a segment is only left when all of it is durable.
+
+use std::{io, mem};
+
+use stratalog_model::{DiskFile, Durability, Lsn, SegmentId, invariant, log::LogStatus};
+
+use crate::{
+    frame::{self, Header},
+    queue::Pending,
+    recovery::{Recovered, erase},
+    rotation::{self, Fault, Place, Preallocator, poisoned},
+    sabotaged,
+    segment::{self, SegmentHeader},
+};
+
+/// Bytes that are gathered before a write.
+const WRITE_BYTES: usize = 1 << 20;
+/// Payloads from this size on are not copied.
+const DIRECT_BYTES: usize = 256 << 10;
+
+/// See the module's comment.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    place: Place,
+    file: Box<dyn DiskFile>,
+    path: std::path::PathBuf,
+    number: SegmentId,
+    seed: u32,
+    preallocated: bool,
+    /// Frames must end here.
+    limit: u64,
+    position: u64,
+    /// Checksum of the last frame's header.
+    checksum: u32,
+    written: Lsn,
+    durable: Lsn,
+    /// The highest lsn that something written says is durable.
+    attested: Lsn,
+    sealed_bytes: u64,
+    frames: u64,
+    writes: u64,
+    syncs: u64,
+    torn_bytes: u64,
+    buffer: Vec<u8>,
+    preallocator: Preallocator,
+}
+
+impl Writer {
+    /// Goes on where recovery ended.
+    pub(crate) fn new(place: Place, recovered: Recovered) -> Option<Self> {
+        let Recovered { segments, file, tail } = recovered;
+        let (last, sealed) = segments.split_last()?;
+        let preallocated = last.header.preallocated > 0;
+        Some(Self {
+            file,
+            path: last.path.clone(),
+            number: last.header.number,
+            seed: last.seed,
+            preallocated,
+            limit: if preallocated { last.bytes } else { place.settings.segment_bytes_max },
+            position: tail.offset,
+            checksum: tail.last_checksum,
+            written: tail.last,
+            durable: tail.last,
+            attested: tail.attested,
+            sealed_bytes: sealed.iter().map(|segment| segment.bytes).sum(),
+            frames: 0,
+            writes: 0,
+            syncs: 0,
+            torn_bytes: tail.torn_end - tail.offset,
+            buffer: Vec::with_capacity(WRITE_BYTES + DIRECT_BYTES),
+            preallocator: Preallocator::default(),
+            place,
+        })
+    }
+
+    /// Bytes of frames that the segment still takes.
+    pub(crate) fn room(&self) -> u64 {
+        self.limit.saturating_sub(self.position)
+    }
+
+    /// Goes on in a new segment if this one has no room for `extent` bytes.
+    pub(crate) fn make_room(&mut self, extent: u64) -> Result<(), Fault> {
+        if extent <= self.room() {
+            return Ok(());
+        }
+        if self.written > self.durable && !sabotaged!(self.place.settings, RotationUnsynced) {
+            self.sync()?;
+        }
+        let header = SegmentHeader {
+            partition: self.place.settings.partition,
+            number: SegmentId(self.number.0 + 1),
+            first_lsn: Lsn(self.written.0 + 1),
+            preallocated: 0,
+            previous_checksum: self.checksum,
+        };
+        let path = self.place.path(&segment::file_name(header.number));
+        let spare = self
+            .preallocator
+            .take(&self.place, segment::HEADER_BYTES + extent + frame::HEADER_BYTES)
+            .map_err(|error| rotation::refused(&path, error))?;
+        let (file, segment) = rotation::adopt(&self.place, spare, header)?;
+        self.sealed_bytes += if self.preallocated { self.limit } else { self.position };
+        self.file = file;
+        self.path = segment.path;
+        self.number = header.number;
+        self.seed = segment.seed;
+        self.preallocated = segment.header.preallocated > 0;
+        self.limit =
+            if self.preallocated { segment.bytes } else { self.place.settings.segment_bytes_max };
+        self.position = segment::HEADER_BYTES;
+        // A segment's being there says that all before it is durable.
+        self.attested = self.written;
+        Ok(())
+    }
+
+    /// Writes a group that fits, and syncs it if one of its frames asks for that. Its
+    /// frames get the lsn's that follow the last written one.
+    pub(crate) fn write(&mut self, group: &[Pending]) -> Result<(), Fault> {
+        let start = self.position;
+        let end = start + group.iter().map(Pending::extent).sum::<u64>();
+        let checksum = match self.write_frames(group) {
+            Ok(checksum) => checksum,
+            Err(error) => return Err(self.undo(start, end, error)),
+        };
+        invariant!(
+            AcknowledgedIsRecovered,
+            end <= self.limit,
+            "a group ends at {end}, after its segment's {}",
+            self.limit
+        );
+        let before = self.written;
+        self.written = Lsn(before.0 + group.len() as u64);
+        self.checksum = checksum;
+        self.position = end;
+        self.attested = self.attested.max(self.durable);
+        if group.iter().any(|pending| pending.durability >= Durability::Disk)
+            && let Err(fault) = self.sync()
+        {
+            // These frames are reported as failed: they must not be found later. The best
+            // that can be done without another sync, which must not be tried (CL-7).
+            drop(erase(self.file.as_ref(), self.preallocated, start, end));
+            self.written = before;
+            return Err(fault);
+        }
+        self.frames += group.len() as u64;
+        self.preallocator.consider(&self.place, self.position, self.limit);
+        Ok(())
+    }
+
+    fn write_frames(&mut self, group: &[Pending]) -> io::Result<u32> {
+        let mut buffer = mem::take(&mut self.buffer);
+        buffer.clear();
+        let mut at = self.position;
+        let mut lsn = self.written;
+        let mut checksum = self.checksum;
+        let mut write = |bytes: &[u8]| {
+            self.writes += 1;
+            self.file.write_all_at(bytes, at)?;
+            at += bytes.len() as u64;
+            io::Result::Ok(())
+        };
+        for Pending { frame, checksum: payload_checksum, .. } in group {
+            lsn = Lsn(lsn.0 + 1);
+            let header = Header::of(frame, *payload_checksum, lsn, self.durable);
+            checksum = header.encode(self.seed, &mut buffer);
+            if frame.payload.len() >= DIRECT_BYTES {
+                write(&buffer)?;
+                buffer.clear();
+                write(&frame.payload)?;
+            } else {
+                buffer.extend_from_slice(&frame.payload);
+            }
+            buffer.resize(buffer.len() + frame::padding_bytes(frame.payload.len()), 0);
+            if buffer.len() >= WRITE_BYTES {
+                write(&buffer)?;
+                buffer.clear();
+            }
+        }
+        if !buffer.is_empty() {
+            write(&buffer)?;
+        }
+        self.buffer = buffer;
+        Ok(checksum)
+    }
+
+    /// After a write that failed: leaves no trace of the group, or poisons.
+    fn undo(&mut self, start: u64, end: u64, error: io::Error) -> Fault {
+        if sabotaged!(self.place.settings, FailedGroupKept) {
+            self.position = end;
+        } else {
+            let erased = erase(self.file.as_ref(), self.preallocated, start, end)
+                .and_then(|()| self.file.sync_data());
+            if let Err(second) = erased {
+                return poisoned("write, and undoing it, of", &self.path, &second);
+            }
+        }
+        let full = error.kind() == io::ErrorKind::StorageFull;
+        let error = stratalog_model::Error::io(
+            format_args!("cannot write to journal segment {}", self.path.display()),
+            error,
+        );
+        Fault::Refused(if full {
+            error.with_hint("free space on the disk; nothing else is needed")
+        } else {
+            error
+        })
+    }
+
+    fn sync(&mut self) -> Result<(), Fault> {
+        self.syncs += 1;
+        if !sabotaged!(self.place.settings, NoSync)
+            && let Err(error) = self.file.sync_data()
+            && !sabotaged!(self.place.settings, SyncFailureIgnored)
+        {
+            return Err(poisoned("fdatasync of", &self.path, &error));
+        }
+        self.durable = self.written;
+        Ok(())
+    }
+
+    /// Whether it pays to say how far the journal is durable.
+    pub(crate) fn wants_mark(&self) -> bool {
+        self.durable > self.attested && self.room() >= frame::HEADER_BYTES
+    }
+
+    /// Writes, without a sync, how far the journal is durable.
+    pub(crate) fn mark(&mut self) -> Result<(), Fault> {
+        if !self.wants_mark() {
+            return Ok(());
+        }
+        let next = Lsn(self.written.0 + 1);
+        let start = self.position;
+        let end = start + frame::HEADER_BYTES;
+        self.buffer.clear();
+        Header::mark(self.place.settings.partition, next, self.durable)
+            .encode(self.seed, &mut self.buffer);
+        self.attested = self.durable;
+        self.writes += 1;
+        match self.file.write_all_at(&self.buffer, start) {
+            Ok(()) => self.position = end,
+            Err(error) => match self.undo(start, end, error) {
+                // Marks are of use, not of need: the next group says the same.
+                Fault::Refused(error) => tracing::warn!(%error, "a journal mark was not written"),
+                fault => return Err(fault),
+            },
+        }
+        Ok(())
+    }
+
+    /// Makes everything durable and says so.
+    pub(crate) fn finish(&mut self) -> Result<(), Fault> {
+        self.preallocator.discard(&self.place);
+        if self.written > self.durable {
+            self.sync()?;
+        }
+        if self.wants_mark() {
+            self.mark()?;
+            self.sync()?;
+        }
+        Ok(())
+    }
+
+    /// Numbers that only the writer knows.
+    pub(crate) fn report(&self, status: &mut LogStatus) {
+        status.written = self.written;
+        status.durable = self.durable;
+        status.stored_bytes = self.sealed_bytes + self.position;
+        status.segments = self.number.0;
+        status.frames = self.frames;
+        status.writes = self.writes;
+        status.syncs = self.syncs;
+        status.torn_bytes = self.torn_bytes;
+    }
+
+    /// Last lsn written.
+    pub(crate) fn written(&self) -> Lsn {
+        self.written
+    }
+}

@@ -1,0 +1,4 @@
+//! The journal as its users see it.
+
+mod basics;
+mod support;
