@@ -76,6 +76,8 @@ kinds! {
     InvalidAuthorization = "28000", false;
     /// Other objects depend on this one.
     DependentObjects = "2BP01", false;
+    /// Two statements wait for each other; this one gave way.
+    DeadlockDetected = "40P01", true;
     /// A cursor or portal that does not exist.
     InvalidCursorName = "34000", false;
     /// A database that does not exist.
