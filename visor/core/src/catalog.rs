@@ -1,86 +1,147 @@
-//! The catalog as a log of commands.
+//! The catalog as a log of commands (CL-9).
+//!
+//! ```text
+//!   apply(command) ─► plan: pure, on the state now ─► record ─► log ─► durable ─► new state
+//!        one at a time ─────────────────────────────────────────────────────┘
+//! ```
+
+mod command;
+mod create;
+mod name;
+mod option;
+mod plan;
+mod record;
+mod state;
 
 use std::sync::Arc;
 
+use futures::{channel::oneshot, lock::Mutex as TurnMutex};
+use parking_lot::RwLock;
 use stratalog_model::{
-    ChronicleDefinition, ChronicleId, Clock, Collision, ColumnDefinition, ColumnType, Durability,
-    Granularity, Log, Result,
+    BoxFuture, ChronicleId, Clock, Durability, Error, ErrorKind, Frame, FrameKind, Log, Lsn,
+    PartitionId, Result, SchemaVersion, StatementId, TickRange,
 };
 
-/// A column as CREATE TABLE or ADD COLUMN names it, before it has an id.
-#[derive(Debug, Clone, PartialEq)]
-pub struct NewColumn {
-    /// Name.
-    pub name: String,
-    /// Type.
-    pub column_type: ColumnType,
-    /// Whether NULL is allowed.
-    pub nullable: bool,
-    /// DEFAULT as SQL text; validated by the caller.
-    pub default_sql: Option<String>,
-    /// For ADD COLUMN: the constant shown by older rows, in the text form of the type.
-    pub missing_value: Option<String>,
+pub use command::{Command, NewChronicle, NewColumn, Outcome};
+pub use name::{DEFAULT_DATABASE, DEFAULT_SCHEMA, NAME_BYTES_MAX, SYSTEM_SCHEMAS};
+pub use option::{OPTIONS, OPTIONS_LATER};
+pub use plan::CHRONICLES_MAX;
+pub use state::{CatalogState, DatabaseDefinition, SchemaDefinition, oid_of};
+
+/// The databases, schemas and chronicles of a data directory.
+#[derive(Debug)]
+pub struct Catalog {
+    log: Arc<dyn Log>,
+    clock: Arc<dyn Clock>,
+    state: Arc<RwLock<Arc<CatalogState>>>,
+    /// Held from the decision on a command until its record is durable and visible.
+    turn: Arc<TurnMutex<()>>,
 }
 
-/// CREATE TABLE / CHRONICLE, after parsing.
-#[derive(Debug, Clone, PartialEq)]
-pub struct NewChronicle {
-    /// Database.
-    pub database: String,
-    /// Schema.
-    pub schema: String,
-    /// Name.
-    pub name: String,
-    /// Columns in order.
-    pub columns: Vec<NewColumn>,
-    /// PRIMARY KEY column names; the last is the tick. `None`: none was declared; the
-    /// first timestamp column is the tick, and without one a column
-    /// `time TIMESTAMPTZ(9) NOT NULL DEFAULT now()` is put in front.
-    pub primary_key: Option<Vec<String>>,
-    /// WITH (…) options as (lower-case name, value text), in order.
-    pub options: Vec<(String, String)>,
-    /// IF NOT EXISTS.
-    pub if_not_exists: bool,
+impl Catalog {
+    /// Replays the log. `clock` gives chronicles their creation time.
+    ///
+    /// # Errors
+    /// `DataCorrupted` when a record cannot be read or contradicts those before it;
+    /// `ObjectNotInPrerequisiteState` when a newer version wrote it; what the log says.
+    pub fn open(log: Arc<dyn Log>, clock: Arc<dyn Clock>) -> Result<Arc<Self>> {
+        let mut state = CatalogState::genesis();
+        log.replay(&mut |lsn, frame| {
+            if frame.kind == FrameKind::Catalog {
+                let after = record::decode(&frame.payload).and_then(|change| state.after(&change));
+                state = after.map_err(|error| at_lsn(lsn, error))?;
+            }
+            Ok(())
+        })?;
+        tracing::info!(
+            version = state.version(),
+            chronicles = state.chronicle_count(),
+            "catalog replayed"
+        );
+        let state = Arc::new(RwLock::new(Arc::new(state)));
+        Ok(Arc::new(Self { log, clock, state, turn: Arc::default() }))
+    }
+
+    /// The catalog now; never changes once taken.
+    pub fn state(&self) -> Arc<CatalogState> {
+        Arc::clone(&self.state.read())
+    }
+
+    /// Carries out a command: durable first, then visible, then this returns. When the
+    /// returned future is dropped midway, the command is either carried out or not, and
+    /// the state in memory agrees with the log either way.
+    ///
+    /// # Errors
+    /// What is wrong with the command, in PostgreSQL's words where it has some; what the
+    /// log says when it cannot write: then nothing changed.
+    pub fn apply(&self, command: Command) -> BoxFuture<'_, Result<Outcome>> {
+        Box::pin(async move {
+            let turn = Arc::clone(&self.turn).lock_owned().await;
+            let before = self.state();
+            let plan = plan::plan(&before, &command, self.clock.now_ns())?;
+            let Some(change) = plan.change else {
+                let chronicle = plan.shows.and_then(|id| before.chronicle_by_id(id)).cloned();
+                return Ok(Outcome { chronicle, ..plan.outcome });
+            };
+            let after = Arc::new(before.after(&change)?);
+            let chronicle = plan.shows.and_then(|id| after.chronicle_by_id(id)).cloned();
+            let payload = record::encode(&change)?;
+            let reservation = self.log.reserve(payload.len()).await?;
+
+            // From here on the record may become durable, whether or not anybody still
+            // waits for it: so the log's thread publishes the state and ends the turn.
+            let (report, written) = oneshot::channel();
+            let published = Arc::clone(&self.state);
+            self.log.submit(
+                frame_of(payload),
+                reservation,
+                Durability::Disk,
+                Box::new(move |result| {
+                    if result.is_ok() {
+                        *published.write() = after;
+                    }
+                    drop(turn);
+                    // Nobody waits any more: the command was carried out all the same.
+                    let _ = report.send(result);
+                }),
+            );
+            match written.await {
+                Ok(Ok(lsn)) => {
+                    tracing::debug!(%lsn, ?command, "catalog changed");
+                    Ok(Outcome { chronicle, ..plan.outcome })
+                }
+                Ok(Err(error)) => Err(error),
+                Err(oneshot::Canceled) => Err(Error::new(
+                    ErrorKind::Shutdown,
+                    "the catalog's log was closed; the command may or may not be carried out",
+                )),
+            }
+        })
+    }
 }
 
-/// A change of the catalog.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Command {
-    /// CREATE DATABASE.
-    CreateDatabase { name: String, if_not_exists: bool },
-    /// DROP DATABASE; only when it holds no chronicle.
-    DropDatabase { name: String, if_exists: bool },
-    /// CREATE SCHEMA.
-    CreateSchema { database: String, name: String, if_not_exists: bool },
-    /// DROP SCHEMA; only when empty, unless `cascade`.
-    DropSchema { database: String, name: String, if_exists: bool, cascade: bool },
-    /// CREATE TABLE.
-    CreateChronicle(NewChronicle),
-    /// DROP TABLE.
-    DropChronicle { database: String, schema: String, name: String, if_exists: bool },
-    /// ALTER TABLE … RENAME TO.
-    RenameChronicle { id: ChronicleId, to: String },
-    /// ALTER TABLE … RENAME COLUMN.
-    RenameColumn { id: ChronicleId, from: String, to: String },
-    /// ALTER TABLE … ADD COLUMN.
-    AddColumn { id: ChronicleId, column: NewColumn, if_not_exists: bool },
-    /// ALTER TABLE … SET (…): only options that may change.
-    SetOptions { id: ChronicleId, options: Vec<(String, String)> },
-    /// COMMENT ON TABLE.
-    CommentOnChronicle { id: ChronicleId, comment: Option<String> },
-    /// COMMENT ON COLUMN.
-    CommentOnColumn { id: ChronicleId, column: String, comment: Option<String> },
+fn frame_of(payload: bytes::Bytes) -> Frame {
+    Frame {
+        kind: FrameKind::Catalog,
+        partition: PartitionId(0),
+        chronicle: ChronicleId(0),
+        schema_version: SchemaVersion(0),
+        statement: StatementId(0),
+        ticks: TickRange::EMPTY,
+        count: 0,
+        first_seq: 0,
+        producer: None,
+        payload,
+    }
 }
 
-/// What a command did.
-#[derive(Debug, Clone, Default)]
-pub struct Outcome {
-    /// Whether anything changed (IF [NOT] EXISTS may find nothing to do).
-    pub changed: bool,
-    /// Why nothing changed, for a NOTICE.
-    pub notice: Option<String>,
-    /// The chronicle made or changed.
-    pub chronicle: Option<Arc<ChronicleDefinition>>,
-    /// Chronicles dropped: the caller tells the store to forget them.
-    pub dropped: Vec<ChronicleId>,
+fn at_lsn(lsn: Lsn, error: Error) -> Error {
+    let located = Error::new(error.kind(), format!("catalog, lsn {lsn}: {}", error.message()));
+    match error.hint() {
+        Some(hint) => located.with_hint(hint.to_string()),
+        None => located.with_hint("restore the catalog's log from a backup"),
+    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,4 +12,5 @@
 pub mod catalog;
 pub mod clock;
 
-pub use catalog::{Catalog, CatalogState, Command, Outcome};
+pub use catalog::{Catalog, CatalogState, Command, NewChronicle, NewColumn, Outcome};
+pub use clock::{MasterClock, SystemTimeSource, TimeSource};

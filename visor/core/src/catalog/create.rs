@@ -1,0 +1,204 @@
+//! CREATE TABLE: from what was written to a complete definition.
+
+use std::collections::BTreeMap;
+
+use stratalog_model::{
+    ChronicleDefinition, ChronicleId, Collision, ColumnDefinition, ColumnId, ColumnType, Error,
+    ErrorKind, Granularity, Result, SchemaVersion, TickScale,
+};
+
+use super::{
+    command::{NewChronicle, NewColumn},
+    name, option,
+};
+
+/// Name of the tick column that a table without any timestamp column gets.
+const TIME_COLUMN: &str = "time";
+
+/// The definition of a new chronicle with the id `id`, created at `now_ns`.
+pub(crate) fn define(
+    new: &NewChronicle,
+    id: ChronicleId,
+    now_ns: i64,
+) -> Result<ChronicleDefinition> {
+    let given = option::read(&new.options)?;
+    for column in &new.columns {
+        name::check("column", &column.name)?;
+    }
+    let mut columns = Vec::with_capacity(new.columns.len() + 1);
+    if new.primary_key.is_none() && !new.columns.iter().any(|c| c.column_type.is_timestamp()) {
+        columns.push(time_column(new)?);
+    }
+    columns.extend(new.columns.iter().cloned());
+    let mut columns: Vec<ColumnDefinition> =
+        (1..).map(ColumnId).zip(&columns).map(|(id, column)| column_of(id, column)).collect();
+
+    let (key_columns, tick_column) = match &new.primary_key {
+        Some(names) => key_of(new, names, &columns)?,
+        None => {
+            let first = columns.iter().find(|column| column.column_type.is_timestamp());
+            (Vec::new(), first.map_or(ColumnId(0), |column| column.id))
+        }
+    };
+    for column in &mut columns {
+        if column.id == tick_column || key_columns.contains(&column.id) {
+            column.nullable = false;
+        }
+    }
+
+    let default_collision =
+        if new.primary_key.is_some() { Collision::First } else { Collision::All };
+    let granularity = given.granularity.unwrap_or_default();
+    let definition = ChronicleDefinition {
+        id,
+        database: new.database.clone(),
+        schema: new.schema.clone(),
+        name: new.name.clone(),
+        tick_column,
+        key_columns,
+        primary_key: new.primary_key.is_some(),
+        scale: TickScale::starting_at(now_ns, granularity),
+        collision: given.collision.unwrap_or(default_collision),
+        late: given.late.unwrap_or_default(),
+        durability: given.durability.unwrap_or_default(),
+        schema_version: SchemaVersion(1),
+        schema_versions: BTreeMap::from([(
+            SchemaVersion(1),
+            columns.iter().map(|column| column.id).collect(),
+        )]),
+        columns,
+        comment: None,
+        created_ns: now_ns,
+    };
+    definition.validate()?;
+    check_granularity(&definition)?;
+    Ok(definition)
+}
+
+/// A column of a definition, from how a statement wrote it.
+pub(crate) fn column_of(id: ColumnId, column: &NewColumn) -> ColumnDefinition {
+    ColumnDefinition {
+        id,
+        name: column.name.clone(),
+        column_type: column.column_type.clone(),
+        nullable: column.nullable,
+        default_sql: column.default_sql.clone(),
+        missing_value: column.missing_value.clone(),
+        comment: None,
+    }
+}
+
+fn time_column(new: &NewChronicle) -> Result<NewColumn> {
+    if new.columns.iter().any(|column| column.name == TIME_COLUMN) {
+        return Err(Error::new(
+            ErrorKind::InvalidTableDefinition,
+            format!(
+                "table \"{}\" has no timestamp column, and none can be added because \"{TIME_COLUMN}\" has another type",
+                new.name
+            ),
+        )
+        .with_hint("give one column the type TIMESTAMPTZ or TIMESTAMP, or rename \"time\""));
+    }
+    Ok(NewColumn {
+        name: TIME_COLUMN.to_string(),
+        column_type: ColumnType::TimestampTz { precision: 9 },
+        nullable: false,
+        default_sql: Some("now()".to_string()),
+        missing_value: None,
+    })
+}
+
+/// Key columns and tick column of a PRIMARY KEY.
+fn key_of(
+    new: &NewChronicle,
+    names: &[String],
+    columns: &[ColumnDefinition],
+) -> Result<(Vec<ColumnId>, ColumnId)> {
+    let mut ids = Vec::with_capacity(names.len());
+    for (at, name) in names.iter().enumerate() {
+        if names.iter().take(at).any(|other| other == name) {
+            return Err(Error::new(
+                ErrorKind::DuplicateColumn,
+                format!("column \"{name}\" appears twice in primary key constraint"),
+            ));
+        }
+        let column = columns.iter().find(|column| column.name == *name).ok_or_else(|| {
+            Error::new(
+                ErrorKind::UndefinedColumn,
+                format!("column \"{name}\" named in key does not exist"),
+            )
+        })?;
+        ids.push(column);
+    }
+    let Some((tick, key)) = ids.split_last() else {
+        return Err(Error::new(
+            ErrorKind::InvalidTableDefinition,
+            format!("the primary key of table \"{}\" names no column", new.name),
+        ));
+    };
+    if !tick.column_type.is_timestamp() {
+        let times = columns.iter().filter(|column| column.column_type.is_timestamp());
+        let hint = match times.map(|column| column.name.as_str()).next() {
+            Some(time) => {
+                let others = names.iter().map(String::as_str).filter(|name| *name != time);
+                let order: Vec<&str> = others.chain([time]).collect();
+                format!("put the time column last: PRIMARY KEY ({})", order.join(", "))
+            }
+            None => format!(
+                "add a column \"time\" TIMESTAMPTZ, and declare PRIMARY KEY ({}, time)",
+                names.join(", ")
+            ),
+        };
+        return Err(Error::new(
+            ErrorKind::InvalidTableDefinition,
+            format!(
+                "the last column of the primary key, \"{}\", must be a timestamp or timestamptz, not {}",
+                tick.name, tick.column_type
+            ),
+        )
+        .with_hint(hint));
+    }
+    Ok((key.iter().map(|column| column.id).collect(), tick.id))
+}
+
+/// The tick column shows where each tick starts; its precision must be able to.
+///
+/// ```text
+///   unit of the column   |----1 s----|----1 s----|
+///   granularity 1 s      T           T           T       every tick starts at a unit
+///   granularity 1 ms     TttttttttttttttttttttttttT      values fall on the capital ones only
+///   granularity 1500 ms  T                 ?             refused: no second shows this start
+/// ```
+///
+/// Under `next` the free ticks in between are used, too, so none of them may lie between
+/// two units.
+fn check_granularity(definition: &ChronicleDefinition) -> Result<()> {
+    let Some(tick) = definition.tick() else { return Ok(()) };
+    let Some(unit_ns) = tick.column_type.timestamp_unit_ns() else { return Ok(()) };
+    let granularity = definition.scale.granularity();
+    if granularity.ns().rem_euclid(unit_ns) == 0 {
+        return Ok(());
+    }
+    let coarser = Granularity::from_ns(unit_ns)?;
+    if unit_ns.rem_euclid(granularity.ns()) != 0 {
+        return Err(Error::new(
+            ErrorKind::InvalidTableDefinition,
+            format!(
+                "granularity {granularity} does not fit the tick column \"{}\" of type {}: its ticks start at times that the type cannot show",
+                tick.name, tick.column_type
+            ),
+        )
+        .with_hint(format!("use a multiple or a divisor of {coarser}, or a finer column type")));
+    }
+    if definition.collision == Collision::Next {
+        return Err(Error::new(
+            ErrorKind::InvalidTableDefinition,
+            format!(
+                "collision = 'next' with granularity {granularity} would use ticks that the tick column \"{}\" of type {} cannot show",
+                tick.name, tick.column_type
+            ),
+        )
+        .with_hint(format!("set granularity = '{coarser}', or give the column precision 9")));
+    }
+    Ok(())
+}

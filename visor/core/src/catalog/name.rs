@@ -1,0 +1,96 @@
+//! What may be a name.
+
+use stratalog_model::{Error, ErrorKind, Result};
+
+/// Most bytes of a name, as in PostgreSQL; longer ones are refused, never cut.
+pub const NAME_BYTES_MAX: usize = 63;
+
+/// Schemas that the system fills in every database.
+pub const SYSTEM_SCHEMAS: [&str; 3] = ["pg_catalog", "information_schema", "stratalog"];
+
+/// The database that every data directory has.
+pub const DEFAULT_DATABASE: &str = "stratalog";
+
+/// The schema that every database has.
+pub const DEFAULT_SCHEMA: &str = "public";
+
+/// Checks a name of a database, schema, table or column.
+pub(crate) fn check(what: &str, name: &str) -> Result<()> {
+    if name.is_empty() {
+        return Err(Error::new(ErrorKind::SyntaxError, "zero-length delimited identifier"));
+    }
+    if name.len() > NAME_BYTES_MAX {
+        return Err(Error::new(
+            ErrorKind::NameTooLong,
+            format!(
+                "{what} name \"{name}\" is {} bytes long, at most {NAME_BYTES_MAX} are allowed",
+                name.len()
+            ),
+        ));
+    }
+    if name.contains('\0') {
+        return Err(Error::new(
+            ErrorKind::InvalidParameterValue,
+            format!("{what} name contains a null character"),
+        ));
+    }
+    Ok(())
+}
+
+/// Checks that a schema is the user's to make or drop.
+pub(crate) fn check_schema(name: &str) -> Result<()> {
+    check("schema", name)?;
+    if SYSTEM_SCHEMAS.contains(&name) || name.starts_with("pg_") {
+        let detail = if name.starts_with("pg_") {
+            "The prefix \"pg_\" is reserved for system schemas.".to_string()
+        } else {
+            format!("The name \"{name}\" is reserved for a system schema.")
+        };
+        return Err(Error::new(
+            ErrorKind::ReservedName,
+            format!("unacceptable schema name \"{name}\""),
+        )
+        .with_detail(detail));
+    }
+    Ok(())
+}
+
+/// Checks that a table may be made in a schema.
+pub(crate) fn check_not_system(schema: &str, table: &str) -> Result<()> {
+    if SYSTEM_SCHEMAS.contains(&schema) {
+        return Err(Error::new(
+            ErrorKind::InsufficientPrivilege,
+            format!("permission denied to create \"{schema}.{table}\""),
+        )
+        .with_detail("System catalog modifications are currently disallowed."));
+    }
+    Ok(())
+}
+
+/// The name among `known` that is closest to a misspelt one, if any is close.
+pub(crate) fn closest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .map(|candidate| (distance(name, candidate), candidate))
+        .filter(|(distance, candidate)| *distance <= candidate.len().div_ceil(3))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// Insertions, deletions and replacements that turn one text into the other.
+fn distance(from: &str, to: &str) -> usize {
+    let mut row: Vec<usize> = (0..=to.chars().count()).collect();
+    for (at, left) in from.chars().enumerate() {
+        let mut diagonal = at;
+        let mut before = at + 1;
+        let mut next = Vec::with_capacity(row.len());
+        next.push(before);
+        for (right, above) in to.chars().zip(row.iter().copied().skip(1)) {
+            let replace = diagonal + usize::from(left != right);
+            diagonal = above;
+            before = replace.min(above + 1).min(before + 1);
+            next.push(before);
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or(0)
+}

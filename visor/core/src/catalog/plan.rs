@@ -1,0 +1,383 @@
+//! From a command to the change that it means for one state: pure, touches nothing.
+
+use std::sync::Arc;
+
+use stratalog_model::{
+    ChronicleDefinition, ChronicleId, ColumnId, Error, ErrorKind, Result,
+    chronicle::{COLUMNS_MAX, SYSTEM_COLUMNS},
+};
+
+use super::{
+    command::{Command, NewChronicle, NewColumn, Outcome},
+    create,
+    name::{self, DEFAULT_DATABASE, DEFAULT_SCHEMA},
+    option,
+    record::Change,
+    state::CatalogState,
+};
+
+/// Most chronicles of one data directory, in all databases: bounds the catalog in memory.
+pub const CHRONICLES_MAX: usize = 100_000;
+
+/// What to do about a command.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// The one change, and so the one record, that the command means; `None`: nothing to do.
+    pub change: Option<Change>,
+    /// What the caller is told; `chronicle` is filled in from the state that results.
+    pub outcome: Outcome,
+    /// The chronicle that the outcome shows.
+    pub shows: Option<ChronicleId>,
+}
+
+impl Plan {
+    fn of(change: Change) -> Self {
+        let outcome = Outcome { changed: true, ..Outcome::default() };
+        Self { change: Some(change), outcome, shows: None }
+    }
+
+    fn showing(mut self, id: ChronicleId) -> Self {
+        self.shows = Some(id);
+        self
+    }
+
+    fn nothing(notice: String) -> Self {
+        let outcome = Outcome { notice: Some(notice), ..Outcome::default() };
+        Self { change: None, outcome, shows: None }
+    }
+}
+
+/// Decides what `command` changes in `state`.
+pub(crate) fn plan(state: &CatalogState, command: &Command, now_ns: i64) -> Result<Plan> {
+    match command {
+        Command::CreateDatabase { name, if_not_exists } => {
+            create_database(state, name, *if_not_exists)
+        }
+        Command::DropDatabase { name, if_exists } => drop_database(state, name, *if_exists),
+        Command::CreateSchema { database, name, if_not_exists } => {
+            create_schema(state, database, name, *if_not_exists)
+        }
+        Command::DropSchema { database, name, if_exists, cascade } => {
+            drop_schema(state, database, name, *if_exists, *cascade)
+        }
+        Command::CreateChronicle(new) => create_chronicle(state, new, now_ns),
+        Command::DropChronicle { database, schema, name, if_exists } => {
+            drop_chronicle(state, database, schema, name, *if_exists)
+        }
+        Command::RenameChronicle { id, to } => rename_chronicle(state, *id, to),
+        Command::RenameColumn { id, from, to } => rename_column(state, *id, from, to),
+        Command::AddColumn { id, column, if_not_exists } => {
+            add_column(state, *id, column, *if_not_exists)
+        }
+        Command::SetOptions { id, options } => set_options(state, *id, options),
+        Command::CommentOnChronicle { id, comment } => {
+            let id = find(state, *id)?.id;
+            let comment = comment.clone().filter(|text| !text.is_empty());
+            Ok(Plan::of(Change::CommentOnChronicle { id, comment }).showing(id))
+        }
+        Command::CommentOnColumn { id, column, comment } => {
+            let definition = find(state, *id)?;
+            let column = definition.column_named(column).ok_or_else(|| {
+                Error::new(
+                    ErrorKind::UndefinedColumn,
+                    format!(
+                        "column \"{column}\" of relation \"{}\" does not exist",
+                        definition.name
+                    ),
+                )
+            })?;
+            let (id, column) = (definition.id, column.id);
+            let comment = comment.clone().filter(|text| !text.is_empty());
+            Ok(Plan::of(Change::CommentOnColumn { id, column, comment }).showing(id))
+        }
+    }
+}
+
+fn create_database(state: &CatalogState, name: &str, if_not_exists: bool) -> Result<Plan> {
+    name::check("database", name)?;
+    if state.database(name).is_some() {
+        let exists = format!("database \"{name}\" already exists");
+        return match if_not_exists {
+            true => Ok(Plan::nothing(format!("{exists}, skipping"))),
+            false => Err(Error::new(ErrorKind::DuplicateDatabase, exists)),
+        };
+    }
+    Ok(Plan::of(Change::CreateDatabase { oid: state.next_namespace(), name: name.to_string() }))
+}
+
+fn drop_database(state: &CatalogState, name: &str, if_exists: bool) -> Result<Plan> {
+    if state.database(name).is_none() {
+        return match if_exists {
+            true => Ok(Plan::nothing(format!("database \"{name}\" does not exist, skipping"))),
+            false => Err(undefined_database(name)),
+        };
+    }
+    if name == DEFAULT_DATABASE {
+        return Err(Error::new(
+            ErrorKind::FeatureNotSupported,
+            format!("cannot drop database \"{name}\": every data directory has it"),
+        ));
+    }
+    let count = state.chronicles(name).count();
+    if count > 0 {
+        return Err(Error::new(
+            ErrorKind::DependentObjects,
+            format!("cannot drop database \"{name}\" because it is not empty"),
+        )
+        .with_detail(format!("It holds {count} tables."))
+        .with_hint("drop its tables first; DROP SCHEMA … CASCADE drops all of a schema"));
+    }
+    Ok(Plan::of(Change::DropDatabase { name: name.to_string() }))
+}
+
+fn create_schema(
+    state: &CatalogState,
+    database: &str,
+    name: &str,
+    if_not_exists: bool,
+) -> Result<Plan> {
+    known_database(state, database)?;
+    name::check_schema(name)?;
+    if state.schema(database, name).is_some() {
+        let exists = format!("schema \"{name}\" already exists");
+        return match if_not_exists {
+            true => Ok(Plan::nothing(format!("{exists}, skipping"))),
+            false => Err(Error::new(ErrorKind::DuplicateSchema, exists)),
+        };
+    }
+    let oid = state.next_namespace();
+    Ok(Plan::of(Change::CreateSchema {
+        oid,
+        database: database.to_string(),
+        name: name.to_string(),
+    }))
+}
+
+fn drop_schema(
+    state: &CatalogState,
+    database: &str,
+    name: &str,
+    if_exists: bool,
+    cascade: bool,
+) -> Result<Plan> {
+    known_database(state, database)?;
+    if name::SYSTEM_SCHEMAS.contains(&name) {
+        return Err(Error::new(
+            ErrorKind::DependentObjects,
+            format!("cannot drop schema {name} because it is required by the database system"),
+        ));
+    }
+    if state.schema(database, name).is_none() {
+        return match if_exists {
+            true => Ok(Plan::nothing(format!("schema \"{name}\" does not exist, skipping"))),
+            false => Err(undefined_schema(name)),
+        };
+    }
+    if name == DEFAULT_SCHEMA {
+        return Err(Error::new(
+            ErrorKind::FeatureNotSupported,
+            format!("cannot drop schema \"{name}\": every database has it"),
+        ));
+    }
+    let held: Vec<_> = state.chronicles_in(database, name).collect();
+    if !held.is_empty() && !cascade {
+        let lines: Vec<String> = held
+            .iter()
+            .take(100)
+            .map(|held| format!("table {} depends on schema {name}", held.qualified_name()))
+            .collect();
+        return Err(Error::new(
+            ErrorKind::DependentObjects,
+            format!("cannot drop schema {name} because other objects depend on it"),
+        )
+        .with_detail(lines.join("\n"))
+        .with_hint("Use DROP ... CASCADE to drop the dependent objects too."));
+    }
+    let dropped: Vec<ChronicleId> = held.iter().map(|held| held.id).collect();
+    let mut plan =
+        Plan::of(Change::DropSchema { database: database.to_string(), name: name.to_string() });
+    plan.outcome.dropped = dropped;
+    Ok(plan)
+}
+
+fn create_chronicle(state: &CatalogState, new: &NewChronicle, now_ns: i64) -> Result<Plan> {
+    known_database(state, &new.database)?;
+    name::check("table", &new.name)?;
+    name::check_not_system(&new.schema, &new.name)?;
+    if state.schema(&new.database, &new.schema).is_none() {
+        return Err(undefined_schema(&new.schema));
+    }
+    if let Some(existing) = state.chronicle(&new.database, &new.schema, &new.name) {
+        return match new.if_not_exists {
+            true => {
+                let notice = format!("relation \"{}\" already exists, skipping", new.name);
+                Ok(Plan::nothing(notice).showing(existing.id))
+            }
+            false => Err(duplicate_relation(&new.name)),
+        };
+    }
+    if state.chronicle_count() >= CHRONICLES_MAX {
+        return Err(Error::new(
+            ErrorKind::LimitExceeded,
+            format!("there are {CHRONICLES_MAX} tables, which is the most"),
+        )
+        .with_hint("drop tables that are not needed, or put several series into one table"));
+    }
+    let definition = create::define(new, state.next_chronicle(), now_ns)?;
+    let id = definition.id;
+    Ok(Plan::of(Change::CreateChronicle(Box::new(definition))).showing(id))
+}
+
+fn drop_chronicle(
+    state: &CatalogState,
+    database: &str,
+    schema: &str,
+    name: &str,
+    if_exists: bool,
+) -> Result<Plan> {
+    known_database(state, database)?;
+    name::check_not_system(schema, name).map_err(|_| {
+        Error::new(
+            ErrorKind::InsufficientPrivilege,
+            format!("permission denied: \"{name}\" is a system catalog"),
+        )
+    })?;
+    let Some(definition) = state.chronicle(database, schema, name) else {
+        return match (state.schema(database, schema).is_some(), if_exists) {
+            (true, true) => Ok(Plan::nothing(format!("table \"{name}\" does not exist, skipping"))),
+            (false, true) => {
+                Ok(Plan::nothing(format!("schema \"{schema}\" does not exist, skipping")))
+            }
+            (true, false) => Err(Error::new(
+                ErrorKind::UndefinedTable,
+                format!("table \"{name}\" does not exist"),
+            )),
+            (false, false) => Err(undefined_schema(schema)),
+        };
+    };
+    let mut plan = Plan::of(Change::DropChronicle { id: definition.id });
+    plan.outcome.dropped = vec![definition.id];
+    Ok(plan)
+}
+
+fn rename_chronicle(state: &CatalogState, id: ChronicleId, to: &str) -> Result<Plan> {
+    let definition = find(state, id)?;
+    name::check("table", to)?;
+    if state.chronicle(&definition.database, &definition.schema, to).is_some() {
+        return Err(duplicate_relation(to));
+    }
+    Ok(Plan::of(Change::RenameChronicle { id, to: to.to_string() }).showing(id))
+}
+
+fn rename_column(state: &CatalogState, id: ChronicleId, from: &str, to: &str) -> Result<Plan> {
+    let definition = find(state, id)?;
+    if SYSTEM_COLUMNS.contains(&from) {
+        return Err(Error::new(
+            ErrorKind::FeatureNotSupported,
+            format!("cannot rename system column \"{from}\""),
+        ));
+    }
+    let column = definition.column_named(from).ok_or_else(|| {
+        Error::new(ErrorKind::UndefinedColumn, format!("column \"{from}\" does not exist"))
+    })?;
+    check_column_name(definition, to)?;
+    Ok(Plan::of(Change::RenameColumn { id, column: column.id, to: to.to_string() }).showing(id))
+}
+
+fn add_column(
+    state: &CatalogState,
+    id: ChronicleId,
+    new: &NewColumn,
+    if_not_exists: bool,
+) -> Result<Plan> {
+    let definition = find(state, id)?;
+    if if_not_exists && definition.column_named(&new.name).is_some() {
+        return Ok(Plan::nothing(format!(
+            "column \"{}\" of relation \"{}\" already exists, skipping",
+            new.name, definition.name
+        ))
+        .showing(id));
+    }
+    check_column_name(definition, &new.name)?;
+    new.column_type.validate()?;
+    if definition.columns.len() >= COLUMNS_MAX {
+        return Err(Error::new(
+            ErrorKind::LimitExceeded,
+            format!("tables can have at most {COLUMNS_MAX} columns"),
+        ));
+    }
+    if !new.nullable && new.missing_value.is_none() {
+        return Err(Error::new(
+            ErrorKind::NotNullViolation,
+            format!(
+                "column \"{}\" of relation \"{}\" contains null values",
+                new.name, definition.name
+            ),
+        )
+        .with_detail("Events stored before would have no value in the new column.")
+        .with_hint("add a constant DEFAULT, which they then show, or leave out NOT NULL"));
+    }
+    let last = definition.columns.iter().map(|column| column.id.0).max().unwrap_or(0);
+    let column = create::column_of(ColumnId(last.saturating_add(1)), new);
+    Ok(Plan::of(Change::AddColumn { id, column: Box::new(column) }).showing(id))
+}
+
+fn set_options(
+    state: &CatalogState,
+    id: ChronicleId,
+    options: &[(String, String)],
+) -> Result<Plan> {
+    let definition = find(state, id)?;
+    let given = option::read_change(options)?;
+    let (durability, late) = (given.durability, given.late);
+    let same = durability.is_none_or(|value| value == definition.durability)
+        && late.is_none_or(|value| value == definition.late);
+    if same {
+        let outcome = Outcome::default();
+        return Ok(Plan { change: None, outcome, shows: Some(id) });
+    }
+    Ok(Plan::of(Change::SetOptions { id, durability, late }).showing(id))
+}
+
+fn check_column_name(definition: &ChronicleDefinition, name: &str) -> Result<()> {
+    name::check("column", name)?;
+    if SYSTEM_COLUMNS.contains(&name) {
+        return Err(Error::new(
+            ErrorKind::DuplicateColumn,
+            format!("column name \"{name}\" conflicts with a system column name"),
+        ));
+    }
+    if definition.column_named(name).is_some() {
+        return Err(Error::new(
+            ErrorKind::DuplicateColumn,
+            format!("column \"{name}\" of relation \"{}\" already exists", definition.name),
+        ));
+    }
+    Ok(())
+}
+
+fn find(state: &CatalogState, id: ChronicleId) -> Result<&Arc<ChronicleDefinition>> {
+    state.chronicle_by_id(id).ok_or_else(|| {
+        Error::new(
+            ErrorKind::UndefinedTable,
+            format!("relation with OID {} does not exist", super::oid_of(id)),
+        )
+        .with_detail("It was dropped by another session in the meantime.")
+    })
+}
+
+fn known_database(state: &CatalogState, name: &str) -> Result<()> {
+    state.database(name).map(drop).ok_or_else(|| undefined_database(name))
+}
+
+fn undefined_database(name: &str) -> Error {
+    Error::new(ErrorKind::UndefinedDatabase, format!("database \"{name}\" does not exist"))
+}
+
+fn undefined_schema(name: &str) -> Error {
+    Error::new(ErrorKind::UndefinedSchema, format!("schema \"{name}\" does not exist"))
+}
+
+fn duplicate_relation(name: &str) -> Error {
+    Error::new(ErrorKind::DuplicateTable, format!("relation \"{name}\" already exists"))
+}

@@ -1,0 +1,72 @@
+//! The catalog's records: what a command decided, with every id and time filled in, so
+//! that a replay derives nothing anew (CL-9).
+//!
+//! One record is the payload of one `FrameKind::Catalog` frame, as JSON:
+//! `{"format":1,"change":{"create_chronicle":{…}}}`.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use stratalog_model::{
+    ChronicleDefinition, ChronicleId, ColumnDefinition, ColumnId, Durability, Error, ErrorKind,
+    LatePolicy, Result,
+};
+
+/// The newest format that this version reads, and the one that it writes.
+const FORMAT: u32 = 1;
+
+/// A decided change.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Change {
+    CreateDatabase { oid: u32, name: String },
+    DropDatabase { name: String },
+    CreateSchema { oid: u32, database: String, name: String },
+    DropSchema { database: String, name: String },
+    CreateChronicle(Box<ChronicleDefinition>),
+    DropChronicle { id: ChronicleId },
+    RenameChronicle { id: ChronicleId, to: String },
+    RenameColumn { id: ChronicleId, column: ColumnId, to: String },
+    AddColumn { id: ChronicleId, column: Box<ColumnDefinition> },
+    SetOptions { id: ChronicleId, durability: Option<Durability>, late: Option<LatePolicy> },
+    CommentOnChronicle { id: ChronicleId, comment: Option<String> },
+    CommentOnColumn { id: ChronicleId, column: ColumnId, comment: Option<String> },
+}
+
+#[derive(Serialize)]
+struct Record<'a> {
+    format: u32,
+    change: &'a Change,
+}
+
+#[derive(Deserialize)]
+struct Envelope {
+    format: u32,
+    change: serde_json::Value,
+}
+
+/// The payload of a change.
+pub(crate) fn encode(change: &Change) -> Result<Bytes> {
+    match serde_json::to_vec(&Record { format: FORMAT, change }) {
+        Ok(json) => Ok(Bytes::from(json)),
+        Err(error) => Err(Error::internal(format!("catalog record: {error}"))),
+    }
+}
+
+/// The change of a payload that passed its checksum.
+pub(crate) fn decode(payload: &[u8]) -> Result<Change> {
+    let damaged = |error: serde_json::Error| {
+        Error::new(ErrorKind::DataCorrupted, format!("catalog record is not readable: {error}"))
+    };
+    let envelope: Envelope = serde_json::from_slice(payload).map_err(damaged)?;
+    if envelope.format > FORMAT {
+        return Err(Error::new(
+            ErrorKind::ObjectNotInPrerequisiteState,
+            format!(
+                "the catalog was written by a newer version of Stratalog (record format {}, this version reads up to {FORMAT})",
+                envelope.format
+            ),
+        )
+        .with_hint("start the version that wrote this data directory, or a newer one"));
+    }
+    serde_json::from_value(envelope.change).map_err(damaged)
+}

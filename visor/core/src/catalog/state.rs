@@ -1,0 +1,331 @@
+//! The catalog at one instant.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use stratalog_model::{ChronicleDefinition, ChronicleId, Error, ErrorKind, Result, SchemaVersion};
+
+use super::{
+    name::{DEFAULT_DATABASE, DEFAULT_SCHEMA},
+    record::Change,
+};
+
+/// Oids below this one are PostgreSQL's own.
+const OID_FIRST: u32 = 16_384;
+
+/// Oids of databases and schemas count from here, so that they meet those of tables only
+/// after a billion tables.
+const OID_NAMESPACE_FIRST: u32 = 1_000_000_000;
+
+/// Oid of the database that every data directory has (PostgreSQL's own `postgres` has it).
+const OID_DEFAULT_DATABASE: u32 = 5;
+
+/// Oid of schema `public`, in each database.
+const OID_PUBLIC: u32 = 2_200;
+
+/// The stable oid of a table, for clients that read `pg_class`.
+pub fn oid_of(id: ChronicleId) -> u32 {
+    OID_FIRST.saturating_add(id.0)
+}
+
+/// A database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DatabaseDefinition {
+    /// Stable oid.
+    pub oid: u32,
+    /// Name.
+    pub name: String,
+}
+
+/// A schema of one database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SchemaDefinition {
+    /// Stable oid, unique within its database.
+    pub oid: u32,
+    /// Name.
+    pub name: String,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Database {
+    definition: DatabaseDefinition,
+    schemas: BTreeMap<String, Arc<Schema>>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Schema {
+    definition: SchemaDefinition,
+    chronicles: BTreeMap<String, Arc<ChronicleDefinition>>,
+}
+
+/// An immutable snapshot of the catalog. A change copies only the path to what it changes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CatalogState {
+    version: u64,
+    databases: BTreeMap<String, Arc<Database>>,
+    by_id: Arc<BTreeMap<ChronicleId, Arc<ChronicleDefinition>>>,
+    next_chronicle: ChronicleId,
+    next_namespace: u32,
+}
+
+impl CatalogState {
+    /// The catalog of a new data directory: one database with its schema `public`.
+    pub(crate) fn genesis() -> Self {
+        let mut state = Self {
+            version: 0,
+            databases: BTreeMap::new(),
+            by_id: Arc::default(),
+            next_chronicle: ChronicleId(1),
+            next_namespace: OID_NAMESPACE_FIRST,
+        };
+        state.add_database(OID_DEFAULT_DATABASE, DEFAULT_DATABASE.to_string());
+        state
+    }
+
+    /// Grows with every change: caches key on it.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Databases, by name.
+    pub fn databases(&self) -> impl Iterator<Item = &DatabaseDefinition> {
+        self.databases.values().map(|database| &database.definition)
+    }
+
+    /// The database of a name.
+    pub fn database(&self, name: &str) -> Option<&DatabaseDefinition> {
+        self.databases.get(name).map(|database| &database.definition)
+    }
+
+    /// The user's schemas of a database, by name, `public` among them; nothing for an
+    /// unknown database.
+    pub fn schemas(&self, database: &str) -> impl Iterator<Item = &SchemaDefinition> {
+        self.schemas_of(database).map(|schema| &schema.definition)
+    }
+
+    /// One of the user's schemas.
+    pub fn schema(&self, database: &str, name: &str) -> Option<&SchemaDefinition> {
+        self.databases.get(database)?.schemas.get(name).map(|schema| &schema.definition)
+    }
+
+    /// Chronicles of a database, by schema and name.
+    pub fn chronicles(&self, database: &str) -> impl Iterator<Item = &Arc<ChronicleDefinition>> {
+        self.schemas_of(database).flat_map(|schema| schema.chronicles.values())
+    }
+
+    /// Chronicles of one schema, by name.
+    pub fn chronicles_in(
+        &self,
+        database: &str,
+        schema: &str,
+    ) -> impl Iterator<Item = &Arc<ChronicleDefinition>> {
+        self.databases
+            .get(database)
+            .and_then(|database| database.schemas.get(schema))
+            .into_iter()
+            .flat_map(|schema| schema.chronicles.values())
+    }
+
+    /// The chronicle of a name.
+    pub fn chronicle(
+        &self,
+        database: &str,
+        schema: &str,
+        name: &str,
+    ) -> Option<&Arc<ChronicleDefinition>> {
+        self.databases.get(database)?.schemas.get(schema)?.chronicles.get(name)
+    }
+
+    /// The chronicle of an id.
+    pub fn chronicle_by_id(&self, id: ChronicleId) -> Option<&Arc<ChronicleDefinition>> {
+        self.by_id.get(&id)
+    }
+
+    /// How many chronicles there are, in all databases.
+    pub fn chronicle_count(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// The id that the next chronicle gets; ids are never reused.
+    pub(crate) fn next_chronicle(&self) -> ChronicleId {
+        self.next_chronicle
+    }
+
+    /// The oid that the next database or schema gets.
+    pub(crate) fn next_namespace(&self) -> u32 {
+        self.next_namespace
+    }
+
+    /// This state after `change`.
+    ///
+    /// # Errors
+    /// `DataCorrupted` when the change does not fit this state: it was decided on another
+    /// one, so the log does not tell the history that it should.
+    pub(crate) fn after(&self, change: &Change) -> Result<Self> {
+        let mut next = self.clone();
+        next.apply(change)?;
+        next.version += 1;
+        Ok(next)
+    }
+
+    fn apply(&mut self, change: &Change) -> Result<()> {
+        match change {
+            Change::CreateDatabase { oid, name } => {
+                if self.databases.contains_key(name) {
+                    return Err(misfit(format!("database \"{name}\" exists")));
+                }
+                self.add_database(*oid, name.clone());
+                self.next_namespace = self.next_namespace.max(oid.saturating_add(1));
+            }
+            Change::DropDatabase { name } => {
+                let dropped =
+                    self.databases.remove(name).ok_or_else(|| missing("database", name))?;
+                let ids = dropped.schemas.values().flat_map(|schema| schema.ids());
+                self.forget(ids.collect());
+            }
+            Change::CreateSchema { oid, database, name } => {
+                let schemas = &mut self.database_mut(database)?.schemas;
+                if schemas.contains_key(name) {
+                    return Err(misfit(format!("schema \"{name}\" exists")));
+                }
+                schemas.insert(name.clone(), Schema::new(*oid, name.clone()));
+                self.next_namespace = self.next_namespace.max(oid.saturating_add(1));
+            }
+            Change::DropSchema { database, name } => {
+                let dropped = self.database_mut(database)?.schemas.remove(name);
+                let dropped = dropped.ok_or_else(|| missing("schema", name))?;
+                self.forget(dropped.ids().collect());
+            }
+            Change::CreateChronicle(definition) => {
+                if self.by_id.contains_key(&definition.id) || definition.id < self.next_chronicle {
+                    return Err(misfit(format!("chronicle id {} was given before", definition.id)));
+                }
+                self.next_chronicle = ChronicleId(definition.id.0.saturating_add(1));
+                self.put(Arc::new(definition.as_ref().clone()))?;
+            }
+            Change::DropChronicle { id } => {
+                self.take(*id)?;
+            }
+            Change::RenameChronicle { id, to } => {
+                let mut renamed = self.take(*id)?.as_ref().clone();
+                renamed.name.clone_from(to);
+                self.put(Arc::new(renamed))?;
+            }
+            Change::RenameColumn { id, column, to } => self.alter(*id, |definition| {
+                column_mut(definition, *column)?.name.clone_from(to);
+                Ok(())
+            })?,
+            Change::AddColumn { id, column } => self.alter(*id, |definition| {
+                definition.columns.push(column.as_ref().clone());
+                let version = SchemaVersion(definition.schema_version.0.saturating_add(1));
+                let columns = definition.columns.iter().map(|column| column.id).collect();
+                definition.schema_version = version;
+                definition.schema_versions.insert(version, columns);
+                Ok(())
+            })?,
+            Change::SetOptions { id, durability, late } => self.alter(*id, |definition| {
+                definition.durability = durability.unwrap_or(definition.durability);
+                definition.late = late.unwrap_or(definition.late);
+                Ok(())
+            })?,
+            Change::CommentOnChronicle { id, comment } => self.alter(*id, |definition| {
+                definition.comment.clone_from(comment);
+                Ok(())
+            })?,
+            Change::CommentOnColumn { id, column, comment } => self.alter(*id, |definition| {
+                column_mut(definition, *column)?.comment.clone_from(comment);
+                Ok(())
+            })?,
+        }
+        Ok(())
+    }
+
+    fn add_database(&mut self, oid: u32, name: String) {
+        let public = Schema::new(OID_PUBLIC, DEFAULT_SCHEMA.to_string());
+        let database = Database {
+            definition: DatabaseDefinition { oid, name: name.clone() },
+            schemas: BTreeMap::from([(DEFAULT_SCHEMA.to_string(), public)]),
+        };
+        self.databases.insert(name, Arc::new(database));
+    }
+
+    fn schemas_of(&self, database: &str) -> impl Iterator<Item = &Arc<Schema>> {
+        self.databases.get(database).into_iter().flat_map(|database| database.schemas.values())
+    }
+
+    fn database_mut(&mut self, name: &str) -> Result<&mut Database> {
+        let database = self.databases.get_mut(name).ok_or_else(|| missing("database", name))?;
+        Ok(Arc::make_mut(database))
+    }
+
+    fn chronicles_mut(
+        &mut self,
+        database: &str,
+        schema: &str,
+    ) -> Result<&mut BTreeMap<String, Arc<ChronicleDefinition>>> {
+        let schemas = &mut self.database_mut(database)?.schemas;
+        let schema = schemas.get_mut(schema).ok_or_else(|| missing("schema", schema))?;
+        Ok(&mut Arc::make_mut(schema).chronicles)
+    }
+
+    fn take(&mut self, id: ChronicleId) -> Result<Arc<ChronicleDefinition>> {
+        let definition = Arc::make_mut(&mut self.by_id)
+            .remove(&id)
+            .ok_or_else(|| missing("chronicle", &id.to_string()))?;
+        self.chronicles_mut(&definition.database, &definition.schema)?.remove(&definition.name);
+        Ok(definition)
+    }
+
+    fn put(&mut self, definition: Arc<ChronicleDefinition>) -> Result<()> {
+        let chronicles = self.chronicles_mut(&definition.database, &definition.schema)?;
+        if chronicles.contains_key(&definition.name) {
+            return Err(misfit(format!("relation \"{}\" exists", definition.qualified_name())));
+        }
+        chronicles.insert(definition.name.clone(), Arc::clone(&definition));
+        Arc::make_mut(&mut self.by_id).insert(definition.id, definition);
+        Ok(())
+    }
+
+    fn alter(
+        &mut self,
+        id: ChronicleId,
+        change: impl FnOnce(&mut ChronicleDefinition) -> Result<()>,
+    ) -> Result<()> {
+        let mut altered = self.take(id)?.as_ref().clone();
+        change(&mut altered)?;
+        self.put(Arc::new(altered))
+    }
+
+    fn forget(&mut self, ids: Vec<ChronicleId>) {
+        let by_id = Arc::make_mut(&mut self.by_id);
+        for id in ids {
+            by_id.remove(&id);
+        }
+    }
+}
+
+impl Schema {
+    fn new(oid: u32, name: String) -> Arc<Self> {
+        let definition = SchemaDefinition { oid, name };
+        Arc::new(Self { definition, chronicles: BTreeMap::new() })
+    }
+
+    fn ids(&self) -> impl Iterator<Item = ChronicleId> {
+        self.chronicles.values().map(|definition| definition.id)
+    }
+}
+
+fn column_mut(
+    definition: &mut ChronicleDefinition,
+    id: stratalog_model::ColumnId,
+) -> Result<&mut stratalog_model::ColumnDefinition> {
+    let column = definition.columns.iter_mut().find(|column| column.id == id);
+    column.ok_or_else(|| missing("column", &id.to_string()))
+}
+
+fn missing(what: &str, name: &str) -> Error {
+    misfit(format!("{what} \"{name}\" does not exist"))
+}
+
+fn misfit(message: String) -> Error {
+    Error::new(ErrorKind::DataCorrupted, format!("catalog record contradicts its log: {message}"))
+}

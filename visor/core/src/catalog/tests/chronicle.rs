@@ -1,0 +1,362 @@
+//! CREATE, ALTER and DROP TABLE.
+
+use stratalog_model::{
+    Collision, ColumnId, ColumnType, Durability, ErrorKind, Granularity, SchemaVersion,
+};
+
+use super::{apply, column, cpu, create, empty, refused, table, time, with_key, with_option};
+use crate::catalog::{Command, NewChronicle, OPTIONS_LATER};
+
+fn creation(new: NewChronicle) -> Command {
+    Command::CreateChronicle(new)
+}
+
+fn drop_table(name: &str) -> Command {
+    Command::DropChronicle {
+        database: "stratalog".to_string(),
+        schema: "public".to_string(),
+        name: name.to_string(),
+        if_exists: false,
+    }
+}
+
+#[test]
+fn primary_key_makes_columns_not_null_and_collision_first() {
+    let definition = create(&empty(), cpu());
+    assert_eq!(definition.tick().unwrap().name, "time");
+    assert_eq!(definition.key_columns, [ColumnId(2)]);
+    assert_eq!(definition.collision, Collision::First);
+    assert_eq!(definition.durability, Durability::Disk);
+    assert_eq!(definition.scale.granularity(), Granularity::NANOSECOND);
+    assert_eq!(definition.scale.base_ns(), definition.created_ns);
+    let nullable: Vec<bool> = definition.columns.iter().map(|column| column.nullable).collect();
+    assert_eq!(nullable, [false, false, true]);
+}
+
+#[test]
+fn without_key_the_first_timestamp_is_the_tick() {
+    let columns = vec![column("n", ColumnType::Integer), time("seen"), time("sent")];
+    let definition = create(&empty(), table("t", columns));
+    let tick = definition.tick().unwrap();
+    assert_eq!((tick.name.as_str(), tick.nullable), ("seen", false));
+    assert!(definition.column_named("sent").unwrap().nullable);
+    assert!(!definition.primary_key && definition.key_columns.is_empty());
+    assert_eq!(definition.collision, Collision::All);
+}
+
+#[test]
+fn without_timestamp_a_time_column_is_put_in_front() {
+    let definition = create(&empty(), table("t", vec![column("n", ColumnType::Integer)]));
+    let names: Vec<&str> = definition.columns.iter().map(|column| column.name.as_str()).collect();
+    assert_eq!(names, ["time", "n"]);
+    let tick = definition.tick().unwrap();
+    assert_eq!(tick.column_type, ColumnType::TimestampTz { precision: 9 });
+    assert_eq!((tick.nullable, tick.default_sql.as_deref()), (false, Some("now()")));
+
+    let taken = table("u", vec![column("time", ColumnType::Integer)]);
+    assert_eq!(refused(&empty(), creation(taken)).0, ErrorKind::InvalidTableDefinition);
+}
+
+#[test]
+fn time_alone_may_be_the_key() {
+    for (value, collision) in [
+        ("first", Collision::First),
+        ("last", Collision::Last),
+        ("next", Collision::Next),
+        ("all", Collision::All),
+    ] {
+        let new = with_key(table("t", vec![time("time")]), &["time"]);
+        let definition = create(&empty(), with_option(new, "collision", value));
+        assert_eq!(definition.collision, collision);
+        assert!(definition.key_columns.is_empty());
+        assert_eq!(definition.key_is_unique(), collision != Collision::All);
+    }
+}
+
+#[test]
+fn keys_that_cannot_be() {
+    let catalog = empty();
+    let key = |names: &[&str]| creation(with_key(cpu(), names));
+    assert_eq!(
+        refused(&catalog, key(&["hosts", "time"])),
+        (ErrorKind::UndefinedColumn, "column \"hosts\" named in key does not exist".to_string())
+    );
+    assert_eq!(
+        refused(&catalog, key(&["host", "host", "time"])),
+        (
+            ErrorKind::DuplicateColumn,
+            "column \"host\" appears twice in primary key constraint".to_string()
+        )
+    );
+    assert_eq!(refused(&catalog, key(&[])).0, ErrorKind::InvalidTableDefinition);
+    assert_eq!(refused(&catalog, key(&["usage", "time"])).0, ErrorKind::InvalidTableDefinition);
+    let error = apply(&catalog, key(&["time", "host"])).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidTableDefinition);
+    assert_eq!(error.hint(), Some("put the time column last: PRIMARY KEY (host, time)"));
+}
+
+#[test]
+fn collision_rules_need_a_key() {
+    let new = with_option(table("t", vec![time("time")]), "collision", "last");
+    assert_eq!(refused(&empty(), creation(new)).0, ErrorKind::InvalidTableDefinition);
+}
+
+#[test]
+fn columns_that_cannot_be() {
+    let catalog = empty();
+    let twice = table("t", vec![column("a", ColumnType::Text), column("a", ColumnType::Text)]);
+    assert_eq!(
+        refused(&catalog, creation(twice)),
+        (ErrorKind::DuplicateColumn, "column \"a\" specified more than once".to_string())
+    );
+    let system = table("t", vec![column("_tick", ColumnType::BigInt)]);
+    assert_eq!(refused(&catalog, creation(system)).0, ErrorKind::DuplicateColumn);
+    let wide = ColumnType::Numeric { precision: 39, scale: 0 };
+    let numeric = table("t", vec![column("a", wide)]);
+    assert_eq!(refused(&catalog, creation(numeric)).0, ErrorKind::InvalidParameterValue);
+    let many = (0..1600).map(|n| column(&format!("c{n}"), ColumnType::Integer)).collect();
+    assert_eq!(refused(&catalog, creation(table("t", many))).0, ErrorKind::LimitExceeded);
+}
+
+#[test]
+fn options_take_effect() {
+    let new = ["granularity=1ms", "collision=last", "late=accept", "durability=relaxed"]
+        .iter()
+        .filter_map(|option| option.split_once('='))
+        .fold(cpu(), |new, (option, value)| with_option(new, option, value));
+    let definition = create(&empty(), new);
+    assert_eq!(definition.scale.granularity().ns(), 1_000_000);
+    assert_eq!(definition.scale.base_ns().rem_euclid(1_000_000), 0);
+    assert_eq!(definition.collision, Collision::Last);
+    assert_eq!(definition.durability, Durability::Relaxed);
+}
+
+#[test]
+fn options_of_later_parts_are_refused() {
+    let catalog = empty();
+    for option in OPTIONS_LATER {
+        assert_eq!(
+            refused(&catalog, creation(with_option(cpu(), option, "auto"))),
+            (ErrorKind::FeatureNotSupported, format!("option \"{option}\" is not yet supported"))
+        );
+    }
+    for (option, value) in [("late", "reject"), ("durability", "quorum")] {
+        let new = with_option(cpu(), option, value);
+        assert_eq!(refused(&catalog, creation(new)).0, ErrorKind::FeatureNotSupported);
+    }
+}
+
+#[test]
+fn unknown_options_and_values_are_refused_with_a_hint() {
+    let catalog = empty();
+    let misspelt = creation(with_option(cpu(), "granularty", "1s"));
+    let error = apply(&catalog, misspelt).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidParameterValue);
+    assert_eq!(error.message(), "unrecognized parameter \"granularty\"");
+    assert!(error.hint().unwrap().starts_with("did you mean \"granularity\"?"), "{error}");
+    let alien = apply(&catalog, creation(with_option(cpu(), "fillfactor", "70"))).unwrap_err();
+    assert!(alien.hint().unwrap().starts_with("options are"), "{alien}");
+    for (option, value) in [
+        ("granularity", "2 fortnights"),
+        ("granularity", "2d"),
+        ("collision", "maybe"),
+        ("late", "never"),
+        ("durability", "paper"),
+    ] {
+        let kind = refused(&catalog, creation(with_option(cpu(), option, value))).0;
+        assert_eq!(kind, ErrorKind::InvalidParameterValue, "{option} {value}");
+    }
+    let twice = with_option(with_option(cpu(), "late", "accept"), "late", "accept");
+    assert_eq!(refused(&catalog, creation(twice)).0, ErrorKind::InvalidParameterValue);
+}
+
+#[test]
+fn the_tick_column_must_show_every_tick() {
+    let catalog = empty();
+    let seconds = |granularity: &str, collision: &str| {
+        let column = column("time", ColumnType::TimestampTz { precision: 0 });
+        let new = with_key(table("t", vec![column]), &["time"]);
+        let new = with_option(new, "granularity", granularity);
+        creation(with_option(new, "collision", collision))
+    };
+    for granularity in ["1500ms", "700ms", "7ns"] {
+        let kind = refused(&catalog, seconds(granularity, "first")).0;
+        assert_eq!(kind, ErrorKind::InvalidTableDefinition, "{granularity}");
+    }
+    assert_eq!(refused(&catalog, seconds("1ms", "next")).0, ErrorKind::InvalidTableDefinition);
+    for (granularity, collision) in [("1ms", "first"), ("1s", "next"), ("1min", "last")] {
+        apply(&catalog, seconds(granularity, collision)).unwrap();
+        apply(&catalog, drop_table("t")).unwrap();
+    }
+}
+
+#[test]
+fn names_are_taken_once_and_ids_never_again() {
+    let catalog = empty();
+    let first = create(&catalog, cpu()).id;
+    assert_eq!(
+        refused(&catalog, creation(cpu())),
+        (ErrorKind::DuplicateTable, "relation \"cpu\" already exists".to_string())
+    );
+    let again = NewChronicle { if_not_exists: true, ..cpu() };
+    let outcome = apply(&catalog, creation(again)).unwrap();
+    assert!(!outcome.changed);
+    assert_eq!(outcome.notice.unwrap(), "relation \"cpu\" already exists, skipping");
+    assert_eq!(outcome.chronicle.unwrap().id, first);
+    let outcome = apply(&catalog, drop_table("cpu")).unwrap();
+    assert_eq!(outcome.dropped, [first]);
+    assert_eq!(
+        refused(&catalog, drop_table("cpu")),
+        (ErrorKind::UndefinedTable, "table \"cpu\" does not exist".to_string())
+    );
+    assert!(create(&catalog, cpu()).id > first);
+}
+
+#[test]
+fn a_schema_that_is_missing_is_said() {
+    let catalog = empty();
+    let new = NewChronicle { schema: "nowhere".to_string(), ..cpu() };
+    assert_eq!(
+        refused(&catalog, creation(new)),
+        (ErrorKind::UndefinedSchema, "schema \"nowhere\" does not exist".to_string())
+    );
+    let new = NewChronicle { database: "nowhere".to_string(), ..cpu() };
+    assert_eq!(refused(&catalog, creation(new)).0, ErrorKind::UndefinedDatabase);
+}
+
+#[test]
+fn renames_keep_ids() {
+    let catalog = empty();
+    let id = create(&catalog, cpu()).id;
+    create(&catalog, table("mem", Vec::new()));
+    let rename = |to: &str| Command::RenameChronicle { id, to: to.to_string() };
+    for taken in ["mem", "cpu"] {
+        assert_eq!(
+            refused(&catalog, rename(taken)),
+            (ErrorKind::DuplicateTable, format!("relation \"{taken}\" already exists"))
+        );
+    }
+    assert_eq!(apply(&catalog, rename("load")).unwrap().chronicle.unwrap().name, "load");
+    let state = catalog.state();
+    assert!(state.chronicle("stratalog", "public", "cpu").is_none());
+    assert_eq!(state.chronicle("stratalog", "public", "load").unwrap().id, id);
+
+    let rename = |from: &str, to: &str| Command::RenameColumn {
+        id,
+        from: from.to_string(),
+        to: to.to_string(),
+    };
+    assert_eq!(
+        refused(&catalog, rename("nope", "x")),
+        (ErrorKind::UndefinedColumn, "column \"nope\" does not exist".to_string())
+    );
+    assert_eq!(
+        refused(&catalog, rename("host", "usage")),
+        (
+            ErrorKind::DuplicateColumn,
+            "column \"usage\" of relation \"load\" already exists".to_string()
+        )
+    );
+    assert_eq!(refused(&catalog, rename("host", "_gsn")).0, ErrorKind::DuplicateColumn);
+    assert_eq!(refused(&catalog, rename("_gsn", "x")).0, ErrorKind::FeatureNotSupported);
+    let renamed = apply(&catalog, rename("time", "at")).unwrap().chronicle.unwrap();
+    assert_eq!(renamed.tick().unwrap().name, "at");
+    assert_eq!(renamed.schema_version, SchemaVersion(1), "a rename touches no data");
+}
+
+#[test]
+fn added_columns_make_a_schema_version() {
+    let catalog = empty();
+    let id = create(&catalog, cpu()).id;
+    let add = |column, if_not_exists| Command::AddColumn { id, column, if_not_exists };
+    let added = apply(&catalog, add(column("idle", ColumnType::Real), false)).unwrap();
+    let definition = added.chronicle.unwrap();
+    assert_eq!(definition.schema_version, SchemaVersion(2));
+    assert_eq!(definition.columns.last().unwrap().id, ColumnId(4));
+    assert_eq!(definition.arrow_schema_at(SchemaVersion(1)).unwrap().fields().len(), 3);
+    assert_eq!(definition.arrow_schema_at(SchemaVersion(2)).unwrap().fields().len(), 4);
+
+    assert_eq!(
+        refused(&catalog, add(column("idle", ColumnType::Real), false)),
+        (
+            ErrorKind::DuplicateColumn,
+            "column \"idle\" of relation \"cpu\" already exists".to_string()
+        )
+    );
+    let outcome = apply(&catalog, add(column("idle", ColumnType::Real), true)).unwrap();
+    assert!(!outcome.changed);
+    assert_eq!(
+        outcome.notice.unwrap(),
+        "column \"idle\" of relation \"cpu\" already exists, skipping"
+    );
+
+    let mut strict = column("dc", ColumnType::Text);
+    strict.nullable = false;
+    assert_eq!(
+        refused(&catalog, add(strict.clone(), false)),
+        (
+            ErrorKind::NotNullViolation,
+            "column \"dc\" of relation \"cpu\" contains null values".to_string()
+        )
+    );
+    strict.missing_value = Some("unknown".to_string());
+    let added = apply(&catalog, add(strict, false)).unwrap().chronicle.unwrap();
+    assert_eq!(added.columns.last().unwrap().missing_value.as_deref(), Some("unknown"));
+}
+
+#[test]
+fn only_some_options_may_change() {
+    let catalog = empty();
+    let id = create(&catalog, cpu()).id;
+    let set = |option: &str, value: &str| Command::SetOptions {
+        id,
+        options: vec![(option.to_string(), value.to_string())],
+    };
+    let changed = apply(&catalog, set("durability", "relaxed")).unwrap();
+    assert_eq!(changed.chronicle.unwrap().durability, Durability::Relaxed);
+    assert!(!apply(&catalog, set("durability", "relaxed")).unwrap().changed);
+    for (option, value, kind) in [
+        ("collision", "last", ErrorKind::FeatureNotSupported),
+        ("granularity", "1s", ErrorKind::FeatureNotSupported),
+        ("retention", "1d", ErrorKind::FeatureNotSupported),
+        ("colour", "red", ErrorKind::InvalidParameterValue),
+    ] {
+        assert_eq!(refused(&catalog, set(option, value)).0, kind, "{option}");
+    }
+}
+
+#[test]
+fn comments_come_and_go() {
+    let catalog = empty();
+    let id = create(&catalog, cpu()).id;
+    let on_table =
+        |text: Option<&str>| Command::CommentOnChronicle { id, comment: text.map(str::to_string) };
+    let on_column = |column: &str, text: Option<&str>| Command::CommentOnColumn {
+        id,
+        column: column.to_string(),
+        comment: text.map(str::to_string),
+    };
+    let noted = apply(&catalog, on_table(Some("all hosts"))).unwrap().chronicle.unwrap();
+    assert_eq!(noted.comment.as_deref(), Some("all hosts"));
+    assert_eq!(apply(&catalog, on_table(Some(""))).unwrap().chronicle.unwrap().comment, None);
+    apply(&catalog, on_column("usage", Some("percent"))).unwrap();
+    let state = catalog.state();
+    let usage = state.chronicle_by_id(id).unwrap().column_named("usage").unwrap().clone();
+    assert_eq!(usage.comment.as_deref(), Some("percent"));
+    assert_eq!(
+        refused(&catalog, on_column("load", None)),
+        (
+            ErrorKind::UndefinedColumn,
+            "column \"load\" of relation \"cpu\" does not exist".to_string()
+        )
+    );
+}
+
+#[test]
+fn altering_what_was_dropped() {
+    let catalog = empty();
+    let id = create(&catalog, cpu()).id;
+    apply(&catalog, drop_table("cpu")).unwrap();
+    let rename = Command::RenameChronicle { id, to: "x".to_string() };
+    assert_eq!(refused(&catalog, rename).0, ErrorKind::UndefinedTable);
+}

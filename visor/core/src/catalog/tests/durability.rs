@@ -1,0 +1,79 @@
+//! What happens when the log fails, is slow, or is damaged.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use bytes::Bytes;
+use futures::{executor::block_on, future::FutureExt, task::noop_waker};
+use stratalog_model::ErrorKind;
+
+use super::{MemoryLog, apply, clock, cpu, create, open, table};
+use crate::catalog::{Catalog, Command};
+
+fn over(log: &Arc<MemoryLog>) -> Arc<Catalog> {
+    Catalog::open(Arc::clone(log) as Arc<_>, clock()).unwrap()
+}
+
+#[test]
+fn a_failed_write_changes_nothing_and_the_next_one_works() {
+    let log = Arc::new(MemoryLog::default());
+    let catalog = over(&log);
+    log.failing.store(true, Ordering::Relaxed);
+    let error = apply(&catalog, Command::CreateChronicle(cpu())).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DiskFull);
+    assert_eq!(catalog.state().version(), 0);
+    create(&catalog, cpu());
+    assert_eq!(open(&log).state(), catalog.state());
+}
+
+#[test]
+fn a_command_is_visible_once_durable_even_if_nobody_waits() {
+    let log = Arc::new(MemoryLog::default());
+    let catalog = over(&log);
+    log.holding.store(true, Ordering::Relaxed);
+    let mut abandoned = catalog.apply(Command::CreateChronicle(cpu()));
+    let waker = noop_waker();
+    let mut context = std::task::Context::from_waker(&waker);
+    assert!(abandoned.poll_unpin(&mut context).is_pending());
+    assert_eq!(catalog.state().version(), 0, "visible before it is durable");
+
+    // The next command waits its turn, though the first one's caller is gone.
+    drop(abandoned);
+    let mut second = catalog.apply(Command::CreateChronicle(table("t", Vec::new())));
+    assert!(second.poll_unpin(&mut context).is_pending());
+    assert_eq!(log.frames.lock().len(), 1);
+    log.holding.store(false, Ordering::Relaxed);
+    log.finish();
+    assert_eq!(catalog.state().version(), 1);
+    let id = block_on(second).unwrap().chronicle.unwrap().id;
+    assert_eq!(catalog.state().version(), 2);
+    assert_ne!(catalog.state().chronicle("stratalog", "public", "cpu").unwrap().id, id);
+    assert_eq!(open(&log).state(), catalog.state());
+}
+
+#[test]
+fn dropping_a_command_before_its_turn_frees_the_turn() {
+    let log = Arc::new(MemoryLog::default());
+    let catalog = over(&log);
+    drop(catalog.apply(Command::CreateChronicle(cpu())));
+    create(&catalog, cpu());
+    assert_eq!(log.frames.lock().len(), 1);
+}
+
+#[test]
+fn damaged_and_newer_records_are_told_apart() {
+    for (payload, kind) in [
+        ("{\"format\":1,", ErrorKind::DataCorrupted),
+        ("{\"format\":1,\"change\":{\"paint\":1}}", ErrorKind::DataCorrupted),
+        ("{\"format\":1,\"change\":{\"drop_chronicle\":{\"id\":7}}}", ErrorKind::DataCorrupted),
+        ("{\"format\":2,\"change\":{\"paint\":1}}", ErrorKind::ObjectNotInPrerequisiteState),
+    ] {
+        let log = Arc::new(MemoryLog::default());
+        create(&over(&log), cpu());
+        let mut frame = log.frames.lock().first().unwrap().clone();
+        frame.payload = Bytes::from_static(payload.as_bytes());
+        log.frames.lock().push(frame);
+        let error = Catalog::open(Arc::new(log.reopened()), clock()).unwrap_err();
+        assert_eq!(error.kind(), kind, "{payload}");
+        assert!(error.message().contains("lsn 2"), "{error}");
+    }
+}

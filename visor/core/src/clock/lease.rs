@@ -1,0 +1,130 @@
+//! The file that remembers how far time may have been issued.
+//!
+//! ```text
+//!   offset 0     slot 0   magic "SLCLOCK1" │ sequence u64 │ lease i64 │ CRC32C of these u32
+//!   offset 4096  slot 1   the same; all little-endian
+//! ```
+//!
+//! Leases go to the slots in turn, so that a torn write damages only the one that was
+//! never acknowledged; the sequence says which slot is newer.
+
+use std::{io, path::Path};
+
+use stratalog_model::{Disk, DiskFile, Error, ErrorKind, Result};
+
+/// Name of the file within the directory of the clock.
+const FILE: &str = "clock";
+const MAGIC: &[u8; 8] = b"SLCLOCK1";
+const SLOT_BYTES: u64 = 4096;
+const SLOTS: u64 = 2;
+const RECORD_BYTES: usize = 28;
+
+/// The open file.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    file: Box<dyn DiskFile>,
+    sequence: u64,
+}
+
+/// What a slot holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Slot {
+    Never,
+    Damaged,
+    Written { sequence: u64, lease_ns: i64 },
+}
+
+impl Lease {
+    /// Opens the file of `directory`, making it when there is none, and says which time
+    /// was leased last.
+    pub(crate) fn open(disk: &dyn Disk, directory: &Path) -> Result<(Self, Option<i64>)> {
+        let path = directory.join(FILE);
+        let failed = |action: &'static str| {
+            move |error| Error::io(format_args!("{action} clock file"), error)
+        };
+        let exists = disk.exists(&path).map_err(failed("find"))?;
+        let file = if exists { disk.open(&path) } else { disk.create(&path) };
+        let file = file.map_err(failed("open"))?;
+        if file.len().map_err(failed("measure"))? < SLOT_BYTES * SLOTS {
+            // New, or a crash while it was: nothing was leased by it yet.
+            file.preallocate(SLOT_BYTES * SLOTS).map_err(failed("make"))?;
+            file.sync_all().map_err(failed("sync"))?;
+            disk.sync_dir(directory).map_err(failed("sync the directory of"))?;
+        }
+        let mut slots = Vec::new();
+        for slot in 0..SLOTS {
+            slots.push(read_slot(file.as_ref(), slot).map_err(failed("read"))?);
+        }
+        let newest = slots.iter().filter_map(|slot| match slot {
+            Slot::Written { sequence, lease_ns } => Some((*sequence, *lease_ns)),
+            _ => None,
+        });
+        let newest = newest.max();
+        let damaged = slots.contains(&Slot::Damaged);
+        match newest {
+            Some((sequence, lease_ns)) => {
+                let mut floor_ns = lease_ns;
+                if damaged {
+                    // Most likely a lease whose write was cut, by which nothing was issued;
+                    // were it a damaged one, time was issued up to one lease further.
+                    floor_ns = floor_ns.saturating_add(super::LEASE_NS);
+                    tracing::warn!(path = %path.display(), "one copy of the clock's lease is damaged; the other is used");
+                }
+                Ok((Self { file, sequence }, Some(floor_ns)))
+            }
+            None if damaged => Err(Error::new(
+                ErrorKind::DataCorrupted,
+                format!("clock file {} is damaged in both of its copies (offsets 0 and {SLOT_BYTES}, {RECORD_BYTES} bytes each)", path.display()),
+            )
+            .with_hint("make sure that the machine's clock is right, then remove this file: time starts at the machine's clock")),
+            None => Ok((Self { file, sequence: 0 }, None)),
+        }
+    }
+
+    /// Makes a lease durable.
+    pub(crate) fn write(&mut self, lease_ns: i64) -> Result<()> {
+        let sequence = self.sequence.saturating_add(1);
+        let mut record = Vec::with_capacity(RECORD_BYTES);
+        record.extend_from_slice(MAGIC);
+        record.extend_from_slice(&sequence.to_le_bytes());
+        record.extend_from_slice(&lease_ns.to_le_bytes());
+        let checksum = crc32c::crc32c(&record);
+        record.extend_from_slice(&checksum.to_le_bytes());
+        let offset = sequence.rem_euclid(SLOTS) * SLOT_BYTES;
+        self.file
+            .write_all_at(&record, offset)
+            .and_then(|()| self.file.sync_data())
+            .map_err(|error| Error::io("write clock file", error))?;
+        self.sequence = sequence;
+        Ok(())
+    }
+}
+
+fn read_slot(file: &dyn DiskFile, slot: u64) -> io::Result<Slot> {
+    let mut record = [0_u8; RECORD_BYTES];
+    let mut filled = 0;
+    while let Some(rest) = record.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, slot * SLOT_BYTES + filled as u64)? {
+            0 => break,
+            read => filled += read,
+        }
+    }
+    if record.iter().all(|byte| *byte == 0) {
+        return Ok(Slot::Never);
+    }
+    Ok(parse(&record).unwrap_or(Slot::Damaged))
+}
+
+/// The contents of a slot; `None` when they do not match their checksum.
+fn parse(record: &[u8]) -> Option<Slot> {
+    let (content, checksum) = record.split_at_checked(RECORD_BYTES - 4)?;
+    if crc32c::crc32c(content) != u32::from_le_bytes(checksum.try_into().ok()?) {
+        return None;
+    }
+    let (magic, numbers) = content.split_at_checked(MAGIC.len())?;
+    let (sequence, lease) = numbers.split_at_checked(8)?;
+    (magic == MAGIC).then_some(Slot::Written {
+        sequence: u64::from_le_bytes(sequence.try_into().ok()?),
+        lease_ns: i64::from_le_bytes(lease.try_into().ok()?),
+    })
+}

@@ -1,0 +1,216 @@
+mod memory_disk;
+
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, AtomicU64, Ordering},
+    },
+};
+
+use proptest::prelude::*;
+use stratalog_model::{Clock, ErrorKind};
+
+use super::{LEASE_NS, MasterClock, TimeSource};
+use memory_disk::MemoryDisk;
+
+const DIRECTORY: &str = "/visor";
+const SECOND: i64 = 1_000_000_000;
+const START: i64 = 1_700_000_000 * SECOND;
+
+/// Clocks that are set by hand.
+#[derive(Debug)]
+struct Hands {
+    wall_ns: AtomicI64,
+    monotonic_ns: AtomicU64,
+}
+
+impl Hands {
+    fn at(wall_ns: i64) -> Arc<Self> {
+        Arc::new(Self { wall_ns: AtomicI64::new(wall_ns), monotonic_ns: AtomicU64::new(5) })
+    }
+
+    /// Time passes.
+    fn pass(&self, ns: i64) {
+        self.wall_ns.fetch_add(ns, Ordering::Relaxed);
+        self.monotonic_ns.fetch_add(ns as u64, Ordering::Relaxed);
+    }
+
+    /// Somebody sets the wall clock.
+    fn step(&self, ns: i64) {
+        self.wall_ns.fetch_add(ns, Ordering::Relaxed);
+    }
+}
+
+impl TimeSource for Hands {
+    fn wall_ns(&self) -> i64 {
+        self.wall_ns.load(Ordering::Relaxed)
+    }
+
+    fn monotonic_ns(&self) -> u64 {
+        self.monotonic_ns.load(Ordering::Relaxed)
+    }
+}
+
+fn open(disk: &Arc<MemoryDisk>, hands: &Arc<Hands>) -> Arc<MasterClock> {
+    MasterClock::open(Arc::clone(disk) as Arc<_>, Path::new(DIRECTORY), Arc::clone(hands) as Arc<_>)
+        .unwrap()
+}
+
+#[test]
+fn follows_the_wall_clock() {
+    let (disk, hands) = (Arc::default(), Hands::at(START));
+    let clock = open(&disk, &hands);
+    assert_eq!(clock.now_ns(), START);
+    hands.pass(7 * SECOND);
+    assert_eq!(clock.now_ns(), START + 7 * SECOND);
+}
+
+#[test]
+fn goes_at_half_speed_after_a_step_back_until_it_is_met() {
+    let (disk, hands) = (Arc::default(), Hands::at(START));
+    let clock = open(&disk, &hands);
+    clock.now_ns();
+    hands.step(-10 * SECOND);
+    assert_eq!(clock.now_ns(), START);
+    hands.pass(4 * SECOND);
+    assert_eq!(clock.now_ns(), START + 2 * SECOND);
+    hands.pass(16 * SECOND);
+    assert_eq!(clock.now_ns(), START + 10 * SECOND);
+    hands.pass(SECOND);
+    assert_eq!(clock.now_ns(), START + 11 * SECOND);
+}
+
+#[test]
+fn readings_closer_than_its_resolution_still_make_it_move() {
+    let (disk, hands) = (Arc::default(), Hands::at(START));
+    let clock = open(&disk, &hands);
+    hands.step(-10 * SECOND);
+    let first = clock.now_ns();
+    for _ in 0..1_000 {
+        hands.pass(1);
+        clock.now_ns();
+    }
+    assert_eq!(clock.now_ns(), first + 500);
+}
+
+#[test]
+fn a_restart_after_a_crash_starts_at_the_lease() {
+    let (disk, hands) = (Arc::new(MemoryDisk::default()), Hands::at(START));
+    let clock = open(&disk, &hands);
+    hands.pass(SECOND / 2);
+    let last = clock.now_ns();
+    drop(clock);
+    disk.crash();
+    hands.step(-3600 * SECOND);
+    let clock = open(&disk, &hands);
+    let first = clock.now_ns();
+    assert!(first >= last && first <= last + LEASE_NS, "{first} {last}");
+}
+
+#[test]
+fn a_settled_clock_starts_where_it_stopped() {
+    let (disk, hands) = (Arc::new(MemoryDisk::default()), Hands::at(START));
+    let clock = open(&disk, &hands);
+    let last = clock.now_ns();
+    clock.settle().unwrap();
+    disk.crash();
+    assert_eq!(open(&disk, &hands).now_ns(), last);
+    hands.pass(1);
+    assert!(clock.now_ns() > last, "a settled clock can still be read");
+}
+
+#[test]
+fn few_writes() {
+    let (disk, hands) = (Arc::new(MemoryDisk::default()), Hands::at(START));
+    let clock = open(&disk, &hands);
+    let before = disk.syncs();
+    for _ in 0..10_000 {
+        hands.pass(1_000_000);
+        clock.now_ns();
+    }
+    assert!(disk.syncs() - before <= 10, "{}", disk.syncs() - before);
+}
+
+#[test]
+fn a_torn_lease_falls_back_to_the_other_copy() {
+    let (disk, hands) = (Arc::new(MemoryDisk::default()), Hands::at(START));
+    let clock = open(&disk, &hands);
+    let last = clock.now_ns();
+    disk.flip(4096 + 20);
+    hands.step(-SECOND);
+    // The first lease went to slot 1; slot 0 was never written.
+    let refused = MasterClock::open(
+        Arc::clone(&disk) as Arc<_>,
+        Path::new(DIRECTORY),
+        Arc::clone(&hands) as Arc<_>,
+    );
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::DataCorrupted);
+    disk.flip(4096 + 20);
+    hands.pass(3 * SECOND);
+    clock.now_ns();
+    disk.flip(20);
+    assert!(open(&disk, &hands).now_ns() >= last);
+}
+
+#[test]
+fn a_failed_sync_stops_time_instead_of_risking_it() {
+    let (disk, hands) = (Arc::new(MemoryDisk::default()), Hands::at(START));
+    let clock = open(&disk, &hands);
+    clock.now_ns();
+    disk.fail_syncs();
+    hands.pass(10 * SECOND);
+    let stopped = clock.now_ns();
+    assert!(stopped <= START + LEASE_NS);
+    assert!(clock.failure().is_some());
+    let tried = disk.syncs();
+    hands.pass(10 * SECOND);
+    assert_eq!(clock.now_ns(), stopped);
+    assert_eq!(disk.syncs(), tried, "a failed sync was tried again");
+    assert_eq!(clock.settle().unwrap_err().kind(), ErrorKind::Io);
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Pass(i64),
+    Set(i64),
+    Crash,
+    Restart,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0..3 * SECOND).prop_map(Step::Pass),
+        2 => (-50 * SECOND..50 * SECOND).prop_map(Step::Set),
+        1 => Just(Step::Crash),
+        1 => Just(Step::Restart),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn never_goes_backwards(steps in prop::collection::vec(step(), 1..60)) {
+        let (disk, hands) = (Arc::new(MemoryDisk::default()), Hands::at(START));
+        let mut clock = open(&disk, &hands);
+        let mut last = clock.now_ns();
+        for step in steps {
+            match step {
+                Step::Pass(ns) => hands.pass(ns),
+                Step::Set(ns) => hands.step(ns),
+                Step::Crash => {
+                    disk.crash();
+                    clock = open(&disk, &hands);
+                }
+                Step::Restart => {
+                    clock.settle().unwrap();
+                    disk.crash();
+                    clock = open(&disk, &hands);
+                }
+            }
+            let now = clock.now_ns();
+            prop_assert!(now >= last, "{now} after {last}");
+            prop_assert!(now >= hands.wall_ns(), "behind the wall clock");
+            last = now;
+        }
+    }
+}
