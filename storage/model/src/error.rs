@@ -165,26 +165,25 @@ kinds! {
 pub struct Error {
     kind: ErrorKind,
     message: String,
+    /// Boxed, so that a `Result` stays small where nothing fails.
+    notes: Box<Notes>,
+    #[source]
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+/// What may be told besides the message.
+#[derive(Debug, Clone, Default)]
+struct Notes {
     detail: Option<String>,
     hint: Option<String>,
     context: Option<String>,
     position: Option<u32>,
-    #[source]
-    source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
 impl Error {
     /// An error of `kind` whose primary message says what is wrong and where.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self {
-            kind,
-            message: message.into(),
-            detail: None,
-            hint: None,
-            context: None,
-            position: None,
-            source: None,
-        }
+        Self { kind, message: message.into(), notes: Box::default(), source: None }
     }
 
     /// Something that a later part of the product will offer.
@@ -211,28 +210,28 @@ impl Error {
     /// Adds the values concerned.
     #[must_use]
     pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
-        self.detail = Some(detail.into());
+        self.notes.detail = Some(detail.into());
         self
     }
 
     /// Adds what the user can do about it.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+        self.notes.hint = Some(hint.into());
         self
     }
 
     /// Adds where in the input it happened: `COPY cpu, line 3, column usage_user: "abc"`.
     #[must_use]
     pub fn with_context(mut self, context: impl Into<String>) -> Self {
-        self.context = Some(context.into());
+        self.notes.context = Some(context.into());
         self
     }
 
     /// Adds the place in the statement's text: characters, from 1.
     #[must_use]
     pub fn with_position(mut self, position: u32) -> Self {
-        self.position = Some(position);
+        self.notes.position = Some(position);
         self
     }
 
@@ -258,22 +257,22 @@ impl Error {
 
     /// The values concerned, if told.
     pub fn detail(&self) -> Option<&str> {
-        self.detail.as_deref()
+        self.notes.detail.as_deref()
     }
 
     /// What the user can do, if told.
     pub fn hint(&self) -> Option<&str> {
-        self.hint.as_deref()
+        self.notes.hint.as_deref()
     }
 
     /// Where in the input it happened, if told.
     pub fn context(&self) -> Option<&str> {
-        self.context.as_deref()
+        self.notes.context.as_deref()
     }
 
     /// Place in the statement's text: characters, from 1, if told.
     pub fn position(&self) -> Option<u32> {
-        self.position
+        self.notes.position
     }
 
     /// A second error that says the same, for every member of a failed group.
@@ -282,10 +281,7 @@ impl Error {
         Self {
             kind: self.kind,
             message: self.message.clone(),
-            detail: self.detail.clone(),
-            hint: self.hint.clone(),
-            context: self.context.clone(),
-            position: self.position,
+            notes: self.notes.clone(),
             source: None,
         }
     }
@@ -294,13 +290,13 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
-        if let Some(detail) = &self.detail {
+        if let Some(detail) = &self.notes.detail {
             write!(f, "\n  detail: {detail}")?;
         }
-        if let Some(hint) = &self.hint {
+        if let Some(hint) = &self.notes.hint {
             write!(f, "\n  hint: {hint}")?;
         }
-        if let Some(context) = &self.context {
+        if let Some(context) = &self.notes.context {
             write!(f, "\n  context: {context}")?;
         }
         Ok(())
