@@ -103,6 +103,8 @@ impl fmt::Debug for Rows {
 /// A COPY … FROM STDIN that waits for rows.
 #[derive(Debug)]
 pub struct CopyIn {
+    /// Name of the table, for messages: `COPY cpu, line 3`.
+    pub table: String,
     /// Format of the data.
     pub options: CopyOptions,
     /// Columns of the data in order.

@@ -1,0 +1,28 @@
+//! Values as PostgreSQL writes them, and the COPY formats built from them.
+//!
+//! *What it is*: column-at-a-time writers over Arrow arrays ([`ColumnWriter`]), builders
+//! that read text into Arrow columns with PostgreSQL's rules and errors
+//! ([`ColumnBuilder`]), and incremental readers and writers of COPY's text and CSV
+//! ([`copy`]).
+//!
+//! *What it deliberately is not*: it opens no file or socket, plans no SQL, knows no
+//! DataFusion, and keeps no session: what a session decides arrives as a [`TextStyle`].
+//!
+//! *Data path*: bytes → [`copy::CopyParser`] → [`ColumnBuilder`] per column →
+//! `RecordBatch`; and back: `RecordBatch` → [`ColumnWriter`] per column → bytes.
+
+pub mod builder;
+pub mod calendar;
+pub mod copy;
+pub mod json;
+pub mod parse;
+pub mod style;
+pub mod write;
+pub mod zone;
+
+pub use builder::{ColumnBuilder, parse_value};
+pub use copy::{CopyFormat, CopyOptions, CopyParser, CopyWriter};
+pub use json::normalize_jsonb;
+pub use style::{ByteaOutput, DateOrder, IntervalStyle, TextStyle};
+pub use write::{ColumnWriter, write_value};
+pub use zone::TimeZone;

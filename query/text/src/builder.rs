@@ -1,0 +1,289 @@
+//! Arrow columns built from text.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{
+        ArrayRef, BinaryBuilder, BooleanBuilder, FixedSizeBinaryBuilder, Int64Builder, ListArray,
+        NullBufferBuilder, PrimitiveBuilder, StringViewBuilder,
+    },
+    buffer::{OffsetBuffer, ScalarBuffer},
+    datatypes::{
+        Date32Type, Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type,
+        IntervalMonthDayNano, IntervalMonthDayNanoType, Time64MicrosecondType,
+        TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+        TimestampSecondType,
+    },
+};
+use stratalog_model::{ColumnType, Error, Result};
+
+use crate::{
+    TextStyle,
+    json::append_jsonb,
+    parse::{
+        array::parse_array,
+        binary::{parse_bytea, parse_uuid},
+        datetime::{parse_date, parse_time, parse_timestamp},
+        interval::parse_interval,
+        number::{
+            parse_bigint, parse_double, parse_integer, parse_numeric, parse_real, parse_smallint,
+        },
+        parse_boolean,
+    },
+};
+
+/// Builds one Arrow array of a column type from texts.
+#[derive(Debug)]
+pub struct ColumnBuilder {
+    kind: Kind,
+    scratch: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Boolean(BooleanBuilder),
+    SmallInt(PrimitiveBuilder<Int16Type>),
+    Integer(PrimitiveBuilder<Int32Type>),
+    BigInt(PrimitiveBuilder<Int64Type>),
+    Real(PrimitiveBuilder<Float32Type>),
+    Double(PrimitiveBuilder<Float64Type>),
+    Numeric {
+        builder: PrimitiveBuilder<Decimal128Type>,
+        precision: u8,
+        scale: u8,
+    },
+    Text(StringViewBuilder),
+    Jsonb(StringViewBuilder),
+    Bytea(BinaryBuilder),
+    Timestamp {
+        builder: Int64Builder,
+        unit_ns: i64,
+        zoned: bool,
+    },
+    Date(PrimitiveBuilder<Date32Type>),
+    Time(PrimitiveBuilder<Time64MicrosecondType>),
+    Interval(PrimitiveBuilder<IntervalMonthDayNanoType>),
+    Uuid(FixedSizeBinaryBuilder),
+    Array {
+        item: ColumnType,
+        child: Box<ColumnBuilder>,
+        offsets: Vec<i32>,
+        nulls: NullBufferBuilder,
+    },
+}
+
+impl ColumnBuilder {
+    /// A builder with room for `rows` values.
+    pub fn new(column_type: &ColumnType, rows: usize) -> Self {
+        let kind = match column_type {
+            ColumnType::Boolean => Kind::Boolean(BooleanBuilder::with_capacity(rows)),
+            ColumnType::SmallInt => Kind::SmallInt(PrimitiveBuilder::with_capacity(rows)),
+            ColumnType::Integer => Kind::Integer(PrimitiveBuilder::with_capacity(rows)),
+            ColumnType::BigInt => Kind::BigInt(PrimitiveBuilder::with_capacity(rows)),
+            ColumnType::Real => Kind::Real(PrimitiveBuilder::with_capacity(rows)),
+            ColumnType::Double => Kind::Double(PrimitiveBuilder::with_capacity(rows)),
+            ColumnType::Numeric { precision, scale } => Kind::Numeric {
+                builder: PrimitiveBuilder::with_capacity(rows)
+                    .with_data_type(column_type.arrow_type()),
+                precision: *precision,
+                scale: *scale,
+            },
+            ColumnType::Text => Kind::Text(StringViewBuilder::with_capacity(rows)),
+            ColumnType::Jsonb => Kind::Jsonb(StringViewBuilder::with_capacity(rows)),
+            ColumnType::Bytea => Kind::Bytea(BinaryBuilder::with_capacity(rows, rows * 8)),
+            ColumnType::Timestamp { .. } | ColumnType::TimestampTz { .. } => Kind::Timestamp {
+                builder: Int64Builder::with_capacity(rows),
+                unit_ns: column_type.timestamp_unit_ns().unwrap_or(1),
+                zoned: matches!(column_type, ColumnType::TimestampTz { .. }),
+            },
+            ColumnType::Date => Kind::Date(PrimitiveBuilder::with_capacity(rows)),
+            ColumnType::Time => Kind::Time(PrimitiveBuilder::with_capacity(rows)),
+            ColumnType::Interval => Kind::Interval(PrimitiveBuilder::with_capacity(rows)),
+            ColumnType::Uuid => Kind::Uuid(FixedSizeBinaryBuilder::with_capacity(rows, 16)),
+            ColumnType::Array(item) => Kind::Array {
+                item: item.as_ref().clone(),
+                child: Box::new(Self::new(item, rows)),
+                offsets: vec![0],
+                nulls: NullBufferBuilder::new(rows),
+            },
+        };
+        Self { kind, scratch: Vec::new() }
+    }
+
+    /// Appends NULL.
+    pub fn append_null(&mut self) {
+        match &mut self.kind {
+            Kind::Boolean(builder) => builder.append_null(),
+            Kind::SmallInt(builder) => builder.append_null(),
+            Kind::Integer(builder) => builder.append_null(),
+            Kind::BigInt(builder) => builder.append_null(),
+            Kind::Real(builder) => builder.append_null(),
+            Kind::Double(builder) => builder.append_null(),
+            Kind::Numeric { builder, .. } => builder.append_null(),
+            Kind::Text(builder) | Kind::Jsonb(builder) => builder.append_null(),
+            Kind::Bytea(builder) => builder.append_null(),
+            Kind::Timestamp { builder, .. } => builder.append_null(),
+            Kind::Date(builder) => builder.append_null(),
+            Kind::Time(builder) => builder.append_null(),
+            Kind::Interval(builder) => builder.append_null(),
+            Kind::Uuid(builder) => builder.append_null(),
+            Kind::Array { offsets, nulls, .. } => {
+                offsets.push(offsets.last().copied().unwrap_or(0));
+                nulls.append_null();
+            }
+        }
+    }
+
+    /// Reads a value and appends it. On an error the builder is as before, but for
+    /// elements of an array that preceded the bad one: a builder that failed must be dropped.
+    ///
+    /// # Errors
+    /// What PostgreSQL says of a text that is no value of the type.
+    #[inline]
+    pub fn append_text(&mut self, text: &str, style: &TextStyle) -> Result<()> {
+        match &mut self.kind {
+            Kind::Text(builder) => builder.append_value(text),
+            Kind::Double(builder) => builder.append_value(parse_double(text)?),
+            Kind::Timestamp { builder, unit_ns, zoned } => {
+                builder.append_value(parse_timestamp(text, *unit_ns, *zoned, style)?);
+            }
+            Kind::Integer(builder) => builder.append_value(parse_integer(text)?),
+            Kind::BigInt(builder) => builder.append_value(parse_bigint(text)?),
+            Kind::SmallInt(builder) => builder.append_value(parse_smallint(text)?),
+            Kind::Real(builder) => builder.append_value(parse_real(text)?),
+            Kind::Boolean(builder) => builder.append_value(parse_boolean(text)?),
+            Kind::Numeric { builder, precision, scale } => {
+                builder.append_value(parse_numeric(text, *precision, *scale)?);
+            }
+            Kind::Jsonb(builder) => {
+                let mut normalized = String::with_capacity(text.len() + 16);
+                append_jsonb(text, &mut normalized)?;
+                builder.append_value(normalized);
+            }
+            Kind::Bytea(builder) => {
+                self.scratch.clear();
+                parse_bytea(text, &mut self.scratch)?;
+                builder.append_value(&self.scratch);
+            }
+            Kind::Date(builder) => builder.append_value(parse_date(text, style)?),
+            Kind::Time(builder) => builder.append_value(parse_time(text, style)?),
+            Kind::Interval(builder) => {
+                let interval = parse_interval(text)?;
+                let nanos = i64::try_from(interval.nanos)
+                    .map_err(|_| Error::internal("an interval was read beyond its range"))?;
+                builder.append_value(IntervalMonthDayNano::new(
+                    interval.months,
+                    interval.days,
+                    nanos,
+                ));
+            }
+            Kind::Uuid(builder) => builder.append_value(parse_uuid(text)?)?,
+            Kind::Array { child, offsets, nulls, .. } => {
+                parse_array(text, |element| match element {
+                    Some(text) => child.append_text(text, style),
+                    None => {
+                        child.append_null();
+                        Ok(())
+                    }
+                })?;
+                let end = i32::try_from(child.len()).map_err(|_| {
+                    Error::internal("a batch of arrays has more than 2^31 elements")
+                })?;
+                offsets.push(end);
+                nulls.append_non_null();
+            }
+        }
+        Ok(())
+    }
+
+    /// Values so far.
+    pub fn len(&self) -> usize {
+        use arrow::array::ArrayBuilder as _;
+        match &self.kind {
+            Kind::Boolean(builder) => builder.len(),
+            Kind::SmallInt(builder) => builder.len(),
+            Kind::Integer(builder) => builder.len(),
+            Kind::BigInt(builder) => builder.len(),
+            Kind::Real(builder) => builder.len(),
+            Kind::Double(builder) => builder.len(),
+            Kind::Numeric { builder, .. } => builder.len(),
+            Kind::Text(builder) | Kind::Jsonb(builder) => builder.len(),
+            Kind::Bytea(builder) => builder.len(),
+            Kind::Timestamp { builder, .. } => builder.len(),
+            Kind::Date(builder) => builder.len(),
+            Kind::Time(builder) => builder.len(),
+            Kind::Interval(builder) => builder.len(),
+            Kind::Uuid(builder) => builder.len(),
+            Kind::Array { offsets, .. } => offsets.len() - 1,
+        }
+    }
+
+    /// Whether there are no values.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The array of the values so far; the builder starts anew.
+    pub fn finish(&mut self) -> ArrayRef {
+        match &mut self.kind {
+            Kind::Boolean(builder) => Arc::new(builder.finish()),
+            Kind::SmallInt(builder) => Arc::new(builder.finish()),
+            Kind::Integer(builder) => Arc::new(builder.finish()),
+            Kind::BigInt(builder) => Arc::new(builder.finish()),
+            Kind::Real(builder) => Arc::new(builder.finish()),
+            Kind::Double(builder) => Arc::new(builder.finish()),
+            Kind::Numeric { builder, .. } => Arc::new(builder.finish()),
+            Kind::Text(builder) | Kind::Jsonb(builder) => Arc::new(builder.finish()),
+            Kind::Bytea(builder) => Arc::new(builder.finish()),
+            Kind::Timestamp { builder, unit_ns, zoned } => {
+                let units = builder.finish();
+                macro_rules! timestamps {
+                    ($unit:ty) => {
+                        Arc::new(
+                            units
+                                .reinterpret_cast::<$unit>()
+                                .with_timezone_opt(zoned.then_some("UTC")),
+                        )
+                    };
+                }
+                match unit_ns {
+                    1 => timestamps!(TimestampNanosecondType),
+                    1_000 => timestamps!(TimestampMicrosecondType),
+                    1_000_000 => timestamps!(TimestampMillisecondType),
+                    _ => timestamps!(TimestampSecondType),
+                }
+            }
+            Kind::Date(builder) => Arc::new(builder.finish()),
+            Kind::Time(builder) => Arc::new(builder.finish()),
+            Kind::Interval(builder) => Arc::new(builder.finish()),
+            Kind::Uuid(builder) => Arc::new(builder.finish()),
+            Kind::Array { item, child, offsets, nulls } => {
+                let offsets = std::mem::replace(offsets, vec![0]);
+                // Offsets only ever grow: each is the child's length at its time.
+                let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
+                let field = Arc::new(item.arrow_field("item", true));
+                Arc::new(ListArray::new(field, offsets, child.finish(), nulls.finish()))
+            }
+        }
+    }
+}
+
+/// Reads one value into an array of length 1; `None` is NULL.
+///
+/// # Errors
+/// What PostgreSQL says of a text that is no value of the type.
+pub fn parse_value(
+    text: Option<&str>,
+    column_type: &ColumnType,
+    style: &TextStyle,
+) -> Result<ArrayRef> {
+    let mut builder = ColumnBuilder::new(column_type, 1);
+    match text {
+        Some(text) => builder.append_text(text, style)?,
+        None => builder.append_null(),
+    }
+    Ok(builder.finish())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+//! Days and civil dates of the proleptic Gregorian calendar, over all of `i64`'s useful range.
+
+/// Seconds of a day.
+pub const DAY_SECONDS: i64 = 86_400;
+
+/// Nanoseconds of a second.
+pub const SECOND_NS: i64 = 1_000_000_000;
+
+/// Nanoseconds of a day.
+pub const DAY_NS: i64 = DAY_SECONDS * SECOND_NS;
+
+/// Days between 1970-01-01 and 2000-01-01, where PostgreSQL counts from.
+pub const POSTGRES_EPOCH_DAYS: i64 = 10_957;
+
+/// Julian day number of 1970-01-01.
+pub const UNIX_EPOCH_JULIAN: i64 = 2_440_588;
+
+/// A calendar date; the year is astronomical (0 is 1 BC).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Civil {
+    /// Astronomical year.
+    pub year: i64,
+    /// 1 … 12.
+    pub month: u32,
+    /// 1 … 31.
+    pub day: u32,
+}
+
+/// Days from 1970-01-01 to a date. The date need not be normalized; see [`is_valid`].
+#[inline]
+pub fn days_of(civil: Civil) -> i64 {
+    let year = if civil.month <= 2 { civil.year - 1 } else { civil.year };
+    let era = year.div_euclid(400);
+    let year_of_era = year.rem_euclid(400);
+    let month_from_march = i64::from((civil.month + 9) % 12);
+    let day_of_year = (153 * month_from_march + 2) / 5 + i64::from(civil.day) - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    era * 146_097 + day_of_era - 719_468
+}
+
+/// The date that lies `days` after 1970-01-01.
+#[inline]
+pub fn civil_of(days: i64) -> Civil {
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = u32::try_from(day_of_year - (153 * month_from_march + 2) / 5 + 1).unwrap_or(1);
+    let month_number =
+        if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let month = u32::try_from(month_number).unwrap_or(1);
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    Civil { year, month, day }
+}
+
+/// Days of a month.
+#[inline]
+pub fn month_days(year: i64, month: u32) -> u32 {
+    match month {
+        4 | 6 | 9 | 11 => 30,
+        2 if year.rem_euclid(4) == 0
+            && (year.rem_euclid(100) != 0 || year.rem_euclid(400) == 0) =>
+        {
+            29
+        }
+        2 => 28,
+        _ => 31,
+    }
+}
+
+/// Whether month and day exist.
+#[inline]
+pub fn is_valid(civil: Civil) -> bool {
+    (1..=12).contains(&civil.month)
+        && civil.day >= 1
+        && civil.day <= month_days(civil.year, civil.month)
+}

@@ -1,0 +1,368 @@
+//! The options of COPY, and what PostgreSQL says of wrong ones.
+
+use stratalog_model::{Error, ErrorKind, Result};
+
+use crate::parse::parse_boolean;
+
+/// Form of the data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum CopyFormat {
+    /// Tabs, backslash escapes, `\N` for NULL.
+    #[default]
+    Text,
+    /// Commas, quotes.
+    Csv,
+}
+
+/// The first line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum CopyHeader {
+    /// Is data.
+    #[default]
+    Absent,
+    /// Names the columns; not looked at when reading.
+    Present,
+    /// Names the columns, and must name the expected ones.
+    Match,
+}
+
+/// Which way the data goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CopyDirection {
+    /// COPY … FROM
+    In,
+    /// COPY … TO
+    Out,
+}
+
+/// Columns that an option names.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum ColumnSelection {
+    /// These.
+    Named(Vec<String>),
+    /// `*`
+    All,
+}
+
+impl Default for ColumnSelection {
+    fn default() -> Self {
+        Self::Named(Vec::new())
+    }
+}
+
+impl ColumnSelection {
+    /// Whether a column is selected.
+    pub fn has(&self, column: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Named(names) => names.iter().any(|name| name == column),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        matches!(self, Self::Named(names) if names.is_empty())
+    }
+}
+
+/// Value of an option as it stands in the statement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CopyOptionValue {
+    /// The option alone: `HEADER`.
+    Absent,
+    /// A string, number or word.
+    Text(String),
+    /// A list of columns, or `*`.
+    Columns(ColumnSelection),
+}
+
+/// Everything that COPY's options decide. The delimiter, quote and escape are ASCII.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct CopyOptions {
+    /// Form of the data.
+    pub format: CopyFormat,
+    /// Between columns.
+    pub delimiter: u8,
+    /// What stands for NULL.
+    pub null: String,
+    /// The first line.
+    pub header: CopyHeader,
+    /// Around CSV values.
+    pub quote: u8,
+    /// Before a quote within a CSV value.
+    pub escape: u8,
+    /// Columns quoted always (CSV out).
+    pub force_quote: ColumnSelection,
+    /// Columns whose unquoted NULL string is an empty value, not NULL (CSV in).
+    pub force_not_null: ColumnSelection,
+    /// Columns whose quoted NULL string is NULL (CSV in).
+    pub force_null: ColumnSelection,
+}
+
+impl Default for CopyOptions {
+    fn default() -> Self {
+        Self {
+            format: CopyFormat::Text,
+            delimiter: b'\t',
+            null: "\\N".into(),
+            header: CopyHeader::Absent,
+            quote: b'"',
+            escape: b'"',
+            force_quote: ColumnSelection::default(),
+            force_not_null: ColumnSelection::default(),
+            force_null: ColumnSelection::default(),
+        }
+    }
+}
+
+impl CopyOptions {
+    /// The defaults of CSV.
+    pub fn csv() -> Self {
+        Self { format: CopyFormat::Csv, delimiter: b',', null: String::new(), ..Self::default() }
+    }
+
+    /// Reads the options of a statement; names are taken in any case.
+    ///
+    /// # Errors
+    /// As PostgreSQL: `SyntaxError`, `InvalidParameterValue`, `FeatureNotSupported`.
+    pub fn from_pairs<'a>(
+        direction: CopyDirection,
+        pairs: impl IntoIterator<Item = (&'a str, &'a CopyOptionValue)>,
+    ) -> Result<Self> {
+        let mut given = Given::default();
+        for (name, value) in pairs {
+            given.set(name, value, direction)?;
+        }
+        let mut options = match given.format {
+            Some(CopyFormat::Csv) => Self::csv(),
+            _ => Self::default(),
+        };
+        options.apply(given, direction)?;
+        Ok(options)
+    }
+
+    fn apply(&mut self, given: Given, direction: CopyDirection) -> Result<()> {
+        let csv = self.format == CopyFormat::Csv;
+        let only_csv = |what: &str| {
+            Error::new(
+                ErrorKind::FeatureNotSupported,
+                format!("COPY {what} available only in CSV mode"),
+            )
+        };
+        if let Some(delimiter) = &given.delimiter {
+            self.delimiter = one_byte("delimiter", delimiter)?;
+        }
+        if let Some(null) = given.null {
+            self.null = null;
+        }
+        if let Some(header) = given.header {
+            self.header = header;
+        }
+        if let Some(quote) = &given.quote {
+            if !csv {
+                return Err(only_csv("quote"));
+            }
+            self.quote = one_byte("quote", quote)?;
+            self.escape = self.quote;
+        }
+        if let Some(escape) = &given.escape {
+            if !csv {
+                return Err(only_csv("escape"));
+            }
+            self.escape = one_byte("escape", escape)?;
+        }
+        for (selection, what, needed) in [
+            (&given.force_quote, "force quote", CopyDirection::Out),
+            (&given.force_not_null, "force not null", CopyDirection::In),
+            (&given.force_null, "force null", CopyDirection::In),
+        ] {
+            if selection.is_empty() {
+                continue;
+            }
+            if !csv {
+                return Err(only_csv(what));
+            }
+            if direction != needed {
+                let other = if needed == CopyDirection::In { "FROM" } else { "TO" };
+                return Err(Error::new(
+                    ErrorKind::FeatureNotSupported,
+                    format!("COPY {what} only available using COPY {other}"),
+                ));
+            }
+        }
+        self.force_quote = given.force_quote;
+        self.force_not_null = given.force_not_null;
+        self.force_null = given.force_null;
+        self.check()
+    }
+
+    fn check(&self) -> Result<()> {
+        let invalid = |message: &str| Err(Error::new(ErrorKind::InvalidParameterValue, message));
+        let line_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
+        if line_end(&self.delimiter) {
+            return invalid("COPY delimiter cannot be newline or carriage return");
+        }
+        if self.null.bytes().any(|byte| line_end(&byte)) {
+            return invalid("COPY null representation cannot use newline or carriage return");
+        }
+        if self.null.as_bytes().contains(&self.delimiter) {
+            return invalid("COPY delimiter must not appear in the NULL specification");
+        }
+        match self.format {
+            CopyFormat::Text => {
+                // These would be confused with escapes.
+                if matches!(self.delimiter, b'\\' | b'.' | b'a'..=b'z' | b'0'..=b'9') {
+                    return invalid(&format!(
+                        "COPY delimiter cannot be \"{}\"",
+                        char::from(self.delimiter)
+                    ));
+                }
+            }
+            CopyFormat::Csv => {
+                if line_end(&self.quote) || line_end(&self.escape) {
+                    return invalid("COPY quote and escape cannot be newline or carriage return");
+                }
+                if self.delimiter == self.quote {
+                    return invalid("COPY delimiter and quote must be different");
+                }
+                if self.null.as_bytes().contains(&self.quote) {
+                    return invalid(
+                        "CSV quote character must not appear in the NULL specification",
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn one_byte(what: &str, text: &str) -> Result<u8> {
+    match text.as_bytes() {
+        [byte] if byte.is_ascii() && *byte != 0 => Ok(*byte),
+        _ => Err(Error::new(
+            ErrorKind::FeatureNotSupported,
+            format!("COPY {what} must be a single one-byte character"),
+        )),
+    }
+}
+
+/// Options as given, before they are checked together.
+#[derive(Debug, Default)]
+struct Given {
+    names: Vec<String>,
+    format: Option<CopyFormat>,
+    delimiter: Option<String>,
+    null: Option<String>,
+    header: Option<CopyHeader>,
+    quote: Option<String>,
+    escape: Option<String>,
+    force_quote: ColumnSelection,
+    force_not_null: ColumnSelection,
+    force_null: ColumnSelection,
+}
+
+impl Given {
+    fn set(&mut self, name: &str, value: &CopyOptionValue, direction: CopyDirection) -> Result<()> {
+        let name = name.to_ascii_lowercase();
+        if self.names.contains(&name) {
+            return Err(Error::new(ErrorKind::SyntaxError, "conflicting or redundant options"));
+        }
+        let text = || match value {
+            CopyOptionValue::Text(text) => Ok(text.clone()),
+            _ => Err(Error::new(ErrorKind::SyntaxError, format!("{name} requires a parameter"))),
+        };
+        let columns = || match value {
+            CopyOptionValue::Columns(columns) => Ok(columns.clone()),
+            _ => Err(Error::new(
+                ErrorKind::InvalidParameterValue,
+                format!("argument to option \"{name}\" must be a list of column names"),
+            )),
+        };
+        match name.as_str() {
+            "format" => {
+                let format = text()?;
+                self.format = Some(match format.to_ascii_lowercase().as_str() {
+                    "text" => CopyFormat::Text,
+                    "csv" => CopyFormat::Csv,
+                    "binary" => return Err(Error::not_yet("COPY in binary format")),
+                    _ => {
+                        return Err(Error::new(
+                            ErrorKind::InvalidParameterValue,
+                            format!("COPY format \"{format}\" not recognized"),
+                        ));
+                    }
+                });
+            }
+            "delimiter" => self.delimiter = Some(text()?),
+            "null" => self.null = Some(text()?),
+            "quote" => self.quote = Some(text()?),
+            "escape" => self.escape = Some(text()?),
+            "header" => self.header = Some(header(value, direction)?),
+            "force_quote" => self.force_quote = columns()?,
+            "force_not_null" => self.force_not_null = columns()?,
+            "force_null" => self.force_null = columns()?,
+            "encoding" => {
+                let encoding = text()?;
+                let plain: String = encoding
+                    .chars()
+                    .filter(char::is_ascii_alphanumeric)
+                    .map(|c| c.to_ascii_lowercase())
+                    .collect();
+                if !matches!(plain.as_str(), "utf8" | "unicode" | "sqlascii") {
+                    return Err(Error::new(
+                        ErrorKind::FeatureNotSupported,
+                        format!("encoding \"{encoding}\" is not supported"),
+                    )
+                    .with_hint("convert the data to UTF8"));
+                }
+            }
+            "freeze" => {
+                if boolean(value)? {
+                    return Err(Error::new(
+                        ErrorKind::FeatureNotSupported,
+                        "COPY FREEZE is not supported",
+                    )
+                    .with_hint("leave it out: events are immutable anyway"));
+                }
+            }
+            _ => {
+                return Err(Error::new(
+                    ErrorKind::SyntaxError,
+                    format!("option \"{name}\" not recognized"),
+                ));
+            }
+        }
+        self.names.push(name);
+        Ok(())
+    }
+}
+
+fn boolean(value: &CopyOptionValue) -> Result<bool> {
+    match value {
+        CopyOptionValue::Absent => Ok(true),
+        CopyOptionValue::Text(text) => parse_boolean(text),
+        CopyOptionValue::Columns(_) => {
+            Err(Error::new(ErrorKind::SyntaxError, "a Boolean value is required"))
+        }
+    }
+}
+
+fn header(value: &CopyOptionValue, direction: CopyDirection) -> Result<CopyHeader> {
+    if let CopyOptionValue::Text(text) = value
+        && text.eq_ignore_ascii_case("match")
+    {
+        return match direction {
+            CopyDirection::In => Ok(CopyHeader::Match),
+            CopyDirection::Out => Err(Error::new(
+                ErrorKind::InvalidParameterValue,
+                "cannot use \"match\" with HEADER in COPY TO",
+            )),
+        };
+    }
+    match boolean(value) {
+        Ok(true) => Ok(CopyHeader::Present),
+        Ok(false) => Ok(CopyHeader::Absent),
+        Err(_) => {
+            Err(Error::new(ErrorKind::SyntaxError, "header requires a Boolean value or \"match\""))
+        }
+    }
+}

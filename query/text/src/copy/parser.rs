@@ -1,0 +1,409 @@
+//! COPY data into record batches, chunk by chunk.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{RecordBatch, RecordBatchOptions},
+    datatypes::{Schema, SchemaRef},
+};
+use memchr::{memchr, memchr_iter};
+use stratalog_model::{ColumnType, Error, ErrorKind, Result};
+
+use super::{
+    CopyFormat, CopyHeader, CopyOptions,
+    record::{Boundary, Field, Fields, has_stray_return, invalid_encoding, stray},
+};
+use crate::{ColumnBuilder, TextStyle};
+
+/// What a parser holds at most.
+#[derive(Debug, Clone, Copy)]
+pub struct CopyLimits {
+    /// Rows of a batch.
+    pub batch_rows_max: usize,
+    /// Bytes of input that one batch is made of, about.
+    pub batch_bytes_max: usize,
+    /// Bytes of one record; a longer one is refused.
+    pub record_bytes_max: usize,
+}
+
+impl Default for CopyLimits {
+    fn default() -> Self {
+        Self { batch_rows_max: 8_192, batch_bytes_max: 8 << 20, record_bytes_max: 64 << 20 }
+    }
+}
+
+/// How the data's lines end; told by the first one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LineEnd {
+    Newline,
+    ReturnNewline,
+}
+
+#[derive(Debug)]
+struct Column {
+    name: String,
+    builder: ColumnBuilder,
+    force_not_null: bool,
+    force_null: bool,
+}
+
+/// Turns the bytes of COPY … FROM into record batches. Feed it chunks as they come, cut
+/// anywhere; memory is bounded by the limits and the largest chunk.
+#[derive(Debug)]
+pub struct CopyParser {
+    options: CopyOptions,
+    table: String,
+    style: TextStyle,
+    limits: CopyLimits,
+    schema: SchemaRef,
+    columns: Vec<Column>,
+    /// Bytes of the record that is not complete yet.
+    pending: Vec<u8>,
+    boundary: Boundary,
+    line_end: Option<LineEnd>,
+    line: u64,
+    /// The header is still to come.
+    header: bool,
+    /// `\.` was read.
+    done: bool,
+    batch_rows: usize,
+    batch_bytes: usize,
+    scratch: Vec<u8>,
+}
+
+impl CopyParser {
+    /// A parser of data for `columns`, which the batches have in this order, all nullable.
+    ///
+    /// # Errors
+    /// `UndefinedColumn` when an option names a column that is not copied.
+    pub fn new(
+        options: CopyOptions,
+        columns: Vec<(String, ColumnType)>,
+        style: TextStyle,
+    ) -> Result<Self> {
+        let limits = CopyLimits::default();
+        for (selection, what) in
+            [(&options.force_not_null, "FORCE_NOT_NULL"), (&options.force_null, "FORCE_NULL")]
+        {
+            if let super::ColumnSelection::Named(names) = selection
+                && let Some(name) =
+                    names.iter().find(|name| columns.iter().all(|(column, _)| column != *name))
+            {
+                return Err(Error::new(
+                    ErrorKind::UndefinedColumn,
+                    format!("{what} column \"{name}\" not referenced by COPY"),
+                ));
+            }
+        }
+        let fields: Vec<_> =
+            columns.iter().map(|(name, column_type)| column_type.arrow_field(name, true)).collect();
+        let columns = columns
+            .into_iter()
+            .map(|(name, column_type)| Column {
+                builder: ColumnBuilder::new(&column_type, limits.batch_rows_max),
+                force_not_null: options.force_not_null.has(&name),
+                force_null: options.force_null.has(&name),
+                name,
+            })
+            .collect();
+        Ok(Self {
+            header: options.header != CopyHeader::Absent,
+            options,
+            table: "FROM".to_string(),
+            style,
+            limits,
+            schema: Arc::new(Schema::new(fields)),
+            columns,
+            pending: Vec::new(),
+            boundary: Boundary::default(),
+            line_end: None,
+            line: 0,
+            done: false,
+            batch_rows: 0,
+            batch_bytes: 0,
+            scratch: Vec::new(),
+        })
+    }
+
+    /// Names the table in messages: `COPY cpu, line 3`.
+    #[must_use]
+    pub fn for_table(mut self, table: impl Into<String>) -> Self {
+        self.table = table.into();
+        self
+    }
+
+    /// Other limits than the default ones.
+    #[must_use]
+    pub fn with_limits(mut self, limits: CopyLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// The schema of the batches.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Takes a chunk of data; returns the batches that became full. After an error the
+    /// parser must be dropped.
+    ///
+    /// # Errors
+    /// What PostgreSQL says of bad data, with table, line and column as context.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<Vec<RecordBatch>> {
+        let mut batches = Vec::new();
+        if self.done {
+            return Ok(batches);
+        }
+        if self.pending.is_empty() {
+            let consumed = self.consume(bytes, &mut batches)?;
+            self.pending.extend_from_slice(bytes.get(consumed..).unwrap_or_default());
+        } else {
+            let mut pending = std::mem::take(&mut self.pending);
+            pending.extend_from_slice(bytes);
+            let consumed = self.consume(&pending, &mut batches)?;
+            pending.drain(..consumed);
+            self.pending = pending;
+        }
+        if self.done {
+            self.pending = Vec::new();
+        }
+        self.check_record_length(self.pending.len())?;
+        Ok(batches)
+    }
+
+    /// The end of the data: takes the last record, if it had no newline, and returns the
+    /// rows that are not yet in a batch.
+    ///
+    /// # Errors
+    /// As [`Self::push`].
+    pub fn finish(mut self) -> Result<Option<RecordBatch>> {
+        if !self.done && !self.pending.is_empty() {
+            let pending = std::mem::take(&mut self.pending);
+            if self.boundary.in_quotes() {
+                self.line += 1;
+                return Err(Error::new(ErrorKind::BadCopyFormat, "unterminated CSV quoted field")
+                    .with_context(self.line_context(&pending)));
+            }
+            self.record(&pending, true)?;
+        }
+        if self.batch_rows == 0 { Ok(None) } else { self.batch().map(Some) }
+    }
+
+    fn consume(&mut self, data: &[u8], batches: &mut Vec<RecordBatch>) -> Result<usize> {
+        let mut start = 0;
+        while let Some(rest) = data.get(start..)
+            && let Some(length) = self.boundary.find(rest, &self.options)
+        {
+            self.check_record_length(length)?;
+            self.record(rest.get(..length).unwrap_or_default(), false)?;
+            start += length + 1;
+            if self.done {
+                break;
+            }
+            self.batch_bytes += length;
+            if self.batch_rows >= self.limits.batch_rows_max
+                || (self.batch_bytes >= self.limits.batch_bytes_max && self.batch_rows > 0)
+            {
+                batches.push(self.batch()?);
+            }
+        }
+        Ok(start)
+    }
+
+    fn check_record_length(&self, length: usize) -> Result<()> {
+        if length <= self.limits.record_bytes_max {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::LimitExceeded,
+            format!("a line of COPY data is longer than {} bytes", self.limits.record_bytes_max),
+        )
+        .with_hint("a quote that is never closed makes all that follows one line")
+        .with_context(format!("COPY {}, line {}", self.table, self.line + 1)))
+    }
+
+    /// One record, without its newline.
+    fn record(&mut self, raw: &[u8], last: bool) -> Result<()> {
+        self.line += 1;
+        let record = self.without_return(raw, last)?;
+        if record == b"\\." {
+            self.done = true;
+            return Ok(());
+        }
+        let Ok(text) = simdutf8::basic::from_utf8(record) else {
+            return Err(invalid_encoding(record)
+                .with_context(format!("COPY {}, line {}", self.table, self.line)));
+        };
+        if self.options.format == CopyFormat::Text && text.starts_with("\\.") {
+            return Err(Error::new(ErrorKind::BadCopyFormat, "end-of-copy marker corrupt")
+                .with_context(self.line_context(record)));
+        }
+        if self.header {
+            self.header = false;
+            return if self.options.header == CopyHeader::Match {
+                self.check_header(text)
+            } else {
+                Ok(())
+            };
+        }
+        self.fields(text)?;
+        self.batch_rows += 1;
+        if self.options.format == CopyFormat::Csv {
+            let embedded = memchr_iter(b'\n', record).count();
+            self.line += u64::try_from(embedded).unwrap_or(0);
+        }
+        Ok(())
+    }
+
+    /// Cuts off the carriage return of a line end, and refuses those elsewhere.
+    #[inline]
+    fn without_return<'a>(&mut self, raw: &'a [u8], last: bool) -> Result<&'a [u8]> {
+        let stripped = raw.strip_suffix(b"\r");
+        let seen = if stripped.is_some() { LineEnd::ReturnNewline } else { LineEnd::Newline };
+        let expected = *self.line_end.get_or_insert(seen);
+        let fail = |error: Error| error.with_context(self.line_context(raw));
+        let text = self.options.format == CopyFormat::Text;
+        let literal = |what: &str, escape: &str| {
+            Error::new(ErrorKind::BadCopyFormat, format!("literal {what} found in data"))
+                .with_hint(format!("Use \"{escape}\" to represent {what}."))
+        };
+        let record = match (expected, stripped) {
+            (LineEnd::ReturnNewline, Some(stripped)) => stripped,
+            (LineEnd::ReturnNewline, None) if last => raw,
+            (LineEnd::ReturnNewline, None) if text => {
+                return Err(fail(literal("newline", "\\n")));
+            }
+            (LineEnd::ReturnNewline, None) => return Err(fail(stray("newline"))),
+            (LineEnd::Newline, _) => raw,
+        };
+        if memchr(b'\r', record).is_some() {
+            if text && has_stray_return(record) {
+                return Err(fail(literal("carriage return", "\\r")));
+            }
+            if !text && memchr(self.options.quote, record).is_none() {
+                return Err(fail(stray("carriage return")));
+            }
+        }
+        Ok(record)
+    }
+
+    #[inline]
+    fn fields(&mut self, text: &str) -> Result<()> {
+        let mut fields = Fields::new(text, &self.options);
+        let mut failed: Option<(usize, Error, Option<String>)> = None;
+        for (at, column) in self.columns.iter_mut().enumerate() {
+            let field = fields.next(&mut self.scratch, column.force_not_null, column.force_null);
+            match field {
+                Ok(Some(Field::Value(value))) => {
+                    if let Err(error) = column.builder.append_text(value, &self.style) {
+                        failed = Some((at, error, Some(shown(value))));
+                        break;
+                    }
+                }
+                Ok(Some(Field::Null)) => column.builder.append_null(),
+                Ok(None) => {
+                    let error = Error::new(
+                        ErrorKind::BadCopyFormat,
+                        format!("missing data for column \"{}\"", column.name),
+                    );
+                    return Err(error.with_context(self.line_context(text.as_bytes())));
+                }
+                Err(error) => {
+                    failed = Some((at, error, None));
+                    break;
+                }
+            }
+        }
+        if let Some((at, error, value)) = failed {
+            let Some(value) = value else {
+                return Err(error.with_context(self.line_context(text.as_bytes())));
+            };
+            let name = self.columns.get(at).map_or("", |column| column.name.as_str());
+            return Err(error.with_context(format!(
+                "COPY {}, line {}, column {name}: \"{value}\"",
+                self.table, self.line
+            )));
+        }
+        // A table without columns takes empty lines.
+        if !fields.is_done() && !(self.columns.is_empty() && text.is_empty()) {
+            return Err(Error::new(
+                ErrorKind::BadCopyFormat,
+                "extra data after last expected column",
+            )
+            .with_context(self.line_context(text.as_bytes())));
+        }
+        Ok(())
+    }
+
+    fn check_header(&mut self, text: &str) -> Result<()> {
+        let mut fields = Fields::new(text, &self.options);
+        let mut names = Vec::new();
+        while let Some(field) = fields.next(&mut self.scratch, false, false)? {
+            names.push(match field {
+                Field::Null => None,
+                Field::Value(value) => Some(value.to_string()),
+            });
+        }
+        let mismatch = |message: String| {
+            Err(Error::new(ErrorKind::BadCopyFormat, message).with_context(format!(
+                "COPY {}, line 1: \"{}\"",
+                self.table,
+                shown(text)
+            )))
+        };
+        if names.len() != self.columns.len() {
+            return mismatch(format!(
+                "wrong number of fields in header line: got {}, expected {}",
+                names.len(),
+                self.columns.len()
+            ));
+        }
+        for (at, (found, column)) in names.iter().zip(&self.columns).enumerate() {
+            match found {
+                None => {
+                    return mismatch(format!(
+                        "column name mismatch in header line field {}: got null value (\"{}\"), expected \"{}\"",
+                        at + 1,
+                        self.options.null,
+                        column.name
+                    ));
+                }
+                Some(found) if *found != column.name => {
+                    return mismatch(format!(
+                        "column name mismatch in header line field {}: got \"{found}\", expected \"{}\"",
+                        at + 1,
+                        column.name
+                    ));
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn line_context(&self, record: &[u8]) -> String {
+        format!(
+            "COPY {}, line {}: \"{}\"",
+            self.table,
+            self.line,
+            shown(&String::from_utf8_lossy(record))
+        )
+    }
+
+    fn batch(&mut self) -> Result<RecordBatch> {
+        let arrays = self.columns.iter_mut().map(|column| column.builder.finish()).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(self.batch_rows));
+        self.batch_rows = 0;
+        self.batch_bytes = 0;
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)?)
+    }
+}
+
+/// At most 100 characters of data, as PostgreSQL shows.
+fn shown(text: &str) -> String {
+    const SHOWN_MAX: usize = 100;
+    match text.char_indices().nth(SHOWN_MAX) {
+        None => text.to_string(),
+        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+    }
+}

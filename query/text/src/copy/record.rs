@@ -1,0 +1,357 @@
+//! Where records end, and the fields within one.
+
+use memchr::{memchr, memchr2, memrchr};
+use stratalog_model::{Error, ErrorKind, Result};
+
+use super::{CopyFormat, CopyOptions};
+
+/// Finds the newline that ends a record, across chunks: each byte is looked at once.
+#[derive(Debug, Default)]
+pub(super) struct Boundary {
+    /// Bytes of the current record already looked at.
+    scanned: usize,
+    in_quotes: bool,
+    escaped: bool,
+}
+
+impl Boundary {
+    /// Position of the record's newline in `data`, which begins with the record. After
+    /// `None`, call again with the same bytes and more.
+    #[inline]
+    pub(super) fn find(&mut self, data: &[u8], options: &CopyOptions) -> Option<usize> {
+        let found = match options.format {
+            CopyFormat::Text => self.find_text(data),
+            CopyFormat::Csv => self.find_csv(data, options),
+        };
+        match found {
+            Some(_) => *self = Self::default(),
+            None => self.scanned = data.len(),
+        }
+        found
+    }
+
+    /// Whether the record so far ends within quotes.
+    pub(super) fn in_quotes(&self) -> bool {
+        self.in_quotes
+    }
+
+    #[inline]
+    fn find_text(&mut self, data: &[u8]) -> Option<usize> {
+        let mut from = self.scanned;
+        loop {
+            let newline = from + memchr(b'\n', data.get(from..)?)?;
+            // An odd number of backslashes makes the newline part of the data.
+            let head = data.get(..newline)?;
+            let slashes = head.iter().rev().take_while(|byte| **byte == b'\\').count();
+            if slashes % 2 == 0 {
+                return Some(newline);
+            }
+            from = newline + 1;
+        }
+    }
+
+    #[inline]
+    fn find_csv(&mut self, data: &[u8], options: &CopyOptions) -> Option<usize> {
+        let mut at = self.scanned;
+        loop {
+            let rest = data.get(at..)?;
+            if !self.in_quotes {
+                at += memchr2(b'\n', options.quote, rest)?;
+                if data.get(at) == Some(&b'\n') {
+                    return Some(at);
+                }
+                self.in_quotes = true;
+                self.escaped = false;
+                at += 1;
+            } else if options.escape == options.quote {
+                // A doubled quote leaves and enters again, which comes to the same.
+                at += memchr(options.quote, rest)? + 1;
+                self.in_quotes = false;
+            } else if self.escaped {
+                rest.first()?;
+                self.escaped = false;
+                at += 1;
+            } else {
+                at += memchr2(options.quote, options.escape, rest)?;
+                if data.get(at) == Some(&options.escape) {
+                    self.escaped = true;
+                } else {
+                    self.in_quotes = false;
+                }
+                at += 1;
+            }
+        }
+    }
+}
+
+/// One field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Field<'a> {
+    /// NULL.
+    Null,
+    /// A value, without escapes and quotes.
+    Value(&'a str),
+}
+
+/// Hands out the fields of one record.
+pub(super) struct Fields<'a> {
+    /// What follows the last delimiter; `None` after the last field.
+    rest: Option<&'a str>,
+    options: &'a CopyOptions,
+    /// No backslash (text) or quote (CSV) in the record: fields are plain slices.
+    plain: bool,
+}
+
+impl<'a> Fields<'a> {
+    pub(super) fn new(record: &'a str, options: &'a CopyOptions) -> Self {
+        let special = match options.format {
+            CopyFormat::Text => b'\\',
+            CopyFormat::Csv => options.quote,
+        };
+        let plain = memchr(special, record.as_bytes()).is_none();
+        Self { rest: Some(record), options, plain }
+    }
+
+    /// Whether no field is left.
+    pub(super) fn is_done(&self) -> bool {
+        self.rest.is_none()
+    }
+
+    /// The next field; `None` after the last. `scratch` holds a value that had to be
+    /// decoded. `force_not_null` and `force_null` are the column's.
+    #[inline]
+    pub(super) fn next<'b>(
+        &'b mut self,
+        scratch: &'b mut Vec<u8>,
+        force_not_null: bool,
+        force_null: bool,
+    ) -> Result<Option<Field<'b>>> {
+        let Some(rest) = self.rest else { return Ok(None) };
+        if self.plain {
+            let (raw, after) = cut(rest, self.options.delimiter);
+            self.rest = after;
+            return Ok(Some(if raw == self.options.null && !force_not_null {
+                Field::Null
+            } else {
+                Field::Value(raw)
+            }));
+        }
+        match self.options.format {
+            CopyFormat::Text => self.text(rest, scratch),
+            CopyFormat::Csv => self.csv(rest, scratch, force_not_null, force_null),
+        }
+        .map(Some)
+    }
+
+    fn text<'b>(&'b mut self, rest: &'a str, scratch: &'b mut Vec<u8>) -> Result<Field<'b>> {
+        let bytes = rest.as_bytes();
+        let mut end = 0;
+        let mut escapes = false;
+        // The delimiter that no backslash precedes.
+        loop {
+            match bytes.get(end..).and_then(|tail| memchr2(self.options.delimiter, b'\\', tail)) {
+                None => {
+                    end = bytes.len();
+                    break;
+                }
+                Some(at) => {
+                    end += at;
+                    if bytes.get(end) != Some(&b'\\') {
+                        break;
+                    }
+                    escapes = true;
+                    end = (end + 2).min(bytes.len());
+                }
+            }
+        }
+        // Both ends are beside an ASCII byte or past an escaped one, which may be the head
+        // of a longer character; then the cut moves to the character's end.
+        while !rest.is_char_boundary(end) {
+            end += 1;
+        }
+        let raw = rest.get(..end).unwrap_or(rest);
+        self.rest = rest.get(end + 1..);
+        if raw == self.options.null {
+            return Ok(Field::Null);
+        }
+        if !escapes {
+            return Ok(Field::Value(raw));
+        }
+        scratch.clear();
+        unescape(raw.as_bytes(), scratch);
+        decoded(scratch)
+    }
+
+    fn csv<'b>(
+        &'b mut self,
+        rest: &'a str,
+        scratch: &'b mut Vec<u8>,
+        force_not_null: bool,
+        force_null: bool,
+    ) -> Result<Field<'b>> {
+        let options = self.options;
+        let bytes = rest.as_bytes();
+        let null = options.null.as_bytes();
+        let stop = memchr2(options.delimiter, options.quote, bytes).unwrap_or(bytes.len());
+        if bytes.get(stop) != Some(&options.quote) {
+            let (raw, after) = cut(rest, options.delimiter);
+            self.rest = after;
+            return match raw.as_bytes() == null && !force_not_null {
+                true => Ok(Field::Null),
+                false if memchr(b'\r', raw.as_bytes()).is_some() => Err(stray("carriage return")),
+                false => Ok(Field::Value(raw)),
+            };
+        }
+        scratch.clear();
+        let mut at = 0;
+        let mut in_quotes = false;
+        while let Some(byte) = bytes.get(at).copied() {
+            if in_quotes {
+                let tail = bytes.get(at..).unwrap_or_default();
+                let plain = memchr2(options.quote, options.escape, tail).unwrap_or(tail.len());
+                scratch.extend_from_slice(tail.get(..plain).unwrap_or_default());
+                at += plain;
+                let next = bytes.get(at + 1).copied();
+                match bytes.get(at).copied() {
+                    None => {}
+                    Some(escape)
+                        if escape == options.escape
+                            && next.is_some_and(|n| n == options.quote || n == options.escape) =>
+                    {
+                        scratch.extend(next);
+                        at += 2;
+                    }
+                    Some(quote) if quote == options.quote => {
+                        in_quotes = false;
+                        at += 1;
+                    }
+                    Some(other) => {
+                        scratch.push(other);
+                        at += 1;
+                    }
+                }
+            } else if byte == options.delimiter {
+                break;
+            } else if byte == options.quote {
+                in_quotes = true;
+                at += 1;
+            } else if byte == b'\r' {
+                return Err(stray("carriage return"));
+            } else {
+                scratch.push(byte);
+                at += 1;
+            }
+        }
+        if in_quotes {
+            return Err(Error::new(ErrorKind::BadCopyFormat, "unterminated CSV quoted field"));
+        }
+        self.rest = rest.get(at + 1..);
+        if force_null && scratch.as_slice() == null {
+            return Ok(Field::Null);
+        }
+        decoded(scratch)
+    }
+}
+
+/// The field up to the delimiter, and what follows it.
+#[inline]
+fn cut(text: &str, delimiter: u8) -> (&str, Option<&str>) {
+    match memchr(delimiter, text.as_bytes()) {
+        // The delimiter is ASCII: both cuts are between characters.
+        Some(at) => (text.get(..at).unwrap_or_default(), text.get(at + 1..)),
+        None => (text, None),
+    }
+}
+
+fn decoded(bytes: &[u8]) -> Result<Field<'_>> {
+    std::str::from_utf8(bytes).map(Field::Value).map_err(|_| invalid_encoding(bytes))
+}
+
+/// The error of bytes that are not UTF-8, naming the first ones.
+pub(super) fn invalid_encoding(bytes: &[u8]) -> Error {
+    let at = match std::str::from_utf8(bytes) {
+        Ok(_) => 0,
+        Err(error) => error.valid_up_to(),
+    };
+    let shown: Vec<String> =
+        bytes.iter().skip(at).take(4).map(|byte| format!("0x{byte:02x}")).collect();
+    Error::new(
+        ErrorKind::InvalidEncoding,
+        format!("invalid byte sequence for encoding \"UTF8\": {}", shown.join(" ")),
+    )
+}
+
+/// The error of a line end that the data's other lines do not have.
+pub(super) fn stray(what: &str) -> Error {
+    Error::new(ErrorKind::BadCopyFormat, format!("unquoted {what} found in data"))
+        .with_hint(format!("Use quoted CSV field to represent {what}."))
+}
+
+/// Whether a text record has a carriage return that no backslash precedes.
+pub(super) fn has_stray_return(record: &[u8]) -> bool {
+    let mut end = record.len();
+    while let Some(at) = record.get(..end).and_then(|head| memrchr(b'\r', head)) {
+        let slashes = record.iter().take(at).rev().take_while(|byte| **byte == b'\\').count();
+        if slashes % 2 == 0 {
+            return true;
+        }
+        end = at;
+    }
+    false
+}
+
+/// Replaces the backslash sequences of COPY's text format.
+fn unescape(mut raw: &[u8], out: &mut Vec<u8>) {
+    while let Some(at) = memchr(b'\\', raw) {
+        let (head, tail) = raw.split_at(at);
+        out.extend_from_slice(head);
+        let Some((code, mut after)) = tail.get(1..).and_then(<[u8]>::split_first) else {
+            // A backslash at the very end stands for itself.
+            out.push(b'\\');
+            return;
+        };
+        match code {
+            b'b' => out.push(8),
+            b'f' => out.push(12),
+            b'n' => out.push(b'\n'),
+            b'r' => out.push(b'\r'),
+            b't' => out.push(b'\t'),
+            b'v' => out.push(11),
+            b'0'..=b'7' => {
+                let mut value = u32::from(code - b'0');
+                for _ in 0..2 {
+                    match after.split_first() {
+                        Some((digit @ b'0'..=b'7', rest)) => {
+                            value = value * 8 + u32::from(digit - b'0');
+                            after = rest;
+                        }
+                        _ => break,
+                    }
+                }
+                out.push(u8::try_from(value & 0xff).unwrap_or(0));
+            }
+            b'x' => {
+                let mut value = 0;
+                let mut digits = 0;
+                while digits < 2 {
+                    match after.split_first() {
+                        Some((digit, rest)) if digit.is_ascii_hexdigit() => {
+                            value = value * 16 + char::from(*digit).to_digit(16).unwrap_or(0);
+                            after = rest;
+                            digits += 1;
+                        }
+                        _ => break,
+                    }
+                }
+                if digits == 0 {
+                    out.push(b'x');
+                } else {
+                    out.push(u8::try_from(value).unwrap_or(0));
+                }
+            }
+            other => out.push(*other),
+        }
+        raw = after;
+    }
+    out.extend_from_slice(raw);
+}

@@ -1,0 +1,66 @@
+//! Reading values with PostgreSQL's rules and errors.
+
+pub mod array;
+pub mod binary;
+pub mod datetime;
+pub mod interval;
+pub mod number;
+mod words;
+
+use stratalog_model::{Error, ErrorKind, Result};
+
+/// The error of a text that is no value of a type.
+pub(crate) fn invalid_syntax(type_name: &str, text: &str) -> Error {
+    Error::new(
+        ErrorKind::InvalidTextRepresentation,
+        format!("invalid input syntax for type {type_name}: \"{}\"", shortened(text)),
+    )
+}
+
+/// At most 200 characters of a value, for messages: a value can be as large as a message.
+pub(crate) fn shortened(text: &str) -> std::borrow::Cow<'_, str> {
+    const SHOWN_MAX: usize = 200;
+    match text.char_indices().nth(SHOWN_MAX) {
+        None => text.into(),
+        Some((at, _)) => format!("{}...", text.get(..at).unwrap_or_default()).into(),
+    }
+}
+
+/// Whitespace of C's `isspace`, which PostgreSQL skips around most values.
+pub(crate) fn trim(text: &str) -> &str {
+    text.trim_matches(|c: char| matches!(c, ' ' | '\t'..='\r'))
+}
+
+/// Reads a boolean: a prefix of true, false, yes, no; on, off; 1, 0; in any case.
+///
+/// # Errors
+/// `InvalidTextRepresentation`.
+pub fn parse_boolean(text: &str) -> Result<bool> {
+    match text {
+        "t" | "true" | "1" => return Ok(true),
+        "f" | "false" | "0" => return Ok(false),
+        _ => {}
+    }
+    let trimmed = trim(text);
+    let prefix_of = |word: &str| {
+        !trimmed.is_empty()
+            && word.get(..trimmed.len()).is_some_and(|head| head.eq_ignore_ascii_case(trimmed))
+    };
+    if prefix_of("true") || prefix_of("yes") || trimmed == "1" {
+        return Ok(true);
+    }
+    if prefix_of("false") || prefix_of("no") || trimmed == "0" {
+        return Ok(false);
+    }
+    // "o" alone would be the prefix of both.
+    if trimmed.eq_ignore_ascii_case("on") {
+        return Ok(true);
+    }
+    if trimmed.len() >= 2 && prefix_of("off") {
+        return Ok(false);
+    }
+    Err(invalid_syntax("boolean", text))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,232 @@
+//! Dates, times and timestamps from text.
+
+mod scan;
+
+use stratalog_model::{Error, ErrorKind, Result};
+
+use self::scan::scan;
+use super::shortened;
+use crate::{
+    TextStyle, TimeZone,
+    calendar::{Civil, DAY_NS, DAY_SECONDS, SECOND_NS, UNIX_EPOCH_JULIAN, days_of, is_valid},
+};
+
+/// Years after which PostgreSQL has no timestamps.
+const TIMESTAMP_YEAR_MAX: i64 = 294_276;
+
+/// Years after which PostgreSQL has no dates.
+const DATE_YEAR_MAX: i64 = 5_874_897;
+
+/// Where a text places a timestamp on the globe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Seconds east of Greenwich.
+    East(i32),
+    /// A zone with its own calendar of offsets.
+    Zone(TimeZone),
+}
+
+/// What a text of date and time says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Reading {
+    /// Days since 1970-01-01; `None` when the text names a time alone.
+    days: Option<i64>,
+    /// Nanoseconds of the day, 0 … 24 h inclusive; digits beyond are cut off.
+    nanos: i64,
+    /// Whether the first digit that was cut off is 5 or more.
+    round_up: bool,
+    /// Whether the text names a time.
+    has_time: bool,
+    /// Zone or offset that the text names.
+    place: Option<Place>,
+}
+
+fn type_name(zoned: bool) -> &'static str {
+    if zoned { "timestamp with time zone" } else { "timestamp" }
+}
+
+/// The error of a text that is no date or time.
+fn bad_format(type_name: &str, text: &str) -> Error {
+    Error::new(
+        ErrorKind::InvalidDatetimeFormat,
+        format!("invalid input syntax for type {type_name}: \"{}\"", shortened(text)),
+    )
+}
+
+/// The error of a field like month 13.
+fn field_overflow(text: &str) -> Error {
+    Error::new(
+        ErrorKind::DatetimeOverflow,
+        format!("date/time field value out of range: \"{}\"", shortened(text)),
+    )
+}
+
+fn out_of_range(what: &str, text: &str) -> Error {
+    Error::new(ErrorKind::DatetimeOverflow, format!("{what} out of range: \"{}\"", shortened(text)))
+}
+
+/// Reads a timestamp into units of `unit_ns` nanoseconds since 1970, rounded half up.
+/// Without `zoned` a zone in the text is ignored, as in PostgreSQL; with it, the session's
+/// zone stands in for a missing one.
+///
+/// # Errors
+/// `InvalidDatetimeFormat`, `DatetimeOverflow`, `InvalidParameterValue` for an unknown zone.
+#[inline]
+pub fn parse_timestamp(text: &str, unit_ns: i64, zoned: bool, style: &TextStyle) -> Result<i64> {
+    let reading = match fast(text.as_bytes()) {
+        Some(reading) => reading,
+        None => scan(text, type_name(zoned), style)?,
+    };
+    let Some(days) = reading.days else {
+        return Err(bad_format(type_name(zoned), text));
+    };
+    let range = || {
+        let error = out_of_range("timestamp", text);
+        if unit_ns == 1 {
+            error.with_hint(
+                "nanoseconds reach from 1677-09-21 to 2262-04-11: declare the column with precision 6, 3 or 0 for times beyond",
+            )
+        } else {
+            error
+        }
+    };
+    if days < -UNIX_EPOCH_JULIAN {
+        return Err(range());
+    }
+    let mut seconds = days * DAY_SECONDS + reading.nanos / SECOND_NS;
+    if zoned {
+        seconds -= i64::from(match reading.place {
+            Some(Place::East(east)) => east,
+            Some(Place::Zone(zone)) => zone.offset_of_local(seconds),
+            None => style.time_zone.offset_of_local(seconds),
+        });
+    }
+    let nanos = reading.nanos % SECOND_NS;
+    let rounded = if unit_ns == 1 {
+        nanos + i64::from(reading.round_up)
+    } else {
+        (nanos + unit_ns / 2) / unit_ns
+    };
+    seconds
+        .checked_mul(SECOND_NS / unit_ns)
+        .and_then(|units| units.checked_add(rounded))
+        .ok_or_else(range)
+}
+
+/// Reads a date into days since 1970-01-01; a time that follows is dropped.
+///
+/// # Errors
+/// `InvalidDatetimeFormat`, `DatetimeOverflow`.
+pub fn parse_date(text: &str, style: &TextStyle) -> Result<i32> {
+    let bytes = text.as_bytes();
+    let reading = match date_at(bytes).filter(|_| bytes.len() == 10) {
+        Some(days) => return i32::try_from(days).map_err(|_| out_of_range("date", text)),
+        None => scan(text, "date", style)?,
+    };
+    let days = reading.days.ok_or_else(|| bad_format("date", text))?;
+    if days < -UNIX_EPOCH_JULIAN {
+        return Err(out_of_range("date", text));
+    }
+    i32::try_from(days).map_err(|_| out_of_range("date", text))
+}
+
+/// Reads a time of day into microseconds, rounded half up; 24:00:00 is the end of the day.
+///
+/// # Errors
+/// `InvalidDatetimeFormat`, `DatetimeOverflow`.
+pub fn parse_time(text: &str, style: &TextStyle) -> Result<i64> {
+    let reading = scan(text, "time", style)?;
+    if !reading.has_time {
+        return Err(bad_format("time", text));
+    }
+    let micros = (reading.nanos + 500) / 1_000;
+    if micros > DAY_NS / 1_000 {
+        return Err(field_overflow(text));
+    }
+    Ok(micros)
+}
+
+#[inline]
+fn two(bytes: &[u8], at: usize) -> Option<i64> {
+    match bytes.get(at..at + 2) {
+        Some(&[a @ b'0'..=b'9', b @ b'0'..=b'9']) => {
+            Some(i64::from(a - b'0') * 10 + i64::from(b - b'0'))
+        }
+        _ => None,
+    }
+}
+
+/// Days of the `YYYY-MM-DD` that the bytes begin with.
+#[inline]
+fn date_at(bytes: &[u8]) -> Option<i64> {
+    if bytes.get(4) != Some(&b'-') || bytes.get(7) != Some(&b'-') {
+        return None;
+    }
+    let year = two(bytes, 0)? * 100 + two(bytes, 2)?;
+    let month = u32::try_from(two(bytes, 5)?).ok()?;
+    let day = u32::try_from(two(bytes, 8)?).ok()?;
+    let civil = Civil { year, month, day };
+    (year > 0 && is_valid(civil)).then(|| days_of(civil))
+}
+
+/// The common form `YYYY-MM-DD[T ]HH:MM:SS[.fraction][Z|±HH[[:]MM]]`; `None` for
+/// everything else, be it valid or not.
+#[inline]
+fn fast(bytes: &[u8]) -> Option<Reading> {
+    let days = date_at(bytes)?;
+    if !matches!(bytes.get(10), Some(b' ' | b'T'))
+        || bytes.get(13) != Some(&b':')
+        || bytes.get(16) != Some(&b':')
+    {
+        return None;
+    }
+    let (hour, minute, second) = (two(bytes, 11)?, two(bytes, 14)?, two(bytes, 17)?);
+    if hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    let mut nanos = (hour * 3600 + minute * 60 + second) * SECOND_NS;
+    let mut rest = bytes.get(19..)?;
+    let mut round_up = false;
+    if let Some((b'.', digits)) = rest.split_first() {
+        let length = digits.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let (fraction, after) = digits.split_at(length);
+        let (value, up) = fraction_nanos(fraction)?;
+        nanos += value;
+        round_up = up;
+        rest = after;
+    }
+    let place = match rest {
+        [] => None,
+        [b'Z'] => Some(Place::East(0)),
+        [sign @ (b'+' | b'-'), offset @ ..] => {
+            let hours = two(offset, 0)?;
+            let minutes = match offset.get(2..)? {
+                [] => 0,
+                [b':', _, _] => two(offset, 3)?,
+                [_, _] => two(offset, 2)?,
+                _ => return None,
+            };
+            if hours > 15 || minutes > 59 {
+                return None;
+            }
+            let east = i32::try_from(hours * 3600 + minutes * 60).ok()?;
+            Some(Place::East(if *sign == b'-' { -east } else { east }))
+        }
+        _ => return None,
+    };
+    Some(Reading { days: Some(days), nanos, round_up, has_time: true, place })
+}
+
+/// Nanoseconds of fraction digits, and whether the tenth digit rounds up. `None` without digits.
+#[inline]
+fn fraction_nanos(digits: &[u8]) -> Option<(i64, bool)> {
+    if digits.is_empty() {
+        return None;
+    }
+    let mut nanos = 0;
+    for at in 0..9 {
+        let digit = digits.get(at).map_or(0, |byte| i64::from(byte - b'0'));
+        nanos = nanos * 10 + digit;
+    }
+    Some((nanos, digits.get(9).is_some_and(|digit| *digit >= b'5')))
+}

@@ -1,0 +1,418 @@
+//! The long way: every form of date and time that PostgreSQL reads and that is still in use.
+
+use stratalog_model::{Error, ErrorKind, Result};
+
+use super::{
+    DATE_YEAR_MAX, Place, Reading, TIMESTAMP_YEAR_MAX, bad_format, field_overflow, fraction_nanos,
+    out_of_range,
+};
+use crate::{
+    TextStyle, TimeZone,
+    calendar::{Civil, DAY_NS, SECOND_NS, UNIX_EPOCH_JULIAN, days_of, is_valid},
+    parse::{shortened, words},
+    style::DateOrder,
+};
+
+/// Julian days beyond this are out of every range.
+const JULIAN_MAX: i64 = i32::MAX as i64 * 4;
+
+/// What has been read so far.
+struct Scanner<'a> {
+    text: &'a str,
+    type_name: &'a str,
+    style: &'a TextStyle,
+    rest: &'a [u8],
+    year: Option<(i64, usize)>,
+    month: Option<i64>,
+    day: Option<i64>,
+    days: Option<i64>,
+    clock: Option<(i64, bool)>,
+    afternoon: Option<bool>,
+    before_christ: bool,
+    place: Option<Place>,
+}
+
+/// Reads any form of date, time or timestamp.
+pub(super) fn scan(text: &str, type_name: &str, style: &TextStyle) -> Result<Reading> {
+    let mut scanner = Scanner {
+        text,
+        type_name,
+        style,
+        rest: text.as_bytes(),
+        year: None,
+        month: None,
+        day: None,
+        days: None,
+        clock: None,
+        afternoon: None,
+        before_christ: false,
+        place: None,
+    };
+    while let Some(first) = scanner.rest.first().copied() {
+        match first {
+            b' ' | b'\t'..=b'\r' | b',' => {
+                scanner.take(1);
+            }
+            b'0'..=b'9' => scanner.digits()?,
+            b'+' | b'-' => scanner.offset()?,
+            b'.' => {
+                scanner.take(1);
+            }
+            byte if byte.is_ascii_alphabetic() => scanner.word()?,
+            _ => return Err(scanner.bad()),
+        }
+    }
+    scanner.finish()
+}
+
+impl<'a> Scanner<'a> {
+    fn bad(&self) -> Error {
+        bad_format(self.type_name, self.text)
+    }
+
+    fn take(&mut self, count: usize) -> &'a [u8] {
+        let (head, tail) = self.rest.split_at_checked(count).unwrap_or((self.rest, &[]));
+        self.rest = tail;
+        head
+    }
+
+    fn take_while(&mut self, keep: impl Fn(u8) -> bool) -> &'a [u8] {
+        let count = self.rest.iter().take_while(|byte| keep(**byte)).count();
+        self.take(count)
+    }
+
+    fn number(&self, digits: &[u8]) -> Result<i64> {
+        std::str::from_utf8(digits)
+            .ok()
+            .and_then(|digits| digits.parse().ok())
+            .ok_or_else(|| field_overflow(self.text))
+    }
+
+    fn has_date(&self) -> bool {
+        self.days.is_some() || (self.year.is_some() && self.month.is_some() && self.day.is_some())
+    }
+
+    fn digits(&mut self) -> Result<()> {
+        let digits = self.take_while(|byte| byte.is_ascii_digit());
+        match self.rest {
+            [b':', ..] => self.time(digits),
+            [separator @ (b'-' | b'/' | b'.'), next, ..]
+                if next.is_ascii_alphanumeric() && !self.has_date() =>
+            {
+                self.date(digits, *separator)
+            }
+            _ => self.lone_number(digits),
+        }
+    }
+
+    /// Digits that stand alone: a compact date or time, or a day or year beside a month's name.
+    fn lone_number(&mut self, digits: &[u8]) -> Result<()> {
+        let part = |range: std::ops::Range<usize>| digits.get(range).unwrap_or_default();
+        let length = digits.len();
+        if self.has_date() && self.clock.is_none() && (length == 6 || length == 4) {
+            let second = if length == 6 { self.number(part(4..6))? } else { 0 };
+            let (hour, minute) = (self.number(part(0..2))?, self.number(part(2..4))?);
+            return self.set_clock(hour, minute, second);
+        }
+        if self.month.is_none() && self.year.is_none() && self.days.is_none() {
+            let year_length = match length {
+                8 => 4,
+                6 => 2,
+                _ => return Err(self.bad()),
+            };
+            self.year = Some((self.number(part(0..year_length))?, year_length));
+            self.month = Some(self.number(part(year_length..year_length + 2))?);
+            self.day = Some(self.number(part(year_length + 2..length))?);
+            return Ok(());
+        }
+        let value = self.number(digits)?;
+        if length > 2 || self.day.is_some() {
+            if self.year.replace((value, length)).is_some() {
+                return Err(self.bad());
+            }
+        } else if self.day.replace(value).is_some() {
+            return Err(self.bad());
+        }
+        Ok(())
+    }
+
+    /// `first` and two more parts, separated alike; one of them may be a month's name.
+    fn date(&mut self, first: &'a [u8], separator: u8) -> Result<()> {
+        let mut parts = [first, &[][..], &[][..]];
+        for part in parts.iter_mut().skip(1) {
+            if self.take(1) != [separator] {
+                return Err(self.bad());
+            }
+            let letters = self.rest.first().is_some_and(u8::is_ascii_alphabetic);
+            *part = if letters {
+                self.take_while(|byte| byte.is_ascii_alphabetic())
+            } else {
+                self.take_while(|byte| byte.is_ascii_digit())
+            };
+            if part.is_empty() {
+                return Err(self.bad());
+            }
+        }
+        let [a, b, c] = parts;
+        let named = |part: &[u8]| {
+            let word = String::from_utf8_lossy(part).to_ascii_lowercase();
+            words::month(&word).map(i64::from)
+        };
+        if b.first().is_some_and(u8::is_ascii_alphabetic) {
+            self.month = Some(named(b).ok_or_else(|| self.bad())?);
+            let (year, day) = if a.len() > 2 { (a, c) } else { (c, a) };
+            self.year = Some((self.number(year)?, year.len()));
+            self.day = Some(self.number(day)?);
+            return Ok(());
+        }
+        if !c.iter().all(u8::is_ascii_digit) {
+            return Err(self.bad());
+        }
+        let (year, month, day) = if a.len() > 2 {
+            (a, b, c)
+        } else {
+            match self.style.date_order {
+                DateOrder::Ymd => (a, b, c),
+                DateOrder::Dmy => (c, b, a),
+                DateOrder::Mdy => (c, a, b),
+            }
+        };
+        self.year = Some((self.number(year)?, year.len()));
+        self.month = Some(self.number(month)?);
+        self.day = Some(self.number(day)?);
+        Ok(())
+    }
+
+    /// The rest of `HH:MM[:SS[.fraction]]`.
+    fn time(&mut self, hour: &[u8]) -> Result<()> {
+        let hour = self.number(hour)?;
+        self.take(1);
+        let minute = self.take_while(|byte| byte.is_ascii_digit());
+        let minute = if minute.is_empty() { return Err(self.bad()) } else { self.number(minute)? };
+        let mut second = 0;
+        if self.rest.first() == Some(&b':') {
+            self.take(1);
+            let digits = self.take_while(|byte| byte.is_ascii_digit());
+            second = if digits.is_empty() { return Err(self.bad()) } else { self.number(digits)? };
+        }
+        self.set_clock(hour, minute, second)
+    }
+
+    /// Sets the time, with the fraction that follows.
+    fn set_clock(&mut self, hour: i64, minute: i64, second: i64) -> Result<()> {
+        let mut fraction = (0, false);
+        if self.rest.first() == Some(&b'.') {
+            self.take(1);
+            let digits = self.take_while(|byte| byte.is_ascii_digit());
+            fraction = fraction_nanos(digits).unwrap_or((0, false));
+        }
+        // 60 seconds are read as the next minute, 24:00:00 as the next midnight.
+        if hour > 24 || minute > 59 || second > 60 {
+            return Err(field_overflow(self.text));
+        }
+        let nanos = (hour * 3600 + minute * 60 + second) * SECOND_NS + fraction.0;
+        if nanos > DAY_NS {
+            return Err(field_overflow(self.text));
+        }
+        match self.clock.replace((nanos, fraction.1)) {
+            None => Ok(()),
+            Some(_) => Err(self.bad()),
+        }
+    }
+
+    /// `±HH[[:]MM[[:]SS]]`
+    fn offset(&mut self) -> Result<()> {
+        if self.clock.is_none() || matches!(self.place, Some(Place::East(_))) {
+            return Err(self.bad());
+        }
+        let negative = self.take(1) == b"-";
+        let digits = self.take_while(|byte| byte.is_ascii_digit() || byte == b':');
+        let mut fields = [0_i64; 3];
+        if digits.contains(&b':') {
+            for (at, part) in digits.split(|byte| *byte == b':').enumerate() {
+                let field =
+                    fields.get_mut(at).ok_or_else(|| bad_format(self.type_name, self.text))?;
+                *field = self.number(part)?;
+            }
+        } else {
+            let padded = if digits.len() % 2 == 1 { 1 } else { 2 };
+            let (hours, rest) = digits.split_at_checked(padded).ok_or_else(|| self.bad())?;
+            let parts = std::iter::once(hours).chain(rest.chunks(2));
+            for (at, part) in parts.enumerate() {
+                let field =
+                    fields.get_mut(at).ok_or_else(|| bad_format(self.type_name, self.text))?;
+                *field = self.number(part)?;
+            }
+        }
+        let [hours, minutes, seconds] = fields;
+        if hours > 15 || minutes > 59 || seconds > 59 {
+            return Err(Error::new(
+                ErrorKind::DatetimeOverflow,
+                format!("time zone displacement out of range: \"{}\"", shortened(self.text)),
+            ));
+        }
+        let east = i32::try_from(hours * 3600 + minutes * 60 + seconds).unwrap_or(0);
+        self.place = Some(Place::East(if negative { -east } else { east }));
+        Ok(())
+    }
+
+    fn word(&mut self) -> Result<()> {
+        if let [b'j' | b'J', b'0'..=b'9', ..] = self.rest {
+            self.take(1);
+            let digits = self.take_while(|byte| byte.is_ascii_digit());
+            self.days = Some(self.number(digits)?.min(JULIAN_MAX) - UNIX_EPOCH_JULIAN);
+            return Ok(());
+        }
+        let letters = self.rest.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
+        let raw = self.rest.get(..letters).unwrap_or_default();
+        let word = String::from_utf8_lossy(raw).to_ascii_lowercase();
+        let next = self.rest.get(letters).copied();
+        let zone_name = matches!(next, Some(b'/' | b'_'));
+        if !zone_name && self.known_word(&word, next)? {
+            self.take(letters);
+            return Ok(());
+        }
+        // A name of the tz database: Etc/GMT+5, America/Port-au-Prince, Europe/Berlin.
+        let raw = self.take_while(|byte| {
+            byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'_' | b'-' | b'+')
+        });
+        let name = String::from_utf8_lossy(raw);
+        let zone = TimeZone::named(&name);
+        let plausible = self.clock.is_some() || self.has_date();
+        match zone {
+            Some(zone) if plausible && self.place.is_none() => {
+                self.place = Some(Place::Zone(zone));
+                Ok(())
+            }
+            None if plausible && name.contains('/') => Err(Error::new(
+                ErrorKind::InvalidParameterValue,
+                format!("time zone \"{}\" not recognized", shortened(&name.to_lowercase())),
+            )),
+            _ => Err(self.bad()),
+        }
+    }
+
+    /// Applies a word that is no zone name; `false` when it is not known.
+    fn known_word(&mut self, word: &str, next: Option<u8>) -> Result<bool> {
+        match word {
+            "t" if self.has_date() && next.is_some_and(|byte| byte.is_ascii_digit()) => {}
+            "am" => self.afternoon = Some(false),
+            "pm" => self.afternoon = Some(true),
+            "ad" => self.before_christ = false,
+            "bc" => self.before_christ = true,
+            "epoch" => {
+                self.days = Some(0);
+                self.clock = Some((0, false));
+                self.place = Some(Place::East(0));
+            }
+            "now" | "today" | "tomorrow" | "yesterday" => self.relative(word)?,
+            "allballs" => {
+                self.clock = Some((0, false));
+                self.place = Some(Place::East(0));
+            }
+            "infinity" | "inf" => {
+                return Err(Error::new(
+                    ErrorKind::FeatureNotSupported,
+                    format!("{} cannot hold \"{}\"", self.type_name, shortened(self.text)),
+                )
+                .with_hint(
+                    "infinite dates and timestamps are not supported: use NULL, or a date far away",
+                ));
+            }
+            _ => {
+                if let Some(month) = words::month(word) {
+                    if self.month.replace(i64::from(month)).is_some() {
+                        return Err(self.bad());
+                    }
+                } else if let Some(east) =
+                    words::abbreviation(word).filter(|_| self.clock.is_some())
+                {
+                    // "UTC+3" is a POSIX zone: a sign follows at once.
+                    self.place = Some(Place::East(east));
+                    if matches!(next, Some(b'+' | b'-')) {
+                        self.place = None;
+                        return Ok(false);
+                    }
+                } else if !words::is_weekday(word) {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn relative(&mut self, word: &str) -> Result<()> {
+        let now = self.style.now_ns.ok_or_else(|| {
+            Error::new(ErrorKind::FeatureNotSupported, format!("\"{word}\" is not accepted here"))
+                .with_hint("write the timestamp out, or use now() in an expression")
+        })?;
+        let offset = self.style.time_zone.offset_at(now.div_euclid(SECOND_NS));
+        let local = now.saturating_add(i64::from(offset) * SECOND_NS);
+        let days = local.div_euclid(DAY_NS);
+        match word {
+            "now" => {
+                self.days = Some(days);
+                self.clock = Some((local.rem_euclid(DAY_NS), false));
+                self.place = Some(Place::East(offset));
+            }
+            "today" => self.days = Some(days),
+            "tomorrow" => self.days = Some(days + 1),
+            _ => self.days = Some(days - 1),
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Reading> {
+        let days = match (self.days, self.year, self.month, self.day) {
+            (Some(days), None, None, None) => Some(days),
+            (None, Some((year, length)), Some(month), Some(day)) => {
+                Some(self.days_of(year, length, month, day)?)
+            }
+            (None, None, None, None) => None,
+            _ => return Err(self.bad()),
+        };
+        if days.is_none() && self.clock.is_none() {
+            return Err(self.bad());
+        }
+        let (mut nanos, round_up) = self.clock.unwrap_or((0, false));
+        if let Some(afternoon) = self.afternoon {
+            let hour = nanos / (3600 * SECOND_NS);
+            if self.clock.is_none() || !(1..=12).contains(&hour) {
+                return Err(field_overflow(self.text));
+            }
+            let half_day = DAY_NS / 2;
+            nanos = nanos % half_day + if afternoon { half_day } else { 0 };
+        }
+        Ok(Reading { days, nanos, round_up, has_time: self.clock.is_some(), place: self.place })
+    }
+
+    fn days_of(&self, year: i64, year_length: usize, month: i64, day: i64) -> Result<i64> {
+        let year = match (self.before_christ, year_length) {
+            (true, _) if year > 0 => 1 - year,
+            (false, ..=2) if year < 70 => year + 2000,
+            (false, ..=2) => year + 1900,
+            (false, _) if year > 0 => year,
+            // There is no year 0.
+            _ => return Err(field_overflow(self.text)),
+        };
+        let year_max = if self.type_name == "date" { DATE_YEAR_MAX } else { TIMESTAMP_YEAR_MAX };
+        if year > year_max {
+            let what = if self.type_name == "date" { "date" } else { "timestamp" };
+            return Err(out_of_range(what, self.text));
+        }
+        let civil = u32::try_from(month)
+            .ok()
+            .zip(u32::try_from(day).ok())
+            .map(|(month, day)| Civil { year, month, day })
+            .filter(|civil| is_valid(*civil));
+        let Some(civil) = civil else {
+            let error = field_overflow(self.text);
+            return Err(if month > 12 {
+                error.with_hint("Perhaps you need a different \"DateStyle\" setting.")
+            } else {
+                error
+            });
+        };
+        Ok(days_of(civil))
+    }
+}

@@ -1,0 +1,269 @@
+//! Intervals from text: PostgreSQL's verbose forms, SQL's, and ISO 8601.
+
+use stratalog_model::{Error, ErrorKind, Result};
+
+use super::{
+    shortened, trim,
+    words::{self, Unit},
+};
+use crate::write::interval::Interval;
+
+/// Sums up parts; fractions of a large unit spill into the smaller ones as in PostgreSQL:
+/// of years into months, of months into days of 30, of days into hours.
+#[derive(Debug, Default)]
+struct Sum {
+    months: i128,
+    days: i128,
+    nanos: i128,
+}
+
+/// A decimal: `sign × (whole + fraction / 10^9)`.
+#[derive(Debug, Clone, Copy)]
+struct Decimal {
+    negative: bool,
+    whole: i128,
+    billionths: i128,
+}
+
+impl Decimal {
+    fn in_billionths(self) -> i128 {
+        let magnitude = self.whole * 1_000_000_000 + self.billionths;
+        if self.negative { -magnitude } else { magnitude }
+    }
+}
+
+const BILLION: i128 = 1_000_000_000;
+const DAY_NANOS: i128 = 86_400 * BILLION;
+
+impl Sum {
+    fn add(&mut self, value: Decimal, unit: Unit) {
+        let billionths = value.in_billionths();
+        match unit {
+            Unit::Months(1) => {
+                self.months += billionths / BILLION;
+                self.add_day_billionths(billionths % BILLION * 30);
+            }
+            Unit::Months(count) => {
+                let months = billionths * i128::from(count);
+                // PostgreSQL rounds the fraction of a year to whole months.
+                let whole = billionths / BILLION * i128::from(count);
+                let fraction = months - whole * BILLION;
+                self.months += whole + round(fraction);
+            }
+            Unit::Days(count) => self.add_day_billionths(billionths * i128::from(count)),
+            Unit::Nanos(count) => self.nanos += round(billionths * i128::from(count)),
+        }
+    }
+
+    fn add_day_billionths(&mut self, billionths: i128) {
+        self.days += billionths / BILLION;
+        self.nanos += round(billionths % BILLION * DAY_NANOS);
+    }
+
+    fn finish(self, text: &str, ago: bool) -> Result<Interval> {
+        let sign = if ago { -1 } else { 1 };
+        let range = || {
+            Error::new(
+                ErrorKind::DatetimeOverflow,
+                format!("interval field value out of range: \"{}\"", shortened(text)),
+            )
+        };
+        let narrow = |value: i128| i32::try_from(value * sign).map_err(|_| range());
+        let nanos = i64::try_from(self.nanos * sign).map_err(|_| range())?;
+        Ok(Interval {
+            months: narrow(self.months)?,
+            days: narrow(self.days)?,
+            nanos: i128::from(nanos),
+        })
+    }
+}
+
+/// Billionths to whole ones, half away from zero.
+fn round(billionths: i128) -> i128 {
+    (billionths + billionths.signum() * (BILLION / 2)) / BILLION
+}
+
+fn invalid(text: &str) -> Error {
+    Error::new(
+        ErrorKind::InvalidDatetimeFormat,
+        format!("invalid input syntax for type interval: \"{}\"", shortened(text)),
+    )
+}
+
+/// Reads an interval whose nanoseconds fit `i64`.
+///
+/// # Errors
+/// `InvalidDatetimeFormat`, `DatetimeOverflow`; `FeatureNotSupported` for infinity.
+pub fn parse_interval(text: &str) -> Result<Interval> {
+    let trimmed = trim(text);
+    if trimmed.trim_start_matches(['-', '+']).eq_ignore_ascii_case("infinity") {
+        return Err(Error::new(
+            ErrorKind::FeatureNotSupported,
+            format!("interval cannot hold \"{trimmed}\""),
+        ));
+    }
+    match trimmed.strip_prefix(['P', 'p']) {
+        Some(rest) => iso_8601(text, rest),
+        None => verbose(text, trimmed),
+    }
+}
+
+/// Cuts a decimal off the front.
+fn decimal(text: &str) -> Option<(Decimal, &str)> {
+    let (negative, unsigned) = match text.strip_prefix(['-', '+']) {
+        Some(rest) => (text.starts_with('-'), rest),
+        None => (false, text),
+    };
+    let whole_length = unsigned.bytes().take_while(u8::is_ascii_digit).count();
+    let (whole, mut rest) = unsigned.split_at(whole_length);
+    let mut billionths = 0;
+    let mut fraction_length = 0;
+    if let Some(after) = rest.strip_prefix('.') {
+        fraction_length = after.bytes().take_while(u8::is_ascii_digit).count();
+        let (fraction, after) = after.split_at(fraction_length);
+        let digits = fraction.bytes().chain(std::iter::repeat(b'0')).take(9);
+        billionths = digits.fold(0, |sum, digit| sum * 10 + i128::from(digit - b'0'));
+        if fraction.as_bytes().get(9).is_some_and(|digit| *digit >= b'5') {
+            billionths += 1;
+        }
+        rest = after;
+    }
+    if whole_length == 0 && fraction_length == 0 || whole_length > 18 {
+        return None;
+    }
+    let whole = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+    Some((Decimal { negative, whole, billionths }, rest))
+}
+
+fn iso_8601(text: &str, mut rest: &str) -> Result<Interval> {
+    let mut sum = Sum::default();
+    let mut in_time = false;
+    let mut parts = 0;
+    while !rest.is_empty() {
+        if let Some(after) = rest.strip_prefix(['T', 't']) {
+            if in_time {
+                return Err(invalid(text));
+            }
+            in_time = true;
+            rest = after;
+            continue;
+        }
+        let (value, after) = decimal(rest).ok_or_else(|| invalid(text))?;
+        let mut characters = after.chars();
+        let unit = match (in_time, characters.next().map(|unit| unit.to_ascii_uppercase())) {
+            (false, Some('Y')) => Unit::Months(12),
+            (false, Some('M')) => Unit::Months(1),
+            (false, Some('W')) => Unit::Days(7),
+            (false, Some('D')) => Unit::Days(1),
+            (true, Some('H')) => Unit::Nanos(3_600_000_000_000),
+            (true, Some('M')) => Unit::Nanos(60_000_000_000),
+            (true, Some('S')) => Unit::Nanos(1_000_000_000),
+            _ => return Err(invalid(text)),
+        };
+        sum.add(value, unit);
+        parts += 1;
+        rest = characters.as_str();
+    }
+    if parts == 0 {
+        return Err(invalid(text));
+    }
+    sum.finish(text, false)
+}
+
+fn verbose(text: &str, trimmed: &str) -> Result<Interval> {
+    let mut sum = Sum::default();
+    let mut rest = trimmed.strip_prefix('@').unwrap_or(trimmed);
+    let mut parts = 0;
+    let mut ago = false;
+    loop {
+        rest = rest.trim_start_matches(|c: char| c == ',' || c.is_ascii_whitespace());
+        if rest.is_empty() {
+            break;
+        }
+        if ago {
+            return Err(invalid(text));
+        }
+        if rest.as_bytes().first().is_some_and(u8::is_ascii_alphabetic) {
+            if !rest.eq_ignore_ascii_case("ago") || parts == 0 {
+                return Err(invalid(text));
+            }
+            ago = true;
+            rest = "";
+            continue;
+        }
+        let (value, after) = decimal(rest).ok_or_else(|| invalid(text))?;
+        parts += 1;
+        if after.starts_with(':') {
+            rest = clock(text, rest, &mut sum)?;
+            continue;
+        }
+        if let Some(months) = after.strip_prefix('-') {
+            // SQL's years-months.
+            let (second, tail) = decimal(months).ok_or_else(|| invalid(text))?;
+            if value.billionths != 0 || second.billionths != 0 || second.whole > 11 {
+                return Err(invalid(text));
+            }
+            sum.add(value, Unit::Months(12));
+            sum.add(Decimal { negative: value.negative, ..second }, Unit::Months(1));
+            rest = tail;
+            continue;
+        }
+        let after = after.trim_start();
+        let length = after.bytes().take_while(u8::is_ascii_alphabetic).count();
+        let (word, tail) = after.split_at(length);
+        let unit = match word.to_ascii_lowercase().as_str() {
+            // A number without a unit: days before a time, else seconds.
+            "" if tail
+                .as_bytes()
+                .first()
+                .is_some_and(|byte| byte.is_ascii_digit() || matches!(byte, b'+' | b'-'))
+                && tail.contains(':') =>
+            {
+                Unit::Days(1)
+            }
+            "" if tail.is_empty() => Unit::Nanos(1_000_000_000),
+            "ago" if tail.is_empty() => {
+                ago = true;
+                Unit::Nanos(1_000_000_000)
+            }
+            word => words::unit(word).ok_or_else(|| invalid(text))?,
+        };
+        sum.add(value, unit);
+        rest = tail;
+    }
+    if parts == 0 {
+        return Err(invalid(text));
+    }
+    sum.finish(text, ago)
+}
+
+/// `[±]HH:MM[:SS[.fraction]]`
+fn clock<'a>(text: &str, rest: &'a str, sum: &mut Sum) -> Result<&'a str> {
+    let negative = rest.starts_with('-');
+    let end = rest
+        .bytes()
+        .position(|byte| !(byte.is_ascii_digit() || matches!(byte, b':' | b'.' | b'+' | b'-')))
+        .unwrap_or(rest.len());
+    let (clock, tail) = rest.split_at(end);
+    let units = [3_600_000_000_000, 60_000_000_000, 1_000_000_000];
+    let mut fields = 0;
+    for (at, part) in clock.trim_start_matches(['-', '+']).split(':').enumerate() {
+        let unit = units.get(at).ok_or_else(|| invalid(text))?;
+        let (value, junk) = decimal(part).ok_or_else(|| invalid(text))?;
+        if !junk.is_empty() || part.starts_with(['-', '+']) || (at < 2 && value.billionths != 0) {
+            return Err(invalid(text));
+        }
+        if at > 0 && value.whole > 59 {
+            return Err(Error::new(
+                ErrorKind::DatetimeOverflow,
+                format!("interval field value out of range: \"{}\"", shortened(text)),
+            ));
+        }
+        sum.add(Decimal { negative, ..value }, Unit::Nanos(*unit));
+        fields += 1;
+    }
+    if fields < 2 {
+        return Err(invalid(text));
+    }
+    Ok(tail)
+}

@@ -1,0 +1,221 @@
+//! Numbers from text.
+
+use stratalog_model::{Error, ErrorKind, Result};
+
+use super::{invalid_syntax, shortened, trim};
+
+fn out_of_range(type_name: &str, text: &str) -> Error {
+    Error::new(
+        ErrorKind::NumericOutOfRange,
+        format!("value \"{}\" is out of range for type {type_name}", shortened(text)),
+    )
+}
+
+/// Reads a decimal integer into `i64`, and says whether it overflowed.
+#[inline]
+fn digits(text: &str) -> Option<Result<i64, ()>> {
+    let bytes = text.as_bytes();
+    let (negative, digits) = match bytes.split_first() {
+        Some((b'-', rest)) => (true, rest),
+        Some((b'+', rest)) => (false, rest),
+        _ => (false, bytes),
+    };
+    if digits.is_empty() {
+        return None;
+    }
+    // Built downwards: the negative range is the larger one.
+    let mut value: i64 = 0;
+    let mut overflow = false;
+    for byte in digits {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        match value.checked_mul(10).and_then(|value| value.checked_sub(i64::from(digit))) {
+            Some(next) => value = next,
+            None => overflow = true,
+        }
+    }
+    if overflow {
+        return Some(Err(()));
+    }
+    if negative {
+        return Some(Ok(value));
+    }
+    Some(value.checked_neg().ok_or(()))
+}
+
+macro_rules! integer {
+    ($(#[$doc:meta])* $name:ident, $type:ty, $sql:literal) => {
+        $(#[$doc])*
+        ///
+        /// # Errors
+        /// `InvalidTextRepresentation`, `NumericOutOfRange`.
+        #[inline]
+        pub fn $name(text: &str) -> Result<$type> {
+            match digits(text).or_else(|| digits(trim(text))) {
+                Some(Ok(value)) => {
+                    <$type>::try_from(value).map_err(|_| out_of_range($sql, text))
+                }
+                Some(Err(())) => Err(out_of_range($sql, text)),
+                None => Err(invalid_syntax($sql, text)),
+            }
+        }
+    };
+}
+
+integer!(
+    /// Reads a `smallint`.
+    parse_smallint,
+    i16,
+    "smallint"
+);
+integer!(
+    /// Reads an `integer`.
+    parse_integer,
+    i32,
+    "integer"
+);
+integer!(
+    /// Reads a `bigint`.
+    parse_bigint,
+    i64,
+    "bigint"
+);
+
+macro_rules! float {
+    ($(#[$doc:meta])* $name:ident, $type:ty, $sql:literal) => {
+        $(#[$doc])*
+        ///
+        /// # Errors
+        /// `InvalidTextRepresentation`, `NumericOutOfRange`.
+        #[inline]
+        pub fn $name(text: &str) -> Result<$type> {
+            let value = match fast_float2::parse::<$type, _>(text) {
+                Ok(value) => value,
+                Err(_) => fast_float2::parse::<$type, _>(trim(text))
+                    .map_err(|_| invalid_syntax($sql, text))?,
+            };
+            if (value == 0.0 || value.is_infinite()) && !means(text, value == 0.0) {
+                return Err(Error::new(
+                    ErrorKind::NumericOutOfRange,
+                    format!("\"{}\" is out of range for type {}", shortened(text), $sql),
+                ));
+            }
+            Ok(value)
+        }
+    };
+}
+
+float!(
+    /// Reads a `real`.
+    parse_real,
+    f32,
+    "real"
+);
+float!(
+    /// Reads a `double precision`.
+    parse_double,
+    f64,
+    "double precision"
+);
+
+/// Whether a text that was read as zero (else: infinity) says so itself, instead of being
+/// too small (too large) for the type.
+fn means(text: &str, zero: bool) -> bool {
+    if zero {
+        let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
+        !mantissa.bytes().any(|byte| matches!(byte, b'1'..=b'9'))
+    } else {
+        text.bytes().any(|byte| matches!(byte, b'i' | b'I'))
+    }
+}
+
+/// Reads a `numeric(precision, scale)` as its unscaled value, rounded half away from zero.
+///
+/// # Errors
+/// `InvalidTextRepresentation`; `NumericOutOfRange` when it does not fit;
+/// `FeatureNotSupported` for NaN and infinities, which a fixed precision cannot hold.
+pub fn parse_numeric(text: &str, precision: u8, scale: u8) -> Result<i128> {
+    let trimmed = trim(text);
+    let bytes = trimmed.as_bytes();
+    let (negative, rest) = match bytes.split_first() {
+        Some((b'-', rest)) => (true, rest),
+        Some((b'+', rest)) => (false, rest),
+        _ => (false, bytes),
+    };
+    let invalid = || invalid_syntax("numeric", text);
+    if rest.first().is_some_and(u8::is_ascii_alphabetic) {
+        let name = String::from_utf8_lossy(rest).to_ascii_lowercase();
+        return Err(match name.as_str() {
+            "nan" | "inf" | "infinity" => Error::new(
+                ErrorKind::FeatureNotSupported,
+                format!("numeric cannot hold \"{trimmed}\""),
+            )
+            .with_hint("use double precision for values that are not finite"),
+            _ => invalid(),
+        });
+    }
+    // Cut into mantissa and exponent, and find the point.
+    let exponent_at = rest.iter().position(|byte| matches!(byte, b'e' | b'E'));
+    let (mantissa, exponent) = match exponent_at {
+        None => (rest, 0),
+        Some(at) => {
+            let exponent = rest.get(at + 1..).and_then(|tail| std::str::from_utf8(tail).ok());
+            let exponent = exponent.and_then(digits).ok_or_else(invalid)?;
+            (rest.get(..at).unwrap_or_default(), exponent.unwrap_or(i64::MAX))
+        }
+    };
+    let point = mantissa.iter().position(|byte| *byte == b'.');
+    let (whole, fraction) = match point {
+        None => (mantissa, &[][..]),
+        Some(at) => {
+            (mantissa.get(..at).unwrap_or_default(), mantissa.get(at + 1..).unwrap_or_default())
+        }
+    };
+    if whole.is_empty() && fraction.is_empty()
+        || !whole.iter().chain(fraction).all(u8::is_ascii_digit)
+    {
+        return Err(invalid());
+    }
+    let overflow = || numeric_overflow(precision, scale);
+    // Digits that stay: those at least 10^-scale.
+    let whole_length = i64::try_from(whole.len()).unwrap_or(i64::MAX);
+    let kept = whole_length.saturating_add(exponent).saturating_add(i64::from(scale));
+    let mut value: i128 = 0;
+    let mut at: i64 = 0;
+    let mut round_up = false;
+    for byte in whole.iter().chain(fraction) {
+        let digit = byte - b'0';
+        if at >= kept {
+            round_up = at == kept && digit >= 5;
+            break;
+        }
+        value = value
+            .checked_mul(10)
+            .and_then(|value| value.checked_add(i128::from(digit)))
+            .ok_or_else(overflow)?;
+        at += 1;
+    }
+    if value != 0 {
+        for _ in at..kept {
+            value = value.checked_mul(10).ok_or_else(overflow)?;
+        }
+    }
+    if round_up {
+        value += 1;
+    }
+    if value >= 10_i128.checked_pow(u32::from(precision)).unwrap_or(i128::MAX) {
+        return Err(overflow());
+    }
+    Ok(if negative { -value } else { value })
+}
+
+/// The error of a number with too many digits before the point.
+pub fn numeric_overflow(precision: u8, scale: u8) -> Error {
+    let whole = precision.saturating_sub(scale);
+    let bound = if whole == 0 { "1".to_string() } else { format!("10^{whole}") };
+    Error::new(ErrorKind::NumericOutOfRange, "numeric field overflow").with_detail(format!(
+        "A field with precision {precision}, scale {scale} must round to an absolute value less than {bound}."
+    ))
+}

@@ -1,0 +1,71 @@
+//! What a session decides about the text form of values.
+
+use crate::TimeZone;
+
+/// Order of the numbers in a date like `01/02/03` (setting `DateStyle`). Output is always ISO.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DateOrder {
+    /// Month, day, year.
+    #[default]
+    Mdy,
+    /// Day, month, year.
+    Dmy,
+    /// Year, month, day.
+    Ymd,
+}
+
+/// Output form of intervals (setting `IntervalStyle`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum IntervalStyle {
+    /// `1 mon 2 days 03:04:05`
+    #[default]
+    Postgres,
+    /// `@ 1 mon 2 days 3 hours 4 mins 5 secs`
+    PostgresVerbose,
+    /// `+0-1 +2 +3:04:05`
+    SqlStandard,
+    /// `P1M2DT3H4M5S`
+    Iso8601,
+}
+
+/// Output form of bytes (setting `bytea_output`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ByteaOutput {
+    /// `\x0a0b`
+    #[default]
+    Hex,
+    /// Printable bytes as they are, others as `\012`.
+    Escape,
+}
+
+/// What a session decides about the text form of values.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TextStyle {
+    /// Zone that timestamptz is shown in, and read in when the text names none.
+    pub time_zone: TimeZone,
+    /// Order of the numbers of an ambiguous date.
+    pub date_order: DateOrder,
+    /// Output form of intervals.
+    pub interval_style: IntervalStyle,
+    /// Output form of bytes.
+    pub bytea_output: ByteaOutput,
+    /// Above 0: floats are written in the fewest digits that read back exactly;
+    /// otherwise rounded to 15 (real: 6) digits plus this number, which may be negative.
+    pub extra_float_digits: i32,
+    /// Nanoseconds since 1970 that `now`, `today`, `tomorrow` and `yesterday` mean;
+    /// `None` refuses them.
+    pub now_ns: Option<i64>,
+}
+
+impl Default for TextStyle {
+    fn default() -> Self {
+        Self {
+            time_zone: TimeZone::UTC,
+            date_order: DateOrder::default(),
+            interval_style: IntervalStyle::default(),
+            bytea_output: ByteaOutput::default(),
+            extra_float_digits: 1,
+            now_ns: None,
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Writing values as PostgreSQL does, column at a time.
+
+pub mod datetime;
+pub mod interval;
+pub mod number;
+mod source;
+
+use arrow::{array::Array, datatypes::Field};
+use stratalog_model::Result;
+
+use self::source::Source;
+use crate::{TextStyle, style::ByteaOutput};
+
+/// Writes the values of one Arrow array; everything that depends on the array's type is
+/// decided once, when the writer is made.
+#[derive(Debug)]
+pub struct ColumnWriter<'a> {
+    source: Source<'a>,
+    style: &'a TextStyle,
+}
+
+impl<'a> ColumnWriter<'a> {
+    /// A writer of `array`, whose SQL type is what
+    /// [`ColumnType::from_arrow_field`](stratalog_model::ColumnType::from_arrow_field)
+    /// makes of `field`.
+    ///
+    /// # Errors
+    /// `FeatureNotSupported` when no SQL type fits.
+    pub fn new(array: &'a dyn Array, field: &Field, style: &'a TextStyle) -> Result<Self> {
+        Ok(Self { source: Source::new(array, field)?, style })
+    }
+
+    /// Whether row `row` is NULL. `row` must be below the array's length.
+    #[inline]
+    pub fn is_null(&self, row: usize) -> bool {
+        self.source.is_null(row)
+    }
+
+    /// Appends the text of row `row`, which must be below the array's length. Returns
+    /// `false` and appends nothing for NULL.
+    #[inline]
+    pub fn write(&self, row: usize, out: &mut Vec<u8>) -> bool {
+        if self.source.is_null(row) {
+            return false;
+        }
+        self.source.write(row, self.style, out);
+        true
+    }
+}
+
+/// The text of one value; `None` for NULL. For many values make a [`ColumnWriter`] instead.
+///
+/// # Errors
+/// `FeatureNotSupported` when no SQL type fits the field.
+pub fn write_value(
+    array: &dyn Array,
+    row: usize,
+    field: &Field,
+    style: &TextStyle,
+) -> Result<Option<String>> {
+    let writer = ColumnWriter::new(array, field, style)?;
+    let mut out = Vec::new();
+    let present = writer.write(row, &mut out);
+    Ok(present.then(|| String::from_utf8_lossy(&out).into_owned()))
+}
+
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+#[inline]
+fn push_hex(byte: u8, out: &mut Vec<u8>) {
+    let digit = |nibble: u8| HEX.get(usize::from(nibble & 15)).copied().unwrap_or(b'0');
+    out.extend_from_slice(&[digit(byte >> 4), digit(byte)]);
+}
+
+/// Appends bytes in the session's form of bytea.
+pub fn write_bytea(bytes: &[u8], style: ByteaOutput, out: &mut Vec<u8>) {
+    match style {
+        ByteaOutput::Hex => {
+            out.reserve(2 + bytes.len() * 2);
+            out.extend_from_slice(b"\\x");
+            for byte in bytes {
+                push_hex(*byte, out);
+            }
+        }
+        ByteaOutput::Escape => {
+            for byte in bytes {
+                match byte {
+                    b'\\' => out.extend_from_slice(b"\\\\"),
+                    0x20..=0x7e => out.push(*byte),
+                    _ => out.extend_from_slice(&[
+                        b'\\',
+                        b'0' + (byte >> 6),
+                        b'0' + ((byte >> 3) & 7),
+                        b'0' + (byte & 7),
+                    ]),
+                }
+            }
+        }
+    }
+}
+
+/// Appends a UUID; anything but 16 bytes is written as hexadecimal digits alone.
+pub fn write_uuid(bytes: &[u8], out: &mut Vec<u8>) {
+    for (at, byte) in bytes.iter().enumerate() {
+        if matches!(at, 4 | 6 | 8 | 10) {
+            out.push(b'-');
+        }
+        push_hex(*byte, out);
+    }
+}
+
+/// Appends an array element, quoted when the array syntax needs it.
+pub(crate) fn write_element(text: &[u8], out: &mut Vec<u8>) {
+    let plain = !text.is_empty()
+        && !text.eq_ignore_ascii_case(b"null")
+        && !text
+            .iter()
+            .any(|byte| matches!(byte, b'{' | b'}' | b',' | b'"' | b'\\' | b' ' | b'\t'..=b'\r'));
+    if plain {
+        out.extend_from_slice(text);
+        return;
+    }
+    out.push(b'"');
+    for byte in text {
+        if matches!(byte, b'"' | b'\\') {
+            out.push(b'\\');
+        }
+        out.push(*byte);
+    }
+    out.push(b'"');
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+//! Numbers as text.
+
+use std::io::Write as _;
+
+/// Appends an integer.
+#[inline]
+pub fn write_integer<I: itoa::Integer>(value: I, out: &mut Vec<u8>) {
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+}
+
+/// Appends `unscaled × 10^-scale` exactly, with `scale` digits after the point. A negative
+/// scale multiplies.
+pub fn write_decimal(unscaled: i128, scale: i8, out: &mut Vec<u8>) {
+    let mut buffer = itoa::Buffer::new();
+    let digits = buffer.format(unscaled.unsigned_abs());
+    write_decimal_digits(unscaled < 0, digits, scale, out);
+}
+
+/// Appends a decimal whose unscaled digits are given.
+pub(crate) fn write_decimal_digits(negative: bool, digits: &str, scale: i8, out: &mut Vec<u8>) {
+    if negative {
+        out.push(b'-');
+    }
+    let digits = digits.as_bytes();
+    if scale <= 0 {
+        out.extend_from_slice(digits);
+        if digits != b"0" {
+            out.extend(std::iter::repeat_n(b'0', usize::from(scale.unsigned_abs())));
+        }
+        return;
+    }
+    let scale = usize::from(scale.unsigned_abs());
+    match digits.len().checked_sub(scale) {
+        Some(point) if point > 0 => {
+            let (whole, fraction) = digits.split_at(point);
+            out.extend_from_slice(whole);
+            out.push(b'.');
+            out.extend_from_slice(fraction);
+        }
+        _ => {
+            out.extend_from_slice(b"0.");
+            out.extend(std::iter::repeat_n(b'0', scale.saturating_sub(digits.len())));
+            out.extend_from_slice(digits);
+        }
+    }
+}
+
+/// Appends a double.
+#[inline]
+pub fn write_double(value: f64, extra_float_digits: i32, out: &mut Vec<u8>) {
+    if write_special(value, out) {
+        return;
+    }
+    if extra_float_digits <= 0 {
+        return write_rounded(value, 15 + extra_float_digits, out);
+    }
+    let mut buffer = ryu::Buffer::new();
+    let text = buffer.format_finite(value);
+    let magnitude = value.abs();
+    if (1e-4..1e15).contains(&magnitude) && !text.contains('e') {
+        out.extend_from_slice(text.strip_suffix(".0").unwrap_or(text).as_bytes());
+    } else {
+        write_laid_out(text, 15, out);
+    }
+}
+
+/// Appends a real.
+#[inline]
+pub fn write_real(value: f32, extra_float_digits: i32, out: &mut Vec<u8>) {
+    if write_special(f64::from(value), out) {
+        return;
+    }
+    if extra_float_digits <= 0 {
+        return write_rounded(f64::from(value), 6 + extra_float_digits, out);
+    }
+    let mut buffer = ryu::Buffer::new();
+    let text = buffer.format_finite(value);
+    let magnitude = value.abs();
+    if (1e-4..1e6).contains(&magnitude) && !text.contains('e') {
+        out.extend_from_slice(text.strip_suffix(".0").unwrap_or(text).as_bytes());
+    } else {
+        write_laid_out(text, 6, out);
+    }
+}
+
+fn write_special(value: f64, out: &mut Vec<u8>) -> bool {
+    let text: &[u8] = if value.is_nan() {
+        b"NaN"
+    } else if value == f64::INFINITY {
+        b"Infinity"
+    } else if value == f64::NEG_INFINITY {
+        b"-Infinity"
+    } else if value == 0.0 {
+        if value.is_sign_negative() { b"-0" } else { b"0" }
+    } else {
+        return false;
+    };
+    out.extend_from_slice(text);
+    true
+}
+
+/// Lays out the digits of `text` (`12.5`, `1.25e-7`) as PostgreSQL does: with an exponent
+/// of at least two digits from `10^positional_max` on and below `10^-4`.
+fn write_laid_out(text: &str, positional_max: i32, out: &mut Vec<u8>) {
+    let (negative, text) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text),
+    };
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let mut digits: Vec<u8> = Vec::with_capacity(20);
+    digits.extend_from_slice(whole.as_bytes());
+    digits.extend_from_slice(fraction.as_bytes());
+    // Value = 0.digits × 10^point.
+    let mut point = i32::try_from(whole.len()).unwrap_or(0) + exponent;
+    let zeros = digits.iter().take_while(|digit| **digit == b'0').count();
+    digits.drain(..zeros);
+    point -= i32::try_from(zeros).unwrap_or(0);
+    while digits.last() == Some(&b'0') {
+        digits.pop();
+    }
+    if negative {
+        out.push(b'-');
+    }
+    let scientific = point - 1;
+    if (-4..positional_max).contains(&scientific) {
+        let length = i32::try_from(digits.len()).unwrap_or(0);
+        if point <= 0 {
+            out.extend_from_slice(b"0.");
+            out.extend(std::iter::repeat_n(b'0', usize::try_from(-point).unwrap_or(0)));
+            out.extend_from_slice(&digits);
+        } else if point >= length {
+            out.extend_from_slice(&digits);
+            out.extend(std::iter::repeat_n(b'0', usize::try_from(point - length).unwrap_or(0)));
+        } else {
+            let (whole, fraction) = digits.split_at(usize::try_from(point).unwrap_or(0));
+            out.extend_from_slice(whole);
+            out.push(b'.');
+            out.extend_from_slice(fraction);
+        }
+        return;
+    }
+    if let Some((first, rest)) = digits.split_first() {
+        out.push(*first);
+        if !rest.is_empty() {
+            out.push(b'.');
+            out.extend_from_slice(rest);
+        }
+    }
+    let sign = if scientific < 0 { b'-' } else { b'+' };
+    out.extend_from_slice(&[b'e', sign]);
+    let magnitude = scientific.unsigned_abs();
+    if magnitude < 10 {
+        out.push(b'0');
+    }
+    write_integer(magnitude, out);
+}
+
+/// C's `%.*g`: `digits` significant digits, without trailing zeros.
+fn write_rounded(value: f64, digits: i32, out: &mut Vec<u8>) {
+    let digits = digits.max(1);
+    let mut text = Vec::new();
+    let decimals = usize::try_from(digits - 1).unwrap_or(0);
+    // Writing to a Vec does not fail.
+    let _ = write!(text, "{value:.decimals$e}");
+    write_laid_out(&String::from_utf8_lossy(&text), digits, out);
+}

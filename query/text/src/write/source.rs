@@ -1,0 +1,480 @@
+//! One Arrow array, downcast once, as a source of text.
+
+use arrow::{
+    array::{
+        Array, AsArray, BinaryArray, BinaryViewArray, BooleanArray, FixedSizeBinaryArray,
+        LargeBinaryArray, LargeStringArray, PrimitiveArray, StringArray, StringViewArray,
+    },
+    buffer::NullBuffer,
+    datatypes::{
+        ArrowDictionaryKeyType, DataType, Date32Type, Date64Type, Decimal32Type, Decimal64Type,
+        Decimal128Type, Decimal256Type, DurationMicrosecondType, DurationMillisecondType,
+        DurationNanosecondType, DurationSecondType, Field, Float16Type, Float32Type, Float64Type,
+        Int8Type, Int16Type, Int32Type, Int64Type, IntervalDayTimeType, IntervalMonthDayNanoType,
+        IntervalUnit, IntervalYearMonthType, Time32MillisecondType, Time32SecondType,
+        Time64MicrosecondType, Time64NanosecondType, TimeUnit, TimestampMicrosecondType,
+        TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type,
+        UInt16Type, UInt32Type, UInt64Type,
+    },
+};
+use stratalog_model::{ColumnType, Error, ErrorKind, Result};
+
+use super::{
+    datetime::{write_date, write_time, write_timestamp},
+    interval::{Interval, write_interval},
+    number::{write_decimal, write_decimal_digits, write_double, write_integer, write_real},
+    write_bytea, write_element, write_uuid,
+};
+use crate::{
+    TextStyle,
+    calendar::{DAY_SECONDS, SECOND_NS},
+};
+
+/// An array and how to write its values.
+#[derive(Debug)]
+pub(super) struct Source<'a> {
+    nulls: Option<&'a NullBuffer>,
+    kind: Kind<'a>,
+}
+
+#[derive(Debug)]
+enum Kind<'a> {
+    Null,
+    Boolean(&'a BooleanArray),
+    Int8(&'a [i8]),
+    Int16(&'a [i16]),
+    Int32(&'a [i32]),
+    Int64(&'a [i64]),
+    UInt8(&'a [u8]),
+    UInt16(&'a [u16]),
+    UInt32(&'a [u32]),
+    UInt64(&'a [u64]),
+    Float16(&'a PrimitiveArray<Float16Type>),
+    Float32(&'a [f32]),
+    Float64(&'a [f64]),
+    Decimal32(&'a [i32], i8),
+    Decimal64(&'a [i64], i8),
+    Decimal128(&'a [i128], i8),
+    Decimal256(&'a PrimitiveArray<Decimal256Type>, i8),
+    Utf8(&'a StringArray),
+    LargeUtf8(&'a LargeStringArray),
+    Utf8View(&'a StringViewArray),
+    Binary(&'a BinaryArray),
+    LargeBinary(&'a LargeBinaryArray),
+    BinaryView(&'a BinaryViewArray),
+    FixedBinary(&'a FixedSizeBinaryArray),
+    Uuid(&'a FixedSizeBinaryArray),
+    Timestamp { values: &'a [i64], per_second: i64, zoned: bool },
+    Date32(&'a [i32]),
+    Date64(&'a [i64]),
+    Time32 { values: &'a [i32], per_second: i64 },
+    Time64 { values: &'a [i64], per_second: i64 },
+    YearMonth(&'a [i32]),
+    DayTime(&'a PrimitiveArray<IntervalDayTimeType>),
+    MonthDayNano(&'a PrimitiveArray<IntervalMonthDayNanoType>),
+    Duration { values: &'a [i64], per_second: i64 },
+    List { extents: Extents<'a>, child: Box<Source<'a>> },
+    Mapped { keys: Keys<'a>, values: Box<Source<'a>> },
+}
+
+/// Where the elements of a list lie in its child.
+#[derive(Debug)]
+enum Extents<'a> {
+    Offsets32(&'a [i32]),
+    Offsets64(&'a [i64]),
+    Views32(&'a [i32], &'a [i32]),
+    Views64(&'a [i64], &'a [i64]),
+    Fixed(usize),
+}
+
+impl Extents<'_> {
+    fn of(&self, row: usize) -> std::ops::Range<usize> {
+        let at = |value: i64| usize::try_from(value).unwrap_or(0);
+        let narrow = |values: &[i32], row: usize| values.get(row).map_or(0, |v| i64::from(*v));
+        let wide = |values: &[i64], row: usize| values.get(row).copied().unwrap_or(0);
+        match self {
+            Self::Offsets32(offsets) => at(narrow(offsets, row))..at(narrow(offsets, row + 1)),
+            Self::Offsets64(offsets) => at(wide(offsets, row))..at(wide(offsets, row + 1)),
+            Self::Views32(offsets, sizes) => {
+                let start = at(narrow(offsets, row));
+                start..start + at(narrow(sizes, row))
+            }
+            Self::Views64(offsets, sizes) => {
+                let start = at(wide(offsets, row));
+                start..start + at(wide(sizes, row))
+            }
+            Self::Fixed(size) => row * size..(row + 1) * size,
+        }
+    }
+}
+
+/// Which value of a dictionary or of a run a row has.
+#[derive(Debug)]
+enum Keys<'a> {
+    Int8(&'a [i8]),
+    Int16(&'a [i16]),
+    Int32(&'a [i32]),
+    Int64(&'a [i64]),
+    UInt8(&'a [u8]),
+    UInt16(&'a [u16]),
+    UInt32(&'a [u32]),
+    UInt64(&'a [u64]),
+    Runs(&'a dyn Array),
+}
+
+impl Keys<'_> {
+    fn of(&self, row: usize) -> usize {
+        macro_rules! key {
+            ($keys:expr) => {
+                $keys.get(row).and_then(|key| usize::try_from(*key).ok()).unwrap_or(0)
+            };
+        }
+        match self {
+            Self::Int8(keys) => key!(keys),
+            Self::Int16(keys) => key!(keys),
+            Self::Int32(keys) => key!(keys),
+            Self::Int64(keys) => key!(keys),
+            Self::UInt8(keys) => key!(keys),
+            Self::UInt16(keys) => key!(keys),
+            Self::UInt32(keys) => key!(keys),
+            Self::UInt64(keys) => key!(keys),
+            Self::Runs(array) => {
+                if let Some(runs) = array.as_run_opt::<Int16Type>() {
+                    runs.get_physical_index(row)
+                } else if let Some(runs) = array.as_run_opt::<Int32Type>() {
+                    runs.get_physical_index(row)
+                } else if let Some(runs) = array.as_run_opt::<Int64Type>() {
+                    runs.get_physical_index(row)
+                } else {
+                    0
+                }
+            }
+        }
+    }
+}
+
+fn per_second(unit: TimeUnit) -> i64 {
+    match unit {
+        TimeUnit::Second => 1,
+        TimeUnit::Millisecond => 1_000,
+        TimeUnit::Microsecond => 1_000_000,
+        TimeUnit::Nanosecond => SECOND_NS,
+    }
+}
+
+/// Whole seconds (rounded down) and nanoseconds of a count of units.
+#[inline]
+fn split(value: i64, per_second: i64) -> (i64, u32) {
+    let nanos = value.rem_euclid(per_second) * (SECOND_NS / per_second);
+    (value.div_euclid(per_second), u32::try_from(nanos).unwrap_or(0))
+}
+
+impl<'a> Source<'a> {
+    pub(super) fn new(array: &'a dyn Array, field: &Field) -> Result<Self> {
+        let unsupported = || {
+            Error::new(
+                ErrorKind::FeatureNotSupported,
+                format!(
+                    "column \"{}\" has type {}, which has no text form",
+                    field.name(),
+                    array.data_type()
+                ),
+            )
+            .with_hint("cast it to a type of SQL, or select its fields one by one")
+        };
+        let uuid = ColumnType::from_arrow_field(field) == Some(ColumnType::Uuid);
+        let kind = match array.data_type() {
+            DataType::Null => Kind::Null,
+            DataType::Boolean => Kind::Boolean(array.as_boolean()),
+            DataType::Int8 => Kind::Int8(array.as_primitive::<Int8Type>().values()),
+            DataType::Int16 => Kind::Int16(array.as_primitive::<Int16Type>().values()),
+            DataType::Int32 => Kind::Int32(array.as_primitive::<Int32Type>().values()),
+            DataType::Int64 => Kind::Int64(array.as_primitive::<Int64Type>().values()),
+            DataType::UInt8 => Kind::UInt8(array.as_primitive::<UInt8Type>().values()),
+            DataType::UInt16 => Kind::UInt16(array.as_primitive::<UInt16Type>().values()),
+            DataType::UInt32 => Kind::UInt32(array.as_primitive::<UInt32Type>().values()),
+            DataType::UInt64 => Kind::UInt64(array.as_primitive::<UInt64Type>().values()),
+            DataType::Float16 => Kind::Float16(array.as_primitive::<Float16Type>()),
+            DataType::Float32 => Kind::Float32(array.as_primitive::<Float32Type>().values()),
+            DataType::Float64 => Kind::Float64(array.as_primitive::<Float64Type>().values()),
+            DataType::Decimal32(_, scale) => {
+                Kind::Decimal32(array.as_primitive::<Decimal32Type>().values(), *scale)
+            }
+            DataType::Decimal64(_, scale) => {
+                Kind::Decimal64(array.as_primitive::<Decimal64Type>().values(), *scale)
+            }
+            DataType::Decimal128(_, scale) => {
+                Kind::Decimal128(array.as_primitive::<Decimal128Type>().values(), *scale)
+            }
+            DataType::Decimal256(_, scale) => {
+                Kind::Decimal256(array.as_primitive::<Decimal256Type>(), *scale)
+            }
+            DataType::Utf8 => Kind::Utf8(array.as_string()),
+            DataType::LargeUtf8 => Kind::LargeUtf8(array.as_string()),
+            DataType::Utf8View => Kind::Utf8View(array.as_string_view()),
+            DataType::Binary => Kind::Binary(array.as_binary()),
+            DataType::LargeBinary => Kind::LargeBinary(array.as_binary()),
+            DataType::BinaryView => Kind::BinaryView(array.as_binary_view()),
+            DataType::FixedSizeBinary(_) if uuid => Kind::Uuid(array.as_fixed_size_binary()),
+            DataType::FixedSizeBinary(_) => Kind::FixedBinary(array.as_fixed_size_binary()),
+            DataType::Timestamp(unit, zone) => Kind::Timestamp {
+                values: match unit {
+                    TimeUnit::Second => array.as_primitive::<TimestampSecondType>().values(),
+                    TimeUnit::Millisecond => {
+                        array.as_primitive::<TimestampMillisecondType>().values()
+                    }
+                    TimeUnit::Microsecond => {
+                        array.as_primitive::<TimestampMicrosecondType>().values()
+                    }
+                    TimeUnit::Nanosecond => {
+                        array.as_primitive::<TimestampNanosecondType>().values()
+                    }
+                },
+                per_second: per_second(*unit),
+                zoned: zone.is_some(),
+            },
+            DataType::Date32 => Kind::Date32(array.as_primitive::<Date32Type>().values()),
+            DataType::Date64 => Kind::Date64(array.as_primitive::<Date64Type>().values()),
+            DataType::Time32(unit) => Kind::Time32 {
+                values: match unit {
+                    TimeUnit::Second => array.as_primitive::<Time32SecondType>().values(),
+                    _ => array.as_primitive::<Time32MillisecondType>().values(),
+                },
+                per_second: per_second(*unit),
+            },
+            DataType::Time64(unit) => Kind::Time64 {
+                values: match unit {
+                    TimeUnit::Microsecond => array.as_primitive::<Time64MicrosecondType>().values(),
+                    _ => array.as_primitive::<Time64NanosecondType>().values(),
+                },
+                per_second: per_second(*unit),
+            },
+            DataType::Interval(IntervalUnit::YearMonth) => {
+                Kind::YearMonth(array.as_primitive::<IntervalYearMonthType>().values())
+            }
+            DataType::Interval(IntervalUnit::DayTime) => Kind::DayTime(array.as_primitive()),
+            DataType::Interval(IntervalUnit::MonthDayNano) => {
+                Kind::MonthDayNano(array.as_primitive())
+            }
+            DataType::Duration(unit) => Kind::Duration {
+                values: match unit {
+                    TimeUnit::Second => array.as_primitive::<DurationSecondType>().values(),
+                    TimeUnit::Millisecond => {
+                        array.as_primitive::<DurationMillisecondType>().values()
+                    }
+                    TimeUnit::Microsecond => {
+                        array.as_primitive::<DurationMicrosecondType>().values()
+                    }
+                    TimeUnit::Nanosecond => array.as_primitive::<DurationNanosecondType>().values(),
+                },
+                per_second: per_second(*unit),
+            },
+            DataType::List(item) => {
+                let list = array.as_list::<i32>();
+                Kind::List {
+                    extents: Extents::Offsets32(list.value_offsets()),
+                    child: Box::new(Self::new(list.values(), item)?),
+                }
+            }
+            DataType::LargeList(item) => {
+                let list = array.as_list::<i64>();
+                Kind::List {
+                    extents: Extents::Offsets64(list.value_offsets()),
+                    child: Box::new(Self::new(list.values(), item)?),
+                }
+            }
+            DataType::ListView(item) => {
+                let list = array.as_list_view::<i32>();
+                Kind::List {
+                    extents: Extents::Views32(list.value_offsets(), list.value_sizes()),
+                    child: Box::new(Self::new(list.values(), item)?),
+                }
+            }
+            DataType::LargeListView(item) => {
+                let list = array.as_list_view::<i64>();
+                Kind::List {
+                    extents: Extents::Views64(list.value_offsets(), list.value_sizes()),
+                    child: Box::new(Self::new(list.values(), item)?),
+                }
+            }
+            DataType::FixedSizeList(item, size) => {
+                let list = array.as_fixed_size_list();
+                Kind::List {
+                    extents: Extents::Fixed(usize::try_from(*size).unwrap_or(0)),
+                    child: Box::new(Self::new(list.values(), item)?),
+                }
+            }
+            DataType::Dictionary(key, value) => {
+                let value_field = Field::new(field.name(), value.as_ref().clone(), true)
+                    .with_metadata(field.metadata().clone());
+                let dictionary = array.as_any_dictionary();
+                let keys = dictionary.keys();
+                Kind::Mapped {
+                    keys: match key.as_ref() {
+                        DataType::Int8 => Keys::Int8(native::<Int8Type>(keys)),
+                        DataType::Int16 => Keys::Int16(native::<Int16Type>(keys)),
+                        DataType::Int32 => Keys::Int32(native::<Int32Type>(keys)),
+                        DataType::Int64 => Keys::Int64(native::<Int64Type>(keys)),
+                        DataType::UInt8 => Keys::UInt8(native::<UInt8Type>(keys)),
+                        DataType::UInt16 => Keys::UInt16(native::<UInt16Type>(keys)),
+                        DataType::UInt32 => Keys::UInt32(native::<UInt32Type>(keys)),
+                        DataType::UInt64 => Keys::UInt64(native::<UInt64Type>(keys)),
+                        _ => return Err(unsupported()),
+                    },
+                    values: Box::new(Self::new(dictionary.values().as_ref(), &value_field)?),
+                }
+            }
+            DataType::RunEndEncoded(_, value) => {
+                let values = if let Some(runs) = array.as_run_opt::<Int16Type>() {
+                    runs.values()
+                } else if let Some(runs) = array.as_run_opt::<Int32Type>() {
+                    runs.values()
+                } else if let Some(runs) = array.as_run_opt::<Int64Type>() {
+                    runs.values()
+                } else {
+                    return Err(unsupported());
+                };
+                Kind::Mapped {
+                    keys: Keys::Runs(array),
+                    values: Box::new(Self::new(values.as_ref(), value)?),
+                }
+            }
+            _ => return Err(unsupported()),
+        };
+        Ok(Self { nulls: array.nulls(), kind })
+    }
+
+    #[inline]
+    pub(super) fn is_null(&self, row: usize) -> bool {
+        if self.nulls.is_some_and(|nulls| nulls.is_null(row)) {
+            return true;
+        }
+        match &self.kind {
+            Kind::Null => true,
+            Kind::Mapped { keys, values } => values.is_null(keys.of(row)),
+            _ => false,
+        }
+    }
+
+    pub(super) fn write(&self, row: usize, style: &TextStyle, out: &mut Vec<u8>) {
+        macro_rules! integer {
+            ($values:expr) => {
+                write_integer($values.get(row).copied().unwrap_or_default(), out)
+            };
+        }
+        macro_rules! value {
+            ($values:expr) => {
+                $values.get(row).copied().unwrap_or_default()
+            };
+        }
+        match &self.kind {
+            Kind::Null => {}
+            Kind::Boolean(array) => out.push(if array.value(row) { b't' } else { b'f' }),
+            Kind::Int8(values) => integer!(values),
+            Kind::Int16(values) => integer!(values),
+            Kind::Int32(values) => integer!(values),
+            Kind::Int64(values) => integer!(values),
+            Kind::UInt8(values) => integer!(values),
+            Kind::UInt16(values) => integer!(values),
+            Kind::UInt32(values) => integer!(values),
+            Kind::UInt64(values) => integer!(values),
+            Kind::Float16(array) => {
+                write_real(array.value(row).to_f32(), style.extra_float_digits, out);
+            }
+            Kind::Float32(values) => write_real(value!(values), style.extra_float_digits, out),
+            Kind::Float64(values) => write_double(value!(values), style.extra_float_digits, out),
+            Kind::Decimal32(values, scale) => {
+                write_decimal(i128::from(value!(values)), *scale, out);
+            }
+            Kind::Decimal64(values, scale) => {
+                write_decimal(i128::from(value!(values)), *scale, out);
+            }
+            Kind::Decimal128(values, scale) => write_decimal(value!(values), *scale, out),
+            Kind::Decimal256(array, scale) => {
+                let text = array.value(row).to_string();
+                match text.strip_prefix('-') {
+                    Some(digits) => write_decimal_digits(true, digits, *scale, out),
+                    None => write_decimal_digits(false, &text, *scale, out),
+                }
+            }
+            Kind::Utf8(array) => out.extend_from_slice(array.value(row).as_bytes()),
+            Kind::LargeUtf8(array) => out.extend_from_slice(array.value(row).as_bytes()),
+            Kind::Utf8View(array) => out.extend_from_slice(array.value(row).as_bytes()),
+            Kind::Binary(array) => write_bytea(array.value(row), style.bytea_output, out),
+            Kind::LargeBinary(array) => write_bytea(array.value(row), style.bytea_output, out),
+            Kind::BinaryView(array) => write_bytea(array.value(row), style.bytea_output, out),
+            Kind::FixedBinary(array) => write_bytea(array.value(row), style.bytea_output, out),
+            Kind::Uuid(array) => write_uuid(array.value(row), out),
+            Kind::Timestamp { values, per_second, zoned } => {
+                let (seconds, nanos) = split(value!(values), *per_second);
+                if *zoned {
+                    let offset = style.time_zone.offset_at(seconds);
+                    let local = seconds.saturating_add(i64::from(offset));
+                    write_timestamp(local, nanos, Some(offset), out);
+                } else {
+                    write_timestamp(seconds, nanos, None, out);
+                }
+            }
+            Kind::Date32(values) => write_date(i64::from(value!(values)), out),
+            Kind::Date64(values) => {
+                write_date(value!(values).div_euclid(DAY_SECONDS * 1_000), out);
+            }
+            Kind::Time32 { values, per_second } => {
+                let (seconds, nanos) = split(i64::from(value!(values)), *per_second);
+                write_time(seconds, nanos, out);
+            }
+            Kind::Time64 { values, per_second } => {
+                let (seconds, nanos) = split(value!(values), *per_second);
+                write_time(seconds, nanos, out);
+            }
+            Kind::YearMonth(values) => {
+                let interval = Interval { months: value!(values), ..Interval::default() };
+                write_interval(interval, style.interval_style, out);
+            }
+            Kind::DayTime(array) => {
+                let value = array.value(row);
+                let nanos = i128::from(value.milliseconds) * 1_000_000;
+                let interval = Interval { months: 0, days: value.days, nanos };
+                write_interval(interval, style.interval_style, out);
+            }
+            Kind::MonthDayNano(array) => {
+                let value = array.value(row);
+                let nanos = i128::from(value.nanoseconds);
+                let interval = Interval { months: value.months, days: value.days, nanos };
+                write_interval(interval, style.interval_style, out);
+            }
+            Kind::Duration { values, per_second } => {
+                let nanos = i128::from(value!(values)) * i128::from(SECOND_NS / per_second);
+                write_interval(Interval { months: 0, days: 0, nanos }, style.interval_style, out);
+            }
+            Kind::List { extents, child } => child.write_list(extents.of(row), style, out),
+            Kind::Mapped { keys, values } => values.write(keys.of(row), style, out),
+        }
+    }
+
+    fn write_list(&self, rows: std::ops::Range<usize>, style: &TextStyle, out: &mut Vec<u8>) {
+        let nested = matches!(self.kind, Kind::List { .. });
+        let mut element = Vec::new();
+        out.push(b'{');
+        let first = rows.start;
+        for row in rows {
+            if row > first {
+                out.push(b',');
+            }
+            if self.is_null(row) {
+                out.extend_from_slice(b"NULL");
+            } else if nested {
+                self.write(row, style, out);
+            } else {
+                element.clear();
+                self.write(row, style, &mut element);
+                write_element(&element, out);
+            }
+        }
+        out.push(b'}');
+    }
+}
+
+fn native<K: ArrowDictionaryKeyType>(keys: &dyn Array) -> &[K::Native] {
+    keys.as_primitive::<K>().values()
+}

@@ -1,0 +1,178 @@
+//! Time zones: names of the tz database, and fixed offsets.
+
+use std::{fmt, str::FromStr};
+
+use chrono::{DateTime, MappedLocalTime, NaiveDateTime, Offset, TimeZone as _};
+use chrono_tz::Tz;
+use stratalog_model::{Error, ErrorKind, Result};
+
+/// Seconds since 1970 beyond which the calendar of the zone database ends; a zone is
+/// taken to keep its offset from there on.
+const SECONDS_LIMIT: i64 = 8_000_000_000_000;
+
+/// Most seconds that an offset may differ from UTC, as in PostgreSQL (15:59:59).
+const OFFSET_SECONDS_MAX: i32 = 16 * 3600 - 1;
+
+/// A time zone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimeZone {
+    /// A zone of the tz database, daylight saving included.
+    Named(Tz),
+    /// Always the same distance from UTC.
+    Fixed {
+        /// Seconds east of Greenwich.
+        east_seconds: i32,
+    },
+}
+
+impl TimeZone {
+    /// Coordinated Universal Time.
+    pub const UTC: TimeZone = TimeZone::Named(Tz::UTC);
+
+    /// A zone `east_seconds` east of Greenwich; `None` beyond 15:59:59.
+    pub fn fixed(east_seconds: i32) -> Option<Self> {
+        (east_seconds.abs() <= OFFSET_SECONDS_MAX).then_some(Self::Fixed { east_seconds })
+    }
+
+    /// Reads the value of the setting `TimeZone`: a name of the tz database in any case, a
+    /// number of hours east, or a POSIX offset with its inverted sign (`UTC-3`, `-03:30`).
+    ///
+    /// # Errors
+    /// `InvalidParameterValue`.
+    pub fn parse_setting(text: &str) -> Result<Self> {
+        let trimmed = text.trim();
+        if let Some(named) = Self::named(trimmed) {
+            return Ok(named);
+        }
+        if let Some(zone) = hours(trimmed).or_else(|| posix(trimmed)) {
+            return Ok(zone);
+        }
+        Err(Error::new(
+            ErrorKind::InvalidParameterValue,
+            format!("invalid value for parameter \"TimeZone\": \"{text}\""),
+        )
+        .with_hint("use a name like Europe/Berlin, or a number of hours east of UTC"))
+    }
+
+    /// The zone of a name of the tz database, in any case; `None` if there is none.
+    pub fn named(name: &str) -> Option<Self> {
+        if name.eq_ignore_ascii_case("utc")
+            || name.eq_ignore_ascii_case("gmt")
+            || name.eq_ignore_ascii_case("zulu")
+            || name.eq_ignore_ascii_case("z")
+        {
+            return Some(match name.len() {
+                3 if name.eq_ignore_ascii_case("gmt") => Self::Named(Tz::GMT),
+                _ => Self::UTC,
+            });
+        }
+        Tz::from_str(name)
+            .ok()
+            .or_else(|| {
+                chrono_tz::TZ_VARIANTS
+                    .iter()
+                    .find(|zone| zone.name().eq_ignore_ascii_case(name))
+                    .copied()
+            })
+            .map(Self::Named)
+    }
+
+    /// Seconds east of Greenwich at an instant, given in seconds since 1970.
+    pub fn offset_at(&self, utc_seconds: i64) -> i32 {
+        match self {
+            Self::Fixed { east_seconds } => *east_seconds,
+            Self::Named(Tz::UTC) => 0,
+            Self::Named(zone) => {
+                let clamped = utc_seconds.clamp(-SECONDS_LIMIT, SECONDS_LIMIT);
+                DateTime::from_timestamp(clamped, 0).map_or(0, |instant| {
+                    zone.offset_from_utc_datetime(&instant.naive_utc()).fix().local_minus_utc()
+                })
+            }
+        }
+    }
+
+    /// Seconds east of Greenwich when the wall clock shows `local_seconds` (since 1970).
+    /// An hour that occurs twice is taken as standard time, a skipped one is read with
+    /// the offset before the change; both as PostgreSQL does.
+    pub fn offset_of_local(&self, local_seconds: i64) -> i32 {
+        match self {
+            Self::Fixed { east_seconds } => *east_seconds,
+            Self::Named(Tz::UTC) => 0,
+            Self::Named(zone) => {
+                let clamped = local_seconds.clamp(-SECONDS_LIMIT, SECONDS_LIMIT);
+                let Some(local) = DateTime::from_timestamp(clamped, 0).map(|at| at.naive_utc())
+                else {
+                    return 0;
+                };
+                local_offset(zone, &local, clamped)
+            }
+        }
+    }
+}
+
+fn local_offset(zone: &Tz, local: &NaiveDateTime, local_seconds: i64) -> i32 {
+    match zone.offset_from_local_datetime(local) {
+        MappedLocalTime::Single(offset) => offset.fix().local_minus_utc(),
+        MappedLocalTime::Ambiguous(first, second) => {
+            first.fix().local_minus_utc().min(second.fix().local_minus_utc())
+        }
+        // No zone skips more than a day: the offset a day earlier is the one before.
+        MappedLocalTime::None => TimeZone::Named(*zone).offset_at(local_seconds - 86_400),
+    }
+}
+
+impl fmt::Display for TimeZone {
+    /// What `SHOW TimeZone` shows.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Named(zone) => f.write_str(zone.name()),
+            Self::Fixed { east_seconds } => {
+                let mut east = Vec::new();
+                let mut west = Vec::new();
+                crate::write::datetime::write_offset(*east_seconds, &mut east);
+                crate::write::datetime::write_offset(-*east_seconds, &mut west);
+                write!(f, "<{}>{}", String::from_utf8_lossy(&east), String::from_utf8_lossy(&west))
+            }
+        }
+    }
+}
+
+/// `5`, `-3.5`: hours east.
+fn hours(text: &str) -> Option<TimeZone> {
+    let hours: f64 = text.parse().ok()?;
+    if !(-16.0..=16.0).contains(&hours) {
+        return None;
+    }
+    let tenths = (hours * 3600.0).round();
+    // Within ±57,600 by the check above.
+    #[expect(clippy::cast_possible_truncation, reason = "bounded by 16 hours")]
+    TimeZone::fixed(tenths as i32)
+}
+
+/// `UTC-3`, `<+03>-03`, `-03:30`: POSIX counts west of Greenwich.
+fn posix(text: &str) -> Option<TimeZone> {
+    let rest = match text.strip_prefix('<') {
+        Some(quoted) => quoted.split_once('>')?.1,
+        None => text.trim_start_matches(|c: char| c.is_ascii_alphabetic()),
+    };
+    let (sign, digits) = match rest.as_bytes().first()? {
+        b'+' => (1, rest.get(1..)?),
+        b'-' => (-1, rest.get(1..)?),
+        _ => (1, rest),
+    };
+    let mut seconds = 0;
+    let mut unit = 3600;
+    let mut parts = 0;
+    for part in digits.split(':') {
+        if part.is_empty() || part.len() > 2 || !part.bytes().all(|b| b.is_ascii_digit()) {
+            return None;
+        }
+        seconds += part.parse::<i32>().ok()? * unit;
+        unit /= 60;
+        parts += 1;
+    }
+    if parts > 3 {
+        return None;
+    }
+    TimeZone::fixed(-sign * seconds)
+}
