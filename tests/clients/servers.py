@@ -1,0 +1,207 @@
+"""Starts the servers that tests and benchmarks talk to: Stratalog, and PostgreSQL as oracle."""
+
+import os
+import pathlib
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def free_port():
+    """A TCP port that nothing listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_for_port(port, process, seconds):
+    """Returns once something accepts on `port`; raises when `process` ends or time runs out."""
+    deadline = time.monotonic() + seconds
+    while True:
+        if process is not None and process.poll() is not None:
+            raise RuntimeError(f"the server ended with status {process.returncode}")
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+
+
+def stratalog_binary():
+    """The binary under test: $STRATALOG_BIN, or what cargo built last."""
+    if "STRATALOG_BIN" in os.environ:
+        return pathlib.Path(os.environ["STRATALOG_BIN"])
+    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    built = [target / profile / "stratalog" for profile in ("release", "debug")]
+    built = [path for path in built if path.exists()]
+    if not built:
+        raise RuntimeError("no stratalog binary: set STRATALOG_BIN or run `cargo build -p stratalog`")
+    return max(built, key=lambda path: path.stat().st_mtime)
+
+
+class Stratalog:
+    """`stratalog serve` on a loopback port."""
+
+    def __init__(self, data_dir, *flags, port=None, environment=None, wrapper=()):
+        self.data_dir = pathlib.Path(data_dir)
+        self.port = port or free_port()
+        self.log_path = self.data_dir.with_name(self.data_dir.name + ".log")
+        self.flags = flags
+        self.environment = environment or {}
+        self.wrapper = list(wrapper)
+        self.process = None
+
+    def command(self):
+        return [
+            *self.wrapper,
+            str(stratalog_binary()),
+            "serve",
+            "--data-dir",
+            str(self.data_dir),
+            "--pg-listen",
+            f"127.0.0.1:{self.port}",
+            *self.flags,
+        ]
+
+    def start(self, seconds=60):
+        self.log = open(self.log_path, "ab")
+        self.process = subprocess.Popen(
+            self.command(),
+            stdin=subprocess.DEVNULL,
+            stdout=self.log,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **self.environment},
+        )
+        wait_for_port(self.port, self.process, seconds)
+        return self
+
+    def start_failing(self, seconds=60):
+        """Starts a server that must refuse; returns its exit status and what it said."""
+        done = subprocess.run(
+            self.command(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    def stop(self, how=signal.SIGTERM, seconds=60):
+        """Ends the server and returns its exit status."""
+        if self.process is None:
+            return None
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+        status = self.process.wait(seconds)
+        self.log.close()
+        self.process = None
+        return status
+
+    def kill(self):
+        """kill -9."""
+        return self.stop(signal.SIGKILL)
+
+    def alive(self):
+        return self.process is not None and self.process.poll() is None
+
+    def output(self):
+        return self.log_path.read_text(errors="replace")
+
+    def dsn(self, **more):
+        words = {"host": "127.0.0.1", "port": self.port, "user": "stratalog", "dbname": "stratalog", **more}
+        return " ".join(f"{key}={value}" for key, value in words.items())
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *_):
+        self.stop()
+
+
+class Postgres:
+    """A PostgreSQL cluster of its own, on a loopback port."""
+
+    def __init__(self, directory=None, settings=None):
+        self.directory = pathlib.Path(directory or tempfile.mkdtemp(prefix="stratalog-postgres-"))
+        self.owned = directory is None
+        self.port = free_port()
+        self.settings = settings or {}
+        self.process = None
+
+    @staticmethod
+    def programs():
+        found = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin/postgres"), reverse=True)
+        fifteen = [path for path in found if path.parts[-3] == "15"]
+        if fifteen or found:
+            return (fifteen or found)[0].parent
+        on_path = shutil.which("postgres")
+        if on_path is None:
+            raise RuntimeError("PostgreSQL is missing: apt-get install -y postgresql postgresql-client")
+        return pathlib.Path(on_path).parent
+
+    def _as_postgres(self):
+        """PostgreSQL refuses to run as root: another user does then."""
+        if os.geteuid() != 0:
+            return []
+        owner = pwd.getpwnam("postgres")
+        os.chown(self.directory, owner.pw_uid, owner.pw_gid)
+        return ["runuser", "-u", "postgres", "--"]
+
+    def start(self):
+        self.directory.mkdir(exist_ok=True)
+        prefix, programs, data = self._as_postgres(), self.programs(), self.directory / "data"
+        if not data.exists():
+            subprocess.run(
+                [*prefix, programs / "initdb", "-D", data, "-A", "trust", "-U", "postgres",
+                 "--locale=C.UTF-8", "-E", "UTF8", "-k"],
+                check=True, stdout=subprocess.DEVNULL, cwd="/",
+            )
+        settings = {
+            "listen_addresses": "127.0.0.1",
+            "port": self.port,
+            "unix_socket_directories": self.directory,
+            "timezone": "UTC",
+            "max_connections": 200,
+            **self.settings,
+        }
+        arguments = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
+        self.log = open(self.directory.with_name(self.directory.name + ".log"), "ab")
+        self.process = subprocess.Popen(
+            [*prefix, programs / "postgres", "-D", data, *arguments],
+            stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT, cwd="/",
+        )
+        wait_for_port(self.port, self.process, 60)
+        self._wait_ready(programs)
+        return self
+
+    def _wait_ready(self, programs):
+        deadline = time.monotonic() + 60
+        command = [programs / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port)]
+        while subprocess.run(command).returncode != 0:
+            if time.monotonic() > deadline:
+                raise RuntimeError("PostgreSQL does not become ready")
+            time.sleep(0.05)
+
+    def stop(self):
+        if self.process is not None:
+            pid = int((self.directory / "data" / "postmaster.pid").read_text().split()[0])
+            os.kill(pid, signal.SIGINT)
+            self.process.wait(60)
+            self.log.close()
+            self.process = None
+        if self.owned:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def dsn(self, **more):
+        words = {"host": "127.0.0.1", "port": self.port, "user": "postgres", "dbname": "postgres", **more}
+        return " ".join(f"{key}={value}" for key, value in words.items())
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *_):
+        self.stop()
