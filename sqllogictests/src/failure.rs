@@ -1,0 +1,48 @@
+//! A statement that failed.
+
+use std::fmt;
+
+/// What a client is told about a statement that failed, shown as `SQLSTATE: message`.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    sqlstate: String,
+    message: String,
+}
+
+impl Failure {
+    /// A failure of our own: a server that does not start, a record that takes too long.
+    pub fn of_harness(message: impl Into<String>) -> Self {
+        Self { sqlstate: "-----".to_string(), message: message.into() }
+    }
+
+    /// Its five characters; `-----` when the server said nothing.
+    pub fn sqlstate(&self) -> &str {
+        &self.sqlstate
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.sqlstate, self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl From<stratalog_model::Error> for Failure {
+    fn from(error: stratalog_model::Error) -> Self {
+        Self { sqlstate: error.kind().sqlstate().to_string(), message: error.to_string() }
+    }
+}
+
+impl From<tokio_postgres::Error> for Failure {
+    fn from(error: tokio_postgres::Error) -> Self {
+        match error.as_db_error() {
+            Some(told) => Self {
+                sqlstate: told.code().code().to_string(),
+                message: told.message().to_string(),
+            },
+            None => Self::of_harness(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Over the Postgres wire, with the simple query protocol.
+
+use std::path::Path;
+
+use sqllogictest::DBOutput;
+use tokio::task::JoinHandle;
+use tokio_postgres::{NoTls, SimpleQueryMessage};
+
+use crate::{Failure, Letter, mode::shown};
+
+/// A server on a free loopback port.
+#[derive(Debug)]
+pub struct Instance {
+    server: crate::mode::in_process::Server,
+    port: u16,
+}
+
+impl Instance {
+    /// Starts a server over `directory`.
+    pub async fn open(directory: &Path) -> Result<Self, Failure> {
+        let (server, port) = crate::mode::in_process::Server::listen(directory).await?;
+        Ok(Self { server, port })
+    }
+
+    /// Connects.
+    pub async fn connect(&self) -> Result<Client, Failure> {
+        let parameters =
+            format!("host=127.0.0.1 port={} user=stratalog dbname=stratalog", self.port);
+        let (client, connection) = tokio_postgres::connect(&parameters, NoTls).await?;
+        Ok(Client { client, driver: tokio::spawn(connection) })
+    }
+
+    /// Stops the server.
+    pub async fn close(self) -> Result<(), Failure> {
+        self.server.stop().await
+    }
+}
+
+/// One connection.
+#[derive(Debug)]
+pub struct Client {
+    client: tokio_postgres::Client,
+    driver: JoinHandle<Result<(), tokio_postgres::Error>>,
+}
+
+impl Client {
+    /// Runs one string of SQL.
+    pub async fn run(&mut self, sql: &str) -> Result<DBOutput<Letter>, Failure> {
+        let mut rows = Vec::new();
+        let mut types = None;
+        let mut count = 0;
+        for message in self.client.simple_query(sql).await? {
+            match message {
+                SimpleQueryMessage::RowDescription(columns) => {
+                    types = Some(vec![Letter::Any; columns.len()]);
+                }
+                SimpleQueryMessage::Row(row) => {
+                    rows.push((0..row.len()).map(|at| shown(row.get(at))).collect());
+                }
+                SimpleQueryMessage::CommandComplete(affected) => count = affected,
+                _ => {}
+            }
+        }
+        Ok(match types {
+            Some(types) => DBOutput::Rows { types, rows },
+            None => DBOutput::StatementComplete(count),
+        })
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}

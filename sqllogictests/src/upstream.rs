@@ -1,0 +1,79 @@
+//! DataFusion's own `.slt` files, run through our sessions.
+//!
+//! What DataFusion computes is tested by DataFusion; what is tested here is that our
+//! sessions, types, catalog and rewrites do not change it. The files come from the crate
+//! `datafusion-sqllogictest`, which `upstream/Cargo.toml` names and cargo fetches.
+//! `upstream/list.txt` says which files run, and which records do not and why.
+
+pub mod list;
+pub mod locate;
+pub mod render;
+pub mod rewrite;
+pub mod session;
+
+use std::path::Path;
+
+use sqllogictest::{Location, Record, Runner, parse_file};
+
+use self::{list::List, session::UpstreamSession};
+use crate::{Failure, Letter, Report, mode::in_process};
+
+/// Runs every listed file whose path is `wanted`.
+///
+/// # Errors
+/// When the files cannot be found or the list cannot be read.
+pub async fn run(wanted: impl Fn(&Path) -> bool) -> Result<Report, Failure> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("upstream");
+    let list = List::read(&folder.join("list.txt"))?;
+    let files = locate::test_files(&folder)?;
+    let mut total = Report::default();
+    for name in list.files().filter(|name| wanted(Path::new(name))) {
+        match run_file(&files.join(name), name, &list).await {
+            Ok(report) => total.absorb(report),
+            Err(failure) => total.failures.push(format!("upstream {name}: {failure}")),
+        }
+    }
+    total.failures.extend(list.unused(&wanted));
+    Ok(total)
+}
+
+async fn run_file(path: &Path, name: &str, list: &List) -> Result<Report, Failure> {
+    let records: Vec<Record<Letter>> =
+        parse_file(path).map_err(|error| Failure::of_harness(error.to_string()))?;
+    let directory =
+        tempfile::tempdir().map_err(|error| Failure::of_harness(format!("tempdir: {error}")))?;
+    let instance = in_process::Instance::open(&directory.path().join("data")).await?;
+    let mut report = Report { files: 1, ..Report::default() };
+    let mut runner = Runner::new(async || instance.connect().map(UpstreamSession::new));
+    runner.with_normalizer(|value| value.trim_end().to_string());
+    for record in records {
+        let (line, sql) = match &record {
+            Record::Halt { .. } => break,
+            Record::Statement { loc, sql, .. } | Record::Query { loc, sql, .. } => {
+                (line_of(loc), sql.clone())
+            }
+            _ => {
+                let _ = runner.run_async(record).await;
+                continue;
+            }
+        };
+        if list.skips(name, line, &sql) {
+            report.skipped += 1;
+            continue;
+        }
+        match runner.run_async(record).await {
+            Ok(sqllogictest::RecordOutput::Nothing) => report.skipped += 1,
+            Ok(_) => report.passed += 1,
+            Err(error) => {
+                report.failures.push(format!("upstream {name}:{line}: {}", error.display(false)));
+            }
+        }
+    }
+    drop(runner);
+    instance.close().await?;
+    Ok(report)
+}
+
+fn line_of(location: &Location) -> u32 {
+    location.line()
+}

@@ -1,0 +1,73 @@
+//! Runs `cases/*.slt` in every mode, and DataFusion's files in process.
+//!
+//!     cargo test -p stratalog-sqllogictests -- [in-process | wire | upstream] [part of a file name …]
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use stratalog_sqllogictests::{Mode, Report, run_file, upstream};
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> =
+        std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(run(&arguments))
+}
+
+async fn run(arguments: &[String]) -> ExitCode {
+    let sections = ["in-process", "wire", "upstream"];
+    let chosen = |name: &str| {
+        arguments.iter().any(|argument| argument == name)
+            || !arguments.iter().any(|argument| sections.contains(&argument.as_str()))
+    };
+    let filters: Vec<&String> =
+        arguments.iter().filter(|argument| !sections.contains(&argument.as_str())).collect();
+    let wanted = |path: &Path| {
+        let name = path.to_string_lossy();
+        filters.is_empty() || filters.iter().any(|filter| name.contains(filter.as_str()))
+    };
+
+    let mut failed = false;
+    for mode in Mode::ALL.into_iter().filter(|mode| chosen(mode.label())) {
+        let mut total = Report::default();
+        for path in cases().into_iter().filter(|path| wanted(path)) {
+            match run_file(&path, mode).await {
+                Ok(report) => total.absorb(report),
+                Err(failure) => total.failures.push(format!("{}: {failure}", path.display())),
+            }
+        }
+        failed |= conclude(mode.label(), &total);
+    }
+    if chosen("upstream") {
+        match upstream::run(wanted).await {
+            Ok(total) => failed |= conclude("upstream", &total),
+            Err(failure) => {
+                println!("upstream: {failure}");
+                failed = true;
+            }
+        }
+    }
+    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn cases() -> Vec<PathBuf> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases");
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "slt"))
+        .collect();
+    paths.sort();
+    paths
+}
+
+/// Prints the failures and the closing line; whether there were failures.
+fn conclude(section: &str, total: &Report) -> bool {
+    for failure in &total.failures {
+        println!("{failure}\n");
+    }
+    println!("sqllogictests {section}: {total}");
+    !total.failures.is_empty()
+}
