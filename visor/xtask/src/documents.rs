@@ -1,0 +1,109 @@
+//! Hand-written documents that must keep up with the code.
+
+use crate::{generate, tidy::Finding, tree::Tree};
+
+const ARCHITECTURE: &str = "docs/ARCHITECTURE.md";
+const ARCHITECTURE_LINES_MAX: usize = 500;
+const GUARANTEES: &str = "docs/guarantees.md";
+const REGISTRY: &str = "storage/model/src/invariant.rs";
+const CREATE_TABLE: &str = "docs/sql/create-table.md";
+const OPTIONS: &str = "visor/core/src/catalog/option.rs";
+
+/// Checks all of them.
+pub fn check(tree: &Tree, findings: &mut Vec<Finding>) {
+    let checks = [architecture, guarantees, options, links];
+    for check in checks {
+        if let Err(message) = check(tree, findings) {
+            findings.push(Finding::new("docs", 0, message));
+        }
+    }
+}
+
+/// The architecture page is short, and knows every crate.
+fn architecture(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
+    let page = tree.text(ARCHITECTURE)?;
+    let lines = page.lines().count();
+    if lines > ARCHITECTURE_LINES_MAX {
+        let message = format!("{lines} lines; {ARCHITECTURE_LINES_MAX} is the most");
+        findings.push(Finding::new(ARCHITECTURE, 0, message));
+    }
+    let manifests = tree.files.keys().filter_map(|path| path.strip_suffix("/Cargo.toml"));
+    for folder in manifests.filter(|folder| !page.contains(&format!("`{folder}`"))) {
+        findings.push(Finding::new(ARCHITECTURE, 0, format!("does not describe `{folder}`")));
+    }
+    Ok(())
+}
+
+/// Every promise of the registry has its section, and says the same.
+fn guarantees(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
+    let (registry, page) = (tree.text(REGISTRY)?, tree.text(GUARANTEES)?);
+    let promises = generate::promises(registry);
+    if promises.is_empty() {
+        return Err(format!("{REGISTRY}: no promises found"));
+    }
+    for (number, text) in promises {
+        if !page.lines().any(|line| line.starts_with(&format!("## CL-{number}"))) {
+            findings.push(Finding::new(GUARANTEES, 0, format!("lacks a section ## CL-{number}")));
+        }
+        if !page.contains(&text) {
+            let message = format!("CL-{number} does not say, as the registry does: {text}");
+            findings.push(Finding::new(GUARANTEES, 0, message));
+        }
+    }
+    Ok(())
+}
+
+/// Every option of CREATE TABLE is described.
+fn options(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
+    let (code, page) = (tree.text(OPTIONS)?, tree.text(CREATE_TABLE)?);
+    let lists = code.split("pub const OPTIONS").skip(1).filter_map(|rest| rest.split_once("];"));
+    let names: Vec<&str> = lists.flat_map(|(list, _)| list.split('"').skip(1).step_by(2)).collect();
+    if names.is_empty() {
+        return Err(format!("{OPTIONS}: no options found"));
+    }
+    for name in names.iter().filter(|name| !page.contains(&format!("`{name}`"))) {
+        findings.push(Finding::new(CREATE_TABLE, 0, format!("does not describe option `{name}`")));
+    }
+    Ok(())
+}
+
+/// Links between our documents lead somewhere.
+fn links(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
+    for (path, text) in tree.ending(&[".md"]) {
+        for (number, line) in (1..).zip(text.lines()) {
+            for rest in line.split("](").skip(1) {
+                let Some((target, _)) = rest.split_once(')') else { continue };
+                let target = target.split('#').next().unwrap_or_default();
+                if target.is_empty() || target.contains("://") {
+                    continue;
+                }
+                let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+                if !exists(tree, &joined(folder, target)) {
+                    let message = format!("link to {target}, which does not exist");
+                    findings.push(Finding::new(path, number, message));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `target` as seen from `folder`.
+fn joined(folder: &str, target: &str) -> String {
+    let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
+    for part in target.split('/') {
+        match part {
+            "." | "" => {}
+            ".." => drop(parts.pop()),
+            name => parts.push(name),
+        }
+    }
+    parts.join("/")
+}
+
+fn exists(tree: &Tree, path: &str) -> bool {
+    tree.files.contains_key(path) || tree.root.join(path).exists()
+}
+
+#[cfg(test)]
+mod tests;

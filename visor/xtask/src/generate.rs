@@ -1,0 +1,120 @@
+//! Pages that are made from the code: `docs` writes them, `tidy` compares.
+
+use std::fs;
+
+use crate::{tidy::Finding, tree::Tree};
+
+/// A page and how to make it.
+struct Page {
+    path: &'static str,
+    make: fn(&Tree) -> Result<String, String>,
+}
+
+/// Every generated page. Another one is another line here.
+const PAGES: [Page; 1] = [Page { path: "docs/sql/errors.md", make: errors_page }];
+
+const ERRORS: &str = "storage/model/src/error.rs";
+
+/// Writes every page.
+pub fn write_all(tree: &Tree) -> Result<String, String> {
+    for page in PAGES {
+        let text = (page.make)(tree)?;
+        fs::write(tree.root.join(page.path), text)
+            .map_err(|error| format!("{}: {error}", page.path))?;
+    }
+    Ok(format!("docs: {} pages written", PAGES.len()))
+}
+
+/// Finds pages that differ from what the code says now.
+pub fn check(tree: &Tree, findings: &mut Vec<Finding>) {
+    for page in PAGES {
+        let message = match (page.make)(tree) {
+            Err(error) => error,
+            Ok(text) if tree.text(page.path) == Ok(text.as_str()) => continue,
+            Ok(_) => "is not what the code says; run `cargo run -p xtask -- docs`".to_string(),
+        };
+        findings.push(Finding::new(page.path, 0, message));
+    }
+}
+
+/// (number, text) of the promises in the registry's source.
+pub fn promises(registry: &str) -> Vec<(String, String)> {
+    let block = registry
+        .split("\npromises! {")
+        .nth(1)
+        .unwrap_or_else(|| registry.strip_prefix("promises! {").unwrap_or_default());
+    block
+        .lines()
+        .take_while(|line| !line.starts_with('}'))
+        .filter_map(|line| {
+            let (_, rest) = line.split_once(" = ")?;
+            let (number, text) = rest.split_once(": \"")?;
+            Some((number.to_string(), text.strip_suffix("\";")?.to_string()))
+        })
+        .collect()
+}
+
+/// The table of error kinds, from the one table in the code.
+fn errors_page(tree: &Tree) -> Result<String, String> {
+    let kinds = error_kinds(tree.text(ERRORS)?);
+    if kinds.is_empty() {
+        return Err(format!("{ERRORS}: no error kinds found"));
+    }
+    let mut page = String::from(
+        "# Errors
+
+<!-- Made from storage/model/src/error.rs by `cargo run -p xtask -- docs`. Do not edit. -->
+
+Every error has a five-character SQLSTATE, the same over every protocol. *Again* says
+whether the same request, sent again unchanged, can succeed.
+
+| SQLSTATE | kind | again | meaning |
+|---|---|---|---|
+",
+    );
+    for kind in kinds {
+        let again = if kind.retryable { "yes" } else { "no" };
+        page.push_str(&format!(
+            "| `{}` | {} | {again} | {} |\n",
+            kind.sqlstate, kind.name, kind.meaning
+        ));
+    }
+    Ok(page)
+}
+
+/// One row of the table.
+#[derive(Debug, PartialEq, Eq)]
+struct Kind {
+    name: String,
+    sqlstate: String,
+    retryable: bool,
+    meaning: String,
+}
+
+fn error_kinds(source: &str) -> Vec<Kind> {
+    let block = source.split("\nkinds! {").nth(1).unwrap_or_default();
+    let mut meaning = Vec::new();
+    let mut kinds = Vec::new();
+    for line in block.lines().map(str::trim).take_while(|line| *line != "}") {
+        if let Some(text) = line.strip_prefix("///") {
+            meaning.push(text.trim());
+            continue;
+        }
+        let entry = line.strip_suffix(';').and_then(|line| line.split_once(" = \""));
+        if let Some((name, rest)) = entry
+            && let Some((sqlstate, retryable)) = rest.split_once("\", ")
+        {
+            kinds.push(Kind {
+                name: name.to_string(),
+                sqlstate: sqlstate.to_string(),
+                retryable: retryable == "true",
+                meaning: meaning.join(" "),
+            });
+            meaning.clear();
+        }
+    }
+    kinds
+}
+
+#[cfg(test)]
+mod tests;

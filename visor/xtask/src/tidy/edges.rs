@@ -1,0 +1,148 @@
+//! The arrows between crates, and the ones that must not be (docs/ARCHITECTURE.md).
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    process::Command,
+};
+
+use serde_json::Value;
+
+use super::Finding;
+use crate::tree::Tree;
+
+/// What each crate of the product may depend on, directly. Crates that only test
+/// (`sim`, `sqllogictests`, `xtask`, …) and the server, which wires everything, are free.
+const ALLOWED: [(&str, &[&str]); 12] = [
+    ("stratalog-model", &[]),
+    ("stratalog-journal", &["stratalog-model"]),
+    ("stratalog-tablet", &["stratalog-model"]),
+    ("stratalog-story", &["stratalog-model"]),
+    (
+        "stratalog-engine",
+        &["stratalog-model", "stratalog-journal", "stratalog-tablet", "stratalog-story"],
+    ),
+    ("stratalog-visor-core", &["stratalog-model"]),
+    ("stratalog-text", &["stratalog-model"]),
+    ("stratalog-functions", &["stratalog-model", "stratalog-text"]),
+    (
+        "stratalog-pg-catalog",
+        &["stratalog-model", "stratalog-text", "stratalog-functions", "stratalog-visor-core"],
+    ),
+    (
+        "stratalog-query",
+        &[
+            "stratalog-model",
+            "stratalog-text",
+            "stratalog-functions",
+            "stratalog-pg-catalog",
+            "stratalog-visor-core",
+        ],
+    ),
+    ("stratalog-pgwire", &["stratalog-model", "stratalog-text", "stratalog-query"]),
+    ("stratalog-client", &["stratalog-model"]),
+];
+
+/// Crates of others that only the named crates may name.
+const RESERVED: [(&str, &[&str]); 2] =
+    [("sled", &["stratalog-tablet"]), ("pgwire", &["stratalog-pgwire"])];
+
+/// Crates of others that a crate must not name, by a part of their name.
+const BANNED: [(&str, &str); 8] = [
+    ("stratalog-journal", "arrow"),
+    ("stratalog-model", "datafusion"),
+    ("stratalog-model", "tokio"),
+    ("stratalog-journal", "datafusion"),
+    ("stratalog-engine", "datafusion"),
+    ("stratalog-visor-core", "datafusion"),
+    ("stratalog-text", "datafusion"),
+    ("stratalog-pgwire", "stratalog-engine"),
+];
+
+/// Crates that must not be reachable, over however many others.
+const UNREACHABLE: [(&str, &str); 3] = [
+    ("stratalog-query", "stratalog-engine"),
+    ("stratalog-query", "stratalog-journal"),
+    ("stratalog-engine", "stratalog-query"),
+];
+
+/// Direct dependencies of each crate, without those that only its tests use.
+type Graph = BTreeMap<String, BTreeSet<String>>;
+
+pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
+    let output = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_string()))
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(&tree.root)
+        .output()
+        .map_err(|error| format!("cargo metadata: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr)));
+    }
+    let metadata: Value = serde_json::from_slice(&output.stdout)
+        .map_err(|error| format!("cargo metadata: {error}"))?;
+    judge(&graph_of(&metadata), findings);
+    Ok(())
+}
+
+fn graph_of(metadata: &Value) -> Graph {
+    let list = |value: &Value, key: &str| value.get(key).and_then(Value::as_array).cloned();
+    let name = |value: &Value| value.get("name").and_then(Value::as_str).map(String::from);
+    let mut graph = Graph::new();
+    for package in list(metadata, "packages").unwrap_or_default() {
+        let dependencies = list(&package, "dependencies").unwrap_or_default();
+        let normal = dependencies
+            .iter()
+            .filter(|dependency| dependency.get("kind").and_then(Value::as_str) != Some("dev"))
+            .filter_map(name);
+        if let Some(package) = name(&package) {
+            graph.insert(package, normal.collect());
+        }
+    }
+    graph
+}
+
+pub(super) fn judge(graph: &Graph, findings: &mut Vec<Finding>) {
+    let mut found = |message: String| findings.push(Finding::new("Cargo.toml", 0, message));
+    for (from, allowed) in ALLOWED {
+        for to in graph.get(from).into_iter().flatten() {
+            if graph.contains_key(to) && !allowed.contains(&to.as_str()) {
+                found(format!("forbidden edge {from} -> {to}"));
+            }
+        }
+    }
+    for (name, owners) in RESERVED {
+        for (from, _) in graph.iter().filter(|(_, to)| to.contains(name)) {
+            if !owners.contains(&from.as_str()) {
+                found(format!("{from} names {name}, which only {} may", owners.join(", ")));
+            }
+        }
+    }
+    for (from, banned) in BANNED {
+        for to in graph.get(from).into_iter().flatten().filter(|to| to.contains(banned)) {
+            found(format!("{from} must not know {to}"));
+        }
+    }
+    for (from, target) in UNREACHABLE {
+        if let Some(path) = path_between(graph, from, target) {
+            found(format!("{from} must not reach {target}: {}", path.join(" -> ")));
+        }
+    }
+}
+
+/// The crates on a way from one to the other.
+fn path_between(graph: &Graph, from: &str, target: &str) -> Option<Vec<String>> {
+    let mut seen = BTreeSet::from([from.to_string()]);
+    let mut paths = vec![vec![from.to_string()]];
+    while let Some(path) = paths.pop() {
+        for next in path.last().and_then(|last| graph.get(last)).into_iter().flatten() {
+            let mut longer = path.clone();
+            longer.push(next.clone());
+            if next == target {
+                return Some(longer);
+            }
+            if seen.insert(next.clone()) {
+                paths.push(longer);
+            }
+        }
+    }
+    None
+}

@@ -1,0 +1,86 @@
+//! What work in progress leaves behind, and what belongs to one machine only.
+
+use super::Finding;
+use crate::tree::Tree;
+
+/// This file spells out what it looks for.
+const SELF: &str = "visor/xtask/src/tidy/leftovers.rs";
+const SELF_TESTS: &str = "visor/xtask/src/tidy/tests.rs";
+
+/// Words that mark unfinished work, in any text file of ours.
+const MARKS: [&str; 4] = ["TODO", "FIXME", "XXX", "HACK"];
+
+/// Calls that must not be in Rust code, not even in tests.
+const CALLS: [&str; 3] = ["todo!(", "unimplemented!(", "dbg!("];
+
+/// Where files live on somebody's machine.
+const PLACES: [&str; 4] = ["/root/", "/home/", "/Users/", "/work/"];
+
+/// Files that hold the words for a reason: other people's text, checksums, data.
+const EXEMPT: [&str; 4] = ["Cargo.lock", "LICENSE", "go.sum", ".slt.part"];
+
+pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
+    for (path, text) in &tree.files {
+        if path == SELF || path == SELF_TESTS || EXEMPT.iter().any(|name| path.ends_with(name)) {
+            continue;
+        }
+        let rust = path.ends_with(".rs");
+        for (number, line) in (1..).zip(text.lines()) {
+            let mut found = |message: String| findings.push(Finding::new(path, number, message));
+            for mark in MARKS.iter().filter(|mark| has_word(line, mark)) {
+                found(format!("{mark}: finish it, or write an issue"));
+            }
+            if let Some(place) = PLACES.iter().find(|place| names_place(line, place)) {
+                found(format!("path of one machine: {place}…"));
+            }
+            if rust {
+                check_rust(line, &mut found);
+            }
+        }
+    }
+}
+
+fn check_rust(line: &str, found: &mut impl FnMut(String)) {
+    for call in CALLS.iter().filter(|call| line.contains(**call)) {
+        found(format!("{call}…) must not be left in the code"));
+    }
+    if line.contains("#[allow(") || line.contains("#![allow(") {
+        found("use #[expect(…, reason = \"…\")] instead of allow".to_string());
+    }
+    if looks_like_code(line) {
+        found("commented-out code: delete it, git remembers".to_string());
+    }
+}
+
+/// Whether `word` stands alone in `line`.
+fn has_word(line: &str, word: &str) -> bool {
+    line.match_indices(word).any(|(at, _)| {
+        let before = line.get(..at).and_then(|text| text.chars().next_back());
+        let after = line.get(at + word.len()..).and_then(|text| text.chars().next());
+        let joins = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+        !joins(before) && !joins(after)
+    })
+}
+
+/// Whether a path that starts with `place` is in the line (not only one that contains it).
+fn names_place(line: &str, place: &str) -> bool {
+    line.match_indices(place).any(|(at, _)| {
+        let before = line.get(..at).and_then(|text| text.chars().next_back());
+        before.is_none_or(|c| !(c.is_alphanumeric() || "_-.})*~$/>".contains(c)))
+    })
+}
+
+/// Whether a plain comment is a statement rather than a sentence.
+fn looks_like_code(line: &str) -> bool {
+    let Some(text) = line.trim_start().strip_prefix("//") else { return false };
+    if text.starts_with(['/', '!']) {
+        return false;
+    }
+    let text = text.trim();
+    let declares = ["let ", "use ", "pub ", "fn ", "impl ", "return ", "#["]
+        .iter()
+        .any(|start| text.starts_with(start));
+    let ends = text.ends_with(';') || text.ends_with('{') || text == "}" || text.ends_with(")]");
+    let calls = text.ends_with(");") || text.ends_with(")?;") || text.ends_with(" {");
+    text == "}" || calls || (declares && ends)
+}

@@ -1,0 +1,114 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Finding, edges, headers, leftovers, manifest, size};
+use crate::tree::Tree;
+
+fn tree(files: &[(&str, &str)]) -> Tree {
+    let files = files.iter().map(|(path, text)| (path.to_string(), text.to_string())).collect();
+    Tree { files, ..Tree::default() }
+}
+
+fn found(check: impl Fn(&Tree, &mut Vec<Finding>), files: &[(&str, &str)]) -> Vec<String> {
+    let mut findings = Vec::new();
+    check(&tree(files), &mut findings);
+    findings.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn sizes() {
+    let (mut findings, mut warnings) = (Vec::new(), Vec::new());
+    let (small, large, huge) = ("\n".repeat(500), "\n".repeat(501), "\n".repeat(801));
+    let files = [("a.rs", small.as_str()), ("b.rs", &large), ("c.py", &huge), ("d.md", &huge)];
+    size::check(&tree(&files), &mut findings, &mut warnings);
+    assert_eq!((findings.len(), warnings.len()), (1, 1));
+}
+
+#[test]
+fn marks_and_calls() {
+    for line in [
+        "// TODO later",
+        "fn a() { todo!() }",
+        "#[allow(dead_code)]",
+        "let a = dbg!(b);",
+        "// let a = b;",
+        "// }",
+        "// call(this);",
+        "// if a {",
+        "open(\"/home/me/data\")",
+        "cd /work/here",
+    ] {
+        assert_eq!(found(leftovers::check, &[("a.rs", line)]).len(), 1, "{line}");
+    }
+    for line in [
+        "// Nothing is left to do; the caller sees to it.",
+        "/// let a = b;",
+        "// return value of the call",
+        "let todos = 1;",
+        "#[expect(clippy::x, reason = \"y\")]",
+        "let place = \"tests/work/here\";",
+        "// XXXL is a size",
+    ] {
+        assert_eq!(found(leftovers::check, &[("a.rs", line)]), [""; 0], "{line}");
+    }
+}
+
+#[test]
+fn every_dependency_has_a_reason_and_a_user() {
+    let root = "[workspace]\nmembers = [\n  \"a\",\n]\n[workspace.dependencies]\ninner = { path = \"a\" }\n\n# Why.\nx = \"1\"\ny = \"1\"\n\nz = \"1\"\n[profile.dev]\ndebug = 1\n";
+    let member = "[dependencies]\nx.workspace = true\nz = { workspace = true }\nw = \"2\"\n";
+    assert_eq!(
+        found(manifest::check, &[("Cargo.toml", root), ("a/Cargo.toml", member)]),
+        [
+            "Cargo.toml:10: y is used by no crate",
+            "Cargo.toml:12: z: write in a line above it why it is needed",
+            "a/Cargo.toml:4: w: pin it in the workspace's manifest",
+        ]
+    );
+}
+
+#[test]
+fn headers_say_what_a_crate_is() {
+    let root = "members = [\n  \"a\",\n]\n";
+    let full =
+        "//! A.\n//! *What it is*: x\n//! *What it deliberately is not*: y\n//! *Data path*: z\n";
+    assert_eq!(found(headers::check, &[("Cargo.toml", root), ("a/src/lib.rs", full)]), [""; 0]);
+    let late = "//! A.\nmod a;\n//! *What it is*: x\n";
+    let lacking = found(headers::check, &[("Cargo.toml", root), ("a/src/main.rs", late)]);
+    assert_eq!(lacking.len(), 3);
+}
+
+#[test]
+fn forbidden_edges() {
+    let judged = |edges: &[(&str, &[&str])]| {
+        let to = |names: &[&str]| names.iter().map(ToString::to_string).collect::<BTreeSet<_>>();
+        let graph: BTreeMap<_, _> =
+            edges.iter().map(|(from, names)| (from.to_string(), to(names))).collect();
+        let mut findings = Vec::new();
+        edges::judge(&graph, &mut findings);
+        findings.len()
+    };
+    let good: &[(&str, &[&str])] = &[
+        ("stratalog-model", &["arrow"]),
+        ("stratalog-engine", &["stratalog-model", "arrow"]),
+        ("stratalog-query", &["stratalog-model", "datafusion"]),
+        ("stratalog-tablet", &["sled"]),
+        ("stratalog", &["stratalog-query", "stratalog-engine"]),
+    ];
+    assert_eq!(judged(good), 0);
+    for bad in [
+        ("stratalog-journal", &["arrow-ipc"][..]),
+        ("stratalog-engine", &["sled"]),
+        ("stratalog-model", &["stratalog-tablet"]),
+        ("sqllogictests", &["sled"]),
+    ] {
+        let mut edges = good.to_vec();
+        edges.push(bad);
+        assert_eq!(judged(&edges), 1, "{bad:?}");
+    }
+    let around = [
+        ("stratalog-query", &["helpful"][..]),
+        ("helpful", &["stratalog-engine"]),
+        ("stratalog-engine", &[]),
+    ];
+    assert_eq!(judged(&around), 2, "the edge to another crate, and what it leads to");
+}

@@ -1,0 +1,89 @@
+//! The files of the repository, as text.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// Folders that are never part of the source, for when git cannot be asked.
+const SKIPPED: [&str; 6] = [".git", "target", "node_modules", ".venv", "__pycache__", "results"];
+
+/// Files larger than this are data, not text that a person wrote.
+const TEXT_BYTES_MAX: u64 = 1 << 20;
+
+/// Every text file that is, or would be, committed.
+#[derive(Debug, Default)]
+pub struct Tree {
+    /// Where the workspace's `Cargo.toml` is.
+    pub root: PathBuf,
+    /// Contents by path from the root, with `/` between folders.
+    pub files: BTreeMap<String, String>,
+}
+
+impl Tree {
+    /// Reads the tree that this program was built in.
+    pub fn open() -> Result<Self, String> {
+        let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let root = manifest.ancestors().nth(2).ok_or("xtask is not two folders deep")?;
+        let mut files = BTreeMap::new();
+        for path in listed(root).unwrap_or_else(|| walked(root)) {
+            let full = root.join(&path);
+            let small = fs::metadata(&full).is_ok_and(|data| data.len() <= TEXT_BYTES_MAX);
+            // Not readable: deleted but still listed, or not text.
+            if small && let Ok(text) = fs::read_to_string(&full) {
+                files.insert(path, text);
+            }
+        }
+        Ok(Self { root: root.to_path_buf(), files })
+    }
+
+    /// The text of a file.
+    pub fn text(&self, path: &str) -> Result<&str, String> {
+        self.files.get(path).map(String::as_str).ok_or_else(|| format!("{path} is missing"))
+    }
+
+    /// Files whose name ends in one of `endings`.
+    pub fn ending<'a>(
+        &'a self,
+        endings: &'a [&'a str],
+    ) -> impl Iterator<Item = (&'a str, &'a str)> + 'a {
+        self.files
+            .iter()
+            .filter(|(path, _)| endings.iter().any(|ending| path.ends_with(ending)))
+            .map(|(path, text)| (path.as_str(), text.as_str()))
+    }
+}
+
+/// What git tracks, and what it would if everything were added.
+fn listed(root: &Path) -> Option<Vec<String>> {
+    let output = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard", "-z"])
+        .current_dir(root)
+        .output()
+        .ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    let paths: Vec<String> =
+        text.split('\0').filter(|path| !path.is_empty()).map(String::from).collect();
+    (output.status.success() && !paths.is_empty()).then_some(paths)
+}
+
+fn walked(root: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut folders = vec![root.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let skipped = entry.file_name().to_str().is_none_or(|name| SKIPPED.contains(&name));
+            if path.is_dir() && !skipped {
+                folders.push(path);
+            } else if let Some(name) = path.strip_prefix(root).ok().and_then(Path::to_str)
+                && path.is_file()
+            {
+                found.push(name.replace('\\', "/"));
+            }
+        }
+    }
+    found
+}
