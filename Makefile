@@ -1,0 +1,57 @@
+# Stratalog. `make` lists what there is.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# Built outside of the clone, so that clones share it and `git clean` does not undo it.
+export CARGO_TARGET_DIR ?= $(HOME)/.cache/stratalog/target
+
+# In CI nothing is built twice, so incremental state would only cost disk.
+ifdef CI
+export CARGO_INCREMENTAL ?= 0
+export CARGO_TERM_COLOR ?= always
+endif
+
+DEBUG := $(CARGO_TARGET_DIR)/debug
+RELEASE := $(CARGO_TARGET_DIR)/release
+
+.PHONY: help demo test run bench lint format torture docs setup
+
+help: ## Lists these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## Builds the server, loads 2 million rows, queries them, kills it, shows that nothing is lost
+	@scripts/setup build
+	@cargo build --locked --release -p stratalog --bin stratalog
+	@$(RELEASE)/stratalog demo
+
+test: ## Everything that must hold: tidy, lints, all tests, real clients, TSBS
+	@scripts/setup test
+	@scripts/test
+
+run: ## Starts a server on ./stratalog-data, or on DATA=folder
+	@scripts/setup build
+	@cargo build --locked --release -p stratalog --bin stratalog
+	@$(RELEASE)/stratalog serve --data-dir "$(or $(DATA),stratalog-data)"
+
+bench: ## Measures throughput and latency, and compares with PostgreSQL (tsbs/results)
+	@scripts/setup test
+	@cargo build --locked --release -p stratalog --bin stratalog
+	@STRATALOG_BIN=$(RELEASE)/stratalog scripts/bench
+
+lint: ## Format, tidy and clippy only
+	@cargo fmt --all -- --check
+	@cargo run --locked -q -p xtask -- tidy
+	@cargo clippy --locked --workspace --all-targets -- -D warnings
+
+format: ## Formats the code, and writes the generated documents
+	@cargo fmt --all
+	@cargo run --locked -q -p xtask -- docs
+
+torture: ## The crash tests for as long as MINUTES says (30)
+	@scripts/setup test
+	@STRATALOG_TORTURE_MINUTES=$(or $(MINUTES),30) scripts/torture
+
+setup: ## Installs what the tests need and is missing (Debian)
+	@scripts/setup test
