@@ -1,0 +1,73 @@
+"""Fixtures: one server for the tests that only speak SQL, and helpers for the others.
+
+CLIENT_TESTS_AGAINST=postgres runs the tests that both must pass against PostgreSQL: a check
+of the tests themselves. Tests of ours alone are marked `ours`.
+"""
+
+import itertools
+import os
+import pathlib
+import shutil
+import tempfile
+
+import psycopg
+import pytest
+
+from servers import Postgres, Stratalog
+
+AGAINST_POSTGRES = os.environ.get("CLIENT_TESTS_AGAINST") == "postgres"
+names = itertools.count()
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "ours: behaviour that PostgreSQL does not have")
+
+
+def pytest_collection_modifyitems(items):
+    if AGAINST_POSTGRES:
+        for item in items:
+            if item.get_closest_marker("ours"):
+                item.add_marker(pytest.mark.skip(reason="PostgreSQL does not have it"))
+
+
+@pytest.fixture(scope="session")
+def scratch():
+    """A directory on a real file system, gone after the run."""
+    path = pathlib.Path(tempfile.mkdtemp(prefix="stratalog-clients-"))
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def server(scratch):
+    if AGAINST_POSTGRES:
+        with Postgres() as postgres:
+            yield postgres
+        return
+    with Stratalog(scratch / "shared") as stratalog:
+        yield stratalog
+        assert stratalog.alive(), stratalog.output()[-4000:]
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    with Postgres() as oracle:
+        yield oracle
+
+
+@pytest.fixture
+def connection(server):
+    with psycopg.connect(server.dsn(), autocommit=True) as opened:
+        yield opened
+
+
+@pytest.fixture
+def table():
+    """A name that no other test uses."""
+    return f"t{next(names)}"
+
+
+@pytest.fixture
+def directory(scratch):
+    """A directory for one server of a test's own."""
+    return scratch / f"d{next(names)}"

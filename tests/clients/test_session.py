@@ -1,0 +1,198 @@
+"""psycopg 3: errors, prepared statements, cancel, timeouts, transactions, sessions."""
+
+import threading
+import time
+
+import psycopg
+import pytest
+
+from conftest import AGAINST_POSTGRES
+
+FOREVER = ("SELECT count(*) FROM generate_series(1, 1000000) AS x(a), generate_series(1, 1000000) AS y(b) "
+           "WHERE (a + b) % 7 = 3")
+
+
+@pytest.mark.parametrize("sql, sqlstate", [
+    ("SELEC 1", "42601"), ("SELECT * FROM nothing", "42P01"), ("SELECT nothing", "42703"),
+    ("SELECT no_such_function(1)", "42883"), ("SELECT 1/0", "22012"), ("SELECT 'x'::int", "22P02"),
+    ("SELECT 2147483647 + 1", "22003"), ("CREATE TABLE x (time TIMESTAMPTZ, time TIMESTAMPTZ)", "42701"),
+    ("SET TimeZone = 'Nowhere'", "22023"), ("SHOW nothing_at_all", "42704"), ("DROP TABLE nothing", "42P01")])
+def test_sqlstates(connection, sql, sqlstate):
+    with pytest.raises(psycopg.Error) as error:
+        connection.execute(sql)
+    assert error.value.sqlstate == sqlstate
+    assert error.value.diag.severity == "ERROR" and error.value.diag.message_primary
+    assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_unique_and_not_null(connection, table):
+    connection.execute(f"CREATE TABLE {table} (time TIMESTAMPTZ NOT NULL, v INT NOT NULL, PRIMARY KEY (time))")
+    connection.execute(f"INSERT INTO {table} VALUES ('2024-01-01', 1)")
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        connection.execute(f"INSERT INTO {table} VALUES ('2024-01-01', 2)")
+    with pytest.raises(psycopg.errors.NotNullViolation):
+        connection.execute(f"INSERT INTO {table} VALUES ('2024-01-02', NULL)")
+    assert connection.execute(f"SELECT v FROM {table}").fetchall() == [(1,)]
+
+
+def test_statements_prepared_on_the_server(connection, table):
+    connection.prepare_threshold = 0
+    connection.execute(f"CREATE TABLE {table} (time TIMESTAMPTZ NOT NULL, k INT NOT NULL, v TEXT, PRIMARY KEY (k, time))")
+    for n in range(50):
+        connection.execute(f"INSERT INTO {table} VALUES (%s, %s, %s)", (f"2024-01-01 00:00:{n:02d}+00", n % 5, f"v{n}"), prepare=True)
+    for n in range(50):
+        rows = connection.execute(f"SELECT v FROM {table} WHERE k = %s ORDER BY time LIMIT 1", (n % 7,), prepare=True).fetchall()
+        assert rows == ([(f"v{n % 7}",)] if n % 7 < 5 else [])
+    assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (50,)
+
+
+def test_prepared_statements_follow_changes_of_the_table(connection, table):
+    connection.execute(f"CREATE TABLE {table} (time TIMESTAMPTZ NOT NULL, v INT)")
+    connection.execute(f"INSERT INTO {table} VALUES ('2024-01-01', 1)")
+    query = f"SELECT v FROM {table}"
+    assert connection.execute(query, prepare=True).fetchall() == [(1,)]
+    connection.execute(f"ALTER TABLE {table} ADD COLUMN w INT DEFAULT 5")
+    assert connection.execute(query, prepare=True).fetchall() == [(1,)]
+    connection.execute(f"INSERT INTO {table} (time, v) VALUES ('2024-01-02', 2)")
+    assert sorted(connection.execute(query, prepare=True).fetchall()) == [(1,), (2,)]
+
+
+def test_pipeline(connection, table):
+    connection.execute(f"CREATE TABLE {table} (time TIMESTAMPTZ NOT NULL, v INT)")
+    with connection.pipeline():
+        for n in range(100):
+            connection.execute(f"INSERT INTO {table} VALUES (%s, %s)", (f"2024-01-01 00:{n // 60:02d}:{n % 60:02d}+00", n))
+        cursor = connection.execute(f"SELECT count(*), sum(v) FROM {table}")
+    assert cursor.fetchone() == (100, 4950)
+
+
+def test_pipeline_skips_what_follows_an_error(connection):
+    with pytest.raises(psycopg.Error):
+        with connection.pipeline():
+            connection.execute("SELECT 1/0")
+            connection.execute("SELECT 1")
+    assert connection.execute("SELECT 2").fetchone() == (2,)
+
+
+def test_executemany(connection, table):
+    connection.execute(f"CREATE TABLE {table} (time TIMESTAMPTZ NOT NULL, v INT)")
+    with connection.cursor() as cursor:
+        cursor.executemany(f"INSERT INTO {table} VALUES (%s, %s)",
+                           [(f"2024-01-01 00:{n // 60:02d}:{n % 60:02d}+00", n) for n in range(500)])
+        assert cursor.rowcount == 500
+    assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (500,)
+
+
+def test_cancel(connection):
+    failure = []
+
+    def run():
+        try:
+            connection.execute(FOREVER)
+        except psycopg.Error as error:
+            failure.append(error.sqlstate)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    time.sleep(0.5)
+    began = time.monotonic()
+    connection.cancel_safe(timeout=10)
+    thread.join(20)
+    assert failure == ["57014"]
+    assert time.monotonic() - began < 5
+    assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_statement_timeout_covers_execution(connection):
+    connection.execute("SET statement_timeout = '300ms'")
+    began = time.monotonic()
+    with pytest.raises(psycopg.errors.QueryCanceled):
+        connection.execute(FOREVER)
+    assert time.monotonic() - began < 5
+    assert connection.execute("SELECT 1").fetchone() == (1,)
+    connection.execute("SET statement_timeout = 0")
+
+
+def test_cancel_with_a_wrong_secret_does_nothing(server, connection):
+    import socket
+    import struct
+    pid = connection.info.backend_pid
+    with socket.create_connection(("127.0.0.1", server.port)) as raw:
+        raw.sendall(struct.pack("!IIII", 16, 80877102, pid, 12345))
+        raw.settimeout(5)
+        assert raw.recv(1) == b""
+    assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_sessions_do_not_share_settings(server, connection):
+    connection.execute("SET TimeZone = 'Asia/Tokyo'")
+    with psycopg.connect(server.dsn(), autocommit=True) as other:
+        assert other.execute("SHOW TimeZone").fetchone() != ("Asia/Tokyo",)
+    assert connection.info.parameter_status("TimeZone") == "Asia/Tokyo"
+
+
+def test_startup_parameters(server):
+    with psycopg.connect(server.dsn(application_name="tests"), options="-c TimeZone=Asia/Tokyo -c statement_timeout=5000",
+                         autocommit=True) as opened:
+        assert opened.execute("SHOW application_name").fetchone() == ("tests",)
+        assert opened.execute("SHOW TimeZone").fetchone() == ("Asia/Tokyo",)
+        assert opened.execute("SHOW statement_timeout").fetchone() == ("5s",)
+        for name in ("server_version", "client_encoding", "DateStyle", "integer_datetimes", "standard_conforming_strings"):
+            assert opened.info.parameter_status(name)
+
+
+def test_unknown_database(server):
+    with pytest.raises(psycopg.OperationalError) as error:
+        psycopg.connect(server.dsn(dbname="no_such_database"))
+    assert "no_such_database" in str(error.value)
+
+
+def test_transaction_around_reads_and_one_write(server, table):
+    with psycopg.connect(server.dsn()) as opened:
+        opened.execute(f"CREATE TABLE {table} (time TIMESTAMPTZ NOT NULL, v INT)")
+        opened.commit()
+        opened.execute(f"INSERT INTO {table} VALUES ('2024-01-01', 1)")
+        opened.commit()
+        assert opened.execute(f"SELECT v FROM {table}").fetchall() == [(1,)]
+        opened.rollback()
+        with pytest.raises(psycopg.Error):
+            opened.execute("SELECT * FROM nothing")
+        with pytest.raises(psycopg.errors.InFailedSqlTransaction):
+            opened.execute("SELECT 1")
+        opened.rollback()
+        assert opened.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_many_connections_at_once(server):
+    opened = [psycopg.connect(server.dsn(), autocommit=True) for _ in range(64)]
+    assert [c.execute("SELECT %s", (n,)).fetchone()[0] for n, c in enumerate(opened)] == list(range(64))
+    for c in opened:
+        c.close()
+
+
+def test_rows_are_fetched_as_they_come(connection):
+    cursor = connection.cursor()
+    total = sum(1 for _ in cursor.stream("SELECT n FROM generate_series(1, 20000) AS g(n)"))
+    assert total == 20000
+
+
+def test_empty_statements_and_comments(connection):
+    connection.execute("")
+    connection.execute(";")
+    connection.execute("-- nothing but a comment")
+    assert connection.execute("SELECT 1;").fetchone() == (1,)
+
+
+def test_error_position(connection):
+    with pytest.raises(psycopg.Error) as error:
+        connection.execute("SELECT 1 FROM WHERE")
+    assert error.value.diag.statement_position or not AGAINST_POSTGRES
+
+
+@pytest.mark.ours
+def test_refused_not_pretended(connection, table):
+    connection.execute(f"CREATE TABLE {table} (time TIMESTAMPTZ NOT NULL, v INT)")
+    for sql in (f"UPDATE {table} SET v = 1", f"TRUNCATE {table}", f"CREATE INDEX ON {table} (v)",
+                f"COPY {table} FROM '/etc/passwd'", f"COPY {table} TO PROGRAM 'cat'", "LISTEN x"):
+        with pytest.raises(psycopg.errors.FeatureNotSupported):
+            connection.execute(sql)
