@@ -5,10 +5,53 @@ use std::{path::Path, sync::Arc};
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use futures::TryStreamExt;
 use sqllogictest::DBOutput;
+use stratalog::{Embedded, StartError, settings::Settings};
 use stratalog_query::{Login, Outcome, QueryService, Session};
 use stratalog_text::ColumnWriter;
 
 use crate::{Failure, Letter, mode::shown};
+
+/// Size of the journal's segments: small, as every file has a database of its own.
+const SEGMENT_BYTES: u64 = 4 << 20;
+
+/// Settings of a database in `directory`.
+pub(crate) fn settings(directory: &Path) -> Settings {
+    let mut settings =
+        Settings { data_dir: directory.to_string_lossy().into_owned(), ..Settings::default() };
+    settings.segment_bytes.0 = SEGMENT_BYTES;
+    settings
+}
+
+pub(crate) fn not_started(error: StartError) -> Failure {
+    Failure::of_harness(error.to_string())
+}
+
+/// An open database.
+#[derive(Debug)]
+pub struct Instance {
+    embedded: Embedded,
+}
+
+impl Instance {
+    /// Opens the database of `directory`.
+    pub async fn open(directory: &Path) -> Result<Self, Failure> {
+        let embedded = Embedded::open(&settings(directory)).await.map_err(not_started)?;
+        Ok(Self { embedded })
+    }
+
+    /// Opens a session.
+    pub fn connect(&self) -> Result<Client, Failure> {
+        Client::connect(self.embedded.service())
+    }
+
+    /// Closes the database.
+    pub async fn close(self) -> Result<(), Failure> {
+        tokio::task::spawn_blocking(move || self.embedded.close())
+            .await
+            .map_err(|error| Failure::of_harness(error.to_string()))?
+            .map_err(not_started)
+    }
+}
 
 /// What one string of SQL answered.
 #[derive(Debug)]

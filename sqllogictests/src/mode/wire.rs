@@ -3,22 +3,32 @@
 use std::path::Path;
 
 use sqllogictest::DBOutput;
+use stratalog::{Server, settings::Listen};
 use tokio::task::JoinHandle;
 use tokio_postgres::{NoTls, SimpleQueryMessage};
 
-use crate::{Failure, Letter, mode::shown};
+use crate::{
+    Failure, Letter,
+    mode::{in_process, shown},
+};
 
 /// A server on a free loopback port.
 #[derive(Debug)]
 pub struct Instance {
-    server: crate::mode::in_process::Server,
+    server: Server,
     port: u16,
 }
 
 impl Instance {
     /// Starts a server over `directory`.
     pub async fn open(directory: &Path) -> Result<Self, Failure> {
-        let (server, port) = crate::mode::in_process::Server::listen(directory).await?;
+        let mut settings = in_process::settings(directory);
+        settings.pg_listen = Listen::Address("127.0.0.1:0".to_string());
+        let server = Server::open(&settings).await.map_err(in_process::not_started)?;
+        let port = server
+            .pg_address()
+            .map(|address| address.port())
+            .ok_or_else(|| Failure::of_harness("the server does not listen"))?;
         Ok(Self { server, port })
     }
 
@@ -32,7 +42,7 @@ impl Instance {
 
     /// Stops the server.
     pub async fn close(self) -> Result<(), Failure> {
-        self.server.stop().await
+        self.server.close().await.map_err(in_process::not_started)
     }
 }
 
