@@ -80,8 +80,18 @@ class Stratalog:
             stderr=subprocess.STDOUT,
             env={**os.environ, **self.environment},
         )
-        wait_for_port(self.port, self.process, seconds)
+        # It listens before it has recovered; the line "ready" comes after.
+        deadline = time.monotonic() + seconds
+        while not self._ready():
+            if self.process.poll() is not None:
+                raise RuntimeError(f"the server ended with status {self.process.returncode}: {self.output()[-2000:]}")
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"the server is not ready: {self.output()[-2000:]}")
+            time.sleep(0.005)
         return self
+
+    def _ready(self):
+        return f"process {self.process.pid}\n" in self.output()
 
     def start_failing(self, seconds=60):
         """Starts a server that must refuse; returns its exit status and what it said."""
