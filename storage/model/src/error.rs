@@ -118,6 +118,8 @@ kinds! {
     UndefinedParameter = "42P02", false;
     /// A database of that name exists.
     DuplicateDatabase = "42P04", false;
+    /// A portal of that name exists.
+    DuplicateCursor = "42P03", false;
     /// A prepared statement of that name exists.
     DuplicatePreparedStatement = "42P05", false;
     /// A schema of that name exists.
