@@ -71,19 +71,22 @@ pub(crate) fn read_change(options: &[(String, String)]) -> Result<Given> {
     let given = read(options)?;
     if given.collision.is_some() {
         return Err(Error::new(
-            ErrorKind::FeatureNotSupported,
-            "option \"collision\" cannot be changed: events were already stored by its rule",
+            ErrorKind::CannotChangeNow,
+            "parameter \"collision\" cannot be changed: events are stored by its rule",
         )
         .with_hint("create another table with the rule wanted, and INSERT … SELECT into it"));
     }
     if given.granularity.is_some() {
-        return Err(Error::not_yet("changing option \"granularity\"")
-            .with_hint("options that can be changed are durability, late"));
+        return Err(Error::new(
+            ErrorKind::CannotChangeNow,
+            "parameter \"granularity\" cannot be changed yet: events are stored in its ticks",
+        )
+        .with_hint("create another table with it, and INSERT … SELECT into it"));
     }
     Ok(given)
 }
 
-/// The error of ALTER TABLE … RESET and the like for a name that is no option.
+/// The error for a name that is no option.
 fn unrecognized(option: &str) -> Error {
     let known = OPTIONS.iter().chain(OPTIONS_LATER.iter()).copied();
     let hint = match name::closest(option, known) {

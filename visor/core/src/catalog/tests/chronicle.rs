@@ -316,8 +316,8 @@ fn only_some_options_may_change() {
     assert_eq!(changed.chronicle.unwrap().durability, Durability::Relaxed);
     assert!(!apply(&catalog, set("durability", "relaxed")).unwrap().changed);
     for (option, value, kind) in [
-        ("collision", "last", ErrorKind::FeatureNotSupported),
-        ("granularity", "1s", ErrorKind::FeatureNotSupported),
+        ("collision", "last", ErrorKind::CannotChangeNow),
+        ("granularity", "1s", ErrorKind::CannotChangeNow),
         ("retention", "1d", ErrorKind::FeatureNotSupported),
         ("colour", "red", ErrorKind::InvalidParameterValue),
     ] {
