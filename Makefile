@@ -38,7 +38,7 @@ run: ## Starts a server on ./stratalog-data, or on DATA=folder
 bench: ## Measures throughput and latency, and compares with PostgreSQL (tsbs/results)
 	@scripts/setup test
 	@cargo build --locked --release -p stratalog --bin stratalog
-	@STRATALOG_BIN=$(RELEASE)/stratalog scripts/bench
+	@STRATALOG_BIN=$(RELEASE)/stratalog tsbs/bench
 
 lint: ## Format, tidy and clippy only
 	@cargo fmt --all -- --check

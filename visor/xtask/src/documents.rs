@@ -11,7 +11,7 @@ const OPTIONS: &str = "visor/core/src/catalog/option.rs";
 
 /// Checks all of them.
 pub fn check(tree: &Tree, findings: &mut Vec<Finding>) {
-    let checks = [architecture, guarantees, options, links];
+    let checks = [architecture, guarantees, tests_named, options, links];
     for check in checks {
         if let Err(message) = check(tree, findings) {
             findings.push(Finding::new("docs", 0, message));
@@ -48,6 +48,31 @@ fn guarantees(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
         if !page.contains(&text) {
             let message = format!("CL-{number} does not say, as the registry does: {text}");
             findings.push(Finding::new(GUARANTEES, 0, message));
+        }
+    }
+    Ok(())
+}
+
+/// Tests that the guarantees cite exist: `name`s in lines that start with `- Tests:`, and in
+/// their continuations, are functions or files.
+fn tests_named(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> {
+    let page = tree.text(GUARANTEES)?;
+    let code: Vec<&str> = tree.ending(&[".rs", ".py"]).map(|(_, text)| text).collect();
+    let mut inside = false;
+    for (number, line) in (1..).zip(page.lines()) {
+        inside = line.starts_with("- Tests:") || inside && line.starts_with("  ");
+        if !inside {
+            continue;
+        }
+        for name in line.split('`').skip(1).step_by(2) {
+            let known = tree.root.join(name).exists()
+                || tree.files.contains_key(name)
+                || code.iter().any(|text| {
+                    text.contains(&format!("fn {name}(")) || text.contains(&format!("def {name}("))
+                });
+            if !known {
+                findings.push(Finding::new(GUARANTEES, number, format!("no test `{name}`")));
+            }
         }
     }
     Ok(())

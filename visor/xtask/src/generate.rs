@@ -11,9 +11,13 @@ struct Page {
 }
 
 /// Every generated page. Another one is another line here.
-const PAGES: [Page; 1] = [Page { path: "docs/sql/errors.md", make: errors_page }];
+const PAGES: [Page; 2] = [
+    Page { path: "docs/sql/errors.md", make: errors_page },
+    Page { path: "docs/sql/session-settings.md", make: session_settings_page },
+];
 
 const ERRORS: &str = "storage/model/src/error.rs";
+const SESSION_SETTINGS: &str = "query/src/session/variables/registry.rs";
 
 /// Writes every page.
 pub fn write_all(tree: &Tree) -> Result<String, String> {
@@ -114,6 +118,87 @@ fn error_kinds(source: &str) -> Vec<Kind> {
         }
     }
     kinds
+}
+
+/// What SET changes, from the registry in the code.
+fn session_settings_page(tree: &Tree) -> Result<String, String> {
+    let settings = session_settings(tree.text(SESSION_SETTINGS)?);
+    if settings.is_empty() {
+        return Err(format!("{SESSION_SETTINGS}: no settings found"));
+    }
+    let mut page = String::from(
+        "# Session settings
+
+<!-- Made from query/src/session/variables/registry.rs by `cargo run -p xtask -- docs`. Do not edit. -->
+
+`SET name = value` changes a setting for the session, `SET LOCAL` for the transaction block,
+`SHOW name` and `SHOW ALL` show them, `RESET` goes back to how the session started. A change
+that would have no effect is refused. Settings of the server are on [another page](../settings.md).
+
+| setting | default | can be set | what it does |
+|---|---|---|---|
+",
+    );
+    for Setting { name, default, rule, does } in settings {
+        let default = if default.is_empty() { String::new() } else { format!("`{default}`") };
+        let can = match rule.as_str() {
+            "Fixed" => "no",
+            "DurationZero" => "to 0 only",
+            "Encoding" => "to UTF8 only",
+            rule if rule.starts_with("SwitchOnly") => "to its default only",
+            _ => "yes",
+        };
+        page.push_str(&format!("| `{name}` | {default} | {can} | {does} |\n"));
+    }
+    Ok(page)
+}
+
+/// One row of the table of session settings.
+#[derive(Debug, PartialEq, Eq)]
+struct Setting {
+    name: String,
+    default: String,
+    rule: String,
+    does: String,
+}
+
+/// Reads `setting("name", "default", Rule::Kind, reported, "what it does"),` lines.
+fn session_settings(source: &str) -> Vec<Setting> {
+    source
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("setting(")?.strip_suffix("),"))
+        .filter_map(|line| {
+            let (name, rest) = literal(line)?;
+            let (default, rest) = literal(rest).unwrap_or_else(|| {
+                // A constant, such as the version: it changes, the page should not.
+                (
+                    String::new(),
+                    rest.split_once("Rule::")
+                        .map_or("", |(before, _)| rest.get(before.len()..).unwrap_or("")),
+                )
+            });
+            let (_, rule) = rest.split_once("Rule::")?;
+            let kind = rule.split([',', '(']).next()?;
+            let text = rule.strip_suffix('"')?;
+            let (_, does) = text.rsplit_once(", \"")?;
+            Some(Setting { name, default, rule: kind.to_string(), does: does.to_string() })
+        })
+        .collect()
+}
+
+/// The string literal that the text starts with, after commas and spaces, and the rest.
+fn literal(text: &str) -> Option<(String, &str)> {
+    let inside = text.trim_start_matches([',', ' ']).strip_prefix('"')?;
+    let mut value = String::new();
+    let mut characters = inside.char_indices();
+    while let Some((at, character)) = characters.next() {
+        match character {
+            '"' => return Some((value, inside.get(at + 1..)?)),
+            '\\' => value.push(characters.next()?.1),
+            other => value.push(other),
+        }
+    }
+    None
 }
 
 #[cfg(test)]

@@ -15,25 +15,33 @@ const OPTIONS: &str = "pub const OPTIONS: [&str; 1] = [\"late\"];\npub const OPT
 fn what_is_described_is_fine_and_what_is_not_is_found() {
     let files = [
         ("a/Cargo.toml", ""),
+        ("a.rs", "fn good() {} fn a() {}"),
         ("storage/model/src/invariant.rs", REGISTRY),
         ("visor/core/src/catalog/option.rs", OPTIONS),
         ("docs/ARCHITECTURE.md", "`a` is [one](sql/create-table.md#here)"),
-        ("docs/guarantees.md", "## CL-1 x\nKept.\n## CL-2 y\nAlso kept.\n"),
+        (
+            "docs/guarantees.md",
+            "## CL-1 x\nKept.\n- Tests: `good`,\n  `a`\n## CL-2 y\nAlso kept.\n",
+        ),
         ("docs/sql/create-table.md", "`late` and `codec`, see [up](../ARCHITECTURE.md)"),
     ];
     assert_eq!(found(&files), [""; 0]);
 
     let mut files = files.to_vec();
     files.push(("b/Cargo.toml", ""));
-    files[4] = ("docs/guarantees.md", "## CL-1 x\nKept.\n## CL-2 y\n[gone](nowhere.md)\n");
-    files[5] = ("docs/sql/create-table.md", "`late`");
+    files[5] = (
+        "docs/guarantees.md",
+        "## CL-1 x\nKept.\n- Tests: `good`, `bad`\n## CL-2 y\n[gone](nowhere.md)\n",
+    );
+    files[6] = ("docs/sql/create-table.md", "`late`");
     assert_eq!(
         found(&files),
         [
             "docs/ARCHITECTURE.md: does not describe `b`",
             "docs/guarantees.md: CL-2 does not say, as the registry does: Also kept.",
+            "docs/guarantees.md:3: no test `bad`",
             "docs/sql/create-table.md: does not describe option `codec`",
-            "docs/guarantees.md:4: link to nowhere.md, which does not exist",
+            "docs/guarantees.md:5: link to nowhere.md, which does not exist",
         ]
     );
 }

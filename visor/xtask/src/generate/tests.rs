@@ -1,4 +1,4 @@
-use super::{Kind, error_kinds, promises};
+use super::{Kind, Setting, error_kinds, promises, session_settings};
 
 #[test]
 fn kinds_are_read_from_the_table() {
@@ -20,4 +20,22 @@ fn the_product_has_kinds_and_promises() {
     let registry = include_str!("../../../../storage/model/src/invariant.rs");
     let numbers: Vec<String> = promises(registry).into_iter().map(|(number, _)| number).collect();
     assert_eq!(numbers, ["1", "2", "3", "4", "5", "6", "7", "8", "9", "10"]);
+}
+
+#[test]
+fn session_settings_are_read_from_their_registry() {
+    let source = "    setting(\"a\", \"\\\"$user\\\", public\", Rule::OneOf(&[\"x\", \"y\"]), false, \"does, this\"),\n    setting(\"b\", VERSION, Rule::Fixed, true, \"that\"),\n";
+    let setting = |name: &str, default: &str, rule: &str, does: &str| Setting {
+        name: name.to_string(),
+        default: default.to_string(),
+        rule: rule.to_string(),
+        does: does.to_string(),
+    };
+    assert_eq!(
+        session_settings(source),
+        [
+            setting("a", "\"$user\", public", "OneOf", "does, this"),
+            setting("b", "", "Fixed", "that"),
+        ]
+    );
 }

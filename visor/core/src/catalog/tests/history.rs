@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use proptest::prelude::*;
-use stratalog_model::{ChronicleId, ColumnType};
+use stratalog_model::{ChronicleId, ColumnType, ErrorKind};
 
 use super::{MemoryLog, apply, clock, column, open, table, time, with_key, with_option};
 use crate::catalog::{Catalog, Command, NewChronicle};
@@ -122,6 +122,7 @@ proptest! {
     ) {
         let log = Arc::new(MemoryLog::default());
         let mut catalog = Catalog::open(Arc::clone(&log) as Arc<_>, clock()).unwrap();
+        let mut highest = ChronicleId(0);
         for (at, command) in commands.into_iter().enumerate() {
             if at == restart {
                 catalog = open(&log);
@@ -135,7 +136,18 @@ proptest! {
                         prop_assert!(catalog.state().chronicle_by_id(*id).is_none());
                     }
                 }
-                Ok(_) | Err(_) => prop_assert_eq!(&before, &catalog.state()),
+                Ok(_) => prop_assert_eq!(&before, &catalog.state()),
+                Err(error) => {
+                    prop_assert_eq!(&before, &catalog.state());
+                    let defect = [ErrorKind::DataCorrupted, ErrorKind::Internal];
+                    prop_assert!(!defect.contains(&error.kind()), "{error}");
+                }
+            }
+            let state = catalog.state();
+            let held = state.databases().flat_map(|held| state.chronicles(&held.name));
+            for made in held.filter(|held| before.chronicle_by_id(held.id).is_none()) {
+                prop_assert!(made.id > highest, "an id was given twice");
+                highest = made.id;
             }
             check(&catalog)?;
         }
