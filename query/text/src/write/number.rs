@@ -16,8 +16,15 @@ pub fn write_decimal(unscaled: i128, scale: i8, out: &mut Vec<u8>) {
     write_decimal_digits(unscaled < 0, digits, scale, out);
 }
 
-/// Appends a decimal whose unscaled digits are given.
-pub(crate) fn write_decimal_digits(negative: bool, digits: &str, scale: i8, out: &mut Vec<u8>) {
+/// Appends a decimal whose unscaled value is given as text, with `-` when it is negative.
+pub fn write_decimal_text(unscaled: &str, scale: i8, out: &mut Vec<u8>) {
+    match unscaled.strip_prefix('-') {
+        Some(digits) => write_decimal_digits(true, digits, scale, out),
+        None => write_decimal_digits(false, unscaled, scale, out),
+    }
+}
+
+fn write_decimal_digits(negative: bool, digits: &str, scale: i8, out: &mut Vec<u8>) {
     if negative {
         out.push(b'-');
     }

@@ -22,7 +22,7 @@ use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use super::{
     datetime::{write_date, write_time, write_timestamp},
     interval::{Interval, write_interval},
-    number::{write_decimal, write_decimal_digits, write_double, write_integer, write_real},
+    number::{write_decimal, write_decimal_text, write_double, write_integer, write_real},
     write_bytea, write_element, write_uuid,
 };
 use crate::{
@@ -391,11 +391,7 @@ impl<'a> Source<'a> {
             }
             Kind::Decimal128(values, scale) => write_decimal(value!(values), *scale, out),
             Kind::Decimal256(array, scale) => {
-                let text = array.value(row).to_string();
-                match text.strip_prefix('-') {
-                    Some(digits) => write_decimal_digits(true, digits, *scale, out),
-                    None => write_decimal_digits(false, &text, *scale, out),
-                }
+                write_decimal_text(&array.value(row).to_string(), *scale, out);
             }
             Kind::Utf8(array) => out.extend_from_slice(array.value(row).as_bytes()),
             Kind::LargeUtf8(array) => out.extend_from_slice(array.value(row).as_bytes()),

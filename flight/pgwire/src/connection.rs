@@ -1,0 +1,239 @@
+//! One connection: messages in, answers out.
+
+mod copy;
+mod cursor;
+mod extended;
+mod simple;
+
+use std::{collections::HashMap, sync::Arc};
+
+use bytes::Bytes;
+use stratalog_model::{Error, ErrorKind, Result};
+use stratalog_query::{Session, TransactionState};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+
+use self::extended::{Portal, Statement};
+use crate::{
+    PgwireSettings,
+    frontend::{Frontend, Inbound, MessageReader},
+    outbound::{Outbound, Severity},
+    server::Stop,
+};
+
+/// Why something could not go on.
+#[derive(Debug)]
+pub(crate) enum Ending {
+    /// The statement failed; the connection goes on.
+    Error(Error),
+    /// The client is gone, or said goodbye.
+    Gone,
+    /// The connection ends, and the client is told why.
+    Fatal(Error),
+}
+
+impl From<Error> for Ending {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// Result of a step of the conversation.
+pub(crate) type Step<T> = std::result::Result<T, Ending>;
+
+/// A conversation with one client.
+pub(crate) struct Connection<R, W> {
+    reader: MessageReader<R>,
+    writer: Option<W>,
+    out: Outbound,
+    session: Arc<Session>,
+    settings: Arc<PgwireSettings>,
+    stop: Stop,
+    statements: HashMap<String, Statement>,
+    portals: HashMap<String, Portal>,
+    /// An extended message failed: what follows is dropped until Sync.
+    skipping: bool,
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
+    /// A conversation whose greeting is in `out`.
+    pub(crate) fn new(
+        reader: MessageReader<R>,
+        writer: W,
+        out: Outbound,
+        session: Arc<Session>,
+        settings: Arc<PgwireSettings>,
+        stop: Stop,
+    ) -> Self {
+        Self {
+            reader,
+            writer: Some(writer),
+            out,
+            session,
+            settings,
+            stop,
+            statements: HashMap::new(),
+            portals: HashMap::new(),
+            skipping: false,
+        }
+    }
+
+    /// Answers messages until the connection ends.
+    pub(crate) async fn run(&mut self) -> Ending {
+        loop {
+            if let Err(ending) = self.turn().await {
+                // What runs ends here: before the farewell, not after it.
+                self.portals.clear();
+                return ending;
+            }
+        }
+    }
+
+    /// The last words to a client, and where to say them. What was gathered before is
+    /// sent as well, unless it was cut off in the middle.
+    pub(crate) fn farewell(&mut self, error: &Error) -> Option<(W, Vec<u8>)> {
+        self.out.error(Severity::Fatal, error).ok()?;
+        Some((self.writer.take()?, std::mem::take(&mut self.out.bytes)))
+    }
+
+    /// One message.
+    async fn turn(&mut self) -> Step<()> {
+        if self.stop.soft.is_cancelled() {
+            return Err(shutting_down());
+        }
+        let (kind, body) = match self.next_message().await? {
+            Inbound::Message(kind, body) => (kind, body),
+            Inbound::Closed => return Err(Ending::Gone),
+            Inbound::Broken(error) => return Err(Ending::Fatal(error)),
+        };
+        if self.skipping && !matches!(kind, b'S' | b'X') {
+            return Ok(());
+        }
+        match self.answer(kind, body).await {
+            Err(Ending::Error(error)) => {
+                self.report(&error)?;
+                match kind {
+                    b'P' | b'B' | b'D' | b'E' | b'C' => self.skipping = true,
+                    b'd' | b'c' | b'f' | b'H' => {}
+                    _ => self.ready().await?,
+                }
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// The next message; sends what is gathered before it waits.
+    async fn next_message(&mut self) -> Step<Inbound> {
+        if let Some(inbound) = self.reader.buffered() {
+            return Ok(inbound);
+        }
+        self.flush().await?;
+        tokio::select! {
+            biased;
+            inbound = self.reader.next() => Ok(inbound),
+            () = self.stop.soft.cancelled() => Err(shutting_down()),
+        }
+    }
+
+    async fn answer(&mut self, kind: u8, body: Bytes) -> Step<()> {
+        match Frontend::decode(kind, body)? {
+            Frontend::Query(sql) => self.simple_query(&sql).await,
+            Frontend::Parse(parse) => self.parse(parse).await,
+            Frontend::Bind(bind) => self.bind(bind),
+            Frontend::Describe(describe) => self.describe(&describe),
+            Frontend::Execute(execute) => self.execute(&execute).await,
+            Frontend::Close(close) => self.close(&close),
+            Frontend::Sync => {
+                self.skipping = false;
+                self.ready().await
+            }
+            Frontend::Flush => self.flush().await,
+            // What a client still sends of a COPY that failed.
+            Frontend::CopyData(_) | Frontend::CopyDone | Frontend::CopyFail(_) => Ok(()),
+            Frontend::Terminate => Err(Ending::Gone),
+            Frontend::FunctionCall => Err(Ending::Error(Error::new(
+                ErrorKind::FeatureNotSupported,
+                "function calls by message are not supported",
+            )
+            .with_hint("use SELECT function(...)"))),
+            Frontend::Password => Err(Ending::Fatal(Error::new(
+                ErrorKind::ProtocolViolation,
+                "a password was sent without being asked for",
+            ))),
+        }
+    }
+
+    /// Tells the client of an error, and an open transaction block as well.
+    fn report(&mut self, error: &Error) -> Step<()> {
+        self.session.fail_transaction();
+        self.tell()?;
+        self.out.error(Severity::Error, error).map_err(Ending::Fatal)
+    }
+
+    /// Notices and changed settings, since the last time.
+    fn tell(&mut self) -> Step<()> {
+        for notice in self.session.take_notices() {
+            self.out.notice(&notice).map_err(Ending::Fatal)?;
+        }
+        for (name, value) in self.session.take_parameter_changes() {
+            self.out.parameter_status(&name, &value).map_err(Ending::Fatal)?;
+        }
+        Ok(())
+    }
+
+    /// The end of a round.
+    async fn ready(&mut self) -> Step<()> {
+        self.tell()?;
+        let state = self.session.transaction();
+        if state == TransactionState::Idle {
+            // Portals live no longer than their transaction.
+            self.portals.clear();
+        }
+        self.out.ready(state).map_err(Ending::Fatal)?;
+        self.flush_if_full().await
+    }
+
+    /// Sends what is gathered. Back-pressure: returns when the socket has taken it.
+    async fn flush(&mut self) -> Step<()> {
+        if self.out.bytes.is_empty() {
+            return Ok(());
+        }
+        let Some(writer) = self.writer.as_mut() else { return Err(Ending::Gone) };
+        let sent = tokio::select! {
+            biased;
+            sent = writer.write_all(&self.out.bytes) => sent,
+            () = self.stop.hard.cancelled() => {
+                // Cut off within a message: nothing more can be said.
+                self.writer = None;
+                return Err(Ending::Gone);
+            }
+        };
+        self.out.bytes.clear();
+        sent.map_err(|_| Ending::Gone)
+    }
+
+    async fn flush_if_full(&mut self) -> Step<()> {
+        if self.out.bytes.len() >= self.settings.output_buffer_bytes {
+            self.flush().await?;
+        }
+        Ok(())
+    }
+
+    /// Runs `work` unless the client goes away or the server ends first; dropping the
+    /// work cancels it.
+    async fn watched<T>(&mut self, work: impl Future<Output = Result<T>>) -> Step<T> {
+        tokio::select! {
+            biased;
+            result = work => result.map_err(Ending::Error),
+            () = self.reader.gone() => Err(Ending::Gone),
+            () = self.stop.hard.cancelled() => Err(shutting_down()),
+        }
+    }
+}
+
+fn shutting_down() -> Ending {
+    Ending::Fatal(Error::new(
+        ErrorKind::Shutdown,
+        "terminating connection due to administrator command",
+    ))
+}

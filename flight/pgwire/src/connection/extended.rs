@@ -1,0 +1,330 @@
+//! The extended query protocol: named statements, portals, suspended results.
+
+use std::sync::Arc;
+
+use datafusion::common::ScalarValue;
+use stratalog_model::{ColumnType, Error, ErrorKind};
+use stratalog_query::{Outcome, Parsed, Prepared};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::{Connection, Ending, Step, cursor::Cursor};
+use crate::{
+    encode::format_of,
+    frontend::{Bind, Close, Describe, Execute, Parse, Target},
+    parameter::decode,
+    types::{column_type, oid, wire_type},
+};
+
+/// A numeric parameter where the statement tells no precision either.
+const NUMERIC: ColumnType = ColumnType::Numeric { precision: 38, scale: 10 };
+
+/// A prepared statement.
+#[derive(Debug, Clone)]
+pub(crate) struct Statement {
+    /// `None` for an empty string.
+    prepared: Option<Arc<Prepared>>,
+    /// Its own text.
+    text: String,
+    /// Object ids of the parameters, as the client declared or the server found them.
+    parameters: Vec<u32>,
+}
+
+/// A statement with its parameters.
+pub(crate) struct Portal {
+    statement: Statement,
+    formats: Vec<i16>,
+    state: PortalState,
+}
+
+enum PortalState {
+    /// Not yet run.
+    Bound(Vec<ScalarValue>),
+    /// Has rows left, or had.
+    Reading(Box<Cursor>),
+    /// Ran, or failed.
+    Finished,
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
+    pub(super) async fn parse(&mut self, parse: Parse) -> Step<()> {
+        if parse.name.is_empty() {
+            self.statements.remove("");
+        } else if self.statements.contains_key(&parse.name) {
+            return Err(Ending::Error(Error::new(
+                ErrorKind::DuplicatePreparedStatement,
+                format!("prepared statement \"{}\" already exists", parse.name),
+            )));
+        }
+        if self.statements.len() >= self.settings.statements_max {
+            return Err(Ending::Error(
+                Error::new(
+                    ErrorKind::LimitExceeded,
+                    format!("more than {} prepared statements", self.settings.statements_max),
+                )
+                .with_hint("close those that are no longer needed"),
+            ));
+        }
+        let parsed = self.session.parse(&parse.sql)?;
+        let statement = match parsed.as_slice() {
+            [] => Statement { prepared: None, text: String::new(), parameters: parse.types },
+            [one] => self.prepare(one, parse.types).await?,
+            _ => {
+                return Err(Ending::Error(Error::new(
+                    ErrorKind::SyntaxError,
+                    "cannot insert multiple commands into a prepared statement",
+                )));
+            }
+        };
+        self.statements.insert(parse.name, statement);
+        self.out.parse_complete()?;
+        self.flush_if_full().await
+    }
+
+    async fn prepare(&mut self, parsed: &Arc<Parsed>, declared: Vec<u32>) -> Step<Statement> {
+        let types: Vec<Option<ColumnType>> = declared.iter().map(|id| column_type(*id)).collect();
+        let has_numeric = declared.contains(&oid::NUMERIC);
+        let all_types: Vec<Option<ColumnType>> = declared
+            .iter()
+            .map(|id| if *id == oid::NUMERIC { Some(NUMERIC) } else { column_type(*id) })
+            .collect();
+        let session = Arc::clone(&self.session);
+        let statement = Arc::clone(parsed);
+        let prepared = self
+            .watched(async move {
+                match session.prepare(&statement, &types).await {
+                    Err(error)
+                        if error.kind() == ErrorKind::IndeterminateDatatype && has_numeric =>
+                    {
+                        session.prepare(&statement, &all_types).await
+                    }
+                    other => other,
+                }
+            })
+            .await?;
+        let parameters = prepared
+            .parameter_types()
+            .iter()
+            .enumerate()
+            .map(|(at, found)| match declared.get(at) {
+                None | Some(0 | &oid::UNKNOWN) => wire_type(found).oid,
+                Some(declared) => *declared,
+            })
+            .collect();
+        Ok(Statement { prepared: Some(prepared), text: parsed.text().to_string(), parameters })
+    }
+
+    pub(super) fn bind(&mut self, bind: Bind) -> Step<()> {
+        let statement = self.statement(&bind.statement)?.clone();
+        if !bind.portal.is_empty() && self.portals.contains_key(&bind.portal) {
+            return Err(Ending::Error(Error::new(
+                ErrorKind::DuplicateCursor,
+                format!("cursor \"{}\" already exists", bind.portal),
+            )));
+        }
+        if self.portals.len() >= self.settings.portals_max {
+            return Err(Ending::Error(Error::new(
+                ErrorKind::LimitExceeded,
+                format!("more than {} portals", self.settings.portals_max),
+            )));
+        }
+        let violation =
+            |message: String| Ending::Error(Error::new(ErrorKind::ProtocolViolation, message));
+        let expected = statement.prepared.as_ref().map_or(0, |p| p.parameter_types().len());
+        if bind.values.len() != expected {
+            return Err(violation(format!(
+                "bind message supplies {} parameters, but prepared statement \"{}\" requires {expected}",
+                bind.values.len(),
+                bind.statement
+            )));
+        }
+        if bind.formats.len() > 1 && bind.formats.len() != bind.values.len() {
+            return Err(violation(format!(
+                "bind message has {} parameter formats but {} parameters",
+                bind.formats.len(),
+                bind.values.len()
+            )));
+        }
+        let columns = statement
+            .prepared
+            .as_ref()
+            .and_then(|prepared| prepared.result())
+            .map_or(0, |schema| schema.fields().len());
+        if bind.result_formats.len() > 1 && bind.result_formats.len() != columns {
+            return Err(violation(format!(
+                "bind message has {} result formats but query has {columns} columns",
+                bind.result_formats.len()
+            )));
+        }
+        if let Some(format) = bind.result_formats.iter().find(|code| !matches!(code, 0 | 1)) {
+            return Err(Ending::Error(Error::new(
+                ErrorKind::InvalidParameterValue,
+                format!("unsupported format code: {format}"),
+            )));
+        }
+        let mut values = Vec::with_capacity(bind.values.len());
+        if let Some(prepared) = &statement.prepared {
+            let style = self.session.text_style();
+            for (at, (value, target)) in
+                bind.values.iter().zip(prepared.parameter_types()).enumerate()
+            {
+                let wire = statement.parameters.get(at).copied().unwrap_or(0);
+                let format = format_of(&bind.formats, at);
+                let value = decode(value.as_ref(), format, wire, target, &style).map_err(|error| {
+                    let name = match bind.portal.as_str() {
+                        "" => "unnamed portal".to_string(),
+                        portal => format!("portal \"{portal}\""),
+                    };
+                    error.with_context(format!("{name} parameter ${}", at + 1))
+                })?;
+                values.push(value);
+            }
+        }
+        let portal = Portal {
+            statement,
+            formats: bind.result_formats,
+            state: PortalState::Bound(values),
+        };
+        self.portals.insert(bind.portal, portal);
+        self.out.bind_complete()?;
+        Ok(())
+    }
+
+    pub(super) fn describe(&mut self, describe: &Describe) -> Step<()> {
+        let (statement, formats) = match describe.target {
+            Target::Statement => {
+                let statement = self.statement(&describe.name)?.clone();
+                self.out.parameter_description(statement.parameters.clone())?;
+                (statement, Vec::new())
+            }
+            Target::Portal => {
+                let portal = self.portals.get(&describe.name).ok_or_else(|| no_portal(&describe.name))?;
+                (portal.statement.clone(), portal.formats.clone())
+            }
+        };
+        match statement.prepared.as_ref().and_then(|prepared| prepared.result()) {
+            Some(schema) => {
+                self.out.row_description(schema, |column| format_of(&formats, column))?;
+            }
+            None => self.out.no_data()?,
+        }
+        Ok(())
+    }
+
+    pub(super) async fn execute(&mut self, execute: &Execute) -> Step<()> {
+        let portal =
+            self.portals.get_mut(&execute.portal).ok_or_else(|| no_portal(&execute.portal))?;
+        // A portal that fails, or is dropped on the way, is finished.
+        let state = std::mem::replace(&mut portal.state, PortalState::Finished);
+        let statement = portal.statement.clone();
+        let formats = portal.formats.clone();
+        let mut cursor = match state {
+            PortalState::Reading(cursor) => cursor,
+            PortalState::Finished => {
+                return Err(Ending::Error(Error::new(
+                    ErrorKind::ObjectNotInPrerequisiteState,
+                    format!("portal \"{}\" cannot be run", execute.portal),
+                )));
+            }
+            PortalState::Bound(values) => {
+                let Some(prepared) = statement.prepared else {
+                    self.out.empty_query()?;
+                    return Ok(());
+                };
+                let outcome = match self.deallocate(&statement.text) {
+                    Some(outcome) => outcome,
+                    None => {
+                        let session = Arc::clone(&self.session);
+                        self.watched(async move { session.execute(&prepared, values).await })
+                            .await?
+                    }
+                };
+                match outcome {
+                    Outcome::Rows(rows) => {
+                        Box::new(Cursor::new(rows, formats, self.session.text_style()))
+                    }
+                    other => {
+                        self.answer_without_rows(other).await?;
+                        return self.tell();
+                    }
+                }
+            }
+        };
+        let sent = if cursor.is_ended() {
+            0
+        } else {
+            self.send_rows(&mut cursor, execute.rows_max).await?
+        };
+        if cursor.is_ended() {
+            let tag = cursor.rows().tag_kind().after(sent);
+            self.out.complete(&tag)?;
+        } else {
+            self.out.suspended()?;
+        }
+        if let Some(portal) = self.portals.get_mut(&execute.portal) {
+            portal.state = PortalState::Reading(cursor);
+        }
+        self.tell()?;
+        self.flush_if_full().await
+    }
+
+    pub(super) fn close(&mut self, close: &Close) -> Step<()> {
+        // What does not exist is closed already.
+        match close.target {
+            Target::Statement => drop(self.statements.remove(&close.name)),
+            Target::Portal => drop(self.portals.remove(&close.name)),
+        }
+        self.out.close_complete()?;
+        Ok(())
+    }
+
+    fn statement(&self, name: &str) -> Step<&Statement> {
+        self.statements.get(name).ok_or_else(|| {
+            let which = match name {
+                "" => "unnamed prepared statement".to_string(),
+                name => format!("prepared statement \"{name}\""),
+            };
+            Ending::Error(Error::new(
+                ErrorKind::UndefinedPreparedStatement,
+                format!("{which} does not exist"),
+            ))
+        })
+    }
+
+    /// DEALLOCATE and DISCARD ALL of statements that the protocol prepared: SQL and
+    /// protocol share their names. `None` leaves the statement to the session.
+    pub(super) fn deallocate(&mut self, text: &str) -> Option<Outcome> {
+        let mut words = text.split_ascii_whitespace();
+        let first = words.next()?;
+        if first.eq_ignore_ascii_case("discard") {
+            if words.next()?.trim_end_matches(';').eq_ignore_ascii_case("all") {
+                self.statements.clear();
+                self.portals.clear();
+            }
+            return None;
+        }
+        if !first.eq_ignore_ascii_case("deallocate") {
+            return None;
+        }
+        let mut name = words.next()?;
+        if name.eq_ignore_ascii_case("prepare") {
+            name = words.next()?;
+        }
+        let name = name.trim_end_matches(';');
+        if name.eq_ignore_ascii_case("all") {
+            self.statements.clear();
+            return None;
+        }
+        let name = match name.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+            Some(quoted) => quoted.replace("\"\"", "\""),
+            None => name.to_ascii_lowercase(),
+        };
+        self.statements.remove(&name).map(|_| Outcome::Done("DEALLOCATE".to_string()))
+    }
+}
+
+fn no_portal(name: &str) -> Ending {
+    Ending::Error(Error::new(
+        ErrorKind::InvalidCursorName,
+        format!("portal \"{name}\" does not exist"),
+    ))
+}

@@ -1,0 +1,69 @@
+//! The simple query protocol.
+
+use std::sync::Arc;
+
+use stratalog_query::{Outcome, Parsed};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::{Connection, Ending, Step, cursor::Cursor};
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
+    /// Runs the statements of a string, one after another, up to the first that fails.
+    pub(super) async fn simple_query(&mut self, sql: &str) -> Step<()> {
+        // As in PostgreSQL, the unnamed statement and portal end here.
+        self.statements.remove("");
+        self.portals.remove("");
+        match self.statements_of(sql).await {
+            Err(Ending::Error(error)) => self.report(&error)?,
+            other => other?,
+        }
+        self.ready().await
+    }
+
+    async fn statements_of(&mut self, sql: &str) -> Step<()> {
+        let statements = self.session.parse(sql)?;
+        if statements.is_empty() {
+            return self.out.empty_query().map_err(Ending::Error);
+        }
+        for statement in &statements {
+            let outcome = self.run(statement).await?;
+            self.answer_outcome(outcome).await?;
+            self.tell()?;
+        }
+        Ok(())
+    }
+
+    async fn run(&mut self, statement: &Arc<Parsed>) -> Step<Outcome> {
+        if let Some(outcome) = self.deallocate(statement.text()) {
+            return Ok(outcome);
+        }
+        let session = Arc::clone(&self.session);
+        let statement = Arc::clone(statement);
+        self.watched(async move { session.run(&statement).await }).await
+    }
+
+    async fn answer_outcome(&mut self, outcome: Outcome) -> Step<()> {
+        match outcome {
+            Outcome::Rows(rows) => {
+                self.out.row_description(rows.schema(), |_| 0)?;
+                let mut cursor = Cursor::new(rows, Vec::new(), self.session.text_style());
+                self.send_rows(&mut cursor, 0).await?;
+                self.out.complete(&cursor.rows().tag())?;
+            }
+            other => self.answer_without_rows(other).await?,
+        }
+        Ok(())
+    }
+
+    /// Outcomes that are the same in both protocols.
+    pub(super) async fn answer_without_rows(&mut self, outcome: Outcome) -> Step<()> {
+        match outcome {
+            Outcome::Done(tag) => self.out.complete(&tag)?,
+            Outcome::CopyIn(copy) => self.copy_in(copy).await?,
+            Outcome::CopyOut(copy) => self.copy_out(copy).await?,
+            Outcome::Empty => self.out.empty_query()?,
+            Outcome::Rows(rows) => self.out.complete(&rows.tag())?,
+        }
+        Ok(())
+    }
+}

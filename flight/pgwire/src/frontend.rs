@@ -1,0 +1,12 @@
+//! Messages of the client: framed, bounded, and never trusted.
+
+mod message;
+mod reader;
+
+pub use self::{
+    message::{Bind, Close, Describe, Execute, Frontend, Parse, Target},
+    reader::{Inbound, MessageReader},
+};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,240 @@
+//! The body of one message.
+
+use bytes::Bytes;
+use stratalog_model::{Error, ErrorKind, Result};
+
+/// A message of the client after start-up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Frontend {
+    /// `Q`: run these statements.
+    Query(String),
+    /// `P`
+    Parse(Parse),
+    /// `B`
+    Bind(Bind),
+    /// `D`
+    Describe(Describe),
+    /// `E`
+    Execute(Execute),
+    /// `C`
+    Close(Close),
+    /// `S`
+    Sync,
+    /// `H`
+    Flush,
+    /// `d`
+    CopyData(Bytes),
+    /// `c`
+    CopyDone,
+    /// `f`: why the client gives up.
+    CopyFail(String),
+    /// `X`
+    Terminate,
+    /// `F`: the function call protocol, which nobody uses any more.
+    FunctionCall,
+    /// `p`: an answer to a question that was not asked.
+    Password,
+}
+
+/// Prepares a statement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parse {
+    /// Name; empty for the unnamed statement.
+    pub name: String,
+    /// SQL.
+    pub sql: String,
+    /// Object ids of the parameters' types, 0 for unknown; may be fewer than there are.
+    pub types: Vec<u32>,
+}
+
+/// Makes a portal of a statement and its parameters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bind {
+    /// Name of the portal; empty for the unnamed one.
+    pub portal: String,
+    /// Name of the statement.
+    pub statement: String,
+    /// Format codes of the parameters: none, one for all, or one each.
+    pub formats: Vec<i16>,
+    /// The values; `None` is NULL.
+    pub values: Vec<Option<Bytes>>,
+    /// Format codes of the result's columns: none, one for all, or one each.
+    pub result_formats: Vec<i16>,
+}
+
+/// What Describe and Close speak of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// A prepared statement.
+    Statement,
+    /// A portal.
+    Portal,
+}
+
+/// Asks for the shape of a statement or portal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Describe {
+    /// Of what.
+    pub target: Target,
+    /// Its name.
+    pub name: String,
+}
+
+/// Runs a portal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Execute {
+    /// Name of the portal.
+    pub portal: String,
+    /// Rows after which to pause; 0 for all.
+    pub rows_max: usize,
+}
+
+/// Drops a statement or portal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Close {
+    /// What.
+    pub target: Target,
+    /// Its name.
+    pub name: String,
+}
+
+fn violation(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::ProtocolViolation, message)
+}
+
+/// Whether a byte is the type of a message that clients send.
+pub(super) fn is_known(kind: u8) -> bool {
+    matches!(
+        kind,
+        b'Q' | b'P' | b'B' | b'D' | b'E' | b'C' | b'S' | b'H' | b'd' | b'c' | b'f' | b'X' | b'F'
+            | b'p'
+    )
+}
+
+impl Frontend {
+    /// Reads the body of a message of type `kind`.
+    ///
+    /// # Errors
+    /// `ProtocolViolation` when the body is shorter or longer than what it says,
+    /// `InvalidEncoding` for strings that are not UTF-8.
+    pub fn decode(kind: u8, body: Bytes) -> Result<Self> {
+        let mut body = Body(body);
+        let message = match kind {
+            b'Q' => Self::Query(body.string()?),
+            b'P' => {
+                let (name, sql) = (body.string()?, body.string()?);
+                let count = body.count()?;
+                let types = (0..count).map(|_| body.u32()).collect::<Result<_>>()?;
+                Self::Parse(Parse { name, sql, types })
+            }
+            b'B' => {
+                let (portal, statement) = (body.string()?, body.string()?);
+                let formats = body.formats()?;
+                let count = body.count()?;
+                let values = (0..count).map(|_| body.value()).collect::<Result<_>>()?;
+                let result_formats = body.formats()?;
+                Self::Bind(Bind { portal, statement, formats, values, result_formats })
+            }
+            b'D' => {
+                let target = body.target("DESCRIBE")?;
+                Self::Describe(Describe { target, name: body.string()? })
+            }
+            b'E' => {
+                let portal = body.string()?;
+                // Negative limits mean none, as in PostgreSQL.
+                let rows_max = usize::try_from(body.i32()?).unwrap_or(0);
+                Self::Execute(Execute { portal, rows_max })
+            }
+            b'C' => {
+                let target = body.target("CLOSE")?;
+                Self::Close(Close { target, name: body.string()? })
+            }
+            b'S' => Self::Sync,
+            b'H' => Self::Flush,
+            b'd' => return Ok(Self::CopyData(body.0)),
+            b'c' => Self::CopyDone,
+            b'f' => Self::CopyFail(body.string()?),
+            b'X' => return Ok(Self::Terminate),
+            b'F' => return Ok(Self::FunctionCall),
+            b'p' => return Ok(Self::Password),
+            other => return Err(violation(format!("invalid frontend message type {other}"))),
+        };
+        if body.0.is_empty() {
+            Ok(message)
+        } else {
+            Err(violation("invalid message format").with_detail(format!(
+                "{} bytes follow the end of message '{}'",
+                body.0.len(),
+                char::from(kind)
+            )))
+        }
+    }
+}
+
+/// What is left of a body.
+struct Body(Bytes);
+
+impl Body {
+    fn take(&mut self, count: usize) -> Result<Bytes> {
+        if self.0.len() < count {
+            return Err(violation("insufficient data left in message"));
+        }
+        Ok(self.0.split_to(count))
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let bytes = self.take(N)?;
+        bytes.as_ref().try_into().map_err(|_| violation("insufficient data left in message"))
+    }
+
+    fn string(&mut self) -> Result<String> {
+        let end = self
+            .0
+            .iter()
+            .position(|byte| *byte == 0)
+            .ok_or_else(|| violation("invalid string in message"))?;
+        let bytes = self.take(end + 1)?;
+        let text = bytes.get(..end).unwrap_or_default();
+        match simdutf8::basic::from_utf8(text) {
+            Ok(text) => Ok(text.to_string()),
+            Err(_) => Err(crate::parameter::invalid_encoding(text)),
+        }
+    }
+
+    fn i32(&mut self) -> Result<i32> {
+        self.array().map(i32::from_be_bytes)
+    }
+
+    fn u32(&mut self) -> Result<u32> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    /// A 16-bit count. Collections grow as elements are read, so a lie costs nothing.
+    fn count(&mut self) -> Result<u16> {
+        self.array().map(u16::from_be_bytes)
+    }
+
+    fn formats(&mut self) -> Result<Vec<i16>> {
+        let count = self.count()?;
+        (0..count).map(|_| self.array().map(i16::from_be_bytes)).collect()
+    }
+
+    fn value(&mut self) -> Result<Option<Bytes>> {
+        match self.i32()? {
+            -1 => Ok(None),
+            length => {
+                let length = usize::try_from(length)
+                    .map_err(|_| violation("insufficient data left in message"))?;
+                self.take(length).map(Some)
+            }
+        }
+    }
+
+    fn target(&mut self, message: &str) -> Result<Target> {
+        match self.array()? {
+            [b'S'] => Ok(Target::Statement),
+            [b'P'] => Ok(Target::Portal),
+            [other] => Err(violation(format!("invalid {message} message subtype {other}"))),
+        }
+    }
+}

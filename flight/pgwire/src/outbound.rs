@@ -1,0 +1,217 @@
+//! What goes to the client, gathered until there is enough to send.
+
+use arrow::datatypes::Schema;
+use bytes::BytesMut;
+use pgwire::messages::{
+    Message,
+    copy::{CopyInResponse, CopyOutResponse},
+    data::{FieldDescription, NoData, ParameterDescription, RowDescription},
+    extendedquery::{BindComplete, CloseComplete, ParseComplete, PortalSuspended},
+    response::{
+        CommandComplete, EmptyQueryResponse, ErrorResponse, NoticeResponse, ReadyForQuery,
+        TransactionStatus,
+    },
+    startup::{
+        Authentication, BackendKeyData, NegotiateProtocolVersion, ParameterStatus, SecretKey,
+    },
+};
+use stratalog_model::{Error, Result};
+use stratalog_query::{Notice, TransactionState};
+
+use crate::types::field_type;
+
+/// How bad an error is for the connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Severity {
+    /// The statement failed.
+    Error,
+    /// The connection ends.
+    Fatal,
+}
+
+/// The output buffer.
+#[derive(Debug, Default)]
+pub(crate) struct Outbound {
+    /// Encoded messages. Rows are written here directly.
+    pub(crate) bytes: Vec<u8>,
+    scratch: BytesMut,
+}
+
+impl Outbound {
+    fn put(&mut self, message: &impl Message) -> Result<()> {
+        self.scratch.clear();
+        message
+            .encode(&mut self.scratch)
+            .map_err(|error| Error::internal(format!("a message cannot be encoded: {error}")))?;
+        self.bytes.extend_from_slice(&self.scratch);
+        Ok(())
+    }
+
+    /// Begins a message whose body is written to `bytes`; [`Self::end`] closes it.
+    pub(crate) fn begin(&mut self, kind: u8) -> usize {
+        self.bytes.push(kind);
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(&[0; 4]);
+        start
+    }
+
+    /// Fills in the length of the message begun at `start`.
+    pub(crate) fn end(&mut self, start: usize) -> Result<()> {
+        let length = i32::try_from(self.bytes.len().saturating_sub(start))
+            .map_err(|_| row_too_large())?;
+        patch(&mut self.bytes, start, length);
+        Ok(())
+    }
+
+    pub(crate) fn authentication_ok(&mut self) -> Result<()> {
+        self.put(&Authentication::Ok)
+    }
+
+    pub(crate) fn parameter_status(&mut self, name: &str, value: &str) -> Result<()> {
+        self.put(&ParameterStatus::new(without_nul(name), without_nul(value)))
+    }
+
+    pub(crate) fn backend_key(&mut self, process_id: i32, secret: i32) -> Result<()> {
+        self.put(&BackendKeyData::new(process_id, SecretKey::I32(secret)))
+    }
+
+    pub(crate) fn negotiate(&mut self, newest_minor: i32, unknown: Vec<String>) -> Result<()> {
+        self.put(&NegotiateProtocolVersion::new(newest_minor, unknown))
+    }
+
+    pub(crate) fn ready(&mut self, state: TransactionState) -> Result<()> {
+        self.put(&ReadyForQuery::new(match state {
+            TransactionState::Idle => TransactionStatus::Idle,
+            TransactionState::Block => TransactionStatus::Transaction,
+            TransactionState::Failed => TransactionStatus::Error,
+        }))
+    }
+
+    pub(crate) fn complete(&mut self, tag: &str) -> Result<()> {
+        self.put(&CommandComplete::new(without_nul(tag)))
+    }
+
+    pub(crate) fn empty_query(&mut self) -> Result<()> {
+        self.put(&EmptyQueryResponse::new())
+    }
+
+    pub(crate) fn parse_complete(&mut self) -> Result<()> {
+        self.put(&ParseComplete::new())
+    }
+
+    pub(crate) fn bind_complete(&mut self) -> Result<()> {
+        self.put(&BindComplete::new())
+    }
+
+    pub(crate) fn close_complete(&mut self) -> Result<()> {
+        self.put(&CloseComplete::new())
+    }
+
+    pub(crate) fn no_data(&mut self) -> Result<()> {
+        self.put(&NoData::new())
+    }
+
+    pub(crate) fn suspended(&mut self) -> Result<()> {
+        self.put(&PortalSuspended::new())
+    }
+
+    pub(crate) fn parameter_description(&mut self, types: Vec<u32>) -> Result<()> {
+        self.put(&ParameterDescription::new(types))
+    }
+
+    /// `format_of` tells the format code of a column's position.
+    pub(crate) fn row_description(
+        &mut self,
+        schema: &Schema,
+        format_of: impl Fn(usize) -> i16,
+    ) -> Result<()> {
+        let fields = schema.fields().iter().enumerate().map(|(at, field)| {
+            let wire = field_type(field);
+            FieldDescription::new(
+                without_nul(field.name()),
+                0,
+                0,
+                wire.oid,
+                wire.size,
+                wire.modifier,
+                format_of(at),
+            )
+        });
+        self.put(&RowDescription::new(fields.collect()))
+    }
+
+    pub(crate) fn copy_in(&mut self, columns: usize) -> Result<()> {
+        let (count, formats) = text_columns(columns);
+        self.put(&CopyInResponse::new(0, count, formats))
+    }
+
+    pub(crate) fn copy_out(&mut self, columns: usize) -> Result<()> {
+        let (count, formats) = text_columns(columns);
+        self.put(&CopyOutResponse::new(0, count, formats))
+    }
+
+    pub(crate) fn copy_done(&mut self) {
+        self.bytes.extend_from_slice(&[b'c', 0, 0, 0, 4]);
+    }
+
+    pub(crate) fn error(&mut self, severity: Severity, error: &Error) -> Result<()> {
+        let severity = match severity {
+            Severity::Error => "ERROR",
+            Severity::Fatal => "FATAL",
+        };
+        let mut fields = vec![
+            (b'S', severity.to_string()),
+            (b'V', severity.to_string()),
+            (b'C', error.kind().sqlstate().to_string()),
+            (b'M', without_nul(error.message())),
+        ];
+        let mut add = |kind: u8, text: Option<&str>| {
+            if let Some(text) = text {
+                fields.push((kind, without_nul(text)));
+            }
+        };
+        add(b'D', error.detail());
+        add(b'H', error.hint());
+        add(b'W', error.context());
+        add(b'P', error.position().map(|at| at.to_string()).as_deref());
+        self.put(&ErrorResponse::new(fields))
+    }
+
+    pub(crate) fn notice(&mut self, notice: &Notice) -> Result<()> {
+        let mut fields = vec![
+            (b'S', notice.severity.to_string()),
+            (b'V', notice.severity.to_string()),
+            (b'C', notice.sqlstate.to_string()),
+            (b'M', without_nul(&notice.message)),
+        ];
+        for (kind, text) in [(b'D', &notice.detail), (b'H', &notice.hint)] {
+            if let Some(text) = text {
+                fields.push((kind, without_nul(text)));
+            }
+        }
+        self.put(&NoticeResponse::new(fields))
+    }
+}
+
+/// Overwrites the four bytes at `start` with a length.
+pub(crate) fn patch(bytes: &mut [u8], start: usize, length: i32) {
+    if let Some(place) = bytes.get_mut(start..start + 4) {
+        place.copy_from_slice(&length.to_be_bytes());
+    }
+}
+
+pub(crate) fn row_too_large() -> Error {
+    Error::new(
+        stratalog_model::ErrorKind::LimitExceeded,
+        "a row is larger than the 2 GB that one message can hold",
+    )
+}
+
+fn text_columns(columns: usize) -> (i16, Vec<i16>) {
+    (i16::try_from(columns).unwrap_or(i16::MAX), vec![0; columns])
+}
+
+/// Strings of the protocol end at the first zero byte.
+fn without_nul(text: &str) -> String {
+    text.replace('\0', " ")
+}

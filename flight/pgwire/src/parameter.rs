@@ -1,0 +1,135 @@
+//! Parameters of Bind as values.
+
+mod binary;
+
+use bytes::Bytes;
+use datafusion::common::ScalarValue;
+use stratalog_model::{ColumnType, Error, ErrorKind, Result};
+use stratalog_text::{
+    TextStyle, parse_value,
+    parse::{
+        datetime::parse_timestamp,
+        number::{parse_bigint, parse_double, parse_integer},
+        parse_boolean,
+    },
+    write_value,
+};
+
+use crate::types::{column_type, oid};
+
+/// Reads a parameter into the Arrow type of `target`. `declared` is the object id that the
+/// client gave the parameter, 0 if it left the type to the server; `wire` is the id that
+/// binary values then have.
+///
+/// # Errors
+/// What PostgreSQL says of text that is no value of the type; `InvalidBinaryRepresentation`
+/// for binary values of a wrong length, `InvalidParameterValue` for an unknown format.
+pub fn decode(
+    value: Option<&Bytes>,
+    format: i16,
+    wire: u32,
+    target: &ColumnType,
+    style: &TextStyle,
+) -> Result<ScalarValue> {
+    let Some(bytes) = value else {
+        return ScalarValue::try_from(&target.arrow_type())
+            .map_err(|error| Error::internal(format!("no NULL of type {target}: {error}")));
+    };
+    match format {
+        0 => {
+            let text =
+                simdutf8::basic::from_utf8(bytes).map_err(|_| invalid_encoding(bytes))?;
+            if text.contains('\0') {
+                return Err(invalid_encoding(b"\0"));
+            }
+            from_text(text, target, style)
+        }
+        1 => from_binary(bytes, wire, target, style),
+        other => Err(Error::new(
+            ErrorKind::InvalidParameterValue,
+            format!("unsupported format code: {other}"),
+        )),
+    }
+}
+
+/// The error of bytes that are not UTF-8, or are zero.
+pub(crate) fn invalid_encoding(bytes: &[u8]) -> Error {
+    let at = match std::str::from_utf8(bytes) {
+        Ok(_) => 0,
+        Err(error) => error.valid_up_to(),
+    };
+    let shown: Vec<String> =
+        bytes.iter().skip(at).take(4).map(|byte| format!("0x{byte:02x}")).collect();
+    Error::new(
+        ErrorKind::InvalidEncoding,
+        format!("invalid byte sequence for encoding \"UTF8\": {}", shown.join(" ")),
+    )
+}
+
+/// Text into the Arrow type of `target`; the common types without an array in between.
+fn from_text(text: &str, target: &ColumnType, style: &TextStyle) -> Result<ScalarValue> {
+    Ok(match target {
+        ColumnType::Text => ScalarValue::Utf8View(Some(text.to_string())),
+        ColumnType::Boolean => ScalarValue::Boolean(Some(parse_boolean(text)?)),
+        ColumnType::Integer => ScalarValue::Int32(Some(parse_integer(text)?)),
+        ColumnType::BigInt => ScalarValue::Int64(Some(parse_bigint(text)?)),
+        ColumnType::Double => ScalarValue::Float64(Some(parse_double(text)?)),
+        ColumnType::Timestamp { .. } | ColumnType::TimestampTz { .. } => {
+            let unit_ns = target.timestamp_unit_ns().unwrap_or(1);
+            let zoned = matches!(target, ColumnType::TimestampTz { .. });
+            let units = parse_timestamp(text, unit_ns, zoned, style)?;
+            binary::timestamp(units, unit_ns, zoned)
+        }
+        other => {
+            let array = parse_value(Some(text), other, style)?;
+            ScalarValue::try_from_array(&array, 0)
+                .map_err(|error| Error::internal(format!("a value of type {other}: {error}")))?
+        }
+    })
+}
+
+fn from_binary(
+    bytes: &Bytes,
+    wire: u32,
+    target: &ColumnType,
+    style: &TextStyle,
+) -> Result<ScalarValue> {
+    if wire == oid::NUMERIC {
+        let text = binary::numeric_text(bytes)?;
+        return from_text(&text, target, style);
+    }
+    let source = column_type(wire).ok_or_else(|| {
+        Error::new(
+            ErrorKind::FeatureNotSupported,
+            format!("binary parameters of type {wire} are not supported"),
+        )
+        .with_hint("send the parameter as text")
+    })?;
+    let source = with_precision_of(source, target);
+    let value = binary::decode(bytes, wire, &source, style)?;
+    if source == *target {
+        return Ok(value);
+    }
+    // The statement wants another type than the client declared: the text form is common
+    // to both.
+    let array = value
+        .to_array()
+        .map_err(|error| Error::internal(format!("a value of type {source}: {error}")))?;
+    let text = write_value(array.as_ref(), 0, &source.arrow_field("value", true), style)?;
+    from_text(&text.unwrap_or_default(), target, style)
+}
+
+/// The client's type with the precision that the statement found: object ids carry none.
+fn with_precision_of(source: ColumnType, target: &ColumnType) -> ColumnType {
+    match (&source, target) {
+        (ColumnType::Timestamp { .. }, ColumnType::Timestamp { .. })
+        | (ColumnType::TimestampTz { .. }, ColumnType::TimestampTz { .. }) => target.clone(),
+        (ColumnType::Array(element), ColumnType::Array(wanted)) => ColumnType::Array(Box::new(
+            with_precision_of(element.as_ref().clone(), wanted),
+        )),
+        _ => source,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,271 @@
+//! Accepts connections, and ends them in good order.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use bytes::BytesMut;
+use socket2::{SockRef, TcpKeepalive};
+use stratalog_model::{Error, ErrorKind, Result};
+use stratalog_query::{Login, QueryService, Session};
+use tokio::{
+    io::AsyncWriteExt,
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task::JoinSet,
+    time::timeout,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    PgwireSettings,
+    connection::{Connection, Ending},
+    frontend::MessageReader,
+    outbound::{Outbound, Severity},
+    startup::{MINOR_MAX, Request, Start, negotiate},
+};
+
+/// Sockets beyond `connections_max` that are listened to at a time: for cancel requests,
+/// and to tell the others that there is no room.
+const WAITING_ROOM: usize = 64;
+
+/// How long a farewell may take.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// The two steps of shutting down.
+#[derive(Debug, Clone)]
+pub(crate) struct Stop {
+    /// Idle connections end; running statements may finish.
+    pub(crate) soft: CancellationToken,
+    /// Everything ends.
+    pub(crate) hard: CancellationToken,
+}
+
+/// Answers Postgres clients on `listener` until `shutdown`, and returns when every
+/// connection has ended: idle ones at once, running statements after the grace period at
+/// the latest.
+///
+/// # Errors
+/// `Io` when the listener fails for good.
+pub async fn serve(
+    listener: TcpListener,
+    service: Arc<QueryService>,
+    settings: PgwireSettings,
+    shutdown: CancellationToken,
+) -> Result<()> {
+    let settings = Arc::new(settings);
+    let stop = Stop { soft: shutdown.clone(), hard: CancellationToken::new() };
+    let slots = Arc::new(Semaphore::new(settings.connections_max));
+    let sockets = Arc::new(Semaphore::new(settings.connections_max + WAITING_ROOM));
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = shutdown.cancelled() => break,
+            accepted = listener.accept() => accepted,
+            Some(_) = connections.join_next(), if !connections.is_empty() => continue,
+        };
+        let (socket, address) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Out of descriptors, or a client that left at once: neither is the
+                // listener's fault, but do not spin.
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                continue;
+            }
+        };
+        let Ok(seat) = Arc::clone(&sockets).try_acquire_owned() else {
+            tracing::warn!(%address, "connection dropped: the waiting room is full");
+            continue;
+        };
+        let slot = Arc::clone(&slots).try_acquire_owned().ok();
+        let client = Client {
+            service: Arc::clone(&service),
+            settings: Arc::clone(&settings),
+            stop: stop.clone(),
+            address,
+        };
+        connections.spawn(async move {
+            client.run(socket, slot).await;
+            drop(seat);
+        });
+    }
+    drop(listener);
+    let grace = Duration::from_millis(settings.shutdown_grace_ms);
+    let all_ended = async { while connections.join_next().await.is_some() {} };
+    if timeout(grace, all_ended).await.is_err() {
+        stop.hard.cancel();
+        let all_ended = async { while connections.join_next().await.is_some() {} };
+        if timeout(FAREWELL * 2, all_ended).await.is_err() {
+            connections.abort_all();
+        }
+    }
+    Ok(())
+}
+
+/// One accepted socket.
+struct Client {
+    service: Arc<QueryService>,
+    settings: Arc<PgwireSettings>,
+    stop: Stop,
+    address: SocketAddr,
+}
+
+impl Client {
+    async fn run(self, mut socket: TcpStream, slot: Option<OwnedSemaphorePermit>) {
+        if let Err(error) = prepare(&socket, &self.settings) {
+            tracing::debug!(%error, address = %self.address, "socket options");
+        }
+        let patience = Duration::from_millis(self.settings.startup_timeout_ms);
+        let request = tokio::select! {
+            biased;
+            () = self.stop.soft.cancelled() => return,
+            request = timeout(patience, negotiate(&mut socket)) => request,
+        };
+        let refusal = match request {
+            Err(_) => Error::new(
+                ErrorKind::QueryCanceled,
+                "canceling authentication due to timeout",
+            ),
+            Ok(Err(error)) => error,
+            Ok(Ok(Request::Closed)) => return,
+            Ok(Ok(Request::Cancel { process_id, secret })) => {
+                self.service.cancel(process_id, secret);
+                return;
+            }
+            Ok(Ok(Request::Start(start))) => match self.login(&start, slot.as_ref()) {
+                Ok(session) => {
+                    let outbound = welcome(&session, &start);
+                    match outbound {
+                        Ok(outbound) => return self.converse(socket, session, outbound).await,
+                        Err(error) => {
+                            session.close();
+                            error
+                        }
+                    }
+                }
+                Err(error) => error,
+            },
+        };
+        tracing::info!(address = %self.address, error = refusal.message(), "connection refused");
+        let mut outbound = Outbound::default();
+        if outbound.error(Severity::Fatal, &refusal).is_ok() {
+            say_farewell(&mut socket, &outbound.bytes).await;
+        }
+    }
+
+    fn login(&self, start: &Start, slot: Option<&OwnedSemaphorePermit>) -> Result<Arc<Session>> {
+        let parameter = |name: &str| start.parameters.get(name).cloned();
+        let user = parameter("user").filter(|user| !user.is_empty()).ok_or_else(|| {
+            Error::new(
+                ErrorKind::InvalidAuthorization,
+                "no PostgreSQL user name specified in startup packet",
+            )
+        })?;
+        if parameter("replication")
+            .is_some_and(|mode| !matches!(mode.as_str(), "false" | "off" | "no" | "0"))
+        {
+            return Err(Error::new(
+                ErrorKind::FeatureNotSupported,
+                "replication connections are not supported",
+            ));
+        }
+        if slot.is_none() {
+            return Err(Error::new(
+                ErrorKind::TooManyConnections,
+                "sorry, too many clients already",
+            )
+            .with_hint("close connections, use a pool, or raise pgwire.connections_max"));
+        }
+        self.service.connect(Login {
+            user,
+            database: parameter("database")
+                .filter(|database| !database.is_empty())
+                .unwrap_or_else(|| self.settings.default_database.clone()),
+            application_name: parameter("application_name").unwrap_or_default(),
+            client_address: Some(self.address.to_string()),
+            settings: start.settings()?,
+        })
+    }
+
+    async fn converse(&self, socket: TcpStream, session: Arc<Session>, outbound: Outbound) {
+        let (source, sink) = socket.into_split();
+        let reader =
+            MessageReader::new(source, BytesMut::new(), self.settings.message_bytes_max);
+        let mut connection = Connection::new(
+            reader,
+            sink,
+            outbound,
+            Arc::clone(&session),
+            Arc::clone(&self.settings),
+            self.stop.clone(),
+        );
+        let ending = connection.run().await;
+        session.close();
+        if let Ending::Fatal(error) = ending {
+            tracing::info!(address = %self.address, error = error.message(), "connection ended");
+            if let Some((mut sink, bytes)) = connection.farewell(&error) {
+                say_farewell(&mut sink, &bytes).await;
+            }
+        }
+    }
+}
+
+fn prepare(socket: &TcpStream, settings: &PgwireSettings) -> std::io::Result<()> {
+    socket.set_nodelay(true)?;
+    let idle = Duration::from_secs(settings.keepalive_idle_s.max(1));
+    let keepalive = TcpKeepalive::new()
+        .with_time(idle)
+        .with_interval(Duration::from_secs(10))
+        .with_retries(3);
+    SockRef::from(socket).set_tcp_keepalive(&keepalive)
+}
+
+/// Everything between the start-up message and the first query.
+fn welcome(session: &Session, start: &Start) -> Result<Outbound> {
+    let mut outbound = Outbound::default();
+    let unknown = start.unknown_options();
+    if start.minor > MINOR_MAX || !unknown.is_empty() {
+        let newest = (3 << 16) | i32::from(start.minor.min(MINOR_MAX));
+        outbound.negotiate(newest, unknown)?;
+    }
+    outbound.authentication_ok()?;
+    for name in [
+        "server_version",
+        "server_encoding",
+        "client_encoding",
+        "application_name",
+        "is_superuser",
+        "session_authorization",
+        "DateStyle",
+        "IntervalStyle",
+        "TimeZone",
+        "integer_datetimes",
+        "standard_conforming_strings",
+        "default_transaction_read_only",
+        "in_hot_standby",
+    ] {
+        if let Some(value) = session.setting(name) {
+            outbound.parameter_status(name, &value)?;
+        }
+    }
+    let (process_id, secret) = session.key();
+    outbound.backend_key(process_id, secret)?;
+    for notice in session.take_notices() {
+        outbound.notice(&notice)?;
+    }
+    // Those were just told.
+    session.take_parameter_changes();
+    outbound.ready(session.transaction())?;
+    Ok(outbound)
+}
+
+/// Sends the last words, and reads on for a moment: closing a socket with unread input
+/// resets it, and the client might never see what was said.
+async fn say_farewell<S: tokio::io::AsyncWrite + Unpin>(socket: &mut S, bytes: &[u8]) {
+    let farewell = async {
+        socket.write_all(bytes).await?;
+        socket.shutdown().await
+    };
+    // The client may be gone already; then there is nobody to tell.
+    let _ = timeout(FAREWELL, farewell).await;
+}

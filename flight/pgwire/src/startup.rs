@@ -1,0 +1,198 @@
+//! From an accepted socket to a login: the only messages without a type byte.
+
+use std::collections::BTreeMap;
+
+use stratalog_model::{Error, ErrorKind, Result};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+/// Length of a start-up packet, at most; as in PostgreSQL.
+const PACKET_BYTES_MAX: usize = 10_000;
+
+const SSL_REQUEST: i32 = 80_877_103;
+const GSS_REQUEST: i32 = 80_877_104;
+const CANCEL_REQUEST: i32 = 80_877_102;
+
+/// The newest minor version of protocol 3 that is spoken.
+pub(crate) const MINOR_MAX: u16 = 2;
+
+/// What a client wants.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Request {
+    /// A session.
+    Start(Start),
+    /// To cancel what another connection runs.
+    Cancel {
+        /// Its process id.
+        process_id: i32,
+        /// Its secret.
+        secret: i32,
+    },
+    /// Nothing: it went away.
+    Closed,
+}
+
+/// A start-up message.
+#[derive(Debug, PartialEq, Eq, Default)]
+pub(crate) struct Start {
+    /// Minor protocol version asked for.
+    pub(crate) minor: u16,
+    /// `user`, `database` and settings.
+    pub(crate) parameters: BTreeMap<String, String>,
+}
+
+impl Start {
+    /// Protocol options that we do not know, when the client must be told.
+    pub(crate) fn unknown_options(&self) -> Vec<String> {
+        self.parameters.keys().filter(|name| name.starts_with("_pq_.")).cloned().collect()
+    }
+
+    /// Settings of the session, those in `options` (`-c name=value`) included.
+    pub(crate) fn settings(&self) -> Result<Vec<(String, String)>> {
+        let mut settings = Vec::new();
+        for (name, value) in &self.parameters {
+            match name.as_str() {
+                "user" | "database" | "replication" | "application_name" => {}
+                "options" => settings.extend(command_line(value)?),
+                name if name.starts_with("_pq_.") => {}
+                _ => settings.push((name.clone(), value.clone())),
+            }
+        }
+        Ok(settings)
+    }
+}
+
+fn violation(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::ProtocolViolation, message)
+}
+
+/// Reads packets until one says what the client wants. Encryption is declined.
+///
+/// # Errors
+/// What to tell the client before closing.
+pub(crate) async fn negotiate<S>(socket: &mut S) -> Result<Request>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let (mut asked_ssl, mut asked_gss) = (false, false);
+    loop {
+        let Some(packet) = packet(socket).await? else { return Ok(Request::Closed) };
+        let Some((code, body)) = packet.split_first_chunk::<4>() else {
+            return Err(violation("invalid length of startup packet"));
+        };
+        match i32::from_be_bytes(*code) {
+            SSL_REQUEST if !asked_ssl && body.is_empty() => asked_ssl = true,
+            GSS_REQUEST if !asked_gss && body.is_empty() => asked_gss = true,
+            CANCEL_REQUEST => return cancel(body),
+            version => return start(version, body).map(Request::Start),
+        }
+        if socket.write_all(b"N").await.is_err() || socket.flush().await.is_err() {
+            return Ok(Request::Closed);
+        }
+    }
+}
+
+/// A length, itself included, and so many bytes; `None` when the client is gone.
+async fn packet<S: AsyncRead + Unpin>(socket: &mut S) -> Result<Option<Vec<u8>>> {
+    let mut length = [0; 4];
+    if socket.read_exact(&mut length).await.is_err() {
+        return Ok(None);
+    }
+    let length = i32::from_be_bytes(length);
+    let body = usize::try_from(length)
+        .ok()
+        .filter(|length| (8..=PACKET_BYTES_MAX).contains(length))
+        .ok_or_else(|| violation("invalid length of startup packet"))?;
+    let mut packet = vec![0; body - 4];
+    match socket.read_exact(&mut packet).await {
+        Ok(_) => Ok(Some(packet)),
+        Err(_) => Ok(None),
+    }
+}
+
+fn cancel(body: &[u8]) -> Result<Request> {
+    let (Some(process_id), Some(secret)) = (body.first_chunk::<4>(), body.get(4..)) else {
+        return Err(violation("invalid length of query cancel packet"));
+    };
+    let secret: [u8; 4] =
+        secret.try_into().map_err(|_| violation("invalid length of query cancel packet"))?;
+    Ok(Request::Cancel {
+        process_id: i32::from_be_bytes(*process_id),
+        secret: i32::from_be_bytes(secret),
+    })
+}
+
+fn start(version: i32, body: &[u8]) -> Result<Start> {
+    let [a, b, c, d] = version.to_be_bytes();
+    let (major, minor) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+    if major != 3 {
+        return Err(Error::new(
+            ErrorKind::FeatureNotSupported,
+            format!(
+                "unsupported frontend protocol {major}.{minor}: server supports 3.0 to 3.{MINOR_MAX}"
+            ),
+        ));
+    }
+    let mut parameters = BTreeMap::new();
+    let mut rest = body;
+    loop {
+        let name = string(&mut rest)?;
+        if name.is_empty() {
+            break;
+        }
+        let value = string(&mut rest)?;
+        parameters.insert(name, value);
+    }
+    if !rest.is_empty() {
+        return Err(violation(
+            "invalid startup packet layout: expected terminator as last byte",
+        ));
+    }
+    Ok(Start { minor, parameters })
+}
+
+fn string(rest: &mut &[u8]) -> Result<String> {
+    let end = rest.iter().position(|byte| *byte == 0).ok_or_else(|| {
+        violation("invalid startup packet layout: expected terminator as last byte")
+    })?;
+    let (text, after) = rest.split_at(end);
+    *rest = after.get(1..).unwrap_or_default();
+    String::from_utf8(text.to_vec())
+        .map_err(|_| Error::new(ErrorKind::InvalidEncoding, "the startup packet is not UTF-8"))
+}
+
+/// `-c name=value`, `-cname=value` and `--name=value`; a backslash takes the next
+/// character as it is.
+fn command_line(options: &str) -> Result<Vec<(String, String)>> {
+    let mut words: Vec<String> = Vec::new();
+    let mut word: Option<String> = None;
+    let mut characters = options.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            ' ' | '\t'..='\r' => words.extend(word.take()),
+            '\\' => word.get_or_insert_default().extend(characters.next()),
+            other => word.get_or_insert_default().push(other),
+        }
+    }
+    words.extend(word);
+    let mut settings = Vec::new();
+    let mut words = words.into_iter();
+    while let Some(word) = words.next() {
+        let setting = if word == "-c" {
+            words.next()
+        } else {
+            word.strip_prefix("--").or_else(|| word.strip_prefix("-c")).map(str::to_string)
+        };
+        let pair = setting.as_deref().and_then(|setting| setting.split_once('='));
+        let Some((name, value)) = pair else {
+            return Err(Error::new(
+                ErrorKind::SyntaxError,
+                format!("invalid command-line argument for server process: {word}"),
+            ));
+        };
+        settings.push((name.replace('-', "_"), value.to_string()));
+    }
+    Ok(settings)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,187 @@
+//! How column types are named and sized on the wire.
+
+use arrow::datatypes::Field;
+use stratalog_model::ColumnType;
+
+/// Metadata key of a field whose PostgreSQL type its Arrow type does not tell: the catalog's
+/// `oid`, `name`, `char`, `regclass` … The value is the type's name.
+pub const TYPE_METADATA: &str = "stratalog.pg_type";
+
+/// Object ids of PostgreSQL's types.
+pub mod oid {
+    /// `boolean`
+    pub const BOOL: u32 = 16;
+    /// `bytea`
+    pub const BYTEA: u32 = 17;
+    /// `"char"`
+    pub const CHAR: u32 = 18;
+    /// `name`
+    pub const NAME: u32 = 19;
+    /// `bigint`
+    pub const INT8: u32 = 20;
+    /// `smallint`
+    pub const INT2: u32 = 21;
+    /// `integer`
+    pub const INT4: u32 = 23;
+    /// `text`
+    pub const TEXT: u32 = 25;
+    /// `oid`
+    pub const OID: u32 = 26;
+    /// `json`
+    pub const JSON: u32 = 114;
+    /// `real`
+    pub const FLOAT4: u32 = 700;
+    /// `double precision`
+    pub const FLOAT8: u32 = 701;
+    /// A literal whose type is not yet known.
+    pub const UNKNOWN: u32 = 705;
+    /// `character(n)`
+    pub const BPCHAR: u32 = 1042;
+    /// `character varying`
+    pub const VARCHAR: u32 = 1043;
+    /// `date`
+    pub const DATE: u32 = 1082;
+    /// `time`
+    pub const TIME: u32 = 1083;
+    /// `timestamp`
+    pub const TIMESTAMP: u32 = 1114;
+    /// `timestamptz`
+    pub const TIMESTAMPTZ: u32 = 1184;
+    /// `interval`
+    pub const INTERVAL: u32 = 1186;
+    /// `numeric`
+    pub const NUMERIC: u32 = 1700;
+    /// `regproc`
+    pub const REGPROC: u32 = 24;
+    /// `regclass`
+    pub const REGCLASS: u32 = 2205;
+    /// `regtype`
+    pub const REGTYPE: u32 = 2206;
+    /// `uuid`
+    pub const UUID: u32 = 2950;
+    /// `jsonb`
+    pub const JSONB: u32 = 3802;
+}
+
+/// The id of a type and the id of the array over it.
+const ARRAYS: [(u32, u32); 21] = [
+    (oid::BOOL, 1000),
+    (oid::BYTEA, 1001),
+    (oid::CHAR, 1002),
+    (oid::NAME, 1003),
+    (oid::INT2, 1005),
+    (oid::INT4, 1007),
+    (oid::TEXT, 1009),
+    (oid::VARCHAR, 1015),
+    (oid::INT8, 1016),
+    (oid::FLOAT4, 1021),
+    (oid::FLOAT8, 1022),
+    (oid::OID, 1028),
+    (oid::TIMESTAMP, 1115),
+    (oid::DATE, 1182),
+    (oid::TIME, 1183),
+    (oid::TIMESTAMPTZ, 1185),
+    (oid::INTERVAL, 1187),
+    (oid::NUMERIC, 1231),
+    (oid::UUID, 2951),
+    (oid::JSON, 199),
+    (oid::JSONB, 3807),
+];
+
+/// What RowDescription says of a column's type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WireType {
+    /// Object id of the type.
+    pub oid: u32,
+    /// Bytes of a value; negative for types of varying size.
+    pub size: i16,
+    /// Modifier: precision and scale; -1 for none.
+    pub modifier: i32,
+}
+
+/// Object id of the array over `element`; `text[]` for unknown ones.
+pub fn array_of(element: u32) -> u32 {
+    ARRAYS.iter().find(|(id, _)| *id == element).map_or(1009, |(_, array)| *array)
+}
+
+/// Object id of the elements of an array type; `None` for other types.
+pub fn element_of(array: u32) -> Option<u32> {
+    ARRAYS.iter().find(|(_, id)| *id == array).map(|(element, _)| *element)
+}
+
+/// The wire type of a column type.
+pub fn wire_type(column_type: &ColumnType) -> WireType {
+    let plain = |oid, size| WireType { oid, size, modifier: -1 };
+    // PostgreSQL knows at most 6 digits; our 9 are shown as "no modifier".
+    let precise = |oid, precision: u8| WireType {
+        oid,
+        size: 8,
+        modifier: if precision < 6 { i32::from(precision) } else { -1 },
+    };
+    match column_type {
+        ColumnType::Boolean => plain(oid::BOOL, 1),
+        ColumnType::SmallInt => plain(oid::INT2, 2),
+        ColumnType::Integer => plain(oid::INT4, 4),
+        ColumnType::BigInt => plain(oid::INT8, 8),
+        ColumnType::Real => plain(oid::FLOAT4, 4),
+        ColumnType::Double => plain(oid::FLOAT8, 8),
+        ColumnType::Numeric { precision, scale } => WireType {
+            oid: oid::NUMERIC,
+            size: -1,
+            modifier: ((i32::from(*precision) << 16) | i32::from(*scale)) + 4,
+        },
+        ColumnType::Text => plain(oid::TEXT, -1),
+        ColumnType::Bytea => plain(oid::BYTEA, -1),
+        ColumnType::Timestamp { precision } => precise(oid::TIMESTAMP, *precision),
+        ColumnType::TimestampTz { precision } => precise(oid::TIMESTAMPTZ, *precision),
+        ColumnType::Date => plain(oid::DATE, 4),
+        ColumnType::Time => plain(oid::TIME, 8),
+        ColumnType::Interval => plain(oid::INTERVAL, 16),
+        ColumnType::Uuid => plain(oid::UUID, 16),
+        ColumnType::Jsonb => plain(oid::JSONB, -1),
+        ColumnType::Array(element) => plain(array_of(wire_type(element).oid), -1),
+    }
+}
+
+/// The wire type of a result's field.
+pub fn field_type(field: &Field) -> WireType {
+    let plain = |oid, size| WireType { oid, size, modifier: -1 };
+    match field.metadata().get(TYPE_METADATA).map(String::as_str) {
+        Some("oid") => return plain(oid::OID, 4),
+        Some("oid[]" | "oidvector") => return plain(1028, -1),
+        Some("name") => return plain(oid::NAME, 64),
+        Some("name[]") => return plain(1003, -1),
+        Some("char") => return plain(oid::CHAR, 1),
+        Some("regproc") => return plain(oid::REGPROC, 4),
+        Some("regclass") => return plain(oid::REGCLASS, 4),
+        Some("regtype") => return plain(oid::REGTYPE, 4),
+        _ => {}
+    }
+    wire_type(&ColumnType::from_arrow_field(field).unwrap_or(ColumnType::Text))
+}
+
+/// The column type that a client means by an object id; `None` when it leaves the type
+/// to the server, or names one whose exact form only the statement can tell (numeric).
+pub fn column_type(id: u32) -> Option<ColumnType> {
+    Some(match id {
+        oid::BOOL => ColumnType::Boolean,
+        oid::INT2 => ColumnType::SmallInt,
+        oid::INT4 => ColumnType::Integer,
+        oid::INT8 | oid::OID => ColumnType::BigInt,
+        oid::FLOAT4 => ColumnType::Real,
+        oid::FLOAT8 => ColumnType::Double,
+        oid::TEXT | oid::VARCHAR | oid::BPCHAR | oid::NAME | oid::CHAR => ColumnType::Text,
+        oid::BYTEA => ColumnType::Bytea,
+        oid::TIMESTAMP => ColumnType::Timestamp { precision: 6 },
+        oid::TIMESTAMPTZ => ColumnType::TimestampTz { precision: 6 },
+        oid::DATE => ColumnType::Date,
+        oid::TIME => ColumnType::Time,
+        oid::INTERVAL => ColumnType::Interval,
+        oid::UUID => ColumnType::Uuid,
+        oid::JSON | oid::JSONB => ColumnType::Jsonb,
+        other => ColumnType::Array(Box::new(column_type(element_of(other)?)?)),
+    })
+}
+
+#[cfg(test)]
+mod tests;
