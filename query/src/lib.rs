@@ -11,11 +11,15 @@
 //! [`Prepared`]; `execute` → [`Outcome`]: rows that stream, a command tag, or one side of
 //! a COPY. A read pins one snapshot, a write fills one append.
 
+mod assign;
+mod errors;
 pub mod outcome;
 pub mod service;
 pub mod session;
 pub mod settings;
 pub mod statement;
+mod table;
+mod types;
 
 pub use outcome::{CopyIn, CopyOut, CopySink, Outcome, Rows, RowsTag};
 pub use service::{Login, Parts, QueryService};

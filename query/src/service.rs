@@ -1,11 +1,21 @@
 //! The service that protocols call.
 
-use std::sync::Arc;
+mod base;
 
-use stratalog_model::{Clock, Error, EventStore, Result};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, AtomicI32, Ordering},
+    },
+};
+
+use datafusion::execution::session_state::SessionState;
+use parking_lot::Mutex;
+use stratalog_model::{Clock, Error, ErrorKind, EventStore, Result};
 use stratalog_visor_core::Catalog;
 
-use crate::{QuerySettings, Session};
+use crate::{QuerySettings, Session, session::work::Stop};
 
 /// What the service is wired to.
 #[derive(Debug)]
@@ -36,30 +46,135 @@ pub struct Login {
 }
 
 /// SQL for every protocol; one per server.
-#[derive(Debug)]
 pub struct QueryService {
     parts: Parts,
+    base: SessionState,
+    sessions: Arc<Sessions>,
+    closing: AtomicBool,
+    next_id: AtomicI32,
+}
+
+/// The open sessions, by process id.
+#[derive(Debug, Default)]
+pub struct Sessions(Mutex<HashMap<i32, Weak<Session>>>);
+
+impl Sessions {
+    /// The sessions that are open now, by process id.
+    pub fn open(&self) -> Vec<Arc<Session>> {
+        let mut open: Vec<Arc<Session>> =
+            self.0.lock().values().filter_map(Weak::upgrade).collect();
+        open.sort_by_key(|session| session.key().0);
+        open
+    }
+
+    fn get(&self, process_id: i32) -> Option<Arc<Session>> {
+        self.0.lock().get(&process_id).and_then(Weak::upgrade)
+    }
+
+    pub(crate) fn remove(&self, process_id: i32) {
+        self.0.lock().remove(&process_id);
+    }
+}
+
+impl std::fmt::Debug for QueryService {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("QueryService").field("parts", &self.parts).finish_non_exhaustive()
+    }
 }
 
 impl QueryService {
     /// A service over `parts`.
+    ///
+    /// # Errors
+    /// `Io` when the spill directory cannot be used.
     pub fn new(parts: Parts) -> Result<Arc<Self>> {
-        Ok(Arc::new(Self { parts }))
+        let base = base::build(&parts.settings)?;
+        Ok(Arc::new(Self {
+            parts,
+            base,
+            sessions: Arc::default(),
+            closing: AtomicBool::new(false),
+            next_id: AtomicI32::new(1),
+        }))
     }
 
     /// Opens a session.
     ///
     /// # Errors
-    /// `UndefinedDatabase`, `TooManyConnections`, `Shutdown`, and what a setting is refused with.
+    /// `UndefinedDatabase`, `TooManyConnections`, `Shutdown`, and what a setting is
+    /// refused with.
     pub fn connect(self: &Arc<Self>, login: Login) -> Result<Arc<Session>> {
-        Err(Error::internal(format!("{login:?} {:?}", self.parts.settings)))
+        self.check_open()?;
+        if self.parts.catalog.state().database(&login.database).is_none() {
+            return Err(Error::new(
+                ErrorKind::UndefinedDatabase,
+                format!("database \"{}\" does not exist", login.database),
+            )
+            .with_hint("the database of a new server is stratalog"));
+        }
+        let process_id = self.next_id.fetch_add(1, Ordering::Relaxed) & i32::MAX;
+        let secret = i32::from_ne_bytes(first_four(uuid::Uuid::new_v4().as_bytes()));
+        let session = Session::open(self, login, (process_id, secret))?;
+        let mut sessions = self.sessions.0.lock();
+        sessions.retain(|_, session| session.strong_count() > 0);
+        if sessions.len() >= self.parts.settings.sessions_max {
+            return Err(Error::new(
+                ErrorKind::TooManyConnections,
+                format!("sorry, too many clients already ({})", sessions.len()),
+            )
+            .with_hint("raise query.sessions_max, or use a connection pool"));
+        }
+        sessions.insert(process_id, Arc::downgrade(&session));
+        Ok(session)
     }
 
     /// Cancels what the session of this key runs now; whether there is such a session.
     pub fn cancel(&self, process_id: i32, secret: i32) -> bool {
-        process_id == secret
+        match self.sessions.get(process_id) {
+            Some(session) if session.key().1 == secret => {
+                session.stop(Stop::User);
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Refuses new sessions and statements, and cancels those that run.
-    pub fn shutdown(&self) {}
+    pub fn shutdown(&self) {
+        self.closing.store(true, Ordering::Release);
+        for session in self.sessions.open() {
+            session.stop(Stop::Shutdown);
+        }
+    }
+
+    /// Whether [`QueryService::shutdown`] was called: protocols then end their connections.
+    pub fn is_shut_down(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+
+    /// What the service is wired to.
+    pub fn parts(&self) -> &Parts {
+        &self.parts
+    }
+
+    /// The open sessions.
+    pub fn sessions(&self) -> &Arc<Sessions> {
+        &self.sessions
+    }
+
+    pub(crate) fn base(&self) -> &SessionState {
+        &self.base
+    }
+
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.is_shut_down() {
+            return Err(Error::new(ErrorKind::Shutdown, "the server is shutting down"));
+        }
+        Ok(())
+    }
+}
+
+fn first_four(bytes: &[u8; 16]) -> [u8; 4] {
+    let [a, b, c, d, ..] = *bytes;
+    [a, b, c, d]
 }

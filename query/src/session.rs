@@ -1,12 +1,40 @@
 //! One connection's state.
 
-use std::sync::Arc;
+pub(crate) mod catalog;
+mod lookup;
+pub(crate) mod planner;
+mod run;
+pub(crate) use run::text_schema;
+pub(crate) mod transaction;
+pub mod variables;
+pub(crate) mod work;
 
-use datafusion::scalar::ScalarValue;
-use stratalog_model::{ColumnType, Error, ErrorKind, Result};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use datafusion::execution::session_state::SessionStateBuilder;
+use parking_lot::Mutex;
+use stratalog_model::{Error, ErrorKind, EventStore, Result};
 use stratalog_text::TextStyle;
 
-use crate::{Outcome, Parsed, Prepared};
+use self::{
+    catalog::{Scope, SessionCatalog, SessionCatalogs, SystemSchemas},
+    planner::Planner,
+    transaction::Transaction,
+    variables::Variables,
+    work::{Stop, Work},
+};
+use crate::{
+    Login, Parsed, Prepared, QueryService, QuerySettings, service::Parts, table::Pin,
+};
+
+/// The name under which the planner looks up unqualified names.
+pub(crate) const SEARCH_PATH_SCHEMA: &str = "$search_path";
 
 /// Where a session stands, for ReadyForQuery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -35,74 +63,272 @@ pub struct Notice {
     pub hint: Option<String>,
 }
 
+impl Notice {
+    /// A NOTICE that says `message`.
+    pub fn notice(message: impl Into<String>) -> Self {
+        Self {
+            severity: "NOTICE",
+            sqlstate: "00000",
+            message: message.into(),
+            detail: None,
+            hint: None,
+        }
+    }
+
+    /// A WARNING with its SQLSTATE.
+    pub fn warning(sqlstate: &'static str, message: impl Into<String>) -> Self {
+        Self { severity: "WARNING", sqlstate, ..Self::notice(message) }
+    }
+}
+
 /// One connection: settings, prepared statements, transaction.
-#[derive(Debug)]
-pub struct Session {}
+pub struct Session {
+    itself: Weak<Session>,
+    service: Arc<QueryService>,
+    key: (i32, i32),
+    login: Login,
+    opened_ns: i64,
+    variables: Arc<Variables>,
+    pub(crate) transaction: Arc<Transaction>,
+    planner: tokio::sync::Mutex<Planner>,
+    /// Statements by name: those of PREPARE and of the extended protocol.
+    kept: Mutex<HashMap<String, Arc<Prepared>>>,
+    cache: Mutex<run::PlanCache>,
+    notices: Mutex<Vec<Notice>>,
+    running: Mutex<Vec<Weak<Work>>>,
+    activity: Mutex<Activity>,
+    closed: AtomicBool,
+}
+
+/// What a session does, for pg_stat_activity.
+#[derive(Debug, Clone, Default)]
+pub struct Activity {
+    /// Text of the last statement.
+    pub query: String,
+    /// Nanoseconds since 1970 of its start.
+    pub query_started_ns: Option<i64>,
+    /// Nanoseconds since 1970 of the last change between running and idle.
+    pub changed_ns: i64,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session")
+            .field("process_id", &self.key.0)
+            .field("login", &self.login)
+            .finish_non_exhaustive()
+    }
+}
 
 impl Session {
+    pub(crate) fn open(
+        service: &Arc<QueryService>,
+        login: Login,
+        key: (i32, i32),
+    ) -> Result<Arc<Self>> {
+        let parts = service.parts();
+        let mut initial = login.settings.clone();
+        if !login.application_name.is_empty() {
+            initial.push(("application_name".to_string(), login.application_name.clone()));
+        }
+        if parts.settings.statement_timeout_ms > 0
+            && !initial.iter().any(|(name, _)| name.eq_ignore_ascii_case("statement_timeout"))
+        {
+            let timeout = parts.settings.statement_timeout_ms.to_string();
+            initial.push(("statement_timeout".to_string(), timeout));
+        }
+        let variables = Arc::new(Variables::new(&login.user, &initial)?);
+        let scope = Arc::new(Mutex::new(Scope {
+            state: parts.catalog.state(),
+            search_path: variables.parsed().search_path,
+            system_columns: Vec::new(),
+            replaced: Vec::new(),
+        }));
+        let pin = Arc::new(Pin::default());
+        let system = Arc::new(SystemSchemas { schemas: Vec::new() });
+        let catalogs = SessionCatalogs(Arc::new(SessionCatalog::new(
+            login.database.clone(),
+            Arc::clone(&scope),
+            Arc::clone(&pin),
+            system,
+        )));
+        let mut config = service.base().config().clone();
+        config.options_mut().catalog.default_catalog = login.database.clone();
+        let state = SessionStateBuilder::new_from_existing(service.base().clone())
+            .with_config(config)
+            .with_catalog_list(Arc::new(catalogs))
+            .with_session_id(key.0.to_string())
+            .build();
+        let now = parts.clock.now_ns();
+        Ok(Arc::new_cyclic(|itself| Self {
+            itself: Weak::clone(itself),
+            service: Arc::clone(service),
+            key,
+            login,
+            opened_ns: now,
+            variables,
+            transaction: Arc::default(),
+            planner: tokio::sync::Mutex::new(Planner::new(state, scope, pin)),
+            kept: Mutex::default(),
+            cache: Mutex::default(),
+            notices: Mutex::default(),
+            running: Mutex::default(),
+            activity: Mutex::new(Activity { changed_ns: now, ..Activity::default() }),
+            closed: AtomicBool::new(false),
+        }))
+    }
+
     /// Process id and secret, with which another connection cancels this one's statement.
     pub fn key(&self) -> (i32, i32) {
-        (0, 0)
+        self.key
     }
 
-    /// The statements of a string; none for an empty one.
-    pub fn parse(&self, sql: &str) -> Result<Vec<Arc<Parsed>>> {
-        Err(Error::new(ErrorKind::Internal, sql))
+    /// Who is connected.
+    pub fn login(&self) -> &Login {
+        &self.login
     }
 
-    /// Finds the parameters' types and the result's shape. `types` are those that the
-    /// client told; fewer than there are parameters is fine.
-    pub async fn prepare(
-        &self,
-        parsed: &Arc<Parsed>,
-        types: &[Option<ColumnType>],
-    ) -> Result<Arc<Prepared>> {
-        Err(Error::internal(format!("{parsed:?} {types:?}")))
+    /// When the session was opened: nanoseconds since 1970.
+    pub fn opened_ns(&self) -> i64 {
+        self.opened_ns
     }
 
-    /// Runs a prepared statement. `parameters` have the Arrow types of
-    /// [`Prepared::parameter_types`].
-    pub async fn execute(
-        &self,
-        prepared: &Arc<Prepared>,
-        parameters: Vec<ScalarValue>,
-    ) -> Result<Outcome> {
-        Err(Error::internal(format!("{prepared:?} {parameters:?}")))
+    /// What the session does.
+    pub fn activity(&self) -> Activity {
+        self.activity.lock().clone()
     }
 
-    /// Prepares without parameters, and runs.
-    pub async fn run(&self, parsed: &Arc<Parsed>) -> Result<Outcome> {
-        Err(Error::internal(format!("{parsed:?}")))
+    /// Whether a statement runs now.
+    pub fn is_running(&self) -> bool {
+        self.running.lock().iter().any(|work| work.strong_count() > 0)
     }
 
     /// Where the session stands.
     pub fn transaction(&self) -> TransactionState {
-        TransactionState::Idle
+        self.transaction.state()
     }
 
     /// Makes an open block fail, after an error that the protocol found.
-    pub fn fail_transaction(&self) {}
+    pub fn fail_transaction(&self) {
+        self.transaction.fail();
+    }
 
     /// A setting as SHOW shows it.
     pub fn setting(&self, name: &str) -> Option<String> {
-        Some(name.to_string())
+        self.variables.get(name)
+    }
+
+    /// All settings.
+    pub fn variables(&self) -> &Arc<Variables> {
+        &self.variables
     }
 
     /// How values are written as text.
     pub fn text_style(&self) -> TextStyle {
-        TextStyle::default()
+        self.variables.parsed().style
     }
 
     /// Settings that the client must be told of, since the last call.
     pub fn take_parameter_changes(&self) -> Vec<(String, String)> {
-        Vec::new()
+        self.variables.take_changes()
     }
 
-    /// Messages since the last call.
+    /// Messages since the last call that the client wants to get.
     pub fn take_notices(&self) -> Vec<Notice> {
-        Vec::new()
+        let from = self.variables.parsed().messages_from;
+        let mut notices = std::mem::take(&mut *self.notices.lock());
+        notices.retain(|notice| match notice.severity {
+            "WARNING" => from <= 1,
+            _ => from == 0,
+        });
+        notices
     }
 
-    /// Ends the session: cancels what runs, drops what is prepared.
-    pub fn close(&self) {}
+    /// Keeps a prepared statement under a name: one namespace for PREPARE and for
+    /// protocols, so that DEALLOCATE reaches both.
+    ///
+    /// # Errors
+    /// `DuplicatePreparedStatement`, `LimitExceeded`.
+    pub fn keep(&self, name: &str, prepared: Arc<Prepared>) -> Result<()> {
+        let mut kept = self.kept.lock();
+        if kept.contains_key(name) {
+            return Err(Error::new(
+                ErrorKind::DuplicatePreparedStatement,
+                format!("prepared statement \"{name}\" already exists"),
+            ));
+        }
+        let most = self.settings().prepared_statements_max;
+        if kept.len() >= most {
+            return Err(Error::new(
+                ErrorKind::LimitExceeded,
+                format!("the session already keeps {most} prepared statements"),
+            )
+            .with_hint("DEALLOCATE some, or raise query.prepared_statements_max"));
+        }
+        kept.insert(name.to_string(), prepared);
+        Ok(())
+    }
+
+    /// The statement kept under a name.
+    pub fn kept(&self, name: &str) -> Option<Arc<Prepared>> {
+        self.kept.lock().get(name).cloned()
+    }
+
+    /// Every statement kept, by name.
+    pub fn all_kept(&self) -> Vec<(String, Arc<Prepared>)> {
+        let mut all: Vec<_> =
+            self.kept.lock().iter().map(|(name, kept)| (name.clone(), Arc::clone(kept))).collect();
+        all.sort_by(|left, right| left.0.cmp(&right.0));
+        all
+    }
+
+    /// Drops the statement kept under a name; whether there was one.
+    pub fn forget(&self, name: &str) -> bool {
+        self.kept.lock().remove(name).is_some()
+    }
+
+    pub(crate) fn forget_all(&self) {
+        self.kept.lock().clear();
+    }
+
+    /// Ends the session: cancels what runs, drops what is prepared, rolls back.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.stop(Stop::Closed);
+        self.forget_all();
+        self.transaction.end();
+        self.service.sessions().remove(self.key.0);
+    }
+
+    pub(crate) fn stop(&self, reason: Stop) {
+        for work in self.running.lock().iter().filter_map(Weak::upgrade) {
+            work.stop(reason);
+        }
+    }
+
+    pub(crate) fn say(&self, notice: Notice) {
+        self.notices.lock().push(notice);
+    }
+
+    pub(crate) fn parts(&self) -> &Parts {
+        self.service.parts()
+    }
+
+    pub(crate) fn settings(&self) -> &QuerySettings {
+        &self.service.parts().settings
+    }
+
+    pub(crate) fn store(&self) -> &Arc<dyn EventStore> {
+        &self.service.parts().store
+    }
+
+    pub(crate) fn database(&self) -> &str {
+        &self.login.database
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.service.sessions().remove(self.key.0);
+    }
 }

@@ -1,8 +1,24 @@
 //! Statements: parsed, prepared, executed.
 
 pub mod copy;
+pub(crate) mod ddl;
+pub(crate) mod delete;
+pub(crate) mod explain;
+pub(crate) mod insert;
+pub(crate) mod names;
+pub(crate) mod parameters;
+pub(crate) mod parse;
+pub(crate) mod point;
+pub(crate) mod query;
+pub(crate) mod refused;
+pub(crate) mod setting;
+pub(crate) mod system_columns;
+pub(crate) mod transaction;
+
+use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
+use datafusion::sql::sqlparser::ast::Statement;
 use stratalog_model::ColumnType;
 
 /// What kind of statement a string holds, for protocols that must tell before they run it.
@@ -25,9 +41,15 @@ pub enum StatementKind {
 pub struct Parsed {
     text: String,
     kind: StatementKind,
+    statement: Statement,
+    system_columns: Vec<usize>,
 }
 
 impl Parsed {
+    pub(crate) fn new(statement: Statement, text: String, system_columns: Vec<usize>) -> Self {
+        Self { kind: kind_of(&statement), text, statement, system_columns }
+    }
+
     /// The statement's own text, without the `;`.
     pub fn text(&self) -> &str {
         &self.text
@@ -37,13 +59,41 @@ impl Parsed {
     pub fn kind(&self) -> StatementKind {
         self.kind
     }
+
+    pub(crate) fn statement(&self) -> &Statement {
+        &self.statement
+    }
+
+    pub(crate) fn system_columns(&self) -> &[usize] {
+        &self.system_columns
+    }
 }
 
 /// A statement whose parameters and result are known.
 #[derive(Debug)]
 pub struct Prepared {
-    parameter_types: Vec<ColumnType>,
-    result: Option<SchemaRef>,
+    pub(crate) parsed: Arc<Parsed>,
+    /// Types that the client told.
+    pub(crate) told: Vec<Option<ColumnType>>,
+    pub(crate) parameter_types: Vec<ColumnType>,
+    pub(crate) result: Option<SchemaRef>,
+    pub(crate) plan: Plan,
+    /// What the plan was made under; another makes it stale.
+    pub(crate) catalog_version: u64,
+    pub(crate) settings_version: u64,
+}
+
+/// How a statement is carried out.
+#[derive(Debug)]
+pub(crate) enum Plan {
+    /// A query.
+    Query(query::Query),
+    /// EXPLAIN of a query.
+    Explain(explain::Explain),
+    /// INSERT.
+    Insert(Box<insert::Insert>),
+    /// From its tree, when it is executed.
+    Tree,
 }
 
 impl Prepared {
@@ -55,5 +105,40 @@ impl Prepared {
     /// Shape of the rows; `None` when the statement returns none.
     pub fn result(&self) -> Option<&SchemaRef> {
         self.result.as_ref()
+    }
+
+    /// The statement.
+    pub fn parsed(&self) -> &Arc<Parsed> {
+        &self.parsed
+    }
+}
+
+fn kind_of(statement: &Statement) -> StatementKind {
+    match statement {
+        Statement::Query(query) if query::body_insert(query).is_some() => StatementKind::Write,
+        Statement::Query(_)
+        | Statement::Explain { .. }
+        | Statement::ExplainTable { .. }
+        | Statement::ShowVariable { .. }
+        | Statement::ShowVariables { .. } => StatementKind::Read,
+        Statement::Copy { to: true, .. } => StatementKind::Read,
+        Statement::Insert(_)
+        | Statement::Delete(_)
+        | Statement::Update(_)
+        | Statement::Merge(_)
+        | Statement::Truncate(_)
+        | Statement::Copy { .. } => StatementKind::Write,
+        Statement::StartTransaction { .. }
+        | Statement::Commit { .. }
+        | Statement::Rollback { .. }
+        | Statement::Savepoint { .. }
+        | Statement::ReleaseSavepoint { .. } => StatementKind::Transaction,
+        Statement::Set(_)
+        | Statement::Reset(_)
+        | Statement::Discard { .. }
+        | Statement::Prepare { .. }
+        | Statement::Execute { .. }
+        | Statement::Deallocate { .. } => StatementKind::Session,
+        _ => StatementKind::Definition,
     }
 }

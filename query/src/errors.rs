@@ -1,0 +1,185 @@
+//! From DataFusion's errors to ours: one mapping for planning and execution.
+
+use std::sync::Arc;
+
+use arrow::error::ArrowError;
+use datafusion::{
+    common::{SchemaError, TableReference},
+    error::DataFusionError,
+};
+use stratalog_model::{Error, ErrorKind};
+
+mod message;
+
+/// The error that a client sees for one of DataFusion.
+pub fn from_datafusion(error: DataFusionError) -> Error {
+    match error {
+        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => {
+            from_datafusion(*inner)
+        }
+        DataFusionError::Shared(shared) => match Arc::try_unwrap(shared) {
+            Ok(inner) => from_datafusion(inner),
+            Err(shared) => from_shared(&shared),
+        },
+        DataFusionError::Collection(errors) => match errors.into_iter().next() {
+            Some(first) => from_datafusion(first),
+            None => Error::internal("an empty collection of errors"),
+        },
+        DataFusionError::External(source) => from_boxed(source),
+        DataFusionError::ArrowError(error, _) => from_arrow(*error),
+        DataFusionError::IoError(error) => from_io(error),
+        DataFusionError::SQL(error, _) => {
+            crate::statement::parse::syntax_error("", &error.to_string())
+        }
+        DataFusionError::SchemaError(error, _) => from_schema(&error),
+        DataFusionError::NotImplemented(text) => Error::new(
+            ErrorKind::FeatureNotSupported,
+            message::without_decoration(&text),
+        ),
+        DataFusionError::Plan(text) => message::from_plan(&text),
+        DataFusionError::Execution(text) => message::from_execution(&text),
+        DataFusionError::Configuration(text) => {
+            Error::new(ErrorKind::InvalidParameterValue, message::without_decoration(&text))
+        }
+        DataFusionError::ResourcesExhausted(text) => message::from_resources(&text),
+        DataFusionError::ExecutionJoin(error) if error.is_cancelled() => {
+            Error::new(ErrorKind::QueryCanceled, "canceling statement: its task was cancelled")
+        }
+        other => {
+            let text = other.to_string();
+            Error::internal(message::without_decoration(&text)).with_source(other)
+        }
+    }
+}
+
+/// The error that DataFusion carries for one of ours.
+pub fn to_datafusion(error: Error) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
+fn from_shared(error: &DataFusionError) -> Error {
+    match error {
+        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => {
+            from_shared(inner)
+        }
+        DataFusionError::Shared(inner) => from_shared(inner),
+        DataFusionError::Collection(errors) => match errors.first() {
+            Some(first) => from_shared(first),
+            None => Error::internal("an empty collection of errors"),
+        },
+        DataFusionError::External(source) => match source.downcast_ref::<Error>() {
+            Some(ours) => ours.duplicate(),
+            None => match source.downcast_ref::<DataFusionError>() {
+                Some(inner) => from_shared(inner),
+                None => match source.downcast_ref::<ArrowError>() {
+                    Some(ArrowError::ExternalError(inner)) => match inner.downcast_ref::<Error>() {
+                        Some(ours) => ours.duplicate(),
+                        None => Error::internal(inner.to_string()),
+                    },
+                    Some(arrow) => message::from_arrow_text(&arrow.to_string()),
+                    None => Error::internal(source.to_string()),
+                },
+            },
+        },
+        DataFusionError::ArrowError(error, _) => match error.as_ref() {
+            ArrowError::ExternalError(source) => match source.downcast_ref::<Error>() {
+                Some(ours) => ours.duplicate(),
+                None => match source.downcast_ref::<DataFusionError>() {
+                    Some(inner) => from_shared(inner),
+                    None => Error::internal(source.to_string()),
+                },
+            },
+            other => message::from_arrow_text(&other.to_string()),
+        },
+        DataFusionError::SchemaError(error, _) => from_schema(error),
+        DataFusionError::NotImplemented(text) => {
+            Error::new(ErrorKind::FeatureNotSupported, message::without_decoration(text))
+        }
+        DataFusionError::Plan(text) => message::from_plan(text),
+        DataFusionError::Execution(text) => message::from_execution(text),
+        DataFusionError::ResourcesExhausted(text) => message::from_resources(text),
+        other => Error::internal(message::without_decoration(&other.to_string())),
+    }
+}
+
+fn from_boxed(source: Box<dyn std::error::Error + Send + Sync>) -> Error {
+    let source = match source.downcast::<Error>() {
+        Ok(ours) => return *ours,
+        Err(source) => source,
+    };
+    let source = match source.downcast::<DataFusionError>() {
+        Ok(inner) => return from_datafusion(*inner),
+        Err(source) => source,
+    };
+    let source = match source.downcast::<ArrowError>() {
+        Ok(inner) => return from_arrow(*inner),
+        Err(source) => source,
+    };
+    match source.downcast::<std::io::Error>() {
+        Ok(inner) => from_io(*inner),
+        Err(source) => Error::internal(source.to_string()).with_source(source),
+    }
+}
+
+/// The error that a client sees for one of Arrow's kernels.
+pub fn from_arrow(error: ArrowError) -> Error {
+    match error {
+        ArrowError::ExternalError(source) => from_boxed(source),
+        ArrowError::DivideByZero => Error::new(ErrorKind::DivisionByZero, "division by zero"),
+        ArrowError::MemoryError(text) => Error::new(ErrorKind::OutOfMemory, text),
+        ArrowError::IoError(_, error) => from_io(error),
+        other => message::from_arrow_text(&other.to_string()),
+    }
+}
+
+fn from_io(error: std::io::Error) -> Error {
+    Error::io("spilling intermediate results", error)
+}
+
+fn from_schema(error: &SchemaError) -> Error {
+    match error {
+        SchemaError::FieldNotFound { field, valid_fields } => {
+            let name = match &field.relation {
+                Some(relation) => format!("{}.{}", relation.table(), field.name),
+                None => format!("\"{}\"", field.name),
+            };
+            if let Some(relation) = &field.relation
+                && !valid_fields.is_empty()
+                && !valid_fields.iter().any(|valid| same_relation(valid.relation.as_ref(), relation))
+            {
+                return Error::new(
+                    ErrorKind::UndefinedTable,
+                    format!("missing FROM-clause entry for table \"{}\"", relation.table()),
+                );
+            }
+            let error =
+                Error::new(ErrorKind::UndefinedColumn, format!("column {name} does not exist"));
+            match message::closest(&field.name, valid_fields.iter().map(|valid| valid.name.as_str()))
+            {
+                Some(candidate) => {
+                    error.with_hint(format!("Perhaps you meant the column \"{candidate}\"."))
+                }
+                None => error,
+            }
+        }
+        SchemaError::AmbiguousReference { field } => Error::new(
+            ErrorKind::AmbiguousColumn,
+            format!("column reference \"{}\" is ambiguous", field.name),
+        ),
+        SchemaError::DuplicateQualifiedField { qualifier, name } => Error::new(
+            ErrorKind::DuplicateColumn,
+            format!("column \"{name}\" of \"{}\" specified more than once", qualifier.table()),
+        ),
+        SchemaError::DuplicateUnqualifiedField { name } => Error::new(
+            ErrorKind::DuplicateColumn,
+            format!("column name \"{name}\" is used more than once"),
+        ),
+    }
+}
+
+fn same_relation(left: Option<&TableReference>, right: &TableReference) -> bool {
+    left.is_some_and(|left| left.table() == right.table())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,246 @@
+//! DataFusion tells most of its errors apart only by their text; this file reads it.
+
+use stratalog_model::{Error, ErrorKind};
+
+/// The text without DataFusion's own framing: backtrace, issue-tracker advice, prefixes.
+pub fn without_decoration(text: &str) -> String {
+    let text = text.split("\n\nbacktrace:").next().unwrap_or(text);
+    let text = text.split("\nThis issue was likely caused by a bug").next().unwrap_or(text);
+    let text = text.split(".\nThis issue was likely caused").next().unwrap_or(text);
+    let mut text = text.trim();
+    for prefix in [
+        "Error during planning: ",
+        "Execution error: ",
+        "Arrow error: ",
+        "External error: ",
+        "Optimizer rule 'simplify_expressions' failed\ncaused by\n",
+        "This feature is not implemented: ",
+        "Internal error: ",
+        "type_coercion\ncaused by\n",
+    ] {
+        text = text.strip_prefix(prefix).unwrap_or(text);
+    }
+    text.to_string()
+}
+
+/// A planning error.
+pub fn from_plan(text: &str) -> Error {
+    let text = without_decoration(text);
+    if let Some(name) = quoted_after(&text, "table '").filter(|_| text.contains("not found")) {
+        return undefined_table(name);
+    }
+    if let Some(name) = text.strip_prefix("table function '").and_then(|rest| rest.split('\'').next())
+    {
+        return undefined_function(name, &text);
+    }
+    if text.starts_with("failed to resolve catalog") || text.starts_with("failed to resolve schema") {
+        let name = text.rsplit(": ").next().unwrap_or(&text);
+        return Error::new(ErrorKind::UndefinedSchema, format!("schema \"{name}\" does not exist"));
+    }
+    if let Some(name) = quoted_after(&text, "Invalid function '") {
+        return undefined_function(name, &text);
+    }
+    let kind = if text.contains("must appear in the GROUP BY")
+        || text.contains("must be in the GROUP BY")
+        || text.contains("could not be resolved from available columns")
+    {
+        ErrorKind::GroupingError
+    } else if text.contains("No function matches")
+        || text.contains("does not support zero arguments")
+        || text.contains("Function '") && text.contains("expects")
+        || text.contains("Failed to coerce arguments")
+        || text.contains("call to function")
+        || text.contains("failed to match any signature")
+    {
+        ErrorKind::UndefinedFunction
+    } else if text.contains("Cannot infer common argument type")
+        || text.contains("Cannot coerce arithmetic expression")
+        || text.contains("Cannot get result type")
+        || text.contains("There isn't a common type")
+        || text.contains("Unsupported CAST")
+        || text.contains("can't be evaluated because there isn't")
+    {
+        return operator_mismatch(&text);
+    } else if text.contains("boolean predicate")
+        || text.contains("predicate with non-boolean")
+        || text.contains("non-boolean type")
+        || text.contains("Inconsistent data type")
+        || text.contains("types cannot be matched")
+        || text.contains("not compatible")
+        || text.contains("Cannot automatically convert")
+        || text.contains("type mismatch")
+    {
+        ErrorKind::DatatypeMismatch
+    } else if text.contains("ambiguous") {
+        ErrorKind::AmbiguousColumn
+    } else if text.contains("specified more than once") || text.contains("unique expression names") {
+        ErrorKind::DuplicateColumn
+    } else if text.contains("ORDER BY position") || text.contains("position") && text.contains("select list") {
+        ErrorKind::InvalidColumnReference
+    } else if text.contains("No value found for placeholder") || text.contains("placeholder") {
+        ErrorKind::UndefinedParameter
+    } else if text.contains("not supported") || text.contains("Unsupported") {
+        ErrorKind::FeatureNotSupported
+    } else {
+        ErrorKind::SyntaxError
+    };
+    Error::new(kind, text)
+}
+
+/// An execution error, told by its text alone.
+pub fn from_execution(text: &str) -> Error {
+    let text = without_decoration(text);
+    let lower = text.to_ascii_lowercase();
+    let kind = if lower.contains("divide by zero") || lower.contains("division by zero") {
+        return Error::new(ErrorKind::DivisionByZero, "division by zero");
+    } else if lower.contains("scalar subquery") && lower.contains("more than one") {
+        return Error::new(
+            ErrorKind::CardinalityViolation,
+            "more than one row returned by a subquery used as an expression",
+        );
+    } else if lower.contains("overflow") || lower.contains("out of range") {
+        ErrorKind::NumericOutOfRange
+    } else if lower.contains("timestamp") || lower.contains("interval") && lower.contains("pars") {
+        ErrorKind::InvalidDatetimeFormat
+    } else if lower.contains("cast") || lower.contains("parse") {
+        ErrorKind::InvalidTextRepresentation
+    } else if lower.contains("not supported") || lower.contains("unsupported") {
+        ErrorKind::FeatureNotSupported
+    } else {
+        ErrorKind::InvalidParameterValue
+    };
+    Error::new(kind, text)
+}
+
+/// A memory or disk budget that is used up.
+pub fn from_resources(text: &str) -> Error {
+    let text = without_decoration(text);
+    if text.contains("disk space during the spilling") {
+        return Error::new(ErrorKind::DiskFull, "spilled intermediate results reached their limit")
+            .with_detail(text)
+            .with_hint("raise query.spill_bytes_max, or make the statement work on less at once");
+    }
+    Error::new(ErrorKind::OutOfMemory, "the memory budget of running statements is used up")
+        .with_detail(text)
+        .with_hint("raise query.memory_bytes_max, or make the statement work on less at once")
+}
+
+/// An error of an Arrow kernel.
+pub fn from_arrow_text(text: &str) -> Error {
+    let lower = text.to_ascii_lowercase();
+    let plain = strip_arrow_prefix(text);
+    if lower.contains("divide by zero") {
+        return Error::new(ErrorKind::DivisionByZero, "division by zero");
+    }
+    if lower.contains("overflow")
+        || lower.contains("can't cast value") && !lower.contains("string")
+        || lower.contains("out of range")
+        || lower.contains("is too large")
+        || lower.contains("is too small")
+    {
+        return Error::new(ErrorKind::NumericOutOfRange, plain);
+    }
+    if lower.contains("timestamp") || lower.contains("date") || lower.contains("interval") {
+        return Error::new(ErrorKind::InvalidDatetimeFormat, plain);
+    }
+    if let Some(rest) = plain.strip_prefix("Cannot cast string '")
+        && let Some((value, wanted)) = rest.split_once("' to value of ")
+    {
+        let wanted = sql_name(wanted.trim_end_matches(" type"));
+        return Error::new(
+            ErrorKind::InvalidTextRepresentation,
+            format!("invalid input syntax for type {wanted}: \"{value}\""),
+        );
+    }
+    if lower.contains("cast") || lower.contains("parse") {
+        return Error::new(ErrorKind::InvalidTextRepresentation, plain);
+    }
+    if lower.starts_with("compute error") || lower.starts_with("invalid argument") {
+        return Error::new(ErrorKind::InvalidParameterValue, plain);
+    }
+    Error::internal(plain)
+}
+
+/// The candidate that differs from `name` by little, if there is one.
+pub fn closest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let allowed = name.chars().count().div_ceil(3).min(3);
+    candidates
+        .map(|candidate| (distance(name, candidate), candidate))
+        .filter(|(distance, _)| *distance <= allowed)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// Edits that turn one name into the other; names only, so quadratic time is fine.
+fn distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().take(64).collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (at, a) in from.chars().take(64).enumerate() {
+        let mut diagonal = at;
+        let mut left = at + 1;
+        let mut next = vec![left];
+        for (b, above) in to.iter().zip(row.iter().skip(1)) {
+            let cost = usize::from(!a.eq_ignore_ascii_case(b));
+            left = (diagonal + cost).min(left + 1).min(above + 1);
+            diagonal = *above;
+            next.push(left);
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+fn undefined_table(name: &str) -> Error {
+    let mut parts: Vec<&str> = name.split('.').collect();
+    if parts.len() == 3 {
+        parts.remove(0);
+    }
+    if parts.first() == Some(&crate::session::SEARCH_PATH_SCHEMA) {
+        parts.remove(0);
+    }
+    Error::new(
+        ErrorKind::UndefinedTable,
+        format!("relation \"{}\" does not exist", parts.join(".")),
+    )
+}
+
+fn undefined_function(name: &str, text: &str) -> Error {
+    let error =
+        Error::new(ErrorKind::UndefinedFunction, format!("function {name} does not exist"));
+    match text.split("Did you mean '").nth(1).and_then(|rest| rest.split('\'').next()) {
+        Some(candidate) => error.with_hint(format!("Perhaps you meant {candidate}.")),
+        None => error,
+    }
+}
+
+fn operator_mismatch(text: &str) -> Error {
+    Error::new(ErrorKind::UndefinedFunction, text.to_string())
+        .with_hint("You might need to add explicit type casts.")
+}
+
+fn quoted_after<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
+    text.split(prefix).nth(1)?.split('\'').next()
+}
+
+fn strip_arrow_prefix(text: &str) -> String {
+    let mut text = text;
+    for prefix in
+        ["Cast error: ", "Parser error: ", "Compute error: ", "Arithmetic overflow: ", "Invalid argument error: "]
+    {
+        text = text.strip_prefix(prefix).unwrap_or(text);
+    }
+    text.to_string()
+}
+
+fn sql_name(arrow_type: &str) -> &str {
+    match arrow_type {
+        "Int16" => "smallint",
+        "Int32" => "integer",
+        "Int64" => "bigint",
+        "Float32" => "real",
+        "Float64" => "double precision",
+        "Boolean" => "boolean",
+        "Date32" => "date",
+        other => other,
+    }
+}

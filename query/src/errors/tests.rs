@@ -1,0 +1,48 @@
+use super::*;
+
+fn kind(error: DataFusionError) -> ErrorKind {
+    from_datafusion(error).kind()
+}
+
+#[test]
+fn our_errors_come_back_whole() {
+    let ours = Error::new(ErrorKind::UniqueViolation, "duplicate key").with_detail("(a)");
+    let wrapped = DataFusionError::Context("x".into(), Box::new(to_datafusion(ours)));
+    let shared = DataFusionError::Shared(Arc::new(wrapped));
+    let DataFusionError::Shared(inner) = &shared else { panic!("shared") };
+    let second = Arc::clone(inner);
+    let error = from_datafusion(shared);
+    assert_eq!(error.kind(), ErrorKind::UniqueViolation);
+    assert_eq!(error.detail(), Some("(a)"));
+    assert_eq!(kind(DataFusionError::Shared(second)), ErrorKind::UniqueViolation);
+}
+
+#[test]
+fn texts_find_their_kind() {
+    for (error, wanted) in [
+        (DataFusionError::Plan("table 'stratalog.public.x' not found".into()), ErrorKind::UndefinedTable),
+        (DataFusionError::Plan("Invalid function 'foo'.\nDid you mean 'floor'?".into()), ErrorKind::UndefinedFunction),
+        (DataFusionError::Execution("divide by zero".into()), ErrorKind::DivisionByZero),
+        (DataFusionError::ArrowError(Box::new(ArrowError::DivideByZero), None), ErrorKind::DivisionByZero),
+        (DataFusionError::ArrowError(Box::new(ArrowError::ArithmeticOverflow("a".into())), None), ErrorKind::NumericOutOfRange),
+        (DataFusionError::ResourcesExhausted("pool".into()), ErrorKind::OutOfMemory),
+        (DataFusionError::NotImplemented("x".into()), ErrorKind::FeatureNotSupported),
+    ] {
+        let text = error.to_string();
+        assert_eq!(kind(error), wanted, "{text}");
+    }
+}
+
+#[test]
+fn a_misspelt_column_is_guessed() {
+    assert_eq!(message::closest("usage_usr", ["host", "usage_user"].into_iter()), Some("usage_user"));
+    assert_eq!(message::closest("zzz", ["host", "usage_user"].into_iter()), None);
+}
+
+#[test]
+fn a_table_is_named_as_postgresql_names_it() {
+    let error = from_datafusion(DataFusionError::Plan(
+        "table 'stratalog.public.metrics' not found".into(),
+    ));
+    assert_eq!(error.message(), "relation \"public.metrics\" does not exist");
+}

@@ -1,0 +1,78 @@
+//! What all sessions share: memory and disk budgets, functions, rules.
+
+use std::sync::Arc;
+
+use datafusion::{
+    execution::{
+        disk_manager::{DiskManagerBuilder, DiskManagerMode},
+        memory_pool::{FairSpillPool, TrackConsumersPool},
+        runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
+        session_state::{SessionState, SessionStateBuilder},
+    },
+    execution::session_state::SessionStateDefaults,
+    prelude::SessionConfig,
+};
+use stratalog_model::{Error, ErrorKind, Result};
+
+use crate::{QuerySettings, errors::from_datafusion, session::SEARCH_PATH_SCHEMA};
+
+/// Scalar functions of DataFusion that are left out: they build one array as long as their
+/// argument says, past any budget; as table functions the same names stream.
+const LEFT_OUT: &[&str] = &["range", "generate_series"];
+
+/// Consumers of memory that an out-of-memory error names.
+const CONSUMERS_NAMED: usize = 3;
+
+/// The state from which each session's is made.
+///
+/// # Errors
+/// When the spill directory cannot be made.
+pub fn build(settings: &QuerySettings) -> Result<SessionState> {
+    let runtime = runtime(settings)?;
+    let mut config = SessionConfig::new()
+        .with_create_default_catalog_and_schema(false)
+        .with_default_catalog_and_schema("", SEARCH_PATH_SCHEMA)
+        .with_information_schema(false)
+        .with_batch_size(settings.batch_rows_max)
+        .with_target_partitions(settings.parallel_streams_max.max(1));
+    let options = config.options_mut();
+    options.sql_parser.parse_float_as_decimal = true;
+    options.sql_parser.recursion_limit =
+        datafusion::common::config::ConfigNonZeroUsize::try_new(1000).map_err(from_datafusion)?;
+    options.execution.time_zone = Some("UTC".to_string());
+    let functions = SessionStateDefaults::default_scalar_functions()
+        .into_iter()
+        .filter(|function| !LEFT_OUT.contains(&function.name()))
+        .collect();
+    let builder = SessionStateBuilder::new()
+        .with_config(config)
+        .with_runtime_env(runtime)
+        .with_expr_planners(SessionStateDefaults::default_expr_planners())
+        .with_scalar_functions(functions)
+        .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
+        .with_aggregate_functions(SessionStateDefaults::default_aggregate_functions())
+        .with_window_functions(SessionStateDefaults::default_window_functions())
+        .with_table_function_list(SessionStateDefaults::default_table_functions());
+    Ok(builder.build())
+}
+
+fn runtime(settings: &QuerySettings) -> Result<Arc<RuntimeEnv>> {
+    let disk = match &settings.spill_directory {
+        Some(directory) => DiskManagerBuilder::default()
+            .with_mode(DiskManagerMode::Directories(vec![directory.clone()]))
+            .with_max_temp_directory_size(settings.spill_bytes_max),
+        None => DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled),
+    };
+    let named = std::num::NonZeroUsize::new(CONSUMERS_NAMED).unwrap_or(std::num::NonZeroUsize::MIN);
+    let pool = TrackConsumersPool::new(FairSpillPool::new(settings.memory_bytes_max), named);
+    RuntimeEnvBuilder::new()
+        .with_disk_manager_builder(disk)
+        .with_memory_pool(Arc::new(pool))
+        .build_arc()
+        .map_err(|error| {
+            Error::new(
+                ErrorKind::Io,
+                format!("cannot use the spill directory {:?}: {error}", settings.spill_directory),
+            )
+        })
+}

@@ -1,0 +1,185 @@
+//! The session's database as DataFusion's catalog.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::{
+    catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider},
+    error::Result,
+};
+use parking_lot::Mutex;
+use stratalog_visor_core::CatalogState;
+
+use super::SEARCH_PATH_SCHEMA;
+use crate::table::{ChronicleTable, Pin};
+
+/// What names mean to the statement that is being planned.
+#[derive(Debug, Clone)]
+pub struct Scope {
+    /// The catalog; one state for the whole statement.
+    pub state: Arc<CatalogState>,
+    /// Schemas for unqualified names, after `pg_catalog`.
+    pub search_path: Vec<String>,
+    /// System columns that the statement mentions, by position.
+    pub system_columns: Vec<usize>,
+    /// Tables that exist for this statement alone, by their unqualified names.
+    pub replaced: Vec<(String, Arc<dyn TableProvider>)>,
+}
+
+/// Schemas that show the system itself.
+#[derive(Debug)]
+pub struct SystemSchemas {
+    /// Name and tables of each.
+    pub schemas: Vec<(String, Arc<dyn SchemaProvider>)>,
+}
+
+impl SystemSchemas {
+    fn named(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        self.schemas.iter().find(|(schema, _)| schema == name).map(|(_, found)| Arc::clone(found))
+    }
+}
+
+/// The one database of a session.
+#[derive(Debug)]
+pub struct SessionCatalog {
+    database: String,
+    scope: Arc<Mutex<Scope>>,
+    pin: Arc<Pin>,
+    system: Arc<SystemSchemas>,
+}
+
+impl SessionCatalog {
+    /// The catalog of `database`; `scope` and `pin` are set for each statement.
+    pub fn new(
+        database: String,
+        scope: Arc<Mutex<Scope>>,
+        pin: Arc<Pin>,
+        system: Arc<SystemSchemas>,
+    ) -> Self {
+        Self { database, scope, pin, system }
+    }
+
+    fn chronicles(&self, schema: &str) -> ChronicleSchema {
+        ChronicleSchema {
+            database: self.database.clone(),
+            schema: schema.to_string(),
+            scope: Arc::clone(&self.scope),
+            pin: Arc::clone(&self.pin),
+        }
+    }
+}
+
+impl CatalogProvider for SessionCatalog {
+    fn schema_names(&self) -> Vec<String> {
+        let state = Arc::clone(&self.scope.lock().state);
+        let system = self.system.schemas.iter().map(|(name, _)| name.clone());
+        system.chain(state.schemas(&self.database).map(|schema| schema.name.clone())).collect()
+    }
+
+    fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        if name == SEARCH_PATH_SCHEMA {
+            let search_path = self.scope.lock().search_path.clone();
+            let mut schemas: Vec<Arc<dyn SchemaProvider>> = Vec::new();
+            if !search_path.iter().any(|schema| schema == "pg_catalog") {
+                schemas.extend(self.system.named("pg_catalog"));
+            }
+            schemas.extend(search_path.iter().filter_map(|schema| self.schema(schema)));
+            let replaced = self.scope.lock().replaced.clone();
+            return Some(Arc::new(SearchPath { replaced, schemas }));
+        }
+        if let Some(system) = self.system.named(name) {
+            return Some(system);
+        }
+        let known = self.scope.lock().state.schema(&self.database, name).is_some();
+        known.then(|| Arc::new(self.chronicles(name)) as Arc<dyn SchemaProvider>)
+    }
+}
+
+/// A list with the one catalog that a session sees.
+#[derive(Debug)]
+pub struct SessionCatalogs(pub Arc<SessionCatalog>);
+
+impl CatalogProviderList for SessionCatalogs {
+    fn register_catalog(
+        &self,
+        _: String,
+        _: Arc<dyn CatalogProvider>,
+    ) -> Option<Arc<dyn CatalogProvider>> {
+        None
+    }
+
+    fn catalog_names(&self) -> Vec<String> {
+        vec![self.0.database.clone()]
+    }
+
+    fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {
+        (name == self.0.database).then(|| Arc::clone(&self.0) as Arc<dyn CatalogProvider>)
+    }
+}
+
+/// The chronicles of one schema.
+#[derive(Debug)]
+struct ChronicleSchema {
+    database: String,
+    schema: String,
+    scope: Arc<Mutex<Scope>>,
+    pin: Arc<Pin>,
+}
+
+#[async_trait]
+impl SchemaProvider for ChronicleSchema {
+    fn table_names(&self) -> Vec<String> {
+        let state = Arc::clone(&self.scope.lock().state);
+        state
+            .chronicles(&self.database)
+            .filter(|chronicle| chronicle.schema == self.schema)
+            .map(|chronicle| chronicle.name.clone())
+            .collect()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        let scope = self.scope.lock();
+        let chronicle = scope.state.chronicle(&self.database, &self.schema, name);
+        Ok(chronicle.map(|chronicle| {
+            Arc::new(ChronicleTable::new(
+                Arc::clone(chronicle),
+                &scope.system_columns,
+                Arc::clone(&self.pin),
+            )) as Arc<dyn TableProvider>
+        }))
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.scope.lock().state.chronicle(&self.database, &self.schema, name).is_some()
+    }
+}
+
+/// The schemas in which unqualified names are looked up, in order.
+#[derive(Debug)]
+struct SearchPath {
+    replaced: Vec<(String, Arc<dyn TableProvider>)>,
+    schemas: Vec<Arc<dyn SchemaProvider>>,
+}
+
+#[async_trait]
+impl SchemaProvider for SearchPath {
+    fn table_names(&self) -> Vec<String> {
+        self.schemas.iter().flat_map(|schema| schema.table_names()).collect()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        if let Some((_, table)) = self.replaced.iter().find(|(replaced, _)| replaced == name) {
+            return Ok(Some(Arc::clone(table)));
+        }
+        for schema in &self.schemas {
+            if let Some(table) = schema.table(name).await? {
+                return Ok(Some(table));
+            }
+        }
+        Ok(None)
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.schemas.iter().any(|schema| schema.table_exist(name))
+    }
+}

@@ -1,0 +1,73 @@
+//! What names mean to a session.
+
+use std::sync::Arc;
+
+use datafusion::sql::sqlparser::ast::ObjectName;
+use stratalog_model::{ChronicleDefinition, Error, ErrorKind, Result};
+
+use super::Session;
+use crate::statement::names;
+
+/// Schemas that only the system writes to.
+const SYSTEM_SCHEMAS: &[&str] = &["pg_catalog", "information_schema", "stratalog"];
+
+impl Session {
+    /// The chronicle of a name, for a statement that changes it.
+    ///
+    /// # Errors
+    /// `UndefinedTable`, `InsufficientPrivilege` for a system table.
+    pub(crate) fn chronicle(&self, name: &ObjectName) -> Result<Arc<ChronicleDefinition>> {
+        let state = self.parts().catalog.state();
+        let (schema, table) = names::table(name, self.database())?;
+        let missing = |shown: String| {
+            Error::new(ErrorKind::UndefinedTable, format!("relation \"{shown}\" does not exist"))
+        };
+        match schema {
+            Some(schema) => {
+                if SYSTEM_SCHEMAS.contains(&schema.as_str()) {
+                    return Err(Error::new(
+                        ErrorKind::InsufficientPrivilege,
+                        format!("permission denied: \"{schema}.{table}\" is a system table"),
+                    ));
+                }
+                state
+                    .chronicle(self.database(), &schema, &table)
+                    .cloned()
+                    .ok_or_else(|| missing(format!("{schema}.{table}")))
+            }
+            None => self
+                .variables()
+                .parsed()
+                .search_path
+                .iter()
+                .find_map(|schema| state.chronicle(self.database(), schema, &table).cloned())
+                .ok_or_else(|| missing(table)),
+        }
+    }
+
+    /// The schema in which a table with an unqualified name is made.
+    pub(crate) fn creation_schema(&self) -> String {
+        let state = self.parts().catalog.state();
+        self.variables()
+            .parsed()
+            .search_path
+            .into_iter()
+            .find(|schema| state.schema(self.database(), schema).is_some())
+            .unwrap_or_else(|| "public".to_string())
+    }
+
+    /// Whether another session is in a database.
+    pub(crate) fn database_is_open(&self, name: &str) -> bool {
+        self.service.sessions().open().iter().any(|session| session.database() == name)
+    }
+
+    /// This session, to be held by what outlives a call.
+    ///
+    /// # Errors
+    /// `ConnectionFailure` when the session is closing.
+    pub(crate) fn shared(&self) -> Result<Arc<Session>> {
+        self.itself.upgrade().ok_or_else(|| {
+            Error::new(ErrorKind::ConnectionFailure, "the session is closed")
+        })
+    }
+}

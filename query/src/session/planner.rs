@@ -1,0 +1,129 @@
+//! DataFusion's state for one session: planning and starting plans.
+
+use std::{collections::HashMap, sync::Arc};
+
+use chrono::{DateTime, Utc};
+use datafusion::{
+    catalog::TableProvider,
+    execution::{
+        SendableRecordBatchStream, TaskContext, context::SQLOptions, runtime_env::RuntimeEnv,
+        session_state::SessionState,
+    },
+    logical_expr::LogicalPlan,
+    physical_plan::{ExecutionPlan, execute_stream},
+    sql::{parser::Statement as DataFusionStatement, sqlparser::ast::Statement},
+};
+use parking_lot::Mutex;
+use stratalog_model::{Result, Snapshot};
+
+use super::catalog::Scope;
+use crate::{errors::from_datafusion, table::Pin};
+
+/// Plans one statement at a time.
+pub struct Planner {
+    state: SessionState,
+    tasks: Arc<TaskContext>,
+    scope: Arc<Mutex<Scope>>,
+    pin: Arc<Pin>,
+    time_zone: String,
+}
+
+impl std::fmt::Debug for Planner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Planner").field("time_zone", &self.time_zone).finish_non_exhaustive()
+    }
+}
+
+impl Planner {
+    /// A planner over `state`, whose catalog reads `scope` and whose tables read `pin`.
+    pub fn new(state: SessionState, scope: Arc<Mutex<Scope>>, pin: Arc<Pin>) -> Self {
+        let tasks = tasks_of(&state);
+        Self { state, tasks, scope, pin, time_zone: String::new() }
+    }
+
+    /// Sets what names and times mean to the statement planned next.
+    pub fn enter(&mut self, scope: Scope, time_zone: &str, now_ns: i64) {
+        *self.scope.lock() = scope;
+        if self.time_zone != time_zone {
+            self.time_zone = time_zone.to_string();
+            self.state.config_mut().options_mut().execution.time_zone = Some(time_zone.to_string());
+            self.tasks = tasks_of(&self.state);
+        }
+        let now: DateTime<Utc> = DateTime::from_timestamp_nanos(now_ns);
+        let options = Arc::clone(self.state.config_options());
+        let properties = self.state.execution_props_mut();
+        properties.mark_start_execution(options);
+        properties.query_execution_start_time = Some(now);
+    }
+
+    /// Puts a table in the place of an unqualified name, for the statement planned next.
+    pub fn replace(&self, name: &str, table: Arc<dyn TableProvider>) {
+        self.scope.lock().replaced.push((name.to_string(), table));
+    }
+
+    /// The logical plan of a query.
+    ///
+    /// # Errors
+    /// What is wrong with it; `FeatureNotSupported` when it is no query.
+    pub async fn logical(&self, statement: &Statement) -> Result<LogicalPlan> {
+        let statement = DataFusionStatement::Statement(Box::new(statement.clone()));
+        let plan = self.state.statement_to_plan(statement).await.map_err(from_datafusion)?;
+        SQLOptions::new()
+            .with_allow_ddl(false)
+            .with_allow_dml(false)
+            .with_allow_statements(false)
+            .verify_plan(&plan)
+            .map_err(from_datafusion)?;
+        Ok(plan)
+    }
+
+    /// The optimized logical plan.
+    pub fn optimize(&self, plan: &LogicalPlan) -> Result<LogicalPlan> {
+        self.state.optimize(plan).map_err(from_datafusion)
+    }
+
+    /// The physical plan of a logical one, on a snapshot.
+    pub async fn physical(
+        &self,
+        plan: &LogicalPlan,
+        snapshot: Arc<dyn Snapshot>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.pin.set(Some(snapshot));
+        let planned = self.state.create_physical_plan(plan).await.map_err(from_datafusion);
+        self.pin.set(None);
+        planned
+    }
+
+    /// What starting a plan needs.
+    pub fn tasks(&self) -> Arc<TaskContext> {
+        Arc::clone(&self.tasks)
+    }
+
+    /// DataFusion's state.
+    pub fn state(&self) -> &SessionState {
+        &self.state
+    }
+}
+
+/// Starts a plan.
+pub fn start(
+    plan: Arc<dyn ExecutionPlan>,
+    tasks: Arc<TaskContext>,
+) -> Result<SendableRecordBatchStream> {
+    execute_stream(plan, tasks).map_err(from_datafusion)
+}
+
+/// A task context without the function registries, which running plans never consult.
+fn tasks_of(state: &SessionState) -> Arc<TaskContext> {
+    let runtime: Arc<RuntimeEnv> = Arc::clone(state.runtime_env());
+    Arc::new(TaskContext::new(
+        None,
+        state.session_id().to_string(),
+        state.config().clone(),
+        HashMap::new(),
+        HashMap::new(),
+        HashMap::new(),
+        HashMap::new(),
+        runtime,
+    ))
+}

@@ -1,0 +1,383 @@
+//! Parsing, preparing and executing a session's statements.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    pin::Pin,
+    sync::{Arc, atomic::Ordering},
+    task::{Context, Poll},
+};
+
+use arrow::{
+    array::RecordBatch,
+    datatypes::{DataType, Field, Schema, SchemaRef},
+};
+use datafusion::{scalar::ScalarValue, sql::sqlparser::ast::Statement};
+use futures::{Stream, stream::BoxStream};
+use stratalog_model::{ColumnType, Error, ErrorKind, Result};
+use tokio::sync::MutexGuard;
+
+use super::{
+    Session, TransactionState,
+    catalog::Scope,
+    planner::Planner,
+    transaction::Transaction,
+    work::Work,
+};
+use crate::{
+    Outcome, Parsed, Prepared, RowsTag, StatementKind,
+    statement::{
+        Plan, copy, ddl, delete, explain, insert, parameters, parse, query, refused, setting,
+        transaction,
+    },
+};
+
+/// Plans that a session keeps for texts that come again.
+const CACHED_PLANS_MAX: usize = 64;
+
+/// Longest text that is worth keeping a plan for, in bytes.
+const CACHED_TEXT_BYTES_MAX: usize = 8 * 1024;
+
+/// Plans by text and told types, the oldest first out.
+#[derive(Debug, Default)]
+pub struct PlanCache {
+    plans: HashMap<CacheKey, Arc<Prepared>>,
+    order: VecDeque<CacheKey>,
+}
+
+type CacheKey = (String, Vec<Option<ColumnType>>);
+
+impl PlanCache {
+    fn get(&self, key: &CacheKey) -> Option<Arc<Prepared>> {
+        self.plans.get(key).cloned()
+    }
+
+    fn put(&mut self, key: CacheKey, prepared: Arc<Prepared>) {
+        if self.plans.insert(key.clone(), prepared).is_none() {
+            self.order.push_back(key);
+            if self.order.len() > CACHED_PLANS_MAX
+                && let Some(oldest) = self.order.pop_front()
+            {
+                self.plans.remove(&oldest);
+            }
+        }
+    }
+}
+
+impl Session {
+    /// The statements of a string; none for an empty one.
+    ///
+    /// # Errors
+    /// `SyntaxError` with the position, `LimitExceeded`, `StatementTooComplex`.
+    pub fn parse(&self, sql: &str) -> Result<Vec<Arc<Parsed>>> {
+        let trees = parse::statements(sql, self.settings().statement_bytes_max);
+        if trees.is_err() {
+            self.fail_transaction();
+        }
+        Ok(trees?
+            .into_iter()
+            .map(|tree| Arc::new(Parsed::new(tree.statement, tree.text, tree.system_columns)))
+            .collect())
+    }
+
+    /// Finds the parameters' types and the result's shape. `types` are those that the
+    /// client told; fewer than there are parameters is fine.
+    ///
+    /// # Errors
+    /// What is wrong with the statement. In a block, the block fails.
+    pub async fn prepare(
+        &self,
+        parsed: &Arc<Parsed>,
+        types: &[Option<ColumnType>],
+    ) -> Result<Arc<Prepared>> {
+        let prepared = self.prepare_statement(parsed, types).await;
+        if prepared.is_err() {
+            self.fail_transaction();
+        }
+        prepared
+    }
+
+    /// Runs a prepared statement. `parameters` have the Arrow types of
+    /// [`Prepared::parameter_types`].
+    ///
+    /// # Errors
+    /// What is wrong with the statement or its values. In a block, the block fails.
+    pub async fn execute(
+        &self,
+        prepared: &Arc<Prepared>,
+        parameters: Vec<ScalarValue>,
+    ) -> Result<Outcome> {
+        let work = self.start_work(prepared.parsed.text());
+        let outcome = self.execute_statement(prepared, parameters, &work).await;
+        if outcome.is_err() {
+            self.fail_transaction();
+        }
+        outcome
+    }
+
+    /// Prepares without parameters, and runs.
+    ///
+    /// # Errors
+    /// As [`Session::prepare`] and [`Session::execute`].
+    pub async fn run(&self, parsed: &Arc<Parsed>) -> Result<Outcome> {
+        let prepared = self.prepare(parsed, &[]).await?;
+        if !prepared.parameter_types.is_empty() {
+            self.fail_transaction();
+            return Err(Error::new(ErrorKind::UndefinedParameter, "there is no parameter $1"));
+        }
+        self.execute(&prepared, Vec::new()).await
+    }
+
+    async fn prepare_statement(
+        &self,
+        parsed: &Arc<Parsed>,
+        types: &[Option<ColumnType>],
+    ) -> Result<Arc<Prepared>> {
+        self.check_usable(parsed)?;
+        let catalog_version = self.parts().catalog.state().version();
+        let settings_version = self.variables().version();
+        let fresh = |prepared: &Arc<Prepared>| {
+            prepared.catalog_version == catalog_version
+                && prepared.settings_version == settings_version
+        };
+        let cacheable = parsed.text().len() <= CACHED_TEXT_BYTES_MAX
+            && matches!(parsed.kind(), StatementKind::Read | StatementKind::Write);
+        let key = (parsed.text().to_string(), types.to_vec());
+        if cacheable
+            && let Some(prepared) = self.cache.lock().get(&key).filter(fresh)
+        {
+            return Ok(prepared);
+        }
+        let mut prepared = Prepared {
+            parsed: Arc::clone(parsed),
+            told: types.to_vec(),
+            parameter_types: Vec::new(),
+            result: None,
+            plan: Plan::Tree,
+            catalog_version,
+            settings_version,
+        };
+        self.plan_statement(&mut prepared).await?;
+        let prepared = Arc::new(prepared);
+        if cacheable && !matches!(prepared.plan, Plan::Tree) {
+            self.cache.lock().put(key, Arc::clone(&prepared));
+        }
+        Ok(prepared)
+    }
+
+    async fn plan_statement(&self, prepared: &mut Prepared) -> Result<()> {
+        let parsed = Arc::clone(&prepared.parsed);
+        let told = prepared.told.clone();
+        match parsed.statement() {
+            Statement::Query(tree) => match query::body_insert(tree) {
+                Some(inner) => {
+                    let mut inner = inner.clone();
+                    insert::adopt_with(&mut inner, tree)?;
+                    let (plan, types) = insert::plan(self, &parsed, &inner, &told).await?;
+                    prepared.result = plan.result();
+                    prepared.parameter_types = types;
+                    prepared.plan = Plan::Insert(Box::new(plan));
+                }
+                None => {
+                    let planner = self.enter_planner(parsed.system_columns()).await;
+                    let (plan, types) =
+                        query::plan(&planner, tree, &told, parsed.system_columns()).await?;
+                    prepared.result = Some(Arc::clone(&plan.schema));
+                    prepared.parameter_types = types;
+                    prepared.plan = Plan::Query(plan);
+                }
+            },
+            Statement::Insert(inner) => {
+                let (plan, types) = insert::plan(self, &parsed, inner, &told).await?;
+                prepared.result = plan.result();
+                prepared.parameter_types = types;
+                prepared.plan = Plan::Insert(Box::new(plan));
+            }
+            Statement::Explain { .. } => {
+                let (plan, types) = explain::plan(self, &parsed, &told).await?;
+                prepared.result = Some(text_schema("QUERY PLAN"));
+                prepared.parameter_types = types;
+                prepared.plan = Plan::Explain(plan);
+            }
+            Statement::ShowVariable { variable } => {
+                prepared.result = Some(setting::show_schema(self, variable)?);
+            }
+            Statement::Execute { name: Some(name), .. } => {
+                let name = crate::statement::names::single(name)?;
+                let kept = self.kept(&name).ok_or_else(|| setting::unknown_statement(&name))?;
+                prepared.result = kept.result().cloned();
+            }
+            Statement::Prepare { .. } | Statement::Copy { .. } | Statement::Delete(_) => {}
+            other => {
+                let count = parameters::count(other)?;
+                if count > 0 {
+                    return Err(Error::new(
+                        ErrorKind::UndefinedParameter,
+                        "there is no parameter $1: only queries and INSERT take parameters",
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn execute_statement(
+        &self,
+        prepared: &Arc<Prepared>,
+        values: Vec<ScalarValue>,
+        work: &Arc<Work>,
+    ) -> Result<Outcome> {
+        self.check_usable(&prepared.parsed)?;
+        let prepared = &self.refresh(prepared).await?;
+        let types = &prepared.parameter_types;
+        let values = parameters::bind(types, values)?;
+        match &prepared.plan {
+            Plan::Query(query) => {
+                let rows = work
+                    .guard(query::run(self, query, types, &values, work, RowsTag::Select))
+                    .await?;
+                Ok(Outcome::Rows(rows))
+            }
+            Plan::Explain(explain) => {
+                work.guard(explain::run(self, explain, types, &values, work)).await
+            }
+            Plan::Insert(insert) => {
+                work.guard(insert::run(self, insert, types, &values, work)).await
+            }
+            Plan::Tree => self.execute_tree(&prepared.parsed, work).await,
+        }
+    }
+
+    async fn execute_tree(&self, parsed: &Arc<Parsed>, work: &Arc<Work>) -> Result<Outcome> {
+        let statement = parsed.statement();
+        match statement {
+            Statement::StartTransaction { .. }
+            | Statement::Commit { .. }
+            | Statement::Rollback { .. } => work.guard(transaction::run(self, statement)).await,
+            Statement::Set(set) => setting::set(self, set),
+            Statement::Reset(reset) => setting::reset(self, reset),
+            Statement::Discard { object_type } => setting::discard(self, object_type),
+            Statement::ShowVariable { variable } => setting::show(self, variable),
+            Statement::Prepare { .. } => work.guard(setting::prepare(self, statement)).await,
+            Statement::Deallocate { name, .. } => setting::deallocate(self, name),
+            Statement::Execute { .. } => {
+                Box::pin(setting::execute(self, statement, work)).await
+            }
+            Statement::Copy { .. } => work.guard(copy::run(self, parsed, work)).await,
+            Statement::Delete(tree) => work.guard(delete::run(self, tree)).await,
+            other if ddl::is_definition(other) => work.guard(ddl::run(self, other)).await,
+            other => Err(refused::error(other)),
+        }
+    }
+
+    /// The statement planned anew if the catalog or the settings have changed since.
+    async fn refresh(&self, prepared: &Arc<Prepared>) -> Result<Arc<Prepared>> {
+        if matches!(prepared.plan, Plan::Tree)
+            || prepared.catalog_version == self.parts().catalog.state().version()
+                && prepared.settings_version == self.variables().version()
+        {
+            return Ok(Arc::clone(prepared));
+        }
+        let told: Vec<Option<ColumnType>> =
+            prepared.parameter_types.iter().cloned().map(Some).collect();
+        let told = if prepared.told.is_empty() && told.is_empty() { Vec::new() } else { told };
+        let fresh = self.prepare_statement(&prepared.parsed, &told).await?;
+        let same = match (&fresh.result, &prepared.result) {
+            (Some(fresh), Some(before)) => same_shape(fresh, before),
+            (None, None) => true,
+            _ => false,
+        };
+        if same {
+            Ok(fresh)
+        } else {
+            Err(Error::new(
+                ErrorKind::FeatureNotSupported,
+                "cached plan must not change result type",
+            ))
+        }
+    }
+
+    /// A planner in which names and times mean what they mean to this session now.
+    pub(crate) async fn enter_planner(&self, system_columns: &[usize]) -> MutexGuard<'_, Planner> {
+        let mut planner = self.planner.lock().await;
+        let parsed = self.variables.parsed();
+        let zone = self.variables.get("TimeZone").unwrap_or_default();
+        let scope = Scope {
+            state: self.parts().catalog.state(),
+            search_path: parsed.search_path,
+            system_columns: system_columns.to_vec(),
+            replaced: Vec::new(),
+        };
+        planner.enter(scope, &zone, self.parts().clock.now_ns());
+        planner
+    }
+
+    fn check_usable(&self, parsed: &Parsed) -> Result<()> {
+        self.service.check_open()?;
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::new(ErrorKind::ConnectionFailure, "the session is closed"));
+        }
+        let ends_block =
+            matches!(parsed.statement(), Statement::Commit { .. } | Statement::Rollback { .. });
+        if self.transaction.state() == TransactionState::Failed && !ends_block {
+            return Err(Error::new(
+                ErrorKind::FailedTransaction,
+                "current transaction is aborted, commands ignored until end of transaction block",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Registers a statement that starts now, so that it can be cancelled.
+    pub(crate) fn start_work(&self, text: &str) -> Arc<Work> {
+        let work = Work::start(self.variables.parsed().statement_timeout_ms);
+        let mut running = self.running.lock();
+        running.retain(|work| work.strong_count() > 0);
+        running.push(Arc::downgrade(&work));
+        drop(running);
+        let now = self.parts().clock.now_ns();
+        let mut activity = self.activity.lock();
+        activity.query.clear();
+        activity.query.extend(text.chars().take(1024));
+        activity.query_started_ns = Some(now);
+        activity.changed_ns = now;
+        drop(activity);
+        work
+    }
+
+    /// A stream whose error makes an open block fail.
+    pub(crate) fn watch(
+        &self,
+        stream: BoxStream<'static, Result<RecordBatch>>,
+    ) -> BoxStream<'static, Result<RecordBatch>> {
+        Box::pin(Watched { stream, transaction: Arc::clone(&self.transaction) })
+    }
+}
+
+struct Watched {
+    stream: BoxStream<'static, Result<RecordBatch>>,
+    transaction: Arc<Transaction>,
+}
+
+impl Stream for Watched {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let next = self.stream.as_mut().poll_next(context);
+        if let Poll::Ready(Some(Err(_))) = &next {
+            self.transaction.fail();
+        }
+        next
+    }
+}
+
+/// The schema of one text column.
+pub(crate) fn text_schema(name: &str) -> SchemaRef {
+    Arc::new(Schema::new(vec![Field::new(name, DataType::Utf8, true)]))
+}
+
+fn same_shape(left: &Schema, right: &Schema) -> bool {
+    left.fields().len() == right.fields().len()
+        && left.fields().iter().zip(right.fields()).all(|(left, right)| {
+            left.name() == right.name() && left.data_type() == right.data_type()
+        })
+}

@@ -1,0 +1,173 @@
+//! Checks of values, and their canonical form.
+
+use stratalog_model::{Error, ErrorKind, Result};
+use stratalog_text::TimeZone;
+
+use super::registry::{Rule, SettingPage};
+
+/// The canonical form of `value`.
+///
+/// # Errors
+/// `InvalidParameterValue` for no value of the setting, `FeatureNotSupported` for one that
+/// would have no effect here.
+pub fn value(setting: &SettingPage, value: &str) -> Result<String> {
+    let trimmed = value.trim();
+    match setting.rule {
+        Rule::Fixed => Err(super::fixed(setting.name)),
+        Rule::Text => Ok(value.to_string()),
+        Rule::OneOf(words) => {
+            one_of(words, trimmed).ok_or_else(|| {
+                invalid(setting, value).with_hint(format!("Available values: {}.", words.join(", ")))
+            })
+        }
+        Rule::Only(words) => {
+            one_of(words, trimmed).ok_or_else(|| no_effect(setting, value, &words.join(", ")))
+        }
+        Rule::Switch => switch(trimmed).map(on_off).ok_or_else(|| {
+            Error::new(
+                ErrorKind::InvalidParameterValue,
+                format!("parameter \"{}\" requires a Boolean value", setting.name),
+            )
+        }),
+        Rule::SwitchOnly(only) => match switch(trimmed) {
+            Some(found) if found == only => Ok(on_off(found)),
+            Some(_) => Err(no_effect(setting, value, &on_off(only))),
+            None => Err(invalid(setting, value)),
+        },
+        Rule::Integer(min, max) => {
+            let number: i64 = trimmed.parse().map_err(|_| invalid(setting, value))?;
+            if (min..=max).contains(&number) {
+                Ok(number.to_string())
+            } else {
+                Err(Error::new(
+                    ErrorKind::InvalidParameterValue,
+                    format!(
+                        "{number} is outside the valid range for parameter \"{}\" ({min} .. {max})",
+                        setting.name
+                    ),
+                ))
+            }
+        }
+        Rule::Duration => duration_ms(trimmed).map(show_duration).ok_or_else(|| {
+            invalid(setting, value)
+                .with_hint("Valid units for this parameter are \"us\", \"ms\", \"s\", \"min\", \"h\", and \"d\".")
+        }),
+        Rule::DurationZero => match duration_ms(trimmed) {
+            Some(0) => Ok("0".to_string()),
+            Some(_) => Err(no_effect(setting, value, "0")),
+            None => Err(invalid(setting, value)),
+        },
+        Rule::Names => Ok(value.to_string()),
+        Rule::TimeZone => {
+            TimeZone::parse_setting(trimmed)?;
+            Ok(trimmed.to_string())
+        }
+        Rule::DateStyle => date_style(setting, trimmed),
+        Rule::Encoding => match trimmed.to_ascii_lowercase().replace(['-', '_'], "").as_str() {
+            "utf8" | "unicode" => Ok("UTF8".to_string()),
+            _ => Err(no_effect(setting, value, "UTF8")),
+        },
+        Rule::Uuid if trimmed.is_empty() => Ok(String::new()),
+        Rule::Uuid => uuid::Uuid::parse_str(trimmed)
+            .map(|uuid| uuid.to_string())
+            .map_err(|_| invalid(setting, value)),
+    }
+}
+
+fn invalid(setting: &SettingPage, value: &str) -> Error {
+    Error::new(
+        ErrorKind::InvalidParameterValue,
+        format!("invalid value for parameter \"{}\": \"{value}\"", setting.name),
+    )
+}
+
+fn no_effect(setting: &SettingPage, value: &str, accepted: &str) -> Error {
+    Error::new(
+        ErrorKind::FeatureNotSupported,
+        format!("{} = \"{value}\" is not supported: it would have no effect", setting.name),
+    )
+    .with_hint(format!("accepted: {accepted}"))
+}
+
+fn one_of(words: &[&str], value: &str) -> Option<String> {
+    words.iter().find(|word| word.eq_ignore_ascii_case(value)).map(|word| (*word).to_string())
+}
+
+/// A Boolean as PostgreSQL reads it: unique prefixes of on, off, true, false, yes, no; 1, 0.
+fn switch(value: &str) -> Option<bool> {
+    match value.to_ascii_lowercase().as_str() {
+        "on" | "true" | "tru" | "tr" | "t" | "yes" | "ye" | "y" | "1" => Some(true),
+        "off" | "of" | "false" | "fals" | "fal" | "fa" | "f" | "no" | "n" | "0" => Some(false),
+        _ => None,
+    }
+}
+
+fn on_off(value: bool) -> String {
+    if value { "on".to_string() } else { "off".to_string() }
+}
+
+/// Milliseconds of `1500`, `2s`, `5 min`; a fraction of a millisecond counts as one.
+pub fn duration_ms(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let split = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let number: f64 = number.parse().ok()?;
+    let factor = match unit.trim() {
+        "" | "ms" => 1.0,
+        "us" => 0.001,
+        "s" => 1_000.0,
+        "min" => 60_000.0,
+        "h" => 3_600_000.0,
+        "d" => 86_400_000.0,
+        _ => return None,
+    };
+    let ms = number * factor;
+    if !ms.is_finite() || ms > f64::from(i32::MAX) {
+        return None;
+    }
+    let whole = ms.round();
+    let whole = if ms > 0.0 && whole < 1.0 { 1.0 } else { whole };
+    format!("{whole:.0}").parse().ok()
+}
+
+fn show_duration(ms: u64) -> String {
+    for (unit, size) in [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000)] {
+        if ms > 0 && ms.is_multiple_of(size) {
+            return format!("{}{unit}", ms / size);
+        }
+    }
+    if ms == 0 { "0".to_string() } else { format!("{ms}ms") }
+}
+
+fn date_style(setting: &SettingPage, value: &str) -> Result<String> {
+    let mut order = "MDY";
+    for part in value.split(',').map(str::trim) {
+        match part.to_ascii_lowercase().as_str() {
+            "iso" => {}
+            "mdy" | "us" | "noneuro" | "noneuropean" => order = "MDY",
+            "dmy" | "euro" | "european" => order = "DMY",
+            "ymd" => order = "YMD",
+            "postgres" | "sql" | "german" => {
+                return Err(no_effect(setting, value, "ISO with MDY, DMY or YMD"));
+            }
+            _ => return Err(invalid(setting, value)),
+        }
+    }
+    Ok(format!("ISO, {order}"))
+}
+
+/// The names of a comma-separated list: folded to lower case unless quoted; `$user` is
+/// left out, for no schema is made for a user.
+pub fn names(list: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for part in list.split(',').map(str::trim) {
+        let name = match part.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+            Some(quoted) => quoted.replace("\"\"", "\""),
+            None => part.to_lowercase(),
+        };
+        if !name.is_empty() && name != "$user" {
+            found.push(name);
+        }
+    }
+    found
+}

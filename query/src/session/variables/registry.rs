@@ -1,0 +1,109 @@
+//! Every setting, once: name, default, what it may be, what it does.
+
+/// What values a setting takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// Cannot be changed.
+    Fixed,
+    /// Any text.
+    Text,
+    /// One of these words, in any case.
+    OneOf(&'static [&'static str]),
+    /// Only these; others exist in PostgreSQL and would have no effect here.
+    Only(&'static [&'static str]),
+    /// on or off.
+    Switch,
+    /// A switch that only has this value here.
+    SwitchOnly(bool),
+    /// A whole number in this range.
+    Integer(i64, i64),
+    /// A time, in milliseconds or with a unit.
+    Duration,
+    /// A time that must be 0.
+    DurationZero,
+    /// A list of schemas.
+    Names,
+    /// A time zone.
+    TimeZone,
+    /// ISO, with an order of day, month and year.
+    DateStyle,
+    /// UTF8.
+    Encoding,
+    /// A uuid, or empty.
+    Uuid,
+}
+
+/// A setting, as its documentation page and its checks need it.
+#[derive(Debug, Clone, Copy)]
+pub struct SettingPage {
+    /// Name, in the case in which clients are told it.
+    pub name: &'static str,
+    /// Value of a session that sets nothing.
+    pub default: &'static str,
+    /// What values it takes.
+    pub rule: Rule,
+    /// Whether clients are told of each change.
+    pub reported: bool,
+    /// One line on what it does.
+    pub does: &'static str,
+}
+
+const fn setting(
+    name: &'static str,
+    default: &'static str,
+    rule: Rule,
+    reported: bool,
+    does: &'static str,
+) -> SettingPage {
+    SettingPage { name, default, rule, reported, does }
+}
+
+/// The version that clients see: of the PostgreSQL whose protocol and catalogs we follow.
+pub const SERVER_VERSION: &str = concat!("15.0 (Stratalog ", env!("CARGO_PKG_VERSION"), ")");
+
+/// Every setting, by name.
+pub const SETTINGS: &[SettingPage] = &[
+    setting("application_name", "", Rule::Text, true, "what the client calls itself, shown in pg_stat_activity"),
+    setting("bytea_output", "hex", Rule::OneOf(&["hex", "escape"]), false, "text form of bytea"),
+    setting("client_encoding", "UTF8", Rule::Encoding, true, "encoding of text on the wire; always UTF8"),
+    setting("client_min_messages", "notice", Rule::OneOf(&["notice", "warning", "error"]), false, "least severe messages sent to the client"),
+    setting("DateStyle", "ISO, MDY", Rule::DateStyle, true, "order of day, month and year in ambiguous dates; output is ISO"),
+    setting("default_transaction_deferrable", "off", Rule::SwitchOnly(false), false, "always off"),
+    setting("default_transaction_isolation", "repeatable read", Rule::Only(&["read committed", "read uncommitted", "repeatable read"]), false, "a block reads one snapshot, whatever weaker level is asked for"),
+    setting("default_transaction_read_only", "off", Rule::Switch, true, "whether new blocks refuse to write"),
+    setting("escape_string_warning", "on", Rule::Fixed, false, "always on"),
+    setting("extra_float_digits", "1", Rule::Integer(-15, 3), false, "digits of floats in text form"),
+    setting("idle_in_transaction_session_timeout", "0", Rule::DurationZero, false, "always 0: a block holds no locks"),
+    setting("idle_session_timeout", "0", Rule::DurationZero, false, "always 0"),
+    setting("in_hot_standby", "off", Rule::Fixed, true, "always off"),
+    setting("integer_datetimes", "on", Rule::Fixed, true, "always on"),
+    setting("IntervalStyle", "postgres", Rule::OneOf(&["postgres", "postgres_verbose", "sql_standard", "iso_8601"]), true, "text form of intervals"),
+    setting("is_superuser", "on", Rule::Fixed, true, "always on until users have grants"),
+    setting("jit", "off", Rule::SwitchOnly(false), false, "always off"),
+    setting("lc_collate", "C", Rule::Fixed, false, "text is ordered by its bytes"),
+    setting("lc_ctype", "C.UTF-8", Rule::Fixed, false, "case conversion follows Unicode"),
+    setting("lc_messages", "C", Rule::Fixed, false, "messages are in English"),
+    setting("lock_timeout", "0", Rule::DurationZero, false, "always 0: no statement waits for a lock"),
+    setting("max_identifier_length", "63", Rule::Fixed, false, "bytes of a name, at most"),
+    setting("role", "none", Rule::Fixed, false, "always none"),
+    setting("row_security", "on", Rule::Fixed, false, "always on: there are no policies"),
+    setting("search_path", "\"$user\", public", Rule::Names, false, "schemas in which unqualified names are looked up"),
+    setting("server_encoding", "UTF8", Rule::Fixed, true, "always UTF8"),
+    setting("server_version", SERVER_VERSION, Rule::Fixed, true, "PostgreSQL version that clients may count on"),
+    setting("server_version_num", "150000", Rule::Fixed, false, "the same, as a number"),
+    setting("session_authorization", "", Rule::Fixed, true, "user of the session"),
+    setting("standard_conforming_strings", "on", Rule::SwitchOnly(true), true, "always on: a backslash in '…' is a backslash"),
+    setting("statement_timeout", "0", Rule::Duration, false, "cancels a statement that runs longer; 0 never does"),
+    setting("stratalog.producer", "", Rule::Uuid, false, "who numbers the next writing statement, for retries"),
+    setting("stratalog.producer_sequence", "0", Rule::Integer(0, i64::MAX), false, "number of the next writing statement"),
+    setting("synchronous_commit", "on", Rule::SwitchOnly(true), false, "always on: see the table option durability"),
+    setting("TimeZone", "UTC", Rule::TimeZone, true, "zone in which timestamptz is shown and read"),
+    setting("transaction_deferrable", "off", Rule::SwitchOnly(false), false, "always off"),
+    setting("transaction_isolation", "repeatable read", Rule::Only(&["read committed", "read uncommitted", "repeatable read"]), false, "a block reads one snapshot, whatever weaker level is asked for"),
+    setting("transaction_read_only", "off", Rule::Switch, false, "whether the block refuses to write"),
+];
+
+/// The setting of a name, in any case; `timezone` and `time zone` are one.
+pub fn find(name: &str) -> Option<&'static SettingPage> {
+    SETTINGS.iter().find(|setting| setting.name.eq_ignore_ascii_case(name))
+}

@@ -1,0 +1,171 @@
+//! What a statement is doing, so that it can be stopped: by a cancel request, by
+//! `statement_timeout`, by shutdown, or by its result being dropped.
+
+use std::{
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU8, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use arrow::array::RecordBatch;
+use futures::{Stream, future::BoxFuture, stream::BoxStream};
+use stratalog_model::{Error, ErrorKind, Result};
+use tokio::{sync::Notify, time::Instant};
+
+/// Why a statement is stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// A cancel request.
+    User = 1,
+    /// The server shuts down.
+    Shutdown = 2,
+    /// The session ends.
+    Closed = 3,
+}
+
+/// One running statement.
+#[derive(Debug)]
+pub struct Work {
+    stopped: AtomicU8,
+    stop: Notify,
+    deadline: Option<Instant>,
+    timeout_ms: u64,
+}
+
+impl Work {
+    /// A statement that starts now and may take `timeout_ms`; 0 means no limit.
+    pub fn start(timeout_ms: u64) -> Arc<Self> {
+        let deadline =
+            (timeout_ms > 0).then(|| Instant::now() + Duration::from_millis(timeout_ms));
+        Arc::new(Self {
+            stopped: AtomicU8::new(0),
+            stop: Notify::new(),
+            deadline,
+            timeout_ms,
+        })
+    }
+
+    /// Stops the statement; it ends with an error the next time it is polled.
+    pub fn stop(&self, reason: Stop) {
+        // The first reason stays.
+        let _ = self.stopped.compare_exchange(
+            0,
+            reason as u8,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        self.stop.notify_waiters();
+    }
+
+    /// The error of a statement that was stopped or has run too long.
+    ///
+    /// # Errors
+    /// `QueryCanceled` or `Shutdown`.
+    pub fn check(&self) -> Result<()> {
+        if let Some(error) = self.stop_error() {
+            return Err(error);
+        }
+        match self.deadline {
+            Some(deadline) if Instant::now() >= deadline => Err(self.timeout_error()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Runs `future` unless the statement is stopped first.
+    pub async fn guard<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
+        self.check()?;
+        tokio::select! {
+            biased;
+            error = self.stopped() => Err(error),
+            result = future => result,
+        }
+    }
+
+    /// Passes the batches of `stream` on until the statement is stopped.
+    pub fn guard_stream(
+        self: &Arc<Self>,
+        stream: BoxStream<'static, Result<RecordBatch>>,
+    ) -> BoxStream<'static, Result<RecordBatch>> {
+        let work = Arc::clone(self);
+        let stopped: BoxFuture<'static, Error> = Box::pin(async move { work.stopped().await });
+        Box::pin(Guarded { stopped, stream: Some(stream) })
+    }
+
+    /// Ends when the statement is to be stopped.
+    async fn stopped(&self) -> Error {
+        loop {
+            let notified = self.stop.notified();
+            if let Some(error) = self.stop_error() {
+                return error;
+            }
+            match self.deadline {
+                Some(deadline) => {
+                    tokio::select! {
+                        () = notified => {}
+                        () = tokio::time::sleep_until(deadline) => return self.timeout_error(),
+                    }
+                }
+                None => notified.await,
+            }
+        }
+    }
+
+    fn stop_error(&self) -> Option<Error> {
+        match self.stopped.load(Ordering::Acquire) {
+            0 => None,
+            2 => Some(Error::new(
+                ErrorKind::Shutdown,
+                "terminating connection: the server is shutting down",
+            )),
+            3 => Some(Error::new(
+                ErrorKind::QueryCanceled,
+                "canceling statement: its session was closed",
+            )),
+            _ => Some(Error::new(
+                ErrorKind::QueryCanceled,
+                "canceling statement due to user request",
+            )),
+        }
+    }
+
+    fn timeout_error(&self) -> Error {
+        Error::new(ErrorKind::QueryCanceled, "canceling statement due to statement timeout")
+            .with_detail(format!("statement_timeout is {} ms", self.timeout_ms))
+    }
+}
+
+/// A stream that ends with an error when its statement is stopped, and then drops what it
+/// was reading from.
+struct Guarded {
+    stopped: BoxFuture<'static, Error>,
+    stream: Option<BoxStream<'static, Result<RecordBatch>>>,
+}
+
+impl Stream for Guarded {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.stream.is_none() {
+            return Poll::Ready(None);
+        }
+        if let Poll::Ready(error) = self.stopped.as_mut().poll(context) {
+            self.stream = None;
+            return Poll::Ready(Some(Err(error)));
+        }
+        let next = match self.stream.as_mut() {
+            Some(stream) => stream.as_mut().poll_next(context),
+            None => return Poll::Ready(None),
+        };
+        if matches!(&next, Poll::Ready(None | Some(Err(_)))) {
+            self.stream = None;
+        }
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,253 @@
+//! CREATE, ALTER, DROP, COMMENT.
+
+mod create_table;
+
+use std::sync::Arc;
+
+use datafusion::sql::sqlparser::ast::{
+    AlterTable, AlterTableOperation, CommentObject, ObjectName, ObjectType, RenameTableNameKind,
+    SchemaName, Statement,
+};
+use stratalog_model::{ChronicleDefinition, Error, ErrorKind, Result};
+use stratalog_visor_core::catalog::{Command, Outcome as Applied};
+
+use super::names;
+use crate::{Notice, Outcome, Session};
+
+/// Whether this module carries a statement out.
+pub fn is_definition(statement: &Statement) -> bool {
+    match statement {
+        Statement::CreateTable(_)
+        | Statement::AlterTable(_)
+        | Statement::CreateSchema { .. }
+        | Statement::CreateDatabase { .. }
+        | Statement::Comment { .. } => true,
+        Statement::Drop { object_type, .. } => {
+            matches!(object_type, ObjectType::Table | ObjectType::Schema | ObjectType::Database)
+        }
+        _ => false,
+    }
+}
+
+/// Runs a definition.
+///
+/// # Errors
+/// `ActiveTransaction` in a block; what is wrong with the statement, or the log.
+pub async fn run(session: &Session, statement: &Statement) -> Result<Outcome> {
+    let (tag, commands) = commands(session, statement).await?;
+    session.transaction.check_outside(tag)?;
+    let read_only = super::transaction::is_on(session, "default_transaction_read_only");
+    session.transaction.check_write(read_only)?;
+    for command in commands {
+        let applied = session.parts().catalog.apply(command).await?;
+        settle(session, applied);
+    }
+    Ok(Outcome::Done(tag.to_string()))
+}
+
+fn settle(session: &Session, applied: Applied) {
+    for dropped in applied.dropped {
+        session.store().forget(dropped);
+    }
+    if let Some(notice) = applied.notice {
+        session.say(Notice::notice(notice));
+    }
+}
+
+async fn commands(
+    session: &Session,
+    statement: &Statement,
+) -> Result<(&'static str, Vec<Command>)> {
+    let database = session.database().to_string();
+    Ok(match statement {
+        Statement::CreateTable(tree) => {
+            let created = create_table::command(session, tree).await?;
+            ("CREATE TABLE", vec![Command::CreateChronicle(created)])
+        }
+        Statement::AlterTable(tree) => ("ALTER TABLE", alter(session, tree).await?),
+        Statement::CreateSchema { schema_name, if_not_exists, .. } => {
+            let SchemaName::Simple(name) = schema_name else {
+                return Err(Error::not_yet("CREATE SCHEMA … AUTHORIZATION"));
+            };
+            let command = Command::CreateSchema {
+                database,
+                name: names::single(name)?,
+                if_not_exists: *if_not_exists,
+            };
+            ("CREATE SCHEMA", vec![command])
+        }
+        Statement::CreateDatabase { db_name, if_not_exists, .. } => {
+            let command = Command::CreateDatabase {
+                name: names::single(db_name)?,
+                if_not_exists: *if_not_exists,
+            };
+            ("CREATE DATABASE", vec![command])
+        }
+        Statement::Comment { object_type, object_name, comment, if_exists } => {
+            ("COMMENT", comment_on(session, *object_type, object_name, comment, *if_exists)?)
+        }
+        Statement::Drop { object_type, if_exists, names, cascade, .. } => {
+            drop_commands(session, *object_type, *if_exists, names, *cascade)?
+        }
+        _ => return Err(Error::internal("not a definition")),
+    })
+}
+
+fn drop_commands(
+    session: &Session,
+    object_type: ObjectType,
+    if_exists: bool,
+    objects: &[ObjectName],
+    cascade: bool,
+) -> Result<(&'static str, Vec<Command>)> {
+    let database = session.database().to_string();
+    let mut commands = Vec::with_capacity(objects.len());
+    match object_type {
+        ObjectType::Table => {
+            for object in objects {
+                let (schema, name) = match session.chronicle(object) {
+                    Ok(chronicle) => (chronicle.schema.clone(), chronicle.name.clone()),
+                    Err(error) if if_exists && error.kind() == ErrorKind::UndefinedTable => {
+                        let (schema, name) = names::table(object, &database)?;
+                        (schema.unwrap_or_else(|| session.creation_schema()), name)
+                    }
+                    Err(error) => return Err(error),
+                };
+                commands.push(Command::DropChronicle {
+                    database: database.clone(),
+                    schema,
+                    name,
+                    if_exists,
+                });
+            }
+            Ok(("DROP TABLE", commands))
+        }
+        ObjectType::Schema => {
+            for object in objects {
+                commands.push(Command::DropSchema {
+                    database: database.clone(),
+                    name: names::single(object)?,
+                    if_exists,
+                    cascade,
+                });
+            }
+            Ok(("DROP SCHEMA", commands))
+        }
+        _ => {
+            for object in objects {
+                let name = names::single(object)?;
+                if name == database {
+                    return Err(Error::new(
+                        ErrorKind::ObjectInUse,
+                        "cannot drop the currently open database",
+                    ));
+                }
+                if session.database_is_open(&name) {
+                    return Err(Error::new(
+                        ErrorKind::ObjectInUse,
+                        format!("database \"{name}\" is being accessed by other users"),
+                    ));
+                }
+                commands.push(Command::DropDatabase { name, if_exists });
+            }
+            Ok(("DROP DATABASE", commands))
+        }
+    }
+}
+
+fn comment_on(
+    session: &Session,
+    object_type: CommentObject,
+    object: &ObjectName,
+    comment: &Option<String>,
+    if_exists: bool,
+) -> Result<Vec<Command>> {
+    if if_exists {
+        return Err(Error::new(ErrorKind::SyntaxError, "COMMENT takes no IF EXISTS"));
+    }
+    // An empty comment is none.
+    let comment = comment.clone().filter(|comment| !comment.is_empty());
+    match object_type {
+        CommentObject::Table => {
+            let chronicle = session.chronicle(object)?;
+            Ok(vec![Command::CommentOnChronicle { id: chronicle.id, comment }])
+        }
+        CommentObject::Column => {
+            let mut parts = object.0.clone();
+            let column = parts.pop().and_then(|part| part.as_ident().map(names::fold));
+            let (Some(column), false) = (column, parts.is_empty()) else {
+                return Err(Error::new(
+                    ErrorKind::SyntaxError,
+                    "column name must be qualified",
+                ));
+            };
+            let chronicle = session.chronicle(&ObjectName(parts))?;
+            Ok(vec![Command::CommentOnColumn { id: chronicle.id, column, comment }])
+        }
+        other => Err(Error::not_yet(format!("COMMENT ON {other}"))),
+    }
+}
+
+async fn alter(session: &Session, tree: &AlterTable) -> Result<Vec<Command>> {
+    let chronicle = match session.chronicle(&tree.name) {
+        Ok(chronicle) => chronicle,
+        Err(error) if tree.if_exists && error.kind() == ErrorKind::UndefinedTable => {
+            session.say(Notice::notice(format!("{}, skipping", error.message())));
+            return Ok(Vec::new());
+        }
+        Err(error) => return Err(error),
+    };
+    if tree.operations.len() > 1 {
+        return Err(Error::not_yet("ALTER TABLE with more than one action")
+            .with_hint("write one ALTER TABLE for each"));
+    }
+    let mut commands = Vec::new();
+    for operation in &tree.operations {
+        commands.push(alter_one(session, &chronicle, operation).await?);
+    }
+    Ok(commands)
+}
+
+async fn alter_one(
+    session: &Session,
+    chronicle: &Arc<ChronicleDefinition>,
+    operation: &AlterTableOperation,
+) -> Result<Command> {
+    let id = chronicle.id;
+    match operation {
+        AlterTableOperation::AddColumn { if_not_exists, column_def, column_position: None, .. } => {
+            let column = create_table::added_column(session, column_def).await?;
+            Ok(Command::AddColumn { id, column, if_not_exists: *if_not_exists })
+        }
+        AlterTableOperation::RenameTable { table_name } => {
+            let (RenameTableNameKind::To(name) | RenameTableNameKind::As(name)) = table_name;
+            Ok(Command::RenameChronicle { id, to: names::single(name)? })
+        }
+        AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
+            Ok(Command::RenameColumn {
+                id,
+                from: names::fold(old_column_name),
+                to: names::fold(new_column_name),
+            })
+        }
+        AlterTableOperation::SetOptionsParens { options } => {
+            Ok(Command::SetOptions { id, options: create_table::options(options)? })
+        }
+        AlterTableOperation::DropColumn { .. } => Err(Error::not_yet("ALTER TABLE … DROP COLUMN")),
+        AlterTableOperation::AlterColumn { .. } => {
+            Err(Error::not_yet("ALTER TABLE … ALTER COLUMN"))
+        }
+        AlterTableOperation::AddConstraint { .. } => Err(Error::new(
+            ErrorKind::FeatureNotSupported,
+            "ALTER TABLE … ADD CONSTRAINT is not supported: keys are fixed when a table is made",
+        )),
+        other => {
+            let action = other.to_string();
+            let words: Vec<&str> = action.split_whitespace().take(2).collect();
+            Err(Error::new(
+                ErrorKind::FeatureNotSupported,
+                format!("ALTER TABLE … {} is not supported", words.join(" ")),
+            ))
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! CREATE TABLE and CREATE CHRONICLE.
+
+use arrow::array::Array;
+use datafusion::sql::sqlparser::ast::{
+    ColumnDef, ColumnOption, CreateTable, CreateTableOptions, Expr, IndexColumn, SqlOption,
+    TableConstraint, UnaryOperator, Value,
+};
+use stratalog_model::{ColumnType, Error, ErrorKind, Result};
+use stratalog_text::{TextStyle, write_value};
+use stratalog_visor_core::catalog::{NewChronicle, NewColumn};
+
+use crate::{
+    Session,
+    statement::{insert, insert::cells::Cell, names},
+    types::column_type,
+};
+
+/// The command of a CREATE TABLE.
+///
+/// # Errors
+/// `FeatureNotSupported` for clauses that are not offered; what is wrong with the others.
+pub async fn command(session: &Session, tree: &CreateTable) -> Result<NewChronicle> {
+    refuse(tree)?;
+    let (schema, name) = names::table(&tree.name, session.database())?;
+    let schema = schema.unwrap_or_else(|| session.creation_schema());
+    let mut columns = Vec::with_capacity(tree.columns.len());
+    let mut primary_key: Option<Vec<String>> = None;
+    for definition in &tree.columns {
+        let (column, is_key) = column(session, definition).await?;
+        if is_key {
+            set_key(&mut primary_key, vec![column.name.clone()], &name)?;
+        }
+        columns.push(column);
+    }
+    for constraint in &tree.constraints {
+        match constraint {
+            TableConstraint::PrimaryKey(key) => {
+                let key = key.columns.iter().map(key_column).collect::<Result<Vec<_>>>()?;
+                set_key(&mut primary_key, key, &name)?;
+            }
+            TableConstraint::Unique(_) => return Err(no_constraint("UNIQUE", Some("use PRIMARY KEY"))),
+            TableConstraint::ForeignKey(_) => return Err(no_constraint("FOREIGN KEY", None)),
+            TableConstraint::Check(_) => return Err(no_constraint("CHECK", None)),
+            other => return Err(no_constraint(&other.to_string(), None)),
+        }
+    }
+    let options = match &tree.table_options {
+        CreateTableOptions::None => Vec::new(),
+        CreateTableOptions::With(options) => self::options(options)?,
+        _ => return Err(Error::new(ErrorKind::SyntaxError, "table options are written WITH (…)")),
+    };
+    Ok(NewChronicle {
+        database: session.database().to_string(),
+        schema,
+        name,
+        columns,
+        primary_key,
+        options,
+        if_not_exists: tree.if_not_exists,
+    })
+}
+
+fn refuse(tree: &CreateTable) -> Result<()> {
+    if tree.query.is_some() {
+        return Err(Error::not_yet("CREATE TABLE AS"));
+    }
+    if tree.temporary || tree.global.is_some() {
+        return Err(Error::not_yet("a temporary table"));
+    }
+    if tree.like.is_some() {
+        return Err(Error::not_yet("CREATE TABLE … LIKE"));
+    }
+    if tree.inherits.is_some() || tree.partition_of.is_some() || tree.partition_by.is_some() {
+        return Err(Error::new(
+            ErrorKind::FeatureNotSupported,
+            "inheritance and partitions are not supported: a table is kept in pieces of time by itself",
+        ));
+    }
+    if tree.external || tree.location.is_some() || tree.file_format.is_some() {
+        return Err(Error::new(
+            ErrorKind::FeatureNotSupported,
+            "external tables are not supported",
+        )
+        .with_hint("stratalog import reads files into a table"));
+    }
+    if tree.or_replace
+        || tree.transient
+        || tree.on_commit.is_some()
+        || tree.order_by.is_some()
+        || tree.cluster_by.is_some()
+        || tree.clone.is_some()
+        || tree.strict
+        || tree.without_rowid
+    {
+        return Err(Error::new(ErrorKind::SyntaxError, "this form of CREATE TABLE is not PostgreSQL's"));
+    }
+    Ok(())
+}
+
+fn no_constraint(what: &str, hint: Option<&str>) -> Error {
+    let error = Error::new(
+        ErrorKind::FeatureNotSupported,
+        format!("{what} constraints are not supported"),
+    );
+    match hint {
+        Some(hint) => error.with_hint(hint),
+        None => error,
+    }
+}
+
+fn set_key(key: &mut Option<Vec<String>>, columns: Vec<String>, table: &str) -> Result<()> {
+    if key.is_some() {
+        return Err(Error::new(
+            ErrorKind::InvalidTableDefinition,
+            format!("multiple primary keys for table \"{table}\" are not allowed"),
+        ));
+    }
+    *key = Some(columns);
+    Ok(())
+}
+
+fn key_column(column: &IndexColumn) -> Result<String> {
+    match &column.column.expr {
+        Expr::Identifier(ident) => Ok(names::fold(ident)),
+        other => Err(Error::new(
+            ErrorKind::SyntaxError,
+            format!("a primary key names columns, not {other}"),
+        )),
+    }
+}
+
+/// A column, and whether it says PRIMARY KEY.
+async fn column(session: &Session, definition: &ColumnDef) -> Result<(NewColumn, bool)> {
+    let column_type = column_type(&definition.data_type)?;
+    let mut nullable = None;
+    let mut is_key = false;
+    let mut default_sql = None;
+    for option in &definition.options {
+        match &option.option {
+            ColumnOption::Null => nullable = Some(nullable.unwrap_or(true)),
+            ColumnOption::NotNull => {
+                if nullable == Some(true) {
+                    return Err(Error::new(
+                        ErrorKind::SyntaxError,
+                        format!("conflicting NULL/NOT NULL declarations for column \"{}\"", definition.name),
+                    ));
+                }
+                nullable = Some(false);
+            }
+            ColumnOption::PrimaryKey(_) => is_key = true,
+            ColumnOption::Default(expr) => {
+                default_sql = default(session, expr, &column_type, &definition.name.value).await?;
+            }
+            ColumnOption::Unique(_) => return Err(no_constraint("UNIQUE", Some("use PRIMARY KEY"))),
+            ColumnOption::ForeignKey(_) => return Err(no_constraint("FOREIGN KEY", None)),
+            ColumnOption::Check(_) => return Err(no_constraint("CHECK", None)),
+            ColumnOption::Generated { .. } | ColumnOption::Identity(_) => {
+                return Err(Error::not_yet("a generated column"));
+            }
+            ColumnOption::Collation(name) if is_default_collation(&name.to_string()) => {}
+            ColumnOption::Collation(name) => {
+                return Err(Error::new(
+                    ErrorKind::FeatureNotSupported,
+                    format!("collation {name} is not supported: text is ordered by its bytes"),
+                ));
+            }
+            other => {
+                return Err(Error::new(
+                    ErrorKind::FeatureNotSupported,
+                    format!("column option {other} is not supported"),
+                ));
+            }
+        }
+    }
+    Ok((
+        NewColumn {
+            name: names::fold(&definition.name),
+            column_type,
+            nullable: nullable.unwrap_or(true),
+            default_sql,
+            missing_value: None,
+        },
+        is_key,
+    ))
+}
+
+fn is_default_collation(name: &str) -> bool {
+    let bare = name.trim_start_matches("pg_catalog.").trim_matches('"');
+    matches!(bare, "default" | "C" | "POSIX" | "ucs_basic")
+}
+
+/// The column of ADD COLUMN: older rows show its default, which must be a constant.
+///
+/// # Errors
+/// `FeatureNotSupported` for NOT NULL without a default, and for a default that changes.
+pub async fn added_column(session: &Session, definition: &ColumnDef) -> Result<NewColumn> {
+    let (mut column, is_key) = column(session, definition).await?;
+    if is_key {
+        return Err(Error::new(
+            ErrorKind::FeatureNotSupported,
+            "a key column cannot be added: keys are fixed when a table is made",
+        ));
+    }
+    if let Some(sql) = &column.default_sql {
+        let expr = crate::statement::parse::expression(sql)?;
+        let cell = Cell::of(&expr, Some(&column.column_type), &mut Vec::new())?;
+        if !matches!(cell, Cell::Text(_) | Cell::Number(_) | Cell::Boolean(_)) {
+            return Err(Error::not_yet("ADD COLUMN with a DEFAULT that is no constant")
+                .with_hint("older rows show the default: it must be one value"));
+        }
+        let array = insert::cells::one_column(
+            session,
+            &[&cell],
+            &column.column_type,
+            &column.name,
+            &[],
+            &[],
+        )
+        .await?;
+        if !array.is_null(0) {
+            let mut text = Vec::new();
+            let field = column.column_type.arrow_field(&column.name, true);
+            write_value(&array, &field, 0, &TextStyle::default(), &mut text)?;
+            column.missing_value = Some(String::from_utf8_lossy(&text).into_owned());
+        }
+    }
+    Ok(column)
+}
+
+/// The text of a DEFAULT, checked by evaluating it once; `None` for DEFAULT NULL.
+async fn default(
+    session: &Session,
+    expr: &Expr,
+    column_type: &ColumnType,
+    name: &str,
+) -> Result<Option<String>> {
+    let cell = Cell::of(expr, Some(column_type), &mut Vec::new())?;
+    match &cell {
+        Cell::Null => return Ok(None),
+        Cell::Default | Cell::Parameter(_) => {
+            return Err(Error::new(ErrorKind::SyntaxError, "a DEFAULT must be an expression"));
+        }
+        Cell::Expression(inner) => {
+            let plan = insert::plan_expressions(session, &[inner.as_ref().clone()]).await?;
+            if !crate::statement::query::chronicles(&plan)?.is_empty() {
+                return Err(Error::new(
+                    ErrorKind::FeatureNotSupported,
+                    "cannot use subquery in DEFAULT expression",
+                ));
+            }
+        }
+        _ => {}
+    }
+    insert::cells::one_column(session, &[&cell], column_type, name, &[], &[]).await?;
+    Ok(Some(expr.to_string()))
+}
+
+/// WITH (…) options as names and texts, in order.
+///
+/// # Errors
+/// `SyntaxError` for what is no option.
+pub fn options(options: &[SqlOption]) -> Result<Vec<(String, String)>> {
+    options
+        .iter()
+        .map(|option| match option {
+            SqlOption::KeyValue { key, value } => Ok((names::fold(key), option_text(value)?)),
+            SqlOption::Ident(name) => Ok((names::fold(name), "true".to_string())),
+            other => Err(Error::new(
+                ErrorKind::SyntaxError,
+                format!("\"{other}\" is not an option"),
+            )),
+        })
+        .collect()
+}
+
+fn option_text(value: &Expr) -> Result<String> {
+    match value {
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text)
+            | Value::DoubleQuotedString(text)
+            | Value::EscapedStringLiteral(text) => Ok(text.clone()),
+            Value::Number(number, _) => Ok(number.clone()),
+            Value::Boolean(value) => Ok(value.to_string()),
+            other => Err(bad_option(&other.to_string())),
+        },
+        Expr::Identifier(ident) => Ok(ident.value.clone()),
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => Ok(format!("-{}", option_text(expr)?)),
+        other => Err(bad_option(&other.to_string())),
+    }
+}
+
+fn bad_option(value: &str) -> Error {
+    Error::new(ErrorKind::SyntaxError, format!("the value of an option is a constant, not {value}"))
+}

@@ -1,0 +1,151 @@
+//! EXPLAIN and EXPLAIN ANALYZE: one text column, one row per line.
+
+use std::{sync::Arc, time::Instant};
+
+use arrow::array::{RecordBatch, StringArray};
+use datafusion::{
+    physical_plan::display::DisplayableExecutionPlan,
+    sql::sqlparser::ast::{Statement, UtilityOption},
+};
+use futures::{StreamExt, TryStreamExt, stream};
+use stratalog_model::{ColumnType, Error, ErrorKind, Result};
+
+use super::{parameters, query};
+use crate::{
+    Outcome, Parsed, Rows, RowsTag, Session,
+    errors::from_datafusion,
+    session::{planner::start, text_schema, work::Work},
+};
+
+/// A planned EXPLAIN.
+#[derive(Debug)]
+pub struct Explain {
+    query: query::Query,
+    analyze: bool,
+    verbose: bool,
+}
+
+/// Plans EXPLAIN of a query.
+///
+/// # Errors
+/// `FeatureNotSupported` for options and statements that are not offered.
+pub async fn plan(
+    session: &Session,
+    parsed: &Arc<Parsed>,
+    told: &[Option<ColumnType>],
+) -> Result<(Explain, Vec<ColumnType>)> {
+    let Statement::Explain { analyze, verbose, statement, format, options, .. } =
+        parsed.statement()
+    else {
+        return Err(Error::internal("not an EXPLAIN"));
+    };
+    if format.is_some() {
+        return Err(Error::not_yet("EXPLAIN with FORMAT"));
+    }
+    let (mut analyze, mut verbose) = (*analyze, *verbose);
+    for option in options.iter().flatten() {
+        apply(option, &mut analyze, &mut verbose)?;
+    }
+    let Statement::Query(tree) = statement.as_ref() else {
+        return Err(Error::not_yet("EXPLAIN of anything but a query"));
+    };
+    let planner = session.enter_planner(parsed.system_columns()).await;
+    let (query, types) = query::plan(&planner, tree, told, parsed.system_columns()).await?;
+    Ok((Explain { query, analyze, verbose }, types))
+}
+
+fn apply(option: &UtilityOption, analyze: &mut bool, verbose: &mut bool) -> Result<()> {
+    let value = option.arg.as_ref().map(|value| value.to_string().to_ascii_lowercase());
+    let on = match value.as_deref().map(|value| value.trim_matches('\'')) {
+        None | Some("true" | "on" | "1") => true,
+        Some("false" | "off" | "0") => false,
+        Some("text") if option.name.value.eq_ignore_ascii_case("format") => return Ok(()),
+        Some(other) => {
+            return Err(Error::new(
+                ErrorKind::FeatureNotSupported,
+                format!("EXPLAIN option {} {other} is not supported", option.name),
+            ));
+        }
+    };
+    match option.name.value.to_ascii_lowercase().as_str() {
+        "analyze" => *analyze = on,
+        "verbose" => *verbose = on,
+        // What these add is shown, or not measured, either way.
+        "costs" | "timing" | "summary" | "buffers" | "settings" | "wal" => {}
+        other => {
+            return Err(Error::new(
+                ErrorKind::SyntaxError,
+                format!("unrecognized EXPLAIN option \"{other}\""),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Runs EXPLAIN: plans, and for ANALYZE reads the query to its end.
+///
+/// # Errors
+/// As running the query.
+pub async fn run(
+    session: &Session,
+    explain: &Explain,
+    types: &[ColumnType],
+    values: &[datafusion::scalar::ScalarValue],
+    work: &Arc<Work>,
+) -> Result<Outcome> {
+    let started = Instant::now();
+    let snapshot = session.transaction.snapshot(session.store().as_ref());
+    let plan = if types.is_empty() {
+        explain.query.plan.clone()
+    } else {
+        explain
+            .query
+            .plan
+            .clone()
+            .with_param_values(parameters::for_plan(types, values))
+            .map_err(from_datafusion)?
+    };
+    let mut lines = Vec::new();
+    let (physical, tasks) = {
+        let planner = session.enter_planner(&[]).await;
+        if explain.verbose {
+            let optimized = planner.optimize(&plan)?;
+            lines.push("Logical plan:".to_string());
+            lines.extend(optimized.display_indent().to_string().lines().map(|line| format!("  {line}")));
+            lines.push("Physical plan:".to_string());
+        }
+        (planner.physical(&plan, snapshot).await?, planner.tasks())
+    };
+    let planned = started.elapsed();
+    let indent = if explain.verbose { "  " } else { "" };
+    if explain.analyze {
+        let started = Instant::now();
+        let stream = start(Arc::clone(&physical), tasks)?.map_err(from_datafusion).boxed();
+        let mut stream = work.guard_stream(session.watch(stream));
+        let mut rows = 0usize;
+        while let Some(batch) = stream.next().await {
+            rows = rows.saturating_add(batch?.num_rows());
+        }
+        let ran = started.elapsed();
+        let shown = DisplayableExecutionPlan::with_metrics(physical.as_ref())
+            .indent(explain.verbose)
+            .to_string();
+        lines.extend(shown.lines().map(|line| format!("{indent}{line}")));
+        lines.push(format!("Rows: {rows}"));
+        lines.push(format!("Planning Time: {:.3} ms", planned.as_secs_f64() * 1e3));
+        lines.push(format!("Execution Time: {:.3} ms", ran.as_secs_f64() * 1e3));
+    } else {
+        let shown =
+            DisplayableExecutionPlan::new(physical.as_ref()).indent(explain.verbose).to_string();
+        lines.extend(shown.lines().map(|line| format!("{indent}{line}")));
+    }
+    Ok(Outcome::Rows(text_rows("QUERY PLAN", lines, RowsTag::Word("EXPLAIN"))?))
+}
+
+/// Rows of one text column.
+pub fn text_rows(name: &str, lines: Vec<String>, tag: RowsTag) -> Result<Rows> {
+    let schema = text_schema(name);
+    let batch = RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(StringArray::from(lines))])
+        .map_err(crate::errors::from_arrow)?;
+    Ok(Rows::new(schema, stream::iter([Ok(batch)]).boxed(), tag))
+}

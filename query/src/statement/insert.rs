@@ -1,0 +1,425 @@
+//! INSERT.
+//!
+//! ```text
+//!   VALUES ─► cells ─► one array per column ┐
+//!   SELECT ─► batches ─► assignment casts ──┼─► all columns, defaults filled ─► Append::push
+//!   COPY   ─► batches of the listed columns ┘                                  ─► commit
+//! ```
+
+pub mod cells;
+pub mod columns;
+pub mod defaults;
+pub mod returning;
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use datafusion::{
+    logical_expr::LogicalPlan,
+    scalar::ScalarValue,
+    sql::sqlparser::ast::{
+        ConflictTarget, Insert as Tree, OnConflictAction, OnInsert, Query, SetExpr, Statement,
+        TableObject,
+    },
+};
+use futures::StreamExt;
+use stratalog_model::{
+    Append, ChronicleDefinition, ColumnType, Error, ErrorKind, ProducerId, Result,
+    store::{AppendOptions, Appended, OnConflict},
+};
+
+use self::{cells::Cell, columns::Targets, returning::Returning};
+use super::{names, parameters, query};
+use crate::{Notice, Outcome, Parsed, RowsTag, Session, session::work::Work};
+
+/// Rows of VALUES that are turned into columns at a time.
+const VALUES_ROWS_MAX: usize = 8_192;
+
+/// A planned INSERT.
+#[derive(Debug)]
+pub struct Insert {
+    /// Where to.
+    pub targets: Targets,
+    source: Source,
+    on_conflict: OnConflict,
+    returning: Option<Returning>,
+}
+
+#[derive(Debug)]
+enum Source {
+    /// VALUES, and DEFAULT VALUES as one row without cells.
+    Values(Vec<Vec<Cell>>),
+    /// SELECT.
+    Query(Box<query::Query>),
+}
+
+impl Insert {
+    /// Shape of what RETURNING gives.
+    pub fn result(&self) -> Option<SchemaRef> {
+        self.returning.as_ref().map(|returning| Arc::clone(&returning.schema))
+    }
+}
+
+/// Moves the WITH of `WITH … INSERT INTO … SELECT …` into the source.
+///
+/// # Errors
+/// `FeatureNotSupported` when the source is no query.
+pub fn adopt_with(insert: &mut Tree, outer: &Query) -> Result<()> {
+    let Some(with) = &outer.with else { return Ok(()) };
+    match &mut insert.source {
+        Some(source) if source.with.is_none() => {
+            source.with = Some(with.clone());
+            Ok(())
+        }
+        _ => Err(Error::not_yet("WITH … INSERT whose source has a WITH of its own")),
+    }
+}
+
+/// Plans an INSERT.
+///
+/// # Errors
+/// What is wrong with it.
+pub async fn plan(
+    session: &Session,
+    parsed: &Parsed,
+    tree: &Tree,
+    told: &[Option<ColumnType>],
+) -> Result<(Insert, Vec<ColumnType>)> {
+    let chronicle = target(session, tree)?;
+    let on_conflict = on_conflict(tree.on.as_ref(), &chronicle)?;
+    let listed: Vec<String> =
+        tree.columns.iter().map(names::single).collect::<Result<_>>()?;
+    let count = parameters::count(&Statement::Insert(tree.clone()))?.max(told.len());
+    let mut types = told.to_vec();
+    types.resize(count, None);
+    let values = tree.source.as_deref().and_then(plain_values);
+    let (targets, source, types) = match (&tree.source, values) {
+        (None, _) => {
+            let targets = Targets::new(session, chronicle, &listed, Some(0)).await?;
+            (targets, Source::Values(vec![Vec::new()]), finish_types(types))
+        }
+        (Some(_), Some(rows)) => {
+            let width = rows.iter().map(|row| row.content.len()).max().unwrap_or(0);
+            let targets = Targets::new(session, chronicle, &listed, Some(width)).await?;
+            let mut cells = Vec::with_capacity(rows.len());
+            for row in rows {
+                if row.content.len() != width {
+                    return Err(Error::new(
+                        ErrorKind::SyntaxError,
+                        "VALUES lists must all be the same length",
+                    ));
+                }
+                cells.push(
+                    row.content
+                        .iter()
+                        .enumerate()
+                        .map(|(at, expr)| Cell::of(expr, targets.column_type(at), &mut types))
+                        .collect::<Result<Vec<_>>>()?,
+                );
+            }
+            (targets, Source::Values(cells), finish_types(types))
+        }
+        (Some(source), None) => {
+            let planner = session.enter_planner(parsed.system_columns()).await;
+            let (query, types) =
+                query::plan(&planner, source, told, parsed.system_columns()).await?;
+            drop(planner);
+            let width = query.schema.fields().len();
+            let targets = Targets::new(session, chronicle, &listed, Some(width)).await?;
+            targets.check_assignable(&query.schema)?;
+            (targets, Source::Query(Box::new(query)), types)
+        }
+    };
+    let returning = match &tree.returning {
+        Some(items) => {
+            let alias = tree.table_alias.as_ref().map(|alias| &alias.alias);
+            Some(Returning::plan(session, &targets.chronicle, items, alias, parsed).await?)
+        }
+        None => None,
+    };
+    Ok((Insert { targets, source, on_conflict, returning }, types))
+}
+
+fn finish_types(types: Vec<Option<ColumnType>>) -> Vec<ColumnType> {
+    types.into_iter().map(|found| found.unwrap_or(ColumnType::Text)).collect()
+}
+
+/// The rows of a source that is VALUES and nothing else.
+fn plain_values(
+    source: &Query,
+) -> Option<&[datafusion::sql::sqlparser::ast::Parens<Vec<datafusion::sql::sqlparser::ast::Expr>>]> {
+    let plain = source.with.is_none()
+        && source.order_by.is_none()
+        && source.limit_clause.is_none()
+        && source.fetch.is_none();
+    match source.body.as_ref() {
+        SetExpr::Values(values) if plain => Some(&values.rows),
+        _ => None,
+    }
+}
+
+fn target(session: &Session, tree: &Tree) -> Result<Arc<ChronicleDefinition>> {
+    let TableObject::TableName(name) = &tree.table else {
+        return Err(Error::new(ErrorKind::SyntaxError, "INSERT needs the name of a table"));
+    };
+    let foreign = tree.or.is_some()
+        || tree.ignore
+        || tree.overwrite
+        || tree.replace_into
+        || tree.partitioned.is_some()
+        || tree.output.is_some()
+        || tree.insert_alias.is_some()
+        || tree.format_clause.is_some()
+        || !tree.assignments.is_empty()
+        || !tree.after_columns.is_empty();
+    if foreign {
+        return Err(Error::new(
+            ErrorKind::SyntaxError,
+            "this form of INSERT is not PostgreSQL's",
+        ));
+    }
+    session.chronicle(name)
+}
+
+/// What happens to events whose key is taken.
+fn on_conflict(on: Option<&OnInsert>, chronicle: &ChronicleDefinition) -> Result<OnConflict> {
+    let conflict = match on {
+        None => return Ok(OnConflict::Error),
+        Some(OnInsert::OnConflict(conflict)) => conflict,
+        Some(_) => {
+            return Err(Error::new(
+                ErrorKind::SyntaxError,
+                "ON DUPLICATE KEY is not PostgreSQL's: use ON CONFLICT",
+            ));
+        }
+    };
+    match &conflict.conflict_target {
+        None => {}
+        Some(ConflictTarget::OnConstraint(name)) => {
+            let wanted = format!("{}_pkey", chronicle.name);
+            if !chronicle.primary_key || names::single(name)? != wanted {
+                return Err(Error::new(
+                    ErrorKind::UndefinedObject,
+                    format!("constraint \"{name}\" for table \"{}\" does not exist", chronicle.name),
+                ));
+            }
+        }
+        Some(ConflictTarget::Columns(columns)) => {
+            let mut named: Vec<String> = columns.iter().map(names::fold).collect();
+            let mut key: Vec<String> = chronicle
+                .key_columns
+                .iter()
+                .chain([&chronicle.tick_column])
+                .filter_map(|id| chronicle.column(*id))
+                .map(|column| column.name.clone())
+                .collect();
+            named.sort();
+            named.dedup();
+            key.sort();
+            if !chronicle.primary_key || named != key {
+                return Err(Error::new(
+                    ErrorKind::InvalidColumnReference,
+                    "there is no unique or exclusion constraint matching the ON CONFLICT specification",
+                ));
+            }
+        }
+    }
+    match &conflict.action {
+        OnConflictAction::DoNothing => Ok(OnConflict::Skip),
+        OnConflictAction::DoUpdate(_) => Err(Error::new(
+            ErrorKind::FeatureNotSupported,
+            "ON CONFLICT DO UPDATE is not supported: events never change",
+        )
+        .with_hint("in a table with collision = 'last', a plain INSERT takes the place of the event with the same key")),
+    }
+}
+
+/// Runs a planned INSERT.
+///
+/// # Errors
+/// What is wrong with the values, and what the store says; then nothing is stored.
+pub async fn run(
+    session: &Session,
+    insert: &Insert,
+    types: &[ColumnType],
+    values: &[ScalarValue],
+    work: &Arc<Work>,
+) -> Result<Outcome> {
+    let mut writer = Writer::begin(session, &insert.targets, insert.on_conflict)?;
+    writer.keep = insert.returning.is_some();
+    match &insert.source {
+        Source::Values(rows) => {
+            for rows in rows.chunks(VALUES_ROWS_MAX) {
+                let arrays =
+                    cells::arrays(session, rows, &insert.targets, types, values).await?;
+                let batch = insert.targets.fill(session, arrays, rows.len()).await?;
+                writer.push(batch).await?;
+            }
+        }
+        Source::Query(source) => {
+            if source.chronicles.contains(&insert.targets.chronicle.id) {
+                // The snapshot was pinned before: the statement does not read its own rows.
+            }
+            let mut rows =
+                query::run(session, source, types, values, work, RowsTag::Insert).await?;
+            while let Some(batch) = rows.next().await {
+                let batch = batch?;
+                let arrays = insert.targets.assign(session, &batch)?;
+                let batch = insert.targets.fill(session, arrays, batch.num_rows()).await?;
+                writer.push(batch).await?;
+            }
+        }
+    }
+    let finished = writer.finish(session).await?;
+    match &insert.returning {
+        None => Ok(Outcome::Done(format!("INSERT 0 {}", finished.rows))),
+        Some(returning) => {
+            Ok(Outcome::Rows(returning.rows(session, &insert.targets, finished, work).await?))
+        }
+    }
+}
+
+/// One writing statement: rows go in, then all of them are committed or held for the block.
+pub struct Writer {
+    append: Box<dyn Append>,
+    chronicle: Arc<ChronicleDefinition>,
+    on_conflict: OnConflict,
+    /// Whether what was admitted is kept, for RETURNING.
+    pub keep: bool,
+    admitted: Vec<stratalog_model::batch::EventBatch>,
+    rows: u64,
+}
+
+impl std::fmt::Debug for Writer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Writer")
+            .field("chronicle", &self.chronicle.name)
+            .field("rows", &self.rows)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a writing statement stored.
+#[derive(Debug)]
+pub struct Finished {
+    /// Rows stored.
+    pub rows: u64,
+    /// What was admitted, if kept.
+    pub admitted: Vec<stratalog_model::batch::EventBatch>,
+    /// How it was committed; `None` when the block holds it.
+    pub appended: Option<Appended>,
+}
+
+impl Writer {
+    /// Starts a writing statement.
+    ///
+    /// # Errors
+    /// `ReadOnlyTransaction`, `FeatureNotSupported` for a second one of a block.
+    pub fn begin(session: &Session, targets: &Targets, on_conflict: OnConflict) -> Result<Self> {
+        let read_only = super::transaction::is_on(session, "default_transaction_read_only");
+        session.transaction.check_write(read_only)?;
+        let options = AppendOptions {
+            durability: Some(targets.chronicle.durability),
+            producer: take_producer(session)?,
+        };
+        Ok(Self {
+            append: session.store().begin(options)?,
+            chronicle: Arc::clone(&targets.chronicle),
+            on_conflict,
+            keep: false,
+            admitted: Vec::new(),
+            rows: 0,
+        })
+    }
+
+    /// Takes rows with all columns of the chronicle.
+    ///
+    /// # Errors
+    /// As [`Append::push`].
+    pub async fn push(&mut self, rows: arrow::array::RecordBatch) -> Result<()> {
+        if rows.num_rows() == 0 {
+            return Ok(());
+        }
+        let admitted = self.append.push(&self.chronicle, rows, self.on_conflict).await?;
+        self.rows = self.rows.saturating_add(admitted.events.len() as u64);
+        if self.keep {
+            self.admitted.push(admitted.events);
+        }
+        Ok(())
+    }
+
+    /// Commits, or leaves the rows to the open block.
+    ///
+    /// # Errors
+    /// As [`Append::commit`].
+    pub async fn finish(self, session: &Session) -> Result<Finished> {
+        let appended = match session.transaction.hold(self.append, self.chronicle.id) {
+            Some(append) => Some(append.commit().await?),
+            None => None,
+        };
+        let duplicate = appended.is_some_and(|appended| appended.duplicate);
+        if duplicate {
+            session.say(Notice::notice("already stored: the producer's statement was acknowledged before"));
+        }
+        Ok(Finished {
+            rows: if duplicate { 0 } else { self.rows },
+            admitted: if duplicate { Vec::new() } else { self.admitted },
+            appended,
+        })
+    }
+}
+
+/// The producer and number that the session set for its next writing statement.
+fn take_producer(session: &Session) -> Result<Option<(ProducerId, u64)>> {
+    let text = session.setting("stratalog.producer").unwrap_or_default();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let sequence = session.setting("stratalog.producer_sequence").unwrap_or_default();
+    if sequence == "0" || sequence.is_empty() {
+        return Ok(None);
+    }
+    let bad = |what: &str| {
+        Error::new(ErrorKind::InvalidParameterValue, format!("{what} is not set as it must be"))
+    };
+    let producer = uuid::Uuid::parse_str(&text).map_err(|_| bad("stratalog.producer"))?;
+    let sequence: u64 = sequence.parse().map_err(|_| bad("stratalog.producer_sequence"))?;
+    session.variables().set("stratalog.producer_sequence", "0", false)?;
+    Ok(Some((ProducerId(producer.as_u128()), sequence)))
+}
+
+/// Constants of the types wanted, for EXECUTE.
+///
+/// # Errors
+/// What is wrong with them.
+pub async fn constants(
+    session: &Session,
+    expressions: &[datafusion::sql::sqlparser::ast::Expr],
+    types: &[ColumnType],
+) -> Result<Vec<ScalarValue>> {
+    let mut values = Vec::with_capacity(types.len());
+    for (expr, column_type) in expressions.iter().zip(types) {
+        let cell = Cell::of(expr, Some(column_type), &mut Vec::new())?;
+        let array = cells::one_column(session, &[&cell], column_type, "parameter", &[], &[]).await?;
+        values.push(
+            ScalarValue::try_from_array(&array, 0).map_err(crate::errors::from_datafusion)?,
+        );
+    }
+    Ok(values)
+}
+
+/// The plan of an expression list by itself: `SELECT e1, e2 …`.
+pub async fn plan_expressions(
+    session: &Session,
+    expressions: &[datafusion::sql::sqlparser::ast::Expr],
+) -> Result<LogicalPlan> {
+    let list: Vec<String> =
+        expressions.iter().enumerate().map(|(at, expr)| format!("{expr} AS \"{at}\"")).collect();
+    let sql = format!("SELECT {}", list.join(", "));
+    let tree = super::parse::statements(&sql, usize::MAX)?
+        .into_iter()
+        .next()
+        .ok_or_else(|| Error::internal("no expressions"))?;
+    let planner = session.enter_planner(&[]).await;
+    planner.logical(&tree.statement).await
+}

@@ -1,0 +1,213 @@
+//! The columns that a writing statement fills, and the values of the others.
+
+use std::{collections::HashSet, sync::Arc};
+
+use arrow::{
+    array::{Array, ArrayRef, RecordBatch, RecordBatchOptions},
+    datatypes::{Schema, SchemaRef},
+};
+use stratalog_model::{
+    ChronicleDefinition, ColumnDefinition, ColumnType, Error, ErrorKind, Result,
+};
+
+use super::defaults::Default;
+use crate::{
+    Session,
+    assign::{self, Assignment},
+    errors::from_arrow,
+};
+
+/// Where the values of a statement go.
+#[derive(Debug)]
+pub struct Targets {
+    /// The chronicle.
+    pub chronicle: Arc<ChronicleDefinition>,
+    /// Positions of the columns that the statement gives values for, in its order.
+    pub listed: Vec<usize>,
+    /// For each column of the chronicle, what it gets when the statement gives nothing.
+    defaults: Vec<Default>,
+    schema: SchemaRef,
+}
+
+impl Targets {
+    /// The columns `names` of `chronicle`; the first `width` columns when none are named.
+    ///
+    /// # Errors
+    /// `UndefinedColumn`, `DuplicateColumn`, and `SyntaxError` when there are more or fewer
+    /// values than columns.
+    pub async fn new(
+        session: &Session,
+        chronicle: Arc<ChronicleDefinition>,
+        names: &[String],
+        width: Option<usize>,
+    ) -> Result<Self> {
+        let mut listed = positions(&chronicle, names)?;
+        if let Some(width) = width {
+            if width > listed.len() {
+                return Err(Error::new(
+                    ErrorKind::SyntaxError,
+                    "INSERT has more expressions than target columns",
+                ));
+            }
+            if !names.is_empty() && width < listed.len() {
+                return Err(Error::new(
+                    ErrorKind::SyntaxError,
+                    "INSERT has more target columns than expressions",
+                ));
+            }
+            listed.truncate(width);
+        }
+        let mut defaults = Vec::with_capacity(chronicle.columns.len());
+        for (at, column) in chronicle.columns.iter().enumerate() {
+            // A listed column may still say DEFAULT.
+            let is_tick = column.id == chronicle.tick_column;
+            defaults.push(Default::of(session, column, is_tick, at).await?);
+        }
+        let schema = chronicle.arrow_schema();
+        Ok(Self { chronicle, listed, defaults, schema })
+    }
+
+    /// The `at`-th listed column.
+    pub fn column(&self, at: usize) -> Option<&ColumnDefinition> {
+        self.chronicle.columns.get(*self.listed.get(at)?)
+    }
+
+    /// The type of the `at`-th listed column.
+    pub fn column_type(&self, at: usize) -> Option<&ColumnType> {
+        self.column(at).map(|column| &column.column_type)
+    }
+
+    /// Checks that columns of a query may be assigned, before it runs.
+    ///
+    /// # Errors
+    /// `DatatypeMismatch`.
+    pub fn check_assignable(&self, schema: &Schema) -> Result<()> {
+        for (at, field) in schema.fields().iter().enumerate() {
+            if let Some(column) = self.column(at) {
+                assign::check(field, &column.column_type, &column.name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A batch of a query as the listed columns.
+    ///
+    /// # Errors
+    /// What assigning a value says.
+    pub fn assign(&self, session: &Session, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
+        let style = assign::style(session);
+        batch
+            .columns()
+            .iter()
+            .zip(batch.schema().fields())
+            .enumerate()
+            .filter_map(|(at, (array, field))| {
+                let column = self.column(at)?;
+                let assignment = Assignment {
+                    column_type: &column.column_type,
+                    name: &column.name,
+                    style: &style,
+                };
+                Some(assignment.convert(array, field))
+            })
+            .collect()
+    }
+
+    /// What the column at `position` gets in `rows` rows that say DEFAULT.
+    ///
+    /// # Errors
+    /// What evaluating the default says.
+    pub async fn default_of(
+        &self,
+        session: &Session,
+        position: usize,
+        rows: usize,
+    ) -> Result<ArrayRef> {
+        match (self.defaults.get(position), self.chronicle.columns.get(position)) {
+            (Some(default), Some(column)) => default.array(session, column, rows).await,
+            _ => Err(Error::internal("a column beyond the table")),
+        }
+    }
+
+    /// All columns of the chronicle: the listed ones given, the others from their defaults.
+    ///
+    /// # Errors
+    /// `NotNullViolation`, and what evaluating a default says.
+    pub async fn fill(
+        &self,
+        session: &Session,
+        given: Vec<ArrayRef>,
+        rows: usize,
+    ) -> Result<RecordBatch> {
+        let mut columns: Vec<Option<ArrayRef>> = vec![None; self.chronicle.columns.len()];
+        for (position, array) in self.listed.iter().zip(given) {
+            if let Some(slot) = columns.get_mut(*position) {
+                *slot = Some(array);
+            }
+        }
+        let mut filled = Vec::with_capacity(columns.len());
+        for (position, (array, column)) in
+            columns.into_iter().zip(&self.chronicle.columns).enumerate()
+        {
+            let array = match array {
+                Some(array) => array,
+                None => self.default_of(session, position, rows).await?,
+            };
+            if !column.nullable && array.null_count() > 0 {
+                return Err(not_null(&self.chronicle, column));
+            }
+            filled.push(array);
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), filled, &options)
+            .map_err(from_arrow)
+    }
+}
+
+/// The error of a NULL where none may be.
+pub fn not_null(chronicle: &ChronicleDefinition, column: &ColumnDefinition) -> Error {
+    Error::new(
+        ErrorKind::NotNullViolation,
+        format!(
+            "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
+            column.name, chronicle.name
+        ),
+    )
+}
+
+/// Positions of named columns; of all when none are named.
+///
+/// # Errors
+/// `UndefinedColumn`, `DuplicateColumn`.
+pub fn positions(chronicle: &ChronicleDefinition, names: &[String]) -> Result<Vec<usize>> {
+    if names.is_empty() {
+        return Ok((0..chronicle.columns.len()).collect());
+    }
+    let mut seen = HashSet::new();
+    names
+        .iter()
+        .map(|name| {
+            let position = chronicle
+                .columns
+                .iter()
+                .position(|column| column.name == *name)
+                .ok_or_else(|| {
+                    Error::new(
+                        ErrorKind::UndefinedColumn,
+                        format!(
+                            "column \"{name}\" of relation \"{}\" does not exist",
+                            chronicle.name
+                        ),
+                    )
+                })?;
+            if seen.insert(position) {
+                Ok(position)
+            } else {
+                Err(Error::new(
+                    ErrorKind::DuplicateColumn,
+                    format!("column \"{name}\" specified more than once"),
+                ))
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,180 @@
+//! RETURNING: what was stored, ticks and numbers assigned, as a table of its own.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{ArrayRef, Int16Array, Int64Array, RecordBatch, StringViewArray},
+    datatypes::{Field, Schema, SchemaRef},
+};
+use datafusion::{
+    catalog::TableProvider,
+    datasource::MemTable,
+    sql::sqlparser::ast::{Ident, SelectItem},
+};
+use futures::{StreamExt, stream};
+use stratalog_model::{
+    ChronicleDefinition, Error, Result,
+    batch::{EventBatch, system_column_type},
+    chronicle::SYSTEM_COLUMNS,
+};
+
+use super::{Finished, columns::Targets};
+use crate::{
+    Parsed, Rows, RowsTag, Session,
+    errors::{from_arrow, from_datafusion},
+    session::{planner::start, work::Work},
+    statement::{names, parse, query, system_columns},
+};
+
+/// The name under which RETURNING finds its rows.
+const STORED: &str = "$stored";
+
+/// A planned RETURNING.
+#[derive(Debug)]
+pub struct Returning {
+    /// Shape of the result.
+    pub schema: SchemaRef,
+    /// `SELECT items FROM "$stored" AS table`.
+    sql: String,
+    /// System columns that it mentions.
+    mentioned: Vec<usize>,
+}
+
+impl Returning {
+    /// Plans the items of a RETURNING.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub async fn plan(
+        session: &Session,
+        chronicle: &Arc<ChronicleDefinition>,
+        items: &[SelectItem],
+        alias: Option<&Ident>,
+        parsed: &Parsed,
+    ) -> Result<Self> {
+        let list: Vec<String> = items.iter().map(ToString::to_string).collect();
+        let shown = match alias {
+            Some(alias) => alias.to_string(),
+            None => Ident::with_quote('"', chronicle.name.clone()).to_string(),
+        };
+        let sql = format!("SELECT {} FROM \"{STORED}\" AS {shown}", list.join(", "));
+        let mentioned = parsed.system_columns().to_vec();
+        let table = Arc::new(
+            MemTable::try_new(stored_schema(chronicle, &mentioned), vec![Vec::new()])
+                .map_err(from_datafusion)?,
+        );
+        let plan = Self { schema: Arc::new(Schema::empty()), sql, mentioned };
+        let schema = plan.logical(session, table).await?.1;
+        Ok(Self { schema, ..plan })
+    }
+
+    async fn logical(
+        &self,
+        session: &Session,
+        table: Arc<dyn TableProvider>,
+    ) -> Result<(datafusion::logical_expr::LogicalPlan, SchemaRef)> {
+        let tree = parse::statements(&self.sql, usize::MAX)?
+            .into_iter()
+            .next()
+            .ok_or_else(|| Error::internal("RETURNING without a query"))?;
+        let datafusion::sql::sqlparser::ast::Statement::Query(mut tree) = tree.statement else {
+            return Err(Error::internal("RETURNING is no query"));
+        };
+        system_columns::hide(&mut tree, &self.mentioned)?;
+        let named = names::name_output(&mut tree);
+        let planner = session.enter_planner(&self.mentioned).await;
+        planner.replace(STORED, table);
+        let plan = planner
+            .logical(&datafusion::sql::sqlparser::ast::Statement::Query(tree))
+            .await?;
+        let schema = query::result_schema(plan.schema().as_arrow(), &named);
+        Ok((plan, schema))
+    }
+
+    /// The rows of what was stored.
+    ///
+    /// # Errors
+    /// What evaluating the items says; the rows are stored all the same.
+    pub async fn rows(
+        &self,
+        session: &Session,
+        targets: &Targets,
+        finished: Finished,
+        work: &Arc<Work>,
+    ) -> Result<Rows> {
+        let schema = stored_schema(&targets.chronicle, &self.mentioned);
+        let mut gsn = match finished.appended {
+            Some(appended) => appended.first_gsn.map(|gsn| gsn.0),
+            None if self.mentioned.iter().any(|at| SYSTEM_COLUMNS.get(*at) == Some(&"_gsn")) => {
+                return Err(Error::not_yet("RETURNING _gsn in a transaction block")
+                    .with_detail("events get their _gsn when the block commits"));
+            }
+            None => None,
+        };
+        let mut batches = Vec::with_capacity(finished.admitted.len());
+        for events in &finished.admitted {
+            batches.push(stored(events, &schema, &self.mentioned, &mut gsn)?);
+        }
+        let table = Arc::new(
+            MemTable::try_new(Arc::clone(&schema), vec![batches]).map_err(from_datafusion)?,
+        );
+        let (plan, schema) = self.logical(session, table).await?;
+        let (physical, tasks) = {
+            let snapshot = session.transaction.snapshot(session.store().as_ref());
+            let planner = session.enter_planner(&self.mentioned).await;
+            (planner.physical(&plan, snapshot).await?, planner.tasks())
+        };
+        let mut found = Vec::new();
+        let mut rows = start(physical, tasks)?;
+        while let Some(batch) = rows.next().await {
+            work.check()?;
+            found.push(query::conform(&batch.map_err(from_datafusion)?, &schema));
+        }
+        Ok(Rows::new(schema, stream::iter(found).boxed(), RowsTag::Insert))
+    }
+}
+
+fn stored_schema(chronicle: &ChronicleDefinition, mentioned: &[usize]) -> SchemaRef {
+    let user = chronicle.arrow_schema();
+    let mut fields: Vec<Arc<Field>> = user.fields().iter().map(Arc::clone).collect();
+    for name in mentioned.iter().filter_map(|at| SYSTEM_COLUMNS.get(*at)) {
+        if let Some(data_type) = system_column_type(name) {
+            fields.push(Arc::new(Field::new(*name, data_type, true)));
+        }
+    }
+    Arc::new(Schema::new(fields))
+}
+
+/// Stored events with the system columns mentioned; `gsn` counts on.
+fn stored(
+    events: &EventBatch,
+    schema: &SchemaRef,
+    mentioned: &[usize],
+    gsn: &mut Option<u64>,
+) -> Result<RecordBatch> {
+    let rows = events.len();
+    let count = i64::try_from(rows).unwrap_or(i64::MAX);
+    let from = |first: u64| -> ArrayRef {
+        let first = i64::try_from(first).unwrap_or(i64::MAX);
+        Arc::new(Int64Array::from_iter_values((0..count).map(|at| first.saturating_add(at))))
+    };
+    let mut columns: Vec<ArrayRef> = events.rows.columns().to_vec();
+    for name in mentioned.iter().filter_map(|at| SYSTEM_COLUMNS.get(*at)) {
+        columns.push(match *name {
+            "_tick" => Arc::new(Int64Array::new(events.ticks.clone(), None)),
+            "_seq" => from(events.first_seq),
+            "_gsn" => match gsn {
+                Some(first) => from(*first),
+                None => Arc::new(Int64Array::new_null(rows)),
+            },
+            "_origin" => Arc::new(Int16Array::from(vec![0; rows])),
+            "_toid" => match gsn {
+                Some(first) => from(*first),
+                None => Arc::new(Int64Array::new_null(rows)),
+            },
+            _ => Arc::new(StringViewArray::from(vec!["journal"; rows])),
+        });
+    }
+    *gsn = gsn.map(|first| first.saturating_add(rows as u64));
+    RecordBatch::try_new(Arc::clone(schema), columns).map_err(from_arrow)
+}

@@ -1,0 +1,226 @@
+//! Parameters of a statement: `$1`, `$2` …
+
+use std::{collections::BTreeSet, ops::ControlFlow};
+
+use datafusion::{
+    common::{
+        ParamValues,
+        metadata::{FieldMetadata, ScalarAndMetadata},
+    },
+    logical_expr::LogicalPlan,
+    scalar::ScalarValue,
+    sql::sqlparser::ast::{
+        ArrayElemTypeDef, CastKind, DataType, ExactNumberInfo, Expr, LimitClause, Query,
+        TimezoneInfo, Value, ValueWithSpan, VisitMut, VisitorMut, visit_expressions,
+    },
+};
+use stratalog_model::{ColumnType, Error, ErrorKind, Result};
+
+use crate::errors::from_datafusion;
+
+/// Parameters of one statement, at most; as PostgreSQL's protocol counts them.
+pub const PARAMETERS_MAX: usize = 65_535;
+
+/// The number of a parameter, from 1.
+pub fn number(name: &str) -> Option<usize> {
+    name.strip_prefix('$')?.parse().ok().filter(|number| (1..=PARAMETERS_MAX).contains(number))
+}
+
+/// How many parameters a statement has: the highest number that it mentions.
+///
+/// # Errors
+/// `UndefinedParameter` for a name that is no `$n`.
+pub fn count<T: datafusion::sql::sqlparser::ast::Visit>(statement: &T) -> Result<usize> {
+    let mut numbers = BTreeSet::new();
+    let mut unknown = None;
+    let _: ControlFlow<()> = visit_expressions(statement, |expr| {
+        if let Expr::Value(ValueWithSpan { value: Value::Placeholder(name), .. }) = expr {
+            match number(name) {
+                Some(number) => {
+                    numbers.insert(number);
+                }
+                None => unknown = Some(name.clone()),
+            }
+        }
+        ControlFlow::Continue(())
+    });
+    if let Some(name) = unknown {
+        return Err(Error::new(
+            ErrorKind::UndefinedParameter,
+            format!("there is no parameter {name}"),
+        ));
+    }
+    Ok(numbers.last().copied().unwrap_or(0))
+}
+
+/// Writes the types that the client told into the tree, as casts, and bigint where a
+/// LIMIT or OFFSET is a parameter.
+pub fn cast_told<T: VisitMut>(statement: &mut T, told: &[Option<ColumnType>]) {
+    let mut limits = Limits;
+    let _ = statement.visit(&mut limits);
+    if told.iter().all(Option::is_none) {
+        return;
+    }
+    let mut caster = Caster { told };
+    let _ = statement.visit(&mut caster);
+}
+
+struct Limits;
+
+impl VisitorMut for Limits {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        if let Some(LimitClause::LimitOffset { limit, offset, .. }) = &mut query.limit_clause {
+            for expr in limit.iter_mut().chain(offset.iter_mut().map(|offset| &mut offset.value)) {
+                if is_parameter(expr) {
+                    cast(expr, DataType::BigInt(None));
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+struct Caster<'a> {
+    told: &'a [Option<ColumnType>],
+}
+
+impl VisitorMut for Caster<'_> {
+    type Break = ();
+
+    // After its children, so that the placeholder inside of the new cast is not met again.
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Value(ValueWithSpan { value: Value::Placeholder(name), .. }) = expr
+            && let Some(at) = number(name)
+            && let Some(Some(column_type)) = self.told.get(at.saturating_sub(1))
+        {
+            cast(expr, sql_type(column_type));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn is_parameter(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(ValueWithSpan { value: Value::Placeholder(_), .. }))
+}
+
+fn cast(expr: &mut Expr, data_type: DataType) {
+    let inner = std::mem::replace(expr, Expr::Value(Value::Null.into()));
+    *expr = Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(inner),
+        data_type,
+        array: false,
+        format: None,
+    };
+}
+
+/// The SQL name of a column type, as a tree.
+pub fn sql_type(column_type: &ColumnType) -> DataType {
+    match column_type {
+        ColumnType::Boolean => DataType::Boolean,
+        ColumnType::SmallInt => DataType::SmallInt(None),
+        ColumnType::Integer => DataType::Integer(None),
+        ColumnType::BigInt => DataType::BigInt(None),
+        ColumnType::Real => DataType::Real,
+        ColumnType::Double => DataType::DoublePrecision,
+        ColumnType::Numeric { precision, scale } => DataType::Numeric(
+            ExactNumberInfo::PrecisionAndScale(u64::from(*precision), i64::from(*scale)),
+        ),
+        ColumnType::Text => DataType::Text,
+        ColumnType::Bytea => DataType::Bytea,
+        ColumnType::Timestamp { precision } => {
+            DataType::Timestamp(Some(u64::from(*precision)), TimezoneInfo::None)
+        }
+        ColumnType::TimestampTz { precision } => {
+            DataType::Timestamp(Some(u64::from(*precision)), TimezoneInfo::WithTimeZone)
+        }
+        ColumnType::Date => DataType::Date,
+        ColumnType::Time => DataType::Time(None, TimezoneInfo::None),
+        ColumnType::Interval => DataType::Interval { fields: None, precision: None },
+        ColumnType::Uuid => DataType::Uuid,
+        ColumnType::Jsonb => DataType::JSONB,
+        ColumnType::Array(element) => DataType::Array(ArrayElemTypeDef::SquareBracket(
+            Box::new(sql_type(element)),
+            None,
+        )),
+    }
+}
+
+/// The types of a plan's parameters: told by the client, found by the planner, else text.
+///
+/// # Errors
+/// When two uses of a parameter need different types.
+pub fn types(
+    plan: &LogicalPlan,
+    told: &[Option<ColumnType>],
+    count: usize,
+) -> Result<Vec<ColumnType>> {
+    let found = plan.get_parameter_fields().map_err(from_datafusion)?;
+    Ok((1..=count)
+        .map(|number| {
+            told.get(number - 1)
+                .cloned()
+                .flatten()
+                .or_else(|| {
+                    let field = found.get(&format!("${number}"))?.as_ref()?;
+                    if field.data_type().is_null() {
+                        return None;
+                    }
+                    ColumnType::from_arrow_field(field)
+                })
+                .unwrap_or(ColumnType::Text)
+        })
+        .collect())
+}
+
+/// The values of a statement's parameters, each in the type wanted.
+///
+/// # Errors
+/// `ProtocolViolation` for a wrong number, `DatatypeMismatch` for a wrong type.
+pub fn bind(types: &[ColumnType], values: Vec<ScalarValue>) -> Result<Vec<ScalarValue>> {
+    if values.len() != types.len() {
+        return Err(Error::new(
+            ErrorKind::ProtocolViolation,
+            format!(
+                "the statement requires {} parameters, {} were supplied",
+                types.len(),
+                values.len()
+            ),
+        ));
+    }
+    values
+        .into_iter()
+        .zip(types)
+        .enumerate()
+        .map(|(at, (value, column_type))| {
+            let wanted = column_type.arrow_type();
+            if value.data_type() == wanted {
+                return Ok(value);
+            }
+            value.cast_to(&wanted).map_err(|_| {
+                Error::new(
+                    ErrorKind::DatatypeMismatch,
+                    format!(
+                        "parameter ${} has type {} and is given {}",
+                        at + 1,
+                        column_type,
+                        value.data_type()
+                    ),
+                )
+            })
+        })
+        .collect()
+}
+
+/// The values as the planner takes them.
+pub fn for_plan(types: &[ColumnType], values: &[ScalarValue]) -> ParamValues {
+    let with_types = values.iter().zip(types).map(|(value, column_type)| {
+        let field = column_type.arrow_field("", true);
+        let metadata =
+            (!field.metadata().is_empty()).then(|| FieldMetadata::new_from_field(&field));
+        ScalarAndMetadata::new(value.clone(), metadata)
+    });
+    ParamValues::List(with_types.collect())
+}

@@ -1,0 +1,266 @@
+//! From a SQL string to its statements.
+//!
+//! ```text
+//!   text ─► tokens ─► split at `;` ─► limits ─► CHRONICLE → TABLE ─► sqlparser ─► Parsed
+//! ```
+
+use datafusion::sql::sqlparser::{
+    ast::Statement,
+    dialect::PostgreSqlDialect,
+    keywords::Keyword,
+    parser::{Parser, ParserOptions},
+    tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Word},
+};
+use stratalog_model::{Error, ErrorKind, Result, chronicle::SYSTEM_COLUMNS};
+
+/// Nesting of expressions, subqueries and parentheses, at most.
+const DEPTH_MAX: usize = 100;
+
+/// Tokens between two commas or parentheses, at most: a chain of operators this long is a
+/// tree this deep, which planning walks recursively.
+const CHAIN_MAX: usize = 4_000;
+
+/// One statement as the parser gives it.
+#[derive(Debug)]
+pub struct Tree {
+    /// The tree.
+    pub statement: Statement,
+    /// Its own text, without `;`.
+    pub text: String,
+    /// Positions in [`SYSTEM_COLUMNS`] of the names that the text mentions.
+    pub system_columns: Vec<usize>,
+}
+
+/// The statements of `sql`, in order.
+///
+/// # Errors
+/// `SyntaxError` with the position, `LimitExceeded` for a string longer than
+/// `bytes_max`, `StatementTooComplex` for one nested or chained too deeply.
+pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
+    if sql.len() > bytes_max {
+        return Err(Error::new(
+            ErrorKind::LimitExceeded,
+            format!("a statement of {} bytes is longer than {bytes_max} bytes", sql.len()),
+        )
+        .with_hint("send less at once, use COPY, or raise query.statement_bytes_max"));
+    }
+    let dialect = PostgreSqlDialect {};
+    let tokens = Tokenizer::new(&dialect, sql)
+        .tokenize_with_location()
+        .map_err(|error| syntax_error(sql, &error.to_string()))?;
+    let lines = LineStarts::new(sql);
+    let mut found = Vec::new();
+    for part in tokens.split(|token| token.token == Token::SemiColon) {
+        let significant = |token: &&TokenWithSpan| !matches!(token.token, Token::Whitespace(_) | Token::EOF);
+        let (Some(first), Some(last)) =
+            (part.iter().find(significant), part.iter().rev().find(significant))
+        else {
+            continue;
+        };
+        let start = lines.offset(sql, first.span.start);
+        let end = lines.offset(sql, last.span.end).max(start);
+        let text = sql.get(start..end).unwrap_or(sql).trim().to_string();
+        check_chains(part)?;
+        let system_columns = mentioned_system_columns(part);
+        let tokens = chronicle_means_table(part);
+        let mut parser = Parser::new(&dialect)
+            .with_options(ParserOptions::new().with_unescape(true))
+            .with_recursion_limit(DEPTH_MAX)
+            .with_tokens_with_locations(tokens);
+        let statement =
+            parser.parse_statement().map_err(|error| parser_error(sql, error))?;
+        let rest = parser.peek_token();
+        if rest.token != Token::EOF {
+            return Err(at_token(sql, &rest));
+        }
+        found.push(Tree { statement, text, system_columns });
+    }
+    Ok(found)
+}
+
+/// A scalar expression by itself, as a DEFAULT is kept.
+pub fn expression(sql: &str) -> Result<datafusion::sql::sqlparser::ast::Expr> {
+    let dialect = PostgreSqlDialect {};
+    let mut parser = Parser::new(&dialect)
+        .with_recursion_limit(DEPTH_MAX)
+        .try_with_sql(sql)
+        .map_err(|error| parser_error(sql, error))?;
+    let expression = parser.parse_expr().map_err(|error| parser_error(sql, error))?;
+    let rest = parser.peek_token();
+    if rest.token == Token::EOF { Ok(expression) } else { Err(at_token(sql, &rest)) }
+}
+
+fn parser_error(
+    sql: &str,
+    error: datafusion::sql::sqlparser::parser::ParserError,
+) -> Error {
+    use datafusion::sql::sqlparser::parser::ParserError;
+    match error {
+        ParserError::RecursionLimitExceeded => too_complex("nested"),
+        ParserError::TokenizerError(text) | ParserError::ParserError(text) => {
+            syntax_error(sql, &text)
+        }
+    }
+}
+
+fn too_complex(how: &str) -> Error {
+    Error::new(
+        ErrorKind::StatementTooComplex,
+        format!("the statement is {how} too deeply"),
+    )
+    .with_detail(format!(
+        "expressions may nest {DEPTH_MAX} levels, and chain {CHAIN_MAX} tokens without a comma or parenthesis"
+    ))
+    .with_hint("use IN (…) or = ANY (…) instead of long OR chains, or split the statement")
+}
+
+/// A syntax error from a message of the parser such as
+/// `Expected: an expression, found: FROM at Line: 1, Column: 8`.
+pub fn syntax_error(sql: &str, text: &str) -> Error {
+    let text = text.trim_start_matches("sql parser error: ");
+    let (body, location) = match text.rsplit_once(" at Line: ") {
+        Some((body, place)) => (body, parse_location(place)),
+        None => (text, None),
+    };
+    let error = match body.rsplit_once(", found: ") {
+        Some((wanted, "EOF")) => {
+            Error::new(ErrorKind::SyntaxError, "syntax error at end of input")
+                .with_detail(wanted.to_string())
+        }
+        Some((wanted, found)) => {
+            Error::new(ErrorKind::SyntaxError, format!("syntax error at or near \"{found}\""))
+                .with_detail(wanted.to_string())
+        }
+        None => Error::new(ErrorKind::SyntaxError, format!("syntax error: {body}")),
+    };
+    match location.and_then(|location| position(sql, location)) {
+        Some(position) => error.with_position(position),
+        None => error,
+    }
+}
+
+fn parse_location(place: &str) -> Option<Location> {
+    let (line, column) = place.split_once(", Column: ")?;
+    let digits: String = column.chars().take_while(char::is_ascii_digit).collect();
+    Some(Location { line: line.trim().parse().ok()?, column: digits.parse().ok()? })
+}
+
+fn at_token(sql: &str, token: &TokenWithSpan) -> Error {
+    let error = Error::new(
+        ErrorKind::SyntaxError,
+        format!("syntax error at or near \"{}\"", token.token),
+    );
+    match position(sql, token.span.start) {
+        Some(position) => error.with_position(position),
+        None => error,
+    }
+}
+
+/// Characters from 1, as PostgreSQL counts places in a statement.
+fn position(sql: &str, location: Location) -> Option<u32> {
+    if sql.is_empty() || location.line == 0 {
+        return None;
+    }
+    let line = usize::try_from(location.line).ok()?.checked_sub(1)?;
+    let before: usize =
+        sql.split_inclusive('\n').take(line).map(|line| line.chars().count()).sum();
+    u32::try_from(before.checked_add(usize::try_from(location.column).ok()?)?).ok()
+}
+
+fn check_chains(tokens: &[TokenWithSpan]) -> Result<()> {
+    let mut outer: Vec<usize> = Vec::new();
+    let mut chain = 0usize;
+    for token in tokens {
+        match token.token {
+            Token::Whitespace(_) => {}
+            Token::LParen | Token::LBracket => {
+                outer.push(chain);
+                chain = 0;
+                if outer.len() > CHAIN_MAX {
+                    return Err(too_complex("nested"));
+                }
+            }
+            Token::RParen | Token::RBracket => chain = outer.pop().unwrap_or(0).saturating_add(1),
+            Token::Comma => chain = 0,
+            _ => chain = chain.saturating_add(1),
+        }
+        if chain > CHAIN_MAX {
+            return Err(too_complex("chained"));
+        }
+    }
+    Ok(())
+}
+
+fn mentioned_system_columns(tokens: &[TokenWithSpan]) -> Vec<usize> {
+    let mentions = |name: &str| {
+        tokens.iter().any(|token| match &token.token {
+            Token::Word(Word { value, quote_style: None, .. }) => value.eq_ignore_ascii_case(name),
+            Token::Word(Word { value, .. }) => value == name,
+            _ => false,
+        })
+    };
+    (0..SYSTEM_COLUMNS.len())
+        .filter(|at| SYSTEM_COLUMNS.get(*at).is_some_and(|name| mentions(name)))
+        .collect()
+}
+
+/// `CREATE | DROP | ALTER CHRONICLE` and `COMMENT ON CHRONICLE` say TABLE.
+fn chronicle_means_table(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
+    let mut words = 0usize;
+    let mut previous = Keyword::NoKeyword;
+    let mut eligible = false;
+    tokens
+        .iter()
+        .map(|token| {
+            let mut token = token.clone();
+            if let Token::Word(word) = &mut token.token {
+                words = words.saturating_add(1);
+                if words == 1 {
+                    eligible = matches!(
+                        word.keyword,
+                        Keyword::CREATE | Keyword::DROP | Keyword::ALTER | Keyword::COMMENT
+                    );
+                }
+                let after = matches!(
+                    previous,
+                    Keyword::CREATE | Keyword::DROP | Keyword::ALTER | Keyword::ON
+                );
+                if eligible
+                    && words <= 3
+                    && after
+                    && word.quote_style.is_none()
+                    && word.value.eq_ignore_ascii_case("chronicle")
+                {
+                    *word = Word {
+                        value: "TABLE".to_string(),
+                        quote_style: None,
+                        keyword: Keyword::TABLE,
+                    };
+                }
+                previous = word.keyword;
+            }
+            token
+        })
+        .collect()
+}
+
+/// Byte offsets at which lines start.
+struct LineStarts(Vec<usize>);
+
+impl LineStarts {
+    fn new(sql: &str) -> Self {
+        let ends = sql.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
+        Self(std::iter::once(0).chain(ends).collect())
+    }
+
+    fn offset(&self, sql: &str, location: Location) -> usize {
+        let line = usize::try_from(location.line).unwrap_or(1).saturating_sub(1);
+        let column = usize::try_from(location.column).unwrap_or(1).saturating_sub(1);
+        let start = self.0.get(line).copied().unwrap_or(sql.len());
+        let rest = sql.get(start..).unwrap_or("");
+        start.saturating_add(rest.char_indices().nth(column).map_or(rest.len(), |(at, _)| at))
+    }
+}
+
+#[cfg(test)]
+mod tests;

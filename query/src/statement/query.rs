@@ -1,0 +1,198 @@
+//! SELECT, VALUES, WITH, TABLE.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::RecordBatch,
+    datatypes::{Field, Schema, SchemaRef},
+};
+use datafusion::{
+    common::tree_node::TreeNodeRecursion,
+    datasource::source_as_provider,
+    logical_expr::LogicalPlan,
+    scalar::ScalarValue,
+    sql::sqlparser::ast::{Query as Tree, SetExpr, Statement},
+};
+use futures::{StreamExt, TryStreamExt};
+use stratalog_model::{ChronicleId, ColumnType, Error, Result, Snapshot};
+
+use super::{names, parameters, point::PointQuery, system_columns};
+use crate::{
+    Rows, RowsTag, Session,
+    errors::from_datafusion,
+    session::{planner::{Planner, start}, work::Work},
+    table::ChronicleTable,
+};
+
+/// A planned query.
+#[derive(Debug)]
+pub struct Query {
+    /// Not yet optimized, parameters open.
+    pub plan: LogicalPlan,
+    /// Shape of the result, with PostgreSQL's names.
+    pub schema: SchemaRef,
+    /// The direct way, when the query has the shape for it.
+    pub point: Option<PointQuery>,
+    /// Chronicles that it reads.
+    pub chronicles: Vec<ChronicleId>,
+}
+
+/// The INSERT of `WITH … INSERT …`.
+pub fn body_insert(query: &Tree) -> Option<&datafusion::sql::sqlparser::ast::Insert> {
+    match query.body.as_ref() {
+        SetExpr::Insert(Statement::Insert(insert)) => Some(insert),
+        _ => None,
+    }
+}
+
+/// Plans a query.
+///
+/// # Errors
+/// What is wrong with it.
+pub async fn plan(
+    planner: &Planner,
+    tree: &Tree,
+    told: &[Option<ColumnType>],
+    mentioned: &[usize],
+) -> Result<(Query, Vec<ColumnType>)> {
+    let mut tree = tree.clone();
+    refuse(&tree)?;
+    let count = parameters::count(&tree)?.max(told.len());
+    parameters::cast_told(&mut tree, told);
+    system_columns::hide(&mut tree, mentioned)?;
+    let names = names::name_output(&mut tree);
+    let plan = planner.logical(&Statement::Query(Box::new(tree))).await?;
+    let types = parameters::types(&plan, told, count)?;
+    let schema = result_schema(plan.schema().as_arrow(), &names);
+    let chronicles = chronicles(&plan)?;
+    let point = PointQuery::of(planner, &plan);
+    Ok((Query { plan, schema, point, chronicles }, types))
+}
+
+/// Clauses that the planner would overlook.
+fn refuse(tree: &Tree) -> Result<()> {
+    if !tree.locks.is_empty() {
+        return Err(Error::new(
+            stratalog_model::ErrorKind::FeatureNotSupported,
+            "SELECT … FOR UPDATE or FOR SHARE is not supported: events never change",
+        ));
+    }
+    match tree.body.as_ref() {
+        SetExpr::Select(select) if select.into.is_some() => Err(Error::not_yet("SELECT INTO")),
+        SetExpr::Update(_) => Err(super::refused::update()),
+        SetExpr::Delete(_) => Err(Error::not_yet("WITH … DELETE")),
+        SetExpr::Merge(_) => Err(super::refused::merge()),
+        _ => Ok(()),
+    }
+}
+
+/// The shape of a result: PostgreSQL's names, and no promise of NOT NULL.
+pub fn result_schema(schema: &Schema, names: &names::OutputNames) -> SchemaRef {
+    let names = names.resolve(schema.fields().len());
+    let fields: Vec<Field> = schema
+        .fields()
+        .iter()
+        .zip(names)
+        .map(|(field, name)| {
+            let name = name.unwrap_or_else(|| field.name().clone());
+            field.as_ref().clone().with_name(name).with_nullable(true)
+        })
+        .collect();
+    Arc::new(Schema::new(fields))
+}
+
+/// The chronicles that a plan reads.
+pub fn chronicles(plan: &LogicalPlan) -> Result<Vec<ChronicleId>> {
+    let mut found = Vec::new();
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node
+            && let Ok(provider) = source_as_provider(&scan.source)
+            && let Some(table) = provider.downcast_ref::<ChronicleTable>()
+        {
+            found.push(table.definition().id);
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })
+    .map_err(from_datafusion)?;
+    Ok(found)
+}
+
+/// Runs a planned query.
+///
+/// # Errors
+/// What planning its parameters or starting it says; the rest comes through the stream.
+pub async fn run(
+    session: &Session,
+    query: &Query,
+    types: &[ColumnType],
+    values: &[ScalarValue],
+    work: &Arc<Work>,
+    tag: RowsTag,
+) -> Result<Rows> {
+    for chronicle in &query.chronicles {
+        session.transaction.check_read(*chronicle)?;
+    }
+    let snapshot = session.transaction.snapshot(session.store().as_ref());
+    if let Some(point) = &query.point
+        && let Some(rows) = point.run(&snapshot, values, session.settings().batch_rows_max)?
+    {
+        let stream = rows.and_then({
+            let schema = Arc::clone(&query.schema);
+            move |batch| std::future::ready(conform(&batch, &schema))
+        });
+        return Ok(Rows::new(
+            Arc::clone(&query.schema),
+            work.guard_stream(session.watch(stream.boxed())),
+            tag,
+        ));
+    }
+    let plan = if types.is_empty() {
+        query.plan.clone()
+    } else {
+        query
+            .plan
+            .clone()
+            .with_param_values(parameters::for_plan(types, values))
+            .map_err(from_datafusion)?
+    };
+    run_plan(session, &plan, Arc::clone(&query.schema), snapshot, work, tag).await
+}
+
+/// Runs a logical plan without open parameters.
+pub async fn run_plan(
+    session: &Session,
+    plan: &LogicalPlan,
+    schema: SchemaRef,
+    snapshot: Arc<dyn Snapshot>,
+    work: &Arc<Work>,
+    tag: RowsTag,
+) -> Result<Rows> {
+    let (physical, tasks) = {
+        let planner = session.enter_planner(&[]).await;
+        (planner.physical(plan, snapshot).await?, planner.tasks())
+    };
+    work.check()?;
+    let stream = start(physical, tasks)?.map_err(from_datafusion);
+    let shape = Arc::clone(&schema);
+    let stream = stream.and_then(move |batch| std::future::ready(conform(&batch, &shape)));
+    Ok(Rows::new(schema, work.guard_stream(session.watch(stream.boxed())), tag))
+}
+
+/// A batch in the shape that was announced.
+pub fn conform(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    let columns = batch
+        .columns()
+        .iter()
+        .zip(schema.fields())
+        .map(|(column, field)| {
+            if column.data_type() == field.data_type() {
+                Ok(Arc::clone(column))
+            } else {
+                arrow::compute::cast(column, field.data_type()).map_err(crate::errors::from_arrow)
+            }
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
+        .map_err(crate::errors::from_arrow)
+}

@@ -1,0 +1,85 @@
+//! Statements that are understood and not offered.
+
+use datafusion::sql::sqlparser::ast::Statement;
+use stratalog_model::{Error, ErrorKind};
+
+fn not_supported(message: &str) -> Error {
+    Error::new(ErrorKind::FeatureNotSupported, message)
+}
+
+/// UPDATE.
+pub fn update() -> Error {
+    not_supported("UPDATE is not supported: events never change")
+        .with_hint("insert a new event; in a table with collision = 'last' it takes the place of the one with the same key and time")
+}
+
+/// MERGE.
+pub fn merge() -> Error {
+    not_supported("MERGE is not supported: events never change")
+        .with_hint("use INSERT … ON CONFLICT DO NOTHING, or a table with collision = 'last'")
+}
+
+/// The error of a statement that no part of the session carries out.
+pub fn error(statement: &Statement) -> Error {
+    match statement {
+        Statement::Update(_) => update(),
+        Statement::Merge(_) => merge(),
+        Statement::Truncate(_) => not_supported("TRUNCATE is not supported")
+            .with_hint("DELETE FROM table, without WHERE, removes all events"),
+        Statement::Savepoint { .. } | Statement::ReleaseSavepoint { .. } => {
+            Error::not_yet("SAVEPOINT")
+        }
+        Statement::Declare { .. }
+        | Statement::Fetch { .. }
+        | Statement::Close { .. }
+        | Statement::Open(_) => Error::not_yet("a cursor of SQL (DECLARE, FETCH)")
+            .with_hint("rows are streamed; the protocol's portals fetch in parts"),
+        Statement::LISTEN { .. } | Statement::UNLISTEN { .. } | Statement::NOTIFY { .. } => {
+            Error::not_yet("LISTEN / NOTIFY")
+        }
+        Statement::CreateView(_) | Statement::AlterView { .. } => Error::not_yet("a view"),
+        Statement::CreateIndex(_) | Statement::AlterIndex { .. } => Error::not_yet("an index")
+            .with_hint("time and key columns are indexed by the table's PRIMARY KEY"),
+        Statement::CreateRole(_)
+        | Statement::AlterRole { .. }
+        | Statement::CreateUser(_)
+        | Statement::AlterUser(_)
+        | Statement::Grant(_)
+        | Statement::Revoke(_) => Error::not_yet("users and grants"),
+        Statement::CreateFunction(_)
+        | Statement::CreateProcedure { .. }
+        | Statement::CreateTrigger(_)
+        | Statement::CreateMacro { .. } => Error::not_yet("a function, procedure or trigger"),
+        Statement::CreateSequence { .. } => Error::not_yet("a sequence")
+            .with_hint("events are numbered by the system column _gsn"),
+        Statement::CreateType { .. } | Statement::CreateDomain(_) => Error::not_yet("CREATE TYPE"),
+        Statement::CreateExtension(_) | Statement::DropExtension(_) => {
+            not_supported("extensions are not supported")
+        }
+        Statement::Analyze(_) | Statement::Vacuum(_) => {
+            not_supported("VACUUM and ANALYZE are not needed: statistics are always exact")
+        }
+        Statement::Lock(_) | Statement::LockTables { .. } => {
+            not_supported("LOCK is not supported: readers and writers never block each other")
+        }
+        Statement::Call(_) => Error::not_yet("CALL"),
+        Statement::ExplainTable { .. } => not_supported("DESCRIBE is not supported")
+            .with_hint("use \\d table in psql, or information_schema.columns"),
+        Statement::ShowTables { .. }
+        | Statement::ShowColumns { .. }
+        | Statement::ShowDatabases { .. }
+        | Statement::ShowSchemas { .. }
+        | Statement::ShowFunctions { .. } => not_supported("this form of SHOW is not supported")
+            .with_hint("use \\d in psql, or the tables of information_schema"),
+        Statement::Use(_) => not_supported("USE is not supported")
+            .with_hint("connect to the other database"),
+        Statement::Drop { object_type, .. } => {
+            Error::not_yet(format!("DROP {object_type}"))
+        }
+        other => {
+            let words: Vec<String> =
+                other.to_string().split_whitespace().take(2).map(str::to_uppercase).collect();
+            not_supported(&format!("{} is not supported", words.join(" ")))
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! SET, SHOW, RESET, DISCARD, and statements that live in the session: PREPARE, EXECUTE,
+//! DEALLOCATE.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{RecordBatch, StringArray},
+    datatypes::{DataType, Field, Schema, SchemaRef},
+};
+use datafusion::sql::sqlparser::ast::{
+    ContextModifier, DiscardObject, Expr, Ident, Reset, ResetStatement, Set,
+    SetSessionAuthorizationParamKind, Statement, UnaryOperator, Value,
+};
+use futures::{StreamExt, stream};
+use stratalog_model::{ColumnType, Error, ErrorKind, Result};
+
+use super::{explain::text_rows, names, transaction};
+use crate::{
+    Notice, Outcome, Parsed, Rows, RowsTag, Session, TransactionState, session::work::Work,
+    session::text_schema, types::column_type,
+};
+
+fn done(tag: &str) -> Outcome {
+    Outcome::Done(tag.to_string())
+}
+
+/// SET.
+///
+/// # Errors
+/// As [`Variables::set`](crate::session::variables::Variables::set).
+pub fn set(session: &Session, set: &Set) -> Result<Outcome> {
+    match set {
+        Set::SingleAssignment { scope, hivevar: false, variable, values } => {
+            let name = names::parts(variable)?.join(".");
+            let local = matches!(scope, Some(ContextModifier::Local));
+            assign(session, &name, values, local)?;
+        }
+        Set::SetTimeZone { local, value } => {
+            assign(session, "TimeZone", std::slice::from_ref(value), *local)?;
+        }
+        Set::SetNames { charset_name, .. } => {
+            session.variables().set("client_encoding", &charset_name.value, false)?;
+        }
+        Set::SetTransaction { modes, snapshot, session: for_session } => {
+            if snapshot.is_some() {
+                return Err(Error::not_yet("SET TRANSACTION SNAPSHOT"));
+            }
+            let read_only = transaction::modes(modes)?;
+            if *for_session {
+                if let Some(read_only) = read_only {
+                    let value = if read_only { "on" } else { "off" };
+                    session.variables().set("default_transaction_read_only", value, false)?;
+                }
+            } else if session.transaction() == TransactionState::Idle {
+                session.say(Notice::warning(
+                    "25P01",
+                    "SET TRANSACTION can only be used in transaction blocks",
+                ));
+            } else if let Some(read_only) = read_only {
+                session.transaction.set_read_only(read_only);
+            }
+        }
+        Set::SetSessionAuthorization(parameter) => match &parameter.kind {
+            SetSessionAuthorizationParamKind::Default => {}
+            SetSessionAuthorizationParamKind::User(user) => {
+                own_user_only(session, "SET SESSION AUTHORIZATION", user)?;
+            }
+        },
+        Set::SetRole { role_name: None, .. } => {}
+        Set::SetRole { role_name: Some(role), .. } => own_user_only(session, "SET ROLE", role)?,
+        other => {
+            return Err(Error::new(
+                ErrorKind::SyntaxError,
+                format!("this form of SET is not supported: {other}"),
+            ));
+        }
+    }
+    Ok(done("SET"))
+}
+
+fn own_user_only(session: &Session, command: &str, user: &Ident) -> Result<()> {
+    if names::fold(user) == session.login().user {
+        return Ok(());
+    }
+    Err(Error::not_yet(format!("{command} to another user")))
+}
+
+fn assign(session: &Session, name: &str, values: &[Expr], local: bool) -> Result<()> {
+    if local && session.transaction() == TransactionState::Idle {
+        session.say(Notice::warning("25P01", "SET LOCAL can only be used in transaction blocks"));
+        return Ok(());
+    }
+    let is_default = |expr: &Expr| {
+        matches!(expr, Expr::Identifier(ident) if ident.quote_style.is_none()
+            && (ident.value.eq_ignore_ascii_case("default")
+                || name == "TimeZone" && ident.value.eq_ignore_ascii_case("local")))
+    };
+    if values.len() == 1 && values.iter().all(is_default) {
+        return session.variables().reset(name, local);
+    }
+    let list = name.eq_ignore_ascii_case("search_path");
+    let texts: Vec<String> =
+        values.iter().map(|value| text_of(value, list)).collect::<Result<_>>()?;
+    session.variables().set(name, &texts.join(", "), local)?;
+    let read_only = match name.to_ascii_lowercase().as_str() {
+        "transaction_read_only" => session.setting("transaction_read_only"),
+        _ => None,
+    };
+    if let Some(value) = read_only {
+        session.transaction.set_read_only(value == "on");
+    }
+    Ok(())
+}
+
+/// The text of a value as SET takes it; in a list, quoted where its case matters.
+fn text_of(value: &Expr, list: bool) -> Result<String> {
+    let quote = |text: &str| {
+        if list && text != text.to_lowercase() || list && text.contains([',', '"', ' ']) {
+            format!("\"{}\"", text.replace('"', "\"\""))
+        } else {
+            text.to_string()
+        }
+    };
+    Ok(match value {
+        Expr::Identifier(ident) => match ident.quote_style {
+            Some(_) if ident.value == "$user" => "\"$user\"".to_string(),
+            Some(_) => quote(&ident.value),
+            None => ident.value.clone(),
+        },
+        Expr::CompoundIdentifier(parts) => {
+            parts.iter().map(|part| part.value.as_str()).collect::<Vec<_>>().join(".")
+        }
+        Expr::Value(value) => match &value.value {
+            Value::Number(number, _) => number.clone(),
+            Value::Boolean(value) => value.to_string(),
+            Value::SingleQuotedString(text) | Value::EscapedStringLiteral(text) => {
+                if list && !text.contains(',') { quote(text) } else { text.clone() }
+            }
+            Value::DoubleQuotedString(text) => quote(text),
+            other => return Err(bad_value(&other.to_string())),
+        },
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => format!("-{}", text_of(expr, list)?),
+        Expr::UnaryOp { op: UnaryOperator::Plus, expr } => text_of(expr, list)?,
+        Expr::Interval(interval) => text_of(&interval.value, list)?,
+        other => return Err(bad_value(&other.to_string())),
+    })
+}
+
+fn bad_value(value: &str) -> Error {
+    Error::new(ErrorKind::SyntaxError, format!("SET needs a constant, not {value}"))
+}
+
+/// RESET.
+///
+/// # Errors
+/// `UndefinedObject`.
+pub fn reset(session: &Session, reset: &ResetStatement) -> Result<Outcome> {
+    match &reset.reset {
+        Reset::ALL => session.variables().reset_all()?,
+        Reset::ConfigurationParameter(name) => {
+            session.variables().reset(&names::parts(name)?.join("."), false)?;
+        }
+    }
+    Ok(done("RESET"))
+}
+
+/// DISCARD.
+///
+/// # Errors
+/// `ActiveTransaction` for DISCARD ALL in a block.
+pub fn discard(session: &Session, object: &DiscardObject) -> Result<Outcome> {
+    Ok(match object {
+        DiscardObject::ALL => {
+            session.transaction.check_outside("DISCARD ALL")?;
+            session.variables().reset_all()?;
+            session.forget_all();
+            done("DISCARD ALL")
+        }
+        // Plans are kept per text and made anew when they are stale.
+        DiscardObject::PLANS => done("DISCARD PLANS"),
+        // There are none.
+        DiscardObject::SEQUENCES => done("DISCARD SEQUENCES"),
+        DiscardObject::TEMP => done("DISCARD TEMP"),
+    })
+}
+
+/// The setting that SHOW names; `None` for SHOW ALL.
+fn shown(session: &Session, variable: &[Ident]) -> Result<Option<String>> {
+    let words: Vec<String> = variable.iter().map(names::fold).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let name = match words.as_slice() {
+        ["all"] => return Ok(None),
+        ["time", "zone"] => "TimeZone".to_string(),
+        ["transaction", "isolation", "level"] => "transaction_isolation".to_string(),
+        ["session", "authorization"] => "session_authorization".to_string(),
+        parts => parts.join("."),
+    };
+    if session.setting(&name).is_none() {
+        return Err(Error::new(
+            ErrorKind::UndefinedObject,
+            format!("unrecognized configuration parameter \"{name}\""),
+        )
+        .with_hint("SHOW ALL lists the settings"));
+    }
+    let known = crate::session::variables::SETTINGS
+        .iter()
+        .find(|setting| setting.name.eq_ignore_ascii_case(&name))
+        .map(|setting| setting.name.to_string());
+    Ok(Some(known.unwrap_or(name)))
+}
+
+/// The shape of what SHOW gives.
+///
+/// # Errors
+/// `UndefinedObject`.
+pub fn show_schema(session: &Session, variable: &[Ident]) -> Result<SchemaRef> {
+    Ok(match shown(session, variable)? {
+        Some(name) => text_schema(&name),
+        None => all_schema(),
+    })
+}
+
+fn all_schema() -> SchemaRef {
+    let column = |name| Field::new(name, DataType::Utf8, true);
+    Arc::new(Schema::new(vec![column("name"), column("setting"), column("description")]))
+}
+
+/// SHOW.
+///
+/// # Errors
+/// `UndefinedObject`.
+pub fn show(session: &Session, variable: &[Ident]) -> Result<Outcome> {
+    if let Some(name) = shown(session, variable)? {
+        let value = if name == "transaction_read_only" && session.transaction.is_read_only() {
+            "on".to_string()
+        } else {
+            session.setting(&name).unwrap_or_default()
+        };
+        return Ok(Outcome::Rows(text_rows(&name, vec![value], RowsTag::Word("SHOW"))?));
+    }
+    let all = session.variables().all();
+    let schema = all_schema();
+    let batch = RecordBatch::try_new(
+        Arc::clone(&schema),
+        vec![
+            Arc::new(StringArray::from_iter_values(all.iter().map(|(page, _)| page.name))),
+            Arc::new(StringArray::from_iter_values(all.iter().map(|(_, value)| value))),
+            Arc::new(StringArray::from_iter_values(all.iter().map(|(page, _)| page.does))),
+        ],
+    )
+    .map_err(crate::errors::from_arrow)?;
+    Ok(Outcome::Rows(Rows::new(schema, stream::iter([Ok(batch)]).boxed(), RowsTag::Word("SHOW"))))
+}
+
+/// PREPARE name (types) AS statement.
+///
+/// # Errors
+/// `DuplicatePreparedStatement`, and what preparing says.
+pub async fn prepare(session: &Session, statement: &Statement) -> Result<Outcome> {
+    let Statement::Prepare { name, data_types, statement } = statement else {
+        return Err(Error::internal("not a PREPARE"));
+    };
+    let types: Vec<Option<ColumnType>> = data_types
+        .iter()
+        .map(|data_type| column_type(data_type).map(Some))
+        .collect::<Result<_>>()?;
+    let inner = crate::statement::parse::statements(
+        &statement.to_string(),
+        session.settings().statement_bytes_max,
+    )?;
+    let Some(tree) = inner.into_iter().next() else {
+        return Err(Error::new(ErrorKind::SyntaxError, "PREPARE needs a statement"));
+    };
+    let parsed = Arc::new(Parsed::new(tree.statement, tree.text, tree.system_columns));
+    let prepared = Box::pin(session.prepare(&parsed, &types)).await?;
+    if matches!(prepared.plan, crate::statement::Plan::Tree) {
+        return Err(Error::new(
+            ErrorKind::SyntaxError,
+            "PREPARE takes SELECT, INSERT, VALUES and EXPLAIN",
+        ));
+    }
+    session.keep(&names::fold(name), prepared)?;
+    Ok(done("PREPARE"))
+}
+
+/// DEALLOCATE name, or ALL.
+///
+/// # Errors
+/// `UndefinedPreparedStatement`.
+pub fn deallocate(session: &Session, name: &Ident) -> Result<Outcome> {
+    if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("all") {
+        session.forget_all();
+        return Ok(done("DEALLOCATE ALL"));
+    }
+    let name = names::fold(name);
+    if session.forget(&name) { Ok(done("DEALLOCATE")) } else { Err(unknown_statement(&name)) }
+}
+
+/// The error of a name under which no statement is kept.
+pub fn unknown_statement(name: &str) -> Error {
+    Error::new(
+        ErrorKind::UndefinedPreparedStatement,
+        format!("prepared statement \"{name}\" does not exist"),
+    )
+}
+
+/// EXECUTE name (values).
+///
+/// # Errors
+/// `UndefinedPreparedStatement`, and what executing says.
+pub async fn execute(session: &Session, statement: &Statement, work: &Arc<Work>) -> Result<Outcome> {
+    let Statement::Execute { name: Some(name), parameters, .. } = statement else {
+        return Err(Error::new(ErrorKind::SyntaxError, "EXECUTE needs a name"));
+    };
+    let name = names::single(name)?;
+    let kept = session.kept(&name).ok_or_else(|| unknown_statement(&name))?;
+    let wanted = kept.parameter_types().len();
+    if wanted != parameters.len() {
+        return Err(Error::new(
+            ErrorKind::SyntaxError,
+            format!("wrong number of parameters for prepared statement \"{name}\""),
+        )
+        .with_detail(format!("Expected {wanted} parameters but got {}.", parameters.len())));
+    }
+    let values = work
+        .guard(super::insert::constants(session, parameters, kept.parameter_types()))
+        .await?;
+    session.execute(&kept, values).await
+}

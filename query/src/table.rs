@@ -1,0 +1,14 @@
+//! Chronicles as tables of DataFusion.
+//!
+//! ```text
+//!   filters ─► pushdown ─► tick ranges + key sets (exact) │ the rest stays a filter above
+//!   projection, order, limit ─► ScanRequest ─► Snapshot::scan ─► streams
+//! ```
+
+mod provider;
+pub mod pushdown;
+mod scan;
+mod statistics;
+
+pub use provider::{ChronicleTable, Pin};
+pub use scan::ChronicleScan;

@@ -1,0 +1,166 @@
+//! A chronicle as DataFusion's planner sees it.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use async_trait::async_trait;
+use datafusion::{
+    catalog::{Session, TableProvider},
+    common::{Constraint, Constraints},
+    error::Result,
+    logical_expr::{Expr, TableProviderFilterPushDown, TableType},
+    physical_plan::ExecutionPlan,
+};
+use parking_lot::Mutex;
+use stratalog_model::{
+    ChronicleDefinition, Snapshot,
+    batch::system_column_type,
+    chronicle::SYSTEM_COLUMNS,
+    tier::{ScanOrder, ScanRequest},
+};
+
+use super::{ChronicleScan, pushdown};
+
+/// The snapshot that the statement being planned reads. A session plans one statement at
+/// a time; every table of it reads the same snapshot.
+#[derive(Debug, Default)]
+pub struct Pin(Mutex<Option<Arc<dyn Snapshot>>>);
+
+impl Pin {
+    /// Sets the snapshot of the statement planned next.
+    pub fn set(&self, snapshot: Option<Arc<dyn Snapshot>>) {
+        *self.0.lock() = snapshot;
+    }
+
+    /// The snapshot of the statement being planned.
+    pub fn get(&self) -> Option<Arc<dyn Snapshot>> {
+        self.0.lock().clone()
+    }
+}
+
+/// A chronicle, with the system columns that the statement mentions.
+#[derive(Debug)]
+pub struct ChronicleTable {
+    definition: Arc<ChronicleDefinition>,
+    schema: SchemaRef,
+    /// For each column of `schema`, its position as [`ScanRequest::projection`] counts.
+    positions: Vec<usize>,
+    constraints: Option<Constraints>,
+    pin: Arc<Pin>,
+}
+
+impl ChronicleTable {
+    /// The table of `definition`; `system_columns` are positions in [`SYSTEM_COLUMNS`].
+    pub fn new(definition: Arc<ChronicleDefinition>, system_columns: &[usize], pin: Arc<Pin>) -> Self {
+        let user = definition.arrow_schema();
+        let mut fields: Vec<Arc<Field>> = user.fields().iter().map(Arc::clone).collect();
+        let mut positions: Vec<usize> = (0..fields.len()).collect();
+        for at in system_columns {
+            if let Some(name) = SYSTEM_COLUMNS.get(*at)
+                && let Some(data_type) = system_column_type(name)
+            {
+                fields.push(Arc::new(Field::new(*name, data_type, false)));
+                positions.push(user.fields().len().saturating_add(*at));
+            }
+        }
+        let constraints = (definition.primary_key && definition.key_is_unique()).then(|| {
+            let columns = definition
+                .key_columns
+                .iter()
+                .chain([&definition.tick_column])
+                .filter_map(|id| definition.position(*id))
+                .collect();
+            Constraints::new_unverified(vec![Constraint::PrimaryKey(columns)])
+        });
+        Self { definition, schema: Arc::new(Schema::new(fields)), positions, constraints, pin }
+    }
+
+    /// What the table is.
+    pub fn definition(&self) -> &Arc<ChronicleDefinition> {
+        &self.definition
+    }
+
+    /// A scan of the columns `projection` (positions in this table's schema; all when
+    /// `None`) of the events that `filters` admit as far as they can be pushed down.
+    pub fn request(
+        &self,
+        projection: Option<&[usize]>,
+        filters: &[Expr],
+        limit: Option<usize>,
+        batch_rows_max: usize,
+        streams: usize,
+    ) -> ScanRequest {
+        let pushed = pushdown::push(&self.definition, filters);
+        let projection = match projection {
+            Some(columns) => {
+                columns.iter().filter_map(|at| self.positions.get(*at).copied()).collect()
+            }
+            None => self.positions.clone(),
+        };
+        ScanRequest {
+            chronicle: Arc::clone(&self.definition),
+            projection,
+            ticks: pushed.ticks,
+            keys: pushed.keys,
+            order: ScanOrder::Any,
+            limit,
+            batch_rows_max,
+            streams,
+        }
+    }
+}
+
+#[async_trait]
+impl TableProvider for ChronicleTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn constraints(&self) -> Option<&Constraints> {
+        self.constraints.as_ref()
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        Ok(filters
+            .iter()
+            .map(|filter| {
+                if pushdown::exact(&self.definition, filter).is_some() {
+                    TableProviderFilterPushDown::Exact
+                } else if pushdown::hull(&self.definition, filter).is_all() {
+                    TableProviderFilterPushDown::Unsupported
+                } else {
+                    TableProviderFilterPushDown::Inexact
+                }
+            })
+            .collect())
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let snapshot = self.pin.get().ok_or_else(|| {
+            crate::errors::to_datafusion(stratalog_model::Error::internal(
+                "a chronicle was planned without a snapshot",
+            ))
+        })?;
+        let request = self.request(
+            projection.map(Vec::as_slice),
+            filters,
+            limit,
+            state.config().batch_size(),
+            state.config().target_partitions(),
+        );
+        Ok(Arc::new(ChronicleScan::new(snapshot, request)))
+    }
+}

@@ -1,0 +1,134 @@
+//! Which ticks and keys a filter admits.
+//!
+//! A conversion here is *exact*: the filter is true for an event if and only if the
+//! event's tick (or key) is in the result. What cannot be converted exactly stays a filter
+//! above the scan; its hull may still narrow the scan.
+
+use arrow::array::ArrayRef;
+use datafusion::{
+    logical_expr::{Between, BinaryExpr, Expr, Operator, expr::InList},
+    scalar::ScalarValue,
+};
+use stratalog_model::{ChronicleDefinition, TickRange, TickRanges, tier::KeyFilter};
+
+mod key;
+mod time;
+
+/// What one conjunct of a WHERE clause asks of a scan.
+#[derive(Debug, Clone)]
+pub enum Conjunct {
+    /// Only these ticks.
+    Ticks(TickRanges),
+    /// Only these values of a key column.
+    Keys(KeyFilter),
+    /// No event at all.
+    Nothing,
+}
+
+/// Everything that the conjuncts of a WHERE clause ask of a scan.
+#[derive(Debug, Clone)]
+pub struct Pushed {
+    /// Ticks to read.
+    pub ticks: TickRanges,
+    /// Keys to read.
+    pub keys: Vec<KeyFilter>,
+}
+
+/// The exact meaning of `filter` as a conjunct, if it has one.
+pub fn exact(definition: &ChronicleDefinition, filter: &Expr) -> Option<Conjunct> {
+    if let Some(ticks) = ticks(definition, filter) {
+        return Some(Conjunct::Ticks(ticks));
+    }
+    key::filter(definition, filter)
+}
+
+/// Ticks outside of which `filter` is never true; every tick when nothing is known.
+pub fn hull(definition: &ChronicleDefinition, filter: &Expr) -> TickRanges {
+    if let Some(ticks) = ticks(definition, filter) {
+        return ticks;
+    }
+    match filter {
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
+            hull(definition, left).intersect(&hull(definition, right))
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
+            hull(definition, left).union(&hull(definition, right))
+        }
+        _ => TickRanges::all(),
+    }
+}
+
+/// What all of `filters` ask together.
+pub fn push(definition: &ChronicleDefinition, filters: &[Expr]) -> Pushed {
+    let mut pushed = Pushed { ticks: TickRanges::all(), keys: Vec::new() };
+    for filter in filters {
+        match exact(definition, filter) {
+            Some(Conjunct::Ticks(ticks)) => pushed.ticks = pushed.ticks.intersect(&ticks),
+            Some(Conjunct::Keys(keys)) => pushed.keys.push(keys),
+            Some(Conjunct::Nothing) => pushed.ticks = TickRanges::none(),
+            None => pushed.ticks = pushed.ticks.intersect(&hull(definition, filter)),
+        }
+    }
+    pushed
+}
+
+/// The ticks for which `filter` is true, if it speaks of nothing but the tick. Where it is
+/// not true it is false, never NULL, so that NOT is the complement.
+pub fn ticks(definition: &ChronicleDefinition, filter: &Expr) -> Option<TickRanges> {
+    match filter {
+        Expr::Alias(alias) => ticks(definition, &alias.expr),
+        Expr::Literal(ScalarValue::Boolean(Some(value)), _) => {
+            Some(if *value { TickRanges::all() } else { TickRanges::none() })
+        }
+        Expr::Not(inner) => Some(ticks(definition, inner)?.complement()),
+        Expr::IsTrue(inner) | Expr::IsNotFalse(inner) => ticks(definition, inner),
+        Expr::IsFalse(inner) | Expr::IsNotTrue(inner) => {
+            Some(ticks(definition, inner)?.complement())
+        }
+        Expr::IsNotNull(inner) => {
+            time::axis(definition, inner).map(|_| TickRanges::all())
+        }
+        Expr::IsNull(inner) => time::axis(definition, inner).map(|_| TickRanges::none()),
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => match op {
+            Operator::And => Some(ticks(definition, left)?.intersect(&ticks(definition, right)?)),
+            Operator::Or => Some(ticks(definition, left)?.union(&ticks(definition, right)?)),
+            _ => comparison(definition, left, *op, right),
+        },
+        Expr::Between(Between { expr, negated, low, high }) => {
+            let axis = time::axis(definition, expr)?;
+            let low = axis.compare(Operator::GtEq, low)?;
+            let inside = low.intersect(&axis.compare(Operator::LtEq, high)?);
+            Some(if *negated { inside.complement() } else { inside })
+        }
+        Expr::InList(InList { expr, list, negated }) => {
+            let axis = time::axis(definition, expr)?;
+            let mut inside: Vec<TickRange> = Vec::with_capacity(list.len());
+            for value in list {
+                inside.extend_from_slice(axis.compare(Operator::Eq, value)?.as_slice());
+            }
+            let inside = TickRanges::from_ranges(inside);
+            Some(if *negated { inside.complement() } else { inside })
+        }
+        _ => None,
+    }
+}
+
+fn comparison(
+    definition: &ChronicleDefinition,
+    left: &Expr,
+    op: Operator,
+    right: &Expr,
+) -> Option<TickRanges> {
+    if let Some(axis) = time::axis(definition, left) {
+        return axis.compare(op, right);
+    }
+    time::axis(definition, right)?.compare(op.swap()?, left)
+}
+
+/// One array of the values, all of one type.
+fn array_of(values: Vec<ScalarValue>) -> Option<ArrayRef> {
+    ScalarValue::iter_to_array(values).ok()
+}
+
+#[cfg(test)]
+mod tests;

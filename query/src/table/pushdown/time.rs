@@ -1,0 +1,172 @@
+//! Comparisons of the tick column with constants.
+//!
+//! The column shows `floor((base + tick × granularity) ÷ unit) × unit` nanoseconds, which
+//! never falls as the tick rises: each comparison is a range of ticks. Constants may lie
+//! anywhere, also outside of what a tick or 64 bits hold, hence i128.
+
+use arrow::datatypes::{DataType, TimeUnit};
+use datafusion::{
+    logical_expr::{Expr, Operator},
+    scalar::ScalarValue,
+};
+use stratalog_model::{ChronicleDefinition, Tick, TickRange, TickRanges, TickScale};
+
+const DAY_NS: i128 = 86_400_000_000_000;
+
+/// A way of looking at the tick, which constants are compared with.
+#[derive(Debug, Clone, Copy)]
+pub enum Axis {
+    /// The tick column, as an instant.
+    Time {
+        /// How the chronicle counts.
+        scale: TickScale,
+        /// Nanoseconds of the column's unit.
+        unit_ns: i128,
+        /// Whether it has a time zone.
+        zoned: bool,
+    },
+    /// The date of the tick column, in UTC.
+    Date {
+        /// How the chronicle counts.
+        scale: TickScale,
+        /// Nanoseconds of the column's unit.
+        unit_ns: i128,
+    },
+    /// The system column `_tick`.
+    Tick,
+}
+
+/// The axis that `expr` is, if it is one.
+pub fn axis(definition: &ChronicleDefinition, expr: &Expr) -> Option<Axis> {
+    match expr {
+        Expr::Alias(alias) => axis(definition, &alias.expr),
+        Expr::Column(column) if column.name == "_tick" => Some(Axis::Tick),
+        Expr::Column(column) => {
+            let tick = definition.tick().filter(|tick| tick.name == column.name)?;
+            let unit_ns = i128::from(tick.column_type.timestamp_unit_ns()?);
+            let zoned = matches!(
+                tick.column_type,
+                stratalog_model::ColumnType::TimestampTz { .. }
+            );
+            Some(Axis::Time { scale: definition.scale, unit_ns, zoned })
+        }
+        Expr::Cast(cast) => casted(axis(definition, &cast.expr)?, cast.field.data_type()),
+        Expr::TryCast(cast) => casted(axis(definition, &cast.expr)?, cast.field.data_type()),
+        _ => None,
+    }
+}
+
+/// The axis after a cast that keeps instants: to a unit at least as fine, and between time
+/// zones, or to a date in UTC.
+fn casted(axis: Axis, to: &DataType) -> Option<Axis> {
+    match (axis, to) {
+        (Axis::Time { scale, unit_ns, zoned }, DataType::Timestamp(unit, zone)) => {
+            let finer = time_unit_ns(*unit) <= unit_ns;
+            let same_instant = match (zoned, zone.as_deref()) {
+                (true, Some(_)) | (false, None) => true,
+                (false, Some(zone)) => is_utc(zone),
+                (true, None) => false,
+            };
+            (finer && same_instant).then_some(Axis::Time {
+                scale,
+                unit_ns,
+                zoned: zone.is_some(),
+            })
+        }
+        (Axis::Time { scale, unit_ns, zoned: false }, DataType::Date32) => {
+            Some(Axis::Date { scale, unit_ns })
+        }
+        (Axis::Tick, DataType::Int64) => Some(Axis::Tick),
+        _ => None,
+    }
+}
+
+impl Axis {
+    /// The ticks for which `self op value` is true; `None` when that cannot be told exactly.
+    pub fn compare(&self, op: Operator, value: &Expr) -> Option<TickRanges> {
+        let Expr::Literal(value, _) = value else { return None };
+        let at = self.position(value)?;
+        let from = self.first_at_or_after(at);
+        let after = self.first_at_or_after(at.checked_add(self.step())?);
+        let ranges = match op {
+            Operator::Eq | Operator::IsNotDistinctFrom => TickRange::new(from, after).into(),
+            Operator::NotEq | Operator::IsDistinctFrom => {
+                TickRanges::from(TickRange::new(from, after)).complement()
+            }
+            Operator::Lt => TickRange::new(Tick::MIN, from).into(),
+            Operator::LtEq => TickRange::new(Tick::MIN, after).into(),
+            Operator::Gt => TickRange::new(after, Tick::END).into(),
+            Operator::GtEq => TickRange::new(from, Tick::END).into(),
+            _ => return None,
+        };
+        Some(ranges)
+    }
+
+    /// Where a constant lies: nanoseconds since 1970, or a tick.
+    fn position(&self, value: &ScalarValue) -> Option<i128> {
+        match (self, value) {
+            (Axis::Time { zoned, .. }, value) => {
+                let (count, unit, zone) = timestamp(value)?;
+                (zone == *zoned).then_some(i128::from(count) * time_unit_ns(unit))
+            }
+            (Axis::Date { .. }, ScalarValue::Date32(Some(days))) => Some(i128::from(*days) * DAY_NS),
+            (Axis::Tick, ScalarValue::Int64(Some(tick))) => Some(i128::from(*tick)),
+            (Axis::Tick, ScalarValue::Int32(Some(tick))) => Some(i128::from(*tick)),
+            _ => None,
+        }
+    }
+
+    fn step(&self) -> i128 {
+        match self {
+            Axis::Date { .. } => DAY_NS,
+            Axis::Time { .. } | Axis::Tick => 1,
+        }
+    }
+
+    /// The first tick whose value on this axis is at or after `at`.
+    fn first_at_or_after(&self, at: i128) -> Tick {
+        match self {
+            Axis::Time { scale, unit_ns, .. } | Axis::Date { scale, unit_ns } => {
+                let whole = -((-at).div_euclid(*unit_ns));
+                scale.bound_at_or_after(whole.saturating_mul(*unit_ns))
+            }
+            Axis::Tick => match i64::try_from(at) {
+                Ok(tick) => Tick(tick),
+                Err(_) if at < 0 => Tick::MIN,
+                Err(_) => Tick::END,
+            },
+        }
+    }
+}
+
+fn timestamp(value: &ScalarValue) -> Option<(i64, TimeUnit, bool)> {
+    match value {
+        ScalarValue::TimestampSecond(Some(count), zone) => {
+            Some((*count, TimeUnit::Second, zone.is_some()))
+        }
+        ScalarValue::TimestampMillisecond(Some(count), zone) => {
+            Some((*count, TimeUnit::Millisecond, zone.is_some()))
+        }
+        ScalarValue::TimestampMicrosecond(Some(count), zone) => {
+            Some((*count, TimeUnit::Microsecond, zone.is_some()))
+        }
+        ScalarValue::TimestampNanosecond(Some(count), zone) => {
+            Some((*count, TimeUnit::Nanosecond, zone.is_some()))
+        }
+        _ => None,
+    }
+}
+
+fn time_unit_ns(unit: TimeUnit) -> i128 {
+    match unit {
+        TimeUnit::Second => 1_000_000_000,
+        TimeUnit::Millisecond => 1_000_000,
+        TimeUnit::Microsecond => 1_000,
+        TimeUnit::Nanosecond => 1,
+    }
+}
+
+/// Whether a time zone's local time is UTC.
+fn is_utc(zone: &str) -> bool {
+    matches!(zone, "UTC" | "+00:00" | "Z" | "Etc/UTC" | "GMT")
+}

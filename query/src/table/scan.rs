@@ -1,0 +1,365 @@
+//! Reading a chronicle: the leaf of every plan.
+
+use std::{fmt, sync::Arc};
+
+use arrow::{array::RecordBatch, compute::SortOptions, datatypes::SchemaRef};
+use datafusion::{
+    common::{Statistics, tree_node::TreeNodeRecursion},
+    error::{DataFusionError, Result},
+    execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext},
+    physical_expr::{
+        EquivalenceProperties, LexOrdering, PhysicalExpr, PhysicalSortExpr, expressions::Column,
+    },
+    physical_plan::{
+        DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
+        ReplaceChildrenOptions, SortOrderPushdownResult, StatisticsArgs,
+        execution_plan::{Boundedness, EmissionType},
+        metrics::{BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet},
+        stream::EmptyRecordBatchStream,
+    },
+};
+use futures::{Stream, StreamExt, stream};
+use parking_lot::Mutex;
+use stratalog_model::{
+    ChronicleDefinition, Snapshot,
+    tier::{BatchStream, ScanOrder, ScanRequest},
+};
+
+use super::statistics;
+use crate::errors::to_datafusion;
+
+/// Rows below which a second stream costs more than it gives.
+const ROWS_PER_STREAM: u64 = 16_384;
+
+/// A scan of one chronicle in one snapshot.
+#[derive(Debug)]
+pub struct ChronicleScan {
+    snapshot: Arc<dyn Snapshot>,
+    request: ScanRequest,
+    schema: SchemaRef,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+    /// The streams of the scan, dealt to the partitions that have not started yet.
+    dealt: Mutex<Option<Vec<Option<Vec<BatchStream>>>>>,
+}
+
+impl ChronicleScan {
+    /// A scan of `request` in `snapshot`.
+    pub fn new(snapshot: Arc<dyn Snapshot>, request: ScanRequest) -> Self {
+        let schema = request.schema();
+        let partitions = match request.order {
+            ScanOrder::Any => partitions_for(snapshot.as_ref(), &request),
+            ScanOrder::Ascending | ScanOrder::Descending => 1,
+        };
+        let mut equivalences = EquivalenceProperties::new(Arc::clone(&schema));
+        if let Some(ordering) = ordering_of(&request, &schema) {
+            equivalences.add_ordering(ordering);
+        }
+        let properties = Arc::new(PlanProperties::new(
+            equivalences,
+            Partitioning::UnknownPartitioning(partitions),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        ));
+        Self {
+            snapshot,
+            request,
+            schema,
+            properties,
+            metrics: ExecutionPlanMetricsSet::new(),
+            dealt: Mutex::new(None),
+        }
+    }
+
+    /// What is asked of the snapshot.
+    pub fn request(&self) -> &ScanRequest {
+        &self.request
+    }
+
+    fn partitions(&self) -> usize {
+        self.properties.partitioning.partition_count()
+    }
+
+    /// The streams that `partition` reads one after another.
+    fn deal(&self, partition: usize) -> Result<Vec<BatchStream>> {
+        let mut dealt = self.dealt.lock();
+        let partitions = self.partitions();
+        let taken = dealt.as_ref().is_none_or(|hands| hands.get(partition).is_none_or(Option::is_none));
+        if taken {
+            if dealt.is_some() && partitions > 1 {
+                return Err(to_datafusion(stratalog_model::Error::internal(
+                    "a partition of a scan was started twice",
+                )));
+            }
+            let mut request = self.request.clone();
+            request.streams = partitions;
+            let mut hands: Vec<Option<Vec<BatchStream>>> =
+                std::iter::repeat_with(|| Some(Vec::new())).take(partitions).collect();
+            let streams = self.snapshot.scan(request).map_err(to_datafusion)?;
+            MetricBuilder::new(&self.metrics).global_counter("streams").add(streams.len());
+            for (at, stream) in streams.into_iter().enumerate() {
+                if let Some(Some(hand)) = hands.get_mut(at % partitions) {
+                    hand.push(stream);
+                }
+            }
+            *dealt = Some(hands);
+        }
+        Ok(dealt
+            .as_mut()
+            .and_then(|hands| hands.get_mut(partition))
+            .and_then(Option::take)
+            .unwrap_or_default())
+    }
+
+    fn with_request(&self, request: ScanRequest) -> Self {
+        Self::new(Arc::clone(&self.snapshot), request)
+    }
+
+    /// Whether `order` is an order that a scan can deliver, and which.
+    fn deliverable(&self, order: &[PhysicalSortExpr]) -> Option<ScanOrder> {
+        let (first, rest) = order.split_first()?;
+        let descending = first.options.descending;
+        if self.column(first)? != tick_position(&self.request.chronicle)? {
+            return None;
+        }
+        let user_columns = self.request.chronicle.columns.len();
+        let unique_tick = self.request.chronicle.key_columns.is_empty()
+            && self.request.chronicle.primary_key
+            && self.request.chronicle.key_is_unique();
+        let settled = unique_tick
+            || match rest {
+                [] => true,
+                // (tick, seq) is the order of every scan (CL-4).
+                [second, ..] => {
+                    self.column(second) == Some(user_columns.saturating_add(1))
+                        && second.options.descending == descending
+                        && ticks_show_in_column(&self.request.chronicle)
+                }
+            };
+        settled.then_some(if descending { ScanOrder::Descending } else { ScanOrder::Ascending })
+    }
+
+    /// The column that a sort expression is, as `ScanRequest::projection` counts.
+    fn column(&self, sort: &PhysicalSortExpr) -> Option<usize> {
+        let column = sort.expr.downcast_ref::<Column>()?;
+        self.request.projection.get(column.index()).copied()
+    }
+}
+
+/// Whether two ticks always show as two times, so that sorting by time is sorting by tick.
+fn ticks_show_in_column(chronicle: &ChronicleDefinition) -> bool {
+    let unit = chronicle.tick().and_then(|tick| tick.column_type.timestamp_unit_ns());
+    unit.is_some_and(|unit| unit <= chronicle.scale.granularity().ns())
+}
+
+fn tick_position(chronicle: &ChronicleDefinition) -> Option<usize> {
+    chronicle.position(chronicle.tick_column)
+}
+
+fn partitions_for(snapshot: &dyn Snapshot, request: &ScanRequest) -> usize {
+    let rows = snapshot
+        .extent(&request.chronicle, &request.ticks)
+        .map_or(u64::MAX, |extent| extent.rows);
+    let useful = usize::try_from(rows / ROWS_PER_STREAM).unwrap_or(usize::MAX);
+    let wanted = if request.limit.is_some() { 1 } else { useful };
+    wanted.clamp(1, request.streams.max(1))
+}
+
+fn ordering_of(request: &ScanRequest, schema: &SchemaRef) -> Option<LexOrdering> {
+    let descending = match request.order {
+        ScanOrder::Any => return None,
+        ScanOrder::Ascending => false,
+        ScanOrder::Descending => true,
+    };
+    let tick = tick_position(&request.chronicle)?;
+    let at = request.projection.iter().position(|column| *column == tick)?;
+    let name = schema.fields().get(at)?.name();
+    LexOrdering::new([PhysicalSortExpr::new(
+        Arc::new(Column::new(name, at)),
+        SortOptions { descending, nulls_first: descending },
+    )])
+}
+
+impl DisplayAs for ChronicleScan {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let chronicle = &self.request.chronicle;
+        write!(f, "ChronicleScan: table={}", chronicle.qualified_name())?;
+        let columns: Vec<&str> =
+            self.schema.fields().iter().map(|field| field.name().as_str()).collect();
+        write!(f, ", columns=[{}]", columns.join(", "))?;
+        if self.request.ticks.is_all() {
+            f.write_str(", ticks=all")?;
+        } else {
+            write!(f, ", ticks={}", self.request.ticks)?;
+        }
+        for key in &self.request.keys {
+            let name = chronicle.columns.get(key.column).map_or("?", |column| column.name.as_str());
+            write!(f, ", keys={name} in {} value(s)", key.values.len())?;
+        }
+        f.write_str(match self.request.order {
+            ScanOrder::Any => ", order=any",
+            ScanOrder::Ascending => ", order=time",
+            ScanOrder::Descending => ", order=time desc",
+        })?;
+        if let Some(limit) = self.request.limit {
+            write!(f, ", limit={limit}")?;
+        }
+        Ok(())
+    }
+}
+
+impl ExecutionPlan for ChronicleScan {
+    fn name(&self) -> &'static str {
+        "ChronicleScan"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(self.with_request(self.request.clone())))
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        _context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let streams = self.deal(partition)?;
+        if streams.is_empty() {
+            return Ok(Box::pin(EmptyRecordBatchStream::new(Arc::clone(&self.schema))));
+        }
+        Ok(Box::pin(Reading {
+            schema: Arc::clone(&self.schema),
+            batches: stream::iter(streams).flatten().boxed(),
+            left: self.request.limit,
+            metrics: BaselineMetrics::new(&self.metrics, partition),
+            bytes: MetricBuilder::new(&self.metrics).counter("bytes_read", partition),
+        }))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        _: &[Arc<Statistics>],
+        args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        let whole = statistics::of(self.snapshot.as_ref(), &self.request, &self.schema);
+        Ok(Arc::new(match args.partition() {
+            Some(_) if self.partitions() > 1 => {
+                let rows = whole.num_rows.map(|rows| rows / self.partitions()).to_inexact();
+                Statistics { num_rows: rows, ..Statistics::new_unknown(&self.schema) }
+            }
+            _ => whole,
+        }))
+    }
+
+    fn supports_limit_pushdown(&self) -> bool {
+        false
+    }
+
+    fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
+        let request = ScanRequest { limit, ..self.request.clone() };
+        Some(Arc::new(self.with_request(request)))
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.request.limit
+    }
+
+    fn try_pushdown_sort(
+        &self,
+        order: &[PhysicalSortExpr],
+    ) -> Result<SortOrderPushdownResult<Arc<dyn ExecutionPlan>>> {
+        if self.request.limit.is_some() && self.request.order == ScanOrder::Any {
+            // Which rows the limit takes must not change with the order.
+            return Ok(SortOrderPushdownResult::Unsupported);
+        }
+        match self.deliverable(order) {
+            Some(order) => {
+                let request = ScanRequest { order, ..self.request.clone() };
+                Ok(SortOrderPushdownResult::Exact { inner: Arc::new(self.with_request(request)) })
+            }
+            None => Ok(SortOrderPushdownResult::Unsupported),
+        }
+    }
+}
+
+/// The batches of one partition, cut at the limit.
+struct Reading {
+    schema: SchemaRef,
+    batches: stream::BoxStream<'static, stratalog_model::Result<RecordBatch>>,
+    left: Option<usize>,
+    metrics: BaselineMetrics,
+    bytes: Count,
+}
+
+impl Stream for Reading {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(
+        mut self: std::pin::Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Self::Item>> {
+        use std::task::Poll;
+        if self.left == Some(0) {
+            return Poll::Ready(None);
+        }
+        let timer = self.metrics.elapsed_compute().timer();
+        let next = self.batches.as_mut().poll_next(context);
+        timer.done();
+        let next = match next {
+            Poll::Ready(Some(Ok(batch))) => {
+                let batch = match self.left {
+                    Some(left) if batch.num_rows() > left => batch.slice(0, left),
+                    _ => batch,
+                };
+                self.left = self.left.map(|left| left.saturating_sub(batch.num_rows()));
+                self.bytes.add(batch.get_array_memory_size());
+                Poll::Ready(Some(Ok(batch)))
+            }
+            Poll::Ready(Some(Err(error))) => {
+                Poll::Ready(Some(Err(DataFusionError::from(to_datafusion(error)))))
+            }
+            Poll::Ready(None) => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        };
+        self.metrics.record_poll(next)
+    }
+}
+
+impl RecordBatchStream for Reading {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+}

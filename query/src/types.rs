@@ -1,0 +1,191 @@
+//! SQL type names, and the column types that they mean.
+
+use datafusion::sql::sqlparser::ast::{
+    ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, TimezoneInfo,
+};
+use stratalog_model::{ColumnType, Error, ErrorKind, Result};
+
+/// Decimal digits of a second when a timestamp type names none.
+///
+/// PostgreSQL keeps 6; a chronicle counts nanoseconds unless told otherwise, and so do its
+/// timestamps.
+pub const TIMESTAMP_PRECISION_DEFAULT: u8 = 9;
+
+/// Precision and scale of a NUMERIC that names none.
+pub const NUMERIC_DEFAULT: (u8, u8) = (38, 10);
+
+/// The column type that a SQL type name means.
+///
+/// # Errors
+/// `FeatureNotSupported` for types that are known and not offered, `UndefinedObject` for
+/// unknown ones, `InvalidParameterValue` for bad modifiers.
+pub fn column_type(sql_type: &DataType) -> Result<ColumnType> {
+    let column_type = match sql_type {
+        DataType::Boolean | DataType::Bool => ColumnType::Boolean,
+        DataType::SmallInt(None) | DataType::Int2(None) => ColumnType::SmallInt,
+        DataType::Int(None) | DataType::Integer(None) | DataType::Int4(None) => ColumnType::Integer,
+        DataType::BigInt(None) | DataType::Int8(None) => ColumnType::BigInt,
+        DataType::Real | DataType::Float4 => ColumnType::Real,
+        DataType::DoublePrecision | DataType::Float8 | DataType::Double(ExactNumberInfo::None) => {
+            ColumnType::Double
+        }
+        DataType::Float(bits) => float(bits)?,
+        DataType::Numeric(info) | DataType::Decimal(info) | DataType::Dec(info) => numeric(info)?,
+        DataType::Text => ColumnType::Text,
+        DataType::Varchar(length)
+        | DataType::CharacterVarying(length)
+        | DataType::CharVarying(length) => text(sql_type, length.as_ref())?,
+        DataType::Char(_) | DataType::Character(_) => {
+            return Err(Error::new(
+                ErrorKind::FeatureNotSupported,
+                format!("type {} is not supported: blank-padded strings are not kept", lower(sql_type)),
+            )
+            .with_hint("use text"));
+        }
+        DataType::Bytea => ColumnType::Bytea,
+        DataType::Timestamp(precision, zone) => timestamp(*precision, *zone)?,
+        DataType::Date => ColumnType::Date,
+        DataType::Time(None | Some(6), TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
+            ColumnType::Time
+        }
+        DataType::Time(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
+            return Err(Error::new(
+                ErrorKind::FeatureNotSupported,
+                format!("type {} is not supported: a time keeps microseconds", lower(sql_type)),
+            )
+            .with_hint("use time"));
+        }
+        DataType::Interval { fields: None, precision: None } => ColumnType::Interval,
+        DataType::Uuid => ColumnType::Uuid,
+        DataType::JSONB => ColumnType::Jsonb,
+        DataType::JSON => {
+            return Err(Error::new(
+                ErrorKind::FeatureNotSupported,
+                "type json is not supported: the text of a document is not kept as written",
+            )
+            .with_hint("use jsonb"));
+        }
+        DataType::Array(ArrayElemTypeDef::SquareBracket(element, _)) => {
+            ColumnType::Array(Box::new(column_type(element)?))
+        }
+        DataType::Custom(name, modifiers) => custom(&name.to_string(), modifiers)?,
+        other => return Err(unsupported(&lower(other))),
+    };
+    column_type.validate()?;
+    Ok(column_type)
+}
+
+fn lower(sql_type: &DataType) -> String {
+    sql_type.to_string().to_ascii_lowercase()
+}
+
+fn unsupported(name: &str) -> Error {
+    Error::new(ErrorKind::FeatureNotSupported, format!("type {name} is not supported")).with_hint(
+        "types are boolean, smallint, integer, bigint, real, double precision, numeric(p,s), text, bytea, timestamp, timestamptz, date, time, interval, uuid, jsonb and arrays of these",
+    )
+}
+
+fn custom(name: &str, modifiers: &[String]) -> Result<ColumnType> {
+    let bare = name.to_ascii_lowercase();
+    let bare = bare.strip_prefix("pg_catalog.").unwrap_or(&bare);
+    let precision = match modifiers {
+        [] => None,
+        [one] => Some(one.parse::<u64>().map_err(|_| {
+            Error::new(
+                ErrorKind::InvalidParameterValue,
+                format!("type modifier \"{one}\" of {bare} is not a number"),
+            )
+        })?),
+        _ => return Err(unsupported(name)),
+    };
+    match bare {
+        "timestamptz" => timestamp(precision, TimezoneInfo::Tz),
+        "timestamp" => timestamp(precision, TimezoneInfo::None),
+        "bool" => Ok(ColumnType::Boolean),
+        "int2" => Ok(ColumnType::SmallInt),
+        "int4" => Ok(ColumnType::Integer),
+        "int8" => Ok(ColumnType::BigInt),
+        "float4" => Ok(ColumnType::Real),
+        "float8" => Ok(ColumnType::Double),
+        "text" | "varchar" if modifiers.is_empty() => Ok(ColumnType::Text),
+        "numeric" if modifiers.is_empty() => numeric(&ExactNumberInfo::None),
+        "date" => Ok(ColumnType::Date),
+        "time" => Ok(ColumnType::Time),
+        "interval" => Ok(ColumnType::Interval),
+        "bytea" => Ok(ColumnType::Bytea),
+        "uuid" => Ok(ColumnType::Uuid),
+        "jsonb" => Ok(ColumnType::Jsonb),
+        "serial" | "bigserial" | "smallserial" | "serial4" | "serial8" | "serial2" => {
+            Err(Error::not_yet(format!("type {bare} (a column filled by a sequence)"))
+                .with_hint("events are numbered by _gsn"))
+        }
+        "json" | "xml" | "money" | "inet" | "cidr" | "macaddr" | "point" | "bpchar" | "name"
+        | "oid" | "timetz" | "hstore" | "regclass" => Err(unsupported(bare)),
+        _ => Err(Error::new(ErrorKind::UndefinedObject, format!("type \"{name}\" does not exist"))),
+    }
+}
+
+fn float(bits: &ExactNumberInfo) -> Result<ColumnType> {
+    match bits {
+        ExactNumberInfo::None => Ok(ColumnType::Double),
+        ExactNumberInfo::Precision(1..=24) => Ok(ColumnType::Real),
+        ExactNumberInfo::Precision(25..=53) => Ok(ColumnType::Double),
+        _ => Err(Error::new(
+            ErrorKind::InvalidParameterValue,
+            "precision for type float must be between 1 and 53 bits",
+        )),
+    }
+}
+
+fn numeric(info: &ExactNumberInfo) -> Result<ColumnType> {
+    let range = |what: &str, value: String| {
+        Error::new(
+            ErrorKind::InvalidParameterValue,
+            format!("NUMERIC {what} {value} is out of range"),
+        )
+        .with_hint("precision is 1 to 38 digits, scale is 0 to the precision")
+    };
+    let (precision, scale) = match *info {
+        ExactNumberInfo::None => NUMERIC_DEFAULT,
+        ExactNumberInfo::Precision(precision) => (
+            u8::try_from(precision).map_err(|_| range("precision", precision.to_string()))?,
+            0,
+        ),
+        ExactNumberInfo::PrecisionAndScale(precision, scale) => (
+            u8::try_from(precision).map_err(|_| range("precision", precision.to_string()))?,
+            u8::try_from(scale).map_err(|_| range("scale", scale.to_string()))?,
+        ),
+    };
+    Ok(ColumnType::Numeric { precision, scale })
+}
+
+fn text(sql_type: &DataType, length: Option<&CharacterLength>) -> Result<ColumnType> {
+    match length {
+        None => Ok(ColumnType::Text),
+        Some(_) => Err(Error::new(
+            ErrorKind::FeatureNotSupported,
+            format!("type {} is not supported: lengths are not enforced", lower(sql_type)),
+        )
+        .with_hint("use text or varchar without a length")),
+    }
+}
+
+fn timestamp(precision: Option<u64>, zone: TimezoneInfo) -> Result<ColumnType> {
+    let precision = match precision {
+        None => TIMESTAMP_PRECISION_DEFAULT,
+        Some(digits @ (0 | 3 | 6 | 9)) => u8::try_from(digits).unwrap_or(9),
+        Some(other) => {
+            return Err(Error::new(
+                ErrorKind::InvalidParameterValue,
+                format!("timestamp precision {other} is not 0, 3, 6 or 9"),
+            ));
+        }
+    };
+    Ok(match zone {
+        TimezoneInfo::None | TimezoneInfo::WithoutTimeZone => ColumnType::Timestamp { precision },
+        TimezoneInfo::Tz | TimezoneInfo::WithTimeZone => ColumnType::TimestampTz { precision },
+    })
+}
+
+#[cfg(test)]
+mod tests;
