@@ -1,0 +1,27 @@
+//! The program `stratalog`: everything wired together.
+//!
+//! *What it is*: settings, the data directory, the wiring of clock, journals, catalog,
+//! engine, query service and listeners ([`Server`], and [`Embedded`] without listeners),
+//! and the commands `serve`, `sql`, `import` and `demo`.
+//!
+//! *What it deliberately is not*: it stores nothing, plans nothing and speaks no protocol
+//! itself; those parts know nothing of each other and meet here.
+//!
+//! *Data path*: settings → data directory → clock → catalog → engine → query service →
+//! listeners; and back in the opposite order when it closes.
+
+pub mod cli;
+pub mod demo;
+pub mod directory;
+mod embedded;
+pub mod import;
+mod logging;
+mod serve;
+mod server;
+pub mod settings;
+pub mod sql;
+mod start_error;
+
+pub use embedded::Embedded;
+pub use server::Server;
+pub use start_error::StartError;

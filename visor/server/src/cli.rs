@@ -1,0 +1,56 @@
+//! The command line.
+
+use std::{io::Write as _, process::ExitCode};
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+use crate::{demo, import, serve, settings, sql};
+
+/// Events in a tiered, time-ordered log, with SQL over all of them.
+#[derive(Debug, Parser)]
+#[command(name = "stratalog", version, max_term_width = 100)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the server
+    Serve(serve::ServeArguments),
+    /// Run SQL: typed, or from -c, -f or a pipe
+    Sql(sql::SqlArguments),
+    /// Store the rows of a CSV, NDJSON or Parquet file in a table
+    Import(import::ImportArguments),
+    /// Load, query, kill and recover a server of its own, in about a minute
+    Demo(demo::DemoArguments),
+    /// Print a page of the manual that is made from the program
+    #[command(hide = true)]
+    Docs {
+        /// Which one.
+        #[arg(value_enum)]
+        page: Page,
+    },
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Page {
+    Settings,
+}
+
+/// Reads the command line and does what it says.
+pub fn run() -> ExitCode {
+    match CommandLine::parse().command {
+        Command::Serve(arguments) => serve::run(&arguments),
+        Command::Sql(arguments) => sql::run(&arguments),
+        Command::Import(arguments) => import::run(&arguments),
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Docs { page: Page::Settings } => {
+            let page = settings::settings_page();
+            match std::io::stdout().write_all(page.as_bytes()) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(_) => ExitCode::FAILURE,
+            }
+        }
+    }
+}

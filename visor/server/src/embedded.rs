@@ -1,0 +1,183 @@
+//! All parts of a database, opened on one directory and wired to each other, without any
+//! listener.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use stratalog_engine::{Engine, EngineSettings};
+use stratalog_journal::{Journal, JournalSettings, LocalDisk};
+use stratalog_model::{Clock, Disk, EventStore, Log};
+use stratalog_query::{Parts, QueryService, QuerySettings};
+use stratalog_visor_core::{
+    Catalog,
+    clock::{MasterClock, SystemTimeSource},
+};
+
+use crate::{
+    StartError,
+    directory::DataDirectory,
+    settings::{Settings, available_memory_bytes},
+};
+
+/// Segments of the catalog's journal: DDL is small.
+const CATALOG_SEGMENT_BYTES: u64 = 32 << 20;
+/// Sessions that this process opens for itself, beside those of clients.
+const SESSIONS_OWN: usize = 16;
+
+/// A database in this process. Dropping it closes it: everything submitted is written and
+/// synced first.
+pub struct Embedded {
+    service: Arc<QueryService>,
+    store: Arc<dyn EventStore>,
+    catalog: Arc<Catalog>,
+    clock: Arc<MasterClock>,
+    /// The events', then the catalog's.
+    journals: Vec<Arc<dyn Log>>,
+    directory: DataDirectory,
+    closed: bool,
+}
+
+impl std::fmt::Debug for Embedded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Embedded").field("directory", &self.directory).finish_non_exhaustive()
+    }
+}
+
+impl Embedded {
+    /// Opens the data directory of `settings`, recovers it, and wires the parts. Settings of
+    /// listeners are not looked at.
+    ///
+    /// # Errors
+    /// [`StartError`], for what is wrong with the directory or what a part says.
+    pub async fn open(settings: &Settings) -> Result<Self, StartError> {
+        let settings = settings.clone();
+        let opened = tokio::task::spawn_blocking(move || Self::open_blocking(&settings));
+        opened.await.map_err(|error| {
+            StartError::from(stratalog_model::Error::internal(format!("opening broke off: {error}")))
+        })?
+    }
+
+    fn open_blocking(settings: &Settings) -> Result<Self, StartError> {
+        let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
+        let directory = DataDirectory::open(&disk, &PathBuf::from(&settings.data_dir))?;
+        directory.empty_spill()?;
+        let source = Arc::new(SystemTimeSource::default());
+        let clock = MasterClock::open(Arc::clone(&disk), &directory.clock(), source)?;
+
+        let catalog_settings = JournalSettings {
+            segment_bytes_max: CATALOG_SEGMENT_BYTES,
+            ..journal_settings(settings)
+        };
+        let commands: Arc<dyn Log> =
+            Arc::new(Journal::open(Arc::clone(&disk), directory.catalog(), catalog_settings)?);
+        let catalog = Catalog::open(Arc::clone(&commands), Arc::clone(&clock) as Arc<dyn Clock>)?;
+
+        let events: Arc<dyn Log> =
+            Arc::new(Journal::open(disk, directory.journal(), journal_settings(settings))?);
+        let memory_bytes = available_memory_bytes();
+        let engine_settings = EngineSettings {
+            memory_bytes_max: settings.memory_bytes_max.bytes(memory_bytes),
+            ..EngineSettings::default()
+        };
+        let known = Arc::clone(&catalog);
+        let store: Arc<dyn EventStore> = Engine::open(
+            Arc::clone(&events),
+            Arc::clone(&clock) as Arc<dyn Clock>,
+            engine_settings,
+            &|id| known.state().chronicle_by_id(id).cloned(),
+        )?;
+        let service = QueryService::new(Parts {
+            catalog: Arc::clone(&catalog),
+            store: Arc::clone(&store),
+            clock: Arc::clone(&clock) as Arc<dyn Clock>,
+            settings: query_settings(settings, memory_bytes, &directory),
+        })?;
+        Ok(Self {
+            service,
+            store,
+            catalog,
+            clock,
+            journals: vec![events, commands],
+            directory,
+            closed: false,
+        })
+    }
+
+    /// SQL, for every protocol.
+    pub fn service(&self) -> &Arc<QueryService> {
+        &self.service
+    }
+
+    /// The events, for benches and tests.
+    pub fn store(&self) -> &Arc<dyn EventStore> {
+        &self.store
+    }
+
+    /// The catalog, for benches and tests.
+    pub fn catalog(&self) -> &Arc<Catalog> {
+        &self.catalog
+    }
+
+    /// The data directory.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Cancels what runs, writes and syncs what was submitted, and gives the directory back.
+    /// Blocks.
+    ///
+    /// # Errors
+    /// What a journal says that could not write the last of it.
+    pub fn close(mut self) -> Result<(), StartError> {
+        self.close_parts()
+    }
+
+    fn close_parts(&mut self) -> Result<(), StartError> {
+        if std::mem::replace(&mut self.closed, true) {
+            return Ok(());
+        }
+        self.service.shutdown();
+        let mut result = Ok(());
+        for journal in &self.journals {
+            result = result.and(journal.close());
+        }
+        result = result.and(self.clock.settle());
+        result.map_err(StartError::from)
+    }
+}
+
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        if let Err(error) = self.close_parts() {
+            tracing::error!(%error, "the data directory was not closed cleanly; it is recovered at the next start");
+        }
+    }
+}
+
+fn journal_settings(settings: &Settings) -> JournalSettings {
+    JournalSettings {
+        segment_bytes_max: settings.segment_bytes.0,
+        queue_bytes_max: settings.journal_queue_bytes_max.0,
+        free_bytes_min: settings.free_bytes_min.0,
+        ..JournalSettings::default()
+    }
+}
+
+fn query_settings(
+    settings: &Settings,
+    memory_bytes: u64,
+    directory: &DataDirectory,
+) -> QuerySettings {
+    let query_memory = settings.query_memory_bytes_max.bytes(memory_bytes);
+    QuerySettings {
+        memory_bytes_max: usize::try_from(query_memory).unwrap_or(usize::MAX),
+        spill_directory: Some(directory.spill()),
+        spill_bytes_max: settings.spill_bytes_max.0,
+        statement_bytes_max: settings.statement_bytes_max.as_usize(),
+        statement_timeout_ms: settings.statement_timeout_ms,
+        sessions_max: settings.connections_max.saturating_add(SESSIONS_OWN),
+        ..QuerySettings::default()
+    }
+}

@@ -1,0 +1,391 @@
+//! `stratalog import`: rows from a file or a pipe into a table, in numbered batches.
+//!
+//! ```text
+//!   file ─► source (CSV | NDJSON | Parquet) ─► batch of COPY data, its lines ─► COPY … FROM STDIN
+//!           on its own thread                   producer + sequence = rows so far
+//! ```
+//! Each batch is one statement: stored whole or not at all. Its number is the count of rows
+//! up to its end, sent together with the producer's id, so that a batch which was stored
+//! before is recognized and not stored again (F68).
+
+use std::{path::PathBuf, process::ExitCode, time::Instant};
+
+use bytes::Bytes;
+use futures::{StreamExt as _, stream};
+use uuid::Uuid;
+
+mod create;
+mod infer;
+mod progress;
+pub mod source;
+
+use progress::Progress;
+use source::{Batch, Source, SourceOptions};
+
+use crate::sql::{
+    ConnectArguments,
+    connection::{Connection, Receiver},
+    error::SqlError,
+    rows::{ResultColumn, TextRows},
+};
+
+pub use create::{Shape, create_statement};
+
+/// Bytes of COPY data handed over at a time.
+const CHUNK_BYTES: usize = 256 << 10;
+
+/// What the input is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum InputFormat {
+    /// Values between delimiters, one record per line; quotes may hold line ends.
+    Csv,
+    /// One JSON object per line.
+    Ndjson,
+    /// Parquet.
+    Parquet,
+}
+
+/// Stores the rows of a file.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ImportArguments {
+    /// The file; - is standard input.
+    file: PathBuf,
+    /// Table that takes the rows: name, or schema.name.
+    #[arg(long, short = 't')]
+    table: String,
+    /// Form of the input; by default told from the file's ending.
+    #[arg(long, value_enum)]
+    format: Option<InputFormat>,
+    /// Make the table from the input's columns if it does not exist.
+    #[arg(long)]
+    create: bool,
+    /// Key columns of the table to make, separated by commas.
+    #[arg(long, value_delimiter = ',', requires = "create")]
+    key: Vec<String>,
+    /// Time column of the table to make; by default the first that holds times.
+    #[arg(long, requires = "create")]
+    time: Option<String>,
+    /// Rows looked at to find the types of the table to make.
+    #[arg(long, default_value_t = 100_000, value_name = "ROWS", requires = "create")]
+    infer_rows: usize,
+    /// CSV: the first line names the columns (default).
+    #[arg(long, overrides_with = "no_header")]
+    header: bool,
+    /// CSV: the first line is data; values are for the table's columns in their order.
+    #[arg(long)]
+    no_header: bool,
+    /// CSV: what stands between values.
+    #[arg(long, default_value = ",", value_name = "CHARACTER")]
+    delimiter: String,
+    /// CSV: the unquoted text that means NULL.
+    #[arg(long, default_value = "", value_name = "TEXT")]
+    null: String,
+    /// Rows of one batch: what is stored at once, or not at all.
+    #[arg(long, default_value_t = 50_000, value_name = "ROWS", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    batch_rows: u64,
+    /// Name of this import, any text: started again with the same one, it skips what is
+    /// stored already.
+    #[arg(long, value_name = "ID")]
+    producer: Option<String>,
+    #[command(flatten)]
+    connect: ConnectArguments,
+}
+
+/// `stratalog import`.
+pub fn run(arguments: &ImportArguments) -> ExitCode {
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("ERROR:  cannot start threads: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let result = runtime.block_on(import(arguments));
+    // A reader that waits for standard input cannot be woken.
+    runtime.shutdown_background();
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{}", error.render(""));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn import(arguments: &ImportArguments) -> Result<(), SqlError> {
+    let options = source_options(arguments)?;
+    let mut connection = arguments.connect.connect("stratalog import").await?;
+    let table = TableName::parse(&arguments.table)?;
+    let mut source = tokio::task::spawn_blocking(move || source::open(options))
+        .await
+        .map_err(|error| SqlError::local(error.to_string()))??;
+    if arguments.create {
+        let shape =
+            Shape { key: arguments.key.clone(), time: arguments.time.clone() };
+        let statement = create_statement(&table.quoted(), &source.columns()?, &shape)?;
+        connection.run(&statement, &mut Ignoring).await?;
+    }
+    let columns = connection.describe(&format!("SELECT * FROM {} LIMIT 0", table.quoted())).await?;
+    source.bind(&columns)?;
+    let producer = Producer::new(arguments.producer.as_deref());
+    let mut load = Load {
+        statement: copy_statement(&table, source.as_ref()),
+        rows_stored: 0,
+        rows_skipped: 0,
+        producer,
+    };
+    let start = Instant::now();
+    let progress = Progress::new(source.size());
+    let result = load.all(&mut connection, source, arguments.batch_rows, &progress).await;
+    progress.finish();
+    match result {
+        Ok(()) => {
+            let seconds = start.elapsed().as_secs_f64();
+            let skipped = match load.rows_skipped {
+                0 => String::new(),
+                rows => format!("; {rows} rows were stored before"),
+            };
+            let rate = load.rows_stored as f64 / seconds.max(1e-9);
+            println!(
+                "{} rows into {} in {seconds:.1} s ({rate:.0} rows/s){skipped}",
+                load.rows_stored, arguments.table
+            );
+            Ok(())
+        }
+        Err(error) => Err(load.explained(error, arguments)),
+    }
+}
+
+fn source_options(arguments: &ImportArguments) -> Result<SourceOptions, SqlError> {
+    let ending = arguments.file.extension().and_then(|ending| ending.to_str()).unwrap_or("");
+    let format = match (arguments.format, ending.to_ascii_lowercase().as_str()) {
+        (Some(format), _) => format,
+        (None, "csv" | "tsv" | "txt") => InputFormat::Csv,
+        (None, "ndjson" | "jsonl" | "json") => InputFormat::Ndjson,
+        (None, "parquet" | "pq") => InputFormat::Parquet,
+        (None, _) => {
+            return Err(SqlError::local(format!(
+                "the form of {} cannot be told from its name: give --format csv, ndjson or parquet",
+                arguments.file.display()
+            )));
+        }
+    };
+    let delimiter = match arguments.delimiter.as_str() {
+        "\\t" | "tab" => b'\t',
+        one if one.len() == 1 => one.bytes().next().unwrap_or(b','),
+        other => {
+            return Err(SqlError::local(format!(
+                "--delimiter \"{other}\" must be one ASCII character, or tab"
+            )));
+        }
+    };
+    Ok(SourceOptions {
+        file: arguments.file.clone(),
+        format,
+        header: !arguments.no_header,
+        delimiter,
+        null: arguments.null.clone(),
+        infer_rows: if arguments.create { arguments.infer_rows.max(1) } else { 0 },
+    })
+}
+
+/// Rows on their way into the table.
+struct Load {
+    statement: String,
+    rows_stored: u64,
+    rows_skipped: u64,
+    producer: Producer,
+}
+
+impl Load {
+    async fn all(
+        &mut self,
+        connection: &mut Connection,
+        mut source: Box<dyn Source>,
+        batch_rows: u64,
+        progress: &Progress,
+    ) -> Result<(), SqlError> {
+        let setting = format!("SET stratalog.producer = '{}'", self.producer.id);
+        connection.run(&setting, &mut Ignoring).await?;
+        let (sender, mut batches) = tokio::sync::mpsc::channel::<Result<Batch, SqlError>>(1);
+        tokio::task::spawn_blocking(move || {
+            loop {
+                let item = match source.next_batch(batch_rows) {
+                    Ok(Some(batch)) => Ok(batch),
+                    Ok(None) => return,
+                    Err(error) => Err(error),
+                };
+                let last = item.is_err();
+                if sender.blocking_send(item).is_err() || last {
+                    return;
+                }
+            }
+        });
+        let interrupted = || SqlError {
+            sqlstate: "57014".to_string(),
+            ..SqlError::local("interrupted")
+        };
+        loop {
+            let batch = tokio::select! {
+                batch = batches.recv() => batch,
+                Ok(()) = tokio::signal::ctrl_c() => return Err(interrupted()),
+            };
+            let Some(batch) = batch.transpose()? else { return Ok(()) };
+            let (rows, position) = (batch.rows, batch.end);
+            let canceller = connection.canceller();
+            let stored = tokio::select! {
+                stored = self.one(connection, batch) => stored?,
+                Ok(()) = tokio::signal::ctrl_c() => {
+                    canceller.cancel().await;
+                    return Err(interrupted());
+                }
+            };
+            if stored == 0 {
+                self.rows_skipped += rows;
+            } else {
+                self.rows_stored += stored;
+            }
+            progress.advance(position, self.rows_stored + self.rows_skipped);
+        }
+    }
+
+    /// Sends one batch; returns the rows stored, 0 when they were stored before.
+    async fn one(&self, connection: &mut Connection, batch: Batch) -> Result<u64, SqlError> {
+        let sequence = batch.first_row + batch.rows - 1;
+        let setting = format!("SET stratalog.producer_sequence = {sequence}");
+        connection.run(&setting, &mut Ignoring).await?;
+        let Batch { bytes, lines, .. } = batch;
+        let mut rest = Bytes::from(bytes);
+        let chunks = std::iter::from_fn(move || {
+            let chunk = rest.split_to(rest.len().min(CHUNK_BYTES));
+            (!chunk.is_empty()).then_some(Ok(chunk))
+        });
+        connection
+            .copy_in(&self.statement, stream::iter(chunks).boxed())
+            .await
+            .map_err(|error| lines.relabel(error))
+    }
+
+    /// Adds what is stored, and how to go on.
+    fn explained(&self, error: SqlError, arguments: &ImportArguments) -> SqlError {
+        let done = self.rows_stored + self.rows_skipped;
+        let detail = match (&error.detail, done) {
+            (Some(detail), _) => format!("{detail}\n         "),
+            (None, _) => String::new(),
+        };
+        let stored = match done {
+            0 => "Nothing is stored.".to_string(),
+            _ => format!(
+                "Rows 1 to {done} are stored; of the batch that failed nothing is."
+            ),
+        };
+        let hint = error.hint.clone().map(|hint| format!("{hint}\n       ")).unwrap_or_default();
+        let resume = match (&arguments.producer, done) {
+            (_, 0) => "run the command again once this is mended".to_string(),
+            (Some(_), _) => {
+                "run the same command again once this is mended: it skips what is stored".to_string()
+            }
+            (None, _) => format!(
+                "once this is mended, run the command again with --batch-rows {} --producer {}: it skips what is stored",
+                arguments.batch_rows, self.producer.id
+            ),
+        };
+        SqlError {
+            detail: Some(format!("{detail}{stored}")),
+            hint: Some(format!("{hint}{resume}")),
+            ..error
+        }
+    }
+}
+
+fn copy_statement(table: &TableName, source: &dyn Source) -> String {
+    let columns = match source.names() {
+        Some(names) => {
+            let quoted: Vec<String> = names.iter().map(|name| quote(name)).collect();
+            format!(" ({})", quoted.join(", "))
+        }
+        None => String::new(),
+    };
+    format!("COPY {}{columns} FROM STDIN ({})", table.quoted(), source.copy_options())
+}
+
+/// Who numbers the batches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Producer {
+    /// What the server is told.
+    pub id: Uuid,
+}
+
+impl Producer {
+    /// The producer of a name: the UUID that it is, or one made from it, always the same;
+    /// a random one without a name.
+    pub fn new(name: Option<&str>) -> Self {
+        let id = match name {
+            None => Uuid::new_v4(),
+            Some(name) => name.parse().unwrap_or_else(|_| Uuid::from_u128(fnv1a(name.as_bytes()))),
+        };
+        Self { id }
+    }
+}
+
+/// FNV-1a of 128 bits: the same for the same name, on every machine and in every release.
+fn fnv1a(bytes: &[u8]) -> u128 {
+    bytes.iter().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, |hash: u128, byte| {
+        (hash ^ u128::from(*byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)
+    })
+}
+
+/// A table as it is named on the command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableName {
+    schema: Option<String>,
+    name: String,
+}
+
+impl TableName {
+    /// Reads `name` or `schema.name`, as they are: case and all.
+    ///
+    /// # Errors
+    /// An empty name.
+    pub fn parse(text: &str) -> Result<Self, SqlError> {
+        let (schema, name) = match text.split_once('.') {
+            Some((schema, name)) => (Some(schema), name),
+            None => (None, text),
+        };
+        if name.is_empty() || schema == Some("") {
+            return Err(SqlError::local(format!("\"{text}\" is no table name")));
+        }
+        Ok(Self { schema: schema.map(str::to_string), name: name.to_string() })
+    }
+
+    /// For SQL.
+    pub fn quoted(&self) -> String {
+        match &self.schema {
+            Some(schema) => format!("{}.{}", quote(schema), quote(&self.name)),
+            None => quote(&self.name),
+        }
+    }
+}
+
+/// A name for SQL, in quotes.
+pub fn quote(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// For statements whose result nobody wants.
+struct Ignoring;
+
+impl Receiver for Ignoring {
+    fn columns(&mut self, _columns: &[ResultColumn]) -> std::io::Result<()> {
+        Ok(())
+    }
+    fn rows(&mut self, _rows: &TextRows) -> std::io::Result<()> {
+        Ok(())
+    }
+    fn bytes(&mut self, _bytes: &[u8]) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,45 @@
+//! A bar on a terminal, and nothing elsewhere.
+
+use std::{io::IsTerminal as _, time::Duration};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::source::Size;
+
+/// How far an import is.
+pub(super) struct Progress {
+    bar: ProgressBar,
+}
+
+impl Progress {
+    pub(super) fn new(size: Size) -> Self {
+        if !std::io::stderr().is_terminal() {
+            return Self { bar: ProgressBar::hidden() };
+        }
+        let (bar, template) = match size {
+            Size::Bytes(bytes) => {
+                (ProgressBar::new(bytes), "{bar:30} {bytes}/{total_bytes} {msg}, {eta} left")
+            }
+            Size::Rows(rows) => {
+                (ProgressBar::new(rows), "{bar:30} {human_pos}/{human_len} rows {msg}, {eta} left")
+            }
+            Size::Unknown => (ProgressBar::new_spinner(), "{spinner} {bytes} {msg}"),
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Self { bar }
+    }
+
+    /// `position` is in the unit of the size; `rows` counts all so far.
+    pub(super) fn advance(&self, position: u64, rows: u64) {
+        self.bar.set_position(position);
+        let seconds = self.bar.elapsed().as_secs_f64().max(1e-9);
+        self.bar.set_message(format!("{rows} rows, {:.0}/s", rows as f64 / seconds));
+    }
+
+    pub(super) fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}

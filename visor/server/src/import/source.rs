@@ -1,0 +1,145 @@
+//! Inputs, as batches of COPY data.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use super::InputFormat;
+use crate::sql::{error::SqlError, rows::ResultColumn};
+
+mod csv;
+mod lines;
+mod ndjson;
+mod parquet;
+
+pub use lines::Lines;
+
+/// What to read and how.
+#[derive(Debug, Clone)]
+pub struct SourceOptions {
+    /// The file; `-` is standard input.
+    pub file: PathBuf,
+    /// Its form.
+    pub format: InputFormat,
+    /// CSV: the first line names the columns.
+    pub header: bool,
+    /// CSV: between values.
+    pub delimiter: u8,
+    /// CSV: the unquoted text that means NULL.
+    pub null: String,
+    /// Rows to look at for types; 0 when the table exists.
+    pub infer_rows: usize,
+}
+
+/// How much there is to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Size {
+    /// So many bytes.
+    Bytes(u64),
+    /// So many rows.
+    Rows(u64),
+    /// A pipe.
+    Unknown,
+}
+
+/// Rows for one COPY statement.
+#[derive(Debug, Clone)]
+pub struct Batch {
+    /// COPY data.
+    pub bytes: Vec<u8>,
+    /// Number of its first row in the input, from 1.
+    pub first_row: u64,
+    /// Rows, at least 1.
+    pub rows: u64,
+    /// Where its lines come from.
+    pub lines: Lines,
+    /// How far the input is read, in the unit of its [`Size`].
+    pub end: u64,
+}
+
+/// An input.
+pub trait Source: Send {
+    /// Names and types of the columns, from the rows looked at.
+    fn columns(&self) -> Result<Vec<ResultColumn>, SqlError>;
+    /// Tells the table's columns, before the first batch.
+    fn bind(&mut self, table: &[ResultColumn]) -> Result<(), SqlError>;
+    /// Names of the columns that batches have values for; `None`: the table's.
+    fn names(&self) -> Option<Vec<String>>;
+    /// Options of the COPY statement.
+    fn copy_options(&self) -> String;
+    /// The next rows; `None` at the end.
+    fn next_batch(&mut self, rows_max: u64) -> Result<Option<Batch>, SqlError>;
+    /// How much there is.
+    fn size(&self) -> Size;
+}
+
+/// Opens an input and looks at its first rows.
+///
+/// # Errors
+/// A file that cannot be read, or does not begin as its form should.
+pub fn open(options: SourceOptions) -> Result<Box<dyn Source>, SqlError> {
+    let input = Input::open(&options)?;
+    Ok(match options.format {
+        InputFormat::Csv => Box::new(csv::CsvSource::open(input, options)?),
+        InputFormat::Ndjson => Box::new(ndjson::NdjsonSource::open(input, &options)?),
+        InputFormat::Parquet => Box::new(parquet::ParquetSource::open(input)?),
+    })
+}
+
+/// Bytes of a file or of standard input, counted.
+pub(super) struct Input {
+    name: String,
+    reader: Box<dyn Read + Send>,
+    file: Option<File>,
+    bytes: Option<u64>,
+    read: Arc<AtomicU64>,
+}
+
+impl Input {
+    fn open(options: &SourceOptions) -> Result<Self, SqlError> {
+        let read = Arc::new(AtomicU64::new(0));
+        if options.file.as_os_str() == "-" {
+            let reader = Box::new(io::stdin());
+            return Ok(Self { name: "standard input".to_string(), reader, file: None, bytes: None, read });
+        }
+        let name = options.file.display().to_string();
+        let failed = |error: io::Error| SqlError::local(format!("cannot read {name}: {error}"));
+        let file = File::open(&options.file).map_err(failed)?;
+        let metadata = file.metadata().map_err(failed)?;
+        if metadata.is_dir() {
+            return Err(SqlError::local(format!("cannot read {name}: it is a directory")));
+        }
+        let bytes = metadata.is_file().then_some(metadata.len());
+        let second = file.try_clone().map_err(failed)?;
+        Ok(Self { name, reader: Box::new(file), file: bytes.and(Some(second)), bytes, read })
+    }
+
+    fn size(&self) -> Size {
+        self.bytes.map_or(Size::Unknown, Size::Bytes)
+    }
+
+    fn position(&self) -> u64 {
+        self.read.load(Ordering::Relaxed)
+    }
+
+    fn failed(&self, error: &io::Error) -> SqlError {
+        SqlError { sqlstate: "58030".to_string(), ..SqlError::local(format!("cannot read {}: {error}", self.name)) }
+    }
+}
+
+impl Read for Input {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.reader.read(buffer)?;
+        self.read.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,247 @@
+//! CSV: cut into records here, read by the server.
+
+use std::io::Read;
+
+use super::{Batch, Input, Lines, Size, Source, SourceOptions};
+use crate::{
+    import::infer::Guess,
+    sql::{error::SqlError, rows::ResultColumn},
+};
+
+const READ_BYTES: usize = 1 << 20;
+/// A record longer than this is one whose quote was never closed.
+const RECORD_BYTES_MAX: usize = 64 << 20;
+
+/// Records of a CSV input. Only record ends are looked for; what a record means is decided
+/// by COPY, with the table's types.
+pub(super) struct CsvSource {
+    input: Input,
+    options: SourceOptions,
+    buffer: Vec<u8>,
+    /// Bytes of the buffer that are handed out already.
+    start: usize,
+    at_end: bool,
+    names: Option<Vec<String>>,
+    guesses: Vec<Guess>,
+    next_row: u64,
+    next_line: u64,
+}
+
+impl CsvSource {
+    pub(super) fn open(input: Input, options: SourceOptions) -> Result<Self, SqlError> {
+        let mut source = Self {
+            input,
+            options,
+            buffer: Vec::new(),
+            start: 0,
+            at_end: false,
+            names: None,
+            guesses: Vec::new(),
+            next_row: 1,
+            next_line: 1,
+        };
+        source.fill()?;
+        if source.buffer.starts_with(b"\xef\xbb\xbf") {
+            source.start = 3;
+        }
+        if source.options.header {
+            let (from, to) = source.record_end(source.start)?.ok_or_else(|| {
+                SqlError::local(format!("{} is empty: it has no header line", source.input.name))
+            })?;
+            let header = source.fields(from, to)?;
+            source.names = Some(header.into_iter().map(|field| field.unwrap_or_default()).collect());
+            source.next_line += source.line_ends(from, to);
+            source.start = to;
+        }
+        if source.options.infer_rows > 0 {
+            source.infer()?;
+        }
+        Ok(source)
+    }
+
+    fn infer(&mut self) -> Result<(), SqlError> {
+        let mut at = self.start;
+        let mut line = self.next_line;
+        for _ in 0..self.options.infer_rows {
+            let Some((from, to)) = self.record_end(at)? else { break };
+            let fields = self.fields(from, to)?;
+            let names = self.names.as_ref().map_or(fields.len(), Vec::len);
+            if fields.len() != names {
+                return Err(SqlError {
+                    sqlstate: "22P04".to_string(),
+                    ..SqlError::local(format!(
+                        "line {line} has {} values for {names} columns",
+                        fields.len()
+                    ))
+                });
+            }
+            self.guesses.resize_with(names, Guess::default);
+            for (field, guess) in fields.iter().zip(&mut self.guesses) {
+                if let Some(text) = field {
+                    guess.text(text);
+                }
+            }
+            line += self.line_ends(from, to);
+            at = to;
+        }
+        Ok(())
+    }
+
+    /// The record that begins at `from`: its bytes, line end included. Reads on as needed.
+    fn record_end(&mut self, from: usize) -> Result<Option<(usize, usize)>, SqlError> {
+        let (mut at, mut quoted) = (from, false);
+        loop {
+            let rest = self.buffer.get(at..).unwrap_or_default();
+            match memchr::memchr2(b'"', b'\n', rest) {
+                Some(offset) if rest.get(offset) == Some(&b'"') => {
+                    quoted = !quoted;
+                    at += offset + 1;
+                }
+                Some(offset) if quoted => at += offset + 1,
+                Some(offset) => return Ok(Some((from, at + offset + 1))),
+                None => {
+                    at = self.buffer.len();
+                    if at - from > RECORD_BYTES_MAX {
+                        return Err(SqlError::local(format!(
+                            "the record that begins at line {} is longer than {RECORD_BYTES_MAX} bytes: is a quote not closed?",
+                            self.next_line
+                        )));
+                    }
+                    if !self.fill()? {
+                        return Ok((from < at).then_some((from, at)));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reads more; `false` at the end.
+    fn fill(&mut self) -> Result<bool, SqlError> {
+        if self.at_end {
+            return Ok(false);
+        }
+        let length = self.buffer.len();
+        let mut more = (&mut self.input).take(READ_BYTES as u64);
+        let read = more.read_to_end(&mut self.buffer);
+        if let Err(error) = read {
+            return Err(self.input.failed(&error));
+        }
+        self.at_end = self.buffer.len() == length;
+        Ok(!self.at_end)
+    }
+
+    /// The values of a record, `None` for NULL; for the header and for guessing types.
+    fn fields(&self, from: usize, to: usize) -> Result<Vec<Option<String>>, SqlError> {
+        let bytes = self.buffer.get(from..to).unwrap_or_default();
+        let record = std::str::from_utf8(bytes).map_err(|_| SqlError {
+            sqlstate: "22021".to_string(),
+            ..SqlError::local(format!("line {} is not UTF-8", self.next_line))
+        })?;
+        let record = record.strip_suffix('\n').unwrap_or(record);
+        let record = record.strip_suffix('\r').unwrap_or(record);
+        let delimiter = char::from(self.options.delimiter);
+        let (mut fields, mut field) = (Vec::new(), String::new());
+        let (mut quoted, mut was_quoted) = (false, false);
+        let mut characters = record.chars().peekable();
+        let mut end_field = |field: &mut String, was_quoted: &mut bool| {
+            let text = std::mem::take(field);
+            let null = !std::mem::take(was_quoted) && text == self.options.null;
+            fields.push((!null).then_some(text));
+        };
+        while let Some(character) = characters.next() {
+            match character {
+                '"' if quoted && characters.peek() == Some(&'"') => {
+                    characters.next();
+                    field.push('"');
+                }
+                '"' => {
+                    quoted = !quoted;
+                    was_quoted = true;
+                }
+                other if other == delimiter && !quoted => end_field(&mut field, &mut was_quoted),
+                other => field.push(other),
+            }
+        }
+        end_field(&mut field, &mut was_quoted);
+        Ok(fields)
+    }
+
+    fn line_ends(&self, from: usize, to: usize) -> u64 {
+        memchr::memchr_iter(b'\n', self.buffer.get(from..to).unwrap_or_default()).count() as u64
+    }
+}
+
+impl Source for CsvSource {
+    fn columns(&self) -> Result<Vec<ResultColumn>, SqlError> {
+        let mut guesses = self.guesses.clone();
+        guesses.resize_with(self.names.as_ref().map_or(guesses.len(), Vec::len), Guess::default);
+        let names: Vec<String> = match &self.names {
+            Some(names) => names.clone(),
+            None => (1..=guesses.len()).map(|at| format!("column{at}")).collect(),
+        };
+        let columns = names.into_iter().zip(&guesses);
+        Ok(columns
+            .map(|(name, guess)| ResultColumn { name, column_type: guess.column_type() })
+            .collect())
+    }
+
+    fn bind(&mut self, table: &[ResultColumn]) -> Result<(), SqlError> {
+        let unknown = self.names.iter().flatten().find(|name| {
+            !table.iter().any(|column| column.name == **name)
+        });
+        match unknown {
+            None => Ok(()),
+            Some(name) => Err(SqlError {
+                sqlstate: "42703".to_string(),
+                hint: Some("the first line names the columns; is it data? then give --no-header".to_string()),
+                ..SqlError::local(format!("column \"{name}\" of the header is no column of the table"))
+            }),
+        }
+    }
+
+    fn names(&self) -> Option<Vec<String>> {
+        self.names.clone()
+    }
+
+    fn copy_options(&self) -> String {
+        let text = |text: &str| format!("'{}'", text.replace('\'', "''"));
+        let delimiter = match self.options.delimiter {
+            b'\t' => "E'\\t'".to_string(),
+            other => text(&char::from(other).to_string()),
+        };
+        format!("FORMAT csv, DELIMITER {delimiter}, NULL {}", text(&self.options.null))
+    }
+
+    fn next_batch(&mut self, rows_max: u64) -> Result<Option<Batch>, SqlError> {
+        self.buffer.drain(..self.start);
+        self.start = 0;
+        let (mut rows, mut end) = (0, 0);
+        while rows < rows_max {
+            let Some((_, to)) = self.record_end(end)? else { break };
+            end = to;
+            rows += 1;
+        }
+        if rows == 0 {
+            return Ok(None);
+        }
+        let mut bytes = self.buffer.get(..end).unwrap_or_default().to_vec();
+        if !bytes.ends_with(b"\n") {
+            bytes.push(b'\n');
+        }
+        let batch = Batch {
+            bytes,
+            first_row: self.next_row,
+            rows,
+            lines: Lines::From { noun: "line", first: self.next_line },
+            end: self.input.position().saturating_sub((self.buffer.len() - end) as u64),
+        };
+        self.next_row += rows;
+        self.next_line += self.line_ends(0, end);
+        self.start = end;
+        Ok(Some(batch))
+    }
+
+    fn size(&self) -> Size {
+        self.input.size()
+    }
+}

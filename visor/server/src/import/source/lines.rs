@@ -1,0 +1,56 @@
+//! From the line numbers of a batch to those of the input.
+
+use crate::sql::error::SqlError;
+
+/// Where the lines of a batch come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Lines {
+    /// Line k of the batch is line `first + k − 1` of the input.
+    From {
+        /// What one is called: line, row.
+        noun: &'static str,
+        /// Of the batch's first.
+        first: u64,
+    },
+    /// Line k of the batch is line `at[k − 1]` of the input.
+    At(Vec<u64>),
+}
+
+impl Lines {
+    /// The input's number of line `line` (from 1) of the batch.
+    pub fn of(&self, line: u64) -> Option<u64> {
+        let before = line.checked_sub(1)?;
+        match self {
+            Lines::From { first, .. } => first.checked_add(before),
+            Lines::At(lines) => lines.get(usize::try_from(before).ok()?).copied(),
+        }
+    }
+
+    fn noun(&self) -> &'static str {
+        match self {
+            Lines::From { noun, .. } => noun,
+            Lines::At(_) => "line",
+        }
+    }
+
+    /// Puts the input's numbers in the place of the batch's: servers write "line 7" into the
+    /// context or the message of an error of COPY.
+    pub fn relabel(&self, error: SqlError) -> SqlError {
+        let context = error.context.map(|text| self.replace(&text));
+        SqlError { message: self.replace(&error.message), context, ..error }
+    }
+
+    fn replace(&self, text: &str) -> String {
+        const LABEL: &str = "line ";
+        let Some(start) = text.find(LABEL) else { return text.to_string() };
+        let (before, rest) = (text.get(..start).unwrap_or(""), text.get(start + LABEL.len()..).unwrap_or(""));
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let number = rest.get(..digits).and_then(|digits| digits.parse().ok());
+        match number.and_then(|line| self.of(line)) {
+            Some(line) => {
+                format!("{before}{} {line}{}", self.noun(), rest.get(digits..).unwrap_or(""))
+            }
+            None => text.to_string(),
+        }
+    }
+}

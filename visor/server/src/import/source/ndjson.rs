@@ -1,0 +1,207 @@
+//! NDJSON: objects become lines of COPY's text form, in the order of the table's columns.
+
+use std::io::{BufRead as _, BufReader};
+
+use serde_json::{Map, Value};
+use stratalog_model::ColumnType;
+
+use super::{Batch, Input, Lines, Size, Source, SourceOptions};
+use crate::{
+    import::infer::Guess,
+    sql::{error::SqlError, rows::ResultColumn},
+};
+
+/// A line longer than this is no record.
+const LINE_BYTES_MAX: u64 = 64 << 20;
+
+type Object = Map<String, Value>;
+
+/// Objects, one per line; blank lines are skipped.
+pub(super) struct NdjsonSource {
+    input: BufReader<Input>,
+    /// Objects looked at for types, with their lines.
+    looked_at: std::vec::IntoIter<(u64, Object)>,
+    guesses: Vec<(String, Guess)>,
+    table: Vec<ResultColumn>,
+    line: u64,
+    next_row: u64,
+}
+
+impl NdjsonSource {
+    pub(super) fn open(input: Input, options: &SourceOptions) -> Result<Self, SqlError> {
+        let mut source = Self {
+            input: BufReader::with_capacity(1 << 20, input),
+            looked_at: Vec::new().into_iter(),
+            guesses: Vec::new(),
+            table: Vec::new(),
+            line: 0,
+            next_row: 1,
+        };
+        let mut objects = Vec::new();
+        while objects.len() < options.infer_rows {
+            let Some((line, object)) = source.read()? else { break };
+            for (name, value) in &object {
+                let guess = match source.guesses.iter_mut().find(|(known, _)| known == name) {
+                    Some((_, guess)) => guess,
+                    None => {
+                        source.guesses.push((name.clone(), Guess::default()));
+                        match source.guesses.last_mut() {
+                            Some((_, guess)) => guess,
+                            None => continue,
+                        }
+                    }
+                };
+                guess.json(value);
+            }
+            objects.push((line, object));
+        }
+        source.looked_at = objects.into_iter();
+        Ok(source)
+    }
+
+    fn read(&mut self) -> Result<Option<(u64, Object)>, SqlError> {
+        let mut text = Vec::new();
+        loop {
+            text.clear();
+            let mut limited = std::io::Read::take(&mut self.input, LINE_BYTES_MAX);
+            match limited.read_until(b'\n', &mut text) {
+                Ok(0) => return Ok(None),
+                Ok(_) => self.line += 1,
+                Err(error) => return Err(self.input.get_ref().failed(&error)),
+            }
+            let bad = |reason: String| SqlError {
+                sqlstate: "22P02".to_string(),
+                ..SqlError::local(format!("line {}: {reason}", self.line))
+            };
+            if text.len() as u64 == LINE_BYTES_MAX {
+                return Err(bad(format!("longer than {LINE_BYTES_MAX} bytes")));
+            }
+            if text.iter().all(u8::is_ascii_whitespace) {
+                continue;
+            }
+            return match serde_json::from_slice(&text) {
+                Ok(Value::Object(object)) => Ok(Some((self.line, object))),
+                Ok(_) => Err(bad("not a JSON object".to_string())),
+                Err(error) => Err(bad(format!("not JSON: {error}"))),
+            };
+        }
+    }
+
+    fn next(&mut self) -> Result<Option<(u64, Object)>, SqlError> {
+        match self.looked_at.next() {
+            Some(found) => Ok(Some(found)),
+            None => self.read(),
+        }
+    }
+
+    fn write(&self, line: u64, object: &Object, bytes: &mut Vec<u8>) -> Result<(), SqlError> {
+        if let Some(name) =
+            object.keys().find(|name| !self.table.iter().any(|column| column.name == **name))
+        {
+            return Err(SqlError {
+                sqlstate: "42703".to_string(),
+                hint: Some("add the column with ALTER TABLE … ADD COLUMN, or with --create look at more rows (--infer-rows)".to_string()),
+                ..SqlError::local(format!("line {line}, key \"{name}\": the table has no such column"))
+            });
+        }
+        for (at, column) in self.table.iter().enumerate() {
+            if at > 0 {
+                bytes.push(b'\t');
+            }
+            match object.get(&column.name) {
+                None | Some(Value::Null) => bytes.extend_from_slice(b"\\N"),
+                Some(value) => escape(&text_of(value, &column.column_type), bytes),
+            }
+        }
+        bytes.push(b'\n');
+        Ok(())
+    }
+}
+
+impl Source for NdjsonSource {
+    fn columns(&self) -> Result<Vec<ResultColumn>, SqlError> {
+        if self.guesses.is_empty() {
+            return Err(SqlError::local(format!(
+                "{} holds no object to make a table from",
+                self.input.get_ref().name
+            )));
+        }
+        let guesses = self.guesses.iter();
+        Ok(guesses
+            .map(|(name, guess)| ResultColumn {
+                name: name.clone(),
+                column_type: guess.column_type(),
+            })
+            .collect())
+    }
+
+    fn bind(&mut self, table: &[ResultColumn]) -> Result<(), SqlError> {
+        self.table = table.to_vec();
+        Ok(())
+    }
+
+    fn names(&self) -> Option<Vec<String>> {
+        Some(self.table.iter().map(|column| column.name.clone()).collect())
+    }
+
+    fn copy_options(&self) -> String {
+        "FORMAT text".to_string()
+    }
+
+    fn next_batch(&mut self, rows_max: u64) -> Result<Option<Batch>, SqlError> {
+        let (mut bytes, mut lines) = (Vec::new(), Vec::new());
+        while (lines.len() as u64) < rows_max {
+            let Some((line, object)) = self.next()? else { break };
+            self.write(line, &object, &mut bytes)?;
+            lines.push(line);
+        }
+        if lines.is_empty() {
+            return Ok(None);
+        }
+        let rows = lines.len() as u64;
+        let first_row = self.next_row;
+        self.next_row += rows;
+        let unread = self.input.buffer().len() as u64;
+        let end = self.input.get_ref().position().saturating_sub(unread);
+        Ok(Some(Batch { bytes, first_row, rows, lines: Lines::At(lines), end }))
+    }
+
+    fn size(&self) -> Size {
+        self.input.get_ref().size()
+    }
+}
+
+/// A value as the text that its column reads.
+fn text_of(value: &Value, column_type: &ColumnType) -> String {
+    match (value, column_type) {
+        (_, ColumnType::Jsonb) => value.to_string(),
+        (Value::String(text), _) => text.clone(),
+        (Value::Array(items), ColumnType::Array(element)) => {
+            let items: Vec<String> = items
+                .iter()
+                .map(|item| match item {
+                    Value::Null => "NULL".to_string(),
+                    item => {
+                        let text = text_of(item, element);
+                        format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+                    }
+                })
+                .collect();
+            format!("{{{}}}", items.join(","))
+        }
+        _ => value.to_string(),
+    }
+}
+
+/// Adds a value in COPY's text form.
+pub(super) fn escape(text: &str, bytes: &mut Vec<u8>) {
+    for byte in text.bytes() {
+        match byte {
+            b'\\' => bytes.extend_from_slice(b"\\\\"),
+            b'\n' => bytes.extend_from_slice(b"\\n"),
+            b'\r' => bytes.extend_from_slice(b"\\r"),
+            b'\t' => bytes.extend_from_slice(b"\\t"),
+            other => bytes.push(other),
+        }
+    }
+}

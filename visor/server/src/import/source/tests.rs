@@ -1,0 +1,208 @@
+use std::{io::Write as _, sync::Arc};
+
+use arrow::{
+    array::{ArrayRef, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray},
+    datatypes::DataType,
+};
+use stratalog_model::ColumnType;
+
+use super::*;
+
+fn options(file: &tempfile::NamedTempFile, format: InputFormat) -> SourceOptions {
+    SourceOptions {
+        file: file.path().to_path_buf(),
+        format,
+        header: true,
+        delimiter: b',',
+        null: String::new(),
+        infer_rows: 100,
+    }
+}
+
+fn written(text: &str) -> tempfile::NamedTempFile {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    file
+}
+
+fn types(source: &dyn Source) -> Vec<(String, ColumnType)> {
+    source.columns().unwrap().into_iter().map(|column| (column.name, column.column_type)).collect()
+}
+
+fn batches(source: &mut dyn Source, rows: u64) -> Vec<Batch> {
+    std::iter::from_fn(|| source.next_batch(rows).unwrap()).collect()
+}
+
+fn text(batch: &Batch) -> &str {
+    std::str::from_utf8(&batch.bytes).unwrap()
+}
+
+#[test]
+fn csv_is_cut_at_records_and_keeps_count_of_lines() {
+    let file = written("\u{feff}a,b\r\n1,\"x\ny\"\r\n2,\"q\"\"\"\r\n3,z");
+    let mut source = open(options(&file, InputFormat::Csv)).unwrap();
+    assert_eq!(
+        types(source.as_ref()),
+        [("a".to_string(), ColumnType::BigInt), ("b".to_string(), ColumnType::Text)]
+    );
+    let all = batches(source.as_mut(), 2);
+    assert_eq!(all.len(), 2);
+    assert_eq!(text(&all[0]), "1,\"x\ny\"\r\n2,\"q\"\"\"\r\n");
+    assert_eq!((all[0].first_row, all[0].rows), (1, 2));
+    assert_eq!(all[0].lines.of(1), Some(2));
+    assert_eq!(text(&all[1]), "3,z\n");
+    assert_eq!((all[1].first_row, all[1].rows), (3, 1));
+    assert_eq!(all[1].lines.of(1), Some(5), "the quoted line end counts");
+    assert_eq!(source.size(), Size::Bytes(all[1].end));
+}
+
+#[test]
+fn csv_types_are_the_narrowest_that_hold_all_values() {
+    let file = written(
+        "i,w,d,b,c,day,ts,tz,u,t,e,x\n\
+         1,99999999999999999999,1.5,true,007,2013-01-01,2013-01-01 05:00:00,2013-01-01T05:00:00Z,6f1f2ad1-9b1e-4a1c-8f7e-2f7f3ad1c001,10:20:30,,1\n\
+         -2,1,2,false,11,2013-12-31,2013-01-01,2013-01-01 05:00:00+01,6f1f2ad1-9b1e-4a1c-8f7e-2f7f3ad1c002,23:59:59.5,,y\n",
+    );
+    let source = open(options(&file, InputFormat::Csv)).unwrap();
+    let found: Vec<ColumnType> = types(source.as_ref()).into_iter().map(|(_, found)| found).collect();
+    assert_eq!(
+        found,
+        [
+            ColumnType::BigInt,
+            ColumnType::Numeric { precision: 38, scale: 0 },
+            ColumnType::Double,
+            ColumnType::Boolean,
+            ColumnType::Text,
+            ColumnType::Date,
+            ColumnType::Timestamp { precision: 9 },
+            ColumnType::TimestampTz { precision: 9 },
+            ColumnType::Uuid,
+            ColumnType::Time,
+            ColumnType::Text,
+            ColumnType::Text,
+        ]
+    );
+}
+
+#[test]
+fn csv_null_text_has_no_type_and_uneven_lines_are_named() {
+    let file = written("a;b\nNA;1\n2;NA\n");
+    let mut wanted = options(&file, InputFormat::Csv);
+    wanted.delimiter = b';';
+    wanted.null = "NA".to_string();
+    let source = open(wanted).unwrap();
+    assert!(types(source.as_ref()).iter().all(|(_, found)| *found == ColumnType::BigInt));
+    assert_eq!(source.copy_options(), "FORMAT csv, DELIMITER ';', NULL 'NA'");
+    let uneven = written("a,b\n1,2\n3\n");
+    let error = open(options(&uneven, InputFormat::Csv)).err().unwrap();
+    assert_eq!(error.message, "line 3 has 1 values for 2 columns");
+}
+
+#[test]
+fn csv_longer_than_the_buffer_comes_out_whole() {
+    let mut text_in = String::from("n,pad\n");
+    for row in 0..60_000 {
+        text_in.push_str(&format!("{row},\"{}\n\"\n", "x".repeat(row % 50)));
+    }
+    let file = written(&text_in);
+    let mut source = open(options(&file, InputFormat::Csv)).unwrap();
+    let all = batches(source.as_mut(), 7_001);
+    assert_eq!(all.iter().map(|batch| batch.rows).sum::<u64>(), 60_000);
+    let joined: String = all.iter().map(text).collect();
+    assert_eq!(format!("n,pad\n{joined}"), text_in);
+    for batch in &all {
+        assert_eq!(batch.lines.of(1), Some(2 * batch.first_row));
+    }
+}
+
+#[test]
+fn ndjson_becomes_copy_text_in_the_tables_order() {
+    let file = written(
+        "{\"t\": \"2026-01-01T00:00:00Z\", \"n\": 1, \"x\": \"a\\tb\\\\\", \"o\": {\"k\": [1]}, \"l\": [\"p\", null]}\n\n{\"t\": \"2026-01-02T00:00:00Z\", \"n\": 1.5, \"o\": null}\n",
+    );
+    let mut source = open(options(&file, InputFormat::Ndjson)).unwrap();
+    let mut columns = source.columns().unwrap();
+    columns.sort_by(|left, right| left.name.cmp(&right.name));
+    let found: Vec<&ColumnType> = columns.iter().map(|column| &column.column_type).collect();
+    assert_eq!(
+        found,
+        [
+            &ColumnType::Jsonb,
+            &ColumnType::Double,
+            &ColumnType::Jsonb,
+            &ColumnType::TimestampTz { precision: 9 },
+            &ColumnType::Text
+        ]
+    );
+    columns[0].column_type = ColumnType::Array(Box::new(ColumnType::Text));
+    source.bind(&columns).unwrap();
+    let all = batches(source.as_mut(), 10);
+    assert_eq!(
+        text(&all[0]),
+        "{\"p\",NULL}\t1\t{\"k\":[1]}\t2026-01-01T00:00:00Z\ta\\tb\\\\\n\\N\t1.5\t\\N\t2026-01-02T00:00:00Z\t\\N\n"
+    );
+    assert_eq!(all[0].lines, Lines::At(vec![1, 3]));
+}
+
+#[test]
+fn ndjson_errors_name_the_line() {
+    for (bad, reason) in [("{\"a\": }", "line 2: not JSON"), ("[1]", "line 2: not a JSON object")] {
+        let file = written(&format!("{{\"a\": 1}}\n{bad}\n"));
+        let mut wanted = options(&file, InputFormat::Ndjson);
+        wanted.infer_rows = 1;
+        let mut source = open(wanted).unwrap();
+        let columns = source.columns().unwrap();
+        source.bind(&columns).unwrap();
+        let error = source.next_batch(10).unwrap_err();
+        assert!(error.message.starts_with(reason), "{}", error.message);
+    }
+    let file = written("{\"a\": 1}\n{\"b\": 1}\n");
+    let mut wanted = options(&file, InputFormat::Ndjson);
+    wanted.infer_rows = 1;
+    let mut source = open(wanted).unwrap();
+    let columns = source.columns().unwrap();
+    source.bind(&columns).unwrap();
+    assert!(source.next_batch(10).unwrap_err().message.starts_with("line 2, key \"b\""));
+}
+
+#[test]
+fn parquet_keeps_its_types_and_is_cut_at_rows() {
+    let times = TimestampMillisecondArray::from_iter_values((0..10_000).map(|n| n * 1000));
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("time", Arc::new(times.with_timezone("UTC"))),
+        ("n", Arc::new(Int64Array::from_iter((0..10_000).map(|n| (n % 3 > 0).then_some(n))))),
+        ("s", Arc::new(StringArray::from_iter_values((0..10_000).map(|n| format!("s\t{n}"))))),
+    ];
+    let batch = RecordBatch::try_from_iter_with_nullable(
+        columns.into_iter().map(|(name, array)| (name, array, true)),
+    )
+    .unwrap();
+    assert_eq!(batch.schema().field(1).data_type(), &DataType::Int64);
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    let mut writer =
+        ::parquet::arrow::ArrowWriter::try_new(file.as_file_mut(), batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    let mut source = open(options(&file, InputFormat::Parquet)).unwrap();
+    assert_eq!(types(source.as_ref())[0].1, ColumnType::TimestampTz { precision: 3 });
+    assert_eq!(source.size(), Size::Rows(10_000));
+    let all = batches(source.as_mut(), 3_000);
+    assert_eq!(all.iter().map(|batch| batch.rows).collect::<Vec<_>>(), [3000, 3000, 3000, 1000]);
+    assert_eq!(text(&all[0]).lines().next(), Some("1970-01-01 00:00:00+00\t\\N\ts\\t0"));
+    assert_eq!(all[3].first_row, 9001);
+    let bad = written("no parquet");
+    assert!(open(options(&bad, InputFormat::Parquet)).err().unwrap().message.contains("as Parquet"));
+}
+
+#[test]
+fn errors_of_the_server_get_the_inputs_line() {
+    let lines = Lines::At(vec![4, 9]);
+    let error = SqlError {
+        context: Some("COPY t, line 2, column x: \"y\"".to_string()),
+        ..SqlError::local("bad")
+    };
+    assert_eq!(lines.relabel(error).context.unwrap(), "COPY t, line 9, column x: \"y\"");
+    let rows = Lines::From { noun: "row", first: 101 };
+    let error = SqlError { context: Some("COPY t, line 2".to_string()), ..SqlError::local("bad") };
+    assert_eq!(rows.relabel(error).context.unwrap(), "COPY t, row 102");
+}

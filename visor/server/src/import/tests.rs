@@ -1,0 +1,56 @@
+use stratalog_model::ColumnType;
+
+use super::*;
+
+fn column(name: &str, column_type: ColumnType) -> ResultColumn {
+    ResultColumn { name: name.to_string(), column_type }
+}
+
+fn weather() -> Vec<ResultColumn> {
+    vec![
+        column("origin", ColumnType::Text),
+        column("temp", ColumnType::Double),
+        column("time_hour", ColumnType::TimestampTz { precision: 9 }),
+    ]
+}
+
+#[test]
+fn a_table_is_made_from_the_inputs_columns() {
+    let shape = Shape { key: vec!["origin".to_string()], time: None };
+    assert_eq!(
+        create_statement("\"weather\"", &weather(), &shape).unwrap(),
+        "CREATE TABLE IF NOT EXISTS \"weather\" (\n  \"origin\" text NOT NULL,\n  \"temp\" double precision,\n  \"time_hour\" timestamp(9) with time zone NOT NULL,\n  PRIMARY KEY (\"origin\", \"time_hour\")\n)"
+    );
+    let keyless = create_statement("w", &weather(), &Shape::default()).unwrap();
+    assert!(keyless.ends_with("PRIMARY KEY (\"time_hour\")\n) WITH (collision = 'all')"));
+}
+
+#[test]
+fn what_cannot_be_a_table_is_said_by_name() {
+    let error = |shape: Shape| create_statement("w", &weather(), &shape).unwrap_err();
+    let unknown = error(Shape { key: vec!["nope".to_string()], time: None });
+    assert!(unknown.message.contains("no column \"nope\" (--key)"));
+    assert_eq!(unknown.hint.unwrap(), "its columns are: origin, temp, time_hour");
+    let number = error(Shape { key: vec![], time: Some("temp".to_string()) });
+    assert!(number.message.contains("holds double precision, no timestamps"));
+    let timeless = create_statement("w", &weather()[..2], &Shape::default()).unwrap_err();
+    assert!(timeless.hint.unwrap().contains("--time"));
+}
+
+#[test]
+fn a_producers_name_always_gives_the_same_id() {
+    let uuid = "6f1f2ad1-9b1e-4a1c-8f7e-2f7f3ad1c001";
+    assert_eq!(Producer::new(Some(uuid)).id.to_string(), uuid);
+    let nightly = Producer::new(Some("nightly"));
+    assert_eq!(nightly, Producer::new(Some("nightly")));
+    assert_eq!(nightly.id.to_string(), "a68bb2a4-3483-4822-3c73-0a21d6b5f0a8");
+    assert_ne!(nightly, Producer::new(Some("nightly2")));
+    assert_ne!(Producer::new(None), Producer::new(None));
+}
+
+#[test]
+fn table_names_keep_their_case_and_are_quoted() {
+    assert_eq!(TableName::parse("a.B\"c").unwrap().quoted(), "\"a\".\"B\"\"c\"");
+    assert!(TableName::parse("").is_err());
+    assert!(TableName::parse(".t").is_err());
+}

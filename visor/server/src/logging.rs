@@ -1,0 +1,35 @@
+//! Log lines on standard error.
+
+use tracing_subscriber::{EnvFilter, filter::LevelFilter};
+
+use crate::{
+    StartError,
+    settings::{LogFormat, Settings, SettingsError},
+};
+
+/// Starts writing log lines as the settings want. A second call in one process changes nothing.
+///
+/// # Errors
+/// A `log_level` that is no filter.
+pub fn start(settings: &Settings) -> Result<(), StartError> {
+    let filter = EnvFilter::builder()
+        .with_default_directive(LevelFilter::INFO.into())
+        .parse(&settings.log_level)
+        .map_err(|error| SettingsError::Value {
+            name: "log_level".to_string(),
+            place: "the settings".to_string(),
+            reason: error.to_string(),
+        })?;
+    let colours = std::io::IsTerminal::is_terminal(&std::io::stderr())
+        && std::env::var_os("NO_COLOR").is_none();
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(colours);
+    // An embedding program may have its own subscriber: then its choice stands.
+    let _ = match settings.log_format {
+        LogFormat::Text => builder.try_init(),
+        LogFormat::Compact => builder.compact().with_target(false).try_init(),
+    };
+    Ok(())
+}

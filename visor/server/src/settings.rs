@@ -1,0 +1,158 @@
+//! Settings of the server: one struct, from which the flags, the environment variables,
+//! the keys of the file and `docs/settings.md` follow.
+
+use serde::{Deserialize, Serialize};
+
+mod document;
+mod load;
+mod value;
+
+pub use document::{commented_toml, settings_page};
+pub(crate) use load::NOT_YET;
+pub use load::{Layers, SettingsError};
+pub use value::{Budget, Bytes, Listen, LogFormat, available_memory_bytes};
+
+/// What is known about a setting besides its value.
+#[derive(Debug, Clone, Copy)]
+pub struct SettingKey {
+    /// Key in the TOML file, with underscores.
+    pub name: &'static str,
+    /// What values look like.
+    pub kind: &'static str,
+    /// Sentences for people.
+    pub description: &'static [&'static str],
+}
+
+impl SettingKey {
+    /// The command-line flag, without dashes in front: `pg-listen`.
+    pub fn flag(&self) -> String {
+        self.name.replace('_', "-")
+    }
+
+    /// The environment variable: `STRATALOG_PG_LISTEN`.
+    pub fn variable(&self) -> String {
+        format!("{}{}", load::VARIABLE_PREFIX, self.name.to_ascii_uppercase())
+    }
+
+    /// The description as one paragraph.
+    pub fn text(&self) -> String {
+        self.description.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
+    }
+}
+
+macro_rules! settings {
+    ($( $(#[doc = $doc:literal])+ $name:ident: $type:ty, $kind:literal = $default:expr; )*) => {
+        /// Everything that an operator can set. Each field is a key of the TOML file, an
+        /// environment variable `STRATALOG_…` and a flag of `stratalog serve`.
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct Settings { $( $(#[doc = $doc])+ pub $name: $type, )* }
+
+        impl Default for Settings {
+            fn default() -> Self {
+                Self { $( $name: $default, )* }
+            }
+        }
+
+        /// Every setting, in the order of the documentation.
+        pub const KEYS: &[SettingKey] = &[ $( SettingKey {
+            name: stringify!($name),
+            kind: $kind,
+            description: &[ $( $doc, )+ ],
+        }, )* ];
+
+        impl Settings {
+            /// Sets one field from text, as flags and environment variables give it.
+            fn set_text(&mut self, name: &str, text: &str) -> Result<(), String> {
+                match name {
+                    $( stringify!($name) => {
+                        self.$name = text.trim().parse::<$type>().map_err(|error| error.to_string())?;
+                    } )*
+                    _ => return Err("no such setting".to_string()),
+                }
+                Ok(())
+            }
+
+            /// Sets one field from a value of the TOML file.
+            fn set_toml(&mut self, name: &str, value: toml::Value) -> Result<(), String> {
+                match name {
+                    $( stringify!($name) => {
+                        self.$name = value.try_into::<$type>().map_err(|error| error.message().to_string())?;
+                    } )*
+                    _ => return Err("no such setting".to_string()),
+                }
+                Ok(())
+            }
+
+            /// The value of one setting, as TOML writes it.
+            pub fn toml_value(&self, name: &str) -> Option<toml::Value> {
+                match name {
+                    $( stringify!($name) => toml::Value::try_from(&self.$name).ok(), )*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+settings! {
+    /// Directory that holds everything the server keeps. Made if it is missing; refused if
+    /// it holds files that are not ours.
+    data_dir: String, "path" = "stratalog-data".to_string();
+
+    /// Address of the Postgres protocol, or `off`. Port 0 takes a free one; the line that
+    /// says "ready" names it.
+    pg_listen: Listen, "address:port or off" = Listen::Address("127.0.0.1:5433".to_string());
+
+    /// Lets other machines connect without a password. Until users can be created, a
+    /// listener outside of the loopback interface is refused without it.
+    remote_without_password: bool, "true or false" = false;
+
+    /// Client connections at a time; one more is answered with SQLSTATE 53300.
+    connections_max: usize, "number" = 1000;
+
+    /// Size of one protocol message that a client may send.
+    message_bytes_max: Bytes, "bytes" = Bytes(64 << 20);
+
+    /// Size of the text of one SQL statement.
+    statement_bytes_max: Bytes, "bytes" = Bytes(16 << 20);
+
+    /// Memory for events that are not yet in a lower tier. When it is used up, appends fail
+    /// with SQLSTATE 53200 and nothing that was acknowledged is lost.
+    memory_bytes_max: Budget, "bytes or percent of the memory" = Budget::Percent(50);
+
+    /// Memory that running queries share; what needs more spills to disk, and fails with
+    /// SQLSTATE 53200 where it cannot.
+    query_memory_bytes_max: Budget, "bytes or percent of the memory" = Budget::Percent(20);
+
+    /// Disk space that running queries may spill to.
+    spill_bytes_max: Bytes, "bytes" = Bytes(32 << 30);
+
+    /// Milliseconds after which a statement is cancelled (SQLSTATE 57014), unless the session
+    /// sets its own; 0 for never.
+    statement_timeout_ms: u64, "milliseconds" = 0;
+
+    /// Size of one journal segment: the unit in which the journal's disk space is reserved and
+    /// freed.
+    segment_bytes: Bytes, "bytes" = Bytes(64 << 20);
+
+    /// Bytes that wait for the journal's writer before appends wait for room (back-pressure).
+    journal_queue_bytes_max: Bytes, "bytes" = Bytes(64 << 20);
+
+    /// Free space that is always left on the file system. Below it appends fail with SQLSTATE
+    /// 53100 before the file system does, and work again, without a restart, when there is room.
+    free_bytes_min: Bytes, "bytes" = Bytes(256 << 20);
+
+    /// Milliseconds that a shutdown waits for running statements before it cancels them.
+    shutdown_grace_ms: u64, "milliseconds" = 10_000;
+
+    /// Which log lines are written: `error`, `warn`, `info`, `debug`, `trace`, or per crate as in
+    /// `warn,stratalog_journal=debug`.
+    log_level: String, "filter" = "info".to_string();
+
+    /// How log lines are written, always to standard error: `text` or `compact`.
+    log_format: LogFormat, "text or compact" = LogFormat::Text;
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+//! Where settings come from, and which of several wins: flag, then environment variable,
+//! then file, then default.
+
+use std::path::{Path, PathBuf};
+
+use super::{KEYS, Settings};
+
+/// What the names of our environment variables start with.
+pub(super) const VARIABLE_PREFIX: &str = "STRATALOG_";
+
+/// Variables that are read elsewhere and are no settings.
+const OTHER_VARIABLES: [&str; 4] =
+    ["STRATALOG_CONFIG", "STRATALOG_URL", "STRATALOG_HISTORY", "STRATALOG_SABOTAGE"];
+
+/// Settings that a later part will give meaning.
+pub(crate) const NOT_YET: [&str; 3] = ["flight_listen", "http_listen", "ilp_listen"];
+
+/// A setting that cannot be used; says which, where it was given and what would be right.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The file cannot be read.
+    #[error("cannot read the configuration file {path}: {reason}")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system or the TOML reader says.
+        reason: String,
+    },
+    /// No setting has this name.
+    #[error("unknown setting {name} in {place}{}", suggestion.as_ref().map(|near| format!("; did you mean {near}?")).unwrap_or_default())]
+    Unknown {
+        /// As it was written.
+        name: String,
+        /// File, environment or command line.
+        place: String,
+        /// The name that is most like it, if one is.
+        suggestion: Option<String>,
+    },
+    /// The value is not one of those that the setting takes.
+    #[error("{name} in {place}: {reason}")]
+    Value {
+        /// As it was written.
+        name: String,
+        /// File, environment or command line.
+        place: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The setting belongs to a part that does not exist yet.
+    #[error("{name} in {place} is not yet supported")]
+    NotYet {
+        /// As it was written.
+        name: String,
+        /// File, environment or command line.
+        place: String,
+    },
+}
+
+/// The three places that settings are given in, strongest last.
+#[derive(Debug, Default, Clone)]
+pub struct Layers {
+    /// The TOML file, if one was named.
+    pub file: Option<PathBuf>,
+    /// Environment variables, all of them; those without our prefix are ignored.
+    pub environment: Vec<(String, String)>,
+    /// Flags as (setting name, text).
+    pub flags: Vec<(String, String)>,
+}
+
+impl Layers {
+    /// The settings, and warnings about environment variables that look like ours but are
+    /// unlike any setting (an orchestrator makes some after a service's name).
+    ///
+    /// # Errors
+    /// An unreadable file, a name that no setting has, a value that the setting does not take.
+    pub fn load(&self) -> Result<(Settings, Vec<String>), SettingsError> {
+        let mut settings = Settings::default();
+        if let Some(path) = &self.file {
+            load_file(&mut settings, path)?;
+        }
+        let warnings = load_environment(&mut settings, &self.environment)?;
+        for (name, text) in &self.flags {
+            let place = "the command line".to_string();
+            let flag = format!("--{}", name.replace('_', "-"));
+            if NOT_YET.contains(&name.as_str()) {
+                return Err(SettingsError::NotYet { name: flag, place });
+            }
+            settings
+                .set_text(name, text)
+                .map_err(|reason| SettingsError::Value { name: flag, place, reason })?;
+        }
+        Ok((settings, warnings))
+    }
+}
+
+fn load_file(settings: &mut Settings, path: &Path) -> Result<(), SettingsError> {
+    let unreadable =
+        |reason: String| SettingsError::Unreadable { path: path.to_path_buf(), reason };
+    let text = std::fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
+    let table: toml::Table = toml::from_str(&text)
+        .map_err(|error| unreadable(error.to_string().trim_end().to_string()))?;
+    for (name, value) in table {
+        let place = path.display().to_string();
+        if NOT_YET.contains(&name.as_str()) {
+            return Err(SettingsError::NotYet { name, place });
+        }
+        if !KEYS.iter().any(|key| key.name == name) {
+            let suggestion = nearest(&name).map(str::to_string);
+            return Err(SettingsError::Unknown { name, place, suggestion });
+        }
+        settings
+            .set_toml(&name, value)
+            .map_err(|reason| SettingsError::Value { name, place, reason })?;
+    }
+    Ok(())
+}
+
+fn load_environment(
+    settings: &mut Settings,
+    variables: &[(String, String)],
+) -> Result<Vec<String>, SettingsError> {
+    let mut warnings = Vec::new();
+    for (variable, text) in variables {
+        let Some(name) = variable.strip_prefix(VARIABLE_PREFIX) else { continue };
+        if OTHER_VARIABLES.contains(&variable.as_str()) {
+            continue;
+        }
+        let name = name.to_ascii_lowercase();
+        let place = "the environment".to_string();
+        if NOT_YET.contains(&name.as_str()) {
+            return Err(SettingsError::NotYet { name: variable.clone(), place });
+        }
+        if !KEYS.iter().any(|key| key.name == name) {
+            match nearest(&name) {
+                Some(near) => {
+                    return Err(SettingsError::Unknown {
+                        name: variable.clone(),
+                        place,
+                        suggestion: Some(format!(
+                            "{VARIABLE_PREFIX}{}",
+                            near.to_ascii_uppercase()
+                        )),
+                    });
+                }
+                None => {
+                    warnings.push(format!("{variable} in the environment is no setting: ignored"));
+                    continue;
+                }
+            }
+        }
+        settings.set_text(&name, text).map_err(|reason| SettingsError::Value {
+            name: variable.clone(),
+            place,
+            reason,
+        })?;
+    }
+    Ok(warnings)
+}
+
+/// The setting whose name is most like `name`, if it is like enough to be a slip of the pen.
+fn nearest(name: &str) -> Option<&'static str> {
+    let name = name.to_ascii_lowercase().replace('-', "_");
+    KEYS.iter()
+        .map(|key| (strsim::jaro_winkler(&name, key.name), key.name))
+        .filter(|(likeness, _)| *likeness >= 0.85)
+        .max_by(|(left, _), (right, _)| left.total_cmp(right))
+        .map(|(_, near)| near)
+}

@@ -1,0 +1,123 @@
+//! One connection to a database: over the wire, or to one opened in this process.
+
+use std::io;
+
+use bytes::Bytes;
+use futures::stream::BoxStream;
+
+use super::{
+    error::SqlError,
+    rows::{ResultColumn, TextRows},
+};
+
+mod embedded;
+mod wire;
+
+pub use embedded::EmbeddedConnection;
+pub use wire::WireConnection;
+
+/// Bytes on their way into COPY … FROM STDIN.
+pub type CopyData<'a> = BoxStream<'a, io::Result<Bytes>>;
+
+/// Takes a result as it arrives.
+pub trait Receiver: Send {
+    /// The columns, before any row.
+    fn columns(&mut self, columns: &[ResultColumn]) -> io::Result<()>;
+    /// Some rows.
+    fn rows(&mut self, rows: &TextRows) -> io::Result<()>;
+    /// Bytes of COPY … TO STDOUT.
+    fn bytes(&mut self, bytes: &[u8]) -> io::Result<()>;
+}
+
+/// A connection of either kind.
+#[derive(Debug)]
+pub enum Connection {
+    /// Over the Postgres protocol.
+    Wire(Box<WireConnection>),
+    /// In this process.
+    Embedded(EmbeddedConnection),
+}
+
+impl Connection {
+    /// Runs one statement that is no COPY … FROM STDIN; returns its command tag.
+    pub async fn run(
+        &mut self,
+        sql: &str,
+        receiver: &mut dyn Receiver,
+    ) -> Result<String, SqlError> {
+        match self {
+            Connection::Wire(wire) => wire.run(sql, receiver).await,
+            Connection::Embedded(embedded) => embedded.run(sql, receiver).await,
+        }
+    }
+
+    /// Runs one COPY … FROM STDIN; returns the rows stored.
+    pub async fn copy_in(&mut self, sql: &str, data: CopyData<'_>) -> Result<u64, SqlError> {
+        match self {
+            Connection::Wire(wire) => wire.copy_in(sql, data).await,
+            Connection::Embedded(embedded) => embedded.copy_in(sql, data).await,
+        }
+    }
+
+    /// The columns that a query would return.
+    pub async fn describe(&mut self, sql: &str) -> Result<Vec<ResultColumn>, SqlError> {
+        match self {
+            Connection::Wire(wire) => wire.describe(sql).await,
+            Connection::Embedded(embedded) => embedded.describe(sql).await,
+        }
+    }
+
+    /// Something that cancels the running statement from elsewhere.
+    pub fn canceller(&self) -> Canceller {
+        match self {
+            Connection::Wire(wire) => Canceller::Wire(wire.cancel_token()),
+            Connection::Embedded(embedded) => Canceller::Embedded(embedded.canceller()),
+        }
+    }
+
+    /// Messages beside the results, since the last call, as lines to show.
+    pub fn take_notices(&mut self) -> Vec<String> {
+        match self {
+            Connection::Wire(wire) => wire.take_notices(),
+            Connection::Embedded(embedded) => embedded.take_notices(),
+        }
+    }
+
+    /// Name of the database, for the prompt.
+    pub fn database(&self) -> &str {
+        match self {
+            Connection::Wire(wire) => wire.database(),
+            Connection::Embedded(embedded) => embedded.database(),
+        }
+    }
+
+    /// What we are connected to, for the greeting.
+    pub fn place(&self) -> String {
+        match self {
+            Connection::Wire(wire) => wire.place(),
+            Connection::Embedded(embedded) => embedded.place(),
+        }
+    }
+}
+
+/// Cancels what its connection runs.
+#[derive(Clone)]
+pub enum Canceller {
+    /// By a second connection.
+    Wire(tokio_postgres::CancelToken),
+    /// Directly.
+    Embedded(embedded::EmbeddedCanceller),
+}
+
+impl Canceller {
+    /// Asks for it; the statement then ends with SQLSTATE 57014.
+    pub async fn cancel(&self) {
+        match self {
+            // A cancel request has no answer; when it fails the statement just goes on.
+            Canceller::Wire(token) => {
+                let _ = token.cancel_query(tokio_postgres::NoTls).await;
+            }
+            Canceller::Embedded(embedded) => embedded.cancel(),
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! An error as the shell shows it, whether it came over the wire or from within.
+
+use std::fmt::Write as _;
+
+/// What went wrong with a statement.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SqlError {
+    /// `ERROR`, `FATAL` …
+    pub severity: String,
+    /// Five characters.
+    pub sqlstate: String,
+    /// The primary message.
+    pub message: String,
+    /// The values concerned.
+    pub detail: Option<String>,
+    /// What to do.
+    pub hint: Option<String>,
+    /// Where in the data it happened.
+    pub context: Option<String>,
+    /// Character of the statement, counted from 1.
+    pub position: Option<usize>,
+    /// Whether the connection is gone.
+    pub connection_lost: bool,
+}
+
+impl SqlError {
+    /// An error of the shell itself.
+    pub fn local(message: impl Into<String>) -> Self {
+        Self {
+            severity: "ERROR".to_string(),
+            sqlstate: "XX000".to_string(),
+            message: message.into(),
+            ..Self::default()
+        }
+    }
+
+    /// The error as lines; with the line of `statement` that it points at.
+    pub fn render(&self, statement: &str) -> String {
+        let mut text = format!("{}:  {}: {}", self.severity, self.sqlstate, self.message);
+        if let Some((line, number, column)) = self.pointed_line(statement) {
+            let label = format!("LINE {number}: ");
+            let (line, column) = excerpt(line, column);
+            let _ = write!(text, "\n{label}{line}\n{}^", " ".repeat(label.len() + column));
+        }
+        for (label, part) in
+            [("DETAIL", &self.detail), ("HINT", &self.hint), ("CONTEXT", &self.context)]
+        {
+            if let Some(part) = part {
+                let _ = write!(text, "\n{label}:  {part}");
+            }
+        }
+        text
+    }
+
+    /// The line that the position is on, its number from 1, and the column from 0.
+    fn pointed_line<'a>(&self, statement: &'a str) -> Option<(&'a str, usize, usize)> {
+        let mut before = self.position?.checked_sub(1)?;
+        for (at, line) in statement.split('\n').enumerate() {
+            let characters = line.chars().count();
+            if before <= characters {
+                return Some((line, at + 1, before));
+            }
+            before -= characters + 1;
+        }
+        None
+    }
+}
+
+/// The part of a long line around `column`, and the column in it.
+fn excerpt(line: &str, column: usize) -> (String, usize) {
+    const WIDTH: usize = 60;
+    let line: Vec<char> = line.chars().map(|c| if c == '\t' { ' ' } else { c }).collect();
+    if line.len() <= WIDTH {
+        return (line.into_iter().collect(), column);
+    }
+    let start = column.saturating_sub(WIDTH / 2).min(line.len().saturating_sub(WIDTH));
+    let shown: String = line.iter().skip(start).take(WIDTH).collect();
+    let front = if start > 0 { "..." } else { "" };
+    let back = if start + WIDTH < line.len() { "..." } else { "" };
+    (format!("{front}{shown}{back}"), column - start + front.len())
+}
+
+impl From<stratalog_model::Error> for SqlError {
+    fn from(error: stratalog_model::Error) -> Self {
+        Self {
+            severity: "ERROR".to_string(),
+            sqlstate: error.kind().sqlstate().to_string(),
+            message: error.message().to_string(),
+            detail: error.detail().map(str::to_string),
+            hint: error.hint().map(str::to_string),
+            context: error.context().map(str::to_string),
+            position: error.position().and_then(|position| usize::try_from(position).ok()),
+            connection_lost: false,
+        }
+    }
+}
+
+impl From<tokio_postgres::Error> for SqlError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        use tokio_postgres::error::ErrorPosition;
+        match error.as_db_error() {
+            Some(database) => Self {
+                severity: database.severity().to_string(),
+                sqlstate: database.code().code().to_string(),
+                message: database.message().to_string(),
+                detail: database.detail().map(str::to_string),
+                hint: database.hint().map(str::to_string),
+                context: database.where_().map(str::to_string),
+                position: match database.position() {
+                    Some(ErrorPosition::Original(position)) => usize::try_from(*position).ok(),
+                    _ => None,
+                },
+                connection_lost: database.severity() == "FATAL",
+            },
+            None => {
+                let mut message = error.to_string();
+                let mut source = std::error::Error::source(&error);
+                while let Some(cause) = source {
+                    let cause_text = cause.to_string();
+                    if !message.contains(&cause_text) {
+                        let _ = write!(message, ": {cause_text}");
+                    }
+                    source = cause.source();
+                }
+                Self {
+                    sqlstate: "08006".to_string(),
+                    connection_lost: true,
+                    ..Self::local(message)
+                }
+            }
+        }
+    }
+}
+
+impl From<std::io::Error> for SqlError {
+    fn from(error: std::io::Error) -> Self {
+        Self { sqlstate: "58030".to_string(), ..Self::local(error.to_string()) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+//! Forms in which results are written: for people, for programs, for files.
+
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+    str::FromStr,
+};
+
+use super::rows::{ResultColumn, TextRows};
+
+mod delimited;
+mod json;
+mod parquet;
+mod table;
+
+pub use parquet::ParquetOutput;
+pub use table::{TableOptions, display_width};
+
+/// A form of output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Format {
+    /// Columns side by side, for reading.
+    #[default]
+    Table,
+    /// RFC 4180 with a header line; NULL is empty, an empty string is `""`.
+    Csv,
+    /// One array of objects per statement.
+    Json,
+    /// One object per line.
+    Ndjson,
+    /// A Parquet file; needs an output file.
+    Parquet,
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        <Self as clap::ValueEnum>::from_str(text, true)
+            .map_err(|_| format!("\"{text}\" is no format: table, csv, json, ndjson or parquet"))
+    }
+}
+
+/// Takes one result: columns, then rows in portions, then its end.
+pub trait Output: Send {
+    /// The columns.
+    fn columns(&mut self, columns: &[ResultColumn]) -> io::Result<()>;
+    /// Some rows.
+    fn rows(&mut self, rows: &TextRows) -> io::Result<()>;
+    /// The end; what was held back is written.
+    fn end(&mut self) -> io::Result<()>;
+}
+
+/// Where output goes.
+pub type Target = Box<dyn Write + Send>;
+
+/// How results are written, as the flags and `\` commands set it.
+#[derive(Debug, Clone, Default)]
+pub struct OutputOptions {
+    /// The form.
+    pub format: Format,
+    /// Table options.
+    pub table: TableOptions,
+    /// File of the Parquet form.
+    pub file: Option<PathBuf>,
+}
+
+/// The output of one result of `options` into `target`.
+///
+/// # Errors
+/// Parquet without a file, or a file that cannot be made.
+pub fn output(options: &OutputOptions, target: Target) -> io::Result<Box<dyn Output>> {
+    Ok(match options.format {
+        Format::Table => Box::new(table::TableOutput::new(target, options.table)),
+        Format::Csv => Box::new(delimited::CsvOutput::new(target)),
+        Format::Json => Box::new(json::JsonOutput::array(target)),
+        Format::Ndjson => Box::new(json::JsonOutput::lines(target)),
+        Format::Parquet => match &options.file {
+            Some(path) => Box::new(ParquetOutput::create(path)?),
+            None => {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    "the parquet form is a file: name it with --output FILE or \\o FILE",
+                ));
+            }
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,326 @@
+//! The shell: runs statements and `\` commands, and shows what comes back.
+
+use std::{
+    fs::File,
+    io::{self, BufRead, BufWriter, IsTerminal as _, Write},
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
+};
+
+use bytes::Bytes;
+use futures::{StreamExt as _, stream};
+use tokio::runtime::Handle;
+
+use super::{
+    connection::{Connection, CopyData, Receiver},
+    error::SqlError,
+    output::{Format, Output, OutputOptions, Target, output},
+    rows::{ResultColumn, TextRows},
+    splitter::{Splitter, leading_words},
+};
+
+mod command;
+
+pub use command::HELP;
+
+/// Bytes of COPY data handed over at a time.
+const COPY_BYTES: usize = 64 << 10;
+
+/// Whether to go on after a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// Go on.
+    More,
+    /// Stop: `\q`, or an error in a script.
+    Stop,
+}
+
+/// A shell on one connection.
+pub struct Shell {
+    connection: Connection,
+    runtime: Handle,
+    options: OutputOptions,
+    file: Option<SharedFile>,
+    timing: bool,
+    /// Someone types: tags and timing are shown, errors do not end it.
+    interactive: bool,
+    failed: bool,
+    splitter: Splitter,
+}
+
+impl Shell {
+    /// A shell that runs on `runtime`, which must be another thread's.
+    pub fn new(
+        connection: Connection,
+        runtime: Handle,
+        options: OutputOptions,
+        interactive: bool,
+    ) -> io::Result<Self> {
+        let mut shell = Self {
+            connection,
+            runtime,
+            options: OutputOptions::default(),
+            file: None,
+            timing: false,
+            interactive,
+            failed: false,
+            splitter: Splitter::default(),
+        };
+        shell.set_output_file(options.file.clone(), options.format)?;
+        shell.options = options;
+        Ok(shell)
+    }
+
+    /// Whether any statement failed.
+    pub fn failed(&self) -> bool {
+        self.failed
+    }
+
+    /// The connection's own words for a greeting.
+    pub fn place(&self) -> String {
+        self.connection.place()
+    }
+
+    /// What to show where the next line is typed.
+    pub fn prompt(&self) -> String {
+        format!("{}{}> ", self.connection.database(), self.splitter.prompt_sign())
+    }
+
+    /// Forgets a statement that was begun.
+    pub fn clear(&mut self) {
+        self.splitter.clear();
+    }
+
+    /// Takes one line. `rest` gives the lines that follow it, for COPY … FROM STDIN.
+    pub fn line(&mut self, line: &str, rest: &mut dyn BufRead) -> Next {
+        let trimmed = line.trim();
+        if self.splitter.is_empty() && trimmed.starts_with('\\') {
+            return self.command(trimmed);
+        }
+        for statement in self.splitter.push(&format!("{line}\n")) {
+            if self.statement(&statement, rest) == Next::Stop {
+                return Next::Stop;
+            }
+        }
+        Next::More
+    }
+
+    /// Takes a whole script; the last statement needs no semicolon.
+    pub fn script(&mut self, input: &mut dyn BufRead) -> io::Result<Next> {
+        let mut line = String::new();
+        loop {
+            line.clear();
+            if input.read_line(&mut line)? == 0 {
+                break;
+            }
+            let text = line.trim_end_matches(['\n', '\r']).to_string();
+            if self.line(&text, input) == Next::Stop {
+                return Ok(Next::Stop);
+            }
+        }
+        match self.splitter.finish() {
+            Some(statement) => Ok(self.statement(&statement, input)),
+            None => Ok(Next::More),
+        }
+    }
+
+    /// Runs one statement and shows its result, or why there is none.
+    fn statement(&mut self, sql: &str, rest: &mut dyn BufRead) -> Next {
+        let start = Instant::now();
+        let words = leading_words(sql, usize::MAX);
+        let is_copy_in = words.first().is_some_and(|word| word == "COPY")
+            && words.windows(2).any(|pair| pair == ["FROM", "STDIN"]);
+        let result = if is_copy_in { self.copy_in(sql, rest) } else { self.query(sql) };
+        for notice in self.connection.take_notices() {
+            eprintln!("{notice}");
+        }
+        match result {
+            Ok(tag) => {
+                if !tag.is_empty() && self.options.format == Format::Table && self.file.is_none() {
+                    println!("{tag}");
+                }
+            }
+            Err(error) => {
+                self.failed = true;
+                eprintln!("{}", error.render(sql));
+                if !self.interactive {
+                    return Next::Stop;
+                }
+                if error.connection_lost {
+                    eprintln!("The connection is lost. Leave with \\q and start again.");
+                }
+            }
+        }
+        if self.timing {
+            eprintln!("Time: {:.3} ms", start.elapsed().as_secs_f64() * 1000.0);
+        }
+        Next::More
+    }
+
+    /// Runs a statement; returns the tag if it should be shown.
+    fn query(&mut self, sql: &str) -> Result<String, SqlError> {
+        let mut receiver = Showing {
+            options: self.options.clone(),
+            file: self.file.clone(),
+            output: None,
+        };
+        let canceller = self.connection.canceller();
+        let connection = &mut self.connection;
+        let runtime = self.runtime.clone();
+        let tag = runtime.block_on(async {
+            let mut running = std::pin::pin!(connection.run(sql, &mut receiver));
+            loop {
+                tokio::select! {
+                    result = &mut running => break result,
+                    Ok(()) = tokio::signal::ctrl_c() => canceller.cancel().await,
+                }
+            }
+        })?;
+        match receiver.output {
+            // A table counts its rows itself.
+            Some(mut output) => {
+                output.end()?;
+                Ok(if tag.starts_with("SELECT") || tag.starts_with("COPY") || is_word(&tag) {
+                    String::new()
+                } else {
+                    tag
+                })
+            }
+            None => Ok(tag),
+        }
+    }
+
+    fn copy_in(&mut self, sql: &str, rest: &mut dyn BufRead) -> Result<String, SqlError> {
+        if self.interactive {
+            eprintln!("Enter the data, then a line with \\. alone.");
+        }
+        // The lines cannot be read while the statement waits for them: a reader on this
+        // thread fills a channel that the statement empties.
+        let (sender, receiver) = tokio::sync::mpsc::channel::<io::Result<Bytes>>(4);
+        let data: CopyData<'_> = stream::unfold(receiver, |mut receiver| async move {
+            receiver.recv().await.map(|item| (item, receiver))
+        })
+        .boxed();
+        let connection = &mut self.connection;
+        let runtime = &self.runtime;
+        let rows = std::thread::scope(|scope| {
+            let running = scope.spawn(move || runtime.block_on(connection.copy_in(sql, data)));
+            read_copy_data(rest, &sender);
+            drop(sender);
+            running.join().unwrap_or_else(|_| Err(SqlError::local("the statement broke off")))
+        })?;
+        Ok(format!("COPY {rows}"))
+    }
+
+    /// Where results go from now on; `None` is standard output.
+    fn set_output_file(&mut self, path: Option<PathBuf>, format: Format) -> io::Result<()> {
+        self.file = match (&path, format) {
+            // Made when the result comes.
+            (Some(_), Format::Parquet) | (None, _) => None,
+            (Some(path), _) => Some(SharedFile::create(path)?),
+        };
+        self.options.file = path;
+        Ok(())
+    }
+}
+
+fn is_word(tag: &str) -> bool {
+    matches!(tag, "SHOW" | "EXPLAIN")
+}
+
+/// Sends lines up to one with `\.` alone, or to the end.
+fn read_copy_data(rest: &mut dyn BufRead, sender: &tokio::sync::mpsc::Sender<io::Result<Bytes>>) {
+    let (mut bytes, mut line) = (Vec::new(), Vec::new());
+    loop {
+        line.clear();
+        match rest.read_until(b'\n', &mut line) {
+            Ok(0) => break,
+            Ok(_) if matches!(line.as_slice(), b"\\.\n" | b"\\.\r\n" | b"\\.") => break,
+            Ok(_) => bytes.extend_from_slice(&line),
+            Err(error) => {
+                let _ = sender.blocking_send(Err(error));
+                return;
+            }
+        }
+        // When the statement has failed nobody takes the data, which is read all the same:
+        // it is no SQL.
+        if bytes.len() >= COPY_BYTES {
+            let _ = sender.blocking_send(Ok(std::mem::take(&mut bytes).into()));
+        }
+    }
+    let _ = sender.blocking_send(Ok(bytes.into()));
+}
+
+/// Writes a result in the form chosen.
+struct Showing {
+    options: OutputOptions,
+    file: Option<SharedFile>,
+    output: Option<Box<dyn Output>>,
+}
+
+impl Showing {
+    fn target(&self) -> Target {
+        match &self.file {
+            Some(file) => Box::new(BufWriter::new(file.clone())),
+            None => Box::new(BufWriter::new(io::stdout())),
+        }
+    }
+}
+
+impl Receiver for Showing {
+    fn columns(&mut self, columns: &[ResultColumn]) -> io::Result<()> {
+        let mut options = self.options.clone();
+        if self.file.is_some() {
+            options.table.width_max = None;
+        }
+        let mut output = output(&options, self.target())?;
+        output.columns(columns)?;
+        self.output = Some(output);
+        Ok(())
+    }
+
+    fn rows(&mut self, rows: &TextRows) -> io::Result<()> {
+        self.output.as_mut().map_or(Ok(()), |output| output.rows(rows))
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &self.file {
+            Some(file) => file.clone().write_all(bytes),
+            None => io::stdout().write_all(bytes).and_then(|()| io::stdout().flush()),
+        }
+    }
+}
+
+/// A file that several results are written to, one after the other.
+#[derive(Clone)]
+struct SharedFile(Arc<Mutex<File>>);
+
+impl SharedFile {
+    fn create(path: &std::path::Path) -> io::Result<Self> {
+        File::create(path).map(|file| Self(Arc::new(Mutex::new(file)))).map_err(|error| {
+            io::Error::new(error.kind(), format!("cannot make {}: {error}", path.display()))
+        })
+    }
+}
+
+impl Write for SharedFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).flush()
+    }
+}
+
+/// Columns of the terminal that standard output is; `COLUMNS` overrules; `None` for a file
+/// or a pipe.
+pub fn terminal_width() -> Option<usize> {
+    if let Some(columns) = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok()) {
+        return Some(columns);
+    }
+    if !io::stdout().is_terminal() {
+        return None;
+    }
+    terminal_size::terminal_size().map(|(width, _)| usize::from(width.0))
+}

@@ -1,0 +1,202 @@
+//! Cuts typed text into statements at the semicolons that end them.
+
+/// Where reading stopped.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+enum Inside {
+    #[default]
+    Nothing,
+    /// `'…'`; the flag: backslashes escape (`E'…'`).
+    Text(bool),
+    /// `"…"`
+    Identifier,
+    /// `$tag$ … $tag$`
+    Dollar(String),
+    /// `/* … */`, nested so deep.
+    Comment(usize),
+    /// `-- …` to the end of the line.
+    LineComment,
+}
+
+/// Collects lines until a statement is complete.
+#[derive(Debug, Default)]
+pub struct Splitter {
+    pending: String,
+}
+
+impl Splitter {
+    /// Adds text; returns the statements that it completes, without their semicolons.
+    pub fn push(&mut self, text: &str) -> Vec<String> {
+        self.pending.push_str(text);
+        let (mut statements, mut start) = (Vec::new(), 0);
+        let (ends, _) = scan(&self.pending);
+        for end in ends {
+            let statement = self.pending.get(start..end).unwrap_or("");
+            if !is_blank(statement) {
+                statements.push(statement.trim().to_string());
+            }
+            start = end + 1;
+        }
+        self.pending.drain(..start);
+        if is_blank(&self.pending) && scan(&self.pending).1 == Inside::Nothing {
+            self.pending.clear();
+        }
+        statements
+    }
+
+    /// Whether nothing waits for its end.
+    pub fn is_empty(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// What waits for its end, which it thereby is given: the last statement of a file
+    /// needs no semicolon.
+    pub fn finish(&mut self) -> Option<String> {
+        let rest = std::mem::take(&mut self.pending);
+        (!is_blank(&rest)).then(|| rest.trim().to_string())
+    }
+
+    /// Forgets what waits.
+    pub fn clear(&mut self) {
+        self.pending.clear();
+    }
+
+    /// The sign of the prompt: `=` at a start, `-` within a statement, `'`, `"`, `$`, `*`
+    /// within what those open.
+    pub fn prompt_sign(&self) -> char {
+        if self.pending.is_empty() {
+            return '=';
+        }
+        match scan(&self.pending).1 {
+            Inside::Nothing | Inside::LineComment => '-',
+            Inside::Text(_) => '\'',
+            Inside::Identifier => '"',
+            Inside::Dollar(_) => '$',
+            Inside::Comment(_) => '*',
+        }
+    }
+}
+
+/// The first words of a statement, in upper case, without comments.
+pub fn leading_words(statement: &str, count: usize) -> Vec<String> {
+    without_comments(statement)
+        .split(|character: char| !(character.is_alphanumeric() || character == '_'))
+        .filter(|word| !word.is_empty())
+        .take(count)
+        .map(str::to_ascii_uppercase)
+        .collect()
+}
+
+fn is_blank(text: &str) -> bool {
+    without_comments(text).trim().is_empty()
+}
+
+/// The text from its first byte that is neither space nor comment.
+fn without_comments(text: &str) -> &str {
+    let mut rest = text.trim_start();
+    loop {
+        if let Some(comment) = rest.strip_prefix("--") {
+            rest = comment.split_once('\n').map_or("", |(_, after)| after).trim_start();
+        } else if rest.starts_with("/*") {
+            let mut depth = 0usize;
+            let mut end = rest.len();
+            let bytes = rest.as_bytes();
+            let mut at = 0;
+            while let Some(pair) = bytes.get(at..at + 2) {
+                match pair {
+                    b"/*" => depth += 1,
+                    b"*/" => depth = depth.saturating_sub(1),
+                    _ => {
+                        at += 1;
+                        continue;
+                    }
+                }
+                at += 2;
+                if depth == 0 {
+                    end = at;
+                    break;
+                }
+            }
+            rest = rest.get(end..).unwrap_or("").trim_start();
+        } else {
+            return rest;
+        }
+    }
+}
+
+/// Byte offsets of the semicolons that end statements, and what is open at the end.
+fn scan(text: &str) -> (Vec<usize>, Inside) {
+    let (mut ends, mut inside) = (Vec::new(), Inside::Nothing);
+    let bytes = text.as_bytes();
+    let byte_at = |at: usize| bytes.get(at).copied().unwrap_or(0);
+    let mut at = 0;
+    while at < bytes.len() {
+        let (byte, next) = (byte_at(at), byte_at(at + 1));
+        let mut step = 1;
+        match &mut inside {
+            Inside::Nothing => match (byte, next) {
+                (b';', _) => ends.push(at),
+                (b'\'', _) => {
+                    let escape = at > 0
+                        && matches!(byte_at(at - 1), b'E' | b'e')
+                        && !(at > 1 && is_word(byte_at(at - 2)));
+                    inside = Inside::Text(escape);
+                }
+                (b'"', _) => inside = Inside::Identifier,
+                (b'-', b'-') => (inside, step) = (Inside::LineComment, 2),
+                (b'/', b'*') => (inside, step) = (Inside::Comment(1), 2),
+                (b'$', _) if at == 0 || !is_word(byte_at(at - 1)) => {
+                    if let Some(tag) = dollar_tag(text.get(at..).unwrap_or("")) {
+                        step = tag.len();
+                        inside = Inside::Dollar(tag.to_string());
+                    }
+                }
+                _ => {}
+            },
+            Inside::Text(escape) => match (byte, next) {
+                (b'\\', _) if *escape => step = 2,
+                (b'\'', b'\'') => step = 2,
+                (b'\'', _) => inside = Inside::Nothing,
+                _ => {}
+            },
+            Inside::Identifier if byte == b'"' => inside = Inside::Nothing,
+            Inside::Dollar(tag) => {
+                if bytes.get(at..).is_some_and(|rest| rest.starts_with(tag.as_bytes())) {
+                    step = tag.len();
+                    inside = Inside::Nothing;
+                }
+            }
+            Inside::Comment(depth) => match (byte, next) {
+                (b'/', b'*') => (*depth, step) = (*depth + 1, 2),
+                (b'*', b'/') => {
+                    step = 2;
+                    *depth -= 1;
+                    if *depth == 0 {
+                        inside = Inside::Nothing;
+                    }
+                }
+                _ => {}
+            },
+            Inside::LineComment if byte == b'\n' => inside = Inside::Nothing,
+            Inside::Identifier | Inside::LineComment => {}
+        }
+        at += step;
+    }
+    (ends, inside)
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || byte >= 0x80
+}
+
+/// `$tag$` at the beginning of `text`.
+fn dollar_tag(text: &str) -> Option<&str> {
+    let end = text.get(1..)?.find('$')? + 2;
+    let tag = text.get(..end)?;
+    let name = tag.get(1..end - 1)?;
+    let valid = !name.starts_with(|first: char| first.is_ascii_digit())
+        && name.bytes().all(|byte| byte != b'$' && is_word(byte));
+    valid.then_some(tag)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! Why the server does not start, and the exit status that says so to scripts.
+
+use std::path::PathBuf;
+
+use stratalog_model::Error;
+
+use crate::settings::SettingsError;
+
+/// What stands in the way of a start. The text is complete: what, where, how to mend it.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A setting is unusable.
+    #[error("{0}")]
+    Settings(#[from] SettingsError),
+    /// Another program listens there.
+    #[error(
+        "cannot listen on {address} ({setting}): the address is in use\n  hint: stop the program that listens there, or choose another address with --{setting}"
+    )]
+    AddressTaken {
+        /// As configured.
+        address: String,
+        /// Flag that sets it.
+        setting: &'static str,
+    },
+    /// The address cannot be listened on at all.
+    #[error("cannot listen on {address} (--{setting}): {reason}")]
+    AddressUnusable {
+        /// As configured.
+        address: String,
+        /// Flag that sets it.
+        setting: &'static str,
+        /// What the system says.
+        reason: String,
+    },
+    /// Strangers could connect.
+    #[error(
+        "refusing to listen on {address} (--{setting}): anyone on the network could read and write everything, because there are no users yet\n  hint: listen on 127.0.0.1, or accept that with --remote-without-password true"
+    )]
+    OpenToAll {
+        /// As configured.
+        address: String,
+        /// Flag that sets it.
+        setting: &'static str,
+    },
+    /// Another process has the directory open.
+    #[error(
+        "the data directory {} is in use by {}\n  hint: stop that process, or choose another directory with --data-dir",
+        path.display(),
+        holder.map(|pid| format!("process {pid}")).unwrap_or_else(|| "another process".to_string())
+    )]
+    DirectoryLocked {
+        /// The directory.
+        path: PathBuf,
+        /// The other process, if it left its id.
+        holder: Option<u32>,
+    },
+    /// The directory holds something else.
+    #[error(
+        "{} is not a Stratalog data directory: it holds \"{entry}\"\n  hint: choose an empty or a new directory with --data-dir; nothing in it was touched",
+        path.display()
+    )]
+    ForeignDirectory {
+        /// The directory.
+        path: PathBuf,
+        /// One of the entries that are not ours.
+        entry: String,
+    },
+    /// A later release made the directory.
+    #[error(
+        "the data directory {} has format {found}; this release reads formats up to {known}\n  hint: start the release that wrote it, or a later one",
+        path.display()
+    )]
+    NewerFormat {
+        /// The directory.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+        /// The newest that we read.
+        known: u32,
+    },
+    /// The file that names the format is not what we wrote.
+    #[error(
+        "{} is damaged: its checksum or first line is wrong\n  hint: if the directory is a Stratalog data directory of format 1, restore this file from a copy; the data beside it is not touched",
+        path.display()
+    )]
+    DamagedFormat {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A part failed to open.
+    #[error("{0}")]
+    Part(#[from] Error),
+}
+
+impl StartError {
+    /// The process's exit status: 1 for anything not told apart, 2 settings, 3 address,
+    /// 4 locked, 5 foreign or damaged, 6 newer format.
+    pub fn exit_status(&self) -> u8 {
+        match self {
+            StartError::Part(_) => 1,
+            StartError::Settings(_) => 2,
+            StartError::AddressTaken { .. }
+            | StartError::AddressUnusable { .. }
+            | StartError::OpenToAll { .. } => 3,
+            StartError::DirectoryLocked { .. } => 4,
+            StartError::ForeignDirectory { .. } | StartError::DamagedFormat { .. } => 5,
+            StartError::NewerFormat { .. } => 6,
+        }
+    }
+}
