@@ -1,6 +1,10 @@
 //! Hand-written documents that must keep up with the code.
 
-use crate::{generate, tidy::Finding, tree::Tree};
+use crate::{
+    generate,
+    tidy::{Finding, members},
+    tree::Tree,
+};
 
 const ARCHITECTURE: &str = "docs/ARCHITECTURE.md";
 const ARCHITECTURE_LINES_MAX: usize = 500;
@@ -27,8 +31,7 @@ fn architecture(tree: &Tree, findings: &mut Vec<Finding>) -> Result<(), String> 
         let message = format!("{lines} lines; {ARCHITECTURE_LINES_MAX} is the most");
         findings.push(Finding::new(ARCHITECTURE, 0, message));
     }
-    let manifests = tree.files.keys().filter_map(|path| path.strip_suffix("/Cargo.toml"));
-    for folder in manifests.filter(|folder| !page.contains(&format!("`{folder}`"))) {
+    for folder in members(tree).iter().filter(|folder| !page.contains(&format!("`{folder}`"))) {
         findings.push(Finding::new(ARCHITECTURE, 0, format!("does not describe `{folder}`")));
     }
     Ok(())

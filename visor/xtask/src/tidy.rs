@@ -10,6 +10,8 @@ use std::fmt;
 
 use crate::{documents, generate, tree::Tree};
 
+pub use manifest::members;
+
 /// Something that must be mended.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {

@@ -14,7 +14,7 @@ const OPTIONS: &str = "pub const OPTIONS: [&str; 1] = [\"late\"];\npub const OPT
 #[test]
 fn what_is_described_is_fine_and_what_is_not_is_found() {
     let files = [
-        ("a/Cargo.toml", ""),
+        ("Cargo.toml", "members = [\n  \"a\",\n]\n"),
         ("a.rs", "fn good() {} fn a() {}"),
         ("storage/model/src/invariant.rs", REGISTRY),
         ("visor/core/src/catalog/option.rs", OPTIONS),
@@ -28,7 +28,7 @@ fn what_is_described_is_fine_and_what_is_not_is_found() {
     assert_eq!(found(&files), [""; 0]);
 
     let mut files = files.to_vec();
-    files.push(("b/Cargo.toml", ""));
+    files[0] = ("Cargo.toml", "members = [\n  \"a\",\n  \"b\",\n]\n");
     files[5] = (
         "docs/guarantees.md",
         "## CL-1 x\nKept.\n- Tests: `good`, `bad`\n## CL-2 y\n[gone](nowhere.md)\n",

@@ -6,7 +6,7 @@ use crate::tree::Tree;
 const ROOT: &str = "Cargo.toml";
 
 /// Folders of the workspace's crates.
-pub(super) fn members(tree: &Tree) -> Vec<String> {
+pub fn members(tree: &Tree) -> Vec<String> {
     let text = tree.text(ROOT).unwrap_or_default();
     let inside = text.lines().skip_while(|line| !line.starts_with("members")).skip(1);
     inside
