@@ -50,7 +50,7 @@ def main():
     end = f"2016-01-{1 + day:02d}T{hour:02d}:00:00Z"
     tools = tsbs.Tools(arguments.scale, "2016-01-01T00:00:00Z", end)
     directory = pathlib.Path(tempfile.mkdtemp(prefix="stratalog-tsbs-"))
-    problems = []
+    problems, failed = [], 0
     try:
         lines = list(tools.generate_rows(arguments.interval))
         with Stratalog(directory / "data") as ours, Postgres() as theirs:
@@ -59,12 +59,14 @@ def main():
             for query_type in arguments.types:
                 found, rows = compare(tools, query_type, arguments.queries, directory, ours, theirs)
                 problems += found
+                failed += bool(found)
                 print(f"{query_type:24} {'differs' if found else 'same':8} {rows:8} rows", flush=True)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     for problem in problems:
         print(problem, file=sys.stderr)
     print(f"TSBS: {len(arguments.types)} query types over {len(lines)} rows, {len(problems)} differences")
+    print(f"{len(arguments.types) - failed} passed, {failed} failed")
     return 1 if problems else 0
 
 

@@ -69,5 +69,12 @@ fn conclude(section: &str, total: &Report) -> bool {
         println!("{failure}\n");
     }
     println!("sqllogictests {section}: {total}");
+    let word = if total.failures.is_empty() { "ok" } else { "FAILED" };
+    println!(
+        "test result: {word}. {} passed; {} failed; {} ignored",
+        total.passed,
+        total.failures.len(),
+        total.skipped
+    );
     !total.failures.is_empty()
 }
