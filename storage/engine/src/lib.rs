@@ -1,0 +1,39 @@
+//! The storage engine: keeps events durable and in order, and reads them back.
+//!
+//! *What it is*: the implementation of [`EventStore`](stratalog_model::EventStore) on any
+//! [`Log`](stratalog_model::Log). The keeper admits events (schema, ticks, collisions by
+//! the series table: F24–F28), the memtable holds them, versions say who owns what, and
+//! the player reads a pinned version through [`Tier`](stratalog_model::Tier)s (F16, F18).
+//!
+//! *What it deliberately is not*: it parses no SQL and knows no DataFusion, opens no file
+//! (the log does), keeps no catalog (it is told definitions), and spawns no task: its
+//! work is done by whoever appends, reads or completes a frame.
+//!
+//! *Data path*:
+//! ```text
+//!   push ─► ticks ─► stored columns ─► admit: keys reserved, events numbered ─► payload ─► Log
+//!                                                                                          │
+//!   scan ◄─ player ◄─ snapshot ◄─ Published {gsn, versions} ◄─ publish: gsn's ◄─ durable ◄─┘
+//! ```
+//!
+//! | to change | look at |
+//! |---|---|
+//! | collisions, pending keys | `keeper/chronicle.rs`, `keeper/outcome.rs` |
+//! | the bytes of a frame's payload | `memtable/encode.rs` |
+//! | merging of small batches | `memtable/compact.rs` |
+//! | what a snapshot sees | `version/`, `player/select.rs` |
+//! | order of scans | `player/merge.rs` |
+
+mod budget;
+mod delete;
+mod engine;
+mod keeper;
+mod memtable;
+mod player;
+mod recovery;
+mod sabotage;
+mod settings;
+mod version;
+
+pub use engine::Engine;
+pub use settings::EngineSettings;

@@ -1,0 +1,106 @@
+//! The byte budget for events in memory (CL-10).
+//!
+//! ```text
+//!   push ─► claim ─► pending ─► batch of a version ─► last snapshot drops it ─► given back
+//!                       └► rolled back ─► given back
+//! ```
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use stratalog_model::{Error, ErrorKind, Result};
+
+/// Bytes in use, and how many may be.
+#[derive(Debug)]
+pub struct Budget {
+    used: AtomicU64,
+    bytes_max: u64,
+}
+
+impl Budget {
+    /// An empty budget of `bytes_max`.
+    pub fn new(bytes_max: u64) -> Arc<Self> {
+        Arc::new(Self { used: AtomicU64::new(0), bytes_max })
+    }
+
+    /// Bytes claimed now.
+    pub fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that may be claimed in all.
+    pub fn bytes_max(&self) -> u64 {
+        self.bytes_max
+    }
+
+    /// Claims `bytes`.
+    ///
+    /// # Errors
+    /// `OutOfMemory` when fewer are left; nothing is claimed then.
+    pub fn claim(self: &Arc<Self>, bytes: usize) -> Result<Claim> {
+        let wanted = bytes as u64;
+        let taken = self.used.try_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
+            used.checked_add(wanted).filter(|sum| *sum <= self.bytes_max)
+        });
+        match taken {
+            Ok(_) => Ok(Claim { budget: Arc::clone(self), bytes: wanted }),
+            Err(used) => Err(self.exhausted(used, wanted)),
+        }
+    }
+
+    /// Claims `bytes` even over the budget: for what is already durable or is about to
+    /// replace something of the same size.
+    pub fn claim_anyway(self: &Arc<Self>, bytes: usize) -> Claim {
+        self.used.fetch_add(bytes as u64, Ordering::Relaxed);
+        Claim { budget: Arc::clone(self), bytes: bytes as u64 }
+    }
+
+    fn exhausted(&self, used: u64, wanted: u64) -> Error {
+        Error::new(
+            ErrorKind::OutOfMemory,
+            format!(
+                "the memory budget for events is used up: {used} of {} bytes in use, {wanted} more wanted",
+                self.bytes_max
+            ),
+        )
+        .with_hint(
+            "nothing of this statement was kept; raise memory_bytes_max, or delete old events",
+        )
+    }
+}
+
+/// Bytes claimed of a [`Budget`]; given back when it drops.
+#[derive(Debug)]
+pub struct Claim {
+    budget: Arc<Budget>,
+    bytes: u64,
+}
+
+impl Claim {
+    /// Bytes held.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Changes the claim to `bytes`, even over the budget: estimates become exact here.
+    pub fn adjust(&mut self, bytes: usize) {
+        let bytes = bytes as u64;
+        if bytes >= self.bytes {
+            self.budget.used.fetch_add(bytes - self.bytes, Ordering::Relaxed);
+        } else {
+            self.budget.used.fetch_sub(self.bytes - bytes, Ordering::Relaxed);
+        }
+        self.bytes = bytes;
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.budget.used.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests;

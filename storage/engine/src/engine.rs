@@ -1,0 +1,306 @@
+//! The engine: chronicles, what is published of them, and who may change it.
+//!
+//! ```text
+//!   locks, in the order in which they may be taken:
+//!     publisher  ─►  chronicle state  ─►  published, producers, budget
+//!   snapshot takes `published` only; admission takes one chronicle's state only
+//! ```
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
+
+use ahash::RandomState;
+use hashbrown::{HashMap, HashSet};
+use parking_lot::{Mutex, RwLock};
+use stratalog_model::{
+    Append, BoxFuture, ChronicleDefinition, ChronicleId, Clock, Error, ErrorKind, EventStore, Gsn,
+    Log, ProducerId, Result, StatementId, TickRange,
+    store::{AppendOptions, ChronicleStatus, Snapshot, StoreStatus},
+};
+
+use crate::{
+    budget::Budget,
+    delete,
+    keeper::{
+        append::OpenAppend, chronicle::Chronicle, chunk::Chunk, outcome::Waits,
+        producers::Producers,
+    },
+    memtable::{batch::MemoryBatch, compact},
+    player::snapshot::PinnedSnapshot,
+    recovery,
+    settings::EngineSettings,
+    version::published::{Pinned, Published},
+};
+
+/// The store of events: `EventStore` over a [`Log`].
+#[derive(Debug)]
+pub struct Engine {
+    core: Arc<Core>,
+}
+
+/// What the engine and its open appends share.
+#[derive(Debug)]
+pub struct Core {
+    /// The journal.
+    pub log: Arc<dyn Log>,
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+    /// Settings.
+    pub settings: EngineSettings,
+    /// Memory for events.
+    pub budget: Arc<Budget>,
+    /// Idempotent producers.
+    pub producers: Mutex<Producers>,
+    /// Statements that wait for each other.
+    pub waits: Waits,
+    /// Highest committed gsn. Whoever holds the lock may change versions.
+    publisher: Mutex<u64>,
+    published: Mutex<Arc<Published>>,
+    chronicles: RwLock<HashMap<ChronicleId, Arc<Chronicle>, RandomState>>,
+    forgotten: RwLock<HashSet<ChronicleId, RandomState>>,
+    last_statement: AtomicU64,
+    tidying: AtomicBool,
+    untidy: Mutex<HashSet<ChronicleId, RandomState>>,
+}
+
+impl Engine {
+    /// Replays `log` and takes appends from then on. `definitions` tells the chronicles that
+    /// exist; events of others are passed over (their gsn's stay used).
+    ///
+    /// # Errors
+    /// Those of [`Log::replay`]; `DataCorrupted` when a frame is sound and its payload is not.
+    pub fn open(
+        log: Arc<dyn Log>,
+        clock: Arc<dyn Clock>,
+        settings: EngineSettings,
+        definitions: &dyn Fn(ChronicleId) -> Option<Arc<ChronicleDefinition>>,
+    ) -> Result<Arc<Self>> {
+        let core = Arc::new(Core {
+            budget: Budget::new(settings.memory_bytes_max),
+            producers: Mutex::new(Producers::new(settings.producers_max)),
+            log,
+            clock,
+            settings,
+            waits: Waits::default(),
+            publisher: Mutex::default(),
+            published: Mutex::default(),
+            chronicles: RwLock::default(),
+            forgotten: RwLock::default(),
+            last_statement: AtomicU64::new(0),
+            tidying: AtomicBool::new(false),
+            untidy: Mutex::default(),
+        });
+        recovery::recover(&core, definitions)?;
+        Ok(Arc::new(Self { core }))
+    }
+}
+
+impl EventStore for Engine {
+    fn begin(&self, options: AppendOptions) -> Result<Box<dyn Append>> {
+        let statement = self.core.last_statement.fetch_add(1, Ordering::Relaxed) + 1;
+        let core = Arc::clone(&self.core);
+        Ok(Box::new(OpenAppend::new(core, StatementId(statement), options)))
+    }
+
+    fn snapshot(&self) -> Arc<dyn Snapshot> {
+        Arc::new(PinnedSnapshot::new(Arc::clone(&self.core.published.lock())))
+    }
+
+    fn delete<'a>(
+        &'a self,
+        chronicle: &'a Arc<ChronicleDefinition>,
+        range: TickRange,
+    ) -> BoxFuture<'a, Result<u64>> {
+        Box::pin(delete::delete(Arc::clone(&self.core), Arc::clone(chronicle), range))
+    }
+
+    fn forget(&self, chronicle: ChronicleId) {
+        let _publisher = self.core.publisher.lock();
+        self.core.forgotten.write().insert(chronicle);
+        let known = self.core.chronicles.write().remove(&chronicle);
+        if let Some(known) = known {
+            known.forget();
+        }
+        Arc::make_mut(&mut self.core.published.lock()).versions.remove(&chronicle);
+    }
+
+    fn status(&self) -> StoreStatus {
+        let published = Arc::clone(&self.core.published.lock());
+        let everything = stratalog_model::TickRanges::all();
+        let mut chronicles: Vec<ChronicleStatus> = published
+            .versions
+            .iter()
+            .map(|(id, pinned)| {
+                let extent = pinned.version.extent(&everything, published.gsn);
+                let batches: u64 = pinned.version.batches().map(|batch| batch.bytes()).sum();
+                ChronicleStatus {
+                    id: *id,
+                    rows: extent.rows,
+                    bytes: batches + pinned.chronicle.index_bytes(),
+                    series: pinned.chronicle.series_count(),
+                }
+            })
+            .collect();
+        chronicles.sort_unstable_by_key(|status| status.id);
+        StoreStatus {
+            committed: published.gsn,
+            memory_bytes: self.core.budget.used(),
+            memory_bytes_max: self.core.budget.bytes_max(),
+            chronicles,
+            log: self.core.log.status(),
+        }
+    }
+}
+
+impl Core {
+    /// The chronicle of a definition, made if it is new.
+    ///
+    /// # Errors
+    /// `UndefinedTable` after [`EventStore::forget`].
+    pub fn chronicle(&self, definition: &ChronicleDefinition) -> Result<Arc<Chronicle>> {
+        if let Some(known) = self.chronicles.read().get(&definition.id) {
+            return Ok(Arc::clone(known));
+        }
+        let mut chronicles = self.chronicles.write();
+        if self.forgotten.read().contains(&definition.id) {
+            return Err(Error::new(
+                ErrorKind::UndefinedTable,
+                format!("table \"{}\" was dropped", definition.qualified_name()),
+            ));
+        }
+        let made = || Arc::new(Chronicle::new(definition, &self.budget));
+        Ok(Arc::clone(chronicles.entry(definition.id).or_insert_with(made)))
+    }
+
+    /// The chronicle of an id, if it ever had events.
+    pub fn known(&self, id: ChronicleId) -> Option<Arc<Chronicle>> {
+        self.chronicles.read().get(&id).cloned()
+    }
+
+    /// What is visible now.
+    pub fn published(&self) -> Arc<Published> {
+        Arc::clone(&self.published.lock())
+    }
+
+    /// Statement ids up to `id` were used before.
+    pub fn seen_statement(&self, id: StatementId) {
+        self.last_statement.fetch_max(id.0, Ordering::Relaxed);
+    }
+
+    /// Gives durable events their gsn's and makes them visible, all at once. Returns the
+    /// first gsn. On the log's thread, in lsn order.
+    pub fn publish(&self, chunks: Vec<Chunk>, producer: Option<(ProducerId, u64)>) -> u64 {
+        let mut committed = self.publisher.lock();
+        let first = *committed + 1;
+        let mut versions = Vec::with_capacity(chunks.len());
+        for chunk in chunks {
+            let rows = chunk.rows() as u64;
+            let (batch, mut reserved) = chunk.into_batch(*committed + 1);
+            *committed += rows;
+            let chronicle = Arc::clone(&reserved.chronicle);
+            let sealed = self.settings.compaction_rows_max;
+            if let Some(version) = chronicle.commit(batch, &mut reserved, sealed) {
+                versions.push(Pinned { chronicle, version });
+            }
+        }
+        if let Some((producer, number)) = producer {
+            self.producers.lock().committed(producer, number);
+        }
+        self.show(*committed, versions);
+        first
+    }
+
+    /// Recovery has counted gsn's up to `gsn`.
+    pub fn set_committed(&self, gsn: u64) {
+        *self.publisher.lock() = gsn;
+    }
+
+    /// Runs `change` as the only one who changes versions; it gets the highest committed
+    /// gsn and returns what is to be seen afterwards.
+    pub fn change<T>(&self, change: impl FnOnce(Gsn) -> (Option<Pinned>, T)) -> T {
+        let committed = self.publisher.lock();
+        let (pinned, result) = change(Gsn(*committed));
+        self.show(*committed, pinned);
+        result
+    }
+
+    /// Makes versions and the head visible.
+    pub fn show(&self, gsn: u64, versions: impl IntoIterator<Item = Pinned>) {
+        let mut untidy = Vec::new();
+        let mut published = self.published.lock();
+        let published = Arc::make_mut(&mut published);
+        published.gsn = Gsn(gsn);
+        for pinned in versions {
+            let id = pinned.chronicle.id();
+            if self.forgotten.read().contains(&id) {
+                continue;
+            }
+            if pinned.version.tail().len() >= self.settings.compaction_fan_in {
+                untidy.push(id);
+            }
+            published.versions.insert(id, pinned);
+        }
+        if !untidy.is_empty() {
+            self.untidy.lock().extend(untidy);
+        }
+    }
+
+    /// Merges small batches where commits left many: a little work of the appender that
+    /// happens to find it. One at a time.
+    pub fn tidy(&self) {
+        if self.untidy.lock().is_empty() || self.tidying.swap(true, Ordering::Acquire) {
+            return;
+        }
+        let ids: Vec<ChronicleId> = self.untidy.lock().drain().collect();
+        for id in ids {
+            if let Some(chronicle) = self.known(id)
+                && let Err(error) = self.merge_small(&chronicle)
+            {
+                tracing::error!(chronicle = %id, %error, "small batches stay unmerged");
+            }
+        }
+        self.tidying.store(false, Ordering::Release);
+    }
+
+    fn merge_small(&self, chronicle: &Arc<Chronicle>) -> Result<()> {
+        loop {
+            let version = Arc::clone(&chronicle.state().version);
+            let Some(old) = choose_neighbours(version.tail(), &self.settings) else {
+                return Ok(());
+            };
+            let merged = compact::merge(&old, version.fences(), &self.budget)?;
+            if !self.replace(chronicle, &old, merged) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Puts a merged batch in the place of others; `false` when they are gone.
+    pub fn replace(
+        &self,
+        chronicle: &Arc<Chronicle>,
+        old: &[Arc<MemoryBatch>],
+        merged: Option<MemoryBatch>,
+    ) -> bool {
+        self.change(|_| match chronicle.replace(old, merged) {
+            Some(version) => {
+                (Some(Pinned { chronicle: Arc::clone(chronicle), version }), true)
+            }
+            None => (None, false),
+        })
+    }
+}
+
+/// Neighbours of one shape that are worth merging.
+fn choose_neighbours(
+    tail: &[Arc<MemoryBatch>],
+    settings: &EngineSettings,
+) -> Option<Vec<Arc<MemoryBatch>>> {
+    tail.chunk_by(|a, b| a.shape() == b.shape()).find_map(|alike| {
+        let rows: Vec<usize> = alike.iter().map(|batch| batch.rows()).collect();
+        let range = compact::choose(&rows, settings)?;
+        alike.get(range).map(<[_]>::to_vec)
+    })
+}

@@ -1,0 +1,270 @@
+//! From rows to an encoded, reserved chunk.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{Array, ArrayRef, BooleanArray, RecordBatch},
+    compute::filter_record_batch,
+};
+use stratalog_model::{
+    ChronicleDefinition, Result,
+    batch::EventBatch,
+    store::{Admitted, OnConflict},
+};
+
+use super::{
+    INDEX_ROW_BYTES,
+    chronicle::{Candidates, Chronicle, Refused},
+    chunk::Chunk,
+    keys::Groups,
+    outcome::{Outcome, Waits},
+    ticks, violation,
+};
+use crate::{
+    budget::Budget,
+    memtable::{column::Column, compact::batch_bytes, shape::Shape},
+};
+
+/// Rows of a chunk at most: admission holds the chronicle's lock for so many look-ups.
+const CHUNK_ROWS_MAX: usize = 1 << 16;
+
+/// One push on its way in.
+#[derive(Debug)]
+pub struct Push<'a> {
+    /// The chronicle as its sender knows it.
+    pub definition: &'a ChronicleDefinition,
+    /// The chronicle here.
+    pub chronicle: Arc<Chronicle>,
+    /// Shape of the rows.
+    pub shape: Arc<Shape>,
+    /// The rows, checked.
+    pub rows: RecordBatch,
+    /// Tick of each row, as its time says.
+    pub ticks: Vec<i64>,
+    /// What to do with taken keys.
+    pub on_conflict: OnConflict,
+}
+
+/// What a piece of a push became.
+#[derive(Debug)]
+pub struct Piece {
+    /// The chunk; `None` when every row was skipped.
+    pub chunk: Option<Chunk>,
+    /// Final ticks of the rows kept.
+    ticks: Vec<i64>,
+    /// Final values of the tick column, if they differ from what was given.
+    times: Option<Vec<i64>>,
+    /// Which rows were kept; `None` for all.
+    kept: Option<Vec<bool>>,
+    rows: usize,
+}
+
+/// What the pieces of a push add up to: the answer to its sender.
+#[derive(Debug, Default)]
+pub struct Tally {
+    ticks: Vec<i64>,
+    /// Rows kept of each piece, and the values of their tick column if they changed.
+    times: Vec<(usize, Option<Vec<i64>>)>,
+    kept: Vec<bool>,
+    any_skipped: bool,
+}
+
+impl<'a> Push<'a> {
+    /// Checks rows and gives them their ticks.
+    ///
+    /// # Errors
+    /// `DatatypeMismatch`, `NotNullViolation`, `DatetimeOverflow`.
+    pub fn new(
+        definition: &'a ChronicleDefinition,
+        chronicle: Arc<Chronicle>,
+        rows: RecordBatch,
+        on_conflict: OnConflict,
+    ) -> Result<Self> {
+        violation::check_rows(definition, &rows)?;
+        let shape = chronicle.shape(definition, definition.schema_version)?;
+        let times = match rows.columns().get(shape.tick_at) {
+            Some(column) => ticks::values(column)?,
+            None => Default::default(),
+        };
+        let ticks = ticks::assign(&times, shape.tick_unit_ns, &definition.scale)?;
+        Ok(Self { definition, chronicle, shape, rows, ticks, on_conflict })
+    }
+
+    /// The stored columns of the longest piece from `start` on that fits a frame of
+    /// `bytes_max`.
+    pub fn store(&self, start: usize, bytes_max: usize) -> Result<Vec<Column>> {
+        let mut len = (self.ticks.len() - start).min(CHUNK_ROWS_MAX);
+        loop {
+            let columns = self
+                .rows
+                .columns()
+                .iter()
+                .map(|array| Column::store(&array.slice(start, len)))
+                .collect::<Result<Vec<_>>>()?;
+            let bytes: usize = columns.iter().map(Column::bytes).sum();
+            if bytes <= bytes_max || len == 1 {
+                return Ok(columns);
+            }
+            // A little less than the average says, so that the next try fits.
+            let fitting = len as u128 * bytes_max as u128 / bytes as u128 * 9 / 10;
+            len = usize::try_from(fitting).unwrap_or(1).clamp(1, len - 1);
+        }
+    }
+
+    /// Admits one piece: waits for pending keys, reserves, and encodes.
+    ///
+    /// # Errors
+    /// `UniqueViolation`, `OutOfMemory`, `DatetimeOverflow`, `DeadlockDetected`.
+    pub async fn admit(
+        &self,
+        start: usize,
+        columns: Vec<Column>,
+        first_seq: u64,
+        outcome: &Arc<Outcome>,
+        waits: &Waits,
+        budget: &Arc<Budget>,
+    ) -> Result<Piece> {
+        let rows = columns.first().map_or(0, Column::len);
+        let stored: usize = columns.iter().map(Column::bytes).sum();
+        let index = if self.chronicle.indexed() { rows * INDEX_ROW_BYTES } else { 0 };
+        let claim = budget.claim(batch_bytes(stored, rows, columns.len()) + index)?;
+        let groups = if self.chronicle.indexed() {
+            Groups::of(&columns, &self.shape.keys_at, rows)?
+        } else {
+            Groups::default()
+        };
+        let given = self.ticks.get(start..start + rows).unwrap_or(&[]);
+        let candidates =
+            Candidates { groups: &groups, first_seq, on_conflict: self.on_conflict, outcome };
+        let mut piece_ticks = given.to_vec();
+        let admission = loop {
+            match self.chronicle.admit(&candidates, &mut piece_ticks) {
+                Ok(admission) => break admission,
+                Err(Refused::Taken(row)) => {
+                    return Err(violation::duplicate_key(
+                        self.definition,
+                        self.rows.columns(),
+                        start + row,
+                    ));
+                }
+                Err(Refused::NoTickLeft) => return Err(violation::no_tick_left(self.definition)),
+                Err(Refused::Pending(holder)) => {
+                    waits.wait(outcome.id(), &holder).await?;
+                    piece_ticks.copy_from_slice(given);
+                }
+            }
+        };
+
+        let mut columns = columns;
+        if let Some(kept) = &admission.kept {
+            let mask = BooleanArray::from(kept.clone());
+            columns = columns.iter().map(|c| c.filter(&mask)).collect::<Result<Vec<_>>>()?;
+            let mut keep = kept.iter();
+            piece_ticks.retain(|_| keep.next().copied().unwrap_or(true));
+        }
+        let times = self.final_times(&mut columns, &piece_ticks, admission.moved)?;
+        let explicit = self.ticks_need_storing(&columns, &piece_ticks, admission.moved)?;
+        let chunk = if piece_ticks.is_empty() {
+            None
+        } else {
+            Some(Chunk::encode(
+                Arc::clone(&self.shape),
+                &columns,
+                piece_ticks.clone(),
+                explicit,
+                claim,
+                admission.reserved,
+            )?)
+        };
+        Ok(Piece { chunk, ticks: piece_ticks, times, kept: admission.kept, rows })
+    }
+
+    /// Makes the tick column show the start of each tick; returns its values if that
+    /// changed them.
+    fn final_times(
+        &self,
+        columns: &mut [Column],
+        piece_ticks: &[i64],
+        moved: bool,
+    ) -> Result<Option<Vec<i64>>> {
+        let scale = &self.definition.scale;
+        if !moved && scale.granularity().ns() == 1 {
+            return Ok(None);
+        }
+        let Some(column) = columns.get_mut(self.shape.tick_at) else { return Ok(None) };
+        let Column::Plain(array) = column else { return Ok(None) };
+        let starts = ticks::starts(piece_ticks, self.shape.tick_unit_ns, scale)?;
+        if ticks::values(array)?.as_ref() == starts.as_slice() {
+            return Ok(None);
+        }
+        *column = Column::Plain(ticks::column(starts.clone(), array.data_type())?);
+        Ok(Some(starts))
+    }
+
+    /// Whether the stored times do not lead back to the ticks: a unit that is coarser than
+    /// the granularity, and moved events or an odd ratio.
+    fn ticks_need_storing(
+        &self,
+        columns: &[Column],
+        piece_ticks: &[i64],
+        moved: bool,
+    ) -> Result<bool> {
+        let scale = &self.definition.scale;
+        if !moved && scale.granularity().ns() == 1 {
+            return Ok(false);
+        }
+        let Some(Column::Plain(array)) = columns.get(self.shape.tick_at) else {
+            return Ok(true);
+        };
+        let again =
+            ticks::assign(&ticks::values(array)?, self.shape.tick_unit_ns, scale).ok();
+        Ok(again.as_deref() != Some(piece_ticks))
+    }
+
+    /// The answer to the sender: the rows as they will be stored.
+    pub fn admitted(self, first_seq: u64, tally: Tally) -> Result<Admitted> {
+        let given = self.rows.num_rows();
+        let mut rows = self.rows;
+        if tally.any_skipped {
+            rows = filter_record_batch(&rows, &BooleanArray::from(tally.kept))?;
+        }
+        if tally.times.iter().any(|(_, times)| times.is_some()) {
+            let mut columns: Vec<ArrayRef> = rows.columns().to_vec();
+            if let Some(column) = columns.get_mut(self.shape.tick_at) {
+                let given = ticks::values(column)?;
+                let mut times = Vec::with_capacity(given.len());
+                for (kept, changed) in tally.times {
+                    match changed {
+                        Some(changed) => times.extend(changed),
+                        None => times.extend(given.iter().skip(times.len()).take(kept)),
+                    }
+                }
+                *column = ticks::column(times, column.data_type())?;
+            }
+            rows = RecordBatch::try_new(rows.schema(), columns)?;
+        }
+        let skipped = (given - rows.num_rows()) as u64;
+        let events = EventBatch {
+            schema_version: self.shape.version,
+            ticks: tally.ticks.into(),
+            rows,
+            first_seq,
+        };
+        Ok(Admitted { events, skipped })
+    }
+}
+
+impl Tally {
+    /// Adds a piece, in order.
+    pub fn add(&mut self, piece: &mut Piece) {
+        self.times.push((piece.ticks.len(), piece.times.take()));
+        self.ticks.append(&mut piece.ticks);
+        match piece.kept.take() {
+            Some(kept) => {
+                self.kept.extend(kept);
+                self.any_skipped = true;
+            }
+            None => self.kept.resize(self.kept.len() + piece.rows, true),
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Events that were admitted and are not committed yet.
+
+use std::sync::Arc;
+
+use arrow::buffer::ScalarBuffer;
+use bytes::Bytes;
+use stratalog_model::{
+    Frame, FrameKind, PartitionId, ProducerId, Result, SchemaVersion, StatementId, TickRange,
+};
+
+use super::{chronicle::Chronicle, series::SeriesId};
+use crate::{
+    budget::Claim,
+    memtable::{
+        batch::{MemoryBatch, Run, hull_of},
+        column::Column,
+        compact::batch_bytes,
+        encode,
+        shape::Shape,
+    },
+};
+
+/// Keys and arrival numbers that a chunk holds while it is pending. Dropping it gives them
+/// back: the rollback.
+#[derive(Debug)]
+pub struct Reserved {
+    /// Where.
+    pub chronicle: Arc<Chronicle>,
+    /// First arrival number.
+    pub first_seq: u64,
+    /// End of the arrival numbers.
+    pub end_seq: u64,
+    /// Series in which keys are reserved, with the lowest tick of each.
+    pub touched: Vec<(SeriesId, i64)>,
+    /// Whether the reservation became a commit.
+    pub committed: bool,
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        if !self.committed {
+            self.chronicle.roll_back(self);
+        }
+    }
+}
+
+/// Admitted events in the form in which they are journaled and served.
+#[derive(Debug)]
+pub struct Chunk {
+    /// Shape of the columns.
+    pub shape: Arc<Shape>,
+    /// The columns, lying in `payload`.
+    pub columns: Vec<Column>,
+    /// Tick of each event.
+    pub ticks: ScalarBuffer<i64>,
+    /// What the frame carries.
+    pub payload: Bytes,
+    /// Memory of it.
+    pub claim: Claim,
+    /// What is taken back if the chunk is not committed.
+    pub reserved: Reserved,
+}
+
+impl Chunk {
+    /// Encodes admitted columns; from then on the arrays lie in the payload.
+    pub fn encode(
+        shape: Arc<Shape>,
+        columns: &[Column],
+        ticks: Vec<i64>,
+        explicit_ticks: bool,
+        mut claim: Claim,
+        reserved: Reserved,
+    ) -> Result<Self> {
+        let ticks: ScalarBuffer<i64> = ticks.into();
+        let payload = encode::encode(columns, explicit_ticks.then_some(&ticks))?;
+        let decoded = encode::decode(&payload, &shape.types, ticks.len())?;
+        let ticks = decoded.ticks.unwrap_or(ticks);
+        claim.adjust(batch_bytes(payload.len(), ticks.len(), decoded.columns.len()));
+        Ok(Self { shape, columns: decoded.columns, ticks, payload, claim, reserved })
+    }
+
+    /// Events.
+    pub fn rows(&self) -> usize {
+        self.ticks.len()
+    }
+
+    /// The frame that stores the chunk.
+    pub fn frame(&self, statement: StatementId, producer: Option<(ProducerId, u64)>) -> Frame {
+        Frame {
+            kind: FrameKind::Events,
+            partition: PartitionId(0),
+            chronicle: self.reserved.chronicle.id(),
+            schema_version: self.shape.version,
+            statement,
+            ticks: hull_of(&self.ticks),
+            count: self.rows() as u32,
+            first_seq: self.reserved.first_seq,
+            producer,
+            payload: self.payload.clone(),
+        }
+    }
+
+    /// The batch of the committed chunk, and what was reserved for it.
+    pub fn into_batch(self, first_gsn: u64) -> (MemoryBatch, Reserved) {
+        let run = Run { row: 0, seq: self.reserved.first_seq, gsn: first_gsn };
+        let batch =
+            MemoryBatch::new(self.shape, self.columns, self.ticks, vec![run], self.claim);
+        (batch, self.reserved)
+    }
+}
+
+/// The frame that makes a statement count.
+pub fn commit_frame(statement: StatementId, producer: Option<(ProducerId, u64)>) -> Frame {
+    Frame {
+        kind: FrameKind::Commit,
+        partition: PartitionId(0),
+        chronicle: Default::default(),
+        schema_version: SchemaVersion(0),
+        statement,
+        ticks: TickRange::EMPTY,
+        count: 0,
+        first_seq: 0,
+        producer,
+        payload: Bytes::new(),
+    }
+}

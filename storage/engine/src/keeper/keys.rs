@@ -1,0 +1,176 @@
+//! From key columns to series: distinct keys of a batch, found without making a key per row.
+//!
+//! ```text
+//!   column ─► a small code per row ─┐
+//!   column ─► a small code per row ─┴► a group per row ─► key bytes of one row per group
+//! ```
+
+use ahash::RandomState;
+use arrow::{
+    array::{Array, ArrayRef, AsArray},
+    datatypes::{DataType, Date32Type, Int16Type, Int32Type, Int64Type},
+};
+use hashbrown::HashMap;
+use stratalog_model::{Error, Result};
+
+use crate::memtable::column::Column;
+
+/// Products of cardinalities up to which groups are numbered through a table.
+const DIRECT_MAX: usize = 1 << 16;
+
+/// The rows of a batch by key.
+#[derive(Debug, Clone, Default)]
+pub struct Groups {
+    /// Group of each row; empty when there is only one group.
+    pub of_row: Vec<u32>,
+    /// Key bytes of each group.
+    pub keys: Vec<Box<[u8]>>,
+}
+
+impl Groups {
+    /// Groups `rows` rows by the columns at `keys_at`; one group when there are none.
+    pub fn of(columns: &[Column], keys_at: &[usize], rows: usize) -> Result<Self> {
+        let keys: Vec<&Column> = keys_at.iter().filter_map(|at| columns.get(*at)).collect();
+        if keys.len() != keys_at.len() {
+            return Err(Error::internal("a key column is missing in a batch"));
+        }
+        if keys.is_empty() {
+            return Ok(Self { of_row: Vec::new(), keys: vec![Box::default()] });
+        }
+        let mut of_row: Vec<u32> = Vec::new();
+        let mut groups = 1_usize;
+        for column in &keys {
+            let (codes, distinct) = codes(column, rows)?;
+            if groups == 1 {
+                (of_row, groups) = (codes, distinct);
+            } else {
+                groups = combine(&mut of_row, groups, &codes, distinct);
+            }
+        }
+        // Codes of dictionary entries that no row uses have no group.
+        let mut first_row: Vec<Option<u32>> = vec![None; groups];
+        for (row, group) in of_row.iter().enumerate() {
+            if let Some(first @ None) = first_row.get_mut(*group as usize) {
+                *first = Some(row as u32);
+            }
+        }
+        let mut dense: Vec<u32> = Vec::with_capacity(groups);
+        let mut result = Self::default();
+        for first in &first_row {
+            dense.push(result.keys.len() as u32);
+            if let Some(row) = first {
+                let mut key = Vec::with_capacity(24);
+                for column in &keys {
+                    let value = column.slice(*row as usize, 1)?;
+                    key_part(&value, 0, &mut key)?;
+                }
+                result.keys.push(key.into_boxed_slice());
+            }
+        }
+        if result.keys.len() < groups {
+            for group in &mut of_row {
+                *group = dense.get(*group as usize).copied().unwrap_or(0);
+            }
+        }
+        result.of_row = of_row;
+        Ok(result)
+    }
+
+    /// Group of a row.
+    pub fn group(&self, row: usize) -> usize {
+        self.of_row.get(row).map_or(0, |group| *group as usize)
+    }
+}
+
+/// Appends the bytes of one key value; equal values, and only they, give equal bytes.
+pub fn key_part(array: &ArrayRef, row: usize, key: &mut Vec<u8>) -> Result<()> {
+    match array.data_type() {
+        DataType::Utf8View => {
+            let text = array.as_string_view().value(row);
+            key.extend((text.len() as u32).to_le_bytes());
+            key.extend(text.as_bytes());
+        }
+        DataType::FixedSizeBinary(_) => key.extend(array.as_fixed_size_binary().value(row)),
+        _ => key.extend(integer(array, row)?.to_le_bytes()),
+    }
+    Ok(())
+}
+
+/// A key value of an integer-like type as i64.
+pub fn integer(array: &ArrayRef, row: usize) -> Result<i64> {
+    Ok(match array.data_type() {
+        DataType::Boolean => i64::from(array.as_boolean().value(row)),
+        DataType::Int16 => i64::from(array.as_primitive::<Int16Type>().value(row)),
+        DataType::Int32 => i64::from(array.as_primitive::<Int32Type>().value(row)),
+        DataType::Int64 => array.as_primitive::<Int64Type>().value(row),
+        DataType::Date32 => i64::from(array.as_primitive::<Date32Type>().value(row)),
+        other => return Err(Error::internal(format!("{other} is no type of a key column"))),
+    })
+}
+
+/// A number below the second value for each row; equal for equal values only.
+fn codes(column: &Column, rows: usize) -> Result<(Vec<u32>, usize)> {
+    Ok(match column {
+        Column::Coded8 { codes, values } => {
+            (codes.values().iter().map(|code| u32::from(*code)).collect(), values.len())
+        }
+        Column::Coded16 { codes, values } => {
+            (codes.values().iter().map(|code| u32::from(*code)).collect(), values.len())
+        }
+        Column::Plain(array) => match array.data_type() {
+            DataType::Utf8View => {
+                let text = array.as_string_view();
+                number((0..rows).map(|row| text.value(row)))
+            }
+            DataType::FixedSizeBinary(_) => {
+                let bytes = array.as_fixed_size_binary();
+                number((0..rows).map(|row| bytes.value(row)))
+            }
+            DataType::Int64 => number(array.as_primitive::<Int64Type>().values().iter()),
+            DataType::Int32 => number(array.as_primitive::<Int32Type>().values().iter()),
+            _ => {
+                let values = (0..rows).map(|row| integer(array, row));
+                number(values.collect::<Result<Vec<_>>>()?.iter())
+            }
+        },
+    })
+}
+
+fn number<T: std::hash::Hash + Eq>(values: impl Iterator<Item = T>) -> (Vec<u32>, usize) {
+    let mut codes: HashMap<T, u32, RandomState> = HashMap::default();
+    let numbered = values
+        .map(|value| {
+            let next = codes.len() as u32;
+            *codes.entry(value).or_insert(next)
+        })
+        .collect();
+    (numbered, codes.len())
+}
+
+/// Splits groups by further codes; returns how many there are now.
+fn combine(of_row: &mut [u32], groups: usize, codes: &[u32], distinct: usize) -> usize {
+    if let Some(product) = groups.checked_mul(distinct).filter(|n| *n <= DIRECT_MAX) {
+        let mut table: Vec<u32> = vec![u32::MAX; product];
+        let mut next = 0;
+        for (group, code) in of_row.iter_mut().zip(codes) {
+            let at = *group as usize * distinct + *code as usize;
+            if let Some(slot) = table.get_mut(at) {
+                if *slot == u32::MAX {
+                    *slot = next;
+                    next += 1;
+                }
+                *group = *slot;
+            }
+        }
+        return next as usize;
+    }
+    let mut table: HashMap<(u32, u32), u32, RandomState> = HashMap::default();
+    for (group, code) in of_row.iter_mut().zip(codes) {
+        let next = table.len() as u32;
+        *group = *table.entry((*group, *code)).or_insert(next);
+    }
+    table.len()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,64 @@
+use std::sync::Arc;
+
+use arrow::array::{BooleanArray, FixedSizeBinaryArray, Int32Array, Int64Array, StringViewArray};
+
+use super::*;
+
+fn text(rows: usize, value: impl Fn(usize) -> String) -> Column {
+    let array: StringViewArray = (0..rows).map(|row| Some(value(row))).collect();
+    Column::store(&(Arc::new(array) as ArrayRef)).unwrap()
+}
+
+/// Rows are in one group exactly when their values are equal.
+fn check(columns: &[Column], rows: usize) -> Groups {
+    let at: Vec<usize> = (0..columns.len()).collect();
+    let groups = Groups::of(columns, &at, rows).unwrap();
+    assert_eq!(groups.of_row.len(), rows);
+    for row in 0..rows {
+        let mut key = Vec::new();
+        for column in columns {
+            key_part(&column.slice(row, 1).unwrap(), 0, &mut key).unwrap();
+        }
+        assert_eq!(groups.keys[groups.group(row)].as_ref(), key.as_slice(), "row {row}");
+    }
+    let distinct: std::collections::HashSet<_> = groups.keys.iter().collect();
+    assert_eq!(distinct.len(), groups.keys.len());
+    groups
+}
+
+#[test]
+fn every_kind_of_key() {
+    let rows = 1000;
+    let coded = text(rows, |row| format!("host_{}", row % 17));
+    let plain = text(rows, |row| format!("a distinct and long name {}", row / 2));
+    let small: Column = Column::Plain(Arc::new(Int32Array::from_iter_values((0..rows).map(|row| row as i32 % 5 - 2))));
+    let large = Column::Plain(Arc::new(Int64Array::from_iter_values((0..rows).map(|row| i64::MIN + row as i64 / 3))));
+    let flag = Column::Plain(Arc::new(BooleanArray::from_iter((0..rows).map(|row| Some(row % 3 == 0)))));
+    let uuids = (0..rows).map(|row| ((row % 90) as u128).to_be_bytes());
+    let uuid = Column::Plain(Arc::new(FixedSizeBinaryArray::try_from_iter(uuids).unwrap()));
+    assert_eq!(check(&[coded.clone()], rows).keys.len(), 17);
+    assert_eq!(check(&[plain.clone()], rows).keys.len(), 500);
+    assert_eq!(check(&[small.clone(), flag.clone()], rows).keys.len(), 15);
+    check(&[coded, plain, small, large, flag, uuid], rows);
+}
+
+#[test]
+fn no_key_is_one_group() {
+    let groups = Groups::of(&[], &[], 5).unwrap();
+    assert_eq!((groups.keys.len(), groups.group(4)), (1, 0));
+}
+
+#[test]
+fn entries_that_no_row_uses_have_no_group() {
+    let column = text(100, |row| format!("v{}", row % 4));
+    let mask = (0..100).map(|row| Some(row % 4 != 1)).collect::<BooleanArray>();
+    let filtered = column.filter(&mask).unwrap();
+    assert_eq!(check(&[filtered], 75).keys.len(), 3);
+}
+
+#[test]
+fn texts_do_not_run_together() {
+    let a = text(2, |row| ["ab", "a"][row].to_string());
+    let b = text(2, |row| ["c", "bc"][row].to_string());
+    assert_eq!(check(&[a, b], 2).keys.len(), 2);
+}

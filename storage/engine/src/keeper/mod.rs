@@ -1,0 +1,22 @@
+//! The keeper: admits events, gives them their numbers, and knows which are pending,
+//! committed or replaced.
+//!
+//! ```text
+//!   push ─► ticks ─► stored columns ─► keys ─► admit (short lock: collisions, reserved keys)
+//!        ─► payload ─► held or streamed ─► commit frame ─► gsn's ─► version
+//! ```
+
+pub mod admission;
+pub mod append;
+pub mod chronicle;
+pub mod chunk;
+pub mod keys;
+pub mod locator;
+pub mod outcome;
+pub mod producers;
+pub mod series;
+pub mod ticks;
+pub mod violation;
+
+/// Bytes that the tick index takes per event, about: an entry, and the slack of its vector.
+pub const INDEX_ROW_BYTES: usize = 24;

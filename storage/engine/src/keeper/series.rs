@@ -1,0 +1,260 @@
+//! The series table: ChronoLog's tail map (F28) with an index from tick to event, which
+//! detects collisions (F25) and answers point reads.
+//!
+//! ```text
+//!   key bytes ─► series id ─► in order: [(tick, seq) …]   one push at the end, O(1)
+//!                             late:     {(tick, seq) …}   O(log n)
+//! ```
+//!
+//! An entry is the newest event of its collision key, pending or committed. Under
+//! `collision = 'all'` every event has one.
+
+use std::collections::BTreeSet;
+
+use ahash::RandomState;
+use hashbrown::HashMap;
+use stratalog_model::TickRange;
+
+/// Number of a series within its chronicle.
+pub type SeriesId = u32;
+
+/// Bytes that a series takes besides its key and entries, about.
+const SERIES_BYTES: usize = 160;
+
+/// All series of one chronicle.
+#[derive(Debug, Default)]
+pub struct SeriesTable {
+    by_key: HashMap<Box<[u8]>, SeriesId, RandomState>,
+    series: Vec<Series>,
+    key_bytes: usize,
+    entries: usize,
+}
+
+/// The events of one key.
+#[derive(Debug, Default)]
+pub struct Series {
+    in_order: Vec<(i64, u64)>,
+    late: BTreeSet<(i64, u64)>,
+    superseded_through: u64,
+}
+
+impl SeriesTable {
+    /// The series of a key, made if missing.
+    pub fn intern(&mut self, key: &[u8]) -> SeriesId {
+        if let Some(id) = self.by_key.get(key) {
+            return *id;
+        }
+        let id = self.series.len() as SeriesId;
+        self.series.push(Series::default());
+        self.key_bytes += key.len();
+        self.by_key.insert(key.into(), id);
+        id
+    }
+
+    /// The series of a key.
+    pub fn find(&self, key: &[u8]) -> Option<SeriesId> {
+        self.by_key.get(key).copied()
+    }
+
+    /// A series.
+    pub fn series(&self, id: SeriesId) -> Option<&Series> {
+        self.series.get(id as usize)
+    }
+
+    /// Series that have an event.
+    pub fn len(&self) -> usize {
+        self.series.iter().filter(|series| !series.is_empty()).count()
+    }
+
+    /// Bytes in memory, about.
+    pub fn bytes(&self) -> usize {
+        self.key_bytes
+            + self.series.len() * SERIES_BYTES
+            + self.entries * super::INDEX_ROW_BYTES
+    }
+
+    /// Adds an entry.
+    pub fn insert(&mut self, id: SeriesId, tick: i64, seq: u64) {
+        if let Some(series) = self.series.get_mut(id as usize) {
+            series.insert(tick, seq);
+            self.entries += 1;
+        }
+    }
+
+    /// Makes `seq` the event of a tick in place of `old`, superseded at `gsn`.
+    pub fn replace(&mut self, id: SeriesId, tick: i64, old: u64, seq: u64, gsn: Option<u64>) {
+        if let Some(series) = self.series.get_mut(id as usize) {
+            series.renumber(tick, old, seq);
+            if let Some(gsn) = gsn {
+                series.superseded_through = series.superseded_through.max(gsn);
+            }
+        }
+    }
+
+    /// Removes the entries of a series from `tick` on whose seq is in `[start, end)`.
+    pub fn remove_from(&mut self, id: SeriesId, tick: i64, start: u64, end: u64) {
+        if let Some(series) = self.series.get_mut(id as usize) {
+            self.entries -= series.remove_from(tick, start, end);
+        }
+    }
+
+    /// Removes the entries with ticks in `range`, of all series, but those that `keep` wants.
+    pub fn trim(&mut self, range: &TickRange, keep: impl Fn(u64) -> bool) {
+        for series in &mut self.series {
+            self.entries -= series.trim(range, &keep);
+        }
+    }
+}
+
+impl Series {
+    /// Whether there is no event.
+    pub fn is_empty(&self) -> bool {
+        self.in_order.is_empty() && self.late.is_empty()
+    }
+
+    /// Highest gsn at which an event of the series was replaced: older snapshots do not
+    /// find the replaced one here.
+    pub fn superseded_through(&self) -> u64 {
+        self.superseded_through
+    }
+
+    /// The event of a tick.
+    pub fn find(&self, tick: i64) -> Option<u64> {
+        if self.in_order.last().is_some_and(|last| tick <= last.0) {
+            let at = self.in_order.partition_point(|entry| entry.0 < tick);
+            if let Some((_, seq)) = self.in_order.get(at).filter(|entry| entry.0 == tick) {
+                return Some(*seq);
+            }
+        }
+        if self.late.is_empty() {
+            return None;
+        }
+        self.late.range((tick, 0)..=(tick, u64::MAX)).next().map(|(_, seq)| *seq)
+    }
+
+    /// The first free tick at or after `tick`; `None` past the last one.
+    pub fn next_free(&self, tick: i64) -> Option<i64> {
+        let mut tick = tick;
+        while tick < i64::MAX {
+            let at = self.in_order.partition_point(|entry| entry.0 < tick);
+            let rest = self.in_order.get(at..).unwrap_or(&[]);
+            // Ticks only ascend, so "still without a gap" holds for a prefix of the rest.
+            let taken = rest
+                .first()
+                .filter(|entry| entry.0 == tick)
+                .map_or(0, |_| gapless(rest, tick));
+            tick = tick.checked_add(i64::try_from(taken).ok()?)?;
+            if self.late.range((tick, 0)..=(tick, u64::MAX)).next().is_none() {
+                return (tick < i64::MAX).then_some(tick);
+            }
+            tick += 1;
+        }
+        None
+    }
+
+    /// Entries with ticks in `range`, at most: exact unless there are late ones.
+    pub fn count(&self, range: &TickRange) -> usize {
+        self.ordered_range(range).len() + self.late.len()
+    }
+
+    /// The entries with ticks in `range`, ascending.
+    pub fn ascending(&self, range: &TickRange) -> impl Iterator<Item = (i64, u64)> + '_ {
+        let mut ordered = self.ordered_range(range).iter().copied().peekable();
+        let mut late = self.late_range(range).peekable();
+        std::iter::from_fn(move || match (ordered.peek(), late.peek()) {
+            (Some(a), Some(b)) if *b < *a => late.next(),
+            (Some(_), _) => ordered.next(),
+            (None, _) => late.next(),
+        })
+    }
+
+    /// The entries with ticks in `range`, descending.
+    pub fn descending(&self, range: &TickRange) -> impl Iterator<Item = (i64, u64)> + '_ {
+        let mut ordered = self.ordered_range(range).iter().rev().copied().peekable();
+        let mut late = self.late_range(range).rev().peekable();
+        std::iter::from_fn(move || match (ordered.peek(), late.peek()) {
+            (Some(a), Some(b)) if *b > *a => late.next(),
+            (Some(_), _) => ordered.next(),
+            (None, _) => late.next(),
+        })
+    }
+
+    fn ordered_range(&self, range: &TickRange) -> &[(i64, u64)] {
+        let start = self.in_order.partition_point(|entry| entry.0 < range.start.0);
+        let end = self.in_order.partition_point(|entry| entry.0 < range.end.0);
+        self.in_order.get(start..end).unwrap_or(&[])
+    }
+
+    fn late_range(
+        &self,
+        range: &TickRange,
+    ) -> impl DoubleEndedIterator<Item = (i64, u64)> + '_ {
+        let (start, end) = (range.start.0, range.end.0.max(range.start.0));
+        self.late.range((start, 0)..(end, 0)).copied()
+    }
+
+    fn insert(&mut self, tick: i64, seq: u64) {
+        match self.in_order.last() {
+            Some(last) if *last > (tick, seq) => {
+                self.late.insert((tick, seq));
+            }
+            _ => self.in_order.push((tick, seq)),
+        }
+    }
+
+    /// Ticks are unique where this is used, so the entry keeps its place.
+    fn renumber(&mut self, tick: i64, old: u64, seq: u64) {
+        if self.late.remove(&(tick, old)) {
+            self.late.insert((tick, seq));
+        } else if let Ok(at) = self.in_order.binary_search(&(tick, old))
+            && let Some(entry) = self.in_order.get_mut(at)
+        {
+            entry.1 = seq;
+        }
+    }
+
+    fn remove_from(&mut self, tick: i64, start: u64, end: u64) -> usize {
+        let before = self.in_order.len() + self.late.len();
+        let mine = |seq: u64| start <= seq && seq < end;
+        let at = self.in_order.partition_point(|entry| entry.0 < tick);
+        let rest = self.in_order.split_off(at);
+        self.in_order.extend(rest.into_iter().filter(|entry| !mine(entry.1)));
+        let late: Vec<_> =
+            self.late.range((tick, 0)..).filter(|entry| mine(entry.1)).copied().collect();
+        for entry in late {
+            self.late.remove(&entry);
+        }
+        before - self.in_order.len() - self.late.len()
+    }
+
+    fn trim(&mut self, range: &TickRange, keep: &impl Fn(u64) -> bool) -> usize {
+        let before = self.in_order.len() + self.late.len();
+        let gone = |entry: &(i64, u64)| {
+            range.start.0 <= entry.0 && entry.0 < range.end.0 && !keep(entry.1)
+        };
+        if !self.ordered_range(range).is_empty() {
+            self.in_order.retain(|entry| !gone(entry));
+            self.in_order.shrink_to_fit();
+        }
+        self.late.retain(|entry| !gone(entry));
+        before - self.in_order.len() - self.late.len()
+    }
+}
+
+/// How many entries from the first on have consecutive ticks, the first being `tick`.
+fn gapless(entries: &[(i64, u64)], tick: i64) -> usize {
+    let (mut low, mut high) = (1, entries.len());
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let there = entries.get(middle).map(|entry| entry.0);
+        if there == i64::try_from(middle).ok().and_then(|n| tick.checked_add(n)) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,93 @@
+//! What an event that is refused looks like to its sender: PostgreSQL's words.
+
+use arrow::{
+    array::{Array, ArrayRef, RecordBatch},
+    util::display::{ArrayFormatter, FormatOptions},
+};
+use stratalog_model::{ChronicleDefinition, ColumnType, Error, ErrorKind, Result};
+
+/// Checks that `rows` is in the shape of the chronicle, without NULL where there must be none.
+///
+/// # Errors
+/// `DatatypeMismatch`, `NotNullViolation`.
+pub fn check_rows(definition: &ChronicleDefinition, rows: &RecordBatch) -> Result<()> {
+    let mismatch = |detail: String| {
+        Error::new(
+            ErrorKind::DatatypeMismatch,
+            format!("rows do not have the shape of \"{}\"", definition.name),
+        )
+        .with_detail(detail)
+    };
+    if rows.num_columns() != definition.columns.len() {
+        return Err(mismatch(format!(
+            "{} columns were given, the table has {}",
+            rows.num_columns(),
+            definition.columns.len()
+        )));
+    }
+    for (array, column) in rows.columns().iter().zip(&definition.columns) {
+        let wanted = column.column_type.arrow_type();
+        if array.data_type() != &wanted {
+            return Err(mismatch(format!(
+                "column \"{}\" was given as {}, its type {} is kept as {wanted}",
+                column.name,
+                array.data_type(),
+                column.column_type
+            )));
+        }
+        if !column.nullable && array.null_count() > 0 {
+            return Err(Error::new(
+                ErrorKind::NotNullViolation,
+                format!(
+                    "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
+                    column.name, definition.name
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The error of a second event with the collision key of row `row`.
+pub fn duplicate_key(definition: &ChronicleDefinition, columns: &[ArrayRef], row: usize) -> Error {
+    let key = definition.key_columns.iter().chain([&definition.tick_column]);
+    let (mut names, mut values) = (Vec::new(), Vec::new());
+    for id in key {
+        let Some(at) = definition.position(*id) else { continue };
+        if let (Some(column), Some(array)) = (definition.columns.get(at), columns.get(at)) {
+            names.push(column.name.as_str());
+            values.push(value_text(array, row, &column.column_type));
+        }
+    }
+    Error::new(
+        ErrorKind::UniqueViolation,
+        format!("duplicate key value violates unique constraint \"{}_pkey\"", definition.name),
+    )
+    .with_detail(format!("Key ({})=({}) already exists.", names.join(", "), values.join(", ")))
+}
+
+/// The error of `collision = 'next'` when no later tick is free.
+pub fn no_tick_left(definition: &ChronicleDefinition) -> Error {
+    Error::new(
+        ErrorKind::DatetimeOverflow,
+        format!("no tick is free after the given one in \"{}\"", definition.name),
+    )
+}
+
+fn value_text(array: &ArrayRef, row: usize, column_type: &ColumnType) -> String {
+    let options = FormatOptions::default()
+        .with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.f"))
+        .with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.f+00"));
+    let text = match ArrayFormatter::try_new(array, &options) {
+        Ok(formatter) => formatter.value(row).try_to_string().unwrap_or_default(),
+        Err(_) => String::new(),
+    };
+    match column_type {
+        ColumnType::Boolean => text.get(..1).unwrap_or("").to_string(),
+        ColumnType::Uuid if text.len() == 32 => {
+            let part = |start: usize, end: usize| text.get(start..end).unwrap_or("");
+            [part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-")
+        }
+        _ => text,
+    }
+}

@@ -1,0 +1,239 @@
+//! An immutable batch of committed events.
+//!
+//! ```text
+//!   rows lie in commit order:   gsn ascends, so that what a snapshot sees is a prefix
+//!   runs:       [row 0, seq 17, gsn 90] [row 3, seq 40, gsn 95] …   seq and gsn count on within a run
+//!   superseded: row 1 at gsn 99         snapshots before 99 still see it
+//! ```
+
+use std::sync::{Arc, OnceLock};
+
+use arrow::buffer::ScalarBuffer;
+use parking_lot::RwLock;
+use stratalog_model::{Tick, TickRange};
+
+use super::{column::Column, shape::Shape};
+use crate::budget::Claim;
+
+/// Consecutive rows whose seq and gsn both count on by one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// First row.
+    pub row: u32,
+    /// Its arrival number.
+    pub seq: u64,
+    /// Its commit number.
+    pub gsn: u64,
+}
+
+/// A row that a later event with the same collision key replaced (`collision = 'last'`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Superseded {
+    /// The row.
+    pub row: u32,
+    /// Gsn of the event that replaced it.
+    pub gsn: u64,
+}
+
+/// Committed events of one chronicle and schema version.
+#[derive(Debug)]
+pub struct MemoryBatch {
+    shape: Arc<Shape>,
+    columns: Vec<Column>,
+    ticks: ScalarBuffer<i64>,
+    runs: Vec<Run>,
+    last_gsn: u64,
+    hull: TickRange,
+    ordered: bool,
+    permutation: OnceLock<Arc<[u32]>>,
+    superseded: RwLock<Arc<Vec<Superseded>>>,
+    claim: Claim,
+}
+
+impl MemoryBatch {
+    /// A batch of rows whose numbers `runs` tells, starting with row 0.
+    pub fn new(
+        shape: Arc<Shape>,
+        columns: Vec<Column>,
+        ticks: ScalarBuffer<i64>,
+        runs: Vec<Run>,
+        claim: Claim,
+    ) -> Self {
+        let last_gsn =
+            runs.last().map_or(0, |run| run.gsn + (ticks.len() as u64 - u64::from(run.row)) - 1);
+        let hull = hull_of(&ticks);
+        let mut batch = Self {
+            shape,
+            columns,
+            ticks,
+            runs,
+            last_gsn,
+            hull,
+            ordered: false,
+            permutation: OnceLock::new(),
+            superseded: RwLock::default(),
+            claim,
+        };
+        batch.ordered = batch.is_ordered();
+        batch
+    }
+
+    /// Rows.
+    pub fn rows(&self) -> usize {
+        self.ticks.len()
+    }
+
+    /// Shape of the columns.
+    pub fn shape(&self) -> &Arc<Shape> {
+        &self.shape
+    }
+
+    /// The columns.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// Tick of each row.
+    pub fn ticks(&self) -> &ScalarBuffer<i64> {
+        &self.ticks
+    }
+
+    /// Numbers of the rows.
+    pub fn runs(&self) -> &[Run] {
+        &self.runs
+    }
+
+    /// Hull of the ticks, replaced rows included (each has a successor of the same tick).
+    pub fn hull(&self) -> TickRange {
+        self.hull
+    }
+
+    /// Whether the rows lie in (tick, seq) order.
+    pub fn ordered(&self) -> bool {
+        self.ordered
+    }
+
+    /// Bytes claimed of the budget.
+    pub fn bytes(&self) -> u64 {
+        self.claim.bytes()
+    }
+
+    /// Gsn of the first row.
+    pub fn first_gsn(&self) -> u64 {
+        self.runs.first().map_or(0, |run| run.gsn)
+    }
+
+    /// Gsn of the last row.
+    pub fn last_gsn(&self) -> u64 {
+        self.last_gsn
+    }
+
+    /// Rows committed at or before `gsn`: a prefix.
+    pub fn rows_through(&self, gsn: u64) -> usize {
+        if self.last_gsn <= gsn {
+            return self.rows();
+        }
+        let after = self.runs.partition_point(|run| run.gsn <= gsn);
+        let Some(run) = after.checked_sub(1).and_then(|at| self.runs.get(at)) else { return 0 };
+        let end = self.runs.get(after).map_or(self.rows(), |next| next.row as usize);
+        let rows = usize::try_from(gsn - run.gsn + 1).unwrap_or(usize::MAX);
+        end.min((run.row as usize).saturating_add(rows))
+    }
+
+    /// The row of a gsn.
+    pub fn row_of(&self, gsn: u64) -> Option<usize> {
+        let at = self.runs.partition_point(|run| run.gsn <= gsn).checked_sub(1)?;
+        let run = self.runs.get(at)?;
+        let end = self.runs.get(at + 1).map_or(self.rows(), |next| next.row as usize);
+        let row = (run.row as usize).checked_add(usize::try_from(gsn - run.gsn).ok()?)?;
+        (row < end).then_some(row)
+    }
+
+    /// The run that holds `row`.
+    fn run_of(&self, row: usize) -> Option<&Run> {
+        let at = self.runs.partition_point(|run| run.row as usize <= row).checked_sub(1)?;
+        self.runs.get(at)
+    }
+
+    /// Arrival number of a row.
+    pub fn seq(&self, row: usize) -> u64 {
+        self.run_of(row).map_or(0, |run| run.seq + (row as u64 - u64::from(run.row)))
+    }
+
+    /// Commit number of a row.
+    pub fn gsn(&self, row: usize) -> u64 {
+        self.run_of(row).map_or(0, |run| run.gsn + (row as u64 - u64::from(run.row)))
+    }
+
+    /// Row numbers in (tick, seq) order; computed once, when the rows do not lie in it.
+    pub fn permutation(&self) -> Arc<[u32]> {
+        let order = self.permutation.get_or_init(|| {
+            let mut rows: Vec<(i64, u64, u32)> = self
+                .ticks
+                .iter()
+                .zip(self.seqs())
+                .enumerate()
+                .map(|(row, (tick, seq))| (*tick, seq, row as u32))
+                .collect();
+            rows.sort_unstable();
+            rows.into_iter().map(|(_, _, row)| row).collect()
+        });
+        Arc::clone(order)
+    }
+
+    /// Arrival numbers of all rows.
+    pub fn seqs(&self) -> impl Iterator<Item = u64> + '_ {
+        let ends = self.runs.iter().skip(1).map(|run| run.row as usize).chain([self.rows()]);
+        self.runs
+            .iter()
+            .zip(ends)
+            .flat_map(|(run, end)| (0..(end - run.row as usize) as u64).map(|n| run.seq + n))
+    }
+
+    /// Rows replaced so far, in the order in which that was committed.
+    pub fn superseded(&self) -> Arc<Vec<Superseded>> {
+        Arc::clone(&self.superseded.read())
+    }
+
+    /// How many rows were replaced at or before `gsn`.
+    pub fn superseded_through(&self, gsn: u64) -> usize {
+        let superseded = self.superseded.read();
+        superseded.partition_point(|mark| mark.gsn <= gsn)
+    }
+
+    /// Marks a row as replaced by the event of `gsn`. Only under the publisher's lock, so
+    /// that marks ascend.
+    pub fn supersede(&self, row: usize, gsn: u64) {
+        Arc::make_mut(&mut self.superseded.write()).push(Superseded { row: row as u32, gsn });
+    }
+
+    /// Sets all marks: of a batch that takes the place of others.
+    pub fn set_superseded(&self, mut marks: Vec<Superseded>) {
+        marks.sort_unstable_by_key(|mark| mark.gsn);
+        *self.superseded.write() = Arc::new(marks);
+    }
+
+    fn is_ordered(&self) -> bool {
+        let mut seqs_ascend = true;
+        for pair in self.runs.windows(2) {
+            if let [a, b] = pair {
+                seqs_ascend &= a.seq + u64::from(b.row - a.row) <= b.seq;
+            }
+        }
+        if seqs_ascend {
+            return self.ticks.is_sorted();
+        }
+        self.ticks.iter().zip(self.seqs()).is_sorted()
+    }
+}
+
+/// The smallest range around all of `ticks`.
+pub fn hull_of(ticks: &[i64]) -> TickRange {
+    match (ticks.iter().min(), ticks.iter().max()) {
+        (Some(min), Some(max)) => TickRange::new(Tick(*min), Tick(*max).next()),
+        _ => TickRange::EMPTY,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,227 @@
+//! A stored column: as declared, or text as codes into a dictionary.
+
+use std::sync::Arc;
+
+use ahash::RandomState;
+use arrow::{
+    array::{
+        Array, ArrayRef, AsArray, BooleanArray, Int64Array, StringViewArray, StringViewBuilder,
+        UInt8Array, UInt16Array, UInt32Array, new_null_array,
+    },
+    compute::{cast, concat, filter, take},
+    datatypes::{DataType, Field},
+};
+use hashbrown::HashMap;
+use stratalog_model::{Error, Result};
+
+/// Rows below which a dictionary never pays for itself.
+const DICTIONARY_ROWS_MIN: usize = 16;
+
+/// Most entries of a dictionary, so that the next one's number still fits a `u16`.
+const DICTIONARY_ENTRIES_MAX: usize = (1 << 16) - 1;
+
+/// One column of a batch.
+#[derive(Debug, Clone)]
+pub enum Column {
+    /// In the declared Arrow type.
+    Plain(ArrayRef),
+    /// Text with at most 256 distinct values.
+    Coded8 {
+        /// Position in `values`; NULL where the text is.
+        codes: UInt8Array,
+        /// The distinct values, without NULL.
+        values: StringViewArray,
+    },
+    /// Text with at most 65,535 distinct values.
+    Coded16 {
+        /// Position in `values`; NULL where the text is.
+        codes: UInt16Array,
+        /// The distinct values, without NULL.
+        values: StringViewArray,
+    },
+}
+
+impl Column {
+    /// Stores `array`: text becomes codes when that saves at least half of its space;
+    /// anything that views foreign buffers is copied out of them.
+    pub fn store(array: &ArrayRef) -> Result<Self> {
+        match array.data_type() {
+            DataType::Utf8View => {
+                let text = array.as_string_view();
+                Ok(match code(text) {
+                    Some(coded) => coded,
+                    None => Self::Plain(Arc::new(text.gc())),
+                })
+            }
+            // `cast` to an offset-based type copies exactly what the rows use.
+            DataType::List(item) if item.data_type() == &DataType::Utf8View => {
+                let flat = DataType::List(Arc::new(Field::new("item", DataType::Utf8, true)));
+                Ok(Self::Plain(cast(&cast(array, &flat)?, array.data_type())?))
+            }
+            _ => Ok(Self::Plain(Arc::clone(array))),
+        }
+    }
+
+    /// Rows.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Plain(array) => array.len(),
+            Self::Coded8 { codes, .. } => codes.len(),
+            Self::Coded16 { codes, .. } => codes.len(),
+        }
+    }
+
+    /// The rows `[start, start + len)` in the declared type.
+    pub fn slice(&self, start: usize, len: usize) -> Result<ArrayRef> {
+        Ok(match self {
+            Self::Plain(array) => array.slice(start, len),
+            Self::Coded8 { codes, values } => take(values, &codes.slice(start, len), None)?,
+            Self::Coded16 { codes, values } => take(values, &codes.slice(start, len), None)?,
+        })
+    }
+
+    /// The rows at `rows` in the declared type.
+    pub fn rows(&self, rows: &UInt32Array) -> Result<ArrayRef> {
+        Ok(match self {
+            Self::Plain(array) => take(array, rows, None)?,
+            Self::Coded8 { codes, values } => take(values, &take(codes, rows, None)?, None)?,
+            Self::Coded16 { codes, values } => take(values, &take(codes, rows, None)?, None)?,
+        })
+    }
+
+    /// The rows that `mask` keeps, stored alike.
+    pub fn filter(&self, mask: &BooleanArray) -> Result<Self> {
+        Ok(match self {
+            Self::Plain(array) => Self::Plain(filter(array, mask)?),
+            Self::Coded8 { codes, values } => Self::Coded8 {
+                codes: filter(codes, mask)?.as_primitive().clone(),
+                values: values.clone(),
+            },
+            Self::Coded16 { codes, values } => Self::Coded16 {
+                codes: filter(codes, mask)?.as_primitive().clone(),
+                values: values.clone(),
+            },
+        })
+    }
+
+    /// One column out of several of the same declared type.
+    pub fn concat(parts: &[Column]) -> Result<Self> {
+        let arrays =
+            parts.iter().map(|part| part.slice(0, part.len())).collect::<Result<Vec<_>>>()?;
+        let views: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
+        Self::store(&concat(&views)?)
+    }
+
+    /// Bytes that the rows take, about; exact for what is not nested.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Plain(array) => array_bytes(array),
+            Self::Coded8 { codes, values } => codes.len() + text_bytes(values),
+            Self::Coded16 { codes, values } => 2 * codes.len() + text_bytes(values),
+        }
+    }
+
+    /// `rows` times the text form of a constant, or NULL: what rows older than a column show.
+    pub fn constant(text: Option<&str>, data_type: &DataType, rows: usize) -> Result<Self> {
+        let Some(text) = text else { return Ok(Self::Plain(new_null_array(data_type, rows))) };
+        let single: ArrayRef = match data_type {
+            DataType::Binary => {
+                let bytes = text.strip_prefix("\\x").and_then(unhex).ok_or_else(|| {
+                    Error::internal(format!("\"{text}\" is not the text form of a bytea"))
+                })?;
+                Arc::new(arrow::array::BinaryArray::from_vec(vec![bytes.as_slice()]))
+            }
+            DataType::FixedSizeBinary(size) => {
+                let digits: String = text.chars().filter(|c| *c != '-').collect();
+                let bytes = unhex(&digits).filter(|bytes| bytes.len() == *size as usize);
+                let bytes = bytes.ok_or_else(|| {
+                    Error::internal(format!("\"{text}\" is not the text form of a uuid"))
+                })?;
+                Arc::new(arrow::array::FixedSizeBinaryArray::try_from_iter([bytes].into_iter())?)
+            }
+            _ => {
+                let text: ArrayRef = Arc::new(StringViewArray::from_iter_values([text]));
+                let options =
+                    arrow::compute::CastOptions { safe: false, ..Default::default() };
+                arrow::compute::cast_with_options(&text, data_type, &options)?
+            }
+        };
+        let zeros = Int64Array::from_value(0, rows);
+        Ok(Self::Plain(take(&single, &zeros, None)?))
+    }
+}
+
+/// Codes for `text`, or `None` when they would not save half of the space.
+fn code(text: &StringViewArray) -> Option<Column> {
+    let rows = text.len();
+    if rows < DICTIONARY_ROWS_MIN {
+        return None;
+    }
+    // Below 65,536, so that the code of a new entry never wraps onto an old one.
+    let entries_max = (rows / 4).clamp(4, DICTIONARY_ENTRIES_MAX);
+    // A sample tells most unsuitable columns cheaply.
+    let sample = rows.min(256);
+    let mut by_text: HashMap<&[u8], u16, RandomState> = HashMap::default();
+    let mut by_view: HashMap<u128, u16, RandomState> = HashMap::default();
+    let mut first_rows: Vec<u32> = Vec::new();
+    let mut codes: Vec<u16> = Vec::with_capacity(rows);
+    let nulls = text.nulls();
+    for (row, view) in text.views().iter().enumerate() {
+        if nulls.is_some_and(|nulls| nulls.is_null(row)) {
+            codes.push(0);
+            continue;
+        }
+        let next = first_rows.len();
+        // Up to 12 bytes, a view is its text (and zeros): no need to look it up.
+        let code = if (*view as u32) <= 12 {
+            *by_view.entry(*view).or_insert(next as u16)
+        } else {
+            *by_text.entry(text.value(row).as_bytes()).or_insert(next as u16)
+        };
+        if usize::from(code) == next {
+            if next >= entries_max || (row < sample && next > sample / 2) {
+                return None;
+            }
+            first_rows.push(row as u32);
+        }
+        codes.push(code);
+    }
+    let mut values = StringViewBuilder::with_capacity(first_rows.len());
+    for row in &first_rows {
+        values.append_value(text.value(*row as usize));
+    }
+    let values = values.finish();
+    let nulls = nulls.cloned();
+    Some(if first_rows.len() <= 256 {
+        let codes: Vec<u8> = codes.iter().map(|code| *code as u8).collect();
+        Column::Coded8 { codes: UInt8Array::new(codes.into(), nulls), values }
+    } else {
+        Column::Coded16 { codes: UInt16Array::new(codes.into(), nulls), values }
+    })
+}
+
+fn text_bytes(text: &StringViewArray) -> usize {
+    let long: usize = text.lengths().filter(|len| *len > 12).map(|len| len as usize).sum();
+    16 * text.len() + long
+}
+
+fn array_bytes(array: &ArrayRef) -> usize {
+    if let Some(text) = array.as_string_view_opt() {
+        return text_bytes(text);
+    }
+    array.to_data().get_slice_memory_size().unwrap_or_else(|_| array.get_array_memory_size())
+}
+
+fn unhex(digits: &str) -> Option<Vec<u8>> {
+    let digits = digits.as_bytes();
+    if digits.len() & 1 == 1 {
+        return None;
+    }
+    digits
+        .chunks_exact(2)
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

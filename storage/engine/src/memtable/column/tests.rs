@@ -1,0 +1,70 @@
+use super::*;
+
+fn text(values: impl IntoIterator<Item = Option<String>>) -> ArrayRef {
+    Arc::new(values.into_iter().collect::<StringViewArray>())
+}
+
+fn same(column: &Column, array: &ArrayRef) {
+    assert_eq!(column.slice(0, column.len()).unwrap().as_ref(), array.as_ref());
+}
+
+#[test]
+fn repeated_text_becomes_codes_and_comes_back() {
+    for (distinct, wide) in [(3, false), (200, false), (1000, true)] {
+        let array = text((0..8000).map(|row| {
+            (row % 7 != 3).then(|| format!("a value longer than twelve bytes {}", row % distinct))
+        }));
+        let column = Column::store(&array).unwrap();
+        assert_eq!(matches!(column, Column::Coded16 { .. }), wide, "{distinct}");
+        assert_eq!(matches!(column, Column::Coded8 { .. }), !wide, "{distinct}");
+        same(&column, &array);
+        let picked = UInt32Array::from(vec![7, 0, 3, 7999]);
+        assert_eq!(column.rows(&picked).unwrap().as_ref(), take(&array, &picked, None).unwrap().as_ref());
+    }
+}
+
+#[test]
+fn distinct_text_stays_plain_and_leaves_foreign_buffers() {
+    let big = text((0..4000).map(|row| Some(format!("distinct text number {row}"))));
+    let slice = big.slice(10, 20);
+    let column = Column::store(&slice).unwrap();
+    assert!(matches!(column, Column::Plain(_)));
+    same(&column, &slice);
+    assert!(column.slice(0, 20).unwrap().get_array_memory_size() < 2000);
+}
+
+#[test]
+fn short_and_long_text_do_not_mix_up() {
+    let array = text((0..64).map(|row| match row % 4 {
+        0 => Some("exactly12byt".to_string()),
+        1 => Some("exactly12byte".to_string()),
+        2 => Some(String::new()),
+        _ => None,
+    }));
+    let column = Column::store(&array).unwrap();
+    assert!(matches!(&column, Column::Coded8 { values, .. } if values.len() == 3));
+    same(&column, &array);
+    let parts = [column.clone(), column];
+    same(&Column::concat(&parts).unwrap(), &concat(&[&array, &array]).unwrap());
+}
+
+#[test]
+fn constants_of_every_kind() {
+    for (value, data_type) in [
+        ("42", DataType::Int32),
+        ("1.5", DataType::Float64),
+        ("12.34", DataType::Decimal128(6, 2)),
+        ("true", DataType::Boolean),
+        ("text", DataType::Utf8View),
+        ("2026-01-02", DataType::Date32),
+        ("\\x00ff", DataType::Binary),
+        ("550e8400-e29b-41d4-a716-446655440000", DataType::FixedSizeBinary(16)),
+    ] {
+        let column = Column::constant(Some(value), &data_type, 3).unwrap();
+        let array = column.slice(0, 3).unwrap();
+        assert_eq!(array.data_type(), &data_type);
+        assert_eq!(array.null_count(), 0, "{value}");
+    }
+    assert_eq!(Column::constant(None, &DataType::Int16, 4).unwrap().slice(0, 4).unwrap().null_count(), 4);
+    assert!(Column::constant(Some("x"), &DataType::Int32, 1).is_err());
+}

@@ -1,0 +1,132 @@
+//! Small neighbouring batches become one, so that a million single-row inserts do not
+//! stay a million batches. `choose` decides, `merge` does; neither changes what any
+//! snapshot sees (CL-5).
+
+use std::{ops::Range, sync::Arc};
+
+use arrow::{array::BooleanArray, buffer::ScalarBuffer};
+use stratalog_model::{Result, Tick};
+
+use super::{
+    batch::{MemoryBatch, Run, Superseded},
+    column::Column,
+};
+use crate::{budget::Budget, settings::EngineSettings, version::Fence};
+
+/// Which neighbours to merge, given the rows of each batch: the first run of at least
+/// `compaction_fan_in` batches of about the same size class (each class `fan_in` times the
+/// one before), all below `compaction_rows_max`. A row is thus copied at most once per class.
+pub fn choose(rows: &[usize], settings: &EngineSettings) -> Option<Range<usize>> {
+    let fan_in = settings.compaction_fan_in.max(2);
+    let mut class_rows_max = fan_in;
+    loop {
+        let limit = class_rows_max.min(settings.compaction_rows_max);
+        let mut start = 0;
+        for (at, count) in rows.iter().chain([&usize::MAX]).enumerate() {
+            if *count >= limit {
+                if at - start >= fan_in {
+                    return Some(start..at);
+                }
+                start = at + 1;
+            }
+        }
+        if class_rows_max >= settings.compaction_rows_max {
+            return None;
+        }
+        class_rows_max = class_rows_max.saturating_mul(fan_in);
+    }
+}
+
+/// One batch out of neighbours of one shape. Rows behind one of `fences` are left out;
+/// `None` when no row is left. Marks are not taken over: see [`marks_of`].
+pub fn merge(
+    parts: &[Arc<MemoryBatch>],
+    fences: &[Fence],
+    budget: &Arc<Budget>,
+) -> Result<Option<MemoryBatch>> {
+    let Some(first) = parts.first() else { return Ok(None) };
+    let shape = Arc::clone(first.shape());
+    let mut stored: Vec<Vec<Column>> = vec![Vec::with_capacity(parts.len()); shape.columns.len()];
+    let mut ticks: Vec<i64> = Vec::with_capacity(parts.iter().map(|part| part.rows()).sum());
+    let mut runs: Vec<Run> = Vec::new();
+    for part in parts {
+        let mask = keep_mask(part, fences);
+        let seqs = part.seqs().enumerate();
+        let mut cursor = part.runs().iter().peekable();
+        let mut base = Run { row: 0, seq: 0, gsn: 0 };
+        for (row, seq) in seqs {
+            while let Some(run) = cursor.next_if(|run| run.row as usize <= row) {
+                base = *run;
+            }
+            if mask.as_ref().and_then(|mask| mask.get(row)).is_some_and(|keep| !keep) {
+                continue;
+            }
+            let gsn = base.gsn + (row as u64 - u64::from(base.row));
+            let at = ticks.len() as u32;
+            match runs.last() {
+                Some(run)
+                    if run.seq + u64::from(at - run.row) == seq
+                        && run.gsn + u64::from(at - run.row) == gsn => {}
+                _ => runs.push(Run { row: at, seq, gsn }),
+            }
+            ticks.extend(part.ticks().get(row));
+        }
+        let mask = mask.map(BooleanArray::from);
+        for (stored, column) in stored.iter_mut().zip(part.columns()) {
+            stored.push(match &mask {
+                Some(mask) => column.filter(mask)?,
+                None => column.clone(),
+            });
+        }
+    }
+    if ticks.is_empty() {
+        return Ok(None);
+    }
+    let columns = stored.iter().map(|parts| Column::concat(parts)).collect::<Result<Vec<_>>>()?;
+    let bytes = batch_bytes(columns.iter().map(Column::bytes).sum(), ticks.len(), columns.len())
+        + runs.len() * size_of::<Run>();
+    let claim = budget.claim_anyway(bytes);
+    let ticks: ScalarBuffer<i64> = ticks.into();
+    Ok(Some(MemoryBatch::new(shape, columns, ticks, runs, claim)))
+}
+
+/// The marks of `parts`, as rows of the batch that replaces them.
+pub fn marks_of(parts: &[Arc<MemoryBatch>], merged: &MemoryBatch) -> Vec<Superseded> {
+    let mut marks = Vec::new();
+    for part in parts {
+        for mark in part.superseded().iter() {
+            let gsn = part.gsn(mark.row as usize);
+            marks.extend(
+                merged.row_of(gsn).map(|row| Superseded { row: row as u32, gsn: mark.gsn }),
+            );
+        }
+    }
+    marks
+}
+
+/// Bytes to claim for a batch: `stored` bytes of columns, ticks, and what the arrays
+/// themselves take, which is most of a one-row batch.
+pub fn batch_bytes(stored: usize, rows: usize, columns: usize) -> usize {
+    const PER_BATCH: usize = 512;
+    const PER_COLUMN: usize = 160;
+    stored + rows * size_of::<i64>() + PER_BATCH + columns * PER_COLUMN
+}
+
+/// Which rows are in front of all fences; `None` for all of them.
+fn keep_mask(part: &MemoryBatch, fences: &[Fence]) -> Option<Vec<bool>> {
+    let mut mask: Option<Vec<bool>> = None;
+    for fence in fences.iter().filter(|fence| fence.ticks.overlaps(&part.hull())) {
+        let before = part.rows_through(fence.gsn.0);
+        if before == 0 {
+            continue;
+        }
+        let keep = mask.get_or_insert_with(|| vec![true; part.rows()]);
+        for (keep, tick) in keep.iter_mut().zip(part.ticks().iter()).take(before) {
+            *keep &= !fence.ticks.contains(Tick(*tick));
+        }
+    }
+    mask
+}
+
+#[cfg(test)]
+mod tests;

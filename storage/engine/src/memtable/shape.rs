@@ -1,0 +1,70 @@
+//! The columns of one schema version, as the engine needs them.
+
+use arrow::datatypes::DataType;
+use stratalog_model::{ChronicleDefinition, ColumnId, Error, Result, SchemaVersion};
+
+/// What the events of one schema version look like.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shape {
+    /// Which version.
+    pub version: SchemaVersion,
+    /// Ids of the columns, in order.
+    pub columns: Vec<ColumnId>,
+    /// Declared Arrow types of the columns.
+    pub types: Vec<DataType>,
+    /// Position of the tick column.
+    pub tick_at: usize,
+    /// Nanoseconds per unit of the tick column.
+    pub tick_unit_ns: i64,
+    /// Positions of the key columns, in key order.
+    pub keys_at: Vec<usize>,
+}
+
+impl Shape {
+    /// The shape of `version` of a chronicle.
+    ///
+    /// # Errors
+    /// `Internal` when the definition does not know the version.
+    pub fn of(definition: &ChronicleDefinition, version: SchemaVersion) -> Result<Self> {
+        let unknown = |what: &str| {
+            Error::internal(format!(
+                "schema version {version} of chronicle {} ({}): {what}",
+                definition.id,
+                definition.qualified_name()
+            ))
+        };
+        let columns: Vec<ColumnId> = if version == definition.schema_version {
+            definition.columns.iter().map(|column| column.id).collect()
+        } else {
+            definition
+                .schema_versions
+                .get(&version)
+                .cloned()
+                .ok_or_else(|| unknown("is not in the definition"))?
+        };
+        let types = columns
+            .iter()
+            .map(|id| definition.column(*id).map(|column| column.column_type.arrow_type()))
+            .collect::<Option<Vec<_>>>()
+            .ok_or_else(|| unknown("names a column that does not exist"))?;
+        let position = |id: ColumnId| columns.iter().position(|column| *column == id);
+        let tick_at =
+            position(definition.tick_column).ok_or_else(|| unknown("has no tick column"))?;
+        let tick_unit_ns = definition
+            .tick()
+            .and_then(|tick| tick.column_type.timestamp_unit_ns())
+            .ok_or_else(|| unknown("the tick column is no timestamp"))?;
+        let keys_at = definition
+            .key_columns
+            .iter()
+            .map(|id| position(*id))
+            .collect::<Option<Vec<_>>>()
+            .ok_or_else(|| unknown("lacks a key column"))?;
+        Ok(Self { version, columns, types, tick_at, tick_unit_ns, keys_at })
+    }
+
+    /// Position of a column.
+    pub fn position(&self, id: ColumnId) -> Option<usize> {
+        self.columns.iter().position(|column| *column == id)
+    }
+}

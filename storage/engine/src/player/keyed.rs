@@ -1,0 +1,166 @@
+//! Reads by key: the series table names the rows, so that nobody looks at the others.
+
+use std::sync::Arc;
+
+use stratalog_model::{
+    Result, TickRanges,
+    tier::{ScanOrder, ScanRequest},
+};
+
+use crate::{
+    keeper::{
+        chronicle::{Chronicle, State},
+        keys::key_part,
+        series::Series,
+    },
+    memtable::batch::MemoryBatch,
+    version::Version,
+};
+
+/// Keys that a request may name; more are found by looking at all rows.
+const KEYS_MAX: usize = 1024;
+
+/// Entries that are looked up at most: the chronicle's lock is held meanwhile.
+const ENTRIES_MAX: usize = 1 << 16;
+
+/// The rows that a request by key sees, by batch, each in the wanted order; `None` when
+/// the index cannot tell, or looking at all rows is as good:
+/// not all key columns are fixed, too many entries, or the snapshot is older than a
+/// replacement or a delete that the index already knows.
+pub fn rows_by_key(
+    request: &ScanRequest,
+    chronicle: &Chronicle,
+    version: &Version,
+    visible: u64,
+) -> Result<Option<Vec<(Arc<MemoryBatch>, Vec<u32>)>>> {
+    if !chronicle.indexed() || request.chronicle.key_columns.is_empty() {
+        return Ok(None);
+    }
+    let Some(keys) = keys_of(request)? else { return Ok(None) };
+    let state = chronicle.state();
+    let Some(found) = entries(request, &state, &keys, version, visible) else {
+        return Ok(None);
+    };
+    let mut by_batch: Vec<(Arc<MemoryBatch>, Vec<u32>)> = Vec::new();
+    // Keys of one batch lie together: arrival order is nearly commit order.
+    let mut located: Vec<(u64, i64)> = found;
+    drop(state);
+    located.sort_unstable();
+    for (gsn, _) in located {
+        match by_batch.last_mut() {
+            Some((batch, rows)) if gsn <= batch.last_gsn() => {
+                rows.extend(batch.row_of(gsn).map(|row| row as u32));
+            }
+            _ => {
+                if let Some(batch) = version.batch_of(gsn)
+                    && let Some(row) = batch.row_of(gsn)
+                {
+                    by_batch.push((Arc::clone(batch), vec![row as u32]));
+                }
+            }
+        }
+    }
+    if request.order != ScanOrder::Any {
+        for (batch, rows) in &mut by_batch {
+            if !batch.ordered() {
+                let tick = |row: u32| batch.ticks().get(row as usize).copied();
+                rows.sort_unstable_by_key(|row| (tick(*row), batch.seq(*row as usize)));
+            }
+        }
+    }
+    Ok(Some(by_batch))
+}
+
+/// The (gsn, tick) of every visible event of the keys in the wanted ticks.
+fn entries(
+    request: &ScanRequest,
+    state: &State,
+    keys: &[Vec<u8>],
+    version: &Version,
+    visible: u64,
+) -> Option<Vec<(u64, i64)>> {
+    if state.version.deletes() != version.deletes() {
+        return None;
+    }
+    let series: Vec<&Series> = keys
+        .iter()
+        .filter_map(|key| state.series.find(key))
+        .filter_map(|id| state.series.series(id))
+        .collect();
+    if series.iter().any(|series| series.superseded_through() > visible) {
+        return None;
+    }
+    // In order, the first `limit` of each series hold the first `limit` of all.
+    let limit = match request.order {
+        ScanOrder::Any => usize::MAX,
+        _ => request.limit.unwrap_or(usize::MAX),
+    };
+    let ranges: &TickRanges = &request.ticks;
+    let mut wanted = 0_usize;
+    for series in &series {
+        let count: usize = ranges.as_slice().iter().map(|range| series.count(range)).sum();
+        wanted = wanted.saturating_add(count.min(limit));
+        if wanted > ENTRIES_MAX {
+            return None;
+        }
+    }
+    let mut found = Vec::with_capacity(wanted);
+    let mut run = (0, 0, 0);
+    let mut gsn_of = |seq: u64| {
+        if !(run.0 <= seq && seq < run.1) {
+            run = state.locator.run(seq)?;
+        }
+        Some(run.2 + (seq - run.0)).filter(|gsn| *gsn <= visible)
+    };
+    for series in series {
+        let mut left = limit;
+        let mut take = |entries: &mut dyn Iterator<Item = (i64, u64)>| {
+            for (tick, seq) in entries {
+                if left == 0 {
+                    return;
+                }
+                if let Some(gsn) = gsn_of(seq) {
+                    found.push((gsn, tick));
+                    left -= 1;
+                }
+            }
+        };
+        if request.order == ScanOrder::Descending {
+            for range in ranges.as_slice().iter().rev() {
+                take(&mut series.descending(range));
+            }
+        } else {
+            for range in ranges.as_slice() {
+                take(&mut series.ascending(range));
+            }
+        }
+    }
+    Some(found)
+}
+
+/// Every combination of the values of the key columns as key bytes; `None` unless all key
+/// columns are fixed to a few values.
+fn keys_of(request: &ScanRequest) -> Result<Option<Vec<Vec<u8>>>> {
+    let mut keys: Vec<Vec<u8>> = vec![Vec::new()];
+    for id in &request.chronicle.key_columns {
+        let at = request.chronicle.position(*id);
+        let mut filters = request.keys.iter().filter(|filter| Some(filter.column) == at);
+        let Some(filter) = filters.next() else { return Ok(None) };
+        if filters.next().is_some() || keys.len() * filter.values.len() > KEYS_MAX {
+            return Ok(None);
+        }
+        let mut longer = Vec::with_capacity(keys.len() * filter.values.len());
+        for key in &keys {
+            for row in 0..filter.values.len() {
+                let mut key = key.clone();
+                key_part(&filter.values, row, &mut key)?;
+                longer.push(key);
+            }
+        }
+        keys = longer;
+    }
+    // A value that is listed twice is one.
+    keys.sort_unstable();
+    keys.dedup();
+    Ok(Some(keys))
+}

@@ -1,0 +1,327 @@
+//! The ordered read: pieces merged by (tick, seq), or its reverse (CL-4).
+//!
+//! ```text
+//!   not opened, by hull:   ……  [p4 ………]  [p5 ……]      a piece is opened when its hull is reached,
+//!   open, by next row:     (p2: 17, 3)  (p3: 17, 9)    so disjoint ones are read one after another
+//!   out:                   p2 up to (17, 9), then p3 …  in runs as long as no other is earlier
+//! ```
+
+use std::{
+    cmp::Reverse,
+    collections::BinaryHeap,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use arrow::{
+    array::{AsArray, Int64Array, RecordBatch},
+    compute::{concat_batches, interleave_record_batch},
+    datatypes::{Int64Type, SchemaRef},
+};
+use futures_core::Stream;
+use stratalog_model::{
+    Error, Result, invariant,
+    tier::{BatchStream, Piece, ScanOrder, ScanRequest},
+};
+
+/// Rows per run from which copying run by run beats picking row by row.
+const RUN_ROWS_MIN: usize = 8;
+
+/// Place of a row: (tick, seq), both negated (as bits) when descending, so that smaller
+/// always comes first.
+type Place = (i64, i64);
+
+/// Pieces merged in order.
+pub struct Merge {
+    schema: SchemaRef,
+    descending: bool,
+    rows_max: usize,
+    left: usize,
+    /// By first place, the next one last.
+    unopened: Vec<(Place, Box<dyn Piece>)>,
+    cursors: Vec<Option<Cursor>>,
+    /// Cursors that need their next batch.
+    hungry: Vec<usize>,
+    heap: BinaryHeap<Reverse<(Place, usize)>>,
+    out: Output,
+    last: Option<Place>,
+}
+
+/// An open piece and what it gave last.
+struct Cursor {
+    stream: BatchStream,
+    batch: RecordBatch,
+    ticks: Int64Array,
+    seqs: Int64Array,
+    row: usize,
+}
+
+/// Rows chosen and not yet returned.
+#[derive(Default)]
+struct Output {
+    batches: Vec<RecordBatch>,
+    /// (batch, first row, rows)
+    runs: Vec<(usize, usize, usize)>,
+    rows: usize,
+}
+
+impl Merge {
+    /// Merges `pieces` as `request` orders.
+    pub fn new(pieces: Vec<Box<dyn Piece>>, request: &ScanRequest) -> Self {
+        let descending = request.order == ScanOrder::Descending;
+        let mut unopened: Vec<(Place, Box<dyn Piece>)> = pieces
+            .into_iter()
+            .filter(|piece| !piece.ticks().is_empty())
+            .map(|piece| {
+                let hull = piece.ticks();
+                // The earliest place that a row of the piece can have.
+                let first =
+                    if descending { !(hull.end.0 - 1) } else { hull.start.0 };
+                ((first, i64::MIN), piece)
+            })
+            .collect();
+        unopened.sort_by_key(|(first, _)| Reverse(*first));
+        Self {
+            schema: request.schema(),
+            descending,
+            rows_max: request.batch_rows_max.max(1),
+            left: request.limit.unwrap_or(usize::MAX),
+            unopened,
+            cursors: Vec::new(),
+            hungry: Vec::new(),
+            heap: BinaryHeap::new(),
+            out: Output::default(),
+            last: None,
+        }
+    }
+
+    /// Gets the next batch of every cursor that has none; opens what is reached.
+    fn feed(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
+        loop {
+            while let Some(at) = self.hungry.last().copied() {
+                let Some(Some(cursor)) = self.cursors.get_mut(at) else {
+                    self.hungry.pop();
+                    continue;
+                };
+                match cursor.stream.as_mut().poll_next(context) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(error)),
+                    Poll::Ready(None) => {
+                        self.hungry.pop();
+                        if let Some(slot) = self.cursors.get_mut(at) {
+                            *slot = None;
+                        }
+                    }
+                    Poll::Ready(Some(Ok(batch))) => {
+                        if batch.num_rows() == 0 {
+                            continue;
+                        }
+                        self.hungry.pop();
+                        cursor.load(batch)?;
+                        let place = cursor.place(cursor.row, self.descending);
+                        self.heap.push(Reverse((place, at)));
+                    }
+                }
+            }
+            let next = self.heap.peek().map(|Reverse((place, _))| *place);
+            let reached = match (self.unopened.last(), next) {
+                (Some((first, _)), Some(next)) => *first <= next,
+                (Some(_), None) => true,
+                (None, _) => false,
+            };
+            if !reached {
+                return Poll::Ready(Ok(()));
+            }
+            if let Some((_, piece)) = self.unopened.pop() {
+                let cursor = Cursor::new(piece.read());
+                let free = self.cursors.iter().position(Option::is_none);
+                let at = free.unwrap_or(self.cursors.len());
+                match self.cursors.get_mut(at) {
+                    Some(slot) => *slot = Some(cursor),
+                    None => self.cursors.push(Some(cursor)),
+                }
+                self.hungry.push(at);
+            }
+        }
+    }
+
+    /// Moves the next run of rows from the earliest cursor to the output.
+    fn advance(&mut self) -> Result<()> {
+        let Some(Reverse((place, at))) = self.heap.pop() else { return Ok(()) };
+        let others = self.heap.peek().map(|Reverse((place, _))| *place);
+        let bound = match (others, self.unopened.last().map(|(first, _)| *first)) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        let Some(Some(cursor)) = self.cursors.get_mut(at) else { return Ok(()) };
+        invariant!(
+            OrderedScans,
+            self.last.is_none_or(|last| last <= place),
+            "a scan meets {place:?} after {:?}",
+            self.last
+        );
+        let room = self.rows_max.min(self.left) - self.out.rows;
+        let run = cursor.run(bound, room.max(1), self.descending);
+        self.last = Some(cursor.place(cursor.row + run - 1, self.descending));
+        self.out.push(&cursor.batch, cursor.row, run);
+        cursor.row += run;
+        if cursor.row < cursor.batch.num_rows() {
+            let place = cursor.place(cursor.row, self.descending);
+            self.heap.push(Reverse((place, at)));
+        } else {
+            self.hungry.push(at);
+        }
+        Ok(())
+    }
+}
+
+impl Stream for Merge {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        if this.left == 0 {
+            return Poll::Ready(None);
+        }
+        let done = loop {
+            match this.feed(context) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Err(error)) => break Err(error),
+                Poll::Ready(Ok(())) => {}
+            }
+            if this.heap.is_empty() || this.out.rows >= this.rows_max.min(this.left) {
+                break Ok(());
+            }
+            if let Err(error) = this.advance() {
+                break Err(error);
+            }
+        };
+        let batch = done.and_then(|()| this.out.take(&this.schema));
+        match batch {
+            Ok(Some(batch)) => {
+                this.left -= batch.num_rows().min(this.left);
+                Poll::Ready(Some(Ok(batch)))
+            }
+            Ok(None) => Poll::Ready(None),
+            Err(error) => {
+                this.left = 0;
+                Poll::Ready(Some(Err(error)))
+            }
+        }
+    }
+}
+
+impl Cursor {
+    fn new(stream: BatchStream) -> Self {
+        let none = Int64Array::from(Vec::<i64>::new());
+        let batch = RecordBatch::new_empty(Arc::new(arrow::datatypes::Schema::empty()));
+        Self { stream, batch, ticks: none.clone(), seqs: none, row: 0 }
+    }
+
+    fn load(&mut self, batch: RecordBatch) -> Result<()> {
+        let columns = batch.num_columns();
+        let numbers = |back: usize| {
+            let column = columns.checked_sub(back).and_then(|at| batch.columns().get(at));
+            column
+                .and_then(|column| column.as_primitive_opt::<Int64Type>())
+                .cloned()
+                .ok_or_else(|| Error::internal("a piece of an ordered scan has no _tick and _seq"))
+        };
+        (self.ticks, self.seqs) = (numbers(2)?, numbers(1)?);
+        self.batch = batch;
+        self.row = 0;
+        Ok(())
+    }
+
+    fn place(&self, row: usize, descending: bool) -> Place {
+        let at = |numbers: &Int64Array| numbers.values().get(row).copied().unwrap_or(i64::MAX);
+        let (tick, seq) = (at(&self.ticks), at(&self.seqs));
+        if descending { (!tick, !seq) } else { (tick, seq) }
+    }
+
+    /// Rows from the current one on that come before `bound`; at least one.
+    fn run(&self, bound: Option<Place>, rows_max: usize, descending: bool) -> usize {
+        let rows = (self.batch.num_rows() - self.row).min(rows_max);
+        let Some(bound) = bound else { return rows };
+        let before = |n: usize| self.place(self.row + n, descending) < bound;
+        if before(rows - 1) {
+            return rows;
+        }
+        // Runs are mostly short when pieces interleave: double, then halve.
+        let mut high = 1;
+        while high < rows && before(high) {
+            high *= 2;
+        }
+        let (mut low, mut high) = (high / 2, high.min(rows));
+        while low + 1 < high {
+            let middle = low + (high - low) / 2;
+            if before(middle) {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        low + 1
+    }
+}
+
+impl Output {
+    fn push(&mut self, batch: &RecordBatch, row: usize, rows: usize) {
+        // The same batch comes again and again while two pieces interleave.
+        let known = self.batches.iter().rposition(|known| same(known, batch));
+        let at = known.unwrap_or_else(|| {
+            self.batches.push(batch.clone());
+            self.batches.len() - 1
+        });
+        self.rows += rows;
+        match self.runs.last_mut() {
+            Some((last, start, len)) if *last == at && *start + *len == row => *len += rows,
+            _ => self.runs.push((at, row, rows)),
+        }
+    }
+
+    /// What was chosen, without the two columns that ordered it.
+    fn take(&mut self, schema: &SchemaRef) -> Result<Option<RecordBatch>> {
+        let Output { batches, runs, rows } = std::mem::take(self);
+        if rows == 0 {
+            return Ok(None);
+        }
+        let slice = |(at, row, len): &(usize, usize, usize)| {
+            batches.get(*at).map(|batch| batch.slice(*row, *len))
+        };
+        let joined = match runs.as_slice() {
+            [only] => slice(only),
+            _ if rows >= runs.len() * RUN_ROWS_MIN => {
+                let slices: Vec<RecordBatch> = runs.iter().filter_map(slice).collect();
+                match slices.first() {
+                    Some(first) => Some(concat_batches(&first.schema(), &slices)?),
+                    None => None,
+                }
+            }
+            _ => {
+                let views: Vec<&RecordBatch> = batches.iter().collect();
+                let picks: Vec<(usize, usize)> = runs
+                    .iter()
+                    .flat_map(|(at, row, len)| (*row..row + len).map(|row| (*at, row)))
+                    .collect();
+                Some(interleave_record_batch(&views, &picks)?)
+            }
+        };
+        let Some(joined) = joined else { return Ok(None) };
+        let columns = joined.columns().iter().take(schema.fields().len()).cloned().collect();
+        let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(Some(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?))
+    }
+}
+
+/// Whether two batches are one: their last columns, `_seq`, share their memory.
+fn same(a: &RecordBatch, b: &RecordBatch) -> bool {
+    match (a.columns().last(), b.columns().last()) {
+        (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

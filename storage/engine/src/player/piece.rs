@@ -1,0 +1,282 @@
+//! Pieces of the journal tier: one batch, or the rows of it that the key index named.
+
+use std::{ops::Range, sync::Arc};
+
+use arrow::{
+    array::{ArrayRef, Int16Array, Int64Array, RecordBatch, RecordBatchOptions, StringViewArray, UInt32Array},
+    datatypes::{DataType, Field, Schema, SchemaRef},
+};
+use stratalog_model::{
+    Error, Gsn, Result, TickRange,
+    tier::{BatchStream, Piece, ScanOrder, ScanRequest, TierName},
+};
+
+use super::{
+    keys::KeySet,
+    select::{Criteria, Selection, select},
+    stream,
+};
+use crate::{
+    memtable::{batch::MemoryBatch, column::Column},
+    version::Version,
+};
+
+/// A batch of a version, as a request reads it.
+pub struct JournalPiece {
+    /// The batch.
+    pub batch: Arc<MemoryBatch>,
+    /// Its rows, if the key index named them; in (tick, seq) order when the request orders.
+    pub rows: Option<Vec<u32>>,
+    /// What all pieces of the request share.
+    pub shared: Arc<Shared>,
+}
+
+/// A request, prepared.
+pub struct Shared {
+    /// The request.
+    pub request: Arc<ScanRequest>,
+    /// Its key filters.
+    pub keys: Arc<[KeySet]>,
+    /// The version, for its fences.
+    pub version: Arc<Version>,
+    /// Head of the snapshot.
+    pub visible: Gsn,
+    /// Schema of what pieces return.
+    pub schema: SchemaRef,
+}
+
+impl Shared {
+    /// Prepares a request.
+    pub fn new(request: &Arc<ScanRequest>, version: Arc<Version>, visible: Gsn) -> Result<Self> {
+        Ok(Self {
+            keys: KeySet::of(request)?,
+            schema: piece_schema(request),
+            request: Arc::clone(request),
+            version,
+            visible,
+        })
+    }
+}
+
+/// The schema of pieces: that of the request, and `_tick` and `_seq` when it orders.
+pub fn piece_schema(request: &ScanRequest) -> SchemaRef {
+    let schema = request.schema();
+    if request.order == ScanOrder::Any {
+        return schema;
+    }
+    let mut fields: Vec<Arc<Field>> = schema.fields().iter().cloned().collect();
+    fields.push(Arc::new(Field::new("_tick", DataType::Int64, false)));
+    fields.push(Arc::new(Field::new("_seq", DataType::Int64, false)));
+    Arc::new(Schema::new(fields))
+}
+
+impl Piece for JournalPiece {
+    fn ticks(&self) -> TickRange {
+        self.batch.hull()
+    }
+
+    fn rows_max(&self) -> usize {
+        self.rows.as_ref().map_or(self.batch.rows(), Vec::len)
+    }
+
+    fn read(self: Box<Self>) -> BatchStream {
+        match Reader::new(*self) {
+            Ok(reader) => stream::of_iterator(reader),
+            Err(error) => stream::of_iterator([Err(error)].into_iter()),
+        }
+    }
+}
+
+/// Reads the selected rows, some at a time.
+struct Reader {
+    piece: JournalPiece,
+    /// Columns of the projection: stored ones, or system columns by number.
+    columns: Vec<Source>,
+    selection: Selection,
+    /// Rows returned so far.
+    done: usize,
+    descending: bool,
+}
+
+enum Source {
+    Stored(Column),
+    System(usize),
+}
+
+impl Reader {
+    fn new(piece: JournalPiece) -> Result<Self> {
+        let shared = Arc::clone(&piece.shared);
+        let request = &shared.request;
+        let ordered = request.order != ScanOrder::Any;
+        let descending = request.order == ScanOrder::Descending;
+        let selection = match piece.rows.clone() {
+            Some(rows) => Selection::Rows(rows),
+            None => {
+                let columns = shared
+                    .keys
+                    .iter()
+                    .map(|set| column_of(&piece.batch, request, set.column))
+                    .collect::<Result<Vec<_>>>()?;
+                let criteria = Criteria {
+                    ticks: &request.ticks,
+                    keys: shared.keys.iter().zip(&columns).collect(),
+                    fences: shared.version.fences(),
+                    visible: shared.visible,
+                    ordered,
+                };
+                select(&piece.batch, &criteria)?
+            }
+        };
+        let user = request.chronicle.columns.len();
+        let columns = request
+            .projection
+            .iter()
+            .map(|at| match at.checked_sub(user) {
+                None => column_of(&piece.batch, request, *at).map(Source::Stored),
+                Some(system) => Ok(Source::System(system)),
+            })
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Self { piece, columns, selection, done: 0, descending })
+    }
+
+    fn batch(&self, rows: &Picked) -> Result<RecordBatch> {
+        let mut arrays = Vec::with_capacity(self.columns.len() + 2);
+        for column in &self.columns {
+            arrays.push(match column {
+                Source::Stored(column) => match rows {
+                    Picked::Slice(range) => column.slice(range.start, range.len())?,
+                    Picked::Rows(rows) => column.rows(rows)?,
+                },
+                Source::System(at) => self.system(*at, rows)?,
+            });
+        }
+        if self.piece.shared.request.order != ScanOrder::Any {
+            arrays.push(self.system(0, rows)?);
+            arrays.push(self.system(1, rows)?);
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+        let schema = Arc::clone(&self.piece.shared.schema);
+        Ok(RecordBatch::try_new_with_options(schema, arrays, &options)?)
+    }
+
+    /// A system column, by its place in `SYSTEM_COLUMNS`.
+    fn system(&self, at: usize, rows: &Picked) -> Result<ArrayRef> {
+        let batch = &self.piece.batch;
+        let numbers = |of: &dyn Fn(usize) -> i64| -> ArrayRef {
+            Arc::new(Int64Array::from_iter_values(rows.iter().map(of)))
+        };
+        Ok(match at {
+            0 => numbers(&|row| batch.ticks().get(row).copied().unwrap_or_default()),
+            1 => numbers(&|row| batch.seq(row).cast_signed()),
+            // The order at the origin is the commit order while there is one site (F49).
+            2 | 4 => numbers(&|row| batch.gsn(row).cast_signed()),
+            3 => Arc::new(Int16Array::from_value(0, rows.len())),
+            5 => {
+                let tier = TierName::Journal.to_string();
+                let names = std::iter::repeat_n(tier.as_str(), rows.len());
+                Arc::new(StringViewArray::from_iter_values(names))
+            }
+            other => return Err(Error::internal(format!("there is no system column {other}"))),
+        })
+    }
+
+    /// The next rows, at most `rows_max`; empty at the end.
+    fn pick(&self, rows_max: usize) -> Picked {
+        let left = self.selection.len() - self.done;
+        let take = left.min(rows_max);
+        match &self.selection {
+            Selection::Rows(rows) => {
+                let start = if self.descending { left - take } else { self.done };
+                let picked = rows.get(start..start + take).unwrap_or(&[]);
+                Picked::Rows(if self.descending {
+                    picked.iter().rev().copied().collect()
+                } else {
+                    picked.to_vec().into()
+                })
+            }
+            Selection::Slices(slices) => {
+                let range = slice_at(slices, self.done, take, self.descending);
+                if self.descending {
+                    Picked::Rows(range.rev().map(|row| row as u32).collect())
+                } else {
+                    Picked::Slice(range)
+                }
+            }
+        }
+    }
+}
+
+impl Iterator for Reader {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.done >= self.selection.len() {
+            return None;
+        }
+        let picked = self.pick(self.piece.shared.request.batch_rows_max.max(1));
+        self.done += picked.len();
+        Some(self.batch(&picked))
+    }
+}
+
+/// Rows about to be returned, in the order in which they are.
+enum Picked {
+    Slice(Range<usize>),
+    Rows(UInt32Array),
+}
+
+impl Picked {
+    fn len(&self) -> usize {
+        match self {
+            Self::Slice(range) => range.len(),
+            Self::Rows(rows) => rows.values().len(),
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        let (range, rows): (Range<usize>, &[u32]) = match self {
+            Self::Slice(range) => (range.clone(), &[]),
+            Self::Rows(rows) => (0..0, rows.values()),
+        };
+        range.chain(rows.iter().map(|row| *row as usize))
+    }
+}
+
+/// At most `take` neighbours after `done` rows of `slices`, from the front or the back.
+fn slice_at(slices: &[Range<usize>], done: usize, take: usize, back: bool) -> Range<usize> {
+    let mut skip = done;
+    let mut at = |slice: &Range<usize>| {
+        if skip >= slice.len() {
+            skip -= slice.len();
+            return None;
+        }
+        let len = take.min(slice.len() - skip);
+        Some(if back {
+            let end = slice.end - skip;
+            end - len..end
+        } else {
+            let start = slice.start + skip;
+            start..start + len
+        })
+    };
+    let found =
+        if back { slices.iter().rev().find_map(&mut at) } else { slices.iter().find_map(at) };
+    found.unwrap_or(0..0)
+}
+
+/// The column of the request's chronicle at `at`, as the batch has it; for one that is
+/// younger than the batch, what its definition says.
+fn column_of(batch: &MemoryBatch, request: &ScanRequest, at: usize) -> Result<Column> {
+    let Some(definition) = request.chronicle.columns.get(at) else {
+        return Err(Error::internal(format!("there is no column {at}")));
+    };
+    let stored = batch.shape().position(definition.id);
+    match stored.and_then(|at| batch.columns().get(at)) {
+        Some(column) => Ok(column.clone()),
+        None => Column::constant(
+            definition.missing_value.as_deref(),
+            &definition.column_type.arrow_type(),
+            batch.rows(),
+        ),
+    }
+}

@@ -1,0 +1,67 @@
+//! The journal tier: what the keeper holds in memory.
+
+use std::sync::Arc;
+
+use stratalog_model::{
+    ChronicleDefinition, Gsn, Result, Tier, TierName, TickRanges,
+    tier::{Extent, Piece, ScanRequest},
+};
+
+use super::{
+    keyed,
+    piece::{JournalPiece, Shared},
+};
+use crate::{memtable::batch::MemoryBatch, version::published::Pinned};
+
+/// One version of one chronicle, read from memory.
+#[derive(Debug)]
+pub struct JournalTier {
+    pinned: Pinned,
+}
+
+impl JournalTier {
+    /// The tier of a pinned version.
+    pub fn new(pinned: Pinned) -> Self {
+        Self { pinned }
+    }
+}
+
+impl Tier for JournalTier {
+    fn name(&self) -> TierName {
+        TierName::Journal
+    }
+
+    fn extent(
+        &self,
+        _chronicle: &ChronicleDefinition,
+        ranges: &TickRanges,
+        visible: Gsn,
+    ) -> Option<Extent> {
+        Some(self.pinned.version.extent(ranges, visible))
+    }
+
+    fn pieces(&self, request: &Arc<ScanRequest>, visible: Gsn) -> Result<Vec<Box<dyn Piece>>> {
+        let version = &self.pinned.version;
+        let shared = Arc::new(Shared::new(request, Arc::clone(version), visible)?);
+        let piece = |batch: Arc<MemoryBatch>, rows: Option<Vec<u32>>| -> Box<dyn Piece> {
+            Box::new(JournalPiece { batch, rows, shared: Arc::clone(&shared) })
+        };
+        let by_key = if request.keys.is_empty() {
+            None
+        } else {
+            keyed::rows_by_key(request, &self.pinned.chronicle, version, visible.0)?
+        };
+        Ok(match by_key {
+            Some(found) => {
+                found.into_iter().map(|(batch, rows)| piece(batch, Some(rows))).collect()
+            }
+            None => version
+                .batches()
+                .filter(|batch| {
+                    batch.first_gsn() <= visible.0 && request.ticks.overlaps(&batch.hull())
+                })
+                .map(|batch| piece(Arc::clone(batch), None))
+                .collect(),
+        })
+    }
+}

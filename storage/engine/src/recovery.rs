@@ -1,0 +1,245 @@
+//! Recovery: the log is replayed; nothing else is needed (CL-1, CL-9).
+//!
+//! ```text
+//!   log.replay          decode                       apply
+//!   frames, verified ─► columns in place, keys ─► statements, gsn's, series, versions
+//!   (caller's thread)   (thread)                     (thread)
+//! ```
+//!
+//! gsn's are counted in the order of the committing frames. The frames of a statement
+//! whose commit frame is missing are dropped. Events of chronicles that no longer exist
+//! are passed over, but their gsn's stay used.
+
+use std::sync::{
+    Arc,
+    mpsc::{Receiver, SyncSender, sync_channel},
+};
+
+use ahash::RandomState;
+use arrow::buffer::ScalarBuffer;
+use hashbrown::HashMap;
+use stratalog_model::{
+    ChronicleDefinition, ChronicleId, Error, ErrorKind, Frame, FrameKind, Lsn, Result, StatementId,
+};
+
+use crate::{
+    delete,
+    engine::Core,
+    keeper::{chronicle::Chronicle, keys::Groups, ticks},
+    memtable::{
+        batch::{MemoryBatch, Run},
+        column::Column,
+        compact::batch_bytes,
+        encode,
+        shape::Shape,
+    },
+    version::published::Pinned,
+};
+
+/// Frames that may wait between two steps.
+const QUEUE_FRAMES_MAX: usize = 16;
+
+type Definition = Option<Arc<ChronicleDefinition>>;
+
+/// A frame on its way from the log to the decoder.
+type Read = (Lsn, Frame, Definition);
+
+/// A frame whose events are decoded.
+struct Decoded {
+    frame: Frame,
+    chronicle: Option<Arc<Chronicle>>,
+    events: Option<Events>,
+}
+
+struct Events {
+    shape: Arc<Shape>,
+    columns: Vec<Column>,
+    ticks: ScalarBuffer<i64>,
+    groups: Groups,
+}
+
+/// Brings a fresh engine to the state that its log tells.
+///
+/// # Errors
+/// Those of the log; `DataCorrupted` for a sound frame with a payload that is not.
+pub fn recover(
+    core: &Arc<Core>,
+    definitions: &dyn Fn(ChronicleId) -> Definition,
+) -> Result<()> {
+    let started_ns = core.clock.monotonic_ns();
+    let (read, to_decode) = sync_channel::<Read>(QUEUE_FRAMES_MAX);
+    let (decoded, to_apply) = sync_channel::<Decoded>(QUEUE_FRAMES_MAX);
+    let mut frames = 0_u64;
+    std::thread::scope(|scope| {
+        let decoder = scope.spawn(|| decode_all(core, to_decode, decoded));
+        let applier = scope.spawn(|| apply_all(core, to_apply));
+        let mut known: HashMap<ChronicleId, Definition, RandomState> = HashMap::default();
+        let replayed = core.log.replay(&mut |lsn, frame| {
+            frames += 1;
+            let id = frame.chronicle;
+            let definition = known.entry(id).or_insert_with(|| definitions(id)).clone();
+            // A step that has stopped says why itself.
+            read.send((lsn, frame, definition)).map_err(|_| stopped())
+        });
+        drop(read);
+        let decoded = decoder.join().unwrap_or_else(|_| Err(panicked()));
+        let applied = applier.join().unwrap_or_else(|_| Err(panicked()));
+        decoded?;
+        applied?;
+        replayed
+    })?;
+    let published = core.published();
+    for pinned in published.versions.values() {
+        delete::free(core, &pinned.chronicle)?;
+    }
+    tracing::info!(
+        frames,
+        gsn = published.gsn.0,
+        memory_bytes = core.budget.used(),
+        elapsed_ms = (core.clock.monotonic_ns() - started_ns) / 1_000_000,
+        "events recovered"
+    );
+    Ok(())
+}
+
+fn decode_all(core: &Core, frames: Receiver<Read>, out: SyncSender<Decoded>) -> Result<()> {
+    for (lsn, frame, definition) in frames {
+        let decoded = decode(core, frame, definition).map_err(|error| {
+            let place = format!("frame {lsn} of the journal");
+            match error.kind() {
+                ErrorKind::DataCorrupted => error.with_context(place),
+                _ => Error::new(ErrorKind::DataCorrupted, "a frame cannot be read")
+                    .with_context(place)
+                    .with_source(error),
+            }
+        })?;
+        if out.send(decoded).is_err() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+fn decode(core: &Core, frame: Frame, definition: Definition) -> Result<Decoded> {
+    let Some(definition) = definition else {
+        return Ok(Decoded { frame, chronicle: None, events: None });
+    };
+    let chronicle = core.chronicle(&definition)?;
+    let events = if frame.kind == FrameKind::Events {
+        let shape = chronicle.shape(&definition, frame.schema_version)?;
+        let rows = frame.count as usize;
+        let decoded = encode::decode(&frame.payload, &shape.types, rows)?;
+        let ticks = match decoded.ticks {
+            Some(ticks) => ticks,
+            None => match decoded.columns.get(shape.tick_at) {
+                Some(Column::Plain(times)) => {
+                    let times = ticks::values(times)?;
+                    ticks::assign(&times, shape.tick_unit_ns, &definition.scale)?.into()
+                }
+                _ => return Err(Error::internal("the tick column is missing")),
+            },
+        };
+        let groups = if chronicle.indexed() {
+            Groups::of(&decoded.columns, &shape.keys_at, rows)?
+        } else {
+            Groups::default()
+        };
+        Some(Events { shape, columns: decoded.columns, ticks, groups })
+    } else {
+        None
+    };
+    Ok(Decoded { frame, chronicle: Some(chronicle), events })
+}
+
+/// What the applier knows.
+struct Applier<'a> {
+    core: &'a Core,
+    gsn: u64,
+    /// Frames of statements whose commit frame was not met yet.
+    open: HashMap<StatementId, Vec<Decoded>, RandomState>,
+}
+
+fn apply_all(core: &Core, frames: Receiver<Decoded>) -> Result<()> {
+    let mut applier = Applier { core, gsn: 0, open: HashMap::default() };
+    for decoded in frames {
+        applier.apply(decoded);
+    }
+    if crate::sabotage::active("visible-before-commit") {
+        for (_, frames) in std::mem::take(&mut applier.open) {
+            frames.into_iter().for_each(|decoded| applier.commit(decoded));
+        }
+    }
+    if !applier.open.is_empty() {
+        let rows: u64 = applier.open.values().flatten().map(|d| u64::from(d.frame.count)).sum();
+        tracing::info!(
+            statements = applier.open.len(),
+            rows,
+            "statements that were under way at the end of the journal are dropped"
+        );
+    }
+    Ok(())
+}
+
+impl Applier<'_> {
+    fn apply(&mut self, decoded: Decoded) {
+        let frame = &decoded.frame;
+        self.core.seen_statement(frame.statement);
+        if let Some(chronicle) = &decoded.chronicle {
+            chronicle.seen_seq(frame.first_seq + u64::from(frame.count));
+        }
+        let producer = frame.producer.filter(|_| frame.commits());
+        match frame.kind {
+            FrameKind::Events if frame.commits() => self.commit(decoded),
+            FrameKind::Events => {
+                self.open.entry(frame.statement).or_default().push(decoded);
+            }
+            FrameKind::Commit => {
+                for decoded in self.open.remove(&frame.statement).unwrap_or_default() {
+                    self.commit(decoded);
+                }
+            }
+            FrameKind::Delete => {
+                self.core.set_committed(self.gsn);
+                if let Some(chronicle) = &decoded.chronicle {
+                    delete::replay(self.core, chronicle, frame.ticks);
+                }
+            }
+            FrameKind::Catalog => {}
+        }
+        if let Some((producer, number)) = producer {
+            self.core.producers.lock().committed(producer, number);
+        }
+        self.core.set_committed(self.gsn);
+        self.core.show(self.gsn, None);
+        self.core.tidy();
+    }
+
+    fn commit(&mut self, decoded: Decoded) {
+        let Decoded { frame, chronicle, events } = decoded;
+        let first_gsn = self.gsn + 1;
+        self.gsn += u64::from(frame.count);
+        let (Some(chronicle), Some(events)) = (chronicle, events) else { return };
+        let bytes = batch_bytes(frame.payload.len(), events.ticks.len(), events.columns.len());
+        let run = Run { row: 0, seq: frame.first_seq, gsn: first_gsn };
+        let batch = MemoryBatch::new(
+            events.shape,
+            events.columns,
+            events.ticks,
+            vec![run],
+            self.core.budget.claim_anyway(bytes),
+        );
+        let sealed = self.core.settings.compaction_rows_max;
+        let version = chronicle.replay(batch, &events.groups, frame.first_seq, sealed);
+        self.core.set_committed(self.gsn);
+        self.core.show(self.gsn, Some(Pinned { chronicle, version }));
+    }
+}
+
+fn stopped() -> Error {
+    Error::internal("recovery has stopped")
+}
+
+fn panicked() -> Error {
+    Error::new(ErrorKind::DataCorrupted, "a frame of the journal cannot be decoded")
+        .with_detail("decoding it panicked; its checksum is right")
+}

@@ -1,0 +1,34 @@
+//! Settings of the engine.
+
+use serde::{Deserialize, Serialize};
+
+/// What an operator may set. Plain numbers; the server reads them from its configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct EngineSettings {
+    /// Budget for all events in memory, their indexes and what uncommitted statements hold,
+    /// in bytes. An append over it fails with `OutOfMemory` (CL-10); nothing else does.
+    pub memory_bytes_max: u64,
+    /// Largest payload of a frame, in bytes; larger pushes are split. A single event may
+    /// exceed it, up to what the log takes.
+    pub frame_bytes_max: usize,
+    /// Producers whose last sequence is remembered (F68). The one that has been silent for
+    /// longest is forgotten first.
+    pub producers_max: usize,
+    /// Neighbouring small batches that are merged into one, at least.
+    pub compaction_fan_in: usize,
+    /// Rows from which a batch is no longer merged with its neighbours.
+    pub compaction_rows_max: usize,
+}
+
+impl Default for EngineSettings {
+    fn default() -> Self {
+        Self {
+            memory_bytes_max: 1 << 30,
+            frame_bytes_max: 4 << 20,
+            producers_max: 100_000,
+            compaction_fan_in: 32,
+            compaction_rows_max: 2048,
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Versions: which batches hold the events of a chronicle. Immutable; a commit, a merge
+//! of batches and a delete each make a new one.
+//!
+//! ```text
+//!   sealed: [batch][batch][batch] …       large, shared by all later versions
+//!   tail:   [batch][b][b][b]              what was committed last; copied by each commit
+//!   fences: (ticks < 500, gsn ≤ 90)       deleted: no event of the batches behind one is read
+//!
+//!   one publisher at a time ─► new version of each chronicle ─► Published {gsn, versions}
+//!                                                                  ▲ snapshots clone the Arc
+//! ```
+
+use std::sync::Arc;
+
+use stratalog_model::{Gsn, Tick, TickRange, TickRanges, tier::Extent};
+
+use crate::memtable::batch::MemoryBatch;
+
+pub mod published;
+
+/// Tail batches after which the older half is sealed, whatever their size.
+const TAIL_BATCHES_MAX: usize = 128;
+
+/// Events deleted by tick: those with a tick inside, committed at or before `gsn`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fence {
+    /// The ticks.
+    pub ticks: TickRange,
+    /// Highest gsn when the delete became durable.
+    pub gsn: Gsn,
+}
+
+/// The batches of one chronicle, in commit order, at one instant.
+#[derive(Debug, Clone, Default)]
+pub struct Version {
+    sealed: Arc<Vec<Arc<MemoryBatch>>>,
+    tail: Vec<Arc<MemoryBatch>>,
+    fences: Arc<Vec<Fence>>,
+    deletes: u64,
+}
+
+impl Version {
+    /// All batches, by ascending gsn.
+    pub fn batches(&self) -> impl DoubleEndedIterator<Item = &Arc<MemoryBatch>> {
+        self.sealed.iter().chain(&self.tail)
+    }
+
+    /// Deletes that still hide rows of a batch.
+    pub fn fences(&self) -> &[Fence] {
+        &self.fences
+    }
+
+    /// How many deletes went into the version: the tick index serves versions of the
+    /// current count only.
+    pub fn deletes(&self) -> u64 {
+        self.deletes
+    }
+
+    /// The batch that holds a gsn.
+    pub fn batch_of(&self, gsn: u64) -> Option<&Arc<MemoryBatch>> {
+        let list = match self.tail.first() {
+            Some(first) if first.first_gsn() <= gsn => &self.tail,
+            _ => self.sealed.as_ref(),
+        };
+        let at = list.partition_point(|batch| batch.first_gsn() <= gsn).checked_sub(1)?;
+        list.get(at).filter(|batch| gsn <= batch.last_gsn())
+    }
+
+    /// The version with one more batch, committed after all others.
+    #[must_use]
+    pub fn with_batch(&self, batch: Arc<MemoryBatch>, rows_sealed: usize) -> Self {
+        let mut next = self.clone();
+        next.tail.push(batch);
+        if next.tail.len() > TAIL_BATCHES_MAX {
+            let large = next.tail.iter().take_while(|batch| batch.rows() >= rows_sealed).count();
+            let seal = if large == 0 { TAIL_BATCHES_MAX / 2 } else { large };
+            let sealed = next.tail.drain(..seal);
+            let mut all = Vec::with_capacity(next.sealed.len() + seal);
+            all.extend(next.sealed.iter().cloned());
+            all.extend(sealed);
+            next.sealed = Arc::new(all);
+        }
+        next
+    }
+
+    /// The batches that may still be merged.
+    pub fn tail(&self) -> &[Arc<MemoryBatch>] {
+        &self.tail
+    }
+
+    /// The version in which the neighbours `old` are one batch (or none); `None` when they
+    /// are not all there, next to each other.
+    pub fn with_merged(
+        &self,
+        old: &[Arc<MemoryBatch>],
+        merged: Option<Arc<MemoryBatch>>,
+    ) -> Option<Self> {
+        let first = old.first()?;
+        let find = |list: &[Arc<MemoryBatch>]| {
+            let start = list.iter().position(|batch| Arc::ptr_eq(batch, first))?;
+            let there = list.get(start..start + old.len())?;
+            there.iter().zip(old).all(|(a, b)| Arc::ptr_eq(a, b)).then_some(start)
+        };
+        let mut next = self.clone();
+        if let Some(start) = find(&self.tail) {
+            next.tail.splice(start..start + old.len(), merged);
+        } else {
+            let start = find(&self.sealed)?;
+            let mut sealed = self.sealed.as_ref().clone();
+            sealed.splice(start..start + old.len(), merged);
+            next.sealed = Arc::new(sealed);
+        }
+        Some(next)
+    }
+
+    /// The version without the events that `fence` deletes: batches wholly behind it are
+    /// dropped, the rest is hidden by it.
+    #[must_use]
+    pub fn with_fence(&self, fence: Fence) -> Self {
+        let kept = |batch: &&Arc<MemoryBatch>| {
+            !(fence.ticks.covers(&batch.hull()) && batch.last_gsn() <= fence.gsn.0)
+        };
+        let mut next = Self {
+            sealed: Arc::new(self.sealed.iter().filter(kept).cloned().collect()),
+            tail: self.tail.iter().filter(kept).cloned().collect(),
+            fences: Arc::new(self.fences.iter().copied().chain([fence]).collect()),
+            deletes: self.deletes + 1,
+        };
+        next.drop_idle_fences();
+        next
+    }
+
+    /// The version without the fences behind which no batch has a row.
+    #[must_use]
+    pub fn without_idle_fences(&self) -> Self {
+        let mut next = self.clone();
+        next.drop_idle_fences();
+        next
+    }
+
+    fn drop_idle_fences(&mut self) {
+        let fences: Vec<Fence> = self
+            .fences
+            .iter()
+            .filter(|fence| {
+                self.batches().any(|batch| {
+                    batch.hull().overlaps(&fence.ticks) && rows_behind(batch, fence) > 0
+                })
+            })
+            .copied()
+            .collect();
+        if fences.len() != self.fences.len() {
+            self.fences = Arc::new(fences);
+        }
+    }
+
+    /// Exact facts about the events with ticks in `ranges`, committed at or before `visible`.
+    pub fn extent(&self, ranges: &TickRanges, visible: Gsn) -> Extent {
+        let mut extent = Extent::EMPTY;
+        for batch in self.batches() {
+            if batch.first_gsn() > visible.0 || !ranges.overlaps(&batch.hull()) {
+                continue;
+            }
+            let fenced = self.fences.iter().any(|fence| {
+                fence.ticks.overlaps(&batch.hull()) && batch.first_gsn() <= fence.gsn.0
+            });
+            let (rows, ticks) = if !fenced
+                && ranges.covers(&batch.hull())
+                && batch.last_gsn() <= visible.0
+            {
+                (batch.rows() - batch.superseded_through(visible.0), batch.hull())
+            } else {
+                count_rows(batch, ranges, &self.fences, visible)
+            };
+            if rows > 0 {
+                extent.rows += rows as u64;
+                extent.ticks = extent.ticks.hull(&ticks);
+            }
+            // Its share of the batch's bytes.
+            let all = batch.rows().max(1) as u128;
+            let share = u128::from(batch.bytes()) * rows as u128 / all;
+            extent.bytes += u64::try_from(share).unwrap_or(u64::MAX);
+        }
+        extent
+    }
+}
+
+fn rows_behind(batch: &MemoryBatch, fence: &Fence) -> usize {
+    let before = batch.rows_through(fence.gsn.0);
+    batch.ticks().iter().take(before).filter(|tick| fence.ticks.contains(Tick(**tick))).count()
+}
+
+/// The rows that are seen, one by one: for batches at the edge of a range or a fence.
+fn count_rows(
+    batch: &MemoryBatch,
+    ranges: &TickRanges,
+    fences: &[Fence],
+    visible: Gsn,
+) -> (usize, TickRange) {
+    let seen = batch.rows_through(visible.0);
+    let fences: Vec<(usize, TickRange)> = fences
+        .iter()
+        .filter(|fence| fence.ticks.overlaps(&batch.hull()))
+        .map(|fence| (batch.rows_through(fence.gsn.0), fence.ticks))
+        .collect();
+    let counts = |row: usize, tick: Tick| {
+        row < seen
+            && ranges.contains(tick)
+            && !fences.iter().any(|(before, ticks)| row < *before && ticks.contains(tick))
+    };
+    let mut rows = 0;
+    let mut hull = TickRange::EMPTY;
+    for (row, tick) in batch.ticks().iter().enumerate().take(seen) {
+        if counts(row, Tick(*tick)) {
+            rows += 1;
+            hull = hull.hull(&TickRange::at(Tick(*tick)));
+        }
+    }
+    let replaced = batch
+        .superseded()
+        .iter()
+        .filter(|mark| mark.gsn <= visible.0)
+        .filter(|mark| {
+            let row = mark.row as usize;
+            batch.ticks().get(row).is_some_and(|tick| counts(row, Tick(*tick)))
+        })
+        .count();
+    (rows - replaced, hull)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,87 @@
+use arrow::{array::Int64Array, datatypes::DataType};
+use stratalog_model::{ColumnId, SchemaVersion};
+
+use super::*;
+use crate::{
+    budget::Budget,
+    memtable::{batch::Run, column::Column, shape::Shape},
+};
+
+fn batch(ticks: &[i64], gsn: u64) -> Arc<MemoryBatch> {
+    let shape = Arc::new(Shape {
+        version: SchemaVersion(1),
+        columns: vec![ColumnId(1)],
+        types: vec![DataType::Int64],
+        tick_at: 0,
+        tick_unit_ns: 1,
+        keys_at: vec![],
+    });
+    let column = Column::Plain(Arc::new(Int64Array::from(ticks.to_vec())));
+    let claim = Budget::new(1).claim_anyway(100);
+    let runs = vec![Run { row: 0, seq: gsn, gsn }];
+    Arc::new(MemoryBatch::new(shape, vec![column], ticks.to_vec().into(), runs, claim))
+}
+
+fn range(start: i64, end: i64) -> TickRange {
+    TickRange::new(Tick(start), Tick(end))
+}
+
+#[test]
+fn a_gsn_is_found_in_sealed_and_tail() {
+    let mut version = Version::default();
+    for n in 0..1000_u64 {
+        version = version.with_batch(batch(&[n as i64; 3], 1 + n * 5), 2048);
+    }
+    assert!(version.tail().len() <= TAIL_BATCHES_MAX);
+    assert_eq!(version.batches().count(), 1000);
+    for n in 0..1000_u64 {
+        assert_eq!(version.batch_of(3 + n * 5).unwrap().first_gsn(), 1 + n * 5);
+        assert!(version.batch_of(4 + n * 5).is_none());
+    }
+    assert!(version.batch_of(0).is_none());
+}
+
+#[test]
+fn extents_are_exact() {
+    let batches = [batch(&[1, 2, 3], 1), batch(&[10, -5, 20], 4)];
+    batches[0].supersede(1, 6);
+    let version = batches.iter().fold(Version::default(), |v, b| v.with_batch(Arc::clone(b), 9));
+    let rows = |ranges: TickRange, gsn| {
+        let extent = version.extent(&ranges.into(), Gsn(gsn));
+        (extent.rows, extent.ticks)
+    };
+    assert_eq!(rows(TickRange::ALL, 0).0, 0);
+    assert_eq!(rows(TickRange::ALL, 3), (3, range(1, 4)));
+    assert_eq!(rows(TickRange::ALL, 5), (5, range(-5, 11)));
+    assert_eq!(rows(TickRange::ALL, 6), (5, range(-5, 21)));
+    assert_eq!(rows(range(2, 11), 6), (2, range(3, 11)));
+
+    let fenced = version.with_fence(Fence { ticks: range(i64::MIN, 3), gsn: Gsn(6) });
+    assert_eq!(fenced.extent(&TickRanges::all(), Gsn(6)).rows, 3);
+    assert_eq!(fenced.extent(&TickRanges::all(), Gsn(6)).ticks, range(3, 21));
+    assert_eq!(fenced.deletes(), 1);
+    // The version before is untouched.
+    assert_eq!(rows(TickRange::ALL, 6).0, 5);
+    // Events committed after the fence count.
+    let later = fenced.with_batch(batch(&[1], 7), 9);
+    assert_eq!(later.extent(&TickRanges::all(), Gsn(7)).ticks, range(1, 21));
+}
+
+#[test]
+fn a_delete_of_everything_leaves_nothing() {
+    let version = Version::default().with_batch(batch(&[1, 2], 1), 9).with_batch(batch(&[3], 3), 9);
+    let empty = version.with_fence(Fence { ticks: TickRange::ALL, gsn: Gsn(3) });
+    assert_eq!(empty.batches().count(), 0);
+    assert!(empty.fences().is_empty());
+}
+
+#[test]
+fn merging_replaces_neighbours_only() {
+    let [a, b, c] = [batch(&[1], 1), batch(&[2], 2), batch(&[3], 3)];
+    let version = [&a, &b, &c].iter().fold(Version::default(), |v, x| v.with_batch(Arc::clone(x), 9));
+    let merged = batch(&[1, 2], 1);
+    let next = version.with_merged(&[Arc::clone(&a), Arc::clone(&b)], Some(merged)).unwrap();
+    assert_eq!(next.batches().count(), 2);
+    assert!(version.with_merged(&[Arc::clone(&a), Arc::clone(&c)], None).is_none());
+    assert!(next.with_merged(&[a], None).is_none());
+}

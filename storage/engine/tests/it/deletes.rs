@@ -1,0 +1,99 @@
+//! DELETE of a prefix or a suffix (F22).
+
+use stratalog_model::{Collision, ErrorKind, EventStore, FrameKind, TickRange, TickRanges, store::AppendOptions};
+
+use crate::{fixture::*, memory_log::MemoryLog};
+
+fn range(start: i64, end: i64) -> TickRange {
+    ranges(&[(start, end)]).hull()
+}
+
+#[tokio::test]
+async fn only_the_ends_can_be_deleted() {
+    let log = MemoryLog::default();
+    let cpu = chronicle(1, Collision::First, true);
+    let engine = open(&log, &[cpu.clone()]);
+    assert_eq!(engine.delete(&cpu, TickRange::ALL).await.unwrap(), 0);
+    let events: Vec<Row> = (0..10).map(|at| row(at, "a", at as f64)).collect();
+    append(&engine, &cpu, &events).await.unwrap();
+    let refused = error(engine.delete(&cpu, range(3, 5)).await);
+    assert_eq!(refused.kind(), ErrorKind::FeatureNotSupported);
+    assert!(refused.hint().is_some());
+    assert_eq!(engine.delete(&cpu, range(20, 30)).await.unwrap(), 0);
+    assert_eq!(engine.delete(&cpu, range(-5, 3)).await.unwrap(), 3);
+    assert_eq!(engine.delete(&cpu, range(8, i64::MAX)).await.unwrap(), 2);
+    assert_eq!(log.frames().iter().filter(|frame| frame.kind == FrameKind::Delete).count(), 2);
+    let left: Vec<i64> = rows(&engine, &cpu).await.iter().map(|row| row.tick).collect();
+    assert_eq!(left, [3, 4, 5, 6, 7]);
+    assert_eq!(engine.delete(&cpu, TickRange::ALL).await.unwrap(), 5);
+    assert!(rows(&engine, &cpu).await.is_empty());
+    let reopened = open(&MemoryLog::with_frames(log.frames()), &[cpu.clone()]);
+    assert!(rows(&reopened, &cpu).await.is_empty());
+}
+
+#[tokio::test]
+async fn what_comes_later_stays_and_keys_are_free_again() {
+    for collision in [Collision::First, Collision::Last, Collision::Next, Collision::All] {
+        let log = MemoryLog::default();
+        let cpu = chronicle(1, collision, true);
+        let engine = open(&log, &[cpu.clone()]);
+        append(&engine, &cpu, &[row(1, "a", 1.0), row(5, "a", 2.0), row(9, "b", 3.0)]).await.unwrap();
+        // Pushed before the delete, committed after it.
+        let mut open_append = engine.begin(AppendOptions::default()).unwrap();
+        push(&mut open_append, &cpu, &[row(2, "a", 4.0)]).await.unwrap();
+        let before = engine.snapshot();
+        assert_eq!(engine.delete(&cpu, range(i64::MIN, 6)).await.unwrap(), 2);
+        open_append.commit().await.unwrap();
+        append(&engine, &cpu, &[row(1, "a", 5.0)]).await.unwrap();
+        let expected = [row(1, "a", 5.0), row(2, "a", 4.0), row(9, "b", 3.0)];
+        assert_eq!(rows(&engine, &cpu).await, expected, "{collision}");
+        let mut by_key = request(&cpu, stratalog_model::tier::ScanOrder::Ascending);
+        by_key.keys = vec![host_filter(&["a"])];
+        assert_eq!(scan(engine.snapshot().as_ref(), by_key.clone()).await.len(), 2);
+        assert_eq!(scan(before.as_ref(), by_key).await.len(), 2, "the index has moved on");
+        let seen: Vec<f64> = read(before.as_ref(), &cpu).await.iter().map(|r| r.row.value).collect();
+        assert_eq!(seen, [1.0, 2.0, 3.0]);
+        let extent = engine.snapshot().extent(&cpu, &TickRanges::all()).unwrap();
+        assert_eq!((extent.rows, extent.ticks), (3, range(1, 10)));
+        let reopened = open(&MemoryLog::with_frames(log.frames()), &[cpu.clone()]);
+        assert_eq!(
+            read(reopened.snapshot().as_ref(), &cpu).await,
+            read(engine.snapshot().as_ref(), &cpu).await
+        );
+    }
+}
+
+#[tokio::test]
+async fn deletes_cut_merged_and_unordered_batches() {
+    let log = MemoryLog::default();
+    let cpu = chronicle(1, Collision::Last, true);
+    let engine = open(&log, &[cpu.clone()]);
+    for at in 0..400_i64 {
+        append(&engine, &cpu, &[row((at * 37) % 400, "a", at as f64)]).await.unwrap();
+    }
+    for at in 0..50_i64 {
+        append(&engine, &cpu, &[row(at * 8, "a", 1000.0 + at as f64)]).await.unwrap();
+    }
+    assert_eq!(engine.delete(&cpu, range(-9, 100)).await.unwrap(), 100);
+    for at in 50..60_i64 {
+        append(&engine, &cpu, &[row(at, "a", 2000.0)]).await.unwrap();
+    }
+    assert_eq!(engine.delete(&cpu, range(390, 999)).await.unwrap(), 10);
+    let ticks: Vec<i64> = rows(&engine, &cpu).await.iter().map(|row| row.tick).collect();
+    assert_eq!(ticks, (50..60).chain(100..390).collect::<Vec<_>>());
+    let reopened = open(&MemoryLog::with_frames(log.frames()), &[cpu.clone()]);
+    assert_eq!(rows(&reopened, &cpu).await, rows(&engine, &cpu).await);
+}
+
+#[tokio::test]
+async fn a_delete_that_fails_deletes_nothing() {
+    let log = MemoryLog::default();
+    let cpu = chronicle(1, Collision::First, true);
+    let engine = open(&log, &[cpu.clone()]);
+    append(&engine, &cpu, &[row(1, "a", 1.0)]).await.unwrap();
+    log.fail(Some(ErrorKind::DiskFull));
+    assert_eq!(error(engine.delete(&cpu, TickRange::ALL).await).kind(), ErrorKind::DiskFull);
+    assert_eq!(rows(&engine, &cpu).await.len(), 1);
+    log.fail(None);
+    assert_eq!(engine.delete(&cpu, TickRange::ALL).await.unwrap(), 1);
+}

@@ -1,0 +1,241 @@
+//! Chronicles, rows and short ways to say append and read.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use arrow::{
+    array::{
+        Array, ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, StringViewArray,
+        TimestampMicrosecondArray,
+    },
+    datatypes::{Int64Type, TimestampMicrosecondType},
+};
+use futures::StreamExt;
+use stratalog_engine::{Engine, EngineSettings};
+use stratalog_model::{
+    Append, ChronicleDefinition, ChronicleId, Clock, Collision, ColumnDefinition, ColumnId,
+    ColumnType, Durability, Error, EventStore, Granularity, LatePolicy, Log, Result, SchemaVersion,
+    Snapshot, TickRange, TickRanges, TickScale,
+    store::{AppendOptions, Appended, OnConflict},
+    tier::{KeyFilter, ScanOrder, ScanRequest},
+};
+
+/// A clock that stands still.
+#[derive(Debug)]
+pub struct StillClock;
+
+impl Clock for StillClock {
+    fn now_ns(&self) -> i64 {
+        0
+    }
+    fn monotonic_ns(&self) -> u64 {
+        0
+    }
+}
+
+pub fn column(id: u32, name: &str, column_type: ColumnType, nullable: bool) -> ColumnDefinition {
+    ColumnDefinition {
+        id: ColumnId(id),
+        name: name.to_string(),
+        column_type,
+        nullable,
+        default_sql: None,
+        missing_value: None,
+        comment: None,
+    }
+}
+
+/// `time timestamptz(6), host text, value double, note text`, base 0, ticks of 1 µs;
+/// key (host, time) if `keyed`.
+pub fn chronicle(id: u32, collision: Collision, keyed: bool) -> Arc<ChronicleDefinition> {
+    Arc::new(definition(id, collision, keyed))
+}
+
+pub fn definition(id: u32, collision: Collision, keyed: bool) -> ChronicleDefinition {
+    let columns = vec![
+        column(1, "time", ColumnType::TimestampTz { precision: 6 }, false),
+        column(2, "host", ColumnType::Text, false),
+        column(3, "value", ColumnType::Double, true),
+        column(4, "note", ColumnType::Text, true),
+    ];
+    let ids = columns.iter().map(|column| column.id).collect();
+    ChronicleDefinition {
+        id: ChronicleId(id),
+        database: "stratalog".to_string(),
+        schema: "public".to_string(),
+        name: format!("cpu{id}"),
+        columns,
+        tick_column: ColumnId(1),
+        key_columns: if keyed { vec![ColumnId(2)] } else { vec![] },
+        primary_key: true,
+        scale: TickScale::starting_at(0, Granularity::from_ns(1000).unwrap()),
+        collision,
+        late: LatePolicy::Accept,
+        durability: Durability::Disk,
+        schema_version: SchemaVersion(1),
+        schema_versions: BTreeMap::from([(SchemaVersion(1), ids)]),
+        comment: None,
+        created_ns: 0,
+    }
+}
+
+/// One event as the tests see it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    pub tick: i64,
+    pub host: String,
+    pub value: f64,
+}
+
+pub fn row(tick: i64, host: &str, value: f64) -> Row {
+    Row { tick, host: host.to_string(), value }
+}
+
+pub fn batch(definition: &ChronicleDefinition, rows: &[Row]) -> RecordBatch {
+    let time = TimestampMicrosecondArray::from_iter_values(rows.iter().map(|row| row.tick))
+        .with_timezone("UTC");
+    let host: StringViewArray = rows.iter().map(|row| Some(row.host.as_str())).collect();
+    let note: StringViewArray =
+        rows.iter().map(|row| Some(format!("note on the event of value {}", row.value))).collect();
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(time),
+        Arc::new(host),
+        Arc::new(Float64Array::from_iter_values(rows.iter().map(|row| row.value))),
+        Arc::new(note),
+    ];
+    let extra = definition.columns.iter().skip(4).map(|column| {
+        arrow::array::new_null_array(&column.column_type.arrow_type(), rows.len())
+    });
+    let columns = columns.into_iter().chain(extra).collect();
+    RecordBatch::try_new(definition.arrow_schema(), columns).unwrap()
+}
+
+pub fn open(log: &(impl Log + Clone + 'static), definitions: &[Arc<ChronicleDefinition>]) -> Arc<Engine> {
+    open_with(log, definitions, EngineSettings::default()).unwrap()
+}
+
+pub fn open_with(
+    log: &(impl Log + Clone + 'static),
+    definitions: &[Arc<ChronicleDefinition>],
+    settings: EngineSettings,
+) -> Result<Arc<Engine>> {
+    let find = |id: ChronicleId| definitions.iter().find(|definition| definition.id == id).cloned();
+    Engine::open(Arc::new(log.clone()), Arc::new(StillClock), settings, &find)
+}
+
+/// Appends rows as one statement.
+pub async fn append(
+    engine: &Engine,
+    definition: &Arc<ChronicleDefinition>,
+    rows: &[Row],
+) -> Result<Appended> {
+    append_on(engine, definition, rows, OnConflict::Error).await.map(|(appended, _)| appended)
+}
+
+/// Appends rows as one statement; also tells how many were skipped.
+pub async fn append_on(
+    engine: &Engine,
+    definition: &Arc<ChronicleDefinition>,
+    rows: &[Row],
+    on_conflict: OnConflict,
+) -> Result<(Appended, u64)> {
+    let mut append = engine.begin(AppendOptions::default())?;
+    let admitted = append.push(definition, batch(definition, rows), on_conflict).await?;
+    Ok((append.commit().await?, admitted.skipped))
+}
+
+pub async fn push(
+    append: &mut Box<dyn Append>,
+    definition: &Arc<ChronicleDefinition>,
+    rows: &[Row],
+) -> Result<()> {
+    append.push(definition, batch(definition, rows), OnConflict::Error).await.map(|_| ())
+}
+
+/// An event with its numbers, as read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Read {
+    pub row: Row,
+    pub seq: u64,
+    pub gsn: u64,
+}
+
+pub fn request(definition: &Arc<ChronicleDefinition>, order: ScanOrder) -> ScanRequest {
+    let user = definition.columns.len();
+    ScanRequest {
+        chronicle: Arc::clone(definition),
+        projection: vec![1, 2, user, user + 1, user + 2, 3, 0],
+        ticks: TickRanges::all(),
+        keys: vec![],
+        order,
+        limit: None,
+        batch_rows_max: 100,
+        streams: 3,
+    }
+}
+
+pub fn host_filter(hosts: &[&str]) -> KeyFilter {
+    KeyFilter { column: 1, values: Arc::new(StringViewArray::from_iter_values(hosts)) }
+}
+
+pub fn ranges(ranges: &[(i64, i64)]) -> TickRanges {
+    use stratalog_model::Tick;
+    TickRanges::from_ranges(ranges.iter().map(|(a, b)| TickRange::new(Tick(*a), Tick(*b))))
+}
+
+/// Runs a scan made by [`request`] and checks what holds for every scan.
+pub async fn scan(snapshot: &dyn Snapshot, request: ScanRequest) -> Vec<Read> {
+    let ordered = request.order != ScanOrder::Any;
+    let schema = request.schema();
+    let rows_max = request.batch_rows_max;
+    let streams = snapshot.scan(request).unwrap();
+    assert!(!ordered || streams.len() == 1, "one stream when ordered");
+    let mut found = Vec::new();
+    for mut stream in streams {
+        while let Some(batch) = stream.next().await {
+            let batch = batch.unwrap();
+            assert_eq!(batch.schema(), schema);
+            assert!(batch.num_rows() > 0 && batch.num_rows() <= rows_max);
+            let hosts = batch.column(0).as_string_view();
+            let values = batch.column(1).as_primitive::<arrow::datatypes::Float64Type>();
+            let [ticks, seqs, gsns] =
+                [2, 3, 4].map(|at| batch.column(at).as_primitive::<Int64Type>().clone());
+            let notes = batch.column(5).as_string_view();
+            let times = batch.column(6).as_primitive::<TimestampMicrosecondType>();
+            for at in 0..batch.num_rows() {
+                assert_eq!(times.value(at), ticks.value(at), "time shows the tick");
+                let value = values.value(at);
+                assert_eq!(notes.value(at), format!("note on the event of value {value}"));
+                found.push(Read {
+                    row: row(ticks.value(at), hosts.value(at), value),
+                    seq: seqs.value(at) as u64,
+                    gsn: gsns.value(at) as u64,
+                });
+            }
+        }
+    }
+    found
+}
+
+/// Every event, by (tick, seq).
+pub async fn read(snapshot: &dyn Snapshot, definition: &Arc<ChronicleDefinition>) -> Vec<Read> {
+    scan(snapshot, request(definition, ScanOrder::Ascending)).await
+}
+
+/// Every event now, as (tick, host, value).
+pub async fn rows(engine: &Engine, definition: &Arc<ChronicleDefinition>) -> Vec<Row> {
+    read(engine.snapshot().as_ref(), definition).await.into_iter().map(|read| read.row).collect()
+}
+
+/// The error of something that must fail.
+pub fn error<T>(result: Result<T>) -> Error {
+    match result {
+        Ok(_) => panic!("an error was expected"),
+        Err(error) => error,
+    }
+}
+
+/// The int64 column of a batch.
+pub fn integers(batch: &RecordBatch, at: usize) -> Vec<Option<i64>> {
+    let array: &Int64Array = batch.column(at).as_primitive();
+    (0..array.len()).map(|row| array.is_valid(row).then(|| array.value(row))).collect()
+}

@@ -1,0 +1,15 @@
+//! Integration tests of the engine: one binary.
+
+mod basics;
+mod budget;
+mod collisions;
+mod concurrency;
+mod deletes;
+mod faults;
+mod fixture;
+mod journal;
+mod memory_log;
+mod model;
+mod producers;
+mod scans;
+mod schema_change;

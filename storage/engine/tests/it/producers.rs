@@ -1,0 +1,93 @@
+//! Idempotent producers (F68).
+
+use std::{sync::Arc, time::Duration};
+
+use stratalog_engine::Engine;
+use stratalog_model::{
+    ChronicleDefinition, Collision, EventStore, ProducerId, Result,
+    store::{AppendOptions, Appended},
+};
+
+use crate::{fixture::*, memory_log::MemoryLog};
+
+async fn send(
+    engine: &Engine,
+    cpu: &Arc<ChronicleDefinition>,
+    producer: u128,
+    number: u64,
+    parts: &[&[Row]],
+) -> Result<Appended> {
+    let options = AppendOptions { producer: Some((ProducerId(producer), number)), ..Default::default() };
+    let mut append = engine.begin(options)?;
+    for part in parts {
+        push(&mut append, cpu, part).await?;
+    }
+    append.commit().await
+}
+
+#[tokio::test]
+async fn a_retry_is_acknowledged_and_not_stored_again() {
+    let log = MemoryLog::default();
+    for collision in [Collision::All, Collision::First, Collision::Next, Collision::Last] {
+        let log = MemoryLog::default();
+        let cpu = chronicle(1, collision, true);
+        let engine = open(&log, &[cpu.clone()]);
+        let events = [row(1, "a", 1.0), row(2, "a", 2.0)];
+        let first = send(&engine, &cpu, 7, 1, &[&events]).await.unwrap();
+        assert!(!first.duplicate);
+        let retried = send(&engine, &cpu, 7, 1, &[&events]).await.unwrap();
+        assert!(retried.duplicate);
+        assert_eq!((retried.rows, retried.first_gsn), (0, None));
+        // A large one, whose number is in the commit frame; and one without any event.
+        send(&engine, &cpu, 7, 2, &[&[row(3, "a", 3.0)], &[row(4, "a", 4.0)]]).await.unwrap();
+        send(&engine, &cpu, 8, 1, &[]).await.unwrap();
+        let frames = log.frames().len();
+        assert_eq!(frames, 1 + 3 + 1);
+        let reopened = open(&MemoryLog::with_frames(log.frames()), &[cpu.clone()]);
+        for engine in [&engine, &reopened] {
+            for (producer, number) in [(7, 1), (7, 2), (8, 1)] {
+                let retried = send(engine, &cpu, producer, number, &[&[row(3, "a", 3.0)]]).await.unwrap();
+                assert!(retried.duplicate, "{collision} {producer} {number}");
+            }
+            assert_eq!(rows(engine, &cpu).await.len(), 4);
+        }
+        assert!(!send(&reopened, &cpu, 7, 3, &[&[row(5, "a", 5.0)]]).await.unwrap().duplicate);
+    }
+    drop(log);
+}
+
+#[tokio::test]
+async fn a_retry_while_the_first_try_is_under_way() {
+    for collision in [Collision::All, Collision::First] {
+        for fails in [false, true] {
+            let log = MemoryLog::default();
+            let cpu = chronicle(1, collision, true);
+            let engine = open(&log, &[cpu.clone()]);
+            log.hold();
+            let tries: Vec<_> = (0..3)
+                .map(|_| {
+                    let (engine, cpu) = (Arc::clone(&engine), cpu.clone());
+                    tokio::spawn(async move { send(&engine, &cpu, 7, 1, &[&[row(1, "a", 1.0)]]).await })
+                })
+                .collect();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            assert_eq!(log.waiting(), 1, "one at a time");
+            if fails {
+                log.fail(Some(stratalog_model::ErrorKind::DiskFull));
+                log.release_some(1);
+                log.fail(None);
+            }
+            log.release();
+            let mut stored = 0;
+            let mut failed = 0;
+            for task in tries {
+                match task.await.unwrap() {
+                    Ok(appended) => stored += u32::from(!appended.duplicate),
+                    Err(_) => failed += 1,
+                }
+            }
+            assert_eq!((stored, failed), (1, u32::from(fails)), "{collision}");
+            assert_eq!(rows(&engine, &cpu).await.len(), 1);
+        }
+    }
+}
