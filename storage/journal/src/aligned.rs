@@ -65,3 +65,6 @@ pub(crate) fn used_len(bytes: &[u8]) -> usize {
 pub(crate) fn zeros(len: usize) -> &'static [u8] {
     ZEROS.get(..len).unwrap_or(&ZEROS)
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,7 @@ use stratalog_model::{
 
 use crate::{
     JournalSettings, frame,
-    queue::{Pending, Shared},
+    queue::{Answer, Pending, Shared},
     reader::{FrameReader, frame_of},
     recovery,
     rotation::Place,
@@ -150,6 +150,7 @@ impl Log for Journal {
             return done(Err(error));
         }
         let checksum = frame::payload_checksum(&frame.payload);
+        let done = Answer::new(done);
         self.shared.push(Pending { frame, checksum, durability, done, reservation });
     }
 

@@ -34,9 +34,32 @@ pub(crate) struct Pending {
     /// Of payload and padding, computed by whoever submitted.
     pub(crate) checksum: u32,
     pub(crate) durability: Durability,
-    pub(crate) done: Completion,
+    pub(crate) done: Answer,
     /// Gives its room in the queue back when the frame is done.
     pub(crate) reservation: Reservation,
+}
+
+/// A completion that is called even if the writer panics.
+pub(crate) struct Answer(Option<Completion>);
+
+impl Answer {
+    pub(crate) fn new(done: Completion) -> Self {
+        Self(Some(done))
+    }
+
+    fn give(mut self, outcome: Result<Lsn>) {
+        if let Some(done) = self.0.take() {
+            done(outcome);
+        }
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        if let Some(done) = self.0.take() {
+            done(Err(Error::internal("the journal's writer panicked: a frame's fate is unknown")));
+        }
+    }
 }
 
 impl Pending {
@@ -49,7 +72,7 @@ impl Pending {
         let Self { done, reservation, frame, .. } = self;
         drop(frame);
         drop(reservation);
-        done(outcome);
+        done.give(outcome);
     }
 }
 
@@ -315,8 +338,8 @@ impl Shared {
         let mut unwritten = Vec::with_capacity(group.len());
         for (lsn, pending) in (first.0..).map(Lsn).zip(group) {
             let Pending { frame, checksum, durability, done, reservation } = pending;
-            done(Ok(lsn));
-            let done: Completion = Box::new(|_| {});
+            done.give(Ok(lsn));
+            let done = Answer::new(Box::new(|_| {}));
             unwritten.push(Pending { frame, checksum, durability, done, reservation });
         }
         std::thread::sleep(Duration::from_millis(self.place.settings.mark_idle_ms.min(5)));

@@ -31,12 +31,7 @@ pub(crate) struct Recovered {
 pub(crate) fn lock(place: &Place) -> Result<Box<dyn Send + Sync>> {
     let directory = &place.directory;
     let failed = |error| Error::io(format_args!("cannot make {}", directory.display()), error);
-    if !place.disk.exists(directory).map_err(failed)? {
-        place.disk.create_dir_all(directory).map_err(failed)?;
-        if let Some(parent) = directory.parent().filter(|parent| parent.parent().is_some()) {
-            place.disk.sync_dir(parent).map_err(failed)?;
-        }
-    }
+    place.disk.create_dir_all(directory).map_err(failed)?;
     let path = place.path(segment::LOCK_NAME);
     place.disk.lock(&path).map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => Error::new(
@@ -46,6 +41,22 @@ pub(crate) fn lock(place: &Place) -> Result<Box<dyn Send + Sync>> {
         .with_hint("stop that process, or use another data directory"),
         _ => Error::io(format_args!("cannot lock {}", path.display()), error),
     })
+}
+
+/// Makes the way to the journal's directory durable: every directory on it may have been
+/// made by a process that was killed before it could do so.
+fn sync_way(place: &Place) -> Result<()> {
+    for (above, parent) in place.directory.ancestors().skip(1).enumerate() {
+        let here = parent.as_os_str().is_empty();
+        match place.disk.sync_dir(if here { Path::new(".") } else { parent }) {
+            // A directory that we may not read was not made by us.
+            Err(error) if above > 0 && error.kind() == io::ErrorKind::PermissionDenied => {}
+            outcome => outcome.map_err(|error| {
+                Error::io(format_args!("cannot sync the directory {}", parent.display()), error)
+            })?,
+        }
+    }
+    Ok(())
 }
 
 /// Recovers the journal of a locked directory, or makes a new one.
@@ -179,6 +190,9 @@ fn check_order(segments: &[Segment], place: &Place) -> Result<()> {
 }
 
 fn create(place: &Place) -> Result<Recovered> {
+    if !sabotaged!(place.settings, NoDirectorySync) {
+        sync_way(place)?;
+    }
     let header = SegmentHeader {
         partition: place.settings.partition,
         number: SegmentId(1),
@@ -230,10 +244,13 @@ fn settle(place: &Place, last: &Segment, file: &dyn DiskFile, tail: &Tail) -> io
     if cut {
         erase(file, last.header.preallocated > 0, tail.offset, tail.torn_end)?;
     }
-    if rewrite || cut {
-        file.sync_data()?;
+    if sabotaged!(place.settings, RecoveredUnsynced) {
+        return Ok(());
     }
-    Ok(())
+    // Also when there is nothing to do: a process that was killed may have left a cut, or
+    // a new segment's name, in the page cache only.
+    file.sync_data()?;
+    place.disk.sync_dir(&place.directory)
 }
 
 /// Makes `[start, end)`, which nothing follows, look as if it had never been written.

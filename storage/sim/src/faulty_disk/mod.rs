@@ -1,0 +1,344 @@
+//! A disk in memory that forgets what was not synced, and fails when told to.
+//!
+//! ```text
+//!   process ─► page cache (sees every write) ─ sync_data ─► platter (survives a power cut)
+//!              names (see every rename)      ─ sync_dir ──► names on the platter
+//! ```
+//!
+//! At a power cut each unsynced sector (512 bytes) survives or not, as the seed decides;
+//! of the unsynced changes of names a first part survives. A file's unsynced length ends
+//! up anywhere between the old and the new one. A failed sync leaves pages that the cache
+//! calls clean and the platter never saw, as Linux does.
+
+mod file;
+mod state;
+
+use std::{
+    fmt, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use stratalog_model::{Disk, DiskFile};
+
+use crate::Random;
+use state::{NameChange, State};
+
+/// What can be made to fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// `write_all_at`: about half of the sectors reach the page cache.
+    Write,
+    /// `sync_data` and `sync_all`.
+    Sync,
+    /// `sync_dir`.
+    SyncDirectory,
+    /// `create`.
+    Create,
+    /// `preallocate` and `set_len`.
+    Resize,
+    /// `rename`.
+    Rename,
+    /// `read_at`.
+    Read,
+}
+
+/// How a failing operation fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// EIO
+    Device,
+    /// ENOSPC
+    Full,
+}
+
+impl Failure {
+    fn error(self) -> io::Error {
+        match self {
+            Failure::Device => io::Error::from_raw_os_error(5),
+            Failure::Full => io::Error::from_raw_os_error(28),
+        }
+    }
+}
+
+/// How a process ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Crash {
+    /// `kill -9`: the page cache stays.
+    Kill,
+    /// The machine stops: only what was synced, and what chance wrote, stays.
+    PowerCut,
+}
+
+/// Calls since the disk was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DiskCounts {
+    /// `write_all_at`.
+    pub writes: u64,
+    /// `sync_data` and `sync_all`.
+    pub syncs: u64,
+    /// `sync_dir`.
+    pub directory_syncs: u64,
+    /// `create`.
+    pub creates: u64,
+    /// `preallocate` and `set_len`.
+    pub resizes: u64,
+    /// `rename`.
+    pub renames: u64,
+    /// `read_at`.
+    pub reads: u64,
+}
+
+/// One process's view of the disk. See the module's comment.
+#[derive(Clone)]
+pub struct FaultyDisk {
+    shared: Arc<Shared>,
+    /// Calls of an earlier life fail.
+    life: u64,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl fmt::Debug for FaultyDisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FaultyDisk").field("life", &self.life).finish_non_exhaustive()
+    }
+}
+
+impl FaultyDisk {
+    /// An empty disk whose accidents `seed` decides.
+    pub fn new(seed: u64) -> Self {
+        let state = State::new(Random::new(seed));
+        let shared = Shared { state: Mutex::new(state), changed: Condvar::new() };
+        Self { shared: Arc::new(shared), life: 0 }
+    }
+
+    /// Ends the process that holds this view, and returns the next one's. Every call of
+    /// the old view, and of its files, fails from now on.
+    pub fn crash(&self, crash: Crash) -> Self {
+        let mut state = self.shared.state.lock();
+        state.end_life(crash);
+        let life = state.life;
+        self.shared.changed.notify_all();
+        drop(state);
+        Self { shared: Arc::clone(&self.shared), life }
+    }
+
+    /// From the `steps`-th change on (1 is the next), nothing works any more: that change
+    /// is half done, and every later call fails, until [`FaultyDisk::crash`].
+    pub fn halt_after(&self, steps: u64) {
+        self.shared.state.lock().halt_after = Some(steps);
+    }
+
+    /// Whether the halt was reached.
+    pub fn is_halted(&self) -> bool {
+        self.shared.state.lock().halted
+    }
+
+    /// The `nth` such operation from now on (1 is the next) fails, once.
+    pub fn fail(&self, operation: Operation, nth: u64, failure: Failure) {
+        self.shared.state.lock().failures.push((operation, nth.max(1), failure));
+    }
+
+    /// Room for so many bytes of files in all; `u64::MAX` (the start) is no limit.
+    pub fn set_capacity(&self, bytes: u64) {
+        self.shared.state.lock().capacity = bytes;
+    }
+
+    /// Bytes of all files.
+    pub fn used_bytes(&self) -> u64 {
+        self.shared.state.lock().used_bytes()
+    }
+
+    /// Calls since the disk was made.
+    pub fn counts(&self) -> DiskCounts {
+        self.shared.state.lock().counts
+    }
+
+    /// Makes the next write wait until [`FaultyDisk::release`].
+    pub fn hold(&self) {
+        self.shared.state.lock().held = true;
+    }
+
+    /// Whether a write waits.
+    pub fn is_holding(&self) -> bool {
+        self.shared.state.lock().waiting
+    }
+
+    /// Lets writes go on.
+    pub fn release(&self) {
+        self.shared.state.lock().held = false;
+        self.shared.changed.notify_all();
+    }
+
+    /// The bytes of a file, as the page cache has them.
+    pub fn contents(&self, path: &Path) -> Option<Vec<u8>> {
+        let state = self.shared.state.lock();
+        Some(state.inode_at(path)?.cached.clone())
+    }
+
+    /// Replaces a file's bytes, on the platter too: damage.
+    pub fn overwrite(&self, path: &Path, bytes: Vec<u8>) {
+        self.shared.state.lock().overwrite(path, bytes);
+    }
+
+    /// All files.
+    pub fn paths(&self) -> Vec<PathBuf> {
+        self.shared.state.lock().names.keys().cloned().collect()
+    }
+
+    /// The state, if this life still runs.
+    fn alive(&self) -> io::Result<MutexGuard<'_, State>> {
+        let state = self.shared.state.lock();
+        if state.life != self.life || state.halted {
+            return Err(Failure::Device.error());
+        }
+        Ok(state)
+    }
+
+    /// The state for a change: counts it, fails it if told to.
+    fn change(&self, operation: Operation) -> io::Result<MutexGuard<'_, State>> {
+        let mut state = self.alive()?;
+        if operation == Operation::Write {
+            while state.held && state.life == self.life && !state.halted {
+                state.waiting = true;
+                self.shared.changed.notify_all();
+                self.shared.changed.wait(&mut state);
+            }
+            state.waiting = false;
+            if state.life != self.life || state.halted {
+                return Err(Failure::Device.error());
+            }
+        }
+        if state.step(operation) {
+            self.shared.changed.notify_all();
+        }
+        Ok(state)
+    }
+
+    fn file(&self, inode: u64) -> Box<dyn DiskFile> {
+        Box::new(file::FaultyFile { disk: self.clone(), inode })
+    }
+}
+
+impl Disk for FaultyDisk {
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.alive()?;
+        let ancestors: Vec<&Path> = path.ancestors().collect();
+        for ancestor in ancestors.into_iter().rev() {
+            if state.directories.insert(ancestor.to_path_buf()) {
+                state.name_changes.push(NameChange::Directory(ancestor.to_path_buf()));
+            }
+        }
+        Ok(())
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<String>> {
+        let state = self.alive()?;
+        if !state.directories.contains(path) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let children = state.names.keys().chain(&state.directories);
+        let children = children.filter(|child| child.parent() == Some(path));
+        let names = children.filter_map(|child| child.file_name());
+        let mut names: Vec<String> = names.map(|name| name.to_string_lossy().into()).collect();
+        names.sort();
+        Ok(names)
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        let state = self.alive()?;
+        Ok(state.names.contains_key(path) || state.directories.contains(path))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        let inode = self.alive()?.names.get(path).copied();
+        Ok(self.file(inode.ok_or(io::ErrorKind::NotFound)?))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        let mut state = self.change(Operation::Create)?;
+        let parent = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+        if !state.directories.contains(parent) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        if state.names.contains_key(path) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let outcome = state.outcome(Operation::Create);
+        if outcome.is_err() && !state.halted {
+            return outcome.map(|()| self.file(0));
+        }
+        let inode = state.add_inode();
+        state.apply(NameChange::Link(path.to_path_buf(), inode));
+        drop(state);
+        outcome.map(|()| self.file(inode))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut state = self.change(Operation::Rename)?;
+        if !state.names.contains_key(from) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let outcome = state.outcome(Operation::Rename);
+        if outcome.is_ok() || state.halted {
+            state.apply(NameChange::Rename(from.to_path_buf(), to.to_path_buf()));
+        }
+        outcome
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.alive()?;
+        if !state.names.contains_key(path) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        state.apply(NameChange::Unlink(path.to_path_buf()));
+        Ok(())
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.change(Operation::SyncDirectory)?;
+        state.outcome(Operation::SyncDirectory)?;
+        state.sync_names(path);
+        Ok(())
+    }
+
+    fn free_bytes(&self, _: &Path) -> io::Result<u64> {
+        let state = self.alive()?;
+        Ok(state.capacity.saturating_sub(state.used_bytes()))
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
+        let mut state = self.alive()?;
+        if !state.locks.insert(path.to_path_buf()) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        if !state.names.contains_key(path) {
+            let inode = state.add_inode();
+            state.apply(NameChange::Link(path.to_path_buf(), inode));
+        }
+        drop(state);
+        Ok(Box::new(HeldLock { disk: self.clone(), path: path.to_path_buf() }))
+    }
+}
+
+struct HeldLock {
+    disk: FaultyDisk,
+    path: PathBuf,
+}
+
+impl Drop for HeldLock {
+    fn drop(&mut self) {
+        let mut state = self.disk.shared.state.lock();
+        if state.life == self.disk.life {
+            state.locks.remove(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

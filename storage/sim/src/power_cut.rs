@@ -1,0 +1,390 @@
+//! CL-1, by accident: a seed decides what is appended to a journal, how the disk fails and
+//! when the process or the machine dies; after each death the journal is opened again and
+//! compared with what was promised.
+//!
+//! What must hold of the frames found, `R`, when `kept` were found (or made durable)
+//! before and `sent` were submitted since, in that order:
+//! ```text
+//!   R = kept ++ a first part of sent, without what was refused
+//!       that part reaches the last frame acknowledged with `disk`
+//!       … and, if only the process died, the last one acknowledged at all
+//! ```
+
+use std::{
+    path::Path,
+    sync::{Arc, mpsc},
+};
+
+use bytes::Bytes;
+use stratalog_journal::{Journal, JournalSettings};
+use stratalog_model::{
+    ChronicleId, Disk, Durability, ErrorKind, Frame, FrameKind, Log, Lsn, PartitionId, ProducerId,
+    Result, SchemaVersion, StatementId, Tick, TickRange,
+};
+
+use crate::{Crash, Failure, FaultyDisk, Lie, Operation, Random, SabotageDisk};
+
+const DIRECTORY: &str = "/data/journal";
+
+/// What one run adds to the script.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Script {
+    /// The disk lies.
+    pub lie: Option<Lie>,
+    /// The journal is built wrongly.
+    #[cfg(feature = "sabotage")]
+    pub sabotage: Option<stratalog_journal::Sabotage>,
+}
+
+/// What a run did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Deaths.
+    pub crashes: u64,
+    /// Frames acknowledged.
+    pub acknowledged: u64,
+    /// Frames refused.
+    pub refused: u64,
+    /// Frames lost that no promise covered.
+    pub lost_relaxed: u64,
+    /// Runs into a poisoned journal.
+    pub poisoned: u64,
+}
+
+/// What became of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// Acknowledged at that level.
+    Acknowledged(Durability),
+    /// Refused for good: must not be found.
+    Refused,
+    /// Failed when the disk failed: may be found.
+    Unknown,
+}
+
+/// Runs the script of `seed`.
+///
+/// # Errors
+/// What was promised and not kept.
+pub fn run(seed: u64, script: Script) -> Result<Summary, String> {
+    Run {
+        random: Random::new(seed),
+        disk: FaultyDisk::new(seed ^ 0xD15C),
+        script,
+        kept: Vec::new(),
+        sent: Vec::new(),
+        cut: false,
+        next: 1,
+        summary: Summary::default(),
+    }
+    .run()
+    .map_err(|broken| format!("seed {seed}: {broken}"))
+}
+
+struct Run {
+    random: Random,
+    disk: FaultyDisk,
+    script: Script,
+    /// Numbers of the frames found when the journal was opened last.
+    kept: Vec<u64>,
+    /// Numbers of those submitted since, and their fates.
+    sent: Vec<(u64, Fate)>,
+    /// Whether a power cut came since the journal was opened last.
+    cut: bool,
+    next: u64,
+    summary: Summary,
+}
+
+impl Run {
+    fn run(mut self) -> Result<Summary, String> {
+        let settings = self.settings();
+        for _ in 0..self.random.between(2, 5) {
+            if self.random.chance(90) {
+                self.disk.halt_after(self.random.between(1, 60));
+            }
+            // A journal that did not open left nothing to submit to.
+            if let Some(journal) = self.open(&settings)? {
+                self.live(&journal)?;
+                let crash = self.random.chance(65);
+                let crash = if crash { Crash::PowerCut } else { Crash::Kill };
+                self.die(journal, crash);
+            } else {
+                self.disk = self.disk.crash(Crash::PowerCut);
+                self.cut = true;
+            }
+            self.disk.set_capacity(u64::MAX);
+            self.summary.crashes += 1;
+            if self.random.chance(30) {
+                self.damage(&settings)?;
+            }
+        }
+        match self.open(&settings)? {
+            Some(_) => Ok(self.summary),
+            None => Err("the journal does not open on a sound disk".to_string()),
+        }
+    }
+
+    fn settings(&mut self) -> JournalSettings {
+        JournalSettings {
+            segment_bytes_max: self.random.between(8 << 10, 32 << 10),
+            frame_bytes_max: 2 << 10,
+            queue_bytes_max: 1 << 20,
+            group_bytes_max: 8 << 10,
+            free_bytes_min: 0,
+            preallocate: self.random.chance(70),
+            mark_idle_ms: 0,
+            #[cfg(feature = "sabotage")]
+            sabotage: self.script.sabotage,
+            ..JournalSettings::default()
+        }
+    }
+
+    /// Opens the journal and checks what is in it; `None` if the disk died meanwhile.
+    fn open(&mut self, settings: &JournalSettings) -> Result<Option<Journal>, String> {
+        let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
+        let disk: Arc<dyn Disk> = match self.script.lie {
+            Some(lie) => Arc::new(SabotageDisk::new(disk, lie)),
+            None => disk,
+        };
+        let mut found = Vec::new();
+        let opened = Journal::open(disk, Path::new(DIRECTORY).to_path_buf(), settings.clone())
+            .and_then(|journal| {
+                journal.replay(&mut |lsn, frame| {
+                    found.push((lsn, frame));
+                    Ok(())
+                })?;
+                Ok(journal)
+            });
+        let journal = match opened {
+            Ok(journal) => journal,
+            Err(_) if self.disk.is_halted() => return Ok(None),
+            Err(error) => return Err(format!("the journal does not open: {error}")),
+        };
+        self.check(&found)?;
+        Ok(Some(journal))
+    }
+
+    /// Compares what was found with what was promised, and makes it the new start.
+    fn check(&mut self, found: &[(Lsn, Frame)]) -> Result<(), String> {
+        let mut numbers = Vec::with_capacity(found.len());
+        for ((lsn, frame), expected) in found.iter().zip(1..) {
+            let number = frame.first_seq;
+            if *lsn != Lsn(expected) {
+                return Err(format!("lsn {lsn} where {expected} was due"));
+            }
+            if *frame != make_frame(number) {
+                return Err(format!("frame {number} at lsn {lsn} is not what was sent"));
+            }
+            numbers.push(number);
+        }
+        let kept = numbers.get(..self.kept.len());
+        if kept != Some(self.kept.as_slice()) {
+            return Err(format!("{:?} were kept before, now {numbers:?}", self.kept));
+        }
+        let mut rest = numbers.get(self.kept.len()..).unwrap_or_default();
+        let mut ended = false;
+        for (number, fate) in &self.sent {
+            let here = rest.split_first().filter(|(first, _)| *first == number);
+            match (here, fate) {
+                (Some(_), Fate::Refused) => {
+                    return Err(format!("frame {number} was refused, and is there"));
+                }
+                (Some(_), _) if ended => {
+                    return Err(format!("frame {number} is there, and one before is not"));
+                }
+                (Some((_, others)), _) => rest = others,
+                (None, Fate::Acknowledged(durability)) if !ended && self.was_promised(*number) => {
+                    return Err(format!("frame {number}, acknowledged at {durability}, is lost"));
+                }
+                (None, Fate::Acknowledged(_)) => {
+                    self.summary.lost_relaxed += 1;
+                    ended = true;
+                }
+                (None, Fate::Unknown | Fate::Refused) => {}
+            }
+        }
+        if !rest.is_empty() {
+            return Err(format!("{rest:?} were found and not expected there"));
+        }
+        self.kept = numbers;
+        self.sent.clear();
+        self.cut = false;
+        Ok(())
+    }
+
+    /// Whether `number`, or one sent after it, was promised to survive what has happened.
+    fn was_promised(&self, number: u64) -> bool {
+        let since = self.sent.iter().skip_while(|(sent, _)| *sent != number);
+        since.into_iter().any(|(_, fate)| match fate {
+            Fate::Acknowledged(durability) => *durability == Durability::Disk || !self.cut,
+            _ => false,
+        })
+    }
+
+    /// Appends until the script ends or the disk does.
+    fn live(&mut self, journal: &Journal) -> Result<(), String> {
+        for _ in 0..self.random.between(1, 12) {
+            match self.random.below(20) {
+                0 => self.disk.fail(Operation::Write, self.random.between(1, 4), Failure::Full),
+                1 => self.disk.fail(Operation::Write, self.random.between(1, 4), Failure::Device),
+                2 => self.disk.fail(Operation::Sync, self.random.between(1, 4), Failure::Device),
+                3 => self.disk.fail(Operation::Resize, 1, Failure::Full),
+                4 => self.disk.set_capacity(self.disk.used_bytes() + self.random.below(40 << 10)),
+                5 => self.disk.set_capacity(u64::MAX),
+                _ => {}
+            }
+            let poisoned = self.batch(journal)?;
+            if poisoned || self.disk.is_halted() {
+                return Ok(());
+            }
+        }
+        if self.random.chance(20) && journal.close().is_ok() {
+            // A close that succeeded has synced everything.
+            for (_, fate) in &mut self.sent {
+                if let Fate::Acknowledged(durability) = fate {
+                    *durability = Durability::Disk;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Submits a few frames that the writer sees as one first frame and one group, so
+    /// that a seed always gives the same groups; `true` if that poisoned the journal.
+    fn batch(&mut self, journal: &Journal) -> Result<bool, String> {
+        let mut outcomes = Vec::new();
+        self.disk.hold();
+        for at in 0..self.random.between(1, 9) {
+            let number = self.next;
+            let frame = make_frame(number);
+            let durability =
+                if self.random.chance(40) { Durability::Disk } else { Durability::Relaxed };
+            let reserved = futures::executor::block_on(journal.reserve(frame.payload.len()));
+            let Ok(reservation) = reserved else { break };
+            self.next += 1;
+            let (sender, receiver) = mpsc::channel();
+            let done = Box::new(move |outcome| drop(sender.send(outcome)));
+            journal.submit(frame, reservation, durability, done);
+            outcomes.push((number, durability, receiver));
+            if at == 0 {
+                self.wait_until_taken(journal);
+            }
+        }
+        self.disk.release();
+        for (number, durability, receiver) in outcomes {
+            let outcome = receiver.recv().map_err(|_| format!("frame {number} got no answer"))?;
+            let dead = self.disk.is_halted();
+            let fate = match outcome {
+                Ok(_) => Fate::Acknowledged(durability),
+                Err(error) => match error.kind() {
+                    _ if dead => Fate::Unknown,
+                    // Poisoned: the group is erased, but without a sync.
+                    ErrorKind::Io if journal.status().poisoned.is_some() => Fate::Unknown,
+                    ErrorKind::Io | ErrorKind::DiskFull => Fate::Refused,
+                    _ => return Err(format!("frame {number} failed strangely: {error}")),
+                },
+            };
+            match fate {
+                Fate::Acknowledged(_) => self.summary.acknowledged += 1,
+                _ => self.summary.refused += 1,
+            }
+            self.sent.push((number, fate));
+        }
+        let poisoned = journal.status().poisoned.is_some();
+        self.summary.poisoned += u64::from(poisoned);
+        Ok(poisoned)
+    }
+
+    /// Waits until the writer is at work on what was submitted, or is done with it.
+    fn wait_until_taken(&self, journal: &Journal) {
+        while journal.status().queued_bytes > 0 && !self.disk.is_holding() {
+            std::thread::yield_now();
+        }
+    }
+
+    fn die(&mut self, journal: Journal, crash: Crash) {
+        let survivor = self.disk.crash(crash);
+        drop(journal);
+        self.disk = survivor;
+        self.cut |= crash == Crash::PowerCut;
+    }
+
+    /// Flips a bit somewhere, opens the journal, and flips it back: the frames must be the
+    /// same, or the damage reported.
+    fn damage(&mut self, settings: &JournalSettings) -> Result<(), String> {
+        // Makes everything durable and attested, so that no loss is excusable.
+        let Some(journal) = self.open(settings)? else { return Ok(()) };
+        let outcome = journal.close();
+        drop(journal);
+        if let Err(error) = outcome {
+            return Err(format!("closing failed on a sound disk: {error}"));
+        }
+        let segments: Vec<_> =
+            self.disk.paths().into_iter().filter(|path| path.extension().is_some()).collect();
+        let Some(path) = segments.get(self.random.below(segments.len() as u64) as usize) else {
+            return Ok(());
+        };
+        let Some(mut bytes) = self.disk.contents(path) else { return Ok(()) };
+        // Most bytes of a file are zeros that nobody wrote.
+        let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at as u64 + 1);
+        let at = self.random.below(used) as usize;
+        let bit = 1 << self.random.below(8);
+        let sound = bytes.clone();
+        if let Some(byte) = bytes.get_mut(at) {
+            *byte ^= bit;
+        }
+        self.disk.overwrite(path, bytes);
+        let kept = self.kept.clone();
+        match self.open_damaged(settings) {
+            Ok(found) if found == kept => {}
+            Ok(found) => {
+                return Err(format!(
+                    "bit flip at {at} of {}: {found:?} instead of {kept:?}",
+                    path.display()
+                ));
+            }
+            Err(error) if error.kind() == ErrorKind::DataCorrupted => {}
+            Err(error) => return Err(format!("bit flip at {at} of {}: {error}", path.display())),
+        }
+        self.disk.overwrite(path, sound);
+        Ok(())
+    }
+
+    /// Numbers of the frames that a damaged journal shows; 0 for a wrong one.
+    fn open_damaged(&self, settings: &JournalSettings) -> Result<Vec<u64>> {
+        let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
+        let journal = Journal::open(disk, Path::new(DIRECTORY).to_path_buf(), settings.clone())?;
+        let mut found = Vec::new();
+        journal.replay(&mut |_, frame| {
+            let sound = frame == make_frame(frame.first_seq);
+            found.push(if sound { frame.first_seq } else { 0 });
+            Ok(())
+        })?;
+        Ok(found)
+    }
+}
+
+/// The frame of a number: the same every time.
+fn make_frame(number: u64) -> Frame {
+    let mut random = Random::new(number);
+    let len = match random.below(4) {
+        0 => random.below(8),
+        1 => random.between(500, 1100),
+        _ => random.below(2 << 10),
+    };
+    let payload: Vec<u8> = (0..len).map(|_| random.next() as u8).collect();
+    let start = random.next() as i64;
+    let kinds = [FrameKind::Events, FrameKind::Commit, FrameKind::Delete, FrameKind::Catalog];
+    Frame {
+        kind: kinds.get(random.below(4) as usize).copied().unwrap_or(FrameKind::Events),
+        partition: PartitionId(random.next() as u16),
+        chronicle: ChronicleId(random.next() as u32),
+        schema_version: SchemaVersion(random.next() as u32),
+        statement: StatementId(random.next()),
+        ticks: TickRange::new(Tick(start), Tick(start.saturating_add(9))),
+        count: random.next() as u32,
+        first_seq: number,
+        producer: random.chance(50).then(|| (ProducerId(u128::from(random.next())), number)),
+        payload: Bytes::from(payload),
+    }
+}
