@@ -70,6 +70,14 @@ impl ServerProcess {
         }
     }
 
+    /// Waits until it has ended by itself, as after SIGTERM; whether it ended well.
+    pub fn wait(&mut self) -> io::Result<bool> {
+        match self.child.take() {
+            Some(mut child) => child.wait().map(|status| status.success()),
+            None => Ok(false),
+        }
+    }
+
     /// Leaves it running when this value is dropped.
     pub fn let_go(mut self) {
         self.child = None;

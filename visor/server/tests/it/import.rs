@@ -1,0 +1,176 @@
+//! `stratalog import`.
+
+use std::{fmt::Write as _, process::Output, time::Duration};
+
+use crate::support::{Bench, good, run, run_with_input, stderr, stratalog};
+
+fn import(bench: &Bench, flags: &[&str]) -> Output {
+    let port = bench.port();
+    run(&[&["import", "-p", port.as_str()], flags].concat())
+}
+
+fn csv(rows: usize) -> String {
+    let mut text = String::from("time,host,value\n");
+    for row in 0..rows {
+        let _ = writeln!(
+            text,
+            "2026-01-01 {:02}:{:02}:{:02}+00,h{},{}",
+            row / 3600 % 24,
+            row / 60 % 60,
+            row % 60,
+            row / 86_400,
+            row as f64 / 4.0
+        );
+    }
+    text
+}
+
+#[test]
+fn each_format_makes_its_table_over_the_wire_and_in_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name).display().to_string();
+    std::fs::write(file("in.csv"), csv(1000)).unwrap();
+    let mut lines = String::new();
+    for row in 0..1000 {
+        let _ = writeln!(
+            lines,
+            "{{\"time\": \"2026-01-01T00:{:02}:{:02}Z\", \"host\": \"h0\", \"value\": {}}}",
+            row / 60,
+            row % 60,
+            row as f64 / 4.0
+        );
+    }
+    std::fs::write(file("in.ndjson"), lines).unwrap();
+
+    let mut bench = Bench::new();
+    let make = ["--create", "--key", "host"];
+    good(&import(&bench, &[&[file("in.csv").as_str(), "-t", "c"][..], &make].concat()));
+    good(&import(&bench, &[&[file("in.ndjson").as_str(), "-t", "n"][..], &make].concat()));
+    good(&bench.sql(&["--format", "parquet", "-o", &file("in.parquet"), "-c", "SELECT * FROM c"]));
+    good(&import(&bench, &[&[file("in.parquet").as_str(), "-t", "p"][..], &make].concat()));
+    let facts = |table: &str| format!("SELECT count(*) || ' ' || sum(value) FROM {table}");
+    for table in ["c", "n", "p"] {
+        assert_eq!(bench.value(&facts(table)), "1000 124875", "{table}");
+    }
+    bench.server.kill().unwrap();
+    let data = bench.directory.path().join("data");
+    let data = data.to_str().unwrap();
+    for (name, table) in [("in.csv", "c2"), ("in.ndjson", "n2"), ("in.parquet", "p2")] {
+        let flags = ["import", &file(name), "-t", table, "--data-dir", data];
+        let text = good(&run(&[&flags[..], &make].concat()));
+        assert!(text.starts_with(&format!("1000 rows into {table} in ")), "{text}");
+        let asked = run(&["sql", "--data-dir", data, "--format", "csv", "-c", &facts(table)]);
+        assert_eq!(good(&asked).lines().nth(1), Some("1000 124875"), "{table}");
+    }
+}
+
+#[test]
+fn standard_input_and_other_delimiters_are_read() {
+    let bench = Bench::new();
+    good(&bench.sql(&["-c", "CREATE TABLE t (time TIMESTAMPTZ NOT NULL, a BIGINT, b TEXT)"]));
+    let port = bench.port();
+    let flags = [
+        "import", "-", "-t", "t", "-p", &port, "--format", "csv", "--no-header", "--delimiter",
+        "tab", "--null", "NA",
+    ];
+    let output = run_with_input(&flags, "2026-01-01\tNA\tx\n2026-01-02\t2\tNA\n");
+    assert!(good(&output).starts_with("2 rows into t"));
+    assert_eq!(bench.value("SELECT count(a) || ' ' || count(b) || ' ' || count(*) FROM t"), "1 1 2");
+}
+
+#[test]
+fn an_error_names_the_line_of_the_file_and_what_is_stored() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("bad.csv");
+    let mut text = csv(25);
+    text.push_str("2026-01-01 00:00:25+00,h0,oops\n");
+    text.push_str("2026-01-01 00:00:26+00,h0,1\n");
+    std::fs::write(&path, &text).unwrap();
+    let path = path.to_str().unwrap();
+    let bench = Bench::new();
+    good(&bench.sql(&[
+        "-c",
+        "CREATE TABLE t (time TIMESTAMPTZ NOT NULL, host TEXT NOT NULL, value DOUBLE PRECISION, PRIMARY KEY (host, time))",
+    ]));
+    let flags = [path, "-t", "t", "--batch-rows", "10", "--producer", "mend"];
+    let output = import(&bench, &flags);
+    assert_eq!(output.status.code(), Some(1));
+    let said = stderr(&output);
+    assert!(said.contains("22P02"), "{said}");
+    assert!(said.contains("line 27, column value"), "{said}");
+    assert!(said.contains("Rows 1 to 20 are stored; of the batch that failed nothing is."), "{said}");
+    assert!(said.contains("run the same command again"), "{said}");
+    assert_eq!(bench.value("SELECT count(*) FROM t"), "20");
+
+    std::fs::write(path, text.replace("oops", "0")).unwrap();
+    let output = good(&import(&bench, &flags));
+    assert!(output.starts_with("7 rows into t"), "{output}");
+    assert!(output.contains("20 rows were stored before"), "{output}");
+    assert_eq!(bench.value("SELECT count(*) FROM t"), "27");
+}
+
+#[test]
+fn mistakes_on_the_command_line_are_explained() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("in.csv");
+    std::fs::write(&path, "a,b\n1,2\n").unwrap();
+    let path = path.to_str().unwrap();
+    let bench = Bench::new();
+    for (flags, reason) in [
+        (vec![path, "-t", "t", "--create"], "no column of the input holds timestamps"),
+        (vec![path, "-t", "nope"], "42P01"),
+        (vec!["/no/such.csv", "-t", "t"], "cannot read /no/such.csv"),
+        (vec![path, "-t", "t", "--delimiter", "ab"], "must be one ASCII character"),
+        (vec!["in.xyz", "-t", "t"], "cannot be told from its name"),
+        (vec![path, "-t", "u"], "column \"a\" of the header is no column of the table"),
+    ] {
+        if flags.contains(&"u") {
+            good(&bench.sql(&["-c", "CREATE TABLE u (time TIMESTAMPTZ NOT NULL, b BIGINT)"]));
+        }
+        let output = import(&bench, &flags);
+        assert_eq!(output.status.code(), Some(1), "{flags:?}");
+        assert!(stderr(&output).contains(reason), "{flags:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn an_import_that_the_servers_end_cut_short_resumes_exactly() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("long.csv");
+    let rows = 40_000;
+    std::fs::write(&path, csv(rows)).unwrap();
+    let path = path.to_str().unwrap();
+    let mut bench = Bench::new();
+    // Without a key nothing but the producer's numbers keeps a row from being stored twice.
+    good(&bench.sql(&[
+        "-c",
+        "CREATE TABLE t (time TIMESTAMPTZ NOT NULL, host TEXT, value DOUBLE PRECISION)",
+    ]));
+    let flags = |port: &str| -> Vec<String> {
+        ["import", path, "-t", "t", "--batch-rows", "100", "--producer", "resumed", "-p", port]
+            .map(str::to_string)
+            .to_vec()
+    };
+    let mut child = stratalog()
+        .args(flags(&bench.port()))
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    while bench.value("SELECT count(*) FROM t").parse::<usize>().unwrap() < 500 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    bench.server.kill().unwrap();
+    assert!(!child.wait().unwrap().success());
+    bench.kill_and_restart();
+    let stored: usize = bench.value("SELECT count(*) FROM t").parse().unwrap();
+    assert!((500..rows).contains(&stored) && stored.is_multiple_of(100), "{stored}");
+    let port = bench.port();
+    let again: Vec<String> = flags(&port);
+    let output = good(&stratalog().args(&again).output().unwrap());
+    assert!(output.contains(&format!("{stored} rows were stored before")), "{output}");
+    assert_eq!(
+        bench.value("SELECT count(*) || ' ' || count(DISTINCT value) FROM t"),
+        format!("{rows} {rows}")
+    );
+}

@@ -1,0 +1,87 @@
+//! What stands in the way of a start.
+
+use stratalog::directory::{FORMAT_VERSION, format_text};
+
+use crate::support::{Bench, run, signal, stderr};
+
+fn serve(directory: &std::path::Path, flags: &[&str]) -> std::process::Output {
+    run(&[&["serve", "--data-dir", directory.to_str().unwrap()], flags].concat())
+}
+
+#[test]
+fn two_servers_on_one_directory_do_not_happen() {
+    let bench = Bench::new();
+    let output = serve(&bench.directory.path().join("data"), &["--pg-listen", "127.0.0.1:0"]);
+    assert_eq!(output.status.code(), Some(4));
+    let text = stderr(&output);
+    assert!(text.contains(&format!("is in use by process {}", bench.server.id())), "{text}");
+    let local = run(&[
+        "sql",
+        "--data-dir",
+        bench.directory.path().join("data").to_str().unwrap(),
+        "-c",
+        "select 1",
+    ]);
+    assert!(!local.status.success());
+    assert!(stderr(&local).contains("is in use by process"), "{}", stderr(&local));
+    assert_eq!(bench.value("SELECT 1"), "1", "the first one goes on");
+}
+
+#[test]
+fn a_taken_port_is_named() {
+    let bench = Bench::new();
+    let directory = tempfile::tempdir().unwrap();
+    let address = bench.server.address().to_string();
+    let output = serve(directory.path(), &["--pg-listen", &address]);
+    assert_eq!(output.status.code(), Some(3));
+    let text = stderr(&output);
+    assert!(text.contains(&address) && text.contains("the address is in use"), "{text}");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "nothing was made");
+}
+
+#[test]
+fn strangers_are_kept_out_unless_told_otherwise() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = serve(directory.path(), &["--pg-listen", "0.0.0.0:0"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stderr(&output).contains("--remote-without-password true"));
+}
+
+#[test]
+fn foreign_and_newer_directories_are_refused_and_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("photo.jpg"), "x").unwrap();
+    let output = serve(directory.path(), &["--pg-listen", "127.0.0.1:0"]);
+    assert_eq!(output.status.code(), Some(5));
+    assert!(stderr(&output).contains("it holds \"photo.jpg\""), "{}", stderr(&output));
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+
+    let newer = tempfile::tempdir().unwrap();
+    std::fs::write(newer.path().join("FORMAT"), format_text(FORMAT_VERSION + 1)).unwrap();
+    let output = serve(newer.path(), &["--pg-listen", "127.0.0.1:0"]);
+    assert_eq!(output.status.code(), Some(6));
+    assert!(stderr(&output).contains(&format!("has format {}", FORMAT_VERSION + 1)));
+}
+
+#[test]
+fn a_signal_stops_an_idle_server_at_once_and_well() {
+    for name in ["TERM", "INT"] {
+        let directory = tempfile::tempdir().unwrap();
+        let log = std::fs::File::create(directory.path().join("log")).unwrap();
+        let mut child = crate::support::stratalog()
+            .args(["serve", "--pg-listen", "127.0.0.1:0", "--data-dir"])
+            .arg(directory.path().join("data"))
+            .stdout(std::process::Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut stdout = std::io::BufReader::new(child.stdout.take().unwrap());
+        std::io::BufRead::read_line(&mut stdout, &mut line).unwrap();
+        assert!(line.starts_with("ready: postgres 127.0.0.1:"), "{line}");
+        let start = std::time::Instant::now();
+        signal(child.id(), name);
+        assert!(child.wait().unwrap().success(), "SIG{name}");
+        assert!(start.elapsed().as_secs() < 5, "SIG{name} took {:?}", start.elapsed());
+    }
+}
