@@ -1,0 +1,110 @@
+//! The page of SQL functions: those that we add to DataFusion's, from where they are declared.
+
+use super::literal;
+use crate::tree::Tree;
+
+/// Where functions are declared, and under which heading they are listed.
+const SOURCES: [(&str, &str); 3] = [
+    ("query/functions/src/json.rs", "JSON"),
+    ("query/functions/src/misc.rs", "General"),
+    ("query/pg_catalog/src/functions/", "About the session and the catalog"),
+];
+
+/// Descriptions of what casts and printing call under the hood: not for people.
+const INTERNAL: [&str; 2] = ["what a cast", "is printed as"];
+
+const HEAD: &str = "# Functions and operators
+
+<!-- Made from query/functions and query/pg_catalog by `cargo run -p xtask -- docs`. Do not edit. -->
+
+## Time
+
+`time_bucket(width, time)` is the start of the aligned window that a time falls into. `width` is an
+interval of months or of days and less. Windows of days and less count from Monday 2000-01-03,
+windows of months from 2000-01-01, in UTC. A third argument moves the windows: a timestamp is
+where one of them starts, an interval shifts them. `time_bucket(width, value)` does the same for
+integers. `date_bin(width, time [, origin])` is PostgreSQL's.
+
+`now()`, `current_timestamp`, `current_date`, `clock_timestamp()`, `date_trunc`, `date_part`,
+`extract`, `to_char`, `to_timestamp`, `make_date`, `age`, `justify_days`, `justify_hours`,
+`justify_interval`, `make_interval` and `AT TIME ZONE` are as in PostgreSQL. `pg_sleep(seconds)`
+waits.
+
+## Operators on jsonb
+
+| operator | right side | gives |
+|---|---|---|
+| `->` | text, integer | member, or element from 0 (from the end when negative), as jsonb |
+| `->>` | text, integer | the same, as text |
+| `#>` | text[] | what is at a path, as jsonb |
+| `#>>` | text[] | the same, as text |
+| `@>` | jsonb | whether the left contains the right |
+| `?` | text | whether a key, or a string in an array, is there |
+
+## From DataFusion
+
+Aggregates (`count`, `sum`, `avg`, `min`, `max`, `stddev`, `var_pop`, `corr`, `median`,
+`approx_distinct`, `approx_percentile_cont`, `first_value`, `last_value`, `array_agg`,
+`string_agg`, `bool_and`, `bool_or` …, each also with `FILTER` and as a window function), window
+functions (`row_number`, `rank`, `dense_rank`, `lag`, `lead`, `ntile`, `nth_value` …), mathematics,
+strings, regular expressions, arrays, encodings and hashes, as its documentation describes them.
+Functions that read files are off.
+";
+
+/// Makes the page.
+pub(super) fn page(tree: &Tree) -> Result<String, String> {
+    let mut page = String::from(HEAD);
+    for (source, title) in SOURCES {
+        let mut functions: Vec<(String, String)> = tree
+            .files
+            .iter()
+            .filter(|(path, _)| path.starts_with(source) && path.ends_with(".rs"))
+            .flat_map(|(_, text)| declared(text))
+            .filter(|(_, does)| !INTERNAL.iter().any(|internal| does.contains(internal)))
+            .collect();
+        functions.sort();
+        if functions.is_empty() {
+            return Err(format!("{source}: no functions found"));
+        }
+        page.push_str(&format!("\n## {title}\n\n| function | what it gives |\n|---|---|\n"));
+        for (name, does) in functions {
+            page.push_str(&format!("| `{name}` | {} |\n", does.replace('|', "\\|")));
+        }
+    }
+    Ok(page)
+}
+
+/// (name, description) of `declare("name", …, "Description.", …)`, whatever the declaring
+/// call is named: a name is followed by one string, which ends with a full stop.
+fn declared(source: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut rest = source;
+    while let Some((_, after)) = rest.split_once('(') {
+        rest = after;
+        let Some(argument) = after.trim_start().strip_prefix('"') else { continue };
+        let Some((name, tail)) = argument.split_once('"') else { break };
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        if name.is_empty() || !name.chars().all(plain) || !tail.starts_with(',') {
+            continue;
+        }
+        let description = tail.find('"').and_then(|at| literal(tail.get(at..)?));
+        if let Some((does, _)) = description
+            && does.ends_with('.')
+        {
+            found.push((name.to_string(), does));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::declared;
+
+    #[test]
+    fn declarations_are_found_however_they_are_called() {
+        let source = "d.stable(\n  \"a_b\", &[&[]], ColumnType::Text, \"UTF8.\", |_| f(\"UTF8\")),\n oid(\"c\", \"Oid of \\\"x\\\".\", g),\n other(\"no\");\n h(\"d\", \"not a sentence\")";
+        let pair = |name: &str, does: &str| (name.to_string(), does.to_string());
+        assert_eq!(declared(source), [pair("a_b", "UTF8."), pair("c", "Oid of \"x\".")]);
+    }
+}
