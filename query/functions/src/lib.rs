@@ -1,0 +1,29 @@
+//! SQL functions and operators that DataFusion lacks.
+//!
+//! *What it is*: `time_bucket`, jsonb operators, uuid, and the PostgreSQL functions that
+//! need no session; the reading of untyped literals as PostgreSQL does it; timestamps in
+//! the session's time zone.
+//!
+//! *What it deliberately is not*: it keeps no session and reads no catalog (that is
+//! `stratalog-pg-catalog`), and touches no file or network.
+//!
+//! *Data path*: [`register`] puts the functions, operators and rewrites into a session;
+//! a plan names them; DataFusion calls them with Arrow arrays.
+
+mod cast;
+pub mod function;
+mod interval;
+mod json;
+pub mod literal;
+mod misc;
+mod operator;
+mod quote;
+mod register;
+mod sleep;
+mod text_form;
+pub mod time_bucket;
+mod zone;
+
+pub use function::failed;
+pub use quote::{quote_ident, quote_literal};
+pub use register::{FunctionPage, documentation, register};

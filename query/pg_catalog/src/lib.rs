@@ -1,0 +1,32 @@
+//! The catalogs that clients read: `pg_catalog`, `information_schema`, `stratalog`.
+//!
+//! *What it is*: system tables made from the catalog and the store at the moment they are
+//! scanned ([`schemas`]); the functions that need a session or the catalog
+//! ([`register_functions`]); and the translation of what PostgreSQL's clients write into
+//! SQL that DataFusion plans ([`rewrite`]).
+//!
+//! *What it deliberately is not*: it keeps nothing of its own, changes no catalog and runs
+//! no statement.
+//!
+//! *Data path*: statement → [`rewrite`] → DataFusion plans it over the tables of
+//! [`schemas`] → a scan asks [`CatalogState`](stratalog_visor_core::CatalogState),
+//! [`EventStore::status`](stratalog_model::EventStore::status), [`SessionsView`] and
+//! [`SettingsView`] → Arrow batches.
+
+mod column_type;
+mod context;
+mod fill;
+mod functions;
+mod oid;
+mod relation;
+pub mod rewrite;
+mod rows;
+mod schema;
+mod spec;
+mod table;
+
+pub use column_type::{type_name, type_oid};
+pub use context::{CatalogContext, SessionRow, SessionsView, SettingRow, SettingsView};
+pub use functions::register_functions;
+pub use rewrite::rewrite;
+pub use schema::{Schemas, documentation, schemas};

@@ -1,0 +1,344 @@
+//! How a scalar function of ours is declared: one row of a table, one Rust function.
+
+use std::{
+    fmt,
+    hash::{Hash, Hasher},
+    sync::Arc,
+};
+
+use arrow::{
+    array::{ArrayRef, AsArray, StringViewArray, StringViewBuilder},
+    datatypes::{DataType, Field, FieldRef, IntervalUnit, TimeUnit},
+};
+use datafusion::{
+    common::{Result, ScalarValue, plan_err},
+    config::ConfigOptions,
+    logical_expr::{
+        ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+        Volatility,
+    },
+};
+use stratalog_model::{ColumnType, Error};
+
+/// What a parameter takes; arguments are cast to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parameter {
+    /// Anything, as it comes.
+    Any,
+    /// Text.
+    Text,
+    /// An integer, as Int64.
+    Integer,
+    /// A number, as Float64.
+    Double,
+    /// True or false.
+    Boolean,
+    /// An interval.
+    Interval,
+    /// A timestamp with or without zone, or a date, as it comes.
+    Time,
+    /// Bytes.
+    Bytes,
+    /// A list, as it comes.
+    Array,
+}
+
+impl Parameter {
+    /// The type that an argument of `given` is cast to; `None` when it does not fit.
+    fn coerce(self, given: &DataType) -> Option<DataType> {
+        let text = matches!(
+            given,
+            DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8 | DataType::Null
+        );
+        match self {
+            Parameter::Any => Some(match given {
+                DataType::Null | DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
+                DataType::Dictionary(_, value) => value.as_ref().clone(),
+                other => other.clone(),
+            }),
+            Parameter::Text => text.then_some(DataType::Utf8View),
+            Parameter::Integer => {
+                (given.is_integer() || given.is_null()).then_some(DataType::Int64)
+            }
+            Parameter::Double => (given.is_numeric() || given.is_null()).then_some(DataType::Float64),
+            Parameter::Boolean => {
+                (*given == DataType::Boolean || given.is_null()).then_some(DataType::Boolean)
+            }
+            Parameter::Interval => (text || matches!(given, DataType::Interval(_)))
+                .then_some(DataType::Interval(IntervalUnit::MonthDayNano)),
+            Parameter::Time => match given {
+                DataType::Timestamp(_, _) | DataType::Date32 => Some(given.clone()),
+                _ if text => {
+                    Some(DataType::Timestamp(TimeUnit::Microsecond, Some(Arc::from("UTC"))))
+                }
+                _ => None,
+            },
+            Parameter::Bytes => match given {
+                DataType::Binary
+                | DataType::LargeBinary
+                | DataType::BinaryView
+                | DataType::FixedSizeBinary(_)
+                | DataType::Null => Some(DataType::Binary),
+                _ => None,
+            },
+            Parameter::Array => match given {
+                DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(_, _) => {
+                    Some(given.clone())
+                }
+                _ => None,
+            },
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Parameter::Any => "any",
+            Parameter::Text => "text",
+            Parameter::Integer => "bigint",
+            Parameter::Double => "double precision",
+            Parameter::Boolean => "boolean",
+            Parameter::Interval => "interval",
+            Parameter::Time => "timestamp",
+            Parameter::Bytes => "bytea",
+            Parameter::Array => "anyarray",
+        }
+    }
+}
+
+/// What a function returns.
+#[derive(Debug, Clone)]
+pub enum Returns {
+    /// Always this type.
+    Type(ColumnType),
+    /// The type of the argument at this position.
+    Same(usize),
+    /// What the rule makes of the arguments' fields.
+    Rule(fn(&[FieldRef]) -> Result<DataType>),
+}
+
+/// Arguments as arrays of one length.
+#[derive(Debug)]
+pub struct Arguments<'a> {
+    /// One array per argument; constants are repeated.
+    pub arrays: Vec<ArrayRef>,
+    /// Field of each argument.
+    pub fields: &'a [FieldRef],
+    /// Length of every array and of the result.
+    pub rows: usize,
+    /// Type of the result.
+    pub result: &'a DataType,
+    /// The session's settings.
+    pub config: &'a Arc<ConfigOptions>,
+}
+
+impl Arguments<'_> {
+    /// Argument `at` as text.
+    ///
+    /// # Errors
+    /// `Internal` when it is not text: the declaration says otherwise.
+    pub fn text(&self, at: usize) -> Result<&StringViewArray> {
+        self.arrays
+            .get(at)
+            .and_then(|array| array.as_string_view_opt())
+            .ok_or_else(|| failed(Error::internal(format!("argument {at} is not text"))))
+    }
+
+    /// Argument `at` as integers.
+    ///
+    /// # Errors
+    /// As [`Arguments::text`].
+    pub fn integers(&self, at: usize) -> Result<&arrow::array::Int64Array> {
+        self.arrays
+            .get(at)
+            .and_then(|array| array.as_primitive_opt())
+            .ok_or_else(|| failed(Error::internal(format!("argument {at} is not bigint"))))
+    }
+
+    /// The array of argument `at`.
+    ///
+    /// # Errors
+    /// `Internal` when there are fewer arguments.
+    pub fn array(&self, at: usize) -> Result<&ArrayRef> {
+        self.arrays
+            .get(at)
+            .ok_or_else(|| failed(Error::internal(format!("argument {at} is missing"))))
+    }
+
+    /// Whether argument `at` was given.
+    pub fn has(&self, at: usize) -> bool {
+        at < self.arrays.len()
+    }
+}
+
+/// Text, row by row; `None` is NULL.
+///
+/// # Errors
+/// The first error of `value`.
+pub fn text_rows(
+    rows: usize,
+    mut value: impl FnMut(usize) -> Result<Option<String>>,
+) -> Result<ArrayRef> {
+    let mut builder = StringViewBuilder::with_capacity(rows);
+    for row in 0..rows {
+        builder.append_option(value(row)?);
+    }
+    Ok(Arc::new(builder.finish()))
+}
+
+/// The text of row `row`; `None` for NULL.
+pub fn text_at(array: &StringViewArray, row: usize) -> Option<&str> {
+    use arrow::array::Array;
+    (!array.is_null(row)).then(|| array.value(row))
+}
+
+/// An error of ours inside DataFusion's: keeps its kind, and so its SQLSTATE.
+pub fn failed(error: Error) -> datafusion::error::DataFusionError {
+    datafusion::error::DataFusionError::External(Box::new(error))
+}
+
+/// Computes a result for all rows.
+pub type Run = Arc<dyn Fn(&Arguments<'_>) -> Result<ArrayRef> + Send + Sync>;
+
+/// A scalar function.
+#[derive(Clone)]
+pub struct Function {
+    /// Name.
+    pub name: &'static str,
+    /// Further names.
+    pub aliases: &'static [&'static str],
+    /// Parameter lists that it takes, in order of preference.
+    pub parameters: &'static [&'static [Parameter]],
+    /// What it returns.
+    pub returns: Returns,
+    /// Whether equal arguments give equal results.
+    pub volatility: Volatility,
+    /// One line for the documentation.
+    pub description: &'static str,
+    /// Computes the result for all rows.
+    pub run: Run,
+}
+
+impl fmt::Debug for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Function").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Function {
+    /// The signatures, for documentation and messages.
+    pub fn signatures(&self) -> Vec<String> {
+        self.parameters
+            .iter()
+            .map(|parameters| {
+                let names: Vec<&str> = parameters.iter().map(|parameter| parameter.name()).collect();
+                format!("{}({})", self.name, names.join(", "))
+            })
+            .collect()
+    }
+
+    /// The function as DataFusion registers it.
+    pub fn into_udf(self) -> ScalarUDF {
+        let signature = if self.parameters.iter().all(|parameters| parameters.is_empty()) {
+            Signature::nullary(self.volatility)
+        } else if self.parameters.iter().any(|parameters| parameters.is_empty()) {
+            Signature::one_of(
+                vec![
+                    datafusion::logical_expr::TypeSignature::UserDefined,
+                    datafusion::logical_expr::TypeSignature::Nullary,
+                ],
+                self.volatility,
+            )
+        } else {
+            Signature::user_defined(self.volatility)
+        };
+        let aliases = self.aliases.iter().map(|alias| (*alias).to_string()).collect();
+        ScalarUDF::new_from_impl(Declared { function: self, signature, aliases })
+    }
+}
+
+#[derive(Debug)]
+struct Declared {
+    function: Function,
+    signature: Signature,
+    aliases: Vec<String>,
+}
+
+impl PartialEq for Declared {
+    fn eq(&self, other: &Self) -> bool {
+        self.function.name == other.function.name
+    }
+}
+
+impl Eq for Declared {}
+
+impl Hash for Declared {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.function.name.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for Declared {
+    fn name(&self) -> &str {
+        self.function.name
+    }
+
+    fn aliases(&self) -> &[String] {
+        &self.aliases
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        plan_err!("{} tells its type by return_field_from_args", self.function.name)
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let name = self.function.name;
+        Ok(Arc::new(match &self.function.returns {
+            Returns::Type(column_type) => column_type.arrow_field(name, true),
+            Returns::Same(at) => match args.arg_fields.get(*at) {
+                Some(field) => field.as_ref().clone().with_name(name).with_nullable(true),
+                None => return plan_err!("{name} has no argument {at}"),
+            },
+            Returns::Rule(rule) => Field::new(name, rule(args.arg_fields)?, true),
+        }))
+    }
+
+    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
+        let overloads = self.function.parameters.iter();
+        let fitting = overloads.filter(|parameters| parameters.len() == given.len()).find_map(
+            |parameters| {
+                parameters.iter().zip(given).map(|(parameter, given)| parameter.coerce(given)).collect()
+            },
+        );
+        match fitting {
+            Some(types) => Ok(types),
+            None => plan_err!(
+                "function {}({}) does not exist; there is {}",
+                self.function.name,
+                given.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+                self.function.signatures().join(", ")
+            ),
+        }
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let constant = self.function.volatility != Volatility::Volatile
+            && args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
+        let rows = if constant { 1 } else { args.number_rows };
+        let arrays = args.args.iter().map(|value| value.to_array(rows)).collect::<Result<Vec<_>>>()?;
+        let result = (self.function.run)(&Arguments {
+            arrays,
+            fields: &args.arg_fields,
+            rows,
+            result: args.return_field.data_type(),
+            config: &args.config_options,
+        })?;
+        if constant {
+            return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?));
+        }
+        Ok(ColumnarValue::Array(result))
+    }
+}

@@ -1,0 +1,295 @@
+//! jsonb: the operators `->`, `->>`, `#>`, `#>>`, `@>`, `?` and their functions.
+//!
+//! A jsonb value is stored as normalized text, so reading a member is a scan for its
+//! slice: nothing is parsed into a tree and nothing is written again.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BooleanArray, Int32Array, ListArray, StringViewArray};
+use datafusion::{
+    common::Result,
+    logical_expr::Volatility,
+};
+use stratalog_model::{ColumnType, Error, ErrorKind};
+use stratalog_text::normalize_jsonb;
+
+use crate::{
+    failed,
+    function::{Arguments, Function, Parameter, Returns, text_at, text_rows},
+};
+
+pub mod scan;
+
+use Parameter::{Any, Array, Integer, Text};
+
+/// The jsonb functions.
+pub fn functions() -> Vec<Function> {
+    let declare = |name, parameters, returns, description, run: fn(&Arguments<'_>) -> Result<ArrayRef>| Function {
+        name,
+        aliases: &[],
+        parameters,
+        returns: Returns::Type(returns),
+        volatility: Volatility::Immutable,
+        description,
+        run: Arc::new(run),
+    };
+    vec![
+        declare(
+            "jsonb_object_field",
+            &[&[Text, Text]],
+            ColumnType::Jsonb,
+            "The member of an object: what `->` with a text key calls.",
+            |arguments| member(arguments, Take::Json),
+        ),
+        declare(
+            "jsonb_object_field_text",
+            &[&[Text, Text]],
+            ColumnType::Text,
+            "The member of an object as text: what `->>` with a text key calls.",
+            |arguments| member(arguments, Take::Text),
+        ),
+        declare(
+            "jsonb_array_element",
+            &[&[Text, Integer]],
+            ColumnType::Jsonb,
+            "The element of an array, from 0, or from the end when negative: what `->` with an integer calls.",
+            |arguments| element(arguments, Take::Json),
+        ),
+        declare(
+            "jsonb_array_element_text",
+            &[&[Text, Integer]],
+            ColumnType::Text,
+            "The element of an array as text: what `->>` with an integer calls.",
+            |arguments| element(arguments, Take::Text),
+        ),
+        declare(
+            "jsonb_extract_path",
+            &[&[Text, Text], &[Text, Array], &[Text, Text, Text], &[Text, Text, Text, Text], &[Text, Text, Text, Text, Text]],
+            ColumnType::Jsonb,
+            "The value at a path of keys and array positions: what `#>` calls.",
+            |arguments| at_path(arguments, Take::Json),
+        ),
+        declare(
+            "jsonb_extract_path_text",
+            &[&[Text, Text], &[Text, Array], &[Text, Text, Text], &[Text, Text, Text, Text], &[Text, Text, Text, Text, Text]],
+            ColumnType::Text,
+            "The value at a path, as text: what `#>>` calls.",
+            |arguments| at_path(arguments, Take::Text),
+        ),
+        declare(
+            "jsonb_typeof",
+            &[&[Text]],
+            ColumnType::Text,
+            "object, array, string, number, boolean or null.",
+            |arguments| each(arguments, |json| Ok(Some(scan::type_name(json).to_string()))),
+        ),
+        declare(
+            "jsonb_array_length",
+            &[&[Text]],
+            ColumnType::Integer,
+            "Number of elements of an array.",
+            array_length,
+        ),
+        declare(
+            "jsonb_contains",
+            &[&[Text, Text]],
+            ColumnType::Boolean,
+            "Whether the first value contains the second: what `@>` calls.",
+            |arguments| test(arguments, |left, right| {
+                let right = normalize_jsonb(right).map_err(failed)?;
+                scan::contains(left, &right).map_err(failed)
+            }),
+        ),
+        declare(
+            "jsonb_exists",
+            &[&[Text, Text]],
+            ColumnType::Boolean,
+            "Whether an object has a key, or an array a string: what `?` calls.",
+            |arguments| test(arguments, |left, key| Ok(scan::exists(left, key))),
+        ),
+        declare(
+            "jsonb_pretty",
+            &[&[Text]],
+            ColumnType::Text,
+            "The value on several lines, indented by four spaces.",
+            |arguments| each(arguments, |json| Ok(Some(scan::pretty(json)))),
+        ),
+        declare(
+            "jsonb_in",
+            &[&[Text]],
+            ColumnType::Jsonb,
+            "Reads jsonb: what a cast of text to jsonb calls.",
+            |arguments| {
+                let text = arguments.text(0)?;
+                text_rows(arguments.rows, |row| {
+                    text_at(text, row).map(|text| normalize_jsonb(text).map_err(failed)).transpose()
+                })
+            },
+        ),
+        declare(
+            "to_jsonb",
+            &[&[Any]],
+            ColumnType::Jsonb,
+            "The value as jsonb: numbers and booleans as they are, all else as a string.",
+            to_jsonb,
+        ),
+    ]
+}
+
+#[derive(Clone, Copy)]
+enum Take {
+    Json,
+    Text,
+}
+
+impl Take {
+    fn of(self, found: Option<&str>) -> Option<String> {
+        match self {
+            Take::Json => found.map(str::to_string),
+            Take::Text => found.and_then(scan::as_text),
+        }
+    }
+}
+
+/// Whether argument 0 is stored jsonb, and so normalized already.
+fn is_normalized(arguments: &Arguments<'_>) -> bool {
+    arguments
+        .fields
+        .first()
+        .is_some_and(|field| ColumnType::from_arrow_field(field) == Some(ColumnType::Jsonb))
+}
+
+/// Row `row` of argument 0, normalized when it is plain text.
+fn json_at<'a>(
+    json: &'a StringViewArray,
+    row: usize,
+    normalized: bool,
+) -> Result<Option<std::borrow::Cow<'a, str>>> {
+    match text_at(json, row) {
+        None => Ok(None),
+        Some(text) if normalized => Ok(Some(text.into())),
+        Some(text) => normalize_jsonb(text).map(|text| Some(text.into())).map_err(failed),
+    }
+}
+
+fn each(
+    arguments: &Arguments<'_>,
+    value: impl Fn(&str) -> Result<Option<String>>,
+) -> Result<ArrayRef> {
+    let (json, normalized) = (arguments.text(0)?, is_normalized(arguments));
+    text_rows(arguments.rows, |row| match json_at(json, row, normalized)? {
+        Some(json) => value(&json),
+        None => Ok(None),
+    })
+}
+
+fn member(arguments: &Arguments<'_>, take: Take) -> Result<ArrayRef> {
+    let (json, keys, normalized) =
+        (arguments.text(0)?, arguments.text(1)?, is_normalized(arguments));
+    text_rows(arguments.rows, |row| match (json_at(json, row, normalized)?, text_at(keys, row)) {
+        (Some(json), Some(key)) => Ok(take.of(scan::member(&json, key))),
+        _ => Ok(None),
+    })
+}
+
+fn element(arguments: &Arguments<'_>, take: Take) -> Result<ArrayRef> {
+    use arrow::array::Array as _;
+    let (json, positions, normalized) =
+        (arguments.text(0)?, arguments.integers(1)?, is_normalized(arguments));
+    text_rows(arguments.rows, |row| match json_at(json, row, normalized)? {
+        Some(json) if !positions.is_null(row) => {
+            Ok(take.of(scan::element(&json, positions.value(row))))
+        }
+        _ => Ok(None),
+    })
+}
+
+fn at_path(arguments: &Arguments<'_>, take: Take) -> Result<ArrayRef> {
+    let (json, normalized) = (arguments.text(0)?, is_normalized(arguments));
+    let second = arguments.array(1)?;
+    let list: Option<&ListArray> = arrow::array::AsArray::as_list_opt(second.as_ref());
+    text_rows(arguments.rows, |row| {
+        let Some(json) = json_at(json, row, normalized)? else { return Ok(None) };
+        let steps = match list {
+            Some(list) => list_texts(list, row)?,
+            None => (1..arguments.arrays.len())
+                .map(|at| Ok(text_at(arguments.text(at)?, row).map(str::to_string)))
+                .collect::<Result<Option<Vec<_>>>>()?,
+        };
+        let Some(steps) = steps else { return Ok(None) };
+        let found = steps.iter().try_fold(json.as_ref(), |json, step| scan::step(json, step));
+        Ok(take.of(found))
+    })
+}
+
+/// The texts of row `row` of a list; `None` when the list or an element is NULL.
+fn list_texts(list: &ListArray, row: usize) -> Result<Option<Vec<String>>> {
+    use arrow::array::Array as _;
+    if list.is_null(row) {
+        return Ok(None);
+    }
+    let texts = arrow::compute::cast(&list.value(row), &arrow::datatypes::DataType::Utf8View)?;
+    let texts: &StringViewArray = arrow::array::AsArray::as_string_view(texts.as_ref());
+    Ok((0..texts.len()).map(|at| text_at(texts, at).map(str::to_string)).collect())
+}
+
+fn array_length(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let (json, normalized) = (arguments.text(0)?, is_normalized(arguments));
+    let lengths = (0..arguments.rows)
+        .map(|row| {
+            let Some(json) = json_at(json, row, normalized)? else { return Ok(None) };
+            let length = scan::array_length(&json).ok_or_else(|| {
+                failed(Error::new(
+                    ErrorKind::InvalidParameterValue,
+                    format!("cannot get array length of a jsonb {}", scan::type_name(&json)),
+                ))
+            })?;
+            Ok(Some(i32::try_from(length).unwrap_or(i32::MAX)))
+        })
+        .collect::<Result<Vec<_>>>()?;
+    Ok(Arc::new(Int32Array::from(lengths)))
+}
+
+fn test(
+    arguments: &Arguments<'_>,
+    holds: impl Fn(&str, &str) -> Result<bool>,
+) -> Result<ArrayRef> {
+    let (json, other, normalized) =
+        (arguments.text(0)?, arguments.text(1)?, is_normalized(arguments));
+    let results = (0..arguments.rows)
+        .map(|row| match (json_at(json, row, normalized)?, text_at(other, row)) {
+            (Some(json), Some(other)) => holds(&json, other).map(Some),
+            _ => Ok(None),
+        })
+        .collect::<Result<Vec<_>>>()?;
+    Ok(Arc::new(BooleanArray::from(results)))
+}
+
+fn to_jsonb(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let field = arguments.fields.first().map(|field| ColumnType::from_arrow_field(field));
+    let plain = match field.flatten() {
+        Some(ColumnType::Jsonb) => return arguments.array(0).map(Arc::clone),
+        Some(
+            ColumnType::Boolean
+            | ColumnType::SmallInt
+            | ColumnType::Integer
+            | ColumnType::BigInt
+            | ColumnType::Numeric { .. },
+        ) => true,
+        Some(ColumnType::Real | ColumnType::Double) => true,
+        _ => false,
+    };
+    let text = crate::text_form::texts(arguments)?;
+    let text: &StringViewArray = arrow::array::AsArray::as_string_view(text.as_ref());
+    text_rows(arguments.rows, |row| {
+        let Some(value) = text_at(text, row) else { return Ok(None) };
+        let value = match plain {
+            // NaN and the infinities are no JSON numbers.
+            true if value.bytes().any(|byte| byte.is_ascii_digit()) => value.to_string(),
+            true if matches!(value, "t" | "true") => "true".to_string(),
+            true if matches!(value, "f" | "false") => "false".to_string(),
+            _ => serde_json::Value::String(value.to_string()).to_string(),
+        };
+        normalize_jsonb(&value).map(Some).map_err(failed)
+    })
+}

@@ -1,0 +1,224 @@
+//! Untyped literals: text that takes the type of what it meets, as in PostgreSQL.
+//!
+//! `time >= '2016-01-01 20:03:37.43 +0000'` compares with a timestamp of the column's own
+//! type, read by our parser: the column is not cast, so the filter prunes by tick.
+
+use datafusion::{
+    common::{
+        DFSchema, Result, ScalarValue, metadata::FieldMetadata, tree_node::Transformed,
+    },
+    config::ConfigOptions,
+    logical_expr::{
+        Between, BinaryExpr, Cast, Expr, ExprSchemable, Operator, TryCast,
+        expr::InList, expr_rewriter::FunctionRewrite,
+    },
+};
+use stratalog_model::ColumnType;
+use stratalog_text::{TextStyle, TimeZone, parse_value};
+
+use crate::failed;
+
+/// Gives literals the type of what they are compared with or cast to.
+#[derive(Debug)]
+pub struct TypedLiterals;
+
+/// The style in which the session of these settings reads and writes values.
+pub fn style_of(config: &ConfigOptions) -> TextStyle {
+    let zone = config.execution.time_zone.as_deref().and_then(|zone| TimeZone::parse_setting(zone).ok());
+    TextStyle { time_zone: zone.unwrap_or(TimeZone::UTC), ..TextStyle::default() }
+}
+
+/// Reads `text` as a value of `column_type`, in UTC where it names no zone.
+///
+/// # Errors
+/// What PostgreSQL says of a text that is no value of the type.
+pub fn parse(text: &str, column_type: &ColumnType) -> Result<ScalarValue> {
+    parse_styled(text, column_type, &TextStyle::default())
+}
+
+fn parse_styled(text: &str, column_type: &ColumnType, style: &TextStyle) -> Result<ScalarValue> {
+    let array = parse_value(Some(text), column_type, style).map_err(failed)?;
+    ScalarValue::try_from_array(&array, 0)
+}
+
+/// The text of a text literal that no one has given a type.
+fn text_of(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Literal(
+            ScalarValue::Utf8(Some(text))
+            | ScalarValue::Utf8View(Some(text))
+            | ScalarValue::LargeUtf8(Some(text)),
+            None,
+        ) => Some(text),
+        _ => None,
+    }
+}
+
+/// The type that a literal beside `expr` takes; `None` leaves it text.
+fn type_beside(expr: &Expr, schema: &DFSchema) -> Option<ColumnType> {
+    let (_, field) = expr.to_field(schema).ok()?;
+    if field.data_type().is_null() {
+        return None;
+    }
+    match ColumnType::from_arrow_field(&field)? {
+        ColumnType::Text => None,
+        // Oids and counts of unsigned types keep DataFusion's own coercion.
+        _ if field.data_type().is_unsigned_integer() => None,
+        // A shorter literal must not be rounded to the scale of the column.
+        ColumnType::Numeric { .. } => None,
+        other => Some(other),
+    }
+}
+
+fn literal(text: &str, column_type: &ColumnType, style: &TextStyle) -> Result<Expr> {
+    let value = parse_styled(text, column_type, style)?;
+    let field = column_type.arrow_field("literal", true);
+    let metadata = (!field.metadata().is_empty()).then(|| FieldMetadata::new_from_field(&field));
+    Ok(Expr::Literal(value, metadata))
+}
+
+fn compares(operator: Operator) -> bool {
+    matches!(
+        operator,
+        Operator::Eq
+            | Operator::NotEq
+            | Operator::Lt
+            | Operator::LtEq
+            | Operator::Gt
+            | Operator::GtEq
+            | Operator::IsDistinctFrom
+            | Operator::IsNotDistinctFrom
+    )
+}
+
+impl FunctionRewrite for TypedLiterals {
+    fn name(&self) -> &str {
+        "typed_literals"
+    }
+
+    fn rewrite(
+        &self,
+        expr: Expr,
+        schema: &DFSchema,
+        config: &ConfigOptions,
+    ) -> Result<Transformed<Expr>> {
+        match expr {
+            Expr::BinaryExpr(binary) if compares(binary.op) => binary_expr(binary, schema, config),
+            Expr::InList(list) => in_list(list, schema, config),
+            Expr::Between(between) => between_expr(between, schema, config),
+            Expr::Cast(cast) => cast_expr(cast, config),
+            Expr::TryCast(TryCast { expr, field }) => {
+                let column_type = ColumnType::from_arrow_field(&field);
+                let typed = text_of(&expr).zip(column_type).and_then(|(text, column_type)| {
+                    literal(text, &column_type, &style_of(config)).ok()
+                });
+                Ok(match typed {
+                    Some(typed) => Transformed::yes(typed),
+                    None => Transformed::no(Expr::TryCast(TryCast { expr, field })),
+                })
+            }
+            other => Ok(Transformed::no(other)),
+        }
+    }
+}
+
+fn binary_expr(
+    mut binary: BinaryExpr,
+    schema: &DFSchema,
+    config: &ConfigOptions,
+) -> Result<Transformed<Expr>> {
+    let typed = match (text_of(&binary.left), text_of(&binary.right)) {
+        (None, Some(text)) => type_beside(&binary.left, schema)
+            .map(|column_type| literal(text, &column_type, &style_of(config)))
+            .transpose()?
+            .map(|typed| (false, typed)),
+        (Some(text), None) => type_beside(&binary.right, schema)
+            .map(|column_type| literal(text, &column_type, &style_of(config)))
+            .transpose()?
+            .map(|typed| (true, typed)),
+        _ => None,
+    };
+    Ok(match typed {
+        None => Transformed::no(Expr::BinaryExpr(binary)),
+        Some((left, typed)) => {
+            if left {
+                binary.left = Box::new(typed);
+            } else {
+                binary.right = Box::new(typed);
+            }
+            Transformed::yes(Expr::BinaryExpr(binary))
+        }
+    })
+}
+
+fn in_list(
+    mut list: InList,
+    schema: &DFSchema,
+    config: &ConfigOptions,
+) -> Result<Transformed<Expr>> {
+    let Some(column_type) = type_beside(&list.expr, schema) else {
+        return Ok(Transformed::no(Expr::InList(list)));
+    };
+    let style = style_of(config);
+    let mut changed = false;
+    for item in &mut list.list {
+        if let Some(typed) =
+            text_of(item).map(|text| literal(text, &column_type, &style)).transpose()?
+        {
+            *item = typed;
+            changed = true;
+        }
+    }
+    Ok(if changed {
+        Transformed::yes(Expr::InList(list))
+    } else {
+        Transformed::no(Expr::InList(list))
+    })
+}
+
+fn between_expr(
+    mut between: Between,
+    schema: &DFSchema,
+    config: &ConfigOptions,
+) -> Result<Transformed<Expr>> {
+    let Some(column_type) = type_beside(&between.expr, schema) else {
+        return Ok(Transformed::no(Expr::Between(between)));
+    };
+    let style = style_of(config);
+    let mut changed = false;
+    for bound in [&mut between.low, &mut between.high] {
+        if let Some(typed) =
+            text_of(bound).map(|text| literal(text, &column_type, &style)).transpose()?
+        {
+            **bound = typed;
+            changed = true;
+        }
+    }
+    Ok(if changed {
+        Transformed::yes(Expr::Between(between))
+    } else {
+        Transformed::no(Expr::Between(between))
+    })
+}
+
+/// A cast of a literal is its value. Text that only execution knows is read by
+/// DataFusion's casts, and uuid and jsonb by functions of ours.
+fn cast_expr(cast: Cast, config: &ConfigOptions) -> Result<Transformed<Expr>> {
+    match (text_of(&cast.expr), ColumnType::from_arrow_field(&cast.field)) {
+        (Some(_), None | Some(ColumnType::Text)) | (None, _) => {
+            Ok(Transformed::no(Expr::Cast(cast)))
+        }
+        (Some(text), Some(column_type)) => {
+            let value = parse_styled(text, &column_type, &style_of(config))?;
+            // The type asked for can differ in what our types do not tell apart.
+            let value = if value.data_type() == *cast.field.data_type() {
+                value
+            } else {
+                value.cast_to(cast.field.data_type())?
+            };
+            let metadata = FieldMetadata::new_from_field(&cast.field);
+            let metadata = (!metadata.is_empty()).then_some(metadata);
+            Ok(Transformed::yes(Expr::Literal(value, metadata)))
+        }
+    }
+}

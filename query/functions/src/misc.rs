@@ -1,0 +1,171 @@
+//! PostgreSQL functions that need no session.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{
+        Array as _, ArrayRef, AsArray, FixedSizeBinaryBuilder, Int32Array,
+        TimestampMicrosecondArray,
+    },
+    datatypes::{DataType, Field},
+};
+use datafusion::{common::Result, logical_expr::Volatility};
+use stratalog_model::ColumnType;
+
+use crate::{
+    failed,
+    function::{Arguments, Function, Parameter, Returns, text_at, text_rows},
+    interval,
+    quote::{quote_ident, quote_literal},
+};
+
+use Parameter::{Any, Array, Double, Integer, Interval, Text, Time};
+
+/// The functions.
+pub fn functions() -> Vec<Function> {
+    let immutable = |name, parameters, returns, description, run: fn(&Arguments<'_>) -> Result<ArrayRef>| Function {
+        name,
+        aliases: &[],
+        parameters,
+        returns: Returns::Type(returns),
+        volatility: Volatility::Immutable,
+        description,
+        run: Arc::new(run),
+    };
+    let volatile = |name, parameters, returns, description, run: fn(&Arguments<'_>) -> Result<ArrayRef>| Function {
+        volatility: Volatility::Volatile,
+        ..immutable(name, parameters, returns, description, run)
+    };
+    // What depends on the session's time zone is constant within a statement only.
+    let stable = |name, parameters, returns, description, run: fn(&Arguments<'_>) -> Result<ArrayRef>| Function {
+        volatility: Volatility::Stable,
+        ..immutable(name, parameters, returns, description, run)
+    };
+    vec![
+        volatile("gen_random_uuid", &[&[]], ColumnType::Uuid, "A random (version 4) uuid.", random_uuids),
+        immutable("uuid_in", &[&[Text]], ColumnType::Uuid, "Reads a uuid: what a cast of text to uuid calls.", |arguments| {
+            parsed(arguments, &ColumnType::Uuid)
+        }),
+        immutable("bytea_in", &[&[Text]], ColumnType::Bytea, "Reads bytes written as '\\x0a0b' or with escapes: what a cast of text to bytea calls.", |arguments| {
+            parsed(arguments, &ColumnType::Bytea)
+        }),
+        immutable("interval_in", &[&[Text]], ColumnType::Interval, "Reads an interval: what a cast of text to interval calls.", |arguments| {
+            parsed(arguments, &ColumnType::Interval)
+        }),
+        stable("text", &[&[Any]], ColumnType::Text, "The value as text: what a cast to text calls.", crate::text_form::texts),
+        volatile("clock_timestamp", &[&[]], ColumnType::TimestampTz { precision: 6 }, "The time now, also within one statement.", clock_timestamp),
+        immutable("pg_typeof", &[&[Any]], ColumnType::Text, "Name of the type of a value.", type_names),
+        immutable("quote_ident", &[&[Text]], ColumnType::Text, "A name, in double quotes where SQL needs them.", |arguments| {
+            each_text(arguments, |text| Some(quote_ident(text)))
+        }),
+        immutable("quote_literal", &[&[Any]], ColumnType::Text, "A string in single quotes.", |arguments| {
+            quoted(arguments, None)
+        }),
+        immutable("quote_nullable", &[&[Any]], ColumnType::Text, "A string in single quotes; NULL as the word.", |arguments| {
+            quoted(arguments, Some("NULL"))
+        }),
+        immutable("array_lower", &[&[Array, Integer]], ColumnType::Integer, "First subscript of an array: 1, or NULL when it is empty.", |arguments| {
+            bounds(arguments, |_| 1)
+        }),
+        immutable("array_upper", &[&[Array, Integer]], ColumnType::Integer, "Last subscript of an array, or NULL when it is empty.", |arguments| {
+            bounds(arguments, |length| length)
+        }),
+        immutable("make_interval", &[
+            &[Integer], &[Integer, Integer], &[Integer, Integer, Integer], &[Integer, Integer, Integer, Integer],
+            &[Integer, Integer, Integer, Integer, Integer], &[Integer, Integer, Integer, Integer, Integer, Integer],
+            &[Integer, Integer, Integer, Integer, Integer, Integer, Double],
+        ], ColumnType::Interval, "An interval from years, months, weeks, days, hours, minutes and seconds.", interval::make),
+        immutable("justify_days", &[&[Interval]], ColumnType::Interval, "30 days become a month.", |arguments| {
+            interval::map(arguments, interval::justify_days)
+        }),
+        immutable("justify_hours", &[&[Interval]], ColumnType::Interval, "24 hours become a day.", |arguments| {
+            interval::map(arguments, interval::justify_hours)
+        }),
+        immutable("justify_interval", &[&[Interval]], ColumnType::Interval, "24 hours become a day, 30 days a month, all with one sign.", |arguments| {
+            interval::map(arguments, interval::justify_interval)
+        }),
+        immutable("age", &[&[Time, Time]], ColumnType::Interval, "The first time minus the second, in years, months, days and time.", interval::age),
+    ]
+}
+
+fn random_uuids(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let mut builder = FixedSizeBinaryBuilder::with_capacity(arguments.rows, 16);
+    for _ in 0..arguments.rows {
+        builder.append_value(uuid::Uuid::new_v4().as_bytes())?;
+    }
+    Ok(Arc::new(builder.finish()))
+}
+
+fn clock_timestamp(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let times = (0..arguments.rows).map(|_| chrono::Utc::now().timestamp_micros());
+    Ok(Arc::new(TimestampMicrosecondArray::from_iter_values(times).with_timezone("UTC")))
+}
+
+/// Reads argument 0 as values of `column_type`.
+fn parsed(arguments: &Arguments<'_>, column_type: &ColumnType) -> Result<ArrayRef> {
+    let text = arguments.text(0)?;
+    let mut builder = stratalog_text::ColumnBuilder::new(column_type, arguments.rows);
+    let style = crate::literal::style_of(arguments.config);
+    for row in 0..arguments.rows {
+        match text_at(text, row) {
+            Some(text) => builder.append_text(text, &style).map_err(failed)?,
+            None => builder.append_null(),
+        }
+    }
+    Ok(builder.finish())
+}
+
+fn each_text(
+    arguments: &Arguments<'_>,
+    value: impl Fn(&str) -> Option<String>,
+) -> Result<ArrayRef> {
+    let text = arguments.text(0)?;
+    text_rows(arguments.rows, |row| Ok(text_at(text, row).and_then(&value)))
+}
+
+fn quoted(arguments: &Arguments<'_>, null: Option<&str>) -> Result<ArrayRef> {
+    let text = crate::text_form::texts(arguments)?;
+    let text = text.as_string_view();
+    text_rows(arguments.rows, |row| {
+        Ok(text_at(text, row).map(quote_literal).or_else(|| null.map(str::to_string)))
+    })
+}
+
+/// A type's name without the precision of timestamps or the digits of numeric.
+fn plain_name(field: &Field) -> String {
+    match ColumnType::from_arrow_field(field) {
+        _ if field.data_type().is_null() => "unknown".to_string(),
+        Some(ColumnType::Timestamp { .. }) => "timestamp without time zone".to_string(),
+        Some(ColumnType::TimestampTz { .. }) => "timestamp with time zone".to_string(),
+        Some(ColumnType::Numeric { .. }) => "numeric".to_string(),
+        Some(ColumnType::Array(element)) => {
+            format!("{}[]", plain_name(&element.arrow_field("item", true)))
+        }
+        Some(other) => other.to_string(),
+        None => field.data_type().to_string(),
+    }
+}
+
+fn type_names(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let name = arguments.fields.first().map(|field| plain_name(field)).unwrap_or_default();
+    text_rows(arguments.rows, |_| Ok(Some(name.clone())))
+}
+
+fn bounds(arguments: &Arguments<'_>, bound: impl Fn(i32) -> i32) -> Result<ArrayRef> {
+    let (list, dimensions) = (arguments.array(0)?, arguments.integers(1)?);
+    let length = |row: usize| -> Option<i32> {
+        if list.is_null(row) || dimensions.is_null(row) || dimensions.value(row) != 1 {
+            return None;
+        }
+        let items = match list.data_type() {
+            DataType::List(_) => usize::try_from(list.as_list::<i32>().value_length(row)).ok()?,
+            DataType::LargeList(_) => {
+                usize::try_from(list.as_list::<i64>().value_length(row)).ok()?
+            }
+            _ => list.as_fixed_size_list().value(row).len(),
+        };
+        i32::try_from(items).ok().filter(|items| *items > 0)
+    };
+    let values: Int32Array = (0..arguments.rows).map(|row| length(row).map(&bound)).collect();
+    Ok(Arc::new(values))
+}

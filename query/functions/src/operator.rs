@@ -1,0 +1,91 @@
+//! The operators of jsonb.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::{
+    common::{DFSchema, Result},
+    logical_expr::{
+        Expr, ExprSchemable, ScalarUDF,
+        planner::{ExprPlanner, PlannerResult, RawBinaryExpr},
+    },
+    sql::sqlparser::ast::BinaryOperator,
+};
+use stratalog_model::ColumnType;
+
+/// Plans `->`, `->>`, `#>`, `#>>`, `@>`, `<@` and `?` on jsonb as calls of functions.
+#[derive(Debug)]
+pub struct JsonOperators {
+    functions: Vec<Arc<ScalarUDF>>,
+}
+
+impl JsonOperators {
+    /// Operators that call `functions`, which are found by their names.
+    pub fn new(functions: Vec<Arc<ScalarUDF>>) -> Self {
+        Self { functions }
+    }
+
+    fn call(&self, name: &str, left: Expr, right: Expr) -> Option<Expr> {
+        let function = self.functions.iter().find(|function| function.name() == name)?;
+        Some(function.call(vec![left, right]))
+    }
+}
+
+fn is_jsonb(expr: &Expr, schema: &DFSchema) -> bool {
+    expr.to_field(schema)
+        .is_ok_and(|(_, field)| ColumnType::from_arrow_field(&field) == Some(ColumnType::Jsonb))
+}
+
+impl ExprPlanner for JsonOperators {
+    fn plan_binary_op(
+        &self,
+        expr: RawBinaryExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawBinaryExpr>> {
+        let by_position = expr.right.get_type(schema).is_ok_and(|data_type| data_type.is_integer());
+        let name = match (&expr.op, by_position) {
+            (BinaryOperator::Arrow, true) => "jsonb_array_element",
+            (BinaryOperator::Arrow, false) => "jsonb_object_field",
+            (BinaryOperator::LongArrow, true) => "jsonb_array_element_text",
+            (BinaryOperator::LongArrow, false) => "jsonb_object_field_text",
+            (BinaryOperator::HashArrow, _) => "jsonb_extract_path",
+            (BinaryOperator::HashLongArrow, _) => "jsonb_extract_path_text",
+            (BinaryOperator::Question, _) => "jsonb_exists",
+            (BinaryOperator::AtArrow, _) if is_jsonb(&expr.left, schema) => "jsonb_contains",
+            (BinaryOperator::ArrowAt, _) if is_jsonb(&expr.right, schema) => {
+                return Ok(match self.call("jsonb_contains", expr.right.clone(), expr.left.clone()) {
+                    Some(call) => PlannerResult::Planned(call),
+                    None => PlannerResult::Original(expr),
+                });
+            }
+            _ => return Ok(PlannerResult::Original(expr)),
+        };
+        let right = match path_literal(&expr) {
+            Some(path) => path,
+            None => expr.right.clone(),
+        };
+        Ok(match self.call(name, expr.left.clone(), right) {
+            Some(call) => PlannerResult::Planned(call),
+            None => PlannerResult::Original(expr),
+        })
+    }
+}
+
+/// The right side of `#>` and `#>>` written as `'{a,b,0}'`, as an array of text.
+fn path_literal(expr: &RawBinaryExpr) -> Option<Expr> {
+    use datafusion::common::ScalarValue;
+    if !matches!(expr.op, BinaryOperator::HashArrow | BinaryOperator::HashLongArrow) {
+        return None;
+    }
+    let Expr::Literal(literal, _) = &expr.right else { return None };
+    let text = literal.try_as_str()??;
+    let inner = text.trim().strip_prefix('{')?.strip_suffix('}')?;
+    let steps: Vec<ScalarValue> = inner
+        .split(',')
+        .map(str::trim)
+        .filter(|step| !step.is_empty())
+        .map(|step| ScalarValue::Utf8(Some(step.trim_matches('"').to_string())))
+        .collect();
+    let list = ScalarValue::new_list_nullable(&steps, &DataType::Utf8);
+    Some(Expr::Literal(ScalarValue::List(list), None))
+}

@@ -1,0 +1,88 @@
+//! Putting it all into a session, and on a page.
+
+use std::sync::Arc;
+
+use datafusion::{
+    common::Result,
+    execution::FunctionRegistry,
+    logical_expr::ScalarUDF,
+};
+
+use crate::{
+    function::Function,
+    json,
+    literal::TypedLiterals,
+    misc,
+    operator::JsonOperators,
+    time_bucket::TimeBucket,
+    zone,
+};
+
+/// One function, for the documentation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FunctionPage {
+    /// Name.
+    pub name: String,
+    /// `name(parameter, …)`, one for each list of parameters.
+    pub signatures: Vec<String>,
+    /// One line.
+    pub description: String,
+}
+
+fn declared() -> Vec<Function> {
+    let mut functions = json::functions();
+    functions.extend(misc::functions());
+    functions.extend(zone::functions());
+    functions
+}
+
+fn all() -> Vec<Arc<ScalarUDF>> {
+    let mut functions: Vec<Arc<ScalarUDF>> =
+        declared().into_iter().map(|function| Arc::new(function.into_udf())).collect();
+    functions.push(Arc::new(ScalarUDF::new_from_impl(TimeBucket::default())));
+    functions.push(Arc::new(crate::sleep::pg_sleep()));
+    functions
+}
+
+/// Registers functions, operators and rewrites.
+///
+/// # Errors
+/// When the registry takes no functions.
+pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
+    let functions = all();
+    for function in &functions {
+        registry.register_udf(Arc::clone(function))?;
+    }
+    registry.register_expr_planner(Arc::new(JsonOperators::new(functions.clone())))?;
+    registry.register_function_rewrite(Arc::new(zone::SessionZone::new(&functions)))?;
+    registry.register_function_rewrite(Arc::new(crate::cast::Casts::new(functions)))?;
+    registry.register_function_rewrite(Arc::new(TypedLiterals))
+}
+
+/// Every function of this crate, by name.
+pub fn documentation() -> Vec<FunctionPage> {
+    let mut pages: Vec<FunctionPage> = declared()
+        .into_iter()
+        .map(|function| FunctionPage {
+            name: function.name.to_string(),
+            signatures: function.signatures(),
+            description: function.description.to_string(),
+        })
+        .collect();
+    pages.push(FunctionPage {
+        name: "time_bucket".to_string(),
+        signatures: vec![
+            "time_bucket(width interval, time timestamp | timestamptz | date)".to_string(),
+            "time_bucket(width interval, time, origin timestamp | offset interval)".to_string(),
+            "time_bucket(width integer, value integer [, offset integer])".to_string(),
+        ],
+        description: "The start of the aligned window that a time falls into: days and shorter count from Monday 2000-01-03, months from 2000-01-01, in UTC.".to_string(),
+    });
+    pages.push(FunctionPage {
+        name: "pg_sleep".to_string(),
+        signatures: vec!["pg_sleep(double precision)".to_string()],
+        description: "Waits so many seconds, an hour at most; a cancelled statement stops waiting.".to_string(),
+    });
+    pages.sort_by(|left, right| left.name.cmp(&right.name));
+    pages
+}

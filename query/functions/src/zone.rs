@@ -1,0 +1,215 @@
+//! Timestamps in time zones: `AT TIME ZONE`, and the session's zone in `date_trunc`,
+//! `date_part` and casts.
+//!
+//! A timestamptz is stored and typed in UTC. What depends on the wall clock of the session
+//! (setting `TimeZone`) is computed on the local time: `date_trunc('day', t)` becomes
+//! `timezone(zone, date_trunc('day', timezone(zone, t)))` unless the zone is UTC.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{Array as _, ArrayRef, AsArray, Int64Array, PrimitiveArray},
+    datatypes::{
+        DataType, FieldRef, Int64Type, TimeUnit, TimestampMicrosecondType,
+        TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
+    },
+};
+use datafusion::{
+    common::{DFSchema, Result, ScalarValue, plan_err, tree_node::Transformed},
+    config::ConfigOptions,
+    logical_expr::{
+        Cast, Expr, ExprSchemable, ScalarUDF, Volatility, expr::ScalarFunction,
+        expr_rewriter::FunctionRewrite,
+    },
+};
+use stratalog_model::{Error, ErrorKind};
+use stratalog_text::TimeZone;
+
+use crate::{
+    failed,
+    function::{Arguments, Function, Parameter, Returns, text_at},
+};
+
+/// The functions.
+pub fn functions() -> Vec<Function> {
+    vec![Function {
+        name: "timezone",
+        aliases: &[],
+        parameters: &[&[Parameter::Text, Parameter::Time]],
+        returns: Returns::Rule(returned),
+        volatility: Volatility::Immutable,
+        description: "The local time of a timestamptz in a zone, or the timestamptz of a local time: what AT TIME ZONE calls.",
+        run: Arc::new(timezone),
+    }]
+}
+
+fn returned(fields: &[FieldRef]) -> Result<DataType> {
+    match fields.get(1).map(|field| field.data_type()) {
+        Some(DataType::Timestamp(unit, Some(_))) => Ok(DataType::Timestamp(*unit, None)),
+        Some(DataType::Timestamp(unit, None)) => {
+            Ok(DataType::Timestamp(*unit, Some(Arc::from("UTC"))))
+        }
+        Some(DataType::Date32) => Ok(DataType::Timestamp(TimeUnit::Microsecond, None)),
+        _ => plan_err!("timezone needs a zone and a timestamp"),
+    }
+}
+
+fn timezone(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let zones = arguments.text(0)?;
+    let mut times = Arc::clone(arguments.array(1)?);
+    let to_local = matches!(arguments.result, DataType::Timestamp(_, None));
+    if *times.data_type() == DataType::Date32 {
+        times = arrow::compute::cast(&times, arguments.result)?;
+    }
+    let raw = arrow::compute::cast(&times, &DataType::Int64)?;
+    let raw: &Int64Array = raw.as_primitive::<Int64Type>();
+    let per_second: i64 = match times.data_type() {
+        DataType::Timestamp(TimeUnit::Second, _) => 1,
+        DataType::Timestamp(TimeUnit::Millisecond, _) => 1_000,
+        DataType::Timestamp(TimeUnit::Microsecond, _) => 1_000_000,
+        _ => 1_000_000_000,
+    };
+    let mut known: Option<(String, TimeZone)> = None;
+    let mut moved = Vec::with_capacity(arguments.rows);
+    for row in 0..arguments.rows {
+        let Some(name) = text_at(zones, row).filter(|_| !raw.is_null(row)) else {
+            moved.push(None);
+            continue;
+        };
+        let zone = match &known {
+            Some((last, zone)) if last == name => zone,
+            _ => &known.insert((name.to_string(), zone_of(name)?)).1,
+        };
+        let value = raw.value(row);
+        let seconds = value.div_euclid(per_second);
+        let east = if to_local { zone.offset_at(seconds) } else { -zone.offset_of_local(seconds) };
+        let shifted = i64::from(east).checked_mul(per_second).and_then(|east| value.checked_add(east));
+        moved.push(Some(shifted.ok_or_else(|| {
+            failed(Error::new(ErrorKind::DatetimeOverflow, "timestamp out of range"))
+        })?));
+    }
+    let moved = Int64Array::from(moved);
+    fn typed<T>(moved: &Int64Array, result: &DataType) -> ArrayRef
+    where
+        T: arrow::datatypes::ArrowPrimitiveType<Native = i64>,
+    {
+        let array: PrimitiveArray<T> = moved.reinterpret_cast();
+        Arc::new(array.with_data_type(result.clone()))
+    }
+    Ok(match arguments.result {
+        DataType::Timestamp(TimeUnit::Second, _) => {
+            typed::<TimestampSecondType>(&moved, arguments.result)
+        }
+        DataType::Timestamp(TimeUnit::Millisecond, _) => {
+            typed::<TimestampMillisecondType>(&moved, arguments.result)
+        }
+        DataType::Timestamp(TimeUnit::Microsecond, _) => {
+            typed::<TimestampMicrosecondType>(&moved, arguments.result)
+        }
+        _ => typed::<TimestampNanosecondType>(&moved, arguments.result),
+    })
+}
+
+fn zone_of(name: &str) -> Result<TimeZone> {
+    TimeZone::parse_setting(name).map_err(|_| {
+        failed(Error::new(
+            ErrorKind::InvalidParameterValue,
+            format!("time zone \"{name}\" not recognized"),
+        ))
+    })
+}
+
+/// Computes what depends on the wall clock in the session's zone.
+#[derive(Debug)]
+pub struct SessionZone {
+    timezone: Option<Arc<ScalarUDF>>,
+}
+
+impl SessionZone {
+    /// A rewrite that calls `timezone`, which is among `functions`.
+    pub fn new(functions: &[Arc<ScalarUDF>]) -> Self {
+        let timezone = functions.iter().find(|function| function.name() == "timezone");
+        Self { timezone: timezone.map(Arc::clone) }
+    }
+}
+
+fn is_utc(zone: &str) -> bool {
+    matches!(zone, "UTC" | "utc" | "Z" | "+00:00" | "+00" | "GMT" | "Etc/UTC")
+}
+
+/// Whether `expr` is a timestamptz as we type it: in UTC.
+fn is_zoned(expr: &Expr, schema: &DFSchema) -> bool {
+    matches!(
+        expr.get_type(schema),
+        Ok(DataType::Timestamp(_, Some(zone))) if is_utc(&zone)
+    )
+}
+
+fn is_plain(expr: &Expr, schema: &DFSchema) -> bool {
+    matches!(expr.get_type(schema), Ok(DataType::Timestamp(_, None) | DataType::Date32))
+}
+
+impl FunctionRewrite for SessionZone {
+    fn name(&self) -> &str {
+        "session_zone"
+    }
+
+    fn rewrite(
+        &self,
+        expr: Expr,
+        schema: &DFSchema,
+        config: &ConfigOptions,
+    ) -> Result<Transformed<Expr>> {
+        let zone = config.execution.time_zone.as_deref().filter(|zone| !is_utc(zone));
+        let (Some(zone), Some(timezone)) = (zone, &self.timezone) else {
+            return Ok(Transformed::no(expr));
+        };
+        let local = |inner: Expr| {
+            timezone.call(vec![
+                Expr::Literal(ScalarValue::Utf8(Some(zone.to_string())), None),
+                inner,
+            ])
+        };
+        match expr {
+            Expr::ScalarFunction(mut call)
+                if matches!(call.name(), "date_trunc" | "date_part")
+                    && call.args.len() == 2
+                    && call.args.get(1).is_some_and(|time| is_zoned(time, schema))
+                    && !is_epoch(&call) =>
+            {
+                let truncates = call.name() == "date_trunc";
+                if let Some(time) = call.args.get_mut(1) {
+                    *time = local(std::mem::take(time));
+                }
+                let call = Expr::ScalarFunction(call);
+                Ok(Transformed::yes(if truncates { local(call) } else { call }))
+            }
+            Expr::Cast(cast) => {
+                let from_zoned = is_zoned(&cast.expr, schema);
+                let move_zone = match cast.field.data_type() {
+                    DataType::Timestamp(_, None) | DataType::Date32 | DataType::Time64(_) => {
+                        from_zoned
+                    }
+                    DataType::Timestamp(_, Some(_)) => is_plain(&cast.expr, schema),
+                    _ => false,
+                };
+                if !move_zone {
+                    return Ok(Transformed::no(Expr::Cast(cast)));
+                }
+                let inner = Box::new(local(*cast.expr));
+                Ok(Transformed::yes(Expr::Cast(Cast { expr: inner, field: cast.field })))
+            }
+            other => Ok(Transformed::no(other)),
+        }
+    }
+}
+
+/// Seconds since 1970 are the same in every zone.
+fn is_epoch(call: &ScalarFunction) -> bool {
+    call.name() == "date_part"
+        && matches!(
+            call.args.first(),
+            Some(Expr::Literal(part, _))
+                if part.try_as_str().flatten().is_some_and(|part| part.eq_ignore_ascii_case("epoch"))
+        )
+}

@@ -1,0 +1,3 @@
+//! Functions as SQL calls them.
+
+mod functions;

@@ -1,0 +1,203 @@
+//! Column types as `pg_type` numbers and names them.
+
+use std::{collections::HashMap, sync::LazyLock};
+
+use stratalog_model::ColumnType;
+
+use crate::spec::TYPES;
+
+/// A base type of `pg_type`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BaseType {
+    pub(crate) name: &'static str,
+    pub(crate) oid: i64,
+    pub(crate) length: i64,
+    pub(crate) by_value: bool,
+    pub(crate) kind: &'static str,
+    pub(crate) category: &'static str,
+    pub(crate) preferred: bool,
+    pub(crate) element: i64,
+    pub(crate) array: i64,
+    pub(crate) input: &'static str,
+    pub(crate) output: &'static str,
+    pub(crate) receive: &'static str,
+    pub(crate) send: &'static str,
+    pub(crate) align: &'static str,
+    pub(crate) storage: &'static str,
+    pub(crate) collation: i64,
+    sql_name: &'static str,
+}
+
+impl BaseType {
+    fn read(line: &'static str) -> Option<Self> {
+        let mut words = line.split(' ');
+        let number = |word: Option<&'static str>| word?.parse::<i64>().ok();
+        Some(Self {
+            name: words.next()?,
+            oid: number(words.next())?,
+            length: number(words.next())?,
+            by_value: words.next()? == "t",
+            kind: words.next()?,
+            category: words.next()?,
+            preferred: words.next()? == "t",
+            element: number(words.next())?,
+            array: number(words.next())?,
+            input: words.next()?,
+            output: words.next()?,
+            receive: words.next()?,
+            send: words.next()?,
+            align: words.next()?,
+            storage: words.next()?,
+            collation: number(words.next())?,
+            sql_name: words.next()?,
+        })
+    }
+
+    /// The name as SQL writes it, with blanks.
+    pub(crate) fn sql_name(&self) -> String {
+        self.sql_name.replace('_', " ").replace("pg lsn", "pg_lsn").replace("pg node tree", "pg_node_tree")
+    }
+}
+
+/// The base types, by oid.
+pub(crate) static BASE_TYPES: LazyLock<Vec<BaseType>> =
+    LazyLock::new(|| TYPES.lines().filter_map(BaseType::read).collect());
+
+static BY_OID: LazyLock<HashMap<i64, BaseType>> =
+    LazyLock::new(|| BASE_TYPES.iter().map(|base| (base.oid, *base)).collect());
+
+static BY_ARRAY: LazyLock<HashMap<i64, BaseType>> = LazyLock::new(|| {
+    BASE_TYPES.iter().filter(|base| base.array != 0).map(|base| (base.array, *base)).collect()
+});
+
+/// The base type of an oid.
+pub(crate) fn base_type(oid: i64) -> Option<&'static BaseType> {
+    BY_OID.get(&oid)
+}
+
+/// The element type of an array type's oid.
+pub(crate) fn element_of_array(oid: i64) -> Option<&'static BaseType> {
+    BY_ARRAY.get(&oid)
+}
+
+/// The oid of a type's name, as `regtype` reads it.
+pub(crate) fn oid_of_name(name: &str) -> Option<i64> {
+    let name = name.trim().strip_prefix("pg_catalog.").unwrap_or(name.trim());
+    let name = name.trim_matches('"').to_ascii_lowercase();
+    if let Some(element) = name.strip_suffix("[]") {
+        let element = oid_of_name(element)?;
+        return base_type(element).map(|base| base.array).filter(|array| *array != 0);
+    }
+    let name = match name.as_str() {
+        "int" => "integer",
+        "decimal" => "numeric",
+        "float" => "double precision",
+        "serial" => "integer",
+        "bigserial" => "bigint",
+        other => other,
+    };
+    let array = name.strip_prefix('_');
+    BASE_TYPES.iter().find_map(|base| {
+        if base.name == name || base.sql_name() == name {
+            Some(base.oid)
+        } else if array == Some(base.name) && base.array != 0 {
+            Some(base.array)
+        } else {
+            None
+        }
+    })
+}
+
+/// The oid of a column type.
+pub fn type_oid(column_type: &ColumnType) -> u32 {
+    match column_type {
+        ColumnType::Boolean => 16,
+        ColumnType::SmallInt => 21,
+        ColumnType::Integer => 23,
+        ColumnType::BigInt => 20,
+        ColumnType::Real => 700,
+        ColumnType::Double => 701,
+        ColumnType::Numeric { .. } => 1700,
+        ColumnType::Text => 25,
+        ColumnType::Bytea => 17,
+        ColumnType::Timestamp { .. } => 1114,
+        ColumnType::TimestampTz { .. } => 1184,
+        ColumnType::Date => 1082,
+        ColumnType::Time => 1083,
+        ColumnType::Interval => 1186,
+        ColumnType::Uuid => 2950,
+        ColumnType::Jsonb => 3802,
+        ColumnType::Array(element) => base_type(i64::from(type_oid(element)))
+            .and_then(|base| u32::try_from(base.array).ok())
+            .unwrap_or(0),
+    }
+}
+
+/// The type modifier: digits of numeric and of timestamps; -1 where there is none, and for
+/// the nanoseconds that a timestamp without precision has.
+pub(crate) fn type_modifier(column_type: &ColumnType) -> i64 {
+    match column_type {
+        ColumnType::Numeric { precision, scale } => {
+            (i64::from(*precision) << 16 | i64::from(*scale)) + 4
+        }
+        ColumnType::Timestamp { precision: 9 } | ColumnType::TimestampTz { precision: 9 } => -1,
+        ColumnType::Timestamp { precision } | ColumnType::TimestampTz { precision } => {
+            i64::from(*precision)
+        }
+        ColumnType::Array(element) => type_modifier(element),
+        _ => -1,
+    }
+}
+
+/// The name of a type, as `format_type` writes it: `numeric(10,2)`, `text[]`.
+pub fn type_name(oid: i64, modifier: Option<i64>) -> String {
+    let modifier = modifier.filter(|modifier| *modifier >= 0);
+    if let Some(element) = element_of_array(oid) {
+        return format!("{}[]", type_name(element.oid, modifier));
+    }
+    let Some(base) = base_type(oid) else {
+        return if oid == 0 { "-".to_string() } else { "???".to_string() };
+    };
+    let name = base.sql_name();
+    match (oid, modifier) {
+        (1700, Some(modifier)) => {
+            let digits = modifier - 4;
+            format!("numeric({},{})", digits >> 16, digits & 0xffff)
+        }
+        (1042 | 1043, Some(modifier)) => format!("{name}({})", modifier - 4),
+        (1083 | 1114 | 1184 | 1266, Some(modifier)) => {
+            let (first, rest) = name.split_once(' ').unwrap_or((&name, ""));
+            format!("{first}({modifier}) {rest}")
+        }
+        _ => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_as_format_type_writes_them() {
+        let name = |column_type: &ColumnType| {
+            type_name(i64::from(type_oid(column_type)), Some(type_modifier(column_type)))
+        };
+        assert_eq!(name(&ColumnType::Numeric { precision: 10, scale: 2 }), "numeric(10,2)");
+        assert_eq!(name(&ColumnType::TimestampTz { precision: 9 }), "timestamp with time zone");
+        assert_eq!(name(&ColumnType::Timestamp { precision: 3 }), "timestamp(3) without time zone");
+        assert_eq!(name(&ColumnType::Array(Box::new(ColumnType::Double))), "double precision[]");
+        assert_eq!(type_name(18, None), "\"char\"");
+        assert_eq!(type_name(0, None), "-");
+    }
+
+    #[test]
+    fn names_are_read_back() {
+        assert_eq!(oid_of_name("timestamp with time zone"), Some(1184));
+        assert_eq!(oid_of_name("pg_catalog.int4"), Some(23));
+        assert_eq!(oid_of_name("INT"), Some(23));
+        assert_eq!(oid_of_name("text[]"), Some(1009));
+        assert_eq!(oid_of_name("_text"), Some(1009));
+        assert_eq!(oid_of_name("nothing"), None);
+        assert_eq!(BASE_TYPES.len(), TYPES.lines().count());
+    }
+}

@@ -1,0 +1,110 @@
+//! What the system tables and functions of one session look at.
+
+use std::sync::Arc;
+
+use stratalog_model::{EventStore, Result};
+use stratalog_visor_core::{Catalog, CatalogState};
+
+/// A session, as `pg_stat_activity` and `stratalog.sessions` show it.
+#[derive(Debug, Clone, Default)]
+pub struct SessionRow {
+    /// Number that cancel requests name.
+    pub process_id: i32,
+    /// User.
+    pub user: String,
+    /// Database.
+    pub database: String,
+    /// What the client calls itself.
+    pub application_name: String,
+    /// Address of the client; `None` in process.
+    pub client_address: Option<String>,
+    /// `active`, `idle`, `idle in transaction` or `idle in transaction (aborted)`.
+    pub state: String,
+    /// The statement that runs, or the last one that ran.
+    pub query: String,
+    /// Microseconds since 1970 at which the session began.
+    pub connected_us: i64,
+    /// Microseconds since 1970 at which `query` began.
+    pub query_us: Option<i64>,
+    /// Microseconds since 1970 at which the transaction block began.
+    pub transaction_us: Option<i64>,
+}
+
+/// The sessions of the server.
+pub trait SessionsView: Send + Sync + std::fmt::Debug {
+    /// All of them.
+    fn sessions(&self) -> Vec<SessionRow>;
+    /// Cancels what a session runs; whether there is such a session (`pg_cancel_backend`).
+    fn cancel(&self, process_id: i32) -> bool;
+}
+
+/// A setting, as `pg_settings` shows it.
+#[derive(Debug, Clone, Default)]
+pub struct SettingRow {
+    /// Name.
+    pub name: String,
+    /// Value now, as SHOW prints it.
+    pub value: String,
+    /// Value of a new session.
+    pub reset_value: String,
+    /// What it decides.
+    pub description: String,
+    /// Whether SET may change it.
+    pub changeable: bool,
+}
+
+/// The settings of one session.
+pub trait SettingsView: Send + Sync + std::fmt::Debug {
+    /// The value as SHOW prints it; `None` for an unknown name.
+    fn get(&self, name: &str) -> Option<String>;
+    /// Sets a value, for the transaction only if `local`; returns what is in effect.
+    ///
+    /// # Errors
+    /// `UndefinedObject`, `InvalidParameterValue`, `CannotChangeNow`.
+    fn set(&self, name: &str, value: &str, local: bool) -> Result<String>;
+    /// All of them, by name.
+    fn list(&self) -> Vec<SettingRow>;
+}
+
+/// What one session's system tables and functions look at.
+#[derive(Debug, Clone)]
+pub struct CatalogContext {
+    /// Databases, schemas, chronicles.
+    pub catalog: Arc<Catalog>,
+    /// Numbers of events.
+    pub store: Arc<dyn EventStore>,
+    /// The sessions of the server.
+    pub sessions: Arc<dyn SessionsView>,
+    /// The settings of this session.
+    pub settings: Arc<dyn SettingsView>,
+    /// Database that the session is connected to.
+    pub database: String,
+    /// User.
+    pub user: String,
+    /// Number of this session (`pg_backend_pid()`).
+    pub process_id: i32,
+    /// Microseconds since 1970 at which the server started.
+    pub server_started_us: i64,
+}
+
+impl CatalogContext {
+    /// The catalog now.
+    pub(crate) fn state(&self) -> Arc<CatalogState> {
+        self.catalog.state()
+    }
+
+    /// The schemas that unqualified names are looked up in, without those that do not exist.
+    pub(crate) fn search_path(&self, state: &CatalogState) -> Vec<String> {
+        let setting = self.settings.get("search_path").unwrap_or_else(|| "\"$user\", public".into());
+        setting
+            .split(',')
+            .map(|name| name.trim().trim_matches('"'))
+            .map(|name| if name == "$user" { self.user.as_str() } else { name })
+            .filter(|name| {
+                state.schema(&self.database, name).is_some()
+                    || crate::oid::SYSTEM_SCHEMAS.iter().any(|(system, _)| system == name)
+            })
+            .map(str::to_string)
+            .collect()
+    }
+}

@@ -1,0 +1,135 @@
+//! The rows of each system table.
+//!
+//! A table that is not named here is empty, and truly so: there are no triggers,
+//! policies, publications, enums or foreign servers.
+
+use std::{collections::HashMap, sync::LazyLock};
+
+use arrow::array::RecordBatch;
+use stratalog_model::Result;
+
+use crate::{
+    CatalogContext,
+    rows::Rows,
+    spec::{SYSTEM_TABLES, Table},
+};
+
+mod attribute;
+mod class;
+mod information;
+mod own;
+mod server;
+mod types;
+
+pub(crate) use class::index_definition;
+
+type Fixed = fn(&mut Rows<'_>) -> Result<()>;
+type Live = fn(&CatalogContext, &mut Rows<'_>) -> Result<()>;
+
+/// Rows that never change, by schema and table.
+const FIXED: &[(&str, &str, Fixed)] = &[
+    ("pg_catalog", "pg_am", server::access_methods),
+    ("pg_catalog", "pg_attribute", attribute::of_system_tables),
+    ("pg_catalog", "pg_class", class::of_system_tables),
+    ("pg_catalog", "pg_collation", types::collations),
+    ("pg_catalog", "pg_language", server::languages),
+    ("pg_catalog", "pg_proc", server::functions),
+    ("pg_catalog", "pg_tablespace", server::tablespaces),
+    ("pg_catalog", "pg_type", types::types),
+];
+
+/// Rows that the state decides, by schema and table.
+const LIVE: &[(&str, &str, Live)] = &[
+    ("information_schema", "character_sets", information::character_sets),
+    ("information_schema", "columns", information::columns),
+    ("information_schema", "constraint_column_usage", information::constraint_columns),
+    ("information_schema", "constraint_table_usage", information::constraint_tables),
+    ("information_schema", "enabled_roles", information::enabled_roles),
+    ("information_schema", "information_schema_catalog_name", information::catalog_name),
+    ("information_schema", "key_column_usage", information::key_columns),
+    ("information_schema", "schemata", information::schemata),
+    ("information_schema", "table_constraints", information::table_constraints),
+    ("information_schema", "tables", information::tables),
+    ("pg_catalog", "pg_attrdef", attribute::defaults),
+    ("pg_catalog", "pg_attribute", attribute::of_tables),
+    ("pg_catalog", "pg_authid", server::authids),
+    ("pg_catalog", "pg_class", class::of_tables),
+    ("pg_catalog", "pg_constraint", class::constraints),
+    ("pg_catalog", "pg_database", server::databases),
+    ("pg_catalog", "pg_description", class::comments),
+    ("pg_catalog", "pg_index", class::indexes),
+    ("pg_catalog", "pg_indexes", class::index_view),
+    ("pg_catalog", "pg_namespace", class::namespaces),
+    ("pg_catalog", "pg_roles", server::roles),
+    ("pg_catalog", "pg_settings", server::settings),
+    ("pg_catalog", "pg_shadow", server::shadows),
+    ("pg_catalog", "pg_stat_activity", server::activity),
+    ("pg_catalog", "pg_stat_all_tables", class::table_numbers),
+    ("pg_catalog", "pg_stat_database", server::database_numbers),
+    ("pg_catalog", "pg_stat_user_tables", class::table_numbers),
+    ("pg_catalog", "pg_tables", class::table_view),
+    ("pg_catalog", "pg_user", server::users),
+    ("stratalog", "chronicles", own::chronicles),
+    ("stratalog", "journal", own::journal),
+    ("stratalog", "promises", own::promises),
+    ("stratalog", "sessions", own::sessions),
+    ("stratalog", "settings", own::settings),
+    ("stratalog", "store", own::store),
+];
+
+static FIXED_BATCHES: LazyLock<HashMap<i64, RecordBatch>> = LazyLock::new(|| {
+    FIXED
+        .iter()
+        .filter_map(|(schema, name, fill)| {
+            let table = crate::spec::system_table(schema, name)?;
+            let mut rows = Rows::new(table);
+            fill(&mut rows).ok()?;
+            Some((table.oid, rows.finish().ok()?))
+        })
+        .collect()
+});
+
+/// The rows of `table` that never change.
+pub(crate) fn fixed(table: &Table) -> Option<&'static RecordBatch> {
+    FIXED_BATCHES.get(&table.oid)
+}
+
+/// Adds the rows of `table` that the state decides.
+///
+/// # Errors
+/// `Internal`: the rows do not fit the table.
+pub(crate) fn live(table: &Table, context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
+    match LIVE.iter().find(|(schema, name, _)| *schema == table.schema && *name == table.name) {
+        Some((_, _, fill)) => fill(context, rows),
+        None => Ok(()),
+    }
+}
+
+/// Whether `table` has no row, whatever the state: queries over it need no plan.
+pub(crate) fn is_always_empty(schema: &str, name: &str) -> bool {
+    let known = SYSTEM_TABLES.iter().any(|table| table.schema == schema && table.name == name);
+    known
+        && !FIXED.iter().any(|(in_schema, table, _)| *in_schema == schema && *table == name)
+        && !LIVE.iter().any(|(in_schema, table, _)| *in_schema == schema && *table == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fixed_rows_fit_their_tables() {
+        for (schema, name, fill) in FIXED {
+            let table = crate::spec::system_table(schema, name).unwrap_or_else(|| panic!("{name}"));
+            let mut rows = Rows::new(table);
+            fill(&mut rows).unwrap();
+            assert!(rows.finish().unwrap().num_rows() > 0, "{name}");
+        }
+        for (schema, name, _) in LIVE {
+            assert!(crate::spec::system_table(schema, name).is_some(), "{schema}.{name}");
+        }
+        assert!(is_always_empty("pg_catalog", "pg_policy"));
+        assert!(!is_always_empty("pg_catalog", "pg_class"));
+        assert!(!is_always_empty("public", "cpu"));
+    }
+}

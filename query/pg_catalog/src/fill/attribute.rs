@@ -1,0 +1,116 @@
+//! Columns and their defaults.
+
+use stratalog_model::{ColumnType, Result};
+
+use crate::{
+    CatalogContext,
+    column_type::{base_type, element_of_array, type_modifier, type_oid},
+    oid,
+    relation::key_columns,
+    rows::{Rows, Value},
+    spec::SYSTEM_TABLES,
+};
+
+struct Attribute<'a> {
+    relation: i64,
+    number: usize,
+    name: &'a str,
+    column_type: &'a ColumnType,
+    nullable: bool,
+    has_default: bool,
+}
+
+fn push(rows: &mut Rows<'_>, attribute: &Attribute<'_>) -> Result<()> {
+    let type_number = i64::from(type_oid(attribute.column_type));
+    let base = base_type(type_number);
+    let array = element_of_array(type_number).is_some();
+    let collated = base.map_or(0, |base| base.collation);
+    rows.push(&[
+        ("attrelid", attribute.relation.into()),
+        ("attname", attribute.name.into()),
+        ("atttypid", type_number.into()),
+        ("attstattarget", (-1_i64).into()),
+        ("attlen", base.map_or(-1, |base| base.length).into()),
+        ("attnum", attribute.number.into()),
+        ("attndims", i64::from(array).into()),
+        ("attcacheoff", (-1_i64).into()),
+        ("atttypmod", type_modifier(attribute.column_type).into()),
+        ("attbyval", base.is_some_and(|base| base.by_value).into()),
+        ("attalign", base.map_or("i", |base| base.align).into()),
+        ("attstorage", base.map_or("x", |base| base.storage).into()),
+        ("attnotnull", (!attribute.nullable).into()),
+        ("atthasdef", attribute.has_default.into()),
+        ("attislocal", true.into()),
+        ("attcollation", (if array { oid::COLLATION } else { collated }).into()),
+    ])
+}
+
+pub(super) fn of_system_tables(rows: &mut Rows<'_>) -> Result<()> {
+    for table in SYSTEM_TABLES.iter() {
+        for (at, column) in table.columns.iter().enumerate() {
+            push(
+                rows,
+                &Attribute {
+                    relation: table.oid,
+                    number: at + 1,
+                    name: column.name,
+                    column_type: &column.column_type,
+                    nullable: column.nullable,
+                    has_default: false,
+                },
+            )?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn of_tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
+    let state = context.state();
+    for chronicle in state.chronicles(&context.database) {
+        for (at, column) in chronicle.columns.iter().enumerate() {
+            push(
+                rows,
+                &Attribute {
+                    relation: oid::table(chronicle.id),
+                    number: at + 1,
+                    name: &column.name,
+                    column_type: &column.column_type,
+                    nullable: column.nullable,
+                    has_default: column.default_sql.is_some(),
+                },
+            )?;
+        }
+        let keys = if chronicle.primary_key { key_columns(chronicle) } else { Vec::new() };
+        for (at, column) in keys.into_iter().enumerate() {
+            push(
+                rows,
+                &Attribute {
+                    relation: oid::index(chronicle.id),
+                    number: at + 1,
+                    name: &column.name,
+                    column_type: &column.column_type,
+                    nullable: true,
+                    has_default: false,
+                },
+            )?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn defaults(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
+    let state = context.state();
+    for chronicle in state.chronicles(&context.database) {
+        for (at, column) in chronicle.columns.iter().enumerate() {
+            if let Some(default) = &column.default_sql {
+                rows.push(&[
+                    ("oid", oid::default(chronicle.id, column.id).into()),
+                    ("adrelid", oid::table(chronicle.id).into()),
+                    ("adnum", Value::from(at + 1)),
+                    ("adbin", default.into()),
+                ])?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,245 @@
+//! Schemas, tables, indexes, constraints, comments.
+
+use stratalog_model::{ChronicleDefinition, Result};
+
+use crate::{
+    CatalogContext,
+    oid::{self, SYSTEM_SCHEMAS},
+    relation::{index_name, key_list, key_numbers},
+    rows::{Rows, Value},
+    spec::SYSTEM_TABLES,
+};
+
+/// The oid of a schema; 0 when there is none.
+pub(super) fn schema_oid(context: &CatalogContext, name: &str) -> i64 {
+    system_schema_oid(name).unwrap_or_else(|| {
+        let state = context.state();
+        state.schema(&context.database, name).map_or(0, |schema| i64::from(schema.oid))
+    })
+}
+
+fn system_schema_oid(name: &str) -> Option<i64> {
+    SYSTEM_SCHEMAS.iter().find(|(schema, _)| *schema == name).map(|(_, oid)| *oid)
+}
+
+pub(super) fn namespaces(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
+    let mut push = |oid: i64, name: &str| {
+        rows.push(&[
+            ("oid", oid.into()),
+            ("nspname", name.into()),
+            ("nspowner", oid::ROLE.into()),
+        ])
+    };
+    for (name, oid) in SYSTEM_SCHEMAS {
+        push(*oid, name)?;
+    }
+    for schema in context.state().schemas(&context.database) {
+        push(i64::from(schema.oid), &schema.name)?;
+    }
+    Ok(())
+}
+
+pub(super) fn of_system_tables(rows: &mut Rows<'_>) -> Result<()> {
+    for table in SYSTEM_TABLES.iter() {
+        rows.push(&[
+            ("oid", table.oid.into()),
+            ("relname", table.name.into()),
+            ("relnamespace", system_schema_oid(table.schema).into()),
+            ("relowner", oid::ROLE.into()),
+            ("relam", (if table.kind == "r" { oid::ACCESS_CHRONICLE } else { 0 }).into()),
+            ("reltuples", Value::Double(-1.0)),
+            ("relpersistence", "p".into()),
+            ("relkind", table.kind.into()),
+            ("relnatts", table.columns.len().into()),
+            ("relispopulated", true.into()),
+            ("relreplident", "n".into()),
+        ])?;
+    }
+    Ok(())
+}
+
+pub(super) fn of_tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
+    let state = context.state();
+    let numbers = context.store.status().chronicles;
+    let schemas: Vec<(String, i64)> = state
+        .schemas(&context.database)
+        .map(|schema| (schema.name.clone(), i64::from(schema.oid)))
+        .collect();
+    for chronicle in state.chronicles(&context.database) {
+        let number = numbers.iter().find(|status| status.id == chronicle.id);
+        let (events, bytes) = number.map_or((0, 0), |status| (status.rows, status.bytes));
+        let namespace = schemas.iter().find(|(name, _)| *name == chronicle.schema);
+        let namespace = namespace.map_or(0, |(_, oid)| *oid);
+        let pages = bytes.div_ceil(8_192);
+        #[expect(clippy::cast_precision_loss, reason = "an estimate, as in PostgreSQL")]
+        let tuples = Value::Double(events as f64);
+        rows.push(&[
+            ("oid", oid::table(chronicle.id).into()),
+            ("relname", (&chronicle.name).into()),
+            ("relnamespace", namespace.into()),
+            ("relowner", oid::ROLE.into()),
+            ("relam", oid::ACCESS_CHRONICLE.into()),
+            ("relfilenode", oid::table(chronicle.id).into()),
+            ("relpages", pages.into()),
+            ("reltuples", tuples.clone()),
+            ("relhasindex", chronicle.primary_key.into()),
+            ("relpersistence", "p".into()),
+            ("relkind", "r".into()),
+            ("relnatts", chronicle.columns.len().into()),
+            ("relispopulated", true.into()),
+            ("relreplident", "d".into()),
+        ])?;
+        if chronicle.primary_key {
+            rows.push(&[
+                ("oid", oid::index(chronicle.id).into()),
+                ("relname", index_name(chronicle).into()),
+                ("relnamespace", namespace.into()),
+                ("relowner", oid::ROLE.into()),
+                ("relam", oid::ACCESS_BTREE.into()),
+                ("relfilenode", oid::index(chronicle.id).into()),
+                ("reltuples", tuples),
+                ("relpersistence", "p".into()),
+                ("relkind", "i".into()),
+                ("relnatts", key_numbers(chronicle).len().into()),
+                ("relispopulated", true.into()),
+                ("relreplident", "n".into()),
+            ])?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn indexes(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
+    let state = context.state();
+    for chronicle in state.chronicles(&context.database).filter(|chronicle| chronicle.primary_key) {
+        let key = key_numbers(chronicle);
+        let zeros = Value::Ints(vec![0; key.len()]);
+        rows.push(&[
+            ("indexrelid", oid::index(chronicle.id).into()),
+            ("indrelid", oid::table(chronicle.id).into()),
+            ("indnatts", key.len().into()),
+            ("indnkeyatts", key.len().into()),
+            ("indisunique", chronicle.key_is_unique().into()),
+            ("indisprimary", true.into()),
+            ("indimmediate", true.into()),
+            ("indisvalid", true.into()),
+            ("indisready", true.into()),
+            ("indislive", true.into()),
+            ("indcollation", zeros.clone()),
+            ("indclass", zeros.clone()),
+            ("indoption", zeros),
+            ("indkey", Value::Ints(key)),
+        ])?;
+    }
+    Ok(())
+}
+
+pub(super) fn constraints(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
+    let state = context.state();
+    for chronicle in state.chronicles(&context.database).filter(|chronicle| chronicle.primary_key) {
+        rows.push(&[
+            ("oid", oid::constraint(chronicle.id).into()),
+            ("conname", index_name(chronicle).into()),
+            ("connamespace", schema_oid(context, &chronicle.schema).into()),
+            ("contype", "p".into()),
+            ("convalidated", true.into()),
+            ("conrelid", oid::table(chronicle.id).into()),
+            ("conindid", oid::index(chronicle.id).into()),
+            ("confupdtype", " ".into()),
+            ("confdeltype", " ".into()),
+            ("confmatchtype", " ".into()),
+            ("conislocal", true.into()),
+            ("connoinherit", true.into()),
+            ("conkey", Value::Ints(key_numbers(chronicle))),
+        ])?;
+    }
+    Ok(())
+}
+
+/// The statement that would make the primary key's index.
+pub(crate) fn index_definition(chronicle: &ChronicleDefinition) -> String {
+    use stratalog_functions::quote_ident;
+    format!(
+        "CREATE {}INDEX {} ON {}.{} USING btree ({})",
+        if chronicle.key_is_unique() { "UNIQUE " } else { "" },
+        quote_ident(&index_name(chronicle)),
+        quote_ident(&chronicle.schema),
+        quote_ident(&chronicle.name),
+        key_list(chronicle)
+    )
+}
+
+pub(super) fn index_view(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
+    let state = context.state();
+    for chronicle in state.chronicles(&context.database).filter(|chronicle| chronicle.primary_key) {
+        rows.push(&[
+            ("schemaname", (&chronicle.schema).into()),
+            ("tablename", (&chronicle.name).into()),
+            ("indexname", index_name(chronicle).into()),
+            ("indexdef", index_definition(chronicle).into()),
+        ])?;
+    }
+    Ok(())
+}
+
+pub(super) fn table_view(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
+    let mut push = |schema: &str, name: &str, indexed: bool| {
+        rows.push(&[
+            ("schemaname", schema.into()),
+            ("tablename", name.into()),
+            ("tableowner", (&context.user).into()),
+            ("hasindexes", indexed.into()),
+            ("hasrules", false.into()),
+            ("hastriggers", false.into()),
+            ("rowsecurity", false.into()),
+        ])
+    };
+    for table in SYSTEM_TABLES.iter().filter(|table| table.kind == "r") {
+        push(table.schema, table.name, false)?;
+    }
+    for chronicle in context.state().chronicles(&context.database) {
+        push(&chronicle.schema, &chronicle.name, chronicle.primary_key)?;
+    }
+    Ok(())
+}
+
+pub(super) fn comments(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
+    for chronicle in context.state().chronicles(&context.database) {
+        let mut push = |number: usize, comment: &str| {
+            rows.push(&[
+                ("objoid", oid::table(chronicle.id).into()),
+                ("classoid", oid::CLASS.into()),
+                ("objsubid", number.into()),
+                ("description", comment.into()),
+            ])
+        };
+        if let Some(comment) = &chronicle.comment {
+            push(0, comment)?;
+        }
+        for (at, column) in chronicle.columns.iter().enumerate() {
+            if let Some(comment) = &column.comment {
+                push(at + 1, comment)?;
+            }
+        }
+    }
+    rows.push(&[
+        ("objoid", oid::PUBLIC.into()),
+        ("classoid", oid::NAMESPACE.into()),
+        ("description", "standard public schema".into()),
+    ])
+}
+
+pub(super) fn table_numbers(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
+    let numbers = context.store.status().chronicles;
+    for chronicle in context.state().chronicles(&context.database) {
+        let number = numbers.iter().find(|status| status.id == chronicle.id);
+        rows.push(&[
+            ("relid", oid::table(chronicle.id).into()),
+            ("schemaname", (&chronicle.schema).into()),
+            ("relname", (&chronicle.name).into()),
+            ("n_live_tup", number.map_or(0, |status| status.rows).into()),
+            ("n_dead_tup", 0_i64.into()),
+        ])?;
+    }
+    Ok(())
+}

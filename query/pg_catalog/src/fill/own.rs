@@ -1,0 +1,124 @@
+//! Schema `stratalog`: every number that an operator needs.
+
+use stratalog_model::{
+    ChronicleDefinition, Result, TickRanges,
+    invariant::{Promise, broken_count},
+};
+
+use crate::{
+    CatalogContext,
+    rows::{Rows, Value},
+};
+
+pub(super) fn chronicles(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
+    let numbers = context.store.status().chronicles;
+    let snapshot = context.store.snapshot();
+    for chronicle in context.state().chronicles(&context.database) {
+        let number = numbers.iter().find(|status| status.id == chronicle.id);
+        let extent = snapshot.extent(chronicle, &TickRanges::all());
+        let hull = extent.filter(|extent| extent.rows > 0).map(|extent| extent.ticks);
+        let time = |tick| micros(chronicle, tick);
+        let names = chronicle.key_columns.iter().filter_map(|column| chronicle.column(*column));
+        rows.push(&[
+            ("schema", (&chronicle.schema).into()),
+            ("name", (&chronicle.name).into()),
+            ("id", chronicle.id.0.into()),
+            ("rows", extent.map(|extent| extent.rows).or(number.map(|status| status.rows)).into()),
+            ("first_time", hull.and_then(|ticks| time(ticks.start)).into()),
+            ("last_time", hull.and_then(|ticks| time(previous(ticks.end))).into()),
+            ("bytes", number.map_or(0, |status| status.bytes).into()),
+            ("series", number.map_or(0, |status| status.series).into()),
+            ("granularity", chronicle.scale.granularity().to_string().into()),
+            ("base", chronicle.scale.base_ns().div_euclid(1_000).into()),
+            ("collision", chronicle.collision.to_string().into()),
+            ("late", "accept".into()),
+            ("durability", chronicle.durability.to_string().into()),
+            ("key_columns", Value::Texts(names.map(|column| column.name.clone()).collect())),
+            ("tick_column", chronicle.tick().map(|column| column.name.clone()).into()),
+            ("columns", chronicle.columns.len().into()),
+            ("schema_version", chronicle.schema_version.0.into()),
+            ("created", chronicle.created_ns.div_euclid(1_000).into()),
+            ("comment", chronicle.comment.clone().into()),
+        ])?;
+    }
+    Ok(())
+}
+
+/// Microseconds since 1970 at which a tick starts.
+fn micros(chronicle: &ChronicleDefinition, tick: stratalog_model::Tick) -> Option<i64> {
+    chronicle.scale.time_ns_of(tick).map(|ns| ns.div_euclid(1_000))
+}
+
+/// The last tick of a range that ends before `end`.
+fn previous(end: stratalog_model::Tick) -> stratalog_model::Tick {
+    stratalog_model::Tick(end.0.saturating_sub(1))
+}
+
+pub(super) fn journal(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
+    let log = context.store.status().log;
+    rows.push(&[
+        ("written", log.written.0.into()),
+        ("durable", log.durable.0.into()),
+        ("queued_bytes", log.queued_bytes.into()),
+        ("stored_bytes", log.stored_bytes.into()),
+        ("segments", log.segments.into()),
+        ("frames", log.frames.into()),
+        ("writes", log.writes.into()),
+        ("syncs", log.syncs.into()),
+        ("poisoned", log.poisoned.into()),
+        ("torn_bytes", log.torn_bytes.into()),
+    ])
+}
+
+pub(super) fn store(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
+    let status = context.store.status();
+    rows.push(&[
+        ("committed_gsn", status.committed.0.into()),
+        ("memory_bytes", status.memory_bytes.into()),
+        ("memory_bytes_max", status.memory_bytes_max.into()),
+        ("chronicles", status.chronicles.len().into()),
+        ("rows", status.chronicles.iter().map(|chronicle| chronicle.rows).sum::<u64>().into()),
+    ])
+}
+
+pub(super) fn sessions(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
+    for session in context.sessions.sessions() {
+        rows.push(&[
+            ("process_id", session.process_id.into()),
+            ("user_name", session.user.into()),
+            ("database", session.database.into()),
+            ("application_name", session.application_name.into()),
+            ("client_address", session.client_address.into()),
+            ("state", session.state.into()),
+            ("query", session.query.into()),
+            ("connected", session.connected_us.into()),
+            ("query_started", session.query_us.into()),
+            ("transaction_started", session.transaction_us.into()),
+        ])?;
+    }
+    Ok(())
+}
+
+pub(super) fn settings(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
+    for setting in context.settings.list() {
+        rows.push(&[
+            ("name", setting.name.into()),
+            ("value", setting.value.into()),
+            ("reset_value", setting.reset_value.into()),
+            ("changeable", setting.changeable.into()),
+            ("description", setting.description.into()),
+        ])?;
+    }
+    Ok(())
+}
+
+pub(super) fn promises(_: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
+    for promise in Promise::ALL {
+        rows.push(&[
+            ("promise", format!("CL-{}", promise.number()).into()),
+            ("text", promise.text().into()),
+            ("broken", broken_count(*promise).into()),
+        ])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,185 @@
+//! The server: databases, roles, sessions, settings, functions.
+
+use stratalog_model::Result;
+
+use crate::{
+    CatalogContext,
+    oid,
+    rows::{Rows, Value},
+};
+
+pub(super) fn access_methods(rows: &mut Rows<'_>) -> Result<()> {
+    for (number, name, kind) in
+        [(oid::ACCESS_CHRONICLE, "chronicle", "t"), (oid::ACCESS_BTREE, "btree", "i")]
+    {
+        rows.push(&[
+            ("oid", number.into()),
+            ("amname", name.into()),
+            ("amhandler", "-".into()),
+            ("amtype", kind.into()),
+        ])?;
+    }
+    Ok(())
+}
+
+pub(super) fn languages(rows: &mut Rows<'_>) -> Result<()> {
+    for (number, name) in [(12_i64, "internal"), (14, "sql")] {
+        rows.push(&[
+            ("oid", number.into()),
+            ("lanname", name.into()),
+            ("lanowner", oid::ROLE.into()),
+        ])?;
+    }
+    Ok(())
+}
+
+pub(super) fn tablespaces(rows: &mut Rows<'_>) -> Result<()> {
+    for (number, name) in [(oid::TABLESPACE, "pg_default"), (1_664, "pg_global")] {
+        rows.push(&[
+            ("oid", number.into()),
+            ("spcname", name.into()),
+            ("spcowner", oid::ROLE.into()),
+        ])?;
+    }
+    Ok(())
+}
+
+pub(super) fn functions(rows: &mut Rows<'_>) -> Result<()> {
+    for (at, page) in stratalog_functions::documentation().into_iter().enumerate() {
+        rows.push(&[
+            ("oid", (oid::FUNCTION_FIRST + i64::try_from(at).unwrap_or(0)).into()),
+            ("proname", page.name.into()),
+            ("pronamespace", 11_i64.into()),
+            ("proowner", oid::ROLE.into()),
+            ("prolang", 12_i64.into()),
+            ("prokind", "f".into()),
+            ("provolatile", "s".into()),
+            ("proparallel", "s".into()),
+            ("prorettype", 2_276_i64.into()),
+            ("prosrc", page.description.into()),
+        ])?;
+    }
+    Ok(())
+}
+
+pub(super) fn databases(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
+    for database in context.state().databases() {
+        rows.push(&[
+            ("oid", database.oid.into()),
+            ("datname", (&database.name).into()),
+            ("datdba", oid::ROLE.into()),
+            ("encoding", 6_i64.into()),
+            ("datlocprovider", "c".into()),
+            ("datallowconn", true.into()),
+            ("datconnlimit", (-1_i64).into()),
+            ("dattablespace", oid::TABLESPACE.into()),
+            ("datcollate", "C".into()),
+            ("datctype", "C".into()),
+        ])?;
+    }
+    Ok(())
+}
+
+pub(super) fn roles(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
+    rows.push(&[
+        ("oid", oid::ROLE.into()),
+        ("rolname", (&context.user).into()),
+        ("rolsuper", true.into()),
+        ("rolinherit", true.into()),
+        ("rolcreaterole", true.into()),
+        ("rolcreatedb", true.into()),
+        ("rolcanlogin", true.into()),
+        ("rolreplication", false.into()),
+        ("rolconnlimit", (-1_i64).into()),
+        ("rolpassword", "********".into()),
+        ("rolbypassrls", true.into()),
+    ])
+}
+
+pub(super) fn authids(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
+    rows.push(&[
+        ("oid", oid::ROLE.into()),
+        ("rolname", (&context.user).into()),
+        ("rolsuper", true.into()),
+        ("rolinherit", true.into()),
+        ("rolcreaterole", true.into()),
+        ("rolcreatedb", true.into()),
+        ("rolcanlogin", true.into()),
+        ("rolbypassrls", true.into()),
+        ("rolconnlimit", (-1_i64).into()),
+    ])
+}
+
+pub(super) fn users(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
+    rows.push(&user(context))
+}
+
+pub(super) fn shadows(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
+    rows.push(&user(context))
+}
+
+fn user(context: &CatalogContext) -> [(&'static str, Value); 6] {
+    [
+        ("usename", (&context.user).into()),
+        ("usesysid", oid::ROLE.into()),
+        ("usecreatedb", true.into()),
+        ("usesuper", true.into()),
+        ("userepl", false.into()),
+        ("usebypassrls", true.into()),
+    ]
+}
+
+pub(super) fn settings(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
+    for setting in context.settings.list() {
+        rows.push(&[
+            ("name", setting.name.into()),
+            ("setting", setting.value.into()),
+            ("category", "Stratalog".into()),
+            ("short_desc", setting.description.into()),
+            ("context", (if setting.changeable { "user" } else { "internal" }).into()),
+            ("vartype", "string".into()),
+            ("source", "session".into()),
+            ("boot_val", (&setting.reset_value).into()),
+            ("reset_val", (&setting.reset_value).into()),
+            ("pending_restart", false.into()),
+        ])?;
+    }
+    Ok(())
+}
+
+pub(super) fn activity(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
+    let state = context.state();
+    for session in context.sessions.sessions() {
+        let database = state.database(&session.database).map(|database| database.oid);
+        rows.push(&[
+            ("datid", database.into()),
+            ("datname", session.database.into()),
+            ("pid", session.process_id.into()),
+            ("usesysid", oid::ROLE.into()),
+            ("usename", session.user.into()),
+            ("application_name", session.application_name.into()),
+            ("client_addr", session.client_address.into()),
+            ("backend_start", session.connected_us.into()),
+            ("xact_start", session.transaction_us.into()),
+            ("query_start", session.query_us.into()),
+            ("state_change", session.query_us.into()),
+            ("state", session.state.into()),
+            ("query", session.query.into()),
+            ("backend_type", "client backend".into()),
+        ])?;
+    }
+    Ok(())
+}
+
+pub(super) fn database_numbers(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
+    let sessions = context.sessions.sessions();
+    for database in context.state().databases() {
+        let connected = sessions.iter().filter(|session| session.database == database.name);
+        rows.push(&[
+            ("datid", database.oid.into()),
+            ("datname", (&database.name).into()),
+            ("numbackends", connected.count().into()),
+        ])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! Functions that need the session or the catalog.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array as _, ArrayRef, BooleanArray, Int32Array, Int64Array, ListBuilder, StringViewBuilder,
+    TimestampMicrosecondArray,
+};
+use datafusion::{
+    common::Result, execution::FunctionRegistry, logical_expr::Volatility,
+};
+use stratalog_functions::{
+    function::{Arguments, Function, Parameter, Returns, Run, text_rows},
+};
+use stratalog_model::ColumnType;
+
+use crate::CatalogContext;
+
+mod object;
+mod registry_type;
+mod session;
+mod size;
+
+/// Registers the functions of one session.
+///
+/// # Errors
+/// When the registry takes no functions.
+pub fn register_functions(
+    registry: &mut dyn FunctionRegistry,
+    context: &Arc<CatalogContext>,
+) -> Result<()> {
+    let functions = session::functions(context)
+        .into_iter()
+        .chain(object::functions(context))
+        .chain(size::functions(context))
+        .chain(registry_type::functions(context));
+    for function in functions {
+        registry.register_udf(Arc::new(function.into_udf()))?;
+    }
+    Ok(())
+}
+
+/// What a function computes from the context, for all rows.
+type Compute = fn(&CatalogContext, &Arguments<'_>) -> Result<ArrayRef>;
+
+/// Declares functions over one context.
+struct Declare<'a> {
+    context: &'a Arc<CatalogContext>,
+}
+
+impl Declare<'_> {
+    /// A function whose result may change between statements.
+    fn stable(
+        &self,
+        name: &'static str,
+        parameters: &'static [&'static [Parameter]],
+        returns: ColumnType,
+        description: &'static str,
+        compute: Compute,
+    ) -> Function {
+        let context = Arc::clone(self.context);
+        let run: Run = Arc::new(move |arguments| compute(&context, arguments));
+        Function {
+            name,
+            aliases: &[],
+            parameters,
+            returns: Returns::Type(returns),
+            volatility: Volatility::Stable,
+            description,
+            run,
+        }
+    }
+}
+
+/// The same text in every row.
+fn same_text(arguments: &Arguments<'_>, text: &str) -> Result<ArrayRef> {
+    text_rows(arguments.rows, |_| Ok(Some(text.to_string())))
+}
+
+fn same_integer(arguments: &Arguments<'_>, value: i32) -> Result<ArrayRef> {
+    Ok(Arc::new(Int32Array::from(vec![value; arguments.rows])))
+}
+
+fn same_bigint(arguments: &Arguments<'_>, value: i64) -> Result<ArrayRef> {
+    Ok(Arc::new(Int64Array::from(vec![value; arguments.rows])))
+}
+
+fn same_boolean(arguments: &Arguments<'_>, value: bool) -> Result<ArrayRef> {
+    Ok(Arc::new(BooleanArray::from(vec![value; arguments.rows])))
+}
+
+fn same_time(arguments: &Arguments<'_>, micros: i64) -> Result<ArrayRef> {
+    let times = TimestampMicrosecondArray::from(vec![micros; arguments.rows]);
+    Ok(Arc::new(times.with_timezone("UTC")))
+}
+
+fn same_texts(arguments: &Arguments<'_>, texts: &[String]) -> Result<ArrayRef> {
+    let mut builder = ListBuilder::new(StringViewBuilder::new());
+    for _ in 0..arguments.rows {
+        for text in texts {
+            builder.values().append_value(text);
+        }
+        builder.append(true);
+    }
+    Ok(Arc::new(builder.finish()))
+}
+
+fn no_text(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    text_rows(arguments.rows, |_| Ok(None))
+}
+
+/// Argument `at` of row `row` as an oid.
+fn oid_at(arguments: &Arguments<'_>, at: usize, row: usize) -> Result<Option<i64>> {
+    let numbers = arguments.integers(at)?;
+    Ok((!numbers.is_null(row)).then(|| numbers.value(row)))
+}
+
+/// Text made of the oid in argument 0.
+fn text_of_oid(
+    arguments: &Arguments<'_>,
+    text: impl Fn(i64) -> Option<String>,
+) -> Result<ArrayRef> {
+    text_rows(arguments.rows, |row| Ok(oid_at(arguments, 0, row)?.and_then(&text)))
+}
+
+/// A boolean made of the oid in argument 0.
+fn test_of_oid(arguments: &Arguments<'_>, test: impl Fn(i64) -> bool) -> Result<ArrayRef> {
+    let results = (0..arguments.rows)
+        .map(|row| Ok(oid_at(arguments, 0, row)?.map(&test)))
+        .collect::<Result<Vec<Option<bool>>>>()?;
+    Ok(Arc::new(BooleanArray::from(results)))
+}

@@ -1,0 +1,169 @@
+//! What an oid stands for: names, definitions, comments, visibility.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use arrow::array::ArrayRef;
+use stratalog_functions::function::{Arguments, Function, Parameter, text_at, text_rows};
+use stratalog_model::ColumnType;
+
+use super::{Declare, no_text, oid_at, same_boolean, test_of_oid, text_of_oid};
+use crate::{
+    CatalogContext,
+    column_type::{base_type, element_of_array, type_name},
+    fill::index_definition,
+    oid,
+    relation::{Relation, key_columns, key_list},
+};
+
+use Parameter::{Any, Boolean, Integer, Text};
+
+pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
+    let declare = Declare { context };
+    let mut functions = vec![
+        declare.stable("format_type", &[&[Integer, Integer]], ColumnType::Text, "Name of a type with its modifier.", |_, arguments| {
+            text_rows(arguments.rows, |row| {
+                let Some(number) = oid_at(arguments, 0, row)? else { return Ok(None) };
+                Ok(Some(type_name(number, oid_at(arguments, 1, row)?)))
+            })
+        }),
+        declare.stable("pg_get_userbyid", &[&[Integer]], ColumnType::Text, "Name of a role.", |context, arguments| {
+            text_of_oid(arguments, |number| {
+                Some(if number == oid::ROLE {
+                    context.user.clone()
+                } else {
+                    format!("unknown (OID={number})")
+                })
+            })
+        }),
+        declare.stable("pg_table_is_visible", &[&[Integer]], ColumnType::Boolean, "Whether the bare name of a table finds it.", is_visible),
+        declare.stable("pg_get_expr", &[&[Text, Integer], &[Text, Integer, Boolean]], ColumnType::Text, "An expression of the catalog, as SQL.", |_, arguments| {
+            let text = arguments.text(0)?;
+            text_rows(arguments.rows, |row| Ok(text_at(text, row).map(str::to_string)))
+        }),
+        declare.stable("pg_get_constraintdef", &[&[Integer], &[Integer, Boolean]], ColumnType::Text, "A constraint, as SQL.", |context, arguments| {
+            let state = context.state();
+            text_of_oid(arguments, |number| {
+                state
+                    .chronicles(&context.database)
+                    .find(|chronicle| chronicle.primary_key && oid::constraint(chronicle.id) == number)
+                    .map(|chronicle| format!("PRIMARY KEY ({})", key_list(chronicle)))
+            })
+        }),
+        declare.stable("pg_get_indexdef", &[&[Integer], &[Integer, Integer, Boolean]], ColumnType::Text, "An index, as SQL; or one of its columns.", index_definitions),
+        declare.stable("obj_description", &[&[Integer], &[Integer, Text]], ColumnType::Text, "Comment on an object.", |context, arguments| {
+            let state = context.state();
+            text_of_oid(arguments, |number| match Relation::of_oid(&state, &context.database, number) {
+                Some(Relation::Table(chronicle)) => chronicle.comment.clone(),
+                _ if number == oid::PUBLIC => Some("standard public schema".to_string()),
+                _ => None,
+            })
+        }),
+        declare.stable("col_description", &[&[Integer, Integer]], ColumnType::Text, "Comment on a column.", column_comments),
+        declare.stable("shobj_description", &[&[Integer, Text]], ColumnType::Text, "NULL: databases have no comments.", |_, arguments| no_text(arguments)),
+        declare.stable("pg_relation_is_publishable", &[&[Any]], ColumnType::Boolean, "False: there are no publications.", |_, arguments| {
+            same_boolean(arguments, false)
+        }),
+        declare.stable("pg_get_serial_sequence", &[&[Text, Text]], ColumnType::Text, "NULL: there are no sequences.", |_, arguments| no_text(arguments)),
+        declare.stable("pg_get_function_result", &[&[Integer]], ColumnType::Text, "Type that a function returns.", |_, arguments| {
+            text_of_oid(arguments, |_| Some("any".to_string()))
+        }),
+        declare.stable("pg_get_function_arguments", &[&[Integer]], ColumnType::Text, "Parameters of a function.", |_, arguments| {
+            text_of_oid(arguments, function_arguments)
+        }),
+        declare.stable("pg_get_function_identity_arguments", &[&[Integer]], ColumnType::Text, "Parameters of a function.", |_, arguments| {
+            text_of_oid(arguments, function_arguments)
+        }),
+    ];
+    for (name, description) in [
+        ("pg_type_is_visible", "Whether the bare name of a type finds it."),
+        ("pg_function_is_visible", "Whether the bare name of a function finds it."),
+        ("pg_operator_is_visible", "Whether the bare name of an operator finds it."),
+        ("pg_collation_is_visible", "Whether the bare name of a collation finds it."),
+        ("pg_opclass_is_visible", "Whether the bare name of an operator class finds it."),
+        ("pg_opfamily_is_visible", "Whether the bare name of an operator family finds it."),
+        ("pg_conversion_is_visible", "Whether the bare name of a conversion finds it."),
+        ("pg_statistics_obj_is_visible", "Whether the bare name of statistics finds them."),
+        ("pg_ts_config_is_visible", "Whether the bare name of a search configuration finds it."),
+        ("pg_ts_dict_is_visible", "Whether the bare name of a search dictionary finds it."),
+        ("pg_ts_parser_is_visible", "Whether the bare name of a search parser finds it."),
+        ("pg_ts_template_is_visible", "Whether the bare name of a search template finds it."),
+    ] {
+        functions.push(declare.stable(name, &[&[Integer]], ColumnType::Boolean, description, |_, arguments| {
+            test_of_oid(arguments, |_| true)
+        }));
+    }
+    const DEFINITION: &[&[Parameter]] = &[&[Integer], &[Integer, Boolean]];
+    for (name, description) in [
+        ("pg_get_viewdef", "NULL: there are no views of users."),
+        ("pg_get_ruledef", "NULL: there are no rules."),
+        ("pg_get_triggerdef", "NULL: there are no triggers."),
+        ("pg_get_functiondef", "NULL: functions are built in."),
+        ("pg_get_partkeydef", "NULL: there are no declared partitions."),
+        ("pg_get_statisticsobjdef", "NULL: there are no extended statistics."),
+        ("pg_get_statisticsobjdef_columns", "NULL: there are no extended statistics."),
+    ] {
+        functions.push(declare.stable(name, DEFINITION, ColumnType::Text, description, |_, arguments| {
+            no_text(arguments)
+        }));
+    }
+    functions
+}
+
+fn is_visible(context: &CatalogContext, arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let state = context.state();
+    let path = context.search_path(&state);
+    test_of_oid(arguments, |number| {
+        Relation::of_oid(&state, &context.database, number)
+            .is_some_and(|relation| relation.is_visible(&state, &context.database, &path))
+    })
+}
+
+fn index_definitions(context: &CatalogContext, arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let state = context.state();
+    text_rows(arguments.rows, |row| {
+        let Some(number) = oid_at(arguments, 0, row)? else { return Ok(None) };
+        let column = if arguments.has(1) { oid_at(arguments, 1, row)?.unwrap_or(0) } else { 0 };
+        let Some(Relation::Index(chronicle)) = Relation::of_oid(&state, &context.database, number)
+        else {
+            return Ok(None);
+        };
+        if column == 0 {
+            return Ok(Some(index_definition(&chronicle)));
+        }
+        let at = usize::try_from(column - 1).unwrap_or(usize::MAX);
+        let name = key_columns(&chronicle).get(at).map(|column| column.name.clone());
+        Ok(name.map(|name| stratalog_functions::quote_ident(&name)))
+    })
+}
+
+fn column_comments(context: &CatalogContext, arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let state = context.state();
+    text_rows(arguments.rows, |row| {
+        let (Some(number), Some(column)) = (oid_at(arguments, 0, row)?, oid_at(arguments, 1, row)?)
+        else {
+            return Ok(None);
+        };
+        let Some(Relation::Table(chronicle)) = Relation::of_oid(&state, &context.database, number)
+        else {
+            return Ok(None);
+        };
+        let at = usize::try_from(column - 1).unwrap_or(usize::MAX);
+        Ok(chronicle.columns.get(at).and_then(|column| column.comment.clone()))
+    })
+}
+
+/// Parameters of the function of an oid.
+fn function_arguments(number: i64) -> Option<String> {
+    let at = usize::try_from(number - oid::FUNCTION_FIRST).ok()?;
+    let page = stratalog_functions::documentation().into_iter().nth(at)?;
+    let signature = page.signatures.into_iter().next()?;
+    let (_, parameters) = signature.split_once('(')?;
+    Some(parameters.trim_end_matches(')').to_string())
+}
+
+/// Name of the type of an oid; `None` when there is none.
+pub(super) fn known_type_name(number: i64) -> Option<String> {
+    (base_type(number).is_some() || element_of_array(number).is_some())
+        .then(|| type_name(number, None))
+}

@@ -1,0 +1,164 @@
+//! The types that are oids with a name: `regclass`, `regtype`, `regnamespace`, `regrole`,
+//! `regproc` and their kin.
+//!
+//! A value of such a type is an oid to comparisons and a name to readers. Here text turns
+//! into the oid and an oid into the name; `rewrite` says which of the two a cast means.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{Array as _, ArrayRef, AsArray, Int64Array},
+    datatypes::Int64Type,
+};
+use datafusion::common::Result;
+use stratalog_functions::{
+    failed,
+    function::{Arguments, Function, Parameter, text_at, text_rows},
+};
+use stratalog_model::{ColumnType, Error, ErrorKind};
+
+use super::{Declare, object::known_type_name};
+use crate::{
+    CatalogContext,
+    column_type::oid_of_name,
+    oid::{self, SYSTEM_SCHEMAS},
+    relation::{Relation, name_parts},
+};
+
+use Parameter::Any;
+
+/// What such a type names.
+#[derive(Clone, Copy)]
+enum Kind {
+    Class,
+    Type,
+    Namespace,
+    Role,
+}
+
+pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
+    let declare = Declare { context };
+    let oid = |name, description, compute| {
+        declare.stable(name, &[&[Any]], ColumnType::BigInt, description, compute)
+    };
+    let text = |name, description, compute| {
+        declare.stable(name, &[&[Any]], ColumnType::Text, description, compute)
+    };
+    vec![
+        oid("regclass_oid", "Oid of a table: what a cast to regclass calls.", |context, arguments| oids(context, arguments, Kind::Class, true)),
+        text("regclass_name", "Name of a table: what a regclass is printed as.", |context, arguments| names(context, arguments, Kind::Class)),
+        oid("regtype_oid", "Oid of a type: what a cast to regtype calls.", |context, arguments| oids(context, arguments, Kind::Type, true)),
+        text("regtype_name", "Name of a type: what a regtype is printed as.", |context, arguments| names(context, arguments, Kind::Type)),
+        oid("regnamespace_oid", "Oid of a schema: what a cast to regnamespace calls.", |context, arguments| oids(context, arguments, Kind::Namespace, true)),
+        text("regnamespace_name", "Name of a schema: what a regnamespace is printed as.", |context, arguments| names(context, arguments, Kind::Namespace)),
+        oid("regrole_oid", "Oid of a role: what a cast to regrole calls.", |context, arguments| oids(context, arguments, Kind::Role, true)),
+        text("regrole_name", "Name of a role: what a regrole is printed as.", |context, arguments| names(context, arguments, Kind::Role)),
+        oid("to_regclass", "Oid of a table, or NULL.", |context, arguments| oids(context, arguments, Kind::Class, false)),
+        oid("to_regtype", "Oid of a type, or NULL.", |context, arguments| oids(context, arguments, Kind::Type, false)),
+        oid("to_regnamespace", "Oid of a schema, or NULL.", |context, arguments| oids(context, arguments, Kind::Namespace, false)),
+        oid("to_regrole", "Oid of a role, or NULL.", |context, arguments| oids(context, arguments, Kind::Role, false)),
+    ]
+}
+
+/// The integers of argument 0, of whatever width; `None` for text.
+fn integers(arguments: &Arguments<'_>) -> Result<Option<Int64Array>> {
+    let given = arguments.array(0)?;
+    if !given.data_type().is_integer() {
+        return Ok(None);
+    }
+    let wide = arrow::compute::cast(given, &arrow::datatypes::DataType::Int64)?;
+    Ok(Some(wide.as_primitive::<Int64Type>().clone()))
+}
+
+fn oids(
+    context: &CatalogContext,
+    arguments: &Arguments<'_>,
+    kind: Kind,
+    must_exist: bool,
+) -> Result<ArrayRef> {
+    if let Some(numbers) = integers(arguments)? {
+        return Ok(Arc::new(numbers));
+    }
+    let texts = arguments.text(0)?;
+    let numbers = (0..arguments.rows)
+        .map(|row| {
+            let Some(text) = text_at(texts, row) else { return Ok(None) };
+            // Digits are an oid, written as text.
+            if let Ok(number) = text.trim().parse::<u32>() {
+                return Ok(Some(i64::from(number)));
+            }
+            match oid_of(context, kind, text) {
+                None if must_exist => Err(failed(missing(kind, text))),
+                found => Ok(found),
+            }
+        })
+        .collect::<Result<Vec<Option<i64>>>>()?;
+    Ok(Arc::new(Int64Array::from(numbers)))
+}
+
+fn names(context: &CatalogContext, arguments: &Arguments<'_>, kind: Kind) -> Result<ArrayRef> {
+    let numbers = match integers(arguments)? {
+        Some(numbers) => numbers,
+        None => oids(context, arguments, kind, true)?.as_primitive::<Int64Type>().clone(),
+    };
+    text_rows(arguments.rows, |row| {
+        let number = (!numbers.is_null(row)).then(|| numbers.value(row));
+        Ok(number.map(|number| match number {
+            0 => "-".to_string(),
+            _ => name_of(context, kind, number).unwrap_or_else(|| number.to_string()),
+        }))
+    })
+}
+
+fn oid_of(context: &CatalogContext, kind: Kind, text: &str) -> Option<i64> {
+    let state = context.state();
+    match kind {
+        Kind::Class => {
+            let path = context.search_path(&state);
+            Relation::of_name(&state, &context.database, &path, text).map(|found| found.oid())
+        }
+        Kind::Type => oid_of_name(text),
+        Kind::Namespace => {
+            let name = name_parts(text)?.pop()?;
+            let system = SYSTEM_SCHEMAS.iter().find(|(schema, _)| *schema == name);
+            system.map(|(_, number)| *number).or_else(|| {
+                state.schema(&context.database, &name).map(|schema| i64::from(schema.oid))
+            })
+        }
+        Kind::Role => (name_parts(text)?.pop()? == context.user).then_some(oid::ROLE),
+    }
+}
+
+fn name_of(context: &CatalogContext, kind: Kind, number: i64) -> Option<String> {
+    let state = context.state();
+    match kind {
+        Kind::Class => {
+            let path = context.search_path(&state);
+            Relation::of_oid(&state, &context.database, number)
+                .map(|relation| relation.display(&state, &context.database, &path))
+        }
+        Kind::Type => known_type_name(number),
+        Kind::Namespace => {
+            let system = SYSTEM_SCHEMAS.iter().find(|(_, oid)| *oid == number);
+            system.map(|(name, _)| (*name).to_string()).or_else(|| {
+                state
+                    .schemas(&context.database)
+                    .find(|schema| i64::from(schema.oid) == number)
+                    .map(|schema| stratalog_functions::quote_ident(&schema.name))
+            })
+        }
+        Kind::Role => {
+            (number == oid::ROLE).then(|| stratalog_functions::quote_ident(&context.user))
+        }
+    }
+}
+
+fn missing(kind: Kind, text: &str) -> Error {
+    let (error, what) = match kind {
+        Kind::Class => (ErrorKind::UndefinedTable, "relation"),
+        Kind::Type => (ErrorKind::UndefinedObject, "type"),
+        Kind::Namespace => (ErrorKind::UndefinedSchema, "schema"),
+        Kind::Role => (ErrorKind::UndefinedObject, "role"),
+    };
+    Error::new(error, format!("{what} \"{text}\" does not exist"))
+}

@@ -1,0 +1,222 @@
+//! The session and the server: names, settings, identity.
+
+use std::sync::Arc;
+
+use arrow::array::{Array as _, ArrayRef, AsArray, BooleanArray};
+use datafusion::{common::Result, logical_expr::Volatility};
+use stratalog_functions::{
+    failed,
+    function::{Arguments, Function, Parameter, text_at, text_rows},
+};
+use stratalog_model::{ColumnType, Error, ErrorKind};
+
+use super::{
+    Declare, no_text, same_boolean, same_integer, same_text, same_texts, same_time,
+};
+use crate::{CatalogContext, oid::SYSTEM_SCHEMAS, relation::name_parts};
+
+use Parameter::{Any, Boolean, Integer, Text};
+
+/// What `server_version` and `version()` say that clients may rely on.
+const POSTGRES_VERSION: &str = "15.0";
+
+fn time() -> ColumnType {
+    ColumnType::TimestampTz { precision: 6 }
+}
+
+fn texts() -> ColumnType {
+    ColumnType::Array(Box::new(ColumnType::Text))
+}
+
+pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
+    let declare = Declare { context };
+    let mut functions = vec![
+        declare.stable("current_database", &[&[]], ColumnType::Text, "Name of the database.", |context, arguments| {
+            same_text(arguments, &context.database)
+        }),
+        declare.stable("current_schema", &[&[]], ColumnType::Text, "The schema in which CREATE TABLE makes tables.", |context, arguments| {
+            let path = context.search_path(&context.state());
+            match path.first() {
+                Some(first) => same_text(arguments, first),
+                None => no_text(arguments),
+            }
+        }),
+        declare.stable("current_schemas", &[&[Boolean]], texts(), "The schemas in which unqualified names are looked up.", current_schemas),
+        declare.stable("current_user", &[&[]], ColumnType::Text, "Name of the user.", |context, arguments| {
+            same_text(arguments, &context.user)
+        }),
+        declare.stable("version", &[&[]], ColumnType::Text, "What this server is.", |_, arguments| {
+            same_text(arguments, &format!("PostgreSQL {POSTGRES_VERSION} (Stratalog {})", env!("CARGO_PKG_VERSION")))
+        }),
+        declare.stable("pg_backend_pid", &[&[]], ColumnType::Integer, "Number of the session, as cancel requests name it.", |context, arguments| {
+            same_integer(arguments, context.process_id)
+        }),
+        declare.stable("pg_postmaster_start_time", &[&[]], time(), "When the server started.", |context, arguments| {
+            same_time(arguments, context.server_started_us)
+        }),
+        declare.stable("pg_conf_load_time", &[&[]], time(), "When the configuration was read.", |context, arguments| {
+            same_time(arguments, context.server_started_us)
+        }),
+        declare.stable("pg_is_in_recovery", &[&[]], ColumnType::Boolean, "False: a server that answers has recovered.", |_, arguments| {
+            same_boolean(arguments, false)
+        }),
+        declare.stable("pg_my_temp_schema", &[&[]], ColumnType::BigInt, "0: there are no temporary tables.", |_, arguments| {
+            super::same_bigint(arguments, 0)
+        }),
+        declare.stable("pg_is_other_temp_schema", &[&[Integer]], ColumnType::Boolean, "False: there are no temporary tables.", |_, arguments| {
+            same_boolean(arguments, false)
+        }),
+        declare.stable("pg_client_encoding", &[&[]], ColumnType::Text, "UTF8.", |_, arguments| same_text(arguments, "UTF8")),
+        declare.stable("getdatabaseencoding", &[&[]], ColumnType::Text, "UTF8.", |_, arguments| same_text(arguments, "UTF8")),
+        declare.stable("inet_server_addr", &[&[]], ColumnType::Text, "NULL: not told.", |_, arguments| no_text(arguments)),
+        declare.stable("inet_client_addr", &[&[]], ColumnType::Text, "Address of the client.", |context, arguments| {
+            let sessions = context.sessions.sessions();
+            let own = sessions.into_iter().find(|session| session.process_id == context.process_id);
+            match own.and_then(|session| session.client_address) {
+                Some(address) => same_text(arguments, &address),
+                None => no_text(arguments),
+            }
+        }),
+        declare.stable("current_setting", &[&[Text], &[Text, Boolean]], ColumnType::Text, "Value of a setting; an unknown one is an error, or NULL when the second argument is true.", current_setting),
+        Function {
+            volatility: Volatility::Volatile,
+            ..declare.stable("set_config", &[&[Text, Text, Boolean]], ColumnType::Text, "Changes a setting, for the transaction only if the third argument is true.", set_config)
+        },
+        Function {
+            volatility: Volatility::Volatile,
+            ..declare.stable("pg_cancel_backend", &[&[Integer]], ColumnType::Boolean, "Cancels what another session runs.", |context, arguments| {
+                let numbers = arguments.integers(0)?;
+                let cancelled: BooleanArray = (0..arguments.rows)
+                    .map(|row| {
+                        (!numbers.is_null(row)).then(|| {
+                            i32::try_from(numbers.value(row))
+                                .is_ok_and(|process| context.sessions.cancel(process))
+                        })
+                    })
+                    .collect();
+                Ok(Arc::new(cancelled))
+            })
+        },
+        declare.stable("parse_ident", &[&[Text], &[Text, Boolean]], texts(), "The parts of a qualified name.", parse_ident),
+        declare.stable("pg_char_to_encoding", &[&[Text]], ColumnType::Integer, "6 for UTF8, -1 for any other.", |_, arguments| {
+            let names = arguments.text(0)?;
+            let numbers: arrow::array::Int32Array = (0..arguments.rows)
+                .map(|row| {
+                    text_at(names, row).map(|name| {
+                        if name.eq_ignore_ascii_case("utf8") || name.eq_ignore_ascii_case("utf-8") { 6 } else { -1 }
+                    })
+                })
+                .collect();
+            Ok(Arc::new(numbers))
+        }),
+        declare.stable("pg_encoding_to_char", &[&[Integer]], ColumnType::Text, "UTF8 for 6.", |_, arguments| {
+            super::text_of_oid(arguments, |number| Some(if number == 6 { "UTF8" } else { "" }.to_string()))
+        }),
+        declare.stable("pg_tablespace_location", &[&[Integer]], ColumnType::Text, "Empty: there is one place.", |_, arguments| {
+            same_text(arguments, "")
+        }),
+    ];
+    for (name, description) in [
+        ("session_user", "Name of the user who connected."),
+        ("current_role", "Name of the user."),
+        ("user", "Name of the user."),
+    ] {
+        functions.push(declare.stable(name, &[&[]], ColumnType::Text, description, |context, arguments| {
+            same_text(arguments, &context.user)
+        }));
+    }
+    functions.push(declare.stable("current_catalog", &[&[]], ColumnType::Text, "Name of the database.", |context, arguments| {
+        same_text(arguments, &context.database)
+    }));
+    functions.extend(privileges(&declare));
+    functions
+}
+
+/// Every user may do everything until users and grants exist.
+fn privileges(declare: &Declare<'_>) -> Vec<Function> {
+    const PARAMETERS: &[&[Parameter]] = &[&[Any, Text], &[Any, Any, Text], &[Any, Any, Any, Text]];
+    [
+        "has_any_column_privilege",
+        "has_column_privilege",
+        "has_database_privilege",
+        "has_foreign_data_wrapper_privilege",
+        "has_function_privilege",
+        "has_language_privilege",
+        "has_schema_privilege",
+        "has_sequence_privilege",
+        "has_server_privilege",
+        "has_table_privilege",
+        "has_tablespace_privilege",
+        "has_type_privilege",
+        "pg_has_role",
+    ]
+    .into_iter()
+    .map(|name| {
+        declare.stable(name, PARAMETERS, ColumnType::Boolean, "True: users have no limits yet.", |_, arguments| {
+            same_boolean(arguments, true)
+        })
+    })
+    .collect()
+}
+
+fn current_schemas(context: &CatalogContext, arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let implicit = arguments.array(0)?.as_boolean();
+    let mut path = context.search_path(&context.state());
+    let with_system = (0..implicit.len()).any(|row| !implicit.is_null(row) && implicit.value(row));
+    if with_system && !path.iter().any(|schema| schema == "pg_catalog") {
+        path.insert(0, SYSTEM_SCHEMAS.first().map_or("pg_catalog", |(name, _)| name).to_string());
+    }
+    same_texts(arguments, &path)
+}
+
+fn current_setting(context: &CatalogContext, arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let names = arguments.text(0)?;
+    let missing = arguments.arrays.get(1).map(|array| array.as_boolean());
+    text_rows(arguments.rows, |row| {
+        let Some(name) = text_at(names, row) else { return Ok(None) };
+        match context.settings.get(name) {
+            Some(value) => Ok(Some(value)),
+            None if missing.is_some_and(|missing| !missing.is_null(row) && missing.value(row)) => {
+                Ok(None)
+            }
+            None => Err(failed(Error::new(
+                ErrorKind::UndefinedObject,
+                format!("unrecognized configuration parameter \"{name}\""),
+            ))),
+        }
+    })
+}
+
+fn set_config(context: &CatalogContext, arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let (names, values) = (arguments.text(0)?, arguments.text(1)?);
+    let local = arguments.array(2)?.as_boolean();
+    text_rows(arguments.rows, |row| {
+        let Some(name) = text_at(names, row) else { return Ok(None) };
+        let value = text_at(values, row).unwrap_or("");
+        let local = !local.is_null(row) && local.value(row);
+        context.settings.set(name, value, local).map(Some).map_err(failed)
+    })
+}
+
+fn parse_ident(_: &CatalogContext, arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    use arrow::array::{ListBuilder, StringViewBuilder};
+    let names = arguments.text(0)?;
+    let mut builder = ListBuilder::new(StringViewBuilder::new());
+    for row in 0..arguments.rows {
+        let Some(name) = text_at(names, row) else {
+            builder.append(false);
+            continue;
+        };
+        let parts = name_parts(name).ok_or_else(|| {
+            failed(Error::new(
+                ErrorKind::InvalidParameterValue,
+                format!("string is not a valid identifier: \"{name}\""),
+            ))
+        })?;
+        for part in parts {
+            builder.values().append_value(part.trim());
+        }
+        builder.append(true);
+    }
+    Ok(Arc::new(builder.finish()))
+}

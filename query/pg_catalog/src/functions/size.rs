@@ -1,0 +1,122 @@
+//! Sizes of tables and databases.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, Int64Array, Array as _};
+use datafusion::common::Result;
+use stratalog_functions::function::{Arguments, Function, Parameter, text_at};
+use stratalog_model::ColumnType;
+
+use super::{Declare, same_bigint, text_of_oid};
+use crate::{CatalogContext, relation::Relation};
+
+use Parameter::{Any, Integer, Text};
+
+pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
+    let declare = Declare { context };
+    vec![
+        declare.stable("pg_relation_size", &[&[Any], &[Any, Text]], ColumnType::BigInt, "Bytes of a table.", table_bytes),
+        declare.stable("pg_table_size", &[&[Any]], ColumnType::BigInt, "Bytes of a table.", table_bytes),
+        declare.stable("pg_total_relation_size", &[&[Any]], ColumnType::BigInt, "Bytes of a table.", table_bytes),
+        declare.stable("pg_indexes_size", &[&[Any]], ColumnType::BigInt, "0: keys take no room of their own.", |_, arguments| {
+            same_bigint(arguments, 0)
+        }),
+        declare.stable("pg_database_size", &[&[Any]], ColumnType::BigInt, "Bytes of the tables of a database.", database_bytes),
+        declare.stable("pg_tablespace_size", &[&[Any]], ColumnType::BigInt, "Bytes of all tables and of the journal.", |context, arguments| {
+            let status = context.store.status();
+            let bytes = status.log.stored_bytes;
+            same_bigint(arguments, i64::try_from(bytes).unwrap_or(i64::MAX))
+        }),
+        declare.stable("pg_size_pretty", &[&[Integer]], ColumnType::Text, "Bytes in a unit that people read.", |_, arguments| {
+            text_of_oid(arguments, |bytes| Some(pretty(bytes)))
+        }),
+    ]
+}
+
+fn table_bytes(context: &CatalogContext, arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let state = context.state();
+    let path = context.search_path(&state);
+    let numbers = context.store.status().chronicles;
+    let given = arguments.array(0)?;
+    let as_numbers = given.as_primitive_opt::<arrow::datatypes::Int64Type>();
+    let as_texts = given.as_string_view_opt();
+    let bytes: Int64Array = (0..arguments.rows)
+        .map(|row| {
+            let relation = match (as_numbers, as_texts) {
+                (Some(oids), _) if !oids.is_null(row) => {
+                    Relation::of_oid(&state, &context.database, oids.value(row))?
+                }
+                (_, Some(names)) => {
+                    Relation::of_name(&state, &context.database, &path, text_at(names, row)?)?
+                }
+                _ => return None,
+            };
+            let bytes = match relation {
+                Relation::Table(chronicle) => numbers
+                    .iter()
+                    .find(|status| status.id == chronicle.id)
+                    .map_or(0, |status| status.bytes),
+                Relation::Index(_) | Relation::System(_) => 0,
+            };
+            Some(i64::try_from(bytes).unwrap_or(i64::MAX))
+        })
+        .collect();
+    Ok(Arc::new(bytes))
+}
+
+fn database_bytes(context: &CatalogContext, arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let state = context.state();
+    let numbers = context.store.status().chronicles;
+    let given = arguments.array(0)?;
+    let as_numbers = given.as_primitive_opt::<arrow::datatypes::Int64Type>();
+    let as_texts = given.as_string_view_opt();
+    let bytes: Int64Array = (0..arguments.rows)
+        .map(|row| {
+            let database = match (as_numbers, as_texts) {
+                (Some(oids), _) if !oids.is_null(row) => {
+                    state.databases().find(|database| i64::from(database.oid) == oids.value(row))
+                }
+                (_, Some(names)) => text_at(names, row).and_then(|name| state.database(name)),
+                _ => None,
+            }?;
+            let bytes: u64 = state
+                .chronicles(&database.name)
+                .filter_map(|chronicle| numbers.iter().find(|status| status.id == chronicle.id))
+                .map(|status| status.bytes)
+                .sum();
+            Some(i64::try_from(bytes).unwrap_or(i64::MAX))
+        })
+        .collect();
+    Ok(Arc::new(bytes))
+}
+
+/// Bytes as PostgreSQL prints them: up to 10,240 of a unit before the next one is used.
+fn pretty(bytes: i64) -> String {
+    let mut value = bytes;
+    let mut unit = "bytes";
+    for next in ["kB", "MB", "GB", "TB", "PB"] {
+        // The limits grow by half a unit, since the value is rounded on its way up.
+        if value.abs() < 10_240 {
+            break;
+        }
+        value = (value + value.signum() * 512) / 1_024;
+        unit = next;
+    }
+    format!("{value} {unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pretty;
+
+    #[test]
+    fn sizes_for_people() {
+        assert_eq!(pretty(0), "0 bytes");
+        assert_eq!(pretty(8_192), "8192 bytes");
+        assert_eq!(pretty(10_239), "10239 bytes");
+        assert_eq!(pretty(10_240), "10 kB");
+        assert_eq!(pretty(7_503 * 1_024), "7503 kB");
+        assert_eq!(pretty(1 << 40), "1024 GB");
+        assert_eq!(pretty(-20_480), "-20 kB");
+    }
+}

@@ -1,0 +1,55 @@
+//! Oids: stable numbers for what `pg_catalog` names by number.
+//!
+//! ```text
+//!   11 …        fixed by PostgreSQL          16384 …       tables (visor/core)
+//!   5, 2200     database, schema public      1_000_000_000 schemas and databases (visor/core)
+//!   14_000 …    our own system tables        2_000_000_000 primary-key indexes
+//!   15_000 …    functions                    3_000_000_000 constraints, then defaults
+//! ```
+
+use stratalog_model::{ChronicleId, ColumnId, chronicle::COLUMNS_MAX};
+
+/// Schemas that every database has.
+pub(crate) const SYSTEM_SCHEMAS: &[(&str, i64)] =
+    &[("pg_catalog", 11), ("information_schema", 13_207), ("stratalog", 13_999)];
+
+/// Schema `public`.
+pub(crate) const PUBLIC: i64 = 2_200;
+/// The one role.
+pub(crate) const ROLE: i64 = 10;
+/// The access method of chronicles.
+pub(crate) const ACCESS_CHRONICLE: i64 = 2;
+/// The access method that keys are shown with.
+pub(crate) const ACCESS_BTREE: i64 = 403;
+/// The tablespace of everything.
+pub(crate) const TABLESPACE: i64 = 1_663;
+/// `pg_class` itself: what comments on tables refer to.
+pub(crate) const CLASS: i64 = 1_259;
+/// `pg_namespace` itself.
+pub(crate) const NAMESPACE: i64 = 2_615;
+/// The collation of text.
+pub(crate) const COLLATION: i64 = 100;
+
+/// The first function.
+pub(crate) const FUNCTION_FIRST: i64 = 15_000;
+
+/// A chronicle's table.
+pub(crate) fn table(id: ChronicleId) -> i64 {
+    i64::from(stratalog_visor_core::catalog::oid_of(id))
+}
+
+/// The index of a chronicle's primary key.
+pub(crate) fn index(id: ChronicleId) -> i64 {
+    2_000_000_000 + i64::from(id.0)
+}
+
+/// The constraint of a chronicle's primary key.
+pub(crate) fn constraint(id: ChronicleId) -> i64 {
+    3_000_000_000 + i64::from(id.0)
+}
+
+/// The default of a column.
+pub(crate) fn default(id: ChronicleId, column: ColumnId) -> i64 {
+    let columns = i64::try_from(COLUMNS_MAX).unwrap_or(1_600);
+    3_500_000_000 + (i64::from(id.0) * columns + i64::from(column.0)) % 700_000_000
+}

@@ -1,0 +1,200 @@
+//! Tables and indexes, user's and system's, as `pg_class` counts them.
+
+use std::sync::Arc;
+
+use stratalog_functions::quote_ident;
+use stratalog_model::{ChronicleDefinition, ChronicleId, ColumnDefinition};
+use stratalog_visor_core::CatalogState;
+
+use crate::{
+    oid,
+    spec::{SYSTEM_TABLES, Table},
+};
+
+/// What an oid of `pg_class` stands for.
+#[derive(Debug, Clone)]
+pub(crate) enum Relation {
+    /// A user's table.
+    Table(Arc<ChronicleDefinition>),
+    /// The primary key of one.
+    Index(Arc<ChronicleDefinition>),
+    /// A system table.
+    System(&'static Arc<Table>),
+}
+
+impl Relation {
+    /// The relation of an oid.
+    pub(crate) fn of_oid(state: &CatalogState, database: &str, number: i64) -> Option<Self> {
+        if let Some(table) = SYSTEM_TABLES.iter().find(|table| table.oid == number) {
+            return Some(Self::System(table));
+        }
+        let chronicle = |first: i64| {
+            let id = u32::try_from(number.checked_sub(first)?).ok()?;
+            let found = state.chronicle_by_id(ChronicleId(id))?;
+            (found.database == database).then(|| Arc::clone(found))
+        };
+        chronicle(oid::table(ChronicleId(0))).map(Self::Table).or_else(|| {
+            chronicle(oid::index(ChronicleId(0)))
+                .filter(|chronicle| chronicle.primary_key)
+                .map(Self::Index)
+        })
+    }
+
+    /// The relation of a name, quoted and qualified as SQL writes it, else found along
+    /// `path` after the system tables.
+    pub(crate) fn of_name(
+        state: &CatalogState,
+        database: &str,
+        path: &[String],
+        text: &str,
+    ) -> Option<Self> {
+        let parts = name_parts(text)?;
+        let in_schema = |schema: &str, name: &str| -> Option<Self> {
+            if let Some(table) = crate::spec::system_table(schema, name) {
+                return Some(Self::System(table));
+            }
+            if let Some(chronicle) = state.chronicle(database, schema, name) {
+                return Some(Self::Table(Arc::clone(chronicle)));
+            }
+            state
+                .chronicles_in(database, schema)
+                .find(|chronicle| chronicle.primary_key && index_name(chronicle) == name)
+                .map(|chronicle| Self::Index(Arc::clone(chronicle)))
+        };
+        match parts.as_slice() {
+            [name] => std::iter::once("pg_catalog")
+                .chain(path.iter().map(String::as_str))
+                .find_map(|schema| in_schema(schema, name)),
+            [.., schema, name] => in_schema(schema, name),
+            [] => None,
+        }
+    }
+
+    /// Its oid.
+    pub(crate) fn oid(&self) -> i64 {
+        match self {
+            Self::Table(chronicle) => oid::table(chronicle.id),
+            Self::Index(chronicle) => oid::index(chronicle.id),
+            Self::System(table) => table.oid,
+        }
+    }
+
+    /// Its schema.
+    pub(crate) fn schema(&self) -> &str {
+        match self {
+            Self::Table(chronicle) | Self::Index(chronicle) => &chronicle.schema,
+            Self::System(table) => table.schema,
+        }
+    }
+
+    /// Its name.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Table(chronicle) => chronicle.name.clone(),
+            Self::Index(chronicle) => index_name(chronicle),
+            Self::System(table) => table.name.to_string(),
+        }
+    }
+
+    /// Whether its bare name finds it.
+    pub(crate) fn is_visible(&self, state: &CatalogState, database: &str, path: &[String]) -> bool {
+        Self::of_name(state, database, path, &quote_ident(&self.name()))
+            .is_some_and(|found| found.oid() == self.oid())
+    }
+
+    /// Its name as `regclass` prints it: qualified where the bare name would not find it.
+    pub(crate) fn display(&self, state: &CatalogState, database: &str, path: &[String]) -> String {
+        let name = quote_ident(&self.name());
+        if self.is_visible(state, database, path) {
+            name
+        } else {
+            format!("{}.{name}", quote_ident(self.schema()))
+        }
+    }
+}
+
+/// The parts of a name as SQL writes it, folded to lower case where not quoted; `None` for
+/// what is no name.
+pub(crate) fn name_parts(text: &str) -> Option<Vec<String>> {
+    let mut parts = Vec::new();
+    let mut part = String::new();
+    let mut chars = text.trim().chars().peekable();
+    let mut quoted = false;
+    let mut any = false;
+    while let Some(c) = chars.next() {
+        match c {
+            '"' if quoted && chars.peek() == Some(&'"') => {
+                chars.next();
+                part.push('"');
+            }
+            '"' => {
+                quoted = !quoted;
+                any = true;
+            }
+            '.' if !quoted => {
+                if !any {
+                    return None;
+                }
+                parts.push(std::mem::take(&mut part));
+                any = false;
+            }
+            _ if quoted => part.push(c),
+            _ => {
+                part.extend(c.to_lowercase());
+                any = true;
+            }
+        }
+    }
+    if quoted || !any {
+        return None;
+    }
+    parts.push(part);
+    Some(parts)
+}
+
+/// Name of the primary key's index and constraint.
+pub(crate) fn index_name(chronicle: &ChronicleDefinition) -> String {
+    format!("{}_pkey", chronicle.name)
+}
+
+/// Columns of the primary key: the key columns, then the tick.
+pub(crate) fn key_columns(chronicle: &ChronicleDefinition) -> Vec<&ColumnDefinition> {
+    chronicle
+        .key_columns
+        .iter()
+        .chain(std::iter::once(&chronicle.tick_column))
+        .filter_map(|column| chronicle.column(*column))
+        .collect()
+}
+
+/// `attnum`s of the primary key, from 1.
+pub(crate) fn key_numbers(chronicle: &ChronicleDefinition) -> Vec<i64> {
+    key_columns(chronicle)
+        .into_iter()
+        .filter_map(|column| chronicle.position(column.id))
+        .map(|at| i64::try_from(at).unwrap_or(i64::MAX).saturating_add(1))
+        .collect()
+}
+
+/// The columns of the primary key, as SQL lists them.
+pub(crate) fn key_list(chronicle: &ChronicleDefinition) -> String {
+    let names: Vec<String> =
+        key_columns(chronicle).into_iter().map(|column| quote_ident(&column.name)).collect();
+    names.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_split_and_folded() {
+        let parts = |text: &str| name_parts(text);
+        assert_eq!(parts("Cpu"), Some(vec!["cpu".to_string()]));
+        assert_eq!(parts("public.\"Cpu.x\""), Some(vec!["public".to_string(), "Cpu.x".to_string()]));
+        assert_eq!(parts("\"a\"\"b\""), Some(vec!["a\"b".to_string()]));
+        assert_eq!(parts(""), None);
+        assert_eq!(parts("a."), None);
+        assert_eq!(parts("\"a"), None);
+    }
+}

@@ -1,0 +1,190 @@
+//! From what PostgreSQL's clients write to SQL that DataFusion plans.
+//!
+//! Each rule is general: no statement is recognized as a whole. In the order in which they
+//! are applied while the tree is walked from the top:
+//!
+//! | written | becomes |
+//! |---|---|
+//! | a SELECT over a table that is always empty (`pg_policy` …) | no rows of NULLs |
+//! | `x OPERATOR(pg_catalog.~) y`, `x COLLATE "default"` | `x ~ y`, `x` |
+//! | `pg_catalog.f()`, `CURRENT_USER`, `transaction_timestamp()` | `f()`, `current_user()`, `now()` |
+//! | `x::regclass`, `::regtype`, `::oid`, `::name`, `::"char"` | calls of the catalog's functions, casts to bigint and text |
+//! | `ARRAY(SELECT …)`, a correlated scalar subquery over the catalog | an aggregate subquery |
+//! | `x = ANY (SELECT …)`, `x = ANY ('{…}')` | `x IN (SELECT …)`, `x = ANY (array)` |
+//! | `t AT TIME ZONE z`, `first(v, t)`, `last(v, t)` | `timezone(z, t)`, `first_value(v ORDER BY t)` … |
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, FunctionArguments, ObjectName, Query, Select, SetExpr, Statement,
+    TableFactor, Value, VisitMut, VisitorMut,
+};
+
+mod build;
+mod cast;
+mod empty;
+mod function;
+mod subquery;
+
+/// Rewrites a statement in place. Statements that use nothing of PostgreSQL's catalogs and
+/// types stay as they are.
+pub fn rewrite(statement: &mut Statement) {
+    let mut rewriter = Rewriter::default();
+    let ControlFlow::Continue(()) = statement.visit(&mut rewriter);
+}
+
+#[derive(Debug, Default)]
+struct Rewriter {
+    /// Subqueries of `ANY` and `ALL`, which are no scalar subqueries: where they lie.
+    sets: Vec<usize>,
+}
+
+/// Never breaks off.
+type Flow = ControlFlow<std::convert::Infallible>;
+
+impl VisitorMut for Rewriter {
+    type Break = std::convert::Infallible;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> Flow {
+        empty::fold(query);
+        if let SetExpr::Select(select) = query.body.as_mut() {
+            cast::name_projected(select);
+        }
+        Flow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, _: &mut Select) -> Flow {
+        Flow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> Flow {
+        match table {
+            TableFactor::Table { name, args: Some(_), .. } | TableFactor::Function { name, .. } => {
+                without_system_schema(name);
+            }
+            _ => {}
+        }
+        Flow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> Flow {
+        operator(expr);
+        cast::rewrite(expr);
+        function::rewrite(expr);
+        subquery::array(expr);
+        subquery::membership(expr);
+        match expr {
+            Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } => {
+                if let Expr::Subquery(query) = right.as_ref() {
+                    self.sets.push(std::ptr::from_ref(query.as_ref()).addr());
+                }
+            }
+            Expr::Subquery(query) => {
+                if !self.sets.contains(&std::ptr::from_ref(query.as_ref()).addr()) {
+                    subquery::scalar(query);
+                }
+            }
+            _ => {}
+        }
+        Flow::Continue(())
+    }
+}
+
+/// Removes `pg_catalog.` or `information_schema.` in front of a name.
+fn without_system_schema(name: &mut ObjectName) {
+    let system = name.0.first().and_then(|part| part.as_ident()).is_some_and(|first| {
+        matches!(first.value.to_ascii_lowercase().as_str(), "pg_catalog" | "information_schema")
+    });
+    if system && name.0.len() > 1 {
+        name.0.remove(0);
+    }
+}
+
+/// Replaces an expression by what `change` makes of it.
+fn replace(expr: &mut Expr, change: impl FnOnce(Expr) -> Expr) {
+    let old = std::mem::replace(expr, build::null());
+    *expr = change(old);
+}
+
+/// Operators with a schema, collations and comparisons with function oids.
+fn operator(expr: &mut Expr) {
+    match expr {
+        Expr::BinaryOp { left, op, right } => {
+            if let BinaryOperator::PGCustomBinaryOperator(name) = op
+                && let Some(plain) = name.last().and_then(|name| plain_operator(name))
+            {
+                *op = plain;
+            }
+            if matches!(op, BinaryOperator::Eq | BinaryOperator::NotEq) {
+                function_oid(left, right);
+                function_oid(right, left);
+            }
+        }
+        Expr::Collate { .. } => replace(expr, |old| match old {
+            Expr::Collate { expr, .. } => *expr,
+            other => other,
+        }),
+        _ => {}
+    }
+}
+
+fn plain_operator(name: &str) -> Option<BinaryOperator> {
+    Some(match name {
+        "=" => BinaryOperator::Eq,
+        "<>" | "!=" => BinaryOperator::NotEq,
+        "<" => BinaryOperator::Lt,
+        "<=" => BinaryOperator::LtEq,
+        ">" => BinaryOperator::Gt,
+        ">=" => BinaryOperator::GtEq,
+        "~" => BinaryOperator::PGRegexMatch,
+        "~*" => BinaryOperator::PGRegexIMatch,
+        "!~" => BinaryOperator::PGRegexNotMatch,
+        "!~*" => BinaryOperator::PGRegexNotIMatch,
+        "~~" => BinaryOperator::PGLikeMatch,
+        "~~*" => BinaryOperator::PGILikeMatch,
+        "!~~" => BinaryOperator::PGNotLikeMatch,
+        "!~~*" => BinaryOperator::PGNotILikeMatch,
+        "||" => BinaryOperator::StringConcat,
+        "+" => BinaryOperator::Plus,
+        "-" => BinaryOperator::Minus,
+        "*" => BinaryOperator::Multiply,
+        "/" => BinaryOperator::Divide,
+        _ => return None,
+    })
+}
+
+/// Columns that hold functions, which are shown by name; none is `-`.
+const FUNCTION_COLUMNS: &[&str] = &[
+    "typinput", "typoutput", "typreceive", "typsend", "typmodin", "typmodout", "typanalyze",
+    "typsubscript",
+];
+
+/// `typreceive <> 0` compares with the name of no function.
+fn function_oid(column: &Expr, number: &mut Expr) {
+    let name = match column {
+        Expr::Identifier(name) => Some(name),
+        Expr::CompoundIdentifier(parts) => parts.last(),
+        _ => None,
+    };
+    let is_function = name.is_some_and(|name| FUNCTION_COLUMNS.contains(&name.value.as_str()));
+    let is_zero = matches!(
+        number,
+        Expr::Value(value) if matches!(&value.value, Value::Number(digits, _) if digits.to_string() == "0")
+    );
+    if is_function && is_zero {
+        *number = build::string("-");
+    }
+}
+
+/// Whether a function is called with an argument list, and with which name.
+fn called(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Function(function) if !matches!(function.args, FunctionArguments::Subquery(_)) => {
+            function.name.0.last()?.as_ident().map(|name| name.value.to_ascii_lowercase())
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

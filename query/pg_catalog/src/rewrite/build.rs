@@ -1,0 +1,67 @@
+//! Small pieces of SQL trees.
+
+use datafusion::sql::sqlparser::ast::{
+    CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
+    FunctionArgumentList, FunctionArguments, Ident, ObjectName, OrderByExpr, Value,
+};
+
+/// `NULL`
+pub(super) fn null() -> Expr {
+    Expr::Value(Value::Null.into())
+}
+
+/// `false`
+pub(super) fn no() -> Expr {
+    Expr::Value(Value::Boolean(false).into())
+}
+
+/// `'text'`
+pub(super) fn string(text: &str) -> Expr {
+    Expr::Value(Value::SingleQuotedString(text.to_string()).into())
+}
+
+/// `CAST(expr AS data_type)`
+pub(super) fn cast(expr: Expr, data_type: DataType) -> Expr {
+    Expr::Cast { kind: CastKind::Cast, expr: Box::new(expr), data_type, array: false, format: None }
+}
+
+/// `name(arguments)`
+pub(super) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
+    call_ordered(name, arguments, Vec::new())
+}
+
+/// `name(arguments ORDER BY order)`
+pub(super) fn call_ordered(name: &str, arguments: Vec<Expr>, order: Vec<OrderByExpr>) -> Expr {
+    let args = arguments
+        .into_iter()
+        .map(|argument| FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)))
+        .collect();
+    let clauses =
+        if order.is_empty() { Vec::new() } else { vec![FunctionArgumentClause::OrderBy(order)] };
+    Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new(name)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList {
+            duplicate_treatment: None,
+            args,
+            clauses,
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
+}
+
+/// The text of a string literal.
+pub(super) fn string_of(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) | Value::EscapedStringLiteral(text) => Some(text),
+            _ => None,
+        },
+        Expr::Nested(inner) => string_of(inner),
+        _ => None,
+    }
+}

@@ -1,0 +1,184 @@
+//! Casts to types that only the catalogs have.
+
+use datafusion::sql::sqlparser::ast::{
+    ArrayElemTypeDef, BinaryOperator, DataType, Expr, Ident, ObjectName, Select, SelectItem, Value,
+};
+
+use super::{build, replace};
+
+/// What a type of the catalogs becomes.
+enum Target {
+    /// An oid with a name: the stem of the two functions.
+    Named(&'static str),
+    /// A type that DataFusion's planner knows.
+    Plain(DataType),
+}
+
+/// The name of a type without its schema, in lower case.
+fn type_word(data_type: &DataType) -> Option<String> {
+    match data_type {
+        DataType::Regclass => Some("regclass".to_string()),
+        DataType::Custom(name, modifiers) if modifiers.is_empty() => {
+            let last = name.0.last()?.as_ident()?;
+            // "char" in quotes is another type than char.
+            let word = if last.quote_style.is_some() && last.value == "char" {
+                "\"char\"".to_string()
+            } else {
+                last.value.to_ascii_lowercase()
+            };
+            let known = name.0.len() == 1
+                || name.0.first()?.as_ident()?.value.eq_ignore_ascii_case("pg_catalog");
+            known.then_some(word)
+        }
+        _ => None,
+    }
+}
+
+fn target(data_type: &DataType) -> Option<Target> {
+    if let DataType::Array(ArrayElemTypeDef::SquareBracket(element, size)) = data_type {
+        let element = match target(element)? {
+            Target::Plain(plain) => plain,
+            Target::Named(_) => DataType::Text,
+        };
+        let element = Box::new(element);
+        return Some(Target::Plain(DataType::Array(ArrayElemTypeDef::SquareBracket(element, *size))));
+    }
+    let list = |element| {
+        DataType::Array(ArrayElemTypeDef::SquareBracket(Box::new(element), None))
+    };
+    Some(match type_word(data_type)?.as_str() {
+        "regclass" => Target::Named("regclass"),
+        "regtype" => Target::Named("regtype"),
+        "regnamespace" => Target::Named("regnamespace"),
+        "regrole" => Target::Named("regrole"),
+        "oid" | "xid" | "cid" | "xid8" | "int8" => Target::Plain(DataType::BigInt(None)),
+        "int4" => Target::Plain(DataType::Integer(None)),
+        "int2" => Target::Plain(DataType::SmallInt(None)),
+        "bool" => Target::Plain(DataType::Boolean),
+        "float4" => Target::Plain(DataType::Real),
+        "float8" => Target::Plain(DataType::DoublePrecision),
+        "int2vector" => Target::Plain(list(DataType::SmallInt(None))),
+        "oidvector" => Target::Plain(list(DataType::BigInt(None))),
+        "text" | "name" | "\"char\"" | "varchar" | "bpchar" | "cstring" | "regproc"
+        | "regprocedure" | "regoper" | "regoperator" | "regcollation" | "regconfig"
+        | "regdictionary" | "pg_node_tree" | "aclitem" => Target::Plain(DataType::Text),
+        // Other names lose their schema alone.
+        word => match data_type {
+            DataType::Custom(name, _) if name.0.len() > 1 => Target::Plain(DataType::Custom(
+                ObjectName::from(vec![Ident::new(word)]),
+                Vec::new(),
+            )),
+            _ => return None,
+        },
+    })
+}
+
+/// The stem of a cast to an oid with a name.
+fn named(expr: &Expr) -> Option<&'static str> {
+    match expr {
+        Expr::Cast { data_type, .. } => match target(data_type)? {
+            Target::Named(stem) => Some(stem),
+            Target::Plain(_) => None,
+        },
+        Expr::Nested(inner) => named(inner),
+        _ => None,
+    }
+}
+
+/// What a cast casts.
+fn inside(expr: Expr) -> Expr {
+    match expr {
+        Expr::Cast { expr, .. } => *expr,
+        Expr::Nested(inner) => inside(*inner),
+        other => other,
+    }
+}
+
+fn as_oid(expr: &mut Expr, stem: &str) {
+    replace(expr, |old| build::call(&format!("{stem}_oid"), vec![inside(old)]));
+}
+
+fn as_name(expr: &mut Expr, stem: &str) {
+    replace(expr, |old| build::call(&format!("{stem}_name"), vec![inside(old)]));
+}
+
+fn is_placeholder(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(value) if matches!(value.value, Value::Placeholder(_)))
+}
+
+/// Rewrites one expression; its parts are visited later.
+pub(super) fn rewrite(expr: &mut Expr) {
+    match expr {
+        Expr::BinaryOp { left, op, right } if compares(op) => {
+            let stem = named(left).or_else(|| named(right));
+            if let Some(stem) = stem {
+                for side in [left, right] {
+                    if named(side).is_some() || build::string_of(side).is_some() {
+                        as_oid(side, stem);
+                    }
+                }
+            }
+        }
+        Expr::Cast { expr: inner, data_type, .. } => {
+            if let Some(stem) = named(inner) {
+                match target(data_type) {
+                    Some(Target::Plain(DataType::Text)) => {
+                        replace(expr, inside);
+                        as_name(expr, stem);
+                    }
+                    _ if matches!(data_type, DataType::Text | DataType::Varchar(_)) => {
+                        replace(expr, inside);
+                        as_name(expr, stem);
+                    }
+                    _ => {
+                        if let Some(Target::Plain(plain)) = target(data_type) {
+                            *data_type = plain;
+                        }
+                        as_oid(inner, stem);
+                    }
+                }
+                return;
+            }
+            match target(data_type) {
+                Some(Target::Plain(plain)) => *data_type = plain,
+                Some(Target::Named(stem)) => {
+                    // A constant is looked up; what comes from a row is an oid to be shown.
+                    if build::string_of(inner).is_some() || is_placeholder(inner) {
+                        as_oid(expr, stem);
+                    } else {
+                        as_name(expr, stem);
+                    }
+                }
+                None => {}
+            }
+        }
+        Expr::TypedString(typed) => {
+            if let (Some(Target::Named(stem)), Some(text)) =
+                (target(&typed.data_type), typed.value.clone().into_string())
+            {
+                *expr = build::call(&format!("{stem}_oid"), vec![build::string(&text)]);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn compares(operator: &BinaryOperator) -> bool {
+    matches!(operator, BinaryOperator::Eq | BinaryOperator::NotEq)
+}
+
+/// A constant regclass that is a column of the result is printed as its name.
+pub(super) fn name_projected(select: &mut Select) {
+    for item in &mut select.projection {
+        let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {
+            continue;
+        };
+        if let Some(stem) = named(expr) {
+            as_name(expr, stem);
+            if let SelectItem::UnnamedExpr(unnamed) = item {
+                let expr = std::mem::replace(unnamed, build::null());
+                *item = SelectItem::ExprWithAlias { expr, alias: Ident::new(stem) };
+            }
+        }
+    }
+}

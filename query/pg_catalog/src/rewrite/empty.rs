@@ -1,0 +1,215 @@
+//! Queries over tables that are always empty, answered without planning them.
+//!
+//! Clients ask much about what Stratalog does not have: policies, publications, inherited
+//! tables, foreign servers. A SELECT that joins such a table has no rows, whatever else it
+//! says; it becomes `SELECT NULL … WHERE false` with the same column names.
+
+use datafusion::sql::sqlparser::ast::{
+    DataType, Distinct, Expr, Function, GroupByExpr, Ident, JoinOperator, ObjectName, Query,
+    Select, SelectItem, SetExpr, TableFactor, TableWithJoins,
+};
+use stratalog_model::ColumnType;
+
+use super::{build, called};
+use crate::{fill::is_always_empty, spec::system_table};
+
+/// Empties a query whose SELECT, or a branch of whose UNION, reads such a table.
+pub(super) fn fold(query: &mut Query) {
+    if query.with.is_some() {
+        return;
+    }
+    match query.body.as_mut() {
+        SetExpr::Select(select) => {
+            if fold_select(select) {
+                query.order_by = None;
+                query.limit_clause = None;
+                query.fetch = None;
+            }
+        }
+        body => fold_branches(body),
+    }
+}
+
+fn fold_branches(body: &mut SetExpr) {
+    match body {
+        SetExpr::Select(select) => {
+            fold_select(select);
+        }
+        SetExpr::SetOperation { left, right, .. } => {
+            fold_branches(left);
+            fold_branches(right);
+        }
+        _ => {}
+    }
+}
+
+/// Schema and name of a system table.
+pub(super) fn system_name(name: &ObjectName) -> Option<(&'static str, &'static str)> {
+    let mut parts = name.0.iter().rev().map(|part| part.as_ident());
+    let table = parts.next()??.value.to_ascii_lowercase();
+    let schema = match parts.next() {
+        Some(schema) => schema?.value.to_ascii_lowercase(),
+        None => "pg_catalog".to_string(),
+    };
+    system_table(&schema, &table).map(|table| (table.schema, table.name))
+}
+
+fn table_name(factor: &TableFactor) -> Option<&ObjectName> {
+    match factor {
+        TableFactor::Table { name, args: None, .. } => Some(name),
+        _ => None,
+    }
+}
+
+fn is_empty(factor: &TableFactor) -> bool {
+    table_name(factor)
+        .and_then(system_name)
+        .is_some_and(|(schema, name)| is_always_empty(schema, name))
+}
+
+fn joins_empty(from: &TableWithJoins) -> bool {
+    let mut empty = is_empty(&from.relation);
+    for join in &from.joins {
+        let other = is_empty(&join.relation);
+        empty = match join.join_operator {
+            JoinOperator::Join(_) | JoinOperator::Inner(_) | JoinOperator::CrossJoin(_) => {
+                empty || other
+            }
+            JoinOperator::Left(_) | JoinOperator::LeftOuter(_) => empty,
+            JoinOperator::Right(_) | JoinOperator::RightOuter(_) => other,
+            JoinOperator::FullOuter(_) => empty && other,
+            _ => return false,
+        };
+    }
+    empty
+}
+
+const AGGREGATES: &[&str] = &[
+    "array_agg", "avg", "bool_and", "bool_or", "count", "every", "json_agg", "jsonb_agg", "max",
+    "min", "string_agg", "sum",
+];
+
+/// Whether a column of a result is an aggregate.
+pub(super) fn is_aggregate(item: &SelectItem) -> bool {
+    use datafusion::sql::sqlparser::ast::{Visit, Visitor};
+    use std::ops::ControlFlow;
+    struct Aggregates {
+        depth: usize,
+    }
+    impl Visitor for Aggregates {
+        type Break = ();
+        fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+            self.depth += 1;
+            ControlFlow::Continue(())
+        }
+        fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+            self.depth -= 1;
+            ControlFlow::Continue(())
+        }
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            let over = matches!(expr, Expr::Function(Function { over: Some(_), .. }));
+            match called(expr) {
+                Some(name)
+                    if self.depth == 0 && !over && AGGREGATES.contains(&name.as_str()) =>
+                {
+                    ControlFlow::Break(())
+                }
+                _ => ControlFlow::Continue(()),
+            }
+        }
+    }
+    item.visit(&mut Aggregates { depth: 0 }).is_break()
+}
+
+/// Whether the SELECT was emptied.
+fn fold_select(select: &mut Select) -> bool {
+    if !select.from.iter().any(joins_empty) || select.into.is_some() {
+        return false;
+    }
+    let grouped = match &select.group_by {
+        GroupByExpr::Expressions(by, _) => !by.is_empty(),
+        GroupByExpr::All(_) => true,
+    };
+    if !grouped && (select.having.is_some() || select.projection.iter().any(is_aggregate)) {
+        return false;
+    }
+    let tables: Vec<(&str, &str)> = select
+        .from
+        .iter()
+        .flat_map(|from| {
+            std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
+        })
+        .filter_map(table_name)
+        .filter_map(system_name)
+        .collect();
+    let mut names: Vec<String> = Vec::new();
+    let mut projection = Vec::with_capacity(select.projection.len());
+    for item in &select.projection {
+        let (expr, alias) = match item {
+            SelectItem::UnnamedExpr(expr) => (expr, None),
+            SelectItem::ExprWithAlias { expr, alias } => (expr, Some(alias.clone())),
+            _ => return false,
+        };
+        let mut alias = alias.unwrap_or_else(|| Ident::with_quote('"', result_name(expr)));
+        while names.contains(&alias.value) {
+            // Names must differ; no one reads the second of equal ones by its name.
+            alias.value.push(' ');
+            alias.quote_style = Some('"');
+        }
+        names.push(alias.value.clone());
+        projection.push(SelectItem::ExprWithAlias {
+            expr: build::cast(build::null(), sql_type(expr, &tables)),
+            alias,
+        });
+    }
+    select.projection = projection;
+    select.from.clear();
+    select.selection = Some(build::no());
+    select.group_by = GroupByExpr::Expressions(Vec::new(), Vec::new());
+    select.having = None;
+    if let Some(Distinct::On(_)) = select.distinct {
+        select.distinct = None;
+    }
+    true
+}
+
+/// The name of a column of a result, as PostgreSQL derives it.
+fn result_name(expr: &Expr) -> String {
+    match expr {
+        Expr::Identifier(name) => folded(name),
+        Expr::CompoundIdentifier(parts) => {
+            parts.last().map_or_else(|| "?column?".to_string(), folded)
+        }
+        Expr::Function(function) => {
+            let last = function.name.0.last().and_then(|part| part.as_ident());
+            last.map_or_else(|| "?column?".to_string(), folded)
+        }
+        Expr::Case { .. } => "case".to_string(),
+        Expr::Cast { expr, .. } | Expr::Nested(expr) => result_name(expr),
+        _ => "?column?".to_string(),
+    }
+}
+
+fn folded(name: &Ident) -> String {
+    if name.quote_style.is_some() { name.value.clone() } else { name.value.to_ascii_lowercase() }
+}
+
+/// The type of a column of a system table; text for everything else.
+fn sql_type(expr: &Expr, tables: &[(&str, &str)]) -> DataType {
+    let name = match expr {
+        Expr::Identifier(name) => Some(name),
+        Expr::CompoundIdentifier(parts) => parts.last(),
+        _ => None,
+    };
+    let column = name.and_then(|name| {
+        let columns = tables.iter().filter_map(|(schema, table)| system_table(schema, table));
+        columns.flat_map(|table| &table.columns).find(|column| column.name == name.value)
+    });
+    match column.map(|column| &column.column_type) {
+        Some(ColumnType::Boolean) => DataType::Boolean,
+        Some(ColumnType::SmallInt) => DataType::SmallInt(None),
+        Some(ColumnType::Integer) => DataType::Integer(None),
+        Some(ColumnType::BigInt) => DataType::BigInt(None),
+        _ => DataType::Text,
+    }
+}

@@ -1,0 +1,73 @@
+//! The three system schemas.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use async_trait::async_trait;
+use datafusion::{
+    catalog::{SchemaProvider, TableProvider},
+    common::Result,
+};
+
+use crate::{CatalogContext, spec::SYSTEM_TABLES, table::SystemTable};
+
+/// The system schemas of one session.
+#[derive(Debug, Clone)]
+pub struct Schemas {
+    /// PostgreSQL's system tables.
+    pub pg_catalog: Arc<dyn SchemaProvider>,
+    /// The SQL standard's.
+    pub information_schema: Arc<dyn SchemaProvider>,
+    /// Our own.
+    pub stratalog: Arc<dyn SchemaProvider>,
+}
+
+/// The system schemas as the session of `context` sees them.
+pub fn schemas(context: Arc<CatalogContext>) -> Schemas {
+    let of = |schema: &str| -> Arc<dyn SchemaProvider> {
+        let tables = SYSTEM_TABLES
+            .iter()
+            .filter(|table| table.schema == schema)
+            .map(|table| {
+                let provider = SystemTable::new(table, Arc::clone(&context));
+                (table.name, Arc::new(provider) as Arc<dyn TableProvider>)
+            })
+            .collect();
+        Arc::new(SystemSchema { tables })
+    };
+    Schemas {
+        pg_catalog: of("pg_catalog"),
+        information_schema: of("information_schema"),
+        stratalog: of("stratalog"),
+    }
+}
+
+/// Tables of schema `stratalog` for the documentation: name, and (column, type) in order.
+pub fn documentation() -> Vec<(String, Vec<(String, String)>)> {
+    let own = SYSTEM_TABLES.iter().filter(|table| table.schema == "stratalog");
+    own.map(|table| {
+        let columns = table.columns.iter();
+        let columns = columns.map(|column| (column.name.to_string(), column.column_type.to_string()));
+        (table.name.to_string(), columns.collect())
+    })
+    .collect()
+}
+
+#[derive(Debug)]
+struct SystemSchema {
+    tables: BTreeMap<&'static str, Arc<dyn TableProvider>>,
+}
+
+#[async_trait]
+impl SchemaProvider for SystemSchema {
+    fn table_names(&self) -> Vec<String> {
+        self.tables.keys().map(|name| (*name).to_string()).collect()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        Ok(self.tables.get(name).map(Arc::clone))
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.tables.contains_key(name)
+    }
+}

@@ -1,0 +1,112 @@
+//! System tables as data: name, oid, columns.
+
+use std::sync::{Arc, LazyLock};
+
+use arrow::datatypes::{Schema, SchemaRef};
+use stratalog_model::ColumnType;
+
+mod information_schema;
+mod own;
+mod tables;
+mod types;
+mod views;
+
+pub(crate) use types::TYPES;
+
+/// A table as it is written down.
+#[derive(Debug)]
+pub(crate) struct Spec {
+    pub(crate) name: &'static str,
+    pub(crate) oid: i64,
+    /// `name type[?], …`
+    pub(crate) columns: &'static str,
+}
+
+/// A column of a system table.
+#[derive(Debug, Clone)]
+pub(crate) struct Column {
+    pub(crate) name: &'static str,
+    pub(crate) column_type: ColumnType,
+    pub(crate) nullable: bool,
+}
+
+/// A system table.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) schema: &'static str,
+    pub(crate) name: &'static str,
+    pub(crate) oid: i64,
+    /// `r` or `v`.
+    pub(crate) kind: &'static str,
+    pub(crate) columns: Vec<Column>,
+    pub(crate) arrow: SchemaRef,
+}
+
+fn type_of(name: &str) -> ColumnType {
+    match name {
+        "bool" => ColumnType::Boolean,
+        "int2" => ColumnType::SmallInt,
+        "int4" => ColumnType::Integer,
+        "int8" | "oid" => ColumnType::BigInt,
+        "float4" => ColumnType::Real,
+        "float8" => ColumnType::Double,
+        "timestamptz" => ColumnType::TimestampTz { precision: 6 },
+        other => match other.strip_suffix("[]") {
+            Some(element) => ColumnType::Array(Box::new(type_of(element))),
+            None => ColumnType::Text,
+        },
+    }
+}
+
+impl Table {
+    fn new(schema: &'static str, kind: &'static str, spec: &'static Spec) -> Self {
+        let columns: Vec<Column> = spec
+            .columns
+            .split(',')
+            .filter_map(|column| column.trim().split_once(' '))
+            .map(|(name, kind_name)| {
+                let nullable = kind == "v" || kind_name.ends_with('?');
+                Column { name, column_type: type_of(kind_name.trim_end_matches('?')), nullable }
+            })
+            .collect();
+        // Every column may be NULL to the planner: outer joins and defaults stay simple.
+        let fields: Vec<_> =
+            columns.iter().map(|column| column.column_type.arrow_field(column.name, true)).collect();
+        Self {
+            schema,
+            name: spec.name,
+            oid: spec.oid,
+            kind,
+            columns,
+            arrow: Arc::new(Schema::new(fields)),
+        }
+    }
+}
+
+/// Every system table, by schema and name.
+pub(crate) static SYSTEM_TABLES: LazyLock<Vec<Arc<Table>>> = LazyLock::new(|| {
+    let sources: [(&str, &str, &'static [Spec]); 4] = [
+        ("pg_catalog", "r", tables::TABLES),
+        ("pg_catalog", "v", views::VIEWS),
+        ("information_schema", "v", information_schema::INFORMATION_SCHEMA),
+        ("stratalog", "v", own::OWN),
+    ];
+    let mut all: Vec<Arc<Table>> = sources
+        .into_iter()
+        .flat_map(|(schema, kind, specs)| {
+            specs.iter().map(move |spec| Arc::new(Table::new(schema, kind, spec)))
+        })
+        .collect();
+    all.sort_by_key(|table| (table.schema, table.name));
+    all
+});
+
+/// The system table of a name.
+pub(crate) fn system_table(schema: &str, name: &str) -> Option<&'static Arc<Table>> {
+    let tables: &'static [Arc<Table>] = &SYSTEM_TABLES;
+    let at = tables.binary_search_by_key(&(schema, name), |table| (table.schema, table.name)).ok()?;
+    tables.get(at)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,44 @@
+//! The tables of schema `stratalog`: what operators look at.
+
+use super::Spec;
+
+/// The tables, by name.
+pub(crate) const OWN: &[Spec] = &[
+    Spec {
+        name: "chronicles",
+        oid: 14_000,
+        columns: "schema text, name text, id int8, rows int8, first_time timestamptz, last_time \
+            timestamptz, bytes int8, series int8, granularity text, base timestamptz, collision \
+            text, late text, durability text, key_columns text[], tick_column text, columns int4, \
+            schema_version int4, created timestamptz, comment text",
+    },
+    Spec {
+        name: "journal",
+        oid: 14_001,
+        columns: "written int8, durable int8, queued_bytes int8, stored_bytes int8, segments int8, \
+            frames int8, writes int8, syncs int8, poisoned text, torn_bytes int8",
+    },
+    Spec {
+        name: "promises",
+        oid: 14_002,
+        columns: "promise text, text text, broken int8",
+    },
+    Spec {
+        name: "sessions",
+        oid: 14_003,
+        columns: "process_id int4, user_name text, database text, application_name text, \
+            client_address text, state text, query text, connected timestamptz, query_started \
+            timestamptz, transaction_started timestamptz",
+    },
+    Spec {
+        name: "settings",
+        oid: 14_004,
+        columns: "name text, value text, reset_value text, changeable bool, description text",
+    },
+    Spec {
+        name: "store",
+        oid: 14_005,
+        columns: "committed_gsn int8, memory_bytes int8, memory_bytes_max int8, chronicles int8, \
+            rows int8",
+    },
+];

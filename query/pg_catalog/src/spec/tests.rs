@@ -1,0 +1,23 @@
+use super::*;
+
+#[test]
+fn every_column_has_a_known_type_and_names_are_unique() {
+    const KNOWN: &[&str] =
+        &["bool", "int2", "int4", "int8", "oid", "float4", "float8", "timestamptz", "text"];
+    for specs in [tables::TABLES, views::VIEWS, information_schema::INFORMATION_SCHEMA, own::OWN] {
+        for spec in specs {
+            let mut names: Vec<&str> = Vec::new();
+            for column in spec.columns.split(',') {
+                let (name, kind) = column.trim().split_once(' ').unwrap();
+                let kind = kind.trim().trim_end_matches('?').trim_end_matches("[]");
+                assert!(KNOWN.contains(&kind), "{}.{name}: {kind}", spec.name);
+                assert!(!names.contains(&name), "{}.{name}", spec.name);
+                names.push(name);
+            }
+        }
+        assert!(specs.windows(2).all(|pair| pair[0].name < pair[1].name));
+    }
+    let mut oids: Vec<i64> = SYSTEM_TABLES.iter().map(|table| table.oid).collect();
+    oids.sort_unstable();
+    assert!(oids.windows(2).all(|pair| pair[0] < pair[1]));
+}
