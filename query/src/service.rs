@@ -52,6 +52,7 @@ pub struct QueryService {
     sessions: Arc<Sessions>,
     closing: AtomicBool,
     next_id: AtomicI32,
+    started_ns: i64,
 }
 
 /// The open sessions, by process id.
@@ -89,12 +90,14 @@ impl QueryService {
     /// `Io` when the spill directory cannot be used.
     pub fn new(parts: Parts) -> Result<Arc<Self>> {
         let base = base::build(&parts.settings)?;
+        let started_ns = parts.clock.now_ns();
         Ok(Arc::new(Self {
             parts,
             base,
             sessions: Arc::default(),
             closing: AtomicBool::new(false),
             next_id: AtomicI32::new(1),
+            started_ns,
         }))
     }
 
@@ -160,6 +163,11 @@ impl QueryService {
     /// The open sessions.
     pub fn sessions(&self) -> &Arc<Sessions> {
         &self.sessions
+    }
+
+    /// When the service started: nanoseconds since 1970.
+    pub fn started_ns(&self) -> i64 {
+        self.started_ns
     }
 
     pub(crate) fn base(&self) -> &SessionState {

@@ -7,6 +7,7 @@ mod run;
 pub(crate) use run::text_schema;
 pub(crate) mod transaction;
 pub mod variables;
+mod views;
 pub(crate) mod work;
 
 use std::{
@@ -20,6 +21,7 @@ use std::{
 use datafusion::execution::session_state::SessionStateBuilder;
 use parking_lot::Mutex;
 use stratalog_model::{Error, ErrorKind, EventStore, Result};
+use stratalog_pg_catalog::CatalogContext;
 use stratalog_text::TextStyle;
 
 use self::{
@@ -27,10 +29,12 @@ use self::{
     planner::Planner,
     transaction::Transaction,
     variables::Variables,
+    views::{OpenSessions, SessionSettings},
     work::{Stop, Work},
 };
 use crate::{
-    Login, Parsed, Prepared, QueryService, QuerySettings, service::Parts, table::Pin,
+    Login, Prepared, QueryService, QuerySettings, errors::from_datafusion, service::Parts,
+    table::Pin,
 };
 
 /// The name under which the planner looks up unqualified names.
@@ -145,7 +149,24 @@ impl Session {
             replaced: Vec::new(),
         }));
         let pin = Arc::new(Pin::default());
-        let system = Arc::new(SystemSchemas { schemas: Vec::new() });
+        let context = Arc::new(CatalogContext {
+            catalog: Arc::clone(&parts.catalog),
+            store: Arc::clone(&parts.store),
+            sessions: Arc::new(OpenSessions(Arc::clone(service.sessions()))),
+            settings: Arc::new(SessionSettings(Arc::clone(&variables))),
+            database: login.database.clone(),
+            user: login.user.clone(),
+            process_id: key.0,
+            server_started_us: service.started_ns().div_euclid(1_000),
+        });
+        let system = stratalog_pg_catalog::schemas(Arc::clone(&context));
+        let system = Arc::new(SystemSchemas {
+            schemas: vec![
+                ("pg_catalog".to_string(), system.pg_catalog),
+                ("information_schema".to_string(), system.information_schema),
+                ("stratalog".to_string(), system.stratalog),
+            ],
+        });
         let catalogs = SessionCatalogs(Arc::new(SessionCatalog::new(
             login.database.clone(),
             Arc::clone(&scope),
@@ -154,11 +175,12 @@ impl Session {
         )));
         let mut config = service.base().config().clone();
         config.options_mut().catalog.default_catalog = login.database.clone();
-        let state = SessionStateBuilder::new_from_existing(service.base().clone())
+        let mut state = SessionStateBuilder::new_from_existing(service.base().clone())
             .with_config(config)
             .with_catalog_list(Arc::new(catalogs))
             .with_session_id(key.0.to_string())
             .build();
+        stratalog_pg_catalog::register_functions(&mut state, &context).map_err(from_datafusion)?;
         let now = parts.clock.now_ns();
         Ok(Arc::new_cyclic(|itself| Self {
             itself: Weak::clone(itself),
@@ -196,6 +218,11 @@ impl Session {
     /// What the session does.
     pub fn activity(&self) -> Activity {
         self.activity.lock().clone()
+    }
+
+    /// When the open block began: nanoseconds since 1970.
+    pub fn block_began_ns(&self) -> Option<i64> {
+        self.transaction.began_ns()
     }
 
     /// Whether a statement runs now.

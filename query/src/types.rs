@@ -1,7 +1,14 @@
 //! SQL type names, and the column types that they mean.
 
-use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, TimezoneInfo,
+use std::sync::Arc;
+
+use arrow::datatypes::FieldRef;
+use datafusion::{
+    error::Result as PlanResult,
+    logical_expr::planner::TypePlanner,
+    sql::sqlparser::ast::{
+        ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, TimezoneInfo,
+    },
 };
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 
@@ -73,6 +80,53 @@ pub fn column_type(sql_type: &DataType) -> Result<ColumnType> {
     };
     column_type.validate()?;
     Ok(column_type)
+}
+
+/// The types of casts: the same as those of columns, where ours has an opinion.
+#[derive(Debug)]
+pub struct SqlTypes;
+
+impl TypePlanner for SqlTypes {
+    fn plan_type_field(&self, sql_type: &DataType) -> PlanResult<Option<FieldRef>> {
+        let found = match sql_type {
+            DataType::JSON => Ok(ColumnType::Jsonb),
+            DataType::Custom(name, modifiers)
+                if modifiers.is_empty() && name.to_string().eq_ignore_ascii_case("json") =>
+            {
+                Ok(ColumnType::Jsonb)
+            }
+            DataType::Custom(name, modifiers)
+                if modifiers.is_empty() && name.to_string().eq_ignore_ascii_case("name") =>
+            {
+                Ok(ColumnType::Text)
+            }
+            other => column_type(other),
+        };
+        match found {
+            Ok(column_type) => Ok(Some(Arc::new(column_type.arrow_field("", true)))),
+            Err(error) if is_ours(sql_type) => Err(crate::errors::to_datafusion(error)),
+            // Types that DataFusion has beside ours, such as unsigned integers.
+            Err(_) => Ok(None),
+        }
+    }
+}
+
+fn is_ours(sql_type: &DataType) -> bool {
+    matches!(
+        sql_type,
+        DataType::Custom(_, _)
+            | DataType::Char(_)
+            | DataType::Character(_)
+            | DataType::Varchar(_)
+            | DataType::CharacterVarying(_)
+            | DataType::CharVarying(_)
+            | DataType::Numeric(_)
+            | DataType::Decimal(_)
+            | DataType::Dec(_)
+            | DataType::Float(_)
+            | DataType::Timestamp(_, _)
+            | DataType::Time(_, _)
+    )
 }
 
 fn lower(sql_type: &DataType) -> String {

@@ -48,12 +48,15 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
         .with_config(config)
         .with_runtime_env(runtime)
         .with_expr_planners(SessionStateDefaults::default_expr_planners())
+        .with_type_planner(Arc::new(crate::types::SqlTypes))
         .with_scalar_functions(functions)
         .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
         .with_aggregate_functions(SessionStateDefaults::default_aggregate_functions())
         .with_window_functions(SessionStateDefaults::default_window_functions())
         .with_table_function_list(SessionStateDefaults::default_table_functions());
-    Ok(builder.build())
+    let mut state = builder.build();
+    stratalog_functions::register(&mut state).map_err(from_datafusion)?;
+    Ok(state)
 }
 
 fn runtime(settings: &QuerySettings) -> Result<Arc<RuntimeEnv>> {

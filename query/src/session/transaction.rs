@@ -21,6 +21,7 @@ struct Block {
     append: Option<Box<dyn Append>>,
     written: Option<ChronicleId>,
     read_only: bool,
+    began_ns: Option<i64>,
 }
 
 impl std::fmt::Debug for Transaction {
@@ -36,18 +37,28 @@ impl Transaction {
     }
 
     /// Opens a block; false when one is open.
-    pub fn begin(&self, read_only: bool) -> bool {
+    pub fn begin(&self, read_only: bool, now_ns: i64) -> bool {
         let mut block = self.0.lock();
         if block.state != TransactionState::Idle {
             return false;
         }
-        *block = Block { state: TransactionState::Block, read_only, ..Block::default() };
+        *block = Block {
+            state: TransactionState::Block,
+            read_only,
+            began_ns: Some(now_ns),
+            ..Block::default()
+        };
         true
     }
 
     /// Changes whether the open block may write.
     pub fn set_read_only(&self, read_only: bool) {
         self.0.lock().read_only = read_only;
+    }
+
+    /// When the open block began.
+    pub fn began_ns(&self) -> Option<i64> {
+        self.0.lock().began_ns
     }
 
     /// Whether a block is open that may not write.
@@ -59,7 +70,11 @@ impl Transaction {
     pub fn fail(&self) {
         let mut block = self.0.lock();
         if block.state == TransactionState::Block {
-            *block = Block { state: TransactionState::Failed, ..Block::default() };
+            *block = Block {
+                state: TransactionState::Failed,
+                began_ns: block.began_ns,
+                ..Block::default()
+            };
         }
     }
 

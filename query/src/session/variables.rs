@@ -11,8 +11,8 @@ use stratalog_text::{ByteaOutput, DateOrder, IntervalStyle, TextStyle, TimeZone}
 mod check;
 mod registry;
 
-pub use registry::{SETTINGS, SettingPage};
-use registry::{Rule, find};
+use registry::find;
+pub use registry::{Rule, SETTINGS, SettingPage};
 
 /// Settings of one session, shared with the functions that read them.
 #[derive(Debug)]
@@ -86,6 +86,16 @@ impl Variables {
     pub fn get(&self, name: &str) -> Option<String> {
         let setting = find(name)?;
         Some(self.inner.lock().value(setting.name).to_string())
+    }
+
+    /// What a setting goes back to on RESET.
+    pub fn initial(&self, name: &str) -> String {
+        let inner = self.inner.lock();
+        match (inner.initial.get(name), find(name)) {
+            (Some(value), _) => value.clone(),
+            (None, Some(setting)) => setting.default.to_string(),
+            (None, None) => String::new(),
+        }
     }
 
     /// Every setting with its value, by name.

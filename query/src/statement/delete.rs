@@ -60,10 +60,11 @@ async fn admitted(
     chronicle: &ChronicleDefinition,
     sql: &str,
 ) -> Result<Option<TickRange>> {
-    let parsed = parse::statements(sql, usize::MAX)?
+    let mut parsed = parse::statements(sql, usize::MAX)?
         .into_iter()
         .next()
         .ok_or_else(|| Error::internal("DELETE without a filter"))?;
+    stratalog_pg_catalog::rewrite(&mut parsed.statement);
     let planner = session.enter_planner(&parsed.system_columns).await;
     let plan = planner.optimize(&planner.logical(&parsed.statement).await?)?;
     drop(planner);

@@ -416,10 +416,11 @@ pub async fn plan_expressions(
     let list: Vec<String> =
         expressions.iter().enumerate().map(|(at, expr)| format!("{expr} AS \"{at}\"")).collect();
     let sql = format!("SELECT {}", list.join(", "));
-    let tree = super::parse::statements(&sql, usize::MAX)?
+    let mut tree = super::parse::statements(&sql, usize::MAX)?
         .into_iter()
         .next()
         .ok_or_else(|| Error::internal("no expressions"))?;
+    stratalog_pg_catalog::rewrite(&mut tree.statement);
     let planner = session.enter_planner(&[]).await;
     planner.logical(&tree.statement).await
 }

@@ -61,7 +61,9 @@ pub async fn plan(
     parameters::cast_told(&mut tree, told);
     system_columns::hide(&mut tree, mentioned)?;
     let names = names::name_output(&mut tree);
-    let plan = planner.logical(&Statement::Query(Box::new(tree))).await?;
+    let mut statement = Statement::Query(Box::new(tree));
+    stratalog_pg_catalog::rewrite(&mut statement);
+    let plan = planner.logical(&statement).await?;
     let types = parameters::types(&plan, told, count)?;
     let schema = result_schema(plan.schema().as_arrow(), &names);
     let chronicles = chronicles(&plan)?;

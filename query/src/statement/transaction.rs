@@ -22,7 +22,7 @@ pub async fn run(session: &Session, statement: &Statement) -> Result<Outcome> {
             }
             let read_only = self::modes(modes)?
                 .unwrap_or_else(|| is_on(session, "default_transaction_read_only"));
-            if session.transaction.begin(read_only) {
+            if session.transaction.begin(read_only, session.parts().clock.now_ns()) {
                 session.variables().begin();
             } else {
                 session.say(Notice::warning(

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use arrow::{array::RecordBatch, compute::SortOptions, datatypes::SchemaRef};
 use datafusion::{
     common::{Statistics, tree_node::TreeNodeRecursion},
-    error::{DataFusionError, Result},
+    error::Result,
     execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext},
     physical_expr::{
         EquivalenceProperties, LexOrdering, PhysicalExpr, PhysicalSortExpr, expressions::Column,
@@ -32,7 +32,6 @@ use crate::errors::to_datafusion;
 const ROWS_PER_STREAM: u64 = 16_384;
 
 /// A scan of one chronicle in one snapshot.
-#[derive(Debug)]
 pub struct ChronicleScan {
     snapshot: Arc<dyn Snapshot>,
     request: ScanRequest,
@@ -41,6 +40,12 @@ pub struct ChronicleScan {
     metrics: ExecutionPlanMetricsSet,
     /// The streams of the scan, dealt to the partitions that have not started yet.
     dealt: Mutex<Option<Vec<Option<Vec<BatchStream>>>>>,
+}
+
+impl fmt::Debug for ChronicleScan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChronicleScan").field("request", &self.request).finish_non_exhaustive()
+    }
 }
 
 impl ChronicleScan {
@@ -349,7 +354,7 @@ impl Stream for Reading {
                 Poll::Ready(Some(Ok(batch)))
             }
             Poll::Ready(Some(Err(error))) => {
-                Poll::Ready(Some(Err(DataFusionError::from(to_datafusion(error)))))
+                Poll::Ready(Some(Err(to_datafusion(error))))
             }
             Poll::Ready(None) => Poll::Ready(None),
             Poll::Pending => Poll::Pending,

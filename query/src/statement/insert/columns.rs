@@ -10,7 +10,7 @@ use stratalog_model::{
     ChronicleDefinition, ColumnDefinition, ColumnType, Error, ErrorKind, Result,
 };
 
-use super::defaults::Default;
+use super::defaults::Missing;
 use crate::{
     Session,
     assign::{self, Assignment},
@@ -25,7 +25,7 @@ pub struct Targets {
     /// Positions of the columns that the statement gives values for, in its order.
     pub listed: Vec<usize>,
     /// For each column of the chronicle, what it gets when the statement gives nothing.
-    defaults: Vec<Default>,
+    defaults: Vec<Missing>,
     schema: SchemaRef,
 }
 
@@ -61,7 +61,7 @@ impl Targets {
         for (at, column) in chronicle.columns.iter().enumerate() {
             // A listed column may still say DEFAULT.
             let is_tick = column.id == chronicle.tick_column;
-            defaults.push(Default::of(session, column, is_tick, at).await?);
+            defaults.push(Missing::of(session, column, is_tick, at).await?);
         }
         let schema = chronicle.arrow_schema();
         Ok(Self { chronicle, listed, defaults, schema })
@@ -124,7 +124,7 @@ impl Targets {
         rows: usize,
     ) -> Result<ArrayRef> {
         match (self.defaults.get(position), self.chronicle.columns.get(position)) {
-            (Some(default), Some(column)) => default.array(session, column, rows).await,
+            (Some(missing), Some(column)) => missing.array(session, column, rows).await,
             _ => Err(Error::internal("a column beyond the table")),
         }
     }

@@ -23,7 +23,7 @@ use crate::{
 
 /// What a column gets when a statement gives nothing.
 #[derive(Debug)]
-pub enum Default {
+pub enum Missing {
     /// NULL.
     Null,
     /// The clock's time: the tick column, and `now()`.
@@ -36,7 +36,7 @@ pub enum Default {
     Each(Box<Expr>),
 }
 
-impl Default {
+impl Missing {
     /// The default of a column.
     ///
     /// # Errors
@@ -48,7 +48,7 @@ impl Default {
         _position: usize,
     ) -> Result<Self> {
         let Some(sql) = &column.default_sql else {
-            return Ok(if is_tick { Default::Now } else { Default::Null });
+            return Ok(if is_tick { Missing::Now } else { Missing::Null });
         };
         let lower = sql.trim().to_ascii_lowercase();
         if column.column_type.is_timestamp()
@@ -58,23 +58,23 @@ impl Default {
             )
             && matches!(column.column_type, ColumnType::TimestampTz { .. })
         {
-            return Ok(Default::Now);
+            return Ok(Missing::Now);
         }
         let expr = parse::expression(sql)?;
         match Cell::of(&expr, Some(&column.column_type), &mut Vec::new())? {
-            Cell::Null => Ok(Default::Null),
+            Cell::Null => Ok(Missing::Null),
             cell @ (Cell::Text(_) | Cell::Number(_) | Cell::Boolean(_)) => {
                 let array =
                     one_column(session, &[&cell], &column.column_type, &column.name, &[], &[])
                         .await?;
-                Ok(Default::Constant(array))
+                Ok(Missing::Constant(array))
             }
             _ => {
                 let plan = super::plan_expressions(session, std::slice::from_ref(&expr)).await?;
                 Ok(if is_volatile(&plan)? {
-                    Default::Each(Box::new(expr))
+                    Missing::Each(Box::new(expr))
                 } else {
-                    Default::Once(Box::new(expr))
+                    Missing::Once(Box::new(expr))
                 })
             }
         }
@@ -91,10 +91,10 @@ impl Default {
         rows: usize,
     ) -> Result<ArrayRef> {
         match self {
-            Default::Null => {
+            Missing::Null => {
                 Ok(arrow::array::new_null_array(&column.column_type.arrow_type(), rows))
             }
-            Default::Now => {
+            Missing::Now => {
                 let now = TimestampNanosecondArray::from(vec![session.parts().clock.now_ns()]);
                 let now: ArrayRef = match column.column_type {
                     ColumnType::TimestampTz { .. } => Arc::new(now.with_timezone("UTC")),
@@ -109,8 +109,8 @@ impl Default {
                 let field = arrow::datatypes::Field::new("now", now.data_type().clone(), true);
                 repeat(&assignment.truncate_time(&now, &field)?, rows)
             }
-            Default::Constant(value) => repeat(value, rows),
-            Default::Once(expr) => {
+            Missing::Constant(value) => repeat(value, rows),
+            Missing::Once(expr) => {
                 let cell = Cell::Expression(expr.clone());
                 let value = Box::pin(one_column(
                     session,
@@ -123,7 +123,7 @@ impl Default {
                 .await?;
                 repeat(&value, rows)
             }
-            Default::Each(expr) => {
+            Missing::Each(expr) => {
                 let cell = Cell::Expression(expr.clone());
                 let cells: Vec<&Cell> = std::iter::repeat_n(&cell, rows).collect();
                 Box::pin(one_column(

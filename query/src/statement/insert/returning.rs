@@ -82,11 +82,11 @@ impl Returning {
         };
         system_columns::hide(&mut tree, &self.mentioned)?;
         let named = names::name_output(&mut tree);
+        let mut statement = datafusion::sql::sqlparser::ast::Statement::Query(tree);
+        stratalog_pg_catalog::rewrite(&mut statement);
         let planner = session.enter_planner(&self.mentioned).await;
         planner.replace(STORED, table);
-        let plan = planner
-            .logical(&datafusion::sql::sqlparser::ast::Statement::Query(tree))
-            .await?;
+        let plan = planner.logical(&statement).await?;
         let schema = query::result_schema(plan.schema().as_arrow(), &named);
         Ok((plan, schema))
     }

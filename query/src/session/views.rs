@@ -1,0 +1,87 @@
+//! What the system tables see of sessions and settings.
+
+use std::sync::Arc;
+
+use stratalog_model::Result;
+use stratalog_pg_catalog::{SessionRow, SessionsView, SettingRow, SettingsView};
+
+use super::{
+    TransactionState,
+    variables::{Rule, Variables},
+    work::Stop,
+};
+use crate::service::Sessions;
+
+/// The open sessions of a service.
+#[derive(Debug)]
+pub struct OpenSessions(pub Arc<Sessions>);
+
+impl SessionsView for OpenSessions {
+    fn sessions(&self) -> Vec<SessionRow> {
+        self.0
+            .open()
+            .iter()
+            .map(|session| {
+                let activity = session.activity();
+                let login = session.login();
+                let state = match session.transaction() {
+                    _ if session.is_running() => "active",
+                    TransactionState::Idle => "idle",
+                    TransactionState::Block => "idle in transaction",
+                    TransactionState::Failed => "idle in transaction (aborted)",
+                };
+                SessionRow {
+                    process_id: session.key().0,
+                    user: login.user.clone(),
+                    database: login.database.clone(),
+                    application_name: session.setting("application_name").unwrap_or_default(),
+                    client_address: login.client_address.clone(),
+                    state: state.to_string(),
+                    query: activity.query,
+                    connected_us: session.opened_ns().div_euclid(1_000),
+                    query_us: activity.query_started_ns.map(|ns| ns.div_euclid(1_000)),
+                    transaction_us: session.block_began_ns().map(|ns| ns.div_euclid(1_000)),
+                }
+            })
+            .collect()
+    }
+
+    fn cancel(&self, process_id: i32) -> bool {
+        match self.0.open().iter().find(|session| session.key().0 == process_id) {
+            Some(session) => {
+                session.stop(Stop::User);
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+/// The settings of one session.
+#[derive(Debug)]
+pub struct SessionSettings(pub Arc<Variables>);
+
+impl SettingsView for SessionSettings {
+    fn get(&self, name: &str) -> Option<String> {
+        self.0.get(name)
+    }
+
+    fn set(&self, name: &str, value: &str, local: bool) -> Result<String> {
+        self.0.set(name, value, local)?;
+        Ok(self.0.get(name).unwrap_or_default())
+    }
+
+    fn list(&self) -> Vec<SettingRow> {
+        self.0
+            .all()
+            .into_iter()
+            .map(|(page, value)| SettingRow {
+                name: page.name.to_string(),
+                value,
+                reset_value: self.0.initial(page.name),
+                description: page.does.to_string(),
+                changeable: page.rule != Rule::Fixed,
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,203 @@
+//! A database in a temporary directory, and short ways to ask it.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicI64, Ordering},
+};
+
+use arrow::{array::RecordBatch, datatypes::SchemaRef};
+use futures::TryStreamExt;
+use stratalog_engine::{Engine, EngineSettings};
+use stratalog_journal::{Journal, JournalSettings, LocalDisk};
+use stratalog_model::{Clock, Error, ErrorKind, EventStore, Result};
+use stratalog_query::{
+    Login, Outcome, Parts, QueryService, QuerySettings, Rows, Session,
+};
+use stratalog_text::write_value;
+use stratalog_visor_core::Catalog;
+
+/// 2024-01-01T00:00:00Z
+pub const START_NS: i64 = 1_704_067_200_000_000_000;
+
+/// A clock that moves one microsecond with every look at it.
+#[derive(Debug)]
+pub struct StepClock(AtomicI64);
+
+impl Clock for StepClock {
+    fn now_ns(&self) -> i64 {
+        self.0.fetch_add(1_000, Ordering::Relaxed)
+    }
+
+    fn monotonic_ns(&self) -> u64 {
+        self.0.load(Ordering::Relaxed) as u64
+    }
+}
+
+/// A database with one session.
+pub struct Database {
+    pub service: Arc<QueryService>,
+    pub session: Arc<Session>,
+    pub store: Arc<dyn EventStore>,
+    _directory: tempfile::TempDir,
+}
+
+impl Database {
+    pub fn new() -> Self {
+        Self::with(QuerySettings::default())
+    }
+
+    pub fn with(mut settings: QuerySettings) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let disk = Arc::new(LocalDisk::new());
+        let clock: Arc<dyn Clock> = Arc::new(StepClock(AtomicI64::new(START_NS)));
+        let journal_settings = JournalSettings::default();
+        let catalog_log = Journal::open(
+            disk.clone(),
+            directory.path().join("catalog"),
+            journal_settings.clone(),
+        )
+        .unwrap();
+        let catalog = Catalog::open(Arc::new(catalog_log), Arc::clone(&clock)).unwrap();
+        let log =
+            Journal::open(disk, directory.path().join("journal"), journal_settings).unwrap();
+        let state = catalog.state();
+        let store: Arc<dyn EventStore> =
+            Engine::open(Arc::new(log), Arc::clone(&clock), EngineSettings::default(), &|id| {
+                state.chronicle_by_id(id).cloned()
+            })
+            .unwrap();
+        if settings.spill_directory.is_none() {
+            let spill = directory.path().join("spill");
+            std::fs::create_dir_all(&spill).unwrap();
+            settings.spill_directory = Some(spill);
+        }
+        let service = QueryService::new(Parts {
+            catalog,
+            store: Arc::clone(&store),
+            clock,
+            settings,
+        })
+        .unwrap();
+        let session = service.connect(login()).unwrap();
+        Self { service, session, store, _directory: directory }
+    }
+
+    /// Runs a string; the tags and rows of its last statement.
+    pub async fn run(&self, sql: &str) -> Result<Answer> {
+        run(&self.session, sql).await
+    }
+
+    /// The rows of a query as text.
+    pub async fn rows(&self, sql: &str) -> Vec<String> {
+        match self.run(sql).await {
+            Ok(answer) => answer.lines(),
+            Err(error) => panic!("{sql}: {} {error}", error.kind().sqlstate()),
+        }
+    }
+
+    /// The command tag of a statement.
+    pub async fn tag(&self, sql: &str) -> String {
+        match self.run(sql).await {
+            Ok(answer) => answer.tag,
+            Err(error) => panic!("{sql}: {} {error}", error.kind().sqlstate()),
+        }
+    }
+
+    /// The error of a statement.
+    pub async fn error(&self, sql: &str) -> Error {
+        match self.run(sql).await {
+            Ok(answer) => panic!("{sql}: {} {:?}", answer.tag, answer.lines()),
+            Err(error) => error,
+        }
+    }
+
+    /// The kind of a statement's error.
+    pub async fn kind(&self, sql: &str) -> ErrorKind {
+        let error = self.error(sql).await;
+        assert_ne!(error.kind(), ErrorKind::Internal, "{sql}: {error}");
+        error.kind()
+    }
+
+    /// The lines of a plan, joined.
+    pub async fn plan(&self, sql: &str) -> String {
+        self.rows(&format!("EXPLAIN {sql}")).await.join("\n")
+    }
+}
+
+pub fn login() -> Login {
+    Login {
+        user: "tester".to_string(),
+        database: "stratalog".to_string(),
+        application_name: "it".to_string(),
+        client_address: None,
+        settings: Vec::new(),
+    }
+}
+
+/// What a statement gave.
+#[derive(Debug)]
+pub struct Answer {
+    pub tag: String,
+    pub schema: Option<SchemaRef>,
+    pub batches: Vec<RecordBatch>,
+}
+
+impl Answer {
+    /// One line for each row; values as PostgreSQL writes them, between bars.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for batch in &self.batches {
+            for row in 0..batch.num_rows() {
+                let values: Vec<String> = batch
+                    .columns()
+                    .iter()
+                    .zip(batch.schema().fields())
+                    .map(|(column, field)| {
+                        let mut text = Vec::new();
+                        if write_value(column, field, row, &Default::default(), &mut text).unwrap() {
+                            String::from_utf8(text).unwrap()
+                        } else {
+                            "NULL".to_string()
+                        }
+                    })
+                    .collect();
+                lines.push(values.join("|"));
+            }
+        }
+        lines
+    }
+
+    /// The names of the columns.
+    pub fn names(&self) -> Vec<String> {
+        let schema = self.schema.as_ref().unwrap();
+        schema.fields().iter().map(|field| field.name().clone()).collect()
+    }
+}
+
+pub async fn run(session: &Arc<Session>, sql: &str) -> Result<Answer> {
+    let mut last = Answer { tag: String::new(), schema: None, batches: Vec::new() };
+    for parsed in session.parse(sql)? {
+        last = finish(session.run(&parsed).await?).await?;
+    }
+    Ok(last)
+}
+
+pub async fn finish(outcome: Outcome) -> Result<Answer> {
+    match outcome {
+        Outcome::Rows(rows) => read(rows).await,
+        Outcome::Done(tag) => Ok(Answer { tag, schema: None, batches: Vec::new() }),
+        Outcome::CopyOut(out) => read(out.rows).await,
+        Outcome::CopyIn(_) => panic!("a COPY FROM waits for rows"),
+        Outcome::Empty => Ok(Answer { tag: String::new(), schema: None, batches: Vec::new() }),
+    }
+}
+
+async fn read(mut rows: Rows) -> Result<Answer> {
+    let schema = Arc::clone(rows.schema());
+    let mut batches = Vec::new();
+    while let Some(batch) = rows.try_next().await? {
+        assert_eq!(batch.schema(), schema);
+        batches.push(batch);
+    }
+    Ok(Answer { tag: rows.tag(), schema: Some(schema), batches })
+}

@@ -1,0 +1,117 @@
+//! Runaway statements fail alone: cancellation, timeouts, memory, nesting, shutdown (CL-10).
+
+use std::{sync::Arc, time::{Duration, Instant}};
+
+use futures::StreamExt;
+use stratalog_model::ErrorKind;
+use stratalog_query::{Outcome, QuerySettings};
+
+use crate::harness::{Database, login, run};
+
+const ENDLESS: &str = "SELECT count(*) FROM generate_series(1, 100000000000) AS a(i) WHERE i % 7 = 3 AND i::text LIKE '%99%'";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancel_request_ends_a_statement() {
+    let db = Database::new();
+    let session = Arc::clone(&db.session);
+    let running = tokio::spawn(async move { run(&session, ENDLESS).await });
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let (process, secret) = db.session.key();
+    assert!(!db.service.cancel(process, secret.wrapping_add(1)));
+    let started = Instant::now();
+    assert!(db.service.cancel(process, secret));
+    let error = running.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::QueryCanceled);
+    assert!(started.elapsed() < Duration::from_secs(5));
+    assert_eq!(db.rows("SELECT 1").await, ["1"], "the session goes on");
+    assert!(!db.service.cancel(process + 1, secret));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_timeout_covers_execution() {
+    let db = Database::new();
+    db.tag("SET statement_timeout = '100ms'").await;
+    let started = Instant::now();
+    let error = db.error(ENDLESS).await;
+    assert_eq!(error.kind(), ErrorKind::QueryCanceled);
+    assert!(error.message().contains("statement timeout"));
+    assert!(started.elapsed() < Duration::from_secs(10));
+    let error = db.error("SELECT pg_sleep(30)").await;
+    assert_eq!(error.kind(), ErrorKind::QueryCanceled);
+    db.tag("SET statement_timeout = 0").await;
+    assert_eq!(db.rows("SELECT 1").await, ["1"]);
+}
+
+#[tokio::test]
+async fn the_memory_budget_fails_the_statement_and_nothing_else() {
+    let db = Database::with(QuerySettings {
+        memory_bytes_max: 4 << 20,
+        spill_bytes_max: 1 << 20,
+        ..QuerySettings::default()
+    });
+    let error = db.error("SELECT array_agg(i::text || 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx') FROM generate_series(1, 2000000) AS a(i)").await;
+    assert!(matches!(error.kind(), ErrorKind::OutOfMemory | ErrorKind::DiskFull), "{error}");
+    assert!(error.hint().is_some());
+    let error = db.error("SELECT i::text || 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx' AS s FROM generate_series(1, 2000000) AS a(i) ORDER BY s DESC").await;
+    assert!(matches!(error.kind(), ErrorKind::OutOfMemory | ErrorKind::DiskFull), "{error}");
+    assert_eq!(db.rows("SELECT count(*) FROM generate_series(1, 1000) AS a(i)").await, ["1000"]);
+}
+
+#[tokio::test]
+async fn large_sorts_spill() {
+    let db = Database::with(QuerySettings {
+        memory_bytes_max: 24 << 20,
+        parallel_streams_max: 1,
+        ..QuerySettings::default()
+    });
+    let rows = db.rows("SELECT max(r), count(*) FROM (SELECT i, row_number() OVER (ORDER BY i::text || 'xxxxxxxxxxxxxxxxxxxxxxxx' DESC) AS r FROM generate_series(1, 600000) AS a(i)) q").await;
+    assert_eq!(rows, ["600000|600000"]);
+}
+
+#[tokio::test]
+async fn a_dropped_result_frees_its_memory() {
+    let db = Database::new();
+    for _ in 0..3 {
+        let parsed = db.session.parse("SELECT i FROM generate_series(1, 100000000) AS a(i) ORDER BY i % 1000").unwrap().remove(0);
+        let Outcome::Rows(mut rows) = db.session.run(&parsed).await.unwrap() else { panic!() };
+        assert!(futures::poll!(rows.next()).is_pending() || true);
+        drop(rows);
+    }
+    assert!(!db.session.is_running());
+    assert_eq!(db.rows("SELECT 1").await, ["1"]);
+}
+
+#[tokio::test]
+async fn deep_and_long_statements_are_errors() {
+    let db = Database::new();
+    let chain = format!("SELECT {}", vec!["1"; 1500].join(" + "));
+    assert_eq!(db.rows(&chain).await, ["1500"]);
+    let ors: Vec<String> = (0..900).map(|i| format!("x = {i}")).collect();
+    let sql = format!("SELECT count(*) FROM generate_series(1, 10) AS a(x) WHERE {}", ors.join(" OR "));
+    assert_eq!(db.rows(&sql).await, ["10"]);
+    let unions = format!("SELECT 1{}", " UNION ALL SELECT 1".repeat(900));
+    assert_eq!(db.rows(&format!("SELECT count(*) FROM ({unions}) q")).await, ["901"]);
+    let nested = format!("SELECT {}1{}", "(".repeat(80), ")".repeat(80));
+    assert_eq!(db.rows(&nested).await, ["1"]);
+    let many = format!("SELECT {}1{}", "abs(".repeat(100_000), ")".repeat(100_000));
+    assert_eq!(db.kind(&many).await, ErrorKind::StatementTooComplex);
+    let long = format!("SELECT '{}'", "x".repeat(17 << 20));
+    assert_eq!(db.kind(&long).await, ErrorKind::LimitExceeded);
+}
+
+#[tokio::test]
+async fn sessions_are_counted_and_shut_down() {
+    let db = Database::with(QuerySettings { sessions_max: 2, ..QuerySettings::default() });
+    let second = db.service.connect(login()).unwrap();
+    assert_eq!(db.service.connect(login()).unwrap_err().kind(), ErrorKind::TooManyConnections);
+    second.close();
+    let third = db.service.connect(login()).unwrap();
+    drop(third);
+    assert!(db.service.connect(login()).is_ok());
+    let mut nowhere = login();
+    nowhere.database = "nowhere".to_string();
+    assert_eq!(db.service.connect(nowhere).unwrap_err().kind(), ErrorKind::UndefinedDatabase);
+    db.service.shutdown();
+    assert_eq!(db.kind("SELECT 1").await, ErrorKind::Shutdown);
+    assert_eq!(db.service.connect(login()).unwrap_err().kind(), ErrorKind::Shutdown);
+}

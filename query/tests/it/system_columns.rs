@@ -1,0 +1,30 @@
+use stratalog_model::ErrorKind;
+
+use crate::harness::Database;
+
+#[tokio::test]
+async fn system_columns_are_there_by_name_and_not_in_stars() {
+    let db = Database::new();
+    db.tag("CREATE TABLE t (time timestamptz, x int) WITH (granularity = '1s')").await;
+    db.tag("INSERT INTO t VALUES ('2024-01-01 00:00:00.5+00', 1), ('2024-01-01 00:00:00.7+00', 2), ('2024-01-01 00:00:01+00', 3)").await;
+    assert_eq!(db.run("SELECT * FROM t").await.unwrap().names(), ["time", "x"]);
+    let answer = db.run("SELECT *, _gsn, _tier FROM t ORDER BY _gsn").await.unwrap();
+    assert_eq!(answer.names(), ["time", "x", "_gsn", "_tier"]);
+    assert_eq!(answer.lines(), ["2024-01-01 00:00:00+00|1|1|journal", "2024-01-01 00:00:00+00|2|2|journal", "2024-01-01 00:00:01+00|3|3|journal"]);
+    let answer = db.run("SELECT a.*, b._tick - a._tick AS d FROM t a JOIN t AS b ON a._tick = b._tick - 1 ORDER BY a._gsn").await.unwrap();
+    assert_eq!(answer.names(), ["time", "x", "d"]);
+    assert_eq!(answer.lines().len(), 2);
+    let answer = db.run("SELECT * FROM (SELECT x, _seq FROM t) s ORDER BY _seq").await.unwrap();
+    assert_eq!(answer.names(), ["x", "_seq"]);
+    let answer = db.run("WITH s AS (SELECT *, _gsn FROM t) SELECT * FROM s").await.unwrap();
+    assert_eq!(answer.names(), ["time", "x", "_gsn"]);
+    assert_eq!(db.rows("SELECT _origin, count(*) FROM t GROUP BY _origin").await, ["0|3"]);
+    assert_eq!(db.kind("SELECT _nope FROM t").await, ErrorKind::UndefinedColumn);
+    assert_eq!(db.rows("SELECT x FROM t ORDER BY time DESC, _seq DESC").await, ["3", "2", "1"]);
+    let plan = db.plan("SELECT x FROM t ORDER BY time DESC, _seq DESC").await;
+    assert!(!plan.contains("SortExec"), "{plan}");
+    let base = db.rows("SELECT min(_tick) FROM t").await[0].clone();
+    assert_eq!(db.rows(&format!("SELECT x FROM t WHERE _tick = {base} ORDER BY x")).await, ["1", "2"]);
+    let plan = db.plan(&format!("SELECT x FROM t WHERE _tick = {base}")).await;
+    assert!(!plan.contains("FilterExec"), "{plan}");
+}

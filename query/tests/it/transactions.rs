@@ -1,0 +1,96 @@
+use stratalog_model::ErrorKind;
+use stratalog_query::TransactionState;
+
+use crate::harness::{Database, login, run};
+
+async fn database() -> Database {
+    let db = Database::new();
+    db.tag("CREATE TABLE t (time timestamptz, x int)").await;
+    db.tag("CREATE TABLE u (time timestamptz, x int)").await;
+    db
+}
+
+#[tokio::test]
+async fn a_block_reads_one_snapshot() {
+    let db = database().await;
+    let other = db.service.connect(login()).unwrap();
+    assert_eq!(db.tag("BEGIN").await, "BEGIN");
+    assert_eq!(db.session.transaction(), TransactionState::Block);
+    assert_eq!(db.rows("SELECT count(*) FROM t").await, ["0"]);
+    run(&other, "INSERT INTO t VALUES ('2024-01-01', 1)").await.unwrap();
+    assert_eq!(db.rows("SELECT count(*) FROM t").await, ["0"]);
+    assert_eq!(db.tag("COMMIT").await, "COMMIT");
+    assert_eq!(db.rows("SELECT count(*) FROM t").await, ["1"]);
+}
+
+#[tokio::test]
+async fn one_write_becomes_visible_at_commit_and_not_at_rollback() {
+    let db = database().await;
+    let other = db.service.connect(login()).unwrap();
+    db.tag("START TRANSACTION").await;
+    assert_eq!(db.tag("INSERT INTO t VALUES ('2024-01-01', 1)").await, "INSERT 0 1");
+    assert!(run(&other, "SELECT * FROM t").await.unwrap().lines().is_empty());
+    assert_eq!(db.rows("SELECT count(*) FROM u").await, ["0"]);
+    assert_eq!(db.tag("END").await, "COMMIT");
+    assert_eq!(run(&other, "SELECT x FROM t").await.unwrap().lines(), ["1"]);
+    db.tag("BEGIN").await;
+    db.tag("INSERT INTO t VALUES ('2024-01-02', 2)").await;
+    assert_eq!(db.tag("ROLLBACK").await, "ROLLBACK");
+    assert_eq!(db.rows("SELECT x FROM t").await, ["1"]);
+}
+
+#[tokio::test]
+async fn what_a_block_does_not_keep_is_refused() {
+    let db = database().await;
+    for (first, second, kind) in [
+        ("INSERT INTO t VALUES ('2024-01-01', 1)", "INSERT INTO t VALUES ('2024-01-02', 2)", ErrorKind::FeatureNotSupported),
+        ("INSERT INTO t VALUES ('2024-01-01', 1)", "SELECT * FROM t", ErrorKind::FeatureNotSupported),
+        ("SELECT 1", "CREATE TABLE v (time timestamptz)", ErrorKind::ActiveTransaction),
+        ("SELECT 1", "DELETE FROM t", ErrorKind::ActiveTransaction),
+        ("SELECT 1", "SAVEPOINT s", ErrorKind::FeatureNotSupported),
+        ("SELECT 1", "DISCARD ALL", ErrorKind::ActiveTransaction),
+    ] {
+        db.tag("BEGIN").await;
+        db.run(first).await.unwrap();
+        assert_eq!(db.kind(second).await, kind, "{second}");
+        assert_eq!(db.session.transaction(), TransactionState::Failed);
+        assert_eq!(db.kind("SELECT 1").await, ErrorKind::FailedTransaction);
+        assert_eq!(db.tag("COMMIT").await, "ROLLBACK");
+        assert_eq!(db.session.transaction(), TransactionState::Idle);
+    }
+    assert_eq!(db.rows("SELECT count(*) FROM t").await, ["0"]);
+    assert_eq!(db.kind("BEGIN ISOLATION LEVEL SERIALIZABLE").await, ErrorKind::FeatureNotSupported);
+}
+
+#[tokio::test]
+async fn read_only_blocks_and_warnings() {
+    let db = database().await;
+    db.tag("BEGIN READ ONLY").await;
+    assert_eq!(db.rows("SHOW transaction_read_only").await, ["on"]);
+    assert_eq!(db.kind("INSERT INTO t VALUES ('2024-01-01', 1)").await, ErrorKind::ReadOnlyTransaction);
+    db.tag("ROLLBACK").await;
+    db.session.take_notices();
+    assert_eq!(db.tag("COMMIT").await, "COMMIT");
+    assert_eq!(db.session.take_notices()[0].sqlstate, "25P01");
+    db.tag("BEGIN").await;
+    db.tag("BEGIN").await;
+    assert_eq!(db.session.take_notices()[0].sqlstate, "25001");
+    db.tag("ROLLBACK").await;
+    db.tag("SET default_transaction_read_only = on").await;
+    assert_eq!(db.kind("INSERT INTO t VALUES ('2024-01-01', 1)").await, ErrorKind::ReadOnlyTransaction);
+    assert_eq!(db.kind("CREATE TABLE w (time timestamptz)").await, ErrorKind::ReadOnlyTransaction);
+}
+
+#[tokio::test]
+async fn an_error_in_the_middle_of_rows_fails_the_block() {
+    let db = database().await;
+    db.tag("INSERT INTO t VALUES ('2024-01-01', 0)").await;
+    db.tag("BEGIN").await;
+    assert_eq!(db.kind("SELECT 1 / x FROM t").await, ErrorKind::DivisionByZero);
+    assert_eq!(db.session.transaction(), TransactionState::Failed);
+    db.tag("ROLLBACK").await;
+    db.tag("BEGIN").await;
+    assert_eq!(db.kind("SELEC").await, ErrorKind::SyntaxError);
+    assert_eq!(db.session.transaction(), TransactionState::Failed);
+    db.tag("ROLLBACK").await;
+}
