@@ -45,9 +45,13 @@ lint: ## Format, tidy and clippy only
 	@cargo run --locked -q -p xtask -- tidy
 	@cargo clippy --locked --workspace --all-targets -- -D warnings
 
-format: ## Formats the code, and writes the generated documents
+format: ## Formats the code
 	@cargo fmt --all
+
+docs: ## Writes the documents that are made from the code
 	@cargo run --locked -q -p xtask -- docs
+	@[ -x $(DEBUG)/stratalog ] || cargo build --locked --workspace --bins
+	@$(DEBUG)/stratalog docs settings > docs/settings.md
 
 torture: ## The crash tests for as long as MINUTES says (30)
 	@scripts/setup test
