@@ -96,7 +96,7 @@ impl Work {
     }
 
     /// Ends when the statement is to be stopped.
-    async fn stopped(&self) -> Error {
+    pub async fn stopped(&self) -> Error {
         loop {
             let notified = self.stop.notified();
             if let Some(error) = self.stop_error() {

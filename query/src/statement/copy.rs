@@ -64,6 +64,12 @@ impl CopySink {
         Ok(finished?.rows)
     }
 
+    /// Ends when the statement is to be stopped: cancelled, out of time, or shut down. For
+    /// a protocol that waits for the client's next piece of data.
+    pub async fn stopped(&self) -> Error {
+        self.work.stopped().await
+    }
+
     /// Gives up: nothing is stored, and an open block fails, as PostgreSQL has it after
     /// CopyFail.
     pub fn abort(self) {
@@ -129,9 +135,10 @@ async fn copy_in(
         .filter_map(|at| targets.chronicle.columns.get(*at))
         .map(|column| (column.name.clone(), column.column_type.clone()))
         .collect();
+    let table = targets.chronicle.name.clone();
     let writer = Writer::begin(session, &targets, OnConflict::Error)?;
     let sink = CopySink { session: session.shared()?, targets, writer, work: Arc::clone(work) };
-    Ok(Outcome::CopyIn(CopyIn { options, columns, sink }))
+    Ok(Outcome::CopyIn(CopyIn { table, options, columns, sink }))
 }
 
 async fn copy_out(
