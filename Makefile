@@ -10,7 +10,6 @@ export CARGO_TARGET_DIR ?= $(HOME)/.cache/stratalog/target
 # In CI nothing is built twice, so incremental state would only cost disk.
 ifdef CI
 export CARGO_INCREMENTAL ?= 0
-export CARGO_TERM_COLOR ?= always
 endif
 
 DEBUG := $(CARGO_TARGET_DIR)/debug
