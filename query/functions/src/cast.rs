@@ -62,7 +62,8 @@ impl FunctionRewrite for Casts {
             return Ok(Transformed::no(expr));
         };
         // Text literals are read at once, by `TypedLiterals`.
-        let literal = matches!(inner.as_ref(), Expr::Literal(value, _) if value.try_as_str().is_some());
+        let literal =
+            matches!(inner.as_ref(), Expr::Literal(value, _) if value.try_as_str().is_some());
         let function = match inner.to_field(schema) {
             Ok((_, from)) if !literal && !from.data_type().is_null() => {
                 ColumnType::from_arrow_field(&from)
@@ -71,8 +72,7 @@ impl FunctionRewrite for Casts {
             }
             _ => None,
         };
-        let function =
-            self.functions.iter().find(|candidate| Some(candidate.name()) == function);
+        let function = self.functions.iter().find(|candidate| Some(candidate.name()) == function);
         Ok(match function {
             Some(function) => Transformed::yes(function.call(vec![*inner])),
             None => Transformed::no(Expr::Cast(Cast { expr: inner, field })),

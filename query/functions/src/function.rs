@@ -60,7 +60,9 @@ impl Parameter {
             Parameter::Integer => {
                 (given.is_integer() || given.is_null()).then_some(DataType::Int64)
             }
-            Parameter::Double => (given.is_numeric() || given.is_null()).then_some(DataType::Float64),
+            Parameter::Double => {
+                (given.is_numeric() || given.is_null()).then_some(DataType::Float64)
+            }
             Parameter::Boolean => {
                 (*given == DataType::Boolean || given.is_null()).then_some(DataType::Boolean)
             }
@@ -230,7 +232,8 @@ impl Function {
         self.parameters
             .iter()
             .map(|parameters| {
-                let names: Vec<&str> = parameters.iter().map(|parameter| parameter.name()).collect();
+                let names: Vec<&str> =
+                    parameters.iter().map(|parameter| parameter.name()).collect();
                 format!("{}({})", self.name, names.join(", "))
             })
             .collect()
@@ -308,11 +311,14 @@ impl ScalarUDFImpl for Declared {
 
     fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
         let overloads = self.function.parameters.iter();
-        let fitting = overloads.filter(|parameters| parameters.len() == given.len()).find_map(
-            |parameters| {
-                parameters.iter().zip(given).map(|(parameter, given)| parameter.coerce(given)).collect()
-            },
-        );
+        let fitting =
+            overloads.filter(|parameters| parameters.len() == given.len()).find_map(|parameters| {
+                parameters
+                    .iter()
+                    .zip(given)
+                    .map(|(parameter, given)| parameter.coerce(given))
+                    .collect()
+            });
         match fitting {
             Some(types) => Ok(types),
             None => plan_err!(
@@ -328,7 +334,8 @@ impl ScalarUDFImpl for Declared {
         let constant = self.function.volatility != Volatility::Volatile
             && args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
         let rows = if constant { 1 } else { args.number_rows };
-        let arrays = args.args.iter().map(|value| value.to_array(rows)).collect::<Result<Vec<_>>>()?;
+        let arrays =
+            args.args.iter().map(|value| value.to_array(rows)).collect::<Result<Vec<_>>>()?;
         let result = (self.function.run)(&Arguments {
             arrays,
             fields: &args.arg_fields,

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use arrow::{
     array::{Array as _, ArrayRef, AsArray, IntervalMonthDayNanoArray},
-    datatypes::{DataType, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, TimeUnit, TimestampNanosecondType},
+    datatypes::{
+        DataType, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, TimeUnit,
+        TimestampNanosecondType,
+    },
 };
 use chrono::{DateTime, Datelike, Timelike};
 use datafusion::common::Result;
@@ -24,9 +27,8 @@ pub(crate) fn map(
     change: fn(IntervalMonthDayNano) -> Option<IntervalMonthDayNano>,
 ) -> Result<ArrayRef> {
     let intervals = arguments.array(0)?.as_primitive::<IntervalMonthDayNanoType>();
-    let changed: IntervalMonthDayNanoArray = intervals
-        .try_unary(|interval| change(interval).ok_or_else(overflow))
-        .map_err(failed)?;
+    let changed: IntervalMonthDayNanoArray =
+        intervals.try_unary(|interval| change(interval).ok_or_else(overflow)).map_err(failed)?;
     Ok(Arc::new(changed))
 }
 
@@ -96,8 +98,15 @@ pub(crate) fn make(arguments: &Arguments<'_>) -> Result<ArrayRef> {
             }
         };
         let parts = (part(0)?, part(1)?, part(2)?, part(3)?, part(4)?, part(5)?, seconds);
-        let (Some(years), Some(months), Some(weeks), Some(days), Some(hours), Some(minutes), Some(seconds)) =
-            parts
+        let (
+            Some(years),
+            Some(months),
+            Some(weeks),
+            Some(days),
+            Some(hours),
+            Some(minutes),
+            Some(seconds),
+        ) = parts
         else {
             intervals.push(None);
             continue;
@@ -135,11 +144,8 @@ pub(crate) fn age(arguments: &Arguments<'_>) -> Result<ArrayRef> {
         later.as_primitive::<TimestampNanosecondType>(),
         earlier.as_primitive::<TimestampNanosecondType>(),
     );
-    let ages: IntervalMonthDayNanoArray = later
-        .iter()
-        .zip(earlier)
-        .map(|(later, earlier)| Some(age_of(later?, earlier?)))
-        .collect();
+    let ages: IntervalMonthDayNanoArray =
+        later.iter().zip(earlier).map(|(later, earlier)| Some(age_of(later?, earlier?))).collect();
     Ok(Arc::new(ages))
 }
 
@@ -147,7 +153,8 @@ pub(crate) fn age(arguments: &Arguments<'_>) -> Result<ArrayRef> {
 fn age_of(left: i64, right: i64) -> IntervalMonthDayNano {
     let negative = left < right;
     let (later, earlier) = if negative { (right, left) } else { (left, right) };
-    let (from, to) = (DateTime::from_timestamp_nanos(earlier), DateTime::from_timestamp_nanos(later));
+    let (from, to) =
+        (DateTime::from_timestamp_nanos(earlier), DateTime::from_timestamp_nanos(later));
     let of_day = |time: &DateTime<chrono::Utc>| {
         i64::from(time.num_seconds_from_midnight()) * 1_000_000_000 + i64::from(time.nanosecond())
     };

@@ -6,10 +6,7 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, Int32Array, ListArray, StringViewArray};
-use datafusion::{
-    common::Result,
-    logical_expr::Volatility,
-};
+use datafusion::{common::Result, logical_expr::Volatility};
 use stratalog_model::{ColumnType, Error, ErrorKind};
 use stratalog_text::normalize_jsonb;
 
@@ -24,15 +21,18 @@ use Parameter::{Any, Array, Integer, Text};
 
 /// The jsonb functions.
 pub fn functions() -> Vec<Function> {
-    let declare = |name, parameters, returns, description, run: fn(&Arguments<'_>) -> Result<ArrayRef>| Function {
-        name,
-        aliases: &[],
-        parameters,
-        returns: Returns::Type(returns),
-        volatility: Volatility::Immutable,
-        description,
-        run: Arc::new(run),
-    };
+    let declare =
+        |name, parameters, returns, description, run: fn(&Arguments<'_>) -> Result<ArrayRef>| {
+            Function {
+                name,
+                aliases: &[],
+                parameters,
+                returns: Returns::Type(returns),
+                volatility: Volatility::Immutable,
+                description,
+                run: Arc::new(run),
+            }
+        };
     vec![
         declare(
             "jsonb_object_field",
@@ -64,14 +64,26 @@ pub fn functions() -> Vec<Function> {
         ),
         declare(
             "jsonb_extract_path",
-            &[&[Text, Text], &[Text, Array], &[Text, Text, Text], &[Text, Text, Text, Text], &[Text, Text, Text, Text, Text]],
+            &[
+                &[Text, Text],
+                &[Text, Array],
+                &[Text, Text, Text],
+                &[Text, Text, Text, Text],
+                &[Text, Text, Text, Text, Text],
+            ],
             ColumnType::Jsonb,
             "The value at a path of keys and array positions: what `#>` calls.",
             |arguments| at_path(arguments, Take::Json),
         ),
         declare(
             "jsonb_extract_path_text",
-            &[&[Text, Text], &[Text, Array], &[Text, Text, Text], &[Text, Text, Text, Text], &[Text, Text, Text, Text, Text]],
+            &[
+                &[Text, Text],
+                &[Text, Array],
+                &[Text, Text, Text],
+                &[Text, Text, Text, Text],
+                &[Text, Text, Text, Text, Text],
+            ],
             ColumnType::Text,
             "The value at a path, as text: what `#>>` calls.",
             |arguments| at_path(arguments, Take::Text),
@@ -95,10 +107,12 @@ pub fn functions() -> Vec<Function> {
             &[&[Text, Text]],
             ColumnType::Boolean,
             "Whether the first value contains the second: what `@>` calls.",
-            |arguments| test(arguments, |left, right| {
-                let right = normalize_jsonb(right).map_err(failed)?;
-                scan::contains(left, &right).map_err(failed)
-            }),
+            |arguments| {
+                test(arguments, |left, right| {
+                    let right = normalize_jsonb(right).map_err(failed)?;
+                    scan::contains(left, &right).map_err(failed)
+                })
+            },
         ),
         declare(
             "jsonb_exists",
@@ -250,10 +264,7 @@ fn array_length(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     Ok(Arc::new(Int32Array::from(lengths)))
 }
 
-fn test(
-    arguments: &Arguments<'_>,
-    holds: impl Fn(&str, &str) -> Result<bool>,
-) -> Result<ArrayRef> {
+fn test(arguments: &Arguments<'_>, holds: impl Fn(&str, &str) -> Result<bool>) -> Result<ArrayRef> {
     let (json, other, normalized) =
         (arguments.text(0)?, arguments.text(1)?, is_normalized(arguments));
     let results = (0..arguments.rows)

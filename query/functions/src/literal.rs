@@ -4,13 +4,11 @@
 //! type, read by our parser: the column is not cast, so the filter prunes by tick.
 
 use datafusion::{
-    common::{
-        DFSchema, Result, ScalarValue, metadata::FieldMetadata, tree_node::Transformed,
-    },
+    common::{DFSchema, Result, ScalarValue, metadata::FieldMetadata, tree_node::Transformed},
     config::ConfigOptions,
     logical_expr::{
-        Between, BinaryExpr, Cast, Expr, ExprSchemable, Operator, TryCast,
-        expr::InList, expr_rewriter::FunctionRewrite,
+        Between, BinaryExpr, Cast, Expr, ExprSchemable, Operator, TryCast, expr::InList,
+        expr_rewriter::FunctionRewrite,
     },
 };
 use stratalog_model::ColumnType;
@@ -24,7 +22,8 @@ pub struct TypedLiterals;
 
 /// The style in which the session of these settings reads and writes values.
 pub fn style_of(config: &ConfigOptions) -> TextStyle {
-    let zone = config.execution.time_zone.as_deref().and_then(|zone| TimeZone::parse_setting(zone).ok());
+    let zone =
+        config.execution.time_zone.as_deref().and_then(|zone| TimeZone::parse_setting(zone).ok());
     TextStyle { time_zone: zone.unwrap_or(TimeZone::UTC), ..TextStyle::default() }
 }
 

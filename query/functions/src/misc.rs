@@ -23,68 +23,161 @@ use Parameter::{Any, Array, Double, Integer, Interval, Text, Time};
 
 /// The functions.
 pub fn functions() -> Vec<Function> {
-    let immutable = |name, parameters, returns, description, run: fn(&Arguments<'_>) -> Result<ArrayRef>| Function {
-        name,
-        aliases: &[],
-        parameters,
-        returns: Returns::Type(returns),
-        volatility: Volatility::Immutable,
-        description,
-        run: Arc::new(run),
-    };
-    let volatile = |name, parameters, returns, description, run: fn(&Arguments<'_>) -> Result<ArrayRef>| Function {
-        volatility: Volatility::Volatile,
-        ..immutable(name, parameters, returns, description, run)
-    };
+    let immutable =
+        |name, parameters, returns, description, run: fn(&Arguments<'_>) -> Result<ArrayRef>| {
+            Function {
+                name,
+                aliases: &[],
+                parameters,
+                returns: Returns::Type(returns),
+                volatility: Volatility::Immutable,
+                description,
+                run: Arc::new(run),
+            }
+        };
+    let volatile =
+        |name, parameters, returns, description, run: fn(&Arguments<'_>) -> Result<ArrayRef>| {
+            Function {
+                volatility: Volatility::Volatile,
+                ..immutable(name, parameters, returns, description, run)
+            }
+        };
     // What depends on the session's time zone is constant within a statement only.
-    let stable = |name, parameters, returns, description, run: fn(&Arguments<'_>) -> Result<ArrayRef>| Function {
-        volatility: Volatility::Stable,
-        ..immutable(name, parameters, returns, description, run)
-    };
+    let stable =
+        |name, parameters, returns, description, run: fn(&Arguments<'_>) -> Result<ArrayRef>| {
+            Function {
+                volatility: Volatility::Stable,
+                ..immutable(name, parameters, returns, description, run)
+            }
+        };
     vec![
-        volatile("gen_random_uuid", &[&[]], ColumnType::Uuid, "A random (version 4) uuid.", random_uuids),
-        immutable("uuid_in", &[&[Text]], ColumnType::Uuid, "Reads a uuid: what a cast of text to uuid calls.", |arguments| {
-            parsed(arguments, &ColumnType::Uuid)
-        }),
-        immutable("bytea_in", &[&[Text]], ColumnType::Bytea, "Reads bytes written as '\\x0a0b' or with escapes: what a cast of text to bytea calls.", |arguments| {
-            parsed(arguments, &ColumnType::Bytea)
-        }),
-        immutable("interval_in", &[&[Text]], ColumnType::Interval, "Reads an interval: what a cast of text to interval calls.", |arguments| {
-            parsed(arguments, &ColumnType::Interval)
-        }),
-        stable("text", &[&[Any]], ColumnType::Text, "The value as text: what a cast to text calls.", crate::text_form::texts),
-        volatile("clock_timestamp", &[&[]], ColumnType::TimestampTz { precision: 6 }, "The time now, also within one statement.", clock_timestamp),
-        immutable("pg_typeof", &[&[Any]], ColumnType::Text, "Name of the type of a value.", type_names),
-        immutable("quote_ident", &[&[Text]], ColumnType::Text, "A name, in double quotes where SQL needs them.", |arguments| {
-            each_text(arguments, |text| Some(quote_ident(text)))
-        }),
-        immutable("quote_literal", &[&[Any]], ColumnType::Text, "A string in single quotes.", |arguments| {
-            quoted(arguments, None)
-        }),
-        immutable("quote_nullable", &[&[Any]], ColumnType::Text, "A string in single quotes; NULL as the word.", |arguments| {
-            quoted(arguments, Some("NULL"))
-        }),
-        immutable("array_lower", &[&[Array, Integer]], ColumnType::Integer, "First subscript of an array: 1, or NULL when it is empty.", |arguments| {
-            bounds(arguments, |_| 1)
-        }),
-        immutable("array_upper", &[&[Array, Integer]], ColumnType::Integer, "Last subscript of an array, or NULL when it is empty.", |arguments| {
-            bounds(arguments, |length| length)
-        }),
-        immutable("make_interval", &[
-            &[Integer], &[Integer, Integer], &[Integer, Integer, Integer], &[Integer, Integer, Integer, Integer],
-            &[Integer, Integer, Integer, Integer, Integer], &[Integer, Integer, Integer, Integer, Integer, Integer],
-            &[Integer, Integer, Integer, Integer, Integer, Integer, Double],
-        ], ColumnType::Interval, "An interval from years, months, weeks, days, hours, minutes and seconds.", interval::make),
-        immutable("justify_days", &[&[Interval]], ColumnType::Interval, "30 days become a month.", |arguments| {
-            interval::map(arguments, interval::justify_days)
-        }),
-        immutable("justify_hours", &[&[Interval]], ColumnType::Interval, "24 hours become a day.", |arguments| {
-            interval::map(arguments, interval::justify_hours)
-        }),
-        immutable("justify_interval", &[&[Interval]], ColumnType::Interval, "24 hours become a day, 30 days a month, all with one sign.", |arguments| {
-            interval::map(arguments, interval::justify_interval)
-        }),
-        immutable("age", &[&[Time, Time]], ColumnType::Interval, "The first time minus the second, in years, months, days and time.", interval::age),
+        volatile(
+            "gen_random_uuid",
+            &[&[]],
+            ColumnType::Uuid,
+            "A random (version 4) uuid.",
+            random_uuids,
+        ),
+        immutable(
+            "uuid_in",
+            &[&[Text]],
+            ColumnType::Uuid,
+            "Reads a uuid: what a cast of text to uuid calls.",
+            |arguments| parsed(arguments, &ColumnType::Uuid),
+        ),
+        immutable(
+            "bytea_in",
+            &[&[Text]],
+            ColumnType::Bytea,
+            "Reads bytes written as '\\x0a0b' or with escapes: what a cast of text to bytea calls.",
+            |arguments| parsed(arguments, &ColumnType::Bytea),
+        ),
+        immutable(
+            "interval_in",
+            &[&[Text]],
+            ColumnType::Interval,
+            "Reads an interval: what a cast of text to interval calls.",
+            |arguments| parsed(arguments, &ColumnType::Interval),
+        ),
+        stable(
+            "text",
+            &[&[Any]],
+            ColumnType::Text,
+            "The value as text: what a cast to text calls.",
+            crate::text_form::texts,
+        ),
+        volatile(
+            "clock_timestamp",
+            &[&[]],
+            ColumnType::TimestampTz { precision: 6 },
+            "The time now, also within one statement.",
+            clock_timestamp,
+        ),
+        immutable(
+            "pg_typeof",
+            &[&[Any]],
+            ColumnType::Text,
+            "Name of the type of a value.",
+            type_names,
+        ),
+        immutable(
+            "quote_ident",
+            &[&[Text]],
+            ColumnType::Text,
+            "A name, in double quotes where SQL needs them.",
+            |arguments| each_text(arguments, |text| Some(quote_ident(text))),
+        ),
+        immutable(
+            "quote_literal",
+            &[&[Any]],
+            ColumnType::Text,
+            "A string in single quotes.",
+            |arguments| quoted(arguments, None),
+        ),
+        immutable(
+            "quote_nullable",
+            &[&[Any]],
+            ColumnType::Text,
+            "A string in single quotes; NULL as the word.",
+            |arguments| quoted(arguments, Some("NULL")),
+        ),
+        immutable(
+            "array_lower",
+            &[&[Array, Integer]],
+            ColumnType::Integer,
+            "First subscript of an array: 1, or NULL when it is empty.",
+            |arguments| bounds(arguments, |_| 1),
+        ),
+        immutable(
+            "array_upper",
+            &[&[Array, Integer]],
+            ColumnType::Integer,
+            "Last subscript of an array, or NULL when it is empty.",
+            |arguments| bounds(arguments, |length| length),
+        ),
+        immutable(
+            "make_interval",
+            &[
+                &[Integer],
+                &[Integer, Integer],
+                &[Integer, Integer, Integer],
+                &[Integer, Integer, Integer, Integer],
+                &[Integer, Integer, Integer, Integer, Integer],
+                &[Integer, Integer, Integer, Integer, Integer, Integer],
+                &[Integer, Integer, Integer, Integer, Integer, Integer, Double],
+            ],
+            ColumnType::Interval,
+            "An interval from years, months, weeks, days, hours, minutes and seconds.",
+            interval::make,
+        ),
+        immutable(
+            "justify_days",
+            &[&[Interval]],
+            ColumnType::Interval,
+            "30 days become a month.",
+            |arguments| interval::map(arguments, interval::justify_days),
+        ),
+        immutable(
+            "justify_hours",
+            &[&[Interval]],
+            ColumnType::Interval,
+            "24 hours become a day.",
+            |arguments| interval::map(arguments, interval::justify_hours),
+        ),
+        immutable(
+            "justify_interval",
+            &[&[Interval]],
+            ColumnType::Interval,
+            "24 hours become a day, 30 days a month, all with one sign.",
+            |arguments| interval::map(arguments, interval::justify_interval),
+        ),
+        immutable(
+            "age",
+            &[&[Time, Time]],
+            ColumnType::Interval,
+            "The first time minus the second, in years, months, days and time.",
+            interval::age,
+        ),
     ]
 }
 

@@ -53,10 +53,12 @@ impl ExprPlanner for JsonOperators {
             (BinaryOperator::Question, _) => "jsonb_exists",
             (BinaryOperator::AtArrow, _) if is_jsonb(&expr.left, schema) => "jsonb_contains",
             (BinaryOperator::ArrowAt, _) if is_jsonb(&expr.right, schema) => {
-                return Ok(match self.call("jsonb_contains", expr.right.clone(), expr.left.clone()) {
-                    Some(call) => PlannerResult::Planned(call),
-                    None => PlannerResult::Original(expr),
-                });
+                return Ok(
+                    match self.call("jsonb_contains", expr.right.clone(), expr.left.clone()) {
+                        Some(call) => PlannerResult::Planned(call),
+                        None => PlannerResult::Original(expr),
+                    },
+                );
             }
             _ => return Ok(PlannerResult::Original(expr)),
         };

@@ -2,20 +2,11 @@
 
 use std::sync::Arc;
 
-use datafusion::{
-    common::Result,
-    execution::FunctionRegistry,
-    logical_expr::ScalarUDF,
-};
+use datafusion::{common::Result, execution::FunctionRegistry, logical_expr::ScalarUDF};
 
 use crate::{
-    function::Function,
-    json,
-    literal::TypedLiterals,
-    misc,
-    operator::JsonOperators,
-    time_bucket::TimeBucket,
-    zone,
+    function::Function, json, literal::TypedLiterals, misc, operator::JsonOperators,
+    time_bucket::TimeBucket, zone,
 };
 
 /// One function, for the documentation.
@@ -81,7 +72,8 @@ pub fn documentation() -> Vec<FunctionPage> {
     pages.push(FunctionPage {
         name: "pg_sleep".to_string(),
         signatures: vec!["pg_sleep(double precision)".to_string()],
-        description: "Waits so many seconds, an hour at most; a cancelled statement stops waiting.".to_string(),
+        description: "Waits so many seconds, an hour at most; a cancelled statement stops waiting."
+            .to_string(),
     });
     pages.sort_by(|left, right| left.name.cmp(&right.name));
     pages

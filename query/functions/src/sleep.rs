@@ -5,7 +5,10 @@ use std::{
     time::Duration,
 };
 
-use arrow::{array::AsArray, datatypes::{DataType, Float64Type}};
+use arrow::{
+    array::AsArray,
+    datatypes::{DataType, Float64Type},
+};
 use datafusion::{
     common::{Result, ScalarValue, exec_err},
     logical_expr::{

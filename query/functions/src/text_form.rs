@@ -1,9 +1,12 @@
 //! Values as text, in PostgreSQL's form.
 
-use arrow::{array::{ArrayRef, StringViewBuilder}, datatypes::Field};
+use arrow::{
+    array::{ArrayRef, StringViewBuilder},
+    datatypes::Field,
+};
 use datafusion::common::Result;
-use stratalog_text::ColumnWriter;
 use std::sync::Arc;
+use stratalog_text::ColumnWriter;
 
 use crate::{failed, function::Arguments, literal::style_of};
 

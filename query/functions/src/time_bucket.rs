@@ -161,7 +161,8 @@ impl ScalarUDFImpl for TimeBucket {
             ColumnarValue::Scalar(scalar) => Some(scalar.clone()),
             ColumnarValue::Array(_) => None,
         };
-        let Some(windows) = windows_of(scalar(width), third.and_then(scalar), third.is_some(), result_type)?
+        let Some(windows) =
+            windows_of(scalar(width), third.and_then(scalar), third.is_some(), result_type)?
         else {
             return Ok(ColumnarValue::Scalar(ScalarValue::try_new_null(result_type)?));
         };

@@ -83,7 +83,8 @@ fn timezone(arguments: &Arguments<'_>) -> Result<ArrayRef> {
         let value = raw.value(row);
         let seconds = value.div_euclid(per_second);
         let east = if to_local { zone.offset_at(seconds) } else { -zone.offset_of_local(seconds) };
-        let shifted = i64::from(east).checked_mul(per_second).and_then(|east| value.checked_add(east));
+        let shifted =
+            i64::from(east).checked_mul(per_second).and_then(|east| value.checked_add(east));
         moved.push(Some(shifted.ok_or_else(|| {
             failed(Error::new(ErrorKind::DatetimeOverflow, "timestamp out of range"))
         })?));
@@ -165,10 +166,8 @@ impl FunctionRewrite for SessionZone {
             return Ok(Transformed::no(expr));
         };
         let local = |inner: Expr| {
-            timezone.call(vec![
-                Expr::Literal(ScalarValue::Utf8(Some(zone.to_string())), None),
-                inner,
-            ])
+            timezone
+                .call(vec![Expr::Literal(ScalarValue::Utf8(Some(zone.to_string())), None), inner])
         };
         match expr {
             Expr::ScalarFunction(mut call)

@@ -55,7 +55,10 @@ impl BaseType {
 
     /// The name as SQL writes it, with blanks.
     pub(crate) fn sql_name(&self) -> String {
-        self.sql_name.replace('_', " ").replace("pg lsn", "pg_lsn").replace("pg node tree", "pg_node_tree")
+        self.sql_name
+            .replace('_', " ")
+            .replace("pg lsn", "pg_lsn")
+            .replace("pg node tree", "pg_node_tree")
     }
 }
 

@@ -95,7 +95,8 @@ impl CatalogContext {
 
     /// The schemas that unqualified names are looked up in, without those that do not exist.
     pub(crate) fn search_path(&self, state: &CatalogState) -> Vec<String> {
-        let setting = self.settings.get("search_path").unwrap_or_else(|| "\"$user\", public".into());
+        let setting =
+            self.settings.get("search_path").unwrap_or_else(|| "\"$user\", public".into());
         setting
             .split(',')
             .map(|name| name.trim().trim_matches('"'))

@@ -6,12 +6,8 @@ use arrow::array::{
     Array as _, ArrayRef, BooleanArray, Int32Array, Int64Array, ListBuilder, StringViewBuilder,
     TimestampMicrosecondArray,
 };
-use datafusion::{
-    common::Result, execution::FunctionRegistry, logical_expr::Volatility,
-};
-use stratalog_functions::{
-    function::{Arguments, Function, Parameter, Returns, Run, text_rows},
-};
+use datafusion::{common::Result, execution::FunctionRegistry, logical_expr::Volatility};
+use stratalog_functions::function::{Arguments, Function, Parameter, Returns, Run, text_rows};
 use stratalog_model::ColumnType;
 
 use crate::CatalogContext;

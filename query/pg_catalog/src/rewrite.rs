@@ -22,9 +22,11 @@ use datafusion::sql::sqlparser::ast::{
 
 mod build;
 mod cast;
+mod correlation;
 mod empty;
 mod function;
 mod subquery;
+mod table_oid;
 
 /// Rewrites a statement in place. Statements that use nothing of PostgreSQL's catalogs and
 /// types stay as they are.
@@ -50,10 +52,12 @@ impl VisitorMut for Rewriter {
         if let SetExpr::Select(select) = query.body.as_mut() {
             cast::name_projected(select);
         }
+        subquery::outside_of_conditions(query);
         Flow::Continue(())
     }
 
-    fn pre_visit_select(&mut self, _: &mut Select) -> Flow {
+    fn pre_visit_select(&mut self, select: &mut Select) -> Flow {
+        table_oid::rewrite(select);
         Flow::Continue(())
     }
 
@@ -79,10 +83,10 @@ impl VisitorMut for Rewriter {
                     self.sets.push(std::ptr::from_ref(query.as_ref()).addr());
                 }
             }
-            Expr::Subquery(query) => {
-                if !self.sets.contains(&std::ptr::from_ref(query.as_ref()).addr()) {
-                    subquery::scalar(query);
-                }
+            Expr::Subquery(query)
+                if !self.sets.contains(&std::ptr::from_ref(query.as_ref()).addr()) =>
+            {
+                subquery::scalar(expr);
             }
             _ => {}
         }
@@ -155,7 +159,13 @@ fn plain_operator(name: &str) -> Option<BinaryOperator> {
 
 /// Columns that hold functions, which are shown by name; none is `-`.
 const FUNCTION_COLUMNS: &[&str] = &[
-    "typinput", "typoutput", "typreceive", "typsend", "typmodin", "typmodout", "typanalyze",
+    "typinput",
+    "typoutput",
+    "typreceive",
+    "typsend",
+    "typmodin",
+    "typmodout",
+    "typanalyze",
     "typsubscript",
 ];
 

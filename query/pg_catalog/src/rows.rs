@@ -92,7 +92,8 @@ pub(crate) struct Rows<'a> {
 impl<'a> Rows<'a> {
     /// No rows yet.
     pub(crate) fn new(table: &'a Table) -> Self {
-        let builders = table.columns.iter().map(|column| Builder::new(&column.column_type)).collect();
+        let builders =
+            table.columns.iter().map(|column| Builder::new(&column.column_type)).collect();
         Self { table, builders, count: 0 }
     }
 
@@ -179,9 +180,9 @@ impl Builder {
             ColumnType::BigInt => Self::Int64(Int64Builder::new()),
             ColumnType::Real => Self::Float(Float32Builder::new()),
             ColumnType::Double => Self::Double(Float64Builder::new()),
-            ColumnType::TimestampTz { .. } => Self::Time(
-                TimestampMicrosecondBuilder::new().with_timezone("UTC"),
-            ),
+            ColumnType::TimestampTz { .. } => {
+                Self::Time(TimestampMicrosecondBuilder::new().with_timezone("UTC"))
+            }
             ColumnType::Array(element) if **element == ColumnType::Text => {
                 Self::Texts(ListBuilder::new(StringViewBuilder::new()))
             }

@@ -46,7 +46,8 @@ pub fn documentation() -> Vec<(String, Vec<(String, String)>)> {
     let own = SYSTEM_TABLES.iter().filter(|table| table.schema == "stratalog");
     own.map(|table| {
         let columns = table.columns.iter();
-        let columns = columns.map(|column| (column.name.to_string(), column.column_type.to_string()));
+        let columns =
+            columns.map(|column| (column.name.to_string(), column.column_type.to_string()));
         (table.name.to_string(), columns.collect())
     })
     .collect()

@@ -70,8 +70,10 @@ impl Table {
             })
             .collect();
         // Every column may be NULL to the planner: outer joins and defaults stay simple.
-        let fields: Vec<_> =
-            columns.iter().map(|column| column.column_type.arrow_field(column.name, true)).collect();
+        let fields: Vec<_> = columns
+            .iter()
+            .map(|column| column.column_type.arrow_field(column.name, true))
+            .collect();
         Self {
             schema,
             name: spec.name,
@@ -104,7 +106,8 @@ pub(crate) static SYSTEM_TABLES: LazyLock<Vec<Arc<Table>>> = LazyLock::new(|| {
 /// The system table of a name.
 pub(crate) fn system_table(schema: &str, name: &str) -> Option<&'static Arc<Table>> {
     let tables: &'static [Arc<Table>] = &SYSTEM_TABLES;
-    let at = tables.binary_search_by_key(&(schema, name), |table| (table.schema, table.name)).ok()?;
+    let at =
+        tables.binary_search_by_key(&(schema, name), |table| (table.schema, table.name)).ok()?;
     tables.get(at)
 }
 

@@ -33,8 +33,7 @@ impl SystemTable {
     }
 
     fn batches(&self) -> stratalog_model::Result<Vec<RecordBatch>> {
-        let mut batches: Vec<RecordBatch> =
-            fill::fixed(self.table).into_iter().cloned().collect();
+        let mut batches: Vec<RecordBatch> = fill::fixed(self.table).into_iter().cloned().collect();
         let mut rows = Rows::new(self.table);
         fill::live(self.table, &self.context, &mut rows)?;
         batches.push(rows.finish()?);
@@ -60,7 +59,8 @@ impl TableProvider for SystemTable {
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let stream: Arc<dyn PartitionStream> = Arc::new(self.clone());
-        let projected = projection.map(Vec::as_slice).map(<[usize]>::iter).map(|at| at.copied().collect());
+        let projected =
+            projection.map(Vec::as_slice).map(<[usize]>::iter).map(|at| at.copied().collect());
         let projected: Option<Vec<usize>> = projected;
         Ok(Arc::new(StreamingTableExec::try_new(
             Arc::clone(&self.table.arrow),

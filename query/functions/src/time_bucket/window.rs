@@ -89,8 +89,7 @@ impl Windows {
         if width <= 0 {
             return Err(not_positive());
         }
-        let window =
-            Window::Nanoseconds { width: i128::from(width), origin: i128::from(offset) };
+        let window = Window::Nanoseconds { width: i128::from(width), origin: i128::from(offset) };
         Ok(Self { window, unit_ns: 1 })
     }
 

@@ -24,11 +24,7 @@ fn system_schema_oid(name: &str) -> Option<i64> {
 
 pub(super) fn namespaces(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     let mut push = |oid: i64, name: &str| {
-        rows.push(&[
-            ("oid", oid.into()),
-            ("nspname", name.into()),
-            ("nspowner", oid::ROLE.into()),
-        ])
+        rows.push(&[("oid", oid.into()), ("nspname", name.into()), ("nspowner", oid::ROLE.into())])
     };
     for (name, oid) in SYSTEM_SCHEMAS {
         push(*oid, name)?;

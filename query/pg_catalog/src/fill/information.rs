@@ -186,11 +186,7 @@ pub(super) fn table_constraints(context: &CatalogContext, rows: &mut Rows<'_>) -
     Ok(())
 }
 
-fn key_columns_of(
-    context: &CatalogContext,
-    rows: &mut Rows<'_>,
-    numbered: bool,
-) -> Result<()> {
+fn key_columns_of(context: &CatalogContext, rows: &mut Rows<'_>, numbered: bool) -> Result<()> {
     let state = context.state();
     for chronicle in state.chronicles(&context.database).filter(|chronicle| chronicle.primary_key) {
         for (at, column) in relation::key_columns(chronicle).into_iter().enumerate() {

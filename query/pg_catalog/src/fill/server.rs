@@ -3,8 +3,7 @@
 use stratalog_model::Result;
 
 use crate::{
-    CatalogContext,
-    oid,
+    CatalogContext, oid,
     rows::{Rows, Value},
 };
 

@@ -2,11 +2,7 @@
 
 use stratalog_model::Result;
 
-use crate::{
-    column_type::BASE_TYPES,
-    oid,
-    rows::Rows,
-};
+use crate::{column_type::BASE_TYPES, oid, rows::Rows};
 
 pub(super) fn types(rows: &mut Rows<'_>) -> Result<()> {
     let function = |name: &'static str| if name == "-" { "-" } else { name };
@@ -70,7 +66,9 @@ pub(super) fn types(rows: &mut Rows<'_>) -> Result<()> {
 }
 
 pub(super) fn collations(rows: &mut Rows<'_>) -> Result<()> {
-    for (number, name, provider) in [(oid::COLLATION, "default", "d"), (950, "C", "c"), (951, "POSIX", "c")] {
+    for (number, name, provider) in
+        [(oid::COLLATION, "default", "d"), (950, "C", "c"), (951, "POSIX", "c")]
+    {
         rows.push(&[
             ("oid", number.into()),
             ("collname", name.into()),

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use datafusion::common::Result;
 use arrow::array::ArrayRef;
+use datafusion::common::Result;
 use stratalog_functions::function::{Arguments, Function, Parameter, text_at, text_rows};
 use stratalog_model::ColumnType;
 
@@ -21,59 +21,139 @@ use Parameter::{Any, Boolean, Integer, Text};
 pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
     let declare = Declare { context };
     let mut functions = vec![
-        declare.stable("format_type", &[&[Integer, Integer]], ColumnType::Text, "Name of a type with its modifier.", |_, arguments| {
-            text_rows(arguments.rows, |row| {
-                let Some(number) = oid_at(arguments, 0, row)? else { return Ok(None) };
-                Ok(Some(type_name(number, oid_at(arguments, 1, row)?)))
-            })
-        }),
-        declare.stable("pg_get_userbyid", &[&[Integer]], ColumnType::Text, "Name of a role.", |context, arguments| {
-            text_of_oid(arguments, |number| {
-                Some(if number == oid::ROLE {
-                    context.user.clone()
-                } else {
-                    format!("unknown (OID={number})")
+        declare.stable(
+            "format_type",
+            &[&[Integer, Integer]],
+            ColumnType::Text,
+            "Name of a type with its modifier.",
+            |_, arguments| {
+                text_rows(arguments.rows, |row| {
+                    let Some(number) = oid_at(arguments, 0, row)? else { return Ok(None) };
+                    Ok(Some(type_name(number, oid_at(arguments, 1, row)?)))
                 })
-            })
-        }),
-        declare.stable("pg_table_is_visible", &[&[Integer]], ColumnType::Boolean, "Whether the bare name of a table finds it.", is_visible),
-        declare.stable("pg_get_expr", &[&[Text, Integer], &[Text, Integer, Boolean]], ColumnType::Text, "An expression of the catalog, as SQL.", |_, arguments| {
-            let text = arguments.text(0)?;
-            text_rows(arguments.rows, |row| Ok(text_at(text, row).map(str::to_string)))
-        }),
-        declare.stable("pg_get_constraintdef", &[&[Integer], &[Integer, Boolean]], ColumnType::Text, "A constraint, as SQL.", |context, arguments| {
-            let state = context.state();
-            text_of_oid(arguments, |number| {
-                state
-                    .chronicles(&context.database)
-                    .find(|chronicle| chronicle.primary_key && oid::constraint(chronicle.id) == number)
-                    .map(|chronicle| format!("PRIMARY KEY ({})", key_list(chronicle)))
-            })
-        }),
-        declare.stable("pg_get_indexdef", &[&[Integer], &[Integer, Integer, Boolean]], ColumnType::Text, "An index, as SQL; or one of its columns.", index_definitions),
-        declare.stable("obj_description", &[&[Integer], &[Integer, Text]], ColumnType::Text, "Comment on an object.", |context, arguments| {
-            let state = context.state();
-            text_of_oid(arguments, |number| match Relation::of_oid(&state, &context.database, number) {
-                Some(Relation::Table(chronicle)) => chronicle.comment.clone(),
-                _ if number == oid::PUBLIC => Some("standard public schema".to_string()),
-                _ => None,
-            })
-        }),
-        declare.stable("col_description", &[&[Integer, Integer]], ColumnType::Text, "Comment on a column.", column_comments),
-        declare.stable("shobj_description", &[&[Integer, Text]], ColumnType::Text, "NULL: databases have no comments.", |_, arguments| no_text(arguments)),
-        declare.stable("pg_relation_is_publishable", &[&[Any]], ColumnType::Boolean, "False: there are no publications.", |_, arguments| {
-            same_boolean(arguments, false)
-        }),
-        declare.stable("pg_get_serial_sequence", &[&[Text, Text]], ColumnType::Text, "NULL: there are no sequences.", |_, arguments| no_text(arguments)),
-        declare.stable("pg_get_function_result", &[&[Integer]], ColumnType::Text, "Type that a function returns.", |_, arguments| {
-            text_of_oid(arguments, |_| Some("any".to_string()))
-        }),
-        declare.stable("pg_get_function_arguments", &[&[Integer]], ColumnType::Text, "Parameters of a function.", |_, arguments| {
-            text_of_oid(arguments, function_arguments)
-        }),
-        declare.stable("pg_get_function_identity_arguments", &[&[Integer]], ColumnType::Text, "Parameters of a function.", |_, arguments| {
-            text_of_oid(arguments, function_arguments)
-        }),
+            },
+        ),
+        declare.stable(
+            "pg_get_userbyid",
+            &[&[Integer]],
+            ColumnType::Text,
+            "Name of a role.",
+            |context, arguments| {
+                text_of_oid(arguments, |number| {
+                    Some(if number == oid::ROLE {
+                        context.user.clone()
+                    } else {
+                        format!("unknown (OID={number})")
+                    })
+                })
+            },
+        ),
+        declare.stable(
+            "pg_table_is_visible",
+            &[&[Integer]],
+            ColumnType::Boolean,
+            "Whether the bare name of a table finds it.",
+            is_visible,
+        ),
+        declare.stable(
+            "pg_get_expr",
+            &[&[Text, Integer], &[Text, Integer, Boolean]],
+            ColumnType::Text,
+            "An expression of the catalog, as SQL.",
+            |_, arguments| {
+                let text = arguments.text(0)?;
+                text_rows(arguments.rows, |row| Ok(text_at(text, row).map(str::to_string)))
+            },
+        ),
+        declare.stable(
+            "pg_get_constraintdef",
+            &[&[Integer], &[Integer, Boolean]],
+            ColumnType::Text,
+            "A constraint, as SQL.",
+            |context, arguments| {
+                let state = context.state();
+                text_of_oid(arguments, |number| {
+                    state
+                        .chronicles(&context.database)
+                        .find(|chronicle| {
+                            chronicle.primary_key && oid::constraint(chronicle.id) == number
+                        })
+                        .map(|chronicle| format!("PRIMARY KEY ({})", key_list(chronicle)))
+                })
+            },
+        ),
+        declare.stable(
+            "pg_get_indexdef",
+            &[&[Integer], &[Integer, Integer, Boolean]],
+            ColumnType::Text,
+            "An index, as SQL; or one of its columns.",
+            index_definitions,
+        ),
+        declare.stable(
+            "obj_description",
+            &[&[Integer], &[Integer, Text]],
+            ColumnType::Text,
+            "Comment on an object.",
+            |context, arguments| {
+                let state = context.state();
+                text_of_oid(arguments, |number| {
+                    match Relation::of_oid(&state, &context.database, number) {
+                        Some(Relation::Table(chronicle)) => chronicle.comment.clone(),
+                        _ if number == oid::PUBLIC => Some("standard public schema".to_string()),
+                        _ => None,
+                    }
+                })
+            },
+        ),
+        declare.stable(
+            "col_description",
+            &[&[Integer, Integer]],
+            ColumnType::Text,
+            "Comment on a column.",
+            column_comments,
+        ),
+        declare.stable(
+            "shobj_description",
+            &[&[Integer, Text]],
+            ColumnType::Text,
+            "NULL: databases have no comments.",
+            |_, arguments| no_text(arguments),
+        ),
+        declare.stable(
+            "pg_relation_is_publishable",
+            &[&[Any]],
+            ColumnType::Boolean,
+            "False: there are no publications.",
+            |_, arguments| same_boolean(arguments, false),
+        ),
+        declare.stable(
+            "pg_get_serial_sequence",
+            &[&[Text, Text]],
+            ColumnType::Text,
+            "NULL: there are no sequences.",
+            |_, arguments| no_text(arguments),
+        ),
+        declare.stable(
+            "pg_get_function_result",
+            &[&[Integer]],
+            ColumnType::Text,
+            "Type that a function returns.",
+            |_, arguments| text_of_oid(arguments, |_| Some("any".to_string())),
+        ),
+        declare.stable(
+            "pg_get_function_arguments",
+            &[&[Integer]],
+            ColumnType::Text,
+            "Parameters of a function.",
+            |_, arguments| text_of_oid(arguments, function_arguments),
+        ),
+        declare.stable(
+            "pg_get_function_identity_arguments",
+            &[&[Integer]],
+            ColumnType::Text,
+            "Parameters of a function.",
+            |_, arguments| text_of_oid(arguments, function_arguments),
+        ),
     ];
     for (name, description) in [
         ("pg_type_is_visible", "Whether the bare name of a type finds it."),
@@ -89,9 +169,13 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
         ("pg_ts_parser_is_visible", "Whether the bare name of a search parser finds it."),
         ("pg_ts_template_is_visible", "Whether the bare name of a search template finds it."),
     ] {
-        functions.push(declare.stable(name, &[&[Integer]], ColumnType::Boolean, description, |_, arguments| {
-            test_of_oid(arguments, |_| true)
-        }));
+        functions.push(declare.stable(
+            name,
+            &[&[Integer]],
+            ColumnType::Boolean,
+            description,
+            |_, arguments| test_of_oid(arguments, |_| true),
+        ));
     }
     const DEFINITION: &[&[Parameter]] = &[&[Integer], &[Integer, Boolean]];
     for (name, description) in [
@@ -103,9 +187,13 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
         ("pg_get_statisticsobjdef", "NULL: there are no extended statistics."),
         ("pg_get_statisticsobjdef_columns", "NULL: there are no extended statistics."),
     ] {
-        functions.push(declare.stable(name, DEFINITION, ColumnType::Text, description, |_, arguments| {
-            no_text(arguments)
-        }));
+        functions.push(declare.stable(
+            name,
+            DEFINITION,
+            ColumnType::Text,
+            description,
+            |_, arguments| no_text(arguments),
+        ));
     }
     functions
 }

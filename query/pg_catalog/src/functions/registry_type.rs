@@ -34,6 +34,7 @@ enum Kind {
     Type,
     Namespace,
     Role,
+    Function,
 }
 
 pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
@@ -45,18 +46,59 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
         declare.stable(name, &[&[Any]], ColumnType::Text, description, compute)
     };
     vec![
-        oid("regclass_oid", "Oid of a table: what a cast to regclass calls.", |context, arguments| oids(context, arguments, Kind::Class, true)),
-        text("regclass_name", "Name of a table: what a regclass is printed as.", |context, arguments| names(context, arguments, Kind::Class)),
-        oid("regtype_oid", "Oid of a type: what a cast to regtype calls.", |context, arguments| oids(context, arguments, Kind::Type, true)),
-        text("regtype_name", "Name of a type: what a regtype is printed as.", |context, arguments| names(context, arguments, Kind::Type)),
-        oid("regnamespace_oid", "Oid of a schema: what a cast to regnamespace calls.", |context, arguments| oids(context, arguments, Kind::Namespace, true)),
-        text("regnamespace_name", "Name of a schema: what a regnamespace is printed as.", |context, arguments| names(context, arguments, Kind::Namespace)),
-        oid("regrole_oid", "Oid of a role: what a cast to regrole calls.", |context, arguments| oids(context, arguments, Kind::Role, true)),
-        text("regrole_name", "Name of a role: what a regrole is printed as.", |context, arguments| names(context, arguments, Kind::Role)),
-        oid("to_regclass", "Oid of a table, or NULL.", |context, arguments| oids(context, arguments, Kind::Class, false)),
-        oid("to_regtype", "Oid of a type, or NULL.", |context, arguments| oids(context, arguments, Kind::Type, false)),
-        oid("to_regnamespace", "Oid of a schema, or NULL.", |context, arguments| oids(context, arguments, Kind::Namespace, false)),
-        oid("to_regrole", "Oid of a role, or NULL.", |context, arguments| oids(context, arguments, Kind::Role, false)),
+        oid(
+            "regclass_oid",
+            "Oid of a table: what a cast to regclass calls.",
+            |context, arguments| oids(context, arguments, Kind::Class, true),
+        ),
+        text(
+            "regclass_name",
+            "Name of a table: what a regclass is printed as.",
+            |context, arguments| names(context, arguments, Kind::Class),
+        ),
+        oid("regtype_oid", "Oid of a type: what a cast to regtype calls.", |context, arguments| {
+            oids(context, arguments, Kind::Type, true)
+        }),
+        text(
+            "regtype_name",
+            "Name of a type: what a regtype is printed as.",
+            |context, arguments| names(context, arguments, Kind::Type),
+        ),
+        oid(
+            "regnamespace_oid",
+            "Oid of a schema: what a cast to regnamespace calls.",
+            |context, arguments| oids(context, arguments, Kind::Namespace, true),
+        ),
+        text(
+            "regnamespace_name",
+            "Name of a schema: what a regnamespace is printed as.",
+            |context, arguments| names(context, arguments, Kind::Namespace),
+        ),
+        oid("regrole_oid", "Oid of a role: what a cast to regrole calls.", |context, arguments| {
+            oids(context, arguments, Kind::Role, true)
+        }),
+        text(
+            "regrole_name",
+            "Name of a role: what a regrole is printed as.",
+            |context, arguments| names(context, arguments, Kind::Role),
+        ),
+        oid(
+            "regproc_oid",
+            "Oid of a function: what a cast to regproc and on to oid calls.",
+            |context, arguments| oids(context, arguments, Kind::Function, true),
+        ),
+        oid("to_regclass", "Oid of a table, or NULL.", |context, arguments| {
+            oids(context, arguments, Kind::Class, false)
+        }),
+        oid("to_regtype", "Oid of a type, or NULL.", |context, arguments| {
+            oids(context, arguments, Kind::Type, false)
+        }),
+        oid("to_regnamespace", "Oid of a schema, or NULL.", |context, arguments| {
+            oids(context, arguments, Kind::Namespace, false)
+        }),
+        oid("to_regrole", "Oid of a role, or NULL.", |context, arguments| {
+            oids(context, arguments, Kind::Role, false)
+        }),
     ]
 }
 
@@ -126,6 +168,13 @@ fn oid_of(context: &CatalogContext, kind: Kind, text: &str) -> Option<i64> {
             })
         }
         Kind::Role => (name_parts(text)?.pop()? == context.user).then_some(oid::ROLE),
+        Kind::Function => {
+            // A signature may follow the name.
+            let name = name_parts(text.split('(').next()?)?.pop()?;
+            let pages = stratalog_functions::documentation();
+            let at = pages.iter().position(|page| page.name == name)?;
+            Some(oid::FUNCTION_FIRST + i64::try_from(at).ok()?)
+        }
     }
 }
 
@@ -147,6 +196,7 @@ fn name_of(context: &CatalogContext, kind: Kind, number: i64) -> Option<String> 
                     .map(|schema| stratalog_functions::quote_ident(&schema.name))
             })
         }
+        Kind::Function => None,
         Kind::Role => {
             (number == oid::ROLE).then(|| stratalog_functions::quote_ident(&context.user))
         }
@@ -159,6 +209,7 @@ fn missing(kind: Kind, text: &str) -> Error {
         Kind::Type => (ErrorKind::UndefinedObject, "type"),
         Kind::Namespace => (ErrorKind::UndefinedSchema, "schema"),
         Kind::Role => (ErrorKind::UndefinedObject, "role"),
+        Kind::Function => (ErrorKind::UndefinedFunction, "function"),
     };
     Error::new(error, format!("{what} \"{text}\" does not exist"))
 }

@@ -10,9 +10,7 @@ use stratalog_functions::{
 };
 use stratalog_model::{ColumnType, Error, ErrorKind};
 
-use super::{
-    Declare, no_text, same_boolean, same_integer, same_text, same_texts, same_time,
-};
+use super::{Declare, no_text, same_boolean, same_integer, same_text, same_texts, same_time};
 use crate::{CatalogContext, oid::SYSTEM_SCHEMAS, relation::name_parts};
 
 use Parameter::{Any, Boolean, Integer, Text};
@@ -121,13 +119,21 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
         ("current_role", "Name of the user."),
         ("user", "Name of the user."),
     ] {
-        functions.push(declare.stable(name, &[&[]], ColumnType::Text, description, |context, arguments| {
-            same_text(arguments, &context.user)
-        }));
+        functions.push(declare.stable(
+            name,
+            &[&[]],
+            ColumnType::Text,
+            description,
+            |context, arguments| same_text(arguments, &context.user),
+        ));
     }
-    functions.push(declare.stable("current_catalog", &[&[]], ColumnType::Text, "Name of the database.", |context, arguments| {
-        same_text(arguments, &context.database)
-    }));
+    functions.push(declare.stable(
+        "current_catalog",
+        &[&[]],
+        ColumnType::Text,
+        "Name of the database.",
+        |context, arguments| same_text(arguments, &context.database),
+    ));
     functions.extend(privileges(&declare));
     functions
 }
@@ -152,9 +158,13 @@ fn privileges(declare: &Declare<'_>) -> Vec<Function> {
     ]
     .into_iter()
     .map(|name| {
-        declare.stable(name, PARAMETERS, ColumnType::Boolean, "True: users have no limits yet.", |_, arguments| {
-            same_boolean(arguments, true)
-        })
+        declare.stable(
+            name,
+            PARAMETERS,
+            ColumnType::Boolean,
+            "True: users have no limits yet.",
+            |_, arguments| same_boolean(arguments, true),
+        )
     })
     .collect()
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Int64Array, Array as _};
+use arrow::array::{Array as _, ArrayRef, AsArray, Int64Array};
 use datafusion::common::Result;
 use stratalog_functions::function::{Arguments, Function, Parameter, text_at};
 use stratalog_model::ColumnType;
@@ -15,21 +15,59 @@ use Parameter::{Any, Integer, Text};
 pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
     let declare = Declare { context };
     vec![
-        declare.stable("pg_relation_size", &[&[Any], &[Any, Text]], ColumnType::BigInt, "Bytes of a table.", table_bytes),
-        declare.stable("pg_table_size", &[&[Any]], ColumnType::BigInt, "Bytes of a table.", table_bytes),
-        declare.stable("pg_total_relation_size", &[&[Any]], ColumnType::BigInt, "Bytes of a table.", table_bytes),
-        declare.stable("pg_indexes_size", &[&[Any]], ColumnType::BigInt, "0: keys take no room of their own.", |_, arguments| {
-            same_bigint(arguments, 0)
-        }),
-        declare.stable("pg_database_size", &[&[Any]], ColumnType::BigInt, "Bytes of the tables of a database.", database_bytes),
-        declare.stable("pg_tablespace_size", &[&[Any]], ColumnType::BigInt, "Bytes of all tables and of the journal.", |context, arguments| {
-            let status = context.store.status();
-            let bytes = status.log.stored_bytes;
-            same_bigint(arguments, i64::try_from(bytes).unwrap_or(i64::MAX))
-        }),
-        declare.stable("pg_size_pretty", &[&[Integer]], ColumnType::Text, "Bytes in a unit that people read.", |_, arguments| {
-            text_of_oid(arguments, |bytes| Some(pretty(bytes)))
-        }),
+        declare.stable(
+            "pg_relation_size",
+            &[&[Any], &[Any, Text]],
+            ColumnType::BigInt,
+            "Bytes of a table.",
+            table_bytes,
+        ),
+        declare.stable(
+            "pg_table_size",
+            &[&[Any]],
+            ColumnType::BigInt,
+            "Bytes of a table.",
+            table_bytes,
+        ),
+        declare.stable(
+            "pg_total_relation_size",
+            &[&[Any]],
+            ColumnType::BigInt,
+            "Bytes of a table.",
+            table_bytes,
+        ),
+        declare.stable(
+            "pg_indexes_size",
+            &[&[Any]],
+            ColumnType::BigInt,
+            "0: keys take no room of their own.",
+            |_, arguments| same_bigint(arguments, 0),
+        ),
+        declare.stable(
+            "pg_database_size",
+            &[&[Any]],
+            ColumnType::BigInt,
+            "Bytes of the tables of a database.",
+            database_bytes,
+        ),
+        declare.stable(
+            "pg_tablespace_size",
+            &[&[Any]],
+            ColumnType::BigInt,
+            "Bytes of all tables and of the journal.",
+            |context, arguments| {
+                let status = context.store.status();
+                let bytes = status.log.stored_bytes;
+                same_bigint(arguments, i64::try_from(bytes).unwrap_or(i64::MAX))
+            },
+        ),
+        declare.stable(
+            "pg_size_pretty",
+            &[&[Integer]],
+            ColumnType::Text,
+            "Bytes in a unit that people read.",
+            |_, arguments| text_of_oid(arguments, |bytes| Some(pretty(bytes))),
+        ),
     ]
 }
 

@@ -1,8 +1,9 @@
 //! Small pieces of SQL trees.
 
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
-    FunctionArgumentList, FunctionArguments, Ident, ObjectName, OrderByExpr, Value,
+    CaseWhen, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Ident, ObjectName,
+    OrderByExpr, Value, helpers::attached_token::AttachedToken,
 };
 
 /// `NULL`
@@ -13,6 +14,11 @@ pub(super) fn null() -> Expr {
 /// `false`
 pub(super) fn no() -> Expr {
     Expr::Value(Value::Boolean(false).into())
+}
+
+/// `1`
+pub(super) fn one() -> Expr {
+    Expr::Value(Value::Number("1".to_string(), false).into())
 }
 
 /// `'text'`
@@ -52,6 +58,17 @@ pub(super) fn call_ordered(name: &str, arguments: Vec<Expr>, order: Vec<OrderByE
         over: None,
         within_group: Vec::new(),
     })
+}
+
+/// `CASE WHEN condition THEN result END`
+pub(super) fn when(condition: Expr, result: Expr) -> Expr {
+    Expr::Case {
+        case_token: AttachedToken::empty(),
+        end_token: AttachedToken::empty(),
+        operand: None,
+        conditions: vec![CaseWhen { condition, result }],
+        else_result: None,
+    }
 }
 
 /// The text of a string literal.

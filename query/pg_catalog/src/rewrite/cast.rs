@@ -41,11 +41,11 @@ fn target(data_type: &DataType) -> Option<Target> {
             Target::Named(_) => DataType::Text,
         };
         let element = Box::new(element);
-        return Some(Target::Plain(DataType::Array(ArrayElemTypeDef::SquareBracket(element, *size))));
+        return Some(Target::Plain(DataType::Array(ArrayElemTypeDef::SquareBracket(
+            element, *size,
+        ))));
     }
-    let list = |element| {
-        DataType::Array(ArrayElemTypeDef::SquareBracket(Box::new(element), None))
-    };
+    let list = |element| DataType::Array(ArrayElemTypeDef::SquareBracket(Box::new(element), None));
     Some(match type_word(data_type)?.as_str() {
         "regclass" => Target::Named("regclass"),
         "regtype" => Target::Named("regtype"),
@@ -85,6 +85,12 @@ fn named(expr: &Expr) -> Option<&'static str> {
     }
 }
 
+/// Whether an expression is a cast to the name of a function, which is text elsewhere.
+fn is_function(expr: &Expr) -> bool {
+    matches!(expr, Expr::Cast { data_type, .. }
+        if matches!(type_word(data_type).as_deref(), Some("regproc" | "regprocedure")))
+}
+
 /// What a cast casts.
 fn inside(expr: Expr) -> Expr {
     match expr {
@@ -120,6 +126,12 @@ pub(super) fn rewrite(expr: &mut Expr) {
             }
         }
         Expr::Cast { expr: inner, data_type, .. } => {
+            let to_number = matches!(target(data_type), Some(Target::Plain(DataType::BigInt(_))));
+            if to_number && is_function(inner) {
+                *data_type = DataType::BigInt(None);
+                as_oid(inner, "regproc");
+                return;
+            }
             if let Some(stem) = named(inner) {
                 match target(data_type) {
                     Some(Target::Plain(DataType::Text)) => {

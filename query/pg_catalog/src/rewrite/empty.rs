@@ -5,28 +5,34 @@
 //! says; it becomes `SELECT NULL … WHERE false` with the same column names.
 
 use datafusion::sql::sqlparser::ast::{
-    DataType, Distinct, Expr, Function, GroupByExpr, Ident, JoinOperator, ObjectName, Query,
-    Select, SelectItem, SetExpr, TableFactor, TableWithJoins,
+    DataType, Distinct, Expr, Function, FunctionArg, FunctionArgExpr, GroupByExpr, Ident,
+    JoinOperator, ObjectName, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins,
 };
 use stratalog_model::ColumnType;
 
 use super::{build, called};
 use crate::{fill::is_always_empty, spec::system_table};
 
-/// Empties a query whose SELECT, or a branch of whose UNION, reads such a table.
-pub(super) fn fold(query: &mut Query) {
+/// Empties a query whose SELECT, or a branch of whose UNION, reads such a table. Whether
+/// the query has no rows at all now.
+pub(super) fn fold(query: &mut Query) -> bool {
     if query.with.is_some() {
-        return;
+        return false;
     }
     match query.body.as_mut() {
         SetExpr::Select(select) => {
-            if fold_select(select) {
+            let emptied = fold_select(select);
+            if emptied {
                 query.order_by = None;
                 query.limit_clause = None;
                 query.fetch = None;
             }
+            emptied
         }
-        body => fold_branches(body),
+        body => {
+            fold_branches(body);
+            false
+        }
     }
 }
 
@@ -61,10 +67,53 @@ fn table_name(factor: &TableFactor) -> Option<&ObjectName> {
     }
 }
 
+/// Columns of the catalogs that are NULL in every row.
+const ALWAYS_NULL: &[&str] = &[
+    "attacl",
+    "attfdwoptions",
+    "attoptions",
+    "datacl",
+    "evttags",
+    "nspacl",
+    "proacl",
+    "proconfig",
+    "relacl",
+    "reloptions",
+    "rolconfig",
+    "spcacl",
+    "spcoptions",
+    "typacl",
+];
+
 fn is_empty(factor: &TableFactor) -> bool {
-    table_name(factor)
+    let empty_table = table_name(factor)
         .and_then(system_name)
-        .is_some_and(|(schema, name)| is_always_empty(schema, name))
+        .is_some_and(|(schema, name)| is_always_empty(schema, name));
+    empty_table || unnested(factor).is_some_and(is_always_null)
+}
+
+fn is_always_null(expr: &Expr) -> bool {
+    let name = match expr {
+        Expr::Identifier(name) => Some(name),
+        Expr::CompoundIdentifier(parts) => parts.last(),
+        _ => None,
+    };
+    name.is_some_and(|name| ALWAYS_NULL.contains(&name.value.as_str()))
+}
+
+/// The one argument of `unnest` in a FROM clause.
+fn unnested(factor: &TableFactor) -> Option<&Expr> {
+    let (name, args) = match factor {
+        TableFactor::Table { name, args: Some(args), .. } => (name, args.args.as_slice()),
+        TableFactor::Function { name, args, .. } => (name, args.as_slice()),
+        TableFactor::UNNEST { array_exprs, .. } => return array_exprs.first(),
+        _ => return None,
+    };
+    let is_unnest = name.0.last()?.as_ident()?.value.eq_ignore_ascii_case("unnest");
+    match args {
+        [FunctionArg::Unnamed(FunctionArgExpr::Expr(only))] if is_unnest => Some(only),
+        _ => None,
+    }
 }
 
 fn joins_empty(from: &TableWithJoins) -> bool {
@@ -85,8 +134,20 @@ fn joins_empty(from: &TableWithJoins) -> bool {
 }
 
 const AGGREGATES: &[&str] = &[
-    "array_agg", "avg", "bool_and", "bool_or", "count", "every", "json_agg", "jsonb_agg", "max",
-    "min", "string_agg", "sum",
+    "array_agg",
+    "avg",
+    "bool_and",
+    "bool_or",
+    "count",
+    "every",
+    "first_value",
+    "json_agg",
+    "jsonb_agg",
+    "last_value",
+    "max",
+    "min",
+    "string_agg",
+    "sum",
 ];
 
 /// Whether a column of a result is an aggregate.
@@ -109,9 +170,7 @@ pub(super) fn is_aggregate(item: &SelectItem) -> bool {
         fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
             let over = matches!(expr, Expr::Function(Function { over: Some(_), .. }));
             match called(expr) {
-                Some(name)
-                    if self.depth == 0 && !over && AGGREGATES.contains(&name.as_str()) =>
-                {
+                Some(name) if self.depth == 0 && !over && AGGREGATES.contains(&name.as_str()) => {
                     ControlFlow::Break(())
                 }
                 _ => ControlFlow::Continue(()),

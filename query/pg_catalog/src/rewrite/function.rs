@@ -8,9 +8,8 @@ use datafusion::sql::sqlparser::ast::{
 use super::{build, called, replace, without_system_schema};
 
 /// Words that are functions without parentheses.
-const WORDS: &[&str] = &[
-    "current_catalog", "current_role", "current_schema", "current_user", "session_user", "user",
-];
+const WORDS: &[&str] =
+    &["current_catalog", "current_role", "current_schema", "current_user", "session_user", "user"];
 
 /// Names that PostgreSQL has more of.
 const ALIASES: &[(&str, &str)] = &[
@@ -41,8 +40,10 @@ pub(super) fn rewrite(expr: &mut Expr) {
                 [only] => only.as_ident().map(|name| name.value.to_ascii_lowercase()),
                 _ => None,
             };
-            let alias =
-                ALIASES.iter().find(|(known, _)| name.as_deref() == Some(*known)).map(|(_, to)| *to);
+            let alias = ALIASES
+                .iter()
+                .find(|(known, _)| name.as_deref() == Some(*known))
+                .map(|(_, to)| *to);
             if let Some(alias) = alias {
                 function.name = ObjectName::from(vec![Ident::new(alias)]);
             }

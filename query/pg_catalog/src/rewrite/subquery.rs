@@ -4,10 +4,11 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, BinaryOperator, DataType, Expr, FunctionArguments, GroupByExpr, OrderByExpr,
-    OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, Value, Visit, Visitor,
+    OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, UnaryOperator, Value, Visit,
+    VisitMut, Visitor, VisitorMut,
 };
 
-use super::{build, empty::is_aggregate, replace};
+use super::{build, correlation, empty, replace};
 
 /// `ARRAY(SELECT x …)` becomes `(SELECT array_agg(x …) …)`.
 pub(super) fn array(expr: &mut Expr) {
@@ -22,6 +23,9 @@ pub(super) fn array(expr: &mut Expr) {
     replace(expr, |old| {
         let Expr::Function(function) = old else { return old };
         let FunctionArguments::Subquery(mut query) = function.args else { return build::null() };
+        if empty::fold(&mut query) {
+            return build::cast(build::string("{}"), text_array());
+        }
         if !aggregate(&mut query, "array_agg") {
             // Grouped, limited or combined: a subquery of its own.
             nest(&mut query, "array_agg");
@@ -31,10 +35,83 @@ pub(super) fn array(expr: &mut Expr) {
 }
 
 /// A scalar subquery over system tables that finds at most one row by its nature, but not
-/// by its form, becomes an aggregate: only those can be correlated.
-pub(super) fn scalar(query: &mut Query) {
-    if reads_system_tables_only(query) {
-        aggregate(query, "first_value");
+/// by its form, becomes an aggregate: only those can be correlated. What it says of the
+/// outer row alone moves out: `(SELECT … WHERE p AND outer)` becomes
+/// `CASE WHEN outer THEN (SELECT … WHERE p) END`.
+pub(super) fn scalar(expr: &mut Expr) {
+    let Expr::Subquery(query) = expr else { return };
+    if !reads_system_tables_only(query) {
+        return;
+    }
+    let SetExpr::Select(select) = query.body.as_mut() else { return };
+    let counts = select.projection.iter().any(empty::is_aggregate);
+    correlation::substitute(select);
+    let outer = if counts { None } else { correlation::take_outer(select) };
+    aggregate(query, "first_value");
+    if let Some(outer) = outer {
+        replace(expr, |subquery| build::when(outer, subquery));
+    }
+}
+
+/// EXISTS and IN among the columns or in the order of a query over system tables become
+/// aggregates: DataFusion takes them out of conditions only.
+pub(super) fn outside_of_conditions(query: &mut Query) {
+    struct Aggregated;
+    impl VisitorMut for Aggregated {
+        type Break = ();
+        fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            match expr {
+                Expr::Exists { .. } => replace(expr, counted),
+                Expr::InSubquery { .. } => replace(expr, collected),
+                _ => {}
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let SetExpr::Select(select) = query.body.as_mut() else { return };
+    let system = select.from.iter().any(|from| {
+        matches!(&from.relation, TableFactor::Table { name, .. } if empty::system_name(name).is_some())
+    });
+    if !system {
+        return;
+    }
+    for item in &mut select.projection {
+        let _ = item.visit(&mut Aggregated);
+    }
+    if let Some(order) = &mut query.order_by {
+        let _ = order.visit(&mut Aggregated);
+    }
+}
+
+/// `x IN (SELECT y …)` as `coalesce(array_has((SELECT array_agg(y) …), x), false)`.
+fn collected(expr: Expr) -> Expr {
+    let Expr::InSubquery { expr: member, mut subquery, negated } = expr else { return expr };
+    if !aggregate(&mut subquery, "array_agg") {
+        nest(&mut subquery, "array_agg");
+    }
+    let has = build::call("array_has", vec![Expr::Subquery(subquery), *member]);
+    let has = build::call("coalesce", vec![has, build::no()]);
+    if negated { Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(has) } } else { has }
+}
+
+fn counted(expr: Expr) -> Expr {
+    let Expr::Exists { mut subquery, negated } = expr else { return expr };
+    let countable = match subquery.body.as_mut() {
+        SetExpr::Select(select) if is_plain(select) && subquery.limit_clause.is_none() => {
+            select.projection =
+                vec![SelectItem::UnnamedExpr(build::call("count", vec![build::one()]))];
+            true
+        }
+        _ => false,
+    };
+    if !countable {
+        return Expr::Exists { subquery, negated };
+    }
+    subquery.order_by = None;
+    Expr::BinaryOp {
+        left: Box::new(Expr::Subquery(subquery)),
+        op: if negated { BinaryOperator::Lt } else { BinaryOperator::GtEq },
+        right: Box::new(build::one()),
     }
 }
 
@@ -44,11 +121,7 @@ pub(super) fn membership(expr: &mut Expr) {
     let negated = match expr {
         Expr::AnyOp { compare_op: BinaryOperator::Eq, right, .. } => {
             if build::string_of(right).is_some() {
-                let text = DataType::Array(ArrayElemTypeDef::SquareBracket(
-                    Box::new(DataType::Text),
-                    None,
-                ));
-                replace(right, |old| build::cast(old, text));
+                replace(right, |old| build::cast(old, text_array()));
             }
             false
         }
@@ -69,6 +142,10 @@ pub(super) fn membership(expr: &mut Expr) {
         },
         other => other,
     });
+}
+
+fn text_array() -> DataType {
+    DataType::Array(ArrayElemTypeDef::SquareBracket(Box::new(DataType::Text), None))
 }
 
 /// Puts `function` around the one column of a plain SELECT, with the query's order inside;
@@ -119,7 +196,7 @@ fn is_plain(select: &Select) -> bool {
         && select.having.is_none()
         && select.qualify.is_none()
         && !select.from.is_empty()
-        && !select.projection.iter().any(is_aggregate)
+        && !select.projection.iter().any(empty::is_aggregate)
 }
 
 /// `(query)` becomes `SELECT function(item) FROM (query) AS items (item)`.
@@ -143,7 +220,7 @@ fn reads_system_tables_only(query: &Query) -> bool {
         fn pre_visit_table_factor(&mut self, table: &TableFactor) -> ControlFlow<()> {
             if let TableFactor::Table { name, .. } = table {
                 self.any = true;
-                self.system &= super::empty::system_name(name).is_some();
+                self.system &= empty::system_name(name).is_some();
             }
             ControlFlow::Continue(())
         }

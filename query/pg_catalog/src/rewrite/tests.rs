@@ -31,20 +31,39 @@ fn operators_and_collations_lose_their_schema() {
         "SELECT 1 FROM t WHERE a ~ '^(x)$'",
     );
     becomes("SELECT pg_catalog.version(), current_user", "SELECT version(), current_user");
-    becomes("SELECT * FROM pg_catalog.generate_series(1, 2)", "SELECT * FROM generate_series(1, 2)");
+    becomes(
+        "SELECT * FROM pg_catalog.generate_series(1, 2)",
+        "SELECT * FROM generate_series(1, 2)",
+    );
 }
 
 #[test]
 fn oids_with_names() {
-    becomes("SELECT c.oid::pg_catalog.regclass::pg_catalog.text FROM c", "SELECT regclass_name(c.oid) FROM c");
-    becomes("SELECT 1 FROM c WHERE c.oid = 'public.cpu'::regclass", "SELECT 1 FROM c WHERE c.oid = regclass_oid('public.cpu')");
-    becomes("SELECT 1 FROM c WHERE c.oid::regclass = 'cpu'", "SELECT 1 FROM c WHERE regclass_oid(c.oid) = regclass_oid('cpu')");
+    becomes(
+        "SELECT c.oid::pg_catalog.regclass::pg_catalog.text FROM c",
+        "SELECT regclass_name(c.oid) FROM c",
+    );
+    becomes(
+        "SELECT 1 FROM c WHERE c.oid = 'public.cpu'::regclass",
+        "SELECT 1 FROM c WHERE c.oid = regclass_oid('public.cpu')",
+    );
+    becomes(
+        "SELECT 1 FROM c WHERE c.oid::regclass = 'cpu'",
+        "SELECT 1 FROM c WHERE regclass_oid(c.oid) = regclass_oid('cpu')",
+    );
     becomes("SELECT 'cpu'::regclass::oid", "SELECT regclass_oid('cpu')::BIGINT");
     becomes("SELECT 'cpu'::regclass", "SELECT regclass_name('cpu') AS regclass");
     becomes("SELECT pg_relation_size($1::regclass)", "SELECT pg_relation_size(regclass_oid($1))");
+    becomes(
+        "SELECT 'now'::regproc::oid, x::regproc FROM t",
+        "SELECT regproc_oid('now')::BIGINT, x::TEXT FROM t",
+    );
     becomes("SELECT 5::pg_catalog.oid, x::\"char\" FROM t", "SELECT 5::BIGINT, x::TEXT FROM t");
     becomes("SELECT x::pg_catalog.int2[] FROM t", "SELECT x::SMALLINT[] FROM t");
-    becomes("SELECT 1 FROM pg_type WHERE typreceive <> 0", "SELECT 1 FROM pg_type WHERE typreceive <> '-'");
+    becomes(
+        "SELECT 1 FROM pg_type WHERE typreceive <> 0",
+        "SELECT 1 FROM pg_type WHERE typreceive <> '-'",
+    );
 }
 
 #[test]
@@ -61,8 +80,14 @@ fn subqueries_that_can_be_taken_out() {
         "SELECT ARRAY(SELECT a FROM t LIMIT 2)",
         "SELECT (SELECT array_agg(item) FROM (SELECT a FROM t LIMIT 2) AS items (item))",
     );
-    becomes("SELECT 1 FROM t WHERE a = ANY (SELECT b FROM u)", "SELECT 1 FROM t WHERE a IN (SELECT b FROM u)");
-    becomes("SELECT 1 FROM t WHERE a = ANY ('{x,y}')", "SELECT 1 FROM t WHERE a = ANY(CAST('{x,y}' AS TEXT[]))");
+    becomes(
+        "SELECT 1 FROM t WHERE a = ANY (SELECT b FROM u)",
+        "SELECT 1 FROM t WHERE a IN (SELECT b FROM u)",
+    );
+    becomes(
+        "SELECT 1 FROM t WHERE a = ANY ('{x,y}')",
+        "SELECT 1 FROM t WHERE a = ANY(CAST('{x,y}' AS TEXT[]))",
+    );
 }
 
 #[test]
@@ -77,13 +102,19 @@ fn tables_that_are_always_empty() {
     );
     // A count of nothing is a row.
     becomes("SELECT count(*) FROM pg_trigger", "SELECT count(*) FROM pg_trigger");
-    becomes("SELECT c.relname FROM pg_class c LEFT JOIN pg_policy p ON p.polrelid = c.oid", "SELECT c.relname FROM pg_class c LEFT JOIN pg_policy p ON p.polrelid = c.oid");
+    becomes(
+        "SELECT c.relname FROM pg_class c LEFT JOIN pg_policy p ON p.polrelid = c.oid",
+        "SELECT c.relname FROM pg_class c LEFT JOIN pg_policy p ON p.polrelid = c.oid",
+    );
     becomes("SELECT * FROM pg_policy", "SELECT * FROM pg_policy");
 }
 
 #[test]
 fn time_zones_and_values_at_times() {
     becomes("SELECT t AT TIME ZONE 'UTC' FROM x", "SELECT timezone('UTC', t) FROM x");
-    becomes("SELECT first(v, t), last(v, t) FROM x", "SELECT first_value(v ORDER BY t ASC NULLS LAST), last_value(v ORDER BY t ASC NULLS FIRST) FROM x");
+    becomes(
+        "SELECT first(v, t), last(v, t) FROM x",
+        "SELECT first_value(v ORDER BY t ASC NULLS LAST), last_value(v ORDER BY t ASC NULLS FIRST) FROM x",
+    );
     becomes("SELECT transaction_timestamp()", "SELECT now()");
 }

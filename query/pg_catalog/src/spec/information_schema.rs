@@ -94,22 +94,14 @@ pub(crate) const INFORMATION_SCHEMA: &[Spec] = &[
             scope_catalog text, scope_schema text, scope_name text, maximum_cardinality int4, \
             dtd_identifier text",
     },
-    Spec {
-        name: "enabled_roles",
-        oid: 13325,
-        columns: "role_name text",
-    },
+    Spec { name: "enabled_roles", oid: 13325, columns: "role_name text" },
     Spec {
         name: "foreign_tables",
         oid: 13541,
         columns: "foreign_table_catalog text, foreign_table_schema text, foreign_table_name text, \
             foreign_server_catalog text, foreign_server_name text",
     },
-    Spec {
-        name: "information_schema_catalog_name",
-        oid: 13227,
-        columns: "catalog_name text",
-    },
+    Spec { name: "information_schema_catalog_name", oid: 13227, columns: "catalog_name text" },
     Spec {
         name: "key_column_usage",
         oid: 13329,

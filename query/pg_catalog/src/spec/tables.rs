@@ -15,11 +15,7 @@ pub(crate) const TABLES: &[Spec] = &[
             aggtransspace int4, aggmtranstype oid, aggmtransspace int4, agginitval text?, \
             aggminitval text?",
     },
-    Spec {
-        name: "pg_am",
-        oid: 2601,
-        columns: "oid oid, amname text, amhandler text, amtype text",
-    },
+    Spec { name: "pg_am", oid: 2601, columns: "oid oid, amname text, amhandler text, amtype text" },
     Spec {
         name: "pg_amop",
         oid: 2602,
@@ -32,11 +28,7 @@ pub(crate) const TABLES: &[Spec] = &[
         columns: "oid oid, amprocfamily oid, amproclefttype oid, amprocrighttype oid, amprocnum int2, \
             amproc text",
     },
-    Spec {
-        name: "pg_attrdef",
-        oid: 2604,
-        columns: "oid oid, adrelid oid, adnum int2, adbin text",
-    },
+    Spec { name: "pg_attrdef", oid: 2604, columns: "oid oid, adrelid oid, adnum int2, adbin text" },
     Spec {
         name: "pg_attribute",
         oid: 1249,
@@ -183,11 +175,7 @@ pub(crate) const TABLES: &[Spec] = &[
         columns: "oid oid, lanname text, lanowner oid, lanispl bool, lanpltrusted bool, lanplcallfoid \
             oid, laninline oid, lanvalidator oid, lanacl text[]?",
     },
-    Spec {
-        name: "pg_largeobject",
-        oid: 2613,
-        columns: "loid oid, pageno int4, data text",
-    },
+    Spec { name: "pg_largeobject", oid: 2613, columns: "loid oid, pageno int4, data text" },
     Spec {
         name: "pg_largeobject_metadata",
         oid: 2995,
@@ -216,11 +204,7 @@ pub(crate) const TABLES: &[Spec] = &[
         oid: 2753,
         columns: "oid oid, opfmethod oid, opfname text, opfnamespace oid, opfowner oid",
     },
-    Spec {
-        name: "pg_parameter_acl",
-        oid: 6243,
-        columns: "oid oid, parname text, paracl text[]?",
-    },
+    Spec { name: "pg_parameter_acl", oid: 6243, columns: "oid oid, parname text, paracl text[]?" },
     Spec {
         name: "pg_partitioned_table",
         oid: 3350,
@@ -266,11 +250,7 @@ pub(crate) const TABLES: &[Spec] = &[
         columns: "rngtypid oid, rngsubtype oid, rngmultitypid oid, rngcollation oid, rngsubopc oid, \
             rngcanonical text, rngsubdiff text",
     },
-    Spec {
-        name: "pg_replication_origin",
-        oid: 6000,
-        columns: "roident oid, roname text",
-    },
+    Spec { name: "pg_replication_origin", oid: 6000, columns: "roident oid, roname text" },
     Spec {
         name: "pg_rewrite",
         oid: 2618,

@@ -15,11 +15,7 @@ pub(crate) const VIEWS: &[Spec] = &[
         columns: "name text, statement text, is_holdable bool, is_binary bool, is_scrollable bool, \
             creation_time timestamptz",
     },
-    Spec {
-        name: "pg_group",
-        oid: 12010,
-        columns: "groname text, grosysid oid, grolist oid[]",
-    },
+    Spec { name: "pg_group", oid: 12010, columns: "groname text, grosysid oid, grolist oid[]" },
     Spec {
         name: "pg_indexes",
         oid: 12043,

@@ -1,6 +1,7 @@
 use super::*;
 
-const DOCUMENT: &str = r#"{"a": 1, "b": [10, "x, ]", null, {"c": "d"}], "q\"": "é\n", "nested": {"a": {"b": true}}}"#;
+const DOCUMENT: &str =
+    r#"{"a": 1, "b": [10, "x, ]", null, {"c": "d"}], "q\"": "é\n", "nested": {"a": {"b": true}}}"#;
 
 #[test]
 fn members_are_found_by_key() {
@@ -64,7 +65,10 @@ fn keys_and_strings_exist() {
 
 #[test]
 fn pretty_indents() {
-    assert_eq!(pretty(r#"{"a": [1, "x,y"]}"#), "{\n    \"a\": [\n        1,\n        \"x,y\"\n    ]\n}");
+    assert_eq!(
+        pretty(r#"{"a": [1, "x,y"]}"#),
+        "{\n    \"a\": [\n        1,\n        \"x,y\"\n    ]\n}"
+    );
 }
 
 #[test]

@@ -27,7 +27,10 @@ fn start(width: IntervalMonthDayNano, time: &str) -> String {
 
 #[test]
 fn windows_of_hours_days_and_weeks() {
-    assert_eq!(start(width(0, 0, HOUR_NS), "2016-01-01T20:03:37.430883Z"), "2016-01-01T20:00:00+00:00");
+    assert_eq!(
+        start(width(0, 0, HOUR_NS), "2016-01-01T20:03:37.430883Z"),
+        "2016-01-01T20:00:00+00:00"
+    );
     assert_eq!(start(width(0, 1, 0), "2016-01-01T20:03:37Z"), "2016-01-01T00:00:00+00:00");
     // Weeks start on Monday.
     assert_eq!(start(width(0, 7, 0), "2026-11-21T03:00:00Z"), "2026-11-16T00:00:00+00:00");
@@ -36,7 +39,10 @@ fn windows_of_hours_days_and_weeks() {
 
 #[test]
 fn windows_before_the_origin_and_before_1970() {
-    assert_eq!(start(width(0, 0, HOUR_NS), "1969-12-31T23:59:59.999999Z"), "1969-12-31T23:00:00+00:00");
+    assert_eq!(
+        start(width(0, 0, HOUR_NS), "1969-12-31T23:59:59.999999Z"),
+        "1969-12-31T23:00:00+00:00"
+    );
     assert_eq!(start(width(0, 7, 0), "1999-12-31T00:00:00Z"), "1999-12-27T00:00:00+00:00");
     assert_eq!(start(width(1, 0, 0), "1969-02-28T12:00:00Z"), "1969-02-01T00:00:00+00:00");
 }

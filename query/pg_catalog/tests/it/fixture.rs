@@ -1,0 +1,303 @@
+//! A small catalog, a store that only counts, and a session over both.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::RecordBatch,
+    datatypes::{DataType as ArrowType, FieldRef},
+    util::display::{ArrayFormatter, FormatOptions},
+};
+use datafusion::{
+    catalog::{CatalogProvider, MemoryCatalogProvider, MemorySchemaProvider},
+    common::Result as PlanResult,
+    execution::{SessionStateBuilder, context::SessionContext},
+    logical_expr::planner::TypePlanner,
+    prelude::SessionConfig,
+    sql::sqlparser::{ast::DataType, dialect::PostgreSqlDialect, parser::Parser},
+};
+use stratalog_model::{
+    Append, BoxFuture, ChronicleDefinition, ChronicleId, Clock, ColumnType, Durability, Error,
+    EventStore, Frame, Gsn, Log, Lsn, Result, Snapshot, Tick, TickRange, TickRanges,
+    log::{Completion, LogStatus, Reservation},
+    store::{AppendOptions, ChronicleStatus, StoreStatus},
+    tier::{BatchStream, Extent, ScanRequest},
+};
+use stratalog_pg_catalog::{
+    CatalogContext, SessionRow, SessionsView, SettingRow, SettingsView, register_functions,
+    rewrite, schemas,
+};
+use stratalog_visor_core::{
+    Catalog, Command,
+    catalog::{NewChronicle, NewColumn},
+};
+
+#[derive(Debug)]
+struct NoClock;
+
+impl Clock for NoClock {
+    fn now_ns(&self) -> i64 {
+        1_700_000_000_000_000_000
+    }
+    fn monotonic_ns(&self) -> u64 {
+        0
+    }
+}
+
+#[derive(Debug)]
+struct NoLog;
+
+impl Log for NoLog {
+    fn reserve(&self, _: usize) -> BoxFuture<'_, Result<Reservation>> {
+        Box::pin(async { Ok(Box::new(()) as Reservation) })
+    }
+    fn submit(&self, _: Frame, _: Reservation, _: Durability, done: Completion) {
+        done(Ok(Lsn(1)));
+    }
+    fn replay(&self, _: &mut dyn FnMut(Lsn, Frame) -> Result<()>) -> Result<()> {
+        Ok(())
+    }
+    fn status(&self) -> LogStatus {
+        LogStatus::default()
+    }
+    fn close(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Ten events in each chronicle: ticks 0 to 9.
+#[derive(Debug)]
+struct TenEvents;
+
+impl Snapshot for TenEvents {
+    fn gsn(&self) -> Gsn {
+        Gsn(10)
+    }
+    fn extent(&self, _: &ChronicleDefinition, _: &TickRanges) -> Option<Extent> {
+        Some(Extent { rows: 10, ticks: TickRange::new(Tick(0), Tick(10)), bytes: 8_192 })
+    }
+    fn scan(&self, _: ScanRequest) -> Result<Vec<BatchStream>> {
+        Err(Error::internal("no events to read"))
+    }
+}
+
+impl EventStore for TenEvents {
+    fn begin(&self, _: AppendOptions) -> Result<Box<dyn Append>> {
+        Err(Error::internal("no room for events"))
+    }
+    fn snapshot(&self) -> Arc<dyn Snapshot> {
+        Arc::new(TenEvents)
+    }
+    fn delete<'a>(
+        &'a self,
+        _: &'a Arc<ChronicleDefinition>,
+        _: TickRange,
+    ) -> BoxFuture<'a, Result<u64>> {
+        Box::pin(async { Ok(0) })
+    }
+    fn forget(&self, _: ChronicleId) {}
+    fn status(&self) -> StoreStatus {
+        StoreStatus {
+            committed: Gsn(10),
+            memory_bytes: 8_192,
+            memory_bytes_max: 1 << 20,
+            chronicles: vec![ChronicleStatus {
+                id: ChronicleId(1),
+                rows: 10,
+                bytes: 8_192,
+                series: 2,
+            }],
+            log: LogStatus { frames: 3, ..LogStatus::default() },
+        }
+    }
+}
+
+#[derive(Debug)]
+struct OneSession;
+
+impl SessionsView for OneSession {
+    fn sessions(&self) -> Vec<SessionRow> {
+        vec![SessionRow {
+            process_id: 77,
+            user: "ada".to_string(),
+            database: "stratalog".to_string(),
+            application_name: "psql".to_string(),
+            state: "active".to_string(),
+            query: "SELECT 1".to_string(),
+            ..SessionRow::default()
+        }]
+    }
+    fn cancel(&self, process_id: i32) -> bool {
+        process_id == 77
+    }
+}
+
+#[derive(Debug)]
+struct FewSettings;
+
+impl SettingsView for FewSettings {
+    fn get(&self, name: &str) -> Option<String> {
+        match name {
+            "search_path" => Some("\"$user\", public".to_string()),
+            "server_version_num" => Some("150000".to_string()),
+            _ => None,
+        }
+    }
+    fn set(&self, _: &str, value: &str, _: bool) -> Result<String> {
+        Ok(value.to_string())
+    }
+    fn list(&self) -> Vec<SettingRow> {
+        vec![SettingRow {
+            name: "server_version_num".to_string(),
+            value: "150000".to_string(),
+            ..SettingRow::default()
+        }]
+    }
+}
+
+#[derive(Debug)]
+struct Types;
+
+impl TypePlanner for Types {
+    fn plan_type_field(&self, sql_type: &DataType) -> PlanResult<Option<FieldRef>> {
+        let column_type = match sql_type {
+            DataType::Uuid => ColumnType::Uuid,
+            DataType::JSONB => ColumnType::Jsonb,
+            _ => return Ok(None),
+        };
+        Ok(Some(Arc::new(column_type.arrow_field("", true))))
+    }
+}
+
+fn column(name: &str, column_type: ColumnType, nullable: bool) -> NewColumn {
+    NewColumn {
+        name: name.to_string(),
+        column_type,
+        nullable,
+        default_sql: (name == "region").then(|| "'x'::text".to_string()),
+        missing_value: None,
+    }
+}
+
+/// A session of user `ada` in database `stratalog` with the tables `cpu` (the same as in
+/// the PostgreSQL that answers were compared with) and `other.log` without a key.
+pub async fn session() -> SessionContext {
+    let catalog = Catalog::open(Arc::new(NoLog), Arc::new(NoClock)).unwrap();
+    let cpu = NewChronicle {
+        database: "stratalog".to_string(),
+        schema: "public".to_string(),
+        name: "cpu".to_string(),
+        columns: vec![
+            column("time", ColumnType::TimestampTz { precision: 9 }, false),
+            column("host", ColumnType::Text, false),
+            column("region", ColumnType::Text, true),
+            column("usage", ColumnType::Double, true),
+            column("n", ColumnType::Numeric { precision: 10, scale: 2 }, true),
+        ],
+        primary_key: Some(vec!["host".to_string(), "time".to_string()]),
+        options: Vec::new(),
+        if_not_exists: false,
+    };
+    let made = catalog.apply(Command::CreateChronicle(cpu.clone())).await.unwrap();
+    let id = made.chronicle.unwrap().id;
+    for command in [
+        Command::CommentOnChronicle { id, comment: Some("usage".to_string()) },
+        Command::CommentOnColumn {
+            id,
+            column: "region".to_string(),
+            comment: Some("where".to_string()),
+        },
+        Command::CreateSchema {
+            database: "stratalog".to_string(),
+            name: "other".to_string(),
+            if_not_exists: false,
+        },
+        Command::CreateChronicle(NewChronicle {
+            schema: "other".to_string(),
+            name: "log".to_string(),
+            columns: vec![
+                column("at", ColumnType::Timestamp { precision: 3 }, false),
+                column("tags", ColumnType::Array(Box::new(ColumnType::Text)), true),
+            ],
+            primary_key: None,
+            ..cpu
+        }),
+    ] {
+        catalog.apply(command).await.unwrap();
+    }
+    let context = Arc::new(CatalogContext {
+        catalog,
+        store: Arc::new(TenEvents),
+        sessions: Arc::new(OneSession),
+        settings: Arc::new(FewSettings),
+        database: "stratalog".to_string(),
+        user: "ada".to_string(),
+        process_id: 77,
+        server_started_us: 0,
+    });
+
+    let mut config = SessionConfig::new()
+        .with_default_catalog_and_schema("stratalog", "pg_catalog")
+        .with_create_default_catalog_and_schema(false)
+        .with_information_schema(false)
+        .with_target_partitions(1);
+    config.options_mut().sql_parser.dialect = datafusion::config::Dialect::PostgreSQL;
+    let mut state = SessionStateBuilder::new()
+        .with_config(config)
+        .with_default_features()
+        .with_type_planner(Arc::new(Types))
+        .build();
+    stratalog_functions::register(&mut state).unwrap();
+    register_functions(&mut state, &context).unwrap();
+    let provider = MemoryCatalogProvider::new();
+    let system = schemas(context);
+    provider.register_schema("pg_catalog", system.pg_catalog).unwrap();
+    provider.register_schema("information_schema", system.information_schema).unwrap();
+    provider.register_schema("stratalog", system.stratalog).unwrap();
+    provider.register_schema("public", Arc::new(MemorySchemaProvider::new())).unwrap();
+    let session = SessionContext::new_with_state(state);
+    session.register_catalog("stratalog", Arc::new(provider));
+    session
+}
+
+/// What a client gets for `sql`.
+pub async fn batches(session: &SessionContext, sql: &str) -> PlanResult<Vec<RecordBatch>> {
+    let mut statements = Parser::parse_sql(&PostgreSqlDialect {}, sql)
+        .map_err(|error| datafusion::error::DataFusionError::Plan(format!("{error}")))?;
+    let mut statement = statements.remove(0);
+    rewrite(&mut statement);
+    let state = session.state();
+    let parsed = datafusion::sql::parser::Statement::Statement(Box::new(statement));
+    let plan = state.statement_to_plan(parsed).await?;
+    session.execute_logical_plan(plan).await?.collect().await
+}
+
+/// The rows of `sql`, one text each, columns separated by `|`.
+pub async fn rows(session: &SessionContext, sql: &str) -> Vec<String> {
+    let batches = batches(session, sql).await.unwrap_or_else(|error| panic!("{error}\n{sql}"));
+    let options = FormatOptions::default().with_display_error(true);
+    let mut rows = Vec::new();
+    for batch in &batches {
+        let columns: Vec<ArrayFormatter<'_>> = batch
+            .columns()
+            .iter()
+            .map(|column| ArrayFormatter::try_new(column.as_ref(), &options).unwrap())
+            .collect();
+        for row in 0..batch.num_rows() {
+            let values: Vec<String> =
+                columns.iter().map(|column| column.value(row).to_string()).collect();
+            rows.push(values.join("|"));
+        }
+    }
+    rows
+}
+
+/// The names of the columns of `sql`.
+pub async fn names(session: &SessionContext, sql: &str) -> Vec<String> {
+    let batches = batches(session, sql).await.unwrap_or_else(|error| panic!("{error}\n{sql}"));
+    let schema = batches.first().map(RecordBatch::schema);
+    let fields = schema.iter().flat_map(|schema| schema.fields().iter());
+    fields
+        .filter(|field| *field.data_type() != ArrowType::Null)
+        .map(|field| field.name().clone())
+        .collect()
+}

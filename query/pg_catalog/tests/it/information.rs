@@ -1,0 +1,78 @@
+use crate::fixture::{rows, session};
+
+#[tokio::test]
+async fn the_standard_views() {
+    let session = session().await;
+    assert_eq!(
+        rows(
+            &session,
+            "SELECT column_name, data_type, is_nullable, udt_name, numeric_precision, datetime_precision \
+             FROM information_schema.columns WHERE table_name = 'cpu' ORDER BY ordinal_position"
+        )
+        .await,
+        [
+            "time|timestamp with time zone|NO|timestamptz||9",
+            "host|text|NO|text||",
+            "region|text|YES|text||",
+            "usage|double precision|YES|float8|53|",
+            "n|numeric|YES|numeric|10|",
+        ]
+    );
+    assert_eq!(
+        rows(&session, "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE' AND table_schema NOT IN ('pg_catalog', 'information_schema')").await,
+        ["other|log", "public|cpu"]
+    );
+    assert_eq!(
+        rows(
+            &session,
+            "SELECT kcu.column_name, kcu.ordinal_position FROM information_schema.table_constraints tc \
+             JOIN information_schema.key_column_usage kcu USING (constraint_schema, constraint_name) \
+             WHERE tc.constraint_type = 'PRIMARY KEY' AND tc.table_name = 'cpu' ORDER BY 2"
+        )
+        .await,
+        ["host|1", "time|2"]
+    );
+}
+
+#[tokio::test]
+async fn the_tables_of_the_system_itself() {
+    let session = session().await;
+    assert_eq!(
+        rows(&session, "SELECT schema, name, rows, bytes, series, collision, key_columns FROM stratalog.chronicles ORDER BY 1 DESC").await,
+        ["public|cpu|10|8192|2|first|[host]", "other|log|10|0|0|all|[]"]
+    );
+    let times = rows(
+        &session,
+        "SELECT last_time >= first_time, first_time IS NOT NULL FROM stratalog.chronicles",
+    )
+    .await;
+    assert_eq!(times, ["true|true", "true|true"]);
+    assert_eq!(rows(&session, "SELECT frames, poisoned FROM stratalog.journal").await, ["3|"]);
+    assert_eq!(
+        rows(&session, "SELECT committed_gsn, memory_bytes_max FROM stratalog.store").await,
+        ["10|1048576"]
+    );
+    assert_eq!(
+        rows(&session, "SELECT process_id, user_name, state FROM stratalog.sessions").await,
+        ["77|ada|active"]
+    );
+    assert_eq!(
+        rows(&session, "SELECT count(*), sum(broken) FROM stratalog.promises").await,
+        ["10|0"]
+    );
+    assert_eq!(
+        rows(&session, "SELECT pid, usename, datname FROM pg_stat_activity").await,
+        ["77|ada|stratalog"]
+    );
+}
+
+#[tokio::test]
+async fn every_system_table_can_be_read() {
+    let session = session().await;
+    let tables = rows(&session, "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid < 16384").await;
+    assert!(tables.len() > 100, "{}", tables.len());
+    for table in tables {
+        let table = table.replace('|', ".");
+        rows(&session, &format!("SELECT * FROM {table}")).await;
+    }
+}
