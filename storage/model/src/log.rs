@@ -88,7 +88,8 @@ pub trait Log: Send + Sync + std::fmt::Debug {
 
     /// Hands a frame to the writer. Frames get lsn's in the order of the calls. `done` is
     /// called when the frame has reached `durability`, or when it failed: then no byte of
-    /// it will be seen by any reader, now or after a restart.
+    /// it will be seen by any reader, now or after a restart. A frame at `Disk` means that
+    /// all frames written before it are there too, whatever level they asked for.
     fn submit(&self, frame: Frame, reservation: Reservation, durability: Durability, done: Completion);
 
     /// Every frame from the first on, in lsn order, as recovery sees them. Only before
