@@ -33,9 +33,8 @@ pub async fn delete(
 ) -> Result<u64> {
     let published = core.published();
     let Some(pinned) = published.versions.get(&definition.id) else { return Ok(0) };
-    let rows = |range: TickRange| {
-        pinned.version.extent(&TickRanges::from(range), published.gsn).rows
-    };
+    let rows =
+        |range: TickRange| pinned.version.extent(&TickRanges::from(range), published.gsn).rows;
     let before = rows(TickRange::new(Tick::MIN, range.start));
     let after = rows(TickRange::new(range.end, Tick::END));
     if before > 0 && after > 0 {

@@ -285,9 +285,7 @@ impl Core {
         merged: Option<MemoryBatch>,
     ) -> bool {
         self.change(|_| match chronicle.replace(old, merged) {
-            Some(version) => {
-                (Some(Pinned { chronicle: Arc::clone(chronicle), version }), true)
-            }
+            Some(version) => (Some(Pinned { chronicle: Arc::clone(chronicle), version }), true),
             None => (None, false),
         })
     }

@@ -62,10 +62,7 @@ struct Events {
 ///
 /// # Errors
 /// Those of the log; `DataCorrupted` for a sound frame with a payload that is not.
-pub fn recover(
-    core: &Arc<Core>,
-    definitions: &dyn Fn(ChronicleId) -> Definition,
-) -> Result<()> {
+pub fn recover(core: &Arc<Core>, definitions: &dyn Fn(ChronicleId) -> Definition) -> Result<()> {
     let started_ns = core.clock.monotonic_ns();
     let (read, to_decode) = sync_channel::<Read>(QUEUE_FRAMES_MAX);
     let (decoded, to_apply) = sync_channel::<Decoded>(QUEUE_FRAMES_MAX);

@@ -216,8 +216,7 @@ impl<'a> Push<'a> {
         let Some(Column::Plain(array)) = columns.get(self.shape.tick_at) else {
             return Ok(true);
         };
-        let again =
-            ticks::assign(&ticks::values(array)?, self.shape.tick_unit_ns, scale).ok();
+        let again = ticks::assign(&ticks::values(array)?, self.shape.tick_unit_ns, scale).ok();
         Ok(again.as_deref() != Some(piece_ticks))
     }
 

@@ -78,9 +78,9 @@ struct Completed {
 impl OpenAppend {
     /// An append under a statement id that was never used.
     pub fn new(core: Arc<Core>, statement: StatementId, options: AppendOptions) -> Self {
-        let duplicate = options.producer.is_some_and(|(producer, number)| {
-            core.producers.lock().is_duplicate(producer, number)
-        });
+        let duplicate = options
+            .producer
+            .is_some_and(|(producer, number)| core.producers.lock().is_duplicate(producer, number));
         let outcome = Outcome::new(statement.0);
         Self {
             held: None,
@@ -261,8 +261,7 @@ impl OpenAppend {
     async fn enter_producer(&self) -> Result<bool> {
         let Some((producer, number)) = self.options.producer else { return Ok(false) };
         loop {
-            let admission =
-                self.core.producers.lock().enter(producer, number, &self.outcome);
+            let admission = self.core.producers.lock().enter(producer, number, &self.outcome);
             match admission {
                 producers::Admission::New => return Ok(false),
                 producers::Admission::Duplicate => return Ok(true),

@@ -194,10 +194,8 @@ impl Chronicle {
         let mut moved = false;
         if self.indexed {
             let keys = &candidates.groups.keys;
-            reserved.touched = keys
-                .iter()
-                .map(|key| (state.series.intern(key), i64::MAX))
-                .collect();
+            reserved.touched =
+                keys.iter().map(|key| (state.series.intern(key), i64::MAX)).collect();
             let judged = self.judge(
                 state,
                 candidates,

@@ -103,8 +103,7 @@ impl Chunk {
     /// The batch of the committed chunk, and what was reserved for it.
     pub fn into_batch(self, first_gsn: u64) -> (MemoryBatch, Reserved) {
         let run = Run { row: 0, seq: self.reserved.first_seq, gsn: first_gsn };
-        let batch =
-            MemoryBatch::new(self.shape, self.columns, self.ticks, vec![run], self.claim);
+        let batch = MemoryBatch::new(self.shape, self.columns, self.ticks, vec![run], self.claim);
         (batch, self.reserved)
     }
 }

@@ -68,9 +68,7 @@ impl SeriesTable {
 
     /// Bytes in memory, about.
     pub fn bytes(&self) -> usize {
-        self.key_bytes
-            + self.series.len() * SERIES_BYTES
-            + self.entries * super::INDEX_ROW_BYTES
+        self.key_bytes + self.series.len() * SERIES_BYTES + self.entries * super::INDEX_ROW_BYTES
     }
 
     /// Adds an entry.
@@ -139,10 +137,8 @@ impl Series {
             let at = self.in_order.partition_point(|entry| entry.0 < tick);
             let rest = self.in_order.get(at..).unwrap_or(&[]);
             // Ticks only ascend, so "still without a gap" holds for a prefix of the rest.
-            let taken = rest
-                .first()
-                .filter(|entry| entry.0 == tick)
-                .map_or(0, |_| gapless(rest, tick));
+            let taken =
+                rest.first().filter(|entry| entry.0 == tick).map_or(0, |_| gapless(rest, tick));
             tick = tick.checked_add(i64::try_from(taken).ok()?)?;
             if self.late.range((tick, 0)..=(tick, u64::MAX)).next().is_none() {
                 return (tick < i64::MAX).then_some(tick);
@@ -152,9 +148,9 @@ impl Series {
         None
     }
 
-    /// Entries with ticks in `range`, at most: exact unless there are late ones.
-    pub fn count(&self, range: &TickRange) -> usize {
-        self.ordered_range(range).len() + self.late.len()
+    /// How many entries have ticks in `range`; stops counting late ones at `enough`.
+    pub fn count(&self, range: &TickRange, enough: usize) -> usize {
+        self.ordered_range(range).len() + self.late_range(range).take(enough).count()
     }
 
     /// The entries with ticks in `range`, ascending.
@@ -185,10 +181,7 @@ impl Series {
         self.in_order.get(start..end).unwrap_or(&[])
     }
 
-    fn late_range(
-        &self,
-        range: &TickRange,
-    ) -> impl DoubleEndedIterator<Item = (i64, u64)> + '_ {
+    fn late_range(&self, range: &TickRange) -> impl DoubleEndedIterator<Item = (i64, u64)> + '_ {
         let (start, end) = (range.start.0, range.end.0.max(range.start.0));
         self.late.range((start, 0)..(end, 0)).copied()
     }

@@ -96,7 +96,9 @@ pub fn column(values: Vec<i64>, data_type: &DataType) -> Result<ArrayRef> {
 fn out_of_range(value: i64, unit_ns: i64) -> Error {
     Error::new(
         ErrorKind::DatetimeOverflow,
-        format!("time {value} × {unit_ns} ns is outside of the years 1677 to 2262 that ticks cover"),
+        format!(
+            "time {value} × {unit_ns} ns is outside of the years 1677 to 2262 that ticks cover"
+        ),
     )
 }
 

@@ -141,8 +141,7 @@ impl Column {
             }
             _ => {
                 let text: ArrayRef = Arc::new(StringViewArray::from_iter_values([text]));
-                let options =
-                    arrow::compute::CastOptions { safe: false, ..Default::default() };
+                let options = arrow::compute::CastOptions { safe: false, ..Default::default() };
                 arrow::compute::cast_with_options(&text, data_type, &options)?
             }
         };
@@ -159,8 +158,6 @@ fn code(text: &StringViewArray) -> Option<Column> {
     }
     // Below 65,536, so that the code of a new entry never wraps onto an old one.
     let entries_max = (rows / 4).clamp(4, DICTIONARY_ENTRIES_MAX);
-    // A sample tells most unsuitable columns cheaply.
-    let sample = rows.min(256);
     let mut by_text: HashMap<&[u8], u16, RandomState> = HashMap::default();
     let mut by_view: HashMap<u128, u16, RandomState> = HashMap::default();
     let mut first_rows: Vec<u32> = Vec::new();
@@ -179,7 +176,7 @@ fn code(text: &StringViewArray) -> Option<Column> {
             *by_text.entry(text.value(row).as_bytes()).or_insert(next as u16)
         };
         if usize::from(code) == next {
-            if next >= entries_max || (row < sample && next > sample / 2) {
+            if next >= entries_max {
                 return None;
             }
             first_rows.push(row as u32);

@@ -14,21 +14,23 @@ use super::{
 use crate::{budget::Budget, settings::EngineSettings, version::Fence};
 
 /// Which neighbours to merge, given the rows of each batch: the first run of at least
-/// `compaction_fan_in` batches of about the same size class (each class `fan_in` times the
-/// one before), all below `compaction_rows_max`. A row is thus copied at most once per class.
+/// `compaction_fan_in` batches that are all below the limit of a size class (each `fan_in`
+/// times the one before, up to `compaction_rows_max`) and together reach it. A row thus
+/// leaves its class with each merge, and is copied once per class.
 pub fn choose(rows: &[usize], settings: &EngineSettings) -> Option<Range<usize>> {
     let fan_in = settings.compaction_fan_in.max(2);
     let mut class_rows_max = fan_in;
     loop {
         let limit = class_rows_max.min(settings.compaction_rows_max);
+        let small = rows.chunk_by(|a, b| (*a < limit) == (*b < limit));
         let mut start = 0;
-        for (at, count) in rows.iter().chain([&usize::MAX]).enumerate() {
-            if *count >= limit {
-                if at - start >= fan_in {
-                    return Some(start..at);
-                }
-                start = at + 1;
+        for run in small {
+            let sum: usize = run.iter().sum();
+            let below = run.first().is_some_and(|rows| *rows < limit);
+            if below && run.len() >= fan_in && sum >= limit {
+                return Some(start..start + run.len());
             }
+            start += run.len();
         }
         if class_rows_max >= settings.compaction_rows_max {
             return None;

@@ -18,7 +18,9 @@
 use std::{collections::HashMap, sync::Arc};
 
 use arrow::{
-    array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, RecordBatchOptions, StringViewArray},
+    array::{
+        Array, ArrayRef, AsArray, Int64Array, RecordBatch, RecordBatchOptions, StringViewArray,
+    },
     buffer::{Buffer, MutableBuffer, ScalarBuffer},
     compute::concat,
     datatypes::{DataType, Field, Schema, SchemaRef},
@@ -142,7 +144,8 @@ pub fn decode(payload: &Bytes, types: &[DataType], rows: usize) -> Result<Decode
     let encodings = payload.get(8..8 + count).ok_or_else(|| corrupted("its prefix is cut"))?;
     let coded = encodings.iter().filter(|encoding| **encoding != 0).count();
     let prefix_len = 8 + count + 4 * coded;
-    let entries = payload.get(8 + count..prefix_len).ok_or_else(|| corrupted("its prefix is cut"))?;
+    let entries =
+        payload.get(8 + count..prefix_len).ok_or_else(|| corrupted("its prefix is cut"))?;
     let mut entries = entries.chunks_exact(4).map(|bytes| match *bytes {
         [a, b, c, d] => u32::from_le_bytes([a, b, c, d]) as usize,
         _ => 0,
@@ -194,13 +197,19 @@ pub fn decode(payload: &Bytes, types: &[DataType], rows: usize) -> Result<Decode
         });
     }
     let ticks = match explicit_ticks.then(|| arrays.next()).flatten() {
-        Some(array) => array.as_primitive_opt::<arrow::datatypes::Int64Type>().map(|t| t.values().clone()),
+        Some(array) => {
+            array.as_primitive_opt::<arrow::datatypes::Int64Type>().map(|t| t.values().clone())
+        }
         None => None,
     };
     Ok(Decoded { columns, ticks })
 }
 
-fn dictionary(texts: Option<&StringViewArray>, start: usize, len: usize) -> Result<StringViewArray> {
+fn dictionary(
+    texts: Option<&StringViewArray>,
+    start: usize,
+    len: usize,
+) -> Result<StringViewArray> {
     match texts {
         // A column of nothing but NULL.
         _ if len == 0 => Ok(StringViewArray::new_null(0)),
@@ -279,8 +288,7 @@ fn message(
     let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     let batch = RecordBatch::try_new_with_options(schema, arrays, &options)?;
-    let options =
-        IpcWriteOptions::try_new(padding, false, arrow::ipc::MetadataVersion::V5)?;
+    let options = IpcWriteOptions::try_new(padding, false, arrow::ipc::MetadataVersion::V5)?;
     let mut tracker = DictionaryTracker::new(false);
     let (_, encoded) =
         IpcDataGenerator::default().encode(&batch, &mut tracker, &options, context)?;
@@ -304,8 +312,9 @@ fn read_message(buffer: &Buffer, at: usize, schema: SchemaRef) -> Result<(Record
     if body_at + body_len > bytes.len() {
         return Err(cut());
     }
-    let header =
-        message.header_as_record_batch().ok_or_else(|| corrupted("a message is no record batch"))?;
+    let header = message
+        .header_as_record_batch()
+        .ok_or_else(|| corrupted("a message is no record batch"))?;
     let body = buffer.slice_with_length(body_at, body_len);
     let none = HashMap::new();
     let version = message.version();

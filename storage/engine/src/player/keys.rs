@@ -87,9 +87,9 @@ impl Values {
     fn of(array: &ArrayRef) -> Result<Self> {
         let rows = (0..array.len()).filter(|row| !array.is_null(*row));
         Ok(match array.data_type() {
-            DataType::Utf8View | DataType::FixedSizeBinary(_) => Self::Bytes(
-                rows.map(|row| Ok(bytes(array, row)?.into())).collect::<Result<_>>()?,
-            ),
+            DataType::Utf8View | DataType::FixedSizeBinary(_) => {
+                Self::Bytes(rows.map(|row| Ok(bytes(array, row)?.into())).collect::<Result<_>>()?)
+            }
             _ => Self::Integers(rows.map(|row| integer(array, row)).collect::<Result<_>>()?),
         })
     }

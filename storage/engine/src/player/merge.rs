@@ -70,30 +70,33 @@ impl Merge {
     /// Merges `pieces` as `request` orders.
     pub fn new(pieces: Vec<Box<dyn Piece>>, request: &ScanRequest) -> Self {
         let descending = request.order == ScanOrder::Descending;
-        let mut unopened: Vec<(Place, Box<dyn Piece>)> = pieces
-            .into_iter()
-            .filter(|piece| !piece.ticks().is_empty())
-            .map(|piece| {
-                let hull = piece.ticks();
-                // The earliest place that a row of the piece can have.
-                let first =
-                    if descending { !(hull.end.0 - 1) } else { hull.start.0 };
-                ((first, i64::MIN), piece)
-            })
-            .collect();
-        unopened.sort_by_key(|(first, _)| Reverse(*first));
         Self {
             schema: request.schema(),
             descending,
             rows_max: request.batch_rows_max.max(1),
             left: request.limit.unwrap_or(usize::MAX),
-            unopened,
+            unopened: Self::by_hull(pieces, descending),
             cursors: Vec::new(),
             hungry: Vec::new(),
             heap: BinaryHeap::new(),
             out: Output::default(),
             last: None,
         }
+    }
+
+    /// The earliest place that a row of each piece can have, the next one last.
+    fn by_hull(pieces: Vec<Box<dyn Piece>>, descending: bool) -> Vec<(Place, Box<dyn Piece>)> {
+        let mut unopened: Vec<(Place, Box<dyn Piece>)> = pieces
+            .into_iter()
+            .filter(|piece| !piece.ticks().is_empty())
+            .map(|piece| {
+                let hull = piece.ticks();
+                let first = if descending { !(hull.end.0 - 1) } else { hull.start.0 };
+                ((first, i64::MIN), piece)
+            })
+            .collect();
+        unopened.sort_by_key(|(first, _)| Reverse(*first));
+        unopened
     }
 
     /// Gets the next batch of every cursor that has none; opens what is reached.

@@ -3,7 +3,10 @@
 use std::{ops::Range, sync::Arc};
 
 use arrow::{
-    array::{ArrayRef, Int16Array, Int64Array, RecordBatch, RecordBatchOptions, StringViewArray, UInt32Array},
+    array::{
+        ArrayRef, Int16Array, Int64Array, RecordBatch, RecordBatchOptions, StringViewArray,
+        UInt32Array,
+    },
     datatypes::{DataType, Field, Schema, SchemaRef},
 };
 use stratalog_model::{

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use stratalog_model::{
-    ChronicleDefinition, Gsn, Result, Tier, TickRanges,
+    ChronicleDefinition, Gsn, Result, TickRanges, Tier,
     store::Snapshot,
     tier::{BatchStream, Extent, Piece, ScanOrder, ScanRequest},
 };

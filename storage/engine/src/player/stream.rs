@@ -16,7 +16,9 @@ use stratalog_model::{
 const EMPTY_PIECES_MAX: usize = 64;
 
 /// A stream of what an iterator yields.
-pub fn of_iterator(items: impl Iterator<Item = Result<RecordBatch>> + Send + 'static) -> BatchStream {
+pub fn of_iterator(
+    items: impl Iterator<Item = Result<RecordBatch>> + Send + 'static,
+) -> BatchStream {
     Box::pin(Iterated(Box::new(items)))
 }
 

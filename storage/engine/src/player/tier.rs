@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use stratalog_model::{
-    ChronicleDefinition, Gsn, Result, Tier, TierName, TickRanges,
+    ChronicleDefinition, Gsn, Result, TickRanges, Tier, TierName,
     tier::{Extent, Piece, ScanRequest},
 };
 

@@ -164,14 +164,12 @@ impl Version {
             let fenced = self.fences.iter().any(|fence| {
                 fence.ticks.overlaps(&batch.hull()) && batch.first_gsn() <= fence.gsn.0
             });
-            let (rows, ticks) = if !fenced
-                && ranges.covers(&batch.hull())
-                && batch.last_gsn() <= visible.0
-            {
-                (batch.rows() - batch.superseded_through(visible.0), batch.hull())
-            } else {
-                count_rows(batch, ranges, &self.fences, visible)
-            };
+            let (rows, ticks) =
+                if !fenced && ranges.covers(&batch.hull()) && batch.last_gsn() <= visible.0 {
+                    (batch.rows() - batch.superseded_through(visible.0), batch.hull())
+                } else {
+                    count_rows(batch, ranges, &self.fences, visible)
+                };
             if rows > 0 {
                 extent.rows += rows as u64;
                 extent.ticks = extent.ticks.hull(&ticks);

@@ -1,6 +1,8 @@
 //! Append, commit, snapshot, reopen.
 
-use stratalog_model::{Append, Collision, ErrorKind, EventStore, FrameKind, Gsn, StatementId, store::AppendOptions};
+use stratalog_model::{
+    Collision, ErrorKind, EventStore, FrameKind, Gsn, StatementId, store::AppendOptions,
+};
 
 use crate::{fixture::*, memory_log::MemoryLog};
 
@@ -11,7 +13,10 @@ async fn what_is_committed_is_read_and_survives() {
     let engine = open(&log, &[cpu.clone()]);
     let events = [row(5, "a", 1.0), row(5, "b", 2.0), row(-3, "a", 3.0), row(9, "a", 4.0)];
     let appended = append(&engine, &cpu, &events).await.unwrap();
-    assert_eq!((appended.first_gsn, appended.last_gsn, appended.rows), (Some(Gsn(1)), Some(Gsn(4)), 4));
+    assert_eq!(
+        (appended.first_gsn, appended.last_gsn, appended.rows),
+        (Some(Gsn(1)), Some(Gsn(4)), 4)
+    );
     assert_eq!(log.frames().len(), 1);
     assert!(log.frames()[0].commits());
 
@@ -138,7 +143,11 @@ async fn bad_rows_are_refused_whole() {
     let mut columns = good.columns().to_vec();
     columns[1] = arrow::array::new_null_array(columns[1].data_type(), 1);
     let schema = std::sync::Arc::new(arrow::datatypes::Schema::new(
-        good.schema().fields().iter().map(|f| f.as_ref().clone().with_nullable(true)).collect::<Vec<_>>(),
+        good.schema()
+            .fields()
+            .iter()
+            .map(|f| f.as_ref().clone().with_nullable(true))
+            .collect::<Vec<_>>(),
     ));
     let null = refuse(arrow::array::RecordBatch::try_new(schema, columns).unwrap()).await;
     assert_eq!(null.kind(), ErrorKind::NotNullViolation);
@@ -173,7 +182,10 @@ async fn forgotten_chronicles_free_their_memory() {
     open_append.commit().await.unwrap();
     assert!(rows(&engine, &cpu).await.is_empty());
     assert!(engine.status().memory_bytes < 1000, "{}", engine.status().memory_bytes);
-    assert_eq!(error(append(&engine, &cpu, &[row(1, "a", 1.0)]).await).kind(), ErrorKind::UndefinedTable);
+    assert_eq!(
+        error(append(&engine, &cpu, &[row(1, "a", 1.0)]).await).kind(),
+        ErrorKind::UndefinedTable
+    );
 }
 
 #[tokio::test]
@@ -183,7 +195,9 @@ async fn single_rows_do_not_stay_single_batches() {
     let engine = open(&log, &[cpu.clone()]);
     let mut pinned = Vec::new();
     for at in 0..3000_i64 {
-        append(&engine, &cpu, &[row(at ^ 1, ["a", "b"][at as usize % 2], at as f64)]).await.unwrap();
+        append(&engine, &cpu, &[row(at ^ 1, ["a", "b"][at as usize % 2], at as f64)])
+            .await
+            .unwrap();
         if at % 500 == 77 {
             let snapshot = engine.snapshot();
             let seen = read(snapshot.as_ref(), &cpu).await;

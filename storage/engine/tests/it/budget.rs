@@ -46,7 +46,10 @@ async fn pending_events_count_and_come_back() {
     assert_eq!(refused.kind(), ErrorKind::OutOfMemory);
     assert!(pushed >= 500);
     assert!(engine.status().memory_bytes <= 500_000);
-    assert_eq!(error(append(&engine, &cpu, &many(1 << 30, 500)).await).kind(), ErrorKind::OutOfMemory);
+    assert_eq!(
+        error(append(&engine, &cpu, &many(1 << 30, 500)).await).kind(),
+        ErrorKind::OutOfMemory
+    );
     drop(large);
     append(&engine, &cpu, &many(0, 500)).await.unwrap();
     assert_eq!(rows(&engine, &cpu).await.len(), 500);
@@ -78,7 +81,8 @@ async fn recovery_takes_what_is_durable_even_over_the_budget() {
     let cpu = chronicle(1, Collision::First, true);
     let engine = open(&log, &[cpu.clone()]);
     append(&engine, &cpu, &many(0, 10_000)).await.unwrap();
-    let small = open_with(&MemoryLog::with_frames(log.frames()), &[cpu.clone()], settings(1000)).unwrap();
+    let small =
+        open_with(&MemoryLog::with_frames(log.frames()), &[cpu.clone()], settings(1000)).unwrap();
     assert_eq!(rows(&small, &cpu).await.len(), 10_000);
     assert_eq!(error(append(&small, &cpu, &many(10_000, 1)).await).kind(), ErrorKind::OutOfMemory);
 }

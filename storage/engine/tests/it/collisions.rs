@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use stratalog_model::{Append, ChronicleDefinition, Collision, ErrorKind, EventStore, store::{AppendOptions, OnConflict}};
+use stratalog_model::{
+    Append, ChronicleDefinition, Collision, ErrorKind, EventStore,
+    store::{AppendOptions, OnConflict},
+};
 
 use crate::{fixture::*, memory_log::MemoryLog};
 
@@ -80,7 +83,8 @@ async fn last_supersedes_and_older_snapshots_do_not_change() {
     // Also by key: the index knows only the newest.
     let mut by_key = request(&cpu, stratalog_model::tier::ScanOrder::Ascending);
     by_key.keys = vec![host_filter(&["a"])];
-    let old: Vec<f64> = scan(before.as_ref(), by_key.clone()).await.iter().map(|r| r.row.value).collect();
+    let old: Vec<f64> =
+        scan(before.as_ref(), by_key.clone()).await.iter().map(|r| r.row.value).collect();
     assert_eq!(old, [1.0, 2.0]);
     let new: Vec<f64> =
         scan(engine.snapshot().as_ref(), by_key).await.iter().map(|r| r.row.value).collect();
@@ -126,7 +130,11 @@ async fn next_takes_the_next_free_slot() {
     append(&engine, &cpu, &[row(1, "a", 1.0), row(3, "a", 2.0)]).await.unwrap();
     let mut pushed = engine.begin(AppendOptions::default()).unwrap();
     let admitted = pushed
-        .push(&cpu, batch(&cpu, &[row(1, "a", 3.0), row(1, "a", 4.0), row(1, "b", 5.0)]), OnConflict::Error)
+        .push(
+            &cpu,
+            batch(&cpu, &[row(1, "a", 3.0), row(1, "a", 4.0), row(1, "b", 5.0)]),
+            OnConflict::Error,
+        )
         .await
         .unwrap();
     assert_eq!(admitted.events.ticks.as_ref(), [2, 4, 1]);
@@ -140,7 +148,8 @@ async fn next_takes_the_next_free_slot() {
 async fn moved_ticks_survive_a_unit_that_cannot_show_them() {
     let log = MemoryLog::default();
     let mut coarse = definition(1, Collision::Next, true);
-    coarse.scale = stratalog_model::TickScale::starting_at(0, stratalog_model::Granularity::NANOSECOND);
+    coarse.scale =
+        stratalog_model::TickScale::starting_at(0, stratalog_model::Granularity::NANOSECOND);
     let cpu = Arc::new(coarse);
     let engine = open(&log, &[cpu.clone()]);
     append(&engine, &cpu, &[row(1, "a", 1.0), row(1, "a", 2.0)]).await.unwrap();
@@ -173,7 +182,10 @@ async fn a_coarse_granularity_collides_within_a_granule() {
     let refused = error(append(&engine, &cpu, &[row(1_000_001, "a", 3.0)]).await);
     assert_eq!(refused.kind(), ErrorKind::UniqueViolation);
     let again = open(&MemoryLog::with_frames(log.frames()), &[cpu.clone()]);
-    assert_eq!(error(append(&again, &cpu, &[row(-1_000_000, "a", 3.0)]).await).kind(), ErrorKind::UniqueViolation);
+    assert_eq!(
+        error(append(&again, &cpu, &[row(-1_000_000, "a", 3.0)]).await).kind(),
+        ErrorKind::UniqueViolation
+    );
 }
 
 fn integers_of_time(batch: &arrow::array::RecordBatch) -> Vec<i64> {
@@ -189,7 +201,10 @@ async fn a_tick_that_is_unique_without_keys() {
     let engine = open(&log, &[cpu.clone()]);
     append(&engine, &cpu, &[row(1, "a", 1.0)]).await.unwrap();
     let refused = error(append(&engine, &cpu, &[row(1, "b", 1.0)]).await);
-    assert_eq!(refused.detail(), Some("Key (time)=(1970-01-01 00:00:00.000001+00) already exists."));
+    assert_eq!(
+        refused.detail(),
+        Some("Key (time)=(1970-01-01 00:00:00.000001+00) already exists.")
+    );
 }
 
 /// The conflict with a pending key waits for the outcome: taken, or free again.
@@ -208,7 +223,9 @@ async fn pending_keys_are_waited_for() {
         push(&mut holder, &cpu, &[row(5, "a", 1.0)]).await.unwrap();
         let waiter = tokio::spawn({
             let (engine, cpu) = (Arc::clone(&engine), cpu.clone());
-            async move { append_on(&engine, &cpu, &[row(4, "a", 2.0), row(5, "a", 2.0)], on_conflict).await }
+            async move {
+                append_on(&engine, &cpu, &[row(4, "a", 2.0), row(5, "a", 2.0)], on_conflict).await
+            }
         });
         tokio::time::sleep(Duration::from_millis(20)).await;
         assert!(!waiter.is_finished());
@@ -278,7 +295,8 @@ async fn a_cancelled_wait_leaves_no_trace() {
     let used = engine.status().memory_bytes;
     for _ in 0..3 {
         let mut waiter = engine.begin(AppendOptions::default()).unwrap();
-        let waiting = push(&mut waiter, &cpu, &[row(5, "a", 2.0)]);
+        let taken = [row(5, "a", 2.0)];
+        let waiting = push(&mut waiter, &cpu, &taken);
         assert!(tokio::time::timeout(Duration::from_millis(5), waiting).await.is_err());
     }
     assert_eq!(engine.status().memory_bytes, used);

@@ -1,6 +1,8 @@
 //! DELETE of a prefix or a suffix (F22).
 
-use stratalog_model::{Collision, ErrorKind, EventStore, FrameKind, TickRange, TickRanges, store::AppendOptions};
+use stratalog_model::{
+    Collision, ErrorKind, EventStore, FrameKind, TickRange, TickRanges, store::AppendOptions,
+};
 
 use crate::{fixture::*, memory_log::MemoryLog};
 
@@ -37,7 +39,9 @@ async fn what_comes_later_stays_and_keys_are_free_again() {
         let log = MemoryLog::default();
         let cpu = chronicle(1, collision, true);
         let engine = open(&log, &[cpu.clone()]);
-        append(&engine, &cpu, &[row(1, "a", 1.0), row(5, "a", 2.0), row(9, "b", 3.0)]).await.unwrap();
+        append(&engine, &cpu, &[row(1, "a", 1.0), row(5, "a", 2.0), row(9, "b", 3.0)])
+            .await
+            .unwrap();
         // Pushed before the delete, committed after it.
         let mut open_append = engine.begin(AppendOptions::default()).unwrap();
         push(&mut open_append, &cpu, &[row(2, "a", 4.0)]).await.unwrap();
@@ -51,7 +55,8 @@ async fn what_comes_later_stays_and_keys_are_free_again() {
         by_key.keys = vec![host_filter(&["a"])];
         assert_eq!(scan(engine.snapshot().as_ref(), by_key.clone()).await.len(), 2);
         assert_eq!(scan(before.as_ref(), by_key).await.len(), 2, "the index has moved on");
-        let seen: Vec<f64> = read(before.as_ref(), &cpu).await.iter().map(|r| r.row.value).collect();
+        let seen: Vec<f64> =
+            read(before.as_ref(), &cpu).await.iter().map(|r| r.row.value).collect();
         assert_eq!(seen, [1.0, 2.0, 3.0]);
         let extent = engine.snapshot().extent(&cpu, &TickRanges::all()).unwrap();
         assert_eq!((extent.rows, extent.ticks), (3, range(1, 10)));

@@ -44,7 +44,10 @@ async fn a_poisoned_log_stops_appends_not_reads() {
     for _ in 0..3 {
         assert_eq!(error(append(&engine, &cpu, &[row(2, "a", 1.0)]).await).kind(), ErrorKind::Io);
     }
-    assert_eq!(error(engine.delete(&cpu, stratalog_model::TickRange::ALL).await).kind(), ErrorKind::Io);
+    assert_eq!(
+        error(engine.delete(&cpu, stratalog_model::TickRange::ALL).await).kind(),
+        ErrorKind::Io
+    );
     assert_eq!(rows(&engine, &cpu).await, [row(1, "a", 1.0)]);
 }
 
@@ -74,7 +77,8 @@ async fn a_commit_that_nobody_waits_for_is_whole() {
     log.hold();
     let mut append_one = engine.begin(AppendOptions::default()).unwrap();
     push(&mut append_one, &cpu, &[row(1, "a", 1.0), row(2, "a", 1.0)]).await.unwrap();
-    let gone = tokio::time::timeout(std::time::Duration::from_millis(20), append_one.commit()).await;
+    let gone =
+        tokio::time::timeout(std::time::Duration::from_millis(20), append_one.commit()).await;
     assert!(gone.is_err());
     // Its keys stay reserved until the log has spoken.
     let waiter = tokio::spawn({
@@ -97,7 +101,8 @@ async fn a_payload_that_is_none_is_told_with_its_place() {
     append(&engine, &cpu, &[row(2, "a", 1.0)]).await.unwrap();
     let mut frames = log.frames();
     frames[1].payload = frames[1].payload.slice(..40);
-    let refused = error(open_with(&MemoryLog::with_frames(frames), &[cpu.clone()], Default::default()));
+    let refused =
+        error(open_with(&MemoryLog::with_frames(frames), &[cpu.clone()], Default::default()));
     assert_eq!(refused.kind(), ErrorKind::DataCorrupted);
     assert_eq!(refused.context(), Some("frame 2 of the journal"));
 }

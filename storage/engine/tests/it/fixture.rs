@@ -102,14 +102,18 @@ pub fn batch(definition: &ChronicleDefinition, rows: &[Row]) -> RecordBatch {
         Arc::new(Float64Array::from_iter_values(rows.iter().map(|row| row.value))),
         Arc::new(note),
     ];
-    let extra = definition.columns.iter().skip(4).map(|column| {
-        arrow::array::new_null_array(&column.column_type.arrow_type(), rows.len())
-    });
+    let extra =
+        definition.columns.iter().skip(4).map(|column| {
+            arrow::array::new_null_array(&column.column_type.arrow_type(), rows.len())
+        });
     let columns = columns.into_iter().chain(extra).collect();
     RecordBatch::try_new(definition.arrow_schema(), columns).unwrap()
 }
 
-pub fn open(log: &(impl Log + Clone + 'static), definitions: &[Arc<ChronicleDefinition>]) -> Arc<Engine> {
+pub fn open(
+    log: &(impl Log + Clone + 'static),
+    definitions: &[Arc<ChronicleDefinition>],
+) -> Arc<Engine> {
     open_with(log, definitions, EngineSettings::default()).unwrap()
 }
 

@@ -13,3 +13,4 @@ mod model;
 mod producers;
 mod scans;
 mod schema_change;
+mod types;

@@ -17,7 +17,8 @@ async fn send(
     number: u64,
     parts: &[&[Row]],
 ) -> Result<Appended> {
-    let options = AppendOptions { producer: Some((ProducerId(producer), number)), ..Default::default() };
+    let options =
+        AppendOptions { producer: Some((ProducerId(producer), number)), ..Default::default() };
     let mut append = engine.begin(options)?;
     for part in parts {
         push(&mut append, cpu, part).await?;
@@ -46,7 +47,8 @@ async fn a_retry_is_acknowledged_and_not_stored_again() {
         let reopened = open(&MemoryLog::with_frames(log.frames()), &[cpu.clone()]);
         for engine in [&engine, &reopened] {
             for (producer, number) in [(7, 1), (7, 2), (8, 1)] {
-                let retried = send(engine, &cpu, producer, number, &[&[row(3, "a", 3.0)]]).await.unwrap();
+                let retried =
+                    send(engine, &cpu, producer, number, &[&[row(3, "a", 3.0)]]).await.unwrap();
                 assert!(retried.duplicate, "{collision} {producer} {number}");
             }
             assert_eq!(rows(engine, &cpu).await.len(), 4);
@@ -67,7 +69,9 @@ async fn a_retry_while_the_first_try_is_under_way() {
             let tries: Vec<_> = (0..3)
                 .map(|_| {
                     let (engine, cpu) = (Arc::clone(&engine), cpu.clone());
-                    tokio::spawn(async move { send(&engine, &cpu, 7, 1, &[&[row(1, "a", 1.0)]]).await })
+                    tokio::spawn(
+                        async move { send(&engine, &cpu, 7, 1, &[&[row(1, "a", 1.0)]]).await },
+                    )
                 })
                 .collect();
             tokio::time::sleep(Duration::from_millis(20)).await;

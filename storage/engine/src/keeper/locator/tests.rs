@@ -9,7 +9,16 @@ fn neighbours_merge_and_others_do_not() {
     locator.insert(30, 5, 16);
     locator.insert(20, 5, 21);
     assert_eq!(locator.runs.len(), 3);
-    let gsns = [(0, None), (1, Some(1)), (15, Some(15)), (16, None), (20, Some(21)), (24, Some(25)), (25, None), (34, Some(20))];
+    let gsns = [
+        (0, None),
+        (1, Some(1)),
+        (15, Some(15)),
+        (16, None),
+        (20, Some(21)),
+        (24, Some(25)),
+        (25, None),
+        (34, Some(20)),
+    ];
     for (seq, gsn) in gsns {
         assert_eq!(locator.gsn(seq), gsn, "{seq}");
     }

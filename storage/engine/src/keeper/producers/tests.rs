@@ -7,7 +7,9 @@ fn retries_are_recognized() {
     let first = Outcome::new(1);
     assert!(matches!(producers.enter(producer, 5, &first), Admission::New));
     let second = Outcome::new(2);
-    assert!(matches!(producers.enter(producer, 5, &second), Admission::Wait(other) if other.id() == 1));
+    assert!(
+        matches!(producers.enter(producer, 5, &second), Admission::Wait(other) if other.id() == 1)
+    );
     producers.committed(producer, 5);
     producers.leave(producer, &first);
     assert!(matches!(producers.enter(producer, 5, &second), Admission::Duplicate));

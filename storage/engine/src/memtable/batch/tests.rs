@@ -15,7 +15,13 @@ fn batch(ticks: &[i64], runs: &[(u32, u64, u64)]) -> MemoryBatch {
     });
     let column = Column::Plain(Arc::new(Int64Array::from(ticks.to_vec())));
     let runs = runs.iter().map(|(row, seq, gsn)| Run { row: *row, seq: *seq, gsn: *gsn }).collect();
-    MemoryBatch::new(shape, vec![column], ticks.to_vec().into(), runs, Budget::new(1).claim_anyway(0))
+    MemoryBatch::new(
+        shape,
+        vec![column],
+        ticks.to_vec().into(),
+        runs,
+        Budget::new(1).claim_anyway(0),
+    )
 }
 
 #[test]
@@ -25,10 +31,13 @@ fn numbers_of_rows() {
     assert_eq!(batch.seqs().collect::<Vec<_>>(), [10, 11, 12, 4, 5]);
     assert_eq!((0..5).map(|row| batch.gsn(row)).collect::<Vec<_>>(), [100, 101, 102, 200, 201]);
     assert_eq!(batch.seq(4), 5);
-    for (gsn, row) in [(99, None), (100, Some(0)), (102, Some(2)), (103, None), (201, Some(4)), (202, None)] {
+    for (gsn, row) in
+        [(99, None), (100, Some(0)), (102, Some(2)), (103, None), (201, Some(4)), (202, None)]
+    {
         assert_eq!(batch.row_of(gsn), row, "{gsn}");
     }
-    for (gsn, rows) in [(0, 0), (99, 0), (100, 1), (102, 3), (150, 3), (200, 4), (201, 5), (999, 5)] {
+    for (gsn, rows) in [(0, 0), (99, 0), (100, 1), (102, 3), (150, 3), (200, 4), (201, 5), (999, 5)]
+    {
         assert_eq!(batch.rows_through(gsn), rows, "{gsn}");
     }
 }

@@ -19,7 +19,10 @@ fn repeated_text_becomes_codes_and_comes_back() {
         assert_eq!(matches!(column, Column::Coded8 { .. }), !wide, "{distinct}");
         same(&column, &array);
         let picked = UInt32Array::from(vec![7, 0, 3, 7999]);
-        assert_eq!(column.rows(&picked).unwrap().as_ref(), take(&array, &picked, None).unwrap().as_ref());
+        assert_eq!(
+            column.rows(&picked).unwrap().as_ref(),
+            take(&array, &picked, None).unwrap().as_ref()
+        );
     }
 }
 
@@ -65,6 +68,9 @@ fn constants_of_every_kind() {
         assert_eq!(array.data_type(), &data_type);
         assert_eq!(array.null_count(), 0, "{value}");
     }
-    assert_eq!(Column::constant(None, &DataType::Int16, 4).unwrap().slice(0, 4).unwrap().null_count(), 4);
+    assert_eq!(
+        Column::constant(None, &DataType::Int16, 4).unwrap().slice(0, 4).unwrap().null_count(),
+        4
+    );
     assert!(Column::constant(Some("x"), &DataType::Int32, 1).is_err());
 }

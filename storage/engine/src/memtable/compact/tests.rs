@@ -8,7 +8,11 @@ use super::*;
 use crate::memtable::shape::Shape;
 
 fn settings(fan_in: usize, rows_max: usize) -> EngineSettings {
-    EngineSettings { compaction_fan_in: fan_in, compaction_rows_max: rows_max, ..Default::default() }
+    EngineSettings {
+        compaction_fan_in: fan_in,
+        compaction_rows_max: rows_max,
+        ..Default::default()
+    }
 }
 
 #[test]
@@ -20,6 +24,8 @@ fn small_neighbours_are_chosen_by_class() {
     assert_eq!(choose(&[1, 1, 200, 1, 1], &settings), None);
     // The class above, when the one below has not enough.
     assert_eq!(choose(&[10, 9, 8, 5, 1], &settings), Some(0..5));
+    // Not before that lifts them out of their class.
+    assert_eq!(choose(&[4, 4, 4, 1], &settings), None);
     assert_eq!(choose(&[100, 100, 100, 100], &settings), None);
 }
 
@@ -51,10 +57,17 @@ fn part(budget: &Arc<Budget>, ticks: &[i64], seq: u64, gsn: u64) -> Arc<MemoryBa
         keys_at: vec![],
     });
     let numbers = Column::Plain(Arc::new(Int64Array::from(ticks.to_vec())));
-    let text: StringViewArray = ticks.iter().map(|tick| Some(format!("text of the tick {tick}"))).collect();
+    let text: StringViewArray =
+        ticks.iter().map(|tick| Some(format!("text of the tick {tick}"))).collect();
     let text = Column::Plain(Arc::new(text));
     let runs = vec![Run { row: 0, seq, gsn }];
-    Arc::new(MemoryBatch::new(shape, vec![numbers, text], ticks.to_vec().into(), runs, budget.claim_anyway(64)))
+    Arc::new(MemoryBatch::new(
+        shape,
+        vec![numbers, text],
+        ticks.to_vec().into(),
+        runs,
+        budget.claim_anyway(64),
+    ))
 }
 
 #[test]
@@ -81,11 +94,15 @@ fn deleted_ticks_are_left_out() {
     let parts = vec![part(&budget, &[10, 20, 30, 11], 1, 1), part(&budget, &[1, 2], 5, 5)];
     parts[0].supersede(1, 99);
     parts[0].supersede(3, 100);
-    let fence = |end: i64, gsn: u64| Fence { ticks: TickRange::new(Tick(0), Tick(end)), gsn: Gsn(gsn) };
+    let fence =
+        |end: i64, gsn: u64| Fence { ticks: TickRange::new(Tick(0), Tick(end)), gsn: Gsn(gsn) };
     let merged = merge(&parts, &[fence(11, 6)], &budget).unwrap().unwrap();
     assert_eq!(merged.ticks().as_ref(), [20, 30, 11]);
     assert_eq!(merged.runs(), [Run { row: 0, seq: 2, gsn: 2 }]);
-    assert_eq!(marks_of(&parts, &merged), [Superseded { row: 0, gsn: 99 }, Superseded { row: 2, gsn: 100 }]);
+    assert_eq!(
+        marks_of(&parts, &merged),
+        [Superseded { row: 0, gsn: 99 }, Superseded { row: 2, gsn: 100 }]
+    );
     assert!(merge(&parts, &[fence(100, 6)], &budget).unwrap().is_none());
     // What was committed after the fence stays.
     let merged = merge(&parts, &[fence(100, 4)], &budget).unwrap().unwrap();

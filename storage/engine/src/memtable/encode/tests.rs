@@ -5,13 +5,22 @@ use super::*;
 fn sample(rows: usize) -> (Vec<Column>, Vec<DataType>, Vec<ArrayRef>) {
     let arrays: Vec<ArrayRef> = vec![
         Arc::new((0..rows).map(|row| (row % 5 != 1).then_some(row as i64)).collect::<Int64Array>()),
-        Arc::new((0..rows).map(|row| Some(format!("host_{}", row % 9))).collect::<StringViewArray>()),
+        Arc::new(
+            (0..rows).map(|row| Some(format!("host_{}", row % 9))).collect::<StringViewArray>(),
+        ),
         Arc::new(Float64Array::from_iter_values((0..rows).map(|row| row as f64 / 3.0))),
-        Arc::new((0..rows).map(|row| Some(format!("unique text of the row {row}"))).collect::<StringViewArray>()),
+        Arc::new(
+            (0..rows)
+                .map(|row| Some(format!("unique text of the row {row}")))
+                .collect::<StringViewArray>(),
+        ),
         Arc::new(StringViewArray::new_null(rows)),
         Arc::new(BooleanArray::from_iter((0..rows).map(|row| Some(row % 3 == 0)))),
-        Arc::new(Decimal128Array::from_iter_values((0..rows).map(|row| row as i128 - 7))
-            .with_precision_and_scale(20, 3).unwrap()),
+        Arc::new(
+            Decimal128Array::from_iter_values((0..rows).map(|row| row as i128 - 7))
+                .with_precision_and_scale(20, 3)
+                .unwrap(),
+        ),
         Arc::new(Int32Array::from_iter_values((0..rows).map(|row| row as i32))),
     ];
     let types = arrays.iter().map(|array| array.data_type().clone()).collect();
@@ -23,7 +32,8 @@ fn sample(rows: usize) -> (Vec<Column>, Vec<DataType>, Vec<ArrayRef>) {
 fn what_is_encoded_comes_back() {
     for rows in [1, 2, 63, 64, 1000, 5000] {
         let (columns, types, arrays) = sample(rows);
-        let ticks: ScalarBuffer<i64> = (0..rows as i64).map(|row| row * 3 - 10).collect::<Vec<_>>().into();
+        let ticks: ScalarBuffer<i64> =
+            (0..rows as i64).map(|row| row * 3 - 10).collect::<Vec<_>>().into();
         for ticks in [None, Some(&ticks)] {
             let payload = encode(&columns, ticks).unwrap();
             assert_eq!(payload.as_ptr() as usize % 64, 0);

@@ -1,0 +1,418 @@
+//! Random statements against a simple model.
+//!
+//! Several statements are open at once; they push, wait, commit, roll back and fail in any
+//! order, between deletes, schema changes, held snapshots and reopened logs. After every
+//! few steps the engine must show what the model says.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use stratalog_engine::{Engine, EngineSettings};
+use stratalog_model::{
+    Append, ChronicleDefinition, Collision, ColumnType, ErrorKind, EventStore, Snapshot, Tick,
+    TickRange, TickRanges,
+    store::{AppendOptions, OnConflict},
+    tier::ScanOrder,
+};
+
+use crate::{fixture::*, memory_log::MemoryLog};
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+
+    fn chance(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+}
+
+/// A committed event of the model: dead ones are deleted or replaced.
+#[derive(Debug, Clone)]
+struct Event {
+    row: Row,
+    gsn: u64,
+    dead: bool,
+}
+
+struct Statement {
+    append: Box<dyn Append>,
+    /// What it stores when it commits, in order.
+    rows: Vec<Row>,
+}
+
+struct Model {
+    collision: Collision,
+    events: Vec<Event>,
+    gsn: u64,
+}
+
+impl Model {
+    fn alive(&self) -> impl Iterator<Item = &Event> {
+        self.events.iter().filter(|event| !event.dead)
+    }
+
+    fn taken(&self, row: &Row) -> bool {
+        self.alive().any(|event| event.row.tick == row.tick && event.row.host == row.host)
+    }
+
+    fn commit(&mut self, rows: Vec<Row>) {
+        for row in rows {
+            self.gsn += 1;
+            if self.collision == Collision::Last {
+                let same =
+                    |event: &&mut Event| event.row.tick == row.tick && event.row.host == row.host;
+                self.events.iter_mut().filter(same).for_each(|event| event.dead = true);
+            }
+            self.events.push(Event { row, gsn: self.gsn, dead: false });
+        }
+    }
+
+    fn seen(&self) -> BTreeMap<u64, Row> {
+        self.alive().map(|event| (event.gsn, event.row.clone())).collect()
+    }
+}
+
+struct World {
+    random: Random,
+    log: MemoryLog,
+    engine: Arc<Engine>,
+    definition: Arc<ChronicleDefinition>,
+    model: Model,
+    open: Vec<Statement>,
+    pinned: Vec<(Arc<dyn Snapshot>, Vec<Read>)>,
+    clock: i64,
+    next_value: f64,
+}
+
+impl World {
+    fn new(seed: u64, collision: Collision) -> Self {
+        let log = MemoryLog::default();
+        let definition = chronicle(1, collision, true);
+        let engine = open_with(&log, &[definition.clone()], settings()).unwrap();
+        let model = Model { collision, events: Vec::new(), gsn: 0 };
+        let random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+        let (open, pinned) = (Vec::new(), Vec::new());
+        Self { random, log, engine, definition, model, open, pinned, clock: 0, next_value: 0.0 }
+    }
+
+    /// Rows with mostly new ticks, some late, some before the base, some taken.
+    fn rows(&mut self) -> Vec<Row> {
+        let count =
+            if self.random.chance(70) { 1 + self.random.below(3) } else { self.random.below(40) };
+        (0..count)
+            .map(|_| {
+                self.clock += self.random.below(3) as i64;
+                let tick = match self.random.below(10) {
+                    0 => self.clock - 200 + self.random.below(200) as i64,
+                    1 => -(self.random.below(60) as i64),
+                    2 => self.clock - self.random.below(8) as i64,
+                    _ => self.clock,
+                };
+                self.next_value += 1.0;
+                row(
+                    tick,
+                    ["a", "b", "a longer name of a host"][self.random.below(3) as usize],
+                    self.next_value,
+                )
+            })
+            .collect()
+    }
+
+    async fn push(&mut self) {
+        let rows = self.rows();
+        let on_conflict = if self.random.chance(60) { OnConflict::Skip } else { OnConflict::Error };
+        if self.open.len() < 4 && (self.open.is_empty() || self.random.chance(40)) {
+            let append = self.engine.begin(AppendOptions::default()).unwrap();
+            self.open.push(Statement { append, rows: Vec::new() });
+        }
+        let at = self.random.below(self.open.len() as u64) as usize;
+        let mut statement = self.open.swap_remove(at);
+        // What the statement may rely on: committed and its own.
+        let own = |rows: &[Row], row: &Row| {
+            rows.iter().any(|other| other.tick == row.tick && other.host == row.host)
+        };
+        let pending_elsewhere =
+            rows.iter().any(|row| self.open.iter().any(|other| own(&other.rows, row)));
+        let first = self.model.collision == Collision::First;
+        let batch = batch(&self.definition, &rows);
+        let pushed = statement.append.push(&self.definition, batch, on_conflict);
+        let outcome = if first && pending_elsewhere {
+            // It may wait; nobody else moves here, so waiting is all it would do.
+            match tokio::time::timeout(std::time::Duration::from_millis(2), pushed).await {
+                Err(_) => return,
+                Ok(outcome) => outcome,
+            }
+        } else {
+            pushed.await
+        };
+        let admitted = match outcome {
+            Ok(admitted) => admitted,
+            Err(refused) => {
+                assert_eq!(refused.kind(), ErrorKind::UniqueViolation);
+                assert!(first && on_conflict == OnConflict::Error);
+                let mut before = statement.rows.clone();
+                let mut clash = false;
+                for row in &rows {
+                    clash |= self.model.taken(row) || own(&before, row);
+                    before.push(row.clone());
+                }
+                assert!(clash, "refused without a reason");
+                return;
+            }
+        };
+        let ticks: Vec<i64> = admitted.events.ticks.to_vec();
+        match self.model.collision {
+            Collision::All | Collision::Last => {
+                assert_eq!(admitted.skipped, 0);
+                assert_eq!(ticks, rows.iter().map(|row| row.tick).collect::<Vec<_>>());
+                statement.rows.extend(rows);
+            }
+            Collision::First => {
+                let mut skipped = 0;
+                for row in rows {
+                    if self.model.taken(&row) || own(&statement.rows, &row) {
+                        skipped += 1;
+                    } else {
+                        assert!(
+                            !self.open.iter().any(|other| own(&other.rows, &row)),
+                            "a pending key was judged"
+                        );
+                        statement.rows.push(row);
+                    }
+                }
+                assert_eq!(admitted.skipped, skipped);
+                assert!(skipped == 0 || on_conflict == OnConflict::Skip);
+            }
+            Collision::Next => {
+                for (mut row, tick) in rows.into_iter().zip(ticks) {
+                    let free = (row.tick..).find(|tick| {
+                        let there = Row { tick: *tick, ..row.clone() };
+                        !self.model.taken(&there)
+                            && !own(&statement.rows, &there)
+                            && !self.open.iter().any(|other| own(&other.rows, &there))
+                    });
+                    assert_eq!(Some(tick), free);
+                    row.tick = tick;
+                    statement.rows.push(row);
+                }
+            }
+        }
+        self.open.push(statement);
+    }
+
+    async fn end(&mut self) {
+        if self.open.is_empty() {
+            return;
+        }
+        let at = self.random.below(self.open.len() as u64) as usize;
+        let statement = self.open.swap_remove(at);
+        match self.random.below(10) {
+            0 | 1 => drop(statement),
+            2 if !statement.rows.is_empty() => {
+                self.log.fail(Some(ErrorKind::DiskFull));
+                assert!(statement.append.commit().await.is_err());
+                self.log.fail(None);
+            }
+            _ => {
+                let appended = statement.append.commit().await.unwrap();
+                assert_eq!(appended.rows, statement.rows.len() as u64);
+                if appended.rows > 0 {
+                    assert_eq!(appended.first_gsn.unwrap().0, self.model.gsn + 1);
+                }
+                self.model.commit(statement.rows);
+            }
+        }
+    }
+
+    async fn delete(&mut self) {
+        let ticks: Vec<i64> = self.model.alive().map(|event| event.row.tick).collect();
+        let (Some(min), Some(max)) = (ticks.iter().min(), ticks.iter().max()) else { return };
+        let part = self.random.below(30) as i64;
+        let range = match self.random.below(10) {
+            0 => TickRange::new(Tick(max - part / 3), Tick::END),
+            1 => TickRange::new(Tick(min + 1), Tick(min + 2 + part)),
+            _ => TickRange::new(Tick::MIN, Tick(min + part)),
+        };
+        let inside = |tick: &i64| range.contains(Tick(*tick));
+        let between = ticks.iter().any(|tick| *tick < range.start.0)
+            && ticks.iter().any(|tick| *tick >= range.end.0);
+        let result = self.engine.delete(&self.definition, range).await;
+        if between {
+            assert_eq!(error(result).kind(), ErrorKind::FeatureNotSupported);
+            return;
+        }
+        assert_eq!(result.unwrap() as usize, ticks.iter().filter(|tick| inside(tick)).count());
+        for event in &mut self.model.events {
+            event.dead |= inside(&event.row.tick);
+        }
+    }
+
+    fn add_column(&mut self) {
+        let mut changed = self.definition.as_ref().clone();
+        let id = changed.columns.len() as u32 + 10;
+        changed.columns.push(column(id, &format!("extra{id}"), ColumnType::Text, true));
+        changed.schema_version.0 += 1;
+        let ids = changed.columns.iter().map(|column| column.id).collect();
+        changed.schema_versions.insert(changed.schema_version, ids);
+        self.definition = Arc::new(changed);
+    }
+
+    async fn check(&mut self) {
+        let snapshot = self.engine.snapshot();
+        let found = read(snapshot.as_ref(), &self.definition).await;
+        assert!(
+            found
+                .windows(2)
+                .all(|pair| { (pair[0].row.tick, pair[0].seq) < (pair[1].row.tick, pair[1].seq) })
+        );
+        let seen: BTreeMap<u64, Row> =
+            found.iter().map(|read| (read.gsn, read.row.clone())).collect();
+        assert_eq!(seen.len(), found.len());
+        assert_eq!(seen, self.model.seen());
+        assert_eq!(snapshot.gsn().0, self.model.gsn);
+        let extent = snapshot.extent(&self.definition, &TickRanges::all()).unwrap();
+        assert_eq!(extent.rows, found.len() as u64);
+
+        // A random read by key, range, order and limit.
+        let start = self.clock - self.random.below(150) as i64;
+        let range = TickRange::new(Tick(start), Tick(start + self.random.below(100) as i64));
+        let mut wanted = request(
+            &self.definition,
+            [ScanOrder::Ascending, ScanOrder::Descending][self.random.below(2) as usize],
+        );
+        if self.random.chance(70) {
+            wanted.ticks = range.into();
+        }
+        let host = ["a", "b", "nobody"][self.random.below(3) as usize];
+        wanted.keys = vec![host_filter(&[host])];
+        wanted.limit = self.random.chance(50).then(|| self.random.below(9) as usize);
+        wanted.batch_rows_max = 1 + self.random.below(30) as usize;
+        let fits =
+            |read: &&Read| read.row.host == host && wanted.ticks.contains(Tick(read.row.tick));
+        let mut expected: Vec<Read> = found.iter().filter(fits).cloned().collect();
+        if wanted.order == ScanOrder::Descending {
+            expected.reverse();
+        }
+        expected.truncate(wanted.limit.unwrap_or(usize::MAX));
+        assert_eq!(scan(snapshot.as_ref(), wanted.clone()).await, expected);
+        for (old, seen) in &self.pinned {
+            let again = read(old.as_ref(), &self.definition).await;
+            assert_eq!(&again, seen, "a pinned snapshot changed");
+            wanted.order = ScanOrder::Ascending;
+            wanted.limit = None;
+            let expected: Vec<Read> = seen
+                .iter()
+                .filter(|read| read.row.host == host && wanted.ticks.contains(Tick(read.row.tick)))
+                .cloned()
+                .collect();
+            assert_eq!(
+                scan(old.as_ref(), wanted.clone()).await,
+                expected,
+                "a pinned snapshot by key"
+            );
+        }
+        if self.pinned.len() < 4 && self.random.chance(30) {
+            self.pinned.push((snapshot, found));
+        } else if self.random.chance(20) {
+            self.pinned.pop();
+        }
+    }
+
+    async fn reopen(&mut self) {
+        self.open.clear();
+        self.pinned.clear();
+        let before = read(self.engine.snapshot().as_ref(), &self.definition).await;
+        self.log = MemoryLog::with_frames(self.log.frames());
+        self.engine = open_with(&self.log, &[self.definition.clone()], settings()).unwrap();
+        assert_eq!(read(self.engine.snapshot().as_ref(), &self.definition).await, before);
+    }
+}
+
+fn settings() -> EngineSettings {
+    // Small, so that merging and splitting happen all the time.
+    EngineSettings {
+        compaction_fan_in: 4,
+        compaction_rows_max: 200,
+        frame_bytes_max: 3000,
+        ..Default::default()
+    }
+}
+
+async fn run(seed: u64, collision: Collision, steps: usize) {
+    let mut world = World::new(seed, collision);
+    for step in 0..steps {
+        match world.random.below(100) {
+            0..=54 => world.push().await,
+            55..=89 => world.end().await,
+            90..=92 => world.delete().await,
+            93 if world.definition.columns.len() < 9 => world.add_column(),
+            94 => world.reopen().await,
+            _ => world.check().await,
+        }
+        if step % 1000 == 999 {
+            world.check().await;
+        }
+    }
+    world.check().await;
+    world.reopen().await;
+    world.check().await;
+    world.open.clear();
+    world.pinned.clear();
+    world.engine.forget(world.definition.id);
+    assert_eq!(world.engine.status().memory_bytes, 0);
+}
+
+/// Prints the seed if the run panics.
+struct Seed(u64, Collision);
+
+impl Drop for Seed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!(
+                "seed {} of collision = '{}'; STRATALOG_SEED={} repeats it",
+                self.0, self.1, self.0
+            );
+        }
+    }
+}
+
+async fn several(collision: Collision) {
+    let fixed = std::env::var("STRATALOG_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seeds = match fixed {
+        Some(seed) => vec![seed],
+        None => {
+            let fresh = std::collections::hash_map::RandomState::new();
+            let fresh = std::hash::BuildHasher::hash_one(&fresh, 0_u64) >> 16;
+            vec![1, 2, 3, fresh, fresh + 1]
+        }
+    };
+    for seed in seeds {
+        let _seed = Seed(seed, collision);
+        run(seed, collision, 3000).await;
+    }
+}
+
+#[tokio::test]
+async fn random_statements_all() {
+    several(Collision::All).await;
+}
+
+#[tokio::test]
+async fn random_statements_first() {
+    several(Collision::First).await;
+}
+
+#[tokio::test]
+async fn random_statements_last() {
+    several(Collision::Last).await;
+}
+
+#[tokio::test]
+async fn random_statements_next() {
+    several(Collision::Next).await;
+}
