@@ -3,12 +3,13 @@
 //! `time >= '2016-01-01 20:03:37.43 +0000'` compares with a timestamp of the column's own
 //! type, read by our parser: the column is not cast, so the filter prunes by tick.
 
+use datafusion::sql::sqlparser::ast::BinaryOperator;
 use datafusion::{
     common::{DFSchema, Result, ScalarValue, metadata::FieldMetadata, tree_node::Transformed},
     config::ConfigOptions,
     logical_expr::{
         Between, BinaryExpr, Cast, Expr, ExprSchemable, Operator, TryCast, expr::InList,
-        expr_rewriter::FunctionRewrite,
+        expr_rewriter::FunctionRewrite, planner::RawBinaryExpr,
     },
 };
 use stratalog_model::ColumnType;
@@ -63,17 +64,60 @@ fn type_beside(expr: &Expr, schema: &DFSchema) -> Option<ColumnType> {
         ColumnType::Text => None,
         // Oids and counts of unsigned types keep DataFusion's own coercion.
         _ if field.data_type().is_unsigned_integer() => None,
-        // A shorter literal must not be rounded to the scale of the column.
-        ColumnType::Numeric { .. } => None,
         other => Some(other),
     }
 }
 
 fn literal(text: &str, column_type: &ColumnType, style: &TextStyle) -> Result<Expr> {
-    let value = parse_styled(text, column_type, style)?;
+    // A comparison must not round the literal to the digits of the column.
+    let exact;
+    let column_type = match column_type {
+        ColumnType::Numeric { .. } => {
+            exact = ColumnType::Numeric { precision: 38, scale: digits_after_point(text) };
+            &exact
+        }
+        other => other,
+    };
+    let value = match finest(column_type) {
+        Some(finest) => compared_time(text, column_type, &finest, style)?,
+        None => parse_styled(text, column_type, style)?,
+    };
     let field = column_type.arrow_field("literal", true);
     let metadata = (!field.metadata().is_empty()).then(|| FieldMetadata::new_from_field(&field));
     Ok(Expr::Literal(value, metadata))
+}
+
+/// The timestamp type with nanoseconds, for those without.
+fn finest(column_type: &ColumnType) -> Option<ColumnType> {
+    match column_type {
+        ColumnType::Timestamp { precision: 0..9 } => Some(ColumnType::Timestamp { precision: 9 }),
+        ColumnType::TimestampTz { precision: 0..9 } => {
+            Some(ColumnType::TimestampTz { precision: 9 })
+        }
+        _ => None,
+    }
+}
+
+/// A time in the unit of the column where that keeps all of its digits, else in
+/// nanoseconds: `'00:00:00.5'` equals no time of whole seconds.
+fn compared_time(
+    text: &str,
+    column_type: &ColumnType,
+    finest: &ColumnType,
+    style: &TextStyle,
+) -> Result<ScalarValue> {
+    let rounded = parse_styled(text, column_type, style)?;
+    // Far from 1970 there are no nanoseconds.
+    let Ok(exact) = parse_styled(text, finest, style) else { return Ok(rounded) };
+    let widened = rounded.cast_to(&exact.data_type());
+    Ok(if widened.is_ok_and(|widened| widened == exact) { rounded } else { exact })
+}
+
+/// Digits after the point of a number; those that an exponent needs are too many to tell.
+fn digits_after_point(text: &str) -> u8 {
+    let fraction = text.trim().split_once('.').map_or("", |(_, fraction)| fraction);
+    let digits = fraction.bytes().take_while(u8::is_ascii_digit).count();
+    if text.contains(['e', 'E']) { 19 } else { u8::try_from(digits.min(38)).unwrap_or(38) }
 }
 
 fn compares(operator: Operator) -> bool {
@@ -88,6 +132,57 @@ fn compares(operator: Operator) -> bool {
             | Operator::IsDistinctFrom
             | Operator::IsNotDistinctFrom
     )
+}
+
+/// A comparison whose literal needs its type at once: the planner refuses to compare text
+/// with these types, before any rewrite could speak. None of them depends on the session.
+/// And `time + '1 hour'`, where the literal is an interval.
+///
+/// # Errors
+/// What PostgreSQL says of a text that is no value of the type.
+pub(crate) fn typed_early(
+    binary: &RawBinaryExpr,
+    schema: &DFSchema,
+) -> Result<Option<(Operator, Expr, Expr)>> {
+    let operator = match binary.op {
+        BinaryOperator::Eq => Operator::Eq,
+        BinaryOperator::NotEq => Operator::NotEq,
+        BinaryOperator::Lt => Operator::Lt,
+        BinaryOperator::LtEq => Operator::LtEq,
+        BinaryOperator::Gt => Operator::Gt,
+        BinaryOperator::GtEq => Operator::GtEq,
+        BinaryOperator::Plus => Operator::Plus,
+        _ => return Ok(None),
+    };
+    let (text, on_left) = match (text_of(&binary.left), text_of(&binary.right)) {
+        (None, Some(text)) => (text, false),
+        (Some(text), None) => (text, true),
+        _ => return Ok(None),
+    };
+    let other = if on_left { &binary.right } else { &binary.left };
+    let column_type = match (type_beside(other, schema), operator) {
+        (Some(ColumnType::Timestamp { .. } | ColumnType::TimestampTz { .. }), Operator::Plus) => {
+            ColumnType::Interval
+        }
+        (_, Operator::Plus) => return Ok(None),
+        (
+            Some(
+                known @ (ColumnType::Boolean
+                | ColumnType::Interval
+                | ColumnType::Uuid
+                | ColumnType::Bytea
+                | ColumnType::Jsonb),
+            ),
+            _,
+        ) => known,
+        _ => return Ok(None),
+    };
+    let typed = literal(text, &column_type, &TextStyle::default())?;
+    Ok(Some(if on_left {
+        (operator, typed, binary.right.clone())
+    } else {
+        (operator, binary.left.clone(), typed)
+    }))
 }
 
 impl FunctionRewrite for TypedLiterals {

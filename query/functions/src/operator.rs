@@ -1,4 +1,4 @@
-//! The operators of jsonb.
+//! The operators of jsonb, and literals that must have a type before a plan is checked.
 
 use std::sync::Arc;
 
@@ -6,12 +6,14 @@ use arrow::datatypes::DataType;
 use datafusion::{
     common::{DFSchema, Result},
     logical_expr::{
-        Expr, ExprSchemable, ScalarUDF,
+        BinaryExpr, Expr, ExprSchemable, ScalarUDF,
         planner::{ExprPlanner, PlannerResult, RawBinaryExpr},
     },
     sql::sqlparser::ast::BinaryOperator,
 };
 use stratalog_model::ColumnType;
+
+use crate::literal;
 
 /// Plans `->`, `->>`, `#>`, `#>>`, `@>`, `<@` and `?` on jsonb as calls of functions.
 #[derive(Debug)]
@@ -42,6 +44,13 @@ impl ExprPlanner for JsonOperators {
         expr: RawBinaryExpr,
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawBinaryExpr>> {
+        if let Some((op, left, right)) = literal::typed_early(&expr, schema)? {
+            return Ok(PlannerResult::Planned(Expr::BinaryExpr(BinaryExpr::new(
+                Box::new(left),
+                op,
+                Box::new(right),
+            ))));
+        }
         let by_position = expr.right.get_type(schema).is_ok_and(|data_type| data_type.is_integer());
         let name = match (&expr.op, by_position) {
             (BinaryOperator::Arrow, true) => "jsonb_array_element",

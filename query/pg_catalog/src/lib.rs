@@ -29,4 +29,4 @@ pub use column_type::{type_name, type_oid};
 pub use context::{CatalogContext, SessionRow, SessionsView, SettingRow, SettingsView};
 pub use functions::register_functions;
 pub use rewrite::rewrite;
-pub use schema::{Schemas, documentation, schemas};
+pub use schema::{Schemas, schemas};

@@ -179,7 +179,7 @@ fn function_oid(column: &Expr, number: &mut Expr) {
     let is_function = name.is_some_and(|name| FUNCTION_COLUMNS.contains(&name.value.as_str()));
     let is_zero = matches!(
         number,
-        Expr::Value(value) if matches!(&value.value, Value::Number(digits, _) if digits.to_string() == "0")
+        Expr::Value(value) if matches!(&value.value, Value::Number(digits, _) if *digits == "0")
     );
     if is_function && is_zero {
         *number = build::string("-");

@@ -41,18 +41,6 @@ pub fn schemas(context: Arc<CatalogContext>) -> Schemas {
     }
 }
 
-/// Tables of schema `stratalog` for the documentation: name, and (column, type) in order.
-pub fn documentation() -> Vec<(String, Vec<(String, String)>)> {
-    let own = SYSTEM_TABLES.iter().filter(|table| table.schema == "stratalog");
-    own.map(|table| {
-        let columns = table.columns.iter();
-        let columns =
-            columns.map(|column| (column.name.to_string(), column.column_type.to_string()));
-        (table.name.to_string(), columns.collect())
-    })
-    .collect()
-}
-
 #[derive(Debug)]
 struct SystemSchema {
     tables: BTreeMap<&'static str, Arc<dyn TableProvider>>,

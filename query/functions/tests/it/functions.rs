@@ -252,6 +252,26 @@ async fn the_session_zone_decides_days_and_hours() {
 }
 
 #[tokio::test]
+async fn literals_take_the_type_of_what_they_meet() {
+    let number = "arrow_cast(1.56, 'Decimal128(10, 2)')";
+    assert_eq!(
+        one(&format!(
+            "SELECT {number} = '1.56', {number} > '1.555', {number} = '1.555', {number} < '1e1'"
+        ))
+        .await,
+        "t|t|f|t"
+    );
+    assert_eq!(one("SELECT 5 = '5', true = 'on', DATE '2020-01-01' = '2020-01-01'").await, "t|t|t");
+    assert_eq!(rows("SELECT host FROM t WHERE time BETWEEN '1970-01-01 00:00:30+00' AND '1970-01-01 02:00:00+02'").await, Vec::<String>::new());
+    assert_eq!(rows("SELECT host FROM t WHERE time BETWEEN '1970-01-01 00:00:30+00' AND '1970-01-01 02:01:00+02'").await, ["b", "NULL"]);
+    assert_eq!(one("SELECT INTERVAL '1 hour' = '60 minutes', TIMESTAMP '2020-01-01' + '1 hour', '{\"b\":1}' = tags FROM t LIMIT 1").await, "t|2020-01-01 01:00:00|f");
+    let whole = "arrow_cast('2020-01-01 00:00:01', 'Timestamp(s)')";
+    assert_eq!(one(&format!("SELECT {whole} = '2020-01-01 00:00:00.6', {whole} > '2020-01-01 00:00:00.6', {whole} = '2020-01-01 00:00:01', {whole} < '4020-01-01'")).await, "f|t|t|t");
+    let error = rows_in("UTC", "SELECT 5 = 'five'").await.unwrap_err();
+    assert!(error.contains("invalid input syntax for type bigint"), "{error}");
+}
+
+#[tokio::test]
 async fn small_functions() {
     assert_eq!(
         one("SELECT quote_ident('Host'), quote_literal('a''b'), quote_nullable(NULL)").await,
