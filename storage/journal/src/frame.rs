@@ -50,6 +50,12 @@ pub(crate) fn payload_checksum(payload: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(payload), padding)
 }
 
+/// Whether 128 bytes whose checksum does not hold have the magic or the lsn of a header:
+/// a few wrong bits cannot break both.
+pub(crate) fn resembles(bytes: &[u8], lsn: Lsn) -> bool {
+    bytes.starts_with(MAGIC) || bytes.get(16..24) == Some(&lsn.0.to_le_bytes())
+}
+
 /// What a header introduces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Record {

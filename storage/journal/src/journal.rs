@@ -89,7 +89,7 @@ impl Journal {
         let Place { disk, settings, .. } = &self.shared.place;
         let failed = |error| unreadable(&segment.path, error);
         let file = disk.open(&segment.path).map_err(failed)?;
-        let mut reader = FrameReader::new(file.as_ref(), segment.seed).map_err(failed)?;
+        let mut reader = FrameReader::new(file.as_ref(), segment);
         reader.checksums_ignored = sabotaged!(settings, ChecksumIgnored);
         let run = tail::follow(&mut reader, segment, &mut |header, _, payload| match frame_of(
             header, payload,

@@ -8,7 +8,7 @@ use stratalog_model::{DiskFile, Frame};
 use crate::{
     aligned::AlignedBuffer,
     frame::{self, Header, Parsed, Record},
-    segment,
+    segment::{self, Segment},
 };
 
 /// Bytes of one read.
@@ -49,7 +49,7 @@ pub(crate) enum Stop {
 pub(crate) struct FrameReader<'a> {
     file: &'a dyn DiskFile,
     seed: u32,
-    /// Length of the file.
+    /// Nothing is read from here on.
     end: u64,
     offset: u64,
     chunk: Bytes,
@@ -60,16 +60,16 @@ pub(crate) struct FrameReader<'a> {
 
 impl<'a> FrameReader<'a> {
     /// A reader at the first frame of a segment.
-    pub(crate) fn new(file: &'a dyn DiskFile, seed: u32) -> io::Result<Self> {
-        Ok(Self {
-            end: file.len()?,
+    pub(crate) fn new(file: &'a dyn DiskFile, segment: &Segment) -> Self {
+        Self {
+            end: segment.bytes,
             file,
-            seed,
+            seed: segment.seed,
             offset: segment::HEADER_BYTES,
             chunk: Bytes::new(),
             chunk_at: segment::HEADER_BYTES,
             checksums_ignored: false,
-        })
+        }
     }
 
     /// Where the next record starts.

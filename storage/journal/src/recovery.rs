@@ -152,7 +152,7 @@ fn read_header(place: &Place, number: SegmentId) -> Result<Segment> {
             header.partition, place.settings.partition
         ));
     }
-    if header.preallocated > 0 && header.preallocated != len {
+    if header.preallocated > len {
         return damaged(format!(
             "it has {len} bytes instead of {}, so frames from offset {len} on may be lost",
             header.preallocated
@@ -161,7 +161,9 @@ fn read_header(place: &Place, number: SegmentId) -> Result<Segment> {
     if header.first_lsn == Lsn(0) {
         return damaged("its first lsn is 0".to_string());
     }
-    Ok(Segment { path, header, seed, bytes: len })
+    // No frame was ever behind the room that was reserved.
+    let bytes = if header.preallocated > 0 { header.preallocated } else { len };
+    Ok(Segment { path, header, seed, bytes })
 }
 
 /// Segments must be there without a gap, from the first one on.
@@ -241,6 +243,11 @@ fn settle(place: &Place, last: &Segment, file: &dyn DiskFile, tail: &Tail) -> io
         }
     }
     let cut = tail.torn_end > tail.offset && !sabotaged!(place.settings, TornTailKept);
+    let len = file.len()?;
+    if len > last.bytes {
+        tracing::warn!(segment = %last.path.display(), bytes = len - last.bytes, "cut what was appended to a segment");
+        file.set_len(last.bytes)?;
+    }
     if cut {
         erase(file, last.header.preallocated > 0, tail.offset, tail.torn_end)?;
     }

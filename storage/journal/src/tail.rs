@@ -9,11 +9,13 @@
 //! one reads as the zeros that were there before. So what is found at X is a torn tail
 //! only if nothing says otherwise:
 //! - a header further on that says "durable up to X's frame or beyond" makes it damage;
-//! - bytes that a lost sector cannot explain (a header that is neither sound nor zeros, a
-//!   payload that does not match and has no sector of zeros) make it damage.
+//! - bytes in front of a sound record that lost sectors cannot explain (a header that is
+//!   neither sound nor zeros, a payload that does not match and has no sector of zeros)
+//!   make it damage;
+//! - so does, with nothing sound behind it, a frame that is all there but for a few bits.
 //!
 //! Marks, written when the writer has nothing to do and at close, say how far the journal
-//! was durable, so that little is left to the second rule.
+//! was durable, so that little is left to the last two rules.
 
 use std::{collections::VecDeque, io, path::Path};
 
@@ -103,8 +105,7 @@ pub(crate) fn examine(
     // A segment is made when all before it is durable.
     let mut attested = before;
     let mut landmarks: VecDeque<(Lsn, u64)> = VecDeque::new();
-    let mut reader =
-        FrameReader::new(file, segment.seed).map_err(|error| unreadable(&segment.path, error))?;
+    let mut reader = FrameReader::new(file, segment);
     reader.checksums_ignored = sabotaged!(settings, ChecksumIgnored);
     let run = follow(&mut reader, segment, &mut |header, offset, _| {
         attested = attested.max(header.durable);
@@ -117,7 +118,7 @@ pub(crate) fn examine(
         Ok(())
     })?;
     let offset = reader.offset();
-    let beyond = search(file, segment, offset, settings)
+    let beyond = search(file, segment, offset, &run.stop, settings)
         .map_err(|error| unreadable(&segment.path, error))?;
     if beyond.used_end > offset {
         judge(file, segment, offset, &run, &beyond, settings)?;
@@ -144,22 +145,29 @@ struct Beyond {
     used_end: u64,
     /// The highest lsn that a sound header there says is durable.
     durable: Lsn,
-    /// The first sound frame header there.
+    /// The first sound header there.
     first: Option<Lsn>,
 }
 
-/// Looks for sound headers at every possible place behind `from`.
+/// Looks for sound headers at every possible place from `from` on, but not inside of the
+/// frame there if its length is known: payloads may hold anything.
 fn search(
     file: &dyn DiskFile,
     segment: &Segment,
     from: u64,
+    stop: &Stop,
     settings: &JournalSettings,
 ) -> io::Result<Beyond> {
+    let sound_from = match stop {
+        Stop::DamagedPayload(header) | Stop::Overrun(header) => from + header.extent(),
+        _ => from,
+    };
     let mut beyond = Beyond { used_end: from, durable: Lsn(0), first: None };
     let mut buffer = vec![0; SEARCH_BYTES];
     let mut at = from;
     loop {
-        let filled = read_up_to(file, &mut buffer, at)?;
+        let wanted = segment.bytes.saturating_sub(at).min(SEARCH_BYTES as u64) as usize;
+        let filled = read_up_to(file, buffer.get_mut(..wanted).unwrap_or_default(), at)?;
         let chunk = buffer.get(..filled).unwrap_or_default();
         if chunk.is_empty() || sabotaged!(settings, DamageCut) && at > from {
             return Ok(beyond);
@@ -168,8 +176,10 @@ fn search(
         if used > 0 {
             beyond.used_end = at + used as u64;
         }
-        let places = chunk.get(..used).unwrap_or_default().chunks(frame::ALIGNMENT as usize);
-        for place in places {
+        let skipped = sound_from.saturating_sub(at).min(used as u64) as usize;
+        let last = used.next_multiple_of(frame::ALIGNMENT as usize).min(filled);
+        let places = chunk.get(skipped..last).unwrap_or_default();
+        for place in places.chunks(frame::ALIGNMENT as usize) {
             if let Parsed::Header(header, _) = Header::parse(place, segment.seed) {
                 beyond.durable = beyond.durable.max(header.durable);
                 beyond.first = beyond.first.or(Some(header.lsn));
@@ -202,20 +212,29 @@ fn judge(
     if beyond.durable >= run.expected {
         return damaged("a later record says that it was durable");
     }
+    let followed = beyond.first.is_some();
     let torn = match &run.stop {
         Stop::Unknown => return damaged("a record of a kind that this version does not know"),
         Stop::Overrun(_) if segment.header.preallocated > 0 => {
             return damaged("a frame that is longer than its segment");
         }
         Stop::Overrun(_) => true,
-        Stop::DamagedHeader => offset + frame::HEADER_BYTES > segment.bytes,
-        Stop::Blank => has_blank_sector(file, offset, offset + SECTOR_BYTES),
+        Stop::Blank => !followed || has_blank_sector(file, offset, offset + SECTOR_BYTES),
+        Stop::DamagedHeader => !followed && !resembles_header(file, offset, run.expected),
         Stop::DamagedPayload(header) => {
             let start = offset + frame::HEADER_BYTES;
-            has_blank_sector(file, start, start + u64::from(header.payload_bytes))
+            let end = start + u64::from(header.payload_bytes);
+            has_blank_sector(file, start, end) || !followed && has_blank_sector(file, end - 1, end)
         }
     };
     if torn { Ok(()) } else { damaged("its checksum does not match, and it is not torn") }
+}
+
+/// Whether the bytes at `offset` were the header of frame `expected` but for a few bits.
+fn resembles_header(file: &dyn DiskFile, offset: u64, expected: Lsn) -> bool {
+    let mut bytes = [0; frame::HEADER_BYTES as usize];
+    let whole = read_up_to(file, &mut bytes, offset).is_ok_and(|filled| filled == bytes.len());
+    whole && frame::resembles(&bytes, expected)
 }
 
 /// Whether a sector's share of `[start, end)` is all zeros: what a lost sector leaves.

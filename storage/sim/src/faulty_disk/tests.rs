@@ -79,10 +79,7 @@ fn room_runs_out() {
 fn a_lock_is_held_until_dropped_or_the_holder_dies() {
     let (disk, _file) = with_file();
     let lock = disk.lock(Path::new("/d/lock")).unwrap();
-    assert_eq!(
-        disk.lock(Path::new("/d/lock")).err().unwrap().kind(),
-        io::ErrorKind::WouldBlock
-    );
+    assert_eq!(disk.lock(Path::new("/d/lock")).err().unwrap().kind(), io::ErrorKind::WouldBlock);
     drop(lock);
     let lock = disk.lock(Path::new("/d/lock")).unwrap();
     let after = disk.crash(Crash::Kill);

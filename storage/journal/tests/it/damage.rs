@@ -1,0 +1,209 @@
+//! CL-6: whatever is damaged, no frame is ever wrong, and none that was durable is cut.
+
+use std::path::{Path, PathBuf};
+
+use stratalog_journal::JournalSettings;
+use stratalog_model::{Durability, ErrorKind, Frame, Log, Lsn, Result};
+use stratalog_sim::{Crash, FaultyDisk};
+
+use crate::support::*;
+
+const DIRECTORY: &str = "/data/journal";
+
+/// How the journal that is damaged had ended.
+#[derive(Clone, Copy, PartialEq)]
+enum End {
+    /// Closed: everything is attested.
+    Closed,
+    /// Killed: nothing says that the last frame was durable.
+    Killed,
+}
+
+struct Sample {
+    disk: FaultyDisk,
+    settings: JournalSettings,
+    frames: Vec<(Lsn, Frame)>,
+    segments: Vec<(PathBuf, Vec<u8>)>,
+}
+
+/// A journal of three small segments and frames of many sizes, each durable.
+fn sample(end: End, preallocate: bool) -> Sample {
+    let settings = JournalSettings {
+        segment_bytes_max: 8 << 10,
+        frame_bytes_max: 2 << 10,
+        preallocate,
+        ..small()
+    };
+    let disk = FaultyDisk::new(1);
+    let journal =
+        open_on(std::sync::Arc::new(disk.clone()), Path::new(DIRECTORY), settings.clone()).unwrap();
+    let mut frames = Vec::new();
+    for n in 1..=22 {
+        let frame = frame(n, (n as usize * 37) % 600);
+        frames.push((append(&journal, frame.clone(), Durability::Disk).unwrap(), frame));
+    }
+    if end == End::Closed {
+        journal.close().unwrap();
+    }
+    let disk = disk.crash(Crash::Kill);
+    drop(journal);
+    let paths = disk.paths().into_iter().filter(|path| path.extension().is_some());
+    let segments = paths.map(|path| (path.clone(), disk.contents(&path).unwrap())).collect();
+    let sample = Sample { disk, settings, frames, segments };
+    assert_eq!(sample.segments.len(), 3);
+    assert_eq!(sample.read().unwrap(), sample.frames);
+    sample.restore();
+    sample
+}
+
+impl Sample {
+    fn read(&self) -> Result<Vec<(Lsn, Frame)>> {
+        let disk = std::sync::Arc::new(self.disk.clone());
+        contents(&open_on(disk, Path::new(DIRECTORY), self.settings.clone())?)
+    }
+
+    fn restore(&self) {
+        for (path, bytes) in &self.segments {
+            self.disk.overwrite(path, bytes.clone());
+        }
+    }
+
+    /// Opens with one file replaced; frames found, or `None` if the damage was reported.
+    fn damaged(&self, path: &Path, bytes: Vec<u8>) -> Option<usize> {
+        self.disk.overwrite(path, bytes);
+        let found = match self.read() {
+            Ok(found) => {
+                assert_eq!(found, self.frames[..found.len()], "a wrong frame");
+                Some(found.len())
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::DataCorrupted, "{error}");
+                let message = error.message();
+                assert!(message.contains(".journal"), "does not name the file: {message}");
+                None
+            }
+        };
+        self.restore();
+        found
+    }
+}
+
+#[test]
+fn every_flipped_byte_of_a_closed_journal_is_harmless_or_reported() {
+    let sample = sample(End::Closed, true);
+    let all = sample.frames.len();
+    let mut reported = 0;
+    for (path, bytes) in &sample.segments {
+        for at in 0..bytes.len() {
+            let mut flipped = bytes.clone();
+            flipped[at] ^= 1 << (at % 8);
+            match sample.damaged(path, flipped) {
+                None => reported += 1,
+                Some(found) => assert_eq!(found, all, "byte {at} of {}", path.display()),
+            }
+        }
+    }
+    assert!(reported > 15_000, "{reported}");
+}
+
+#[test]
+fn every_flipped_byte_of_a_killed_journal_costs_at_most_what_nothing_attests() {
+    let sample = sample(End::Killed, true);
+    let (path, bytes) = sample.segments.last().unwrap();
+    let used = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+    for at in 0..used + 300 {
+        let mut flipped = bytes.clone();
+        flipped[at] ^= 0x40;
+        let found = sample.damaged(path, flipped).unwrap_or(usize::MAX);
+        assert!(found >= sample.frames.len() - 1, "byte {at} cut durable frames: {found}");
+    }
+}
+
+#[test]
+fn a_preallocated_segment_that_was_truncated_is_reported() {
+    let sample = sample(End::Killed, true);
+    for (path, bytes) in &sample.segments {
+        for len in (0..bytes.len()).step_by(13).chain([bytes.len() - 1]) {
+            assert_eq!(sample.damaged(path, bytes[..len].to_vec()), None, "{len}");
+        }
+    }
+}
+
+#[test]
+fn truncation_at_every_byte_without_preallocation_leaves_whole_frames() {
+    let sample = sample(End::Killed, false);
+    let (last, before) = sample.segments.split_last().unwrap();
+    for (path, bytes) in before {
+        for len in 0..bytes.len() {
+            assert_eq!(sample.damaged(path, bytes[..len].to_vec()), None, "{len}");
+        }
+    }
+    let (path, bytes) = last;
+    let mut previous = 0;
+    for len in 0..=bytes.len() {
+        match sample.damaged(path, bytes[..len].to_vec()) {
+            None => assert!(len < 4096, "cut at {len} is no torn tail"),
+            Some(found) => {
+                assert!(found >= previous);
+                previous = found;
+            }
+        }
+    }
+    assert_eq!(previous, sample.frames.len());
+}
+
+#[test]
+fn a_torn_tail_is_cut_and_the_journal_goes_on() {
+    let sample = sample(End::Killed, true);
+    let all = sample.frames.len();
+    let (path, bytes) = sample.segments.last().unwrap();
+    let used = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    let next = used.next_multiple_of(128);
+    let mut garbage = bytes.clone();
+    garbage[next..next + 700].fill(0xEE);
+    assert_eq!(sample.damaged(path, garbage.clone()), Some(all));
+    let mut longer = bytes.clone();
+    longer.extend_from_slice(b"appended by somebody");
+    assert_eq!(sample.damaged(path, longer.clone()), Some(all));
+    for damaged in [garbage, longer] {
+        sample.disk.overwrite(path, damaged);
+        let disk = std::sync::Arc::new(sample.disk.clone());
+        let journal = open_on(disk, Path::new(DIRECTORY), sample.settings.clone()).unwrap();
+        assert_eq!(append(&journal, frame(99, 50), Durability::Disk).unwrap(), Lsn(all as u64 + 1));
+        journal.close().unwrap();
+        assert_eq!(sample.read().unwrap().len(), all + 1);
+        sample.restore();
+    }
+}
+
+#[test]
+fn a_hole_before_a_durable_frame_is_reported_with_file_offset_and_frames() {
+    let sample = sample(End::Killed, true);
+    let (path, bytes) = sample.segments.last().unwrap();
+    let mut hole = bytes.clone();
+    hole[4096..4096 + 512].fill(0);
+    sample.disk.overwrite(path, hole);
+    let error = sample.read().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DataCorrupted);
+    let first = sample.frames.len() - 1;
+    for part in ["00000000000000000003.journal", "offset 4096", "frame"] {
+        assert!(error.message().contains(part), "{error} lacks {part} ({first})");
+    }
+    assert!(error.hint().unwrap().contains("truncate -s 4096"), "{error}");
+}
+
+#[test]
+fn a_missing_segment_is_reported() {
+    let sample = sample(End::Closed, true);
+    let disk: std::sync::Arc<dyn stratalog_model::Disk> = std::sync::Arc::new(sample.disk.clone());
+    for (path, _) in &sample.segments[..2] {
+        let bytes = sample.disk.contents(path).unwrap();
+        disk.remove_file(path).unwrap();
+        let error = sample.read().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::DataCorrupted);
+        assert!(error.message().contains(path.to_str().unwrap()), "{error}");
+        drop(disk.create(path).unwrap());
+        sample.disk.overwrite(path, bytes);
+    }
+    assert_eq!(sample.read().unwrap(), sample.frames);
+}

@@ -1,0 +1,242 @@
+//! Group commit, back-pressure, and a disk that fails or fills up.
+
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+        mpsc,
+    },
+    thread,
+    time::Duration,
+};
+
+use stratalog_journal::JournalSettings;
+use stratalog_model::{Durability, ErrorKind, Log, Lsn};
+use stratalog_sim::{Crash, Failure, FaultyDisk, Operation};
+
+use crate::support::*;
+
+const DIRECTORY: &str = "/data/journal";
+
+fn open(disk: &FaultyDisk, settings: JournalSettings) -> stratalog_journal::Journal {
+    open_on(Arc::new(disk.clone()), Path::new(DIRECTORY), settings).unwrap()
+}
+
+#[test]
+fn sixty_four_submitters_share_their_syncs() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = JournalSettings { free_bytes_min: 0, ..JournalSettings::default() };
+    let settings = JournalSettings { segment_bytes_max: 32 << 20, ..settings };
+    let journal = open_at(directory.path(), settings).unwrap();
+    let before = journal.status();
+    thread::scope(|scope| {
+        for writer in 0..64_u64 {
+            let journal = &journal;
+            scope.spawn(move || {
+                for n in 0..40 {
+                    append(journal, frame(writer * 40 + n, 200), Durability::Disk).unwrap();
+                }
+            });
+        }
+    });
+    let after = journal.status();
+    let syncs = after.syncs - before.syncs;
+    assert_eq!(after.durable, Lsn(64 * 40));
+    assert!(64 * 40 >= 10 * syncs, "{syncs} syncs for {} frames", 64 * 40);
+}
+
+#[test]
+fn a_group_is_one_write_and_completes_in_order() {
+    let disk = FaultyDisk::new(1);
+    let journal = open(&disk, small());
+    disk.hold();
+    let (sender, receiver) = mpsc::channel();
+    for n in 1..=20 {
+        let reservation = reserve(&journal, 100).unwrap();
+        let sender = sender.clone();
+        let durability = if n == 9 { Durability::Disk } else { Durability::Relaxed };
+        let done =
+            move |outcome: stratalog_model::Result<Lsn>| sender.send(outcome.unwrap()).unwrap();
+        journal.submit(frame(n, 100), reservation, durability, Box::new(done));
+        while n == 1 && journal.status().queued_bytes > 0 {
+            thread::yield_now();
+        }
+    }
+    // The first write, which is held, counts when it is let go.
+    let before = disk.counts();
+    disk.release();
+    let order: Vec<u64> = receiver.iter().take(20).map(|lsn| lsn.0).collect();
+    assert_eq!(order, (1..=20).collect::<Vec<_>>());
+    let after = disk.counts();
+    assert_eq!((after.writes - before.writes, after.syncs - before.syncs), (2, 1));
+    assert_eq!(journal.status().writes, 2);
+}
+
+#[test]
+fn relaxed_frames_wait_for_no_sync() {
+    let disk = FaultyDisk::new(1);
+    let journal = open(&disk, small());
+    let before = disk.counts();
+    for n in 0..50 {
+        append(&journal, frame(n, 10), Durability::Relaxed).unwrap();
+    }
+    assert_eq!(disk.counts().syncs, before.syncs);
+    assert_eq!((journal.status().written, journal.status().durable), (Lsn(50), Lsn(0)));
+    journal.close().unwrap();
+    assert_eq!(journal.status().durable, Lsn(50));
+}
+
+#[test]
+fn a_failed_sync_poisons_for_good() {
+    let disk = FaultyDisk::new(1);
+    let journal = open(&disk, small());
+    append(&journal, frame(1, 10), Durability::Disk).unwrap();
+    disk.fail(Operation::Sync, 1, Failure::Device);
+    assert_eq!(kind(append(&journal, frame(2, 10), Durability::Disk)), Some(ErrorKind::Io));
+    let syncs = disk.counts().syncs;
+    for _ in 0..3 {
+        let error = reserve(&journal, 10).map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io);
+        assert!(error.message().contains("fdatasync"), "{error}");
+    }
+    assert!(journal.status().poisoned.is_some());
+    assert_eq!(kind(journal.close()), Some(ErrorKind::Io));
+    assert_eq!(disk.counts().syncs, syncs, "a failed sync was tried again");
+    // What was acknowledged is there; what failed is not.
+    let disk = disk.crash(Crash::Kill);
+    let found = contents(&open(&disk, small())).unwrap();
+    assert_eq!(found, [(Lsn(1), frame(1, 10))]);
+}
+
+#[test]
+fn waiters_learn_that_the_journal_is_poisoned() {
+    let disk = FaultyDisk::new(1);
+    let settings = JournalSettings { queue_bytes_max: 20 << 10, ..small() };
+    let journal = open(&disk, settings);
+    disk.hold();
+    let receivers: Vec<_> = (0..4)
+        .map(|n| append_later(&journal, frame(n, 4 << 10), Durability::Disk).unwrap())
+        .collect();
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| kind(reserve(&journal, 16 << 10)));
+        thread::sleep(Duration::from_millis(20));
+        assert!(!waiter.is_finished(), "the queue is not bounded");
+        disk.fail(Operation::Sync, 1, Failure::Device);
+        disk.release();
+        assert_eq!(waiter.join().unwrap(), Some(ErrorKind::Io));
+    });
+    for receiver in receivers {
+        assert_eq!(kind(receiver.recv().unwrap()), Some(ErrorKind::Io));
+    }
+}
+
+#[test]
+fn the_queue_takes_no_more_than_it_may() {
+    let disk = FaultyDisk::new(1);
+    let settings = JournalSettings { queue_bytes_max: 64 << 10, ..small() };
+    let journal = open(&disk, settings);
+    disk.hold();
+    let waiting = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for n in 0..40 {
+            let (journal, waiting) = (&journal, &waiting);
+            scope.spawn(move || {
+                let reservation = reserve(journal, 4 << 10).unwrap();
+                waiting.fetch_add(1, Ordering::Relaxed);
+                let (sender, receiver) = mpsc::channel();
+                let done = Box::new(move |outcome| drop(sender.send(outcome)));
+                journal.submit(frame(n, 4 << 10), reservation, Durability::Relaxed, done);
+                receiver.recv().unwrap().unwrap();
+            });
+        }
+        thread::sleep(Duration::from_millis(50));
+        assert_eq!(waiting.load(Ordering::Relaxed), 15);
+        disk.release();
+    });
+    assert_eq!(journal.status().written, Lsn(40));
+    assert_eq!(journal.status().queued_bytes, 0);
+}
+
+#[test]
+fn a_full_disk_refuses_and_resumes() {
+    let disk = FaultyDisk::new(1);
+    let settings = JournalSettings { free_bytes_min: 256 << 10, ..small() };
+    disk.set_capacity(1 << 20);
+    let journal = open(&disk, settings.clone());
+    let mut acknowledged = 0;
+    let error = loop {
+        match append(&journal, frame(acknowledged, 8 << 10), Durability::Disk) {
+            Ok(lsn) => {
+                acknowledged += 1;
+                assert_eq!(lsn, Lsn(acknowledged));
+            }
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.kind(), ErrorKind::DiskFull, "{error}");
+    assert!(acknowledged > 20 && disk.used_bytes() <= 768 << 10, "{acknowledged}");
+    assert_eq!(journal.status().poisoned, None);
+    disk.set_capacity(2 << 20);
+    let lsn = append(&journal, frame(acknowledged, 8 << 10), Durability::Disk).unwrap();
+    assert_eq!(lsn, Lsn(acknowledged + 1));
+    // Others fill the disk: refused before the segment is full.
+    disk.set_capacity(disk.used_bytes() + (200 << 10));
+    let refused = (0..20).find_map(|_| reserve(&journal, 100).map(drop).err()).unwrap();
+    assert_eq!(refused.kind(), ErrorKind::DiskFull);
+    assert!(refused.detail().unwrap().contains("free_bytes_min"), "{refused}");
+    disk.set_capacity(4 << 20);
+    append(&journal, frame(1, 10), Durability::Disk).unwrap();
+    journal.close().unwrap();
+    drop(journal);
+    assert_eq!(contents(&open(&disk, settings)).unwrap().len() as u64, acknowledged + 2);
+}
+
+#[test]
+fn a_write_that_finds_no_room_leaves_no_trace() {
+    for preallocate in [true, false] {
+        let disk = FaultyDisk::new(1);
+        let settings = JournalSettings { preallocate, ..small() };
+        let journal = open(&disk, settings.clone());
+        append(&journal, frame(1, 10), Durability::Disk).unwrap();
+        disk.fail(Operation::Write, 1, Failure::Full);
+        let outcome = append(&journal, frame(2, 9000), Durability::Relaxed);
+        assert_eq!(kind(outcome), Some(ErrorKind::DiskFull));
+        assert_eq!(append(&journal, frame(3, 10), Durability::Relaxed).unwrap(), Lsn(2));
+        let disk = disk.crash(Crash::Kill);
+        let found = contents(&open(&disk, settings)).unwrap();
+        assert_eq!(found, [(Lsn(1), frame(1, 10)), (Lsn(2), frame(3, 10))]);
+    }
+}
+
+#[test]
+fn a_write_that_cannot_be_undone_poisons() {
+    let disk = FaultyDisk::new(1);
+    let journal = open(&disk, small());
+    disk.fail(Operation::Write, 1, Failure::Device);
+    disk.fail(Operation::Write, 2, Failure::Device);
+    assert_eq!(kind(append(&journal, frame(2, 9000), Durability::Disk)), Some(ErrorKind::Io));
+    assert!(journal.status().poisoned.unwrap().contains("undoing"));
+}
+
+#[test]
+fn the_idle_writer_says_how_far_it_is_durable() {
+    let disk = FaultyDisk::new(1);
+    let settings = JournalSettings { mark_idle_ms: 1, ..small() };
+    let journal = open(&disk, settings.clone());
+    append(&journal, frame(1, 300), Durability::Disk).unwrap();
+    let writes = disk.counts().writes;
+    while disk.counts().writes == writes && journal.status().writes < 2 {
+        thread::sleep(Duration::from_millis(1));
+    }
+    thread::sleep(Duration::from_millis(20));
+    let disk = disk.crash(Crash::Kill);
+    drop(journal);
+    // Zeros where the only frame was look like a tear, but for the mark.
+    let path = disk.paths().into_iter().find(|path| path.extension().is_some()).unwrap();
+    let mut bytes = disk.contents(&path).unwrap();
+    bytes[4096..4096 + 384].fill(0);
+    disk.overwrite(&path, bytes);
+    let error = open_on(Arc::new(disk), Path::new(DIRECTORY), settings).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DataCorrupted);
+}
