@@ -1,6 +1,6 @@
 //! `stratalog serve`.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{io::Write as _, path::PathBuf, process::ExitCode};
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, error::ErrorKind};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -134,7 +134,8 @@ async fn until_stopped(settings: &Settings) -> Result<ExitCode, StartError> {
         "open for clients"
     );
     // The one line that scripts wait for.
-    println!("{}", server.ready_line());
+    // Nobody may be reading it.
+    let _ = writeln!(std::io::stdout(), "{}", server.ready_line());
     either(&mut terminate, &mut interrupt).await;
     tracing::info!("stopping; a second signal stops at once");
     tokio::select! {

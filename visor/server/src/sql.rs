@@ -117,10 +117,6 @@ pub fn run(arguments: &SqlArguments) -> ExitCode {
     match run_on_runtime(arguments) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
-        // `stratalog sql … | head` is no failure of ours.
-        Err(error) if error.sqlstate == "58030" && error.message.contains("Broken pipe") => {
-            ExitCode::SUCCESS
-        }
         Err(error) => {
             eprintln!("{}", error.render(""));
             ExitCode::FAILURE

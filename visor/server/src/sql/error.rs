@@ -2,6 +2,9 @@
 
 use std::fmt::Write as _;
 
+/// SQLSTATE of what the operating system refuses.
+const IO: &str = "58030";
+
 /// What went wrong with a statement.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SqlError {
@@ -32,6 +35,11 @@ impl SqlError {
             message: message.into(),
             ..Self::default()
         }
+    }
+
+    /// Whether nobody reads what we write any more.
+    pub fn is_broken_pipe(&self) -> bool {
+        self.sqlstate == IO && self.message.contains("Broken pipe")
     }
 
     /// The error as lines; with the line of `statement` that it points at.
@@ -134,7 +142,7 @@ impl From<tokio_postgres::Error> for SqlError {
 
 impl From<std::io::Error> for SqlError {
     fn from(error: std::io::Error) -> Self {
-        Self { sqlstate: "58030".to_string(), ..Self::local(error.to_string()) }
+        Self { sqlstate: IO.to_string(), ..Self::local(error.to_string()) }
     }
 }
 

@@ -128,9 +128,8 @@ impl Shell {
     /// Runs one statement and shows its result, or why there is none.
     fn statement(&mut self, sql: &str, rest: &mut dyn BufRead) -> Next {
         let start = Instant::now();
-        let words = leading_words(sql, usize::MAX);
-        let is_copy_in = words.first().is_some_and(|word| word == "COPY")
-            && words.windows(2).any(|pair| pair == ["FROM", "STDIN"]);
+        let is_copy_in = leading_words(sql, 1).first().is_some_and(|word| word == "COPY")
+            && leading_words(sql, usize::MAX).windows(2).any(|pair| pair == ["FROM", "STDIN"]);
         let result = if is_copy_in { self.copy_in(sql, rest) } else { self.query(sql) };
         for notice in self.connection.take_notices() {
             eprintln!("{notice}");
@@ -138,9 +137,11 @@ impl Shell {
         match result {
             Ok(tag) => {
                 if !tag.is_empty() && self.options.format == Format::Table && self.file.is_none() {
-                    println!("{tag}");
+                    say(&tag);
                 }
             }
+            // `stratalog sql … | head` is no failure of ours.
+            Err(error) if error.is_broken_pipe() => return Next::Stop,
             Err(error) => {
                 self.failed = true;
                 eprintln!("{}", error.render(sql));
@@ -223,6 +224,11 @@ impl Shell {
         self.options.file = path;
         Ok(())
     }
+}
+
+/// A line on standard output; whoever closed it does not want it.
+fn say(line: &str) {
+    let _ = writeln!(io::stdout(), "{line}");
 }
 
 fn is_word(tag: &str) -> bool {

@@ -2,7 +2,7 @@
 
 use std::io::BufReader;
 
-use super::{Next, Shell};
+use super::{Next, Shell, say};
 use crate::sql::output::Format;
 
 /// What `\?` shows.
@@ -48,8 +48,8 @@ impl Shell {
         let argument = rest.trim().trim_end_matches(';').trim_end();
         match (name, argument) {
             ("\\q" | "\\quit", _) => return Next::Stop,
-            ("\\?" | "\\help", _) => println!("{HELP}"),
-            ("\\h", _) => println!("{STATEMENTS}"),
+            ("\\?" | "\\help", _) => say(HELP),
+            ("\\h", _) => say(STATEMENTS),
             ("\\l", _) => return self.ask(DATABASES),
             ("\\dn", _) => return self.ask(SCHEMAS),
             ("\\dt" | "\\d", "") => return self.ask(&tables("*")),
@@ -58,13 +58,13 @@ impl Shell {
             ("\\x", _) => {
                 let expanded = switch(argument, self.options.table.expanded);
                 self.options.table.expanded = expanded;
-                println!("Expanded display is {}.", on_off(expanded));
+                say(&format!("Expanded display is {}.", on_off(expanded)));
             }
             ("\\timing", _) => {
                 self.timing = switch(argument, self.timing);
-                println!("Timing is {}.", on_off(self.timing));
+                say(&format!("Timing is {}.", on_off(self.timing)));
             }
-            ("\\format", "") => println!("{}", format_name(self.options.format)),
+            ("\\format", "") => say(format_name(self.options.format)),
             ("\\format", form) => match form.parse::<Format>() {
                 Ok(format) => {
                     let file = self.options.file.clone();
