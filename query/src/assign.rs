@@ -168,7 +168,7 @@ impl Assignment<'_> {
                     .as_primitive::<Float64Type>()
                     .iter()
                     .map(|value| match value {
-                        None => Ok(None),
+                        None => Some(None),
                         Some(value) => whole_of(value.round_ties_even()).map(Some),
                     })
                     .collect::<Option<Vec<_>>>()

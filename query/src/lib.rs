@@ -14,6 +14,7 @@
 mod assign;
 mod errors;
 pub mod outcome;
+mod rules;
 pub mod service;
 pub mod session;
 pub mod settings;

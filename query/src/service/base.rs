@@ -9,12 +9,17 @@ use datafusion::{
         runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
         session_state::{SessionState, SessionStateBuilder},
     },
-    execution::session_state::SessionStateDefaults,
+    execution::SessionStateDefaults,
     prelude::SessionConfig,
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
-use crate::{QuerySettings, errors::from_datafusion, session::SEARCH_PATH_SCHEMA};
+use crate::{
+    QuerySettings,
+    errors::from_datafusion,
+    rules::{bounded, checked::CheckedArithmetic},
+    session::SEARCH_PATH_SCHEMA,
+};
 
 /// Scalar functions of DataFusion that are left out: they build one array as long as their
 /// argument says, past any budget; as table functions the same names stream.
@@ -43,6 +48,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     let functions = SessionStateDefaults::default_scalar_functions()
         .into_iter()
         .filter(|function| !LEFT_OUT.contains(&function.name()))
+        .map(bounded::bound)
         .collect();
     let builder = SessionStateBuilder::new()
         .with_config(config)
@@ -55,6 +61,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
         .with_window_functions(SessionStateDefaults::default_window_functions())
         .with_table_function_list(SessionStateDefaults::default_table_functions());
     let mut state = builder.build();
+    state.add_analyzer_rule(Arc::new(CheckedArithmetic::default()));
     stratalog_functions::register(&mut state).map_err(from_datafusion)?;
     Ok(state)
 }

@@ -340,7 +340,8 @@ impl Stream for Reading {
         if self.left == Some(0) {
             return Poll::Ready(None);
         }
-        let timer = self.metrics.elapsed_compute().timer();
+        let spent = self.metrics.elapsed_compute().clone();
+        let timer = spent.timer();
         let next = self.batches.as_mut().poll_next(context);
         timer.done();
         let next = match next {

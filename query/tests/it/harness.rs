@@ -153,12 +153,9 @@ impl Answer {
                     .iter()
                     .zip(batch.schema().fields())
                     .map(|(column, field)| {
-                        let mut text = Vec::new();
-                        if write_value(column, field, row, &Default::default(), &mut text).unwrap() {
-                            String::from_utf8(text).unwrap()
-                        } else {
-                            "NULL".to_string()
-                        }
+                        write_value(column, row, field, &Default::default())
+                            .unwrap()
+                            .unwrap_or_else(|| "NULL".to_string())
                     })
                     .collect();
                 lines.push(values.join("|"));

@@ -115,3 +115,17 @@ async fn sessions_are_counted_and_shut_down() {
     assert_eq!(db.kind("SELECT 1").await, ErrorKind::Shutdown);
     assert_eq!(db.service.connect(login()).unwrap_err().kind(), ErrorKind::Shutdown);
 }
+
+#[tokio::test]
+async fn functions_do_not_grow_past_their_bound() {
+    let db = Database::new();
+    for sql in [
+        "SELECT repeat('x', 1000000000)",
+        "SELECT lpad('x', 1000000000)",
+        "SELECT array_repeat(1, 1000000000)",
+    ] {
+        assert_eq!(db.kind(sql).await, ErrorKind::LimitExceeded, "{sql}");
+    }
+    assert_eq!(db.rows("SELECT repeat('ab', 3), lpad('x', 3)").await, ["ababab|  x"]);
+    assert_eq!(db.kind("SELECT range(1, 10)").await, ErrorKind::UndefinedFunction);
+}

@@ -47,3 +47,24 @@ async fn literals_meet_columns_as_their_own_type() {
     assert_eq!(db.rows("SELECT 0.1 + 0.2 = 0.3, 1 / 2, 7 % 3, 1.0 / 4").await[0].split('|').take(3).collect::<Vec<_>>(), ["t", "0", "1"]);
     assert_eq!(db.rows("SELECT '1'::int + 1, 't'::boolean, '2024-01-01'::date + 1").await, ["2|t|2024-01-02"]);
 }
+
+#[tokio::test]
+async fn integers_fail_instead_of_wrapping() {
+    let db = Database::new();
+    db.tag("CREATE TABLE a (time timestamptz, i int, b bigint)").await;
+    db.tag("INSERT INTO a VALUES ('2024-01-01', 2147483647, 9223372036854775807)").await;
+    for sql in [
+        "SELECT i + i FROM a",
+        "SELECT i * i FROM a",
+        "SELECT -i - i FROM a",
+        "SELECT b + 1 FROM a",
+        "SELECT 9223372036854775807 + 1",
+        "SELECT count(*) FROM a WHERE b + 1 > 0",
+        "SELECT b::int FROM a",
+        "SELECT 3000000000::int",
+    ] {
+        assert_eq!(db.kind(sql).await, ErrorKind::NumericOutOfRange, "{sql}");
+    }
+    let answer = db.run("SELECT i + 1, i - 1 AS less FROM a").await.unwrap();
+    assert_eq!(answer.lines(), ["2147483648|2147483646"]);
+}

@@ -1,6 +1,5 @@
 //! CREATE TABLE and CREATE CHRONICLE.
 
-use arrow::array::Array;
 use datafusion::sql::sqlparser::ast::{
     ColumnDef, ColumnOption, CreateTable, CreateTableOptions, Expr, IndexColumn, SqlOption,
     TableConstraint, UnaryOperator, Value,
@@ -217,12 +216,8 @@ pub async fn added_column(session: &Session, definition: &ColumnDef) -> Result<N
             &[],
         )
         .await?;
-        if !array.is_null(0) {
-            let mut text = Vec::new();
-            let field = column.column_type.arrow_field(&column.name, true);
-            write_value(&array, &field, 0, &TextStyle::default(), &mut text)?;
-            column.missing_value = Some(String::from_utf8_lossy(&text).into_owned());
-        }
+        let field = column.column_type.arrow_field(&column.name, true);
+        column.missing_value = write_value(&array, 0, &field, &TextStyle::default())?;
     }
     Ok(column)
 }
