@@ -59,7 +59,7 @@ pub struct Appended {
 
 /// One statement or transaction that appends: all of it becomes visible at once, by
 /// `commit`, or nothing does. Dropping it rolls it back.
-pub trait Append: Send {
+pub trait Append: Send + Sync {
     /// Takes events of one chronicle, in arrival order. `rows` has the schema
     /// [`ChronicleDefinition::arrow_schema`]. Waits under back-pressure.
     ///

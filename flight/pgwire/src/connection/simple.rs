@@ -26,14 +26,14 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             return self.out.empty_query().map_err(Ending::Error);
         }
         for statement in &statements {
-            let outcome = self.run(statement).await?;
+            let outcome = self.run_statement(statement).await?;
             self.answer_outcome(outcome).await?;
             self.tell()?;
         }
         Ok(())
     }
 
-    async fn run(&mut self, statement: &Arc<Parsed>) -> Step<Outcome> {
+    async fn run_statement(&mut self, statement: &Arc<Parsed>) -> Step<Outcome> {
         if let Some(outcome) = self.deallocate(statement.text()) {
             return Ok(outcome);
         }
