@@ -128,7 +128,7 @@ impl EmbeddedConnection {
             return Err(SqlError::local("the statement is no COPY … FROM STDIN"));
         };
         let mut parser = CopyParser::new(copy.options, copy.columns, self.session.text_style())?
-            .for_table(table_of(sql));
+            .for_table(copy.table);
         let mut data = pin!(data);
         while let Some(bytes) = data.try_next().await? {
             for batch in parser.push(&bytes)? {
@@ -182,12 +182,6 @@ impl Drop for EmbeddedConnection {
     fn drop(&mut self) {
         self.session.close();
     }
-}
-
-/// The word after COPY, for messages.
-fn table_of(sql: &str) -> String {
-    let word = sql.split_whitespace().nth(1).unwrap_or("FROM");
-    word.trim_matches('"').trim_end_matches('(').to_string()
 }
 
 fn columns_of(schema: &arrow::datatypes::Schema) -> Vec<ResultColumn> {
