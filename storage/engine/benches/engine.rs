@@ -171,7 +171,8 @@ fn recovery(criterion: &mut Criterion) {
     let schema = cpu.arrow_schema();
     let mut group = criterion.benchmark_group("recovery");
     group.sample_size(10);
-    for (name, frames, rows) in [("10k-row frames", 300, BATCH_ROWS), ("one-row frames", 50_000, 1)] {
+    for (name, frames, rows) in [("10k-row frames", 300, BATCH_ROWS), ("one-row frames", 50_000, 1)]
+    {
         let log = BenchLog { keep: true, ..BenchLog::default() };
         let filled = engine(&log, &cpu);
         for at in 0..frames {
@@ -200,7 +201,10 @@ fn reads(criterion: &mut Criterion) {
         projection: (0..cpu.columns.len()).collect(),
         ticks,
         keys: host
-            .map(|host| KeyFilter { column: 1, values: Arc::new(StringViewArray::from_iter_values([host])) })
+            .map(|host| KeyFilter {
+                column: 1,
+                values: Arc::new(StringViewArray::from_iter_values([host])),
+            })
             .into_iter()
             .collect(),
         order,

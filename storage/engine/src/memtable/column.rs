@@ -53,10 +53,13 @@ impl Column {
                     None => Self::Plain(Arc::new(text.gc())),
                 })
             }
-            // `cast` to an offset-based type copies exactly what the rows use.
+            // `take` leaves the elements of other rows behind, and the detour by an
+            // offset-based type their text.
             DataType::List(item) if item.data_type() == &DataType::Utf8View => {
                 let flat = DataType::List(Arc::new(Field::new("item", DataType::Utf8, true)));
-                Ok(Self::Plain(cast(&cast(array, &flat)?, array.data_type())?))
+                let rows = UInt32Array::from_iter_values(0..array.len() as u32);
+                let own = take(array, &rows, None)?;
+                Ok(Self::Plain(cast(&cast(&own, &flat)?, array.data_type())?))
             }
             _ => Ok(Self::Plain(Arc::clone(array))),
         }

@@ -98,11 +98,8 @@ fn entries(
     let ranges: &TickRanges = &request.ticks;
     let mut wanted = 0_usize;
     for series in &series {
-        let count: usize = ranges
-            .as_slice()
-            .iter()
-            .map(|range| series.count(range, ENTRIES_MAX + 1))
-            .sum();
+        let count: usize =
+            ranges.as_slice().iter().map(|range| series.count(range, ENTRIES_MAX + 1)).sum();
         wanted = wanted.saturating_add(count.min(limit));
         if wanted > ENTRIES_MAX {
             return None;

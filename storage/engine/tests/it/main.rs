@@ -11,6 +11,8 @@ mod journal;
 mod memory_log;
 mod model;
 mod producers;
+#[cfg(feature = "sabotage")]
+mod sabotage;
 mod scans;
 mod schema_change;
 mod types;

@@ -1,12 +1,6 @@
 //! A log in memory: completes frames at once, or when the test says so.
 
-use std::{
-    collections::VecDeque,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-};
+use std::{collections::VecDeque, sync::Arc};
 
 use parking_lot::Mutex;
 use stratalog_model::{
@@ -29,7 +23,6 @@ pub struct MemoryLog {
     state: Arc<Mutex<State>>,
     /// Held while completions run: they come in lsn order.
     order: Arc<Mutex<()>>,
-    bytes: Arc<AtomicU64>,
 }
 
 impl std::fmt::Debug for MemoryLog {
@@ -79,10 +72,6 @@ impl MemoryLog {
         state.failing = Some(ErrorKind::Io);
     }
 
-    pub fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed)
-    }
-
     fn drain(&self, frames: usize) {
         let _order = self.order.lock();
         for _ in 0..frames {
@@ -91,7 +80,6 @@ impl MemoryLog {
             let result = match state.failing {
                 Some(kind) => Err(Error::new(kind, "the test lets the log fail")),
                 None => {
-                    self.bytes.fetch_add(frame.payload.len() as u64, Ordering::Relaxed);
                     state.frames.push(frame);
                     Ok(Lsn(state.frames.len() as u64))
                 }

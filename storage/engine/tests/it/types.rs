@@ -54,11 +54,16 @@ fn every_type() -> ChronicleDefinition {
 fn rows(definition: &ChronicleDefinition, first: i64, count: i64) -> RecordBatch {
     let at = || first..first + count;
     let some = |row: i64| row % 3 != 1;
-    let keyed = batch(&crate::fixture::definition(1, Collision::First, true), &at().map(|n| row(n, "h", 0.0)).collect::<Vec<_>>());
+    let keyed = batch(
+        &crate::fixture::definition(1, Collision::First, true),
+        &at().map(|n| row(n, "h", 0.0)).collect::<Vec<_>>(),
+    );
     let mut texts = ListBuilder::new(StringViewBuilder::new());
     for n in at() {
         for part in 0..n % 4 {
-            texts.values().append_option((part != 2).then(|| format!("element {part} of the row {n}, long")));
+            texts
+                .values()
+                .append_option((part != 2).then(|| format!("element {part} of the row {n}, long")));
         }
         texts.append(some(n));
     }
@@ -69,16 +74,24 @@ fn rows(definition: &ChronicleDefinition, first: i64, count: i64) -> RecordBatch
         Arc::new(at().map(|n| some(n).then_some(n % 2 == 0)).collect::<BooleanArray>()),
         Arc::new(at().map(|n| some(n).then_some(n as i16)).collect::<Int16Array>()),
         Arc::new(at().map(|n| some(n).then_some(n as i32 - 9)).collect::<Int32Array>()),
-        Arc::new(at().map(|n| some(n).then_some(i64::MIN + n)).collect::<Int64Array>()),
+        Arc::new(at().map(|n| some(n).then_some(i64::MIN + 9 + n)).collect::<Int64Array>()),
         Arc::new(at().map(|n| some(n).then_some(n as f32 / 7.0)).collect::<Float32Array>()),
         Arc::new(
-            at().map(|n| some(n).then_some(n as i128 * 10_000_000_000_000)).collect::<Decimal128Array>()
-                .with_precision_and_scale(20, 4).unwrap(),
+            at().map(|n| some(n).then_some(n as i128 * 10_000_000_000_000))
+                .collect::<Decimal128Array>()
+                .with_precision_and_scale(20, 4)
+                .unwrap(),
         ),
-        Arc::new(at().map(|n| some(n).then(|| vec![n as u8; n as usize % 20])).collect::<BinaryArray>()),
+        Arc::new(
+            at().map(|n| some(n).then(|| vec![n as u8; n as usize % 20])).collect::<BinaryArray>(),
+        ),
         Arc::new(at().map(|n| some(n).then_some(n)).collect::<TimestampSecondArray>()),
         Arc::new(at().map(|n| some(n).then_some(-n)).collect::<TimestampMillisecondArray>()),
-        Arc::new(at().map(|n| some(n).then_some(n)).collect::<TimestampNanosecondArray>().with_timezone("UTC")),
+        Arc::new(
+            at().map(|n| some(n).then_some(n))
+                .collect::<TimestampNanosecondArray>()
+                .with_timezone("UTC"),
+        ),
         Arc::new(at().map(|n| some(n).then_some(n as i32)).collect::<Date32Array>()),
         Arc::new(at().map(|n| some(n).then_some(n)).collect::<Time64MicrosecondArray>()),
         Arc::new(
@@ -86,7 +99,10 @@ fn rows(definition: &ChronicleDefinition, first: i64, count: i64) -> RecordBatch
                 .collect::<IntervalMonthDayNanoArray>(),
         ),
         Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(uuids, 16).unwrap()),
-        Arc::new(at().map(|n| some(n).then(|| format!("{{\"n\": {}}}", n % 5))).collect::<StringViewArray>()),
+        Arc::new(
+            at().map(|n| some(n).then(|| format!("{{\"n\": {}}}", n % 5)))
+                .collect::<StringViewArray>(),
+        ),
         Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(
             at().map(|n| some(n).then(|| (0..n % 5).map(|k| (k != 1).then_some(k as i32)))),
         )),
@@ -126,7 +142,8 @@ async fn every_column_type_comes_back() {
             if order == ScanOrder::Ascending {
                 assert_eq!(found, expected);
             } else {
-                let back: arrow::array::UInt32Array = (0..expected.num_rows() as u32).rev().collect();
+                let back: arrow::array::UInt32Array =
+                    (0..expected.num_rows() as u32).rev().collect();
                 assert_eq!(found, arrow::compute::take_record_batch(&expected, &back).unwrap());
             }
         }

@@ -1,0 +1,29 @@
+//! Each fault of `sabotage.rs` makes a test fail: the tests have teeth.
+//!
+//! Runs this binary again, with `STRATALOG_SABOTAGE` set and one test named.
+
+use std::process::Command;
+
+fn passes(test: &str, fault: &str) -> bool {
+    let mut again = Command::new(std::env::current_exe().unwrap());
+    again.args([test, "--exact"]).env("STRATALOG_SABOTAGE", fault).env("STRATALOG_SEED", "1");
+    let output = again.output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(told.contains("running 1 test"), "there is no test {test}");
+    output.status.success()
+}
+
+#[test]
+fn every_fault_is_caught() {
+    for (fault, test) in [
+        ("dedup-off", "producers::a_retry_is_acknowledged_and_not_stored_again"),
+        ("ack-before-durable", "faults::nothing_is_visible_before_it_is_durable"),
+        ("visible-before-commit", "basics::a_large_statement_streams_and_becomes_visible_at_once"),
+        ("collision-off", "model::random_statements_first"),
+        ("collision-off", "model::random_statements_last"),
+        ("collision-off", "model::random_statements_next"),
+    ] {
+        assert!(passes(test, ""), "{test} fails by itself");
+        assert!(!passes(test, fault), "{test} does not notice {fault}");
+    }
+}
