@@ -67,7 +67,7 @@ fn rows(definition: &ChronicleDefinition, first: i64, count: i64) -> RecordBatch
         }
         texts.append(some(n));
     }
-    let uuids = at().map(|n| some(n).then(|| (n as u128 * 77).to_be_bytes()));
+    let uuids = at().map(|n| some(n).then(|| (n as u128).wrapping_mul(77).to_be_bytes()));
     let columns: Vec<ArrayRef> = vec![
         Arc::clone(keyed.column(0)),
         Arc::clone(keyed.column(1)),
