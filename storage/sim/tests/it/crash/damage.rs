@@ -1,0 +1,90 @@
+//! Damage at rest: either reported at the start, or without consequence (CL-6).
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use super::{run::Run, server::Server, verify::Loss};
+
+impl Run {
+    /// Writes for a while, kills the server, and starts it on copies of its directory with
+    /// a flipped bit each; then on one with garbage behind the last frame.
+    pub fn damage_and_check(mut self, flips: u64) -> Result<(), String> {
+        let server = self.serve(&self.data)?;
+        self.write_until(server, Server::kill)?;
+        // Settles what statements without an answer became, and marks what is durable.
+        let mut server = self.serve(&self.data)?;
+        self.check(&server, &self.ledger, Loss::Process)?;
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        server.kill();
+        for _ in 0..flips {
+            let copy = self.copy()?;
+            let (path, used) = last_segment(&copy)?;
+            let at = self.random.between(4096, used) as usize;
+            let bit = 1 << self.random.below(8);
+            change(&path, |bytes| bytes[at] ^= bit)?;
+            match self.serve(&copy) {
+                Ok(server) => self
+                    .check(&server, &self.ledger, Loss::Process)
+                    .map_err(|broken| format!("after a bit flip at {at}: {broken}"))?,
+                Err(error) if error.contains("damaged") => 0,
+                Err(error) => return Err(format!("after a bit flip at {at}: {error}")),
+            };
+        }
+        let copy = self.copy()?;
+        let (path, used) = last_segment(&copy)?;
+        let end = used.next_multiple_of(128) as usize;
+        change(&path, |bytes| bytes[end..end + 1000].fill(0xA7))?;
+        for _ in 0..2 {
+            let server = self.serve(&copy)?;
+            self.check(&server, &self.ledger, Loss::Process)
+                .map_err(|broken| format!("after a torn tail: {broken}"))?;
+        }
+        Ok(())
+    }
+
+    fn copy(&self) -> Result<PathBuf, String> {
+        let copy = self.directory.path().join("copy");
+        fs::remove_dir_all(&copy).ok();
+        copy_directory(&self.data, &copy).map_err(|error| format!("copying: {error}"))?;
+        Ok(copy)
+    }
+}
+
+fn copy_directory(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_directory(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
+}
+
+/// The last segment of the events' journal, and the length of what was written to it.
+fn last_segment(data: &Path) -> Result<(PathBuf, u64), String> {
+    let entries = fs::read_dir(data.join("journal")).map_err(|error| error.to_string())?;
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let mut segments: Vec<_> = paths
+        .filter(|path| path.extension().is_some_and(|name| name == "journal"))
+        .filter(|path| !path.ends_with("spare.journal"))
+        .collect();
+    segments.sort();
+    let used = |path: &PathBuf| {
+        let bytes = fs::read(path).ok()?;
+        Some(bytes.iter().rposition(|byte| *byte != 0)? as u64 + 1)
+    };
+    let full = segments.into_iter().rev().find_map(|path| Some((path.clone(), used(&path)?)));
+    full.filter(|(_, used)| *used > 5000).ok_or_else(|| "the journal is empty".to_string())
+}
+
+fn change(path: &Path, change: impl FnOnce(&mut Vec<u8>)) -> Result<(), String> {
+    let mut bytes = fs::read(path).map_err(|error| error.to_string())?;
+    change(&mut bytes);
+    fs::write(path, bytes).map_err(|error| error.to_string())
+}

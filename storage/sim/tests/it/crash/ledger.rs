@@ -1,0 +1,172 @@
+//! What was sent and what was acknowledged, in memory and in a file that is fsynced before
+//! a statement is sent.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::Write,
+    path::Path,
+    sync::{Arc, Mutex, mpsc},
+};
+
+use tokio::sync::oneshot;
+
+/// The tables, which differ in what a second event of a key does.
+pub const TABLES: [Table; 4] = [
+    Table { name: "first_disk", collision: "first", durability: "disk" },
+    Table { name: "last_disk", collision: "last", durability: "disk" },
+    Table { name: "all_disk", collision: "all", durability: "disk" },
+    Table { name: "first_relaxed", collision: "first", durability: "relaxed" },
+];
+
+/// A table, and its options.
+#[derive(Debug)]
+pub struct Table {
+    pub name: &'static str,
+    pub collision: &'static str,
+    pub durability: &'static str,
+}
+
+/// How a statement's rows are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Insert,
+    Copy,
+}
+
+/// What is known about a statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// Sent; no answer, or none that tells.
+    Unknown,
+    /// The server said that it is stored, or showed it after a crash.
+    Stored,
+    /// Not there after a crash, and not sent again.
+    Absent,
+}
+
+/// One statement: `count` rows of a writer, from `first` on.
+#[derive(Debug, Clone, Copy)]
+pub struct Statement {
+    pub first: i64,
+    pub count: i64,
+    pub payload_bytes: usize,
+    pub kind: Kind,
+    pub fate: Fate,
+}
+
+impl Statement {
+    /// Numbers of its rows.
+    pub fn rows(&self) -> std::ops::Range<i64> {
+        self.first..self.first + self.count
+    }
+}
+
+/// See the module's comment. Writers are numbered from 0; a writer's table is
+/// `TABLES[writer % 4]`.
+#[derive(Debug, Clone)]
+pub struct Ledger {
+    statements: Arc<Mutex<BTreeMap<i64, Vec<Statement>>>>,
+    lines: mpsc::Sender<(String, oneshot::Sender<()>)>,
+}
+
+impl Ledger {
+    /// A new one in that file.
+    pub fn create(path: &Path) -> std::io::Result<Self> {
+        let file = File::create_new(path)?;
+        let (lines, receiver) = mpsc::channel();
+        std::thread::spawn(move || write_lines(file, &receiver));
+        Ok(Self { statements: Arc::default(), lines })
+    }
+
+    /// The table of a writer.
+    pub fn table(writer: i64) -> &'static Table {
+        &TABLES[writer as usize % TABLES.len()]
+    }
+
+    /// Notes a statement that is about to be sent for the first time.
+    pub async fn sending(&self, writer: i64, statement: Statement) {
+        self.write(format!("send {writer} {} {}\n", statement.first, statement.count)).await;
+        self.statements.lock().unwrap().entry(writer).or_default().push(statement);
+    }
+
+    /// Notes that the last statement of a writer was acknowledged.
+    pub async fn acknowledged(&self, writer: i64) {
+        let first = self.change_last(writer, |statement| {
+            statement.fate = Fate::Stored;
+            statement.first
+        });
+        self.write(format!("acknowledged {writer} {first:?}\n")).await;
+    }
+
+    /// Notes that the last statement of a writer is sent once more.
+    pub async fn sending_again(&self, writer: i64) {
+        let first = self.change_last(writer, |statement| {
+            if statement.fate == Fate::Absent {
+                statement.fate = Fate::Unknown;
+            }
+            statement.first
+        });
+        self.write(format!("again {writer} {first:?}\n")).await;
+    }
+
+    /// The last statement of a writer and its position, counted from 1.
+    pub fn last(&self, writer: i64) -> Option<(usize, Statement)> {
+        let statements = self.statements.lock().unwrap();
+        let own = statements.get(&writer)?;
+        Some((own.len(), *own.last()?))
+    }
+
+    /// Works on all statements of all writers.
+    pub fn with<T>(&self, work: impl FnOnce(&mut BTreeMap<i64, Vec<Statement>>) -> T) -> T {
+        work(&mut self.statements.lock().unwrap())
+    }
+
+    /// Statements that are stored.
+    pub fn stored(&self) -> u64 {
+        self.with(|all| {
+            all.values().flatten().filter(|sent| sent.fate == Fate::Stored).count() as u64
+        })
+    }
+
+    fn change_last<T>(&self, writer: i64, change: impl FnOnce(&mut Statement) -> T) -> Option<T> {
+        self.with(|all| Some(change(all.get_mut(&writer)?.last_mut()?)))
+    }
+
+    async fn write(&self, line: String) {
+        let (sender, done) = oneshot::channel();
+        self.lines.send((line, sender)).expect("the ledger's thread runs");
+        done.await.expect("the ledger was written");
+    }
+}
+
+/// Writes what waits, syncs once, answers all.
+fn write_lines(mut file: File, lines: &mpsc::Receiver<(String, oneshot::Sender<()>)>) {
+    while let Ok(first) = lines.recv() {
+        let group: Vec<_> = std::iter::once(first).chain(lines.try_iter()).collect();
+        let text: String = group.iter().map(|(line, _)| line.as_str()).collect();
+        file.write_all(text.as_bytes()).expect("the ledger can be written");
+        file.sync_data().expect("the ledger can be synced");
+        for (_, done) in group {
+            done.send(()).ok();
+        }
+    }
+}
+
+/// The payload of a row: the same every time, and every row's own.
+pub fn payload(writer: i64, n: i64, bytes: usize) -> String {
+    let mut random = stratalog_sim::Random::new((writer as u64) << 40 ^ n as u64);
+    let mut text = format!("{writer}/{n}/");
+    while text.len() < bytes {
+        text.push_str(&format!("{:016x}", random.next()));
+    }
+    text.truncate(bytes.max(1));
+    text
+}
+
+/// The time of a row, as text.
+pub fn time(n: i64) -> String {
+    let (seconds, micros) = (n / 1_000_000, n % 1_000_000);
+    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    format!("2026-01-01 {hour:02}:{minute:02}:{second:02}.{micros:06}+00")
+}

@@ -1,0 +1,168 @@
+//! A client that writes, loses its connection, and tries again.
+
+use std::{
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures::SinkExt;
+use stratalog_sim::Random;
+use tokio_postgres::{Client, Error, NoTls, error::SqlState};
+
+use super::ledger::{Fate, Kind, Ledger, Statement, payload, time};
+
+/// This writer's statements are larger than a frame, so that they are stored in parts.
+const LARGE_WRITER: i64 = 2;
+
+/// Connects; the connection ends with the client.
+pub async fn connect(address: &str) -> Result<Client, Error> {
+    let (host, port) = address.rsplit_once(':').expect("an address has a port");
+    let config = format!("host={host} port={port} user=stratalog dbname=stratalog");
+    let (client, connection) = tokio_postgres::connect(&config, NoTls).await?;
+    tokio::spawn(async move {
+        // The client sees its end as well.
+        connection.await.ok();
+    });
+    Ok(client)
+}
+
+/// Writes until the connection is lost, which must not be before `ending` is set.
+pub async fn write(
+    address: String,
+    ledger: Ledger,
+    writer: i64,
+    mut random: Random,
+    ending: Arc<AtomicBool>,
+) -> Result<(), String> {
+    let outcome = write_on(&address, &ledger, writer, &mut random).await;
+    match outcome {
+        Err(error) if ending.load(Ordering::SeqCst) || error.is_closed() => Ok(()),
+        Err(error) if error.as_db_error().is_none() => Ok(()),
+        Err(error) => Err(format!("writer {writer}: {error:?}")),
+        Ok(()) => Ok(()),
+    }
+}
+
+async fn write_on(
+    address: &str,
+    ledger: &Ledger,
+    writer: i64,
+    random: &mut Random,
+) -> Result<(), Error> {
+    let client = connect(address).await?;
+    let table = Ledger::table(writer);
+    if table.collision == "all" {
+        let producer = format!("00000000-0000-4000-8000-{writer:012}");
+        client.batch_execute(&format!("SET stratalog.producer = '{producer}'")).await?;
+    }
+    if let Some((position, last)) = ledger.last(writer)
+        && random.chance(60)
+    {
+        ledger.sending_again(writer).await;
+        send(&client, writer, position, last, random.chance(50)).await?;
+        ledger.acknowledged(writer).await;
+    }
+    loop {
+        let position = ledger.last(writer).map_or(0, |(position, _)| position) + 1;
+        let statement = next_statement(ledger, writer, random);
+        if writer == LARGE_WRITER {
+            // Leaves time for the others, and rows that can be read back in time.
+            tokio::time::sleep(Duration::from_millis(random.below(400))).await;
+        }
+        ledger.sending(writer, statement).await;
+        send(&client, writer, position, statement, false).await?;
+        ledger.acknowledged(writer).await;
+        // Also when the answer came: a client may not have seen it.
+        if random.chance(5) {
+            ledger.sending_again(writer).await;
+            send(&client, writer, position, statement, random.chance(50)).await?;
+        }
+    }
+}
+
+fn next_statement(ledger: &Ledger, writer: i64, random: &mut Random) -> Statement {
+    let first = ledger.last(writer).map_or(0, |(_, last)| last.first + last.count);
+    let (kind, count, payload_bytes) = match random.below(10) {
+        _ if writer == LARGE_WRITER => (Kind::Copy, 3000, 2000),
+        0..6 => (Kind::Insert, 1, random.between(10, 300) as usize),
+        6..8 => (Kind::Insert, random.between(2, 50) as i64, 40),
+        _ => (Kind::Copy, random.between(1, 400) as i64, 60),
+    };
+    Statement { first, count, payload_bytes, kind, fate: Fate::Unknown }
+}
+
+/// Sends a statement. That its rows are there already is success: it was sent before.
+async fn send(
+    client: &Client,
+    writer: i64,
+    position: usize,
+    statement: Statement,
+    conflicts_skipped: bool,
+) -> Result<(), Error> {
+    let table = Ledger::table(writer);
+    if table.collision == "all" {
+        let set = format!("SET stratalog.producer_sequence = {position}");
+        client.batch_execute(&set).await?;
+    }
+    let sent = match statement.kind {
+        Kind::Insert => {
+            let conflict = match (conflicts_skipped, table.collision) {
+                (true, "first") => " ON CONFLICT DO NOTHING",
+                _ => "",
+            };
+            insert(client, table.name, writer, statement, conflict).await
+        }
+        Kind::Copy => copy(client, table.name, writer, statement).await,
+    };
+    match sent {
+        Err(error) if error.code() == Some(&SqlState::UNIQUE_VIOLATION) => Ok(()),
+        outcome => outcome,
+    }
+}
+
+async fn insert(
+    client: &Client,
+    table: &str,
+    writer: i64,
+    statement: Statement,
+    conflict: &str,
+) -> Result<(), Error> {
+    let rows: Vec<String> = statement
+        .rows()
+        .map(|n| {
+            let payload = payload(writer, n, statement.payload_bytes);
+            format!("('{}', {writer}, {n}, '{payload}')", time(n))
+        })
+        .collect();
+    let sql = format!(
+        "INSERT INTO {table} (time, writer, n, payload) VALUES {}{conflict}",
+        rows.join(", ")
+    );
+    client.batch_execute(&sql).await
+}
+
+async fn copy(
+    client: &Client,
+    table: &str,
+    writer: i64,
+    statement: Statement,
+) -> Result<(), Error> {
+    let sql = format!("COPY {table} (time, writer, n, payload) FROM STDIN");
+    let mut sink = pin!(client.copy_in::<_, Bytes>(&sql).await?);
+    let mut text = String::new();
+    for n in statement.rows() {
+        let payload = payload(writer, n, statement.payload_bytes);
+        text.push_str(&format!("{}\t{writer}\t{n}\t{payload}\n", time(n)));
+        if text.len() > 256 << 10 {
+            sink.send(Bytes::from(std::mem::take(&mut text))).await?;
+        }
+    }
+    sink.send(Bytes::from(text)).await?;
+    sink.finish().await?;
+    Ok(())
+}
