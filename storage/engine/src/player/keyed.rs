@@ -23,6 +23,9 @@ const KEYS_MAX: usize = 1024;
 /// Entries that are looked up at most: the chronicle's lock is held meanwhile.
 const ENTRIES_MAX: usize = 1 << 16;
 
+/// Rows of one batch.
+pub type BatchRows = (Arc<MemoryBatch>, Vec<u32>);
+
 /// The rows that a request by key sees, by batch, each in the wanted order; `None` when
 /// the index cannot tell, or looking at all rows is as good:
 /// not all key columns are fixed, too many entries, or the snapshot is older than a
@@ -32,7 +35,7 @@ pub fn rows_by_key(
     chronicle: &Chronicle,
     version: &Version,
     visible: u64,
-) -> Result<Option<Vec<(Arc<MemoryBatch>, Vec<u32>)>>> {
+) -> Result<Option<Vec<BatchRows>>> {
     if !chronicle.indexed() || request.chronicle.key_columns.is_empty() {
         return Ok(None);
     }
@@ -41,9 +44,9 @@ pub fn rows_by_key(
     let Some(found) = entries(request, &state, &keys, version, visible) else {
         return Ok(None);
     };
-    let mut by_batch: Vec<(Arc<MemoryBatch>, Vec<u32>)> = Vec::new();
+    let mut by_batch: Vec<BatchRows> = Vec::new();
     // Keys of one batch lie together: arrival order is nearly commit order.
-    let mut located: Vec<(u64, i64)> = found;
+    let mut located = found;
     drop(state);
     located.sort_unstable();
     for (gsn, _) in located {

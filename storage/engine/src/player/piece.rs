@@ -102,7 +102,7 @@ struct Reader {
 }
 
 enum Source {
-    Stored(Column),
+    Stored(Box<Column>),
     System(usize),
 }
 
@@ -135,7 +135,7 @@ impl Reader {
             .projection
             .iter()
             .map(|at| match at.checked_sub(user) {
-                None => column_of(&piece.batch, request, *at).map(Source::Stored),
+                None => column_of(&piece.batch, request, *at).map(|c| Source::Stored(Box::new(c))),
                 Some(system) => Ok(Source::System(system)),
             })
             .collect::<Result<Vec<_>>>()?;

@@ -60,7 +60,7 @@ pub fn select(batch: &MemoryBatch, criteria: &Criteria<'_>) -> Result<Selection>
 
     // Slices: by binary search where the rows are sorted, the whole where all ticks fit.
     let slices = if criteria.ticks.covers(&batch.hull()) {
-        Some(vec![0..seen])
+        Some(std::iter::once(0..seen).collect())
     } else if batch.ordered() {
         Some(slices_of(batch.ticks(), criteria.ticks, seen))
     } else {

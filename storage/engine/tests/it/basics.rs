@@ -10,7 +10,7 @@ use crate::{fixture::*, memory_log::MemoryLog};
 async fn what_is_committed_is_read_and_survives() {
     let log = MemoryLog::default();
     let cpu = chronicle(1, Collision::First, true);
-    let engine = open(&log, &[cpu.clone()]);
+    let engine = open(&log, std::slice::from_ref(&cpu));
     let events = [row(5, "a", 1.0), row(5, "b", 2.0), row(-3, "a", 3.0), row(9, "a", 4.0)];
     let appended = append(&engine, &cpu, &events).await.unwrap();
     assert_eq!(
@@ -25,7 +25,7 @@ async fn what_is_committed_is_read_and_survives() {
     assert_eq!(ticks, [-3, 5, 5, 9]);
     assert_eq!(before[0].gsn, 3);
 
-    let again = open(&MemoryLog::with_frames(log.frames()), &[cpu.clone()]);
+    let again = open(&MemoryLog::with_frames(log.frames()), std::slice::from_ref(&cpu));
     assert_eq!(read(again.snapshot().as_ref(), &cpu).await, before);
     assert_eq!(again.snapshot().gsn(), Gsn(4));
     // Numbers go on.
@@ -38,7 +38,7 @@ async fn what_is_committed_is_read_and_survives() {
 async fn a_large_statement_streams_and_becomes_visible_at_once() {
     let log = MemoryLog::default();
     let cpu = chronicle(1, Collision::All, false);
-    let engine = open(&log, &[cpu.clone()]);
+    let engine = open(&log, std::slice::from_ref(&cpu));
     let mut large = engine.begin(AppendOptions::default()).unwrap();
     for part in 0..3 {
         let rows: Vec<Row> = (0..1000).map(|at| row(part * 1000 + at, "h", at as f64)).collect();
@@ -58,13 +58,13 @@ async fn a_large_statement_streams_and_becomes_visible_at_once() {
 
     // Without the commit frame nothing of it is seen, and its id is not used again.
     let cut = MemoryLog::with_frames(frames[..frames.len() - 1].to_vec());
-    let engine = open(&cut, &[cpu.clone()]);
+    let engine = open(&cut, std::slice::from_ref(&cpu));
     assert_eq!(rows_of(&engine, &cpu).await, [row(7, "x", 0.0)]);
     let mut next = engine.begin(AppendOptions::default()).unwrap();
     push(&mut next, &cpu, &[row(1, "y", 0.0)]).await.unwrap();
     push(&mut next, &cpu, &[row(2, "y", 0.0)]).await.unwrap();
     next.commit().await.unwrap();
-    let reopened = open(&MemoryLog::with_frames(cut.frames()), &[cpu.clone()]);
+    let reopened = open(&MemoryLog::with_frames(cut.frames()), std::slice::from_ref(&cpu));
     assert_eq!(rows_of(&reopened, &cpu).await.len(), 3);
 }
 
@@ -92,7 +92,7 @@ async fn statements_span_chronicles() {
     assert_eq!(gsns(read(now.as_ref(), &a).await), [1, 4]);
     assert_eq!(gsns(read(now.as_ref(), &b).await), [2, 3]);
     // With one of them dropped, the other keeps its numbers.
-    let reopened = open(&MemoryLog::with_frames(log.frames()), &[b.clone()]);
+    let reopened = open(&MemoryLog::with_frames(log.frames()), std::slice::from_ref(&b));
     assert_eq!(gsns(read(reopened.snapshot().as_ref(), &b).await), [2, 3]);
     assert_eq!(reopened.snapshot().gsn(), Gsn(4));
 }
@@ -101,7 +101,7 @@ async fn statements_span_chronicles() {
 async fn dropping_an_append_leaves_nothing() {
     let log = MemoryLog::default();
     let cpu = chronicle(1, Collision::First, true);
-    let engine = open(&log, &[cpu.clone()]);
+    let engine = open(&log, std::slice::from_ref(&cpu));
     let used = engine.status().memory_bytes;
     let mut dropped = engine.begin(AppendOptions::default()).unwrap();
     push(&mut dropped, &cpu, &[row(1, "a", 1.0), row(2, "a", 1.0)]).await.unwrap();
@@ -116,7 +116,7 @@ async fn dropping_an_append_leaves_nothing() {
 async fn nothing_to_store_is_fine() {
     let log = MemoryLog::default();
     let cpu = chronicle(1, Collision::First, true);
-    let engine = open(&log, &[cpu.clone()]);
+    let engine = open(&log, std::slice::from_ref(&cpu));
     let appended = append(&engine, &cpu, &[]).await.unwrap();
     assert_eq!((appended.first_gsn, appended.rows), (None, 0));
     assert!(log.frames().is_empty());
@@ -129,7 +129,7 @@ async fn nothing_to_store_is_fine() {
 async fn bad_rows_are_refused_whole() {
     let log = MemoryLog::default();
     let cpu = chronicle(1, Collision::First, true);
-    let engine = open(&log, &[cpu.clone()]);
+    let engine = open(&log, std::slice::from_ref(&cpu));
     let good = batch(&cpu, &[row(1, "a", 1.0)]);
     let refuse = async |rows: arrow::array::RecordBatch| {
         let mut append = engine.begin(AppendOptions::default()).unwrap();
@@ -170,7 +170,7 @@ async fn bad_rows_are_refused_whole() {
 async fn forgotten_chronicles_free_their_memory() {
     let log = MemoryLog::default();
     let cpu = chronicle(1, Collision::First, true);
-    let engine = open(&log, &[cpu.clone()]);
+    let engine = open(&log, std::slice::from_ref(&cpu));
     let many: Vec<Row> = (0..5000).map(|at| row(at, "a", 1.0)).collect();
     append(&engine, &cpu, &many).await.unwrap();
     let mut open_append = engine.begin(AppendOptions::default()).unwrap();
@@ -192,7 +192,7 @@ async fn forgotten_chronicles_free_their_memory() {
 async fn single_rows_do_not_stay_single_batches() {
     let log = MemoryLog::default();
     let cpu = chronicle(1, Collision::First, true);
-    let engine = open(&log, &[cpu.clone()]);
+    let engine = open(&log, std::slice::from_ref(&cpu));
     let mut pinned = Vec::new();
     for at in 0..3000_i64 {
         append(&engine, &cpu, &[row(at ^ 1, ["a", "b"][at as usize % 2], at as f64)])

@@ -17,7 +17,7 @@ fn many(from: i64, rows: i64) -> Vec<Row> {
 async fn over_the_budget_only_that_statement_fails() {
     let log = MemoryLog::default();
     let cpu = chronicle(1, Collision::First, true);
-    let engine = open_with(&log, &[cpu.clone()], settings(500_000)).unwrap();
+    let engine = open_with(&log, std::slice::from_ref(&cpu), settings(500_000)).unwrap();
     append(&engine, &cpu, &many(0, 1000)).await.unwrap();
     let used = engine.status().memory_bytes;
     let refused = error(append(&engine, &cpu, &many(1000, 20_000)).await);
@@ -34,7 +34,7 @@ async fn over_the_budget_only_that_statement_fails() {
 async fn pending_events_count_and_come_back() {
     let log = MemoryLog::default();
     let cpu = chronicle(1, Collision::First, true);
-    let engine = open_with(&log, &[cpu.clone()], settings(500_000)).unwrap();
+    let engine = open_with(&log, std::slice::from_ref(&cpu), settings(500_000)).unwrap();
     let mut large = engine.begin(AppendOptions::default()).unwrap();
     let mut pushed = 0;
     let refused = loop {
@@ -59,7 +59,7 @@ async fn pending_events_count_and_come_back() {
 async fn a_delete_makes_room_once_no_snapshot_needs_it() {
     let log = MemoryLog::default();
     let cpu = chronicle(1, Collision::First, true);
-    let engine = open_with(&log, &[cpu.clone()], settings(1_000_000)).unwrap();
+    let engine = open_with(&log, std::slice::from_ref(&cpu), settings(1_000_000)).unwrap();
     let mut at = 0;
     while append(&engine, &cpu, &many(at, 1000)).await.is_ok() {
         at += 1000;
@@ -79,10 +79,14 @@ async fn a_delete_makes_room_once_no_snapshot_needs_it() {
 async fn recovery_takes_what_is_durable_even_over_the_budget() {
     let log = MemoryLog::default();
     let cpu = chronicle(1, Collision::First, true);
-    let engine = open(&log, &[cpu.clone()]);
+    let engine = open(&log, std::slice::from_ref(&cpu));
     append(&engine, &cpu, &many(0, 10_000)).await.unwrap();
-    let small =
-        open_with(&MemoryLog::with_frames(log.frames()), &[cpu.clone()], settings(1000)).unwrap();
+    let small = open_with(
+        &MemoryLog::with_frames(log.frames()),
+        std::slice::from_ref(&cpu),
+        settings(1000),
+    )
+    .unwrap();
     assert_eq!(rows(&small, &cpu).await.len(), 10_000);
     assert_eq!(error(append(&small, &cpu, &many(10_000, 1)).await).kind(), ErrorKind::OutOfMemory);
 }
@@ -92,7 +96,7 @@ async fn memory_after_everything_is_gone_is_none() {
     for collision in [Collision::All, Collision::First, Collision::Last, Collision::Next] {
         let log = MemoryLog::default();
         let cpu = chronicle(1, collision, true);
-        let engine = open(&log, &[cpu.clone()]);
+        let engine = open(&log, std::slice::from_ref(&cpu));
         for at in 0..300 {
             append(&engine, &cpu, &many(at * 7, 5)).await.unwrap();
         }

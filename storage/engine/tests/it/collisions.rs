@@ -16,7 +16,7 @@ async fn both_ways(
     expected: &[Row],
 ) {
     assert_eq!(rows(engine, cpu).await, expected);
-    let reopened = open(&MemoryLog::with_frames(log.frames()), &[cpu.clone()]);
+    let reopened = open(&MemoryLog::with_frames(log.frames()), std::slice::from_ref(cpu));
     assert_eq!(rows(&reopened, cpu).await, expected);
     assert_eq!(
         read(reopened.snapshot().as_ref(), cpu).await,
@@ -29,7 +29,7 @@ async fn all_keeps_everything_in_arrival_order() {
     for keyed in [false, true] {
         let log = MemoryLog::default();
         let cpu = chronicle(1, Collision::All, keyed);
-        let engine = open(&log, &[cpu.clone()]);
+        let engine = open(&log, std::slice::from_ref(&cpu));
         append(&engine, &cpu, &[row(5, "a", 1.0), row(5, "a", 2.0)]).await.unwrap();
         append(&engine, &cpu, &[row(5, "a", 3.0), row(4, "a", 4.0)]).await.unwrap();
         let expected = [row(4, "a", 4.0), row(5, "a", 1.0), row(5, "a", 2.0), row(5, "a", 3.0)];
@@ -41,7 +41,7 @@ async fn all_keeps_everything_in_arrival_order() {
 async fn first_refuses_or_skips() {
     let log = MemoryLog::default();
     let cpu = chronicle(1, Collision::First, true);
-    let engine = open(&log, &[cpu.clone()]);
+    let engine = open(&log, std::slice::from_ref(&cpu));
     append(&engine, &cpu, &[row(1_500_000, "a", 1.0)]).await.unwrap();
     let refused = error(append(&engine, &cpu, &[row(1, "b", 1.0), row(1_500_000, "a", 2.0)]).await);
     assert_eq!(refused.kind(), ErrorKind::UniqueViolation);
@@ -73,7 +73,7 @@ async fn first_refuses_or_skips() {
 async fn last_supersedes_and_older_snapshots_do_not_change() {
     let log = MemoryLog::default();
     let cpu = chronicle(1, Collision::Last, true);
-    let engine = open(&log, &[cpu.clone()]);
+    let engine = open(&log, std::slice::from_ref(&cpu));
     append(&engine, &cpu, &[row(1, "a", 1.0), row(2, "a", 2.0), row(1, "b", 3.0)]).await.unwrap();
     let before = engine.snapshot();
     append(&engine, &cpu, &[row(1, "a", 4.0), row(1, "a", 5.0), row(0, "a", 6.0)]).await.unwrap();
@@ -99,7 +99,7 @@ async fn last_is_decided_by_the_commit_not_by_the_push() {
     let log = MemoryLog::default();
     let cpu = chronicle(1, Collision::Last, true);
     for (first, rollback) in [(0, false), (1, false), (0, true), (1, true)] {
-        let engine = open(&MemoryLog::default(), &[cpu.clone()]);
+        let engine = open(&MemoryLog::default(), std::slice::from_ref(&cpu));
         let mut appends: Vec<Option<Box<dyn Append>>> = Vec::new();
         for value in [1.0, 2.0] {
             let mut append = engine.begin(AppendOptions::default()).unwrap();
@@ -126,7 +126,7 @@ async fn last_is_decided_by_the_commit_not_by_the_push() {
 async fn next_takes_the_next_free_slot() {
     let log = MemoryLog::default();
     let cpu = chronicle(1, Collision::Next, true);
-    let engine = open(&log, &[cpu.clone()]);
+    let engine = open(&log, std::slice::from_ref(&cpu));
     append(&engine, &cpu, &[row(1, "a", 1.0), row(3, "a", 2.0)]).await.unwrap();
     let mut pushed = engine.begin(AppendOptions::default()).unwrap();
     let admitted = pushed
@@ -151,9 +151,9 @@ async fn moved_ticks_survive_a_unit_that_cannot_show_them() {
     coarse.scale =
         stratalog_model::TickScale::starting_at(0, stratalog_model::Granularity::NANOSECOND);
     let cpu = Arc::new(coarse);
-    let engine = open(&log, &[cpu.clone()]);
+    let engine = open(&log, std::slice::from_ref(&cpu));
     append(&engine, &cpu, &[row(1, "a", 1.0), row(1, "a", 2.0)]).await.unwrap();
-    let again = open(&MemoryLog::with_frames(log.frames()), &[cpu.clone()]);
+    let again = open(&MemoryLog::with_frames(log.frames()), std::slice::from_ref(&cpu));
     append(&again, &cpu, &[row(1, "a", 3.0)]).await.unwrap();
     let snapshot = again.snapshot();
     let extent = snapshot.extent(&cpu, &ranges(&[(0, i64::MAX)])).unwrap();
@@ -169,7 +169,7 @@ async fn a_coarse_granularity_collides_within_a_granule() {
         stratalog_model::Granularity::from_ns(1_000_000_000).unwrap(),
     );
     let cpu = Arc::new(coarse);
-    let engine = open(&log, &[cpu.clone()]);
+    let engine = open(&log, std::slice::from_ref(&cpu));
     let mut pushed = engine.begin(AppendOptions::default()).unwrap();
     let admitted = pushed
         .push(&cpu, batch(&cpu, &[row(1_700_000, "a", 1.0), row(-1, "a", 2.0)]), OnConflict::Error)
@@ -181,7 +181,7 @@ async fn a_coarse_granularity_collides_within_a_granule() {
     pushed.commit().await.unwrap();
     let refused = error(append(&engine, &cpu, &[row(1_000_001, "a", 3.0)]).await);
     assert_eq!(refused.kind(), ErrorKind::UniqueViolation);
-    let again = open(&MemoryLog::with_frames(log.frames()), &[cpu.clone()]);
+    let again = open(&MemoryLog::with_frames(log.frames()), std::slice::from_ref(&cpu));
     assert_eq!(
         error(append(&again, &cpu, &[row(-1_000_000, "a", 3.0)]).await).kind(),
         ErrorKind::UniqueViolation
@@ -198,7 +198,7 @@ fn integers_of_time(batch: &arrow::array::RecordBatch) -> Vec<i64> {
 async fn a_tick_that_is_unique_without_keys() {
     let log = MemoryLog::default();
     let cpu = chronicle(1, Collision::First, false);
-    let engine = open(&log, &[cpu.clone()]);
+    let engine = open(&log, std::slice::from_ref(&cpu));
     append(&engine, &cpu, &[row(1, "a", 1.0)]).await.unwrap();
     let refused = error(append(&engine, &cpu, &[row(1, "b", 1.0)]).await);
     assert_eq!(
@@ -218,7 +218,7 @@ async fn pending_keys_are_waited_for() {
     ] {
         let log = MemoryLog::default();
         let cpu = chronicle(1, Collision::First, true);
-        let engine = open(&log, &[cpu.clone()]);
+        let engine = open(&log, std::slice::from_ref(&cpu));
         let mut holder = engine.begin(AppendOptions::default()).unwrap();
         push(&mut holder, &cpu, &[row(5, "a", 1.0)]).await.unwrap();
         let waiter = tokio::spawn({
@@ -264,7 +264,7 @@ async fn pending_keys_are_waited_for() {
 async fn statements_that_wait_for_each_other_do_not_wait_forever() {
     let log = MemoryLog::default();
     let cpu = chronicle(1, Collision::First, true);
-    let engine = open(&log, &[cpu.clone()]);
+    let engine = open(&log, std::slice::from_ref(&cpu));
     let mut one = engine.begin(AppendOptions::default()).unwrap();
     let mut two = engine.begin(AppendOptions::default()).unwrap();
     push(&mut one, &cpu, &[row(1, "a", 1.0)]).await.unwrap();
@@ -289,7 +289,7 @@ async fn statements_that_wait_for_each_other_do_not_wait_forever() {
 async fn a_cancelled_wait_leaves_no_trace() {
     let log = MemoryLog::default();
     let cpu = chronicle(1, Collision::First, true);
-    let engine = open(&log, &[cpu.clone()]);
+    let engine = open(&log, std::slice::from_ref(&cpu));
     let mut holder = engine.begin(AppendOptions::default()).unwrap();
     push(&mut holder, &cpu, &[row(5, "a", 1.0)]).await.unwrap();
     let used = engine.status().memory_bytes;

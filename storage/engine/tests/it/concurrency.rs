@@ -14,7 +14,7 @@ async fn many_tasks_on_one_hot_key() {
     for collision in [Collision::First, Collision::Last, Collision::Next, Collision::All] {
         let log = MemoryLog::default();
         let cpu = chronicle(1, collision, true);
-        let engine = open(&log, &[cpu.clone()]);
+        let engine = open(&log, std::slice::from_ref(&cpu));
         let tasks: Vec<_> = (0..16)
             .map(|task| {
                 let (engine, cpu) = (Arc::clone(&engine), cpu.clone());
@@ -66,7 +66,7 @@ async fn many_tasks_on_one_hot_key() {
         }
         let gsns: HashSet<u64> = found.iter().map(|read| read.gsn).collect();
         assert_eq!(gsns.len(), found.len());
-        let reopened = open(&MemoryLog::with_frames(log.frames()), &[cpu.clone()]);
+        let reopened = open(&MemoryLog::with_frames(log.frames()), std::slice::from_ref(&cpu));
         assert_eq!(read(reopened.snapshot().as_ref(), &cpu).await, found, "{collision}");
     }
 }
@@ -75,7 +75,7 @@ async fn many_tasks_on_one_hot_key() {
 async fn overlapping_statements_neither_hang_nor_lose() {
     let log = MemoryLog::default();
     let cpu = chronicle(1, Collision::First, true);
-    let engine = open(&log, &[cpu.clone()]);
+    let engine = open(&log, std::slice::from_ref(&cpu));
     let tasks: Vec<_> = (0..8_i64)
         .map(|task| {
             let (engine, cpu) = (Arc::clone(&engine), cpu.clone());

@@ -14,7 +14,7 @@ fn range(start: i64, end: i64) -> TickRange {
 async fn only_the_ends_can_be_deleted() {
     let log = MemoryLog::default();
     let cpu = chronicle(1, Collision::First, true);
-    let engine = open(&log, &[cpu.clone()]);
+    let engine = open(&log, std::slice::from_ref(&cpu));
     assert_eq!(engine.delete(&cpu, TickRange::ALL).await.unwrap(), 0);
     let events: Vec<Row> = (0..10).map(|at| row(at, "a", at as f64)).collect();
     append(&engine, &cpu, &events).await.unwrap();
@@ -29,7 +29,7 @@ async fn only_the_ends_can_be_deleted() {
     assert_eq!(left, [3, 4, 5, 6, 7]);
     assert_eq!(engine.delete(&cpu, TickRange::ALL).await.unwrap(), 5);
     assert!(rows(&engine, &cpu).await.is_empty());
-    let reopened = open(&MemoryLog::with_frames(log.frames()), &[cpu.clone()]);
+    let reopened = open(&MemoryLog::with_frames(log.frames()), std::slice::from_ref(&cpu));
     assert!(rows(&reopened, &cpu).await.is_empty());
 }
 
@@ -38,7 +38,7 @@ async fn what_comes_later_stays_and_keys_are_free_again() {
     for collision in [Collision::First, Collision::Last, Collision::Next, Collision::All] {
         let log = MemoryLog::default();
         let cpu = chronicle(1, collision, true);
-        let engine = open(&log, &[cpu.clone()]);
+        let engine = open(&log, std::slice::from_ref(&cpu));
         append(&engine, &cpu, &[row(1, "a", 1.0), row(5, "a", 2.0), row(9, "b", 3.0)])
             .await
             .unwrap();
@@ -60,7 +60,7 @@ async fn what_comes_later_stays_and_keys_are_free_again() {
         assert_eq!(seen, [1.0, 2.0, 3.0]);
         let extent = engine.snapshot().extent(&cpu, &TickRanges::all()).unwrap();
         assert_eq!((extent.rows, extent.ticks), (3, range(1, 10)));
-        let reopened = open(&MemoryLog::with_frames(log.frames()), &[cpu.clone()]);
+        let reopened = open(&MemoryLog::with_frames(log.frames()), std::slice::from_ref(&cpu));
         assert_eq!(
             read(reopened.snapshot().as_ref(), &cpu).await,
             read(engine.snapshot().as_ref(), &cpu).await
@@ -72,7 +72,7 @@ async fn what_comes_later_stays_and_keys_are_free_again() {
 async fn deletes_cut_merged_and_unordered_batches() {
     let log = MemoryLog::default();
     let cpu = chronicle(1, Collision::Last, true);
-    let engine = open(&log, &[cpu.clone()]);
+    let engine = open(&log, std::slice::from_ref(&cpu));
     for at in 0..400_i64 {
         append(&engine, &cpu, &[row((at * 37) % 400, "a", at as f64)]).await.unwrap();
     }
@@ -86,7 +86,7 @@ async fn deletes_cut_merged_and_unordered_batches() {
     assert_eq!(engine.delete(&cpu, range(390, 999)).await.unwrap(), 10);
     let ticks: Vec<i64> = rows(&engine, &cpu).await.iter().map(|row| row.tick).collect();
     assert_eq!(ticks, (50..60).chain(100..390).collect::<Vec<_>>());
-    let reopened = open(&MemoryLog::with_frames(log.frames()), &[cpu.clone()]);
+    let reopened = open(&MemoryLog::with_frames(log.frames()), std::slice::from_ref(&cpu));
     assert_eq!(rows(&reopened, &cpu).await, rows(&engine, &cpu).await);
 }
 
@@ -94,7 +94,7 @@ async fn deletes_cut_merged_and_unordered_batches() {
 async fn a_delete_that_fails_deletes_nothing() {
     let log = MemoryLog::default();
     let cpu = chronicle(1, Collision::First, true);
-    let engine = open(&log, &[cpu.clone()]);
+    let engine = open(&log, std::slice::from_ref(&cpu));
     append(&engine, &cpu, &[row(1, "a", 1.0)]).await.unwrap();
     log.fail(Some(ErrorKind::DiskFull));
     assert_eq!(error(engine.delete(&cpu, TickRange::ALL).await).kind(), ErrorKind::DiskFull);

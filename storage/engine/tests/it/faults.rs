@@ -8,7 +8,7 @@ use crate::{fixture::*, memory_log::MemoryLog};
 async fn a_failed_frame_leaves_no_event_and_frees_its_keys() {
     let log = MemoryLog::default();
     let cpu = chronicle(1, Collision::First, true);
-    let engine = open(&log, &[cpu.clone()]);
+    let engine = open(&log, std::slice::from_ref(&cpu));
     log.fail(Some(ErrorKind::DiskFull));
     let failed = error(append(&engine, &cpu, &[row(1, "a", 1.0)]).await);
     assert_eq!(failed.kind(), ErrorKind::DiskFull);
@@ -22,7 +22,7 @@ async fn a_failed_frame_leaves_no_event_and_frees_its_keys() {
 async fn a_failed_frame_of_a_large_statement_fails_the_whole() {
     let log = MemoryLog::default();
     let cpu = chronicle(1, Collision::First, true);
-    let engine = open(&log, &[cpu.clone()]);
+    let engine = open(&log, std::slice::from_ref(&cpu));
     let mut large = engine.begin(AppendOptions::default()).unwrap();
     push(&mut large, &cpu, &[row(1, "a", 1.0)]).await.unwrap();
     log.fail(Some(ErrorKind::DiskFull));
@@ -38,7 +38,7 @@ async fn a_failed_frame_of_a_large_statement_fails_the_whole() {
 async fn a_poisoned_log_stops_appends_not_reads() {
     let log = MemoryLog::default();
     let cpu = chronicle(1, Collision::First, true);
-    let engine = open(&log, &[cpu.clone()]);
+    let engine = open(&log, std::slice::from_ref(&cpu));
     append(&engine, &cpu, &[row(1, "a", 1.0)]).await.unwrap();
     log.poison();
     for _ in 0..3 {
@@ -55,7 +55,7 @@ async fn a_poisoned_log_stops_appends_not_reads() {
 async fn nothing_is_visible_before_it_is_durable() {
     let log = MemoryLog::default();
     let cpu = chronicle(1, Collision::First, true);
-    let engine = open(&log, &[cpu.clone()]);
+    let engine = open(&log, std::slice::from_ref(&cpu));
     log.hold();
     let append = tokio::spawn({
         let (engine, cpu) = (engine.clone(), cpu.clone());
@@ -73,7 +73,7 @@ async fn nothing_is_visible_before_it_is_durable() {
 async fn a_commit_that_nobody_waits_for_is_whole() {
     let log = MemoryLog::default();
     let cpu = chronicle(1, Collision::First, true);
-    let engine = open(&log, &[cpu.clone()]);
+    let engine = open(&log, std::slice::from_ref(&cpu));
     log.hold();
     let mut append_one = engine.begin(AppendOptions::default()).unwrap();
     push(&mut append_one, &cpu, &[row(1, "a", 1.0), row(2, "a", 1.0)]).await.unwrap();
@@ -96,13 +96,16 @@ async fn a_commit_that_nobody_waits_for_is_whole() {
 async fn a_payload_that_is_none_is_told_with_its_place() {
     let log = MemoryLog::default();
     let cpu = chronicle(1, Collision::First, true);
-    let engine = open(&log, &[cpu.clone()]);
+    let engine = open(&log, std::slice::from_ref(&cpu));
     append(&engine, &cpu, &[row(1, "a", 1.0)]).await.unwrap();
     append(&engine, &cpu, &[row(2, "a", 1.0)]).await.unwrap();
     let mut frames = log.frames();
     frames[1].payload = frames[1].payload.slice(..40);
-    let refused =
-        error(open_with(&MemoryLog::with_frames(frames), &[cpu.clone()], Default::default()));
+    let refused = error(open_with(
+        &MemoryLog::with_frames(frames),
+        std::slice::from_ref(&cpu),
+        Default::default(),
+    ));
     assert_eq!(refused.kind(), ErrorKind::DataCorrupted);
     assert_eq!(refused.context(), Some("frame 2 of the journal"));
 }

@@ -206,7 +206,7 @@ async fn a_failed_sync_poisons_appends_and_leaves_reads() {
     let cpu = chronicle(1, Collision::First, true);
     let disk = FaultyDisk::new(5);
     let log = journal(Arc::new(disk.clone()), PathBuf::from("/data/journal")).unwrap();
-    let store = engine(log, &[cpu.clone()]).unwrap();
+    let store = engine(log, std::slice::from_ref(&cpu)).unwrap();
     append(&store, &cpu, &[row(1, "a", 1.0)]).await.unwrap();
     disk.fail(Operation::Sync, 1, Failure::Device);
     assert_eq!(error(append(&store, &cpu, &[row(2, "a", 1.0)]).await).kind(), ErrorKind::Io);

@@ -1,5 +1,13 @@
 //! Integration tests of the engine: one binary.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "helpers of tests, outside of #[test] functions"
+)]
+
 mod basics;
 mod budget;
 mod collisions;

@@ -93,7 +93,7 @@ impl World {
     fn new(seed: u64, collision: Collision) -> Self {
         let log = MemoryLog::default();
         let definition = chronicle(1, collision, true);
-        let engine = open_with(&log, &[definition.clone()], settings()).unwrap();
+        let engine = open_with(&log, std::slice::from_ref(&definition), settings()).unwrap();
         let model = Model { collision, events: Vec::new(), gsn: 0 };
         let random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
         let (open, pinned) = (Vec::new(), Vec::new());
@@ -328,7 +328,8 @@ impl World {
         self.pinned.clear();
         let before = read(self.engine.snapshot().as_ref(), &self.definition).await;
         self.log = MemoryLog::with_frames(self.log.frames());
-        self.engine = open_with(&self.log, &[self.definition.clone()], settings()).unwrap();
+        self.engine =
+            open_with(&self.log, std::slice::from_ref(&self.definition), settings()).unwrap();
         assert_eq!(read(self.engine.snapshot().as_ref(), &self.definition).await, before);
     }
 }

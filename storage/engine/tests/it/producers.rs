@@ -32,7 +32,7 @@ async fn a_retry_is_acknowledged_and_not_stored_again() {
     for collision in [Collision::All, Collision::First, Collision::Next, Collision::Last] {
         let log = MemoryLog::default();
         let cpu = chronicle(1, collision, true);
-        let engine = open(&log, &[cpu.clone()]);
+        let engine = open(&log, std::slice::from_ref(&cpu));
         let events = [row(1, "a", 1.0), row(2, "a", 2.0)];
         let first = send(&engine, &cpu, 7, 1, &[&events]).await.unwrap();
         assert!(!first.duplicate);
@@ -44,7 +44,7 @@ async fn a_retry_is_acknowledged_and_not_stored_again() {
         send(&engine, &cpu, 8, 1, &[]).await.unwrap();
         let frames = log.frames().len();
         assert_eq!(frames, 1 + 3 + 1);
-        let reopened = open(&MemoryLog::with_frames(log.frames()), &[cpu.clone()]);
+        let reopened = open(&MemoryLog::with_frames(log.frames()), std::slice::from_ref(&cpu));
         for engine in [&engine, &reopened] {
             for (producer, number) in [(7, 1), (7, 2), (8, 1)] {
                 let retried =
@@ -64,7 +64,7 @@ async fn a_retry_while_the_first_try_is_under_way() {
         for fails in [false, true] {
             let log = MemoryLog::default();
             let cpu = chronicle(1, collision, true);
-            let engine = open(&log, &[cpu.clone()]);
+            let engine = open(&log, std::slice::from_ref(&cpu));
             log.hold();
             let tries: Vec<_> = (0..3)
                 .map(|_| {

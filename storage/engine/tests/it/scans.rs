@@ -13,7 +13,7 @@ use crate::{fixture::*, memory_log::MemoryLog};
 /// Events in several batches: ordered, overlapping, unordered, before the base.
 async fn filled(collision: Collision) -> (Arc<Engine>, Arc<ChronicleDefinition>, Vec<Read>) {
     let cpu = chronicle(1, collision, true);
-    let engine = open(&MemoryLog::default(), &[cpu.clone()]);
+    let engine = open(&MemoryLog::default(), std::slice::from_ref(&cpu));
     let mut state = 11_u64;
     let mut random = move |below: u64| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

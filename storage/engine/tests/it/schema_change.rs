@@ -15,7 +15,7 @@ use crate::{fixture::*, memory_log::MemoryLog};
 async fn added_and_renamed_columns() {
     let log = MemoryLog::default();
     let old = chronicle(1, Collision::First, true);
-    let engine = open(&log, &[old.clone()]);
+    let engine = open(&log, std::slice::from_ref(&old));
     append(&engine, &old, &[row(1, "a", 1.0), row(3, "a", 2.0)]).await.unwrap();
     // Begun before the change, committed after it.
     let mut open_append = engine.begin(AppendOptions::default()).unwrap();
@@ -43,7 +43,7 @@ async fn added_and_renamed_columns() {
     added.commit().await.unwrap();
     open_append.commit().await.unwrap();
 
-    let reopened = open(&MemoryLog::with_frames(log.frames()), &[new.clone()]);
+    let reopened = open(&MemoryLog::with_frames(log.frames()), std::slice::from_ref(&new));
     for engine in [engine, reopened] {
         let mut wanted = request(&new, ScanOrder::Ascending);
         wanted.projection = vec![4, 5, 1];
@@ -75,7 +75,7 @@ async fn added_and_renamed_columns() {
 async fn merging_keeps_shapes_apart() {
     let log = MemoryLog::default();
     let old = chronicle(1, Collision::First, true);
-    let engine = open(&log, &[old.clone()]);
+    let engine = open(&log, std::slice::from_ref(&old));
     let mut changed = definition(1, Collision::First, true);
     changed.columns.push(column(9, "extra", ColumnType::Text, true));
     changed.schema_version = SchemaVersion(2);

@@ -115,7 +115,7 @@ fn rows(definition: &ChronicleDefinition, first: i64, count: i64) -> RecordBatch
 async fn every_column_type_comes_back() {
     let definition = Arc::new(every_type());
     let log = MemoryLog::default();
-    let engine = open(&log, &[definition.clone()]);
+    let engine = open(&log, std::slice::from_ref(&definition));
     let mut pushed = Vec::new();
     let mut next = 0;
     // Single rows that get merged, slices of a larger batch, and large ones.
@@ -128,7 +128,7 @@ async fn every_column_type_comes_back() {
         pushed.push(batch);
     }
     let expected = concat_batches(&definition.arrow_schema(), &pushed).unwrap();
-    let reopened = open(&MemoryLog::with_frames(log.frames()), &[definition.clone()]);
+    let reopened = open(&MemoryLog::with_frames(log.frames()), std::slice::from_ref(&definition));
     for engine in [&engine, &reopened] {
         for order in [ScanOrder::Ascending, ScanOrder::Descending] {
             let mut wanted = request(&definition, order);
@@ -153,7 +153,7 @@ async fn every_column_type_comes_back() {
 #[tokio::test]
 async fn a_small_slice_of_large_text_takes_little_memory() {
     let definition = Arc::new(every_type());
-    let engine = open(&MemoryLog::default(), &[definition.clone()]);
+    let engine = open(&MemoryLog::default(), std::slice::from_ref(&definition));
     let large = rows(&definition, 0, 20_000);
     let mut append = engine.begin(AppendOptions::default()).unwrap();
     append.push(&definition, large.slice(500, 3), Default::default()).await.unwrap();

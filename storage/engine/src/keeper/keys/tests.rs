@@ -41,8 +41,8 @@ fn every_kind_of_key() {
         Column::Plain(Arc::new(BooleanArray::from_iter((0..rows).map(|row| Some(row % 3 == 0)))));
     let uuids = (0..rows).map(|row| ((row % 90) as u128).to_be_bytes());
     let uuid = Column::Plain(Arc::new(FixedSizeBinaryArray::try_from_iter(uuids).unwrap()));
-    assert_eq!(check(&[coded.clone()], rows).keys.len(), 17);
-    assert_eq!(check(&[plain.clone()], rows).keys.len(), 500);
+    assert_eq!(check(std::slice::from_ref(&coded), rows).keys.len(), 17);
+    assert_eq!(check(std::slice::from_ref(&plain), rows).keys.len(), 500);
     assert_eq!(check(&[small.clone(), flag.clone()], rows).keys.len(), 10);
     check(&[coded, plain, small, large, flag, uuid], rows);
 }

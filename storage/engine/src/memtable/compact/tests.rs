@@ -34,8 +34,8 @@ fn every_row_is_copied_once_per_class() {
     let settings = settings(4, 64);
     let mut rows: Vec<usize> = Vec::new();
     let mut copied = 0;
-    for _ in 0..10_000 {
-        rows.push(1);
+    for single in std::iter::repeat_n(1, 10_000) {
+        rows.push(single);
         while let Some(range) = choose(&rows, &settings) {
             let sum: usize = rows.get(range.clone()).unwrap().iter().sum();
             copied += sum;
