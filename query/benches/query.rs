@@ -19,24 +19,39 @@ async fn database() -> Database {
 }
 
 fn benches(criterion: &mut Criterion) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let db = runtime.block_on(database());
-    let ask = |sql: &str| {
-        runtime.block_on(async { db.run(sql).await.unwrap() })
-    };
+    let ask = |sql: &str| runtime.block_on(async { db.run(sql).await.unwrap() });
     let prepared = runtime.block_on(async {
-        let parsed = db.session.parse("SELECT usage_user, usage_system FROM cpu WHERE hostname = $1 AND time = $2").unwrap().remove(0);
+        let parsed = db
+            .session
+            .parse("SELECT usage_user, usage_system FROM cpu WHERE hostname = $1 AND time = $2")
+            .unwrap()
+            .remove(0);
         db.session.prepare(&parsed, &[]).await.unwrap()
     });
     let point = vec![
         ScalarValue::Utf8View(Some("host_42".to_string())),
-        ScalarValue::TimestampNanosecond(Some(1_451_606_400_000_000_000 + 1_000_000_000_000), Some("UTC".into())),
+        ScalarValue::TimestampNanosecond(
+            Some(1_451_606_400_000_000_000 + 1_000_000_000_000),
+            Some("UTC".into()),
+        ),
     ];
     criterion.bench_function("point_prepared", |bencher| {
         bencher.iter(|| {
             runtime.block_on(async {
                 let outcome = db.session.execute(&prepared, point.clone()).await.unwrap();
-                assert_eq!(finish(outcome).await.unwrap().batches.iter().map(|batch| batch.num_rows()).sum::<usize>(), 1);
+                assert_eq!(
+                    finish(outcome)
+                        .await
+                        .unwrap()
+                        .batches
+                        .iter()
+                        .map(|batch| batch.num_rows())
+                        .sum::<usize>(),
+                    1
+                );
             });
         });
     });
@@ -45,11 +60,18 @@ fn benches(criterion: &mut Criterion) {
         bencher.iter(|| {
             second = (second + 10) % 40_000;
             let at = chrono::DateTime::from_timestamp(1_451_606_400 + second, 0).unwrap();
-            ask(&format!("SELECT usage_user FROM cpu WHERE hostname = 'host_7' AND time = '{}'", at.format("%Y-%m-%d %H:%M:%S+00")))
+            ask(&format!(
+                "SELECT usage_user FROM cpu WHERE hostname = 'host_7' AND time = '{}'",
+                at.format("%Y-%m-%d %H:%M:%S+00")
+            ))
         });
     });
     let insert = runtime.block_on(async {
-        let parsed = db.session.parse("INSERT INTO log (time, host, v) VALUES ($1, $2, $3)").unwrap().remove(0);
+        let parsed = db
+            .session
+            .parse("INSERT INTO log (time, host, v) VALUES ($1, $2, $3)")
+            .unwrap()
+            .remove(0);
         db.session.prepare(&parsed, &[]).await.unwrap()
     });
     let mut tick = 0;

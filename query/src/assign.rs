@@ -4,14 +4,9 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{
-        Array, ArrayRef, AsArray, Float32Array, Int64Array, ListArray,
-        new_null_array,
-    },
+    array::{Array, ArrayRef, AsArray, Float32Array, Int64Array, ListArray, new_null_array},
     compute::{CastOptions, cast_with_options},
-    datatypes::{
-        DataType, Decimal128Type, Field, Float64Type, Int64Type, TimeUnit,
-    },
+    datatypes::{DataType, Decimal128Type, Field, Float64Type, Int64Type, TimeUnit},
     util::display::FormatOptions,
 };
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
@@ -19,7 +14,8 @@ use stratalog_text::{ColumnBuilder, ColumnWriter, TextStyle};
 
 use crate::{Session, errors::from_arrow};
 
-const CAST: CastOptions<'static> = CastOptions { safe: false, format_options: FormatOptions::new() };
+const CAST: CastOptions<'static> =
+    CastOptions { safe: false, format_options: FormatOptions::new() };
 
 /// The session's text style, with the meaning of `now`.
 pub fn style(session: &Session) -> TextStyle {
@@ -75,7 +71,10 @@ fn allowed(from: &ColumnType, to: &ColumnType) -> bool {
     match (from, to) {
         // Text stands for an untyped constant, which takes any type.
         (T::Text, _) | (_, T::Text) => true,
-        (T::Timestamp { .. } | T::TimestampTz { .. }, T::Timestamp { .. } | T::TimestampTz { .. }) => true,
+        (
+            T::Timestamp { .. } | T::TimestampTz { .. },
+            T::Timestamp { .. } | T::TimestampTz { .. },
+        ) => true,
         (T::Date, T::Timestamp { .. } | T::TimestampTz { .. }) => true,
         (T::Timestamp { .. } | T::TimestampTz { .. }, T::Date | T::Time) => true,
         (T::Time, T::Interval) => true,
@@ -155,10 +154,7 @@ impl Assignment<'_> {
     /// Rounds to whole numbers (floats half to even, decimals half away from zero).
     fn to_integer(&self, array: &ArrayRef) -> Result<ArrayRef> {
         let out_of_range = || {
-            Error::new(
-                ErrorKind::NumericOutOfRange,
-                format!("{} out of range", self.column_type),
-            )
+            Error::new(ErrorKind::NumericOutOfRange, format!("{} out of range", self.column_type))
         };
         let whole: ArrayRef = match array.data_type() {
             DataType::Float16 | DataType::Float32 | DataType::Float64 => {
@@ -216,10 +212,7 @@ impl Assignment<'_> {
             .collect();
         match reals {
             Some(reals) => Ok(Arc::new(Float32Array::from(reals))),
-            None => Err(Error::new(
-                ErrorKind::NumericOutOfRange,
-                "value out of range: overflow",
-            )),
+            None => Err(Error::new(ErrorKind::NumericOutOfRange, "value out of range: overflow")),
         }
     }
 

@@ -32,10 +32,9 @@ pub fn from_datafusion(error: DataFusionError) -> Error {
             crate::statement::parse::syntax_error("", &error.to_string())
         }
         DataFusionError::SchemaError(error, _) => from_schema(&error),
-        DataFusionError::NotImplemented(text) => Error::new(
-            ErrorKind::FeatureNotSupported,
-            message::without_decoration(&text),
-        ),
+        DataFusionError::NotImplemented(text) => {
+            Error::new(ErrorKind::FeatureNotSupported, message::without_decoration(&text))
+        }
         DataFusionError::Plan(text) => message::from_plan(&text),
         DataFusionError::Execution(text) => message::from_execution(&text),
         DataFusionError::Configuration(text) => {
@@ -145,7 +144,9 @@ fn from_schema(error: &SchemaError) -> Error {
             };
             if let Some(relation) = &field.relation
                 && !valid_fields.is_empty()
-                && !valid_fields.iter().any(|valid| same_relation(valid.relation.as_ref(), relation))
+                && !valid_fields
+                    .iter()
+                    .any(|valid| same_relation(valid.relation.as_ref(), relation))
             {
                 return Error::new(
                     ErrorKind::UndefinedTable,
@@ -154,8 +155,10 @@ fn from_schema(error: &SchemaError) -> Error {
             }
             let error =
                 Error::new(ErrorKind::UndefinedColumn, format!("column {name} does not exist"));
-            match message::closest(&field.name, valid_fields.iter().map(|valid| valid.name.as_str()))
-            {
+            match message::closest(
+                &field.name,
+                valid_fields.iter().map(|valid| valid.name.as_str()),
+            ) {
                 Some(candidate) => {
                     error.with_hint(format!("Perhaps you meant the column \"{candidate}\"."))
                 }

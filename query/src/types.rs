@@ -45,7 +45,10 @@ pub fn column_type(sql_type: &DataType) -> Result<ColumnType> {
         DataType::Char(_) | DataType::Character(_) => {
             return Err(Error::new(
                 ErrorKind::FeatureNotSupported,
-                format!("type {} is not supported: blank-padded strings are not kept", lower(sql_type)),
+                format!(
+                    "type {} is not supported: blank-padded strings are not kept",
+                    lower(sql_type)
+                ),
             )
             .with_hint("use text"));
         }
@@ -201,10 +204,9 @@ fn numeric(info: &ExactNumberInfo) -> Result<ColumnType> {
     };
     let (precision, scale) = match *info {
         ExactNumberInfo::None => NUMERIC_DEFAULT,
-        ExactNumberInfo::Precision(precision) => (
-            u8::try_from(precision).map_err(|_| range("precision", precision.to_string()))?,
-            0,
-        ),
+        ExactNumberInfo::Precision(precision) => {
+            (u8::try_from(precision).map_err(|_| range("precision", precision.to_string()))?, 0)
+        }
         ExactNumberInfo::PrecisionAndScale(precision, scale) => (
             u8::try_from(precision).map_err(|_| range("precision", precision.to_string()))?,
             u8::try_from(scale).map_err(|_| range("scale", scale.to_string()))?,

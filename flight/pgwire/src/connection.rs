@@ -151,11 +151,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             // What a client still sends of a COPY that failed.
             Frontend::CopyData(_) | Frontend::CopyDone | Frontend::CopyFail(_) => Ok(()),
             Frontend::Terminate => Err(Ending::Gone),
-            Frontend::FunctionCall => Err(Ending::Error(Error::new(
-                ErrorKind::FeatureNotSupported,
-                "function calls by message are not supported",
-            )
-            .with_hint("use SELECT function(...)"))),
+            Frontend::FunctionCall => Err(Ending::Error(
+                Error::new(
+                    ErrorKind::FeatureNotSupported,
+                    "function calls by message are not supported",
+                )
+                .with_hint("use SELECT function(...)"),
+            )),
             Frontend::Password => Err(Ending::Fatal(Error::new(
                 ErrorKind::ProtocolViolation,
                 "a password was sent without being asked for",

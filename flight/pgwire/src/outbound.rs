@@ -57,8 +57,8 @@ impl Outbound {
 
     /// Fills in the length of the message begun at `start`.
     pub(crate) fn end(&mut self, start: usize) -> Result<()> {
-        let length = i32::try_from(self.bytes.len().saturating_sub(start))
-            .map_err(|_| row_too_large())?;
+        let length =
+            i32::try_from(self.bytes.len().saturating_sub(start)).map_err(|_| row_too_large())?;
         patch(&mut self.bytes, start, length);
         Ok(())
     }

@@ -6,13 +6,13 @@ use bytes::Bytes;
 use datafusion::common::ScalarValue;
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_text::{
-    TextStyle, parse_value,
+    TextStyle,
     parse::{
         datetime::parse_timestamp,
         number::{parse_bigint, parse_double, parse_integer},
         parse_boolean,
     },
-    write_value,
+    parse_value, write_value,
 };
 
 use crate::types::{column_type, oid};
@@ -37,8 +37,7 @@ pub fn decode(
     };
     match format {
         0 => {
-            let text =
-                simdutf8::basic::from_utf8(bytes).map_err(|_| invalid_encoding(bytes))?;
+            let text = simdutf8::basic::from_utf8(bytes).map_err(|_| invalid_encoding(bytes))?;
             if text.contains('\0') {
                 return Err(invalid_encoding(b"\0"));
             }
@@ -124,9 +123,9 @@ fn with_precision_of(source: ColumnType, target: &ColumnType) -> ColumnType {
     match (&source, target) {
         (ColumnType::Timestamp { .. }, ColumnType::Timestamp { .. })
         | (ColumnType::TimestampTz { .. }, ColumnType::TimestampTz { .. }) => target.clone(),
-        (ColumnType::Array(element), ColumnType::Array(wanted)) => ColumnType::Array(Box::new(
-            with_precision_of(element.as_ref().clone(), wanted),
-        )),
+        (ColumnType::Array(element), ColumnType::Array(wanted)) => {
+            ColumnType::Array(Box::new(with_precision_of(element.as_ref().clone(), wanted)))
+        }
         _ => source,
     }
 }

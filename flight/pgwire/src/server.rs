@@ -122,10 +122,9 @@ impl Client {
             request = timeout(patience, negotiate(&mut socket)) => request,
         };
         let refusal = match request {
-            Err(_) => Error::new(
-                ErrorKind::QueryCanceled,
-                "canceling authentication due to timeout",
-            ),
+            Err(_) => {
+                Error::new(ErrorKind::QueryCanceled, "canceling authentication due to timeout")
+            }
             Ok(Err(error)) => error,
             Ok(Ok(Request::Closed)) => return,
             Ok(Ok(Request::Cancel { process_id, secret })) => {
@@ -189,8 +188,7 @@ impl Client {
 
     async fn converse(&self, socket: TcpStream, session: Arc<Session>, outbound: Outbound) {
         let (source, sink) = socket.into_split();
-        let reader =
-            MessageReader::new(source, BytesMut::new(), self.settings.message_bytes_max);
+        let reader = MessageReader::new(source, BytesMut::new(), self.settings.message_bytes_max);
         let mut connection = Connection::new(
             reader,
             sink,
@@ -213,10 +211,8 @@ impl Client {
 fn prepare(socket: &TcpStream, settings: &PgwireSettings) -> std::io::Result<()> {
     socket.set_nodelay(true)?;
     let idle = Duration::from_secs(settings.keepalive_idle_s.max(1));
-    let keepalive = TcpKeepalive::new()
-        .with_time(idle)
-        .with_interval(Duration::from_secs(10))
-        .with_retries(3);
+    let keepalive =
+        TcpKeepalive::new().with_time(idle).with_interval(Duration::from_secs(10)).with_retries(3);
     SockRef::from(socket).set_tcp_keepalive(&keepalive)
 }
 

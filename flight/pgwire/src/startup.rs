@@ -143,9 +143,7 @@ fn start(version: i32, body: &[u8]) -> Result<Start> {
         parameters.insert(name, value);
     }
     if !rest.is_empty() {
-        return Err(violation(
-            "invalid startup packet layout: expected terminator as last byte",
-        ));
+        return Err(violation("invalid startup packet layout: expected terminator as last byte"));
     }
     Ok(Start { minor, parameters })
 }

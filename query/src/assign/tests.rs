@@ -11,8 +11,16 @@ fn convert(array: ArrayRef, column_type: ColumnType) -> Result<ArrayRef> {
 #[test]
 fn decimals_round_half_away_from_zero() {
     for (text, wanted) in [
-        ("1.5", "2"), ("-1.5", "-2"), ("2.4", "2"), ("0.4", "0"), ("-0.4", "0"), ("1e3", "1000"),
-        ("1.25e1", "13"), ("9223372036854775807.4", "9223372036854775807"), ("1e-50", "0"), (".5", "1"),
+        ("1.5", "2"),
+        ("-1.5", "-2"),
+        ("2.4", "2"),
+        ("0.4", "0"),
+        ("-0.4", "0"),
+        ("1e3", "1000"),
+        ("1.25e1", "13"),
+        ("9223372036854775807.4", "9223372036854775807"),
+        ("1e-50", "0"),
+        (".5", "1"),
     ] {
         assert_eq!(round_decimal(text).unwrap(), wanted, "{text}");
     }
@@ -30,7 +38,10 @@ fn integers_never_wrap() {
     assert_eq!(whole.as_primitive::<arrow::datatypes::Int32Type>().values(), &[2, 4, -2]);
     for value in [9.3e18, f64::NAN, f64::INFINITY] {
         let array: ArrayRef = Arc::new(Float64Array::from(vec![value]));
-        assert_eq!(convert(array, ColumnType::BigInt).unwrap_err().kind(), ErrorKind::NumericOutOfRange);
+        assert_eq!(
+            convert(array, ColumnType::BigInt).unwrap_err().kind(),
+            ErrorKind::NumericOutOfRange
+        );
     }
 }
 
@@ -39,7 +50,10 @@ fn text_is_read_by_the_column() {
     let array: ArrayRef = Arc::new(StringArray::from(vec!["2020-01-01 00:00:00+00"]));
     assert!(convert(array, ColumnType::TimestampTz { precision: 9 }).is_ok());
     let array: ArrayRef = Arc::new(StringArray::from(vec!["abc"]));
-    assert_eq!(convert(array, ColumnType::Integer).unwrap_err().kind(), ErrorKind::InvalidTextRepresentation);
+    assert_eq!(
+        convert(array, ColumnType::Integer).unwrap_err().kind(),
+        ErrorKind::InvalidTextRepresentation
+    );
 }
 
 #[test]
@@ -58,7 +72,11 @@ fn a_coarser_time_rounds_and_the_clock_does_not() {
 #[test]
 fn what_has_no_assignment_cast_is_a_mismatch() {
     let array: ArrayRef = Arc::new(Int64Array::from(vec![1]));
-    for column_type in [ColumnType::Boolean, ColumnType::Date, ColumnType::Uuid, ColumnType::Jsonb] {
-        assert_eq!(convert(Arc::clone(&array), column_type).unwrap_err().kind(), ErrorKind::DatatypeMismatch);
+    for column_type in [ColumnType::Boolean, ColumnType::Date, ColumnType::Uuid, ColumnType::Jsonb]
+    {
+        assert_eq!(
+            convert(Arc::clone(&array), column_type).unwrap_err().kind(),
+            ErrorKind::DatatypeMismatch
+        );
     }
 }

@@ -29,11 +29,13 @@ pub fn from_plan(text: &str) -> Error {
     if let Some(name) = quoted_after(&text, "table '").filter(|_| text.contains("not found")) {
         return undefined_table(name);
     }
-    if let Some(name) = text.strip_prefix("table function '").and_then(|rest| rest.split('\'').next())
+    if let Some(name) =
+        text.strip_prefix("table function '").and_then(|rest| rest.split('\'').next())
     {
         return undefined_function(name, &text);
     }
-    if text.starts_with("failed to resolve catalog") || text.starts_with("failed to resolve schema") {
+    if text.starts_with("failed to resolve catalog") || text.starts_with("failed to resolve schema")
+    {
         let name = text.rsplit(": ").next().unwrap_or(&text);
         return Error::new(ErrorKind::UndefinedSchema, format!("schema \"{name}\" does not exist"));
     }
@@ -73,9 +75,12 @@ pub fn from_plan(text: &str) -> Error {
         ErrorKind::DatatypeMismatch
     } else if text.contains("ambiguous") {
         ErrorKind::AmbiguousColumn
-    } else if text.contains("specified more than once") || text.contains("unique expression names") {
+    } else if text.contains("specified more than once") || text.contains("unique expression names")
+    {
         ErrorKind::DuplicateColumn
-    } else if text.contains("ORDER BY position") || text.contains("position") && text.contains("select list") {
+    } else if text.contains("ORDER BY position")
+        || text.contains("position") && text.contains("select list")
+    {
         ErrorKind::InvalidColumnReference
     } else if text.contains("No value found for placeholder") || text.contains("placeholder") {
         ErrorKind::UndefinedParameter
@@ -205,8 +210,7 @@ fn undefined_table(name: &str) -> Error {
 }
 
 fn undefined_function(name: &str, text: &str) -> Error {
-    let error =
-        Error::new(ErrorKind::UndefinedFunction, format!("function {name} does not exist"));
+    let error = Error::new(ErrorKind::UndefinedFunction, format!("function {name} does not exist"));
     match text.split("Did you mean '").nth(1).and_then(|rest| rest.split('\'').next()) {
         Some(candidate) => error.with_hint(format!("Perhaps you meant {candidate}.")),
         None => error,
@@ -224,9 +228,13 @@ fn quoted_after<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
 
 fn strip_arrow_prefix(text: &str) -> String {
     let mut text = text;
-    for prefix in
-        ["Cast error: ", "Parser error: ", "Compute error: ", "Arithmetic overflow: ", "Invalid argument error: "]
-    {
+    for prefix in [
+        "Cast error: ",
+        "Parser error: ",
+        "Compute error: ",
+        "Arithmetic overflow: ",
+        "Invalid argument error: ",
+    ] {
         text = text.strip_prefix(prefix).unwrap_or(text);
     }
     text.to_string()

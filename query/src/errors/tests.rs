@@ -20,11 +20,23 @@ fn our_errors_come_back_whole() {
 #[test]
 fn texts_find_their_kind() {
     for (error, wanted) in [
-        (DataFusionError::Plan("table 'stratalog.public.x' not found".into()), ErrorKind::UndefinedTable),
-        (DataFusionError::Plan("Invalid function 'foo'.\nDid you mean 'floor'?".into()), ErrorKind::UndefinedFunction),
+        (
+            DataFusionError::Plan("table 'stratalog.public.x' not found".into()),
+            ErrorKind::UndefinedTable,
+        ),
+        (
+            DataFusionError::Plan("Invalid function 'foo'.\nDid you mean 'floor'?".into()),
+            ErrorKind::UndefinedFunction,
+        ),
         (DataFusionError::Execution("divide by zero".into()), ErrorKind::DivisionByZero),
-        (DataFusionError::ArrowError(Box::new(ArrowError::DivideByZero), None), ErrorKind::DivisionByZero),
-        (DataFusionError::ArrowError(Box::new(ArrowError::ArithmeticOverflow("a".into())), None), ErrorKind::NumericOutOfRange),
+        (
+            DataFusionError::ArrowError(Box::new(ArrowError::DivideByZero), None),
+            ErrorKind::DivisionByZero,
+        ),
+        (
+            DataFusionError::ArrowError(Box::new(ArrowError::ArithmeticOverflow("a".into())), None),
+            ErrorKind::NumericOutOfRange,
+        ),
         (DataFusionError::ResourcesExhausted("pool".into()), ErrorKind::OutOfMemory),
         (DataFusionError::NotImplemented("x".into()), ErrorKind::FeatureNotSupported),
     ] {
@@ -35,14 +47,16 @@ fn texts_find_their_kind() {
 
 #[test]
 fn a_misspelt_column_is_guessed() {
-    assert_eq!(message::closest("usage_usr", ["host", "usage_user"].into_iter()), Some("usage_user"));
+    assert_eq!(
+        message::closest("usage_usr", ["host", "usage_user"].into_iter()),
+        Some("usage_user")
+    );
     assert_eq!(message::closest("zzz", ["host", "usage_user"].into_iter()), None);
 }
 
 #[test]
 fn a_table_is_named_as_postgresql_names_it() {
-    let error = from_datafusion(DataFusionError::Plan(
-        "table 'stratalog.public.metrics' not found".into(),
-    ));
+    let error =
+        from_datafusion(DataFusionError::Plan("table 'stratalog.public.metrics' not found".into()));
     assert_eq!(error.message(), "relation \"public.metrics\" does not exist");
 }

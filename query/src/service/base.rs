@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use datafusion::{
+    execution::SessionStateDefaults,
     execution::{
         disk_manager::{DiskManagerBuilder, DiskManagerMode},
         memory_pool::{FairSpillPool, TrackConsumersPool},
         runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
         session_state::{SessionState, SessionStateBuilder},
     },
-    execution::SessionStateDefaults,
     prelude::SessionConfig,
 };
 use stratalog_model::{Error, ErrorKind, Result};
@@ -17,7 +17,7 @@ use stratalog_model::{Error, ErrorKind, Result};
 use crate::{
     QuerySettings,
     errors::from_datafusion,
-    rules::{bounded, checked::CheckedArithmetic},
+    rules::{bounded, checked::CheckedArithmetic, interval::IntervalOperators},
     session::SEARCH_PATH_SCHEMA,
 };
 
@@ -38,6 +38,8 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
         .with_create_default_catalog_and_schema(false)
         .with_default_catalog_and_schema("", SEARCH_PATH_SCHEMA)
         .with_information_schema(false)
+        // Scans bring their own streams; dealing one stream out would lose its order.
+        .with_round_robin_repartition(false)
         .with_batch_size(settings.batch_rows_max)
         .with_target_partitions(settings.parallel_streams_max.max(1));
     let options = config.options_mut();
@@ -50,10 +52,12 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
         .filter(|function| !LEFT_OUT.contains(&function.name()))
         .map(bounded::bound)
         .collect();
+    let mut expr_planners = SessionStateDefaults::default_expr_planners();
+    expr_planners.insert(0, Arc::new(IntervalOperators::default()));
     let builder = SessionStateBuilder::new()
         .with_config(config)
         .with_runtime_env(runtime)
-        .with_expr_planners(SessionStateDefaults::default_expr_planners())
+        .with_expr_planners(expr_planners)
         .with_type_planner(Arc::new(crate::types::SqlTypes))
         .with_scalar_functions(functions)
         .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())

@@ -66,8 +66,8 @@ impl Session {
     /// # Errors
     /// `ConnectionFailure` when the session is closing.
     pub(crate) fn shared(&self) -> Result<Arc<Session>> {
-        self.itself.upgrade().ok_or_else(|| {
-            Error::new(ErrorKind::ConnectionFailure, "the session is closed")
-        })
+        self.itself
+            .upgrade()
+            .ok_or_else(|| Error::new(ErrorKind::ConnectionFailure, "the session is closed"))
     }
 }

@@ -98,11 +98,6 @@ impl Planner {
     pub fn tasks(&self) -> Arc<TaskContext> {
         Arc::clone(&self.tasks)
     }
-
-    /// DataFusion's state.
-    pub fn state(&self) -> &SessionState {
-        &self.state
-    }
 }
 
 /// Starts a plan.

@@ -17,10 +17,7 @@ use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use tokio::sync::MutexGuard;
 
 use super::{
-    Session, TransactionState,
-    catalog::Scope,
-    planner::Planner,
-    transaction::Transaction,
+    Session, TransactionState, catalog::Scope, planner::Planner, transaction::Transaction,
     work::Work,
 };
 use crate::{
@@ -142,9 +139,7 @@ impl Session {
         let cacheable = parsed.text().len() <= CACHED_TEXT_BYTES_MAX
             && matches!(parsed.kind(), StatementKind::Read | StatementKind::Write);
         let key = (parsed.text().to_string(), types.to_vec());
-        if cacheable
-            && let Some(prepared) = self.cache.lock().get(&key).filter(fresh)
-        {
+        if cacheable && let Some(prepared) = self.cache.lock().get(&key).filter(fresh) {
             return Ok(prepared);
         }
         let mut prepared = Prepared {
@@ -259,9 +254,7 @@ impl Session {
             Statement::ShowVariable { variable } => setting::show(self, variable),
             Statement::Prepare { .. } => work.guard(setting::prepare(self, statement)).await,
             Statement::Deallocate { name, .. } => setting::deallocate(self, name),
-            Statement::Execute { .. } => {
-                Box::pin(setting::execute(self, statement, work)).await
-            }
+            Statement::Execute { .. } => Box::pin(setting::execute(self, statement, work)).await,
             Statement::Copy { .. } => work.guard(copy::run(self, parsed, work)).await,
             Statement::Delete(tree) => work.guard(delete::run(self, tree)).await,
             other if ddl::is_definition(other) => work.guard(ddl::run(self, other)).await,

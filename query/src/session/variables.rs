@@ -133,7 +133,11 @@ impl Variables {
         if local {
             let initial = {
                 let inner = self.inner.lock();
-                inner.initial.get(setting.name).cloned().unwrap_or_else(|| setting.default.to_string())
+                inner
+                    .initial
+                    .get(setting.name)
+                    .cloned()
+                    .unwrap_or_else(|| setting.default.to_string())
             };
             return self.set(name, &initial, true);
         }

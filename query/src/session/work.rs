@@ -39,25 +39,14 @@ pub struct Work {
 impl Work {
     /// A statement that starts now and may take `timeout_ms`; 0 means no limit.
     pub fn start(timeout_ms: u64) -> Arc<Self> {
-        let deadline =
-            (timeout_ms > 0).then(|| Instant::now() + Duration::from_millis(timeout_ms));
-        Arc::new(Self {
-            stopped: AtomicU8::new(0),
-            stop: Notify::new(),
-            deadline,
-            timeout_ms,
-        })
+        let deadline = (timeout_ms > 0).then(|| Instant::now() + Duration::from_millis(timeout_ms));
+        Arc::new(Self { stopped: AtomicU8::new(0), stop: Notify::new(), deadline, timeout_ms })
     }
 
     /// Stops the statement; it ends with an error the next time it is polled.
     pub fn stop(&self, reason: Stop) {
         // The first reason stays.
-        let _ = self.stopped.compare_exchange(
-            0,
-            reason as u8,
-            Ordering::AcqRel,
-            Ordering::Acquire,
-        );
+        let _ = self.stopped.compare_exchange(0, reason as u8, Ordering::AcqRel, Ordering::Acquire);
         self.stop.notify_waiters();
     }
 

@@ -83,7 +83,8 @@ impl CopySink {
 /// # Errors
 /// `InsufficientPrivilege` for files and programs; what is wrong with the statement.
 pub async fn run(session: &Session, parsed: &Parsed, work: &Arc<Work>) -> Result<Outcome> {
-    let Statement::Copy { source, to, target, options, legacy_options, values } = parsed.statement()
+    let Statement::Copy { source, to, target, options, legacy_options, values } =
+        parsed.statement()
     else {
         return Err(Error::internal("not a COPY"));
     };
@@ -92,7 +93,8 @@ pub async fn run(session: &Session, parsed: &Parsed, work: &Arc<Work>) -> Result
     }
     match target {
         CopyTarget::File { .. } | CopyTarget::Program { .. } => {
-            let what = if matches!(target, CopyTarget::File { .. }) { "a file" } else { "a program" };
+            let what =
+                if matches!(target, CopyTarget::File { .. }) { "a file" } else { "a program" };
             let how = if *to { "COPY to" } else { "COPY from" };
             return Err(Error::new(
                 ErrorKind::InsufficientPrivilege,
@@ -159,7 +161,9 @@ async fn copy_out(
                 // System columns may be copied out by name.
                 let user: Vec<String> = listed
                     .iter()
-                    .filter(|name| !stratalog_model::chronicle::SYSTEM_COLUMNS.contains(&name.as_str()))
+                    .filter(|name| {
+                        !stratalog_model::chronicle::SYSTEM_COLUMNS.contains(&name.as_str())
+                    })
                     .cloned()
                     .collect();
                 if !user.is_empty() {
@@ -228,7 +232,9 @@ fn copy_options(
     for option in legacy {
         match option {
             CopyLegacyOption::Binary => pairs.push(("format", text("binary"))),
-            CopyLegacyOption::Delimiter(value) => pairs.push(("delimiter", text(&value.to_string()))),
+            CopyLegacyOption::Delimiter(value) => {
+                pairs.push(("delimiter", text(&value.to_string())))
+            }
             CopyLegacyOption::Null(value) => pairs.push(("null", text(value))),
             CopyLegacyOption::Header => pairs.push(("header", CopyOptionValue::Absent)),
             CopyLegacyOption::Csv(more) => {

@@ -176,10 +176,7 @@ fn comment_on(
             let mut parts = object.0.clone();
             let column = parts.pop().and_then(|part| part.as_ident().map(names::fold));
             let (Some(column), false) = (column, parts.is_empty()) else {
-                return Err(Error::new(
-                    ErrorKind::SyntaxError,
-                    "column name must be qualified",
-                ));
+                return Err(Error::new(ErrorKind::SyntaxError, "column name must be qualified"));
             };
             let chronicle = session.chronicle(&ObjectName(parts))?;
             Ok(vec![Command::CommentOnColumn { id: chronicle.id, column, comment }])
@@ -215,7 +212,9 @@ async fn alter_one(
 ) -> Result<Command> {
     let id = chronicle.id;
     match operation {
-        AlterTableOperation::AddColumn { if_not_exists, column_def, column_position: None, .. } => {
+        AlterTableOperation::AddColumn {
+            if_not_exists, column_def, column_position: None, ..
+        } => {
             let column = create_table::added_column(session, column_def).await?;
             Ok(Command::AddColumn { id, column, if_not_exists: *if_not_exists })
         }

@@ -35,10 +35,9 @@ pub async fn run(session: &Session, tree: &Tree) -> Result<Outcome> {
         return Err(refused("it does not name a table"));
     };
     session.transaction.check_outside("DELETE")?;
-    session.transaction.check_write(super::transaction::is_on(
-        session,
-        "default_transaction_read_only",
-    ))?;
+    session
+        .transaction
+        .check_write(super::transaction::is_on(session, "default_transaction_read_only"))?;
     let chronicle = session.chronicle(name)?;
     let range = match &tree.selection {
         None => TickRange::ALL,

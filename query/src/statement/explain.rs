@@ -111,7 +111,9 @@ pub async fn run(
         if explain.verbose {
             let optimized = planner.optimize(&plan)?;
             lines.push("Logical plan:".to_string());
-            lines.extend(optimized.display_indent().to_string().lines().map(|line| format!("  {line}")));
+            lines.extend(
+                optimized.display_indent().to_string().lines().map(|line| format!("  {line}")),
+            );
             lines.push("Physical plan:".to_string());
         }
         (planner.physical(&plan, snapshot).await?, planner.tasks())

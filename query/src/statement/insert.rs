@@ -87,8 +87,7 @@ pub async fn plan(
 ) -> Result<(Insert, Vec<ColumnType>)> {
     let chronicle = target(session, tree)?;
     let on_conflict = on_conflict(tree.on.as_ref(), &chronicle)?;
-    let listed: Vec<String> =
-        tree.columns.iter().map(names::single).collect::<Result<_>>()?;
+    let listed: Vec<String> = tree.columns.iter().map(names::single).collect::<Result<_>>()?;
     let count = parameters::count(&Statement::Insert(tree.clone()))?.max(told.len());
     let mut types = told.to_vec();
     types.resize(count, None);
@@ -147,7 +146,8 @@ fn finish_types(types: Vec<Option<ColumnType>>) -> Vec<ColumnType> {
 /// The rows of a source that is VALUES and nothing else.
 fn plain_values(
     source: &Query,
-) -> Option<&[datafusion::sql::sqlparser::ast::Parens<Vec<datafusion::sql::sqlparser::ast::Expr>>]> {
+) -> Option<&[datafusion::sql::sqlparser::ast::Parens<Vec<datafusion::sql::sqlparser::ast::Expr>>]>
+{
     let plain = source.with.is_none()
         && source.order_by.is_none()
         && source.limit_clause.is_none()
@@ -173,10 +173,7 @@ fn target(session: &Session, tree: &Tree) -> Result<Arc<ChronicleDefinition>> {
         || !tree.assignments.is_empty()
         || !tree.after_columns.is_empty();
     if foreign {
-        return Err(Error::new(
-            ErrorKind::SyntaxError,
-            "this form of INSERT is not PostgreSQL's",
-        ));
+        return Err(Error::new(ErrorKind::SyntaxError, "this form of INSERT is not PostgreSQL's"));
     }
     session.chronicle(name)
 }
@@ -200,7 +197,10 @@ fn on_conflict(on: Option<&OnInsert>, chronicle: &ChronicleDefinition) -> Result
             if !chronicle.primary_key || names::single(name)? != wanted {
                 return Err(Error::new(
                     ErrorKind::UndefinedObject,
-                    format!("constraint \"{name}\" for table \"{}\" does not exist", chronicle.name),
+                    format!(
+                        "constraint \"{name}\" for table \"{}\" does not exist",
+                        chronicle.name
+                    ),
                 ));
             }
         }
@@ -250,8 +250,7 @@ pub async fn run(
     match &insert.source {
         Source::Values(rows) => {
             for rows in rows.chunks(VALUES_ROWS_MAX) {
-                let arrays =
-                    cells::arrays(session, rows, &insert.targets, types, values).await?;
+                let arrays = cells::arrays(session, rows, &insert.targets, types, values).await?;
                 let batch = insert.targets.fill(session, arrays, rows.len()).await?;
                 writer.push(batch).await?;
             }
@@ -359,7 +358,9 @@ impl Writer {
         };
         let duplicate = appended.is_some_and(|appended| appended.duplicate);
         if duplicate {
-            session.say(Notice::notice("already stored: the producer's statement was acknowledged before"));
+            session.say(Notice::notice(
+                "already stored: the producer's statement was acknowledged before",
+            ));
         }
         Ok(Finished {
             rows: if duplicate { 0 } else { self.rows },
@@ -400,10 +401,10 @@ pub async fn constants(
     let mut values = Vec::with_capacity(types.len());
     for (expr, column_type) in expressions.iter().zip(types) {
         let cell = Cell::of(expr, Some(column_type), &mut Vec::new())?;
-        let array = cells::one_column(session, &[&cell], column_type, "parameter", &[], &[]).await?;
-        values.push(
-            ScalarValue::try_from_array(&array, 0).map_err(crate::errors::from_datafusion)?,
-        );
+        let array =
+            cells::one_column(session, &[&cell], column_type, "parameter", &[], &[]).await?;
+        values
+            .push(ScalarValue::try_from_array(&array, 0).map_err(crate::errors::from_datafusion)?);
     }
     Ok(values)
 }

@@ -22,10 +22,9 @@ pub fn parts(name: &ObjectName) -> Result<Vec<String>> {
         .iter()
         .map(|part| match part {
             ObjectNamePart::Identifier(ident) => Ok(fold(ident)),
-            ObjectNamePart::Function(_) => Err(Error::new(
-                ErrorKind::SyntaxError,
-                format!("\"{name}\" is not a name"),
-            )),
+            ObjectNamePart::Function(_) => {
+                Err(Error::new(ErrorKind::SyntaxError, format!("\"{name}\" is not a name")))
+            }
         })
         .collect()
 }
@@ -58,10 +57,7 @@ pub fn table(name: &ObjectName, database: &str) -> Result<(Option<String>, Strin
 pub fn single(name: &ObjectName) -> Result<String> {
     match parts(name)?.as_slice() {
         [one] => Ok(one.clone()),
-        _ => Err(Error::new(
-            ErrorKind::SyntaxError,
-            format!("\"{name}\" must not be qualified"),
-        )),
+        _ => Err(Error::new(ErrorKind::SyntaxError, format!("\"{name}\" must not be qualified"))),
     }
 }
 
@@ -102,8 +98,7 @@ pub fn name_output(query: &mut Query) -> OutputNames {
 fn name_body(body: &mut SetExpr, names: &mut OutputNames) {
     match body {
         SetExpr::Select(select) => {
-            let wildcards =
-                select.projection.iter().filter(|item| is_wildcard(item)).count();
+            let wildcards = select.projection.iter().filter(|item| is_wildcard(item)).count();
             if wildcards > 1 {
                 names.wildcard = true;
                 return;
@@ -140,10 +135,7 @@ fn is_wildcard(item: &SelectItem) -> bool {
 }
 
 fn is_column(item: &SelectItem) -> bool {
-    matches!(
-        item,
-        SelectItem::UnnamedExpr(Expr::Identifier(_) | Expr::CompoundIdentifier(_))
-    )
+    matches!(item, SelectItem::UnnamedExpr(Expr::Identifier(_) | Expr::CompoundIdentifier(_)))
 }
 
 fn alias(item: &mut SelectItem, name: &str) {
@@ -172,9 +164,7 @@ fn name_of(expr: &Expr) -> Option<String> {
             _ => None,
         },
         Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => name_of(inner),
-        Expr::Cast { expr, data_type, .. } => {
-            name_of(expr).or_else(|| Some(type_name(data_type)))
-        }
+        Expr::Cast { expr, data_type, .. } => name_of(expr).or_else(|| Some(type_name(data_type))),
         Expr::Case { else_result, .. } => else_result
             .as_deref()
             .and_then(name_of)

@@ -54,15 +54,38 @@ pub fn count<T: datafusion::sql::sqlparser::ast::Visit>(statement: &T) -> Result
 }
 
 /// Writes the types that the client told into the tree, as casts, and bigint where a
-/// LIMIT or OFFSET is a parameter.
-pub fn cast_told<T: VisitMut>(statement: &mut T, told: &[Option<ColumnType>]) {
+/// LIMIT or OFFSET is a parameter. Types that the statement itself gives, `$1::int`, are
+/// added to `told`, which must have a place for each parameter.
+pub fn cast_told<T: VisitMut>(statement: &mut T, told: &mut [Option<ColumnType>]) {
     let mut limits = Limits;
     let _ = statement.visit(&mut limits);
-    if told.iter().all(Option::is_none) {
-        return;
+    if told.iter().any(Option::is_some) {
+        let mut caster = Caster { told };
+        let _ = statement.visit(&mut caster);
     }
-    let mut caster = Caster { told };
-    let _ = statement.visit(&mut caster);
+    let mut written = WrittenCasts { told };
+    let _ = statement.visit(&mut written);
+}
+
+struct WrittenCasts<'a> {
+    told: &'a mut [Option<ColumnType>],
+}
+
+impl VisitorMut for WrittenCasts<'_> {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Cast { expr: inner, data_type, .. } = expr
+            && let Expr::Value(ValueWithSpan { value: Value::Placeholder(name), .. }) =
+                inner.as_ref()
+            && let Some(at) = number(name)
+            && let Some(slot @ None) = self.told.get_mut(at.saturating_sub(1))
+            && let Ok(column_type) = crate::types::column_type(data_type)
+        {
+            *slot = Some(column_type);
+        }
+        ControlFlow::Continue(())
+    }
 }
 
 struct Limits;
@@ -141,10 +164,9 @@ pub fn sql_type(column_type: &ColumnType) -> DataType {
         ColumnType::Interval => DataType::Interval { fields: None, precision: None },
         ColumnType::Uuid => DataType::Uuid,
         ColumnType::Jsonb => DataType::JSONB,
-        ColumnType::Array(element) => DataType::Array(ArrayElemTypeDef::SquareBracket(
-            Box::new(sql_type(element)),
-            None,
-        )),
+        ColumnType::Array(element) => {
+            DataType::Array(ArrayElemTypeDef::SquareBracket(Box::new(sql_type(element)), None))
+        }
     }
 }
 

@@ -16,9 +16,12 @@ use stratalog_model::{Error, ErrorKind, Result, chronicle::SYSTEM_COLUMNS};
 /// Nesting of expressions, subqueries and parentheses, at most.
 const DEPTH_MAX: usize = 100;
 
-/// Tokens between two commas or parentheses, at most: a chain of operators this long is a
-/// tree this deep, which planning walks recursively.
-const CHAIN_MAX: usize = 4_000;
+/// Arithmetic and other operators in one expression, at most: so many levels deep its tree
+/// may be, and planning walks each level's names and types.
+const OPERATORS_MAX: usize = 250;
+
+/// AND, OR and their like in one chain, at most; UNION, JOIN and NOT count for four.
+const CONNECTIVES_MAX: usize = 1_000;
 
 /// One statement as the parser gives it.
 #[derive(Debug)]
@@ -51,7 +54,8 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
     let lines = LineStarts::new(sql);
     let mut found = Vec::new();
     for part in tokens.split(|token| token.token == Token::SemiColon) {
-        let significant = |token: &&TokenWithSpan| !matches!(token.token, Token::Whitespace(_) | Token::EOF);
+        let significant =
+            |token: &&TokenWithSpan| !matches!(token.token, Token::Whitespace(_) | Token::EOF);
         let (Some(first), Some(last)) =
             (part.iter().find(significant), part.iter().rev().find(significant))
         else {
@@ -67,8 +71,7 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
             .with_options(ParserOptions::new().with_unescape(true))
             .with_recursion_limit(DEPTH_MAX)
             .with_tokens_with_locations(tokens);
-        let statement =
-            parser.parse_statement().map_err(|error| parser_error(sql, error))?;
+        let statement = parser.parse_statement().map_err(|error| parser_error(sql, error))?;
         let rest = parser.peek_token();
         if rest.token != Token::EOF {
             return Err(at_token(sql, &rest));
@@ -90,10 +93,7 @@ pub fn expression(sql: &str) -> Result<datafusion::sql::sqlparser::ast::Expr> {
     if rest.token == Token::EOF { Ok(expression) } else { Err(at_token(sql, &rest)) }
 }
 
-fn parser_error(
-    sql: &str,
-    error: datafusion::sql::sqlparser::parser::ParserError,
-) -> Error {
+fn parser_error(sql: &str, error: datafusion::sql::sqlparser::parser::ParserError) -> Error {
     use datafusion::sql::sqlparser::parser::ParserError;
     match error {
         ParserError::RecursionLimitExceeded => too_complex("nested"),
@@ -109,7 +109,7 @@ fn too_complex(how: &str) -> Error {
         format!("the statement is {how} too deeply"),
     )
     .with_detail(format!(
-        "expressions may nest {DEPTH_MAX} levels, and chain {CHAIN_MAX} tokens without a comma or parenthesis"
+        "an expression may nest {DEPTH_MAX} levels, chain {OPERATORS_MAX} operators, and {CONNECTIVES_MAX} of AND and OR or a fourth as many UNION and JOIN"
     ))
     .with_hint("use IN (…) or = ANY (…) instead of long OR chains, or split the statement")
 }
@@ -123,10 +123,8 @@ pub fn syntax_error(sql: &str, text: &str) -> Error {
         None => (text, None),
     };
     let error = match body.rsplit_once(", found: ") {
-        Some((wanted, "EOF")) => {
-            Error::new(ErrorKind::SyntaxError, "syntax error at end of input")
-                .with_detail(wanted.to_string())
-        }
+        Some((wanted, "EOF")) => Error::new(ErrorKind::SyntaxError, "syntax error at end of input")
+            .with_detail(wanted.to_string()),
         Some((wanted, found)) => {
             Error::new(ErrorKind::SyntaxError, format!("syntax error at or near \"{found}\""))
                 .with_detail(wanted.to_string())
@@ -146,10 +144,8 @@ fn parse_location(place: &str) -> Option<Location> {
 }
 
 fn at_token(sql: &str, token: &TokenWithSpan) -> Error {
-    let error = Error::new(
-        ErrorKind::SyntaxError,
-        format!("syntax error at or near \"{}\"", token.token),
-    );
+    let error =
+        Error::new(ErrorKind::SyntaxError, format!("syntax error at or near \"{}\"", token.token));
     match position(sql, token.span.start) {
         Some(position) => error.with_position(position),
         None => error,
@@ -162,29 +158,80 @@ fn position(sql: &str, location: Location) -> Option<u32> {
         return None;
     }
     let line = usize::try_from(location.line).ok()?.checked_sub(1)?;
-    let before: usize =
-        sql.split_inclusive('\n').take(line).map(|line| line.chars().count()).sum();
+    let before: usize = sql.split_inclusive('\n').take(line).map(|line| line.chars().count()).sum();
     u32::try_from(before.checked_add(usize::try_from(location.column).ok()?)?).ok()
 }
 
+/// How deep the trees of one pair of parentheses can be.
+#[derive(Default, Clone, Copy)]
+struct Depth {
+    operators: usize,
+    connectives: usize,
+    /// The most of each between two commas.
+    most: (usize, usize),
+}
+
+impl Depth {
+    fn next_item(&mut self) {
+        self.most = self.highest();
+        self.operators = 0;
+        self.connectives = 0;
+    }
+
+    fn highest(&self) -> (usize, usize) {
+        (self.most.0.max(self.operators), self.most.1.max(self.connectives))
+    }
+}
+
+/// Refuses chains of operators that make trees too deep to walk, before there are trees.
 fn check_chains(tokens: &[TokenWithSpan]) -> Result<()> {
-    let mut outer: Vec<usize> = Vec::new();
-    let mut chain = 0usize;
+    let mut outer: Vec<Depth> = Vec::new();
+    let mut here = Depth::default();
     for token in tokens {
-        match token.token {
-            Token::Whitespace(_) => {}
+        match &token.token {
+            Token::Whitespace(_)
+            | Token::Number(_, _)
+            | Token::SingleQuotedString(_)
+            | Token::EscapedStringLiteral(_)
+            | Token::DollarQuotedString(_)
+            | Token::Placeholder(_)
+            | Token::Period
+            | Token::EOF => {}
             Token::LParen | Token::LBracket => {
-                outer.push(chain);
-                chain = 0;
-                if outer.len() > CHAIN_MAX {
-                    return Err(too_complex("nested"));
-                }
+                outer.push(here);
+                here = Depth::default();
             }
-            Token::RParen | Token::RBracket => chain = outer.pop().unwrap_or(0).saturating_add(1),
-            Token::Comma => chain = 0,
-            _ => chain = chain.saturating_add(1),
+            Token::RParen | Token::RBracket => {
+                let (operators, connectives) = here.highest();
+                here = outer.pop().unwrap_or_default();
+                here.operators = here.operators.saturating_add(operators);
+                here.connectives = here.connectives.saturating_add(connectives);
+            }
+            Token::Comma => here.next_item(),
+            Token::Word(word) => match word.keyword {
+                Keyword::AND | Keyword::OR => {
+                    here.connectives = here.connectives.saturating_add(1);
+                    here.most.0 = here.most.0.max(here.operators);
+                    here.operators = 0;
+                }
+                // A level of these takes several times the stack of a Boolean one.
+                Keyword::UNION
+                | Keyword::EXCEPT
+                | Keyword::INTERSECT
+                | Keyword::JOIN
+                | Keyword::NOT => here.connectives = here.connectives.saturating_add(4),
+                Keyword::IS
+                | Keyword::LIKE
+                | Keyword::ILIKE
+                | Keyword::BETWEEN
+                | Keyword::COLLATE
+                | Keyword::AT
+                | Keyword::CASE => here.connectives = here.connectives.saturating_add(1),
+                _ => {}
+            },
+            _ => here.operators = here.operators.saturating_add(1),
         }
-        if chain > CHAIN_MAX {
+        if here.operators > OPERATORS_MAX || here.connectives > CONNECTIVES_MAX {
             return Err(too_complex("chained"));
         }
     }
@@ -209,7 +256,7 @@ fn chronicle_means_table(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     let mut words = 0usize;
     let mut previous = Keyword::NoKeyword;
     let mut eligible = false;
-    tokens
+    let mut rewritten: Vec<TokenWithSpan> = tokens
         .iter()
         .map(|token| {
             let mut token = token.clone();
@@ -241,7 +288,23 @@ fn chronicle_means_table(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
             }
             token
         })
-        .collect()
+        .collect();
+    table_means_select(&mut rewritten);
+    rewritten
+}
+
+/// `TABLE name` as a statement says `SELECT * FROM name`.
+fn table_means_select(tokens: &mut Vec<TokenWithSpan>) {
+    let first = tokens.iter().position(|token| !matches!(token.token, Token::Whitespace(_)));
+    let Some(at) = first else { return };
+    let Some(token) = tokens.get(at) else { return };
+    if !matches!(&token.token, Token::Word(word) if word.keyword == Keyword::TABLE) {
+        return;
+    }
+    let span = token.span;
+    let word = |text: &str| TokenWithSpan::new(Token::make_keyword(text), span);
+    let select = [word("SELECT"), TokenWithSpan::new(Token::Mul, span), word("FROM")];
+    tokens.splice(at..=at, select);
 }
 
 /// Byte offsets at which lines start.

@@ -5,18 +5,17 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use datafusion::{
+    common::tree_node::{Transformed, TreeNode},
     common::{Column, DFSchema},
     datasource::source_as_provider,
-    logical_expr::{
-        Expr, LogicalPlan, TableScan,
-        expr::Placeholder,
-        utils::split_conjunction,
-    },
-    common::tree_node::{Transformed, TreeNode},
+    logical_expr::{Expr, LogicalPlan, TableScan, expr::Placeholder, utils::split_conjunction},
     scalar::ScalarValue,
 };
 use futures::{StreamExt, stream, stream::BoxStream};
-use stratalog_model::{Result, Snapshot, tier::{ScanOrder, ScanRequest}};
+use stratalog_model::{
+    Result, Snapshot,
+    tier::{ScanOrder, ScanRequest},
+};
 
 use super::parameters;
 use crate::{
@@ -55,9 +54,8 @@ impl PointQuery {
                     if columns.is_some() {
                         return None;
                     }
-                    columns = Some(
-                        projection.expr.iter().map(plain_column).collect::<Option<Vec<_>>>()?,
-                    );
+                    columns =
+                        Some(projection.expr.iter().map(plain_column).collect::<Option<Vec<_>>>()?);
                     node = &projection.input;
                 }
                 LogicalPlan::SubqueryAlias(alias) => node = &alias.input,
@@ -84,9 +82,11 @@ impl PointQuery {
         let positions: Vec<usize> = match &columns {
             Some(columns) => columns
                 .iter()
-                .map(|column| schema.maybe_index_of_column(column).or_else(|| {
-                    schema.fields().iter().position(|field| field.name() == &column.name)
-                }))
+                .map(|column| {
+                    schema.maybe_index_of_column(column).or_else(|| {
+                        schema.fields().iter().position(|field| field.name() == &column.name)
+                    })
+                })
                 .collect::<Option<_>>()?,
             None => (0..schema.fields().len()).collect(),
         };

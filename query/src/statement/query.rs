@@ -20,7 +20,10 @@ use super::{names, parameters, point::PointQuery, system_columns};
 use crate::{
     Rows, RowsTag, Session,
     errors::from_datafusion,
-    session::{planner::{Planner, start}, work::Work},
+    session::{
+        planner::{Planner, start},
+        work::Work,
+    },
     table::ChronicleTable,
 };
 
@@ -58,13 +61,15 @@ pub async fn plan(
     let mut tree = tree.clone();
     refuse(&tree)?;
     let count = parameters::count(&tree)?.max(told.len());
-    parameters::cast_told(&mut tree, told);
+    let mut told = told.to_vec();
+    told.resize(count, None);
+    parameters::cast_told(&mut tree, &mut told);
     system_columns::hide(&mut tree, mentioned)?;
     let names = names::name_output(&mut tree);
     let mut statement = Statement::Query(Box::new(tree));
     stratalog_pg_catalog::rewrite(&mut statement);
     let plan = planner.logical(&statement).await?;
-    let types = parameters::types(&plan, told, count)?;
+    let types = parameters::types(&plan, &told, count)?;
     let schema = result_schema(plan.schema().as_arrow(), &names);
     let chronicles = chronicles(&plan)?;
     let point = PointQuery::of(planner, &plan);

@@ -50,8 +50,9 @@ pub fn error(statement: &Statement) -> Error {
         | Statement::CreateProcedure { .. }
         | Statement::CreateTrigger(_)
         | Statement::CreateMacro { .. } => Error::not_yet("a function, procedure or trigger"),
-        Statement::CreateSequence { .. } => Error::not_yet("a sequence")
-            .with_hint("events are numbered by the system column _gsn"),
+        Statement::CreateSequence { .. } => {
+            Error::not_yet("a sequence").with_hint("events are numbered by the system column _gsn")
+        }
         Statement::CreateType { .. } | Statement::CreateDomain(_) => Error::not_yet("CREATE TYPE"),
         Statement::CreateExtension(_) | Statement::DropExtension(_) => {
             not_supported("extensions are not supported")
@@ -71,11 +72,10 @@ pub fn error(statement: &Statement) -> Error {
         | Statement::ShowSchemas { .. }
         | Statement::ShowFunctions { .. } => not_supported("this form of SHOW is not supported")
             .with_hint("use \\d in psql, or the tables of information_schema"),
-        Statement::Use(_) => not_supported("USE is not supported")
-            .with_hint("connect to the other database"),
-        Statement::Drop { object_type, .. } => {
-            Error::not_yet(format!("DROP {object_type}"))
+        Statement::Use(_) => {
+            not_supported("USE is not supported").with_hint("connect to the other database")
         }
+        Statement::Drop { object_type, .. } => Error::not_yet(format!("DROP {object_type}")),
         other => {
             let words: Vec<String> =
                 other.to_string().split_whitespace().take(2).map(str::to_uppercase).collect();

@@ -16,8 +16,8 @@ use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 
 use super::{explain::text_rows, names, transaction};
 use crate::{
-    Notice, Outcome, Parsed, Rows, RowsTag, Session, TransactionState, session::work::Work,
-    session::text_schema, types::column_type,
+    Notice, Outcome, Parsed, Rows, RowsTag, Session, TransactionState, session::text_schema,
+    session::work::Work, types::column_type,
 };
 
 fn done(tag: &str) -> Outcome {
@@ -308,7 +308,11 @@ pub fn unknown_statement(name: &str) -> Error {
 ///
 /// # Errors
 /// `UndefinedPreparedStatement`, and what executing says.
-pub async fn execute(session: &Session, statement: &Statement, work: &Arc<Work>) -> Result<Outcome> {
+pub async fn execute(
+    session: &Session,
+    statement: &Statement,
+    work: &Arc<Work>,
+) -> Result<Outcome> {
     let Statement::Execute { name: Some(name), parameters, .. } = statement else {
         return Err(Error::new(ErrorKind::SyntaxError, "EXECUTE needs a name"));
     };
@@ -322,8 +326,7 @@ pub async fn execute(session: &Session, statement: &Statement, work: &Arc<Work>)
         )
         .with_detail(format!("Expected {wanted} parameters but got {}.", parameters.len())));
     }
-    let values = work
-        .guard(super::insert::constants(session, parameters, kept.parameter_types()))
-        .await?;
+    let values =
+        work.guard(super::insert::constants(session, parameters, kept.parameter_types())).await?;
     session.execute(&kept, values).await
 }

@@ -9,8 +9,8 @@ use datafusion::sql::sqlparser::ast::{
     SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins, VisitMut,
     VisitorMut, WildcardAdditionalOptions,
 };
-use stratalog_model::{Error, Result, chronicle::SYSTEM_COLUMNS};
 use std::ops::ControlFlow;
+use stratalog_model::{Error, Result, chronicle::SYSTEM_COLUMNS};
 
 /// Rewrites every `*` of a statement that mentions `system_columns`.
 ///
@@ -37,7 +37,9 @@ impl VisitorMut for CteNames {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         if let Some(with) = &query.with {
-            self.0.extend(with.cte_tables.iter().map(|cte: &Cte| super::names::fold(&cte.alias.name)));
+            self.0.extend(
+                with.cte_tables.iter().map(|cte: &Cte| super::names::fold(&cte.alias.name)),
+            );
         }
         ControlFlow::Continue(())
     }
@@ -93,9 +95,10 @@ impl Hider<'_> {
             match item {
                 SelectItem::Wildcard(options) => {
                     if select.from.iter().any(merges_columns) {
-                        self.error = Some(Error::not_yet(
-                            "* of a join with USING beside a system column",
-                        ).with_hint("name the columns, or join with ON"));
+                        self.error = Some(
+                            Error::not_yet("* of a join with USING beside a system column")
+                                .with_hint("name the columns, or join with ON"),
+                        );
                     }
                     for relation in &relations {
                         projection.push(self.wildcard(relation, options.clone()));
@@ -159,7 +162,10 @@ impl Hider<'_> {
                 };
                 found.push(Relation {
                     name: shown,
-                    table: args.is_none() && !cte && !system_schema && !last(name).starts_with("pg_"),
+                    table: args.is_none()
+                        && !cte
+                        && !system_schema
+                        && !last(name).starts_with("pg_"),
                 });
                 Some(())
             }

@@ -25,10 +25,7 @@ pub async fn run(session: &Session, statement: &Statement) -> Result<Outcome> {
             if session.transaction.begin(read_only, session.parts().clock.now_ns()) {
                 session.variables().begin();
             } else {
-                session.say(Notice::warning(
-                    "25001",
-                    "there is already a transaction in progress",
-                ));
+                session.say(Notice::warning("25001", "there is already a transaction in progress"));
             }
             Ok(done(if *begin { "BEGIN" } else { "START TRANSACTION" }))
         }

@@ -51,7 +51,11 @@ pub struct ChronicleTable {
 
 impl ChronicleTable {
     /// The table of `definition`; `system_columns` are positions in [`SYSTEM_COLUMNS`].
-    pub fn new(definition: Arc<ChronicleDefinition>, system_columns: &[usize], pin: Arc<Pin>) -> Self {
+    pub fn new(
+        definition: Arc<ChronicleDefinition>,
+        system_columns: &[usize],
+        pin: Arc<Pin>,
+    ) -> Self {
         let user = definition.arrow_schema();
         let mut fields: Vec<Arc<Field>> = user.fields().iter().map(Arc::clone).collect();
         let mut positions: Vec<usize> = (0..fields.len()).collect();

@@ -85,9 +85,7 @@ pub fn ticks(definition: &ChronicleDefinition, filter: &Expr) -> Option<TickRang
         Expr::IsFalse(inner) | Expr::IsNotTrue(inner) => {
             Some(ticks(definition, inner)?.complement())
         }
-        Expr::IsNotNull(inner) => {
-            time::axis(definition, inner).map(|_| TickRanges::all())
-        }
+        Expr::IsNotNull(inner) => time::axis(definition, inner).map(|_| TickRanges::all()),
         Expr::IsNull(inner) => time::axis(definition, inner).map(|_| TickRanges::none()),
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => match op {
             Operator::And => Some(ticks(definition, left)?.intersect(&ticks(definition, right)?)),

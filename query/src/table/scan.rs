@@ -76,11 +76,6 @@ impl ChronicleScan {
         }
     }
 
-    /// What is asked of the snapshot.
-    pub fn request(&self) -> &ScanRequest {
-        &self.request
-    }
-
     fn partitions(&self) -> usize {
         self.properties.partitioning.partition_count()
     }
@@ -89,7 +84,8 @@ impl ChronicleScan {
     fn deal(&self, partition: usize) -> Result<Vec<BatchStream>> {
         let mut dealt = self.dealt.lock();
         let partitions = self.partitions();
-        let taken = dealt.as_ref().is_none_or(|hands| hands.get(partition).is_none_or(Option::is_none));
+        let taken =
+            dealt.as_ref().is_none_or(|hands| hands.get(partition).is_none_or(Option::is_none));
         if taken {
             if dealt.is_some() && partitions > 1 {
                 return Err(to_datafusion(stratalog_model::Error::internal(
@@ -162,9 +158,8 @@ fn tick_position(chronicle: &ChronicleDefinition) -> Option<usize> {
 }
 
 fn partitions_for(snapshot: &dyn Snapshot, request: &ScanRequest) -> usize {
-    let rows = snapshot
-        .extent(&request.chronicle, &request.ticks)
-        .map_or(u64::MAX, |extent| extent.rows);
+    let rows =
+        snapshot.extent(&request.chronicle, &request.ticks).map_or(u64::MAX, |extent| extent.rows);
     let useful = usize::try_from(rows / ROWS_PER_STREAM).unwrap_or(usize::MAX);
     let wanted = if request.limit.is_some() { 1 } else { useful };
     wanted.clamp(1, request.streams.max(1))
@@ -354,9 +349,7 @@ impl Stream for Reading {
                 self.bytes.add(batch.get_array_memory_size());
                 Poll::Ready(Some(Ok(batch)))
             }
-            Poll::Ready(Some(Err(error))) => {
-                Poll::Ready(Some(Err(to_datafusion(error))))
-            }
+            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(to_datafusion(error)))),
             Poll::Ready(None) => Poll::Ready(None),
             Poll::Pending => Poll::Pending,
         };

@@ -1,6 +1,8 @@
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Float64Array, RecordBatch, StringViewArray, TimestampNanosecondArray};
+use arrow::array::{
+    ArrayRef, Float64Array, RecordBatch, StringViewArray, TimestampNanosecondArray,
+};
 use arrow::datatypes::{Field, Schema};
 use stratalog_model::ErrorKind;
 use stratalog_query::{CopyIn, Outcome, TransactionState};
@@ -31,8 +33,10 @@ fn batch(copy: &CopyIn, first: i64, rows: usize) -> RecordBatch {
         .map(|(name, _)| -> ArrayRef {
             match name.as_str() {
                 "time" => Arc::new(
-                    TimestampNanosecondArray::from_iter_values((0..rows as i64).map(|i| (first + i) * 1_000_000_000))
-                        .with_timezone("UTC"),
+                    TimestampNanosecondArray::from_iter_values(
+                        (0..rows as i64).map(|i| (first + i) * 1_000_000_000),
+                    )
+                    .with_timezone("UTC"),
                 ),
                 "host" => Arc::new(StringViewArray::from(vec!["a"; rows])),
                 _ => Arc::new(Float64Array::from(vec![1.0; rows])),
@@ -46,7 +50,10 @@ fn batch(copy: &CopyIn, first: i64, rows: usize) -> RecordBatch {
 async fn rows_go_in_together() {
     let db = database().await;
     let mut copy = copy_in(&db, "COPY m (host, time) FROM STDIN").await;
-    assert_eq!(copy.columns.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["host", "time"]);
+    assert_eq!(
+        copy.columns.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
+        ["host", "time"]
+    );
     copy.sink.push(batch(&copy, 0, 100)).await.unwrap();
     let second = batch(&copy, 100, 50);
     assert_eq!(db.rows("SELECT count(*) FROM m").await, ["0"]);
@@ -89,7 +96,10 @@ async fn rows_come_out() {
     db.tag("INSERT INTO m VALUES ('2024-01-01', 'a', 1), ('2024-01-02', 'b', NULL)").await;
     assert_eq!(db.rows("COPY m TO STDOUT").await.len(), 2);
     assert_eq!(db.rows("COPY m (host, v) TO STDOUT (FORMAT csv)").await, ["a|1", "b|NULL"]);
-    assert_eq!(db.rows("COPY (SELECT host FROM m ORDER BY host DESC) TO STDOUT CSV HEADER").await, ["b", "a"]);
+    assert_eq!(
+        db.rows("COPY (SELECT host FROM m ORDER BY host DESC) TO STDOUT CSV HEADER").await,
+        ["b", "a"]
+    );
 }
 
 #[tokio::test]

@@ -11,7 +11,10 @@ async fn only_whole_ranges_of_time_are_deleted() {
     assert_eq!(db.tag("DELETE FROM t WHERE time >= '2024-01-05 00:00:00+00'").await, "DELETE 4");
     assert_eq!(db.tag("DELETE FROM t WHERE time >= '2024-01-01 00:00:00+00' AND time < '2024-01-01 12:00:00+00'").await, "DELETE 2");
     assert_eq!(db.rows("SELECT count(*), min(x), max(x) FROM t").await, ["84|12|95"]);
-    assert_eq!(db.tag("DELETE FROM t WHERE time > '2030-01-01' AND time < '2020-01-01'").await, "DELETE 0");
+    assert_eq!(
+        db.tag("DELETE FROM t WHERE time > '2030-01-01' AND time < '2020-01-01'").await,
+        "DELETE 0"
+    );
     assert_eq!(db.tag("DELETE FROM t WHERE false").await, "DELETE 0");
     for sql in [
         "DELETE FROM t WHERE x = 3",

@@ -10,9 +10,7 @@ use futures::TryStreamExt;
 use stratalog_engine::{Engine, EngineSettings};
 use stratalog_journal::{Journal, JournalSettings, LocalDisk};
 use stratalog_model::{Clock, Error, ErrorKind, EventStore, Result};
-use stratalog_query::{
-    Login, Outcome, Parts, QueryService, QuerySettings, Rows, Session,
-};
+use stratalog_query::{Login, Outcome, Parts, QueryService, QuerySettings, Rows, Session};
 use stratalog_text::write_value;
 use stratalog_visor_core::Catalog;
 
@@ -48,18 +46,14 @@ impl Database {
 
     pub fn with(mut settings: QuerySettings) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let disk = Arc::new(LocalDisk::new());
+        let disk = Arc::new(LocalDisk);
         let clock: Arc<dyn Clock> = Arc::new(StepClock(AtomicI64::new(START_NS)));
         let journal_settings = JournalSettings::default();
-        let catalog_log = Journal::open(
-            disk.clone(),
-            directory.path().join("catalog"),
-            journal_settings.clone(),
-        )
-        .unwrap();
+        let catalog_log =
+            Journal::open(disk.clone(), directory.path().join("catalog"), journal_settings.clone())
+                .unwrap();
         let catalog = Catalog::open(Arc::new(catalog_log), Arc::clone(&clock)).unwrap();
-        let log =
-            Journal::open(disk, directory.path().join("journal"), journal_settings).unwrap();
+        let log = Journal::open(disk, directory.path().join("journal"), journal_settings).unwrap();
         let state = catalog.state();
         let store: Arc<dyn EventStore> =
             Engine::open(Arc::new(log), Arc::clone(&clock), EngineSettings::default(), &|id| {
@@ -71,13 +65,9 @@ impl Database {
             std::fs::create_dir_all(&spill).unwrap();
             settings.spill_directory = Some(spill);
         }
-        let service = QueryService::new(Parts {
-            catalog,
-            store: Arc::clone(&store),
-            clock,
-            settings,
-        })
-        .unwrap();
+        let service =
+            QueryService::new(Parts { catalog, store: Arc::clone(&store), clock, settings })
+                .unwrap();
         let session = service.connect(login()).unwrap();
         Self { service, session, store, _directory: directory }
     }

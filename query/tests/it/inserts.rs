@@ -16,7 +16,10 @@ async fn values_of_every_form() {
         "INSERT 0 2"
     );
     assert_eq!(db.tag("INSERT INTO m (host, time) VALUES ('b', timestamptz '2024-01-01 00:00:00+00' + interval '1 hour')").await, "INSERT 0 1");
-    assert_eq!(db.tag("INSERT INTO m (host, v) VALUES ('c', 1 + 2 * 3), ('d', NULL)").await, "INSERT 0 2");
+    assert_eq!(
+        db.tag("INSERT INTO m (host, v) VALUES ('c', 1 + 2 * 3), ('d', NULL)").await,
+        "INSERT 0 2"
+    );
     assert_eq!(
         db.rows("SELECT host, v, n FROM m ORDER BY host, time").await,
         ["a|1.5|1", "a|-2|7", "b|NULL|7", "c|7|7", "d|NULL|7"]
@@ -31,7 +34,10 @@ async fn select_and_with_as_sources() {
     assert_eq!(db.rows("SELECT count(*), sum(v) FROM m").await, ["1000|500500"]);
     db.tag("CREATE TABLE copy_of_m (time timestamptz NOT NULL, host text, v int)").await;
     assert_eq!(db.tag("WITH big AS (SELECT * FROM m WHERE v > 990) INSERT INTO copy_of_m SELECT time, host, v FROM big").await, "INSERT 0 10");
-    assert_eq!(db.tag("INSERT INTO m SELECT time + interval '1 day', host, v FROM m WHERE v <= 5").await, "INSERT 0 5");
+    assert_eq!(
+        db.tag("INSERT INTO m SELECT time + interval '1 day', host, v FROM m WHERE v <= 5").await,
+        "INSERT 0 5"
+    );
     assert_eq!(db.rows("SELECT count(*) FROM m").await, ["1005"]);
 }
 
@@ -39,12 +45,24 @@ async fn select_and_with_as_sources() {
 async fn conflicts() {
     let db = database().await;
     db.tag("INSERT INTO m VALUES ('2024-01-01', 'a', 1)").await;
-    let error = db.error("INSERT INTO m VALUES ('2024-01-01', 'a', 2), ('2024-01-02', 'a', 3)").await;
+    let error =
+        db.error("INSERT INTO m VALUES ('2024-01-01', 'a', 2), ('2024-01-02', 'a', 3)").await;
     assert_eq!(error.kind(), ErrorKind::UniqueViolation);
-    assert_eq!(db.rows("SELECT count(*) FROM m").await, ["1"], "nothing of a failed statement stays");
+    assert_eq!(
+        db.rows("SELECT count(*) FROM m").await,
+        ["1"],
+        "nothing of a failed statement stays"
+    );
     assert_eq!(db.tag("INSERT INTO m VALUES ('2024-01-01', 'a', 2), ('2024-01-02', 'a', 3) ON CONFLICT DO NOTHING").await, "INSERT 0 1");
-    assert_eq!(db.tag("INSERT INTO m VALUES ('2024-01-01', 'a', 2) ON CONFLICT (host, time) DO NOTHING").await, "INSERT 0 0");
-    assert_eq!(db.kind("INSERT INTO m VALUES ('2024-01-01', 'a', 2) ON CONFLICT (v) DO NOTHING").await, ErrorKind::InvalidColumnReference);
+    assert_eq!(
+        db.tag("INSERT INTO m VALUES ('2024-01-01', 'a', 2) ON CONFLICT (host, time) DO NOTHING")
+            .await,
+        "INSERT 0 0"
+    );
+    assert_eq!(
+        db.kind("INSERT INTO m VALUES ('2024-01-01', 'a', 2) ON CONFLICT (v) DO NOTHING").await,
+        ErrorKind::InvalidColumnReference
+    );
     assert_eq!(db.kind("INSERT INTO m VALUES ('2024-01-01', 'a', 2) ON CONFLICT (host, time) DO UPDATE SET v = 1").await, ErrorKind::FeatureNotSupported);
 }
 
@@ -63,7 +81,10 @@ async fn returning() {
     let answer = db.run("INSERT INTO m (time, host) VALUES ('2024-01-03', 'c') ON CONFLICT DO NOTHING RETURNING host").await.unwrap();
     assert!(answer.lines().is_empty());
     assert_eq!(answer.tag, "INSERT 0 0");
-    assert_eq!(db.kind("INSERT INTO m (time, host) VALUES ('2024-01-04', 'c') RETURNING nothing").await, ErrorKind::UndefinedColumn);
+    assert_eq!(
+        db.kind("INSERT INTO m (time, host) VALUES ('2024-01-04', 'c') RETURNING nothing").await,
+        ErrorKind::UndefinedColumn
+    );
     assert_eq!(db.rows("SELECT count(*) FROM m WHERE time = '2024-01-04'").await, ["0"]);
 }
 
@@ -89,9 +110,15 @@ async fn wrong_values_are_named_and_nothing_is_stored() {
         assert_eq!(error.kind(), kind, "{values}: {error}");
     }
     let error = db.error("INSERT INTO m (host) VALUES (NULL)").await;
-    assert_eq!(error.message(), "null value in column \"host\" of relation \"m\" violates not-null constraint");
+    assert_eq!(
+        error.message(),
+        "null value in column \"host\" of relation \"m\" violates not-null constraint"
+    );
     assert_eq!(db.kind("INSERT INTO m (nope) VALUES (1)").await, ErrorKind::UndefinedColumn);
-    assert_eq!(db.kind("INSERT INTO m (host, host) VALUES ('a', 'b')").await, ErrorKind::DuplicateColumn);
+    assert_eq!(
+        db.kind("INSERT INTO m (host, host) VALUES ('a', 'b')").await,
+        ErrorKind::DuplicateColumn
+    );
     assert_eq!(db.kind("INSERT INTO nope VALUES (1)").await, ErrorKind::UndefinedTable);
     assert_eq!(db.rows("SELECT count(*) FROM m").await, ["0"]);
 }
@@ -101,7 +128,10 @@ async fn a_missing_tick_is_now() {
     let db = Database::new();
     db.tag("CREATE TABLE log (message text)").await;
     assert_eq!(db.tag("INSERT INTO log (message) VALUES ('x'), ('y')").await, "INSERT 0 2");
-    assert_eq!(db.rows("SELECT message, time > '2023-12-31' FROM log ORDER BY time, _seq").await, ["x|t", "y|t"]);
+    assert_eq!(
+        db.rows("SELECT message, time > '2023-12-31' FROM log ORDER BY time, _seq").await,
+        ["x|t", "y|t"]
+    );
     assert_eq!(db.tag("INSERT INTO log DEFAULT VALUES").await, "INSERT 0 1");
 }
 
@@ -109,7 +139,10 @@ async fn a_missing_tick_is_now() {
 async fn volatile_defaults_differ_by_row() {
     let db = Database::new();
     db.tag("CREATE TABLE u (time timestamptz, id uuid DEFAULT gen_random_uuid(), x int)").await;
-    db.tag("INSERT INTO u (time, x) VALUES ('2024-01-01', 1), ('2024-01-01', 2), ('2024-01-01', 3)").await;
+    db.tag(
+        "INSERT INTO u (time, x) VALUES ('2024-01-01', 1), ('2024-01-01', 2), ('2024-01-01', 3)",
+    )
+    .await;
     assert_eq!(db.rows("SELECT count(DISTINCT id) FROM u").await, ["3"]);
 }
 
@@ -117,9 +150,19 @@ async fn volatile_defaults_differ_by_row() {
 async fn a_producer_is_recognized() {
     let db = database().await;
     let numbered = "SET stratalog.producer = '00000000-0000-0000-0000-00000000002a'; SET stratalog.producer_sequence = 1;";
-    assert_eq!(db.tag(&format!("{numbered} INSERT INTO m VALUES ('2024-01-01', 'a', 1)")).await, "INSERT 0 1");
-    assert_eq!(db.tag("INSERT INTO m VALUES ('2024-01-02', 'a', 1)").await, "INSERT 0 1", "the number is used up");
-    assert_eq!(db.tag(&format!("{numbered} INSERT INTO m VALUES ('2024-01-03', 'a', 1)")).await, "INSERT 0 0");
+    assert_eq!(
+        db.tag(&format!("{numbered} INSERT INTO m VALUES ('2024-01-01', 'a', 1)")).await,
+        "INSERT 0 1"
+    );
+    assert_eq!(
+        db.tag("INSERT INTO m VALUES ('2024-01-02', 'a', 1)").await,
+        "INSERT 0 1",
+        "the number is used up"
+    );
+    assert_eq!(
+        db.tag(&format!("{numbered} INSERT INTO m VALUES ('2024-01-03', 'a', 1)")).await,
+        "INSERT 0 0"
+    );
     assert!(!db.session.take_notices().is_empty());
     assert_eq!(db.rows("SELECT count(*) FROM m").await, ["2"]);
 }

@@ -20,7 +20,8 @@ fn text(text: &str) -> ScalarValue {
 #[tokio::test]
 async fn inserts_take_parameters_of_their_columns() {
     let db = database().await;
-    let parsed = db.session.parse("INSERT INTO m (host, time, v) VALUES ($2, $1, $3)").unwrap().remove(0);
+    let parsed =
+        db.session.parse("INSERT INTO m (host, time, v) VALUES ($2, $1, $3)").unwrap().remove(0);
     let prepared = db.session.prepare(&parsed, &[]).await.unwrap();
     assert_eq!(
         prepared.parameter_types(),
@@ -35,7 +36,10 @@ async fn inserts_take_parameters_of_their_columns() {
     let wrong = db.session.execute(&prepared, vec![time(0)]).await.unwrap_err();
     assert_eq!(wrong.kind(), ErrorKind::ProtocolViolation);
     let null = vec![time(0), ScalarValue::Utf8View(None), ScalarValue::Float64(None)];
-    assert_eq!(db.session.execute(&prepared, null).await.unwrap_err().kind(), ErrorKind::NotNullViolation);
+    assert_eq!(
+        db.session.execute(&prepared, null).await.unwrap_err().kind(),
+        ErrorKind::NotNullViolation
+    );
     assert_eq!(db.rows("SELECT count(*), sum(v) FROM m").await, ["10|45"]);
 }
 
@@ -43,30 +47,59 @@ async fn inserts_take_parameters_of_their_columns() {
 async fn queries_find_their_types() {
     let db = database().await;
     db.tag("INSERT INTO m SELECT timestamptz '2024-01-01 00:00:00+00' + i * interval '1 second', 'h' || i % 5, i FROM generate_series(0, 99) AS s(i)").await;
-    let parsed = db.session.parse("SELECT v FROM m WHERE host = $1 AND time = $2").unwrap().remove(0);
+    let parsed =
+        db.session.parse("SELECT v FROM m WHERE host = $1 AND time = $2").unwrap().remove(0);
     let prepared = db.session.prepare(&parsed, &[]).await.unwrap();
-    assert_eq!(prepared.parameter_types(), [ColumnType::Text, ColumnType::TimestampTz { precision: 9 }]);
+    assert_eq!(
+        prepared.parameter_types(),
+        [ColumnType::Text, ColumnType::TimestampTz { precision: 9 }]
+    );
     let at = 1_704_067_200_000_000_000 + 7_000_000_000;
     for (host, wanted) in [("h2", vec!["7"]), ("h3", vec![])] {
         let outcome = db.session.execute(&prepared, vec![text(host), time(at)]).await.unwrap();
         assert_eq!(finish(outcome).await.unwrap().lines(), wanted);
     }
     let null = vec![ScalarValue::Utf8View(None), time(at)];
-    assert!(finish(db.session.execute(&prepared, null).await.unwrap()).await.unwrap().lines().is_empty());
+    assert!(
+        finish(db.session.execute(&prepared, null).await.unwrap())
+            .await
+            .unwrap()
+            .lines()
+            .is_empty()
+    );
 
-    let parsed = db.session.parse("SELECT v + $1 FROM m WHERE host IN ($2, $3) AND v > $4 ORDER BY v LIMIT $5").unwrap().remove(0);
+    let parsed = db
+        .session
+        .parse("SELECT v + $1 FROM m WHERE host IN ($2, $3) AND v > $4 ORDER BY v LIMIT $5")
+        .unwrap()
+        .remove(0);
     let told = [None, None, None, Some(ColumnType::Integer)];
     let prepared = db.session.prepare(&parsed, &told).await.unwrap();
-    assert_eq!(prepared.parameter_types()[1..], [ColumnType::Text, ColumnType::Text, ColumnType::Integer, ColumnType::BigInt]);
-    let outcome = db.session.execute(&prepared, vec![
-        ScalarValue::Float64(Some(0.5)), text("h1"), text("h2"), ScalarValue::Int32(Some(10)), ScalarValue::Int64(Some(3)),
-    ]).await.unwrap();
+    assert_eq!(
+        prepared.parameter_types()[1..],
+        [ColumnType::Text, ColumnType::Text, ColumnType::Integer, ColumnType::BigInt]
+    );
+    let outcome = db
+        .session
+        .execute(
+            &prepared,
+            vec![
+                ScalarValue::Float64(Some(0.5)),
+                text("h1"),
+                text("h2"),
+                ScalarValue::Int32(Some(10)),
+                ScalarValue::Int64(Some(3)),
+            ],
+        )
+        .await
+        .unwrap();
     assert_eq!(finish(outcome).await.unwrap().lines(), ["11.5", "12.5", "16.5"]);
 
     let parsed = db.session.parse("SELECT $1, $2::int + 1 AS two").unwrap().remove(0);
     let prepared = db.session.prepare(&parsed, &[]).await.unwrap();
     assert_eq!(prepared.parameter_types(), [ColumnType::Text, ColumnType::Integer]);
-    let outcome = db.session.execute(&prepared, vec![text("x"), ScalarValue::Int32(Some(4))]).await.unwrap();
+    let outcome =
+        db.session.execute(&prepared, vec![text("x"), ScalarValue::Int32(Some(4))]).await.unwrap();
     assert_eq!(finish(outcome).await.unwrap().lines(), ["x|5"]);
 }
 
@@ -78,7 +111,13 @@ async fn a_plan_follows_the_catalog() {
     db.tag("COMMENT ON TABLE m IS 'x'").await;
     assert!(db.session.execute(&prepared, vec![]).await.is_ok());
     db.tag("ALTER TABLE m ADD COLUMN w int").await;
-    assert_eq!(db.session.execute(&prepared, vec![]).await.unwrap_err().kind(), ErrorKind::FeatureNotSupported);
+    assert_eq!(
+        db.session.execute(&prepared, vec![]).await.unwrap_err().kind(),
+        ErrorKind::FeatureNotSupported
+    );
     db.tag("DROP TABLE m").await;
-    assert_eq!(db.session.execute(&prepared, vec![]).await.unwrap_err().kind(), ErrorKind::UndefinedTable);
+    assert_eq!(
+        db.session.execute(&prepared, vec![]).await.unwrap_err().kind(),
+        ErrorKind::UndefinedTable
+    );
 }

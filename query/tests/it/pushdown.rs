@@ -24,7 +24,13 @@ async fn database() -> Database {
                 let fraction = [0, 500_000, 999_999, 1, 123_456][(i % 5) as usize];
                 let base = 1_704_067_200 + second;
                 let at = chrono::DateTime::from_timestamp(base, fraction * 1000).unwrap();
-                format!("('{}', {}, 's{}', {})", at.format("%Y-%m-%d %H:%M:%S%.6f+00"), i % 4, i % 3, i)
+                format!(
+                    "('{}', {}, 's{}', {})",
+                    at.format("%Y-%m-%d %H:%M:%S%.6f+00"),
+                    i % 4,
+                    i % 3,
+                    i
+                )
             })
             .collect();
         db.tag(&format!("INSERT INTO {name} VALUES {}", values.join(", "))).await;
@@ -106,7 +112,9 @@ fn pushed_filters_agree_with_plain_ones() {
 #[tokio::test]
 async fn plans_show_what_was_pushed() {
     let db = database().await;
-    let plan = db.plan("SELECT v FROM fine WHERE time = '2024-01-01 00:00:00+00' AND k = 2 AND s = 's1'").await;
+    let plan = db
+        .plan("SELECT v FROM fine WHERE time = '2024-01-01 00:00:00+00' AND k = 2 AND s = 's1'")
+        .await;
     assert!(!plan.contains("FilterExec"), "{plan}");
     assert!(plan.contains("keys=k in 1 value(s)"), "{plan}");
     let plan = db.plan("SELECT v FROM fine WHERE time > '2024-01-01 00:00:00+00' AND v > 3").await;
@@ -116,7 +124,8 @@ async fn plans_show_what_was_pushed() {
     assert!(!plan.contains("FilterExec"), "{plan}");
     let plan = db.plan("SELECT v FROM fine WHERE (time > '2024-01-01 00:00:00+00' AND v > 3) OR (time < '2023-12-31 23:55:00+00' AND v < 10)").await;
     assert!(plan.contains("FilterExec") && !plan.contains("ticks=all"), "{plan}");
-    let analyzed = db.rows("EXPLAIN ANALYZE SELECT v FROM fine WHERE k = 1 AND v > 3").await.join("\n");
+    let analyzed =
+        db.rows("EXPLAIN ANALYZE SELECT v FROM fine WHERE k = 1 AND v > 3").await.join("\n");
     assert!(analyzed.contains("output_rows=60"), "{analyzed}");
     assert!(analyzed.contains("streams="), "{analyzed}");
 }

@@ -12,7 +12,8 @@ async fn cpu() -> Database {
 #[tokio::test]
 async fn tsbs_shapes() {
     let db = cpu().await;
-    let window = "time >= '2016-01-01 00:10:00.000000 +0000' AND time < '2016-01-01 01:10:00.000000 +0000'";
+    let window =
+        "time >= '2016-01-01 00:10:00.000000 +0000' AND time < '2016-01-01 01:10:00.000000 +0000'";
     let answer = db.run(&format!("SELECT time_bucket('60 seconds', time) AS minute, max(usage_user) as max_usage_user FROM cpu WHERE hostname IN ('host_5') AND {window} GROUP BY minute ORDER BY minute ASC")).await.unwrap();
     assert_eq!(answer.names(), ["minute", "max_usage_user"]);
     assert_eq!(answer.lines().len(), 60);
@@ -23,10 +24,12 @@ async fn tsbs_shapes() {
     let rows = db.rows("SELECT time_bucket('60 seconds', time) AS minute, max(usage_user) FROM cpu WHERE time < '2016-01-01 00:30:53.579924 +0000' GROUP BY minute ORDER BY minute DESC LIMIT 5").await;
     assert_eq!(rows.len(), 5);
     assert!(rows[0].starts_with("2016-01-01 00:30:00+00|"), "{rows:?}");
-    let wanted = db.rows("SELECT count(*) FROM cpu WHERE usage_user > 90 AND hostname = 'host_0'").await;
+    let wanted =
+        db.rows("SELECT count(*) FROM cpu WHERE usage_user > 90 AND hostname = 'host_0'").await;
     let high = db.rows("SELECT * FROM cpu WHERE usage_user > 90.0 and time >= '2016-01-01 00:00:00 +0000' AND time < '2016-01-02 00:00:00 +0000' AND hostname IN ('host_0') ").await;
     assert_eq!(wanted, [high.len().to_string()]);
-    let last = db.rows("SELECT DISTINCT ON (hostname) * FROM cpu ORDER BY hostname, time DESC").await;
+    let last =
+        db.rows("SELECT DISTINCT ON (hostname) * FROM cpu ORDER BY hostname, time DESC").await;
     assert_eq!(last.len(), 10);
     assert!(last.iter().all(|row| row.starts_with("2016-01-01 01:59:50+00|")), "{last:?}");
 }
@@ -55,10 +58,22 @@ async fn counts_and_bounds_come_from_statistics() {
         let plan = db.plan(sql).await;
         assert!(!plan.contains("ChronicleScan"), "{sql}\n{plan}");
     }
-    assert_eq!(db.rows("SELECT count(*), min(time), max(time) FROM cpu").await, ["7200|2016-01-01 00:00:00+00|2016-01-01 01:59:50+00"]);
-    assert_eq!(db.rows("SELECT count(*) FROM cpu WHERE time >= '2016-01-01 01:00:00+00'").await, ["3600"]);
-    assert_eq!(db.rows("SELECT count(*), min(time) FROM cpu WHERE time > '2030-01-01'").await, ["0|NULL"]);
-    assert_eq!(db.rows("SELECT count(*) FROM cpu WHERE usage_user >= 50").await, db.rows("SELECT sum(1) FROM cpu WHERE usage_user >= 50").await);
+    assert_eq!(
+        db.rows("SELECT count(*), min(time), max(time) FROM cpu").await,
+        ["7200|2016-01-01 00:00:00+00|2016-01-01 01:59:50+00"]
+    );
+    assert_eq!(
+        db.rows("SELECT count(*) FROM cpu WHERE time >= '2016-01-01 01:00:00+00'").await,
+        ["3600"]
+    );
+    assert_eq!(
+        db.rows("SELECT count(*), min(time) FROM cpu WHERE time > '2030-01-01'").await,
+        ["0|NULL"]
+    );
+    assert_eq!(
+        db.rows("SELECT count(*) FROM cpu WHERE usage_user >= 50").await,
+        db.rows("SELECT sum(1) FROM cpu WHERE usage_user >= 50").await
+    );
 }
 
 #[tokio::test]
@@ -85,7 +100,10 @@ async fn order_by_time_needs_no_sort() {
     let plan = db.plan("SELECT time FROM cpu ORDER BY time, hostname").await;
     assert!(plan.contains("SortExec"), "{plan}");
     assert_eq!(db.rows("SELECT count(*) FROM (SELECT * FROM cpu LIMIT 7) s").await, ["7"]);
-    assert_eq!(db.rows("SELECT time FROM (SELECT * FROM cpu LIMIT 7) s ORDER BY time").await.len(), 7);
+    assert_eq!(
+        db.rows("SELECT time FROM (SELECT * FROM cpu LIMIT 7) s ORDER BY time").await.len(),
+        7
+    );
 }
 
 #[tokio::test]
@@ -94,12 +112,27 @@ async fn all_of_a_query_language() {
     assert_eq!(db.rows("VALUES (1, 'a'), (2, 'b')").await, ["1|a", "2|b"]);
     assert_eq!(db.rows("TABLE cpu LIMIT 0").await.len(), 0);
     assert_eq!(db.rows("SELECT hostname, row_number() OVER (PARTITION BY hostname ORDER BY time) AS r FROM cpu WHERE time < '2016-01-01 00:00:20+00' AND hostname = 'host_1' ORDER BY r").await, ["host_1|1", "host_1|2"]);
-    assert_eq!(db.rows("SELECT (SELECT max(usage_user) FROM cpu) = max(usage_user) FROM cpu").await, ["t"]);
+    assert_eq!(
+        db.rows("SELECT (SELECT max(usage_user) FROM cpu) = max(usage_user) FROM cpu").await,
+        ["t"]
+    );
     assert_eq!(db.rows("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5) SELECT sum(i) FROM n").await, ["15"]);
     assert_eq!(db.rows("SELECT 1 EXCEPT SELECT 2 UNION SELECT 3 ORDER BY 1").await, ["1", "3"]);
-    assert_eq!(db.rows("SELECT count(*) FROM cpu a, cpu b WHERE a.hostname = b.hostname AND a.time = b.time").await, ["7200"]);
-    assert_eq!(db.rows("SELECT DISTINCT hostname FROM cpu ORDER BY hostname LIMIT 2").await, ["host_0", "host_1"]);
-    assert_eq!(db.rows("SELECT \"hostname\" FROM \"cpu\" AS Q WHERE q.HOSTNAME = 'host_3' LIMIT 1").await, ["host_3"]);
+    assert_eq!(
+        db.rows(
+            "SELECT count(*) FROM cpu a, cpu b WHERE a.hostname = b.hostname AND a.time = b.time"
+        )
+        .await,
+        ["7200"]
+    );
+    assert_eq!(
+        db.rows("SELECT DISTINCT hostname FROM cpu ORDER BY hostname LIMIT 2").await,
+        ["host_0", "host_1"]
+    );
+    assert_eq!(
+        db.rows("SELECT \"hostname\" FROM \"cpu\" AS Q WHERE q.HOSTNAME = 'host_3' LIMIT 1").await,
+        ["host_3"]
+    );
 }
 
 #[tokio::test]
@@ -127,5 +160,8 @@ async fn errors_are_postgresqls() {
         assert!(!error.to_string().contains("bug in DataFusion"), "{error}");
     }
     assert_eq!(db.error("SELECT * FROM nope").await.message(), "relation \"nope\" does not exist");
-    assert_eq!(db.error("SELECT usage_usr FROM cpu").await.hint(), Some("Perhaps you meant the column \"usage_user\"."));
+    assert_eq!(
+        db.error("SELECT usage_usr FROM cpu").await.hint(),
+        Some("Perhaps you meant the column \"usage_user\".")
+    );
 }

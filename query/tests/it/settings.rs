@@ -36,13 +36,25 @@ async fn the_time_zone_has_effect_and_does_not_leak() {
     db.tag("CREATE TABLE t (time timestamptz, x int)").await;
     db.tag("SET TimeZone = 'Europe/Berlin'").await;
     db.tag("INSERT INTO t VALUES ('2024-07-01 02:00:00', 1)").await;
-    assert_eq!(run(&other, "SELECT time FROM t").await.unwrap().lines(), ["2024-07-01 00:00:00+00"]);
+    assert_eq!(
+        run(&other, "SELECT time FROM t").await.unwrap().lines(),
+        ["2024-07-01 00:00:00+00"]
+    );
     assert_eq!(db.rows("SELECT x FROM t WHERE time = '2024-07-01 02:00:00'").await, ["1"]);
-    assert!(run(&other, "SELECT x FROM t WHERE time = '2024-07-01 02:00:00'").await.unwrap().lines().is_empty());
+    assert!(
+        run(&other, "SELECT x FROM t WHERE time = '2024-07-01 02:00:00'")
+            .await
+            .unwrap()
+            .lines()
+            .is_empty()
+    );
     assert_eq!(db.rows("SELECT extract(hour FROM time) FROM t").await, ["2"]);
     assert_eq!(run(&other, "SELECT extract(hour FROM time) FROM t").await.unwrap().lines(), ["0"]);
     assert_eq!(db.rows("SELECT time::timestamp FROM t").await, ["2024-07-01 02:00:00"]);
-    assert_eq!(db.session.text_style().time_zone, stratalog_text::TimeZone::named("Europe/Berlin").unwrap());
+    assert_eq!(
+        db.session.text_style().time_zone,
+        stratalog_text::TimeZone::named("Europe/Berlin").unwrap()
+    );
 }
 
 #[tokio::test]
@@ -50,7 +62,10 @@ async fn changes_are_reported_and_local_ones_end() {
     let db = Database::new();
     db.session.take_parameter_changes();
     db.tag("SET application_name = 'x y'").await;
-    assert_eq!(db.session.take_parameter_changes(), [("application_name".to_string(), "x y".to_string())]);
+    assert_eq!(
+        db.session.take_parameter_changes(),
+        [("application_name".to_string(), "x y".to_string())]
+    );
     db.tag("BEGIN").await;
     db.tag("SET LOCAL extra_float_digits = 3").await;
     assert_eq!(db.rows("SHOW extra_float_digits").await, ["3"]);
@@ -64,7 +79,10 @@ async fn changes_are_reported_and_local_ones_end() {
 async fn prepared_statements_of_sql() {
     let db = Database::new();
     db.tag("CREATE TABLE t (time timestamptz, x int, s text)").await;
-    assert_eq!(db.tag("PREPARE ins (timestamptz, int, text) AS INSERT INTO t VALUES ($1, $2, $3)").await, "PREPARE");
+    assert_eq!(
+        db.tag("PREPARE ins (timestamptz, int, text) AS INSERT INTO t VALUES ($1, $2, $3)").await,
+        "PREPARE"
+    );
     assert_eq!(db.tag("EXECUTE ins ('2024-01-01', 5, 'a')").await, "INSERT 0 1");
     assert_eq!(db.tag("EXECUTE ins ('2024-01-02', 2 + 4, NULL)").await, "INSERT 0 1");
     db.tag("PREPARE sel AS SELECT x, s FROM t WHERE x > $1 ORDER BY x").await;

@@ -10,7 +10,14 @@ async fn system_columns_are_there_by_name_and_not_in_stars() {
     assert_eq!(db.run("SELECT * FROM t").await.unwrap().names(), ["time", "x"]);
     let answer = db.run("SELECT *, _gsn, _tier FROM t ORDER BY _gsn").await.unwrap();
     assert_eq!(answer.names(), ["time", "x", "_gsn", "_tier"]);
-    assert_eq!(answer.lines(), ["2024-01-01 00:00:00+00|1|1|journal", "2024-01-01 00:00:00+00|2|2|journal", "2024-01-01 00:00:01+00|3|3|journal"]);
+    assert_eq!(
+        answer.lines(),
+        [
+            "2024-01-01 00:00:00+00|1|1|journal",
+            "2024-01-01 00:00:00+00|2|2|journal",
+            "2024-01-01 00:00:01+00|3|3|journal"
+        ]
+    );
     let answer = db.run("SELECT a.*, b._tick - a._tick AS d FROM t a JOIN t AS b ON a._tick = b._tick - 1 ORDER BY a._gsn").await.unwrap();
     assert_eq!(answer.names(), ["time", "x", "d"]);
     assert_eq!(answer.lines().len(), 2);
@@ -24,7 +31,10 @@ async fn system_columns_are_there_by_name_and_not_in_stars() {
     let plan = db.plan("SELECT x FROM t ORDER BY time DESC, _seq DESC").await;
     assert!(!plan.contains("SortExec"), "{plan}");
     let base = db.rows("SELECT min(_tick) FROM t").await[0].clone();
-    assert_eq!(db.rows(&format!("SELECT x FROM t WHERE _tick = {base} ORDER BY x")).await, ["1", "2"]);
+    assert_eq!(
+        db.rows(&format!("SELECT x FROM t WHERE _tick = {base} ORDER BY x")).await,
+        ["1", "2"]
+    );
     let plan = db.plan(&format!("SELECT x FROM t WHERE _tick = {base}")).await;
     assert!(!plan.contains("FilterExec"), "{plan}");
 }

@@ -43,8 +43,16 @@ async fn one_write_becomes_visible_at_commit_and_not_at_rollback() {
 async fn what_a_block_does_not_keep_is_refused() {
     let db = database().await;
     for (first, second, kind) in [
-        ("INSERT INTO t VALUES ('2024-01-01', 1)", "INSERT INTO t VALUES ('2024-01-02', 2)", ErrorKind::FeatureNotSupported),
-        ("INSERT INTO t VALUES ('2024-01-01', 1)", "SELECT * FROM t", ErrorKind::FeatureNotSupported),
+        (
+            "INSERT INTO t VALUES ('2024-01-01', 1)",
+            "INSERT INTO t VALUES ('2024-01-02', 2)",
+            ErrorKind::FeatureNotSupported,
+        ),
+        (
+            "INSERT INTO t VALUES ('2024-01-01', 1)",
+            "SELECT * FROM t",
+            ErrorKind::FeatureNotSupported,
+        ),
         ("SELECT 1", "CREATE TABLE v (time timestamptz)", ErrorKind::ActiveTransaction),
         ("SELECT 1", "DELETE FROM t", ErrorKind::ActiveTransaction),
         ("SELECT 1", "SAVEPOINT s", ErrorKind::FeatureNotSupported),
@@ -67,7 +75,10 @@ async fn read_only_blocks_and_warnings() {
     let db = database().await;
     db.tag("BEGIN READ ONLY").await;
     assert_eq!(db.rows("SHOW transaction_read_only").await, ["on"]);
-    assert_eq!(db.kind("INSERT INTO t VALUES ('2024-01-01', 1)").await, ErrorKind::ReadOnlyTransaction);
+    assert_eq!(
+        db.kind("INSERT INTO t VALUES ('2024-01-01', 1)").await,
+        ErrorKind::ReadOnlyTransaction
+    );
     db.tag("ROLLBACK").await;
     db.session.take_notices();
     assert_eq!(db.tag("COMMIT").await, "COMMIT");
@@ -77,7 +88,10 @@ async fn read_only_blocks_and_warnings() {
     assert_eq!(db.session.take_notices()[0].sqlstate, "25001");
     db.tag("ROLLBACK").await;
     db.tag("SET default_transaction_read_only = on").await;
-    assert_eq!(db.kind("INSERT INTO t VALUES ('2024-01-01', 1)").await, ErrorKind::ReadOnlyTransaction);
+    assert_eq!(
+        db.kind("INSERT INTO t VALUES ('2024-01-01', 1)").await,
+        ErrorKind::ReadOnlyTransaction
+    );
     assert_eq!(db.kind("CREATE TABLE w (time timestamptz)").await, ErrorKind::ReadOnlyTransaction);
 }
 

@@ -6,9 +6,15 @@ use chrono::{DateTime, MappedLocalTime, NaiveDateTime, Offset, TimeZone as _};
 use chrono_tz::Tz;
 use stratalog_model::{Error, ErrorKind, Result};
 
-/// Seconds since 1970 beyond which the calendar of the zone database ends; a zone is
-/// taken to keep its offset from there on.
-const SECONDS_LIMIT: i64 = 8_000_000_000_000;
+use crate::calendar::{Civil, DAY_SECONDS, civil_of, days_of};
+
+/// The zone database ends in 2100. Rules speak of months and weekdays, so years from this
+/// one on are looked up in one of these 28 with the same length and the same first weekday.
+const CYCLE_FIRST_YEAR: i64 = 2060;
+const CYCLE_YEARS: i64 = 28;
+
+/// Seconds since 1970 before which there were no time zones anywhere.
+const SECONDS_MIN: i64 = -100_000_000_000;
 
 /// Most seconds that an offset may differ from UTC, as in PostgreSQL (15:59:59).
 const OFFSET_SECONDS_MAX: i32 = 16 * 3600 - 1;
@@ -83,8 +89,7 @@ impl TimeZone {
             Self::Fixed { east_seconds } => *east_seconds,
             Self::Named(Tz::UTC) => 0,
             Self::Named(zone) => {
-                let clamped = utc_seconds.clamp(-SECONDS_LIMIT, SECONDS_LIMIT);
-                DateTime::from_timestamp(clamped, 0).map_or(0, |instant| {
+                DateTime::from_timestamp(within_database(utc_seconds), 0).map_or(0, |instant| {
                     zone.offset_from_utc_datetime(&instant.naive_utc()).fix().local_minus_utc()
                 })
             }
@@ -99,15 +104,32 @@ impl TimeZone {
             Self::Fixed { east_seconds } => *east_seconds,
             Self::Named(Tz::UTC) => 0,
             Self::Named(zone) => {
-                let clamped = local_seconds.clamp(-SECONDS_LIMIT, SECONDS_LIMIT);
-                let Some(local) = DateTime::from_timestamp(clamped, 0).map(|at| at.naive_utc())
+                let seconds = within_database(local_seconds);
+                let Some(local) = DateTime::from_timestamp(seconds, 0).map(|at| at.naive_utc())
                 else {
                     return 0;
                 };
-                local_offset(zone, &local, clamped)
+                local_offset(zone, &local, seconds)
             }
         }
     }
+}
+
+/// The seconds of a time that the zone database covers and in which the same rules hold.
+fn within_database(seconds: i64) -> i64 {
+    let days = seconds.div_euclid(DAY_SECONDS);
+    let year = civil_of(days).year;
+    if year < CYCLE_FIRST_YEAR + CYCLE_YEARS {
+        return seconds.max(SECONDS_MIN);
+    }
+    let first_day = |year| days_of(Civil { year, month: 1, day: 1 });
+    let length = |year| first_day(year + 1) - first_day(year);
+    let alike = (CYCLE_FIRST_YEAR..CYCLE_FIRST_YEAR + CYCLE_YEARS).find(|candidate| {
+        length(*candidate) == length(year)
+            && (first_day(*candidate) - first_day(year)).rem_euclid(7) == 0
+    });
+    let shift = alike.map_or(0, |alike| first_day(alike) - first_day(year));
+    seconds + shift * DAY_SECONDS
 }
 
 fn local_offset(zone: &Tz, local: &NaiveDateTime, local_seconds: i64) -> i32 {

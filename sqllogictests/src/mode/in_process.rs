@@ -12,7 +12,7 @@ use stratalog_text::ColumnWriter;
 use crate::{Failure, Letter, mode::shown};
 
 /// Size of the journal's segments: small, as every file has a database of its own.
-const SEGMENT_BYTES: u64 = 4 << 20;
+const SEGMENT_BYTES: u64 = 20 << 20;
 
 /// Settings of a database in `directory`.
 pub(crate) fn settings(directory: &Path) -> Settings {

@@ -29,7 +29,8 @@ pub fn rows(batch: &RecordBatch, left_out: &[usize]) -> Result<Vec<Vec<String>>,
 }
 
 fn column(array: &dyn Array) -> Result<Vec<String>, Failure> {
-    let options = FormatOptions::new().with_null("NULL").with_duration_format(DurationFormat::Pretty);
+    let options =
+        FormatOptions::new().with_null("NULL").with_duration_format(DurationFormat::Pretty);
     let formatter = ArrayFormatter::try_new(array, &options)
         .map_err(|error| Failure::of_harness(error.to_string()))?;
     Ok((0..array.len())
@@ -41,7 +42,11 @@ fn column(array: &dyn Array) -> Result<Vec<String>, Failure> {
                 DataType::Float64 => float(array.as_primitive::<Float64Type>().value(row)),
                 DataType::Float32 => {
                     let value = array.as_primitive::<Float32Type>().value(row);
-                    if value.is_finite() { rounded(&value.to_string()) } else { float(value.into()) }
+                    if value.is_finite() {
+                        rounded(&value.to_string())
+                    } else {
+                        float(value.into())
+                    }
                 }
                 DataType::Decimal32(..)
                 | DataType::Decimal64(..)
@@ -88,14 +93,14 @@ fn rounded(plain: &str) -> String {
     let mut number: Vec<u8> = whole.bytes().chain(kept.bytes()).collect();
     let half = dropped.starts_with('5') && dropped.bytes().skip(1).all(|digit| digit == b'0');
     let odd = number.last().is_some_and(|digit| digit % 2 == 1);
-    let up = if half { odd } else { dropped.as_bytes().first().is_some_and(|digit| *digit >= b'5') };
+    let up =
+        if half { odd } else { dropped.as_bytes().first().is_some_and(|digit| *digit >= b'5') };
     if up {
         increment(&mut number);
     }
     let split = number.len().saturating_sub(FLOAT_DIGITS);
     let (whole, kept) = number.split_at(split);
-    let joined =
-        format!("{}.{}", String::from_utf8_lossy(whole), String::from_utf8_lossy(kept));
+    let joined = format!("{}.{}", String::from_utf8_lossy(whole), String::from_utf8_lossy(kept));
     signed(sign, &trimmed(&joined))
 }
 

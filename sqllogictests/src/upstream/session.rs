@@ -58,7 +58,10 @@ impl UpstreamSession {
         fields.filter(|(_, field)| field.name() == "time").map(|(at, _)| at).collect()
     }
 
-    async fn create(&mut self, created: &rewrite::CreateAs<'_>) -> Result<DBOutput<Letter>, Failure> {
+    async fn create(
+        &mut self,
+        created: &rewrite::CreateAs<'_>,
+    ) -> Result<DBOutput<Letter>, Failure> {
         if created.replace && self.tables.contains(created.name) {
             self.client.answer(&format!("DROP TABLE IF EXISTS {}", created.name)).await?;
         }
@@ -107,7 +110,8 @@ impl AsyncDB for UpstreamSession {
     type ColumnType = Letter;
 
     async fn run(&mut self, sql: &str) -> Result<DBOutput<Letter>, Failure> {
-        match tokio::time::timeout(Duration::from_secs(RECORD_SECONDS_MAX), self.answer(sql)).await {
+        match tokio::time::timeout(Duration::from_secs(RECORD_SECONDS_MAX), self.answer(sql)).await
+        {
             Ok(output) => output,
             Err(_) => Err(Failure::of_harness(format!("no answer in {RECORD_SECONDS_MAX} s"))),
         }

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 use crate::{Error, ErrorKind};
 
 /// What an acknowledgement promises.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Durability {
     /// Written to the journal file: survives `kill -9`, not a power cut.

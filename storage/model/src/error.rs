@@ -44,6 +44,12 @@ kinds! {
     InvalidDatetimeFormat = "22007", false;
     /// A timestamp or tick does not fit its range.
     DatetimeOverflow = "22008", false;
+    /// An offset from UTC that no place on Earth has.
+    InvalidTimeZoneOffset = "22009", false;
+    /// An interval does not fit its range.
+    IntervalOverflow = "22015", false;
+    /// A character that text cannot hold.
+    UntranslatableCharacter = "22P05", false;
     /// Division by zero.
     DivisionByZero = "22012", false;
     /// Bytes that are not valid in the client's encoding.

@@ -90,7 +90,13 @@ pub trait Log: Send + Sync + std::fmt::Debug {
     /// called when the frame has reached `durability`, or when it failed: then no byte of
     /// it will be seen by any reader, now or after a restart. A frame at `Disk` means that
     /// all frames written before it are there too, whatever level they asked for.
-    fn submit(&self, frame: Frame, reservation: Reservation, durability: Durability, done: Completion);
+    fn submit(
+        &self,
+        frame: Frame,
+        reservation: Reservation,
+        durability: Durability,
+        done: Completion,
+    );
 
     /// Every frame from the first on, in lsn order, as recovery sees them. Only before
     /// the first `submit`.
@@ -127,4 +133,3 @@ pub struct LogStatus {
     /// Bytes that recovery cut from a torn tail.
     pub torn_bytes: u64,
 }
-

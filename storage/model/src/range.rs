@@ -78,9 +78,17 @@ impl fmt::Display for TickRange {
             return f.write_str("[)");
         }
         f.write_str("[")?;
-        if self.start == Tick::MIN { f.write_str("-inf")? } else { write!(f, "{}", self.start)? }
+        if self.start == Tick::MIN {
+            f.write_str("-inf")?
+        } else {
+            write!(f, "{}", self.start)?
+        }
         f.write_str(", ")?;
-        if self.end == Tick::END { f.write_str("+inf")? } else { write!(f, "{}", self.end)? }
+        if self.end == Tick::END {
+            f.write_str("+inf")?
+        } else {
+            write!(f, "{}", self.end)?
+        }
         f.write_str(")")
     }
 }

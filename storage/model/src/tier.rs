@@ -2,7 +2,10 @@
 
 use std::{fmt, pin::Pin, sync::Arc};
 
-use arrow::{array::{ArrayRef, RecordBatch}, datatypes::SchemaRef};
+use arrow::{
+    array::{ArrayRef, RecordBatch},
+    datatypes::SchemaRef,
+};
 
 use crate::{ChronicleDefinition, Gsn, Result, TickRange, TickRanges};
 

@@ -122,7 +122,9 @@ impl ColumnType {
             ColumnType::Time => DataType::Time64(TimeUnit::Microsecond),
             ColumnType::Interval => DataType::Interval(IntervalUnit::MonthDayNano),
             ColumnType::Uuid => DataType::FixedSizeBinary(16),
-            ColumnType::Array(element) => DataType::List(Arc::new(element.arrow_field("item", true))),
+            ColumnType::Array(element) => {
+                DataType::List(Arc::new(element.arrow_field("item", true)))
+            }
         }
     }
 

@@ -129,13 +129,22 @@ async fn demo(arguments: &DemoArguments, directory: &Path) -> Result<(), SqlErro
         )));
     }
     println!("             unchanged: nothing that was acknowledged is lost\n");
-    let psql = format!("psql -h 127.0.0.1 -p {} -U stratalog stratalog", server.address().port());
     if arguments.keep {
-        println!("The server runs on (process {}). Connect with\n  {psql}", server.id());
-        println!("Stop it with `kill {}`; its directory is\n  {}", server.id(), directory.display());
+        let port = server.address().port();
+        println!(
+            "The server runs on (process {}). Connect with\n  psql -h 127.0.0.1 -p {port} -U stratalog stratalog",
+            server.id()
+        );
+        println!(
+            "Stop it with `kill {}`; its directory is\n  {}",
+            server.id(),
+            directory.display()
+        );
         server.let_go();
     } else {
-        println!("Cleaned up. To keep the server, run `stratalog demo --keep`; you connect with\n  {psql}");
+        println!(
+            "Cleaning up. `stratalog demo --keep` leaves the server running for\n  psql -h 127.0.0.1 -p PORT -U stratalog stratalog"
+        );
     }
     Ok(())
 }
@@ -223,9 +232,8 @@ async fn ask_all(client: &Client, shape: &CpuShape) -> Result<(), SqlError> {
             times.push(start.elapsed());
         }
         times.sort_unstable();
-        let ms = |at: usize| {
-            times.get(at).copied().unwrap_or(Duration::ZERO).as_secs_f64() * 1000.0
-        };
+        let ms =
+            |at: usize| times.get(at).copied().unwrap_or(Duration::ZERO).as_secs_f64() * 1000.0;
         println!(
             "   {:<24} {:>9} {:>10.2} {:>10.2}",
             query_type.name,

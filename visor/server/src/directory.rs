@@ -146,8 +146,9 @@ impl DataDirectory {
         if magic != Some(MAGIC) {
             return Err(damaged());
         }
-        let version: u32 =
-            version.and_then(|line| line.strip_prefix("version ")?.parse().ok()).ok_or_else(damaged)?;
+        let version: u32 = version
+            .and_then(|line| line.strip_prefix("version ")?.parse().ok())
+            .ok_or_else(damaged)?;
         if checksum != Some(checksum_line(version).as_str()) {
             return Err(damaged());
         }

@@ -55,7 +55,9 @@ impl Embedded {
         let settings = settings.clone();
         let opened = tokio::task::spawn_blocking(move || Self::open_blocking(&settings));
         opened.await.map_err(|error| {
-            StartError::from(stratalog_model::Error::internal(format!("opening broke off: {error}")))
+            StartError::from(stratalog_model::Error::internal(format!(
+                "opening broke off: {error}"
+            )))
         })?
     }
 

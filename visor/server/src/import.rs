@@ -120,8 +120,7 @@ async fn import(arguments: &ImportArguments) -> Result<(), SqlError> {
         .await
         .map_err(|error| SqlError::local(error.to_string()))??;
     if arguments.create {
-        let shape =
-            Shape { key: arguments.key.clone(), time: arguments.time.clone() };
+        let shape = Shape { key: arguments.key.clone(), time: arguments.time.clone() };
         let statement = create_statement(&table.quoted(), &source.columns()?, &shape)?;
         connection.run(&statement, &mut Ignoring).await?;
     }
@@ -221,10 +220,8 @@ impl Load {
                 }
             }
         });
-        let interrupted = || SqlError {
-            sqlstate: "57014".to_string(),
-            ..SqlError::local("interrupted")
-        };
+        let interrupted =
+            || SqlError { sqlstate: "57014".to_string(), ..SqlError::local("interrupted") };
         loop {
             let batch = tokio::select! {
                 batch = batches.recv() => batch,
@@ -275,15 +272,14 @@ impl Load {
         };
         let stored = match done {
             0 => "Nothing is stored.".to_string(),
-            _ => format!(
-                "Rows 1 to {done} are stored; of the batch that failed nothing is."
-            ),
+            _ => format!("Rows 1 to {done} are stored; of the batch that failed nothing is."),
         };
         let hint = error.hint.clone().map(|hint| format!("{hint}\n       ")).unwrap_or_default();
         let resume = match (&arguments.producer, done) {
             (_, 0) => "run the command again once this is mended".to_string(),
             (Some(_), _) => {
-                "run the same command again once this is mended: it skips what is stored".to_string()
+                "run the same command again once this is mended: it skips what is stored"
+                    .to_string()
             }
             (None, _) => format!(
                 "once this is mended, run the command again with --batch-rows {} --producer {}: it skips what is stored",

@@ -37,13 +37,16 @@ impl Args for ServeArguments {
             .action(ArgAction::SetTrue)
             .help("Print the settings that result from flags, environment and file, and exit");
         let command = command.arg(config).arg(print);
+        let defaults = Settings::default();
         let command = KEYS.iter().fold(command, |command, key| {
+            let default = defaults.toml_value(key.name).map(|value| value.to_string());
+            let default = default.unwrap_or_default();
             command.arg(
                 Arg::new(key.name)
                     .long(key.flag())
                     .value_name(key.kind.to_uppercase())
                     .hide_possible_values(true)
-                    .help(key.text()),
+                    .help(format!("{} [default: {}]", key.text(), default.trim_matches('"'))),
             )
         });
         crate::settings::NOT_YET.iter().fold(command, |command, name| {
@@ -107,7 +110,8 @@ fn serve(arguments: &ServeArguments) -> Result<ExitCode, StartError> {
     for warning in warnings {
         tracing::warn!("{warning}");
     }
-    let failed = |error| StartError::from(stratalog_model::Error::io("cannot start threads", error));
+    let failed =
+        |error| StartError::from(stratalog_model::Error::io("cannot start threads", error));
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(failed)?;
     let result = runtime.block_on(until_stopped(&settings));

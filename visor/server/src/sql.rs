@@ -56,10 +56,8 @@ impl ConnectArguments {
     /// A URL that is none, no server, a directory that cannot be opened.
     pub async fn connect(&self, application_name: &str) -> Result<Connection, SqlError> {
         if let Some(directory) = &self.data_dir {
-            let settings = Settings {
-                data_dir: directory.display().to_string(),
-                ..Settings::default()
-            };
+            let settings =
+                Settings { data_dir: directory.display().to_string(), ..Settings::default() };
             let embedded = Embedded::open(&settings)
                 .await
                 .map_err(|error| SqlError::local(error.to_string()))?;
@@ -134,10 +132,7 @@ fn run_on_runtime(arguments: &SqlArguments) -> Result<bool, SqlError> {
     let connection = runtime.block_on(arguments.connect.connect("stratalog sql"))?;
     let options = OutputOptions {
         format: arguments.format,
-        table: TableOptions {
-            expanded: arguments.expanded,
-            width_max: shell::terminal_width(),
-        },
+        table: TableOptions { expanded: arguments.expanded, width_max: shell::terminal_width() },
         file: arguments.output.clone(),
     };
     let mut shell = Shell::new(connection, runtime.handle().clone(), options, typed)?;
@@ -149,7 +144,8 @@ fn run_on_runtime(arguments: &SqlArguments) -> Result<bool, SqlError> {
     for command in &arguments.command {
         // The data of a COPY in -c is standard input.
         let mut text = io::Cursor::new(command.as_bytes());
-        let next = if splitter::leading_words(command, 1).first().is_some_and(|word| word == "COPY") {
+        let next = if splitter::leading_words(command, 1).first().is_some_and(|word| word == "COPY")
+        {
             shell.line(&format!("{};", command.trim_end().trim_end_matches(';')), &mut stdin())
         } else {
             shell.script(&mut text)?

@@ -169,21 +169,19 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             {
                 let wire = statement.parameters.get(at).copied().unwrap_or(0);
                 let format = format_of(&bind.formats, at);
-                let value = decode(value.as_ref(), format, wire, target, &style).map_err(|error| {
-                    let name = match bind.portal.as_str() {
-                        "" => "unnamed portal".to_string(),
-                        portal => format!("portal \"{portal}\""),
-                    };
-                    error.with_context(format!("{name} parameter ${}", at + 1))
-                })?;
+                let value =
+                    decode(value.as_ref(), format, wire, target, &style).map_err(|error| {
+                        let name = match bind.portal.as_str() {
+                            "" => "unnamed portal".to_string(),
+                            portal => format!("portal \"{portal}\""),
+                        };
+                        error.with_context(format!("{name} parameter ${}", at + 1))
+                    })?;
                 values.push(value);
             }
         }
-        let portal = Portal {
-            statement,
-            formats: bind.result_formats,
-            state: PortalState::Bound(values),
-        };
+        let portal =
+            Portal { statement, formats: bind.result_formats, state: PortalState::Bound(values) };
         self.portals.insert(bind.portal, portal);
         self.out.bind_complete()?;
         Ok(())
@@ -197,7 +195,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 (statement, Vec::new())
             }
             Target::Portal => {
-                let portal = self.portals.get(&describe.name).ok_or_else(|| no_portal(&describe.name))?;
+                let portal =
+                    self.portals.get(&describe.name).ok_or_else(|| no_portal(&describe.name))?;
                 (portal.statement.clone(), portal.formats.clone())
             }
         };

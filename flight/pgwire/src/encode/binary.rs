@@ -40,16 +40,26 @@ enum Values {
     Oid(Int64Array),
     Float32(Float32Array),
     Float64(Float64Array),
-    Decimal { array: ArrayRef, scale: i8 },
+    Decimal {
+        array: ArrayRef,
+        scale: i8,
+    },
     Text(StringViewArray),
     Jsonb(StringViewArray),
     Bytea(BinaryArray),
-    Timestamp { units: Int64Array, per_second: i64 },
+    Timestamp {
+        units: Int64Array,
+        per_second: i64,
+    },
     Date(Date32Array),
     Time(Int64Array),
     Interval(IntervalMonthDayNanoArray),
     Uuid(FixedSizeBinaryArray),
-    List { array: ListArray, element: u32, child: Box<BinaryWriter> },
+    List {
+        array: ListArray,
+        element: u32,
+        child: Box<BinaryWriter>,
+    },
 }
 
 impl BinaryWriter {
@@ -268,8 +278,7 @@ fn write_list(
     };
     let (start, end) = (bound(row), bound(row + 1));
     let length = i32::try_from(end.saturating_sub(start)).unwrap_or(0);
-    let has_nulls =
-        child.array().is_none_or(|values| (start..end).any(|at| values.is_null(at)));
+    let has_nulls = child.array().is_none_or(|values| (start..end).any(|at| values.is_null(at)));
     let dimensions = i32::from(length > 0);
     out.extend_from_slice(&dimensions.to_be_bytes());
     out.extend_from_slice(&i32::from(has_nulls && length > 0).to_be_bytes());
@@ -284,7 +293,8 @@ fn write_list(
         let length_at = out.len();
         out.extend_from_slice(&[0; 4]);
         let length = if child.write(at, out)? {
-            i32::try_from(out.len() - length_at - 4).map_err(|_| crate::outbound::row_too_large())?
+            i32::try_from(out.len() - length_at - 4)
+                .map_err(|_| crate::outbound::row_too_large())?
         } else {
             -1
         };

@@ -106,7 +106,18 @@ fn violation(message: impl Into<String>) -> Error {
 pub(super) fn is_known(kind: u8) -> bool {
     matches!(
         kind,
-        b'Q' | b'P' | b'B' | b'D' | b'E' | b'C' | b'S' | b'H' | b'd' | b'c' | b'f' | b'X' | b'F'
+        b'Q' | b'P'
+            | b'B'
+            | b'D'
+            | b'E'
+            | b'C'
+            | b'S'
+            | b'H'
+            | b'd'
+            | b'c'
+            | b'f'
+            | b'X'
+            | b'F'
             | b'p'
     )
 }

@@ -149,12 +149,7 @@ pub(super) fn decode(
     })
 }
 
-fn array(
-    bytes: &Bytes,
-    wire: u32,
-    element: &ColumnType,
-    style: &TextStyle,
-) -> Result<ScalarValue> {
+fn array(bytes: &Bytes, wire: u32, element: &ColumnType, style: &TextStyle) -> Result<ScalarValue> {
     let broken = || invalid(format_args!("{element}[]"));
     let mut rest = bytes.clone();
     let dimensions = take_i32(&mut rest).ok_or_else(broken)?;

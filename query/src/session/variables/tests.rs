@@ -54,9 +54,13 @@ fn what_would_have_no_effect_is_refused() {
 
 #[test]
 fn durations_have_units() {
-    for (text, ms, shown) in
-        [("1500", 1500, "1500ms"), ("2s", 2000, "2s"), ("5 min", 300_000, "5min"), ("0", 0, "0"), ("100us", 1, "1ms")]
-    {
+    for (text, ms, shown) in [
+        ("1500", 1500, "1500ms"),
+        ("2s", 2000, "2s"),
+        ("5 min", 300_000, "5min"),
+        ("0", 0, "0"),
+        ("100us", 1, "1ms"),
+    ] {
         assert_eq!(check::duration_ms(text), Some(ms), "{text}");
         let variables = variables();
         variables.set("statement_timeout", text, false).unwrap();

@@ -37,7 +37,9 @@ pub async fn command(session: &Session, tree: &CreateTable) -> Result<NewChronic
                 let key = key.columns.iter().map(key_column).collect::<Result<Vec<_>>>()?;
                 set_key(&mut primary_key, key, &name)?;
             }
-            TableConstraint::Unique(_) => return Err(no_constraint("UNIQUE", Some("use PRIMARY KEY"))),
+            TableConstraint::Unique(_) => {
+                return Err(no_constraint("UNIQUE", Some("use PRIMARY KEY")));
+            }
             TableConstraint::ForeignKey(_) => return Err(no_constraint("FOREIGN KEY", None)),
             TableConstraint::Check(_) => return Err(no_constraint("CHECK", None)),
             other => return Err(no_constraint(&other.to_string(), None)),
@@ -91,16 +93,17 @@ fn refuse(tree: &CreateTable) -> Result<()> {
         || tree.strict
         || tree.without_rowid
     {
-        return Err(Error::new(ErrorKind::SyntaxError, "this form of CREATE TABLE is not PostgreSQL's"));
+        return Err(Error::new(
+            ErrorKind::SyntaxError,
+            "this form of CREATE TABLE is not PostgreSQL's",
+        ));
     }
     Ok(())
 }
 
 fn no_constraint(what: &str, hint: Option<&str>) -> Error {
-    let error = Error::new(
-        ErrorKind::FeatureNotSupported,
-        format!("{what} constraints are not supported"),
-    );
+    let error =
+        Error::new(ErrorKind::FeatureNotSupported, format!("{what} constraints are not supported"));
     match hint {
         Some(hint) => error.with_hint(hint),
         None => error,
@@ -141,7 +144,10 @@ async fn column(session: &Session, definition: &ColumnDef) -> Result<(NewColumn,
                 if nullable == Some(true) {
                     return Err(Error::new(
                         ErrorKind::SyntaxError,
-                        format!("conflicting NULL/NOT NULL declarations for column \"{}\"", definition.name),
+                        format!(
+                            "conflicting NULL/NOT NULL declarations for column \"{}\"",
+                            definition.name
+                        ),
                     ));
                 }
                 nullable = Some(false);
@@ -150,7 +156,9 @@ async fn column(session: &Session, definition: &ColumnDef) -> Result<(NewColumn,
             ColumnOption::Default(expr) => {
                 default_sql = default(session, expr, &column_type, &definition.name.value).await?;
             }
-            ColumnOption::Unique(_) => return Err(no_constraint("UNIQUE", Some("use PRIMARY KEY"))),
+            ColumnOption::Unique(_) => {
+                return Err(no_constraint("UNIQUE", Some("use PRIMARY KEY")));
+            }
             ColumnOption::ForeignKey(_) => return Err(no_constraint("FOREIGN KEY", None)),
             ColumnOption::Check(_) => return Err(no_constraint("CHECK", None)),
             ColumnOption::Generated { .. } | ColumnOption::Identity(_) => {
@@ -260,10 +268,9 @@ pub fn options(options: &[SqlOption]) -> Result<Vec<(String, String)>> {
         .map(|option| match option {
             SqlOption::KeyValue { key, value } => Ok((names::fold(key), option_text(value)?)),
             SqlOption::Ident(name) => Ok((names::fold(name), "true".to_string())),
-            other => Err(Error::new(
-                ErrorKind::SyntaxError,
-                format!("\"{other}\" is not an option"),
-            )),
+            other => {
+                Err(Error::new(ErrorKind::SyntaxError, format!("\"{other}\" is not an option")))
+            }
         })
         .collect()
 }

@@ -146,8 +146,10 @@ async fn with_defaults(
         return Err(Error::internal("a column beyond the table"));
     };
     let defaults = targets.default_of(session, position, cells.len()).await?;
-    let given: Vec<&Cell> =
-        cells.iter().map(|cell| if matches!(cell, Cell::Default) { &Cell::Null } else { *cell }).collect();
+    let given: Vec<&Cell> = cells
+        .iter()
+        .map(|cell| if matches!(cell, Cell::Default) { &Cell::Null } else { *cell })
+        .collect();
     let given =
         one_column(session, &given, &column.column_type, &column.name, types, values).await?;
     let mask: arrow::array::BooleanArray =
@@ -175,7 +177,8 @@ pub async fn one_column(
         }
         return Ok(builder.finish());
     }
-    let mut pieces: Vec<ArrayRef> = vec![arrow::array::new_empty_array(&column_type.arrow_type()); cells.len()];
+    let mut pieces: Vec<ArrayRef> =
+        vec![arrow::array::new_empty_array(&column_type.arrow_type()); cells.len()];
     let mut open: Vec<(usize, &Expr)> = Vec::new();
     for (at, cell) in cells.iter().enumerate() {
         let piece = match cell {
@@ -269,10 +272,9 @@ fn append_number(
         ColumnType::SmallInt | ColumnType::Integer | ColumnType::BigInt => {
             let rounded = if whole { number.to_string() } else { assign::round_decimal(number)? };
             builder.append_text(&rounded, style).map_err(|error| match error.kind() {
-                ErrorKind::NumericOutOfRange => Error::new(
-                    ErrorKind::NumericOutOfRange,
-                    format!("{column_type} out of range"),
-                ),
+                ErrorKind::NumericOutOfRange => {
+                    Error::new(ErrorKind::NumericOutOfRange, format!("{column_type} out of range"))
+                }
                 _ => error,
             })
         }

@@ -187,19 +187,18 @@ pub fn positions(chronicle: &ChronicleDefinition, names: &[String]) -> Result<Ve
     names
         .iter()
         .map(|name| {
-            let position = chronicle
-                .columns
-                .iter()
-                .position(|column| column.name == *name)
-                .ok_or_else(|| {
-                    Error::new(
-                        ErrorKind::UndefinedColumn,
-                        format!(
-                            "column \"{name}\" of relation \"{}\" does not exist",
-                            chronicle.name
-                        ),
-                    )
-                })?;
+            let position =
+                chronicle.columns.iter().position(|column| column.name == *name).ok_or_else(
+                    || {
+                        Error::new(
+                            ErrorKind::UndefinedColumn,
+                            format!(
+                                "column \"{name}\" of relation \"{}\" does not exist",
+                                chronicle.name
+                            ),
+                        )
+                    },
+                )?;
             if seen.insert(position) {
                 Ok(position)
             } else {

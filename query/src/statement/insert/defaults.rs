@@ -54,7 +54,11 @@ impl Missing {
         if column.column_type.is_timestamp()
             && matches!(
                 lower.as_str(),
-                "now()" | "current_timestamp" | "transaction_timestamp()" | "statement_timestamp()" | "clock_timestamp()"
+                "now()"
+                    | "current_timestamp"
+                    | "transaction_timestamp()"
+                    | "statement_timestamp()"
+                    | "clock_timestamp()"
             )
             && matches!(column.column_type, ColumnType::TimestampTz { .. })
         {
@@ -126,15 +130,8 @@ impl Missing {
             Missing::Each(expr) => {
                 let cell = Cell::Expression(expr.clone());
                 let cells: Vec<&Cell> = std::iter::repeat_n(&cell, rows).collect();
-                Box::pin(one_column(
-                    session,
-                    &cells,
-                    &column.column_type,
-                    &column.name,
-                    &[],
-                    &[],
-                ))
-                .await
+                Box::pin(one_column(session, &cells, &column.column_type, &column.name, &[], &[]))
+                    .await
             }
         }
     }

@@ -49,8 +49,23 @@ fn too_much_is_an_error() {
     assert_eq!(statements(&nested, 1 << 20).unwrap_err().kind(), ErrorKind::StatementTooComplex);
     let shallow = format!("select {}1{}", "(".repeat(300), ")".repeat(300));
     assert_eq!(statements(&shallow, 1 << 20).unwrap_err().kind(), ErrorKind::StatementTooComplex);
-    let chained = format!("select 1{}", "+1".repeat(10_000));
-    assert_eq!(statements(&chained, 1 << 20).unwrap_err().kind(), ErrorKind::StatementTooComplex);
+    let inner = format!("({}1)", "1+".repeat(100));
+    for chained in [
+        format!("select 1{}", "+1".repeat(251)),
+        format!("select {}1", "- ".repeat(251)),
+        format!("select {inner}+{inner}+{inner}"),
+        format!("select 1{}", " or x".repeat(1_001)),
+        format!("select x{}", "::int".repeat(251)),
+        format!("select 1{}", " union select 1".repeat(1_001)),
+        format!("select {}x", "not ".repeat(1_001)),
+    ] {
+        let error = statements(&chained, 1 << 20).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::StatementTooComplex);
+    }
+    let wide = format!("select {}1", "a + b, f(a, b * 2), ".repeat(2_000));
+    assert!(statements(&wide, 1 << 20).is_ok());
+    let pairs = format!("select 1 where {}true", "(a = 1 and b + 1 > 2) or ".repeat(300));
+    assert!(statements(&pairs, 1 << 20).is_ok());
     assert_eq!(statements("select 1", 3).unwrap_err().kind(), ErrorKind::LimitExceeded);
     let values = format!("insert into t values {}(1,2)", "(1,2),".repeat(10_000));
     assert!(statements(&values, 1 << 20).is_ok());

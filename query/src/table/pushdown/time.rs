@@ -44,10 +44,7 @@ pub fn axis(definition: &ChronicleDefinition, expr: &Expr) -> Option<Axis> {
         Expr::Column(column) => {
             let tick = definition.tick().filter(|tick| tick.name == column.name)?;
             let unit_ns = i128::from(tick.column_type.timestamp_unit_ns()?);
-            let zoned = matches!(
-                tick.column_type,
-                stratalog_model::ColumnType::TimestampTz { .. }
-            );
+            let zoned = matches!(tick.column_type, stratalog_model::ColumnType::TimestampTz { .. });
             Some(Axis::Time { scale: definition.scale, unit_ns, zoned })
         }
         Expr::Cast(cast) => casted(axis(definition, &cast.expr)?, cast.field.data_type()),
@@ -67,11 +64,7 @@ fn casted(axis: Axis, to: &DataType) -> Option<Axis> {
                 (false, Some(zone)) => is_utc(zone),
                 (true, None) => false,
             };
-            (finer && same_instant).then_some(Axis::Time {
-                scale,
-                unit_ns,
-                zoned: zone.is_some(),
-            })
+            (finer && same_instant).then_some(Axis::Time { scale, unit_ns, zoned: zone.is_some() })
         }
         (Axis::Time { scale, unit_ns, zoned: false }, DataType::Date32) => {
             Some(Axis::Date { scale, unit_ns })
@@ -109,7 +102,9 @@ impl Axis {
                 let (count, unit, zone) = timestamp(value)?;
                 (zone == *zoned).then_some(i128::from(count) * time_unit_ns(unit))
             }
-            (Axis::Date { .. }, ScalarValue::Date32(Some(days))) => Some(i128::from(*days) * DAY_NS),
+            (Axis::Date { .. }, ScalarValue::Date32(Some(days))) => {
+                Some(i128::from(*days) * DAY_NS)
+            }
             (Axis::Tick, ScalarValue::Int64(Some(tick))) => Some(i128::from(*tick)),
             (Axis::Tick, ScalarValue::Int32(Some(tick))) => Some(i128::from(*tick)),
             _ => None,

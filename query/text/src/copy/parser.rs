@@ -234,6 +234,9 @@ impl CopyParser {
             return Err(invalid_encoding(record)
                 .with_context(format!("COPY {}, line {}", self.table, self.line)));
         };
+        if memchr(0, record).is_some() {
+            return Err(invalid_encoding(b"\0").with_context(self.line_context(record)));
+        }
         if self.options.format == CopyFormat::Text && text.starts_with("\\.") {
             return Err(Error::new(ErrorKind::BadCopyFormat, "end-of-copy marker corrupt")
                 .with_context(self.line_context(record)));

@@ -264,7 +264,12 @@ fn cut(text: &str, delimiter: u8) -> (&str, Option<&str>) {
 }
 
 fn decoded(bytes: &[u8]) -> Result<Field<'_>> {
-    std::str::from_utf8(bytes).map(Field::Value).map_err(|_| invalid_encoding(bytes))
+    match std::str::from_utf8(bytes) {
+        // An escape may have made a zero byte, which text cannot hold.
+        Ok(_) if memchr(0, bytes).is_some() => Err(invalid_encoding(b"\0")),
+        Ok(text) => Ok(Field::Value(text)),
+        Err(_) => Err(invalid_encoding(bytes)),
+    }
 }
 
 /// The error of bytes that are not UTF-8, naming the first ones.

@@ -1,1 +1,352 @@
+use arrow::{
+    array::{Array, AsArray, RecordBatch},
+    datatypes::Int32Type,
+};
+use stratalog_model::{ColumnType, Error, Result};
 
+use super::{
+    ColumnSelection, CopyDirection, CopyHeader, CopyLimits, CopyOptionValue, CopyOptions,
+    CopyParser, CopyWriter,
+};
+use crate::TextStyle;
+
+fn columns() -> Vec<(String, ColumnType)> {
+    vec![("id".into(), ColumnType::Integer), ("name".into(), ColumnType::Text)]
+}
+
+fn parser(options: &CopyOptions) -> CopyParser {
+    CopyParser::new(options.clone(), columns(), TextStyle::default()).unwrap().for_table("t")
+}
+
+/// Rows as `id=name`, fed in pieces of `step` bytes.
+fn read(options: &CopyOptions, data: &[u8], step: usize) -> Result<Vec<String>> {
+    let mut parser = parser(options);
+    let mut batches = Vec::new();
+    for piece in data.chunks(step) {
+        batches.extend(parser.push(piece)?);
+    }
+    batches.extend(parser.finish()?);
+    let mut rows = Vec::new();
+    for batch in &batches {
+        let ids = batch.column(0).as_primitive::<Int32Type>();
+        let names = batch.column(1).as_string_view();
+        for row in 0..batch.num_rows() {
+            let id = if ids.is_null(row) { "NULL".into() } else { ids.value(row).to_string() };
+            let name = if names.is_null(row) { "NULL" } else { names.value(row) };
+            rows.push(format!("{id}={name}"));
+        }
+    }
+    Ok(rows)
+}
+
+/// The same for every way of cutting the data.
+fn rows(options: &CopyOptions, data: &[u8]) -> Result<Vec<String>> {
+    let whole = read(options, data, data.len().max(1));
+    for step in 1..data.len().min(40) {
+        let cut = read(options, data, step);
+        match (&whole, &cut) {
+            (Ok(whole), Ok(cut)) => assert_eq!(whole, cut, "in pieces of {step}"),
+            (Err(whole), Err(cut)) => assert_eq!(whole.to_string(), cut.to_string()),
+            _ => panic!("in pieces of {step}: {whole:?} and {cut:?}"),
+        }
+    }
+    whole
+}
+
+fn error(options: &CopyOptions, data: &[u8]) -> (String, String, String) {
+    let error: Error = rows(options, data).unwrap_err();
+    let context = error.context().unwrap_or_default().to_string();
+    (error.kind().sqlstate().to_string(), error.message().to_string(), context)
+}
+
+fn assert_error(options: &CopyOptions, data: &[u8], sqlstate: &str, message: &str, context: &str) {
+    assert_eq!(error(options, data), (sqlstate.into(), message.into(), context.into()));
+}
+
+#[test]
+fn text_fields_and_escapes() {
+    let text = CopyOptions::default();
+    let data = b"1\ta\n2\t\\N\n\\N\tx\\ty\\\\z\\n\n3\t\n4\t\\101\\x42\\.\n";
+    assert_eq!(rows(&text, data).unwrap(), ["1=a", "2=NULL", "NULL=x\ty\\z\n", "3=", "4=AB."]);
+}
+
+#[test]
+fn text_backslash_newline_is_data() {
+    let text = CopyOptions::default();
+    assert_eq!(rows(&text, b"1\ta\\\nb\n2\tc\\\\\n").unwrap(), ["1=a\nb", "2=c\\"]);
+}
+
+#[test]
+fn the_last_line_needs_no_newline() {
+    assert_eq!(rows(&CopyOptions::default(), b"1\ta\n2\tb").unwrap(), ["1=a", "2=b"]);
+    assert_eq!(rows(&CopyOptions::csv(), b"1,a\n2,b").unwrap(), ["1=a", "2=b"]);
+    assert_eq!(rows(&CopyOptions::csv(), b"1,a\r\n2,b").unwrap(), ["1=a", "2=b"]);
+    assert_eq!(rows(&CopyOptions::csv(), b"").unwrap(), Vec::<String>::new());
+}
+
+#[test]
+fn the_end_marker_ends_the_data() {
+    let rest = b"1\ta\n\\.\nthis is ignored";
+    assert_eq!(rows(&CopyOptions::default(), rest).unwrap(), ["1=a"]);
+    assert_eq!(rows(&CopyOptions::csv(), b"1,a\n\\.\nignored").unwrap(), ["1=a"]);
+    assert_eq!(rows(&CopyOptions::csv(), b"1,a\n\\.").unwrap(), ["1=a"]);
+}
+
+#[test]
+fn csv_quotes() {
+    let csv = CopyOptions::csv();
+    let data =
+        "1,\"a,b\"\n2,\"say \"\"hi\"\"\"\n3,\n4,\"\"\n5,\"two\nlines\"\n6,x\"y,\"z\n,\"é\"\n";
+    assert_eq!(
+        rows(&csv, data.as_bytes()).unwrap(),
+        ["1=a,b", "2=say \"hi\"", "3=NULL", "4=", "5=two\nlines", "6=xy,z", "NULL=é"]
+    );
+}
+
+#[test]
+fn csv_with_its_own_quote_and_escape() {
+    let options =
+        CopyOptions { quote: b'\'', escape: b'\\', delimiter: b';', ..CopyOptions::csv() };
+    let data = b"1;'a;\\'b\\\\'\n2;'x\\y'\n";
+    assert_eq!(rows(&options, data).unwrap(), ["1=a;'b\\", "2=x\\y"]);
+}
+
+#[test]
+fn null_strings_and_forced_columns() {
+    let named = |name: &str| ColumnSelection::Named(vec![name.to_string()]);
+    let plain = CopyOptions { null: "-".into(), ..CopyOptions::csv() };
+    assert_eq!(rows(&plain, b"-,-\n1,\"-\"\n2,\n").unwrap(), ["NULL=NULL", "1=-", "2="]);
+    let kept = CopyOptions { force_not_null: named("name"), ..plain.clone() };
+    assert_eq!(rows(&kept, b"1,-\n").unwrap(), ["1=-"]);
+    let nulled = CopyOptions { force_null: named("name"), ..plain.clone() };
+    assert_eq!(rows(&nulled, b"1,\"-\"\n").unwrap(), ["1=NULL"]);
+    let unknown = CopyOptions { force_null: named("nobody"), ..plain };
+    let error = CopyParser::new(unknown, columns(), TextStyle::default()).unwrap_err();
+    assert_eq!(error.kind().sqlstate(), "42703");
+}
+
+#[test]
+fn headers() {
+    let present = CopyOptions { header: CopyHeader::Present, ..CopyOptions::csv() };
+    assert_eq!(rows(&present, b"whatever\n1,a\n").unwrap(), ["1=a"]);
+    let matching = CopyOptions { header: CopyHeader::Match, ..CopyOptions::csv() };
+    assert_eq!(rows(&matching, b"id,\"name\"\n1,a\n").unwrap(), ["1=a"]);
+    assert_error(
+        &matching,
+        b"id,nmae\n1,a\n",
+        "22P04",
+        "column name mismatch in header line field 2: got \"nmae\", expected \"name\"",
+        "COPY t, line 1: \"id,nmae\"",
+    );
+    assert_error(
+        &matching,
+        b"id\n",
+        "22P04",
+        "wrong number of fields in header line: got 1, expected 2",
+        "COPY t, line 1: \"id\"",
+    );
+}
+
+#[test]
+fn wrong_numbers_of_columns() {
+    let text = CopyOptions::default();
+    let csv = CopyOptions::csv();
+    assert_error(
+        &text,
+        b"1\ta\n2\n",
+        "22P04",
+        "missing data for column \"name\"",
+        "COPY t, line 2: \"2\"",
+    );
+    assert_error(
+        &csv,
+        b"1,a,b\n",
+        "22P04",
+        "extra data after last expected column",
+        "COPY t, line 1: \"1,a,b\"",
+    );
+    assert_error(
+        &csv,
+        b"1,\"a\",b\n",
+        "22P04",
+        "extra data after last expected column",
+        "COPY t, line 1: \"1,\"a\",b\"",
+    );
+    assert_error(
+        &csv,
+        b"1,a\n\n",
+        "22P04",
+        "missing data for column \"name\"",
+        "COPY t, line 2: \"\"",
+    );
+}
+
+#[test]
+fn bad_values_name_line_and_column() {
+    assert_error(
+        &CopyOptions::csv(),
+        b"1,a\n2,\"b\nc\"\nx,d\n",
+        "22P02",
+        "invalid input syntax for type integer: \"x\"",
+        // The quoted newline counts as a line.
+        "COPY t, line 4, column id: \"x\"",
+    );
+    let long = format!("{}\ta\n", "9".repeat(500));
+    let (sqlstate, _, context) = error(&CopyOptions::default(), long.as_bytes());
+    assert_eq!(sqlstate, "22003");
+    assert_eq!(context, format!("COPY t, line 1, column id: \"{}...\"", "9".repeat(100)));
+}
+
+#[test]
+fn bad_encodings() {
+    let text = CopyOptions::default();
+    assert_error(
+        &text,
+        b"1\ta\n2\t\xff\xfe\n",
+        "22021",
+        "invalid byte sequence for encoding \"UTF8\": 0xff 0xfe",
+        "COPY t, line 2",
+    );
+    assert_eq!(error(&text, b"1\t\\377\n").0, "22021");
+    assert_eq!(error(&text, b"1\ta\0b\n").1, "invalid byte sequence for encoding \"UTF8\": 0x00");
+    assert_eq!(error(&text, b"1\t\\x00\n").0, "22021");
+}
+
+#[test]
+fn line_ends() {
+    let (text, csv) = (CopyOptions::default(), CopyOptions::csv());
+    assert_eq!(rows(&text, b"1\ta\r\n2\tb\r\n").unwrap(), ["1=a", "2=b"]);
+    assert_eq!(rows(&csv, b"1,\"a\r\nb\"\r\n").unwrap(), ["1=a\r\nb"]);
+    assert_eq!(error(&text, b"1\ta\n2\tb\r\n").1, "literal carriage return found in data");
+    assert_eq!(error(&text, b"1\ta\r\n2\tb\n").1, "literal newline found in data");
+    assert_eq!(error(&csv, b"1,a\n2,b\r\n").1, "unquoted carriage return found in data");
+    assert_eq!(error(&csv, b"1,a\r\n2,b\n").1, "unquoted newline found in data");
+    assert_eq!(error(&csv, b"1,a\rb\n").1, "unquoted carriage return found in data");
+    assert_eq!(rows(&text, b"1\ta\\\rb\n").unwrap(), ["1=a\rb"]);
+}
+
+#[test]
+fn unterminated_quotes() {
+    assert_error(
+        &CopyOptions::csv(),
+        b"1,a\n2,\"b\n3,c\n",
+        "22P04",
+        "unterminated CSV quoted field",
+        "COPY t, line 2: \"2,\"b\n3,c\n\"",
+    );
+}
+
+#[test]
+fn record_length_is_bounded() {
+    let limits = CopyLimits { record_bytes_max: 100, ..CopyLimits::default() };
+    let fed = |data: &[u8]| {
+        let mut parser = parser(&CopyOptions::csv()).with_limits(limits);
+        data.chunks(10).try_for_each(|piece| parser.push(piece).map(drop))
+    };
+    assert!(fed(format!("1,{}\n", "a".repeat(98)).as_bytes()).is_ok());
+    let error = fed(format!("1,\"{}", "a".repeat(200)).as_bytes()).unwrap_err();
+    assert_eq!(error.kind().sqlstate(), "54000");
+    assert_eq!(error.context(), Some("COPY t, line 1"));
+}
+
+#[test]
+fn batches_are_bounded_by_rows_and_bytes() {
+    let data: String = (0..10).map(|id| format!("{id},abcdefgh\n")).collect();
+    let sizes = |limits: CopyLimits| {
+        let mut parser = parser(&CopyOptions::csv()).with_limits(limits);
+        let mut batches = parser.push(data.as_bytes()).unwrap();
+        batches.extend(parser.finish().unwrap());
+        batches.iter().map(RecordBatch::num_rows).collect::<Vec<_>>()
+    };
+    let limits = CopyLimits::default();
+    assert_eq!(sizes(limits), [10]);
+    assert_eq!(sizes(CopyLimits { batch_rows_max: 4, ..limits }), [4, 4, 2]);
+    assert_eq!(sizes(CopyLimits { batch_bytes_max: 25, ..limits }), [3, 3, 3, 1]);
+}
+
+#[test]
+fn options_of_a_statement() {
+    let text = |value: &str| CopyOptionValue::Text(value.to_string());
+    let read = |direction, pairs: &[(&str, CopyOptionValue)]| {
+        CopyOptions::from_pairs(direction, pairs.iter().map(|(name, value)| (*name, value)))
+            .map_err(|error| format!("{} {}", error.kind().sqlstate(), error.message()))
+    };
+    let into = CopyDirection::In;
+    let options = read(
+        into,
+        &[("FORMAT", text("CSV")), ("header", CopyOptionValue::Absent), ("delimiter", text(";"))],
+    )
+    .unwrap();
+    assert_eq!(
+        options,
+        CopyOptions { header: CopyHeader::Present, delimiter: b';', ..CopyOptions::csv() }
+    );
+    for (pairs, message) in [
+        (vec![("format", text("xml"))], "22023 COPY format \"xml\" not recognized"),
+        (vec![("format", text("binary"))], "0A000 COPY in binary format is not yet supported"),
+        (vec![("speed", text("fast"))], "42601 option \"speed\" not recognized"),
+        (vec![("null", text("a")), ("NULL", text("b"))], "42601 conflicting or redundant options"),
+        (
+            vec![("delimiter", text("ab"))],
+            "0A000 COPY delimiter must be a single one-byte character",
+        ),
+        (
+            vec![("delimiter", text("é"))],
+            "0A000 COPY delimiter must be a single one-byte character",
+        ),
+        (vec![("delimiter", text("a"))], "22023 COPY delimiter cannot be \"a\""),
+        (
+            vec![("delimiter", text("\n"))],
+            "22023 COPY delimiter cannot be newline or carriage return",
+        ),
+        (vec![("quote", text("'"))], "0A000 COPY quote available only in CSV mode"),
+        (
+            vec![("format", text("csv")), ("quote", text(","))],
+            "22023 COPY delimiter and quote must be different",
+        ),
+        (
+            vec![("format", text("csv")), ("null", text("a,b"))],
+            "22023 COPY delimiter must not appear in the NULL specification",
+        ),
+        (
+            vec![
+                ("format", text("csv")),
+                ("force_quote", CopyOptionValue::Columns(ColumnSelection::All)),
+            ],
+            "0A000 COPY force quote only available using COPY TO",
+        ),
+        (vec![("header", text("perhaps"))], "42601 header requires a Boolean value or \"match\""),
+        (vec![("encoding", text("latin1"))], "0A000 encoding \"latin1\" is not supported"),
+        (vec![("freeze", CopyOptionValue::Absent)], "0A000 COPY FREEZE is not supported"),
+    ] {
+        assert_eq!(read(into, &pairs).unwrap_err(), message);
+    }
+    assert_eq!(
+        read(CopyDirection::Out, &[("header", text("match"))]).unwrap_err(),
+        "22023 cannot use \"match\" with HEADER in COPY TO"
+    );
+    assert!(read(into, &[("encoding", text("UTF-8")), ("freeze", text("off"))]).is_ok());
+}
+
+#[test]
+fn written_data_looks_as_postgresql_writes_it() {
+    let text = CopyOptions::default();
+    let mut reader = parser(&text);
+    reader.push(b"1\ta\\tb\\\\\\n\\v\n2\t\\N\n3\t\n4\tsay \"x,y\"\n5\t\\\\.\n").unwrap();
+    let batch = reader.finish().unwrap().unwrap();
+    let write = |options: CopyOptions| {
+        let writer = CopyWriter::new(options, batch.schema(), TextStyle::default());
+        let mut out = Vec::new();
+        writer.write_header(&mut out);
+        writer.write_batch(&batch, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    assert_eq!(write(text), "1\ta\\tb\\\\\\n\\v\n2\t\\N\n3\t\n4\tsay \"x,y\"\n5\t\\\\.\n");
+    let header = CopyOptions { header: CopyHeader::Present, ..CopyOptions::csv() };
+    assert_eq!(
+        write(header),
+        "id,name\n1,\"a\tb\\\n\u{b}\"\n2,\n3,\"\"\n4,\"say \"\"x,y\"\"\"\n5,\\.\n"
+    );
+    let forced = CopyOptions { force_quote: ColumnSelection::All, ..CopyOptions::csv() };
+    assert!(write(forced).starts_with("\"1\",\"a\t"));
+}

@@ -303,7 +303,7 @@ impl<'a> Reader<'a> {
                     }
                     0 => {
                         return Err(Error::new(
-                            ErrorKind::InvalidTextRepresentation,
+                            ErrorKind::UntranslatableCharacter,
                             "unsupported Unicode escape sequence",
                         )
                         .with_detail("\\u0000 cannot be converted to text."));

@@ -15,6 +15,8 @@ struct Sum {
     months: i128,
     days: i128,
     nanos: i128,
+    /// Units that were named: PostgreSQL takes each once.
+    seen: Vec<Unit>,
 }
 
 /// A decimal: `sign × (whole + fraction / 10^9)`.
@@ -64,7 +66,7 @@ impl Sum {
         let sign = if ago { -1 } else { 1 };
         let range = || {
             Error::new(
-                ErrorKind::DatetimeOverflow,
+                ErrorKind::IntervalOverflow,
                 format!("interval field value out of range: \"{}\"", shortened(text)),
             )
         };
@@ -93,7 +95,7 @@ fn invalid(text: &str) -> Error {
 /// Reads an interval whose nanoseconds fit `i64`.
 ///
 /// # Errors
-/// `InvalidDatetimeFormat`, `DatetimeOverflow`; `FeatureNotSupported` for infinity.
+/// `InvalidDatetimeFormat`, `IntervalOverflow`; `FeatureNotSupported` for infinity.
 pub fn parse_interval(text: &str) -> Result<Interval> {
     let trimmed = trim(text);
     if trimmed.trim_start_matches(['-', '+']).eq_ignore_ascii_case("infinity") {
@@ -102,7 +104,7 @@ pub fn parse_interval(text: &str) -> Result<Interval> {
             format!("interval cannot hold \"{trimmed}\""),
         ));
     }
-    match trimmed.strip_prefix(['P', 'p']) {
+    match trimmed.strip_prefix('P') {
         Some(rest) => iso_8601(text, rest),
         None => verbose(text, trimmed),
     }
@@ -191,7 +193,15 @@ fn verbose(text: &str, trimmed: &str) -> Result<Interval> {
             rest = "";
             continue;
         }
-        let (value, after) = decimal(rest).ok_or_else(|| invalid(text))?;
+        // A sign may stand apart.
+        let spaced = rest.strip_prefix(['-', '+']).map(str::trim_start);
+        let (mut value, after) =
+            match spaced.filter(|after| after.starts_with(|c: char| c.is_ascii_digit())) {
+                Some(unsigned) => decimal(unsigned),
+                None => decimal(rest),
+            }
+            .ok_or_else(|| invalid(text))?;
+        value.negative = rest.starts_with('-');
         parts += 1;
         if after.starts_with(':') {
             rest = clock(text, rest, &mut sum)?;
@@ -228,6 +238,10 @@ fn verbose(text: &str, trimmed: &str) -> Result<Interval> {
             }
             word => words::unit(word).ok_or_else(|| invalid(text))?,
         };
+        if sum.seen.contains(&unit) {
+            return Err(invalid(text));
+        }
+        sum.seen.push(unit);
         sum.add(value, unit);
         rest = tail;
     }
@@ -255,7 +269,7 @@ fn clock<'a>(text: &str, rest: &'a str, sum: &mut Sum) -> Result<&'a str> {
         }
         if at > 0 && value.whole > 59 {
             return Err(Error::new(
-                ErrorKind::DatetimeOverflow,
+                ErrorKind::IntervalOverflow,
                 format!("interval field value out of range: \"{}\"", shortened(text)),
             ));
         }

@@ -109,7 +109,6 @@ pub(super) fn unit(word: &str) -> Option<Unit> {
         "d" | "day" | "days" => Unit::Days(1),
         "w" | "week" | "weeks" => Unit::Days(7),
         "mon" | "mons" | "month" | "months" => Unit::Months(1),
-        "qtr" | "quarter" | "quarters" => Unit::Months(3),
         "y" | "yr" | "yrs" | "year" | "years" => Unit::Months(12),
         "dec" | "decs" | "decade" | "decades" => Unit::Months(120),
         "c" | "cent" | "century" | "centuries" => Unit::Months(1_200),

@@ -66,6 +66,9 @@ pub fn write_double(value: f64, extra_float_digits: i32, out: &mut Vec<u8>) {
     let magnitude = value.abs();
     if (1e-4..1e15).contains(&magnitude) && !text.contains('e') {
         out.extend_from_slice(text.strip_suffix(".0").unwrap_or(text).as_bytes());
+    } else if is_midway(text, magnitude, magnitude.next_up() - magnitude) {
+        let step = magnitude.next_up() - magnitude;
+        write_laid_out(&off_midway(value, text, magnitude, step), 15, out);
     } else {
         write_laid_out(text, 15, out);
     }
@@ -85,9 +88,55 @@ pub fn write_real(value: f32, extra_float_digits: i32, out: &mut Vec<u8>) {
     let magnitude = value.abs();
     if (1e-4..1e6).contains(&magnitude) && !text.contains('e') {
         out.extend_from_slice(text.strip_suffix(".0").unwrap_or(text).as_bytes());
+    } else if is_midway(text, f64::from(magnitude), f64::from(magnitude.next_up() - magnitude)) {
+        let step = f64::from(magnitude.next_up() - magnitude);
+        write_laid_out(&off_midway(value, text, f64::from(magnitude), step), 6, out);
     } else {
         write_laid_out(text, 6, out);
     }
+}
+
+/// The shortest text of a float that does not lie midway to its neighbour.
+fn off_midway(value: impl std::fmt::LowerExp, midway: &str, magnitude: f64, step: f64) -> String {
+    /// Decimals after the first digit with which every double reads back.
+    const DECIMALS_MAX: usize = 16;
+    let mut text = String::new();
+    for decimals in significant_digits(midway)..=DECIMALS_MAX {
+        text = format!("{value:.decimals$e}");
+        if !is_midway(&text, magnitude, step) {
+            break;
+        }
+    }
+    text
+}
+
+/// Significant digits of a decimal text.
+fn significant_digits(text: &str) -> usize {
+    let mantissa = text.split('e').next().unwrap_or_default();
+    let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
+    digits.trim_start_matches('0').trim_end_matches('0').len()
+}
+
+/// Whether the shortest text lies exactly midway between a float and its neighbour. It
+/// reads back as the even one of the two, but PostgreSQL takes one more digit then.
+/// `magnitude` is the float without its sign, `step` the distance to the next one.
+fn is_midway(text: &str, magnitude: f64, step: f64) -> bool {
+    // Only integers with spacing above 1 have so short a midpoint; beyond 10^38 nobody counts.
+    if !(2.0..1e30).contains(&step) || magnitude >= 1e38 {
+        return false;
+    }
+    let text = text.strip_prefix('-').unwrap_or(text);
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let fraction = fraction.trim_end_matches('0');
+    let Ok(exponent) = exponent.parse::<usize>() else { return false };
+    let Some(zeros) = exponent.checked_sub(fraction.len()) else { return false };
+    let digits = format!("{whole}{fraction}{}", "0".repeat(zeros));
+    let Ok(written) = digits.parse::<u128>() else { return false };
+    // Both are integers below 10^38.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
+    let (exact, step) = (magnitude as u128, step as u128);
+    written.abs_diff(exact) * 2 == step
 }
 
 fn write_special(value: f64, out: &mut Vec<u8>) -> bool {

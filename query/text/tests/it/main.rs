@@ -1,1 +1,3 @@
+//! Tests across modules: what is written is read back.
 
+mod round_trip;

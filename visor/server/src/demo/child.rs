@@ -37,7 +37,8 @@ impl ServerProcess {
         let stdout = child.stdout.take();
         let mut server =
             Self { child: Some(child), address: SocketAddr::from(([127, 0, 0, 1], 0)) };
-        let mut lines = BufReader::new(stdout.ok_or_else(|| io::Error::other("no output"))?).lines();
+        let mut lines =
+            BufReader::new(stdout.ok_or_else(|| io::Error::other("no output"))?).lines();
         let Some(line) = lines.next().transpose()? else {
             let said = std::fs::read_to_string(log).unwrap_or_default();
             let end = said.trim_end().lines().rev().take(3).collect::<Vec<_>>();

@@ -149,7 +149,8 @@ impl CpuGenerator {
                 lines.extend_from_slice(&host.tag_text);
                 for (at, value) in host.walk().into_iter().enumerate() {
                     // Writing to memory does not fail.
-                    let _ = if at == 0 { write!(lines, "{value}") } else { write!(lines, "\t{value}") };
+                    let _ =
+                        if at == 0 { write!(lines, "{value}") } else { write!(lines, "\t{value}") };
                 }
                 lines.push(b'\n');
                 rows += 1;

@@ -45,10 +45,8 @@ impl Guess {
         let text = text.trim();
         self.seen = true;
         self.json = false;
-        self.boolean &= matches!(
-            text,
-            "true" | "false" | "TRUE" | "FALSE" | "True" | "False" | "t" | "f"
-        );
+        self.boolean &=
+            matches!(text, "true" | "false" | "TRUE" | "FALSE" | "True" | "False" | "t" | "f");
         if self.integer {
             let integer = is_integer(text);
             self.integer = integer;
@@ -156,5 +154,6 @@ fn starts_like_a_date(text: &str) -> bool {
 
 fn names_a_zone(text: &str) -> bool {
     let clock = text.get(10..).unwrap_or("");
-    clock.contains(['Z', 'z', '+', '-']) || clock.trim_start_matches('T').contains(char::is_alphabetic)
+    clock.contains(['Z', 'z', '+', '-'])
+        || clock.trim_start_matches('T').contains(char::is_alphabetic)
 }

@@ -106,7 +106,13 @@ impl Input {
         let read = Arc::new(AtomicU64::new(0));
         if options.file.as_os_str() == "-" {
             let reader = Box::new(io::stdin());
-            return Ok(Self { name: "standard input".to_string(), reader, file: None, bytes: None, read });
+            return Ok(Self {
+                name: "standard input".to_string(),
+                reader,
+                file: None,
+                bytes: None,
+                read,
+            });
         }
         let name = options.file.display().to_string();
         let failed = |error: io::Error| SqlError::local(format!("cannot read {name}: {error}"));
@@ -129,7 +135,10 @@ impl Input {
     }
 
     fn failed(&self, error: &io::Error) -> SqlError {
-        SqlError { sqlstate: "58030".to_string(), ..SqlError::local(format!("cannot read {}: {error}", self.name)) }
+        SqlError {
+            sqlstate: "58030".to_string(),
+            ..SqlError::local(format!("cannot read {}: {error}", self.name))
+        }
     }
 }
 

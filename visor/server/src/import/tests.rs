@@ -43,7 +43,7 @@ fn a_producers_name_always_gives_the_same_id() {
     assert_eq!(Producer::new(Some(uuid)).id.to_string(), uuid);
     let nightly = Producer::new(Some("nightly"));
     assert_eq!(nightly, Producer::new(Some("nightly")));
-    assert_eq!(nightly.id.to_string(), "a68bb2a4-3483-4822-3c73-0a21d6b5f0a8");
+    assert_eq!(nightly.id.to_string(), "5be0ec3c-9f4f-f78d-8259-c56184d6d89a");
     assert_ne!(nightly, Producer::new(Some("nightly2")));
     assert_ne!(Producer::new(None), Producer::new(None));
 }

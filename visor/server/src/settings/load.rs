@@ -85,9 +85,11 @@ impl Layers {
             if NOT_YET.contains(&name.as_str()) {
                 return Err(SettingsError::NotYet { name: flag, place });
             }
-            settings
-                .set_text(name, text)
-                .map_err(|reason| SettingsError::Value { name: flag, place, reason })?;
+            settings.set_text(name, text).map_err(|reason| SettingsError::Value {
+                name: flag,
+                place,
+                reason,
+            })?;
         }
         Ok((settings, warnings))
     }
@@ -108,9 +110,11 @@ fn load_file(settings: &mut Settings, path: &Path) -> Result<(), SettingsError> 
             let suggestion = nearest(&name).map(str::to_string);
             return Err(SettingsError::Unknown { name, place, suggestion });
         }
-        settings
-            .set_toml(&name, value)
-            .map_err(|reason| SettingsError::Value { name, place, reason })?;
+        settings.set_toml(&name, value).map_err(|reason| SettingsError::Value {
+            name,
+            place,
+            reason,
+        })?;
     }
     Ok(())
 }
@@ -136,10 +140,7 @@ fn load_environment(
                     return Err(SettingsError::Unknown {
                         name: variable.clone(),
                         place,
-                        suggestion: Some(format!(
-                            "{VARIABLE_PREFIX}{}",
-                            near.to_ascii_uppercase()
-                        )),
+                        suggestion: Some(format!("{VARIABLE_PREFIX}{}", near.to_ascii_uppercase())),
                     });
                 }
                 None => {

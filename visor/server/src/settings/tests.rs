@@ -1,6 +1,10 @@
 use super::*;
 
-fn layers(file: Option<&str>, environment: &[(&str, &str)], flags: &[(&str, &str)]) -> (tempfile::TempDir, Layers) {
+fn layers(
+    file: Option<&str>,
+    environment: &[(&str, &str)],
+    flags: &[(&str, &str)],
+) -> (tempfile::TempDir, Layers) {
     let directory = tempfile::tempdir().unwrap();
     let own = |pairs: &[(&str, &str)]| {
         pairs.iter().map(|(name, text)| (name.to_string(), text.to_string())).collect()

@@ -74,8 +74,8 @@ impl TextRows {
 
     /// The rows, each as its values.
     pub fn iter(&self) -> impl Iterator<Item = impl Iterator<Item = Option<&str>> + Clone> + Clone {
-        self.cells.chunks(self.columns.max(1)).map(|row| {
-            row.iter().map(|cell| cell.clone().and_then(|range| self.text.get(range)))
-        })
+        self.cells
+            .chunks(self.columns.max(1))
+            .map(|row| row.iter().map(|cell| cell.clone().and_then(|range| self.text.get(range))))
     }
 }

@@ -161,11 +161,8 @@ impl Shell {
 
     /// Runs a statement; returns the tag if it should be shown.
     fn query(&mut self, sql: &str) -> Result<String, SqlError> {
-        let mut receiver = Showing {
-            options: self.options.clone(),
-            file: self.file.clone(),
-            output: None,
-        };
+        let mut receiver =
+            Showing { options: self.options.clone(), file: self.file.clone(), output: None };
         let canceller = self.connection.canceller();
         let connection = &mut self.connection;
         let runtime = self.runtime.clone();

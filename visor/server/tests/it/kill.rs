@@ -34,7 +34,10 @@ async fn write(port: u16, writer: u64, stop: Arc<AtomicBool>) -> Vec<u64> {
 }
 
 async fn load_and_end(bench: &mut Bench, end: impl FnOnce(&mut Bench)) -> Vec<Vec<u64>> {
-    good(&bench.sql(&["-c", "CREATE TABLE log (time TIMESTAMPTZ NOT NULL, writer BIGINT, number BIGINT)"]));
+    good(&bench.sql(&[
+        "-c",
+        "CREATE TABLE log (time TIMESTAMPTZ NOT NULL, writer BIGINT, number BIGINT)",
+    ]));
     let port = bench.server.address().port();
     let stop = Arc::new(AtomicBool::new(false));
     let writers: Vec<_> =

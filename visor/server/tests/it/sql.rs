@@ -111,9 +111,15 @@ fn scripts_come_from_files_and_pipes_with_copy_data_inside() {
         assert!(text.contains(" 2 | "), "{text}");
         assert!(text.contains("included"), "{text}");
         assert_eq!(std::fs::read_to_string(&copied).unwrap(), "v\na;b\n\n");
-        let piped = run_with_input(&[base, &["--format", "csv"]].concat(), "select 1 as one;\nselect\n2 as two");
+        let piped = run_with_input(
+            &[base, &["--format", "csv"]].concat(),
+            "select 1 as one;\nselect\n2 as two",
+        );
         assert_eq!(good(&piped), "one\n1\ntwo\n2\n");
-        let copied = good(&with(base, &["-c", "COPY (SELECT host, n FROM t ORDER BY n) TO STDOUT (FORMAT csv, HEADER)"]));
+        let copied = good(&with(
+            base,
+            &["-c", "COPY (SELECT host, n FROM t ORDER BY n) TO STDOUT (FORMAT csv, HEADER)"],
+        ));
         assert!(copied.starts_with("host,n\n\"ü\"\"\",-2\n\"a,b\",1\n"), "{copied}");
     });
 }
@@ -128,7 +134,14 @@ fn backslash_commands_show_databases_schemas_and_tables() {
         assert!(ask("\\dt x*").lines().count() == 1);
         let described = ask("\\d t");
         assert!(described.contains("\nhost,text,not null,"), "{described}");
-        assert!(described.contains("\nd,\"numeric(10,2)\",,"), "{described}");
+        assert!(described.contains("\nd,\"numeric(10,2)\",\"\","), "{described}");
+        let table = good(&with(base, &["-c", "\\d t"]));
+        assert!(
+            table.contains("\n host | time | 1ns         | first     | disk       |    2\n"),
+            "{table}"
+        );
+        let missing = with(base, &["-c", "\\d nope"]);
+        assert!(stderr(&missing).contains("42P01"), "{}", stderr(&missing));
         assert!(ask("\\?").contains("\\timing"));
         assert!(ask("\\h").contains("CREATE TABLE"));
     });
@@ -143,4 +156,39 @@ fn no_server_is_said_with_what_to_do() {
     assert!(text.contains("stratalog serve"), "{text}");
     let output = run(&["sql", "--url", "nonsense://x", "-c", "select 1"]);
     assert!(stderr(&output).contains("is no URL of a server"), "{}", stderr(&output));
+}
+
+#[test]
+fn ctrl_c_cancels_the_running_statement() {
+    each(|base| {
+        let child = crate::support::stratalog()
+            .args(base)
+            .args(["-c", "SELECT pg_sleep(60)"])
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let start = std::time::Instant::now();
+        std::thread::sleep(std::time::Duration::from_millis(1500));
+        crate::support::signal(child.id(), "INT");
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        assert!(stderr(&output).contains("57014"), "{}", stderr(&output));
+        assert!(start.elapsed().as_secs() < 30);
+    });
+}
+
+#[test]
+fn a_closed_pipe_is_no_failure() {
+    let bench = Bench::new();
+    let mut child = crate::support::stratalog()
+        .args(["sql", "-p", &bench.port(), "--format", "csv"])
+        .args(["-c", "SELECT * FROM generate_series(1, 1000000)"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success() && stderr(&output).is_empty(), "{}", stderr(&output));
 }

@@ -1,8 +1,16 @@
 //! What stands in the way of a start.
 
-use stratalog::directory::{FORMAT_VERSION, format_text};
+use std::{
+    process::{Child, Stdio},
+    time::{Duration, Instant},
+};
 
-use crate::support::{Bench, run, signal, stderr};
+use stratalog::{
+    demo::child::address_of,
+    directory::{FORMAT_VERSION, format_text},
+};
+
+use crate::support::{Bench, run, signal, stderr, stratalog};
 
 fn serve(directory: &std::path::Path, flags: &[&str]) -> std::process::Output {
     run(&[&["serve", "--data-dir", directory.to_str().unwrap()], flags].concat())
@@ -63,25 +71,86 @@ fn foreign_and_newer_directories_are_refused_and_left_alone() {
     assert!(stderr(&output).contains(&format!("has format {}", FORMAT_VERSION + 1)));
 }
 
+/// A server of this test's own, with the line that says it is ready.
+fn spawn(directory: &std::path::Path, flags: &[&str]) -> (Child, u16) {
+    let log = std::fs::File::create(directory.join("log")).unwrap();
+    let mut child = stratalog()
+        .args(["serve", "--pg-listen", "127.0.0.1:0", "--data-dir"])
+        .arg(directory.join("data"))
+        .args(flags)
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut stdout = std::io::BufReader::new(child.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut stdout, &mut line).unwrap();
+    assert!(line.starts_with("ready: postgres 127.0.0.1:"), "{line}");
+    (child, address_of(&line).unwrap().port())
+}
+
+/// A statement that runs for so many seconds; returns once it runs.
+fn sleeper(port: u16, seconds: u32) -> Child {
+    let child = stratalog()
+        .args(["sql", "-p", &port.to_string(), "-c", &format!("SELECT pg_sleep({seconds})")])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(800));
+    child
+}
+
 #[test]
 fn a_signal_stops_an_idle_server_at_once_and_well() {
     for name in ["TERM", "INT"] {
         let directory = tempfile::tempdir().unwrap();
-        let log = std::fs::File::create(directory.path().join("log")).unwrap();
-        let mut child = crate::support::stratalog()
-            .args(["serve", "--pg-listen", "127.0.0.1:0", "--data-dir"])
-            .arg(directory.path().join("data"))
-            .stdout(std::process::Stdio::piped())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        let mut stdout = std::io::BufReader::new(child.stdout.take().unwrap());
-        std::io::BufRead::read_line(&mut stdout, &mut line).unwrap();
-        assert!(line.starts_with("ready: postgres 127.0.0.1:"), "{line}");
-        let start = std::time::Instant::now();
+        let (mut child, _) = spawn(directory.path(), &[]);
+        let start = Instant::now();
         signal(child.id(), name);
         assert!(child.wait().unwrap().success(), "SIG{name}");
         assert!(start.elapsed().as_secs() < 5, "SIG{name} took {:?}", start.elapsed());
     }
+}
+
+#[test]
+fn a_running_statement_may_finish_within_the_grace_period() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut child, port) = spawn(directory.path(), &[]);
+    let statement = sleeper(port, 2);
+    signal(child.id(), "TERM");
+    let output = statement.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn after_the_grace_period_it_is_cancelled() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut child, port) = spawn(directory.path(), &["--shutdown-grace-ms", "300"]);
+    let statement = sleeper(port, 60);
+    let start = Instant::now();
+    signal(child.id(), "TERM");
+    assert!(child.wait().unwrap().success());
+    assert!(start.elapsed().as_secs() < 15, "{:?}", start.elapsed());
+    let output = statement.wait_with_output().unwrap();
+    assert!(stderr(&output).contains("57P01"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_second_signal_does_not_wait() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut child, port) = spawn(directory.path(), &["--shutdown-grace-ms", "60000"]);
+    let mut statement = sleeper(port, 60);
+    let start = Instant::now();
+    signal(child.id(), "TERM");
+    std::thread::sleep(Duration::from_millis(500));
+    signal(child.id(), "TERM");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(start.elapsed().as_secs() < 15, "{:?}", start.elapsed());
+    assert!(!statement.wait().unwrap().success());
+    // The next start has nothing to complain about.
+    let (mut again, _) = spawn(directory.path(), &[]);
+    signal(again.id(), "TERM");
+    assert!(again.wait().unwrap().success());
 }

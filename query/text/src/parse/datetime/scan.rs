@@ -109,7 +109,8 @@ impl<'a> Scanner<'a> {
     fn lone_number(&mut self, digits: &[u8]) -> Result<()> {
         let part = |range: std::ops::Range<usize>| digits.get(range).unwrap_or_default();
         let length = digits.len();
-        if self.has_date() && self.clock.is_none() && (length == 6 || length == 4) {
+        let time_alone = self.type_name == "time" && !self.has_date();
+        if (self.has_date() || time_alone) && self.clock.is_none() && (length == 6 || length == 4) {
             let second = if length == 6 { self.number(part(4..6))? } else { 0 };
             let (hour, minute) = (self.number(part(0..2))?, self.number(part(2..4))?);
             return self.set_clock(hour, minute, second);
@@ -118,6 +119,11 @@ impl<'a> Scanner<'a> {
             let year_length = match length {
                 8 => 4,
                 6 => 2,
+                // A day whose month's name follows.
+                1 | 2 if self.day.is_none() => {
+                    self.day = Some(self.number(digits)?);
+                    return Ok(());
+                }
                 _ => return Err(self.bad()),
             };
             self.year = Some((self.number(part(0..year_length))?, year_length));
@@ -222,7 +228,8 @@ impl<'a> Scanner<'a> {
 
     /// `±HH[[:]MM[[:]SS]]`
     fn offset(&mut self) -> Result<()> {
-        if self.clock.is_none() || matches!(self.place, Some(Place::East(_))) {
+        let anchored = self.clock.is_some() || self.has_date();
+        if !anchored || matches!(self.place, Some(Place::East(_))) {
             return Err(self.bad());
         }
         let negative = self.take(1) == b"-";
@@ -247,7 +254,7 @@ impl<'a> Scanner<'a> {
         let [hours, minutes, seconds] = fields;
         if hours > 15 || minutes > 59 || seconds > 59 {
             return Err(Error::new(
-                ErrorKind::DatetimeOverflow,
+                ErrorKind::InvalidTimeZoneOffset,
                 format!("time zone displacement out of range: \"{}\"", shortened(self.text)),
             ));
         }
@@ -270,6 +277,11 @@ impl<'a> Scanner<'a> {
         let zone_name = matches!(next, Some(b'/' | b'_'));
         if !zone_name && self.known_word(&word, next)? {
             self.take(letters);
+            if let [b'-', b'0'..=b'9', ..] = self.rest
+                && words::month(&word).is_some()
+            {
+                self.day_and_year()?;
+            }
             return Ok(());
         }
         // A name of the tz database: Etc/GMT+5, America/Port-au-Prince, Europe/Berlin.
@@ -292,10 +304,24 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    /// `-day-year` after the name of a month.
+    fn day_and_year(&mut self) -> Result<()> {
+        self.take(1);
+        let day = self.take_while(|byte| byte.is_ascii_digit());
+        if self.take(1) != b"-" || self.day.is_some() || self.year.is_some() {
+            return Err(self.bad());
+        }
+        let year = self.take_while(|byte| byte.is_ascii_digit());
+        self.day = Some(self.number(day)?);
+        self.year = Some((self.number(year)?, year.len()));
+        Ok(())
+    }
+
     /// Applies a word that is no zone name; `false` when it is not known.
     fn known_word(&mut self, word: &str, next: Option<u8>) -> Result<bool> {
         match word {
-            "t" if self.has_date() && next.is_some_and(|byte| byte.is_ascii_digit()) => {}
+            "t" if (self.has_date() || self.type_name == "time")
+                && next.is_some_and(|byte| byte.is_ascii_digit()) => {}
             "am" => self.afternoon = Some(false),
             "pm" => self.afternoon = Some(true),
             "ad" => self.before_christ = false,

@@ -49,7 +49,8 @@ impl CsvSource {
                 SqlError::local(format!("{} is empty: it has no header line", source.input.name))
             })?;
             let header = source.fields(from, to)?;
-            source.names = Some(header.into_iter().map(|field| field.unwrap_or_default()).collect());
+            source.names =
+                Some(header.into_iter().map(|field| field.unwrap_or_default()).collect());
             source.next_line += source.line_ends(from, to);
             source.start = to;
         }
@@ -186,15 +187,22 @@ impl Source for CsvSource {
     }
 
     fn bind(&mut self, table: &[ResultColumn]) -> Result<(), SqlError> {
-        let unknown = self.names.iter().flatten().find(|name| {
-            !table.iter().any(|column| column.name == **name)
-        });
+        let unknown = self
+            .names
+            .iter()
+            .flatten()
+            .find(|name| !table.iter().any(|column| column.name == **name));
         match unknown {
             None => Ok(()),
             Some(name) => Err(SqlError {
                 sqlstate: "42703".to_string(),
-                hint: Some("the first line names the columns; is it data? then give --no-header".to_string()),
-                ..SqlError::local(format!("column \"{name}\" of the header is no column of the table"))
+                hint: Some(
+                    "the first line names the columns; is it data? then give --no-header"
+                        .to_string(),
+                ),
+                ..SqlError::local(format!(
+                    "column \"{name}\" of the header is no column of the table"
+                ))
             }),
         }
     }

@@ -43,7 +43,8 @@ impl Lines {
     fn replace(&self, text: &str) -> String {
         const LABEL: &str = "line ";
         let Some(start) = text.find(LABEL) else { return text.to_string() };
-        let (before, rest) = (text.get(..start).unwrap_or(""), text.get(start + LABEL.len()..).unwrap_or(""));
+        let (before, rest) =
+            (text.get(..start).unwrap_or(""), text.get(start + LABEL.len()..).unwrap_or(""));
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
         let number = rest.get(..digits).and_then(|digits| digits.parse().ok());
         match number.and_then(|line| self.of(line)) {

@@ -90,9 +90,7 @@ impl Source for ParquetSource {
         let fields = self.schema.fields().iter();
         fields
             .map(|field| match ColumnType::from_arrow_field(field) {
-                Some(column_type) => {
-                    Ok(ResultColumn { name: field.name().clone(), column_type })
-                }
+                Some(column_type) => Ok(ResultColumn { name: field.name().clone(), column_type }),
                 None => Err(SqlError {
                     sqlstate: "0A000".to_string(),
                     ..SqlError::local(format!(

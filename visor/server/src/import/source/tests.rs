@@ -64,7 +64,8 @@ fn csv_types_are_the_narrowest_that_hold_all_values() {
          -2,1,2,false,11,2013-12-31,2013-01-01,2013-01-01 05:00:00+01,6f1f2ad1-9b1e-4a1c-8f7e-2f7f3ad1c002,23:59:59.5,,y\n",
     );
     let source = open(options(&file, InputFormat::Csv)).unwrap();
-    let found: Vec<ColumnType> = types(source.as_ref()).into_iter().map(|(_, found)| found).collect();
+    let found: Vec<ColumnType> =
+        types(source.as_ref()).into_iter().map(|(_, found)| found).collect();
     assert_eq!(
         found,
         [
@@ -191,7 +192,9 @@ fn parquet_keeps_its_types_and_is_cut_at_rows() {
     assert_eq!(text(&all[0]).lines().next(), Some("1970-01-01 00:00:00+00\t\\N\ts\\t0"));
     assert_eq!(all[3].first_row, 9001);
     let bad = written("no parquet");
-    assert!(open(options(&bad, InputFormat::Parquet)).err().unwrap().message.contains("as Parquet"));
+    assert!(
+        open(options(&bad, InputFormat::Parquet)).err().unwrap().message.contains("as Parquet")
+    );
 }
 
 #[test]

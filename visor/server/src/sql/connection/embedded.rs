@@ -48,11 +48,7 @@ impl EmbeddedConnection {
     ///
     /// # Errors
     /// A database that does not exist.
-    pub fn connect(
-        embedded: Arc<Embedded>,
-        user: &str,
-        database: &str,
-    ) -> Result<Self, SqlError> {
+    pub fn connect(embedded: Arc<Embedded>, user: &str, database: &str) -> Result<Self, SqlError> {
         let session = embedded.service().connect(Login {
             user: user.to_string(),
             database: database.to_string(),
@@ -117,13 +113,10 @@ impl EmbeddedConnection {
         Ok(rows.tag())
     }
 
-    pub(super) async fn copy_in(
-        &mut self,
-        sql: &str,
-        data: CopyData<'_>,
-    ) -> Result<u64, SqlError> {
-        let parsed =
-            self.parse_one(sql)?.ok_or_else(|| SqlError::local("an empty statement copies nothing"))?;
+    pub(super) async fn copy_in(&mut self, sql: &str, data: CopyData<'_>) -> Result<u64, SqlError> {
+        let parsed = self
+            .parse_one(sql)?
+            .ok_or_else(|| SqlError::local("an empty statement copies nothing"))?;
         let Outcome::CopyIn(mut copy) = self.session.run(&parsed).await? else {
             return Err(SqlError::local("the statement is no COPY … FROM STDIN"));
         };
@@ -148,10 +141,7 @@ impl EmbeddedConnection {
     }
 
     pub(super) fn canceller(&self) -> EmbeddedCanceller {
-        EmbeddedCanceller {
-            service: Arc::clone(self.embedded.service()),
-            key: self.session.key(),
-        }
+        EmbeddedCanceller { service: Arc::clone(self.embedded.service()), key: self.session.key() }
     }
 
     pub(super) fn take_notices(&mut self) -> Vec<String> {
@@ -207,8 +197,8 @@ fn to_text(batch: &RecordBatch, style: &TextStyle, rows: &mut TextRows) -> Resul
         for writer in &writers {
             value.clear();
             let present = writer.write(row, &mut value);
-            let text = std::str::from_utf8(&value)
-                .map_err(|_| SqlError::local("a value is not UTF-8"))?;
+            let text =
+                std::str::from_utf8(&value).map_err(|_| SqlError::local("a value is not UTF-8"))?;
             rows.push(present.then_some(text));
         }
     }

@@ -56,7 +56,8 @@ impl WireConnection {
         let notices = Arc::new(Mutex::new(Vec::new()));
         let heard = Arc::clone(&notices);
         tokio::spawn(async move {
-            while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+            while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await
+            {
                 if let AsyncMessage::Notice(notice) = message {
                     let mut line = format!("{}:  {}", notice.severity(), notice.message());
                     for (label, part) in [("DETAIL", notice.detail()), ("HINT", notice.hint())] {
@@ -81,7 +82,8 @@ impl WireConnection {
         if words.first().is_some_and(|word| word == "COPY") {
             return self.copy_out(sql, receiver).await;
         }
-        let described = if may_return_rows(&words, sql) { self.describe(sql).await? } else { Vec::new() };
+        let described =
+            if may_return_rows(&words, sql) { self.describe(sql).await? } else { Vec::new() };
         let mut stream = pin!(self.client.simple_query_raw(sql).await?);
         let mut rows = TextRows::default();
         let mut affected = 0;
@@ -121,11 +123,7 @@ impl WireConnection {
         Ok(tag(&words, affected))
     }
 
-    pub(super) async fn copy_in(
-        &mut self,
-        sql: &str,
-        data: CopyData<'_>,
-    ) -> Result<u64, SqlError> {
+    pub(super) async fn copy_in(&mut self, sql: &str, data: CopyData<'_>) -> Result<u64, SqlError> {
         let mut sink = pin!(self.client.copy_in(sql).await?);
         let mut data = pin!(data);
         while let Some(bytes) = data.try_next().await? {
@@ -223,9 +221,8 @@ fn column_type(pg: &Type, modifier: i32) -> ColumnType {
         Type::NUMERIC => {
             // The modifier holds (precision << 16 | scale) + 4.
             let packed = modifier.checked_sub(4).filter(|packed| *packed >= 0);
-            let part = |shift: u32| {
-                packed.and_then(|packed| u8::try_from((packed >> shift) & 0x7ff).ok())
-            };
+            let part =
+                |shift: u32| packed.and_then(|packed| u8::try_from((packed >> shift) & 0x7ff).ok());
             match (part(16), part(0)) {
                 (Some(precision @ 1..=38), Some(scale)) if scale <= precision => {
                     ColumnType::Numeric { precision, scale }

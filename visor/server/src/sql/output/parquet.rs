@@ -72,7 +72,9 @@ impl Output for ParquetOutput {
         for row in rows.iter() {
             for (value, builder) in row.zip(&mut builders) {
                 match value {
-                    Some(text) => builder.append_text(text, &self.style).map_err(io::Error::other)?,
+                    Some(text) => {
+                        builder.append_text(text, &self.style).map_err(io::Error::other)?
+                    }
                     None => builder.append_null(),
                 }
             }

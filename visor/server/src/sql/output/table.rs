@@ -84,8 +84,7 @@ impl TableOutput {
         }
         for row in self.held.iter() {
             for (width, value) in widths.iter_mut().zip(row) {
-                let longest = value.unwrap_or("").lines().map(display_width).max().unwrap_or(0);
-                *width = longest.max(*width);
+                *width = display_width(&one_line(value.unwrap_or(""))).max(*width);
             }
         }
         let Some(width_max) = self.options.width_max else { return Layout::Side(widths) };

@@ -32,7 +32,9 @@ fn columns() -> Vec<ResultColumn> {
 
 fn rows() -> TextRows {
     let mut rows = TextRows::new(5);
-    for value in [Some("1"), Some("a, \"b\"\nc"), Some("t"), Some("{x,NULL,\"y z\"}"), Some("{\"k\": 1}")] {
+    for value in
+        [Some("1"), Some("a, \"b\"\nc"), Some("t"), Some("{x,NULL,\"y z\"}"), Some("{\"k\": 1}")]
+    {
         rows.push(value);
     }
     for value in [Some("-22"), Some(""), None, Some("{}"), None] {
@@ -76,10 +78,10 @@ fn json_has_numbers_booleans_arrays_and_objects() {
 fn tables_align_numbers_right_and_count_rows() {
     assert_eq!(
         written(&format(Format::Table)),
-        "  n  |    name     | ok |      tags      |  extra\n\
-         -----+-------------+----+----------------+----------\n\
-         \u{20}  1 | a, \"b\"\\nc  | t  | {x,NULL,\"y z\"} | {\"k\": 1}\n\
-         \u{20}-22 |             |    | {}             |\n\
+        "  n  |   name    | ok |      tags      |  extra\n\
+         -----+-----------+----+----------------+----------\n\
+         \u{20}  1 | a, \"b\"\\nc | t  | {x,NULL,\"y z\"} | {\"k\": 1}\n\
+         \u{20}-22 |           |    | {}             |\n\
          (2 rows)\n"
     );
 }

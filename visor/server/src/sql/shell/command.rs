@@ -3,7 +3,7 @@
 use std::io::BufReader;
 
 use super::{Next, Shell, say};
-use crate::sql::output::Format;
+use crate::{import::quote, sql::output::Format};
 
 /// What `\?` shows.
 pub const HELP: &str = r"\? or \help        this list
@@ -11,7 +11,7 @@ pub const HELP: &str = r"\? or \help        this list
 \l                 databases
 \dn                schemas
 \dt [PATTERN]      tables; * stands for any characters
-\d TABLE           columns, key and options of a table
+\d TABLE           columns of a table, its key, options and number of rows
 \x                 one line per value, on or off
 \timing            time of each statement, on or off
 \format [FORM]     form of results: table, csv, json, ndjson, parquet
@@ -100,8 +100,8 @@ impl Shell {
 
     fn include(&mut self, path: &str) -> Next {
         let interactive = std::mem::replace(&mut self.interactive, false);
-        let result = std::fs::File::open(path)
-            .and_then(|file| self.script(&mut BufReader::new(file)));
+        let result =
+            std::fs::File::open(path).and_then(|file| self.script(&mut BufReader::new(file)));
         self.interactive = interactive;
         match result {
             Ok(Next::More) => Next::More,
@@ -114,8 +114,14 @@ impl Shell {
 
     fn describe_table(&mut self, table: &str) -> Next {
         let (schema, name) = table.split_once('.').unwrap_or(("public", table));
-        let (schema, name) = (literal(&folded(schema)), literal(&folded(name)));
-        self.ask(&format!(
+        let (schema, name) = (folded(schema), folded(name));
+        let probe = format!("SELECT * FROM {}.{} LIMIT 0", quote(&schema), quote(&name));
+        let known = self.runtime.block_on(self.connection.describe(&probe));
+        if let Err(error) = known {
+            return self.complain(&error.render(""));
+        }
+        let (schema, name) = (literal(&schema), literal(&name));
+        let columns = self.ask(&format!(
             r#"SELECT a.attname AS "Column", pg_catalog.format_type(a.atttypid, a.atttypmod) AS "Type",
 CASE WHEN a.attnotnull THEN 'not null' ELSE '' END AS "Null",
 coalesce(pg_catalog.pg_get_expr(d.adbin, d.adrelid), '') AS "Default"
@@ -125,6 +131,15 @@ JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
 WHERE n.nspname = {schema} AND c.relname = {name} AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum"#
+        ));
+        // What makes a table a chronicle is no part of a result that a program reads.
+        if columns == Next::Stop || self.options.format != Format::Table {
+            return columns;
+        }
+        self.ask(&format!(
+            r#"SELECT array_to_string(key_columns, ', ') AS "Key", tick_column AS "Tick",
+granularity AS "Granularity", collision AS "Collision", durability AS "Durability",
+rows AS "Rows" FROM stratalog.chronicles WHERE schema = {schema} AND name = {name}"#
         ))
     }
 }

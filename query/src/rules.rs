@@ -1,0 +1,6 @@
+//! Rules and functions that make DataFusion keep PostgreSQL's promises: arithmetic that
+//! fails instead of wrapping, functions that stay within a budget.
+
+pub mod bounded;
+pub mod checked;
+pub mod interval;

@@ -1,0 +1,187 @@
+//! `interval * number`, `number * interval` and `interval / number`, which DataFusion lacks.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{AsArray, IntervalMonthDayNanoArray},
+    compute::cast,
+    datatypes::{
+        DataType, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
+        IntervalUnit,
+    },
+};
+use datafusion::{
+    common::{DFSchema, Result},
+    logical_expr::{
+        ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+        Signature, Volatility,
+        expr::ScalarFunction,
+        planner::{ExprPlanner, PlannerResult, RawBinaryExpr},
+    },
+    sql::sqlparser::ast::BinaryOperator,
+};
+use stratalog_model::{Error, ErrorKind};
+
+use crate::errors::to_datafusion;
+
+const DAY_NS: f64 = 86_400e9;
+const DAYS_OF_MONTH: f64 = 30.0;
+const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
+
+/// Plans multiplication and division of intervals.
+#[derive(Debug)]
+pub struct IntervalOperators {
+    multiply: Arc<ScalarUDF>,
+    divide: Arc<ScalarUDF>,
+}
+
+impl Default for IntervalOperators {
+    fn default() -> Self {
+        let function = |divides| Arc::new(ScalarUDF::new_from_impl(Scale::new(divides)));
+        Self { multiply: function(false), divide: function(true) }
+    }
+}
+
+impl ExprPlanner for IntervalOperators {
+    fn plan_binary_op(
+        &self,
+        expr: RawBinaryExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawBinaryExpr>> {
+        if !matches!(expr.op, BinaryOperator::Multiply | BinaryOperator::Divide) {
+            return Ok(PlannerResult::Original(expr));
+        }
+        let types = (expr.left.get_type(schema), expr.right.get_type(schema));
+        let (Ok(left), Ok(right)) = types else { return Ok(PlannerResult::Original(expr)) };
+        let number = |data_type: &DataType| data_type.is_numeric();
+        let interval = |data_type: &DataType| matches!(data_type, DataType::Interval(_));
+        let call = |function: &Arc<ScalarUDF>, interval: Expr, number: Expr| {
+            let function = Arc::clone(function);
+            Ok(PlannerResult::Planned(Expr::ScalarFunction(ScalarFunction::new_udf(
+                function,
+                vec![interval, number],
+            ))))
+        };
+        match expr.op {
+            BinaryOperator::Multiply if interval(&left) && number(&right) => {
+                call(&self.multiply, expr.left, expr.right)
+            }
+            BinaryOperator::Multiply if number(&left) && interval(&right) => {
+                call(&self.multiply, expr.right, expr.left)
+            }
+            BinaryOperator::Divide if interval(&left) && number(&right) => {
+                call(&self.divide, expr.left, expr.right)
+            }
+            _ => Ok(PlannerResult::Original(expr)),
+        }
+    }
+}
+
+/// An interval times, or divided by, a number.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Scale {
+    divides: bool,
+    signature: Signature,
+}
+
+impl Scale {
+    fn new(divides: bool) -> Self {
+        Self { divides, signature: Signature::any(2, Volatility::Immutable) }
+    }
+}
+
+impl ScalarUDFImpl for Scale {
+    fn name(&self) -> &str {
+        if self.divides { "interval_divide" } else { "interval_multiply" }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(INTERVAL)
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let arrays = ColumnarValue::values_to_arrays(&arguments.args)?;
+        let [intervals, numbers] = arrays.as_slice() else {
+            return Err(to_datafusion(Error::internal("interval arithmetic needs two arguments")));
+        };
+        let intervals = cast(intervals, &INTERVAL)?;
+        let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>();
+        let exact = !self.divides && numbers.data_type().is_integer();
+        let scaled: Result<IntervalMonthDayNanoArray> = if exact {
+            let numbers = cast(numbers, &DataType::Int64)?;
+            intervals
+                .iter()
+                .zip(numbers.as_primitive::<Int64Type>())
+                .map(|pair| match pair {
+                    (Some(interval), Some(number)) => {
+                        times(interval, number).map(Some).ok_or_else(out_of_range)
+                    }
+                    _ => Ok(None),
+                })
+                .collect()
+        } else {
+            let numbers = cast(numbers, &DataType::Float64)?;
+            intervals
+                .iter()
+                .zip(numbers.as_primitive::<Float64Type>())
+                .map(|pair| match pair {
+                    (Some(_), Some(0.0)) if self.divides => Err(to_datafusion(Error::new(
+                        ErrorKind::DivisionByZero,
+                        "division by zero",
+                    ))),
+                    (Some(interval), Some(number)) => {
+                        let factor = if self.divides { 1.0 / number } else { number };
+                        scale(interval, factor).map(Some).ok_or_else(out_of_range)
+                    }
+                    _ => Ok(None),
+                })
+                .collect()
+        };
+        let scaled = scaled?;
+        if arguments.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_))) {
+            let value = datafusion::scalar::ScalarValue::try_from_array(&scaled, 0)?;
+            return Ok(ColumnarValue::Scalar(value));
+        }
+        Ok(ColumnarValue::Array(Arc::new(scaled)))
+    }
+}
+
+fn out_of_range() -> datafusion::error::DataFusionError {
+    to_datafusion(Error::new(ErrorKind::DatetimeOverflow, "interval out of range"))
+}
+
+fn times(interval: IntervalMonthDayNano, number: i64) -> Option<IntervalMonthDayNano> {
+    Some(IntervalMonthDayNano {
+        months: i32::try_from(i64::from(interval.months).checked_mul(number)?).ok()?,
+        days: i32::try_from(i64::from(interval.days).checked_mul(number)?).ok()?,
+        nanoseconds: interval.nanoseconds.checked_mul(number)?,
+    })
+}
+
+/// As PostgreSQL: a fraction of a month becomes days of it, a fraction of a day time.
+fn scale(interval: IntervalMonthDayNano, factor: f64) -> Option<IntervalMonthDayNano> {
+    let months = f64::from(interval.months) * factor;
+    let days = f64::from(interval.days) * factor + months.fract() * DAYS_OF_MONTH;
+    // A sum such as 0.1 × 30 must not lose a whole day to its last bit.
+    let days = if (days - days.round()).abs() < 1e-6 { days.round() } else { days };
+    #[expect(clippy::cast_precision_loss, reason = "floating-point factors are inexact anyway")]
+    let nanoseconds = interval.nanoseconds as f64 * factor + days.fract() * DAY_NS;
+    Some(IntervalMonthDayNano {
+        months: whole(months.trunc()).and_then(|months| i32::try_from(months).ok())?,
+        days: whole(days.trunc()).and_then(|days| i32::try_from(days).ok())?,
+        nanoseconds: whole(nanoseconds.round())?,
+    })
+}
+
+fn whole(value: f64) -> Option<i64> {
+    let fits = value >= -9_223_372_036_854_775_808.0 && value < 9_223_372_036_854_775_808.0;
+    #[expect(clippy::cast_possible_truncation, reason = "whole and in range")]
+    fits.then_some(value as i64)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,21 @@
+use super::*;
+
+fn interval(months: i32, days: i32, nanoseconds: i64) -> IntervalMonthDayNano {
+    IntervalMonthDayNano { months, days, nanoseconds }
+}
+
+#[test]
+fn whole_factors_are_exact() {
+    assert_eq!(times(interval(1, -2, 3), 4), Some(interval(4, -8, 12)));
+    assert_eq!(times(interval(i32::MAX, 0, 0), 2), None);
+    assert_eq!(times(interval(0, 0, i64::MAX), 2), None);
+}
+
+#[test]
+fn fractions_move_down() {
+    assert_eq!(scale(interval(1, 0, 0), 0.5), Some(interval(0, 15, 0)));
+    assert_eq!(scale(interval(0, 1, 0), 0.25), Some(interval(0, 0, 21_600_000_000_000)));
+    assert_eq!(scale(interval(1, 0, 0), 0.1), Some(interval(0, 3, 0)));
+    assert_eq!(scale(interval(0, 0, 3), 1.0 / 3.0), Some(interval(0, 0, 1)));
+    assert_eq!(scale(interval(0, 1, 0), f64::INFINITY), None);
+}
