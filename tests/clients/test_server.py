@@ -146,14 +146,15 @@ def test_unknown_and_bad_settings(directory):
         server.start()
 
 
-SMALL_SEGMENTS = ["--segment-bytes", "1048576"]
+# The smallest that hold a frame of the largest size.
+SMALL_SEGMENTS = ["--segment-bytes", str(17 << 20)]
 
 
 def damaged(directory, rows=60_000):
     """A stopped server with several journal segments, and those segments."""
     server = Stratalog(directory, *SMALL_SEGMENTS).start()
     for start in range(0, rows, 5000):
-        fill(server, 5000, start=start, text="some text that takes room %d " % random.randrange(10**12))
+        fill(server, 5000, start=start, text="%0900d " % random.randrange(10**12))
     assert server.stop() == 0
     files = segments(server)
     assert len(files) >= 3, files
@@ -177,7 +178,7 @@ def test_bit_flip(directory):
 
 def test_bit_flips_never_show_wrong_rows(directory):
     source = random.Random(3)
-    server, files = damaged(directory, rows=30_000)
+    server, files = damaged(directory, rows=50_000)
     for _ in range(12):
         victim = source.choice(files)
         offset = source.randrange(used_bytes(victim))
@@ -191,12 +192,12 @@ def test_bit_flips_never_show_wrong_rows(directory):
             found = contents(server)
             assert found == list(range(len(found))), "what is shown is what was stored"
             if victim != files[-1]:
-                assert len(found) == 30_000
+                assert len(found) == 50_000
             server.kill()
         server.process = None
         flip(victim, offset)
     server.start()
-    assert contents(server) == list(range(30_000))
+    assert contents(server) == list(range(50_000))
     server.stop()
 
 
@@ -239,10 +240,10 @@ def flip(path, offset):
 
 @pytest.fixture
 def small_disk(scratch):
-    """A file system of 96 MB."""
+    """A file system of 192 MB."""
     mount = scratch / "small-disk"
     mount.mkdir(exist_ok=True)
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=96m", "tmpfs", mount], capture_output=True, text=True)
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=192m", "tmpfs", mount], capture_output=True, text=True)
     if done.returncode != 0:
         pytest.skip(f"NOT TESTED: disk full (cannot mount a tmpfs here: {done.stderr.strip()})")
     yield mount
@@ -251,7 +252,7 @@ def small_disk(scratch):
 
 def test_disk_full(small_disk):
     ballast = small_disk / "ballast"
-    ballast.write_bytes(b"\1" * (20 << 20))
+    ballast.write_bytes(b"\1" * (48 << 20))
     server = Stratalog(small_disk / "data", *SMALL_SEGMENTS, "--free-bytes-min", "8388608",
                        "--spill-bytes-max", "1048576").start()
     text = "x" * 900

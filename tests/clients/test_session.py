@@ -193,6 +193,9 @@ def test_error_position(connection):
 def test_refused_not_pretended(connection, table):
     connection.execute(f"CREATE TABLE {table} (time TIMESTAMPTZ NOT NULL, v INT)")
     for sql in (f"UPDATE {table} SET v = 1", f"TRUNCATE {table}", f"CREATE INDEX ON {table} (v)",
-                f"COPY {table} FROM '/etc/passwd'", f"COPY {table} TO PROGRAM 'cat'", "LISTEN x"):
+                "LISTEN x"):
         with pytest.raises(psycopg.errors.FeatureNotSupported):
+            connection.execute(sql)
+    for sql in (f"COPY {table} FROM '/etc/passwd'", f"COPY {table} TO PROGRAM 'cat'"):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
             connection.execute(sql)
