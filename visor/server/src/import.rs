@@ -220,8 +220,7 @@ impl Load {
                 }
             }
         });
-        let interrupted =
-            || SqlError { sqlstate: "57014".to_string(), ..SqlError::local("interrupted") };
+        let interrupted = || SqlError::of("57014", "interrupted");
         loop {
             let batch = tokio::select! {
                 batch = batches.recv() => batch,
@@ -287,8 +286,8 @@ impl Load {
             ),
         };
         SqlError {
-            detail: Some(format!("{detail}{stored}")),
-            hint: Some(format!("{hint}{resume}")),
+            detail: Some(format!("{detail}{stored}").into()),
+            hint: Some(format!("{hint}{resume}").into()),
             ..error
         }
     }

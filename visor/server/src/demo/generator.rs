@@ -209,7 +209,7 @@ impl CpuGenerator {
 impl Host {
     fn new(seed: u64, number: usize) -> Self {
         let mut chance = Chance(seed ^ (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        chance.next();
+        chance.bits();
         let (region, datacenters) = chance.pick(&REGIONS).copied().unwrap_or(("", &[]));
         let tags = [
             format!("host_{number}"),
@@ -250,7 +250,7 @@ pub struct Chance(pub u64);
 
 impl Chance {
     /// 64 even bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -260,7 +260,7 @@ impl Chance {
 
     /// 0 … `end` − 1; 0 when `end` is 0.
     pub fn below(&mut self, end: u64) -> u64 {
-        let wide = u128::from(self.next()) * u128::from(end);
+        let wide = u128::from(self.bits()) * u128::from(end);
         u64::try_from(wide >> 64).unwrap_or(0)
     }
 
@@ -272,7 +272,7 @@ impl Chance {
 
     /// Nearly normal with mean 0 and deviation 1: 64 coins, counted.
     fn bell(&mut self) -> f64 {
-        (f64::from(self.next().count_ones()) - 32.0) / 4.0
+        (f64::from(self.bits().count_ones()) - 32.0) / 4.0
     }
 }
 

@@ -29,17 +29,20 @@ pub fn create_statement(
     let names = || columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>().join(", ");
     let named = |name: &str, flag: &str| {
         columns.iter().find(|column| column.name == name).ok_or_else(|| SqlError {
-            hint: Some(format!("its columns are: {}", names())),
+            hint: Some(format!("its columns are: {}", names()).into()),
             ..SqlError::local(format!("the input has no column \"{name}\" (--{flag})"))
         })
     };
     let time = match &shape.time {
         Some(name) => named(name, "time")?,
         None => detect_time(columns).ok_or_else(|| SqlError {
-            hint: Some(format!(
-                "name one with --time, or make the table with CREATE TABLE; the columns are: {}",
-                names()
-            )),
+            hint: Some(
+                format!(
+                    "name one with --time, or make the table with CREATE TABLE; the columns are: {}",
+                    names()
+                )
+                .into(),
+            ),
             ..SqlError::local("no column of the input holds timestamps")
         })?,
     };

@@ -136,7 +136,7 @@ fn is_number(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let code = digits.len() > 1
         && digits.starts_with('0')
-        && digits.bytes().nth(1).is_some_and(|byte| byte.is_ascii_digit());
+        && digits.as_bytes().get(1).is_some_and(u8::is_ascii_digit);
     matches!(text, "NaN" | "nan" | "Infinity" | "-Infinity" | "inf" | "-inf")
         || (!code
             && digits.starts_with(|first: char| first.is_ascii_digit() || first == '.')

@@ -135,10 +135,7 @@ impl Input {
     }
 
     fn failed(&self, error: &io::Error) -> SqlError {
-        SqlError {
-            sqlstate: "58030".to_string(),
-            ..SqlError::local(format!("cannot read {}: {error}", self.name))
-        }
+        SqlError::of("58030", format!("cannot read {}: {error}", self.name))
     }
 }
 

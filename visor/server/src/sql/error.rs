@@ -9,19 +9,19 @@ const IO: &str = "58030";
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SqlError {
     /// `ERROR`, `FATAL` …
-    pub severity: String,
+    pub severity: Box<str>,
     /// Five characters.
-    pub sqlstate: String,
+    pub sqlstate: Box<str>,
     /// The primary message.
     pub message: String,
     /// The values concerned.
-    pub detail: Option<String>,
+    pub detail: Option<Box<str>>,
     /// What to do.
-    pub hint: Option<String>,
+    pub hint: Option<Box<str>>,
     /// Where in the data it happened.
-    pub context: Option<String>,
+    pub context: Option<Box<str>>,
     /// Character of the statement, counted from 1.
-    pub position: Option<usize>,
+    pub position: Option<u32>,
     /// Whether the connection is gone.
     pub connection_lost: bool,
 }
@@ -30,16 +30,27 @@ impl SqlError {
     /// An error of the shell itself.
     pub fn local(message: impl Into<String>) -> Self {
         Self {
-            severity: "ERROR".to_string(),
-            sqlstate: "XX000".to_string(),
+            severity: "ERROR".into(),
+            sqlstate: "XX000".into(),
             message: message.into(),
             ..Self::default()
         }
     }
 
+    /// An error in the input, of a SQLSTATE.
+    pub fn of(sqlstate: &str, message: impl Into<String>) -> Self {
+        Self { sqlstate: sqlstate.into(), ..Self::local(message) }
+    }
+
+    /// Adds what to do.
+    #[must_use]
+    pub fn with_hint(self, hint: impl Into<Box<str>>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
     /// Whether nobody reads what we write any more.
     pub fn is_broken_pipe(&self) -> bool {
-        self.sqlstate == IO && self.message.contains("Broken pipe")
+        &*self.sqlstate == IO && self.message.contains("Broken pipe")
     }
 
     /// The error as lines; with the line of `statement` that it points at.
@@ -62,7 +73,7 @@ impl SqlError {
 
     /// The line that the position is on, its number from 1, and the column from 0.
     fn pointed_line<'a>(&self, statement: &'a str) -> Option<(&'a str, usize, usize)> {
-        let mut before = self.position?.checked_sub(1)?;
+        let mut before = usize::try_from(self.position?).ok()?.checked_sub(1)?;
         for (at, line) in statement.split('\n').enumerate() {
             let characters = line.chars().count();
             if before <= characters {
@@ -91,13 +102,13 @@ fn excerpt(line: &str, column: usize) -> (String, usize) {
 impl From<stratalog_model::Error> for SqlError {
     fn from(error: stratalog_model::Error) -> Self {
         Self {
-            severity: "ERROR".to_string(),
-            sqlstate: error.kind().sqlstate().to_string(),
+            severity: "ERROR".into(),
+            sqlstate: error.kind().sqlstate().into(),
             message: error.message().to_string(),
-            detail: error.detail().map(str::to_string),
-            hint: error.hint().map(str::to_string),
-            context: error.context().map(str::to_string),
-            position: error.position().and_then(|position| usize::try_from(position).ok()),
+            detail: error.detail().map(Box::from),
+            hint: error.hint().map(Box::from),
+            context: error.context().map(Box::from),
+            position: error.position(),
             connection_lost: false,
         }
     }
@@ -108,14 +119,14 @@ impl From<tokio_postgres::Error> for SqlError {
         use tokio_postgres::error::ErrorPosition;
         match error.as_db_error() {
             Some(database) => Self {
-                severity: database.severity().to_string(),
-                sqlstate: database.code().code().to_string(),
+                severity: database.severity().into(),
+                sqlstate: database.code().code().into(),
                 message: database.message().to_string(),
-                detail: database.detail().map(str::to_string),
-                hint: database.hint().map(str::to_string),
-                context: database.where_().map(str::to_string),
+                detail: database.detail().map(Box::from),
+                hint: database.hint().map(Box::from),
+                context: database.where_().map(Box::from),
                 position: match database.position() {
-                    Some(ErrorPosition::Original(position)) => usize::try_from(*position).ok(),
+                    Some(ErrorPosition::Original(position)) => Some(*position),
                     _ => None,
                 },
                 connection_lost: database.severity() == "FATAL",
@@ -130,11 +141,7 @@ impl From<tokio_postgres::Error> for SqlError {
                     }
                     source = cause.source();
                 }
-                Self {
-                    sqlstate: "08006".to_string(),
-                    connection_lost: true,
-                    ..Self::local(message)
-                }
+                Self { connection_lost: true, ..Self::of("08006", message) }
             }
         }
     }
@@ -142,7 +149,7 @@ impl From<tokio_postgres::Error> for SqlError {
 
 impl From<std::io::Error> for SqlError {
     fn from(error: std::io::Error) -> Self {
-        Self { sqlstate: IO.to_string(), ..Self::local(error.to_string()) }
+        Self::of(IO, error.to_string())
     }
 }
 

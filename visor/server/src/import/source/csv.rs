@@ -68,13 +68,10 @@ impl CsvSource {
             let fields = self.fields(from, to)?;
             let names = self.names.as_ref().map_or(fields.len(), Vec::len);
             if fields.len() != names {
-                return Err(SqlError {
-                    sqlstate: "22P04".to_string(),
-                    ..SqlError::local(format!(
-                        "line {line} has {} values for {names} columns",
-                        fields.len()
-                    ))
-                });
+                return Err(SqlError::of(
+                    "22P04",
+                    format!("line {line} has {} values for {names} columns", fields.len()),
+                ));
             }
             self.guesses.resize_with(names, Guess::default);
             for (field, guess) in fields.iter().zip(&mut self.guesses) {
@@ -134,10 +131,8 @@ impl CsvSource {
     /// The values of a record, `None` for NULL; for the header and for guessing types.
     fn fields(&self, from: usize, to: usize) -> Result<Vec<Option<String>>, SqlError> {
         let bytes = self.buffer.get(from..to).unwrap_or_default();
-        let record = std::str::from_utf8(bytes).map_err(|_| SqlError {
-            sqlstate: "22021".to_string(),
-            ..SqlError::local(format!("line {} is not UTF-8", self.next_line))
-        })?;
+        let record = std::str::from_utf8(bytes)
+            .map_err(|_| SqlError::of("22021", format!("line {} is not UTF-8", self.next_line)))?;
         let record = record.strip_suffix('\n').unwrap_or(record);
         let record = record.strip_suffix('\r').unwrap_or(record);
         let delimiter = char::from(self.options.delimiter);
@@ -195,10 +190,9 @@ impl Source for CsvSource {
         match unknown {
             None => Ok(()),
             Some(name) => Err(SqlError {
-                sqlstate: "42703".to_string(),
+                sqlstate: "42703".into(),
                 hint: Some(
-                    "the first line names the columns; is it data? then give --no-header"
-                        .to_string(),
+                    "the first line names the columns; is it data? then give --no-header".into(),
                 ),
                 ..SqlError::local(format!(
                     "column \"{name}\" of the header is no column of the table"

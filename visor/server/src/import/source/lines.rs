@@ -36,7 +36,7 @@ impl Lines {
     /// Puts the input's numbers in the place of the batch's: servers write "line 7" into the
     /// context or the message of an error of COPY.
     pub fn relabel(&self, error: SqlError) -> SqlError {
-        let context = error.context.map(|text| self.replace(&text));
+        let context = error.context.map(|text| self.replace(&text).into());
         SqlError { message: self.replace(&error.message), context, ..error }
     }
 

@@ -69,10 +69,8 @@ impl NdjsonSource {
                 Ok(_) => self.line += 1,
                 Err(error) => return Err(self.input.get_ref().failed(&error)),
             }
-            let bad = |reason: String| SqlError {
-                sqlstate: "22P02".to_string(),
-                ..SqlError::local(format!("line {}: {reason}", self.line))
-            };
+            let bad =
+                |reason: String| SqlError::of("22P02", format!("line {}: {reason}", self.line));
             if text.len() as u64 == LINE_BYTES_MAX {
                 return Err(bad(format!("longer than {LINE_BYTES_MAX} bytes")));
             }
@@ -99,8 +97,8 @@ impl NdjsonSource {
             object.keys().find(|name| !self.table.iter().any(|column| column.name == **name))
         {
             return Err(SqlError {
-                sqlstate: "42703".to_string(),
-                hint: Some("add the column with ALTER TABLE … ADD COLUMN, or with --create look at more rows (--infer-rows)".to_string()),
+                sqlstate: "42703".into(),
+                hint: Some("add the column with ALTER TABLE … ADD COLUMN, or with --create look at more rows (--infer-rows)".into()),
                 ..SqlError::local(format!("line {line}, key \"{name}\": the table has no such column"))
             });
         }

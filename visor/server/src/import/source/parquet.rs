@@ -34,9 +34,8 @@ impl ParquetSource {
                 spooled
             }
         };
-        let unreadable = |error: parquet::errors::ParquetError| SqlError {
-            sqlstate: "22P04".to_string(),
-            ..SqlError::local(format!("cannot read {} as Parquet: {error}", input.name))
+        let unreadable = |error: parquet::errors::ParquetError| {
+            SqlError::of("22P04", format!("cannot read {} as Parquet: {error}", input.name))
         };
         let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(unreadable)?;
         let rows = u64::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
@@ -48,9 +47,8 @@ impl ParquetSource {
     fn next(&mut self) -> Result<Option<RecordBatch>, SqlError> {
         match self.rest.take() {
             Some(batch) => Ok(Some(batch)),
-            None => self.reader.next().transpose().map_err(|error| SqlError {
-                sqlstate: "22P04".to_string(),
-                ..SqlError::local(format!("row {} and those after it: {error}", self.next_row))
+            None => self.reader.next().transpose().map_err(|error| {
+                SqlError::of("22P04", format!("row {} and those after it: {error}", self.next_row))
             }),
         }
     }
@@ -91,14 +89,14 @@ impl Source for ParquetSource {
         fields
             .map(|field| match ColumnType::from_arrow_field(field) {
                 Some(column_type) => Ok(ResultColumn { name: field.name().clone(), column_type }),
-                None => Err(SqlError {
-                    sqlstate: "0A000".to_string(),
-                    ..SqlError::local(format!(
+                None => Err(SqlError::of(
+                    "0A000",
+                    format!(
                         "column \"{}\" has type {}, which no SQL type of ours holds",
                         field.name(),
                         field.data_type()
-                    ))
-                }),
+                    ),
+                )),
             })
             .collect()
     }
@@ -106,13 +104,10 @@ impl Source for ParquetSource {
     fn bind(&mut self, table: &[ResultColumn]) -> Result<(), SqlError> {
         for column in self.columns()? {
             if !table.iter().any(|known| known.name == column.name) {
-                return Err(SqlError {
-                    sqlstate: "42703".to_string(),
-                    ..SqlError::local(format!(
-                        "column \"{}\" of the file is no column of the table",
-                        column.name
-                    ))
-                });
+                return Err(SqlError::of(
+                    "42703",
+                    format!("column \"{}\" of the file is no column of the table", column.name),
+                ));
             }
         }
         Ok(())

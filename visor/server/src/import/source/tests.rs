@@ -201,11 +201,11 @@ fn parquet_keeps_its_types_and_is_cut_at_rows() {
 fn errors_of_the_server_get_the_inputs_line() {
     let lines = Lines::At(vec![4, 9]);
     let error = SqlError {
-        context: Some("COPY t, line 2, column x: \"y\"".to_string()),
+        context: Some("COPY t, line 2, column x: \"y\"".into()),
         ..SqlError::local("bad")
     };
-    assert_eq!(lines.relabel(error).context.unwrap(), "COPY t, line 9, column x: \"y\"");
+    assert_eq!(&*lines.relabel(error).context.unwrap(), "COPY t, line 9, column x: \"y\"");
     let rows = Lines::From { noun: "row", first: 101 };
-    let error = SqlError { context: Some("COPY t, line 2".to_string()), ..SqlError::local("bad") };
-    assert_eq!(rows.relabel(error).context.unwrap(), "COPY t, row 102");
+    let error = SqlError { context: Some("COPY t, line 2".into()), ..SqlError::local("bad") };
+    assert_eq!(&*rows.relabel(error).context.unwrap(), "COPY t, row 102");
 }

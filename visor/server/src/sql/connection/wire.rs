@@ -46,7 +46,7 @@ impl WireConnection {
                 hint: refused.hint.clone().or_else(|| {
                     refused.connection_lost.then(|| {
                         "start a server with `stratalog serve`, or open a directory with --data-dir"
-                            .to_string()
+                            .into()
                     })
                 }),
                 message: format!("cannot connect to {place}: {}", refused.message),
