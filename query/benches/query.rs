@@ -1,7 +1,7 @@
 //! Queries in process: a point query by key and tick, single-row INSERT, TSBS's shapes.
 
 #[path = "../tests/it/harness.rs"]
-#[allow(dead_code, reason = "the tests use more of it")]
+#[expect(dead_code, reason = "the tests use more of it")]
 mod harness;
 
 use criterion::{Criterion, criterion_group, criterion_main};

@@ -1,6 +1,6 @@
 //! Integration tests of the engine: one binary.
 
-#![allow(
+#![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
