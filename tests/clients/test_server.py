@@ -271,7 +271,7 @@ def test_disk_full(small_disk):
     assert shutil.disk_usage(small_disk).free > 4 << 20
     with psycopg.connect(server.dsn(), autocommit=True) as connection:
         with pytest.raises(psycopg.errors.DiskFull):
-            for n in range(100_000, 110_000):
+            for n in range(1_000_000, 1_100_000):
                 connection.execute("INSERT INTO t VALUES ('2024-01-01', %s, %s)", (n, text))
         stored_rows = connection.execute("SELECT count(*) FROM t").fetchone()[0]
     # With room again it goes on, without a restart.
