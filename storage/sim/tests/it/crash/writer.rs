@@ -18,6 +18,7 @@ use super::ledger::{Fate, Kind, Ledger, Statement, payload, time};
 
 /// This writer's statements are larger than a frame, so that they are stored in parts.
 const LARGE_WRITER: i64 = 2;
+const LARGE_ROWS: i64 = 5000;
 
 /// Connects; the connection ends with the client.
 pub async fn connect(address: &str) -> Result<Client, Error> {
@@ -72,7 +73,7 @@ async fn write_on(
         let statement = next_statement(ledger, writer, random);
         if writer == LARGE_WRITER {
             // Leaves time for the others, and rows that can be read back in time.
-            tokio::time::sleep(Duration::from_millis(random.below(400))).await;
+            tokio::time::sleep(Duration::from_millis(random.below(200))).await;
         }
         ledger.sending(writer, statement).await;
         send(&client, writer, position, statement, false).await?;
@@ -88,7 +89,7 @@ async fn write_on(
 fn next_statement(ledger: &Ledger, writer: i64, random: &mut Random) -> Statement {
     let first = ledger.last(writer).map_or(0, |(_, last)| last.first + last.count);
     let (kind, count, payload_bytes) = match random.below(10) {
-        _ if writer == LARGE_WRITER => (Kind::Copy, 3000, 2000),
+        _ if writer == LARGE_WRITER => (Kind::Copy, LARGE_ROWS, 2000),
         0..6 => (Kind::Insert, 1, random.between(10, 300) as usize),
         6..8 => (Kind::Insert, random.between(2, 50) as i64, 40),
         _ => (Kind::Copy, random.between(1, 400) as i64, 60),
@@ -160,6 +161,10 @@ async fn copy(
         text.push_str(&format!("{}\t{writer}\t{n}\t{payload}\n", time(n)));
         if text.len() > 256 << 10 {
             sink.send(Bytes::from(std::mem::take(&mut text))).await?;
+        }
+        if statement.count == LARGE_ROWS && n + 100 == statement.rows().end {
+            // Most parts are stored, and the statement is not complete.
+            tokio::time::sleep(Duration::from_millis(200)).await;
         }
     }
     sink.send(Bytes::from(text)).await?;
