@@ -132,6 +132,8 @@ kinds! {
     DuplicateSchema = "42P06", false;
     /// A table of that name exists.
     DuplicateTable = "42P07", false;
+    /// A window function in a wrong place.
+    WindowingError = "42P20", false;
     /// A wrong column in this place (ON CONFLICT, ORDER BY position …).
     InvalidColumnReference = "42P10", false;
     /// A table definition that contradicts itself or our rules.
