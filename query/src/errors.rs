@@ -91,14 +91,19 @@ fn from_shared(error: &DataFusionError) -> Error {
             other => message::from_arrow_text(&other.to_string()),
         },
         DataFusionError::SchemaError(error, _) => from_schema(error),
-        DataFusionError::NotImplemented(text) => {
-            Error::new(ErrorKind::FeatureNotSupported, message::without_decoration(text))
-        }
+        DataFusionError::NotImplemented(text) => not_implemented(text),
         DataFusionError::Plan(text) => message::from_plan(text),
         DataFusionError::Execution(text) => message::from_execution(text),
         DataFusionError::ResourcesExhausted(text) => message::from_resources(text),
         other => Error::internal(message::without_decoration(&other.to_string())),
     }
+}
+
+fn not_implemented(text: &str) -> Error {
+    if text.contains("does not support logical expression") {
+        return message::unplannable(text);
+    }
+    Error::new(ErrorKind::FeatureNotSupported, message::without_decoration(text))
 }
 
 fn from_boxed(source: Box<dyn std::error::Error + Send + Sync>) -> Error {

@@ -3,4 +3,7 @@
 
 pub mod bounded;
 pub mod checked;
+pub mod far_times;
+pub mod guarded;
 pub mod interval;
+pub mod literals;

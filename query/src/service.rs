@@ -1,6 +1,7 @@
 //! The service that protocols call.
 
 mod base;
+mod execution;
 
 use std::{
     collections::HashMap,
@@ -15,6 +16,7 @@ use parking_lot::Mutex;
 use stratalog_model::{Clock, Error, ErrorKind, EventStore, Result};
 use stratalog_visor_core::Catalog;
 
+pub(crate) use self::execution::{Execution, StoppablePlan};
 use crate::{QuerySettings, Session, session::work::Stop};
 
 /// What the service is wired to.
@@ -49,6 +51,7 @@ pub struct Login {
 pub struct QueryService {
     parts: Parts,
     base: SessionState,
+    execution: Execution,
     sessions: Arc<Sessions>,
     closing: AtomicBool,
     next_id: AtomicI32,
@@ -90,10 +93,12 @@ impl QueryService {
     /// `Io` when the spill directory cannot be used.
     pub fn new(parts: Parts) -> Result<Arc<Self>> {
         let base = base::build(&parts.settings)?;
+        let execution = Execution::new(parts.settings.parallel_streams_max)?;
         let started_ns = parts.clock.now_ns();
         Ok(Arc::new(Self {
             parts,
             base,
+            execution,
             sessions: Arc::default(),
             closing: AtomicBool::new(false),
             next_id: AtomicI32::new(1),
@@ -168,6 +173,10 @@ impl QueryService {
     /// When the service started: nanoseconds since 1970.
     pub fn started_ns(&self) -> i64 {
         self.started_ns
+    }
+
+    pub(crate) fn execution(&self) -> &Execution {
+        &self.execution
     }
 
     pub(crate) fn base(&self) -> &SessionState {

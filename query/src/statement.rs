@@ -3,6 +3,7 @@
 pub mod copy;
 pub(crate) mod ddl;
 pub(crate) mod delete;
+pub(crate) mod dialect;
 pub(crate) mod explain;
 pub(crate) mod insert;
 pub(crate) mod names;

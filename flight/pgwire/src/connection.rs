@@ -4,11 +4,12 @@ mod copy;
 mod cursor;
 mod extended;
 mod simple;
+mod work;
 
 use std::{collections::HashMap, sync::Arc};
 
 use bytes::Bytes;
-use stratalog_model::{Error, ErrorKind, Result};
+use stratalog_model::{Error, ErrorKind};
 use stratalog_query::{Session, TransactionState};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
@@ -219,17 +220,6 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             self.flush().await?;
         }
         Ok(())
-    }
-
-    /// Runs `work` unless the client goes away or the server ends first; dropping the
-    /// work cancels it.
-    async fn watched<T>(&mut self, work: impl Future<Output = Result<T>>) -> Step<T> {
-        tokio::select! {
-            biased;
-            result = work => result.map_err(Ending::Error),
-            () = self.reader.gone() => Err(Ending::Gone),
-            () = self.stop.hard.cancelled() => Err(shutting_down()),
-        }
     }
 }
 

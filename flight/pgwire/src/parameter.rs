@@ -2,6 +2,9 @@
 
 mod binary;
 
+use std::sync::Arc;
+
+use arrow::array::AsArray as _;
 use bytes::Bytes;
 use datafusion::common::ScalarValue;
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
@@ -15,11 +18,13 @@ use stratalog_text::{
     parse_value, write_value,
 };
 
-use crate::types::{column_type, oid};
+use crate::types::{column_type, element_of, oid};
 
-/// Reads a parameter into the Arrow type of `target`. `declared` is the object id that the
-/// client gave the parameter, 0 if it left the type to the server; `wire` is the id that
-/// binary values then have.
+/// A numeric where nothing tells a precision.
+pub(crate) const NUMERIC: ColumnType = ColumnType::Numeric { precision: 38, scale: 10 };
+
+/// Reads a parameter into the Arrow type of `target`. `wire` is the object id of its type
+/// on the wire: the one that the client declared, or that of `target`.
 ///
 /// # Errors
 /// What PostgreSQL says of text that is no value of the type; `InvalidBinaryRepresentation`
@@ -32,6 +37,10 @@ pub fn decode(
     style: &TextStyle,
 ) -> Result<ScalarValue> {
     let Some(bytes) = value else {
+        if let ColumnType::Array(_) = target {
+            let array = parse_value(None, target, style)?;
+            return Ok(ScalarValue::List(Arc::new(array.as_list().clone())));
+        }
         return ScalarValue::try_from(&target.arrow_type())
             .map_err(|error| Error::internal(format!("no NULL of type {target}: {error}")));
     };
@@ -79,6 +88,11 @@ fn from_text(text: &str, target: &ColumnType, style: &TextStyle) -> Result<Scala
             let units = parse_timestamp(text, unit_ns, zoned, style)?;
             binary::timestamp(units, unit_ns, zoned)
         }
+        // Not through a scalar of one element: that drops the element's extension type.
+        other @ ColumnType::Array(_) => {
+            let array = parse_value(Some(text), other, style)?;
+            ScalarValue::List(Arc::new(array.as_list().clone()))
+        }
         other => {
             let array = parse_value(Some(text), other, style)?;
             ScalarValue::try_from_array(&array, 0)
@@ -97,14 +111,21 @@ fn from_binary(
         let text = binary::numeric_text(bytes)?;
         return from_text(&text, target, style);
     }
-    let source = column_type(wire).ok_or_else(|| {
-        Error::new(
-            ErrorKind::FeatureNotSupported,
-            format!("binary parameters of type {wire} are not supported"),
-        )
-        .with_hint("send the parameter as text")
-    })?;
-    let source = with_precision_of(source, target);
+    let source = if element_of(wire) == Some(oid::NUMERIC) {
+        ColumnType::Array(Box::new(match target {
+            ColumnType::Array(element) => element.as_ref().clone(),
+            _ => NUMERIC,
+        }))
+    } else {
+        let source = column_type(wire).ok_or_else(|| {
+            Error::new(
+                ErrorKind::FeatureNotSupported,
+                format!("binary parameters of type {wire} are not supported"),
+            )
+            .with_hint("send the parameter as text")
+        })?;
+        with_precision_of(source, target)
+    };
     let value = binary::decode(bytes, wire, &source, style)?;
     if source == *target {
         return Ok(value);

@@ -42,7 +42,15 @@ pub fn from_plan(text: &str) -> Error {
     if let Some(name) = quoted_after(&text, "Invalid function '") {
         return undefined_function(name, &text);
     }
+    if text.contains("Physical plan does not support logical expression")
+        || text.contains("does not support logical expression")
+    {
+        return unplannable(&text);
+    }
     let kind = if text.contains("must appear in the GROUP BY")
+        || text.contains("ggregate functions are not allowed")
+        || text.contains("nested aggregate")
+        || text.contains("Nested aggregate")
         || text.contains("must be in the GROUP BY")
         || text.contains("could not be resolved from available columns")
     {
@@ -90,6 +98,29 @@ pub fn from_plan(text: &str) -> Error {
         ErrorKind::SyntaxError
     };
     Error::new(kind, text)
+}
+
+/// An expression that the planner could not take out of its place.
+pub fn unplannable(text: &str) -> Error {
+    let what = if text.contains("WindowFunction") || text.contains("row_number") {
+        return Error::new(
+            ErrorKind::WindowingError,
+            "window functions are not allowed in this place",
+        )
+        .with_hint("compute it in a subquery, or use QUALIFY");
+    } else if text.contains("AggregateFunction") {
+        return Error::new(
+            ErrorKind::GroupingError,
+            "aggregate functions are not allowed in this place",
+        )
+        .with_hint("use HAVING, or compute it in a subquery");
+    } else if text.contains("Exists") || text.contains("InSubquery") || text.contains("Subquery") {
+        "a subquery in this place"
+    } else {
+        "an expression of this statement"
+    };
+    Error::new(ErrorKind::FeatureNotSupported, format!("{what} is not supported"))
+        .with_hint("write it as a condition of WHERE, or as a join")
 }
 
 /// An execution error, told by its text alone.

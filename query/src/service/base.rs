@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use datafusion::{
-    execution::SessionStateDefaults,
     execution::{
+        FunctionRegistry, SessionStateDefaults,
         disk_manager::{DiskManagerBuilder, DiskManagerMode},
         memory_pool::{FairSpillPool, TrackConsumersPool},
         runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
         session_state::{SessionState, SessionStateBuilder},
+    },
+    optimizer::analyzer::{
+        resolve_grouping_function::ResolveGroupingFunction, type_coercion::TypeCoercion,
     },
     prelude::SessionConfig,
 };
@@ -17,7 +20,10 @@ use stratalog_model::{Error, ErrorKind, Result};
 use crate::{
     QuerySettings,
     errors::from_datafusion,
-    rules::{bounded, checked::CheckedArithmetic, interval::IntervalOperators},
+    rules::{
+        bounded, checked::CheckedArithmetic, far_times::FarTimes, interval::IntervalOperators,
+        literals::IntegerLiterals,
+    },
     session::SEARCH_PATH_SCHEMA,
 };
 
@@ -58,6 +64,11 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
         .with_config(config)
         .with_runtime_env(runtime)
         .with_expr_planners(expr_planners)
+        .with_analyzer_rules(vec![
+            Arc::new(IntegerLiterals),
+            Arc::new(ResolveGroupingFunction::new()),
+            Arc::new(TypeCoercion::new()),
+        ])
         .with_type_planner(Arc::new(crate::types::SqlTypes))
         .with_scalar_functions(functions)
         .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
@@ -66,6 +77,9 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
         .with_table_function_list(SessionStateDefaults::default_table_functions());
     let mut state = builder.build();
     state.add_analyzer_rule(Arc::new(CheckedArithmetic::default()));
+    state
+        .register_function_rewrite(Arc::new(FarTimes))
+        .map_err(from_datafusion)?;
     stratalog_functions::register(&mut state).map_err(from_datafusion)?;
     Ok(state)
 }

@@ -56,6 +56,11 @@ impl Session {
             .unwrap_or_else(|| "public".to_string())
     }
 
+    /// Where plans run.
+    pub(crate) fn execution(&self) -> &crate::service::Execution {
+        self.service.execution()
+    }
+
     /// Whether another session is in a database.
     pub(crate) fn database_is_open(&self, name: &str) -> bool {
         self.service.sessions().open().iter().any(|session| session.database() == name)

@@ -15,6 +15,7 @@ use datafusion::{
 };
 use parking_lot::Mutex;
 use stratalog_model::{Result, Snapshot};
+use stratalog_text::TextStyle;
 
 use super::catalog::Scope;
 use crate::{errors::from_datafusion, table::Pin};
@@ -26,6 +27,7 @@ pub struct Planner {
     scope: Arc<Mutex<Scope>>,
     pin: Arc<Pin>,
     time_zone: String,
+    style: TextStyle,
 }
 
 impl std::fmt::Debug for Planner {
@@ -38,12 +40,13 @@ impl Planner {
     /// A planner over `state`, whose catalog reads `scope` and whose tables read `pin`.
     pub fn new(state: SessionState, scope: Arc<Mutex<Scope>>, pin: Arc<Pin>) -> Self {
         let tasks = tasks_of(&state);
-        Self { state, tasks, scope, pin, time_zone: String::new() }
+        Self { state, tasks, scope, pin, time_zone: String::new(), style: TextStyle::default() }
     }
 
     /// Sets what names and times mean to the statement planned next.
-    pub fn enter(&mut self, scope: Scope, time_zone: &str, now_ns: i64) {
+    pub fn enter(&mut self, scope: Scope, time_zone: &str, style: TextStyle, now_ns: i64) {
         *self.scope.lock() = scope;
+        self.style = TextStyle { now_ns: Some(now_ns), ..style };
         if self.time_zone != time_zone {
             self.time_zone = time_zone.to_string();
             self.state.config_mut().options_mut().execution.time_zone = Some(time_zone.to_string());
@@ -75,6 +78,23 @@ impl Planner {
             .verify_plan(&plan)
             .map_err(from_datafusion)?;
         Ok(plan)
+    }
+
+    /// How the session reads text.
+    pub fn style(&self) -> &TextStyle {
+        &self.style
+    }
+
+    /// The logical plan with its types settled.
+    ///
+    /// # Errors
+    /// Types that do not go together.
+    pub fn analyze(&self, plan: &LogicalPlan) -> Result<LogicalPlan> {
+        let options = Arc::clone(self.state.config_options());
+        self.state
+            .analyzer()
+            .execute_and_check(plan.clone(), &options, |_, _| {})
+            .map_err(from_datafusion)
     }
 
     /// The optimized logical plan.

@@ -300,7 +300,7 @@ impl Session {
             system_columns: system_columns.to_vec(),
             replaced: Vec::new(),
         };
-        planner.enter(scope, &zone, self.parts().clock.now_ns());
+        planner.enter(scope, &zone, parsed.style, self.parts().clock.now_ns());
         planner
     }
 

@@ -34,13 +34,32 @@ pub struct Work {
     stop: Notify,
     deadline: Option<Instant>,
     timeout_ms: u64,
+    /// The statement that this is a part of.
+    whole: Option<Arc<Work>>,
 }
 
 impl Work {
     /// A statement that starts now and may take `timeout_ms`; 0 means no limit.
     pub fn start(timeout_ms: u64) -> Arc<Self> {
         let deadline = (timeout_ms > 0).then(|| Instant::now() + Duration::from_millis(timeout_ms));
-        Arc::new(Self { stopped: AtomicU8::new(0), stop: Notify::new(), deadline, timeout_ms })
+        Arc::new(Self {
+            stopped: AtomicU8::new(0),
+            stop: Notify::new(),
+            deadline,
+            timeout_ms,
+            whole: None,
+        })
+    }
+
+    /// A part of the statement: it ends with it, and can be stopped alone.
+    pub fn part(self: &Arc<Self>) -> Arc<Self> {
+        Arc::new(Self {
+            stopped: AtomicU8::new(0),
+            stop: Notify::new(),
+            deadline: self.deadline,
+            timeout_ms: self.timeout_ms,
+            whole: Some(Arc::clone(self)),
+        })
     }
 
     /// Stops the statement; it ends with an error the next time it is polled.
@@ -105,7 +124,7 @@ impl Work {
 
     fn stop_error(&self) -> Option<Error> {
         match self.stopped.load(Ordering::Acquire) {
-            0 => None,
+            0 => self.whole.as_ref().and_then(|whole| whole.stop_error()),
             2 => Some(Error::new(
                 ErrorKind::Shutdown,
                 "terminating connection: the server is shutting down",

@@ -63,8 +63,9 @@ async fn admitted(
         .into_iter()
         .next()
         .ok_or_else(|| Error::internal("DELETE without a filter"))?;
-    stratalog_pg_catalog::rewrite(&mut parsed.statement);
     let planner = session.enter_planner(&parsed.system_columns).await;
+    super::dialect::normalize(&mut parsed.statement, planner.style())?;
+    stratalog_pg_catalog::rewrite(&mut parsed.statement);
     let plan = planner.optimize(&planner.logical(&parsed.statement).await?)?;
     drop(planner);
     if let LogicalPlan::EmptyRelation(_) = &plan {

@@ -7,14 +7,15 @@ use datafusion::{
     physical_plan::display::DisplayableExecutionPlan,
     sql::sqlparser::ast::{Statement, UtilityOption},
 };
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, stream};
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 
 use super::{parameters, query};
 use crate::{
     Outcome, Parsed, Rows, RowsTag, Session,
     errors::from_datafusion,
-    session::{planner::start, text_schema, work::Work},
+    service::StoppablePlan,
+    session::{text_schema, work::Work},
 };
 
 /// A planned EXPLAIN.
@@ -122,7 +123,9 @@ pub async fn run(
     let indent = if explain.verbose { "  " } else { "" };
     if explain.analyze {
         let started = Instant::now();
-        let stream = start(Arc::clone(&physical), tasks)?.map_err(from_datafusion).boxed();
+        let stoppable = StoppablePlan::new(physical, work)?;
+        let physical = Arc::clone(&stoppable.plan);
+        let stream = session.execution().run(stoppable, tasks)?;
         let mut stream = work.guard_stream(session.watch(stream));
         let mut rows = 0usize;
         while let Some(batch) = stream.next().await {

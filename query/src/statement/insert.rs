@@ -247,6 +247,8 @@ pub async fn run(
 ) -> Result<Outcome> {
     let mut writer = Writer::begin(session, &insert.targets, insert.on_conflict)?;
     writer.keep = insert.returning.is_some();
+    // Subqueries of RETURNING see what was there before the statement.
+    let before = writer.keep.then(|| session.transaction.snapshot(session.store().as_ref()));
     match &insert.source {
         Source::Values(rows) => {
             for rows in rows.chunks(VALUES_ROWS_MAX) {
@@ -256,9 +258,6 @@ pub async fn run(
             }
         }
         Source::Query(source) => {
-            if source.chronicles.contains(&insert.targets.chronicle.id) {
-                // The snapshot was pinned before: the statement does not read its own rows.
-            }
             let mut rows =
                 query::run(session, source, types, values, work, RowsTag::Insert).await?;
             while let Some(batch) = rows.next().await {
@@ -270,11 +269,12 @@ pub async fn run(
         }
     }
     let finished = writer.finish(session).await?;
-    match &insert.returning {
-        None => Ok(Outcome::Done(format!("INSERT 0 {}", finished.rows))),
-        Some(returning) => {
-            Ok(Outcome::Rows(returning.rows(session, &insert.targets, finished, work).await?))
+    match (&insert.returning, before) {
+        (Some(returning), Some(before)) => {
+            let rows = returning.rows(session, &insert.targets, finished, before, work).await?;
+            Ok(Outcome::Rows(rows))
         }
+        _ => Ok(Outcome::Done(format!("INSERT 0 {}", finished.rows))),
     }
 }
 
@@ -421,7 +421,9 @@ pub async fn plan_expressions(
         .into_iter()
         .next()
         .ok_or_else(|| Error::internal("no expressions"))?;
-    stratalog_pg_catalog::rewrite(&mut tree.statement);
     let planner = session.enter_planner(&[]).await;
-    planner.logical(&tree.statement).await
+    super::dialect::normalize(&mut tree.statement, planner.style())?;
+    stratalog_pg_catalog::rewrite(&mut tree.statement);
+    let plan = planner.logical(&tree.statement).await?;
+    Ok(planner.analyze(&plan).unwrap_or(plan))
 }

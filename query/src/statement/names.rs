@@ -103,6 +103,7 @@ fn name_body(body: &mut SetExpr, names: &mut OutputNames) {
                 names.wildcard = true;
                 return;
             }
+            let distinct = select.distinct.is_some();
             let mut seen: Vec<String> = Vec::new();
             for item in &mut select.projection {
                 if is_wildcard(item) {
@@ -110,7 +111,8 @@ fn name_body(body: &mut SetExpr, names: &mut OutputNames) {
                     continue;
                 }
                 let name = name_of_item(item);
-                if seen.contains(&name) || (wildcards > 0 && is_column(item)) {
+                let repeated = seen.contains(&name) || (wildcards > 0 && is_column(item));
+                if repeated || !distinct && is_computed(item) {
                     alias(item, &format!("{name}\u{1}{}", seen.len()));
                 }
                 seen.push(name.clone());
@@ -136,6 +138,18 @@ fn is_wildcard(item: &SelectItem) -> bool {
 
 fn is_column(item: &SelectItem) -> bool {
     matches!(item, SelectItem::UnnamedExpr(Expr::Identifier(_) | Expr::CompoundIdentifier(_)))
+}
+
+/// Whether the planner names the item after its text, which may be that of another:
+/// `NULL, NULL::int`.
+fn is_computed(item: &SelectItem) -> bool {
+    match item {
+        SelectItem::UnnamedExpr(expr) => !matches!(
+            expr,
+            Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Function(_)
+        ),
+        _ => false,
+    }
 }
 
 fn alias(item: &mut SelectItem, name: &str) {

@@ -20,8 +20,9 @@ use super::{names, parameters, point::PointQuery, system_columns};
 use crate::{
     Rows, RowsTag, Session,
     errors::from_datafusion,
+    service::StoppablePlan,
     session::{
-        planner::{Planner, start},
+        planner::Planner,
         work::Work,
     },
     table::ChronicleTable,
@@ -67,12 +68,25 @@ pub async fn plan(
     system_columns::hide(&mut tree, mentioned)?;
     let names = names::name_output(&mut tree);
     let mut statement = Statement::Query(Box::new(tree));
+    super::dialect::normalize(&mut statement, planner.style())?;
     stratalog_pg_catalog::rewrite(&mut statement);
     let plan = planner.logical(&statement).await?;
     let types = parameters::types(&plan, &told, count)?;
-    let schema = result_schema(plan.schema().as_arrow(), &names);
     let chronicles = chronicles(&plan)?;
     let point = PointQuery::of(planner, &plan);
+    // Types are settled by analysis: those of a UNION, of literals … Without open
+    // parameters its result is also where execution goes on from.
+    let (plan, schema) = match planner.analyze(&plan) {
+        Ok(analyzed) => {
+            let schema = result_schema(analyzed.schema().as_arrow(), &names);
+            (if count == 0 { analyzed } else { plan }, schema)
+        }
+        Err(error) if count == 0 => return Err(error),
+        Err(_) => {
+            let schema = result_schema(plan.schema().as_arrow(), &names);
+            (plan, schema)
+        }
+    };
     Ok((Query { plan, schema, point, chronicles }, types))
 }
 
@@ -179,7 +193,7 @@ pub async fn run_plan(
         (planner.physical(plan, snapshot).await?, planner.tasks())
     };
     work.check()?;
-    let stream = start(physical, tasks)?.map_err(from_datafusion);
+    let stream = session.execution().run(StoppablePlan::new(physical, work)?, tasks)?;
     let shape = Arc::clone(&schema);
     let stream = stream.and_then(move |batch| std::future::ready(conform(&batch, &shape)));
     Ok(Rows::new(schema, work.guard_stream(session.watch(stream.boxed())), tag))

@@ -137,3 +137,40 @@ async fn functions_do_not_grow_past_their_bound() {
     assert_eq!(db.rows("SELECT repeat('ab', 3), lpad('x', 3)").await, ["ababab|  x"]);
     assert_eq!(db.kind("SELECT range(1, 10)").await, ErrorKind::UndefinedFunction);
 }
+
+const ENDLESS_JOIN: &str = "SELECT count(*) FROM generate_series(1, 1000000) AS x(a), generate_series(1, 1000000) AS y(b) WHERE (a + b) % 7 = 9";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn runaway_joins_end_and_leave_the_threads_of_others_free() {
+    let db = Database::new();
+    db.tag("SET statement_timeout = '300ms'").await;
+    for sql in [
+        ENDLESS_JOIN,
+        "SELECT count(*) FROM generate_series(1, 1000000) AS x(a) JOIN generate_series(1, 1000000) AS y(b) ON a % 2 = b % 2 AND a + b < 0",
+        "SELECT count(*) FROM generate_series(1, 1000000) a, generate_series(1, 1000000) b, generate_series(1, 1000000) c",
+        "SELECT count(*) FROM generate_series(1, 1000000) a(x) WHERE EXISTS (SELECT 1 FROM generate_series(1, 1000000) b(y) WHERE y * x < 0)",
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n",
+    ] {
+        let started = Instant::now();
+        let error = db.error(sql).await;
+        assert_eq!(error.kind(), ErrorKind::QueryCanceled, "{sql}: {error}");
+        assert!(started.elapsed() < Duration::from_secs(3), "{sql}: {:?}", started.elapsed());
+    }
+    // The plans are gone, not only their answers: others get the threads at once.
+    let started = Instant::now();
+    let other = db.service.connect(login()).unwrap();
+    let rows = run(&other, "SELECT count(*) FROM generate_series(1, 100000) AS x(a) WHERE a % 2 = 0").await.unwrap().lines();
+    assert_eq!(rows, ["50000"]);
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    // A dropped result ends its plan as well.
+    db.tag("SET statement_timeout = 0").await;
+    let parsed = db.session.parse(ENDLESS_JOIN).unwrap().remove(0);
+    for _ in 0..4 {
+        let Outcome::Rows(mut rows) = db.session.run(&parsed).await.unwrap() else { panic!() };
+        assert!(tokio::time::timeout(Duration::from_millis(50), rows.next()).await.is_err());
+        drop(rows);
+    }
+    let started = Instant::now();
+    assert_eq!(db.rows("SELECT count(*) FROM generate_series(1, 100000) AS x(a)").await, ["100000"]);
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+}

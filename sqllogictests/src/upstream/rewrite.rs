@@ -1,5 +1,9 @@
 //! DataFusion's DDL in ours: `CREATE TABLE … AS query` becomes a plain CREATE TABLE and an
-//! INSERT, and types that only Arrow has become the SQL type that holds them.
+//! INSERT, types that only Arrow has become the SQL type that holds them, and each table
+//! gets a tick column of its own in front, which results then leave out.
+
+/// Name of the tick column that tables of these files get.
+pub const TICK: &str = "tick_of_event";
 
 /// A `CREATE TABLE name [(columns)] AS query`.
 #[derive(Debug, PartialEq, Eq)]
@@ -97,7 +101,7 @@ pub fn definitions(columns: &str) -> Vec<&str> {
 
 /// A definition with SQL types of ours.
 pub fn definition(text: &str) -> String {
-    const TYPES: [(&str, &str); 12] = [
+    const TYPES: [(&str, &str); 14] = [
         ("tinyint unsigned", "smallint"),
         ("smallint unsigned", "integer"),
         ("int unsigned", "bigint"),
@@ -107,6 +111,8 @@ pub fn definition(text: &str) -> String {
         ("string", "text"),
         ("float", "real"),
         ("double", "double precision"),
+        ("varchar", "text"),
+        ("char", "text"),
         ("bytea", "bytea"),
         ("int64", "bigint"),
         ("utf8", "text"),
@@ -118,10 +124,24 @@ pub fn definition(text: &str) -> String {
     for (theirs, ours) in TYPES {
         if let Some(after) = words(rest, &theirs.split(' ').collect::<Vec<_>>()) {
             let after = words(after, &["precision"]).unwrap_or(after);
-            return format!("{name} {ours} {after}");
+            // Lengths of strings are not enforced by DataFusion either.
+            let after = match after.strip_prefix('(') {
+                Some(inner) if ours == "text" => inner.split_once(')').map_or("", |(_, rest)| rest),
+                _ => after,
+            };
+            return format!("{name} {ours} {}", without_key(after));
         }
     }
-    format!("{name} {rest}")
+    format!("{name} {}", without_key(rest))
+}
+
+/// Primary keys end in a tick column here, so those of other columns are left out.
+fn without_key(text: &str) -> String {
+    let lower = text.to_ascii_lowercase();
+    match lower.find("primary key") {
+        Some(at) => text.get(..at).unwrap_or(text).to_string(),
+        None => text.to_string(),
+    }
 }
 
 /// The column that a definition names; `None` for table constraints.
@@ -131,10 +151,47 @@ pub fn column_name(definition: &str) -> Option<&str> {
     (!constraint.iter().any(|word| name.eq_ignore_ascii_case(word))).then_some(name)
 }
 
-/// Whether a definition is a timestamp's, so that no `time` column is added.
-pub fn is_timestamp(definition: &str) -> bool {
-    let mut parts = definition.split_whitespace().skip(1);
-    parts.next().is_some_and(|name| name.to_ascii_lowercase().starts_with("timestamp"))
+/// Splits `INSERT INTO name source` that names no columns: the table and the source.
+pub fn insert_all(sql: &str) -> Option<(&str, &str)> {
+    let rest = words(sql, &["insert", "into"])?;
+    let end = rest.find(|c: char| c.is_whitespace() || c == '(')?;
+    let (name, rest) = rest.split_at(end);
+    let rest = rest.trim_start();
+    let source = ["values", "select", "with", "table"];
+    let plain = source.iter().any(|word| words(rest, &[word]).is_some());
+    let parenthesized = rest.strip_prefix('(').is_some_and(|inner| {
+        source.iter().any(|word| words(inner, &[word]).is_some())
+    });
+    (plain || parenthesized).then_some((name, rest))
+}
+
+/// The name that a statement which is left out would have defined: of an external table, a
+/// view or a function.
+pub fn left_out_name(sql: &str) -> Option<&str> {
+    let mut rest = words(sql, &["create"])?;
+    let kinds = ["or", "replace", "temporary", "temp", "unbounded", "external", "if", "not", "exists"];
+    loop {
+        let next = kinds.iter().find_map(|word| words(rest, &[word]));
+        match next {
+            Some(after) => rest = after,
+            None => break,
+        }
+    }
+    let rest = words(rest, &["table"]).or_else(|| words(rest, &["view"]))?;
+    let rest = words(rest, &["if", "not", "exists"]).unwrap_or(rest);
+    rest.split(|c: char| c.is_whitespace() || c == '(').next().filter(|name| !name.is_empty())
+}
+
+/// Whether `sql` names `name` as a word of its own, in any case.
+pub fn mentions(sql: &str, name: &str) -> bool {
+    let sql = sql.to_ascii_lowercase();
+    let name = name.to_ascii_lowercase();
+    let part = |c: char| c.is_alphanumeric() || c == '_';
+    sql.match_indices(&name).any(|(at, found)| {
+        let before = sql.get(..at).and_then(|text| text.chars().next_back());
+        let after = sql.get(at + found.len()..).and_then(|text| text.chars().next());
+        !before.is_some_and(part) && !after.is_some_and(part)
+    })
 }
 
 #[cfg(test)]

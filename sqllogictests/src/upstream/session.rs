@@ -1,6 +1,6 @@
 //! A session that takes DataFusion's DDL and shows results as DataFusion's files do.
 
-use std::{collections::HashSet, time::Duration};
+use std::{collections::HashMap, time::Duration};
 
 use arrow::datatypes::Schema;
 use async_trait::async_trait;
@@ -20,25 +20,28 @@ const RECORD_SECONDS_MAX: u64 = 60;
 #[derive(Debug)]
 pub struct UpstreamSession {
     client: Client,
-    /// Whether some table got a `time` column that its statement did not name.
-    implicit_time: bool,
-    tables: HashSet<String>,
+    /// Columns of each table made, without its tick.
+    tables: HashMap<String, Vec<String>>,
 }
 
 impl UpstreamSession {
     /// A session over `client`.
     pub fn new(client: Client) -> Self {
-        Self { client, implicit_time: false, tables: HashSet::new() }
+        Self { client, tables: HashMap::new() }
     }
 
     async fn answer(&mut self, sql: &str) -> Result<DBOutput<Letter>, Failure> {
         if let Some(created) = rewrite::create_table(sql) {
             return self.create(&created).await;
         }
-        match self.client.answer(sql).await? {
+        let named = rewrite::insert_all(sql).and_then(|(name, source)| {
+            let columns = self.tables.get(&name.to_ascii_lowercase())?;
+            Some(format!("INSERT INTO {name} ({}) {source}", columns.join(", ")))
+        });
+        match self.client.answer(named.as_deref().unwrap_or(sql)).await? {
             Answer::Done(count) => Ok(DBOutput::StatementComplete(count)),
             Answer::Rows { schema, batches } => {
-                let left_out = self.left_out(sql, &schema);
+                let left_out = left_out(&schema);
                 let mut rows = Vec::new();
                 for batch in &batches {
                     rows.extend(render::rows(batch, &left_out)?);
@@ -49,41 +52,40 @@ impl UpstreamSession {
         }
     }
 
-    /// Positions of `time` columns that only `*` can have brought in.
-    fn left_out(&self, sql: &str, schema: &Schema) -> Vec<usize> {
-        if !self.implicit_time || !sql.contains('*') {
-            return Vec::new();
-        }
-        let fields = schema.fields().iter().enumerate();
-        fields.filter(|(_, field)| field.name() == "time").map(|(at, _)| at).collect()
-    }
-
     async fn create(
         &mut self,
         created: &rewrite::CreateAs<'_>,
     ) -> Result<DBOutput<Letter>, Failure> {
-        if created.replace && self.tables.contains(created.name) {
+        let key = created.name.to_ascii_lowercase();
+        if created.replace && self.tables.contains_key(&key) {
             self.client.answer(&format!("DROP TABLE IF EXISTS {}", created.name)).await?;
         }
         let definitions: Vec<String> = match created.columns {
-            Some(columns) => {
-                rewrite::definitions(columns).into_iter().map(rewrite::definition).collect()
-            }
+            Some(columns) => rewrite::definitions(columns)
+                .into_iter()
+                .filter(|text| rewrite::column_name(text).is_some())
+                .map(rewrite::definition)
+                .collect(),
             None => self.definitions_of(created.query).await?,
         };
-        self.implicit_time |= !definitions.iter().any(|text| rewrite::is_timestamp(text));
-        self.client
-            .answer(&format!("CREATE TABLE {} ({})", created.name, definitions.join(", ")))
-            .await?;
-        self.tables.insert(created.name.to_string());
-        if created.query.is_empty() {
-            return Ok(DBOutput::StatementComplete(0));
-        }
-        let names: Vec<&str> =
-            definitions.iter().filter_map(|text| rewrite::column_name(text)).collect();
+        let create = format!(
+            "CREATE TABLE {} ({} TIMESTAMPTZ NOT NULL DEFAULT now(), {})",
+            created.name,
+            rewrite::TICK,
+            definitions.join(", ")
+        );
+        self.client.answer(&create).await?;
+        let names: Vec<String> = definitions
+            .iter()
+            .filter_map(|text| rewrite::column_name(text))
+            .map(str::to_string)
+            .collect();
         let insert =
             format!("INSERT INTO {} ({}) {}", created.name, names.join(", "), created.query);
-        self.client.answer(&insert).await?;
+        self.tables.insert(key, names);
+        if !created.query.is_empty() {
+            self.client.answer(&insert).await?;
+        }
         Ok(DBOutput::StatementComplete(0))
     }
 
@@ -102,6 +104,12 @@ impl UpstreamSession {
             })
             .collect()
     }
+}
+
+/// Positions of the tick columns that `*` brings in.
+fn left_out(schema: &Schema) -> Vec<usize> {
+    let fields = schema.fields().iter().enumerate();
+    fields.filter(|(_, field)| field.name() == rewrite::TICK).map(|(at, _)| at).collect()
 }
 
 #[async_trait]

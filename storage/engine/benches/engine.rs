@@ -2,11 +2,7 @@
 //!
 //! Events are of TSBS's cpu shape: a time, ten tags, ten metrics; key: the first tag.
 
-#![expect(
-    clippy::unwrap_used,
-    missing_docs,
-    reason = "a bench that cannot run has nothing to tell"
-)]
+#![expect(clippy::unwrap_used, missing_docs, reason = "a bench that cannot run has nothing to tell")]
 
 use std::{collections::BTreeMap, hint::black_box, sync::Arc};
 

@@ -372,19 +372,19 @@ fn make_frame(number: u64) -> Frame {
         1 => random.between(500, 1100),
         _ => random.below(2 << 10),
     };
-    let payload: Vec<u8> = (0..len).map(|_| random.next() as u8).collect();
-    let start = random.next() as i64;
+    let payload: Vec<u8> = (0..len).map(|_| random.any() as u8).collect();
+    let start = random.any() as i64;
     let kinds = [FrameKind::Events, FrameKind::Commit, FrameKind::Delete, FrameKind::Catalog];
     Frame {
         kind: kinds.get(random.below(4) as usize).copied().unwrap_or(FrameKind::Events),
-        partition: PartitionId(random.next() as u16),
-        chronicle: ChronicleId(random.next() as u32),
-        schema_version: SchemaVersion(random.next() as u32),
-        statement: StatementId(random.next()),
+        partition: PartitionId(random.any() as u16),
+        chronicle: ChronicleId(random.any() as u32),
+        schema_version: SchemaVersion(random.any() as u32),
+        statement: StatementId(random.any()),
         ticks: TickRange::new(Tick(start), Tick(start.saturating_add(9))),
-        count: random.next() as u32,
+        count: random.any() as u32,
         first_seq: number,
-        producer: random.chance(50).then(|| (ProducerId(u128::from(random.next())), number)),
+        producer: random.chance(50).then(|| (ProducerId(u128::from(random.any())), number)),
         payload: Bytes::from(payload),
     }
 }

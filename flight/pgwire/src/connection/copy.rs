@@ -1,45 +1,137 @@
 //! COPY in and out.
+//!
+//! ```text
+//!   socket ─► messages ─► pieces of up to PIECE_BYTES ─► channel ─► parser ─► sink
+//!   └──── the connection's task ─────────────────────┘         └─ the statement's ─┘
+//! ```
 
+use bytes::{Bytes, BytesMut};
 use futures::StreamExt as _;
-use stratalog_model::{Error, ErrorKind};
-use stratalog_query::{CopyIn, CopyOut};
+use stratalog_model::{Error, ErrorKind, Result};
+use stratalog_query::{CopyIn, CopyOut, CopySink};
 use stratalog_text::{
     CopyParser, CopyWriter,
     copy::{CopyHeader, CopyLimits},
 };
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    sync::mpsc,
+};
 
-use super::{Connection, Ending, Step};
+use super::{Connection, Ending, Step, shutting_down, work::Work};
 use crate::frontend::{Frontend, Inbound};
+
+/// Clients send messages from one line to megabytes; small ones are put together.
+const PIECE_BYTES: usize = 128 << 10;
+
+/// Pieces between socket and parser.
+const PIECES_WAITING: usize = 2;
+
+/// What the connection tells the statement. A channel that closes without `Done` means
+/// that the client gave up: nothing is stored.
+#[derive(Debug)]
+enum Feed {
+    Data(Bytes),
+    Done,
+}
+
+/// Takes the client's data into the sink; rows stored. Dropping it stores nothing.
+async fn store(
+    mut parser: CopyParser,
+    mut sink: CopySink,
+    mut feed: mpsc::Receiver<Feed>,
+) -> Result<u64> {
+    loop {
+        let piece = tokio::select! {
+            biased;
+            piece = feed.recv() => piece,
+            error = sink.stopped() => return Err(error),
+        };
+        match piece {
+            Some(Feed::Data(bytes)) => {
+                for batch in parser.push(&bytes)? {
+                    sink.push(batch).await?;
+                }
+            }
+            Some(Feed::Done) => break,
+            None => {
+                return Err(Error::new(ErrorKind::QueryCanceled, "COPY from stdin was given up"));
+            }
+        }
+    }
+    if let Some(batch) = parser.finish()? {
+        sink.push(batch).await?;
+    }
+    sink.finish().await
+}
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     /// Takes the client's data into the sink. When this fails the sink is dropped and
     /// nothing is stored; what the client still sends is ignored as it comes.
     pub(super) async fn copy_in(&mut self, copy: CopyIn) -> Step<()> {
-        let CopyIn { table, options, columns, mut sink } = copy;
+        let CopyIn { table, options, columns, sink } = copy;
         let count = columns.len();
         let limits = CopyLimits {
             record_bytes_max: self.settings.copy_line_bytes_max,
             ..CopyLimits::default()
         };
-        let mut parser = CopyParser::new(options, columns, self.session.text_style())?
+        let parser = CopyParser::new(options, columns, self.session.text_style())?
             .for_table(table)
             .with_limits(limits);
         self.out.copy_in(count)?;
         self.flush().await?;
+        let (sender, receiver) = mpsc::channel(PIECES_WAITING);
+        let mut work = Work::spawn(store(parser, sink, receiver));
+        if let Err(ending) = self.feed(&sender, &mut work).await {
+            // The next statement must not meet what is left of this one. When it failed by
+            // itself, it has ended already, and this says nothing new.
+            drop(sender);
+            if let Ending::Error(_) = &ending {
+                let _ = self.watched(async { Ok(work.result().await.is_ok()) }).await?;
+            }
+            return Err(ending);
+        }
+        let rows = self.watched(work.result()).await?;
+        self.out.complete(&format!("COPY {rows}"))?;
+        Ok(())
+    }
+
+    /// Passes the client's data on until it says that this was all.
+    async fn feed(&mut self, sender: &mpsc::Sender<Feed>, work: &mut Work<u64>) -> Step<()> {
+        let mut gathered = BytesMut::new();
         loop {
-            let (kind, body) = match self.next_of_copy(&sink).await? {
+            let inbound = match self.reader.buffered() {
+                Some(inbound) => inbound,
+                None => {
+                    self.hand_over(sender, work, &mut gathered).await?;
+                    tokio::select! {
+                        biased;
+                        inbound = self.reader.next() => inbound,
+                        // It ends before the data only when it fails.
+                        result = work.result() => return Err(ended_early(result)),
+                        () = self.stop.hard.cancelled() => return Err(shutting_down()),
+                    }
+                }
+            };
+            let (kind, body) = match inbound {
                 Inbound::Message(kind, body) => (kind, body),
                 Inbound::Closed => return Err(Ending::Gone),
                 Inbound::Broken(error) => return Err(Ending::Fatal(error)),
             };
             match kind {
+                b'd' if gathered.is_empty() && body.len() >= PIECE_BYTES / 2 => {
+                    self.send_piece(sender, work, Feed::Data(body)).await?;
+                }
                 b'd' => {
-                    for batch in parser.push(&body)? {
-                        self.watched(sink.push(batch)).await?;
+                    gathered.extend_from_slice(&body);
+                    if gathered.len() >= PIECE_BYTES {
+                        self.hand_over(sender, work, &mut gathered).await?;
                     }
                 }
-                b'c' => break,
+                b'c' => {
+                    self.hand_over(sender, work, &mut gathered).await?;
+                    return self.send_piece(sender, work, Feed::Done).await;
+                }
                 // Clients may pipeline these; they mean nothing here.
                 b'H' | b'S' => {}
                 b'X' => return Err(Ending::Gone),
@@ -61,21 +153,41 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 }
             }
         }
-        if let Some(batch) = parser.finish()? {
-            self.watched(sink.push(batch)).await?;
+    }
+
+    async fn hand_over(
+        &mut self,
+        sender: &mpsc::Sender<Feed>,
+        work: &mut Work<u64>,
+        gathered: &mut BytesMut,
+    ) -> Step<()> {
+        if gathered.is_empty() {
+            return Ok(());
         }
-        let rows = self.watched(sink.finish()).await?;
-        self.out.complete(&format!("COPY {rows}"))?;
-        Ok(())
+        self.send_piece(sender, work, Feed::Data(gathered.split().freeze())).await
+    }
+
+    /// Waits while the statement has enough to do.
+    async fn send_piece(
+        &mut self,
+        sender: &mpsc::Sender<Feed>,
+        work: &mut Work<u64>,
+        piece: Feed,
+    ) -> Step<()> {
+        let taken = self.watched(async { Ok(sender.send(piece).await.is_ok()) }).await?;
+        if taken {
+            return Ok(());
+        }
+        Err(ended_early(work.result().await))
     }
 
     /// Sends a result as COPY data, each row a message.
     pub(super) async fn copy_out(&mut self, copy: CopyOut) -> Step<()> {
         let CopyOut { options, mut rows } = copy;
-        let schema = std::sync::Arc::clone(rows.schema());
         let header = options.header != CopyHeader::Absent;
+        let schema = std::sync::Arc::clone(rows.schema());
+        self.out.copy_out(schema.fields().len())?;
         let writer = CopyWriter::new(options, schema, self.session.text_style());
-        self.out.copy_out(rows.schema().fields().len())?;
         if header {
             let start = self.out.begin(b'd');
             writer.write_header(&mut self.out.bytes);
@@ -98,18 +210,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         self.out.complete(&format!("COPY {count}"))?;
         Ok(())
     }
+}
 
-    /// The next message of the client's data; ends when the statement is cancelled.
-    async fn next_of_copy(&mut self, sink: &stratalog_query::CopySink) -> Step<Inbound> {
-        if let Some(inbound) = self.reader.buffered() {
-            return Ok(inbound);
-        }
-        self.flush().await?;
-        tokio::select! {
-            biased;
-            inbound = self.reader.next() => Ok(inbound),
-            error = sink.stopped() => Err(Ending::Error(error)),
-            () = self.stop.hard.cancelled() => Err(super::shutting_down()),
-        }
-    }
+fn ended_early(result: Result<u64>) -> Ending {
+    Ending::Error(result.err().unwrap_or_else(|| Error::internal("COPY ended before its data")))
 }

@@ -11,12 +11,9 @@ use super::{Connection, Ending, Step, cursor::Cursor};
 use crate::{
     encode::format_of,
     frontend::{Bind, Close, Describe, Execute, Parse, Target},
-    parameter::decode,
+    parameter::{NUMERIC, decode},
     types::{column_type, oid, wire_type},
 };
-
-/// A numeric parameter where the statement tells no precision either.
-const NUMERIC: ColumnType = ColumnType::Numeric { precision: 38, scale: 10 };
 
 /// A prepared statement.
 #[derive(Debug, Clone)]

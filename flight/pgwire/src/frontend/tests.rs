@@ -1,1 +1,140 @@
+use bytes::{BufMut, Bytes, BytesMut};
+use proptest::prelude::*;
 
+use super::{Bind, Frontend, Inbound, MessageReader};
+
+fn samples() -> Vec<(u8, Vec<u8>)> {
+    let mut bind = Vec::new();
+    bind.extend_from_slice(b"portal\0statement\0");
+    bind.extend_from_slice(&[0, 1, 0, 1]);
+    bind.extend_from_slice(&[0, 2, 0, 0, 0, 3, b'a', b'b', b'c', 255, 255, 255, 255]);
+    bind.extend_from_slice(&[0, 2, 0, 0, 0, 1]);
+    vec![
+        (b'Q', b"SELECT 1\0".to_vec()),
+        (b'P', b"name\0SELECT $1\0\0\x01\0\0\0\x17".to_vec()),
+        (b'B', bind),
+        (b'D', b"Sname\0".to_vec()),
+        (b'E', b"portal\0\0\0\0\x05".to_vec()),
+        (b'C', b"Pportal\0".to_vec()),
+        (b'S', vec![]),
+        (b'H', vec![]),
+        (b'c', vec![]),
+        (b'f', b"why\0".to_vec()),
+    ]
+}
+
+#[test]
+fn bind_is_read_whole() {
+    let (kind, body) = samples().remove(2);
+    let expected = Bind {
+        portal: "portal".into(),
+        statement: "statement".into(),
+        formats: vec![1],
+        values: vec![Some(Bytes::from_static(b"abc")), None],
+        result_formats: vec![0, 1],
+    };
+    assert_eq!(Frontend::decode(kind, body.into()).unwrap(), Frontend::Bind(expected));
+}
+
+#[test]
+fn messages_cut_anywhere_are_refused() {
+    for (kind, body) in samples() {
+        assert!(Frontend::decode(kind, body.clone().into()).is_ok());
+        for length in 0..body.len() {
+            let error = Frontend::decode(kind, body[..length].to_vec().into()).unwrap_err();
+            assert_eq!(error.kind().sqlstate(), "08P01", "{} cut at {length}", char::from(kind));
+        }
+        let mut longer = body;
+        longer.push(0);
+        let error = Frontend::decode(kind, longer.into()).unwrap_err();
+        assert_eq!(error.kind().sqlstate(), "08P01");
+    }
+}
+
+#[test]
+fn lies_about_lengths_are_refused() {
+    for values in [
+        // A value of 2 GB, of a negative length, 65,535 values.
+        &[0, 0, 0, 1, 0x7f, 255, 255, 255][..],
+        &[0, 0, 0, 1, 255, 255, 255, 254][..],
+        &[0, 0, 255, 255][..],
+    ] {
+        let body = [b"\0\0", values].concat();
+        let error = Frontend::decode(b'B', body.into()).unwrap_err();
+        assert_eq!(error.kind().sqlstate(), "08P01");
+    }
+}
+
+#[test]
+fn strings_must_be_utf_8() {
+    let error = Frontend::decode(b'Q', Bytes::from_static(b"SELECT '\xff'\0")).unwrap_err();
+    assert_eq!(error.kind().sqlstate(), "22021");
+    assert_eq!(error.message(), "invalid byte sequence for encoding \"UTF8\": 0xff 0x27");
+}
+
+fn reader(bytes: &[u8], message_bytes_max: usize) -> MessageReader<&[u8]> {
+    MessageReader::new(bytes, BytesMut::new(), message_bytes_max)
+}
+
+fn framed(kind: u8, body: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![kind];
+    bytes.put_i32(i32::try_from(body.len()).unwrap() + 4);
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+#[tokio::test]
+async fn messages_are_cut_out_of_the_stream() {
+    let stream: Vec<u8> = samples().iter().flat_map(|(kind, body)| framed(*kind, body)).collect();
+    let mut reader = reader(&stream, 1000);
+    for (kind, body) in samples() {
+        match reader.next().await {
+            Inbound::Message(found, bytes) => {
+                assert_eq!((found, bytes.to_vec()), (kind, body));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(matches!(reader.next().await, Inbound::Closed));
+}
+
+#[tokio::test]
+async fn broken_framing_is_told_apart() {
+    for (bytes, sqlstate) in [
+        (&b"Q\0\0\0\x03"[..], "08P01"),
+        (&b"Q\xff\xff\xff\xff"[..], "08P01"),
+        (&b"Q\x7f\xff\xff\xff"[..], "54000"),
+        (&b"Q\0\0\x03\xe9"[..], "54000"),
+        (&b"?\0\0\0\x04"[..], "08P01"),
+        (&b"\0\0\0\0\0"[..], "08P01"),
+    ] {
+        match reader(bytes, 1000).next().await {
+            Inbound::Broken(error) => assert_eq!(error.kind().sqlstate(), sqlstate, "{bytes:?}"),
+            other => panic!("{bytes:?}: {other:?}"),
+        }
+    }
+    for cut in [&b""[..], b"Q", b"Q\0\0\0", b"Q\0\0\0\x0aSEL"] {
+        assert!(matches!(reader(cut, 1000).next().await, Inbound::Closed), "{cut:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_sent_more_before_it_closed_is_not_gone() {
+    use std::time::Duration;
+    let waited = |bytes: &'static [u8]| async move {
+        let mut reader = reader(bytes, 1000);
+        tokio::time::timeout(Duration::from_millis(20), reader.gone()).await.is_ok()
+    };
+    assert!(waited(b"").await);
+    assert!(!waited(b"X\0\0\0\x04").await);
+}
+
+proptest! {
+    #[test]
+    fn any_body_is_a_message_or_an_error(
+        kind in prop::sample::select(b"QPBDECSHdcfXFp".to_vec()),
+        body in prop::collection::vec(any::<u8>(), 0..60),
+    ) {
+        let _ = Frontend::decode(kind, body.into());
+    }
+}

@@ -1,1 +1,104 @@
+use stratalog_model::Result;
+use tokio::io::AsyncReadExt;
 
+use super::{Request, Start, command_line, negotiate};
+
+/// What is asked by a client that sends these bytes and leaves; and what it was sent.
+async fn asked(bytes: &[u8]) -> (Result<Request>, Vec<u8>) {
+    let (mut client, mut server) = tokio::io::duplex(64 << 10);
+    use tokio::io::AsyncWriteExt;
+    client.write_all(bytes).await.unwrap();
+    client.shutdown().await.unwrap();
+    let request = negotiate(&mut server).await;
+    drop(server);
+    let mut answer = Vec::new();
+    client.read_to_end(&mut answer).await.unwrap();
+    (request, answer)
+}
+
+fn packet(code: i32, body: &[u8]) -> Vec<u8> {
+    let length = i32::try_from(body.len() + 8).unwrap();
+    [&length.to_be_bytes(), &code.to_be_bytes(), body].concat()
+}
+
+const V3: i32 = 3 << 16;
+
+#[tokio::test]
+async fn a_login_after_encryption_was_declined() {
+    let bytes = [
+        packet(80_877_103, b""),
+        packet(80_877_104, b""),
+        packet(V3, b"user\0me\0database\0d\0\0"),
+    ]
+    .concat();
+    let (request, answer) = asked(&bytes).await;
+    let Request::Start(start) = request.unwrap() else { panic!("no start") };
+    assert_eq!(start.minor, 0);
+    assert_eq!(start.parameters["user"], "me");
+    assert_eq!(answer, b"NN");
+}
+
+#[tokio::test]
+async fn cancel_requests() {
+    let (request, _) = asked(&packet(80_877_102, &[0, 0, 0, 7, 0, 0, 0, 9])).await;
+    assert_eq!(request.unwrap(), Request::Cancel { process_id: 7, secret: 9 });
+    let (request, _) = asked(&packet(80_877_102, &[0, 0, 0, 7])).await;
+    assert_eq!(request.unwrap_err().kind().sqlstate(), "08P01");
+}
+
+#[tokio::test]
+async fn malformed_packets() {
+    for (bytes, sqlstate) in [
+        (vec![0, 0, 0, 0], "08P01"),
+        (vec![0, 0, 0, 7, 0, 3, 0], "08P01"),
+        (vec![255, 255, 255, 255, 0, 3, 0, 0], "08P01"),
+        (vec![0, 1, 0, 0, 0, 3, 0, 0], "08P01"),
+        (packet(V3, b""), "08P01"),
+        (packet(V3, b"user\0me"), "08P01"),
+        (packet(V3, b"user\0"), "08P01"),
+        (packet(V3, b"user\0me\0"), "08P01"),
+        (packet(V3, b"user\0me\0\0more"), "08P01"),
+        (packet(V3, b"user\0\xff\0\0"), "22021"),
+        (packet(2 << 16, b"user\0me\0\0"), "0A000"),
+        (packet(80_877_103, b"x"), "0A000"),
+        ([packet(80_877_103, b""), packet(80_877_103, b"")].concat(), "0A000"),
+    ] {
+        let (request, _) = asked(&bytes).await;
+        assert_eq!(request.unwrap_err().kind().sqlstate(), sqlstate, "{bytes:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_packet_cut_anywhere_is_a_client_that_left() {
+    let whole = packet(V3, b"user\0me\0\0");
+    for length in 0..whole.len() {
+        let (request, _) = asked(&whole[..length]).await;
+        assert_eq!(request.unwrap(), Request::Closed, "cut at {length}");
+    }
+}
+
+#[test]
+fn settings_come_from_parameters_and_options() {
+    let parameters = [
+        ("user", "me"),
+        ("database", "d"),
+        ("TimeZone", "UTC"),
+        ("options", "-c statement_timeout=5s --work-mem=1MB -cDateStyle=ISO\\ x"),
+        ("_pq_.new", "1"),
+    ];
+    let start = Start {
+        minor: 0,
+        parameters: parameters.map(|(name, value)| (name.to_string(), value.to_string())).into(),
+    };
+    let settings = start.settings().unwrap();
+    let expected = [
+        ("TimeZone", "UTC"),
+        ("statement_timeout", "5s"),
+        ("work_mem", "1MB"),
+        ("DateStyle", "ISO x"),
+    ];
+    assert_eq!(settings, expected.map(|(name, value)| (name.to_string(), value.to_string())));
+    assert_eq!(start.unknown_options(), ["_pq_.new"]);
+    assert!(command_line("-d 5").is_err());
+    assert!(command_line("-c novalue").is_err());
+}

@@ -4,7 +4,7 @@ use std::{collections::HashSet, sync::Arc};
 
 use arrow::{
     array::{Array, ArrayRef, RecordBatch, RecordBatchOptions},
-    datatypes::{Schema, SchemaRef},
+    datatypes::{DataType, Schema, SchemaRef},
 };
 use stratalog_model::{
     ChronicleDefinition, ColumnDefinition, ColumnType, Error, ErrorKind, Result,
@@ -156,12 +156,21 @@ impl Targets {
             if !column.nullable && array.null_count() > 0 {
                 return Err(not_null(&self.chronicle, column));
             }
-            filled.push(array);
+            filled.push(relabelled(array, &column.column_type.arrow_type())?);
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), filled, &options)
             .map_err(from_arrow)
     }
+}
+
+/// The array as one of exactly `data_type`: lists may come without the metadata of their
+/// items.
+fn relabelled(array: ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
+    if array.data_type() == data_type {
+        return Ok(array);
+    }
+    arrow::compute::cast(&array, data_type).map_err(from_arrow)
 }
 
 /// The error of a NULL where none may be.

@@ -11,9 +11,8 @@ use datafusion::{
     datasource::MemTable,
     sql::sqlparser::ast::{Ident, SelectItem},
 };
-use futures::{StreamExt, stream};
 use stratalog_model::{
-    ChronicleDefinition, Error, Result,
+    ChronicleDefinition, Error, Result, Snapshot,
     batch::{EventBatch, system_column_type},
     chronicle::SYSTEM_COLUMNS,
 };
@@ -22,7 +21,7 @@ use super::{Finished, columns::Targets};
 use crate::{
     Parsed, Rows, RowsTag, Session,
     errors::{from_arrow, from_datafusion},
-    session::{planner::start, work::Work},
+    session::work::Work,
     statement::{names, parse, query, system_columns},
 };
 
@@ -83,10 +82,11 @@ impl Returning {
         system_columns::hide(&mut tree, &self.mentioned)?;
         let named = names::name_output(&mut tree);
         let mut statement = datafusion::sql::sqlparser::ast::Statement::Query(tree);
-        stratalog_pg_catalog::rewrite(&mut statement);
         let planner = session.enter_planner(&self.mentioned).await;
+        crate::statement::dialect::normalize(&mut statement, planner.style())?;
+        stratalog_pg_catalog::rewrite(&mut statement);
         planner.replace(STORED, table);
-        let plan = planner.logical(&statement).await?;
+        let plan = planner.analyze(&planner.logical(&statement).await?)?;
         let schema = query::result_schema(plan.schema().as_arrow(), &named);
         Ok((plan, schema))
     }
@@ -100,6 +100,7 @@ impl Returning {
         session: &Session,
         targets: &Targets,
         finished: Finished,
+        snapshot: Arc<dyn Snapshot>,
         work: &Arc<Work>,
     ) -> Result<Rows> {
         let schema = stored_schema(&targets.chronicle, &self.mentioned);
@@ -119,18 +120,7 @@ impl Returning {
             MemTable::try_new(Arc::clone(&schema), vec![batches]).map_err(from_datafusion)?,
         );
         let (plan, schema) = self.logical(session, table).await?;
-        let (physical, tasks) = {
-            let snapshot = session.transaction.snapshot(session.store().as_ref());
-            let planner = session.enter_planner(&self.mentioned).await;
-            (planner.physical(&plan, snapshot).await?, planner.tasks())
-        };
-        let mut found = Vec::new();
-        let mut rows = start(physical, tasks)?;
-        while let Some(batch) = rows.next().await {
-            work.check()?;
-            found.push(query::conform(&batch.map_err(from_datafusion)?, &schema));
-        }
-        Ok(Rows::new(schema, stream::iter(found).boxed(), RowsTag::Insert))
+        query::run_plan(session, &plan, schema, snapshot, work, RowsTag::Insert).await
     }
 }
 

@@ -24,5 +24,18 @@ fn splits_definitions_and_maps_types() {
     assert_eq!(definition("a INT UNSIGNED NOT NULL"), "a bigint NOT NULL");
     assert_eq!(definition("a DOUBLE PRECISION"), "a double precision ");
     assert_eq!(definition("a STRING"), "a text ");
-    assert!(is_timestamp("ts TIMESTAMP"));
+    assert_eq!(definition("c VARCHAR(20) NOT NULL"), "c text  NOT NULL");
+    assert_eq!(definition("a INT PRIMARY KEY"), "a INT ");
+}
+
+#[test]
+fn finds_inserts_names_and_words() {
+    assert_eq!(insert_all("INSERT INTO t VALUES (1)"), Some(("t", "VALUES (1)")));
+    assert_eq!(insert_all("insert into t (select 1)"), Some(("t", "(select 1)")));
+    assert_eq!(insert_all("INSERT INTO t(a, b) VALUES (1, 2)"), None);
+    assert_eq!(left_out_name("CREATE EXTERNAL TABLE IF NOT EXISTS x (a INT)"), Some("x"));
+    assert_eq!(left_out_name("create or replace view v as select 1"), Some("v"));
+    assert_eq!(left_out_name("select 1"), None);
+    assert!(mentions("SELECT * FROM Abc, d", "abc"));
+    assert!(!mentions("SELECT * FROM abcd", "abc"));
 }

@@ -158,7 +158,7 @@ pub fn payload(writer: i64, n: i64, bytes: usize) -> String {
     let mut random = stratalog_sim::Random::new((writer as u64) << 40 ^ n as u64);
     let mut text = format!("{writer}/{n}/");
     while text.len() < bytes {
-        text.push_str(&format!("{:016x}", random.next()));
+        text.push_str(&format!("{:016x}", random.any()));
     }
     text.truncate(bytes.max(1));
     text

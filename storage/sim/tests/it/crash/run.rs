@@ -140,7 +140,7 @@ impl Run {
         let writers: Vec<_> = (0..WRITERS)
             .map(|writer| {
                 let (address, ledger) = (server.address.clone(), self.ledger.clone());
-                let random = Random::new(self.random.next());
+                let random = Random::new(self.random.any());
                 let ending = Arc::clone(&ending);
                 self.runtime.spawn(write(address, ledger, writer, random, ending))
             })

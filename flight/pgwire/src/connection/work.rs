@@ -1,0 +1,59 @@
+//! What a connection waits for, and when it stops waiting.
+
+use std::panic::AssertUnwindSafe;
+
+use futures::FutureExt as _;
+use stratalog_model::{Error, Result};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    task::JoinHandle,
+};
+
+use super::{Connection, Ending, Step, shutting_down};
+
+/// A task that ends when nobody waits for it any more.
+#[derive(Debug)]
+pub(crate) struct Work<T>(Option<JoinHandle<Result<T>>>);
+
+impl<T: Send + 'static> Work<T> {
+    pub(crate) fn spawn(work: impl Future<Output = Result<T>> + Send + 'static) -> Self {
+        Self(Some(tokio::spawn(work)))
+    }
+
+    /// What the task returns, once. Safe to drop and call again.
+    pub(crate) async fn result(&mut self) -> Result<T> {
+        let Some(task) = self.0.as_mut() else {
+            return Err(Error::internal("the result of a task was taken already"));
+        };
+        let result = task.await;
+        self.0 = None;
+        result.unwrap_or_else(|error| Err(broke_off().with_source(error)))
+    }
+}
+
+impl<T> Drop for Work<T> {
+    fn drop(&mut self) {
+        if let Some(task) = &self.0 {
+            task.abort();
+        }
+    }
+}
+
+fn broke_off() -> Error {
+    Error::internal("the statement broke off: a defect of the server")
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
+    /// Runs `work` unless the client goes away or the server ends first; dropping the
+    /// work cancels it. A panic within is the statement's error, not the connection's end.
+    pub(crate) async fn watched<T>(&mut self, work: impl Future<Output = Result<T>>) -> Step<T> {
+        tokio::select! {
+            biased;
+            result = AssertUnwindSafe(work).catch_unwind() => {
+                result.unwrap_or_else(|_| Err(broke_off())).map_err(Ending::Error)
+            }
+            () = self.reader.gone() => Err(Ending::Gone),
+            () = self.stop.hard.cancelled() => Err(shutting_down()),
+        }
+    }
+}

@@ -1,0 +1,181 @@
+use bytes::Bytes;
+use futures::{SinkExt, TryStreamExt, pin_mut};
+use tokio_postgres::Client;
+
+use crate::{
+    raw::{Wire, error_field, framed, kinds, sqlstate},
+    server::{Server, code},
+};
+
+const TABLE: &str = "CREATE TABLE t (time timestamptz NOT NULL, name text, x double precision)";
+
+async fn copy_in(
+    client: &Client,
+    sql: &str,
+    pieces: &[&str],
+) -> Result<u64, tokio_postgres::Error> {
+    let sink = client.copy_in::<_, Bytes>(sql).await?;
+    pin_mut!(sink);
+    for piece in pieces {
+        sink.send(Bytes::copy_from_slice(piece.as_bytes())).await?;
+    }
+    sink.finish().await
+}
+
+async fn copy_out(client: &Client, sql: &str) -> String {
+    let stream = client.copy_out(sql).await.unwrap();
+    pin_mut!(stream);
+    let mut data = Vec::new();
+    while let Some(piece) = stream.try_next().await.unwrap() {
+        assert_eq!(piece.iter().filter(|byte| **byte == b'\n').count(), 1, "a message is a row");
+        data.extend_from_slice(&piece);
+    }
+    String::from_utf8(data).unwrap()
+}
+
+async fn count(client: &Client) -> i64 {
+    client.query_one("SELECT count(*) FROM t", &[]).await.unwrap().get(0)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn data_goes_in_and_out() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    client.batch_execute(TABLE).await.unwrap();
+    let pieces = ["2020-01-01\ta\t1", ".5\n2020-01-02\t\\N\t\\N\n", "2020-01-03\tb\\tc\tNaN\n"];
+    assert_eq!(copy_in(&client, "COPY t FROM STDIN", &pieces).await.unwrap(), 3);
+    let csv = ["name,time\n", "\"x,y\",2020-01-04\n", ",2020-01-05"];
+    let sql = "COPY t (name, time) FROM STDIN WITH (FORMAT csv, HEADER match)";
+    assert_eq!(copy_in(&client, sql, &csv).await.unwrap(), 2);
+    assert_eq!(
+        copy_out(&client, "COPY (SELECT * FROM t ORDER BY time) TO STDOUT").await,
+        "2020-01-01 00:00:00+00\ta\t1.5\n2020-01-02 00:00:00+00\t\\N\t\\N\n2020-01-03 00:00:00+00\tb\\tc\tNaN\n2020-01-04 00:00:00+00\tx,y\t\\N\n2020-01-05 00:00:00+00\t\\N\t\\N\n"
+    );
+    let sql = "COPY (SELECT name, x FROM t ORDER BY time) TO STDOUT (FORMAT csv, HEADER)";
+    assert_eq!(copy_out(&client, sql).await, "name,x\na,1.5\n,\nb\tc,NaN\n\"x,y\",\n,\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bad_data_stores_nothing_and_names_its_place() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    client.batch_execute(TABLE).await.unwrap();
+    let good = "2020-01-01\ta\t1\n".repeat(30_000);
+    for (bad, state, place) in [
+        ("2020-01-01\ta\tabc\n", "22P02", "COPY t, line 30001, column x: \"abc\""),
+        ("2020-01-01\ta\n", "22P04", "COPY t, line 30001: \"2020-01-01\ta\""),
+        ("2020-01-01\ta\t1\t2\n", "22P04", "COPY t, line 30001: \"2020-01-01\ta\t1\t2\""),
+        ("x\ta\t1\n", "22007", "COPY t, line 30001, column time: \"x\""),
+    ] {
+        let error = copy_in(&client, "COPY t FROM STDIN", &[&good, bad, &good]).await.unwrap_err();
+        assert_eq!(code(&error), state, "{bad}");
+        assert_eq!(error.as_db_error().unwrap().where_(), Some(place));
+        assert_eq!(count(&client).await, 0);
+    }
+    let error = copy_in(&client, "COPY t FROM STDIN", &[&good, "\\N\ta\t1\n"]).await.unwrap_err();
+    assert_eq!(code(&error), "23502");
+    assert_eq!(count(&client).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_gives_up_stores_nothing() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    client.batch_execute(TABLE).await.unwrap();
+    let data = framed(b'd', "2020-01-01\ta\t1\n".repeat(20_000).as_bytes());
+
+    // It says so.
+    let mut wire = Wire::ready(server.port).await;
+    wire.send(&framed(b'Q', b"COPY t FROM STDIN\0")).await;
+    wire.until('G').await;
+    wire.send(&[data.clone(), framed(b'f', b"no more\0")].concat()).await;
+    let replies = wire.until('Z').await;
+    assert_eq!(sqlstate(&replies), "57014");
+    assert_eq!(error_field(&replies, b'M').unwrap(), "COPY from stdin failed: no more");
+    assert_eq!(kinds(&wire.query("SELECT 1").await), "TDCZ");
+
+    // It leaves, with and without saying goodbye.
+    for goodbye in [framed(b'X', b""), Vec::new()] {
+        let mut wire = Wire::ready(server.port).await;
+        wire.send(&framed(b'Q', b"COPY t FROM STDIN\0")).await;
+        wire.until('G').await;
+        wire.send(&[data.clone(), goodbye].concat()).await;
+    }
+
+    // It sends something else; what follows of the data is ignored.
+    let mut wire = Wire::ready(server.port).await;
+    wire.send(&framed(b'Q', b"COPY t FROM STDIN\0")).await;
+    wire.until('G').await;
+    wire.send(
+        &[data.clone(), framed(b'Q', b"SELECT 1\0"), data.clone(), framed(b'c', b"")].concat(),
+    )
+    .await;
+    assert_eq!(sqlstate(&wire.until('Z').await), "08P01");
+    assert_eq!(kinds(&wire.query("SELECT 2").await), "TDCZ");
+    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    assert_eq!(count(&client).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_is_told_while_the_client_still_sends() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    client.batch_execute(TABLE).await.unwrap();
+    let mut wire = Wire::ready(server.port).await;
+    wire.send(&framed(b'Q', b"COPY t FROM STDIN\0")).await;
+    wire.until('G').await;
+    wire.send(&framed(b'd', b"nonsense\n")).await;
+    assert_eq!(kinds(&wire.until('Z').await), "EZ");
+    wire.send(&[framed(b'd', b"more\n"), framed(b'c', b"")].concat()).await;
+    assert_eq!(kinds(&wire.query("SELECT 1").await), "TDCZ");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cancel_ends_a_copy_that_waits_for_data() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    client.batch_execute(TABLE).await.unwrap();
+    let sink = client.copy_in::<_, Bytes>("COPY t FROM STDIN").await.unwrap();
+    pin_mut!(sink);
+    sink.send(Bytes::from_static(b"2020-01-01\ta\t1\n")).await.unwrap();
+    sink.flush().await.unwrap();
+    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    client.cancel_token().cancel_query(tokio_postgres::NoTls).await.unwrap();
+    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    let error = sink.finish().await.unwrap_err();
+    assert_eq!(code(&error), "57014");
+    assert_eq!(count(&client).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lines_are_bounded() {
+    let settings =
+        stratalog_pgwire::PgwireSettings { copy_line_bytes_max: 1000, ..Default::default() };
+    let server = Server::with(settings).await;
+    let client = server.client().await;
+    client.batch_execute(TABLE).await.unwrap();
+    let long = format!("2020-01-01\t{}\t1\n", "a".repeat(2000));
+    let error = copy_in(&client, "COPY t FROM STDIN", &[&long]).await.unwrap_err();
+    assert_eq!(code(&error), "54000");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn copy_by_the_extended_protocol() {
+    let server = Server::start().await;
+    let mut wire = Wire::ready(server.port).await;
+    wire.query(TABLE).await;
+    let messages = [
+        framed(b'P', b"\0COPY t FROM STDIN\0\0\0"),
+        framed(b'B', b"\0\0\0\0\0\0\0\0"),
+        framed(b'E', b"\0\0\0\0\0"),
+    ];
+    wire.send(&[messages.concat(), framed(b'S', b"")].concat()).await;
+    wire.until('G').await;
+    wire.send(
+        &[framed(b'd', b"2020-01-01\ta\t1\n"), framed(b'c', b""), framed(b'S', b"")].concat(),
+    )
+    .await;
+    let replies = wire.until('Z').await;
+    assert_eq!(kinds(&replies), "CZ");
+    assert_eq!(replies[0].1, b"COPY 1\0");
+}

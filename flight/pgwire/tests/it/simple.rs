@@ -1,0 +1,122 @@
+use tokio_postgres::SimpleQueryMessage;
+
+use crate::{
+    raw::{Wire, error_field, kinds, sqlstate},
+    server::{Server, code, connect},
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn statements_run_in_order_up_to_the_first_that_fails() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    client.batch_execute("CREATE TABLE t (time timestamptz NOT NULL, n int)").await.unwrap();
+    let error = client
+        .simple_query(
+            "INSERT INTO t VALUES ('2020-01-01', 1); SELECT nothing; INSERT INTO t VALUES ('2020-01-02', 2)",
+        )
+        .await
+        .unwrap_err();
+    assert_eq!(code(&error), "42703");
+    let messages =
+        client.simple_query("SELECT n FROM t; SELECT 'a' AS x WHERE false").await.unwrap();
+    let tags: Vec<u64> = messages
+        .iter()
+        .filter_map(|message| match message {
+            SimpleQueryMessage::CommandComplete(rows) => Some(*rows),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(tags, [1, 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_of_a_query() {
+    let server = Server::start().await;
+    let mut wire = Wire::ready(server.port).await;
+    assert_eq!(kinds(&wire.query("SELECT 1 AS a, NULL AS b").await), "TDCZ");
+    assert_eq!(kinds(&wire.query("").await), "IZ");
+    assert_eq!(kinds(&wire.query(" ; -- nothing\n").await), "IZ");
+    assert_eq!(kinds(&wire.query("SET TimeZone = 'Europe/Berlin'").await), "CSZ");
+    let replies = wire.query("SELECT 1; SELECT x").await;
+    assert_eq!(kinds(&replies), "TDCEZ");
+    let replies = wire.query("SELECT * FROM nowhere").await;
+    assert_eq!(sqlstate(&replies), "42P01");
+    assert_eq!(error_field(&replies, b'S').unwrap(), "ERROR");
+    let replies = wire.query("SELEC 1").await;
+    assert_eq!(
+        (sqlstate(&replies).as_str(), error_field(&replies, b'P').as_deref()),
+        ("42601", Some("1"))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_transaction_state_is_told() {
+    let server = Server::start().await;
+    let mut wire = Wire::ready(server.port).await;
+    let mut state = async |sql: &str| {
+        let replies = wire.query(sql).await;
+        char::from(replies.last().unwrap().1[0])
+    };
+    assert_eq!(state("BEGIN").await, 'T');
+    assert_eq!(state("SELECT 1").await, 'T');
+    assert_eq!(state("SELECT nothing").await, 'E');
+    assert_eq!(state("SELECT 1").await, 'E');
+    assert_eq!(state("ROLLBACK").await, 'I');
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn start_up_tells_settings_and_refuses_unknown_databases() {
+    let server = Server::start().await;
+    let mut wire = Wire::open(server.port).await;
+    wire.send(&crate::raw::startup(&[
+        ("user", "someone"),
+        ("options", "-c TimeZone=Europe/Berlin"),
+        ("application_name", "it"),
+    ]))
+    .await;
+    let replies = wire.until('Z').await;
+    let told = |name: &str| {
+        replies.iter().filter(|(kind, _)| *kind == 'S').find_map(|(_, body)| {
+            let text = String::from_utf8(body.clone()).unwrap();
+            let mut parts = text.split('\0').map(str::to_string);
+            (parts.next()? == name).then(|| parts.next()).flatten()
+        })
+    };
+    assert_eq!(told("TimeZone").as_deref(), Some("Europe/Berlin"));
+    assert_eq!(told("client_encoding").as_deref(), Some("UTF8"));
+    assert_eq!(told("application_name").as_deref(), Some("it"));
+    assert_eq!(told("integer_datetimes").as_deref(), Some("on"));
+    assert!(replies.iter().any(|(kind, body)| *kind == 'K' && body.len() == 8));
+
+    let mut config = server.config();
+    let error = connect(config.dbname("no_such_database")).await.unwrap_err();
+    assert_eq!(code(&error), "3D000");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn newer_protocol_versions_are_negotiated() {
+    let server = Server::start().await;
+    for (minor, expected) in [(0, "R"), (2, "R"), (9999, "v")] {
+        let mut wire = Wire::open(server.port).await;
+        wire.send(&crate::raw::startup_of((3 << 16) + minor, &[("user", "u")])).await;
+        let replies = wire.until('Z').await;
+        assert_eq!(&kinds(&replies)[..1], expected, "3.{minor}");
+    }
+    let mut wire = Wire::open(server.port).await;
+    wire.send(&crate::raw::startup(&[("user", "u"), ("_pq_.later", "1")])).await;
+    let replies = wire.until('Z').await;
+    assert_eq!(replies[0], ('v', [&[0, 3, 0, 0, 0, 0, 0, 1][..], b"_pq_.later\0"].concat()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_results_stream() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let rows = client
+        .query("SELECT x, repeat('y', 100) FROM generate_series(1, 200000) AS t(x)", &[])
+        .await
+        .unwrap();
+    assert_eq!(rows.len(), 200_000);
+    let sum: i64 = rows.iter().map(|row| row.get::<_, i64>(0)).sum();
+    assert_eq!(sum, 20_000_100_000);
+}

@@ -1,0 +1,117 @@
+//! Integer constants are `integer` where they fit, as in PostgreSQL; DataFusion's are all
+//! `bigint`.
+
+use datafusion::{
+    common::{
+        Result,
+        config::ConfigOptions,
+        tree_node::{Transformed, TreeNode, TreeNodeRecursion},
+    },
+    logical_expr::{
+        BinaryExpr, Expr, LogicalPlan, Operator, expr_rewriter::NamePreserver,
+    },
+    optimizer::AnalyzerRule,
+    scalar::ScalarValue,
+};
+
+/// Narrows constants in arithmetic, and where they are a column of the result. Elsewhere
+/// their type shows nowhere, or functions want them wide.
+#[derive(Debug)]
+pub struct IntegerLiterals;
+
+impl AnalyzerRule for IntegerLiterals {
+    fn name(&self) -> &str {
+        "integer_literals"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        // The two terms of a recursive query were planned to one type.
+        if is_recursive(&plan)? {
+            return Ok(plan);
+        }
+        let plan = plan
+            .transform_up_with_subqueries(|node| {
+                let names = NamePreserver::new(&node);
+                let changed = node.map_expressions(|expr| {
+                    let name = names.save(&expr);
+                    Ok(expr.transform_up(arithmetic)?.update_data(|expr| name.restore(expr)))
+                })?;
+                if changed.transformed {
+                    changed.map_data(LogicalPlan::recompute_schema)
+                } else {
+                    Ok(changed)
+                }
+            })?
+            .data;
+        columns_of_result(plan)
+    }
+}
+
+/// Narrows constants that are columns of the result.
+fn columns_of_result(plan: LogicalPlan) -> Result<LogicalPlan> {
+    match plan {
+        LogicalPlan::Projection(_) => {
+            let names = NamePreserver::new(&plan);
+            plan.map_expressions(|expr| {
+                let name = names.save(&expr);
+                let narrowed = match expr {
+                    Expr::Alias(mut alias) => {
+                        let inner = narrow(*alias.expr);
+                        alias.expr = Box::new(inner.data);
+                        Transformed::new(
+                            Expr::Alias(alias),
+                            inner.transformed,
+                            TreeNodeRecursion::Continue,
+                        )
+                    }
+                    other => narrow(other),
+                };
+                Ok(narrowed.update_data(|expr| name.restore(expr)))
+            })?
+            .data
+            .recompute_schema()
+        }
+        LogicalPlan::Sort(_) | LogicalPlan::Limit(_) => plan
+            .map_children(|child| columns_of_result(child).map(Transformed::yes))?
+            .data
+            .recompute_schema(),
+        other => Ok(other),
+    }
+}
+
+fn is_recursive(plan: &LogicalPlan) -> Result<bool> {
+    plan.exists(|node| Ok(matches!(node, LogicalPlan::RecursiveQuery(_))))
+}
+
+fn arithmetic(expr: Expr) -> Result<Transformed<Expr>> {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr {
+            left,
+            op:
+                op @ (Operator::Plus
+                | Operator::Minus
+                | Operator::Multiply
+                | Operator::Divide
+                | Operator::Modulo),
+            right,
+        }) => {
+            let (left, right) = (narrow(*left), narrow(*right));
+            let changed = left.transformed || right.transformed;
+            let narrowed = BinaryExpr::new(Box::new(left.data), op, Box::new(right.data));
+            let narrowed = Expr::BinaryExpr(narrowed);
+            Ok(if changed { Transformed::yes(narrowed) } else { Transformed::no(narrowed) })
+        }
+        other => Ok(Transformed::no(other)),
+    }
+}
+
+fn narrow(expr: Expr) -> Transformed<Expr> {
+    match expr {
+        Expr::Literal(ScalarValue::Int64(Some(value)), None) => match i32::try_from(value) {
+            Ok(value) => Transformed::yes(Expr::Literal(ScalarValue::Int32(Some(value)), None)),
+            Err(_) => Transformed::no(Expr::Literal(ScalarValue::Int64(Some(value)), None)),
+        },
+        Expr::Negative(inner) => narrow(*inner).update_data(|inner| Expr::Negative(Box::new(inner))),
+        other => Transformed::no(other),
+    }
+}

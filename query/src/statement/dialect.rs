@@ -1,0 +1,257 @@
+//! What PostgreSQL writes and the planner does not read as PostgreSQL means it.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, LimitClause,
+    Query, Select, SetExpr, TableAlias, TableAliasColumnDef, TableFactor, TimezoneInfo, Value,
+    ValueWithSpan, VisitMut, VisitorMut,
+};
+use stratalog_model::{ColumnType, Error, ErrorKind, Result};
+use stratalog_text::{TextStyle, parse_value, write_value};
+
+/// The column of the values in a comparison with ANY or ALL.
+const COMPARED: &str = "$compared";
+
+/// Rewrites a statement in place.
+///
+/// # Errors
+/// `FeatureNotSupported` for what can be read and not planned; what is wrong with a time.
+pub fn normalize<T: VisitMut>(statement: &mut T, style: &TextStyle) -> Result<()> {
+    let mut normalizer = Normalizer { style };
+    match statement.visit(&mut normalizer) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(*error),
+    }
+}
+
+struct Normalizer<'a> {
+    style: &'a TextStyle,
+}
+
+impl VisitorMut for Normalizer<'_> {
+    type Break = Box<Error>;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Box<Error>> {
+        match fetch_means_limit(query) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(Box::new(error)),
+        }
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Box<Error>> {
+        for condition in select.selection.iter_mut().chain(select.having.iter_mut()) {
+            compare_with_set(condition);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Box<Error>> {
+        match name_function_column(factor).and_then(|()| read_times(factor, self.style)) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(Box::new(error)),
+        }
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Box<Error>> {
+        membership(expr);
+        if let Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } = expr
+            && matches!(right.as_ref(), Expr::Subquery(_))
+        {
+            return ControlFlow::Break(Box::new(
+                Error::new(
+                    ErrorKind::FeatureNotSupported,
+                    "ANY and ALL of a subquery are supported as conditions of WHERE and HAVING only",
+                )
+                .with_hint("use IN, EXISTS, or a comparison with min() or max()"),
+            ));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// `FETCH FIRST n ROWS ONLY` says `LIMIT n`.
+fn fetch_means_limit(query: &mut Query) -> Result<()> {
+    let Some(fetch) = query.fetch.take() else { return Ok(()) };
+    if fetch.with_ties || fetch.percent {
+        return Err(Error::not_yet("FETCH … WITH TIES or PERCENT"));
+    }
+    let rows = fetch
+        .quantity
+        .unwrap_or_else(|| Expr::Value(Value::Number("1".to_string(), false).into()));
+    match &mut query.limit_clause {
+        None => {
+            query.limit_clause = Some(LimitClause::LimitOffset {
+                limit: Some(rows),
+                offset: None,
+                limit_by: Vec::new(),
+            });
+        }
+        Some(LimitClause::LimitOffset { limit: limit @ None, .. }) => *limit = Some(rows),
+        Some(_) => {
+            return Err(Error::new(ErrorKind::SyntaxError, "multiple LIMIT clauses not allowed"));
+        }
+    }
+    Ok(())
+}
+
+/// `x = ANY (SELECT …)` says `x IN (SELECT …)`, `x <> ALL (SELECT …)` says NOT IN.
+fn membership(expr: &mut Expr) {
+    let (left, right, negated) = match expr {
+        Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => (left, right, false),
+        Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => (left, right, true),
+        _ => return,
+    };
+    if let Expr::Subquery(query) = right.as_mut() {
+        let subquery = query.clone();
+        let expr_of = Box::new(std::mem::replace(left.as_mut(), null()));
+        *expr = Expr::InSubquery { expr: expr_of, subquery, negated };
+    }
+}
+
+/// In a condition, `x > ALL (SELECT v …)` says that there is no v for which `x > v` is not
+/// true, and `x > ANY (SELECT v …)` that there is one for which it is.
+fn compare_with_set(condition: &mut Expr) {
+    match condition {
+        Expr::Nested(inner) => compare_with_set(inner),
+        Expr::BinaryOp { left, op: BinaryOperator::And | BinaryOperator::Or, right } => {
+            compare_with_set(left);
+            compare_with_set(right);
+        }
+        Expr::AnyOp { left, compare_op, right, .. } if *compare_op != BinaryOperator::Eq => {
+            if let Expr::Subquery(query) = right.as_mut() {
+                let test = comparison(left, compare_op);
+                *condition = Expr::Exists { subquery: over(query, test), negated: false };
+            }
+        }
+        Expr::AllOp { left, compare_op, right } if *compare_op != BinaryOperator::NotEq => {
+            if let Expr::Subquery(query) = right.as_mut() {
+                let test = Expr::IsNotTrue(Box::new(Expr::Nested(Box::new(comparison(
+                    left, compare_op,
+                )))));
+                *condition = Expr::Exists { subquery: over(query, test), negated: true };
+            }
+        }
+        _ => {}
+    }
+}
+
+fn comparison(left: &Expr, op: &BinaryOperator) -> Expr {
+    Expr::BinaryOp {
+        left: Box::new(left.clone()),
+        op: op.clone(),
+        right: Box::new(Expr::Identifier(Ident::with_quote('"', COMPARED))),
+    }
+}
+
+/// `SELECT 1 FROM (query) AS "$set" ("$compared") WHERE test`
+fn over(query: &Query, test: Expr) -> Box<Query> {
+    let sql = format!("SELECT 1 FROM (SELECT 1) AS \"$set\" (\"{COMPARED}\")");
+    let mut outer = match super::parse::statements(&sql, usize::MAX).ok().and_then(|trees| {
+        trees.into_iter().next().map(|tree| tree.statement)
+    }) {
+        Some(datafusion::sql::sqlparser::ast::Statement::Query(outer)) => outer,
+        // The text above is a query.
+        _ => return Box::new(query.clone()),
+    };
+    if let SetExpr::Select(select) = outer.body.as_mut() {
+        select.selection = Some(test);
+        if let Some(from) = select.from.first_mut()
+            && let TableFactor::Derived { subquery, .. } = &mut from.relation
+        {
+            **subquery = query.clone();
+        }
+    }
+    outer
+}
+
+fn null() -> Expr {
+    Expr::Value(Value::Null.into())
+}
+
+/// The one column of a function in FROM is named after the function's alias, or the
+/// function.
+fn name_function_column(factor: &mut TableFactor) -> Result<()> {
+    let TableFactor::Table { name, alias, args: Some(_), with_ordinality, .. } = factor else {
+        return Ok(());
+    };
+    if *with_ordinality {
+        return Err(Error::not_yet("WITH ORDINALITY"));
+    }
+    let function = match name.0.last().and_then(|part| part.as_ident()) {
+        Some(ident) if matches!(super::names::fold(ident).as_str(), "generate_series" | "range") => {
+            ident.clone()
+        }
+        _ => return Ok(()),
+    };
+    let column = |name: &Ident| TableAliasColumnDef { name: name.clone(), data_type: None };
+    match alias {
+        Some(alias) if alias.columns.is_empty() => alias.columns.push(column(&alias.name)),
+        Some(_) => {}
+        None => {
+            *alias = Some(TableAlias {
+                explicit: true,
+                columns: vec![column(&function)],
+                name: function,
+                at: None,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Times among the arguments of a function in FROM, which is called while planning, in the
+/// one form that its own parser reads.
+fn read_times(factor: &mut TableFactor, style: &TextStyle) -> Result<()> {
+    let TableFactor::Table { args: Some(arguments), .. } = factor else { return Ok(()) };
+    for argument in &mut arguments.args {
+        if let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = argument
+            && let Some((text, column_type)) = time_of(expr)
+        {
+            let array = parse_value(Some(&text), &column_type, style)?;
+            let field = column_type.arrow_field("", true);
+            let utc = TextStyle::default();
+            let Some(canonical) = write_value(&array, 0, &field, &utc)? else { continue };
+            let (zone, suffix) = match column_type {
+                ColumnType::TimestampTz { .. } => (TimezoneInfo::WithTimeZone, "Z"),
+                _ => (TimezoneInfo::None, ""),
+            };
+            let data_type = match column_type {
+                ColumnType::Date => DataType::Date,
+                _ => DataType::Timestamp(Some(9), zone),
+            };
+            let canonical = canonical.trim_end_matches("+00").replace(' ', "T") + suffix;
+            *expr = Expr::Cast {
+                kind: CastKind::DoubleColon,
+                expr: Box::new(Expr::Value(Value::SingleQuotedString(canonical).into())),
+                data_type,
+                array: false,
+                format: None,
+            };
+        }
+    }
+    Ok(())
+}
+
+/// The text and type of a constant time.
+fn time_of(expr: &Expr) -> Option<(String, ColumnType)> {
+    let (value, data_type) = match expr {
+        Expr::TypedString(typed) => (&typed.value.value, &typed.data_type),
+        Expr::Cast { expr, data_type, .. } => match expr.as_ref() {
+            Expr::Value(ValueWithSpan { value, .. }) => (value, data_type),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let column_type = crate::types::column_type(data_type).ok()?;
+    match (value, &column_type) {
+        (Value::SingleQuotedString(text), ColumnType::Date) => Some((text.clone(), column_type)),
+        (Value::SingleQuotedString(text), ColumnType::Timestamp { .. } | ColumnType::TimestampTz { .. }) => {
+            Some((text.clone(), column_type))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;
