@@ -32,9 +32,7 @@ pub fn from_datafusion(error: DataFusionError) -> Error {
             crate::statement::parse::syntax_error("", &error.to_string())
         }
         DataFusionError::SchemaError(error, _) => from_schema(&error),
-        DataFusionError::NotImplemented(text) => {
-            Error::new(ErrorKind::FeatureNotSupported, message::without_decoration(&text))
-        }
+        DataFusionError::NotImplemented(text) => not_implemented(&text),
         DataFusionError::Plan(text) => message::from_plan(&text),
         DataFusionError::Execution(text) => message::from_execution(&text),
         DataFusionError::Configuration(text) => {

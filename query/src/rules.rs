@@ -7,3 +7,4 @@ pub mod far_times;
 pub mod guarded;
 pub mod interval;
 pub mod literals;
+pub mod ordered_scan;

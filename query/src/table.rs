@@ -7,7 +7,7 @@
 
 mod provider;
 pub mod pushdown;
-mod scan;
+pub mod scan;
 mod statistics;
 
 pub use provider::{ChronicleTable, Pin};

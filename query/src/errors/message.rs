@@ -47,6 +47,15 @@ pub fn from_plan(text: &str) -> Error {
     {
         return unplannable(&text);
     }
+    if let Some(position) = text
+        .strip_prefix("Order by column out of bounds, specified: ")
+        .and_then(|rest| rest.split(',').next())
+    {
+        return Error::new(
+            ErrorKind::InvalidColumnReference,
+            format!("ORDER BY position {position} is not in select list"),
+        );
+    }
     let kind = if text.contains("must appear in the GROUP BY")
         || text.contains("ggregate functions are not allowed")
         || text.contains("nested aggregate")

@@ -22,7 +22,7 @@ use crate::{
     errors::from_datafusion,
     rules::{
         bounded, checked::CheckedArithmetic, far_times::FarTimes, interval::IntervalOperators,
-        literals::IntegerLiterals,
+        literals::IntegerLiterals, ordered_scan::OrderedScan,
     },
     session::SEARCH_PATH_SCHEMA,
 };
@@ -69,6 +69,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
             Arc::new(ResolveGroupingFunction::new()),
             Arc::new(TypeCoercion::new()),
         ])
+        .with_physical_optimizer_rule(Arc::new(OrderedScan))
         .with_type_planner(Arc::new(crate::types::SqlTypes))
         .with_scalar_functions(functions)
         .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())

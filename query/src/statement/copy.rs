@@ -111,7 +111,8 @@ pub async fn run(session: &Session, parsed: &Parsed, work: &Arc<Work>) -> Result
         CopyTarget::Stdin | CopyTarget::Stdout => {}
     }
     let direction = if *to { CopyDirection::Out } else { CopyDirection::In };
-    let options = copy_options(direction, options, legacy_options)?;
+    let header = parse::says_header_match(parsed.text()).then_some("match");
+    let options = copy_options(direction, options, legacy_options, header)?;
     if *to {
         copy_out(session, parsed, source, options, work).await
     } else {
@@ -204,6 +205,7 @@ fn copy_options(
     direction: CopyDirection,
     options: &[CopyOption],
     legacy: &[CopyLegacyOption],
+    header: Option<&str>,
 ) -> Result<CopyOptions> {
     let text = |value: &str| CopyOptionValue::Text(value.to_string());
     let columns = |names: &[Ident]| {
@@ -220,7 +222,9 @@ fn copy_options(
             CopyOption::Freeze(value) => ("freeze", switch(*value)),
             CopyOption::Delimiter(value) => ("delimiter", text(&value.to_string())),
             CopyOption::Null(value) => ("null", text(value)),
-            CopyOption::Header(value) => ("header", switch(*value)),
+            CopyOption::Header(value) => {
+                ("header", header.map_or_else(|| switch(*value), text))
+            }
             CopyOption::Quote(value) => ("quote", text(&value.to_string())),
             CopyOption::Escape(value) => ("escape", text(&value.to_string())),
             CopyOption::ForceQuote(names) => ("force_quote", columns(names)),

@@ -236,6 +236,19 @@ pub fn bind(types: &[ColumnType], values: Vec<ScalarValue>) -> Result<Vec<Scalar
         .collect()
 }
 
+/// The plan with a NULL of its type in the place of each parameter.
+///
+/// # Errors
+/// When a type does not fit its place.
+pub fn typed(plan: LogicalPlan, types: &[ColumnType]) -> Result<LogicalPlan> {
+    let nulls = types
+        .iter()
+        .map(|column_type| ScalarValue::try_new_null(&column_type.arrow_type()))
+        .collect::<datafusion::error::Result<Vec<_>>>()
+        .map_err(from_datafusion)?;
+    plan.with_param_values(for_plan(types, &nulls)).map_err(from_datafusion)
+}
+
 /// The values as the planner takes them.
 pub fn for_plan(types: &[ColumnType], values: &[ScalarValue]) -> ParamValues {
     let with_types = values.iter().zip(types).map(|(value, column_type)| {

@@ -290,7 +290,45 @@ fn chronicle_means_table(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
         })
         .collect();
     table_means_select(&mut rewritten);
+    drop_header_match(&mut rewritten);
     rewritten
+}
+
+/// Whether a COPY says `HEADER match`, which its tree shows as `HEADER`.
+pub fn says_header_match(sql: &str) -> bool {
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize().unwrap_or_default();
+    let words: Vec<&Token> =
+        tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).collect();
+    words.windows(2).any(|pair| matches!(pair, [header, word] if is_header_match(header, word)))
+}
+
+fn is_header_match(header: &Token, word: &Token) -> bool {
+    matches!(header, Token::Word(word) if word.keyword == Keyword::HEADER)
+        && matches!(word, Token::Word(word) if word.value.eq_ignore_ascii_case("match"))
+}
+
+/// The parser knows `HEADER` with a boolean only.
+fn drop_header_match(tokens: &mut Vec<TokenWithSpan>) {
+    let significant: Vec<usize> = tokens
+        .iter()
+        .enumerate()
+        .filter(|(_, token)| !matches!(token.token, Token::Whitespace(_)))
+        .map(|(at, _)| at)
+        .collect();
+    let word = |at: Option<&usize>| at.and_then(|at| tokens.get(*at)).map(|token| &token.token);
+    if !matches!(word(significant.first()), Some(Token::Word(word)) if word.keyword == Keyword::COPY)
+    {
+        return;
+    }
+    let found = significant.windows(2).find_map(|pair| match pair {
+        [header, next] => {
+            is_header_match(word(Some(header))?, word(Some(next))?).then_some(*next)
+        }
+        _ => None,
+    });
+    if let Some(at) = found {
+        tokens.remove(at);
+    }
 }
 
 /// `TABLE name` as a statement says `SELECT * FROM name`.

@@ -76,16 +76,15 @@ pub async fn plan(
     let point = PointQuery::of(planner, &plan);
     // Types are settled by analysis: those of a UNION, of literals … Without open
     // parameters its result is also where execution goes on from.
-    let (plan, schema) = match planner.analyze(&plan) {
-        Ok(analyzed) => {
-            let schema = result_schema(analyzed.schema().as_arrow(), &names);
-            (if count == 0 { analyzed } else { plan }, schema)
-        }
-        Err(error) if count == 0 => return Err(error),
-        Err(_) => {
-            let schema = result_schema(plan.schema().as_arrow(), &names);
-            (plan, schema)
-        }
+    let (plan, schema) = if count == 0 {
+        let analyzed = planner.analyze(&plan)?;
+        let schema = result_schema(analyzed.schema().as_arrow(), &names);
+        (analyzed, schema)
+    } else {
+        let typed = parameters::typed(plan.clone(), &types)?;
+        let analyzed = planner.analyze(&typed).unwrap_or(typed);
+        let schema = result_schema(analyzed.schema().as_arrow(), &names);
+        (plan, schema)
     };
     Ok((Query { plan, schema, point, chronicles }, types))
 }

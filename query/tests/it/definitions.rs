@@ -117,7 +117,7 @@ async fn what_is_not_offered_is_refused() {
     );
     assert_eq!(
         db.kind("CREATE TABLE pg_catalog.u (time timestamptz)").await,
-        ErrorKind::UndefinedSchema
+        ErrorKind::InsufficientPrivilege
     );
 }
 

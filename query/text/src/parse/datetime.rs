@@ -107,10 +107,9 @@ pub fn parse_timestamp(text: &str, unit_ns: i64, zoned: bool, style: &TextStyle)
     } else {
         (nanos + unit_ns / 2) / unit_ns
     };
-    seconds
-        .checked_mul(SECOND_NS / unit_ns)
-        .and_then(|units| units.checked_add(rounded))
-        .ok_or_else(range)
+    // The second in which the first nanosecond lies begins before it.
+    let units = i128::from(seconds) * i128::from(SECOND_NS / unit_ns) + i128::from(rounded);
+    i64::try_from(units).map_err(|_| range())
 }
 
 /// Reads a date into days since 1970-01-01; a time that follows is dropped.
