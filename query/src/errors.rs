@@ -135,6 +135,13 @@ pub fn from_arrow(error: ArrowError) -> Error {
 }
 
 fn from_io(error: std::io::Error) -> Error {
+    // The limit on spilled bytes comes as an I/O error without a kind of its own.
+    if error.kind() == std::io::ErrorKind::Other {
+        let text = error.to_string();
+        if message::is_spill_limit(&text) {
+            return message::from_resources(&text);
+        }
+    }
     Error::io("spilling intermediate results", error)
 }
 

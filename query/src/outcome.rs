@@ -109,6 +109,8 @@ pub struct CopyIn {
     pub options: CopyOptions,
     /// Columns of the data in order.
     pub columns: Vec<(String, ColumnType)>,
+    /// Names of those that take no NULL.
+    pub required: Vec<String>,
     /// Takes the rows.
     pub sink: CopySink,
 }

@@ -13,6 +13,7 @@ import tempfile
 import psycopg
 import pytest
 
+import servers
 from servers import Postgres, Stratalog
 
 AGAINST_POSTGRES = os.environ.get("CLIENT_TESTS_AGAINST") == "postgres"
@@ -53,6 +54,14 @@ def server(scratch):
 def postgres():
     with Postgres() as oracle:
         yield oracle
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_running():
+    """A test that fails halfway leaves no server behind."""
+    before = list(servers.running)
+    yield
+    servers.stop_all(besides=before)
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Starts the servers that tests and benchmarks talk to: Stratalog, and PostgreSQL as oracle."""
 
+import atexit
 import os
 import pathlib
 import pwd
@@ -11,6 +12,25 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+# Servers that were started and not stopped.
+running = []
+
+
+def stop_all(besides=()):
+    """Ends every server that runs, but for some: after a test that failed halfway."""
+    for server in [server for server in running if server not in besides]:
+        server.kill()
+
+
+atexit.register(stop_all)
+# `kill` ends us as Ctrl-C does: with everything cleaned up.
+signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def dying_with_us(how):
+    """What to put before a command so that it does not outlive us, however we end."""
+    return ["setpriv", "--pdeathsig", how] if shutil.which("setpriv") else []
 
 
 def free_port():
@@ -61,6 +81,7 @@ class Stratalog:
 
     def command(self):
         return [
+            *dying_with_us("KILL"),
             *self.wrapper,
             str(stratalog_binary()),
             "serve",
@@ -80,6 +101,7 @@ class Stratalog:
             stderr=subprocess.STDOUT,
             env={**os.environ, **self.environment},
         )
+        running.append(self)
         # It listens before it has recovered; the line "ready" comes after.
         deadline = time.monotonic() + seconds
         while not self._ready():
@@ -106,10 +128,22 @@ class Stratalog:
             return None
         if self.process.poll() is None:
             self.process.send_signal(how)
-        status = self.process.wait(seconds)
+        try:
+            status = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise
+        finally:
+            self.ended()
+        return status
+
+    def ended(self):
+        """Forgets a process that has ended."""
         self.log.close()
         self.process = None
-        return status
+        if self in running:
+            running.remove(self)
 
     def kill(self):
         """kill -9."""
@@ -153,22 +187,25 @@ class Postgres:
             raise RuntimeError("PostgreSQL is missing: apt-get install -y postgresql postgresql-client")
         return pathlib.Path(on_path).parent
 
-    def _as_postgres(self):
+    @staticmethod
+    def _user():
         """PostgreSQL refuses to run as root: another user does then."""
         if os.geteuid() != 0:
-            return []
-        owner = pwd.getpwnam("postgres")
-        os.chown(self.directory, owner.pw_uid, owner.pw_gid)
-        return ["runuser", "-u", "postgres", "--"]
+            return {}
+        return {"user": "postgres", "group": "postgres", "extra_groups": []}
 
     def start(self):
         self.directory.mkdir(exist_ok=True)
-        prefix, programs, data = self._as_postgres(), self.programs(), self.directory / "data"
+        running.append(self)
+        user, programs, data = self._user(), self.programs(), self.directory / "data"
+        if user:
+            owner = pwd.getpwnam(user["user"])
+            os.chown(self.directory, owner.pw_uid, owner.pw_gid)
         if not data.exists():
             subprocess.run(
-                [*prefix, programs / "initdb", "-D", data, "-A", "trust", "-U", "postgres",
+                [programs / "initdb", "-D", data, "-A", "trust", "-U", "postgres",
                  "--locale=C.UTF-8", "-E", "UTF8", "-k"],
-                check=True, stdout=subprocess.DEVNULL, cwd="/",
+                check=True, stdout=subprocess.DEVNULL, cwd="/", **user,
             )
         settings = {
             "listen_addresses": "127.0.0.1",
@@ -179,10 +216,10 @@ class Postgres:
             **self.settings,
         }
         arguments = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
-        self.log = open(self.directory.with_name(self.directory.name + ".log"), "ab")
+        self.log = open(self.directory / "log", "ab")
         self.process = subprocess.Popen(
-            [*prefix, programs / "postgres", "-D", data, *arguments],
-            stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT, cwd="/",
+            [*dying_with_us("INT"), programs / "postgres", "-D", data, *arguments],
+            stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT, cwd="/", **user,
         )
         wait_for_port(self.port, self.process, 60)
         self._wait_ready(programs)
@@ -196,15 +233,22 @@ class Postgres:
                 raise RuntimeError("PostgreSQL does not become ready")
             time.sleep(0.05)
 
-    def stop(self):
+    def stop(self, how=signal.SIGINT):
+        """Ends the server; its directory goes, too, when it was not given."""
+        if self not in running:
+            return
+        running.remove(self)
         if self.process is not None:
-            pid = int((self.directory / "data" / "postmaster.pid").read_text().split()[0])
-            os.kill(pid, signal.SIGINT)
+            self.process.send_signal(how)
             self.process.wait(60)
             self.log.close()
             self.process = None
         if self.owned:
             shutil.rmtree(self.directory, ignore_errors=True)
+
+    def kill(self):
+        """At once, and all of its processes: SIGQUIT, which leaves none behind."""
+        self.stop(signal.SIGQUIT)
 
     def dsn(self, **more):
         words = {"host": "127.0.0.1", "port": self.port, "user": "postgres", "dbname": "postgres", **more}

@@ -194,7 +194,7 @@ def test_bit_flips_never_show_wrong_rows(directory):
             if victim != files[-1]:
                 assert len(found) == 50_000
             server.kill()
-        server.process = None
+        server.ended()
         flip(victim, offset)
     server.start()
     assert contents(server) == list(range(50_000))
@@ -364,7 +364,7 @@ def test_shutdown_lets_statements_end(directory):
     time.sleep(0.1)
     server.process.send_signal(signal.SIGTERM)
     assert server.process.wait(30) == 0
-    server.process = None
+    server.ended()
     server.start()
     assert contents(server) == list(range(1000))
     server.stop()

@@ -163,6 +163,56 @@ def test_transaction_around_reads_and_one_write(server, table):
         assert opened.execute("SELECT 1").fetchone() == (1,)
 
 
+@pytest.mark.ours
+def test_what_a_block_does_not_keep_is_refused(server, table):
+    with psycopg.connect(server.dsn()) as opened:
+        opened.execute(f"CREATE TABLE {table} (time TIMESTAMPTZ NOT NULL, v INT)")
+        with pytest.raises(psycopg.errors.FeatureNotSupported):
+            opened.execute(f"INSERT INTO {table} VALUES ('2024-01-01', 1)")
+        opened.rollback()
+        with pytest.raises(psycopg.errors.UndefinedTable):
+            opened.execute(f"SELECT * FROM {table}")
+        opened.rollback()
+        opened.execute(f"CREATE TABLE {table} (time TIMESTAMPTZ NOT NULL, v INT)")
+        opened.commit()
+        opened.execute(f"INSERT INTO {table} VALUES ('2024-01-01', 1)")
+        for sql in (f"INSERT INTO {table} VALUES ('2024-01-02', 2)", f"SELECT * FROM {table}"):
+            with pytest.raises(psycopg.errors.FeatureNotSupported):
+                opened.execute(sql)
+            opened.rollback()
+            opened.execute(f"INSERT INTO {table} VALUES ('2024-01-01', 1)")
+        opened.rollback()
+        assert opened.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
+
+
+@pytest.mark.ours
+def test_bad_definitions_and_overflow(connection, table):
+    for options, sqlstate in (("no_such_option = 1", "22023"), ("granularity = '3 parsecs'", "22023"),
+                              ("collision = 'sometimes'", "22023"), ("durability = 'hope'", "22023"),
+                              ("retention = '90d'", "0A000")):
+        with pytest.raises(psycopg.Error) as error:
+            connection.execute(f"CREATE TABLE {table} (time TIMESTAMPTZ NOT NULL) WITH ({options})")
+        assert error.value.sqlstate == sqlstate, (options, str(error.value))
+    connection.execute(f"CREATE TABLE {table} (time TIMESTAMPTZ NOT NULL, v INT)")
+    for time in ("2500-01-01", "0001-01-01"):
+        with pytest.raises(psycopg.Error) as error:
+            connection.execute(f"INSERT INTO {table} VALUES (%s, 1)", (time,))
+        assert error.value.sqlstate == "22008", (time, str(error.value))
+    assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
+
+
+def test_names_of_computed_columns(connection, table):
+    connection.execute(f"CREATE TABLE {table} (time TIMESTAMPTZ NOT NULL, k TEXT, v INT)")
+    connection.execute(f"INSERT INTO {table} VALUES ('2024-01-01', 'a', 1), ('2024-01-02', 'a', 5), ('2024-01-03', 'b', 2)")
+    for sql, rows in (
+        ("SELECT k, max(v) FROM {} GROUP BY k ORDER BY max", [("b", 2), ("a", 5)]),
+        ("SELECT k, count FROM (SELECT k, count(*) FROM {} GROUP BY k) s ORDER BY count DESC", [("a", 2), ("b", 1)]),
+        ("WITH w AS (SELECT v, row_number() OVER (ORDER BY v) FROM {}) SELECT v FROM w WHERE row_number = 2", [(2,)]),
+        ("SELECT DISTINCT ON (k) k, upper(k), -v AS v FROM {} ORDER BY k, upper, v", [("a", "A", -5), ("b", "B", -2)]),
+    ):
+        assert connection.execute(sql.format(table)).fetchall() == rows, sql
+
+
 def test_many_connections_at_once(server):
     opened = [psycopg.connect(server.dsn(), autocommit=True) for _ in range(64)]
     assert [c.execute("SELECT %s", (n,)).fetchone()[0] for n, c in enumerate(opened)] == list(range(64))

@@ -58,8 +58,7 @@ pub fn from_plan(text: &str) -> Error {
     }
     let kind = if text.contains("must appear in the GROUP BY")
         || text.contains("ggregate functions are not allowed")
-        || text.contains("nested aggregate")
-        || text.contains("Nested aggregate")
+        || text.contains("Aggregate function calls cannot be nested")
         || text.contains("must be in the GROUP BY")
         || text.contains("could not be resolved from available columns")
     {
@@ -88,16 +87,17 @@ pub fn from_plan(text: &str) -> Error {
         || text.contains("not compatible")
         || text.contains("Cannot automatically convert")
         || text.contains("type mismatch")
+        || text.starts_with("Incompatible inputs for Union")
     {
         ErrorKind::DatatypeMismatch
+    } else if text.starts_with("The window ") && text.contains("is not defined") {
+        ErrorKind::UndefinedObject
     } else if text.contains("ambiguous") {
         ErrorKind::AmbiguousColumn
     } else if text.contains("specified more than once") || text.contains("unique expression names")
     {
         ErrorKind::DuplicateColumn
-    } else if text.contains("ORDER BY position")
-        || text.contains("position") && text.contains("select list")
-    {
+    } else if text.contains("DISTINCT ON expressions must match") {
         ErrorKind::InvalidColumnReference
     } else if text.contains("No value found for placeholder") || text.contains("placeholder") {
         ErrorKind::UndefinedParameter
@@ -160,7 +160,7 @@ pub fn from_execution(text: &str) -> Error {
 /// A memory or disk budget that is used up.
 pub fn from_resources(text: &str) -> Error {
     let text = without_decoration(text);
-    if text.contains("disk space during the spilling") {
+    if is_spill_limit(&text) {
         return Error::new(ErrorKind::DiskFull, "spilled intermediate results reached their limit")
             .with_detail(text)
             .with_hint("raise query.spill_bytes_max, or make the statement work on less at once");
@@ -168,6 +168,11 @@ pub fn from_resources(text: &str) -> Error {
     Error::new(ErrorKind::OutOfMemory, "the memory budget of running statements is used up")
         .with_detail(text)
         .with_hint("raise query.memory_bytes_max, or make the statement work on less at once")
+}
+
+/// Whether a text says that spilled bytes reached their limit.
+pub fn is_spill_limit(text: &str) -> bool {
+    text.contains("disk space during the spilling")
 }
 
 /// An error of an Arrow kernel.

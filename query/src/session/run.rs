@@ -317,7 +317,12 @@ impl Session {
                 "current transaction is aborted, commands ignored until end of transaction block",
             ));
         }
-        Ok(())
+        match parsed.kind() {
+            StatementKind::Transaction | StatementKind::Session => Ok(()),
+            StatementKind::Read | StatementKind::Write | StatementKind::Definition => {
+                self.transaction.check_undefined()
+            }
+        }
     }
 
     /// Registers a statement that starts now, so that it can be cancelled.

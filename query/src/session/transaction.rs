@@ -1,12 +1,14 @@
 //! The transaction block of a session.
 //!
 //! A block reads one snapshot, pinned by its first read, and takes one writing statement,
-//! held back until COMMIT. What is not kept is refused: see the errors below.
+//! or one that defines something, held back until COMMIT. What is not kept is refused: see
+//! the errors below.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use stratalog_model::{Append, ChronicleId, Error, ErrorKind, EventStore, Result, Snapshot};
+use stratalog_visor_core::catalog::Command;
 
 use super::TransactionState;
 
@@ -20,8 +22,19 @@ struct Block {
     snapshot: Option<Arc<dyn Snapshot>>,
     append: Option<Box<dyn Append>>,
     written: Option<ChronicleId>,
+    definition: Option<Vec<Command>>,
     read_only: bool,
     began_ns: Option<i64>,
+}
+
+/// What a block held when it ended: to be carried out by COMMIT, dropped by ROLLBACK.
+pub struct Ended {
+    /// Where the session stood.
+    pub state: TransactionState,
+    /// The rows of the block's writing statement.
+    pub append: Option<Box<dyn Append>>,
+    /// The commands of the block's definition.
+    pub definition: Vec<Command>,
 }
 
 impl std::fmt::Debug for Transaction {
@@ -78,10 +91,14 @@ impl Transaction {
         }
     }
 
-    /// Ends the block: the state that it was in, and its append, to be committed or dropped.
-    pub fn end(&self) -> (TransactionState, Option<Box<dyn Append>>) {
+    /// Ends the block.
+    pub fn end(&self) -> Ended {
         let block = std::mem::take(&mut *self.0.lock());
-        (block.state, block.append)
+        Ended {
+            state: block.state,
+            append: block.append,
+            definition: block.definition.unwrap_or_default(),
+        }
     }
 
     /// The snapshot that a read of the session uses now.
@@ -130,6 +147,20 @@ impl Transaction {
         Ok(())
     }
 
+    /// Checks that the block does not hold a definition: what follows could not see it.
+    ///
+    /// # Errors
+    /// `FeatureNotSupported`.
+    pub fn check_undefined(&self) -> Result<()> {
+        if self.0.lock().definition.is_some() {
+            return Err(Error::not_yet(
+                "a statement after one that defines something in the same block",
+            )
+            .with_hint("COMMIT first"));
+        }
+        Ok(())
+    }
+
     /// Checks that no block is open, for a statement that cannot be part of one.
     ///
     /// # Errors
@@ -141,6 +172,20 @@ impl Transaction {
                 ErrorKind::ActiveTransaction,
                 format!("{command} cannot run inside a transaction block"),
             )),
+        }
+    }
+
+    /// Keeps the commands of a definition until the block ends; gives them back when there
+    /// is no block, to be carried out at once.
+    pub fn hold_definition(&self, commands: Vec<Command>) -> Option<Vec<Command>> {
+        let mut block = self.0.lock();
+        match block.state {
+            TransactionState::Block => {
+                block.definition = Some(commands);
+                None
+            }
+            TransactionState::Failed => None,
+            TransactionState::Idle => Some(commands),
         }
     }
 

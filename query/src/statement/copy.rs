@@ -132,16 +132,15 @@ async fn copy_in(
     let chronicle = session.chronicle(table_name)?;
     let listed: Vec<String> = columns.iter().map(names::fold).collect();
     let targets = Targets::new(session, chronicle, &listed, None).await?;
-    let columns = targets
-        .listed
-        .iter()
-        .filter_map(|at| targets.chronicle.columns.get(*at))
-        .map(|column| (column.name.clone(), column.column_type.clone()))
-        .collect();
+    let copied = || targets.listed.iter().filter_map(|at| targets.chronicle.columns.get(*at));
+    let columns =
+        copied().map(|column| (column.name.clone(), column.column_type.clone())).collect();
+    let required =
+        copied().filter(|column| !column.nullable).map(|column| column.name.clone()).collect();
     let table = targets.chronicle.name.clone();
     let writer = Writer::begin(session, &targets, OnConflict::Error)?;
     let sink = CopySink { session: session.shared()?, targets, writer, work: Arc::clone(work) };
-    Ok(Outcome::CopyIn(CopyIn { table, options, columns, sink }))
+    Ok(Outcome::CopyIn(CopyIn { table, options, columns, required, sink }))
 }
 
 async fn copy_out(
@@ -222,9 +221,7 @@ fn copy_options(
             CopyOption::Freeze(value) => ("freeze", switch(*value)),
             CopyOption::Delimiter(value) => ("delimiter", text(&value.to_string())),
             CopyOption::Null(value) => ("null", text(value)),
-            CopyOption::Header(value) => {
-                ("header", header.map_or_else(|| switch(*value), text))
-            }
+            CopyOption::Header(value) => ("header", header.map_or_else(|| switch(*value), text)),
             CopyOption::Quote(value) => ("quote", text(&value.to_string())),
             CopyOption::Escape(value) => ("escape", text(&value.to_string())),
             CopyOption::ForceQuote(names) => ("force_quote", columns(names)),

@@ -9,10 +9,10 @@ use datafusion::sql::sqlparser::ast::{
     SchemaName, Statement,
 };
 use stratalog_model::{ChronicleDefinition, Error, ErrorKind, Result};
-use stratalog_visor_core::catalog::{Command, Outcome as Applied};
+use stratalog_visor_core::catalog::Command;
 
 use super::names;
-use crate::{Notice, Outcome, Session};
+use crate::{Notice, Outcome, Session, TransactionState};
 
 /// Whether this module carries a statement out.
 pub fn is_definition(statement: &Statement) -> bool {
@@ -29,29 +29,45 @@ pub fn is_definition(statement: &Statement) -> bool {
     }
 }
 
-/// Runs a definition.
+/// Runs a definition; in a block it is checked, and carried out by COMMIT.
 ///
 /// # Errors
-/// `ActiveTransaction` in a block; what is wrong with the statement, or the log.
+/// `ActiveTransaction` for databases in a block; what is wrong with the statement, or the
+/// log.
 pub async fn run(session: &Session, statement: &Statement) -> Result<Outcome> {
     let (tag, commands) = commands(session, statement).await?;
-    session.transaction.check_outside(tag)?;
+    if matches!(tag, "CREATE DATABASE" | "DROP DATABASE") {
+        session.transaction.check_outside(tag)?;
+    }
     let read_only = super::transaction::is_on(session, "default_transaction_read_only");
     session.transaction.check_write(read_only)?;
-    for command in commands {
-        let applied = session.parts().catalog.apply(command).await?;
-        settle(session, applied);
+    if session.transaction() == TransactionState::Block {
+        for notice in session.parts().catalog.check(&commands)? {
+            session.say(Notice::notice(notice));
+        }
+    }
+    if let Some(commands) = session.transaction.hold_definition(commands) {
+        for notice in apply(session, commands).await? {
+            session.say(Notice::notice(notice));
+        }
     }
     Ok(Outcome::Done(tag.to_string()))
 }
 
-fn settle(session: &Session, applied: Applied) {
-    for dropped in applied.dropped {
-        session.store().forget(dropped);
+/// Carries commands out; returns what each has to tell.
+///
+/// # Errors
+/// What is wrong with a command, or the log; those before it are carried out.
+pub async fn apply(session: &Session, commands: Vec<Command>) -> Result<Vec<String>> {
+    let mut notices = Vec::new();
+    for command in commands {
+        let applied = session.parts().catalog.apply(command).await?;
+        for dropped in applied.dropped {
+            session.store().forget(dropped);
+        }
+        notices.extend(applied.notice);
     }
-    if let Some(notice) = applied.notice {
-        session.say(Notice::notice(notice));
-    }
+    Ok(notices)
 }
 
 async fn commands(

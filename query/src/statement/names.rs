@@ -5,6 +5,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
+mod reach;
+
 /// The name that an identifier means: folded to lower case unless quoted.
 pub fn fold(ident: &Ident) -> String {
     match ident.quote_style {
@@ -90,6 +92,7 @@ impl OutputNames {
 /// The names of a query's columns, and its select list made free of equal names, which the
 /// planner refuses and PostgreSQL allows.
 pub fn name_output(query: &mut Query) -> OutputNames {
+    reach::make_reachable(query);
     let mut names = OutputNames { before: Vec::new(), wildcard: false, after: Vec::new() };
     name_body(&mut query.body, &mut names);
     names

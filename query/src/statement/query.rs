@@ -21,10 +21,7 @@ use crate::{
     Rows, RowsTag, Session,
     errors::from_datafusion,
     service::StoppablePlan,
-    session::{
-        planner::Planner,
-        work::Work,
-    },
+    session::{planner::Planner, work::Work},
     table::ChronicleTable,
 };
 
@@ -114,7 +111,10 @@ pub fn result_schema(schema: &Schema, names: &names::OutputNames) -> SchemaRef {
         .iter()
         .zip(names)
         .map(|(field, name)| {
-            let name = name.unwrap_or_else(|| field.name().clone());
+            // What told equal names apart is not shown.
+            let name = name.unwrap_or_else(|| {
+                field.name().split('\u{1}').next().unwrap_or_default().to_string()
+            });
             field.as_ref().clone().with_name(name).with_nullable(true)
         })
         .collect();

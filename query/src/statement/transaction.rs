@@ -5,7 +5,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
-use crate::{Notice, Outcome, Session, TransactionState};
+use super::ddl;
+use crate::{Notice, Outcome, Session, TransactionState, session::transaction::Ended};
 
 /// Runs a transaction command.
 ///
@@ -31,7 +32,7 @@ pub async fn run(session: &Session, statement: &Statement) -> Result<Outcome> {
         }
         Statement::Commit { chain, .. } => {
             refuse_chain(*chain)?;
-            let (state, append) = session.transaction.end();
+            let Ended { state, append, definition } = session.transaction.end();
             match state {
                 TransactionState::Idle => {
                     session.say(no_transaction());
@@ -42,9 +43,11 @@ pub async fn run(session: &Session, statement: &Statement) -> Result<Outcome> {
                     Ok(done("ROLLBACK"))
                 }
                 TransactionState::Block => {
+                    // A block holds one or the other. What a definition has to tell was
+                    // told when it was given.
                     let committed = match append {
                         Some(append) => append.commit().await.map(|_| ()),
-                        None => Ok(()),
+                        None => ddl::apply(session, definition).await.map(|_| ()),
                     };
                     session.variables().end(committed.is_ok());
                     committed.map(|()| done("COMMIT"))
@@ -56,9 +59,8 @@ pub async fn run(session: &Session, statement: &Statement) -> Result<Outcome> {
             if savepoint.is_some() {
                 return Err(Error::not_yet("ROLLBACK TO SAVEPOINT"));
             }
-            let (state, append) = session.transaction.end();
-            drop(append);
-            if state == TransactionState::Idle {
+            let ended = session.transaction.end();
+            if ended.state == TransactionState::Idle {
                 session.say(no_transaction());
             } else {
                 session.variables().end(false);

@@ -53,7 +53,15 @@ async fn what_a_block_does_not_keep_is_refused() {
             "SELECT * FROM t",
             ErrorKind::FeatureNotSupported,
         ),
-        ("SELECT 1", "CREATE TABLE v (time timestamptz)", ErrorKind::ActiveTransaction),
+        ("SELECT 1", "CREATE DATABASE v", ErrorKind::ActiveTransaction),
+        (
+            "CREATE TABLE v (time timestamptz)",
+            "INSERT INTO v VALUES ('2024-01-01')",
+            ErrorKind::FeatureNotSupported,
+        ),
+        ("DROP TABLE t", "SELECT * FROM t", ErrorKind::FeatureNotSupported),
+        ("INSERT INTO t VALUES ('2024-01-01', 1)", "DROP TABLE u", ErrorKind::FeatureNotSupported),
+        ("SELECT 1", "CREATE TABLE t (time timestamptz)", ErrorKind::DuplicateTable),
         ("SELECT 1", "DELETE FROM t", ErrorKind::ActiveTransaction),
         ("SELECT 1", "SAVEPOINT s", ErrorKind::FeatureNotSupported),
         ("SELECT 1", "DISCARD ALL", ErrorKind::ActiveTransaction),
@@ -68,6 +76,35 @@ async fn what_a_block_does_not_keep_is_refused() {
     }
     assert_eq!(db.rows("SELECT count(*) FROM t").await, ["0"]);
     assert_eq!(db.kind("BEGIN ISOLATION LEVEL SERIALIZABLE").await, ErrorKind::FeatureNotSupported);
+}
+
+#[tokio::test]
+async fn a_definition_takes_effect_at_commit_and_not_at_rollback() {
+    let db = database().await;
+    let other = db.service.connect(login()).unwrap();
+    for end in ["ROLLBACK", "COMMIT"] {
+        db.tag("BEGIN").await;
+        assert_eq!(db.rows("SELECT count(*) FROM t").await, ["0"]);
+        assert_eq!(db.tag("CREATE TABLE v (time timestamptz)").await, "CREATE TABLE");
+        assert_eq!(
+            run(&other, "SELECT * FROM v").await.unwrap_err().kind(),
+            ErrorKind::UndefinedTable
+        );
+        assert_eq!(db.tag(end).await, end);
+    }
+    assert!(run(&other, "SELECT * FROM v").await.unwrap().lines().is_empty());
+    db.session.take_notices();
+    db.tag("BEGIN").await;
+    db.tag("CREATE TABLE IF NOT EXISTS v (time timestamptz)").await;
+    assert_eq!(db.session.take_notices().len(), 1);
+    db.tag("COMMIT").await;
+    assert!(db.session.take_notices().is_empty());
+    db.tag("BEGIN").await;
+    db.tag("DROP TABLE v, u").await;
+    // Another session was faster: COMMIT says so.
+    run(&other, "DROP TABLE v").await.unwrap();
+    assert_eq!(db.kind("COMMIT").await, ErrorKind::UndefinedTable);
+    assert_eq!(db.session.transaction(), TransactionState::Idle);
 }
 
 #[tokio::test]

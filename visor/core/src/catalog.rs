@@ -67,6 +67,24 @@ impl Catalog {
         Arc::clone(&self.state.read())
     }
 
+    /// Checks that commands could be carried out now, one after another; returns what
+    /// each would have to tell. Nothing changes.
+    ///
+    /// # Errors
+    /// What is wrong with a command, as [`Self::apply`] says it.
+    pub fn check(&self, commands: &[Command]) -> Result<Vec<String>> {
+        let mut state = self.state();
+        let mut notices = Vec::new();
+        for command in commands {
+            let plan = plan::plan(&state, command, self.clock.now_ns())?;
+            if let Some(change) = &plan.change {
+                state = Arc::new(state.after(change)?);
+            }
+            notices.extend(plan.outcome.notice);
+        }
+        Ok(notices)
+    }
+
     /// Carries out a command: durable first, then visible, then this returns. When the
     /// returned future is dropped midway, the command is either carried out or not, and
     /// the state in memory agrees with the log either way.

@@ -69,7 +69,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     /// Takes the client's data into the sink. When this fails the sink is dropped and
     /// nothing is stored; what the client still sends is ignored as it comes.
     pub(super) async fn copy_in(&mut self, copy: CopyIn) -> Step<()> {
-        let CopyIn { table, options, columns, sink } = copy;
+        let CopyIn { table, options, columns, required, sink } = copy;
         let count = columns.len();
         let limits = CopyLimits {
             record_bytes_max: self.settings.copy_line_bytes_max,
@@ -77,6 +77,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         };
         let parser = CopyParser::new(options, columns, self.session.text_style())?
             .for_table(table)
+            .requiring(&required)
             .with_limits(limits);
         self.out.copy_in(count)?;
         self.flush().await?;

@@ -45,6 +45,7 @@ struct Column {
     builder: ColumnBuilder,
     force_not_null: bool,
     force_null: bool,
+    required: bool,
 }
 
 /// Turns the bytes of COPY … FROM into record batches. Feed it chunks as they come, cut
@@ -103,6 +104,7 @@ impl CopyParser {
                 builder: ColumnBuilder::new(&column_type, limits.batch_rows_max),
                 force_not_null: options.force_not_null.has(&name),
                 force_null: options.force_null.has(&name),
+                required: false,
                 name,
             })
             .collect();
@@ -129,6 +131,15 @@ impl CopyParser {
     #[must_use]
     pub fn for_table(mut self, table: impl Into<String>) -> Self {
         self.table = table.into();
+        self
+    }
+
+    /// Refuses NULL in the columns of these names: said here, the error names the line.
+    #[must_use]
+    pub fn requiring(mut self, names: &[String]) -> Self {
+        for column in &mut self.columns {
+            column.required = names.contains(&column.name);
+        }
         self
     }
 
@@ -294,6 +305,7 @@ impl CopyParser {
     fn fields(&mut self, text: &str) -> Result<()> {
         let mut fields = Fields::new(text, &self.options);
         let mut failed: Option<(usize, Error, Option<String>)> = None;
+        let mut missing = None;
         for (at, column) in self.columns.iter_mut().enumerate() {
             let field = fields.next(&mut self.scratch, column.force_not_null, column.force_null);
             match field {
@@ -303,7 +315,12 @@ impl CopyParser {
                         break;
                     }
                 }
-                Ok(Some(Field::Null)) => column.builder.append_null(),
+                Ok(Some(Field::Null)) => {
+                    if column.required && missing.is_none() {
+                        missing = Some(at);
+                    }
+                    column.builder.append_null();
+                }
                 Ok(None) => {
                     let error = Error::new(
                         ErrorKind::BadCopyFormat,
@@ -335,7 +352,17 @@ impl CopyParser {
             )
             .with_context(self.line_context(text.as_bytes())));
         }
-        Ok(())
+        match missing.and_then(|at| self.columns.get(at)) {
+            Some(column) => Err(Error::new(
+                ErrorKind::NotNullViolation,
+                format!(
+                    "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
+                    column.name, self.table
+                ),
+            )
+            .with_context(self.line_context(text.as_bytes()))),
+            None => Ok(()),
+        }
     }
 
     fn check_header(&mut self, text: &str) -> Result<()> {

@@ -64,6 +64,18 @@ fn assert_error(options: &CopyOptions, data: &[u8], sqlstate: &str, message: &st
 }
 
 #[test]
+fn null_where_none_may_be_names_the_line() {
+    let mut parser = parser(&CopyOptions::default()).requiring(&["name".into()]);
+    let error = parser.push(b"\\N\ta\n2\t\\N\n").unwrap_err();
+    assert_eq!(error.kind().sqlstate(), "23502");
+    assert_eq!(
+        error.message(),
+        "null value in column \"name\" of relation \"t\" violates not-null constraint"
+    );
+    assert_eq!(error.context(), Some("COPY t, line 2: \"2\t\\N\""));
+}
+
+#[test]
 fn text_fields_and_escapes() {
     let text = CopyOptions::default();
     let data = b"1\ta\n2\t\\N\n\\N\tx\\ty\\\\z\\n\n3\t\n4\t\\101\\x42\\.\n";

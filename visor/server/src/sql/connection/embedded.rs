@@ -121,7 +121,8 @@ impl EmbeddedConnection {
             return Err(SqlError::local("the statement is no COPY … FROM STDIN"));
         };
         let mut parser = CopyParser::new(copy.options, copy.columns, self.session.text_style())?
-            .for_table(copy.table);
+            .for_table(copy.table)
+            .requiring(&copy.required);
         let mut data = pin!(data);
         while let Some(bytes) = data.try_next().await? {
             for batch in parser.push(&bytes)? {
