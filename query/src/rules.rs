@@ -3,8 +3,12 @@
 
 pub mod bounded;
 pub mod checked;
+pub mod date_trunc;
 pub mod far_times;
+pub mod floats;
 pub mod guarded;
 pub mod interval;
 pub mod literals;
 pub mod ordered_scan;
+pub mod rounding;
+pub mod times;

@@ -220,6 +220,12 @@ impl Session {
         self.activity.lock().clone()
     }
 
+    /// When the statement that runs began: nanoseconds since 1970.
+    pub(crate) fn started_ns(&self) -> i64 {
+        let started = self.activity.lock().query_started_ns;
+        started.unwrap_or_else(|| self.parts().clock.now_ns())
+    }
+
     /// When the open block began: nanoseconds since 1970.
     pub fn block_began_ns(&self) -> Option<i64> {
         self.transaction.began_ns()

@@ -13,7 +13,9 @@ pub mod session;
 
 use std::path::Path;
 
-use sqllogictest::{ExpectedError, Location, QueryExpect, Record, Runner, StatementExpect, parse_file};
+use sqllogictest::{
+    ExpectedError, Location, QueryExpect, Record, Runner, StatementExpect, parse_file,
+};
 
 use self::{list::List, session::UpstreamSession};
 use crate::{Failure, Letter, Report, mode::in_process};
@@ -82,7 +84,9 @@ async fn run_file(path: &Path, name: &str, list: &List) -> Result<Report, Failur
 fn any_error(mut record: Record<Letter>) -> Record<Letter> {
     match &mut record {
         Record::Statement { expected: StatementExpect::Error(error), .. }
-        | Record::Query { expected: QueryExpect::Error(error), .. } => *error = ExpectedError::Empty,
+        | Record::Query { expected: QueryExpect::Error(error), .. } => {
+            *error = ExpectedError::Empty
+        }
         _ => {}
     }
     record

@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::{DataType, Field};
 use datafusion::{
     common::{DFSchema, Result, tree_node::Transformed},
     config::ConfigOptions,
     logical_expr::{Cast, Expr, ExprSchemable, ScalarUDF, expr_rewriter::FunctionRewrite},
 };
-use stratalog_model::ColumnType;
+use stratalog_model::{ColumnType, Error, ErrorKind};
 
 /// Turns such casts into calls of our functions.
 #[derive(Debug)]
@@ -47,6 +48,18 @@ fn function_of(from: &ColumnType, to: &ColumnType) -> Option<&'static str> {
     }
 }
 
+fn is_time(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Timestamp(_, _)
+            | DataType::Date32
+            | DataType::Date64
+            | DataType::Time32(_)
+            | DataType::Time64(_)
+            | DataType::Interval(_)
+    )
+}
+
 impl FunctionRewrite for Casts {
     fn name(&self) -> &str {
         "postgres_casts"
@@ -64,6 +77,22 @@ impl FunctionRewrite for Casts {
         // Text literals are read at once, by `TypedLiterals`.
         let literal =
             matches!(inner.as_ref(), Expr::Literal(value, _) if value.try_as_str().is_some());
+        if let Ok(from) = inner.get_type(schema)
+            && from.is_numeric()
+            && is_time(field.data_type())
+        {
+            let name = |data_type: &DataType| {
+                ColumnType::from_arrow_field(&Field::new("", data_type.clone(), true))
+                    .map_or_else(|| data_type.to_string(), |column_type| column_type.to_string())
+            };
+            return Err(crate::failed(
+                Error::new(
+                    ErrorKind::CannotCoerce,
+                    format!("cannot cast type {} to {}", name(&from), name(field.data_type())),
+                )
+                .with_hint("to_timestamp() makes a timestamp of seconds since 1970, make_interval() an interval"),
+            ));
+        }
         let function = match inner.to_field(schema) {
             Ok((_, from)) if !literal && !from.data_type().is_null() => {
                 ColumnType::from_arrow_field(&from)

@@ -22,6 +22,7 @@ mod register;
 mod sleep;
 mod text_form;
 pub mod time_bucket;
+mod to_char;
 mod zone;
 
 pub use function::failed;

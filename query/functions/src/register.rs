@@ -6,7 +6,7 @@ use datafusion::{common::Result, execution::FunctionRegistry, logical_expr::Scal
 
 use crate::{
     function::Function, json, literal::TypedLiterals, misc, operator::JsonOperators,
-    time_bucket::TimeBucket, zone,
+    time_bucket::TimeBucket, to_char, zone,
 };
 
 /// One function, for the documentation.
@@ -24,6 +24,7 @@ fn declared() -> Vec<Function> {
     let mut functions = json::functions();
     functions.extend(misc::functions());
     functions.extend(zone::functions());
+    functions.extend(to_char::functions());
     functions
 }
 

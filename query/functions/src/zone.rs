@@ -18,8 +18,8 @@ use datafusion::{
     common::{DFSchema, Result, ScalarValue, plan_err, tree_node::Transformed},
     config::ConfigOptions,
     logical_expr::{
-        Cast, Expr, ExprSchemable, ScalarUDF, Volatility, expr::ScalarFunction,
-        expr_rewriter::FunctionRewrite,
+        BinaryExpr, Cast, Expr, ExprSchemable, Operator, ScalarUDF, Volatility,
+        expr::ScalarFunction, expr_rewriter::FunctionRewrite, lit,
     },
 };
 use stratalog_model::{Error, ErrorKind};
@@ -30,17 +30,52 @@ use crate::{
     function::{Arguments, Function, Parameter, Returns, text_at},
 };
 
+mod shift;
+
 /// The functions.
 pub fn functions() -> Vec<Function> {
-    vec![Function {
-        name: "timezone",
-        aliases: &[],
-        parameters: &[&[Parameter::Text, Parameter::Time]],
-        returns: Returns::Rule(returned),
-        volatility: Volatility::Immutable,
-        description: "The local time of a timestamptz in a zone, or the timestamptz of a local time: what AT TIME ZONE calls.",
-        run: Arc::new(timezone),
-    }]
+    vec![
+        Function {
+            name: "timezone",
+            aliases: &[],
+            parameters: &[&[Parameter::Text, Parameter::Time]],
+            returns: Returns::Rule(returned),
+            volatility: Volatility::Immutable,
+            description: "The local time of a timestamptz in a zone, or the timestamptz of a local time: what AT TIME ZONE calls.",
+            run: Arc::new(timezone),
+        },
+        Function {
+            name: "timestamptz_add",
+            aliases: &[],
+            parameters: &[&[
+                Parameter::Text,
+                Parameter::Time,
+                Parameter::Interval,
+                Parameter::Boolean,
+            ]],
+            returns: Returns::Same(1),
+            volatility: Volatility::Immutable,
+            description: "A timestamptz so much later, or earlier if the last is true, by the calendar of a zone: what + and - call in a session with a time zone.",
+            run: Arc::new(shift::timestamptz_add),
+        },
+    ]
+}
+
+/// Whether it is a timestamptz plus or minus an interval.
+fn shifts(binary: &BinaryExpr, schema: &DFSchema) -> bool {
+    matches!(binary.op, Operator::Plus | Operator::Minus)
+        && is_zoned(&binary.left, schema)
+        && matches!(binary.right.get_type(schema), Ok(DataType::Interval(_)))
+}
+
+/// A constant interval without days and months is as long in every zone.
+fn is_time_of_day(interval: &Expr) -> bool {
+    match interval {
+        Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(value)), _) => {
+            value.months == 0 && value.days == 0
+        }
+        _ => false,
+    }
 }
 
 fn returned(fields: &[FieldRef]) -> Result<DataType> {
@@ -111,7 +146,7 @@ fn timezone(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     })
 }
 
-fn zone_of(name: &str) -> Result<TimeZone> {
+pub(crate) fn zone_of(name: &str) -> Result<TimeZone> {
     TimeZone::parse_setting(name).map_err(|_| {
         failed(Error::new(
             ErrorKind::InvalidParameterValue,
@@ -124,13 +159,15 @@ fn zone_of(name: &str) -> Result<TimeZone> {
 #[derive(Debug)]
 pub struct SessionZone {
     timezone: Option<Arc<ScalarUDF>>,
+    shift: Option<Arc<ScalarUDF>>,
 }
 
 impl SessionZone {
     /// A rewrite that calls `timezone`, which is among `functions`.
     pub fn new(functions: &[Arc<ScalarUDF>]) -> Self {
-        let timezone = functions.iter().find(|function| function.name() == "timezone");
-        Self { timezone: timezone.map(Arc::clone) }
+        let named =
+            |name| functions.iter().find(|function| function.name() == name).map(Arc::clone);
+        Self { timezone: named("timezone"), shift: named("timestamptz_add") }
     }
 }
 
@@ -162,7 +199,7 @@ impl FunctionRewrite for SessionZone {
         config: &ConfigOptions,
     ) -> Result<Transformed<Expr>> {
         let zone = config.execution.time_zone.as_deref().filter(|zone| !is_utc(zone));
-        let (Some(zone), Some(timezone)) = (zone, &self.timezone) else {
+        let (Some(zone), Some(timezone), Some(shift)) = (zone, &self.timezone, &self.shift) else {
             return Ok(Transformed::no(expr));
         };
         let local = |inner: Expr| {
@@ -182,6 +219,23 @@ impl FunctionRewrite for SessionZone {
                 }
                 let call = Expr::ScalarFunction(call);
                 Ok(Transformed::yes(if truncates { local(call) } else { call }))
+            }
+            Expr::ScalarFunction(mut call)
+                if call.name() == "to_char"
+                    && call.args.first().is_some_and(|time| is_zoned(time, schema)) =>
+            {
+                if let Some(time) = call.args.first_mut() {
+                    *time = local(std::mem::take(time));
+                }
+                Ok(Transformed::yes(Expr::ScalarFunction(call)))
+            }
+            Expr::BinaryExpr(binary)
+                if shifts(&binary, schema) && !is_time_of_day(&binary.right) =>
+            {
+                let back = binary.op == Operator::Minus;
+                let zone = Expr::Literal(ScalarValue::Utf8(Some(zone.to_string())), None);
+                let arguments = vec![zone, *binary.left, *binary.right, lit(back)];
+                Ok(Transformed::yes(shift.call(arguments)))
             }
             Expr::Cast(cast) => {
                 let from_zoned = is_zoned(&cast.expr, schema);

@@ -39,9 +39,7 @@ impl FunctionRewrite for FarTimes {
                 };
                 Ok(match settled {
                     Some(settled) => Transformed::yes(settled),
-                    None => {
-                        Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right }))
-                    }
+                    None => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
                 })
             }
             Expr::Between(Between { expr, negated, low, high }) => {
@@ -49,13 +47,22 @@ impl FunctionRewrite for FarTimes {
                     text_of(bound).is_some_and(|text| side(&expr, text, schema, config).is_some())
                 };
                 if !far(&low) && !far(&high) {
-                    return Ok(Transformed::no(Expr::Between(Between { expr, negated, low, high })));
+                    return Ok(Transformed::no(Expr::Between(Between {
+                        expr,
+                        negated,
+                        low,
+                        high,
+                    })));
                 }
                 let bound = |op, bound: Box<Expr>| {
                     text_of(&bound)
                         .and_then(|text| compare(&expr, op, text, schema, config))
                         .unwrap_or_else(|| {
-                            Expr::BinaryExpr(BinaryExpr { left: expr.clone(), op, right: bound.clone() })
+                            Expr::BinaryExpr(BinaryExpr {
+                                left: expr.clone(),
+                                op,
+                                right: bound.clone(),
+                            })
                         })
                 };
                 let inside = bound(Operator::GtEq, low).and(bound(Operator::LtEq, high));

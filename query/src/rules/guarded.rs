@@ -15,7 +15,10 @@ use arrow::{
     datatypes::{DataType, FieldRef, Schema},
 };
 use datafusion::{
-    common::{Result, tree_node::{Transformed, TreeNode}},
+    common::{
+        Result,
+        tree_node::{Transformed, TreeNode},
+    },
     logical_expr::ColumnarValue,
     physical_expr::PhysicalExpr,
     physical_plan::{
@@ -65,10 +68,7 @@ fn cooperative(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
 
 fn stoppable(filter: &JoinFilter, work: &Arc<Work>) -> JoinFilter {
     JoinFilter::new(
-        Arc::new(Stoppable {
-            inner: Arc::clone(filter.expression()),
-            work: Arc::clone(work),
-        }),
+        Arc::new(Stoppable { inner: Arc::clone(filter.expression()), work: Arc::clone(work) }),
         filter.column_indices().to_vec(),
         Arc::clone(filter.schema()),
     )

@@ -7,9 +7,7 @@ use datafusion::{
         config::ConfigOptions,
         tree_node::{Transformed, TreeNode, TreeNodeRecursion},
     },
-    logical_expr::{
-        BinaryExpr, Expr, LogicalPlan, Operator, expr_rewriter::NamePreserver,
-    },
+    logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator, expr_rewriter::NamePreserver},
     optimizer::AnalyzerRule,
     scalar::ScalarValue,
 };
@@ -31,6 +29,10 @@ impl AnalyzerRule for IntegerLiterals {
         }
         let plan = plan
             .transform_up_with_subqueries(|node| {
+                // The types of VALUES were settled when they were planned.
+                if matches!(node, LogicalPlan::Values(_)) {
+                    return Ok(Transformed::no(node));
+                }
                 let names = NamePreserver::new(&node);
                 let changed = node.map_expressions(|expr| {
                     let name = names.save(&expr);
@@ -101,6 +103,9 @@ fn arithmetic(expr: Expr) -> Result<Transformed<Expr>> {
             let narrowed = Expr::BinaryExpr(narrowed);
             Ok(if changed { Transformed::yes(narrowed) } else { Transformed::no(narrowed) })
         }
+        Expr::ScalarFunction(call) if call.name() == "pg_typeof" => {
+            Expr::ScalarFunction(call).map_children(|argument| Ok(narrow(argument)))
+        }
         other => Ok(Transformed::no(other)),
     }
 }
@@ -111,7 +116,9 @@ fn narrow(expr: Expr) -> Transformed<Expr> {
             Ok(value) => Transformed::yes(Expr::Literal(ScalarValue::Int32(Some(value)), None)),
             Err(_) => Transformed::no(Expr::Literal(ScalarValue::Int64(Some(value)), None)),
         },
-        Expr::Negative(inner) => narrow(*inner).update_data(|inner| Expr::Negative(Box::new(inner))),
+        Expr::Negative(inner) => {
+            narrow(*inner).update_data(|inner| Expr::Negative(Box::new(inner)))
+        }
         other => Transformed::no(other),
     }
 }

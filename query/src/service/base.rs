@@ -21,8 +21,9 @@ use crate::{
     QuerySettings,
     errors::from_datafusion,
     rules::{
-        bounded, checked::CheckedArithmetic, far_times::FarTimes, interval::IntervalOperators,
-        literals::IntegerLiterals, ordered_scan::OrderedScan,
+        bounded, checked::CheckedArithmetic, date_trunc, far_times::FarTimes, floats::FloatsWin,
+        interval::IntervalOperators, literals::IntegerLiterals, ordered_scan::OrderedScan,
+        rounding, times::TimeOperators,
     },
     session::SEARCH_PATH_SCHEMA,
 };
@@ -57,16 +58,20 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
         .into_iter()
         .filter(|function| !LEFT_OUT.contains(&function.name()))
         .map(bounded::bound)
+        .map(date_trunc::extend)
+        .map(rounding::round_to_even)
         .collect();
     let mut expr_planners = SessionStateDefaults::default_expr_planners();
     expr_planners.insert(0, Arc::new(IntervalOperators::default()));
+    expr_planners.insert(0, Arc::new(TimeOperators::default()));
     let builder = SessionStateBuilder::new()
         .with_config(config)
         .with_runtime_env(runtime)
         .with_expr_planners(expr_planners)
         .with_analyzer_rules(vec![
-            Arc::new(IntegerLiterals),
             Arc::new(ResolveGroupingFunction::new()),
+            Arc::new(IntegerLiterals),
+            Arc::new(FloatsWin),
             Arc::new(TypeCoercion::new()),
         ])
         .with_physical_optimizer_rule(Arc::new(OrderedScan))
@@ -78,9 +83,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
         .with_table_function_list(SessionStateDefaults::default_table_functions());
     let mut state = builder.build();
     state.add_analyzer_rule(Arc::new(CheckedArithmetic::default()));
-    state
-        .register_function_rewrite(Arc::new(FarTimes))
-        .map_err(from_datafusion)?;
+    state.register_function_rewrite(Arc::new(FarTimes)).map_err(from_datafusion)?;
     stratalog_functions::register(&mut state).map_err(from_datafusion)?;
     Ok(state)
 }

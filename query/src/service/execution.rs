@@ -1,13 +1,14 @@
 //! Where plans run: threads of their own, so that a plan that computes for long never
 //! keeps protocols from reading what clients send (CL-10).
 
-use std::{pin::Pin, sync::Arc, task::{Context, Poll}};
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
 
 use arrow::array::RecordBatch;
-use datafusion::{
-    execution::TaskContext,
-    physical_plan::ExecutionPlan,
-};
+use datafusion::{execution::TaskContext, physical_plan::ExecutionPlan};
 use futures::{Stream, StreamExt, stream::BoxStream};
 use stratalog_model::{Error, Result};
 use tokio::{
@@ -19,7 +20,10 @@ use tokio::{
 use crate::{
     errors::from_datafusion,
     rules::guarded::guard,
-    session::{planner::start, work::{Stop, Work}},
+    session::{
+        planner::start,
+        work::{Stop, Work},
+    },
 };
 
 /// Batches that wait for a slow client, at most.

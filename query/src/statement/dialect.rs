@@ -4,11 +4,13 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, LimitClause,
-    Query, Select, SetExpr, TableAlias, TableAliasColumnDef, TableFactor, TimezoneInfo, Value,
-    ValueWithSpan, VisitMut, VisitorMut,
+    Query, Select, SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor, TimezoneInfo,
+    Value, ValueWithSpan, VisitMut, VisitorMut,
 };
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_text::{TextStyle, parse_value, write_value};
+
+mod spelling;
 
 /// The column of the values in a comparison with ANY or ALL.
 const COMPARED: &str = "$compared";
@@ -43,6 +45,11 @@ impl VisitorMut for Normalizer<'_> {
         for condition in select.selection.iter_mut().chain(select.having.iter_mut()) {
             compare_with_set(condition);
         }
+        for item in &mut select.projection {
+            if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
+                spelling::exists_as_values(expr);
+            }
+        }
         ControlFlow::Continue(())
     }
 
@@ -55,6 +62,9 @@ impl VisitorMut for Normalizer<'_> {
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Box<Error>> {
         membership(expr);
+        if let Err(error) = spelling::respell(expr, self.style) {
+            return ControlFlow::Break(Box::new(error));
+        }
         if let Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } = expr
             && matches!(right.as_ref(), Expr::Subquery(_))
         {
@@ -76,9 +86,8 @@ fn fetch_means_limit(query: &mut Query) -> Result<()> {
     if fetch.with_ties || fetch.percent {
         return Err(Error::not_yet("FETCH … WITH TIES or PERCENT"));
     }
-    let rows = fetch
-        .quantity
-        .unwrap_or_else(|| Expr::Value(Value::Number("1".to_string(), false).into()));
+    let rows =
+        fetch.quantity.unwrap_or_else(|| Expr::Value(Value::Number("1".to_string(), false).into()));
     match &mut query.limit_clause {
         None => {
             query.limit_clause = Some(LimitClause::LimitOffset {
@@ -96,6 +105,7 @@ fn fetch_means_limit(query: &mut Query) -> Result<()> {
 }
 
 /// `x = ANY (SELECT …)` says `x IN (SELECT …)`, `x <> ALL (SELECT …)` says NOT IN.
+/// The same with `ARRAY[…]` and a list.
 fn membership(expr: &mut Expr) {
     let (left, right, negated) = match expr {
         Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => (left, right, false),
@@ -106,6 +116,12 @@ fn membership(expr: &mut Expr) {
         let subquery = query.clone();
         let expr_of = Box::new(std::mem::replace(left.as_mut(), null()));
         *expr = Expr::InSubquery { expr: expr_of, subquery, negated };
+    } else if let Expr::Array(array) = right.as_mut()
+        && !array.elem.is_empty()
+    {
+        let list = std::mem::take(&mut array.elem);
+        let expr_of = Box::new(std::mem::replace(left.as_mut(), null()));
+        *expr = Expr::InList { expr: expr_of, list, negated };
     }
 }
 
@@ -126,9 +142,8 @@ fn compare_with_set(condition: &mut Expr) {
         }
         Expr::AllOp { left, compare_op, right } if *compare_op != BinaryOperator::NotEq => {
             if let Expr::Subquery(query) = right.as_mut() {
-                let test = Expr::IsNotTrue(Box::new(Expr::Nested(Box::new(comparison(
-                    left, compare_op,
-                )))));
+                let test =
+                    Expr::IsNotTrue(Box::new(Expr::Nested(Box::new(comparison(left, compare_op)))));
                 *condition = Expr::Exists { subquery: over(query, test), negated: true };
             }
         }
@@ -147,9 +162,10 @@ fn comparison(left: &Expr, op: &BinaryOperator) -> Expr {
 /// `SELECT 1 FROM (query) AS "$set" ("$compared") WHERE test`
 fn over(query: &Query, test: Expr) -> Box<Query> {
     let sql = format!("SELECT 1 FROM (SELECT 1) AS \"$set\" (\"{COMPARED}\")");
-    let mut outer = match super::parse::statements(&sql, usize::MAX).ok().and_then(|trees| {
-        trees.into_iter().next().map(|tree| tree.statement)
-    }) {
+    let mut outer = match super::parse::statements(&sql, usize::MAX)
+        .ok()
+        .and_then(|trees| trees.into_iter().next().map(|tree| tree.statement))
+    {
         Some(datafusion::sql::sqlparser::ast::Statement::Query(outer)) => outer,
         // The text above is a query.
         _ => return Box::new(query.clone()),
@@ -179,7 +195,9 @@ fn name_function_column(factor: &mut TableFactor) -> Result<()> {
         return Err(Error::not_yet("WITH ORDINALITY"));
     }
     let function = match name.0.last().and_then(|part| part.as_ident()) {
-        Some(ident) if matches!(super::names::fold(ident).as_str(), "generate_series" | "range") => {
+        Some(ident)
+            if matches!(super::names::fold(ident).as_str(), "generate_series" | "range") =>
+        {
             ident.clone()
         }
         _ => return Ok(()),
@@ -246,9 +264,10 @@ fn time_of(expr: &Expr) -> Option<(String, ColumnType)> {
     let column_type = crate::types::column_type(data_type).ok()?;
     match (value, &column_type) {
         (Value::SingleQuotedString(text), ColumnType::Date) => Some((text.clone(), column_type)),
-        (Value::SingleQuotedString(text), ColumnType::Timestamp { .. } | ColumnType::TimestampTz { .. }) => {
-            Some((text.clone(), column_type))
-        }
+        (
+            Value::SingleQuotedString(text),
+            ColumnType::Timestamp { .. } | ColumnType::TimestampTz { .. },
+        ) => Some((text.clone(), column_type)),
         _ => None,
     }
 }

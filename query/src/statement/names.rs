@@ -147,10 +147,9 @@ fn is_column(item: &SelectItem) -> bool {
 /// `NULL, NULL::int`.
 fn is_computed(item: &SelectItem) -> bool {
     match item {
-        SelectItem::UnnamedExpr(expr) => !matches!(
-            expr,
-            Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Function(_)
-        ),
+        SelectItem::UnnamedExpr(expr) => {
+            !matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Function(_))
+        }
         _ => false,
     }
 }

@@ -321,9 +321,7 @@ fn drop_header_match(tokens: &mut Vec<TokenWithSpan>) {
         return;
     }
     let found = significant.windows(2).find_map(|pair| match pair {
-        [header, next] => {
-            is_header_match(word(Some(header))?, word(Some(next))?).then_some(*next)
-        }
+        [header, next] => is_header_match(word(Some(header))?, word(Some(next))?).then_some(*next),
         _ => None,
     });
     if let Some(at) = found {

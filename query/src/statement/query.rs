@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::{
     array::RecordBatch,
-    datatypes::{Field, Schema, SchemaRef},
+    datatypes::{DataType, Field, Schema, SchemaRef},
 };
 use datafusion::{
     common::tree_node::TreeNodeRecursion,
@@ -207,6 +207,8 @@ pub fn conform(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
         .map(|(column, field)| {
             if column.data_type() == field.data_type() {
                 Ok(Arc::clone(column))
+            } else if matches!(column.data_type(), DataType::Duration(_)) {
+                crate::rules::times::days_and_time(column).map_err(from_datafusion)
             } else {
                 arrow::compute::cast(column, field.data_type()).map_err(crate::errors::from_arrow)
             }

@@ -159,9 +159,9 @@ pub fn insert_all(sql: &str) -> Option<(&str, &str)> {
     let rest = rest.trim_start();
     let source = ["values", "select", "with", "table"];
     let plain = source.iter().any(|word| words(rest, &[word]).is_some());
-    let parenthesized = rest.strip_prefix('(').is_some_and(|inner| {
-        source.iter().any(|word| words(inner, &[word]).is_some())
-    });
+    let parenthesized = rest
+        .strip_prefix('(')
+        .is_some_and(|inner| source.iter().any(|word| words(inner, &[word]).is_some()));
     (plain || parenthesized).then_some((name, rest))
 }
 
@@ -169,7 +169,8 @@ pub fn insert_all(sql: &str) -> Option<(&str, &str)> {
 /// view or a function.
 pub fn left_out_name(sql: &str) -> Option<&str> {
     let mut rest = words(sql, &["create"])?;
-    let kinds = ["or", "replace", "temporary", "temp", "unbounded", "external", "if", "not", "exists"];
+    let kinds =
+        ["or", "replace", "temporary", "temp", "unbounded", "external", "if", "not", "exists"];
     loop {
         let next = kinds.iter().find_map(|word| words(rest, &[word]));
         match next {

@@ -12,7 +12,10 @@ fn postgresql_becomes_what_the_planner_reads() {
         ("SELECT a FROM t FETCH FIRST 3 ROWS ONLY", "SELECT a FROM t LIMIT 3"),
         ("SELECT a FROM t OFFSET 2 FETCH NEXT ROW ONLY", "SELECT a FROM t LIMIT 1 OFFSET 2"),
         ("SELECT a = ANY (SELECT b FROM u) FROM t", "SELECT a IN (SELECT b FROM u) FROM t"),
-        ("SELECT a FROM t WHERE a <> ALL (SELECT b FROM u)", "SELECT a FROM t WHERE a NOT IN (SELECT b FROM u)"),
+        (
+            "SELECT a FROM t WHERE a <> ALL (SELECT b FROM u)",
+            "SELECT a FROM t WHERE a NOT IN (SELECT b FROM u)",
+        ),
         (
             "SELECT a FROM t WHERE a > ANY (SELECT b FROM u) AND c",
             "SELECT a FROM t WHERE EXISTS (SELECT 1 FROM (SELECT b FROM u) AS \"$set\" (\"$compared\") WHERE a > \"$compared\") AND c",
@@ -21,8 +24,15 @@ fn postgresql_becomes_what_the_planner_reads() {
             "SELECT a FROM t WHERE a > ALL (SELECT b FROM u)",
             "SELECT a FROM t WHERE NOT EXISTS (SELECT 1 FROM (SELECT b FROM u) AS \"$set\" (\"$compared\") WHERE (a > \"$compared\") IS NOT TRUE)",
         ),
-        ("SELECT g FROM generate_series(1, 2) AS g", "SELECT g FROM generate_series(1, 2) AS g (g)"),
-        ("SELECT * FROM generate_series(1, 2)", "SELECT * FROM generate_series(1, 2) AS generate_series (generate_series)"),
+        ("SELECT a = ANY (ARRAY[1, 2]), a <> ALL (ARRAY[1])", "SELECT a IN (1, 2), a NOT IN (1)"),
+        (
+            "SELECT g FROM generate_series(1, 2) AS g",
+            "SELECT g FROM generate_series(1, 2) AS g (g)",
+        ),
+        (
+            "SELECT * FROM generate_series(1, 2)",
+            "SELECT * FROM generate_series(1, 2) AS generate_series (generate_series)",
+        ),
         ("SELECT * FROM generate_series(1, 2) g(x)", "SELECT * FROM generate_series(1, 2) g (x)"),
     ] {
         assert_eq!(normalized(sql).unwrap(), wanted, "{sql}");

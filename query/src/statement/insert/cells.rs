@@ -2,10 +2,16 @@
 
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
+use arrow::{
+    array::{Array, ArrayRef, TimestampNanosecondArray},
+    datatypes::Field,
+};
 use datafusion::{
     scalar::ScalarValue,
-    sql::sqlparser::ast::{Expr, UnaryOperator, Value, ValueWithSpan},
+    sql::sqlparser::ast::{
+        Expr, Function, FunctionArguments, Ident, ObjectNamePart, UnaryOperator, Value,
+        ValueWithSpan,
+    },
 };
 use futures::TryStreamExt;
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
@@ -36,6 +42,8 @@ pub enum Cell {
     Number(String),
     /// TRUE or FALSE
     Boolean(bool),
+    /// `now()`: when the statement began.
+    Now,
     /// `$n`, counted from 0.
     Parameter(usize),
     /// Anything else.
@@ -93,6 +101,7 @@ impl Cell {
                 }
                 _ => Cell::Expression(Box::new(expr.clone())),
             },
+            _ if is_now(expr) => Cell::Now,
             _ => {
                 let mut inner = expr.clone();
                 parameters::cast_told(&mut inner, types);
@@ -198,6 +207,16 @@ pub async fn one_column(
                     assignment.convert(&array, &from.arrow_field("", true))?
                 }
             }
+            Cell::Now => {
+                let now = TimestampNanosecondArray::from(vec![session.started_ns()]);
+                let now: ArrayRef = Arc::new(now.with_timezone("UTC"));
+                let field = Field::new("now", now.data_type().clone(), true);
+                let assignment = Assignment { column_type, name, style: &style };
+                match column_type.is_timestamp() {
+                    true => assignment.truncate_time(&now, &field)?,
+                    false => assignment.convert(&now, &field)?,
+                }
+            }
             Cell::Expression(expr) => {
                 open.push((at, expr));
                 continue;
@@ -230,6 +249,40 @@ pub async fn one_column(
     }
 }
 
+/// Whether an expression is `now()` or a synonym, which need no plan.
+fn is_now(expr: &Expr) -> bool {
+    let Expr::Function(Function {
+        name,
+        args,
+        parameters,
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group,
+        ..
+    }) = expr
+    else {
+        return false;
+    };
+    let bare = match args {
+        FunctionArguments::None => true,
+        FunctionArguments::List(list) => list.args.is_empty() && list.clauses.is_empty(),
+        FunctionArguments::Subquery(_) => false,
+    };
+    if !bare || !matches!(parameters, FunctionArguments::None) || !within_group.is_empty() {
+        return false;
+    }
+    let called = matches!(args, FunctionArguments::List(_));
+    match name.0.as_slice() {
+        [ObjectNamePart::Identifier(Ident { value, quote_style: None, .. })] => {
+            let is = |word: &str| value.eq_ignore_ascii_case(word);
+            let function = is("now") || is("transaction_timestamp") || is("statement_timestamp");
+            called && function || !called && is("current_timestamp")
+        }
+        _ => false,
+    }
+}
+
 fn is_constant(cell: &Cell) -> bool {
     matches!(cell, Cell::Null | Cell::Text(_) | Cell::Number(_) | Cell::Boolean(_))
 }
@@ -254,7 +307,7 @@ fn append(
             other => Err(assign::mismatch(name, other, "boolean")),
         },
         Cell::Number(number) => append_number(builder, number, column_type, name, style),
-        Cell::Default | Cell::Parameter(_) | Cell::Expression(_) => {
+        Cell::Default | Cell::Now | Cell::Parameter(_) | Cell::Expression(_) => {
             Err(Error::internal("not a constant"))
         }
     }

@@ -49,12 +49,12 @@ pub fn parse_array(text: &str, mut each: impl FnMut(Option<&str>) -> Result<()>)
                 "arrays of more than one dimension are not supported",
             ));
         } else {
-            let (value, after) =
+            let (value, after, bare) =
                 plain_element(rest).ok_or_else(|| malformed("Unexpected end of input."))?;
             if value.is_empty() {
                 return Err(malformed("Unexpected \",\" or \"}\" character."));
             }
-            if value.contains('"') || value.contains('{') {
+            if bare {
                 return Err(malformed("Incorrectly quoted array element."));
             }
             if matches!(&value, Cow::Borrowed(plain) if plain.eq_ignore_ascii_case("null")) {
@@ -98,13 +98,15 @@ fn quoted_element(text: &str) -> Option<(Cow<'_, str>, &str)> {
 }
 
 /// The unquoted element up to the next comma or brace, without surrounding space. Borrowed
-/// when nothing was escaped.
-fn plain_element(text: &str) -> Option<(Cow<'_, str>, &str)> {
+/// when nothing was escaped. The last is whether a quote or brace is in it that was not.
+fn plain_element(text: &str) -> Option<(Cow<'_, str>, &str, bool)> {
     let end = text.find([',', '}', '\\'])?;
     if text.as_bytes().get(end) != Some(&b'\\') {
-        return Some((trim(text.get(..end)?).into(), text.get(end..)?));
+        let value = trim(text.get(..end)?);
+        return Some((value.into(), text.get(end..)?, value.contains(['"', '{'])));
     }
     let mut value = String::new();
+    let mut bare = false;
     let mut escaped_length = 0;
     let mut characters = text.char_indices();
     while let Some((at, character)) = characters.next() {
@@ -113,13 +115,16 @@ fn plain_element(text: &str) -> Option<(Cow<'_, str>, &str)> {
                 // Space is dropped at the end, but not what was escaped.
                 let kept = value.trim_end().len().max(escaped_length);
                 value.truncate(kept);
-                return Some((value.into(), text.get(at..)?));
+                return Some((value.into(), text.get(at..)?, bare));
             }
             '\\' => {
                 value.push(characters.next()?.1);
                 escaped_length = value.len();
             }
-            other => value.push(other),
+            other => {
+                bare |= matches!(other, '"' | '{');
+                value.push(other);
+            }
         }
     }
     None

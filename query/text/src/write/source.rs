@@ -440,8 +440,13 @@ impl<'a> Source<'a> {
                 write_interval(interval, style.interval_style, out);
             }
             Kind::Duration { values, per_second } => {
-                let nanos = i128::from(value!(values)) * i128::from(SECOND_NS / per_second);
-                write_interval(Interval { months: 0, days: 0, nanos }, style.interval_style, out);
+                let value = value!(values);
+                let per_day = per_second * 86_400;
+                // So many days fit: they are fewer than the seconds of an i64.
+                let days = i32::try_from(value / per_day).unwrap_or(i32::MAX);
+                let rest = i128::from(value) - i128::from(days) * i128::from(per_day);
+                let nanos = rest * i128::from(SECOND_NS / per_second);
+                write_interval(Interval { months: 0, days, nanos }, style.interval_style, out);
             }
             Kind::List { extents, child } => child.write_list(extents.of(row), style, out),
             Kind::Mapped { keys, values } => values.write(keys.of(row), style, out),

@@ -1,0 +1,114 @@
+//! A timestamptz plus an interval by the calendar of a zone: a day later is the same time of
+//! the next day, also when the clocks change in between; months end where they end.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{Array as _, ArrayRef, AsArray, TimestampNanosecondArray},
+    compute::cast,
+    datatypes::{
+        DataType, IntervalMonthDayNano, IntervalMonthDayNanoType, TimeUnit, TimestampNanosecondType,
+    },
+};
+use datafusion::common::Result;
+use stratalog_model::{Error, ErrorKind};
+use stratalog_text::{
+    TimeZone,
+    calendar::{Civil, civil_of, days_of, month_days},
+};
+
+use super::zone_of;
+use crate::{
+    failed,
+    function::{Arguments, text_at},
+};
+
+const SECOND_NS: i64 = 1_000_000_000;
+const DAY_SECONDS: i64 = 86_400;
+
+/// `timestamptz_add(zone, time, interval, back)`.
+pub fn timestamptz_add(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let zones = arguments.text(0)?;
+    let zone_type = DataType::Timestamp(TimeUnit::Nanosecond, Some(Arc::from("UTC")));
+    let times = cast(arguments.array(1)?, &zone_type)?;
+    let times = times.as_primitive::<TimestampNanosecondType>();
+    let intervals = arguments.array(2)?.as_primitive::<IntervalMonthDayNanoType>();
+    let back = arguments.array(3)?.as_boolean();
+    let mut known: Option<(String, TimeZone)> = None;
+    let mut moved = Vec::with_capacity(arguments.rows);
+    for row in 0..arguments.rows {
+        let given = times.is_valid(row) && intervals.is_valid(row);
+        let Some(name) = text_at(zones, row).filter(|_| given) else {
+            moved.push(None);
+            continue;
+        };
+        let zone = match &known {
+            Some((last, zone)) if last == name => zone,
+            _ => &known.insert((name.to_string(), zone_of(name)?)).1,
+        };
+        let interval = intervals.value(row);
+        let interval = if back.value(row) { negated(interval) } else { Some(interval) };
+        let later = interval.and_then(|interval| add(times.value(row), interval, zone));
+        moved.push(Some(later.ok_or_else(|| {
+            failed(Error::new(ErrorKind::DatetimeOverflow, "timestamp out of range"))
+        })?));
+    }
+    let moved = TimestampNanosecondArray::from(moved).with_timezone("UTC");
+    Ok(cast(&moved, arguments.result)?)
+}
+
+fn negated(interval: IntervalMonthDayNano) -> Option<IntervalMonthDayNano> {
+    Some(IntervalMonthDayNano {
+        months: interval.months.checked_neg()?,
+        days: interval.days.checked_neg()?,
+        nanoseconds: interval.nanoseconds.checked_neg()?,
+    })
+}
+
+/// First the months, then the days by the local calendar, then the time by the clock.
+fn add(time_ns: i64, interval: IntervalMonthDayNano, zone: &TimeZone) -> Option<i64> {
+    let mut time_ns = time_ns;
+    if interval.months != 0 || interval.days != 0 {
+        let (seconds, nanos) = (time_ns.div_euclid(SECOND_NS), time_ns.rem_euclid(SECOND_NS));
+        let local = seconds.checked_add(i64::from(zone.offset_at(seconds)))?;
+        let (day, of_day) = (local.div_euclid(DAY_SECONDS), local.rem_euclid(DAY_SECONDS));
+        let date = civil_of(day);
+        let months = date.year * 12 + i64::from(date.month) - 1 + i64::from(interval.months);
+        let (year, month) = (months.div_euclid(12), u32::try_from(months.rem_euclid(12)).ok()? + 1);
+        let last = month_days(year, month);
+        let day = days_of(Civil { year, month, day: date.day.min(last) })
+            .checked_add(i64::from(interval.days))?;
+        let local = day.checked_mul(DAY_SECONDS)?.checked_add(of_day)?;
+        let seconds = local.checked_sub(i64::from(zone.offset_of_local(local)))?;
+        time_ns = seconds.checked_mul(SECOND_NS)?.checked_add(nanos)?;
+    }
+    time_ns.checked_add(interval.nanoseconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_keep_the_local_time() {
+        let zone = TimeZone::parse_setting("Europe/Berlin").unwrap();
+        let at = |text: &str| {
+            chrono::DateTime::parse_from_rfc3339(text).unwrap().timestamp_nanos_opt().unwrap()
+        };
+        let day = IntervalMonthDayNano::new(0, 1, 0);
+        let month = IntervalMonthDayNano::new(1, 0, 0);
+        for (time, interval, wanted) in [
+            ("2024-03-30T12:00:00+01:00", day, "2024-03-31T12:00:00+02:00"),
+            ("2024-10-26T12:00:00+02:00", day, "2024-10-27T12:00:00+01:00"),
+            ("2024-01-31T00:30:00+01:00", month, "2024-02-29T00:30:00+01:00"),
+            (
+                "2024-03-30T12:00:00+01:00",
+                IntervalMonthDayNano::new(0, 0, 86_400 * SECOND_NS),
+                "2024-03-31T13:00:00+02:00",
+            ),
+        ] {
+            assert_eq!(add(at(time), interval, &zone), Some(at(wanted)), "{time}");
+        }
+        assert_eq!(add(i64::MAX, day, &zone), None);
+    }
+}

@@ -1,0 +1,237 @@
+//! `date_trunc` with PostgreSQL's units, of dates and intervals too.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{ArrayRef, AsArray, IntervalMonthDayNanoArray, TimestampMicrosecondArray},
+    compute::cast,
+    datatypes::{
+        DataType, FieldRef, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
+        TimestampMicrosecondType,
+    },
+};
+use datafusion::{
+    common::{Result, ScalarValue},
+    logical_expr::{
+        ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+        ScalarUDFImpl, Signature, Volatility,
+        sort_properties::{ExprProperties, SortProperties},
+    },
+};
+use stratalog_model::{Error, ErrorKind};
+use stratalog_text::calendar::{Civil, civil_of, days_of};
+
+use crate::errors::to_datafusion;
+
+const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
+const DAY_US: i64 = 86_400_000_000;
+const HOUR_NS: i64 = 3_600_000_000_000;
+
+/// `function` with PostgreSQL's units, if it is date_trunc.
+pub fn extend(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
+    if function.name() != "date_trunc" {
+        return function;
+    }
+    let signature = Signature::user_defined(Volatility::Immutable);
+    Arc::new(ScalarUDF::new_from_impl(DateTrunc { inner: function, signature }))
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct DateTrunc {
+    inner: Arc<ScalarUDF>,
+    signature: Signature,
+}
+
+/// A unit that times are cut to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    /// One that the inner function knows, by this name.
+    Common(&'static str),
+    /// So many years; decades count from year 0, centuries and millennia from year 1.
+    Years(i64),
+}
+
+fn unit_of(name: &str) -> Result<Unit> {
+    Ok(match name.to_ascii_lowercase().as_str() {
+        "microsecond" | "microseconds" | "us" | "usec" | "usecs" => Unit::Common("microsecond"),
+        "millisecond" | "milliseconds" | "ms" | "msec" | "msecs" => Unit::Common("millisecond"),
+        "second" | "seconds" | "s" | "sec" | "secs" => Unit::Common("second"),
+        "minute" | "minutes" | "m" | "min" | "mins" => Unit::Common("minute"),
+        "hour" | "hours" | "h" | "hr" | "hrs" => Unit::Common("hour"),
+        "day" | "days" | "d" => Unit::Common("day"),
+        "week" | "weeks" | "w" => Unit::Common("week"),
+        "month" | "months" | "mon" | "mons" => Unit::Common("month"),
+        "quarter" | "qtr" => Unit::Common("quarter"),
+        "year" | "years" | "y" | "yr" | "yrs" => Unit::Common("year"),
+        "decade" | "decades" | "dec" | "decs" => Unit::Years(10),
+        "century" | "centuries" | "c" | "cent" => Unit::Years(100),
+        "millennium" | "millennia" | "mil" | "mils" => Unit::Years(1_000),
+        _ => return Err(unknown(name, "timestamp")),
+    })
+}
+
+fn unknown(name: &str, of: &str) -> datafusion::error::DataFusionError {
+    to_datafusion(
+        Error::new(
+            ErrorKind::InvalidParameterValue,
+            format!("unit \"{name}\" not recognized for type {of}"),
+        )
+        .with_hint("units are microseconds, milliseconds, second, minute, hour, day, week, month, quarter, year, decade, century and millennium"),
+    )
+}
+
+impl ScalarUDFImpl for DateTrunc {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        match arguments.get(1) {
+            Some(DataType::Interval(_)) => Ok(INTERVAL),
+            _ => self.inner.return_type(arguments),
+        }
+    }
+
+    fn return_field_from_args(&self, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        match arguments.arg_fields.get(1) {
+            Some(field) if matches!(field.data_type(), DataType::Interval(_)) => {
+                Ok(Arc::new(field.as_ref().clone().with_name(self.name()).with_data_type(INTERVAL)))
+            }
+            _ => self.inner.return_field_from_args(arguments),
+        }
+    }
+
+    fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
+        match arguments {
+            [_, DataType::Interval(_)] => Ok(vec![DataType::Utf8View, INTERVAL]),
+            [_, DataType::Date32] => Ok(vec![
+                DataType::Utf8View,
+                DataType::Timestamp(TimeUnit::Microsecond, Some(Arc::from("UTC"))),
+            ]),
+            [_, DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8 | DataType::Null] => {
+                Ok(vec![
+                    DataType::Utf8View,
+                    DataType::Timestamp(TimeUnit::Nanosecond, Some(Arc::from("UTC"))),
+                ])
+            }
+            [_, time @ (DataType::Timestamp(_, _) | DataType::Time64(_) | DataType::Time32(_))] => {
+                Ok(vec![DataType::Utf8View, time.clone()])
+            }
+            _ => datafusion::common::plan_err!(
+                "function date_trunc({}) does not exist; there is date_trunc(text, timestamp), date_trunc(text, interval)",
+                arguments.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+            ),
+        }
+    }
+
+    fn invoke_with_args(&self, mut arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let Some(ColumnarValue::Scalar(unit)) = arguments.args.first() else {
+            return Err(to_datafusion(
+                Error::new(
+                    ErrorKind::FeatureNotSupported,
+                    "the unit of date_trunc must be a constant",
+                )
+                .with_hint("use CASE with one date_trunc for each unit"),
+            ));
+        };
+        let Some(name) = unit.try_as_str().flatten().map(str::to_string) else {
+            let null = ScalarValue::try_new_null(arguments.return_field.data_type())?;
+            return Ok(ColumnarValue::Scalar(null));
+        };
+        let interval = arguments.return_field.data_type() == &INTERVAL;
+        match unit_of(&name)? {
+            unit if interval => {
+                on_arrays(&arguments, |array| truncate_intervals(array, unit, &name))
+            }
+            Unit::Common(canonical) => {
+                if let Some(unit) = arguments.args.first_mut() {
+                    *unit = ColumnarValue::Scalar(ScalarValue::Utf8View(Some(canonical.into())));
+                }
+                self.inner.invoke_with_args(arguments)
+            }
+            Unit::Years(years) => {
+                let wanted = arguments.return_field.data_type().clone();
+                on_arrays(&arguments, |array| truncate_years(array, years, &wanted, &name))
+            }
+        }
+    }
+
+    fn output_ordering(&self, input: &[ExprProperties]) -> Result<SortProperties> {
+        self.inner.inner().output_ordering(input)
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.inner.documentation()
+    }
+}
+
+/// Applies `change` to the second argument.
+fn on_arrays(
+    arguments: &ScalarFunctionArgs,
+    change: impl Fn(&ArrayRef) -> Result<ArrayRef>,
+) -> Result<ColumnarValue> {
+    match arguments.args.get(1) {
+        Some(ColumnarValue::Scalar(value)) => {
+            let changed = change(&value.to_array()?)?;
+            Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&changed, 0)?))
+        }
+        Some(ColumnarValue::Array(array)) => Ok(ColumnarValue::Array(change(array)?)),
+        None => Err(to_datafusion(Error::internal("date_trunc needs two arguments"))),
+    }
+}
+
+fn truncate_years(array: &ArrayRef, years: i64, wanted: &DataType, name: &str) -> Result<ArrayRef> {
+    if !matches!(wanted, DataType::Timestamp(_, _)) {
+        return Err(unknown(name, "time"));
+    }
+    let zone = match wanted {
+        DataType::Timestamp(_, zone) => zone.clone(),
+        _ => None,
+    };
+    let micros = cast(array, &DataType::Timestamp(TimeUnit::Microsecond, zone.clone()))?;
+    let from = i64::from(years > 10);
+    let cut: TimestampMicrosecondArray =
+        micros.as_primitive::<TimestampMicrosecondType>().unary(|micros| {
+            let year = civil_of(micros.div_euclid(DAY_US)).year;
+            let year = (year - from).div_euclid(years) * years + from;
+            days_of(Civil { year, month: 1, day: 1 }).saturating_mul(DAY_US)
+        });
+    Ok(cast(&cut.with_timezone_opt(zone), wanted)?)
+}
+
+fn truncate_intervals(array: &ArrayRef, unit: Unit, name: &str) -> Result<ArrayRef> {
+    let cut_months = |months: i32| {
+        move |interval: IntervalMonthDayNano| {
+            IntervalMonthDayNano::new(interval.months / months * months, 0, 0)
+        }
+    };
+    let cut_ns = |ns: i64| {
+        move |interval: IntervalMonthDayNano| {
+            let nanoseconds = interval.nanoseconds / ns * ns;
+            IntervalMonthDayNano::new(interval.months, interval.days, nanoseconds)
+        }
+    };
+    let intervals = array.as_primitive::<IntervalMonthDayNanoType>();
+    let cut: IntervalMonthDayNanoArray = match unit {
+        Unit::Years(years) => {
+            intervals.unary(cut_months(i32::try_from(years * 12).unwrap_or(i32::MAX)))
+        }
+        Unit::Common("year") => intervals.unary(cut_months(12)),
+        Unit::Common("quarter") => intervals.unary(cut_months(3)),
+        Unit::Common("month") => intervals.unary(cut_months(1)),
+        Unit::Common("day") => {
+            intervals.unary(|interval| IntervalMonthDayNano::new(interval.months, interval.days, 0))
+        }
+        Unit::Common("hour") => intervals.unary(cut_ns(HOUR_NS)),
+        Unit::Common("minute") => intervals.unary(cut_ns(HOUR_NS / 60)),
+        Unit::Common("second") => intervals.unary(cut_ns(1_000_000_000)),
+        Unit::Common("millisecond") => intervals.unary(cut_ns(1_000_000)),
+        Unit::Common("microsecond") => intervals.unary(cut_ns(1_000)),
+        Unit::Common(_) => return Err(unknown(name, "interval")),
+    };
+    Ok(Arc::new(cut))
+}

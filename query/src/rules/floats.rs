@@ -1,0 +1,246 @@
+//! Where a numeric meets a double precision or real, the result is double precision, as in
+//! PostgreSQL. DataFusion would turn the floating-point side into a numeric, which is slow,
+//! rounds, and fails on NaN.
+
+use arrow::datatypes::DataType;
+use datafusion::{
+    common::{
+        DFSchema, Result,
+        config::ConfigOptions,
+        tree_node::{Transformed, TreeNode},
+    },
+    logical_expr::{
+        BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Values,
+        cast, expr_rewriter::NamePreserver, utils::merge_schema,
+    },
+    optimizer::AnalyzerRule,
+    scalar::ScalarValue,
+};
+
+/// Casts numerics to double precision where they meet one. Runs before type coercion.
+#[derive(Debug)]
+pub struct FloatsWin;
+
+impl AnalyzerRule for FloatsWin {
+    fn name(&self) -> &str {
+        "floats_win"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        plan.transform_up_with_subqueries(|plan| {
+            let plan = match plan {
+                LogicalPlan::Values(values) => of_values(values)?,
+                other => Transformed::no(other),
+            };
+            let below = plan.transformed;
+            let plan = plan.data;
+            let mut schema = merge_schema(&plan.inputs());
+            schema.merge(plan.schema());
+            let names = NamePreserver::new(&plan);
+            let changed = plan.map_expressions(|expr| {
+                let name = names.save(&expr);
+                let changed = expr.transform_up(|expr| of_expression(expr, &schema))?;
+                Ok(changed.update_data(|expr| name.restore(expr)))
+            })?;
+            // Types of what lies below may have changed too.
+            let data = changed.data.recompute_schema()?;
+            Ok(if changed.transformed || below {
+                Transformed::yes(data)
+            } else {
+                Transformed::no(data)
+            })
+        })
+        .map(|plan| plan.data)
+    }
+}
+
+fn is_numeric(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Decimal128(_, _) | DataType::Decimal256(_, _))
+}
+
+fn is_float(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Float32 | DataType::Float64)
+}
+
+/// Whether both kinds are among the types.
+fn meet<'a>(types: impl Iterator<Item = &'a DataType> + Clone) -> bool {
+    types.clone().any(is_numeric) && types.clone().any(is_float)
+}
+
+/// `expr` in double precision; a constant is read as it is written.
+fn float(expr: Expr) -> Expr {
+    match expr {
+        Expr::Literal(value, metadata) if is_numeric(&value.data_type()) => {
+            let text = value.cast_to(&DataType::Utf8).ok();
+            let number = text
+                .as_ref()
+                .and_then(|text| text.try_as_str().flatten())
+                .and_then(|text| text.parse::<f64>().ok());
+            match number {
+                Some(number) => Expr::Literal(ScalarValue::Float64(Some(number)), metadata),
+                None => cast(Expr::Literal(value, metadata), DataType::Float64),
+            }
+        }
+        // A cast that the planner added on its own.
+        Expr::Cast(Cast { expr, field }) if is_numeric(field.data_type()) && is_constant(&expr) => {
+            float(*expr)
+        }
+        Expr::Alias(mut alias) => {
+            alias.expr = Box::new(float(*alias.expr));
+            Expr::Alias(alias)
+        }
+        other => cast(other, DataType::Float64),
+    }
+}
+
+fn is_constant(expr: &Expr) -> bool {
+    matches!(expr, Expr::Literal(_, _))
+}
+
+fn of_expression(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let type_of = |expr: &Expr| expr.get_type(schema).unwrap_or(DataType::Null);
+    let float_if_numeric = |expr: Expr| {
+        let numeric = is_numeric(&type_of(&expr));
+        if numeric { float(expr) } else { expr }
+    };
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Divide, right })
+            if is_numeric(&type_of(&left))
+                && (is_numeric(&type_of(&right)) || type_of(&right).is_integer()) =>
+        {
+            let dividend = type_of(&left);
+            let wide = with_fraction(&dividend);
+            let changed = wide != dividend;
+            let left = if changed { Box::new(cast(*left, wide)) } else { left };
+            let divided = Expr::BinaryExpr(BinaryExpr { left, op: Operator::Divide, right });
+            Ok(if changed { Transformed::yes(divided) } else { Transformed::no(divided) })
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Divide, right })
+            if type_of(&left).is_integer() && is_numeric(&type_of(&right)) =>
+        {
+            let left = Box::new(cast(*left, DataType::Decimal128(38, QUOTIENT_DIGITS)));
+            Ok(Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op: Operator::Divide, right })))
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_of_numbers(op) => {
+            if !meet([type_of(&left), type_of(&right)].iter()) {
+                return Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })));
+            }
+            Ok(Transformed::yes(Expr::BinaryExpr(BinaryExpr {
+                left: Box::new(float_if_numeric(*left)),
+                op,
+                right: Box::new(float_if_numeric(*right)),
+            })))
+        }
+        Expr::Between(mut between) => {
+            let types = [type_of(&between.expr), type_of(&between.low), type_of(&between.high)];
+            if !meet(types.iter()) {
+                return Ok(Transformed::no(Expr::Between(between)));
+            }
+            between.expr = Box::new(float_if_numeric(*between.expr));
+            between.low = Box::new(float_if_numeric(*between.low));
+            between.high = Box::new(float_if_numeric(*between.high));
+            Ok(Transformed::yes(Expr::Between(between)))
+        }
+        Expr::InList(mut list) => {
+            let mut types = vec![type_of(&list.expr)];
+            types.extend(list.list.iter().map(type_of));
+            if !meet(types.iter()) {
+                return Ok(Transformed::no(Expr::InList(list)));
+            }
+            list.expr = Box::new(float_if_numeric(*list.expr));
+            list.list = list.list.into_iter().map(float_if_numeric).collect();
+            Ok(Transformed::yes(Expr::InList(list)))
+        }
+        Expr::Case(mut case) => {
+            let mut results: Vec<DataType> =
+                case.when_then_expr.iter().map(|(_, then)| type_of(then)).collect();
+            results.extend(case.else_expr.iter().map(|expr| type_of(expr)));
+            if !meet(results.iter()) {
+                return Ok(Transformed::no(Expr::Case(case)));
+            }
+            for (_, then) in &mut case.when_then_expr {
+                **then = float_if_numeric(std::mem::take(then));
+            }
+            case.else_expr = case.else_expr.map(|expr| Box::new(float_if_numeric(*expr)));
+            Ok(Transformed::yes(Expr::Case(case)))
+        }
+        Expr::ScalarFunction(mut call)
+            if matches!(call.name(), "coalesce" | "greatest" | "least" | "nullif")
+                && meet(call.args.iter().map(type_of).collect::<Vec<_>>().iter()) =>
+        {
+            call.args = call.args.into_iter().map(float_if_numeric).collect();
+            Ok(Transformed::yes(Expr::ScalarFunction(call)))
+        }
+        other => Ok(Transformed::no(other)),
+    }
+}
+
+/// Digits behind the point of a dividend; the quotient has four more.
+const QUOTIENT_DIGITS: i8 = 12;
+
+/// A dividend's type with so many digits behind the point that its quotient has 16 of them,
+/// as PostgreSQL's have at least, or as many as there is room for.
+fn with_fraction(dividend: &DataType) -> DataType {
+    match dividend {
+        DataType::Decimal128(precision, scale) if *scale < QUOTIENT_DIGITS => {
+            let more = QUOTIENT_DIGITS.saturating_sub(*scale).cast_unsigned();
+            let more = more.min(38_u8.saturating_sub(*precision));
+            DataType::Decimal128(
+                precision.saturating_add(more),
+                scale.saturating_add(more.cast_signed()),
+            )
+        }
+        other => other.clone(),
+    }
+}
+
+fn is_of_numbers(op: Operator) -> bool {
+    op.is_numerical_operators()
+        || matches!(
+            op,
+            Operator::Eq
+                | Operator::NotEq
+                | Operator::Lt
+                | Operator::LtEq
+                | Operator::Gt
+                | Operator::GtEq
+                | Operator::IsDistinctFrom
+                | Operator::IsNotDistinctFrom
+        )
+}
+
+/// The planner has cast each value to one type for its column, and to a numeric where there
+/// is one.
+fn of_values(mut values: Values) -> Result<Transformed<LogicalPlan>> {
+    let none = DFSchema::empty();
+    let given = |expr: &Expr| match expr {
+        Expr::Cast(Cast { expr, .. }) => expr.get_type(&none),
+        other => other.get_type(&none),
+    };
+    let mut changed = false;
+    for at in 0..values.schema.fields().len() {
+        let numeric =
+            values.schema.fields().get(at).is_some_and(|field| is_numeric(field.data_type()));
+        let mut cells = values.values.iter().filter_map(|row| row.get(at));
+        if !numeric || !cells.any(|cell| given(cell).is_ok_and(|given| is_float(&given))) {
+            continue;
+        }
+        changed = true;
+        for row in &mut values.values {
+            if let Some(cell) = row.get_mut(at) {
+                *cell = match std::mem::take(cell) {
+                    Expr::Cast(Cast { expr, .. })
+                        if expr.get_type(&none).is_ok_and(|given| is_float(&given)) =>
+                    {
+                        *expr
+                    }
+                    other => float(other),
+                };
+            }
+        }
+    }
+    if !changed {
+        return Ok(Transformed::no(LogicalPlan::Values(values)));
+    }
+    LogicalPlanBuilder::values(values.values)?.build().map(Transformed::yes)
+}

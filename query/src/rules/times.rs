@@ -1,0 +1,203 @@
+//! Operators between times, dates and intervals that PostgreSQL has otherwise than
+//! DataFusion: a date plus an interval is a timestamp, intervals compare by their length, and the
+//! difference of timestamps shows days.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{ArrayRef, AsArray, Decimal128Array, IntervalMonthDayNanoArray},
+    compute::cast,
+    datatypes::{
+        DataType, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
+    },
+};
+use datafusion::{
+    common::{DFSchema, Result, ScalarValue},
+    logical_expr::{
+        BinaryExpr, ColumnarValue, Expr, ExprSchemable, Operator, ScalarFunctionArgs, ScalarUDF,
+        ScalarUDFImpl, Signature, Volatility, cast as cast_expr,
+        planner::{ExprPlanner, PlannerResult, RawBinaryExpr},
+    },
+    sql::sqlparser::ast::BinaryOperator,
+};
+use stratalog_model::{Error, ErrorKind};
+
+use crate::errors::to_datafusion;
+
+const DAY_NS: i64 = 86_400_000_000_000;
+const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
+const LENGTH: DataType = DataType::Decimal128(38, 0);
+const LOCAL: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
+
+/// Plans these operators.
+#[derive(Debug)]
+pub struct TimeOperators {
+    length: Arc<ScalarUDF>,
+}
+
+impl Default for TimeOperators {
+    fn default() -> Self {
+        let signature = Signature::any(1, Volatility::Immutable);
+        Self { length: Arc::new(ScalarUDF::new_from_impl(Length { signature })) }
+    }
+}
+
+impl ExprPlanner for TimeOperators {
+    fn plan_binary_op(
+        &self,
+        expr: RawBinaryExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawBinaryExpr>> {
+        use DataType as T;
+        let types = (expr.left.get_type(schema), expr.right.get_type(schema));
+        let (Ok(left), Ok(right)) = types else { return Ok(PlannerResult::Original(expr)) };
+        let binary = |left: Expr, op, right: Expr| {
+            let planned = BinaryExpr::new(Box::new(left), op, Box::new(right));
+            Ok(PlannerResult::Planned(Expr::BinaryExpr(planned)))
+        };
+        match (&left, &expr.op, &right) {
+            (T::Date32, BinaryOperator::Plus, T::Interval(_)) => {
+                binary(cast_expr(expr.left, LOCAL), Operator::Plus, expr.right)
+            }
+            (T::Interval(_), BinaryOperator::Plus, T::Date32) => {
+                binary(cast_expr(expr.right, LOCAL), Operator::Plus, expr.left)
+            }
+            (T::Date32, BinaryOperator::Minus, T::Interval(_)) => {
+                binary(cast_expr(expr.left, LOCAL), Operator::Minus, expr.right)
+            }
+            (T::Timestamp(_, _), BinaryOperator::Plus, T::Utf8 | T::Utf8View)
+                if is_constant(&expr.right) =>
+            {
+                binary(expr.left, Operator::Plus, cast_expr(expr.right, INTERVAL))
+            }
+            (T::Timestamp(_, _) | T::Date32, BinaryOperator::Minus, T::Utf8 | T::Utf8View)
+                if is_constant(&expr.right) =>
+            {
+                binary(expr.left, Operator::Minus, cast_expr(expr.right, left))
+            }
+            (T::Interval(_) | T::Duration(_), op, T::Interval(_) | T::Duration(_)) => {
+                match comparison(op) {
+                    Some(op) => binary(
+                        self.length.call(vec![expr.left]),
+                        op,
+                        self.length.call(vec![expr.right]),
+                    ),
+                    None => Ok(PlannerResult::Original(expr)),
+                }
+            }
+            _ => Ok(PlannerResult::Original(expr)),
+        }
+    }
+}
+
+/// Whether it is a literal, whose type PostgreSQL takes from what is beside it.
+fn is_constant(expr: &Expr) -> bool {
+    matches!(expr, Expr::Literal(_, _))
+}
+
+fn comparison(op: &BinaryOperator) -> Option<Operator> {
+    Some(match op {
+        BinaryOperator::Eq => Operator::Eq,
+        BinaryOperator::NotEq => Operator::NotEq,
+        BinaryOperator::Lt => Operator::Lt,
+        BinaryOperator::LtEq => Operator::LtEq,
+        BinaryOperator::Gt => Operator::Gt,
+        BinaryOperator::GtEq => Operator::GtEq,
+        _ => return None,
+    })
+}
+
+/// Nanoseconds of an interval, with months of 30 days.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Length {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Length {
+    fn name(&self) -> &str {
+        "interval_length"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(LENGTH)
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        match arguments.args.first() {
+            Some(ColumnarValue::Array(array)) => {
+                Ok(ColumnarValue::Array(Arc::new(lengths(array)?)))
+            }
+            Some(ColumnarValue::Scalar(value)) => {
+                let length = lengths(&value.to_array()?)?;
+                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&length, 0)?))
+            }
+            None => Err(to_datafusion(Error::internal("interval_length needs an argument"))),
+        }
+    }
+}
+
+/// A difference of timestamps as PostgreSQL shows it: in days and time.
+///
+/// # Errors
+/// When there are more days than an interval counts.
+pub fn days_and_time(durations: &ArrayRef) -> Result<ArrayRef> {
+    let per_day = match durations.data_type() {
+        DataType::Duration(TimeUnit::Second) => 86_400,
+        DataType::Duration(TimeUnit::Millisecond) => 86_400_000,
+        DataType::Duration(TimeUnit::Microsecond) => 86_400_000_000,
+        _ => DAY_NS,
+    };
+    let counts = cast(durations, &DataType::Int64)?;
+    let intervals: IntervalMonthDayNanoArray =
+        counts.as_primitive::<Int64Type>().try_unary(|count| {
+            let days = i32::try_from(count / per_day).map_err(|_| out_of_range())?;
+            Ok::<_, datafusion::error::DataFusionError>(IntervalMonthDayNano::new(
+                0,
+                days,
+                count % per_day * (DAY_NS / per_day),
+            ))
+        })?;
+    Ok(Arc::new(intervals))
+}
+
+fn out_of_range() -> datafusion::error::DataFusionError {
+    to_datafusion(Error::new(ErrorKind::DatetimeOverflow, "interval out of range"))
+}
+
+fn lengths(intervals: &ArrayRef) -> Result<Decimal128Array> {
+    let intervals = match intervals.data_type() {
+        DataType::Duration(_) => days_and_time(intervals)?,
+        _ => cast(intervals, &INTERVAL)?,
+    };
+    let lengths: Decimal128Array =
+        intervals.as_primitive::<IntervalMonthDayNanoType>().unary(|interval| {
+            let days = i128::from(interval.months) * 30 + i128::from(interval.days);
+            days * i128::from(DAY_NS) + i128::from(interval.nanoseconds)
+        });
+    Ok(lengths.with_precision_and_scale(38, 0)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn months_count_thirty_days() {
+        let of = |months, days, nanoseconds| {
+            let array: ArrayRef =
+                Arc::new(IntervalMonthDayNanoArray::from(vec![IntervalMonthDayNano::new(
+                    months,
+                    days,
+                    nanoseconds,
+                )]));
+            lengths(&array).unwrap().value(0)
+        };
+        assert_eq!(of(0, 1, 0), of(0, 0, DAY_NS));
+        assert_eq!(of(1, 0, 0), of(0, 30, 0));
+        assert!(of(i32::MAX, i32::MAX, i64::MAX) > 0 && of(i32::MIN, 0, i64::MIN) < 0);
+    }
+}

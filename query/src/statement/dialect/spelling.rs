@@ -1,0 +1,319 @@
+//! Expressions that PostgreSQL spells otherwise than the planner.
+
+use std::ops::ControlFlow;
+
+use arrow::{
+    array::AsArray,
+    datatypes::{IntervalMonthDayNano, IntervalMonthDayNanoType},
+};
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, FunctionArg, FunctionArgExpr,
+    FunctionArguments, Ident, Interval, ObjectName, ObjectNamePart, SelectItem, SetExpr,
+    TableFactor, UnaryOperator, Value, ValueWithSpan, visit_expressions_mut,
+};
+use stratalog_model::{ColumnType, Error, Result};
+use stratalog_text::{TextStyle, parse_value};
+
+use crate::statement::{names::fold, parse};
+
+/// Digits of a number that are written out, at most: as many as a numeric has.
+const DIGITS_MAX: usize = 76;
+
+/// Rewrites one expression.
+///
+/// # Errors
+/// What is wrong with an interval.
+pub fn respell(expr: &mut Expr, style: &TextStyle) -> Result<()> {
+    match expr {
+        Expr::Value(ValueWithSpan { value: Value::Number(text, _), .. }) => {
+            if let Some(plain) = without_exponent(text) {
+                *text = plain;
+            }
+        }
+        Expr::Cast {
+            kind: CastKind::Cast | CastKind::DoubleColon, expr: inner, data_type, ..
+        } if is_floating(data_type) => {
+            // Read in the wanted type at once: by way of a numeric it would be rounded twice.
+            if let Some(text) = number_of(inner) {
+                **inner = Expr::Value(Value::SingleQuotedString(text).into());
+            }
+        }
+        Expr::Cast { expr: inner, data_type, .. } if is_any_numeric(data_type) => {
+            // As exact as it is written.
+            if let Some(text) = number_of(inner).filter(|text| !text.contains(['e', 'E'])) {
+                let point = if text.contains('.') { "" } else { "." };
+                *expr = Expr::Value(Value::Number(format!("{text}{point}"), false).into());
+            }
+        }
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr: inner } => {
+            if let Expr::Interval(interval) = inner.as_mut() {
+                respell_interval(interval, true, style)?;
+                *expr = Expr::Nested(Box::new(Expr::Interval(interval.clone())));
+            }
+        }
+        Expr::Interval(interval) => respell_interval(interval, false, style)?,
+        Expr::Function(_) => respell_function(expr),
+        _ => {}
+    }
+    Ok(())
+}
+
+fn is_floating(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Real
+            | DataType::Float(ExactNumberInfo::None)
+            | DataType::Float4
+            | DataType::Float8
+            | DataType::Double(ExactNumberInfo::None)
+            | DataType::DoublePrecision
+    )
+}
+
+fn is_any_numeric(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Numeric(ExactNumberInfo::None)
+            | DataType::Decimal(ExactNumberInfo::None)
+            | DataType::Dec(ExactNumberInfo::None)
+    )
+}
+
+fn number_of(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Value(ValueWithSpan { value: Value::Number(text, _), .. }) => Some(text.clone()),
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => {
+            let positive = number_of(expr)?;
+            // A numeric has no negative zero.
+            let zero = !positive.contains(|digit: char| ('1'..='9').contains(&digit));
+            Some(if zero { positive } else { format!("-{positive}") })
+        }
+        Expr::Nested(inner) => number_of(inner),
+        _ => None,
+    }
+}
+
+/// `1.5e3` is `1500.`: a numeric without exponent.
+fn without_exponent(text: &str) -> Option<String> {
+    let (mantissa, exponent) = text.split_once(['e', 'E'])?;
+    let exponent: i32 = exponent.parse().ok()?;
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    if !mantissa.contains(|digit: char| ('1'..='9').contains(&digit)) {
+        return Some("0.".to_string());
+    }
+    let digits = format!("{whole}{fraction}");
+    let point = i64::try_from(whole.len()).ok()? + i64::from(exponent);
+    let written = if point <= 0 {
+        let zeros = usize::try_from(-point).ok().filter(|zeros| *zeros <= DIGITS_MAX)?;
+        format!("0.{}{digits}", "0".repeat(zeros))
+    } else {
+        let point = usize::try_from(point).ok().filter(|point| *point <= DIGITS_MAX)?;
+        let padded = format!("{digits:0<point$}");
+        let (whole, fraction) = padded.split_at_checked(point)?;
+        format!("{whole}.{fraction}")
+    };
+    (written.len() <= DIGITS_MAX).then_some(written)
+}
+
+/// Intervals are read by our own parser, and written in the words that the planner's knows.
+fn respell_interval(interval: &mut Interval, negative: bool, style: &TextStyle) -> Result<()> {
+    if interval.leading_field.is_some() || interval.last_field.is_some() {
+        return if negative { Err(Error::not_yet("- INTERVAL '…' unit")) } else { Ok(()) };
+    }
+    let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) =
+        interval.value.as_mut()
+    else {
+        return Ok(());
+    };
+    // The parser also makes an interval of the number of rows in a window's frame.
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) && !negative {
+        return Ok(());
+    }
+    let array = parse_value(Some(text), &ColumnType::Interval, style)?;
+    let Some(array) = array.as_primitive_opt::<IntervalMonthDayNanoType>() else { return Ok(()) };
+    let Some(mut value) = array.iter().next().flatten() else { return Ok(()) };
+    if negative {
+        value = IntervalMonthDayNano {
+            months: value.months.saturating_neg(),
+            days: value.days.saturating_neg(),
+            nanoseconds: value.nanoseconds.saturating_neg(),
+        };
+    }
+    let sign = if value.nanoseconds < 0 { "-" } else { "" };
+    let nanoseconds = value.nanoseconds.unsigned_abs();
+    *text = format!(
+        "{} months {} days {sign}{}.{:09} seconds",
+        value.months,
+        value.days,
+        nanoseconds / 1_000_000_000,
+        nanoseconds % 1_000_000_000
+    );
+    Ok(())
+}
+
+fn respell_function(expr: &mut Expr) {
+    let Expr::Function(call) = expr else { return };
+    let Some(name) = call.name.0.last().and_then(|part| part.as_ident()).map(fold) else { return };
+    let FunctionArguments::List(list) = &mut call.args else { return };
+    let mut arguments: Vec<&mut Expr> = list
+        .args
+        .iter_mut()
+        .filter_map(|argument| match argument {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
+            _ => None,
+        })
+        .collect();
+    match (name.as_str(), arguments.as_mut_slice()) {
+        ("mod", [left, right]) => {
+            let nested = |expr: &mut Expr| {
+                let taken = std::mem::replace(expr, Expr::Value(Value::Null.into()));
+                Box::new(Expr::Nested(Box::new(taken)))
+            };
+            let (left, right) = (nested(left), nested(right));
+            let remainder = Expr::BinaryOp { left, op: BinaryOperator::Modulo, right };
+            *expr = Expr::Nested(Box::new(remainder));
+        }
+        ("sign", [_]) => {
+            call.name = ObjectName(vec![ObjectNamePart::Identifier(Ident::new("signum"))]);
+        }
+        (
+            "encode",
+            [_, Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(form), .. })],
+        ) if form.eq_ignore_ascii_case("base64") => {
+            *form = "base64pad".to_string();
+        }
+        // An empty array has no dimension, so no length.
+        ("array_length", [_] | [_, _]) => {
+            let inner = expr.clone();
+            if let Some(Expr::Function(outer)) = scalar("nullif(CAST(NULL AS INT), 0)") {
+                let mut outer = outer;
+                if let FunctionArguments::List(list) = &mut outer.args
+                    && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Cast {
+                        expr: first,
+                        ..
+                    }))) = list.args.first_mut()
+                {
+                    // The planner's own name of the function, so that it is not met again.
+                    let mut inner = inner;
+                    if let Expr::Function(call) = &mut inner {
+                        call.name =
+                            ObjectName(vec![ObjectNamePart::Identifier(Ident::new("list_length"))]);
+                    }
+                    **first = inner;
+                }
+                *expr = Expr::Function(outer);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn scalar(sql: &str) -> Option<Expr> {
+    parse::expression(sql).ok()
+}
+
+/// EXISTS as a value says whether the rows count more than none.
+pub fn exists_as_values(expr: &mut Expr) {
+    let _: ControlFlow<()> = visit_expressions_mut(expr, |expr| {
+        if let Expr::Exists { subquery, negated } = expr
+            && let Some(Expr::Subquery(mut counting)) =
+                scalar("(SELECT count(*) > 0 FROM (SELECT 1) AS \"$set\")")
+            && let SetExpr::Select(outer) = counting.body.as_mut()
+        {
+            let negated = *negated;
+            match subquery.body.as_mut() {
+                // Rows of a plain SELECT are counted where they are, so that what they
+                // refer to outside stays in reach.
+                SetExpr::Select(inner) if is_plain(inner) && subquery.limit_clause.is_none() => {
+                    let mut inner = inner.clone();
+                    inner.projection.clone_from(&outer.projection);
+                    let mut rows = subquery.clone();
+                    rows.order_by = None;
+                    *rows.body = SetExpr::Select(inner);
+                    counting = rows;
+                }
+                _ => {
+                    if let Some(table) = outer.from.first_mut()
+                        && let TableFactor::Derived { subquery: derived, .. } = &mut table.relation
+                    {
+                        derived.clone_from(subquery);
+                    }
+                }
+            }
+            let counted = Expr::Subquery(counting);
+            *expr = if negated {
+                Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(counted) }
+            } else {
+                counted
+            };
+        }
+        ControlFlow::Continue(())
+    });
+}
+
+fn is_plain(select: &datafusion::sql::sqlparser::ast::Select) -> bool {
+    use datafusion::sql::sqlparser::ast::GroupByExpr;
+    let ungrouped = matches!(&select.group_by, GroupByExpr::Expressions(by, _) if by.is_empty());
+    let aggregates = select.projection.iter().any(|item| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
+            !matches!(expr, Expr::Value(_) | Expr::Identifier(_) | Expr::CompoundIdentifier(_))
+        }
+        _ => false,
+    });
+    ungrouped
+        && !aggregates
+        && select.having.is_none()
+        && select.distinct.is_none()
+        && select.qualify.is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exponents_are_written_out() {
+        for (text, plain) in [
+            ("1e15", Some("1000000000000000.")),
+            ("1.5e3", Some("1500.")),
+            ("1.25E1", Some("12.5")),
+            ("1e-3", Some("0.001")),
+            ("12.5e-1", Some("1.25")),
+            ("0e100", Some("0.")),
+            ("1e1000", None),
+            ("15", None),
+        ] {
+            assert_eq!(without_exponent(text).as_deref(), plain, "{text}");
+        }
+    }
+
+    #[test]
+    fn statements_are_respelled() {
+        for (sql, wanted) in [
+            ("mod(a + 1, 2)", "((a + 1) % (2))"),
+            ("sign(x)", "signum(x)"),
+            ("encode(x, 'base64')", "encode(x, 'base64pad')"),
+            ("array_length(x, 1)", "nullif(CAST(list_length(x, 1) AS INT), 0)"),
+            ("1e2::double precision", "'1e2'::DOUBLE PRECISION"),
+            ("interval '25:00:00'", "INTERVAL '0 months 0 days 90000.000000000 seconds'"),
+            ("- interval '1 mon -3 days'", "(INTERVAL '-1 months 3 days 0.000000000 seconds')"),
+            ("(-0.0)::float8", "'0.0'::FLOAT8"),
+            ("(-1.5)::float8", "'-1.5'::FLOAT8"),
+            ("2.50::numeric", "2.50"),
+            ("interval '-1 mon 3 days'", "INTERVAL '-1 months 3 days 0.000000000 seconds'"),
+        ] {
+            let mut expr = parse::expression(sql).unwrap();
+            respell(&mut expr, &TextStyle::default()).unwrap();
+            assert_eq!(expr.to_string(), wanted);
+        }
+        let mut expr = parse::expression("EXISTS (SELECT a FROM t WHERE b = c)").unwrap();
+        exists_as_values(&mut expr);
+        assert_eq!(expr.to_string(), "(SELECT count(*) > 0 FROM t WHERE b = c)");
+        let mut expr = parse::expression("NOT EXISTS (SELECT max(a) FROM t)").unwrap();
+        exists_as_values(&mut expr);
+        assert_eq!(
+            expr.to_string(),
+            "NOT (SELECT count(*) > 0 FROM (SELECT max(a) FROM t) AS \"$set\")"
+        );
+    }
+}
