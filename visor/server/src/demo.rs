@@ -57,19 +57,40 @@ pub fn run(arguments: &DemoArguments) -> ExitCode {
     let outcome = runtime.block_on(async {
         let directory = tempfile::Builder::new().prefix("stratalog-demo-").tempdir()?;
         let result = tokio::select! {
-            result = demo(arguments, directory.path()) => result,
-            _ = tokio::signal::ctrl_c() => Err(SqlError::local("interrupted; cleaned up")),
+            result = demo(arguments, directory.path()) => result.map(|()| true),
+            () = interrupted() => Ok(false),
         };
-        if arguments.keep && result.is_ok() {
+        if arguments.keep && matches!(result, Ok(true)) {
             let _ = directory.keep();
         }
         result
     });
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => {
+            eprintln!("\ninterrupted: the server is stopped, its directory is removed");
+            ExitCode::from(130)
+        }
         Err(error) => {
             eprintln!("{}", error.render(""));
             ExitCode::FAILURE
+        }
+    }
+}
+
+/// Ctrl-C, or `kill`.
+async fn interrupted() {
+    use tokio::signal::unix::{SignalKind, signal};
+    match signal(SignalKind::terminate()) {
+        Ok(mut terminate) => {
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => {}
+                _ = terminate.recv() => {}
+            }
+        }
+        // Without a handler, `kill` ends us at once.
+        Err(_) => {
+            let _ = tokio::signal::ctrl_c().await;
         }
     }
 }
@@ -98,8 +119,9 @@ async fn demo(arguments: &DemoArguments, directory: &Path) -> Result<(), SqlErro
     );
 
     let client = connect(&server).await?;
-    println!("3. Queries   the types of TSBS's cpu-only, {RUNS} runs each\n");
+    println!("3. Queries   TSBS's cpu-only types, {RUNS} runs each on random hosts and hours\n");
     ask_all(&client, &shape).await?;
+    println!("\n   busiest hosts of the last hour: {}", busiest(&client, &shape).await?);
 
     let before = checksums(&client).await?;
     println!("\n4. Before    {before}");
@@ -142,9 +164,15 @@ async fn demo(arguments: &DemoArguments, directory: &Path) -> Result<(), SqlErro
         );
         server.let_go();
     } else {
-        println!(
-            "Cleaning up. `stratalog demo --keep` leaves the server running for\n  psql -h 127.0.0.1 -p PORT -U stratalog stratalog"
-        );
+        let program = std::env::args().next().unwrap_or_else(|| "stratalog".to_string());
+        println!("To look around in this data, leave the server running with\n");
+        println!("   {program} demo --keep\n");
+        println!("or start one of your own, and connect:\n");
+        println!("   {program} serve --data-dir DIRECTORY");
+        println!("   psql -h 127.0.0.1 -p 5433 -U stratalog stratalog\n");
+        drop(client);
+        drop(server);
+        println!("Cleaned up: the server is stopped, its directory is removed.");
     }
     Ok(())
 }
@@ -220,23 +248,27 @@ async fn load(server: &ServerProcess, shape: &CpuShape) -> Result<f64, SqlError>
 
 /// Runs every type of query and prints a line for each.
 async fn ask_all(client: &Client, shape: &CpuShape) -> Result<(), SqlError> {
-    println!("   {:<24} {:>9} {:>10} {:>10}", "query", "rows", "min ms", "median ms");
-    println!("   {}", "-".repeat(56));
+    println!(
+        "   {:<21}  {:<26} {:>8} {:>7} {:>7}",
+        "query", "asks for", "rows", "min ms", "median"
+    );
+    println!("   {}", "-".repeat(74));
     let mut chance = Chance(shape.seed);
     for query_type in &QUERY_TYPES {
         let (mut times, mut rows) = (Vec::new(), 0);
         for _ in 0..RUNS {
             let sql = query_type.sql(shape, &mut chance);
             let start = Instant::now();
-            rows = count_rows(client, &sql).await?;
+            rows = count_rows(client, &sql).await?.max(rows);
             times.push(start.elapsed());
         }
         times.sort_unstable();
         let ms =
             |at: usize| times.get(at).copied().unwrap_or(Duration::ZERO).as_secs_f64() * 1000.0;
         println!(
-            "   {:<24} {:>9} {:>10.2} {:>10.2}",
+            "   {:<21}  {:<26} {:>8} {:>7.2} {:>7.2}",
             query_type.name,
+            query_type.asks_for(),
             grouped(rows),
             ms(0),
             ms(times.len() / 2)
@@ -254,6 +286,23 @@ async fn count_rows(client: &Client, sql: &str) -> Result<u64, SqlError> {
         }
     }
     Ok(rows)
+}
+
+/// The hosts with the highest mean in the last hour of the data.
+async fn busiest(client: &Client, shape: &CpuShape) -> Result<String, SqlError> {
+    let sql = format!(
+        "SELECT hostname, round(avg(usage_user)) FROM cpu WHERE time >= TIMESTAMPTZ '{}' \
+         GROUP BY hostname ORDER BY avg(usage_user) DESC, hostname LIMIT 3",
+        queries::timestamp(shape.end_ns() - 3_600_000_000_000)
+    );
+    let mut hosts = Vec::new();
+    for message in client.simple_query(&sql).await? {
+        if let SimpleQueryMessage::Row(row) = message {
+            let text = |at| row.try_get(at).map(|text| text.unwrap_or("NULL"));
+            hosts.push(format!("{} {} %", text(0)?, text(1)?));
+        }
+    }
+    Ok(hosts.join(", "))
 }
 
 /// What must not change.

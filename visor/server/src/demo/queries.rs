@@ -45,13 +45,36 @@ pub const QUERY_TYPES: [QueryType; 15] = [
     QueryType { name: "double-groupby-1", kind: Kind::DoubleGroupBy { metrics: 1 } },
     QueryType { name: "double-groupby-5", kind: Kind::DoubleGroupBy { metrics: 5 } },
     QueryType { name: "double-groupby-all", kind: Kind::DoubleGroupBy { metrics: 10 } },
-    QueryType { name: "high-cpu-1", kind: Kind::HighCpu { hosts: 1 } },
     QueryType { name: "high-cpu-all", kind: Kind::HighCpu { hosts: 0 } },
+    QueryType { name: "high-cpu-1", kind: Kind::HighCpu { hosts: 1 } },
     QueryType { name: "lastpoint", kind: Kind::LastPoint },
     QueryType { name: "groupby-orderby-limit", kind: Kind::GroupByOrderByLimit },
 ];
 
 impl QueryType {
+    /// What it asks for, in a few words.
+    pub fn asks_for(&self) -> String {
+        let some = |count: usize, what: &str| match count {
+            1 => format!("1 {what}"),
+            _ => format!("{count} {what}s"),
+        };
+        match self.kind {
+            Kind::SingleGroupBy { metrics, hosts, hours } => {
+                format!("{}, {}, {hours} h", some(metrics, "metric"), some(hosts, "host"))
+            }
+            Kind::MaxAll { hosts } => {
+                format!("{}, {}, 8 h", some(METRICS.len(), "metric"), some(hosts, "host"))
+            }
+            Kind::DoubleGroupBy { metrics } => {
+                format!("{}, every host, 12 h", some(metrics, "metric"))
+            }
+            Kind::HighCpu { hosts: 0 } => "all rows above 90, 12 h".to_string(),
+            Kind::HighCpu { hosts } => format!("the same of {}", some(hosts, "host")),
+            Kind::LastPoint => "last row of every host".to_string(),
+            Kind::GroupByOrderByLimit => "maxima of 5 last minutes".to_string(),
+        }
+    }
+
     /// A query of this type on table `cpu` with rows of `shape`; `chance` picks hosts and times.
     pub fn sql(&self, shape: &CpuShape, chance: &mut Chance) -> String {
         match self.kind {
@@ -130,6 +153,7 @@ fn start_of_window(shape: &CpuShape, hours: i64, chance: &mut Chance) -> i64 {
     shape.start_ns + i64::try_from(offset).unwrap_or(0) * 1_000_000_000
 }
 
-fn timestamp(ns: i64) -> String {
+/// Nanoseconds since 1970 as a literal's text.
+pub fn timestamp(ns: i64) -> String {
     chrono::DateTime::from_timestamp_nanos(ns).format("%Y-%m-%d %H:%M:%S+00").to_string()
 }
