@@ -1,6 +1,6 @@
 //! What all sessions share: memory and disk budgets, functions, rules.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use datafusion::{
     execution::{
@@ -54,9 +54,12 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     options.sql_parser.recursion_limit =
         datafusion::common::config::ConfigNonZeroUsize::try_new(1000).map_err(from_datafusion)?;
     options.execution.time_zone = Some("UTC".to_string());
+    // Ours replace those of the same name, and of their aliases.
+    let ours: HashSet<String> =
+        stratalog_functions::documentation().into_iter().map(|page| page.name).collect();
     let functions = SessionStateDefaults::default_scalar_functions()
         .into_iter()
-        .filter(|function| !LEFT_OUT.contains(&function.name()))
+        .filter(|function| !LEFT_OUT.contains(&function.name()) && !ours.contains(function.name()))
         .map(bounded::bound)
         .map(date_trunc::extend)
         .map(rounding::round_to_even)

@@ -159,7 +159,11 @@ async fn runaway_joins_end_and_leave_the_threads_of_others_free() {
     // The plans are gone, not only their answers: others get the threads at once.
     let started = Instant::now();
     let other = db.service.connect(login()).unwrap();
-    let rows = run(&other, "SELECT count(*) FROM generate_series(1, 100000) AS x(a) WHERE a % 2 = 0").await.unwrap().lines();
+    let rows =
+        run(&other, "SELECT count(*) FROM generate_series(1, 100000) AS x(a) WHERE a % 2 = 0")
+            .await
+            .unwrap()
+            .lines();
     assert_eq!(rows, ["50000"]);
     assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
     // A dropped result ends its plan as well.
@@ -171,6 +175,9 @@ async fn runaway_joins_end_and_leave_the_threads_of_others_free() {
         drop(rows);
     }
     let started = Instant::now();
-    assert_eq!(db.rows("SELECT count(*) FROM generate_series(1, 100000) AS x(a)").await, ["100000"]);
+    assert_eq!(
+        db.rows("SELECT count(*) FROM generate_series(1, 100000) AS x(a)").await,
+        ["100000"]
+    );
     assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
 }

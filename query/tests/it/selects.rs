@@ -169,25 +169,69 @@ async fn errors_are_postgresqls() {
 #[tokio::test]
 async fn postgresqls_ways_of_saying_it() {
     let db = cpu().await;
-    assert_eq!(db.rows("SELECT NULL, NULL::int, 1, 1, 'NaN'::float8, 'NaN'::real").await, ["NULL|NULL|1|1|NaN|NaN"]);
-    assert_eq!(db.run("SELECT NULL, NULL::int, 1, 1").await.unwrap().names(), ["?column?", "int4", "?column?", "?column?"]);
+    assert_eq!(
+        db.rows("SELECT NULL, NULL::int, 1, 1, 'NaN'::float8, 'NaN'::real").await,
+        ["NULL|NULL|1|1|NaN|NaN"]
+    );
+    assert_eq!(
+        db.run("SELECT NULL, NULL::int, 1, 1").await.unwrap().names(),
+        ["?column?", "int4", "?column?", "?column?"]
+    );
     assert_eq!(db.rows("SELECT 1 AS x UNION SELECT 2.5 ORDER BY 1").await, ["1.0", "2.5"]);
     assert_eq!(db.rows("SELECT NULL UNION SELECT 1 ORDER BY 1").await, ["1", "NULL"]);
     assert_eq!(db.rows("SELECT g FROM generate_series(1, 3) AS g").await, ["1", "2", "3"]);
     assert_eq!(db.rows("SELECT generate_series FROM generate_series(1, 2)").await, ["1", "2"]);
     assert_eq!(db.rows("SELECT g FROM generate_series(timestamptz '2024-01-01 00:00+00', timestamptz '2024-01-02 00:00 +0000', interval '12 hours') AS g").await.len(), 3);
-    assert_eq!(db.rows("SELECT hostname FROM cpu ORDER BY hostname, time FETCH FIRST 1 ROW ONLY").await, ["host_0"]);
+    assert_eq!(
+        db.rows("SELECT hostname FROM cpu ORDER BY hostname, time FETCH FIRST 1 ROW ONLY").await,
+        ["host_0"]
+    );
     assert_eq!(db.rows("SELECT x FROM generate_series(1, 5) AS t(x) WHERE x > ALL (SELECT y FROM generate_series(1, 3) AS u(y)) ORDER BY x").await, ["4", "5"]);
     assert_eq!(db.rows("SELECT x FROM generate_series(1, 5) AS t(x) WHERE x < ANY (SELECT y FROM generate_series(1, 3) AS u(y)) ORDER BY x").await, ["1", "2"]);
     assert_eq!(db.rows("SELECT x FROM generate_series(1, 5) AS t(x) WHERE x = ANY (SELECT y FROM generate_series(1, 2) AS u(y)) ORDER BY x").await, ["1", "2"]);
     assert_eq!(db.rows("SELECT x FROM generate_series(1, 3) AS t(x) WHERE x > ALL (SELECT y FROM generate_series(1, 0) AS u(y)) ORDER BY x").await, ["1", "2", "3"]);
-    assert_eq!(db.rows("SELECT count(*) FROM generate_series(1, 3) AS t(x) WHERE x > ALL (SELECT NULL::bigint)").await, ["0"]);
-    for (filter, wanted) in [("time < '9999-12-31'", "7200"), ("time > '3000-01-01'", "0"), ("time > '0001-01-01'", "7200"), ("time BETWEEN '0001-01-01' AND '2016-01-01 01:00:00+00'", "3610"), ("NOT time > '3000-01-01'", "7200"), ("time <> '9999-12-31'", "7200")] {
-        assert_eq!(db.rows(&format!("SELECT count(*) FROM cpu WHERE {filter}")).await, [wanted], "{filter}");
+    assert_eq!(
+        db.rows(
+            "SELECT count(*) FROM generate_series(1, 3) AS t(x) WHERE x > ALL (SELECT NULL::bigint)"
+        )
+        .await,
+        ["0"]
+    );
+    for (filter, wanted) in [
+        ("time < '9999-12-31'", "7200"),
+        ("time > '3000-01-01'", "0"),
+        ("time > '0001-01-01'", "7200"),
+        ("time BETWEEN '0001-01-01' AND '2016-01-01 01:00:00+00'", "3610"),
+        ("NOT time > '3000-01-01'", "7200"),
+        ("time <> '9999-12-31'", "7200"),
+    ] {
+        assert_eq!(
+            db.rows(&format!("SELECT count(*) FROM cpu WHERE {filter}")).await,
+            [wanted],
+            "{filter}"
+        );
     }
-    assert_eq!(db.kind("SELECT hostname FROM cpu WHERE row_number() OVER () = 1").await, ErrorKind::WindowingError);
-    assert_eq!(db.kind("SELECT hostname FROM cpu WHERE max(usage_user) = 1").await, ErrorKind::GroupingError);
-    assert_eq!(db.kind("SELECT hostname FROM cpu ORDER BY 2").await, ErrorKind::InvalidColumnReference);
-    assert_eq!(db.kind("SELECT DISTINCT ON (hostname) * FROM cpu ORDER BY time").await, ErrorKind::InvalidColumnReference);
-    assert_eq!(db.rows("INSERT INTO cpu VALUES ('2020-01-01', 'new') RETURNING (SELECT count(*) FROM cpu)").await, ["7200"]);
+    assert_eq!(
+        db.kind("SELECT hostname FROM cpu WHERE row_number() OVER () = 1").await,
+        ErrorKind::WindowingError
+    );
+    assert_eq!(
+        db.kind("SELECT hostname FROM cpu WHERE max(usage_user) = 1").await,
+        ErrorKind::GroupingError
+    );
+    assert_eq!(
+        db.kind("SELECT hostname FROM cpu ORDER BY 2").await,
+        ErrorKind::InvalidColumnReference
+    );
+    assert_eq!(
+        db.kind("SELECT DISTINCT ON (hostname) * FROM cpu ORDER BY time").await,
+        ErrorKind::InvalidColumnReference
+    );
+    assert_eq!(
+        db.rows(
+            "INSERT INTO cpu VALUES ('2020-01-01', 'new') RETURNING (SELECT count(*) FROM cpu)"
+        )
+        .await,
+        ["7200"]
+    );
 }

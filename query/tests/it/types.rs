@@ -120,8 +120,18 @@ async fn integers_fail_instead_of_wrapping() {
     for sql in ["SELECT i + 1 FROM a", "SELECT 2147483647 + 1"] {
         assert_eq!(db.kind(sql).await, ErrorKind::NumericOutOfRange, "{sql}");
     }
-    assert_eq!(db.rows("SELECT i::bigint + 1, i - 1, 2147483648 + 1 FROM a").await, ["2147483648|2147483646|2147483649"]);
+    assert_eq!(
+        db.rows("SELECT i::bigint + 1, i - 1, 2147483648 + 1 FROM a").await,
+        ["2147483648|2147483646|2147483649"]
+    );
     let answer = db.run("SELECT 1, 2147483648, 1 + 1").await.unwrap();
-    let types: Vec<String> = answer.schema.as_ref().unwrap().fields().iter().map(|field| field.data_type().to_string()).collect();
+    let types: Vec<String> = answer
+        .schema
+        .as_ref()
+        .unwrap()
+        .fields()
+        .iter()
+        .map(|field| field.data_type().to_string())
+        .collect();
     assert_eq!(types, ["Int32", "Int64", "Int32"]);
 }

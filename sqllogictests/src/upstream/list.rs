@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! run aggregate.slt
-//! skip aggregate.slt:123 reason
+//! skip aggregate.slt:123,456 reason
 //! pattern "text" reason            any record whose SQL contains the text, in any case
 //! pattern aggregate.slt "text" reason
 //! ```
@@ -57,8 +57,10 @@ impl List {
                 if reason.trim().is_empty() {
                     return None;
                 }
-                let key = (file.to_string(), number.parse().ok()?);
-                self.skipped.insert(key, AtomicBool::new(false));
+                for number in number.split(',') {
+                    let key = (file.to_string(), number.parse().ok()?);
+                    self.skipped.insert(key, AtomicBool::new(false));
+                }
             }
             "pattern" => {
                 let (file, quoted) = rest.split_once('"')?;
