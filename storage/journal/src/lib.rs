@@ -21,6 +21,7 @@
 
 mod aligned;
 mod frame;
+mod gather;
 mod journal;
 mod local_disk;
 mod queue;

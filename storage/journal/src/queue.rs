@@ -20,6 +20,7 @@ use tokio::sync::Semaphore;
 
 use crate::{
     frame,
+    gather::Gather,
     rotation::{Fault, Place},
     writer::Writer,
 };
@@ -94,6 +95,8 @@ pub(crate) struct Shared {
 struct State {
     queue: VecDeque<Pending>,
     queued_bytes: u64,
+    /// The writer sleeps until so many frames wait.
+    wanted: usize,
     submitted: bool,
     closing: bool,
     poisoned: Option<String>,
@@ -208,7 +211,9 @@ impl Shared {
         state.submitted = true;
         state.queued_bytes += pending.extent();
         state.queue.push_back(pending);
-        self.work.notify_one();
+        if state.queue.len() >= state.wanted {
+            self.work.notify_one();
+        }
     }
 
     /// Accepts nothing more; the writer ends when the queue is empty.
@@ -238,6 +243,30 @@ impl Shared {
                 self.work.wait(&mut state);
             }
         }
+    }
+
+    /// Gives those who are about to append the time to do so, if that saves syncs.
+    fn gather(&self, gather: &mut Gather) {
+        let mut state = self.state.lock();
+        // Relaxed appends alone need no sync that could be saved.
+        if !state.queue.iter().any(|pending| pending.durability >= Durability::Disk) {
+            return;
+        }
+        let Some(wait) = gather.wait(state.queue.len(), state.queued_bytes) else { return };
+        state.wanted = wait.frames;
+        let mut left = wait.longest;
+        let mut frames = state.queue.len();
+        while frames < wait.frames && !left.is_zero() && !state.closing {
+            let pause = wait.pause.min(left);
+            let timed_out = self.work.wait_for(&mut state, pause).timed_out();
+            if timed_out && state.queue.len() == frames {
+                break;
+            }
+            frames = state.queue.len();
+            left -= pause;
+        }
+        state.wanted = 0;
+        gather.waited(wait, state.queue.len());
     }
 
     /// What waits first, up to `bytes`, but at least one frame.
@@ -271,14 +300,18 @@ impl Shared {
 
     fn serve_until_end(&self, writer: &mut Writer) -> Result<(), String> {
         let group_bytes_max = self.place.settings.group_bytes_max;
+        let mut gather = Gather::new(Duration::from_micros(self.place.settings.gather_us_max));
         loop {
             let fault = match self.wait(writer.wants_mark()) {
                 Task::Write(extent) => match writer.make_room(extent) {
                     Ok(()) => {
+                        self.gather(&mut gather);
                         let group = self.take(group_bytes_max.min(writer.room()));
+                        let frames = group.len();
                         if self.write(writer, group).is_break() {
                             return Ok(());
                         }
+                        gather.done(frames, self.state.lock().queue.len());
                         continue;
                     }
                     Err(Fault::Refused(error)) => {

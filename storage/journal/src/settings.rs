@@ -16,6 +16,9 @@ pub struct JournalSettings {
     pub segment_bytes_max: u64,
     /// Bytes of frames that one group commit takes at most.
     pub group_bytes_max: u64,
+    /// Microseconds that a group of overlapping `disk` appends waits at most for those
+    /// who were answered last to append again, so that they share its sync; 0: never.
+    pub gather_us_max: u64,
     /// Bytes of frames that may wait or be in flight; `reserve` waits beyond.
     pub queue_bytes_max: u64,
     /// Bytes of one frame's payload at most.
@@ -41,6 +44,7 @@ impl Default for JournalSettings {
             partition: PartitionId(0),
             segment_bytes_max: 256 << 20,
             group_bytes_max: 8 << 20,
+            gather_us_max: 2000,
             queue_bytes_max: 64 << 20,
             frame_bytes_max: 16 << 20,
             free_bytes_min: 64 << 20,

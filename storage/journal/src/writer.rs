@@ -7,6 +7,10 @@
 //! A group is written in pieces of about 1 MiB (one copy, from payloads into the buffer;
 //! large payloads are written from where they are), then synced once. A group never
 //! spans segments, and a segment is only left when all of it is durable.
+//!
+//! Where small groups are synced, zeros are written ahead of them now and then: the first
+//! write to a block that was only reserved makes the file system sync what it knows of the
+//! file as well, which takes as long again as the sync itself.
 
 use std::{io, mem};
 
@@ -25,6 +29,10 @@ use crate::{
 const WRITE_BYTES: usize = 1 << 20;
 /// Payloads from this size on are not copied.
 const DIRECT_BYTES: usize = 256 << 10;
+/// Zeros that are written ahead of small groups that are synced.
+const AHEAD_BYTES: u64 = 512 << 10;
+/// Groups up to this size are small.
+const SMALL_GROUP_BYTES: u64 = 64 << 10;
 
 /// See the module's comment.
 #[derive(Debug)]
@@ -38,6 +46,8 @@ pub(crate) struct Writer {
     /// Frames must end here.
     limit: u64,
     position: u64,
+    /// Blocks up to here were written before, if only with zeros.
+    zeroed: u64,
     /// Checksum of the last frame's header.
     checksum: u32,
     written: Lsn,
@@ -67,6 +77,7 @@ impl Writer {
             preallocated,
             limit: if preallocated { last.bytes } else { place.settings.segment_bytes_max },
             position: tail.offset,
+            zeroed: tail.offset,
             checksum: tail.last_checksum,
             written: tail.last,
             durable: tail.last,
@@ -117,6 +128,7 @@ impl Writer {
         self.limit =
             if self.preallocated { segment.bytes } else { self.place.settings.segment_bytes_max };
         self.position = segment::HEADER_BYTES;
+        self.zeroed = self.position;
         // A segment's being there says that all before it is durable.
         self.attested = self.written;
         Ok(())
@@ -142,7 +154,7 @@ impl Writer {
         self.checksum = checksum;
         self.position = end;
         self.attested = self.attested.max(self.durable);
-        if group.iter().any(|pending| pending.durability >= Durability::Disk)
+        if syncs(group)
             && let Err(fault) = self.sync()
         {
             // These frames are reported as failed: they must not be found later. The best
@@ -157,6 +169,7 @@ impl Writer {
     }
 
     fn write_frames(&mut self, group: &[Pending]) -> io::Result<u32> {
+        let zeros = self.zeros_behind(group);
         let mut buffer = mem::take(&mut self.buffer);
         buffer.clear();
         let mut at = self.position;
@@ -185,11 +198,28 @@ impl Writer {
                 buffer.clear();
             }
         }
+        if zeros > 0 {
+            // A small group is all in the buffer: they follow it at once.
+            buffer.resize(buffer.len() + zeros, 0);
+        }
         if !buffer.is_empty() {
             write(&buffer)?;
         }
+        self.zeroed = self.zeroed.max(at);
         self.buffer = buffer;
         Ok(checksum)
+    }
+
+    /// How many zeros to write behind a group, so that the next ones find their blocks
+    /// written. Nothing is read differently by that: what is reserved reads as zeros.
+    fn zeros_behind(&self, group: &[Pending]) -> usize {
+        let bytes: u64 = group.iter().map(Pending::extent).sum();
+        let end = self.position + bytes;
+        let small = bytes <= SMALL_GROUP_BYTES && syncs(group);
+        if !self.preallocated || !small || end <= self.zeroed {
+            return 0;
+        }
+        (end.next_multiple_of(4096) + AHEAD_BYTES).min(self.limit).saturating_sub(end) as usize
     }
 
     /// After a write that failed: leaves no trace of the group, or poisons.
@@ -285,4 +315,9 @@ impl Writer {
     pub(crate) fn written(&self) -> Lsn {
         self.written
     }
+}
+
+/// Whether a frame of the group asks for a sync.
+fn syncs(group: &[Pending]) -> bool {
+    group.iter().any(|pending| pending.durability >= Durability::Disk)
 }

@@ -240,3 +240,25 @@ fn the_idle_writer_says_how_far_it_is_durable() {
     let error = open_on(Arc::new(disk), Path::new(DIRECTORY), settings).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::DataCorrupted);
 }
+
+#[test]
+fn what_is_written_ahead_of_small_groups_is_no_tail() {
+    for crash in [Crash::Kill, Crash::PowerCut] {
+        let mut disk = FaultyDisk::new(7);
+        let settings = || JournalSettings { segment_bytes_max: 2 << 20, ..small() };
+        let mut expected = Vec::new();
+        for round in 0..4 {
+            let journal = open(&disk, settings());
+            assert_eq!(journal.status().torn_bytes, 0);
+            assert_eq!(contents(&journal).unwrap(), expected);
+            for n in 0..40 {
+                // Small, and now and then too large to have zeros written behind it.
+                let frame = frame(n, if n % 8 == 0 { 16 << 10 } else { 200 });
+                let lsn = append(&journal, frame.clone(), Durability::Disk).unwrap();
+                expected.push((lsn, frame));
+            }
+            assert_eq!(expected.len(), (round + 1) * 40);
+            disk = disk.crash(crash);
+        }
+    }
+}
