@@ -1,5 +1,15 @@
 //! Queries in process: a point query by key and tick, single-row INSERT, TSBS's shapes.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    missing_docs,
+    reason = "helpers of tests and benches fail as tests do, and use real files and clocks"
+)]
+
 #[path = "../tests/it/harness.rs"]
 #[expect(dead_code, reason = "the tests use more of it")]
 mod harness;

@@ -152,7 +152,7 @@ impl Assignment<'_> {
     }
 
     /// Rounds to whole numbers (floats half to even, decimals half away from zero).
-    fn to_integer(&self, array: &ArrayRef) -> Result<ArrayRef> {
+    fn to_integer(self, array: &ArrayRef) -> Result<ArrayRef> {
         let out_of_range = || {
             Error::new(ErrorKind::NumericOutOfRange, format!("{} out of range", self.column_type))
         };
@@ -193,7 +193,7 @@ impl Assignment<'_> {
         cast_with_options(&whole, &self.column_type.arrow_type(), &CAST).map_err(|_| out_of_range())
     }
 
-    fn to_real(&self, array: &ArrayRef) -> Result<ArrayRef> {
+    fn to_real(self, array: &ArrayRef) -> Result<ArrayRef> {
         let doubles = cast_with_options(array, &DataType::Float64, &CAST).map_err(from_arrow)?;
         let reals: Option<Vec<Option<f32>>> = doubles
             .as_primitive::<Float64Type>()
@@ -217,7 +217,7 @@ impl Assignment<'_> {
     }
 
     /// A time in the column's unit and zone; a coarser unit rounds to the nearest.
-    fn to_timestamp(&self, array: &ArrayRef) -> Result<ArrayRef> {
+    fn to_timestamp(self, array: &ArrayRef) -> Result<ArrayRef> {
         self.timestamp(array, true)
     }
 
@@ -268,7 +268,7 @@ impl Assignment<'_> {
         cast_with_options(&counts, &self.column_type.arrow_type(), &CAST).map_err(from_arrow)
     }
 
-    fn to_array(&self, array: &ArrayRef, element: &ColumnType) -> Result<ArrayRef> {
+    fn to_array(self, array: &ArrayRef, element: &ColumnType) -> Result<ArrayRef> {
         let field = match array.data_type() {
             DataType::List(field) => Arc::clone(field),
             DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
@@ -279,7 +279,7 @@ impl Assignment<'_> {
             other => return Err(mismatch(self.name, self.column_type, &other.to_string())),
         };
         let list = array.as_list::<i32>();
-        let inner = Assignment { column_type: element, ..*self };
+        let inner = Assignment { column_type: element, ..self };
         let values = inner.convert(list.values(), &field)?;
         let list = ListArray::try_new(
             Arc::new(element.arrow_field("item", true)),
@@ -303,7 +303,7 @@ fn nanoseconds(unit: TimeUnit) -> i128 {
 
 fn whole_of(value: f64) -> Option<i64> {
     // 2^63 is exact in a double; i64::MAX is not.
-    let fits = value >= -9_223_372_036_854_775_808.0 && value < 9_223_372_036_854_775_808.0;
+    let fits = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&value);
     #[expect(clippy::cast_possible_truncation, reason = "whole and in range")]
     fits.then_some(value as i64)
 }

@@ -69,7 +69,7 @@ pub struct Notice {
 
 impl Notice {
     /// A NOTICE that says `message`.
-    pub fn notice(message: impl Into<String>) -> Self {
+    pub fn new(message: impl Into<String>) -> Self {
         Self {
             severity: "NOTICE",
             sqlstate: "00000",
@@ -81,7 +81,7 @@ impl Notice {
 
     /// A WARNING with its SQLSTATE.
     pub fn warning(sqlstate: &'static str, message: impl Into<String>) -> Self {
-        Self { severity: "WARNING", sqlstate, ..Self::notice(message) }
+        Self { severity: "WARNING", sqlstate, ..Self::new(message) }
     }
 }
 

@@ -178,7 +178,7 @@ fn scale(interval: IntervalMonthDayNano, factor: f64) -> Option<IntervalMonthDay
 }
 
 fn whole(value: f64) -> Option<i64> {
-    let fits = value >= -9_223_372_036_854_775_808.0 && value < 9_223_372_036_854_775_808.0;
+    let fits = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&value);
     #[expect(clippy::cast_possible_truncation, reason = "whole and in range")]
     fits.then_some(value as i64)
 }

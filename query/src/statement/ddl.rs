@@ -43,12 +43,12 @@ pub async fn run(session: &Session, statement: &Statement) -> Result<Outcome> {
     session.transaction.check_write(read_only)?;
     if session.transaction() == TransactionState::Block {
         for notice in session.parts().catalog.check(&commands)? {
-            session.say(Notice::notice(notice));
+            session.say(Notice::new(notice));
         }
     }
     if let Some(commands) = session.transaction.hold_definition(commands) {
         for notice in apply(session, commands).await? {
-            session.say(Notice::notice(notice));
+            session.say(Notice::new(notice));
         }
     }
     Ok(Outcome::Done(tag.to_string()))
@@ -205,7 +205,7 @@ async fn alter(session: &Session, tree: &AlterTable) -> Result<Vec<Command>> {
     let chronicle = match session.chronicle(&tree.name) {
         Ok(chronicle) => chronicle,
         Err(error) if tree.if_exists && error.kind() == ErrorKind::UndefinedTable => {
-            session.say(Notice::notice(format!("{}, skipping", error.message())));
+            session.say(Notice::new(format!("{}, skipping", error.message())));
             return Ok(Vec::new());
         }
         Err(error) => return Err(error),

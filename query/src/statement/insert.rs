@@ -358,7 +358,7 @@ impl Writer {
         };
         let duplicate = appended.is_some_and(|appended| appended.duplicate);
         if duplicate {
-            session.say(Notice::notice(
+            session.say(Notice::new(
                 "already stored: the producer's statement was acknowledged before",
             ));
         }

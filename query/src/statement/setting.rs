@@ -115,7 +115,7 @@ fn assign(session: &Session, name: &str, values: &[Expr], local: bool) -> Result
 /// The text of a value as SET takes it; in a list, quoted where its case matters.
 fn text_of(value: &Expr, list: bool) -> Result<String> {
     let quote = |text: &str| {
-        if list && text != text.to_lowercase() || list && text.contains([',', '"', ' ']) {
+        if list && (text != text.to_lowercase() || text.contains([',', '"', ' '])) {
             format!("\"{}\"", text.replace('"', "\"\""))
         } else {
             text.to_string()

@@ -35,7 +35,6 @@ impl Clock for StepClock {
 pub struct Database {
     pub service: Arc<QueryService>,
     pub session: Arc<Session>,
-    pub store: Arc<dyn EventStore>,
     _directory: tempfile::TempDir,
 }
 
@@ -65,11 +64,9 @@ impl Database {
             std::fs::create_dir_all(&spill).unwrap();
             settings.spill_directory = Some(spill);
         }
-        let service =
-            QueryService::new(Parts { catalog, store: Arc::clone(&store), clock, settings })
-                .unwrap();
+        let service = QueryService::new(Parts { catalog, store, clock, settings }).unwrap();
         let session = service.connect(login()).unwrap();
-        Self { service, session, store, _directory: directory }
+        Self { service, session, _directory: directory }
     }
 
     /// Runs a string; the tags and rows of its last statement.

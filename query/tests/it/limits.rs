@@ -81,7 +81,8 @@ async fn a_dropped_result_frees_its_memory() {
             .unwrap()
             .remove(0);
         let Outcome::Rows(mut rows) = db.session.run(&parsed).await.unwrap() else { panic!() };
-        assert!(futures::poll!(rows.next()).is_pending() || true);
+        // Begun, whether or not the first rows are there already.
+        let _ = futures::poll!(rows.next());
         drop(rows);
     }
     assert!(!db.session.is_running());

@@ -2,7 +2,15 @@
 //!
 //! Events are of TSBS's cpu shape: a time, ten tags, ten metrics; key: the first tag.
 
-#![expect(clippy::unwrap_used, missing_docs, reason = "a bench that cannot run has nothing to tell")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    missing_docs,
+    reason = "helpers of tests and benches fail as tests do, and use real files and clocks"
+)]
 
 use std::{collections::BTreeMap, hint::black_box, sync::Arc};
 

@@ -207,7 +207,7 @@ async fn binary_parameters_and_results_of_every_type() {
     assert!(row.get::<_, Vec<String>>(9).is_empty());
     let rows =
         client.query("SELECT time FROM every WHERE id = $1", &[&Binary(uuid)]).await.unwrap();
-    assert_eq!(rows[0].get::<_, std::time::SystemTime>(0).elapsed().is_ok(), true);
+    assert!(rows[0].get::<_, std::time::SystemTime>(0).elapsed().is_ok());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -348,7 +348,7 @@ async fn a_client_that_leaves_ends_its_statement() {
     wire.send(&framed(b'Q', &[FOREVER.as_bytes(), b"\0"].concat())).await;
     tokio::time::sleep(Duration::from_millis(200)).await;
     let client = server.client().await;
-    let mut sessions = async || {
+    let sessions = async || {
         let row = client.query_one("SELECT count(*) FROM pg_stat_activity", &[]).await.unwrap();
         row.get::<_, i64>(0)
     };

@@ -33,7 +33,6 @@ pub struct Server {
     pub port: u16,
     pub shutdown: CancellationToken,
     pub serving: JoinHandle<stratalog_model::Result<()>>,
-    pub service: Arc<QueryService>,
     _directory: tempfile::TempDir,
 }
 
@@ -62,13 +61,9 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let shutdown = CancellationToken::new();
-        let serving = tokio::spawn(stratalog_pgwire::serve(
-            listener,
-            Arc::clone(&service),
-            settings,
-            shutdown.clone(),
-        ));
-        Self { port, shutdown, serving, service, _directory: directory }
+        let serving =
+            tokio::spawn(stratalog_pgwire::serve(listener, service, settings, shutdown.clone()));
+        Self { port, shutdown, serving, _directory: directory }
     }
 
     pub fn config(&self) -> Config {

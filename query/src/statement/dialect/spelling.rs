@@ -52,7 +52,7 @@ pub fn respell(expr: &mut Expr, style: &TextStyle) -> Result<()> {
             }
         }
         Expr::Interval(interval) => respell_interval(interval, false, style)?,
-        Expr::Function(_) => respell_function(expr),
+        Expr::Function(_) => respell_function(expr)?,
         _ => {}
     }
     Ok(())
@@ -151,10 +151,12 @@ fn respell_interval(interval: &mut Interval, negative: bool, style: &TextStyle) 
     Ok(())
 }
 
-fn respell_function(expr: &mut Expr) {
-    let Expr::Function(call) = expr else { return };
-    let Some(name) = call.name.0.last().and_then(|part| part.as_ident()).map(fold) else { return };
-    let FunctionArguments::List(list) = &mut call.args else { return };
+fn respell_function(expr: &mut Expr) -> Result<()> {
+    let Expr::Function(call) = expr else { return Ok(()) };
+    let Some(name) = call.name.0.last().and_then(|part| part.as_ident()).map(fold) else {
+        return Ok(());
+    };
+    let FunctionArguments::List(list) = &mut call.args else { return Ok(()) };
     let mut arguments: Vec<&mut Expr> = list
         .args
         .iter_mut()
@@ -164,6 +166,10 @@ fn respell_function(expr: &mut Expr) {
         })
         .collect();
     match (name.as_str(), arguments.as_mut_slice()) {
+        ("to_timestamp" | "to_date", [_, _, ..]) => {
+            return Err(Error::not_yet(format!("{name}() with a pattern"))
+                .with_hint("cast the text to timestamptz or date"));
+        }
         ("mod", [left, right]) => {
             let nested = |expr: &mut Expr| {
                 let taken = std::mem::replace(expr, Expr::Value(Value::Null.into()));
@@ -206,6 +212,7 @@ fn respell_function(expr: &mut Expr) {
         }
         _ => {}
     }
+    Ok(())
 }
 
 fn scalar(sql: &str) -> Option<Expr> {

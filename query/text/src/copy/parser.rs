@@ -345,7 +345,7 @@ impl CopyParser {
             )));
         }
         // A table without columns takes empty lines.
-        if !fields.is_done() && !(self.columns.is_empty() && text.is_empty()) {
+        if !(fields.is_done() || self.columns.is_empty() && text.is_empty()) {
             return Err(Error::new(
                 ErrorKind::BadCopyFormat,
                 "extra data after last expected column",

@@ -1,6 +1,6 @@
 //! Random values of every type, written and read again through each format and style.
 
-use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::array::{ArrayRef, RecordBatch};
 use proptest::prelude::*;
 use stratalog_model::ColumnType;
 use stratalog_text::{
@@ -13,7 +13,7 @@ fn column() -> impl Strategy<Value = (ColumnType, Vec<Option<String>>)> {
     let scalar = scalar();
     (scalar, any::<bool>(), prop::collection::vec(any::<u64>(), 1..20)).prop_map(
         |(column_type, list, seeds)| {
-            let value = |seed: u64| (seed % 7 != 0).then(|| text_of(&column_type, seed));
+            let value = |seed: u64| (!seed.is_multiple_of(7)).then(|| text_of(&column_type, seed));
             if !list {
                 let values = seeds.iter().map(|seed| value(*seed)).collect();
                 return (column_type, values);
@@ -71,7 +71,7 @@ fn mix(seed: u64) -> u64 {
 fn text_of(column_type: &ColumnType, seed: u64) -> String {
     let bits = mix(seed);
     match column_type {
-        ColumnType::Boolean => (bits % 2 == 0).to_string(),
+        ColumnType::Boolean => bits.is_multiple_of(2).to_string(),
         ColumnType::SmallInt => (bits as i16).to_string(),
         ColumnType::Integer => (bits as i32).to_string(),
         ColumnType::BigInt => (bits as i64).to_string(),
@@ -81,7 +81,7 @@ fn text_of(column_type: &ColumnType, seed: u64) -> String {
             let digits = format!("{:0>38}", u128::from(bits) * u128::from(mix(bits)) / 4);
             let kept = &digits[38 - usize::from(*precision)..];
             let (whole, fraction) = kept.split_at(kept.len() - usize::from(*scale));
-            format!("{}{whole}.{fraction}", if bits % 2 == 0 { "-" } else { "" })
+            format!("{}{whole}.{fraction}", if bits.is_multiple_of(2) { "-" } else { "" })
                 .replace("-.", "-0.")
         }
         ColumnType::Text => {

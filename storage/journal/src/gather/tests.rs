@@ -41,8 +41,12 @@ fn appenders_that_overlap_share_their_groups() {
 fn appenders_that_left_are_forgotten() {
     let mut gather = gather();
     gather.done(1, 1);
-    (0..100).for_each(|_| drop(group(&mut gather, 1, 64)));
-    (0..40).for_each(|_| drop(group(&mut gather, 1, 2)));
+    (0..100).for_each(|_| {
+        group(&mut gather, 1, 64);
+    });
+    (0..40).for_each(|_| {
+        group(&mut gather, 1, 2);
+    });
     let wait = (0..2).find_map(|_| gather.wait(1, 512).filter(|wait| !wait.explores));
     assert_eq!(wait.map(|wait| wait.frames), Some(2));
     gather.done(1, 0);

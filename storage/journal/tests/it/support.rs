@@ -38,7 +38,7 @@ pub fn frame(n: u64, payload_bytes: usize) -> Frame {
         ticks: TickRange::new(Tick(-(n as i64)), Tick(n as i64 + 1)),
         count: n as u32,
         first_seq: n * 7,
-        producer: (n % 3 == 0).then_some((ProducerId(u128::from(n) << 70), n)),
+        producer: n.is_multiple_of(3).then_some((ProducerId(u128::from(n) << 70), n)),
         payload: Bytes::from(payload),
     }
 }

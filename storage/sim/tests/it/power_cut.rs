@@ -29,6 +29,7 @@ fn what_was_acknowledged_survives() {
 }
 
 #[test]
+#[allow(clippy::needless_update, reason = "with the feature `sabotage` there is a field more")]
 fn every_lie_of_the_disk_is_caught() {
     for lie in Lie::ALL {
         let script = Script { lie: Some(*lie), ..Script::default() };

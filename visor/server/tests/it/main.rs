@@ -1,5 +1,14 @@
 //! The program as its users run it.
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    missing_docs,
+    reason = "helpers of tests and benches fail as tests do, and use real files and clocks"
+)]
 
 mod import;
 mod kill;

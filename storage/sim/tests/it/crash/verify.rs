@@ -35,9 +35,9 @@ pub async fn verify(address: &str, ledger: &Ledger, loss: Loss) -> Result<u64, S
         let mut found = read(&client, table).await?;
         rows += found.len() as u64;
         ledger.with(|all| {
-            let own = all.iter_mut().filter(|(writer, _)| **writer as usize % TABLES.len() == at);
-            own.map(|(writer, sent)| check_writer(table, *writer, sent, &mut found, loss))
-                .collect::<Result<(), String>>()
+            let mut own =
+                all.iter_mut().filter(|(writer, _)| **writer as usize % TABLES.len() == at);
+            own.try_for_each(|(writer, sent)| check_writer(table, *writer, sent, &mut found, loss))
         })?;
         if let Some((writer, n)) = found.keys().next() {
             return Err(format!(
