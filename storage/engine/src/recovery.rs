@@ -5,6 +5,8 @@
 //!   frames, verified ─► columns in place, keys ─► statements, gsn's, series, versions
 //!   (caller's thread)   (thread)                     (thread)
 //! ```
+//! Frames go from one to the next by the parcel: a frame may be one event, and waking a
+//! thread costs more than decoding that.
 //!
 //! gsn's are counted in the order of the committing frames. The frames of a statement
 //! whose commit frame is missing are dropped. Events of chronicles that no longer exist
@@ -36,8 +38,14 @@ use crate::{
     version::published::Pinned,
 };
 
-/// Frames that may wait between two steps.
-const QUEUE_FRAMES_MAX: usize = 16;
+/// Parcels that may wait between two steps.
+const QUEUE_PARCELS_MAX: usize = 2;
+
+/// Frames of a parcel.
+const PARCEL_FRAMES_MAX: usize = 512;
+
+/// Bytes of payloads from which on a parcel is sent.
+const PARCEL_BYTES: usize = 4 << 20;
 
 type Definition = Option<Arc<ChronicleDefinition>>;
 
@@ -64,20 +72,28 @@ struct Events {
 /// Those of the log; `DataCorrupted` for a sound frame with a payload that is not.
 pub fn recover(core: &Arc<Core>, definitions: &dyn Fn(ChronicleId) -> Definition) -> Result<()> {
     let started_ns = core.clock.monotonic_ns();
-    let (read, to_decode) = sync_channel::<Read>(QUEUE_FRAMES_MAX);
-    let (decoded, to_apply) = sync_channel::<Decoded>(QUEUE_FRAMES_MAX);
+    let (read, to_decode) = sync_channel::<Vec<Read>>(QUEUE_PARCELS_MAX);
+    let (decoded, to_apply) = sync_channel::<Vec<Decoded>>(QUEUE_PARCELS_MAX);
     let mut frames = 0_u64;
     std::thread::scope(|scope| {
         let decoder = scope.spawn(|| decode_all(core, to_decode, decoded));
         let applier = scope.spawn(|| apply_all(core, to_apply));
         let mut known: HashMap<ChronicleId, Definition, RandomState> = HashMap::default();
+        let (mut parcel, mut bytes) = (Vec::new(), 0);
         let replayed = core.log.replay(&mut |lsn, frame| {
             frames += 1;
             let id = frame.chronicle;
             let definition = known.entry(id).or_insert_with(|| definitions(id)).clone();
+            bytes += frame.payload.len();
+            parcel.push((lsn, frame, definition));
+            if parcel.len() < PARCEL_FRAMES_MAX && bytes < PARCEL_BYTES {
+                return Ok(());
+            }
+            bytes = 0;
             // A step that has stopped says why itself.
-            read.send((lsn, frame, definition)).map_err(|_| stopped())
+            read.send(std::mem::take(&mut parcel)).map_err(|_| stopped())
         });
+        let replayed = replayed.and_then(|()| read.send(parcel).map_err(|_| stopped()));
         drop(read);
         let decoded = decoder.join().unwrap_or_else(|_| Err(panicked()));
         let applied = applier.join().unwrap_or_else(|_| Err(panicked()));
@@ -99,17 +115,24 @@ pub fn recover(core: &Arc<Core>, definitions: &dyn Fn(ChronicleId) -> Definition
     Ok(())
 }
 
-fn decode_all(core: &Core, frames: Receiver<Read>, out: SyncSender<Decoded>) -> Result<()> {
-    for (lsn, frame, definition) in frames {
-        let decoded = decode(core, frame, definition).map_err(|error| {
-            let place = format!("frame {lsn} of the journal");
-            match error.kind() {
-                ErrorKind::DataCorrupted => error.with_context(place),
-                _ => Error::new(ErrorKind::DataCorrupted, "a frame cannot be read")
-                    .with_context(place)
-                    .with_source(error),
-            }
-        })?;
+fn decode_all(
+    core: &Core,
+    parcels: Receiver<Vec<Read>>,
+    out: SyncSender<Vec<Decoded>>,
+) -> Result<()> {
+    for parcel in parcels {
+        let mut decoded = Vec::with_capacity(parcel.len());
+        for (lsn, frame, definition) in parcel {
+            decoded.push(decode(core, frame, definition).map_err(|error| {
+                let place = format!("frame {lsn} of the journal");
+                match error.kind() {
+                    ErrorKind::DataCorrupted => error.with_context(place),
+                    _ => Error::new(ErrorKind::DataCorrupted, "a frame cannot be read")
+                        .with_context(place)
+                        .with_source(error),
+                }
+            })?);
+        }
         if out.send(decoded).is_err() {
             return Ok(());
         }
@@ -125,7 +148,7 @@ fn decode(core: &Core, frame: Frame, definition: Definition) -> Result<Decoded> 
     let events = if frame.kind == FrameKind::Events {
         let shape = chronicle.shape(&definition, frame.schema_version)?;
         let rows = frame.count as usize;
-        let decoded = encode::decode(&frame.payload, &shape.types, rows)?;
+        let decoded = encode::decode(&frame.payload, &shape.schema, rows)?;
         let ticks = match decoded.ticks {
             Some(ticks) => ticks,
             None => match decoded.columns.get(shape.tick_at) {
@@ -154,11 +177,15 @@ struct Applier<'a> {
     gsn: u64,
     /// Frames of statements whose commit frame was not met yet.
     open: HashMap<StatementId, Vec<Decoded>, RandomState>,
+    /// Chronicles with versions that are not shown yet, and how many batches came in.
+    unshown: Vec<Arc<Chronicle>>,
+    unshown_batches: usize,
 }
 
-fn apply_all(core: &Core, frames: Receiver<Decoded>) -> Result<()> {
-    let mut applier = Applier { core, gsn: 0, open: HashMap::default() };
-    for decoded in frames {
+fn apply_all(core: &Core, parcels: Receiver<Vec<Decoded>>) -> Result<()> {
+    let mut applier =
+        Applier { core, gsn: 0, open: HashMap::default(), unshown: Vec::new(), unshown_batches: 0 };
+    for decoded in parcels.into_iter().flatten() {
         applier.apply(decoded);
     }
     if crate::sabotage::active("visible-before-commit") {
@@ -166,6 +193,7 @@ fn apply_all(core: &Core, frames: Receiver<Decoded>) -> Result<()> {
             frames.into_iter().for_each(|decoded| applier.commit(decoded));
         }
     }
+    applier.show();
     if !applier.open.is_empty() {
         let rows: u64 = applier.open.values().flatten().map(|d| u64::from(d.frame.count)).sum();
         tracing::info!(
@@ -196,7 +224,7 @@ impl Applier<'_> {
                 }
             }
             FrameKind::Delete => {
-                self.core.set_committed(self.gsn);
+                self.show();
                 if let Some(chronicle) = &decoded.chronicle {
                     delete::replay(self.core, chronicle, frame.ticks);
                 }
@@ -206,9 +234,6 @@ impl Applier<'_> {
         if let Some((producer, number)) = producer {
             self.core.producers.lock().committed(producer, number);
         }
-        self.core.set_committed(self.gsn);
-        self.core.show(self.gsn, None);
-        self.core.tidy();
     }
 
     fn commit(&mut self, decoded: Decoded) {
@@ -226,9 +251,26 @@ impl Applier<'_> {
             self.core.budget.claim_anyway(bytes),
         );
         let sealed = self.core.settings.compaction_rows_max;
-        let version = chronicle.replay(batch, &events.groups, frame.first_seq, sealed);
+        chronicle.replay(batch, &events.groups, frame.first_seq, sealed);
+        if !self.unshown.iter().any(|known| Arc::ptr_eq(known, &chronicle)) {
+            self.unshown.push(chronicle);
+        }
+        self.unshown_batches += 1;
+        if self.unshown_batches >= self.core.settings.compaction_fan_in {
+            self.show();
+        }
+    }
+
+    /// Makes what was applied visible, and merges small batches before there are many.
+    fn show(&mut self) {
+        self.unshown_batches = 0;
         self.core.set_committed(self.gsn);
-        self.core.show(self.gsn, Some(Pinned { chronicle, version }));
+        let versions = self.unshown.drain(..).map(|chronicle| {
+            let version = Arc::clone(&chronicle.state().version);
+            Pinned { chronicle, version }
+        });
+        self.core.show(self.gsn, versions.collect::<Vec<_>>());
+        self.core.tidy();
     }
 }
 

@@ -67,8 +67,10 @@ enum Fate {
 /// # Errors
 /// What was promised and not kept.
 pub fn run(seed: u64, script: Script) -> Result<Summary, String> {
+    let mut random = Random::new(seed);
     Run {
-        random: Random::new(seed),
+        tiny: random.chance(30),
+        random,
         disk: FaultyDisk::new(seed ^ 0xD15C),
         script,
         kept: Vec::new(),
@@ -83,6 +85,9 @@ pub fn run(seed: u64, script: Script) -> Result<Summary, String> {
 
 struct Run {
     random: Random,
+    /// Whether all frames have one size, so that new ones end where those of a torn tail
+    /// began.
+    tiny: bool,
     disk: FaultyDisk,
     script: Script,
     /// Numbers of the frames found when the journal was opened last.
@@ -172,7 +177,7 @@ impl Run {
             if *lsn != Lsn(expected) {
                 return Err(format!("lsn {lsn} where {expected} was due"));
             }
-            if *frame != make_frame(number) {
+            if *frame != make_frame(number, self.tiny) {
                 return Err(format!("frame {number} at lsn {lsn} is not what was sent"));
             }
             numbers.push(number);
@@ -256,7 +261,7 @@ impl Run {
         self.disk.hold();
         for at in 0..self.random.between(1, 9) {
             let number = self.next;
-            let frame = make_frame(number);
+            let frame = make_frame(number, self.tiny);
             let durability =
                 if self.random.chance(40) { Durability::Disk } else { Durability::Relaxed };
             let reserved = futures::executor::block_on(journal.reserve(frame.payload.len()));
@@ -356,7 +361,7 @@ impl Run {
         let journal = Journal::open(disk, Path::new(DIRECTORY).to_path_buf(), settings.clone())?;
         let mut found = Vec::new();
         journal.replay(&mut |_, frame| {
-            let sound = frame == make_frame(frame.first_seq);
+            let sound = frame == make_frame(frame.first_seq, self.tiny);
             found.push(if sound { frame.first_seq } else { 0 });
             Ok(())
         })?;
@@ -365,9 +370,10 @@ impl Run {
 }
 
 /// The frame of a number: the same every time.
-fn make_frame(number: u64) -> Frame {
+fn make_frame(number: u64, tiny: bool) -> Frame {
     let mut random = Random::new(number);
     let len = match random.below(4) {
+        _ if tiny => 8,
         0 => random.below(8),
         1 => random.between(500, 1100),
         _ => random.below(2 << 10),

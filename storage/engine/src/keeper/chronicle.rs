@@ -318,22 +318,17 @@ impl Chronicle {
     }
 
     /// Commits events that the log replays: their collisions were settled before, and only
-    /// who replaces whom is found out again. Single-threaded; nothing is pending.
-    pub fn replay(
-        &self,
-        batch: MemoryBatch,
-        groups: &Groups,
-        first_seq: u64,
-        rows_sealed: usize,
-    ) -> Arc<Version> {
+    /// who replaces whom is found out again. Single-threaded; nothing is pending, and the
+    /// version is copied only if somebody was shown it.
+    pub fn replay(&self, batch: MemoryBatch, groups: &Groups, first_seq: u64, rows_sealed: usize) {
         let mut state = self.state.lock();
         let state = &mut *state;
         let (first_gsn, rows) = (batch.first_gsn(), batch.rows() as u64);
         let batch = Arc::new(batch);
-        state.version = Arc::new(state.version.with_batch(Arc::clone(&batch), rows_sealed));
+        Arc::make_mut(&mut state.version).push(Arc::clone(&batch), rows_sealed);
         state.next_seq = state.next_seq.max(first_seq + rows);
         if !self.indexed {
-            return Arc::clone(&state.version);
+            return;
         }
         state.locator.insert(first_seq, rows, first_gsn);
         let series: Vec<SeriesId> =
@@ -359,7 +354,6 @@ impl Chronicle {
             }
         }
         state.account();
-        Arc::clone(&state.version)
     }
 
     /// Arrival numbers below `seq` are never given again, committed or not.

@@ -73,7 +73,7 @@ impl Chunk {
     ) -> Result<Self> {
         let ticks: ScalarBuffer<i64> = ticks.into();
         let payload = encode::encode(columns, explicit_ticks.then_some(&ticks))?;
-        let decoded = encode::decode(&payload, &shape.types, ticks.len())?;
+        let decoded = encode::decode(&payload, &shape.schema, ticks.len())?;
         let ticks = decoded.ticks.unwrap_or(ticks);
         claim.adjust(batch_bytes(payload.len(), ticks.len(), decoded.columns.len()));
         Ok(Self { shape, columns: decoded.columns, ticks, payload, claim, reserved })

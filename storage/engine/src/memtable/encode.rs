@@ -119,12 +119,18 @@ pub fn encode(columns: &[Column], ticks: Option<&ScalarBuffer<i64>>) -> Result<B
     Ok(Bytes::from_owner(Owner(payload.into())))
 }
 
-/// Decodes a payload whose events have the declared `types`. Arrays point into `payload`
-/// where it is aligned.
+/// The schema of the rows message when every column is as declared.
+pub fn schema_of(types: &[DataType]) -> SchemaRef {
+    let fields = types.iter().map(|declared| Field::new("", declared.clone(), true));
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+/// Decodes a payload whose events have the `declared` types: a [`schema_of`] them. Arrays
+/// point into `payload` where it is aligned.
 ///
 /// # Errors
 /// `DataCorrupted` when the bytes are no such payload.
-pub fn decode(payload: &Bytes, types: &[DataType], rows: usize) -> Result<Decoded> {
+pub fn decode(payload: &Bytes, declared: &SchemaRef, rows: usize) -> Result<Decoded> {
     let head = payload.get(..8).ok_or_else(|| corrupted("it is shorter than its prefix"))?;
     let (format, flags, count, total) = match *head {
         [format, flags, c0, c1, e0, e1, e2, e3] => (
@@ -138,8 +144,9 @@ pub fn decode(payload: &Bytes, types: &[DataType], rows: usize) -> Result<Decode
     if format != FORMAT {
         return Err(corrupted(format!("its format is {format}, this version reads {FORMAT}")));
     }
-    if count != types.len() {
-        return Err(corrupted(format!("it has {count} columns, the schema has {}", types.len())));
+    let columns = declared.fields().len();
+    if count != columns {
+        return Err(corrupted(format!("it has {count} columns, the schema has {columns}")));
     }
     let encodings = payload.get(8..8 + count).ok_or_else(|| corrupted("its prefix is cut"))?;
     let coded = encodings.iter().filter(|encoding| **encoding != 0).count();
@@ -152,23 +159,27 @@ pub fn decode(payload: &Bytes, types: &[DataType], rows: usize) -> Result<Decode
     });
 
     let explicit_ticks = flags & FLAG_TICKS != 0;
-    let fields = encodings.iter().zip(types).map(|(encoding, declared)| {
-        let data_type = match encoding {
-            1 => DataType::UInt8,
-            2 => DataType::UInt16,
-            _ => declared.clone(),
-        };
-        Field::new("", data_type, true)
-    });
-    let tick_field = explicit_ticks.then(|| Field::new("", DataType::Int64, true));
-    let schema = Arc::new(Schema::new(fields.chain(tick_field).collect::<Vec<_>>()));
+    let schema = if coded == 0 && !explicit_ticks {
+        Arc::clone(declared)
+    } else {
+        let mut stored: Vec<DataType> = encodings
+            .iter()
+            .zip(declared.fields())
+            .map(|(encoding, field)| match encoding {
+                1 => DataType::UInt8,
+                2 => DataType::UInt16,
+                _ => field.data_type().clone(),
+            })
+            .collect();
+        stored.extend(explicit_ticks.then_some(DataType::Int64));
+        schema_of(&stored)
+    };
 
     let padding = if rows < PADDED_ROWS_MIN { 16 } else { ALIGNMENT };
     let buffer = Buffer::from(payload.clone());
     let mut at = prefix_len.next_multiple_of(padding);
     let texts = if total > 0 {
-        let text = Arc::new(Schema::new(vec![Field::new("", DataType::Utf8View, true)]));
-        let (batch, end) = read_message(&buffer, at, text)?;
+        let (batch, end) = read_message(&buffer, at, schema_of(&[DataType::Utf8View]))?;
         at = end;
         let texts = batch.columns().first().and_then(|column| column.as_string_view_opt());
         Some(texts.cloned().ok_or_else(|| corrupted("it has no dictionary"))?)

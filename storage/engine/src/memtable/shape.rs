@@ -1,7 +1,9 @@
 //! The columns of one schema version, as the engine needs them.
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::SchemaRef;
 use stratalog_model::{ChronicleDefinition, ColumnId, Error, Result, SchemaVersion};
+
+use super::encode;
 
 /// What the events of one schema version look like.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,8 +12,8 @@ pub struct Shape {
     pub version: SchemaVersion,
     /// Ids of the columns, in order.
     pub columns: Vec<ColumnId>,
-    /// Declared Arrow types of the columns.
-    pub types: Vec<DataType>,
+    /// Declared Arrow types of the columns, as payloads without codes have them.
+    pub schema: SchemaRef,
     /// Position of the tick column.
     pub tick_at: usize,
     /// Nanoseconds per unit of the tick column.
@@ -60,7 +62,8 @@ impl Shape {
             .map(|id| position(*id))
             .collect::<Option<Vec<_>>>()
             .ok_or_else(|| unknown("lacks a key column"))?;
-        Ok(Self { version, columns, types, tick_at, tick_unit_ns, keys_at })
+        let schema = encode::schema_of(&types);
+        Ok(Self { version, columns, schema, tick_at, tick_unit_ns, keys_at })
     }
 
     /// Position of a column.

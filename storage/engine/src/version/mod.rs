@@ -70,17 +70,22 @@ impl Version {
     #[must_use]
     pub fn with_batch(&self, batch: Arc<MemoryBatch>, rows_sealed: usize) -> Self {
         let mut next = self.clone();
-        next.tail.push(batch);
-        if next.tail.len() > TAIL_BATCHES_MAX {
-            let large = next.tail.iter().take_while(|batch| batch.rows() >= rows_sealed).count();
-            let seal = if large == 0 { TAIL_BATCHES_MAX / 2 } else { large };
-            let sealed = next.tail.drain(..seal);
-            let mut all = Vec::with_capacity(next.sealed.len() + seal);
-            all.extend(next.sealed.iter().cloned());
-            all.extend(sealed);
-            next.sealed = Arc::new(all);
-        }
+        next.push(batch, rows_sealed);
         next
+    }
+
+    /// Adds a batch, committed after all others, to a version that nobody has seen.
+    pub fn push(&mut self, batch: Arc<MemoryBatch>, rows_sealed: usize) {
+        self.tail.push(batch);
+        if self.tail.len() > TAIL_BATCHES_MAX {
+            let large = self.tail.iter().take_while(|batch| batch.rows() >= rows_sealed).count();
+            let seal = if large == 0 { TAIL_BATCHES_MAX / 2 } else { large };
+            let sealed = self.tail.drain(..seal);
+            let mut all = Vec::with_capacity(self.sealed.len() + seal);
+            all.extend(self.sealed.iter().cloned());
+            all.extend(sealed);
+            self.sealed = Arc::new(all);
+        }
     }
 
     /// The batches that may still be merged.

@@ -15,14 +15,18 @@ fn passes(test: &str, fault: &str) -> bool {
 
 #[test]
 fn every_fault_is_caught() {
-    for (fault, test) in [
+    let caught_by = [
         ("dedup-off", "producers::a_retry_is_acknowledged_and_not_stored_again"),
         ("ack-before-durable", "faults::nothing_is_visible_before_it_is_durable"),
         ("visible-before-commit", "basics::a_large_statement_streams_and_becomes_visible_at_once"),
         ("collision-off", "model::random_statements_first"),
         ("collision-off", "model::random_statements_last"),
         ("collision-off", "model::random_statements_next"),
-    ] {
+    ];
+    for fault in stratalog_engine::FAULTS {
+        assert!(caught_by.iter().any(|(known, _)| *known == fault), "{fault} has no test");
+    }
+    for (fault, test) in caught_by {
         assert!(passes(test, ""), "{test} fails by itself");
         assert!(!passes(test, fault), "{test} does not notice {fault}");
     }

@@ -45,7 +45,7 @@ fn every_sabotage_is_caught() {
     for (name, sabotage) in stratalog_journal::Sabotage::ALL {
         let script = Script { sabotage: Some(*sabotage), ..Script::default() };
         let caught = (0..2000).find_map(|seed| run(seed, script).err());
-        println!("{name}: {caught:?}");
+        println!("caught {name}: {caught:?}");
         assert!(caught.is_some(), "{name} was not caught");
     }
 }

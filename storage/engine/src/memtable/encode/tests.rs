@@ -37,7 +37,7 @@ fn what_is_encoded_comes_back() {
         for ticks in [None, Some(&ticks)] {
             let payload = encode(&columns, ticks).unwrap();
             assert_eq!(payload.as_ptr() as usize % 64, 0);
-            let decoded = decode(&payload, &types, rows).unwrap();
+            let decoded = decode(&payload, &schema_of(&types), rows).unwrap();
             assert_eq!(decoded.ticks.as_ref(), ticks);
             for (column, array) in decoded.columns.iter().zip(&arrays) {
                 assert_eq!(column.slice(0, rows).unwrap().as_ref(), array.as_ref());
@@ -50,7 +50,7 @@ fn what_is_encoded_comes_back() {
 fn arrays_lie_in_the_payload() {
     let (columns, types, _) = sample(1000);
     let payload = encode(&columns, None).unwrap();
-    let decoded = decode(&payload, &types, 1000).unwrap();
+    let decoded = decode(&payload, &schema_of(&types), 1000).unwrap();
     let Column::Plain(array) = &decoded.columns[2] else { panic!("stored plain") };
     let start = array.as_primitive::<arrow::datatypes::Float64Type>().values().as_ptr() as usize;
     let payload_start = payload.as_ptr() as usize;
@@ -70,15 +70,15 @@ fn slices_carry_only_their_rows() {
 fn wrong_bytes_are_told_not_decoded() {
     let (columns, types, _) = sample(100);
     let payload = encode(&columns, None).unwrap();
-    assert!(decode(&payload, &types, 99).is_err());
-    assert!(decode(&payload, types.get(1..).unwrap(), 100).is_err());
-    assert!(decode(&Bytes::new(), &types, 100).is_err());
+    assert!(decode(&payload, &schema_of(&types), 99).is_err());
+    assert!(decode(&payload, &schema_of(types.get(1..).unwrap()), 100).is_err());
+    assert!(decode(&Bytes::new(), &schema_of(&types), 100).is_err());
     for len in [4, 9, 60, 100, payload.len() / 2] {
-        assert!(decode(&payload.slice(..len), &types, 100).is_err(), "{len}");
+        assert!(decode(&payload.slice(..len), &schema_of(&types), 100).is_err(), "{len}");
     }
     let mut other = payload.to_vec();
     other[0] = 9;
-    let error = decode(&Bytes::from(other), &types, 100).unwrap_err();
+    let error = decode(&Bytes::from(other), &schema_of(&types), 100).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::DataCorrupted);
 }
 
@@ -88,7 +88,7 @@ fn an_unaligned_payload_is_read_too() {
     let payload = encode(&columns, None).unwrap();
     let mut shifted = vec![0; 3];
     shifted.extend_from_slice(&payload);
-    let decoded = decode(&Bytes::from(shifted).slice(3..), &types, 200).unwrap();
+    let decoded = decode(&Bytes::from(shifted).slice(3..), &schema_of(&types), 200).unwrap();
     for (column, array) in decoded.columns.iter().zip(&arrays) {
         assert_eq!(column.slice(0, 200).unwrap().as_ref(), array.as_ref());
     }

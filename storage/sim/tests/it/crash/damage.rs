@@ -12,7 +12,7 @@ impl Run {
     /// a flipped bit each; then on one with garbage behind the last frame.
     pub fn damage_and_check(mut self, flips: u64) -> Result<(), String> {
         let server = self.serve(&self.data)?;
-        self.write_until(server, Server::kill)?;
+        self.write_until(server, Loss::Process, Server::kill)?;
         // Settles what statements without an answer became, and marks what is durable.
         let mut server = self.serve(&self.data)?;
         self.check(&server, &self.ledger, Loss::Process)?;

@@ -2,8 +2,9 @@
 //! without writing its log, so that nothing reaches it that was not synced.
 
 use std::{
+    io::{Read, Write},
     path::{Path, PathBuf},
-    process::Command,
+    process::{Child, Command, Stdio},
     time::Instant,
 };
 
@@ -13,9 +14,12 @@ use super::{
 };
 
 const IMAGE_BYTES: u64 = 1 << 30;
-/// FS_IOC_SHUTDOWN with FS_SHUTDOWN_FLAGS_NOLOGFLUSH.
+/// FS_IOC_SHUTDOWN with FS_SHUTDOWN_FLAGS_NOLOGFLUSH, when a line comes.
 const SHUTDOWN: &str = "import fcntl, os, struct, sys\n\
-     fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587D, struct.pack('I', 2))";
+     device = os.open(sys.argv[1], os.O_RDONLY)\n\
+     print('ready', flush=True)\n\
+     sys.stdin.readline()\n\
+     fcntl.ioctl(device, 0x8004587D, struct.pack('I', 2))";
 
 /// A mounted file system; unmounted and removed when dropped.
 #[derive(Debug)]
@@ -38,7 +42,7 @@ impl LoopDevice {
         run(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(device.image()))?;
         device.mount()?;
         // Whether this file system can be shut down at all.
-        device.shut_down()?;
+        Switch::new(&device.mount_point())?.press()?;
         device.unmount()?;
         device.mount()?;
         Ok(device)
@@ -68,10 +72,6 @@ impl LoopDevice {
         self.mounted = false;
         Ok(())
     }
-
-    fn shut_down(&self) -> Result<(), String> {
-        shut_down(&self.mount_point())
-    }
 }
 
 impl Drop for LoopDevice {
@@ -82,8 +82,31 @@ impl Drop for LoopDevice {
     }
 }
 
-fn shut_down(mount_point: &Path) -> Result<(), String> {
-    run(Command::new("python3").args(["-c", SHUTDOWN]).arg(mount_point))
+/// A process that is ready to shut a file system down at once.
+struct Switch(Child);
+
+impl Switch {
+    fn new(mount_point: &Path) -> Result<Self, String> {
+        let mut command = Command::new("python3");
+        command.args(["-c", SHUTDOWN]).arg(mount_point);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| format!("python3: {error}"))?;
+        // Ends as well when python3 does.
+        let ready = child.stdout.as_mut().map(|stdout| stdout.read(&mut [0; 16]));
+        match ready {
+            Some(Ok(read)) if read > 0 => Ok(Self(child)),
+            _ => Err(format!("no shutdown: {}", Self(child).press().err().unwrap_or_default())),
+        }
+    }
+
+    fn press(mut self) -> Result<(), String> {
+        let pressed = self.0.stdin.take().map(|mut stdin| stdin.write_all(b"\n"));
+        let output = self.0.wait_with_output().map_err(|error| format!("python3: {error}"))?;
+        match pressed {
+            Some(Ok(())) if output.status.success() => Ok(()),
+            _ => Err(format!("shutdown: {}", String::from_utf8_lossy(&output.stderr).trim())),
+        }
+    }
 }
 
 /// Cuts the power and checks as often as planned.
@@ -94,9 +117,9 @@ pub fn cut_and_check(plan: Plan, mut device: LoopDevice) -> Result<Summary, Stri
     while summary.cycles < run.plan.cycles && begin.elapsed() < run.plan.time {
         let server = run.serve(&run.data)?;
         run.check(&server, &run.ledger, Loss::Machine)?;
+        let switch = Switch::new(&device.mount_point())?;
         let mut cut = Ok(());
-        let mount_point = device.mount_point();
-        run.write_until(server, |_| cut = shut_down(&mount_point))?;
+        run.write_until(server, Loss::Machine, |_| cut = switch.press())?;
         cut?;
         device.unmount()?;
         device.mount()?;

@@ -15,7 +15,7 @@ use super::{
     ledger::{Ledger, TABLES},
     server::Server,
     verify::{Loss, verify},
-    writer::{connect, write},
+    writer::{Connection, connect, write},
 };
 
 const WRITERS: i64 = 8;
@@ -119,7 +119,7 @@ impl Run {
         while summary.cycles < self.plan.cycles && begin.elapsed() < self.plan.time {
             let server = self.serve(&self.data)?;
             summary.rows = self.check(&server, &self.ledger, Loss::Process)?;
-            self.write_until(server, Server::kill)?;
+            self.write_until(server, Loss::Process, Server::kill)?;
             summary.cycles += 1;
         }
         for _ in 0..2 {
@@ -130,10 +130,11 @@ impl Run {
         Ok(summary)
     }
 
-    /// Lets all writers write until, at a random instant, `end` ends the server.
+    /// Lets all writers write until, at a random instant, `end` ends the server or its disk.
     pub fn write_until(
         &mut self,
         mut server: Server,
+        loss: Loss,
         end: impl FnOnce(&mut Server),
     ) -> Result<(), String> {
         let ending = Arc::new(AtomicBool::new(false));
@@ -142,7 +143,8 @@ impl Run {
                 let (address, ledger) = (server.address.clone(), self.ledger.clone());
                 let random = Random::new(self.random.any());
                 let ending = Arc::clone(&ending);
-                self.runtime.spawn(write(address, ledger, writer, random, ending))
+                let connection = Connection { address, ending, loss };
+                self.runtime.spawn(write(connection, ledger, writer, random))
             })
             .collect();
         std::thread::sleep(Duration::from_millis(self.random.between(150, 1200)));

@@ -12,15 +12,16 @@ use std::{
 /// How long a start may take.
 const START_SECONDS: u64 = 60;
 
-/// The program under test.
-pub fn program() -> Option<PathBuf> {
+/// The program under test. None is a failure: a skipped test would prove nothing.
+pub fn program() -> PathBuf {
     if let Some(chosen) = std::env::var_os("STRATALOG_BIN") {
-        return Some(PathBuf::from(chosen));
+        return PathBuf::from(chosen);
     }
     // target/debug/deps/it-… ─► target/debug/stratalog
-    let test = std::env::current_exe().ok()?;
-    let beside = test.parent()?.parent()?.join("stratalog");
-    beside.exists().then_some(beside)
+    let test = std::env::current_exe().unwrap();
+    let beside = test.ancestors().nth(2).unwrap().join("stratalog");
+    assert!(beside.exists(), "no {}: build the workspace, or set STRATALOG_BIN", beside.display());
+    beside
 }
 
 /// A server that is killed when it is dropped.

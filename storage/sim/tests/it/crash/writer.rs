@@ -14,7 +14,10 @@ use futures::SinkExt;
 use stratalog_sim::Random;
 use tokio_postgres::{Client, Error, NoTls, error::SqlState};
 
-use super::ledger::{Fate, Kind, Ledger, Statement, payload, time};
+use super::{
+    ledger::{Fate, Kind, Ledger, Statement, payload, time},
+    verify::Loss,
+};
 
 /// This writer's statements are larger than a frame, so that they are stored in parts.
 const LARGE_WRITER: i64 = 2;
@@ -32,17 +35,39 @@ pub async fn connect(address: &str) -> Result<Client, Error> {
     Ok(client)
 }
 
-/// Writes until the connection is lost, which must not be before `ending` is set.
+/// Whom to write to, and until when.
+#[derive(Debug)]
+pub struct Connection {
+    pub address: String,
+    /// Set before the end comes.
+    pub ending: Arc<AtomicBool>,
+    /// What ends.
+    pub loss: Loss,
+}
+
+impl Connection {
+    fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::SeqCst)
+    }
+
+    /// Whether an answer that has just come counts. A server goes on for a moment after its
+    /// disk was shut down, and ext4 may then call a sync good that was none; after a power
+    /// cut there would have been no answer.
+    fn counts(&self) -> bool {
+        self.loss == Loss::Process || !self.is_ending()
+    }
+}
+
+/// Writes until the connection is lost, which must not be before it is ending.
 pub async fn write(
-    address: String,
+    connection: Connection,
     ledger: Ledger,
     writer: i64,
     mut random: Random,
-    ending: Arc<AtomicBool>,
 ) -> Result<(), String> {
-    let outcome = write_on(&address, &ledger, writer, &mut random).await;
+    let outcome = write_on(&connection, &ledger, writer, &mut random).await;
     match outcome {
-        Err(error) if ending.load(Ordering::SeqCst) || error.is_closed() => Ok(()),
+        Err(error) if connection.is_ending() || error.is_closed() => Ok(()),
         Err(error) if error.as_db_error().is_none() => Ok(()),
         Err(error) => Err(format!("writer {writer}: {error:?}")),
         Ok(()) => Ok(()),
@@ -50,12 +75,12 @@ pub async fn write(
 }
 
 async fn write_on(
-    address: &str,
+    connection: &Connection,
     ledger: &Ledger,
     writer: i64,
     random: &mut Random,
 ) -> Result<(), Error> {
-    let client = connect(address).await?;
+    let client = connect(&connection.address).await?;
     let table = Ledger::table(writer);
     if table.collision == "all" {
         let producer = format!("00000000-0000-4000-8000-{writer:012}");
@@ -66,6 +91,9 @@ async fn write_on(
     {
         ledger.sending_again(writer).await;
         send(&client, writer, position, last, random.chance(50)).await?;
+        if !connection.counts() {
+            return Ok(());
+        }
         ledger.acknowledged(writer).await;
     }
     loop {
@@ -77,6 +105,9 @@ async fn write_on(
         }
         ledger.sending(writer, statement).await;
         send(&client, writer, position, statement, false).await?;
+        if !connection.counts() {
+            return Ok(());
+        }
         ledger.acknowledged(writer).await;
         // Also when the answer came: a client may not have seen it.
         if random.chance(5) {
