@@ -36,4 +36,6 @@ mod settings;
 mod version;
 
 pub use engine::Engine;
+#[cfg(feature = "sabotage")]
+pub use sabotage::FAULTS;
 pub use settings::EngineSettings;

@@ -14,7 +14,8 @@
 //!
 //! `STRATALOG_BIN` names the server; without, the one that was built beside this test.
 //! `STRATALOG_CRASH_CYCLES` and `STRATALOG_CRASH_SECONDS` (whichever ends first) choose how
-//! long; `STRATALOG_SEEDS=FIRST..END` chooses the seed.
+//! long, `STRATALOG_POWER_CUTS` how often the power is cut; `STRATALOG_SEEDS=FIRST..END`
+//! chooses the seed.
 
 mod damage;
 mod ledger;
@@ -82,7 +83,8 @@ fn a_power_cut_loses_nothing_that_is_durable() {
     match power::LoopDevice::new() {
         Err(why) => skip(&why),
         Ok(device) => {
-            let plan = Plan { cycles: 2, ..Plan::new(program, seed) };
+            let cycles = setting("STRATALOG_POWER_CUTS", 2);
+            let plan = Plan { cycles, ..Plan::new(program, seed) };
             let summary = power::cut_and_check(plan, device);
             let summary = summary.unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
             println!("{summary:?}");

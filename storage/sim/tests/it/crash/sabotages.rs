@@ -29,9 +29,10 @@ const BY_DAMAGE: [&str; 2] = ["journal-checksum-ignored", "journal-damage-cut"];
 const BY_POWER_CUT: [&str; 1] = ["journal-no-sync"];
 
 /// What is said of a promise that was broken. Any other error is a fault of the test.
-const BROKEN_PROMISES: [&str; 8] = [
+const BROKEN_PROMISES: [&str; 9] = [
     "a statement in part",
     "acknowledged, and lost",
+    "after a bit flip at",
     "are lost",
     "does not exist",
     "has a wrong payload",
