@@ -11,7 +11,7 @@ fn batch(ticks: &[i64], gsn: u64) -> Arc<MemoryBatch> {
     let shape = Arc::new(Shape {
         version: SchemaVersion(1),
         columns: vec![ColumnId(1)],
-        types: vec![DataType::Int64],
+        schema: crate::memtable::encode::schema_of(&[DataType::Int64]),
         tick_at: 0,
         tick_unit_ns: 1,
         keys_at: vec![],

@@ -51,7 +51,7 @@ fn part(budget: &Arc<Budget>, ticks: &[i64], seq: u64, gsn: u64) -> Arc<MemoryBa
     let shape = Arc::new(Shape {
         version: SchemaVersion(1),
         columns: vec![ColumnId(1), ColumnId(2)],
-        types: vec![DataType::Int64, DataType::Utf8View],
+        schema: crate::memtable::encode::schema_of(&[DataType::Int64, DataType::Utf8View]),
         tick_at: 0,
         tick_unit_ns: 1,
         keys_at: vec![],
