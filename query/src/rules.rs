@@ -11,4 +11,5 @@ pub mod interval;
 pub mod literals;
 pub mod ordered_scan;
 pub mod rounding;
+pub mod sums;
 pub mod times;

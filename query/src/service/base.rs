@@ -23,7 +23,7 @@ use crate::{
     rules::{
         bounded, checked::CheckedArithmetic, date_trunc, far_times::FarTimes, floats::FloatsWin,
         interval::IntervalOperators, literals::IntegerLiterals, ordered_scan::OrderedScan,
-        rounding, times::TimeOperators,
+        rounding, sums, times::TimeOperators,
     },
     session::SEARCH_PATH_SCHEMA,
 };
@@ -81,7 +81,12 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
         .with_type_planner(Arc::new(crate::types::SqlTypes))
         .with_scalar_functions(functions)
         .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
-        .with_aggregate_functions(SessionStateDefaults::default_aggregate_functions())
+        .with_aggregate_functions(
+            SessionStateDefaults::default_aggregate_functions()
+                .into_iter()
+                .map(sums::checked)
+                .collect(),
+        )
         .with_window_functions(SessionStateDefaults::default_window_functions())
         .with_table_function_list(SessionStateDefaults::default_table_functions());
     let mut state = builder.build();

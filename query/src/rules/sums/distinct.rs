@@ -1,0 +1,77 @@
+//! The sum of one group's distinct values, also over a window that moves.
+
+use std::collections::HashMap;
+
+use arrow::{
+    array::{ArrayRef, AsArray},
+    datatypes::{DataType, Int64Type},
+};
+use datafusion::{
+    common::{Result, ScalarValue},
+    logical_expr::Accumulator,
+};
+
+use super::single::only;
+
+/// How often each value occurs, and the sum of the values.
+#[derive(Debug, Default)]
+pub(super) struct Distinct {
+    counts: HashMap<i64, u64, ahash::RandomState>,
+    sum: i128,
+}
+
+impl Distinct {
+    fn add(&mut self, values: &ArrayRef) {
+        for value in values.as_primitive::<Int64Type>().iter().flatten() {
+            let count = self.counts.entry(value).or_insert(0);
+            if *count == 0 {
+                self.sum += i128::from(value);
+            }
+            *count += 1;
+        }
+    }
+}
+
+impl Accumulator for Distinct {
+    fn update_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
+        self.add(only(arrays)?);
+        Ok(())
+    }
+
+    fn retract_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
+        for value in only(arrays)?.as_primitive::<Int64Type>().iter().flatten() {
+            let Some(count) = self.counts.get_mut(&value) else { continue };
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(&value);
+                self.sum -= i128::from(value);
+            }
+        }
+        Ok(())
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        true
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        let values: Vec<ScalarValue> =
+            self.counts.keys().map(|value| ScalarValue::Int64(Some(*value))).collect();
+        Ok(vec![ScalarValue::List(ScalarValue::new_list_nullable(&values, &DataType::Int64))])
+    }
+
+    fn merge_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
+        for values in only(arrays)?.as_list::<i32>().iter().flatten() {
+            self.add(&values);
+        }
+        Ok(())
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        super::result((!self.counts.is_empty()).then_some(self.sum))
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self) + self.counts.capacity() * size_of::<(i64, u64)>()
+    }
+}

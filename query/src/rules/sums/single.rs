@@ -1,0 +1,75 @@
+//! The sum of one group, also over a window that moves.
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray},
+    datatypes::{Decimal128Type, Int64Type},
+};
+use datafusion::{
+    common::{Result, ScalarValue},
+    logical_expr::Accumulator,
+};
+use stratalog_model::Error;
+
+use crate::errors::to_datafusion;
+
+/// Sum and number of the rows that are not NULL.
+#[derive(Debug, Default)]
+pub(super) struct Single {
+    sum: i128,
+    rows: u64,
+}
+
+/// The first array, or the error that there is none.
+pub(super) fn only(arrays: &[ArrayRef]) -> Result<&ArrayRef> {
+    arrays.first().ok_or_else(|| to_datafusion(Error::internal("sum needs an argument")))
+}
+
+fn total(arrays: &[ArrayRef]) -> Result<(i128, u64)> {
+    let values = only(arrays)?.as_primitive::<Int64Type>();
+    let rows = values.len() - values.null_count();
+    let sum = match values.null_count() {
+        0 => values.values().iter().map(|value| i128::from(*value)).sum(),
+        _ => values.iter().flatten().map(i128::from).sum(),
+    };
+    Ok((sum, rows as u64))
+}
+
+impl Accumulator for Single {
+    fn update_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
+        let (sum, rows) = total(arrays)?;
+        self.sum += sum;
+        self.rows += rows;
+        Ok(())
+    }
+
+    fn retract_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
+        let (sum, rows) = total(arrays)?;
+        self.sum -= sum;
+        self.rows = self.rows.saturating_sub(rows);
+        Ok(())
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        true
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        Ok(vec![ScalarValue::Decimal128((self.rows > 0).then_some(self.sum), 38, 0)])
+    }
+
+    fn merge_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
+        for sum in only(arrays)?.as_primitive::<Decimal128Type>().iter().flatten() {
+            self.sum += sum;
+            self.rows += 1;
+        }
+        Ok(())
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        super::result((self.rows > 0).then_some(self.sum))
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self)
+    }
+}
