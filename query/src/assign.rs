@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::{
     array::{Array, ArrayRef, AsArray, Float32Array, Int64Array, ListArray, new_null_array},
     compute::{CastOptions, cast_with_options},
-    datatypes::{DataType, Decimal128Type, Field, Float64Type, Int64Type, TimeUnit},
+    datatypes::{DataType, Field, Float64Type, Int64Type, TimeUnit},
     util::display::FormatOptions,
 };
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
@@ -106,7 +106,7 @@ impl Assignment<'_> {
             (ColumnType::Text, _) => self.parse(array),
             (_, ColumnType::Text) => self.write(array, field),
             (_, ColumnType::SmallInt | ColumnType::Integer | ColumnType::BigInt) => {
-                self.to_integer(array)
+                stratalog_functions::to_integer(array, self.column_type)
             }
             (_, ColumnType::Real) => self.to_real(array),
             (_, ColumnType::Numeric { .. }) => {
@@ -149,48 +149,6 @@ impl Assignment<'_> {
             builder.append_text(&String::from_utf8_lossy(&bytes), self.style)?;
         }
         Ok(builder.finish())
-    }
-
-    /// Rounds to whole numbers (floats half to even, decimals half away from zero).
-    fn to_integer(self, array: &ArrayRef) -> Result<ArrayRef> {
-        let out_of_range = || {
-            Error::new(ErrorKind::NumericOutOfRange, format!("{} out of range", self.column_type))
-        };
-        let whole: ArrayRef = match array.data_type() {
-            DataType::Float16 | DataType::Float32 | DataType::Float64 => {
-                let floats =
-                    cast_with_options(array, &DataType::Float64, &CAST).map_err(from_arrow)?;
-                let rounded: Int64Array = floats
-                    .as_primitive::<Float64Type>()
-                    .iter()
-                    .map(|value| match value {
-                        None => Some(None),
-                        Some(value) => whole_of(value.round_ties_even()).map(Some),
-                    })
-                    .collect::<Option<Vec<_>>>()
-                    .map(Int64Array::from)
-                    .ok_or_else(out_of_range)?;
-                Arc::new(rounded)
-            }
-            DataType::Decimal32(_, _)
-            | DataType::Decimal64(_, _)
-            | DataType::Decimal128(_, _)
-            | DataType::Decimal256(_, _) => {
-                let decimals = cast_with_options(array, &DataType::Decimal128(38, 0), &CAST)
-                    .map_err(|_| out_of_range())?;
-                let whole: Option<Vec<Option<i64>>> = decimals
-                    .as_primitive::<Decimal128Type>()
-                    .iter()
-                    .map(|value| match value {
-                        None => Some(None),
-                        Some(value) => i64::try_from(value).ok().map(Some),
-                    })
-                    .collect();
-                Arc::new(Int64Array::from(whole.ok_or_else(out_of_range)?))
-            }
-            _ => Arc::clone(array),
-        };
-        cast_with_options(&whole, &self.column_type.arrow_type(), &CAST).map_err(|_| out_of_range())
     }
 
     fn to_real(self, array: &ArrayRef) -> Result<ArrayRef> {
@@ -299,13 +257,6 @@ fn nanoseconds(unit: TimeUnit) -> i128 {
         TimeUnit::Microsecond => 1_000,
         TimeUnit::Nanosecond => 1,
     }
-}
-
-fn whole_of(value: f64) -> Option<i64> {
-    // 2^63 is exact in a double; i64::MAX is not.
-    let fits = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&value);
-    #[expect(clippy::cast_possible_truncation, reason = "whole and in range")]
-    fits.then_some(value as i64)
 }
 
 /// The whole number nearest to a decimal constant, half away from zero.

@@ -1,5 +1,5 @@
-//! Casts that Arrow makes otherwise than PostgreSQL: to text, and of text to uuid, jsonb
-//! and bytea.
+//! Casts that Arrow makes otherwise than PostgreSQL: to text, of text to uuid, jsonb
+//! and bytea, and of numbers to integers.
 
 use std::sync::Arc;
 
@@ -32,6 +32,9 @@ fn function_of(from: &ColumnType, to: &ColumnType) -> Option<&'static str> {
         (T::Text, T::Jsonb) => Some("jsonb_in"),
         (T::Text, T::Bytea) => Some("bytea_in"),
         (T::Text, T::Interval) => Some("interval_in"),
+        (T::Real | T::Double | T::Numeric { .. }, T::SmallInt) => Some("int2"),
+        (T::Real | T::Double | T::Numeric { .. }, T::Integer) => Some("int4"),
+        (T::Real | T::Double | T::Numeric { .. }, T::BigInt) => Some("int8"),
         (
             T::Uuid
             | T::Bytea

@@ -23,8 +23,10 @@ mod sleep;
 mod text_form;
 pub mod time_bucket;
 mod to_char;
+mod whole;
 mod zone;
 
 pub use function::failed;
 pub use quote::{quote_ident, quote_literal};
 pub use register::{FunctionPage, documentation, register};
+pub use whole::to_integer;

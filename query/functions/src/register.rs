@@ -6,7 +6,7 @@ use datafusion::{common::Result, execution::FunctionRegistry, logical_expr::Scal
 
 use crate::{
     function::Function, json, literal::TypedLiterals, misc, operator::JsonOperators,
-    time_bucket::TimeBucket, to_char, zone,
+    time_bucket::TimeBucket, to_char, whole, zone,
 };
 
 /// One function, for the documentation.
@@ -25,6 +25,7 @@ fn declared() -> Vec<Function> {
     functions.extend(misc::functions());
     functions.extend(zone::functions());
     functions.extend(to_char::functions());
+    functions.extend(whole::functions());
     functions
 }
 
