@@ -43,8 +43,10 @@ impl Planner {
         Self { state, tasks, scope, pin, time_zone: String::new(), style: TextStyle::default() }
     }
 
-    /// Sets what names and times mean to the statement planned next.
+    /// Sets what names and times mean to the statement planned next. `now()` counts
+    /// microseconds, as in PostgreSQL: its clients read no more digits.
     pub fn enter(&mut self, scope: Scope, time_zone: &str, style: TextStyle, now_ns: i64) {
+        let now_ns = now_ns - now_ns.rem_euclid(1_000);
         *self.scope.lock() = scope;
         self.style = TextStyle { now_ns: Some(now_ns), ..style };
         if self.time_zone != time_zone {
