@@ -130,7 +130,7 @@ impl QueryService {
                 ErrorKind::TooManyConnections,
                 format!("sorry, too many clients already ({})", sessions.len()),
             )
-            .with_hint("raise query.sessions_max, or use a connection pool"));
+            .with_hint("close connections, use a pool, or raise connections_max"));
         }
         sessions.insert(process_id, Arc::downgrade(&session));
         Ok(session)

@@ -296,7 +296,7 @@ impl Session {
                 ErrorKind::LimitExceeded,
                 format!("the session already keeps {most} prepared statements"),
             )
-            .with_hint("DEALLOCATE some, or raise query.prepared_statements_max"));
+            .with_hint("DEALLOCATE some; DEALLOCATE ALL forgets all of them"));
         }
         kept.insert(name.to_string(), prepared);
         Ok(())

@@ -173,7 +173,7 @@ impl Client {
                 ErrorKind::TooManyConnections,
                 "sorry, too many clients already",
             )
-            .with_hint("close connections, use a pool, or raise pgwire.connections_max"));
+            .with_hint("close connections, use a pool, or raise connections_max"));
         }
         self.service.connect(Login {
             user,

@@ -163,11 +163,11 @@ pub fn from_resources(text: &str) -> Error {
     if is_spill_limit(&text) {
         return Error::new(ErrorKind::DiskFull, "spilled intermediate results reached their limit")
             .with_detail(text)
-            .with_hint("raise query.spill_bytes_max, or make the statement work on less at once");
+            .with_hint("raise spill_bytes_max, or make the statement work on less at once");
     }
     Error::new(ErrorKind::OutOfMemory, "the memory budget of running statements is used up")
         .with_detail(text)
-        .with_hint("raise query.memory_bytes_max, or make the statement work on less at once")
+        .with_hint("raise query_memory_bytes_max, or make the statement work on less at once")
 }
 
 /// Whether a text says that spilled bytes reached their limit.

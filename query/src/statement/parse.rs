@@ -45,7 +45,7 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
             ErrorKind::LimitExceeded,
             format!("a statement of {} bytes is longer than {bytes_max} bytes", sql.len()),
         )
-        .with_hint("send less at once, use COPY, or raise query.statement_bytes_max"));
+        .with_hint("send less at once, use COPY, or raise statement_bytes_max"));
     }
     let dialect = PostgreSqlDialect {};
     let tokens = Tokenizer::new(&dialect, sql)

@@ -16,7 +16,7 @@ use stratalog_model::{
     Durability, Error, ErrorKind, Frame, Lsn, Result,
     log::{Completion, LogStatus, Reservation},
 };
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
     frame,
@@ -193,7 +193,7 @@ impl Shared {
                 format!("the disk of {} is full", directory.display()),
             )
             .with_detail(format!(
-                "{free} bytes are free; journal.free_bytes_min keeps {} free",
+                "{free} bytes are free; free_bytes_min keeps {} free",
                 settings.free_bytes_min
             ))
             .with_hint("free space on the disk; nothing else is needed"));
@@ -346,9 +346,16 @@ impl Shared {
         match writer.write(&group) {
             Ok(()) => {
                 writer.report(&mut self.state.lock().status);
+                // All of the group's room is given back at once: a waiter that is woken for
+                // each frame's takes longer than the frames.
+                let mut room = Vec::with_capacity(group.len());
                 for (lsn, pending) in (first.0..).map(Lsn).zip(group) {
-                    pending.complete(Ok(lsn));
+                    let Pending { done, reservation, frame, .. } = pending;
+                    drop(frame);
+                    room.push(reservation);
+                    done.give(Ok(lsn));
                 }
+                self.give_back(room);
                 ControlFlow::Continue(())
             }
             Err(Fault::Refused(error)) => {
@@ -358,6 +365,21 @@ impl Shared {
             Err(Fault::Poisoned(reason)) => {
                 self.poison(reason, group);
                 ControlFlow::Break(())
+            }
+        }
+    }
+
+    /// Gives room in the queue back, in one piece.
+    fn give_back(&self, reservations: Vec<Reservation>) {
+        let mut room: Option<OwnedSemaphorePermit> = None;
+        for reservation in reservations {
+            match (reservation.downcast::<OwnedSemaphorePermit>(), &mut room) {
+                (Ok(permit), None) => room = Some(*permit),
+                (Ok(permit), Some(room)) if Arc::ptr_eq(room.semaphore(), permit.semaphore()) => {
+                    room.merge(*permit);
+                }
+                // Another log's: it goes back by itself.
+                (other, _) => drop(other),
             }
         }
     }

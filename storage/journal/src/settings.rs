@@ -66,27 +66,27 @@ impl JournalSettings {
         let frame_max = frame::extent_bytes(self.frame_bytes_max);
         if self.frame_bytes_max == 0 || self.frame_bytes_max > 1 << 30 {
             return invalid(format!(
-                "journal.frame_bytes_max = {} must be between 1 and {}",
+                "the size of the largest frame, {}, must be between 1 and {}",
                 self.frame_bytes_max,
                 1 << 30
             ));
         }
         if self.segment_bytes_max < segment::HEADER_BYTES + frame_max + frame::HEADER_BYTES {
             return invalid(format!(
-                "journal.segment_bytes_max = {} must be at least {}, so that a frame of frame_bytes_max fits",
+                "segment_bytes = {} must be at least {}, so that the largest frame fits",
                 self.segment_bytes_max,
                 segment::HEADER_BYTES + frame_max + frame::HEADER_BYTES
             ));
         }
         if self.queue_bytes_max < frame_max || self.queue_bytes_max > u64::from(u32::MAX) {
             return invalid(format!(
-                "journal.queue_bytes_max = {} must be between {frame_max} (one frame of frame_bytes_max) and {}",
+                "journal_queue_bytes_max = {} must be between {frame_max} (the largest frame) and {}",
                 self.queue_bytes_max,
                 u32::MAX
             ));
         }
         if self.group_bytes_max == 0 {
-            return invalid("journal.group_bytes_max must not be 0".to_string());
+            return invalid("a group of frames must have room for one".to_string());
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 mod edges;
 mod headers;
+mod hints;
 mod leftovers;
 mod manifest;
 mod size;
@@ -43,6 +44,7 @@ pub fn run(tree: &Tree) -> Result<String, String> {
     size::check(tree, &mut findings, &mut warnings);
     leftovers::check(tree, &mut findings);
     headers::check(tree, &mut findings);
+    hints::check(tree, &mut findings);
     manifest::check(tree, &mut findings);
     edges::check(tree, &mut findings)?;
     documents::check(tree, &mut findings);

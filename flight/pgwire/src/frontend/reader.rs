@@ -88,7 +88,7 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
                         self.message_bytes_max
                     ),
                 )
-                .with_hint("send less at once, use COPY, or raise pgwire.message_bytes_max"),
+                .with_hint("send less at once, use COPY, or raise message_bytes_max"),
             ));
         }
         if self.buffer.len() < length + 1 {

@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Finding, edges, headers, leftovers, manifest, size};
+use super::{Finding, edges, headers, hints, leftovers, manifest, size};
 use crate::tree::Tree;
 
 fn tree(files: &[(&str, &str)]) -> Tree {
@@ -75,6 +75,19 @@ fn headers_say_what_a_crate_is() {
     let late = "//! A.\nmod a;\n//! *What it is*: x\n";
     let lacking = found(headers::check, &[("Cargo.toml", root), ("a/src/main.rs", late)]);
     assert_eq!(lacking.len(), 3);
+}
+
+#[test]
+fn hints_name_settings_that_exist() {
+    let settings = "# Settings\n\n## memory_bytes_max\n";
+    let source = "a(\"use less, or raise memory_bytes_max\");\nb(\"raise nothing_max.\");\nc(\"journal.memory_bytes_max = {} is small\", query.rows_max);\nd(\"raise the roof\");\n";
+    assert_eq!(
+        found(hints::check, &[("docs/settings.md", settings), ("a/src/lib.rs", source)]),
+        [
+            "a/src/lib.rs:2: nothing_max is no setting of docs/settings.md: name one, or none",
+            "a/src/lib.rs:3: journal.memory_bytes_max is no setting of docs/settings.md: name one, or none",
+        ]
+    );
 }
 
 #[test]
