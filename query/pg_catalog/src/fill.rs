@@ -71,6 +71,7 @@ const LIVE: &[(&str, &str, Live)] = &[
     ("pg_catalog", "pg_user", server::users),
     ("stratalog", "chronicles", own::chronicles),
     ("stratalog", "journal", own::journal),
+    ("stratalog", "producers", own::producers),
     ("stratalog", "promises", own::promises),
     ("stratalog", "sessions", own::sessions),
     ("stratalog", "settings", own::settings),

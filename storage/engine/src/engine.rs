@@ -126,6 +126,10 @@ impl EventStore for Engine {
         Arc::make_mut(&mut self.core.published.lock()).versions.remove(&chronicle);
     }
 
+    fn producers(&self) -> Vec<(ProducerId, u64)> {
+        self.core.producers.lock().list()
+    }
+
     fn status(&self) -> StoreStatus {
         let published = Arc::clone(&self.core.published.lock());
         let everything = stratalog_model::TickRanges::all();

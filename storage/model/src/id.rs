@@ -39,3 +39,10 @@ id! {
     /// A client that numbers what it sends, so that a retry is recognized (F68). A UUID's 128 bits.
     ProducerId(u128);
 }
+
+impl ProducerId {
+    /// As a UUID is written.
+    pub fn as_uuid_text(self) -> String {
+        uuid::Uuid::from_u128(self.0).to_string()
+    }
+}

@@ -113,6 +113,9 @@ pub trait EventStore: Send + Sync + std::fmt::Debug {
     /// Forgets a dropped chronicle; frees its memory once no snapshot needs it.
     fn forget(&self, chronicle: ChronicleId);
 
+    /// Producers that are remembered, and the last number committed of each (F68).
+    fn producers(&self) -> Vec<(ProducerId, u64)>;
+
     /// Numbers for operators.
     fn status(&self) -> StoreStatus;
 }

@@ -5,8 +5,9 @@
 //!           on its own thread                   producer + sequence = rows so far
 //! ```
 //! Each batch is one statement: stored whole or not at all. Its number is the count of rows
-//! up to its end, sent together with the producer's id, so that a batch which was stored
-//! before is recognized and not stored again (F68).
+//! up to its end, sent together with the producer's id (F68). The last number that the
+//! database stored is therefore the count of rows stored: so many are read and not sent
+//! when an import is started again, whatever its batches were.
 
 use std::{path::PathBuf, process::ExitCode, time::Instant};
 
@@ -131,6 +132,7 @@ async fn import(arguments: &ImportArguments) -> Result<(), SqlError> {
         statement: copy_statement(&table, source.as_ref()),
         rows_stored: 0,
         rows_skipped: 0,
+        rows_before: 0,
         producer,
     };
     let start = Instant::now();
@@ -139,10 +141,14 @@ async fn import(arguments: &ImportArguments) -> Result<(), SqlError> {
     progress.finish();
     match result {
         Ok(()) => {
+            load.check_end()?;
             let seconds = start.elapsed().as_secs_f64();
-            let skipped = match load.rows_skipped {
-                0 => String::new(),
-                rows => format!("; {rows} rows were stored before"),
+            let skipped = match (load.rows_skipped, load.rows_stored) {
+                (0, _) => String::new(),
+                (rows, 0) => format!(
+                    "; all {rows} rows were stored before under this --producer: give another name if this is another input"
+                ),
+                (rows, _) => format!("; {rows} rows were stored before"),
             };
             let rate = load.rows_stored as f64 / seconds.max(1e-9);
             println!(
@@ -193,6 +199,8 @@ struct Load {
     statement: String,
     rows_stored: u64,
     rows_skipped: u64,
+    /// Rows that the database stored for this producer before we began.
+    rows_before: u64,
     producer: Producer,
 }
 
@@ -206,15 +214,21 @@ impl Load {
     ) -> Result<(), SqlError> {
         let setting = format!("SET stratalog.producer = '{}'", self.producer.id);
         connection.run(&setting, &mut Ignoring).await?;
+        let before = self.producer.rows_stored(connection).await?;
+        self.rows_before = before;
         let (sender, mut batches) = tokio::sync::mpsc::channel::<Result<Batch, SqlError>>(1);
         tokio::task::spawn_blocking(move || {
+            let mut skip = before;
             loop {
-                let item = match source.next_batch(batch_rows) {
+                // A batch ends where the stored rows do: it is stored already, or not at all.
+                let rows_max = if skip > 0 { batch_rows.min(skip) } else { batch_rows };
+                let item = match source.next_batch(rows_max) {
                     Ok(Some(batch)) => Ok(batch),
                     Ok(None) => return,
                     Err(error) => Err(error),
                 };
                 let last = item.is_err();
+                skip = skip.saturating_sub(item.as_ref().map_or(0, |batch| batch.rows));
                 if sender.blocking_send(item).is_err() || last {
                     return;
                 }
@@ -228,6 +242,11 @@ impl Load {
             };
             let Some(batch) = batch.transpose()? else { return Ok(()) };
             let (rows, position) = (batch.rows, batch.end);
+            if self.rows_skipped < self.rows_before {
+                self.rows_skipped += rows;
+                progress.advance(position, self.rows_skipped);
+                continue;
+            }
             let canceller = connection.canceller();
             let stored = tokio::select! {
                 stored = self.one(connection, batch) => stored?,
@@ -243,6 +262,21 @@ impl Load {
             }
             progress.advance(position, self.rows_stored + self.rows_skipped);
         }
+    }
+
+    /// An input with fewer rows than are stored is not the one that was stored.
+    fn check_end(&self) -> Result<(), SqlError> {
+        let (rows, before) = (self.rows_skipped, self.rows_before);
+        if rows >= before {
+            return Ok(());
+        }
+        Err(SqlError::of(
+            "22023",
+            format!(
+                "the input ends after {rows} rows, but {before} rows are stored under this --producer: it is another input"
+            ),
+        )
+        .with_hint("give another input another --producer, or none"))
     }
 
     /// Sends one batch; returns the rows stored, 0 when they were stored before.
@@ -264,7 +298,7 @@ impl Load {
 
     /// Adds what is stored, and how to go on.
     fn explained(&self, error: SqlError, arguments: &ImportArguments) -> SqlError {
-        let done = self.rows_stored + self.rows_skipped;
+        let done = self.rows_stored + self.rows_skipped.max(self.rows_before);
         let detail = match (&error.detail, done) {
             (Some(detail), _) => format!("{detail}\n         "),
             (None, _) => String::new(),
@@ -281,8 +315,8 @@ impl Load {
                     .to_string()
             }
             (None, _) => format!(
-                "once this is mended, run the command again with --batch-rows {} --producer {}: it skips what is stored",
-                arguments.batch_rows, self.producer.id
+                "once this is mended, run the command again with --producer {}: it skips what is stored",
+                self.producer.id
             ),
         };
         SqlError {
@@ -320,6 +354,15 @@ impl Producer {
             Some(name) => name.parse().unwrap_or_else(|_| Uuid::from_u128(fnv1a(name.as_bytes()))),
         };
         Self { id }
+    }
+
+    /// The rows that the database stored for it.
+    async fn rows_stored(self, connection: &mut Connection) -> Result<u64, SqlError> {
+        let question =
+            format!("SELECT last_sequence FROM stratalog.producers WHERE producer = '{}'", self.id);
+        let mut answer = OneNumber(0);
+        connection.run(&question, &mut answer).await?;
+        Ok(answer.0)
     }
 }
 
@@ -365,6 +408,25 @@ impl TableName {
 /// A name for SQL, in quotes.
 pub fn quote(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// For a result of one number, or of no row.
+struct OneNumber(u64);
+
+impl Receiver for OneNumber {
+    fn columns(&mut self, _columns: &[ResultColumn]) -> std::io::Result<()> {
+        Ok(())
+    }
+    fn rows(&mut self, rows: &TextRows) -> std::io::Result<()> {
+        let cell = rows.iter().next().and_then(|mut row| row.next().flatten());
+        if let Some(text) = cell {
+            self.0 = text.parse().map_err(std::io::Error::other)?;
+        }
+        Ok(())
+    }
+    fn bytes(&mut self, _bytes: &[u8]) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 /// For statements whose result nobody wants.

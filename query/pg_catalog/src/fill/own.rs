@@ -81,6 +81,16 @@ pub(super) fn store(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()>
     ])
 }
 
+pub(super) fn producers(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
+    for (producer, last_sequence) in context.store.producers() {
+        rows.push(&[
+            ("producer", producer.as_uuid_text().into()),
+            ("last_sequence", last_sequence.into()),
+        ])?;
+    }
+    Ok(())
+}
+
 pub(super) fn sessions(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     for session in context.sessions.sessions() {
         rows.push(&[

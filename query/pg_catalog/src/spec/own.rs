@@ -18,6 +18,7 @@ pub(crate) const OWN: &[Spec] = &[
         columns: "written int8, durable int8, queued_bytes int8, stored_bytes int8, segments int8, \
             frames int8, writes int8, syncs int8, poisoned text, torn_bytes int8",
     },
+    Spec { name: "producers", oid: 14_006, columns: "producer text, last_sequence int8" },
     Spec { name: "promises", oid: 14_002, columns: "promise text, text text, broken int8" },
     Spec {
         name: "sessions",

@@ -17,7 +17,7 @@ use datafusion::{
 };
 use stratalog_model::{
     Append, BoxFuture, ChronicleDefinition, ChronicleId, Clock, ColumnType, Durability, Error,
-    EventStore, Frame, Gsn, Log, Lsn, Result, Snapshot, Tick, TickRange, TickRanges,
+    EventStore, Frame, Gsn, Log, Lsn, ProducerId, Result, Snapshot, Tick, TickRange, TickRanges,
     log::{Completion, LogStatus, Reservation},
     store::{AppendOptions, ChronicleStatus, StoreStatus},
     tier::{BatchStream, Extent, ScanRequest},
@@ -95,6 +95,9 @@ impl EventStore for TenEvents {
         Box::pin(async { Ok(0) })
     }
     fn forget(&self, _: ChronicleId) {}
+    fn producers(&self) -> Vec<(ProducerId, u64)> {
+        vec![(ProducerId(42), 7)]
+    }
     fn status(&self) -> StoreStatus {
         StoreStatus {
             committed: Gsn(10),

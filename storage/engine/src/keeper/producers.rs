@@ -46,6 +46,14 @@ impl Producers {
         }
     }
 
+    /// The last committed number of each producer, in the order of the producers.
+    pub fn list(&self) -> Vec<(ProducerId, u64)> {
+        let mut list: Vec<_> =
+            self.committed.iter().map(|(producer, (last, _))| (*producer, *last)).collect();
+        list.sort_unstable();
+        list
+    }
+
     /// Whether statement `number` was committed before.
     pub fn is_duplicate(&self, producer: ProducerId, number: u64) -> bool {
         if crate::sabotage::active("dedup-off") {

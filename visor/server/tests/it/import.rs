@@ -127,6 +127,60 @@ fn an_error_names_the_line_of_the_file_and_what_is_stored() {
 }
 
 #[test]
+fn an_import_resumes_with_batches_of_any_size() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name).display().to_string();
+    std::fs::write(file("in.csv"), csv(95)).unwrap();
+    let start: String =
+        csv(95).lines().take(51).flat_map(|line| [line, "\n"]).collect::<String>() + "oops,h0,1\n";
+    std::fs::write(file("start.csv"), start).unwrap();
+    let bench = Bench::new();
+    for (at, rows) in ["1", "7", "20", "33", "50", "64", "1000"].into_iter().enumerate() {
+        for (table, key) in [("keyless", ""), ("keyed", ", PRIMARY KEY (host, time)")] {
+            let table = format!("{table}{at}");
+            good(&bench.sql(&[
+                "-c",
+                &format!("CREATE TABLE {table} (time TIMESTAMPTZ NOT NULL, host TEXT, value DOUBLE PRECISION{key})"),
+            ]));
+            let first = ["-t", &table, "--producer", &table, "--batch-rows", "10"];
+            let cut = import(&bench, &[&[file("start.csv").as_str()][..], &first].concat());
+            assert!(stderr(&cut).contains("Rows 1 to 50 are stored"), "{}", stderr(&cut));
+            let again = ["-t", &table, "--producer", &table, "--batch-rows", rows];
+            let output = good(&import(&bench, &[&[file("in.csv").as_str()][..], &again].concat()));
+            assert!(output.starts_with("45 rows into"), "{rows}: {output}");
+            assert!(output.contains("50 rows were stored before"), "{rows}: {output}");
+            assert_eq!(
+                bench.value(&format!(
+                    "SELECT count(*) || ' ' || count(DISTINCT value) FROM {table}"
+                )),
+                "95 95",
+                "{rows}"
+            );
+        }
+    }
+}
+
+#[test]
+fn another_input_under_the_same_producer_is_noticed() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name).display().to_string();
+    std::fs::write(file("long.csv"), csv(40)).unwrap();
+    std::fs::write(file("short.csv"), csv(30)).unwrap();
+    let bench = Bench::new();
+    let import =
+        |name: &str| import(&bench, &[&file(name), "-t", "t", "--create", "--producer", "same"]);
+    good(&import("long.csv"));
+    let output = good(&import("long.csv"));
+    assert!(output.starts_with("0 rows into t"), "{output}");
+    assert!(output.contains("all 40 rows were stored before under this --producer"), "{output}");
+    let short = import("short.csv");
+    assert_eq!(short.status.code(), Some(1));
+    let said = stderr(&short);
+    assert!(said.contains("the input ends after 30 rows, but 40 rows are stored"), "{said}");
+    assert_eq!(bench.value("SELECT count(*) FROM t"), "40");
+}
+
+#[test]
 fn mistakes_on_the_command_line_are_explained() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("in.csv");
