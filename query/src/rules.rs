@@ -4,6 +4,7 @@
 pub mod bounded;
 pub mod checked;
 pub mod date_trunc;
+pub mod domain;
 pub mod far_times;
 pub mod floats;
 pub mod guarded;

@@ -32,6 +32,8 @@ use crate::{
 
 mod shift;
 
+const LOCAL: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
+
 /// The functions.
 pub fn functions() -> Vec<Function> {
     vec![
@@ -183,6 +185,10 @@ fn is_zoned(expr: &Expr, schema: &DFSchema) -> bool {
     )
 }
 
+fn is_date(expr: &Expr, schema: &DFSchema) -> bool {
+    matches!(expr.get_type(schema), Ok(DataType::Date32))
+}
+
 fn is_plain(expr: &Expr, schema: &DFSchema) -> bool {
     matches!(expr.get_type(schema), Ok(DataType::Timestamp(_, None) | DataType::Date32))
 }
@@ -221,6 +227,15 @@ impl FunctionRewrite for SessionZone {
                 Ok(Transformed::yes(if truncates { local(call) } else { call }))
             }
             Expr::ScalarFunction(mut call)
+                if call.name() == "date_trunc"
+                    && call.args.get(1).is_some_and(|time| is_date(time, schema)) =>
+            {
+                if let Some(time) = call.args.get_mut(1) {
+                    *time = datafusion::logical_expr::cast(std::mem::take(time), LOCAL);
+                }
+                Ok(Transformed::yes(local(Expr::ScalarFunction(call))))
+            }
+            Expr::ScalarFunction(mut call)
                 if call.name() == "to_char"
                     && call.args.first().is_some_and(|time| is_zoned(time, schema)) =>
             {
@@ -249,7 +264,12 @@ impl FunctionRewrite for SessionZone {
                 if !move_zone {
                     return Ok(Transformed::no(Expr::Cast(cast)));
                 }
-                let inner = Box::new(local(*cast.expr));
+                // Midnight of a date is that of the session's zone.
+                let inner = match is_date(&cast.expr, schema) {
+                    true => datafusion::logical_expr::cast(*cast.expr, LOCAL),
+                    false => *cast.expr,
+                };
+                let inner = Box::new(local(inner));
                 Ok(Transformed::yes(Expr::Cast(Cast { expr: inner, field: cast.field })))
             }
             other => Ok(Transformed::no(other)),

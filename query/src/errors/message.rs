@@ -39,6 +39,12 @@ pub fn from_plan(text: &str) -> Error {
         let name = text.rsplit(": ").next().unwrap_or(&text);
         return Error::new(ErrorKind::UndefinedSchema, format!("schema \"{name}\" does not exist"));
     }
+    if text.starts_with("LIMIT must be >= 0") {
+        return Error::new(ErrorKind::InvalidLimit, "LIMIT must not be negative");
+    }
+    if text.starts_with("OFFSET must be >=0") {
+        return Error::new(ErrorKind::InvalidOffset, "OFFSET must not be negative");
+    }
     if let Some(name) = quoted_after(&text, "Invalid function '") {
         return undefined_function(name, &text);
     }
@@ -142,6 +148,11 @@ pub fn from_execution(text: &str) -> Error {
         return Error::new(
             ErrorKind::CardinalityViolation,
             "more than one row returned by a subquery used as an expression",
+        );
+    } else if let Some(date) = text.strip_prefix("Unable to parse date from ") {
+        return Error::new(
+            ErrorKind::DatetimeOverflow,
+            format!("date field value out of range: {}", date.replace(", ", "-")),
         );
     } else if lower.contains("overflow") || lower.contains("out of range") {
         ErrorKind::NumericOutOfRange

@@ -1,8 +1,14 @@
-//! Integer arithmetic that fails when it overflows, as in PostgreSQL; DataFusion's wraps.
+//! Arithmetic that fails as in PostgreSQL: of integers when it overflows, where DataFusion's
+//! wraps; of floats when it divides by zero, where DataFusion's gives infinity.
 
 use std::sync::Arc;
 
-use arrow::{array::ArrayRef, compute::kernels::numeric, datatypes::DataType, error::ArrowError};
+use arrow::{
+    array::{Array, ArrayRef, AsArray},
+    compute::kernels::numeric,
+    datatypes::{DataType, Float32Type, Float64Type},
+    error::ArrowError,
+};
 use datafusion::{
     common::{
         Result,
@@ -21,13 +27,14 @@ use stratalog_model::{Error, ErrorKind};
 
 use crate::errors::to_datafusion;
 
-/// Replaces `+`, `-` and `*` of integers by functions that fail on overflow. Runs after
-/// type coercion.
+/// Replaces `+`, `-` and `*` of integers by functions that fail on overflow, and `/` of
+/// floats by one that fails on zero. Runs after type coercion.
 #[derive(Debug)]
 pub struct CheckedArithmetic {
     add: Arc<ScalarUDF>,
     subtract: Arc<ScalarUDF>,
     multiply: Arc<ScalarUDF>,
+    divide: Arc<ScalarUDF>,
 }
 
 impl Default for CheckedArithmetic {
@@ -37,6 +44,7 @@ impl Default for CheckedArithmetic {
             add: function(Operation::Add),
             subtract: function(Operation::Subtract),
             multiply: function(Operation::Multiply),
+            divide: function(Operation::Divide),
         }
     }
 }
@@ -60,13 +68,18 @@ impl AnalyzerRule for CheckedArithmetic {
                         Operator::Plus => &self.add,
                         Operator::Minus => &self.subtract,
                         Operator::Multiply => &self.multiply,
+                        Operator::Divide if !is_safe_divisor(right) => &self.divide,
                         _ => return Ok(Transformed::no(expr)),
                     };
                     let both = (left.get_type(&schema), right.get_type(&schema));
                     let (Ok(left_type), Ok(right_type)) = both else {
                         return Ok(Transformed::no(expr));
                     };
-                    if left_type != right_type || !left_type.is_integer() {
+                    let checked = match op {
+                        Operator::Divide => left_type.is_floating(),
+                        _ => left_type.is_integer(),
+                    };
+                    if left_type != right_type || !checked {
                         return Ok(Transformed::no(expr));
                     }
                     let arguments = vec![left.as_ref().clone(), right.as_ref().clone()];
@@ -82,11 +95,21 @@ impl AnalyzerRule for CheckedArithmetic {
     }
 }
 
+/// Whether it is a constant other than zero.
+fn is_safe_divisor(divisor: &Expr) -> bool {
+    match divisor {
+        Expr::Literal(ScalarValue::Float64(Some(value)), _) => *value != 0.0,
+        Expr::Literal(ScalarValue::Float32(Some(value)), _) => *value != 0.0,
+        _ => false,
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Operation {
     Add,
     Subtract,
     Multiply,
+    Divide,
 }
 
 /// One checked operation.
@@ -108,6 +131,7 @@ impl ScalarUDFImpl for Checked {
             Operation::Add => "add_checked",
             Operation::Subtract => "subtract_checked",
             Operation::Multiply => "multiply_checked",
+            Operation::Divide => "divide_checked",
         }
     }
 
@@ -151,8 +175,27 @@ impl Checked {
             Operation::Add => numeric::add(left, right),
             Operation::Subtract => numeric::sub(left, right),
             Operation::Multiply => numeric::mul(left, right),
+            Operation::Divide if divides_by_zero(left, right) => Err(ArrowError::DivideByZero),
+            Operation::Divide => numeric::div(left, right),
         }
     }
+}
+
+/// Whether a number is divided by zero somewhere; NaN and NULL may be.
+fn divides_by_zero(left: &dyn arrow::array::Datum, right: &dyn arrow::array::Datum) -> bool {
+    let ((left, constant_left), (right, constant_right)) = (left.get(), right.get());
+    let float = |array: &dyn Array, row: usize| match array.data_type() {
+        _ if array.is_null(row) => None,
+        DataType::Float32 => Some(f64::from(array.as_primitive::<Float32Type>().value(row))),
+        _ => array.as_primitive_opt::<Float64Type>().map(|values| values.value(row)),
+    };
+    let dividend = |row: usize| float(left, if constant_left { 0 } else { row });
+    let is_divided = |row: usize| dividend(row).is_some_and(|value| !value.is_nan());
+    let is_zero = |row: usize| float(right, row) == Some(0.0);
+    if constant_right {
+        return is_zero(0) && (0..left.len()).any(is_divided);
+    }
+    (0..right.len()).any(|row| is_zero(row) && is_divided(row))
 }
 
 fn overflow(error: ArrowError, data_type: &DataType) -> datafusion::error::DataFusionError {

@@ -65,6 +65,23 @@ impl ExprPlanner for TimeOperators {
             (T::Date32, BinaryOperator::Minus, T::Interval(_)) => {
                 binary(cast_expr(expr.left, LOCAL), Operator::Minus, expr.right)
             }
+            // As instants, which the tick is: then they bound what is read.
+            (T::Timestamp(unit, Some(_)), op, T::Date32 | T::Timestamp(_, None))
+                if holds(*unit, &right) =>
+            {
+                match comparison(op) {
+                    Some(op) => binary(expr.left, op, cast_expr(expr.right, left)),
+                    None => Ok(PlannerResult::Original(expr)),
+                }
+            }
+            (T::Date32 | T::Timestamp(_, None), op, T::Timestamp(unit, Some(_)))
+                if holds(*unit, &left) =>
+            {
+                match comparison(op) {
+                    Some(op) => binary(cast_expr(expr.left, right), op, expr.right),
+                    None => Ok(PlannerResult::Original(expr)),
+                }
+            }
             (T::Timestamp(_, _), BinaryOperator::Plus, T::Utf8 | T::Utf8View)
                 if is_constant(&expr.right) =>
             {
@@ -87,6 +104,14 @@ impl ExprPlanner for TimeOperators {
             }
             _ => Ok(PlannerResult::Original(expr)),
         }
+    }
+}
+
+/// Whether every time of the type is a whole number of `unit`.
+fn holds(unit: TimeUnit, times: &DataType) -> bool {
+    match times {
+        DataType::Timestamp(other, _) => *other <= unit,
+        _ => true,
     }
 }
 

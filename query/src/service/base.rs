@@ -11,6 +11,7 @@ use datafusion::{
         session_state::{SessionState, SessionStateBuilder},
     },
     optimizer::analyzer::{
+        function_rewrite::ApplyFunctionRewrites,
         resolve_grouping_function::ResolveGroupingFunction, type_coercion::TypeCoercion,
     },
     prelude::SessionConfig,
@@ -21,7 +22,7 @@ use crate::{
     QuerySettings,
     errors::from_datafusion,
     rules::{
-        bounded, checked::CheckedArithmetic, date_trunc, far_times::FarTimes, floats::FloatsWin,
+        bounded, checked::CheckedArithmetic, date_trunc, domain, far_times::FarTimes, floats::FloatsWin,
         interval::IntervalOperators, literals::IntegerLiterals, ordered_scan::OrderedScan,
         rounding, sums, times::TimeOperators,
     },
@@ -63,6 +64,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
         .map(bounded::bound)
         .map(date_trunc::extend)
         .map(rounding::round_to_even)
+        .map(domain::checked)
         .collect();
     let mut expr_planners = SessionStateDefaults::default_expr_planners();
     expr_planners.insert(0, Arc::new(IntervalOperators::default()));
@@ -93,6 +95,10 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     state.add_analyzer_rule(Arc::new(CheckedArithmetic::default()));
     state.register_function_rewrite(Arc::new(FarTimes)).map_err(from_datafusion)?;
     stratalog_functions::register(&mut state).map_err(from_datafusion)?;
+    // Type coercion adds casts, which depend on the session's time zone as written ones do.
+    let rewrites = state.analyzer().function_rewrites().to_vec();
+    state.add_analyzer_rule(Arc::new(ApplyFunctionRewrites::new(rewrites)));
+    state.add_analyzer_rule(Arc::new(TypeCoercion::new()));
     Ok(state)
 }
 

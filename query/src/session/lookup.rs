@@ -45,15 +45,21 @@ impl Session {
         }
     }
 
-    /// The schema in which a table with an unqualified name is made.
-    pub(crate) fn creation_schema(&self) -> String {
+    /// The schema in which a table with an unqualified name is made: the first of the search
+    /// path that exists.
+    ///
+    /// # Errors
+    /// `UndefinedSchema` when none does.
+    pub(crate) fn creation_schema(&self) -> Result<String> {
         let state = self.parts().catalog.state();
         self.variables()
             .parsed()
             .search_path
             .into_iter()
             .find(|schema| state.schema(self.database(), schema).is_some())
-            .unwrap_or_else(|| "public".to_string())
+            .ok_or_else(|| {
+                Error::new(ErrorKind::UndefinedSchema, "no schema has been selected to create in")
+            })
     }
 
     /// Where plans run.

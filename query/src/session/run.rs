@@ -201,13 +201,16 @@ impl Session {
                 let kept = self.kept(&name).ok_or_else(|| setting::unknown_statement(&name))?;
                 prepared.result = kept.result().cloned();
             }
-            Statement::Prepare { .. } | Statement::Copy { .. } | Statement::Delete(_) => {}
+            Statement::Delete(tree) => {
+                prepared.parameter_types = delete::parameter_types(self, tree, &told).await?;
+            }
+            Statement::Prepare { .. } | Statement::Copy { .. } => {}
             other => {
                 let count = parameters::count(other)?;
                 if count > 0 {
                     return Err(Error::new(
                         ErrorKind::UndefinedParameter,
-                        "there is no parameter $1: only queries and INSERT take parameters",
+                        "there is no parameter $1: only queries, INSERT and DELETE take parameters",
                     ));
                 }
             }
@@ -238,7 +241,12 @@ impl Session {
             Plan::Insert(insert) => {
                 work.guard(insert::run(self, insert, types, &values, work)).await
             }
-            Plan::Tree => self.execute_tree(&prepared.parsed, work).await,
+            Plan::Tree => match prepared.parsed.statement() {
+                Statement::Delete(tree) => {
+                    work.guard(delete::run(self, tree, types, &values)).await
+                }
+                _ => self.execute_tree(&prepared.parsed, work).await,
+            },
         }
     }
 
@@ -256,7 +264,6 @@ impl Session {
             Statement::Deallocate { name, .. } => setting::deallocate(self, name),
             Statement::Execute { .. } => Box::pin(setting::execute(self, statement, work)).await,
             Statement::Copy { .. } => work.guard(copy::run(self, parsed, work)).await,
-            Statement::Delete(tree) => work.guard(delete::run(self, tree)).await,
             other if ddl::is_definition(other) => work.guard(ddl::run(self, other)).await,
             other => Err(refused::error(other)),
         }

@@ -125,7 +125,13 @@ fn drop_commands(
                     Ok(chronicle) => (chronicle.schema.clone(), chronicle.name.clone()),
                     Err(error) if if_exists && error.kind() == ErrorKind::UndefinedTable => {
                         let (schema, name) = names::table(object, &database)?;
-                        (schema.unwrap_or_else(|| session.creation_schema()), name)
+                        let schema = match schema {
+                            Some(schema) => schema,
+                            None => {
+                                session.creation_schema().unwrap_or_else(|_| "public".to_string())
+                            }
+                        };
+                        (schema, name)
                     }
                     Err(error) => return Err(error),
                 };

@@ -2,18 +2,26 @@
 
 use datafusion::{
     logical_expr::{LogicalPlan, utils::split_conjunction},
-    sql::sqlparser::ast::{Delete as Tree, FromTable, TableFactor},
+    scalar::ScalarValue,
+    sql::sqlparser::ast::{Delete as Tree, FromTable, Statement, TableFactor},
 };
-use stratalog_model::{ChronicleDefinition, Error, ErrorKind, Result, TickRange, TickRanges};
+use stratalog_model::{
+    ChronicleDefinition, ColumnType, Error, ErrorKind, Result, TickRange, TickRanges,
+};
 
-use super::{parse, query};
-use crate::{Outcome, Session, table::pushdown};
+use super::{parameters, parse, query};
+use crate::{Outcome, Session, errors::from_datafusion, table::pushdown};
 
 /// Runs DELETE.
 ///
 /// # Errors
 /// `FeatureNotSupported` with an explanation for anything but such a range.
-pub async fn run(session: &Session, tree: &Tree) -> Result<Outcome> {
+pub async fn run(
+    session: &Session,
+    tree: &Tree,
+    types: &[ColumnType],
+    values: &[ScalarValue],
+) -> Result<Outcome> {
     if tree.returning.is_some() {
         return Err(Error::not_yet("DELETE … RETURNING"));
     }
@@ -34,6 +42,7 @@ pub async fn run(session: &Session, tree: &Tree) -> Result<Outcome> {
     let (TableFactor::Table { name, .. }, []) = (&table.relation, table.joins.as_slice()) else {
         return Err(refused("it does not name a table"));
     };
+    super::insert::refuse_number(session, "DELETE")?;
     session.transaction.check_outside("DELETE")?;
     session
         .transaction
@@ -43,7 +52,7 @@ pub async fn run(session: &Session, tree: &Tree) -> Result<Outcome> {
         None => TickRange::ALL,
         Some(selection) => {
             let sql = format!("SELECT 1 FROM {} WHERE {selection}", table.relation);
-            match admitted(session, &chronicle, &sql).await? {
+            match admitted(session, &chronicle, &sql, types, values).await? {
                 Some(range) => range,
                 None => return Ok(Outcome::Done("DELETE 0".to_string())),
             }
@@ -53,11 +62,40 @@ pub async fn run(session: &Session, tree: &Tree) -> Result<Outcome> {
     Ok(Outcome::Done(format!("DELETE {deleted}")))
 }
 
+/// The types of the parameters of a DELETE.
+///
+/// # Errors
+/// What is wrong with its WHERE clause.
+pub async fn parameter_types(
+    session: &Session,
+    tree: &Tree,
+    told: &[Option<ColumnType>],
+) -> Result<Vec<ColumnType>> {
+    if parameters::count(tree)? == 0 && told.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &tree.from;
+    let (Some(table), Some(selection)) = (from.first(), &tree.selection) else {
+        return Ok(Vec::new());
+    };
+    let sql = format!("SELECT 1 FROM {} WHERE {selection}", table.relation);
+    let parsed = parse::statements(&sql, usize::MAX)?.into_iter().next();
+    let Some(parse::Tree { statement: Statement::Query(query), system_columns, .. }) = parsed
+    else {
+        return Err(Error::internal("DELETE without a filter"));
+    };
+    let planner = session.enter_planner(&system_columns).await;
+    let (_, types) = query::plan(&planner, &query, told, &system_columns).await?;
+    Ok(types)
+}
+
 /// The one range of ticks that the WHERE clause of `sql` admits; `None` for no tick.
 async fn admitted(
     session: &Session,
     chronicle: &ChronicleDefinition,
     sql: &str,
+    types: &[ColumnType],
+    values: &[ScalarValue],
 ) -> Result<Option<TickRange>> {
     let mut parsed = parse::statements(sql, usize::MAX)?
         .into_iter()
@@ -65,8 +103,15 @@ async fn admitted(
         .ok_or_else(|| Error::internal("DELETE without a filter"))?;
     let planner = session.enter_planner(&parsed.system_columns).await;
     super::dialect::normalize(&mut parsed.statement, planner.style())?;
+    let mut told: Vec<Option<ColumnType>> = types.iter().cloned().map(Some).collect();
+    parameters::cast_told(&mut parsed.statement, &mut told);
     stratalog_pg_catalog::rewrite(&mut parsed.statement);
-    let plan = planner.optimize(&planner.logical(&parsed.statement).await?)?;
+    let mut plan = planner.logical(&parsed.statement).await?;
+    if !types.is_empty() {
+        plan =
+            plan.with_param_values(parameters::for_plan(types, values)).map_err(from_datafusion)?;
+    }
+    let plan = planner.optimize(&plan)?;
     drop(planner);
     if let LogicalPlan::EmptyRelation(_) = &plan {
         return Ok(None);

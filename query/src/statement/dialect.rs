@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::ast::{
     Value, ValueWithSpan, VisitMut, VisitorMut,
 };
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
-use stratalog_text::{TextStyle, parse_value, write_value};
+use stratalog_text::{TextStyle, parse_array, parse_value, write_value};
 
 mod spelling;
 
@@ -54,14 +54,19 @@ impl VisitorMut for Normalizer<'_> {
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Box<Error>> {
-        match name_function_column(factor).and_then(|()| read_times(factor, self.style)) {
+        match refuse_sample(factor)
+            .and_then(|()| name_function_column(factor))
+            .and_then(|()| read_times(factor, self.style))
+        {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(Box::new(error)),
         }
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Box<Error>> {
-        membership(expr);
+        if let Err(error) = membership(expr) {
+            return ControlFlow::Break(Box::new(error));
+        }
         if let Err(error) = spelling::respell(expr, self.style) {
             return ControlFlow::Break(Box::new(error));
         }
@@ -105,12 +110,12 @@ fn fetch_means_limit(query: &mut Query) -> Result<()> {
 }
 
 /// `x = ANY (SELECT …)` says `x IN (SELECT …)`, `x <> ALL (SELECT …)` says NOT IN.
-/// The same with `ARRAY[…]` and a list.
-fn membership(expr: &mut Expr) {
+/// The same with `ARRAY[…]`, or the text of an array, and a list.
+fn membership(expr: &mut Expr) -> Result<()> {
     let (left, right, negated) = match expr {
         Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => (left, right, false),
         Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => (left, right, true),
-        _ => return,
+        _ => return Ok(()),
     };
     if let Expr::Subquery(query) = right.as_mut() {
         let subquery = query.clone();
@@ -122,7 +127,30 @@ fn membership(expr: &mut Expr) {
         let list = std::mem::take(&mut array.elem);
         let expr_of = Box::new(std::mem::replace(left.as_mut(), null()));
         *expr = Expr::InList { expr: expr_of, list, negated };
+    } else if let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) =
+        right.as_ref()
+    {
+        let mut list = Vec::new();
+        parse_array(text, |element| {
+            let value = match element {
+                Some(element) => Value::SingleQuotedString(element.to_string()),
+                None => Value::Null,
+            };
+            list.push(Expr::Value(value.into()));
+            Ok(())
+        })?;
+        let expr_of = Box::new(std::mem::replace(left.as_mut(), null()));
+        *expr = match list.is_empty() {
+            false => Expr::InList { expr: expr_of, list, negated },
+            // Nothing is in an empty list, NULL included.
+            true => Expr::Nested(Box::new(Expr::BinaryOp {
+                left: Box::new(Expr::IsNull(expr_of)),
+                op: if negated { BinaryOperator::Or } else { BinaryOperator::And },
+                right: Box::new(Expr::Value(Value::Boolean(negated).into())),
+            })),
+        };
     }
+    Ok(())
 }
 
 /// In a condition, `x > ALL (SELECT v …)` says that there is no v for which `x > v` is not
@@ -183,6 +211,16 @@ fn over(query: &Query, test: Expr) -> Box<Query> {
 
 fn null() -> Expr {
     Expr::Value(Value::Null.into())
+}
+
+/// A sample would be all rows.
+fn refuse_sample(factor: &TableFactor) -> Result<()> {
+    match factor {
+        TableFactor::Table { sample: Some(_), .. }
+        | TableFactor::Derived { sample: Some(_), .. } => Err(Error::not_yet("TABLESAMPLE")
+            .with_hint("use a condition on the time, or ORDER BY random() LIMIT n")),
+        _ => Ok(()),
+    }
 }
 
 /// The one column of a function in FROM is named after the function's alias, or the

@@ -370,15 +370,38 @@ impl Writer {
     }
 }
 
+/// The number that the session set for its next writing statement.
+fn sequence(session: &Session) -> Option<String> {
+    session
+        .setting("stratalog.producer_sequence")
+        .filter(|sequence| !sequence.is_empty() && sequence != "0")
+}
+
+/// Refuses a number for a statement that a producer cannot number.
+///
+/// # Errors
+/// `FeatureNotSupported`.
+pub fn refuse_number(session: &Session, statement: &str) -> Result<()> {
+    match sequence(session) {
+        None => Ok(()),
+        Some(_) => Err(Error::new(
+            ErrorKind::FeatureNotSupported,
+            format!("stratalog.producer_sequence numbers INSERT and COPY, not {statement}"),
+        )
+        .with_hint("RESET stratalog.producer_sequence")),
+    }
+}
+
 /// The producer and number that the session set for its next writing statement.
 fn take_producer(session: &Session) -> Result<Option<(ProducerId, u64)>> {
     let text = session.setting("stratalog.producer").unwrap_or_default();
+    let Some(sequence) = sequence(session) else { return Ok(None) };
     if text.is_empty() {
-        return Ok(None);
-    }
-    let sequence = session.setting("stratalog.producer_sequence").unwrap_or_default();
-    if sequence == "0" || sequence.is_empty() {
-        return Ok(None);
+        return Err(Error::new(
+            ErrorKind::InvalidParameterValue,
+            "stratalog.producer_sequence is set, and stratalog.producer is not",
+        )
+        .with_hint("SET stratalog.producer = 'a UUID', or RESET stratalog.producer_sequence"));
     }
     let bad = |what: &str| {
         Error::new(ErrorKind::InvalidParameterValue, format!("{what} is not set as it must be"))

@@ -1,6 +1,9 @@
 //! Parameters of a statement: `$1`, `$2` …
 
-use std::{collections::BTreeSet, ops::ControlFlow};
+use std::{
+    collections::{BTreeSet, HashMap},
+    ops::ControlFlow,
+};
 
 use datafusion::{
     common::{
@@ -17,6 +20,8 @@ use datafusion::{
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 
 use crate::errors::from_datafusion;
+
+mod arrays;
 
 /// Parameters of one statement, at most; as PostgreSQL's protocol counts them.
 pub const PARAMETERS_MAX: usize = 65_535;
@@ -180,6 +185,10 @@ pub fn types(
     count: usize,
 ) -> Result<Vec<ColumnType>> {
     let found = plan.get_parameter_fields().map_err(from_datafusion)?;
+    let arrays = match count {
+        0 => HashMap::new(),
+        _ => arrays::compared(plan)?,
+    };
     Ok((1..=count)
         .map(|number| {
             told.get(number - 1)
@@ -192,6 +201,7 @@ pub fn types(
                     }
                     ColumnType::from_arrow_field(field)
                 })
+                .or_else(|| arrays.get(&format!("${number}")).cloned())
                 .unwrap_or(ColumnType::Text)
         })
         .collect())

@@ -121,3 +121,30 @@ async fn a_plan_follows_the_catalog() {
         ErrorKind::UndefinedTable
     );
 }
+
+#[tokio::test]
+async fn parameters_mean_what_literals_mean() {
+    let db = Database::new();
+    db.tag("CREATE TABLE z (time timestamptz, v int, PRIMARY KEY (time))").await;
+    db.tag("INSERT INTO z SELECT timestamptz '2026-03-31 00:00+00' + n * interval '1 hour', n FROM generate_series(0, 47) AS g(n)").await;
+    db.tag("SET TimeZone = 'Europe/Berlin'").await;
+    let date = ScalarValue::Date32(Some(20_544));
+    for (sql, told) in [
+        ("SELECT count(*) FROM z WHERE time < $1", Some(ColumnType::Date)),
+        ("SELECT count(*) FROM z WHERE time < $1::date", None),
+        (
+            "SELECT count(*) FROM z WHERE v >= 0 AND time < date '2026-04-01' AND $1::date > '2026-01-01'",
+            None,
+        ),
+    ] {
+        let parsed = db.session.parse(sql).unwrap().remove(0);
+        let prepared = db.session.prepare(&parsed, &[told]).await.unwrap();
+        let outcome = db.session.execute(&prepared, vec![date.clone()]).await.unwrap();
+        assert_eq!(finish(outcome).await.unwrap().lines(), ["22"], "{sql}");
+    }
+    let parsed = db.session.parse("DELETE FROM z WHERE time < $1").unwrap().remove(0);
+    let prepared = db.session.prepare(&parsed, &[Some(ColumnType::Date)]).await.unwrap();
+    let outcome = db.session.execute(&prepared, vec![date]).await.unwrap();
+    assert_eq!(finish(outcome).await.unwrap().tag, "DELETE 22");
+    assert_eq!(db.rows("SELECT count(*) FROM z").await, ["26"]);
+}

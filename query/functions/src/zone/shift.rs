@@ -4,11 +4,9 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{Array as _, ArrayRef, AsArray, TimestampNanosecondArray},
+    array::{Array as _, ArrayRef, AsArray, Int64Array},
     compute::cast,
-    datatypes::{
-        DataType, IntervalMonthDayNano, IntervalMonthDayNanoType, TimeUnit, TimestampNanosecondType,
-    },
+    datatypes::{DataType, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, TimeUnit},
 };
 use datafusion::common::Result;
 use stratalog_model::{Error, ErrorKind};
@@ -23,15 +21,20 @@ use crate::{
     function::{Arguments, text_at},
 };
 
-const SECOND_NS: i64 = 1_000_000_000;
+const SECOND_NS: i128 = 1_000_000_000;
 const DAY_SECONDS: i64 = 86_400;
 
 /// `timestamptz_add(zone, time, interval, back)`.
 pub fn timestamptz_add(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let zones = arguments.text(0)?;
-    let zone_type = DataType::Timestamp(TimeUnit::Nanosecond, Some(Arc::from("UTC")));
-    let times = cast(arguments.array(1)?, &zone_type)?;
-    let times = times.as_primitive::<TimestampNanosecondType>();
+    let unit_ns = match arguments.result {
+        DataType::Timestamp(TimeUnit::Second, _) => 1_000_000_000,
+        DataType::Timestamp(TimeUnit::Millisecond, _) => 1_000_000,
+        DataType::Timestamp(TimeUnit::Microsecond, _) => 1_000,
+        _ => 1,
+    };
+    let times = cast(arguments.array(1)?, &DataType::Int64)?;
+    let times = times.as_primitive::<Int64Type>();
     let intervals = arguments.array(2)?.as_primitive::<IntervalMonthDayNanoType>();
     let back = arguments.array(3)?.as_boolean();
     let mut known: Option<(String, TimeZone)> = None;
@@ -48,13 +51,15 @@ pub fn timestamptz_add(arguments: &Arguments<'_>) -> Result<ArrayRef> {
         };
         let interval = intervals.value(row);
         let interval = if back.value(row) { negated(interval) } else { Some(interval) };
-        let later = interval.and_then(|interval| add(times.value(row), interval, zone));
+        let later = interval.and_then(|interval| {
+            let time_ns = i128::from(times.value(row)) * unit_ns;
+            i64::try_from(add(time_ns, interval, zone)?.div_euclid(unit_ns)).ok()
+        });
         moved.push(Some(later.ok_or_else(|| {
             failed(Error::new(ErrorKind::DatetimeOverflow, "timestamp out of range"))
         })?));
     }
-    let moved = TimestampNanosecondArray::from(moved).with_timezone("UTC");
-    Ok(cast(&moved, arguments.result)?)
+    Ok(cast(&Int64Array::from(moved), arguments.result)?)
 }
 
 fn negated(interval: IntervalMonthDayNano) -> Option<IntervalMonthDayNano> {
@@ -66,10 +71,11 @@ fn negated(interval: IntervalMonthDayNano) -> Option<IntervalMonthDayNano> {
 }
 
 /// First the months, then the days by the local calendar, then the time by the clock.
-fn add(time_ns: i64, interval: IntervalMonthDayNano, zone: &TimeZone) -> Option<i64> {
+fn add(time_ns: i128, interval: IntervalMonthDayNano, zone: &TimeZone) -> Option<i128> {
     let mut time_ns = time_ns;
     if interval.months != 0 || interval.days != 0 {
-        let (seconds, nanos) = (time_ns.div_euclid(SECOND_NS), time_ns.rem_euclid(SECOND_NS));
+        let seconds = i64::try_from(time_ns.div_euclid(SECOND_NS)).ok()?;
+        let nanos = time_ns.rem_euclid(SECOND_NS);
         let local = seconds.checked_add(i64::from(zone.offset_at(seconds)))?;
         let (day, of_day) = (local.div_euclid(DAY_SECONDS), local.rem_euclid(DAY_SECONDS));
         let date = civil_of(day);
@@ -80,9 +86,9 @@ fn add(time_ns: i64, interval: IntervalMonthDayNano, zone: &TimeZone) -> Option<
             .checked_add(i64::from(interval.days))?;
         let local = day.checked_mul(DAY_SECONDS)?.checked_add(of_day)?;
         let seconds = local.checked_sub(i64::from(zone.offset_of_local(local)))?;
-        time_ns = seconds.checked_mul(SECOND_NS)?.checked_add(nanos)?;
+        time_ns = i128::from(seconds) * SECOND_NS + nanos;
     }
-    time_ns.checked_add(interval.nanoseconds)
+    Some(time_ns + i128::from(interval.nanoseconds))
 }
 
 #[cfg(test)]
@@ -93,7 +99,8 @@ mod tests {
     fn days_keep_the_local_time() {
         let zone = TimeZone::parse_setting("Europe/Berlin").unwrap();
         let at = |text: &str| {
-            chrono::DateTime::parse_from_rfc3339(text).unwrap().timestamp_nanos_opt().unwrap()
+            let time = chrono::DateTime::parse_from_rfc3339(text).unwrap();
+            i128::from(time.timestamp_nanos_opt().unwrap())
         };
         let day = IntervalMonthDayNano::new(0, 1, 0);
         let month = IntervalMonthDayNano::new(1, 0, 0);
@@ -103,12 +110,17 @@ mod tests {
             ("2024-01-31T00:30:00+01:00", month, "2024-02-29T00:30:00+01:00"),
             (
                 "2024-03-30T12:00:00+01:00",
-                IntervalMonthDayNano::new(0, 0, 86_400 * SECOND_NS),
+                IntervalMonthDayNano::new(0, 0, 86_400_000_000_000),
                 "2024-03-31T13:00:00+02:00",
             ),
         ] {
             assert_eq!(add(at(time), interval, &zone), Some(at(wanted)), "{time}");
         }
-        assert_eq!(add(i64::MAX, day, &zone), None);
+        let centuries = IntervalMonthDayNano::new(3600, 0, 0);
+        let far = chrono::DateTime::parse_from_rfc3339("2324-01-31T00:30:00+01:00").unwrap();
+        let near = at("2024-01-31T00:30:00+01:00");
+        let wanted = i128::from(far.timestamp()) * SECOND_NS;
+        assert_eq!(add(near, centuries, &zone), Some(wanted));
+        assert_eq!(add(i128::from(i64::MAX) * 2_000_000_000, day, &zone), None);
     }
 }

@@ -1,8 +1,10 @@
 //! CREATE TABLE and CREATE CHRONICLE.
 
+use std::ops::ControlFlow;
+
 use datafusion::sql::sqlparser::ast::{
     ColumnDef, ColumnOption, CreateTable, CreateTableOptions, Expr, IndexColumn, SqlOption,
-    TableConstraint, UnaryOperator, Value,
+    TableConstraint, UnaryOperator, Value, visit_expressions,
 };
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_text::{TextStyle, write_value};
@@ -21,7 +23,10 @@ use crate::{
 pub async fn command(session: &Session, tree: &CreateTable) -> Result<NewChronicle> {
     refuse(tree)?;
     let (schema, name) = names::table(&tree.name, session.database())?;
-    let schema = schema.unwrap_or_else(|| session.creation_schema());
+    let schema = match schema {
+        Some(schema) => schema,
+        None => session.creation_schema()?,
+    };
     let mut columns = Vec::with_capacity(tree.columns.len());
     let mut primary_key: Option<Vec<String>> = None;
     for definition in &tree.columns {
@@ -244,18 +249,26 @@ async fn default(
             return Err(Error::new(ErrorKind::SyntaxError, "a DEFAULT must be an expression"));
         }
         Cell::Expression(inner) => {
-            let plan = insert::plan_expressions(session, &[inner.as_ref().clone()]).await?;
-            if !crate::statement::query::chronicles(&plan)?.is_empty() {
+            if has_subquery(inner) {
                 return Err(Error::new(
                     ErrorKind::FeatureNotSupported,
                     "cannot use subquery in DEFAULT expression",
                 ));
             }
+            insert::plan_expressions(session, &[inner.as_ref().clone()]).await?;
         }
         _ => {}
     }
     insert::cells::one_column(session, &[&cell], column_type, name, &[], &[]).await?;
     Ok(Some(expr.to_string()))
+}
+
+fn has_subquery(expr: &Expr) -> bool {
+    let found: ControlFlow<()> = visit_expressions(expr, |inner| match inner {
+        Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    found.is_break()
 }
 
 /// WITH (…) options as names and texts, in order.

@@ -52,6 +52,14 @@ pub fn respell(expr: &mut Expr, style: &TextStyle) -> Result<()> {
             }
         }
         Expr::Interval(interval) => respell_interval(interval, false, style)?,
+        Expr::BinaryOp { left, op, right } => {
+            if let (Expr::Tuple(left), Expr::Tuple(right)) = (left.as_ref(), right.as_ref())
+                && left.len() == right.len()
+                && let Some(compared) = compare_rows(left, op, right)
+            {
+                *expr = compared;
+            }
+        }
         Expr::Function(_) => respell_function(expr)?,
         _ => {}
     }
@@ -149,6 +157,36 @@ fn respell_interval(interval: &mut Interval, negative: bool, style: &TextStyle) 
         nanoseconds % 1_000_000_000
     );
     Ok(())
+}
+
+/// `(a, b) >= (c, d)` says `a > c OR a = c AND b >= d`.
+fn compare_rows(left: &[Expr], op: &BinaryOperator, right: &[Expr]) -> Option<Expr> {
+    let binary = |left: &Expr, op: &BinaryOperator, right: &Expr| Expr::BinaryOp {
+        left: Box::new(left.clone()),
+        op: op.clone(),
+        right: Box::new(right.clone()),
+    };
+    let nested = |expr: Expr| Expr::Nested(Box::new(expr));
+    let ((first, left), (other, right)) = (left.split_first()?, right.split_first()?);
+    let here = binary(first, op, other);
+    if left.is_empty() {
+        return Some(nested(here));
+    }
+    let rest = compare_rows(left, op, right)?;
+    Some(nested(match op {
+        BinaryOperator::Eq => binary(&here, &BinaryOperator::And, &rest),
+        BinaryOperator::NotEq => binary(&here, &BinaryOperator::Or, &rest),
+        BinaryOperator::Lt | BinaryOperator::LtEq | BinaryOperator::Gt | BinaryOperator::GtEq => {
+            let strict = match op {
+                BinaryOperator::Lt | BinaryOperator::LtEq => BinaryOperator::Lt,
+                _ => BinaryOperator::Gt,
+            };
+            let equal = binary(first, &BinaryOperator::Eq, other);
+            let further = nested(binary(&equal, &BinaryOperator::And, &rest));
+            binary(&binary(first, &strict, other), &BinaryOperator::Or, &further)
+        }
+        _ => return None,
+    }))
 }
 
 fn respell_function(expr: &mut Expr) -> Result<()> {
@@ -304,6 +342,8 @@ mod tests {
             ("1e2::double precision", "'1e2'::DOUBLE PRECISION"),
             ("interval '25:00:00'", "INTERVAL '0 months 0 days 90000.000000000 seconds'"),
             ("- interval '1 mon -3 days'", "(INTERVAL '-1 months 3 days 0.000000000 seconds')"),
+            ("(a, b) = (1, 2)", "(a = 1 AND (b = 2))"),
+            ("(a, b) >= (1, 2)", "(a > 1 OR (a = 1 AND (b >= 2)))"),
             ("(-0.0)::float8", "'0.0'::FLOAT8"),
             ("(-1.5)::float8", "'-1.5'::FLOAT8"),
             ("2.50::numeric", "2.50"),

@@ -26,6 +26,10 @@ fn postgresql_becomes_what_the_planner_reads() {
         ),
         ("SELECT a = ANY (ARRAY[1, 2]), a <> ALL (ARRAY[1])", "SELECT a IN (1, 2), a NOT IN (1)"),
         (
+            "SELECT a = ANY ('{x,\"y,z\",NULL}'), a <> ALL ('{}')",
+            "SELECT a IN ('x', 'y,z', NULL), (a IS NULL OR true)",
+        ),
+        (
             "SELECT g FROM generate_series(1, 2) AS g",
             "SELECT g FROM generate_series(1, 2) AS g (g)",
         ),

@@ -1,0 +1,69 @@
+//! Arrays whose type their place gives: `x = ANY ($1)` takes an array of what `x` is.
+
+use std::{collections::HashMap, sync::Arc};
+
+use datafusion::{
+    common::{
+        DFSchema, DFSchemaRef,
+        tree_node::{TreeNode as _, TreeNodeRecursion},
+    },
+    logical_expr::{Expr, ExprSchemable as _, LogicalPlan},
+};
+use stratalog_model::{ColumnType, Result};
+
+use crate::errors::from_datafusion;
+
+/// What the planner makes of ANY and ALL: `array_has(array, element)`.
+const MEMBERSHIP: &str = "array_has";
+
+/// The types of the parameters that stand at the right of `= ANY` and `<> ALL`, by name.
+///
+/// # Errors
+/// When the plan cannot be walked.
+pub fn compared(plan: &LogicalPlan) -> Result<HashMap<String, ColumnType>> {
+    let mut found = HashMap::new();
+    plan.apply_with_subqueries(|node| {
+        let schema = input_schema(node);
+        node.apply_expressions(|expr| {
+            expr.apply(|inner| {
+                if let Some((name, element)) = membership(inner)
+                    && let Ok((_, field)) = element.to_field(schema.as_ref())
+                    && !field.data_type().is_null()
+                    && let Some(column_type) = ColumnType::from_arrow_field(&field)
+                    && !matches!(column_type, ColumnType::Array(_))
+                {
+                    found.insert(name.to_string(), ColumnType::Array(Box::new(column_type)));
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })
+    .map_err(from_datafusion)?;
+    Ok(found)
+}
+
+/// The parameter and the element of a test for membership.
+fn membership(expr: &Expr) -> Option<(&str, &Expr)> {
+    let Expr::ScalarFunction(call) = expr else { return None };
+    match call.args.as_slice() {
+        [Expr::Placeholder(placeholder), element] if call.name() == MEMBERSHIP => {
+            Some((placeholder.id.as_str(), element))
+        }
+        _ => None,
+    }
+}
+
+/// The columns that the expressions of a node see.
+fn input_schema(node: &LogicalPlan) -> DFSchemaRef {
+    match node.inputs().as_slice() {
+        [] => Arc::clone(node.schema()),
+        [input] => Arc::clone(input.schema()),
+        inputs => {
+            let mut schema = DFSchema::empty();
+            for input in inputs {
+                schema.merge(input.schema());
+            }
+            Arc::new(schema)
+        }
+    }
+}
