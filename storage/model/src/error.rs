@@ -52,6 +52,14 @@ kinds! {
     UntranslatableCharacter = "22P05", false;
     /// Division by zero.
     DivisionByZero = "22012", false;
+    /// A logarithm of zero or of a negative number.
+    InvalidLogarithm = "2201E", false;
+    /// A root of a negative number.
+    InvalidPower = "2201F", false;
+    /// A LIMIT below 0.
+    InvalidLimit = "2201W", false;
+    /// An OFFSET below 0.
+    InvalidOffset = "2201X", false;
     /// Bytes that are not valid in the client's encoding.
     InvalidEncoding = "22021", false;
     /// A parameter or option with a value outside of what it accepts.

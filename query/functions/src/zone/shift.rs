@@ -1,8 +1,6 @@
 //! A timestamptz plus an interval by the calendar of a zone: a day later is the same time of
 //! the next day, also when the clocks change in between; months end where they end.
 
-use std::sync::Arc;
-
 use arrow::{
     array::{Array as _, ArrayRef, AsArray, Int64Array},
     compute::cast,
