@@ -126,8 +126,31 @@ def test_untyped_parameters_take_the_column_type(connection, table):
     assert row == (8, 1.5)
     assert connection.execute("SELECT %s + %s", (2, 3)).fetchone() == (5,)
     assert connection.execute(f"SELECT count(*) FROM {table} WHERE i = ANY(%s)", ([6, 7],)).fetchone() == (1,)
+    assert connection.execute(f"SELECT count(*) FROM {table} WHERE i <> ALL(%s)", ([6, 7],)).fetchone() == (0,)
     assert connection.execute(f"SELECT i FROM {table} LIMIT %s OFFSET %s", (1, 0)).fetchone() == (7,)
     assert connection.execute("SELECT %s", ("text",)).fetchone() == ("text",)
+
+
+@pytest.mark.parametrize("format", ["s", "t", "b"])
+def test_lists_of_text_in_any_and_all(connection, table, format):
+    connection.execute(f"CREATE TABLE {table} (time TIMESTAMPTZ NOT NULL, h TEXT)")
+    connection.execute(f"INSERT INTO {table} VALUES ('2024-01-01', 'x'), ('2024-01-02', 'y'), ('2024-01-03', 'it''s, \"z\"')")
+
+    def rows(condition, *values, **how):
+        return connection.execute(f"SELECT h FROM {table} WHERE {condition} ORDER BY time", values, **how).fetchall()
+
+    for prepare in (False, True):
+        assert rows(f"h = ANY(%{format})", ["x", 'it\'s, "z"'], prepare=prepare) == [("x",), ('it\'s, "z"',)]
+        assert rows(f"h <> ALL(%{format})", ["x", "nothing"], prepare=prepare) == [("y",), ('it\'s, "z"',)]
+        assert rows(f"h = ANY(%{format}) AND time > %s", ["x", "y"], "2024-01-01", prepare=prepare) == [("y",)]
+    assert rows(f"time = ANY(%{format})", ["2024-01-01 00:00:00+00"] if format != "b" else
+                [dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc)]) == [("x",)]
+    with psycopg.ClientCursor(connection) as cursor:
+        cursor.execute(f"SELECT h FROM {table} WHERE h = ANY(%s) AND h <> ALL(%s)", (["x", "y"], ["y"]))
+        assert cursor.fetchall() == [("x",)]
+    result = connection.pgconn.prepare(b"any", f"SELECT h FROM {table} WHERE h = ANY($1)".encode())
+    assert result.status == psycopg.pq.ExecStatus.COMMAND_OK
+    assert connection.pgconn.describe_prepared(b"any").param_type(0) == 1009
 
 
 @pytest.mark.parametrize("sql_type, bad, sqlstate", [
