@@ -10,7 +10,7 @@ const IO: &str = "58030";
 pub struct SqlError {
     /// `ERROR`, `FATAL` …
     pub severity: Box<str>,
-    /// Five characters.
+    /// Five characters; none for an error that no server told.
     pub sqlstate: Box<str>,
     /// The primary message.
     pub message: String,
@@ -27,11 +27,10 @@ pub struct SqlError {
 }
 
 impl SqlError {
-    /// An error of the shell itself.
+    /// An error of the program itself, which has no SQLSTATE.
     pub fn local(message: impl Into<String>) -> Self {
         Self {
             severity: "ERROR".into(),
-            sqlstate: "XX000".into(),
             message: message.into(),
             ..Self::default()
         }
@@ -55,7 +54,10 @@ impl SqlError {
 
     /// The error as lines; with the line of `statement` that it points at.
     pub fn render(&self, statement: &str) -> String {
-        let mut text = format!("{}:  {}: {}", self.severity, self.sqlstate, self.message);
+        let mut text = match &*self.sqlstate {
+            "" => format!("{}:  {}", self.severity, self.message),
+            sqlstate => format!("{}:  {sqlstate}: {}", self.severity, self.message),
+        };
         if let Some((line, number, column)) = self.pointed_line(statement) {
             let label = format!("LINE {number}: ");
             let (line, column) = excerpt(line, column);

@@ -190,7 +190,7 @@ fn mistakes_on_the_command_line_are_explained() {
     for (flags, reason) in [
         (vec![path, "-t", "t", "--create"], "no column of the input holds timestamps"),
         (vec![path, "-t", "nope"], "42P01"),
-        (vec!["/no/such.csv", "-t", "t"], "cannot read /no/such.csv"),
+        (vec!["/no/such.csv", "-t", "t"], "ERROR:  cannot read /no/such.csv"),
         (vec![path, "-t", "t", "--delimiter", "ab"], "must be one ASCII character"),
         (vec!["in.xyz", "-t", "t"], "cannot be told from its name"),
         (vec![path, "-t", "u"], "column \"a\" of the header is no column of the table"),

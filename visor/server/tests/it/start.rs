@@ -31,7 +31,9 @@ fn two_servers_on_one_directory_do_not_happen() {
         "select 1",
     ]);
     assert!(!local.status.success());
-    assert!(stderr(&local).contains("is in use by process"), "{}", stderr(&local));
+    let said = stderr(&local);
+    assert!(said.contains("is in use by process"), "{said}");
+    assert!(said.starts_with("ERROR:  the data directory"), "no SQLSTATE of a server: {said}");
     assert_eq!(bench.value("SELECT 1"), "1", "the first one goes on");
 }
 
