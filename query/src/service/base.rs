@@ -22,9 +22,9 @@ use crate::{
     QuerySettings,
     errors::from_datafusion,
     rules::{
-        bounded, checked::CheckedArithmetic, date_trunc, domain, far_times::FarTimes, floats::FloatsWin,
-        interval::IntervalOperators, literals::IntegerLiterals, ordered_scan::OrderedScan,
-        rounding, sums, times::TimeOperators,
+        bounded, checked::CheckedArithmetic, date_trunc, domain, far_times::FarTimes,
+        floats::FloatsWin, interval::IntervalOperators, literals::IntegerLiterals,
+        ordered_scan::OrderedScan, rounding, sums, times::TimeOperators,
     },
     session::SEARCH_PATH_SCHEMA,
 };

@@ -2,6 +2,16 @@
 //!
 //!     cargo test -p stratalog-sqllogictests -- [in-process | wire | upstream] [part of a file name …]
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    missing_docs,
+    reason = "helpers of tests and benches fail as tests do, and use real files and clocks"
+)]
+
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,

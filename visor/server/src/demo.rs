@@ -56,9 +56,11 @@ pub fn run(arguments: &DemoArguments) -> ExitCode {
     };
     let outcome = runtime.block_on(async {
         let directory = tempfile::Builder::new().prefix("stratalog-demo-").tempdir()?;
+        // Signals are waited for before there is anything to clean up.
         let result = tokio::select! {
-            result = demo(arguments, directory.path()) => result.map(|()| true),
+            biased;
             () = interrupted() => Ok(false),
+            result = demo(arguments, directory.path()) => result.map(|()| true),
         };
         if arguments.keep && matches!(result, Ok(true)) {
             let _ = directory.keep();

@@ -29,11 +29,7 @@ pub struct SqlError {
 impl SqlError {
     /// An error of the program itself, which has no SQLSTATE.
     pub fn local(message: impl Into<String>) -> Self {
-        Self {
-            severity: "ERROR".into(),
-            message: message.into(),
-            ..Self::default()
-        }
+        Self { severity: "ERROR".into(), message: message.into(), ..Self::default() }
     }
 
     /// An error in the input, of a SQLSTATE.
