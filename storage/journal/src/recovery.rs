@@ -223,10 +223,12 @@ fn create(place: &Place) -> Result<Recovered> {
 
 /// Erases the torn tail and makes durable what stands before it.
 ///
-/// Frames that nothing attests are written once more: after a failed fsync the page cache
+/// Records that nothing attests are written once more: after a failed fsync the page cache
 /// may call pages clean that never reached the disk, and then another fsync does nothing.
+/// That goes for marks as well: where one is lost, what follows it is not found.
 fn settle(place: &Place, last: &Segment, file: &dyn DiskFile, tail: &Tail) -> io::Result<()> {
-    let rewrite = tail.attested < tail.last && !sabotaged!(place.settings, RecoveredUnsynced);
+    let rewrite =
+        tail.unattested_offset < tail.offset && !sabotaged!(place.settings, RecoveredUnsynced);
     if rewrite {
         let mut at = tail.unattested_offset;
         let mut piece = vec![0; PIECE_BYTES as usize];
@@ -256,7 +258,14 @@ fn settle(place: &Place, last: &Segment, file: &dyn DiskFile, tail: &Tail) -> io
     }
     // Also when there is nothing to do: a process that was killed may have left a cut, or
     // a new segment's name, in the page cache only.
-    file.sync_data()?;
+    if let Err(error) = file.sync_data() {
+        if cut {
+            // The cache may call these zeros clean now: the next recovery, which finds
+            // nothing to erase, must have them to write.
+            drop(erase(file, last.header.preallocated > 0, tail.offset, tail.torn_end));
+        }
+        return Err(error);
+    }
     place.disk.sync_dir(&place.directory)
 }
 

@@ -47,7 +47,8 @@ pub(crate) struct Tail {
     pub(crate) last_checksum: u32,
     /// The last lsn that something on disk says is durable.
     pub(crate) attested: Lsn,
-    /// At or before the first frame that is not attested.
+    /// At or before the first record that nothing says is durable; `offset` if there is
+    /// none. A mark says nothing of itself.
     pub(crate) unattested_offset: u64,
     /// End of the torn bytes; `offset` if there are none.
     pub(crate) torn_end: u64,
@@ -105,6 +106,8 @@ pub(crate) fn examine(
     // A segment is made when all before it is durable.
     let mut attested = before;
     let mut landmarks: VecDeque<(Lsn, u64)> = VecDeque::new();
+    // The first of the marks that no frame follows.
+    let mut last_marks = None;
     let mut reader = FrameReader::new(file, segment);
     reader.checksums_ignored = sabotaged!(settings, ChecksumIgnored);
     let run = follow(&mut reader, segment, &mut |header, offset, _| {
@@ -115,6 +118,10 @@ pub(crate) fn examine(
         if landmarks.back().is_none_or(|(_, last)| offset - last >= LANDMARK_BYTES) {
             landmarks.push_back((header.lsn, offset));
         }
+        last_marks = match header.record {
+            Record::Mark => last_marks.or(Some(offset)),
+            Record::Frame(_) => None,
+        };
         Ok(())
     })?;
     let offset = reader.offset();
@@ -127,7 +134,7 @@ pub(crate) fn examine(
     let attested = attested.min(last);
     let unattested_offset = match landmarks.front() {
         Some((_, at)) if attested < last => *at,
-        _ => offset,
+        _ => last_marks.unwrap_or(offset),
     };
     Ok(Tail {
         offset,

@@ -76,6 +76,7 @@ pub fn run(seed: u64, script: Script) -> Result<Summary, String> {
         kept: Vec::new(),
         sent: Vec::new(),
         cut: false,
+        failing: false,
         next: 1,
         summary: Summary::default(),
     }
@@ -96,6 +97,8 @@ struct Run {
     sent: Vec<(u64, Fate)>,
     /// Whether a power cut came since the journal was opened last.
     cut: bool,
+    /// Whether a sync may fail that the journal's opening needs.
+    failing: bool,
     next: u64,
     summary: Summary,
 }
@@ -107,6 +110,10 @@ impl Run {
             if self.random.chance(90) {
                 self.disk.halt_after(self.random.between(1, 60));
             }
+            if self.random.chance(10) {
+                self.disk.fail(Operation::Sync, self.random.between(1, 4), Failure::Device);
+                self.failing = true;
+            }
             // A journal that did not open left nothing to submit to.
             if let Some(journal) = self.open(&settings)? {
                 self.live(&journal)?;
@@ -114,9 +121,11 @@ impl Run {
                 let crash = if crash { Crash::PowerCut } else { Crash::Kill };
                 self.die(journal, crash);
             } else {
-                self.disk = self.disk.crash(Crash::PowerCut);
-                self.cut = true;
+                let cut = self.random.chance(50);
+                self.disk = self.disk.crash(if cut { Crash::PowerCut } else { Crash::Kill });
+                self.cut |= cut;
             }
+            self.failing = false;
             self.disk.set_capacity(u64::MAX);
             self.summary.crashes += 1;
             if self.random.chance(30) {
@@ -144,7 +153,8 @@ impl Run {
         }
     }
 
-    /// Opens the journal and checks what is in it; `None` if the disk died meanwhile.
+    /// Opens the journal and checks what is in it; `None` if the disk died or failed
+    /// meanwhile.
     fn open(&mut self, settings: &JournalSettings) -> Result<Option<Journal>, String> {
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
         let disk: Arc<dyn Disk> = match self.script.lie {
@@ -163,6 +173,7 @@ impl Run {
         let journal = match opened {
             Ok(journal) => journal,
             Err(_) if self.disk.is_halted() => return Ok(None),
+            Err(error) if self.failing && error.kind() == ErrorKind::Io => return Ok(None),
             Err(error) => return Err(format!("the journal does not open: {error}")),
         };
         self.check(&found)?;

@@ -110,6 +110,59 @@ fn a_failed_sync_poisons_for_good() {
 }
 
 #[test]
+fn a_mark_that_never_reached_the_disk_hides_nothing() {
+    let disk = FaultyDisk::new(1);
+    let journal = open(&disk, small());
+    // The mark after it is the last of its sector: no other write brings it to the disk.
+    append(&journal, frame(1, 200), Durability::Disk).unwrap();
+    // The mark's page is called clean now, and is nowhere but in memory.
+    disk.fail(Operation::Sync, 1, Failure::Device);
+    assert_eq!(kind(journal.close()), Some(ErrorKind::Io));
+    let disk = disk.crash(Crash::Kill);
+    drop(journal);
+    let journal = open(&disk, small());
+    append(&journal, frame(2, 1000), Durability::Disk).unwrap();
+    let disk = disk.crash(Crash::PowerCut);
+    drop(journal);
+    let found = contents(&open(&disk, small())).unwrap();
+    assert_eq!(found, [(Lsn(1), frame(1, 200)), (Lsn(2), frame(2, 1000))]);
+}
+
+#[test]
+fn a_torn_tail_whose_erasing_failed_does_not_come_back() {
+    let disk = FaultyDisk::new(1);
+    let settings = || JournalSettings {
+        segment_bytes_max: 1 << 20,
+        frame_bytes_max: 128 << 10,
+        group_bytes_max: 512 << 10,
+        ..small()
+    };
+    let journal = open(&disk, settings());
+    append(&journal, frame(1, 200), Durability::Disk).unwrap();
+    append(&journal, frame(2, 100 << 10), Durability::Relaxed).unwrap();
+    append(&journal, frame(3, 200), Durability::Relaxed).unwrap();
+    let disk = disk.crash(Crash::Kill);
+    drop(journal);
+    // A sector of the second frame is lost.
+    let path = disk.paths().into_iter().find(|path| path.extension().is_some()).unwrap();
+    let mut bytes = disk.contents(&path).unwrap();
+    bytes[8192..8704].fill(0);
+    disk.overwrite(&path, bytes);
+    disk.fail(Operation::Sync, 1, Failure::Device);
+    let refused = open_on(Arc::new(disk.clone()), Path::new(DIRECTORY), settings());
+    assert_eq!(kind(refused), Some(ErrorKind::Io));
+    let disk = disk.crash(Crash::Kill);
+    let journal = open(&disk, settings());
+    assert_eq!(contents(&journal).unwrap(), [(Lsn(1), frame(1, 200))]);
+    // Ends where the third frame began.
+    append(&journal, frame(4, 100 << 10), Durability::Disk).unwrap();
+    let disk = disk.crash(Crash::PowerCut);
+    drop(journal);
+    let found = contents(&open(&disk, settings())).unwrap();
+    assert_eq!(found, [(Lsn(1), frame(1, 200)), (Lsn(2), frame(4, 100 << 10))]);
+}
+
+#[test]
 fn waiters_learn_that_the_journal_is_poisoned() {
     let disk = FaultyDisk::new(1);
     let settings = JournalSettings { queue_bytes_max: 20 << 10, ..small() };
