@@ -42,6 +42,9 @@ fn every_lie_of_the_disk_is_caught() {
 #[cfg(feature = "sabotage")]
 #[test]
 fn every_sabotage_is_caught() {
+    for seed in 0..500 {
+        run(seed, Script::default()).unwrap_or_else(|broken| panic!("without one: {broken}"));
+    }
     for (name, sabotage) in stratalog_journal::Sabotage::ALL {
         let script = Script { sabotage: Some(*sabotage), ..Script::default() };
         let caught = (0..2000).find_map(|seed| run(seed, script).err());
