@@ -12,5 +12,6 @@ pub mod interval;
 pub mod literals;
 pub mod ordered_scan;
 pub mod rounding;
+pub mod staged_filter;
 pub mod sums;
 pub mod times;

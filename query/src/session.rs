@@ -16,6 +16,7 @@ use std::{
         Arc, Weak,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use datafusion::execution::session_state::SessionStateBuilder;
@@ -259,6 +260,17 @@ impl Session {
     /// How values are written as text.
     pub fn text_style(&self) -> TextStyle {
         self.variables.parsed().style
+    }
+
+    /// How long the session may be idle as it is now; `None` for as long as it likes.
+    pub fn idle_limit(&self) -> Option<Duration> {
+        let limit_ms = match self.transaction() {
+            TransactionState::Idle => 0,
+            TransactionState::Block | TransactionState::Failed => {
+                self.variables.parsed().idle_in_transaction_ms
+            }
+        };
+        (limit_ms > 0).then(|| Duration::from_millis(limit_ms))
     }
 
     /// Settings that the client must be told of, since the last call.

@@ -31,7 +31,9 @@ def processes(said):
 def test_from_start_to_end(tmp_path):
     said, errors = start(tmp_path).communicate(timeout=120)
     assert errors == ""
-    assert not [line for line in said.splitlines() if len(line) > 80]
+    # The program's own path is as long as it is.
+    lines = said.replace(str(stratalog_binary()), "stratalog").splitlines()
+    assert not [line for line in lines if len(line) > 80]
     assert "40,320 rows of 21 columns" in said and "unchanged" in said and "psql -h" in said
     before, after = re.findall(r"count 40,320, sum of metrics [\d,]+, checksum [0-9a-f]{8}", said)
     assert before == after

@@ -113,6 +113,26 @@ def test_statement_timeout_covers_execution(connection):
     connection.execute("SET statement_timeout = 0")
 
 
+def test_a_block_left_open_is_ended_and_gives_its_keys_back(server, connection):
+    connection.execute(
+        "CREATE TABLE left_open (time timestamptz PRIMARY KEY, v integer) WITH (collision = 'first')"
+    )
+    row = "INSERT INTO left_open VALUES ('2024-01-01', 1)"
+    with psycopg.connect(server.dsn(), autocommit=True) as holder:
+        holder.execute("SET idle_in_transaction_session_timeout = '400ms'")
+        time.sleep(0.6)
+        assert holder.execute("SELECT 1").fetchone() == (1,)
+        holder.execute("BEGIN")
+        holder.execute(row)
+        # Waits for the holder's fate, and finds the key free.
+        connection.execute(row.replace(", 1)", ", 2)"))
+        with pytest.raises(psycopg.OperationalError) as ended:
+            holder.execute("SELECT 1")
+        assert "idle-in-transaction" in str(ended.value)
+    assert connection.execute("SELECT v FROM left_open").fetchall() == [(2,)]
+    connection.execute("DROP TABLE left_open")
+
+
 def test_cancel_with_a_wrong_secret_does_nothing(server, connection):
     import socket
     import struct

@@ -53,6 +53,8 @@ pub(crate) struct Connection<R, W> {
     portals: HashMap<String, Portal>,
     /// An extended message failed: what follows is dropped until Sync.
     skipping: bool,
+    /// Every round is over: the client is to speak.
+    at_rest: bool,
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
@@ -75,6 +77,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             statements: HashMap::new(),
             portals: HashMap::new(),
             skipping: false,
+            at_rest: true,
         }
     }
 
@@ -106,6 +109,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             Inbound::Closed => return Err(Ending::Gone),
             Inbound::Broken(error) => return Err(Ending::Fatal(error)),
         };
+        self.at_rest = false;
         if self.skipping && !matches!(kind, b'S' | b'X') {
             return Ok(());
         }
@@ -129,10 +133,18 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             return Ok(inbound);
         }
         self.flush().await?;
+        let limit = if self.at_rest { self.session.idle_limit() } else { None };
+        let too_long = async {
+            match limit {
+                Some(limit) => tokio::time::sleep(limit).await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             biased;
             inbound = self.reader.next() => Ok(inbound),
             () = self.stop.soft.cancelled() => Err(shutting_down()),
+            () = too_long => Err(idle_for_too_long()),
         }
     }
 
@@ -193,6 +205,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             self.portals.clear();
         }
         self.out.ready(state).map_err(Ending::Fatal)?;
+        self.at_rest = true;
         self.flush_if_full().await
     }
 
@@ -221,6 +234,16 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
         Ok(())
     }
+}
+
+fn idle_for_too_long() -> Ending {
+    Ending::Fatal(
+        Error::new(
+            ErrorKind::IdleInTransaction,
+            "terminating connection due to idle-in-transaction timeout",
+        )
+        .with_detail("what the transaction block had written is rolled back"),
+    )
 }
 
 fn shutting_down() -> Ending {

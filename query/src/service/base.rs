@@ -24,7 +24,8 @@ use crate::{
     rules::{
         bounded, checked::CheckedArithmetic, date_trunc, domain, far_times::FarTimes,
         floats::FloatsWin, interval::IntervalOperators, literals::IntegerLiterals,
-        ordered_scan::OrderedScan, rounding, sums, times::TimeOperators,
+        ordered_scan::OrderedScan, rounding, staged_filter::StagedFilter, sums,
+        times::TimeOperators,
     },
     session::SEARCH_PATH_SCHEMA,
 };
@@ -80,6 +81,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
             Arc::new(TypeCoercion::new()),
         ])
         .with_physical_optimizer_rule(Arc::new(OrderedScan))
+        .with_physical_optimizer_rule(Arc::new(StagedFilter))
         .with_type_planner(Arc::new(crate::types::SqlTypes))
         .with_scalar_functions(functions)
         .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())

@@ -32,6 +32,8 @@ struct Inner {
     before_block: Option<BTreeMap<&'static str, String>>,
     /// Reported settings as the client knows them.
     reported: BTreeMap<&'static str, String>,
+    /// `version` when that was found out.
+    reported_version: u64,
     version: u64,
     /// Read once per statement, so kept ready.
     parsed: Parsed,
@@ -44,6 +46,8 @@ pub struct Parsed {
     pub style: TextStyle,
     /// 0: none.
     pub statement_timeout_ms: u64,
+    /// 0: none.
+    pub idle_in_transaction_ms: u64,
     /// Schemas for unqualified names, in order.
     pub search_path: Vec<String>,
     /// Least severe messages that the client gets: 0 = notice, 1 = warning, 2 = none.
@@ -55,6 +59,7 @@ impl Default for Parsed {
         Self {
             style: TextStyle::default(),
             statement_timeout_ms: 0,
+            idle_in_transaction_ms: 0,
             search_path: vec!["public".to_string()],
             messages_from: 0,
         }
@@ -189,6 +194,10 @@ impl Variables {
     pub fn take_changes(&self) -> Vec<(String, String)> {
         let mut inner = self.inner.lock();
         let mut changes = Vec::new();
+        if inner.reported_version == inner.version {
+            return changes;
+        }
+        inner.reported_version = inner.version;
         for setting in SETTINGS.iter().filter(|setting| setting.reported) {
             let value = inner.value(setting.name).to_string();
             if inner.reported.get(setting.name) != Some(&value) {
@@ -214,6 +223,7 @@ impl Inner {
     fn parse(&mut self) -> Result<()> {
         self.version = self.version.saturating_add(1);
         let zone = TimeZone::parse_setting(self.value("TimeZone"))?;
+        let duration = |name: &str| check::duration_ms(self.value(name)).unwrap_or(0);
         self.parsed = Parsed {
             style: TextStyle {
                 time_zone: zone,
@@ -235,7 +245,8 @@ impl Inner {
                 extra_float_digits: self.value("extra_float_digits").parse().unwrap_or(1),
                 now_ns: None,
             },
-            statement_timeout_ms: check::duration_ms(self.value("statement_timeout")).unwrap_or(0),
+            statement_timeout_ms: duration("statement_timeout"),
+            idle_in_transaction_ms: duration("idle_in_transaction_session_timeout"),
             search_path: check::names(self.value("search_path")),
             messages_from: match self.value("client_min_messages") {
                 "warning" => 1,

@@ -106,6 +106,8 @@ pub fn replay(core: &Core, chronicle: &Arc<Chronicle>, ticks: TickRange) {
 /// Those of merging, which are defects.
 pub fn free(core: &Core, chronicle: &Arc<Chronicle>) -> Result<()> {
     loop {
+        // Read first: every snapshot of the version below has at least this gsn.
+        let shown = core.published().gsn;
         let version = Arc::clone(&chronicle.state().version);
         let cut = version.batches().find(|batch| {
             version.fences().iter().any(|fence| {
@@ -116,7 +118,7 @@ pub fn free(core: &Core, chronicle: &Arc<Chronicle>) -> Result<()> {
         });
         let Some(cut) = cut else { return Ok(()) };
         let old = [Arc::clone(cut)];
-        let merged = compact::merge(&old, version.fences(), &core.budget)?;
+        let merged = compact::merge(&old, version.fences(), shown, &core.budget)?;
         // Somebody else merged it meanwhile: look again.
         core.replace(chronicle, &old, merged);
     }

@@ -241,7 +241,8 @@ impl Core {
             if self.forgotten.read().contains(&id) {
                 continue;
             }
-            if pinned.version.tail().len() >= self.settings.compaction_fan_in {
+            let many = pinned.version.tail().len() >= self.settings.compaction_fan_in;
+            if many || pinned.chronicle.is_worn() {
                 untidy.push(id);
             }
             published.versions.insert(id, pinned);
@@ -260,7 +261,8 @@ impl Core {
         let ids: Vec<ChronicleId> = self.untidy.lock().drain().collect();
         for id in ids {
             if let Some(chronicle) = self.known(id)
-                && let Err(error) = self.merge_small(&chronicle)
+                && let Err(error) =
+                    self.renew_worn(&chronicle).and_then(|()| self.merge_small(&chronicle))
             {
                 tracing::error!(chronicle = %id, %error, "small batches stay unmerged");
             }
@@ -268,13 +270,37 @@ impl Core {
         self.tidying.store(false, Ordering::Release);
     }
 
+    /// Copies the batches of which most rows were replaced, so that those rows are freed
+    /// once no snapshot needs them.
+    fn renew_worn(&self, chronicle: &Arc<Chronicle>) -> Result<()> {
+        if !chronicle.take_worn() {
+            return Ok(());
+        }
+        // Read first: every snapshot of the version below has at least this gsn.
+        let shown = self.published().gsn;
+        let version = Arc::clone(&chronicle.state().version);
+        let rows_sealed = self.settings.compaction_rows_max;
+        for batch in version.batches() {
+            if compact::is_worn(batch.rows(), batch.superseded_through(shown.0), rows_sealed) {
+                let old = [Arc::clone(batch)];
+                let merged = compact::merge(&old, version.fences(), shown, &self.budget)?;
+                self.replace(chronicle, &old, merged);
+            } else if compact::is_worn(batch.rows(), batch.superseded().len(), rows_sealed) {
+                // What was replaced is not visible yet.
+                chronicle.set_worn();
+            }
+        }
+        Ok(())
+    }
+
     fn merge_small(&self, chronicle: &Arc<Chronicle>) -> Result<()> {
         loop {
+            // Read first: every snapshot of the version below has at least this gsn.
+            let shown = self.published().gsn;
             let version = Arc::clone(&chronicle.state().version);
-            let Some(old) = choose_neighbours(version.tail(), &self.settings) else {
-                return Ok(());
-            };
-            let merged = compact::merge(&old, version.fences(), &self.budget)?;
+            let old = choose_neighbours(version.tail(), &self.settings);
+            let Some(old) = old else { return Ok(()) };
+            let merged = compact::merge(&old, version.fences(), shown, &self.budget)?;
             if !self.replace(chronicle, &old, merged) {
                 return Ok(());
             }

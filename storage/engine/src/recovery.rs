@@ -9,7 +9,8 @@
 //! thread costs more than decoding that.
 //!
 //! gsn's are counted in the order of the committing frames. The frames of a statement
-//! whose commit frame is missing are dropped. Events of chronicles that no longer exist
+//! whose commit frame is missing are dropped: at the end of the log, or, once many bytes
+//! wait for theirs, after a pass over the log that only looks for commit frames. Events of chronicles that no longer exist
 //! are passed over, but their gsn's stay used.
 
 use std::sync::{
@@ -19,7 +20,7 @@ use std::sync::{
 
 use ahash::RandomState;
 use arrow::buffer::ScalarBuffer;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use stratalog_model::{
     ChronicleDefinition, ChronicleId, Error, ErrorKind, Frame, FrameKind, Lsn, Result, StatementId,
 };
@@ -46,6 +47,10 @@ const PARCEL_FRAMES_MAX: usize = 512;
 
 /// Bytes of payloads from which on a parcel is sent.
 const PARCEL_BYTES: usize = 4 << 20;
+
+/// Part of the memory budget that frames may take while they wait for a commit frame of
+/// which nobody knows whether it comes.
+const OPEN_SHARE: u64 = 16;
 
 type Definition = Option<Arc<ChronicleDefinition>>;
 
@@ -177,16 +182,30 @@ struct Applier<'a> {
     gsn: u64,
     /// Frames of statements whose commit frame was not met yet.
     open: HashMap<StatementId, Vec<Decoded>, RandomState>,
+    /// Bytes of their payloads.
+    open_bytes: usize,
+    /// Statements that have a commit frame, once the log was asked.
+    committed: Option<HashSet<StatementId, RandomState>>,
+    /// Events of statements without one.
+    dropped_rows: u64,
     /// Chronicles with versions that are not shown yet, and how many batches came in.
     unshown: Vec<Arc<Chronicle>>,
     unshown_batches: usize,
 }
 
 fn apply_all(core: &Core, parcels: Receiver<Vec<Decoded>>) -> Result<()> {
-    let mut applier =
-        Applier { core, gsn: 0, open: HashMap::default(), unshown: Vec::new(), unshown_batches: 0 };
+    let mut applier = Applier {
+        core,
+        gsn: 0,
+        open: HashMap::default(),
+        open_bytes: 0,
+        committed: None,
+        dropped_rows: 0,
+        unshown: Vec::new(),
+        unshown_batches: 0,
+    };
     for decoded in parcels.into_iter().flatten() {
-        applier.apply(decoded);
+        applier.apply(decoded)?;
     }
     if crate::sabotage::active("visible-before-commit") {
         for (_, frames) in std::mem::take(&mut applier.open) {
@@ -194,19 +213,18 @@ fn apply_all(core: &Core, parcels: Receiver<Vec<Decoded>>) -> Result<()> {
         }
     }
     applier.show();
-    if !applier.open.is_empty() {
-        let rows: u64 = applier.open.values().flatten().map(|d| u64::from(d.frame.count)).sum();
+    applier.dropped_rows += rows_of(applier.open.values().flatten());
+    if applier.dropped_rows > 0 {
         tracing::info!(
-            statements = applier.open.len(),
-            rows,
-            "statements that were under way at the end of the journal are dropped"
+            rows = applier.dropped_rows,
+            "events of statements that were rolled back or under way are dropped"
         );
     }
     Ok(())
 }
 
 impl Applier<'_> {
-    fn apply(&mut self, decoded: Decoded) {
+    fn apply(&mut self, decoded: Decoded) -> Result<()> {
         let frame = &decoded.frame;
         self.core.seen_statement(frame.statement);
         if let Some(chronicle) = &decoded.chronicle {
@@ -215,11 +233,10 @@ impl Applier<'_> {
         let producer = frame.producer.filter(|_| frame.commits());
         match frame.kind {
             FrameKind::Events if frame.commits() => self.commit(decoded),
-            FrameKind::Events => {
-                self.open.entry(frame.statement).or_default().push(decoded);
-            }
+            FrameKind::Events => self.hold(decoded)?,
             FrameKind::Commit => {
                 for decoded in self.open.remove(&frame.statement).unwrap_or_default() {
+                    self.open_bytes -= decoded.frame.payload.len();
                     self.commit(decoded);
                 }
             }
@@ -234,6 +251,28 @@ impl Applier<'_> {
         if let Some((producer, number)) = producer {
             self.core.producers.lock().committed(producer, number);
         }
+        Ok(())
+    }
+
+    /// Keeps a frame until the commit frame of its statement comes.
+    fn hold(&mut self, decoded: Decoded) -> Result<()> {
+        let statement = decoded.frame.statement;
+        if self.committed.as_ref().is_some_and(|committed| !committed.contains(&statement)) {
+            self.dropped_rows += rows_of([&decoded]);
+            return Ok(());
+        }
+        self.open_bytes += decoded.frame.payload.len();
+        self.open.entry(statement).or_default().push(decoded);
+        let bytes_max = self.core.budget.bytes_max() / OPEN_SHARE;
+        if self.committed.is_none() && self.open_bytes as u64 > bytes_max {
+            let committed = committed_statements(self.core)?;
+            let without = self.open.extract_if(|statement, _| !committed.contains(statement));
+            let without: Vec<Decoded> = without.flat_map(|(_, frames)| frames).collect();
+            self.dropped_rows += rows_of(&without);
+            self.open_bytes -= without.iter().map(|d| d.frame.payload.len()).sum::<usize>();
+            self.committed = Some(committed);
+        }
+        Ok(())
     }
 
     fn commit(&mut self, decoded: Decoded) {
@@ -272,6 +311,22 @@ impl Applier<'_> {
         self.core.show(self.gsn, versions.collect::<Vec<_>>());
         self.core.tidy();
     }
+}
+
+fn rows_of<'a>(frames: impl IntoIterator<Item = &'a Decoded>) -> u64 {
+    frames.into_iter().map(|decoded| u64::from(decoded.frame.count)).sum()
+}
+
+/// The statements of several frames that count.
+fn committed_statements(core: &Core) -> Result<HashSet<StatementId, RandomState>> {
+    let mut statements = HashSet::default();
+    core.log.replay(&mut |_, frame| {
+        if frame.kind == FrameKind::Commit {
+            statements.insert(frame.statement);
+        }
+        Ok(())
+    })?;
+    Ok(statements)
 }
 
 fn stopped() -> Error {

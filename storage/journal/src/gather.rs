@@ -48,6 +48,11 @@ impl Gather {
         Self { longest, expected: 1, overlapping: 0, groups: 0 }
     }
 
+    /// Whether appends have not overlapped lately.
+    pub(crate) fn is_lone(&self) -> bool {
+        self.overlapping < 2
+    }
+
     /// How to wait while `frames` of `bytes` are there; `None` to start at once.
     pub(crate) fn wait(&mut self, frames: usize, bytes: u64) -> Option<Wait> {
         if self.longest.is_zero() || self.overlapping.max(frames) < 2 || bytes >= ENOUGH_BYTES {

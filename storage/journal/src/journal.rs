@@ -20,7 +20,7 @@ use crate::{
     writer::Writer,
 };
 
-/// A [`Log`] in a directory of its own: segments, one writer thread, group commit.
+/// A [`Log`] in a directory of its own: segments, one writer at a time, group commit.
 ///
 /// Keeps CL-1 for the two durabilities of one machine, CL-6 for its files, and CL-7.
 pub struct Journal {
@@ -64,11 +64,11 @@ impl Journal {
         let tail = recovered.tail;
         let writer = Writer::new(place.clone(), recovered)
             .ok_or_else(|| Error::internal("a journal without a segment"))?;
-        let shared = Arc::new(Shared::new(place, &writer));
+        let shared = Arc::new(Shared::new(place, writer));
         let serving = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("journal-writer".to_string())
-            .spawn(move || serving.serve(writer))
+            .spawn(move || serving.serve())
             .map_err(|error| Error::io("cannot start the journal's writer thread", error))?;
         Ok(Self {
             shared,

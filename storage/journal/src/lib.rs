@@ -11,8 +11,8 @@
 //!
 //! *Data path*:
 //! ```text
-//!   reserve ─► submit ─► queue ─► writer thread: group ─► segment ─► fdatasync ─► completions
-//!   (bytes)    (CRC)    (FIFO)    one write (or few)                one a group    in lsn order
+//!   reserve ─► submit ─► queue ─► writer: group ─► segment ─► fdatasync ─► completions
+//!   (bytes)    (CRC)    (FIFO)    one write (or few)         one a group    in lsn order
 //!
 //!   open: headers of all segments, all frames of the last one, judge and cut its tail
 //!   replay: every frame of every segment, verified before it is handed out

@@ -1,9 +1,13 @@
-//! What waits for the writer, and the thread that serves it.
+//! What waits for the writer, and who serves it.
+//!
+//! ```text
+//!   appends overlap   appender ─► queue ─► thread: gather, write, sync ─► completions
+//!   a lone appender   appender: write, sync, completion                (nobody is woken)
+//! ```
+//! Whoever serves has the desk; so frames are taken, written and completed in one order.
 
 use std::{
     collections::VecDeque,
-    ops::ControlFlow,
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -11,23 +15,24 @@ use std::{
     time::Duration,
 };
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use stratalog_model::{
     Durability, Error, ErrorKind, Frame, Lsn, Result,
     log::{Completion, LogStatus, Reservation},
 };
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 
-use crate::{
-    frame,
-    gather::Gather,
-    rotation::{Fault, Place},
-    writer::Writer,
-};
+use crate::{frame, gather::Gather, rotation::Place, sabotaged, writer::Writer};
+
+mod serve;
 
 /// Reserved bytes, and reservations, after which free space is looked at again.
 const FREE_CHECK_BYTES: u64 = 64 << 10;
 const FREE_CHECK_WEIGHT: u64 = FREE_CHECK_BYTES / 16;
+
+/// A sync that takes longer is left to the thread: an appender has other things to do, and
+/// then waking a thread costs little beside it.
+const OWN_SYNC_MAX: Duration = Duration::from_micros(500);
 
 /// A frame on its way to the disk.
 pub(crate) struct Pending {
@@ -83,6 +88,7 @@ pub(crate) struct Shared {
     pub(crate) place: Place,
     /// Bytes that may still be reserved. Closed when nothing more is accepted.
     pub(crate) room: Arc<Semaphore>,
+    desk: Mutex<Desk>,
     state: Mutex<State>,
     work: Condvar,
     /// The disk lacked room when it was last looked at.
@@ -91,12 +97,26 @@ pub(crate) struct Shared {
     unchecked: AtomicU64,
 }
 
+/// What only the one who serves may touch.
+#[derive(Debug)]
+struct Desk {
+    writer: Writer,
+    gather: Gather,
+    /// What the last group took.
+    took: Duration,
+}
+
 #[derive(Default)]
 struct State {
     queue: VecDeque<Pending>,
     queued_bytes: u64,
     /// The writer sleeps until so many frames wait.
     wanted: usize,
+    /// The thread sleeps and does not know that a mark is wanted.
+    asleep: bool,
+    wants_mark: bool,
+    /// Groups served.
+    groups: u64,
     submitted: bool,
     closing: bool,
     poisoned: Option<String>,
@@ -111,20 +131,23 @@ impl std::fmt::Debug for State {
 
 /// What the writer does next.
 enum Task {
-    /// The first waiting frame takes so many bytes.
-    Write(u64),
+    Write,
     Mark,
     Finish,
+    /// The journal is poisoned: nothing more.
+    Stop,
 }
 
 impl Shared {
-    pub(crate) fn new(place: Place, writer: &Writer) -> Self {
-        let mut state = State::default();
+    pub(crate) fn new(place: Place, writer: Writer) -> Self {
+        let mut state = State { wants_mark: writer.wants_mark(), ..State::default() };
         writer.report(&mut state.status);
+        let gather = Gather::new(Duration::from_micros(place.settings.gather_us_max));
         let room = usize::try_from(place.settings.queue_bytes_max).unwrap_or(usize::MAX);
         Self {
             room: Arc::new(Semaphore::new(room.min(Semaphore::MAX_PERMITS))),
             place,
+            desk: Mutex::new(Desk { writer, gather, took: OWN_SYNC_MAX }),
             state: Mutex::new(state),
             work: Condvar::new(),
             full: AtomicBool::new(false),
@@ -201,7 +224,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Queues a frame, or fails it at once.
+    /// Queues a frame, or writes it if nobody else is about to, or fails it at once.
     pub(crate) fn push(&self, pending: Pending) {
         let mut state = self.state.lock();
         if let Some(error) = self.refusal_in(&state) {
@@ -210,8 +233,38 @@ impl Shared {
         }
         state.submitted = true;
         state.queued_bytes += pending.extent();
+        let synced = pending.durability >= Durability::Disk;
         state.queue.push_back(pending);
+        if synced && let Some(mut desk) = self.lone_desk(&state) {
+            drop(state);
+            return self.serve_once(&mut desk);
+        }
         if state.queue.len() >= state.wanted {
+            self.work.notify_one();
+        }
+    }
+
+    /// The desk, for the appender of the only waiting frame, if appends have not overlapped
+    /// lately and the disk is fast.
+    fn lone_desk(&self, state: &State) -> Option<MutexGuard<'_, Desk>> {
+        let alone = state.queue.len() == 1 && !state.closing;
+        if !alone || sabotaged!(self.place.settings, AcknowledgedBeforeWrite) {
+            return None;
+        }
+        // Whoever has the desk may want the state: so this does not wait.
+        let desk = self.desk.try_lock()?;
+        (desk.gather.is_lone() && desk.took < OWN_SYNC_MAX).then_some(desk)
+    }
+
+    /// Serves the queue once, on the appender's thread.
+    fn serve_once(&self, desk: &mut Desk) {
+        if let Err(reason) = self.unharmed(|| self.serve_group(desk)) {
+            self.poison(reason, Vec::new());
+            self.work.notify_one();
+            return;
+        }
+        let state = self.state.lock();
+        if !state.queue.is_empty() || state.asleep && state.wants_mark {
             self.work.notify_one();
         }
     }
@@ -223,13 +276,16 @@ impl Shared {
         self.work.notify_one();
     }
 
-    fn wait(&self, wants_mark: bool) -> Task {
+    fn wait(&self) -> Task {
         let mut state = self.state.lock();
         let delay = Duration::from_millis(self.place.settings.mark_idle_ms);
         let mut idle = false;
         loop {
-            if let Some(first) = state.queue.front() {
-                return Task::Write(first.extent());
+            if !state.queue.is_empty() {
+                return Task::Write;
+            }
+            if state.poisoned.is_some() {
+                return Task::Stop;
             }
             if state.closing {
                 return Task::Finish;
@@ -237,10 +293,14 @@ impl Shared {
             if idle {
                 return Task::Mark;
             }
-            if wants_mark && !delay.is_zero() {
-                idle = self.work.wait_for(&mut state, delay).timed_out();
+            if state.wants_mark && !delay.is_zero() {
+                let groups = state.groups;
+                let timed_out = self.work.wait_for(&mut state, delay).timed_out();
+                idle = timed_out && state.groups == groups;
             } else {
+                state.asleep = !delay.is_zero();
                 self.work.wait(&mut state);
+                state.asleep = false;
             }
         }
     }
@@ -286,145 +346,5 @@ impl Shared {
         let group: Vec<Pending> = state.queue.drain(..count).collect();
         state.queued_bytes -= group.iter().map(Pending::extent).sum::<u64>();
         group
-    }
-
-    /// Serves the queue until it is closed or the writer is poisoned.
-    pub(crate) fn serve(&self, mut writer: Writer) {
-        let served = catch_unwind(AssertUnwindSafe(|| self.serve_until_end(&mut writer)));
-        match served {
-            Ok(Ok(())) => {}
-            Ok(Err(reason)) => self.poison(reason, Vec::new()),
-            Err(_) => self.poison("a defect: its writer panicked".to_string(), Vec::new()),
-        }
-    }
-
-    fn serve_until_end(&self, writer: &mut Writer) -> Result<(), String> {
-        let group_bytes_max = self.place.settings.group_bytes_max;
-        let mut gather = Gather::new(Duration::from_micros(self.place.settings.gather_us_max));
-        loop {
-            let fault = match self.wait(writer.wants_mark()) {
-                Task::Write(extent) => match writer.make_room(extent) {
-                    Ok(()) => {
-                        self.gather(&mut gather);
-                        let group = self.take(group_bytes_max.min(writer.room()));
-                        let frames = group.len();
-                        if self.write(writer, group).is_break() {
-                            return Ok(());
-                        }
-                        gather.done(frames, self.state.lock().queue.len());
-                        continue;
-                    }
-                    Err(Fault::Refused(error)) => {
-                        self.fail(self.take(group_bytes_max), &error);
-                        continue;
-                    }
-                    Err(fault) => Err(fault),
-                },
-                Task::Mark => writer.mark(),
-                Task::Finish => {
-                    let finished = writer.finish();
-                    writer.report(&mut self.state.lock().status);
-                    match finished {
-                        Ok(()) => return Ok(()),
-                        fault => fault,
-                    }
-                }
-            };
-            match fault {
-                Err(Fault::Poisoned(reason)) => return Err(reason),
-                Err(Fault::Refused(error)) => return Err(error.to_string()),
-                Ok(()) => {}
-            }
-        }
-    }
-
-    /// Writes a group and completes its frames; breaks when that poisoned the journal.
-    fn write(&self, writer: &mut Writer, group: Vec<Pending>) -> ControlFlow<()> {
-        let first = Lsn(writer.written().0 + 1);
-        #[cfg(feature = "sabotage")]
-        let group = self.acknowledge_too_early(first, group);
-        match writer.write(&group) {
-            Ok(()) => {
-                writer.report(&mut self.state.lock().status);
-                // All of the group's room is given back at once: a waiter that is woken for
-                // each frame's takes longer than the frames.
-                let mut room = Vec::with_capacity(group.len());
-                for (lsn, pending) in (first.0..).map(Lsn).zip(group) {
-                    let Pending { done, reservation, frame, .. } = pending;
-                    drop(frame);
-                    room.push(reservation);
-                    done.give(Ok(lsn));
-                }
-                self.give_back(room);
-                ControlFlow::Continue(())
-            }
-            Err(Fault::Refused(error)) => {
-                self.fail(group, &error);
-                ControlFlow::Continue(())
-            }
-            Err(Fault::Poisoned(reason)) => {
-                self.poison(reason, group);
-                ControlFlow::Break(())
-            }
-        }
-    }
-
-    /// Gives room in the queue back, in one piece.
-    fn give_back(&self, reservations: Vec<Reservation>) {
-        let mut room: Option<OwnedSemaphorePermit> = None;
-        for reservation in reservations {
-            match (reservation.downcast::<OwnedSemaphorePermit>(), &mut room) {
-                (Ok(permit), None) => room = Some(*permit),
-                (Ok(permit), Some(room)) if Arc::ptr_eq(room.semaphore(), permit.semaphore()) => {
-                    room.merge(*permit);
-                }
-                // Another log's: it goes back by itself.
-                (other, _) => drop(other),
-            }
-        }
-    }
-
-    /// Sabotage: completes the frames of a group, then takes its time to write them.
-    #[cfg(feature = "sabotage")]
-    fn acknowledge_too_early(&self, first: Lsn, group: Vec<Pending>) -> Vec<Pending> {
-        if !crate::sabotaged!(self.place.settings, AcknowledgedBeforeWrite) {
-            return group;
-        }
-        let mut unwritten = Vec::with_capacity(group.len());
-        for (lsn, pending) in (first.0..).map(Lsn).zip(group) {
-            let Pending { frame, checksum, durability, done, reservation } = pending;
-            done.give(Ok(lsn));
-            let done = Answer::new(Box::new(|_| {}));
-            unwritten.push(Pending { frame, checksum, durability, done, reservation });
-        }
-        std::thread::sleep(Duration::from_millis(self.place.settings.mark_idle_ms.min(5)));
-        unwritten
-    }
-
-    fn fail(&self, group: Vec<Pending>, error: &Error) {
-        if error.kind() == ErrorKind::DiskFull {
-            self.full.store(true, Ordering::Relaxed);
-        }
-        tracing::error!(%error, frames = group.len(), "a group of frames was refused");
-        for pending in group {
-            pending.complete(Err(error.duplicate()));
-        }
-    }
-
-    /// Stops for good (CL-7): `group` and all that waits fails, and so does all to come.
-    fn poison(&self, reason: String, group: Vec<Pending>) {
-        let mut state = self.state.lock();
-        if state.poisoned.is_none() {
-            tracing::error!(directory = %self.place.directory.display(), reason, "the journal has stopped for good");
-            state.poisoned = Some(reason);
-        }
-        let waiting: Vec<Pending> = state.queue.drain(..).collect();
-        state.queued_bytes = 0;
-        drop(state);
-        self.room.close();
-        for pending in group.into_iter().chain(waiting) {
-            let error = self.refusal().unwrap_or_else(|| Error::internal("not poisoned"));
-            pending.complete(Err(error));
-        }
     }
 }

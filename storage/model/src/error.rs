@@ -60,6 +60,14 @@ kinds! {
     InvalidLimit = "2201W", false;
     /// An OFFSET below 0.
     InvalidOffset = "2201X", false;
+    /// A bucket count, or bounds of buckets, that make no buckets.
+    InvalidWidthBucket = "2201G", false;
+    /// A regular expression that cannot be read.
+    InvalidRegularExpression = "2201B", false;
+    /// An escape string of more than one character.
+    InvalidEscape = "22025", false;
+    /// NULL where a value is needed.
+    NullNotAllowed = "22004", false;
     /// Bytes that are not valid in the client's encoding.
     InvalidEncoding = "22021", false;
     /// A parameter or option with a value outside of what it accepts.
@@ -82,6 +90,8 @@ kinds! {
     ActiveTransaction = "25001", false;
     /// The transaction block has failed; only ROLLBACK is accepted.
     FailedTransaction = "25P02", false;
+    /// The session was ended because it left a transaction block open for too long.
+    IdleInTransaction = "25P03", true;
     /// A write in a read-only transaction.
     ReadOnlyTransaction = "25006", false;
     /// A prepared statement that does not exist.

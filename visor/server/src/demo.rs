@@ -166,7 +166,7 @@ async fn demo(arguments: &DemoArguments, directory: &Path) -> Result<(), SqlErro
         );
         server.let_go();
     } else {
-        let program = std::env::args().next().unwrap_or_else(|| "stratalog".to_string());
+        let program = program_as_typed();
         println!("To look around in this data, leave the server running with\n");
         println!("   {program} demo --keep\n");
         println!("or start one of your own, and connect:\n");
@@ -177,6 +177,18 @@ async fn demo(arguments: &DemoArguments, directory: &Path) -> Result<(), SqlErro
         println!("Cleaned up: the server is stopped, its directory is removed.");
     }
     Ok(())
+}
+
+/// How this program was called, with `~` for the home directory so that lines stay short.
+fn program_as_typed() -> String {
+    let program = std::env::args().next().unwrap_or_else(|| "stratalog".to_string());
+    match std::env::var("HOME") {
+        Ok(home) if home.len() > 1 => match program.strip_prefix(&home) {
+            Some(rest) if rest.starts_with('/') => format!("~{rest}"),
+            _ => program,
+        },
+        _ => program,
+    }
 }
 
 async fn connect(server: &ServerProcess) -> Result<Client, SqlError> {

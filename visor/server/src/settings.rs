@@ -132,8 +132,8 @@ settings! {
     /// sets its own; 0 for never.
     statement_timeout_ms: u64, "milliseconds" = 0;
 
-    /// Size of one journal segment: the unit in which the journal's disk space is reserved and
-    /// freed.
+    /// Size of one journal segment, 17 MiB or more: the unit in which the journal's disk space is
+    /// reserved and freed.
     segment_bytes: Bytes, "bytes" = Bytes(64 << 20);
 
     /// Bytes that wait for the journal's writer before appends wait for room (back-pressure).

@@ -6,7 +6,13 @@
 //!   roll back: reserved keys are free again                  (whoever drops the chunk)
 //! ```
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use ahash::RandomState;
 use hashbrown::HashMap;
@@ -25,7 +31,7 @@ use super::{
 };
 use crate::{
     budget::{Budget, Claim},
-    memtable::{batch::MemoryBatch, shape::Shape},
+    memtable::{batch::MemoryBatch, compact, shape::Shape},
     version::{Fence, Version},
 };
 
@@ -37,6 +43,8 @@ pub struct Chronicle {
     indexed: bool,
     shapes: RwLock<HashMap<SchemaVersion, Arc<Shape>, RandomState>>,
     state: Mutex<State>,
+    /// Whether most rows of some batch were replaced.
+    worn: AtomicBool,
 }
 
 /// The part that changes.
@@ -128,6 +136,7 @@ impl Chronicle {
                 index_claim: budget.claim_anyway(0),
                 forgotten: false,
             }),
+            worn: AtomicBool::new(false),
         }
     }
 
@@ -253,8 +262,7 @@ impl Chronicle {
                     overrides.push(Override { series, tick: *tick, seq: next });
                 }
                 (Collision::Next, Some(_)) => {
-                    let free =
-                        state.series.series(series).and_then(|series| series.next_free(*tick));
+                    let free = state.series.next_free(series, *tick);
                     *tick = free.ok_or(Refused::NoTickLeft)?;
                     moved = true;
                     state.series.insert(series, *tick, next);
@@ -311,7 +319,7 @@ impl Chronicle {
             overrides.sort_unstable_by_key(|event| event.seq);
             for event in overrides {
                 let gsn = first_gsn + (event.seq - reserved.first_seq);
-                state.settle(event, gsn);
+                self.settle(state, event, gsn, rows_sealed);
             }
         }
         Some(Arc::clone(&state.version))
@@ -349,11 +357,61 @@ impl Chronicle {
                         "chronicle {} replays two events with one key, at tick {tick}",
                         self.id
                     );
-                    state.settle(Override { series, tick: *tick, seq }, gsn);
+                    self.settle(state, Override { series, tick: *tick, seq }, gsn, rows_sealed);
                 }
             }
         }
         state.account();
+    }
+
+    /// The event takes its key from whoever holds it now. Called in gsn order, so the last
+    /// to commit ends up with it.
+    fn settle(&self, state: &mut State, event: Override, gsn: u64, rows_sealed: usize) {
+        let Override { series, tick, seq } = event;
+        let holder = state.series.series(series).and_then(|series| series.find(tick));
+        let Some(holder) = holder else {
+            return state.series.insert(series, tick, seq);
+        };
+        if holder == seq {
+            return;
+        }
+        match state.locator.gsn(holder) {
+            Some(old_gsn) => {
+                let batch = state.version.batch_of(old_gsn);
+                if let Some((batch, row)) =
+                    batch.and_then(|batch| Some((batch, batch.row_of(old_gsn)?)))
+                {
+                    let replaced = batch.supersede(row, gsn);
+                    if compact::is_worn(batch.rows(), replaced, rows_sealed) {
+                        self.set_worn();
+                    }
+                }
+                state.series.replace(series, tick, holder, seq, Some(gsn));
+            }
+            None => {
+                // A pending statement reserved the key first: it will replace this event
+                // if and when it commits.
+                state.series.replace(series, tick, holder, seq, None);
+                if let Some(other) = state.pending_of(holder) {
+                    other.overrides.push(Override { series, tick, seq: holder });
+                }
+            }
+        }
+    }
+
+    /// Whether a batch is worth a copy without its replaced rows.
+    pub fn is_worn(&self) -> bool {
+        self.worn.load(Ordering::Relaxed)
+    }
+
+    /// As [`Self::is_worn`], and no longer.
+    pub fn take_worn(&self) -> bool {
+        self.worn.swap(false, Ordering::Relaxed)
+    }
+
+    /// Some batch is.
+    pub fn set_worn(&self) {
+        self.worn.store(true, Ordering::Relaxed);
     }
 
     /// Arrival numbers below `seq` are never given again, committed or not.
@@ -372,6 +430,9 @@ impl Chronicle {
         if self.indexed {
             let pending = &state.pending;
             state.series.trim(&fence.ticks, |seq| is_pending(pending, seq));
+            if pending.is_empty() {
+                state.series.drop_empty();
+            }
             state.account();
         }
         (before, Arc::clone(&state.version))
@@ -386,7 +447,7 @@ impl Chronicle {
     ) -> Option<Arc<Version>> {
         let mut state = self.state.lock();
         if let Some(merged) = &merged {
-            merged.set_superseded(crate::memtable::compact::marks_of(old, merged));
+            merged.set_superseded(compact::marks_of(old, merged));
         }
         let next = state.version.with_merged(old, merged.map(Arc::new))?;
         state.version = Arc::new(next.without_idle_fences());
@@ -418,38 +479,6 @@ impl State {
     fn pending_of(&mut self, seq: u64) -> Option<&mut Pending> {
         let (_, pending) = self.pending.range_mut(..=seq).next_back()?;
         (seq < pending.end_seq).then_some(pending)
-    }
-
-    /// The event takes its key from whoever holds it now. Called in gsn order, so the last
-    /// to commit ends up with it.
-    fn settle(&mut self, event: Override, gsn: u64) {
-        let Override { series, tick, seq } = event;
-        let holder = self.series.series(series).and_then(|series| series.find(tick));
-        let Some(holder) = holder else {
-            return self.series.insert(series, tick, seq);
-        };
-        if holder == seq {
-            return;
-        }
-        match self.locator.gsn(holder) {
-            Some(old_gsn) => {
-                let batch = self.version.batch_of(old_gsn);
-                if let Some((batch, row)) =
-                    batch.and_then(|batch| Some((batch, batch.row_of(old_gsn)?)))
-                {
-                    batch.supersede(row, gsn);
-                }
-                self.series.replace(series, tick, holder, seq, Some(gsn));
-            }
-            None => {
-                // A pending statement reserved the key first: it will replace this event
-                // if and when it commits.
-                self.series.replace(series, tick, holder, seq, None);
-                if let Some(other) = self.pending_of(holder) {
-                    other.overrides.push(Override { series, tick, seq: holder });
-                }
-            }
-        }
     }
 
     fn remove_entries(&mut self, reserved: &Reserved) {

@@ -9,7 +9,7 @@
 //! An entry is the newest event of its collision key, pending or committed. Under
 //! `collision = 'all'` every event has one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ahash::RandomState;
 use hashbrown::HashMap;
@@ -21,13 +21,19 @@ pub type SeriesId = u32;
 /// Bytes that a series takes besides its key and entries, about.
 const SERIES_BYTES: usize = 160;
 
+/// Bytes of a run of taken ticks, about.
+const RUN_BYTES: usize = 32;
+
 /// All series of one chronicle.
 #[derive(Debug, Default)]
 pub struct SeriesTable {
     by_key: HashMap<Box<[u8]>, SeriesId, RandomState>,
     series: Vec<Series>,
+    /// Series without a key, to be used again.
+    free: Vec<SeriesId>,
     key_bytes: usize,
     entries: usize,
+    runs: usize,
 }
 
 /// The events of one key.
@@ -35,6 +41,9 @@ pub struct SeriesTable {
 pub struct Series {
     in_order: Vec<(i64, u64)>,
     late: BTreeSet<(i64, u64)>,
+    /// Runs of ticks known to be taken, `start ─► end`, disjoint: what searches for a free
+    /// tick found out, so that the next one need not walk the same way.
+    taken: BTreeMap<i64, i64>,
     superseded_through: u64,
 }
 
@@ -44,8 +53,10 @@ impl SeriesTable {
         if let Some(id) = self.by_key.get(key) {
             return *id;
         }
-        let id = self.series.len() as SeriesId;
-        self.series.push(Series::default());
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.series.push(Series::default());
+            (self.series.len() - 1) as SeriesId
+        });
         self.key_bytes += key.len();
         self.by_key.insert(key.into(), id);
         id
@@ -68,7 +79,10 @@ impl SeriesTable {
 
     /// Bytes in memory, about.
     pub fn bytes(&self) -> usize {
-        self.key_bytes + self.series.len() * SERIES_BYTES + self.entries * super::INDEX_ROW_BYTES
+        self.key_bytes
+            + self.series.len() * SERIES_BYTES
+            + self.entries * super::INDEX_ROW_BYTES
+            + self.runs * RUN_BYTES
     }
 
     /// Adds an entry.
@@ -77,6 +91,15 @@ impl SeriesTable {
             series.insert(tick, seq);
             self.entries += 1;
         }
+    }
+
+    /// The first free tick of a series at or after `tick`; `None` past the last one.
+    pub fn next_free(&mut self, id: SeriesId, tick: i64) -> Option<i64> {
+        let series = self.series.get_mut(id as usize)?;
+        let runs = series.taken.len();
+        let free = series.next_free(tick);
+        self.runs = self.runs + series.taken.len() - runs;
+        free
     }
 
     /// Makes `seq` the event of a tick in place of `old`, superseded at `gsn`.
@@ -92,14 +115,36 @@ impl SeriesTable {
     /// Removes the entries of a series from `tick` on whose seq is in `[start, end)`.
     pub fn remove_from(&mut self, id: SeriesId, tick: i64, start: u64, end: u64) {
         if let Some(series) = self.series.get_mut(id as usize) {
+            let runs = series.taken.len();
             self.entries -= series.remove_from(tick, start, end);
+            self.runs = self.runs + series.taken.len() - runs;
         }
     }
 
     /// Removes the entries with ticks in `range`, of all series, but those that `keep` wants.
     pub fn trim(&mut self, range: &TickRange, keep: impl Fn(u64) -> bool) {
         for series in &mut self.series {
+            let runs = series.taken.len();
             self.entries -= series.trim(range, &keep);
+            self.runs = self.runs + series.taken.len() - runs;
+        }
+    }
+
+    /// Gives back the series without an event. Only while nobody remembers a [`SeriesId`].
+    pub fn drop_empty(&mut self) {
+        let (series, free, key_bytes) = (&mut self.series, &mut self.free, &mut self.key_bytes);
+        self.by_key.retain(|key, id| {
+            let Some(mine) = series.get_mut(*id as usize).filter(|mine| mine.is_empty()) else {
+                return true;
+            };
+            *mine = Series::default();
+            *key_bytes -= key.len();
+            free.push(*id);
+            false
+        });
+        self.by_key.shrink_to_fit();
+        if self.by_key.is_empty() {
+            *self = Self::default();
         }
     }
 }
@@ -130,22 +175,60 @@ impl Series {
         self.late.range((tick, 0)..=(tick, u64::MAX)).next().map(|(_, seq)| *seq)
     }
 
-    /// The first free tick at or after `tick`; `None` past the last one.
-    pub fn next_free(&self, tick: i64) -> Option<i64> {
-        let mut tick = tick;
-        while tick < i64::MAX {
+    /// The first free tick at or after `start`; `None` past the last one. Logarithmic,
+    /// amortized: each tick is walked over once, then it belongs to a run.
+    fn next_free(&mut self, start: i64) -> Option<i64> {
+        let mut tick = start;
+        loop {
+            let from = tick;
+            if let Some((_, end)) = self.taken.range(..=tick).next_back() {
+                tick = tick.max(*end);
+            }
             let at = self.in_order.partition_point(|entry| entry.0 < tick);
             let rest = self.in_order.get(at..).unwrap_or(&[]);
             // Ticks only ascend, so "still without a gap" holds for a prefix of the rest.
             let taken =
                 rest.first().filter(|entry| entry.0 == tick).map_or(0, |_| gapless(rest, tick));
             tick = tick.checked_add(i64::try_from(taken).ok()?)?;
-            if self.late.range((tick, 0)..=(tick, u64::MAX)).next().is_none() {
-                return (tick < i64::MAX).then_some(tick);
+            if self.late.range((tick, 0)..=(tick, u64::MAX)).next().is_some() {
+                tick = tick.checked_add(1)?;
             }
-            tick += 1;
+            if tick == from {
+                break;
+            }
         }
-        None
+        self.take(start, tick);
+        (tick < i64::MAX).then_some(tick)
+    }
+
+    /// Remembers that all of `[start, end)` is taken.
+    fn take(&mut self, start: i64, end: i64) {
+        if start >= end {
+            return;
+        }
+        let (mut start, mut end) = (start, end);
+        while let Some((first, last)) = self.taken.range(..=end).next_back().map(|r| (*r.0, *r.1))
+            && start <= last
+        {
+            self.taken.remove(&first);
+            (start, end) = (start.min(first), end.max(last));
+        }
+        self.taken.insert(start, end);
+    }
+
+    /// Forgets that `[start, end)` is taken.
+    fn release(&mut self, start: i64, end: i64) {
+        while let Some((first, last)) = self.taken.range(..end).next_back().map(|r| (*r.0, *r.1))
+            && start < last
+        {
+            self.taken.remove(&first);
+            if end < last {
+                self.taken.insert(end, last);
+            }
+            if first < start {
+                self.taken.insert(first, start);
+            }
+        }
     }
 
     /// How many entries have ticks in `range`; stops counting late ones at `enough`.
@@ -211,11 +294,15 @@ impl Series {
         let mine = |seq: u64| start <= seq && seq < end;
         let at = self.in_order.partition_point(|entry| entry.0 < tick);
         let rest = self.in_order.split_off(at);
-        self.in_order.extend(rest.into_iter().filter(|entry| !mine(entry.1)));
+        let (gone, kept): (Vec<_>, Vec<_>) = rest.into_iter().partition(|entry| mine(entry.1));
+        self.in_order.extend(kept);
         let late: Vec<_> =
             self.late.range((tick, 0)..).filter(|entry| mine(entry.1)).copied().collect();
-        for entry in late {
-            self.late.remove(&entry);
+        for entry in &late {
+            self.late.remove(entry);
+        }
+        for (tick, _) in gone.into_iter().chain(late) {
+            self.release(tick, tick.saturating_add(1));
         }
         before - self.in_order.len() - self.late.len()
     }
@@ -230,6 +317,7 @@ impl Series {
             self.in_order.shrink_to_fit();
         }
         self.late.retain(|entry| !gone(entry));
+        self.release(range.start.0, range.end.0);
         before - self.in_order.len() - self.late.len()
     }
 }

@@ -103,7 +103,7 @@ impl MemoryBatch {
         &self.runs
     }
 
-    /// Hull of the ticks, replaced rows included (each has a successor of the same tick).
+    /// Hull of the ticks, replaced rows included: each has a successor of the same tick.
     pub fn hull(&self) -> TickRange {
         self.hull
     }
@@ -202,9 +202,12 @@ impl MemoryBatch {
     }
 
     /// Marks a row as replaced by the event of `gsn`. Only under the publisher's lock, so
-    /// that marks ascend.
-    pub fn supersede(&self, row: usize, gsn: u64) {
-        Arc::make_mut(&mut self.superseded.write()).push(Superseded { row: row as u32, gsn });
+    /// that marks ascend. Returns how many there are now.
+    pub fn supersede(&self, row: usize, gsn: u64) -> usize {
+        let mut superseded = self.superseded.write();
+        let marks = Arc::make_mut(&mut superseded);
+        marks.push(Superseded { row: row as u32, gsn });
+        marks.len()
     }
 
     /// Sets all marks: of a batch that takes the place of others.

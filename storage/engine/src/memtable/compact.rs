@@ -5,7 +5,7 @@
 use std::{ops::Range, sync::Arc};
 
 use arrow::{array::BooleanArray, buffer::ScalarBuffer};
-use stratalog_model::{Result, Tick};
+use stratalog_model::{Gsn, Result, Tick};
 
 use super::{
     batch::{MemoryBatch, Run, Superseded},
@@ -39,11 +39,13 @@ pub fn choose(rows: &[usize], settings: &EngineSettings) -> Option<Range<usize>>
     }
 }
 
-/// One batch out of neighbours of one shape. Rows behind one of `fences` are left out;
-/// `None` when no row is left. Marks are not taken over: see [`marks_of`].
+/// One batch out of neighbours of one shape. Rows behind one of `fences`, and rows that
+/// were replaced at or before `shown`, are left out; `None` when no row is left. Snapshots
+/// from before `shown` keep the parts. Marks are not taken over: see [`marks_of`].
 pub fn merge(
     parts: &[Arc<MemoryBatch>],
     fences: &[Fence],
+    shown: Gsn,
     budget: &Arc<Budget>,
 ) -> Result<Option<MemoryBatch>> {
     let Some(first) = parts.first() else { return Ok(None) };
@@ -52,7 +54,7 @@ pub fn merge(
     let mut ticks: Vec<i64> = Vec::with_capacity(parts.iter().map(|part| part.rows()).sum());
     let mut runs: Vec<Run> = Vec::new();
     for part in parts {
-        let mask = keep_mask(part, fences);
+        let mask = keep_mask(part, fences, shown);
         let seqs = part.seqs().enumerate();
         let mut cursor = part.runs().iter().peekable();
         let mut base = Run { row: 0, seq: 0, gsn: 0 };
@@ -114,9 +116,23 @@ pub fn batch_bytes(stored: usize, rows: usize, columns: usize) -> usize {
     stored + rows * size_of::<i64>() + PER_BATCH + columns * PER_COLUMN
 }
 
-/// Which rows are in front of all fences; `None` for all of them.
-fn keep_mask(part: &MemoryBatch, fences: &[Fence]) -> Option<Vec<bool>> {
+/// Whether so many of a batch's rows were replaced that it is worth a copy without them.
+/// Batches that are merged with their neighbours some day are not.
+pub fn is_worn(rows: usize, replaced: usize, rows_sealed: usize) -> bool {
+    rows >= rows_sealed && replaced * 2 >= rows
+}
+
+/// Which rows are in front of all fences and in force at `shown`; `None` for all of them.
+fn keep_mask(part: &MemoryBatch, fences: &[Fence], shown: Gsn) -> Option<Vec<bool>> {
     let mut mask: Option<Vec<bool>> = None;
+    let replaced = part.superseded();
+    for mark in replaced.iter().take_while(|mark| mark.gsn <= shown.0) {
+        if let Some(keep) =
+            mask.get_or_insert_with(|| vec![true; part.rows()]).get_mut(mark.row as usize)
+        {
+            *keep = false;
+        }
+    }
     for fence in fences.iter().filter(|fence| fence.ticks.overlaps(&part.hull())) {
         let before = part.rows_through(fence.gsn.0);
         if before == 0 {

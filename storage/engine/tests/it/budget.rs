@@ -104,3 +104,71 @@ async fn memory_after_everything_is_gone_is_none() {
         assert_eq!(engine.status().memory_bytes, 0, "{collision}");
     }
 }
+
+#[tokio::test]
+async fn replaced_events_make_room_once_no_snapshot_needs_them() {
+    let log = MemoryLog::default();
+    let cpu = chronicle(1, Collision::Last, true);
+    let engine = open_with(&log, std::slice::from_ref(&cpu), settings(4_000_000)).unwrap();
+    append(&engine, &cpu, &many(0, 5000)).await.unwrap();
+    let once = engine.status().memory_bytes;
+    let old = engine.snapshot();
+    let again = |value: f64| -> Vec<Row> { (0..5000).map(|at| row(at, "a", value)).collect() };
+    append(&engine, &cpu, &again(0.5)).await.unwrap();
+    assert!(engine.status().memory_bytes > once * 5 / 4, "the snapshot needs both");
+    let before =
+        read(old.as_ref(), &cpu).await.into_iter().map(|read| read.row).collect::<Vec<_>>();
+    assert_eq!(before, many(0, 5000));
+    drop(old);
+    // A hundred times the budget in all, large and small.
+    for round in 0..60 {
+        append(&engine, &cpu, &again(f64::from(round))).await.unwrap();
+        for at in 0..40 {
+            append(&engine, &cpu, &[row(at, "a", f64::from(round))]).await.unwrap();
+        }
+        assert!(engine.status().memory_bytes < once * 2, "round {round}");
+    }
+    assert_eq!(rows(&engine, &cpu).await, again(59.0));
+    assert_eq!(engine.status().chronicles[0].rows, 5000);
+    let reopened = open_with(&log, std::slice::from_ref(&cpu), settings(4_000_000)).unwrap();
+    assert_eq!(rows(&reopened, &cpu).await, again(59.0));
+    assert!(reopened.status().memory_bytes < once * 2);
+}
+
+#[tokio::test]
+async fn recovery_does_not_hold_what_was_rolled_back() {
+    let log = MemoryLog::default();
+    let cpu = chronicle(1, Collision::First, true);
+    let engine = open(&log, std::slice::from_ref(&cpu));
+    let mut long = engine.begin(AppendOptions::default()).unwrap();
+    push(&mut long, &cpu, &many(0, 100)).await.unwrap();
+    push(&mut long, &cpu, &many(100, 100)).await.unwrap();
+    for round in 1..=20 {
+        let mut lost = engine.begin(AppendOptions::default()).unwrap();
+        for part in 0..3 {
+            push(&mut lost, &cpu, &many(round * 1000 + part * 100, 100)).await.unwrap();
+        }
+        drop(lost);
+        append(&engine, &cpu, &[row(round * 1000 + 50, "b", 1.0)]).await.unwrap();
+    }
+    push(&mut long, &cpu, &many(200, 100)).await.unwrap();
+    long.commit().await.unwrap();
+    let expected = rows(&engine, &cpu).await;
+    assert_eq!(expected.len(), 320);
+
+    // Room for all: the log is read once.
+    let copy = MemoryLog::with_frames(log.frames());
+    let roomy = open(&copy, std::slice::from_ref(&cpu));
+    assert_eq!(rows(&roomy, &cpu).await, expected);
+    assert_eq!(copy.replays(), 1);
+    // Little room: a second reading says which statements count.
+    let copy = MemoryLog::with_frames(log.frames());
+    let tight = open_with(&copy, std::slice::from_ref(&cpu), settings(200_000)).unwrap();
+    assert_eq!(rows(&tight, &cpu).await, expected);
+    assert_eq!(copy.replays(), 2);
+    assert_eq!(
+        read(tight.snapshot().as_ref(), &cpu).await,
+        read(engine.snapshot().as_ref(), &cpu).await
+    );
+    append(&tight, &cpu, &many(1000, 10)).await.unwrap();
+}

@@ -15,6 +15,7 @@ struct State {
     held: bool,
     failing: Option<ErrorKind>,
     poisoned: bool,
+    replays: usize,
 }
 
 /// The log. Clones share it.
@@ -55,6 +56,11 @@ impl MemoryLog {
     /// Completes the first `frames` that wait.
     pub fn release_some(&self, frames: usize) {
         self.drain(frames);
+    }
+
+    /// How often the log was read.
+    pub fn replays(&self) -> usize {
+        self.state.lock().replays
     }
 
     pub fn waiting(&self) -> usize {
@@ -113,6 +119,7 @@ impl Log for MemoryLog {
     }
 
     fn replay(&self, visit: &mut dyn FnMut(Lsn, Frame) -> Result<()>) -> Result<()> {
+        self.state.lock().replays += 1;
         for (at, frame) in self.frames().into_iter().enumerate() {
             visit(Lsn(at as u64 + 1), frame)?;
         }

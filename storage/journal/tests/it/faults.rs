@@ -74,6 +74,30 @@ fn a_group_is_one_write_and_completes_in_order() {
 }
 
 #[test]
+fn a_lone_appender_writes_itself() {
+    let disk = FaultyDisk::new(1);
+    let journal = open(&disk, small());
+    let own = AtomicU64::new(0);
+    for n in 1..=200 {
+        let (sender, receiver) = mpsc::channel();
+        let done = Box::new(move |outcome: stratalog_model::Result<Lsn>| {
+            sender.send((thread::current().id(), outcome)).unwrap();
+        });
+        journal.submit(frame(n, 100), reserve(&journal, 100).unwrap(), Durability::Disk, done);
+        let (by, lsn) = receiver.recv().unwrap();
+        assert_eq!(lsn.unwrap(), Lsn(n));
+        // The first is the thread's: nobody knows yet how fast the disk is.
+        assert!(n > 1 || by != thread::current().id());
+        own.fetch_add(u64::from(by == thread::current().id()), Ordering::Relaxed);
+    }
+    assert!(own.into_inner() > 0);
+    journal.close().unwrap();
+    assert_eq!((journal.status().durable, journal.status().syncs), (Lsn(200), 200 + 1));
+    drop(journal);
+    assert_eq!(contents(&open(&disk, small())).unwrap().len(), 200);
+}
+
+#[test]
 fn relaxed_frames_wait_for_no_sync() {
     let disk = FaultyDisk::new(1);
     let journal = open(&disk, small());

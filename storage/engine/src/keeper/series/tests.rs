@@ -33,12 +33,11 @@ fn next_free_skips_what_is_taken() {
     for (seq, tick) in [1, 2, 3, 7, 4, 8].into_iter().enumerate() {
         table.insert(id, tick, seq as u64);
     }
-    let series = table.series(id).unwrap();
     for (tick, free) in [(0, 0), (1, 5), (3, 5), (4, 5), (5, 5), (7, 9), (8, 9), (9, 9)] {
-        assert_eq!(series.next_free(tick), Some(free), "{tick}");
+        assert_eq!(table.next_free(id, tick), Some(free), "{tick}");
     }
     table.insert(id, Tick::MAX.0, 99);
-    assert_eq!(table.series(id).unwrap().next_free(Tick::MAX.0), None);
+    assert_eq!(table.next_free(id, Tick::MAX.0), None);
 }
 
 #[test]
@@ -65,9 +64,13 @@ fn random_operations_agree_with_a_map() {
                 model.retain(|t, s| !gone.contains(Tick(*t)) || s.is_multiple_of(2));
             }
             2 => {
-                let free = table.series(id).unwrap().next_free(tick);
+                let free = table.next_free(id, tick);
                 let expected = (tick..).find(|tick| !model.contains_key(tick));
                 assert_eq!(free, expected);
+                if seq % 3 == 0 {
+                    table.insert(id, free.unwrap(), seq);
+                    model.insert(free.unwrap(), seq);
+                }
             }
             _ => match model.get(&tick).copied() {
                 Some(old) => {
@@ -83,7 +86,52 @@ fn random_operations_agree_with_a_map() {
             },
         }
         assert_eq!(table.entries, model.len());
+        let taken = &table.series(id).unwrap().taken;
+        assert_eq!(table.runs, taken.len());
+        assert!(taken.iter().all(|(start, end)| start < end));
     }
     let entries: Vec<_> = table.series(id).unwrap().ascending(&TickRange::ALL).collect();
     assert_eq!(entries, model.into_iter().collect::<Vec<_>>());
+}
+
+#[test]
+fn a_search_for_a_free_tick_does_not_walk_the_same_way_twice() {
+    let mut table = SeriesTable::default();
+    let id = table.intern(b"");
+    table.insert(id, 1_000_000, 0);
+    // In order there is only the last tick, so each of these is late.
+    for seq in 1..200_000 {
+        let free = table.next_free(id, 0).unwrap();
+        assert_eq!(free, seq as i64 - 1);
+        table.insert(id, free, seq);
+    }
+    assert_eq!(table.series(id).unwrap().taken.len(), 1);
+}
+
+#[test]
+fn series_without_events_are_given_back() {
+    let mut table = SeriesTable::default();
+    for number in 0..100_u64 {
+        let id = table.intern(&number.to_le_bytes());
+        table.insert(id, number as i64, number);
+    }
+    let full = table.bytes();
+    table.trim(&range(0, 60), |_| false);
+    table.drop_empty();
+    assert_eq!(table.len(), 40);
+    assert_eq!(table.find(&1_u64.to_le_bytes()), None);
+    for number in 60..100_u64 {
+        let id = table.find(&number.to_le_bytes()).unwrap();
+        assert_eq!(table.series(id).unwrap().find(number as i64), Some(number));
+    }
+    // Their places are used again.
+    for number in 0..60_u64 {
+        let id = table.intern(&number.to_le_bytes());
+        assert!(table.series(id).unwrap().is_empty());
+        table.insert(id, number as i64, number);
+    }
+    assert_eq!(table.bytes(), full);
+    table.trim(&TickRange::ALL, |_| false);
+    table.drop_empty();
+    assert_eq!(table.bytes(), 0);
 }

@@ -79,13 +79,27 @@ fn merging_keeps_numbers_and_marks() {
         part(&budget, &[5, 6], 9, 20),
     ];
     parts[1].supersede(0, 20);
-    let merged = merge(&parts, &[], &budget).unwrap().unwrap();
+    let merged = merge(&parts, &[], Gsn(0), &budget).unwrap().unwrap();
     assert_eq!(merged.runs(), [Run { row: 0, seq: 1, gsn: 1 }, Run { row: 3, seq: 9, gsn: 20 }]);
     assert_eq!(merged.ticks().as_ref(), [10, 20, 15, 5, 6]);
     assert_eq!(marks_of(&parts, &merged), [Superseded { row: 2, gsn: 20 }]);
     let text = merged.columns()[1].slice(0, 5).unwrap();
     assert_eq!(text.as_string_view().value(4), "text of the tick 6");
     assert_eq!(text.null_count(), 0);
+}
+
+#[test]
+fn replaced_rows_are_left_out_once_all_snapshots_see_their_successors() {
+    let budget = Budget::new(1 << 20);
+    let parts = vec![part(&budget, &[10, 20, 30], 1, 1), part(&budget, &[40], 4, 4)];
+    parts[0].supersede(1, 7);
+    parts[1].supersede(0, 8);
+    let merged = merge(&parts, &[], Gsn(7), &budget).unwrap().unwrap();
+    assert_eq!(merged.ticks().as_ref(), [10, 30, 40]);
+    assert_eq!(merged.runs(), [Run { row: 0, seq: 1, gsn: 1 }, Run { row: 1, seq: 3, gsn: 3 }]);
+    assert_eq!((merged.row_of(2), merged.row_of(3), merged.row_of(4)), (None, Some(1), Some(2)));
+    assert_eq!(marks_of(&parts, &merged), [Superseded { row: 2, gsn: 8 }]);
+    assert!(merge(&parts[1..], &[], Gsn(8), &budget).unwrap().is_none());
 }
 
 #[test]
@@ -96,15 +110,15 @@ fn deleted_ticks_are_left_out() {
     parts[0].supersede(3, 100);
     let fence =
         |end: i64, gsn: u64| Fence { ticks: TickRange::new(Tick(0), Tick(end)), gsn: Gsn(gsn) };
-    let merged = merge(&parts, &[fence(11, 6)], &budget).unwrap().unwrap();
+    let merged = merge(&parts, &[fence(11, 6)], Gsn(0), &budget).unwrap().unwrap();
     assert_eq!(merged.ticks().as_ref(), [20, 30, 11]);
     assert_eq!(merged.runs(), [Run { row: 0, seq: 2, gsn: 2 }]);
     assert_eq!(
         marks_of(&parts, &merged),
         [Superseded { row: 0, gsn: 99 }, Superseded { row: 2, gsn: 100 }]
     );
-    assert!(merge(&parts, &[fence(100, 6)], &budget).unwrap().is_none());
+    assert!(merge(&parts, &[fence(100, 6)], Gsn(0), &budget).unwrap().is_none());
     // What was committed after the fence stays.
-    let merged = merge(&parts, &[fence(100, 4)], &budget).unwrap().unwrap();
+    let merged = merge(&parts, &[fence(100, 4)], Gsn(0), &budget).unwrap().unwrap();
     assert_eq!(merged.ticks().as_ref(), [1, 2]);
 }

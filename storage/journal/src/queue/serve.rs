@@ -1,0 +1,181 @@
+//! Serving the queue: groups are written, synced and completed.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, atomic::Ordering},
+    time::Instant,
+};
+
+use stratalog_model::{Error, ErrorKind, Lsn, Result, log::Reservation};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::{Desk, Pending, Shared, Task};
+#[cfg(feature = "sabotage")]
+use crate::{queue::Answer, sabotaged};
+use crate::{rotation::Fault, writer::Writer};
+
+impl Shared {
+    /// Serves the queue until it is closed or the writer is poisoned.
+    pub(crate) fn serve(&self) {
+        if let Err(reason) = self.unharmed(|| self.serve_until_end()) {
+            self.poison(reason, Vec::new());
+        }
+    }
+
+    /// What `serve` says; a panic is a reason to poison as well.
+    pub(super) fn unharmed(
+        &self,
+        serve: impl FnOnce() -> Result<(), String>,
+    ) -> Result<(), String> {
+        catch_unwind(AssertUnwindSafe(serve))
+            .unwrap_or_else(|_| Err("a defect: its writer panicked".to_string()))
+    }
+
+    fn serve_until_end(&self) -> Result<(), String> {
+        loop {
+            let task = self.wait();
+            let mut desk = self.desk.lock();
+            let desk = &mut *desk;
+            let done = match task {
+                Task::Write => {
+                    self.serve_group(desk)?;
+                    continue;
+                }
+                Task::Mark => desk.writer.mark(),
+                Task::Finish => desk.writer.finish(),
+                Task::Stop => return Ok(()),
+            };
+            self.report(&desk.writer);
+            match done {
+                Ok(()) if matches!(task, Task::Finish) => return Ok(()),
+                Ok(()) => {}
+                Err(Fault::Poisoned(reason)) => return Err(reason),
+                Err(Fault::Refused(error)) => return Err(error.to_string()),
+            }
+        }
+    }
+
+    fn report(&self, writer: &Writer) {
+        let mut state = self.state.lock();
+        writer.report(&mut state.status);
+        state.wants_mark = writer.wants_mark();
+    }
+
+    /// Takes what waits, if anything still does, writes, syncs and completes it. An error is
+    /// a reason to poison.
+    pub(super) fn serve_group(&self, desk: &mut Desk) -> Result<(), String> {
+        let first = self.state.lock().queue.front().map(Pending::extent);
+        let Some(extent) = first else { return Ok(()) };
+        let group_bytes_max = self.place.settings.group_bytes_max;
+        match desk.writer.make_room(extent) {
+            Ok(()) => {}
+            Err(Fault::Refused(error)) => {
+                self.fail(self.take(group_bytes_max), &error);
+                return Ok(());
+            }
+            Err(Fault::Poisoned(reason)) => return Err(reason),
+        }
+        self.gather(&mut desk.gather);
+        let group = self.take(group_bytes_max.min(desk.writer.room()));
+        let frames = group.len();
+        let started = Instant::now();
+        self.write(&mut desk.writer, group)?;
+        desk.took = started.elapsed();
+        let mut state = self.state.lock();
+        state.groups += 1;
+        desk.gather.done(frames, state.queue.len());
+        Ok(())
+    }
+
+    /// Writes a group and completes its frames. An error is a reason to poison.
+    fn write(&self, writer: &mut Writer, group: Vec<Pending>) -> Result<(), String> {
+        let first = Lsn(writer.written().0 + 1);
+        #[cfg(feature = "sabotage")]
+        let group = self.acknowledge_too_early(first, group);
+        match writer.write(&group) {
+            Ok(()) => {
+                self.report(writer);
+                // All of the group's room is given back at once: a waiter that is woken for
+                // each frame's takes longer than the frames.
+                let mut room = Vec::with_capacity(group.len());
+                for (lsn, pending) in (first.0..).map(Lsn).zip(group) {
+                    let Pending { done, reservation, frame, .. } = pending;
+                    drop(frame);
+                    room.push(reservation);
+                    done.give(Ok(lsn));
+                }
+                self.give_back(room);
+                Ok(())
+            }
+            Err(Fault::Refused(error)) => {
+                self.fail(group, &error);
+                Ok(())
+            }
+            Err(Fault::Poisoned(reason)) => {
+                self.poison(reason.clone(), group);
+                Err(reason)
+            }
+        }
+    }
+
+    /// Gives room in the queue back, in one piece.
+    fn give_back(&self, reservations: Vec<Reservation>) {
+        let mut room: Option<OwnedSemaphorePermit> = None;
+        for reservation in reservations {
+            match (reservation.downcast::<OwnedSemaphorePermit>(), &mut room) {
+                (Ok(permit), None) => room = Some(*permit),
+                (Ok(permit), Some(room)) if Arc::ptr_eq(room.semaphore(), permit.semaphore()) => {
+                    room.merge(*permit);
+                }
+                // Another log's: it goes back by itself.
+                (other, _) => drop(other),
+            }
+        }
+    }
+
+    /// Sabotage: completes the frames of a group, then takes its time to write them.
+    #[cfg(feature = "sabotage")]
+    fn acknowledge_too_early(&self, first: Lsn, group: Vec<Pending>) -> Vec<Pending> {
+        if !sabotaged!(self.place.settings, AcknowledgedBeforeWrite) {
+            return group;
+        }
+        let mut unwritten = Vec::with_capacity(group.len());
+        for (lsn, pending) in (first.0..).map(Lsn).zip(group) {
+            let Pending { frame, checksum, durability, done, reservation } = pending;
+            done.give(Ok(lsn));
+            let done = Answer::new(Box::new(|_| {}));
+            unwritten.push(Pending { frame, checksum, durability, done, reservation });
+        }
+        std::thread::sleep(std::time::Duration::from_millis(
+            self.place.settings.mark_idle_ms.min(5),
+        ));
+        unwritten
+    }
+
+    fn fail(&self, group: Vec<Pending>, error: &Error) {
+        if error.kind() == ErrorKind::DiskFull {
+            self.full.store(true, Ordering::Relaxed);
+        }
+        tracing::error!(%error, frames = group.len(), "a group of frames was refused");
+        for pending in group {
+            pending.complete(Err(error.duplicate()));
+        }
+    }
+
+    /// Stops for good (CL-7): `group` and all that waits fails, and so does all to come.
+    pub(super) fn poison(&self, reason: String, group: Vec<Pending>) {
+        let mut state = self.state.lock();
+        if state.poisoned.is_none() {
+            tracing::error!(directory = %self.place.directory.display(), reason, "the journal has stopped for good");
+            state.poisoned = Some(reason);
+        }
+        let waiting: Vec<Pending> = state.queue.drain(..).collect();
+        state.queued_bytes = 0;
+        drop(state);
+        self.room.close();
+        for pending in group.into_iter().chain(waiting) {
+            let error = self.refusal().unwrap_or_else(|| Error::internal("not poisoned"));
+            pending.complete(Err(error));
+        }
+    }
+}
