@@ -126,7 +126,7 @@ def test_a_block_left_open_is_ended_and_gives_its_keys_back(server, connection):
         holder.execute(row)
         # Waits for the holder's fate, and finds the key free.
         connection.execute(row.replace(", 1)", ", 2)"))
-        with pytest.raises(psycopg.OperationalError) as ended:
+        with pytest.raises(psycopg.errors.IdleInTransactionSessionTimeout) as ended:
             holder.execute("SELECT 1")
         assert "idle-in-transaction" in str(ended.value)
     assert connection.execute("SELECT v FROM left_open").fetchall() == [(2,)]

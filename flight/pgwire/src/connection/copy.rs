@@ -1,10 +1,12 @@
 //! COPY in and out.
 //!
 //! ```text
-//!   socket ─► messages ─► pieces of up to PIECE_BYTES ─► channel ─► parser ─► sink
-//!   └──── the connection's task ─────────────────────┘         └─ the statement's ─┘
+//!   socket ─► messages ─► pieces of up to PIECE_BYTES ─► parser ─► batches ─► sink
+//!   └──── the connection's task ─────────────────────┘ └── a task ──────┘ └─ a task ─┘
 //! ```
+//! Between them wait a few pieces and one batch: parsing and storing go on side by side.
 
+use arrow::array::RecordBatch;
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt as _;
 use stratalog_model::{Error, ErrorKind, Result};
@@ -27,6 +29,9 @@ const PIECE_BYTES: usize = 128 << 10;
 /// Pieces between socket and parser.
 const PIECES_WAITING: usize = 2;
 
+/// Batches between parser and sink.
+const BATCHES_WAITING: usize = 1;
+
 /// What the connection tells the statement. A channel that closes without `Done` means
 /// that the client gave up: nothing is stored.
 #[derive(Debug)]
@@ -35,22 +40,60 @@ enum Feed {
     Done,
 }
 
+/// What the parser tells the sink. A channel that closes without `Done` means that nothing
+/// is stored.
+#[derive(Debug)]
+enum Parsed {
+    Batch(RecordBatch),
+    Done,
+}
+
 /// Takes the client's data into the sink; rows stored. Dropping it stores nothing.
-async fn store(
+async fn store(parser: CopyParser, sink: CopySink, feed: mpsc::Receiver<Feed>) -> Result<u64> {
+    let (sender, batches) = mpsc::channel(BATCHES_WAITING);
+    let mut sinking = Work::spawn(sink_all(sink, batches));
+    let parsed = parse_all(parser, feed, &sender).await;
+    drop(sender);
+    // What the sink said of earlier rows comes before what is wrong with later ones.
+    let stored = sinking.result().await?;
+    parsed?;
+    stored.ok_or_else(|| Error::internal("a COPY ended without its end"))
+}
+
+/// Stores what comes until `Done`; `None` when that does not come.
+async fn sink_all(mut sink: CopySink, mut batches: mpsc::Receiver<Parsed>) -> Result<Option<u64>> {
+    loop {
+        let next = tokio::select! {
+            biased;
+            next = batches.recv() => next,
+            error = sink.stopped() => return Err(error),
+        };
+        match next {
+            Some(Parsed::Batch(batch)) => sink.push(batch).await?,
+            Some(Parsed::Done) => return sink.finish().await.map(Some),
+            None => return Ok(None),
+        }
+    }
+}
+
+/// Parses all that comes. Also returns when the sink has ended: it says why itself.
+async fn parse_all(
     mut parser: CopyParser,
-    mut sink: CopySink,
     mut feed: mpsc::Receiver<Feed>,
-) -> Result<u64> {
+    sink: &mpsc::Sender<Parsed>,
+) -> Result<()> {
     loop {
         let piece = tokio::select! {
             biased;
             piece = feed.recv() => piece,
-            error = sink.stopped() => return Err(error),
+            () = sink.closed() => return Ok(()),
         };
         match piece {
             Some(Feed::Data(bytes)) => {
                 for batch in parser.push(&bytes)? {
-                    sink.push(batch).await?;
+                    if sink.send(Parsed::Batch(batch)).await.is_err() {
+                        return Ok(());
+                    }
                 }
             }
             Some(Feed::Done) => break,
@@ -59,10 +102,13 @@ async fn store(
             }
         }
     }
-    if let Some(batch) = parser.finish()? {
-        sink.push(batch).await?;
+    let rest = parser.finish()?.map(Parsed::Batch);
+    for last in rest.into_iter().chain([Parsed::Done]) {
+        if sink.send(last).await.is_err() {
+            return Ok(());
+        }
     }
-    sink.finish().await
+    Ok(())
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
