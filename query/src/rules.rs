@@ -1,7 +1,9 @@
 //! Rules and functions that make DataFusion keep PostgreSQL's promises: arithmetic that
 //! fails instead of wrapping, functions that stay within a budget.
 
+pub mod aliases;
 pub mod bounded;
+pub mod bytes;
 pub mod checked;
 pub mod date_trunc;
 pub mod domain;
@@ -9,6 +11,7 @@ pub mod far_times;
 pub mod floats;
 pub mod guarded;
 pub mod interval;
+pub mod lateral_rows;
 pub mod literals;
 pub mod ordered_scan;
 pub mod rounding;

@@ -3,13 +3,15 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field};
+use arrow::datatypes::DataType;
 use datafusion::{
     common::{DFSchema, Result, tree_node::Transformed},
     config::ConfigOptions,
     logical_expr::{Cast, Expr, ExprSchemable, ScalarUDF, expr_rewriter::FunctionRewrite},
 };
 use stratalog_model::{ColumnType, Error, ErrorKind};
+
+use crate::function::sql_name;
 
 /// Turns such casts into calls of our functions.
 #[derive(Debug)]
@@ -84,14 +86,14 @@ impl FunctionRewrite for Casts {
             && from.is_numeric()
             && is_time(field.data_type())
         {
-            let name = |data_type: &DataType| {
-                ColumnType::from_arrow_field(&Field::new("", data_type.clone(), true))
-                    .map_or_else(|| data_type.to_string(), |column_type| column_type.to_string())
-            };
             return Err(crate::failed(
                 Error::new(
                     ErrorKind::CannotCoerce,
-                    format!("cannot cast type {} to {}", name(&from), name(field.data_type())),
+                    format!(
+                        "cannot cast type {} to {}",
+                        sql_name(&from),
+                        sql_name(field.data_type())
+                    ),
                 )
                 .with_hint("to_timestamp() makes a timestamp of seconds since 1970, make_interval() an interval"),
             ));

@@ -20,6 +20,9 @@ use datafusion::{
 };
 use stratalog_model::{ColumnType, Error};
 
+/// Bytes that one call may make of one batch where arguments say how many (CL-10).
+pub const RESULT_BYTES_MAX: usize = 256 << 20;
+
 /// What a parameter takes; arguments are cast to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parameter {
@@ -41,6 +44,29 @@ pub enum Parameter {
     Bytes,
     /// A list, as it comes.
     Array,
+    /// A whole number or a numeric, exact.
+    Numeric,
+    /// Any number of further arguments, as they come; the last parameter only.
+    Rest,
+}
+
+/// The name that a type has in SQL; Arrow's where it has none.
+pub fn sql_name(data_type: &DataType) -> String {
+    ColumnType::from_arrow_field(&Field::new("", data_type.clone(), true))
+        .map_or_else(|| data_type.to_string(), |column_type| column_type.to_string())
+}
+
+/// The types that `given` are cast to for these parameters; `None` when they do not fit.
+fn fit(parameters: &[Parameter], given: &[DataType]) -> Option<Vec<DataType>> {
+    let (fixed, rest) = match parameters.split_last() {
+        Some((Parameter::Rest, fixed)) => (fixed, true),
+        _ => (parameters, false),
+    };
+    if given.len() < fixed.len() || given.len() > fixed.len() && !rest {
+        return None;
+    }
+    let of = |at: usize| fixed.get(at).copied().unwrap_or(Parameter::Rest);
+    given.iter().enumerate().map(|(at, given)| of(at).coerce(given)).collect()
 }
 
 impl Parameter {
@@ -51,7 +77,7 @@ impl Parameter {
             DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8 | DataType::Null
         );
         match self {
-            Parameter::Any => Some(match given {
+            Parameter::Any | Parameter::Rest => Some(match given {
                 DataType::Null | DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
                 DataType::Dictionary(_, value) => value.as_ref().clone(),
                 other => other.clone(),
@@ -89,6 +115,11 @@ impl Parameter {
                 }
                 _ => None,
             },
+            Parameter::Numeric => match given {
+                DataType::Decimal128(_, _) => Some(given.clone()),
+                DataType::Null => Some(DataType::Decimal128(38, 0)),
+                _ => given.is_integer().then_some(DataType::Decimal128(20, 0)),
+            },
         }
     }
 
@@ -103,6 +134,8 @@ impl Parameter {
             Parameter::Time => "timestamp",
             Parameter::Bytes => "bytea",
             Parameter::Array => "anyarray",
+            Parameter::Numeric => "numeric",
+            Parameter::Rest => "variadic any",
         }
     }
 }
@@ -154,6 +187,16 @@ impl Arguments<'_> {
             .get(at)
             .and_then(|array| array.as_primitive_opt())
             .ok_or_else(|| failed(Error::internal(format!("argument {at} is not bigint"))))
+    }
+
+    /// Argument `at` as floating-point numbers.
+    ///
+    /// # Errors
+    /// As [`Arguments::text`].
+    pub fn doubles(&self, at: usize) -> Result<&arrow::array::Float64Array> {
+        self.arrays.get(at).and_then(|array| array.as_primitive_opt()).ok_or_else(|| {
+            failed(Error::internal(format!("argument {at} is not double precision")))
+        })
     }
 
     /// The array of argument `at`.
@@ -243,7 +286,11 @@ impl Function {
     pub fn into_udf(self) -> ScalarUDF {
         let signature = if self.parameters.iter().all(|parameters| parameters.is_empty()) {
             Signature::nullary(self.volatility)
-        } else if self.parameters.iter().any(|parameters| parameters.is_empty()) {
+        } else if self
+            .parameters
+            .iter()
+            .any(|parameters| matches!(parameters, [] | [Parameter::Rest]))
+        {
             Signature::one_of(
                 vec![
                     datafusion::logical_expr::TypeSignature::UserDefined,
@@ -310,21 +357,13 @@ impl ScalarUDFImpl for Declared {
     }
 
     fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        let overloads = self.function.parameters.iter();
-        let fitting =
-            overloads.filter(|parameters| parameters.len() == given.len()).find_map(|parameters| {
-                parameters
-                    .iter()
-                    .zip(given)
-                    .map(|(parameter, given)| parameter.coerce(given))
-                    .collect()
-            });
-        match fitting {
+        let mut overloads = self.function.parameters.iter();
+        match overloads.find_map(|parameters| fit(parameters, given)) {
             Some(types) => Ok(types),
             None => plan_err!(
                 "function {}({}) does not exist; there is {}",
                 self.function.name,
-                given.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+                given.iter().map(sql_name).collect::<Vec<_>>().join(", "),
                 self.function.signatures().join(", ")
             ),
         }

@@ -15,9 +15,15 @@ use crate::{
     function::{Arguments, Function, Parameter, Returns, text_at, text_rows},
 };
 
+mod compare;
+mod document;
+mod elements;
+mod operators;
 pub mod scan;
 
-use Parameter::{Any, Array, Integer, Text};
+pub use operators::JsonComparisons;
+
+use Parameter::{Any, Array, Integer, Rest, Text};
 
 /// The jsonb functions.
 pub fn functions() -> Vec<Function> {
@@ -144,10 +150,41 @@ pub fn functions() -> Vec<Function> {
             "to_jsonb",
             &[&[Any]],
             ColumnType::Jsonb,
-            "The value as jsonb: numbers and booleans as they are, all else as a string.",
-            to_jsonb,
+            "The value as jsonb: numbers, booleans and arrays as they are, all else as a string.",
+            document::of_value,
+        ),
+        declare(
+            "jsonb_build_object",
+            &[&[Rest]],
+            ColumnType::Jsonb,
+            "An object of keys and values by turns.",
+            document::object,
+        ),
+        declare(
+            "jsonb_build_array",
+            &[&[Rest]],
+            ColumnType::Jsonb,
+            "An array of the arguments.",
+            document::array,
+        ),
+        declare(
+            elements::OF_JSON,
+            &[&[Text]],
+            ColumnType::Array(Box::new(ColumnType::Text)),
+            "The elements of an array, as a list.",
+            |arguments| elements::lists(arguments, Take::Json),
+        ),
+        declare(
+            elements::OF_TEXT,
+            &[&[Text]],
+            ColumnType::Array(Box::new(ColumnType::Text)),
+            "The elements of an array, as a list of text.",
+            |arguments| elements::lists(arguments, Take::Text),
         ),
     ]
+    .into_iter()
+    .chain(compare::functions())
+    .collect()
 }
 
 #[derive(Clone, Copy)]
@@ -253,9 +290,13 @@ fn array_length(arguments: &Arguments<'_>) -> Result<ArrayRef> {
         .map(|row| {
             let Some(json) = json_at(json, row, normalized)? else { return Ok(None) };
             let length = scan::array_length(&json).ok_or_else(|| {
+                let what = match scan::type_name(&json) {
+                    "object" => "non-array",
+                    _ => "scalar",
+                };
                 failed(Error::new(
                     ErrorKind::InvalidParameterValue,
-                    format!("cannot get array length of a jsonb {}", scan::type_name(&json)),
+                    format!("cannot get array length of a {what}"),
                 ))
             })?;
             Ok(Some(i32::try_from(length).unwrap_or(i32::MAX)))
@@ -274,33 +315,4 @@ fn test(arguments: &Arguments<'_>, holds: impl Fn(&str, &str) -> Result<bool>) -
         })
         .collect::<Result<Vec<_>>>()?;
     Ok(Arc::new(BooleanArray::from(results)))
-}
-
-fn to_jsonb(arguments: &Arguments<'_>) -> Result<ArrayRef> {
-    let field = arguments.fields.first().map(|field| ColumnType::from_arrow_field(field));
-    let plain = match field.flatten() {
-        Some(ColumnType::Jsonb) => return arguments.array(0).map(Arc::clone),
-        Some(
-            ColumnType::Boolean
-            | ColumnType::SmallInt
-            | ColumnType::Integer
-            | ColumnType::BigInt
-            | ColumnType::Numeric { .. },
-        ) => true,
-        Some(ColumnType::Real | ColumnType::Double) => true,
-        _ => false,
-    };
-    let text = crate::text_form::texts(arguments)?;
-    let text: &StringViewArray = arrow::array::AsArray::as_string_view(text.as_ref());
-    text_rows(arguments.rows, |row| {
-        let Some(value) = text_at(text, row) else { return Ok(None) };
-        let value = match plain {
-            // NaN and the infinities are no JSON numbers.
-            true if value.bytes().any(|byte| byte.is_ascii_digit()) => value.to_string(),
-            true if matches!(value, "t" | "true") => "true".to_string(),
-            true if matches!(value, "f" | "false") => "false".to_string(),
-            _ => serde_json::Value::String(value.to_string()).to_string(),
-        };
-        normalize_jsonb(&value).map(Some).map_err(failed)
-    })
 }

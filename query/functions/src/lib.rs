@@ -11,14 +11,21 @@
 //! a plan names them; DataFusion calls them with Arrow arrays.
 
 mod cast;
+mod date_part;
+mod format;
 pub mod function;
 mod interval;
 mod json;
 pub mod literal;
+mod make_time;
 mod misc;
+mod number;
 mod operator;
+mod ordered_set;
+mod overlap;
 mod quote;
 mod register;
+mod similar;
 mod sleep;
 mod text_form;
 pub mod time_bucket;
@@ -26,6 +33,7 @@ mod to_char;
 mod whole;
 mod zone;
 
+pub use date_part::Extract;
 pub use function::failed;
 pub use quote::{quote_ident, quote_literal};
 pub use register::{FunctionPage, documentation, register};

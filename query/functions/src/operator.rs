@@ -1,4 +1,5 @@
-//! The operators of jsonb, and literals that must have a type before a plan is checked.
+//! The operators of jsonb, `&&` of arrays, and literals that must have a type before a plan
+//! is checked.
 
 use std::sync::Arc;
 
@@ -15,7 +16,8 @@ use stratalog_model::ColumnType;
 
 use crate::literal;
 
-/// Plans `->`, `->>`, `#>`, `#>>`, `@>`, `<@` and `?` on jsonb as calls of functions.
+/// Plans `->`, `->>`, `#>`, `#>>`, `@>`, `<@` and `?` on jsonb, and `&&` on arrays, as calls
+/// of functions.
 #[derive(Debug)]
 pub struct JsonOperators {
     functions: Vec<Arc<ScalarUDF>>,
@@ -60,6 +62,14 @@ impl ExprPlanner for JsonOperators {
             (BinaryOperator::HashArrow, _) => "jsonb_extract_path",
             (BinaryOperator::HashLongArrow, _) => "jsonb_extract_path_text",
             (BinaryOperator::Question, _) => "jsonb_exists",
+            (BinaryOperator::PGOverlap, _) => {
+                let left = literal::array_beside(&expr.left, &expr.right, schema)?;
+                let right = literal::array_beside(&expr.right, &expr.left, schema)?;
+                return Ok(match self.call("arrayoverlap", left, right) {
+                    Some(call) => PlannerResult::Planned(call),
+                    None => PlannerResult::Original(expr),
+                });
+            }
             (BinaryOperator::AtArrow, _) if is_jsonb(&expr.left, schema) => "jsonb_contains",
             (BinaryOperator::ArrowAt, _) if is_jsonb(&expr.right, schema) => {
                 return Ok(

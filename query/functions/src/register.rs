@@ -5,8 +5,9 @@ use std::sync::Arc;
 use datafusion::{common::Result, execution::FunctionRegistry, logical_expr::ScalarUDF};
 
 use crate::{
-    function::Function, json, literal::TypedLiterals, misc, operator::JsonOperators,
-    time_bucket::TimeBucket, to_char, whole, zone,
+    date_part, format, function::Function, json, literal::TypedLiterals, make_time, misc, number,
+    operator::JsonOperators, ordered_set, overlap, similar, time_bucket::TimeBucket, to_char,
+    whole, zone,
 };
 
 /// One function, for the documentation.
@@ -26,6 +27,11 @@ fn declared() -> Vec<Function> {
     functions.extend(zone::functions());
     functions.extend(to_char::functions());
     functions.extend(whole::functions());
+    functions.extend(similar::functions());
+    functions.extend(format::functions());
+    functions.extend(number::functions());
+    functions.extend(make_time::functions());
+    functions.extend(overlap::functions());
     functions
 }
 
@@ -34,6 +40,7 @@ fn all() -> Vec<Arc<ScalarUDF>> {
         declared().into_iter().map(|function| Arc::new(function.into_udf())).collect();
     functions.push(Arc::new(ScalarUDF::new_from_impl(TimeBucket::default())));
     functions.push(Arc::new(crate::sleep::pg_sleep()));
+    functions.extend(date_part::functions());
     functions
 }
 
@@ -46,8 +53,12 @@ pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
     for function in &functions {
         registry.register_udf(Arc::clone(function))?;
     }
+    for (aggregate, _) in ordered_set::functions() {
+        registry.register_udaf(Arc::new(aggregate))?;
+    }
     registry.register_expr_planner(Arc::new(JsonOperators::new(functions.clone())))?;
     registry.register_function_rewrite(Arc::new(zone::SessionZone::new(&functions)))?;
+    registry.register_function_rewrite(Arc::new(json::JsonComparisons::new(&functions)))?;
     registry.register_function_rewrite(Arc::new(crate::cast::Casts::new(functions)))?;
     registry.register_function_rewrite(Arc::new(TypedLiterals))
 }
@@ -77,6 +88,34 @@ pub fn documentation() -> Vec<FunctionPage> {
         description: "Waits so many seconds, an hour at most; a cancelled statement stops waiting."
             .to_string(),
     });
+    let parts = [
+        (
+            "date_part",
+            "date_part(text, timestamp)",
+            "A part of a time, date or interval, such as 'hour', as double precision.",
+        ),
+        (
+            "extract",
+            "extract(part FROM timestamp)",
+            "A part of a time, date or interval, such as hour, as numeric.",
+        ),
+    ];
+    pages.extend(parts.into_iter().map(|(name, signature, description)| FunctionPage {
+        name: name.to_string(),
+        signatures: vec![signature.to_string()],
+        description: description.to_string(),
+    }));
+    pages.extend(ordered_set::functions().into_iter().map(|(aggregate, description)| {
+        let argument = if aggregate.name() == "mode" { "" } else { "fraction" };
+        FunctionPage {
+            name: aggregate.name().to_string(),
+            signatures: vec![format!(
+                "{}({argument}) WITHIN GROUP (ORDER BY value)",
+                aggregate.name()
+            )],
+            description: description.to_string(),
+        }
+    }));
     pages.sort_by(|left, right| left.name.cmp(&right.name));
     pages
 }

@@ -15,13 +15,30 @@ use crate::{failed, function::Arguments, literal::style_of};
 /// # Errors
 /// `FeatureNotSupported` for types that SQL has no name for.
 pub(crate) fn texts(arguments: &Arguments<'_>) -> Result<ArrayRef> {
-    let array = arguments.array(0)?;
-    let style = style_of(arguments.config);
-    let field = match arguments.fields.first() {
+    texts_of(arguments, 0)
+}
+
+/// The field of argument `at`, with the type that it has now.
+///
+/// # Errors
+/// `Internal` when there are fewer arguments.
+pub(crate) fn field_of(arguments: &Arguments<'_>, at: usize) -> Result<Field> {
+    let given = arguments.array(at)?.data_type().clone();
+    Ok(match arguments.fields.get(at) {
         // The argument was cast; what the field says beyond the type still holds.
-        Some(field) => field.as_ref().clone().with_data_type(array.data_type().clone()),
-        None => Field::new("text", array.data_type().clone(), true),
-    };
+        Some(field) => field.as_ref().clone().with_data_type(given),
+        None => Field::new("text", given, true),
+    })
+}
+
+/// Argument `at` as text.
+///
+/// # Errors
+/// As [`texts`].
+pub(crate) fn texts_of(arguments: &Arguments<'_>, at: usize) -> Result<ArrayRef> {
+    let array = arguments.array(at)?;
+    let style = style_of(arguments.config);
+    let field = field_of(arguments, at)?;
     let writer = ColumnWriter::new(array.as_ref(), &field, &style).map_err(failed)?;
     let mut builder = StringViewBuilder::with_capacity(arguments.rows);
     let mut out = Vec::new();

@@ -204,6 +204,10 @@ impl FunctionRewrite for SessionZone {
         schema: &DFSchema,
         config: &ConfigOptions,
     ) -> Result<Transformed<Expr>> {
+        let expr = match in_zone(expr, &self.timezone, schema, config)? {
+            changed if changed.transformed => return Ok(changed),
+            same => same.data,
+        };
         let zone = config.execution.time_zone.as_deref().filter(|zone| !is_utc(zone));
         let (Some(zone), Some(timezone), Some(shift)) = (zone, &self.timezone, &self.shift) else {
             return Ok(Transformed::no(expr));
@@ -214,10 +218,10 @@ impl FunctionRewrite for SessionZone {
         };
         match expr {
             Expr::ScalarFunction(mut call)
-                if matches!(call.name(), "date_trunc" | "date_part")
+                if matches!(call.name(), "date_trunc" | "date_part" | "extract")
                     && call.args.len() == 2
                     && call.args.get(1).is_some_and(|time| is_zoned(time, schema))
-                    && !is_epoch(&call) =>
+                    && !is_of_instant(&call) =>
             {
                 let truncates = call.name() == "date_trunc";
                 if let Some(time) = call.args.get_mut(1) {
@@ -277,12 +281,47 @@ impl FunctionRewrite for SessionZone {
     }
 }
 
-/// Seconds since 1970 are the same in every zone.
-fn is_epoch(call: &ScalarFunction) -> bool {
-    call.name() == "date_part"
-        && matches!(
-            call.args.first(),
-            Some(Expr::Literal(part, _))
-                if part.try_as_str().flatten().is_some_and(|part| part.eq_ignore_ascii_case("epoch"))
-        )
+/// `date_trunc(unit, time, zone)` cuts what the clocks of that zone show.
+fn in_zone(
+    expr: Expr,
+    timezone: &Option<Arc<ScalarUDF>>,
+    schema: &DFSchema,
+    config: &ConfigOptions,
+) -> Result<Transformed<Expr>> {
+    let (mut call, timezone) = match (expr, timezone) {
+        (Expr::ScalarFunction(call), Some(timezone))
+            if call.name() == "date_trunc" && call.args.len() == 3 =>
+        {
+            (call, timezone)
+        }
+        (expr, _) => return Ok(Transformed::no(expr)),
+    };
+    let zone = call.args.pop().unwrap_or_default();
+    if let Some(time) = call.args.get_mut(1) {
+        let mut inner = std::mem::take(time);
+        if is_plain(&inner, schema) {
+            // A time without zone is one of the session's.
+            let session = config.execution.time_zone.as_deref().unwrap_or("UTC");
+            let session = Expr::Literal(ScalarValue::Utf8(Some(session.to_string())), None);
+            if is_date(&inner, schema) {
+                inner = datafusion::logical_expr::cast(inner, LOCAL);
+            }
+            inner = timezone.call(vec![session, inner]);
+        }
+        *time = timezone.call(vec![zone.clone(), inner]);
+    }
+    Ok(Transformed::yes(timezone.call(vec![zone, Expr::ScalarFunction(call)])))
+}
+
+/// Seconds since 1970 are the same in every zone, and the offset of a zone is a part of
+/// the instant, not of what its clocks show.
+fn is_of_instant(call: &ScalarFunction) -> bool {
+    let part = match call.args.first() {
+        Some(Expr::Literal(part, _)) => part.try_as_str().flatten().unwrap_or_default(),
+        _ => return false,
+    };
+    call.name() != "date_trunc"
+        && ["epoch", "timezone", "timezone_hour", "timezone_minute", "timezone_h", "timezone_m"]
+            .iter()
+            .any(|known| part.trim_matches(['\'', '"']).eq_ignore_ascii_case(known))
 }

@@ -6,8 +6,8 @@ use arrow::{
     array::{ArrayRef, AsArray, IntervalMonthDayNanoArray, TimestampMicrosecondArray},
     compute::cast,
     datatypes::{
-        DataType, FieldRef, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
-        TimestampMicrosecondType,
+        DataType, Field, FieldRef, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
+        TimeUnit, TimestampMicrosecondType,
     },
 };
 use datafusion::{
@@ -18,6 +18,7 @@ use datafusion::{
         sort_properties::{ExprProperties, SortProperties},
     },
 };
+use stratalog_functions::function::sql_name;
 use stratalog_model::{Error, ErrorKind};
 use stratalog_text::calendar::{Civil, civil_of, days_of};
 
@@ -97,6 +98,14 @@ impl ScalarUDFImpl for DateTrunc {
     }
 
     fn return_field_from_args(&self, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        if let [_, time, _] = arguments.arg_fields {
+            let unit = match time.data_type() {
+                DataType::Timestamp(unit, _) => *unit,
+                _ => TimeUnit::Microsecond,
+            };
+            let zoned = DataType::Timestamp(unit, Some(Arc::from("UTC")));
+            return Ok(Arc::new(Field::new(self.name(), zoned, true)));
+        }
         match arguments.arg_fields.get(1) {
             Some(field) if matches!(field.data_type(), DataType::Interval(_)) => {
                 Ok(Arc::new(field.as_ref().clone().with_name(self.name()).with_data_type(INTERVAL)))
@@ -121,9 +130,15 @@ impl ScalarUDFImpl for DateTrunc {
             [_, time @ (DataType::Timestamp(_, _) | DataType::Time64(_) | DataType::Time32(_))] => {
                 Ok(vec![DataType::Utf8View, time.clone()])
             }
+            // Replaced by a call with two arguments before it runs.
+            [
+                _,
+                time @ (DataType::Timestamp(_, _) | DataType::Date32),
+                DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8 | DataType::Null,
+            ] => Ok(vec![DataType::Utf8View, time.clone(), DataType::Utf8View]),
             _ => datafusion::common::plan_err!(
-                "function date_trunc({}) does not exist; there is date_trunc(text, timestamp), date_trunc(text, interval)",
-                arguments.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+                "function date_trunc({}) does not exist; there is date_trunc(text, timestamp), date_trunc(text, timestamp, text), date_trunc(text, interval)",
+                arguments.iter().map(sql_name).collect::<Vec<_>>().join(", ")
             ),
         }
     }

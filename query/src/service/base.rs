@@ -63,6 +63,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
         .into_iter()
         .filter(|function| !LEFT_OUT.contains(&function.name()) && !ours.contains(function.name()))
         .map(bounded::bound)
+        .map(crate::rules::bytes::of_bytes)
         .map(date_trunc::extend)
         .map(rounding::round_to_even)
         .map(domain::checked)
@@ -70,11 +71,13 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     let mut expr_planners = SessionStateDefaults::default_expr_planners();
     expr_planners.insert(0, Arc::new(IntervalOperators::default()));
     expr_planners.insert(0, Arc::new(TimeOperators::default()));
+    expr_planners.insert(0, Arc::new(stratalog_functions::Extract));
     let builder = SessionStateBuilder::new()
         .with_config(config)
         .with_runtime_env(runtime)
         .with_expr_planners(expr_planners)
         .with_analyzer_rules(vec![
+            Arc::new(crate::rules::lateral_rows::LateralRows),
             Arc::new(ResolveGroupingFunction::new()),
             Arc::new(IntegerLiterals),
             Arc::new(FloatsWin),
@@ -89,6 +92,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
             SessionStateDefaults::default_aggregate_functions()
                 .into_iter()
                 .map(sums::checked)
+                .map(crate::rules::aliases::with_aliases)
                 .collect(),
         )
         .with_window_functions(SessionStateDefaults::default_window_functions())

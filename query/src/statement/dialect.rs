@@ -3,13 +3,15 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, LimitClause,
+    BinaryOperator, CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, Interval, LimitClause,
     Query, Select, SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor, TimezoneInfo,
     Value, ValueWithSpan, VisitMut, VisitorMut,
 };
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_text::{TextStyle, parse_array, parse_value, write_value};
 
+mod operators;
+mod rows;
 mod spelling;
 
 /// The column of the values in a comparison with ANY or ALL.
@@ -35,6 +37,7 @@ impl VisitorMut for Normalizer<'_> {
     type Break = Box<Error>;
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Box<Error>> {
+        rows::name_elements(query);
         match fetch_means_limit(query) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(Box::new(error)),
@@ -42,6 +45,9 @@ impl VisitorMut for Normalizer<'_> {
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Box<Error>> {
+        if let Err(error) = rows::join_series(select) {
+            return ControlFlow::Break(Box::new(error));
+        }
         for condition in select.selection.iter_mut().chain(select.having.iter_mut()) {
             compare_with_set(condition);
         }
@@ -55,6 +61,7 @@ impl VisitorMut for Normalizer<'_> {
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Box<Error>> {
         match refuse_sample(factor)
+            .and_then(|()| rows::in_from(factor))
             .and_then(|()| name_function_column(factor))
             .and_then(|()| read_times(factor, self.style))
         {
@@ -67,7 +74,10 @@ impl VisitorMut for Normalizer<'_> {
         if let Err(error) = membership(expr) {
             return ControlFlow::Break(Box::new(error));
         }
-        if let Err(error) = spelling::respell(expr, self.style) {
+        if let Err(error) = operators::respell(expr)
+            .and_then(|()| rows::respell(expr))
+            .and_then(|()| spelling::respell(expr, self.style))
+        {
             return ControlFlow::Break(Box::new(error));
         }
         if let Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } = expr
@@ -226,6 +236,13 @@ fn refuse_sample(factor: &TableFactor) -> Result<()> {
 /// The one column of a function in FROM is named after the function's alias, or the
 /// function.
 fn name_function_column(factor: &mut TableFactor) -> Result<()> {
+    if let TableFactor::UNNEST { alias: Some(alias), array_exprs, .. } = factor
+        && alias.columns.is_empty()
+        && array_exprs.len() == 1
+    {
+        let name = alias.name.clone();
+        alias.columns.push(TableAliasColumnDef { name, data_type: None });
+    }
     let TableFactor::Table { name, alias, args: Some(_), with_ordinality, .. } = factor else {
         return Ok(());
     };
@@ -260,6 +277,7 @@ fn name_function_column(factor: &mut TableFactor) -> Result<()> {
 /// one form that its own parser reads.
 fn read_times(factor: &mut TableFactor, style: &TextStyle) -> Result<()> {
     let TableFactor::Table { args: Some(arguments), .. } = factor else { return Ok(()) };
+    like_the_first(&mut arguments.args);
     for argument in &mut arguments.args {
         if let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = argument
             && let Some((text, column_type)) = time_of(expr)
@@ -287,6 +305,45 @@ fn read_times(factor: &mut TableFactor, style: &TextStyle) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// After a time, a bare string is a time of its type, or the interval of the steps.
+fn like_the_first(arguments: &mut [FunctionArg]) {
+    let Some((FunctionArg::Unnamed(FunctionArgExpr::Expr(first)), rest)) =
+        arguments.split_first_mut()
+    else {
+        return;
+    };
+    let data_type = match (time_of(first), &*first) {
+        (Some(_), Expr::TypedString(typed)) => typed.data_type.clone(),
+        (Some(_), Expr::Cast { data_type, .. }) => data_type.clone(),
+        _ => return,
+    };
+    let steps = DataType::Interval { fields: None, precision: None };
+    for (argument, data_type) in rest.iter_mut().zip([data_type, steps]) {
+        if let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = argument
+            && let Expr::Value(value @ ValueWithSpan { value: Value::SingleQuotedString(_), .. }) =
+                expr
+        {
+            let expr_of = Box::new(Expr::Value(value.clone()));
+            *expr = match data_type {
+                DataType::Interval { .. } => Expr::Interval(Interval {
+                    value: expr_of,
+                    leading_field: None,
+                    leading_precision: None,
+                    last_field: None,
+                    fractional_seconds_precision: None,
+                }),
+                data_type => Expr::Cast {
+                    kind: CastKind::DoubleColon,
+                    expr: expr_of,
+                    data_type,
+                    array: false,
+                    format: None,
+                },
+            };
+        }
+    }
 }
 
 /// The text and type of a constant time.

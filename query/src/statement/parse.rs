@@ -125,6 +125,15 @@ pub fn syntax_error(sql: &str, text: &str) -> Error {
     let error = match body.rsplit_once(", found: ") {
         Some((wanted, "EOF")) => Error::new(ErrorKind::SyntaxError, "syntax error at end of input")
             .with_detail(wanted.to_string()),
+        // Only COPY wants a semicolon.
+        Some(("Expected: ;", found)) if found.eq_ignore_ascii_case("where") => {
+            Error::not_yet("COPY … WHERE")
+                .with_hint("copy into another table and use INSERT … SELECT … WHERE")
+        }
+        Some(("Expected: )", found)) if found.eq_ignore_ascii_case("exclude") => {
+            Error::not_yet("EXCLUDE in the frame of a window")
+                .with_hint("end the frame before the current row, or begin it after: ROWS BETWEEN … AND 1 PRECEDING")
+        }
         Some((wanted, found)) => {
             Error::new(ErrorKind::SyntaxError, format!("syntax error at or near \"{found}\""))
                 .with_detail(wanted.to_string())

@@ -5,6 +5,8 @@
 
 use stratalog_model::{Error, ErrorKind, Result};
 
+use super::compare::compare;
+
 /// Length of the JSON value that `json` begins with.
 fn value_length(json: &str) -> Option<usize> {
     let bytes = json.as_bytes();
@@ -59,7 +61,7 @@ fn after_separator(rest: &str) -> &str {
 }
 
 /// Members of an object: (quoted key, value).
-fn members(json: &str) -> impl Iterator<Item = (&str, &str)> {
+pub fn members(json: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut rest = json.strip_prefix('{').unwrap_or("");
     std::iter::from_fn(move || {
         rest = after_separator(rest);
@@ -75,7 +77,7 @@ fn members(json: &str) -> impl Iterator<Item = (&str, &str)> {
 }
 
 /// Elements of an array.
-fn elements(json: &str) -> impl Iterator<Item = &str> {
+pub fn elements(json: &str) -> impl Iterator<Item = &str> {
     let mut rest = json.strip_prefix('[').unwrap_or("");
     std::iter::from_fn(move || {
         rest = after_separator(rest);
@@ -166,7 +168,7 @@ const DEPTH_MAX: usize = 512;
 /// `LimitExceeded` below 512 levels.
 pub fn contains(json: &str, part: &str) -> Result<bool> {
     if json.starts_with('[') && !part.starts_with(['[', '{']) {
-        return Ok(elements(json).any(|element| element == part));
+        return Ok(elements(json).any(|element| compare(element, part).is_eq()));
     }
     contains_at(json, part, 0)
 }
@@ -204,7 +206,7 @@ fn contains_at(json: &str, part: &str, depth: usize) -> Result<bool> {
             }
             Ok(true)
         }
-        _ => Ok(json == part),
+        _ => Ok(compare(json, part).is_eq()),
     }
 }
 

@@ -1,0 +1,65 @@
+//! Times, dates and intervals of every unit, one value at a time.
+
+use arrow::{
+    array::{ArrayRef, AsArray, Int64Array, IntervalMonthDayNanoArray},
+    datatypes::{DataType, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, TimeUnit},
+};
+use datafusion::common::Result;
+
+use super::part::{DAY_NS, Instant};
+
+/// An array of what has parts.
+pub(super) enum Source {
+    /// So many units of so many nanoseconds since 1970, or since midnight.
+    Moments(Int64Array, i128),
+    /// So many units of so many nanoseconds, as a length.
+    Lengths(Int64Array, i128),
+    Intervals(IntervalMonthDayNanoArray),
+}
+
+impl Source {
+    pub(super) fn of(array: &ArrayRef) -> Result<Self> {
+        let numbers = |array: &ArrayRef| -> Result<Int64Array> {
+            let numbers = arrow::compute::cast(array, &DataType::Int64)?;
+            Ok(numbers.as_primitive::<Int64Type>().clone())
+        };
+        Ok(match array.data_type() {
+            DataType::Interval(_) => {
+                Self::Intervals(array.as_primitive::<IntervalMonthDayNanoType>().clone())
+            }
+            DataType::Duration(unit) => Self::Lengths(numbers(array)?, nanoseconds(*unit)),
+            DataType::Timestamp(unit, _) | DataType::Time64(unit) => {
+                Self::Moments(numbers(array)?, nanoseconds(*unit))
+            }
+            _ => {
+                let days = arrow::compute::cast(array, &DataType::Date32)?;
+                let days = arrow::compute::cast(&days, &DataType::Int32)?;
+                Self::Moments(numbers(&days)?, DAY_NS)
+            }
+        })
+    }
+
+    pub(super) fn at(&self, row: usize) -> Instant {
+        match self {
+            Source::Moments(numbers, unit) => {
+                Instant::Moment(i128::from(numbers.value(row)) * unit)
+            }
+            Source::Lengths(numbers, unit) => {
+                let length = i128::from(numbers.value(row)) * unit;
+                let days = i32::try_from(length / DAY_NS).unwrap_or_default();
+                let nanoseconds = i64::try_from(length % DAY_NS).unwrap_or_default();
+                Instant::Length(IntervalMonthDayNano::new(0, days, nanoseconds))
+            }
+            Source::Intervals(intervals) => Instant::Length(intervals.value(row)),
+        }
+    }
+}
+
+fn nanoseconds(unit: TimeUnit) -> i128 {
+    match unit {
+        TimeUnit::Second => 1_000_000_000,
+        TimeUnit::Millisecond => 1_000_000,
+        TimeUnit::Microsecond => 1_000,
+        TimeUnit::Nanosecond => 1,
+    }
+}

@@ -1,0 +1,57 @@
+//! `extract(year FROM time) = 2024` is a range of times: scans prune by it.
+
+use arrow::datatypes::DataType;
+use datafusion::{
+    common::{Result, ScalarValue},
+    logical_expr::{
+        Expr, interval_arithmetic::Interval, preimage::PreimageResult, simplify::SimplifyContext,
+    },
+};
+use stratalog_text::calendar::{Civil, days_of};
+
+use super::part::{Kind, Part};
+
+/// The times of the year that `wanted` is.
+pub(super) fn preimage(
+    arguments: &[Expr],
+    wanted: &Expr,
+    context: &SimplifyContext,
+) -> Result<PreimageResult> {
+    let [Expr::Literal(unit, _), time] = arguments else { return Ok(PreimageResult::None) };
+    let data_type = context.get_data_type(time)?;
+    if !matches!(data_type, DataType::Timestamp(_, _) | DataType::Date32) {
+        return Ok(PreimageResult::None);
+    }
+    let part = unit.try_as_str().flatten().map(|name| Part::named(name, Kind::of(&data_type)));
+    let (Some(Ok(Part::Year)), Expr::Literal(wanted, _)) = (part, wanted) else {
+        return Ok(PreimageResult::None);
+    };
+    let bounds = year_of(wanted).and_then(|year| {
+        Some((start_of(year, &data_type)?, start_of(year.checked_add(1)?, &data_type)?))
+    });
+    Ok(match bounds {
+        Some((from, to)) => PreimageResult::Range {
+            expr: time.clone(),
+            interval: Box::new(Interval::try_new(from, to)?),
+        },
+        None => PreimageResult::None,
+    })
+}
+
+/// A year after Christ; others are left to the function.
+fn year_of(wanted: &ScalarValue) -> Option<i64> {
+    let ScalarValue::Int64(Some(year)) = wanted.cast_to(&DataType::Int64).ok()? else {
+        return None;
+    };
+    let same = ScalarValue::Int64(Some(year)).cast_to(&wanted.data_type()).ok()? == *wanted;
+    (same && (1..10_000).contains(&year)).then_some(year)
+}
+
+/// Its first moment; `None` where times of this type do not reach.
+fn start_of(year: i64, data_type: &DataType) -> Option<ScalarValue> {
+    let days = days_of(Civil { year, month: 1, day: 1 });
+    let date = ScalarValue::Date32(i32::try_from(days).ok());
+    let start = date.cast_to(data_type).ok()?;
+    let back = start.cast_to(&DataType::Date32).ok()?;
+    (back == date).then_some(start)
+}

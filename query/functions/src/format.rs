@@ -1,0 +1,199 @@
+//! `format`: text with `%s`, `%I` and `%L` in it.
+
+use std::{iter::Peekable, str::Chars, sync::Arc};
+
+use arrow::array::{Array as _, ArrayRef, AsArray};
+use datafusion::{common::Result, logical_expr::Volatility};
+use stratalog_model::{ColumnType, Error, ErrorKind};
+
+use crate::{
+    failed,
+    function::{Arguments, Function, Parameter, RESULT_BYTES_MAX, Returns, text_at, text_rows},
+    quote::{quote_ident, quote_literal},
+};
+
+/// The function.
+pub fn functions() -> Vec<Function> {
+    let declare = |name, parameters, description, run: fn(&Arguments<'_>) -> Result<_>| Function {
+        name,
+        aliases: &[],
+        parameters,
+        returns: Returns::Type(ColumnType::Text),
+        // Times among the arguments are written in the session's zone.
+        volatility: Volatility::Stable,
+        description,
+        run: Arc::new(run),
+    };
+    vec![declare(
+        "format",
+        &[&[Parameter::Text, Parameter::Rest]],
+        "Text with arguments in the places of %s (as text), %I (as a name) and %L (as a literal); %2$s is the second argument, %-10s has a width.",
+        run,
+    )]
+}
+
+fn run(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let formats = arguments.text(0)?;
+    let values = (1..arguments.arrays.len())
+        .map(|at| crate::text_form::texts_of(arguments, at))
+        .collect::<Result<Vec<_>>>()?;
+    let mut room = RESULT_BYTES_MAX;
+    text_rows(arguments.rows, |row| {
+        let Some(format) = text_at(formats, row) else { return Ok(None) };
+        let value = |at: usize| -> Option<Option<&str>> {
+            let array = values.get(at)?.as_string_view();
+            Some(array.is_valid(row).then(|| array.value(row)))
+        };
+        formatted(format, &value, &mut room).map(Some).map_err(failed)
+    })
+}
+
+fn invalid(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidParameterValue, message)
+}
+
+fn unterminated() -> Error {
+    invalid("unterminated format() type specifier").with_hint("For a single \"%\" use \"%%\".")
+}
+
+/// The argument at a position from 0: `None` when there are fewer, `Some(None)` for NULL.
+type Value<'a, 'b> = &'a dyn Fn(usize) -> Option<Option<&'b str>>;
+
+/// Where the next argument comes from.
+struct Reader<'a, 'b> {
+    value: Value<'a, 'b>,
+    next: usize,
+}
+
+impl<'b> Reader<'_, 'b> {
+    /// The argument `position`, counted from 1, or the one after the last.
+    fn take(&mut self, position: Option<usize>) -> Result<Option<&'b str>, Error> {
+        let at = match position {
+            Some(position) => position.saturating_sub(1),
+            None => self.next,
+        };
+        self.next = at.saturating_add(1);
+        (self.value)(at).ok_or_else(|| invalid("too few arguments for format()"))
+    }
+}
+
+/// `room` is how many bytes the batch may still have.
+fn formatted(format: &str, value: Value<'_, '_>, room: &mut usize) -> Result<String, Error> {
+    let mut out = String::with_capacity(format.len());
+    let mut reader = Reader { value, next: 0 };
+    let mut characters = format.chars().peekable();
+    while let Some(character) = characters.next() {
+        if character != '%' {
+            out.push(character);
+            continue;
+        }
+        if characters.next_if_eq(&'%').is_some() {
+            out.push('%');
+            continue;
+        }
+        let (position, width, left, kind) = specifier(&mut characters, &mut reader)?;
+        let given = reader.take(position)?;
+        let text = match (kind, given) {
+            ('s', given) => given.unwrap_or("").to_string(),
+            ('I', Some(given)) => quote_ident(given),
+            ('I', None) => {
+                return Err(Error::new(
+                    ErrorKind::NullNotAllowed,
+                    "null values cannot be formatted as an SQL identifier",
+                ));
+            }
+            (_, Some(given)) => quote_literal(given),
+            (_, None) => "NULL".to_string(),
+        };
+        let padding = width.saturating_sub(text.chars().count());
+        if padding > *room || out.len() > *room {
+            return Err(too_long());
+        }
+        if left {
+            out.push_str(&text);
+        }
+        out.extend(std::iter::repeat_n(' ', padding));
+        if !left {
+            out.push_str(&text);
+        }
+    }
+    *room = room.checked_sub(out.len()).ok_or_else(too_long)?;
+    Ok(out)
+}
+
+fn too_long() -> Error {
+    Error::new(ErrorKind::LimitExceeded, "requested length too large: format() would make too much")
+        .with_detail(format!("one call may make {RESULT_BYTES_MAX} bytes of one batch"))
+}
+
+/// What stands between `%` and the next piece: position, width, flush left, letter.
+fn specifier(
+    characters: &mut Peekable<Chars<'_>>,
+    reader: &mut Reader<'_, '_>,
+) -> Result<(Option<usize>, usize, bool, char), Error> {
+    let (mut position, mut width, mut left) = (None, None, false);
+    match digits(characters)? {
+        Some(number) if characters.next_if_eq(&'$').is_some() => position = Some(checked(number)?),
+        // Without `$` it was the width.
+        Some(number) => width = Some(number),
+        None => {}
+    }
+    if width.is_none() {
+        while characters.next_if_eq(&'-').is_some() {
+            left = true;
+        }
+        if characters.next_if_eq(&'*').is_some() {
+            let from = match digits(characters)? {
+                None => None,
+                Some(number) if characters.next_if_eq(&'$').is_some() => Some(checked(number)?),
+                Some(_) if characters.peek().is_none() => return Err(unterminated()),
+                Some(_) => {
+                    return Err(invalid("width argument position must be ended by \"$\""));
+                }
+            };
+            let given: i32 = match reader.take(from)? {
+                Some(text) => stratalog_text::parse::number::parse_integer(text)?,
+                None => 0,
+            };
+            left |= given < 0;
+            width = Some(usize::try_from(given.unsigned_abs()).unwrap_or(usize::MAX));
+        } else {
+            width = digits(characters)?;
+        }
+    }
+    let kind = characters.next().ok_or_else(unterminated)?;
+    if !matches!(kind, 's' | 'I' | 'L') {
+        return Err(invalid(format!("unrecognized format() type specifier \"{kind}\""))
+            .with_hint("For a single \"%\" use \"%%\"."));
+    }
+    Ok((position, width.unwrap_or(0), left, kind))
+}
+
+fn checked(position: usize) -> Result<usize, Error> {
+    if position == 0 {
+        return Err(invalid("format specifies argument 0, but arguments are numbered from 1"));
+    }
+    Ok(position)
+}
+
+/// A number of digits, if there is one; the end of the format must come after it.
+fn digits(characters: &mut Peekable<Chars<'_>>) -> Result<Option<usize>, Error> {
+    let mut number: Option<i32> = None;
+    while let Some(digit) = characters.peek().and_then(|character| character.to_digit(10)) {
+        characters.next();
+        let appended = i32::try_from(digit)
+            .ok()
+            .and_then(|digit| number.unwrap_or(0).checked_mul(10)?.checked_add(digit));
+        number =
+            Some(appended.ok_or_else(|| {
+                Error::new(ErrorKind::NumericOutOfRange, "number is out of range")
+            })?);
+    }
+    match number {
+        Some(_) if characters.peek().is_none() => Err(unterminated()),
+        number => Ok(number.and_then(|number| usize::try_from(number).ok())),
+    }
+}
+
+#[cfg(test)]
+mod tests;

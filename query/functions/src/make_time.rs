@@ -1,0 +1,197 @@
+//! `make_timestamp` and `make_timestamptz`.
+
+use std::sync::Arc;
+
+use arrow::array::{Array as _, ArrayRef, TimestampMicrosecondArray};
+use datafusion::{common::Result, logical_expr::Volatility};
+use stratalog_model::{ColumnType, Error, ErrorKind};
+use stratalog_text::{
+    TimeZone,
+    calendar::{Civil, days_of, is_valid},
+};
+
+use crate::{
+    failed,
+    function::{Arguments, Function, Parameter, Returns, text_at},
+    literal::style_of,
+    zone::zone_of,
+};
+
+use Parameter::{Double, Integer, Text};
+
+const SECOND_US: i64 = 1_000_000;
+const DAY_US: i64 = 86_400 * SECOND_US;
+
+/// Years beyond which there are no timestamps.
+const YEAR_MAX: i64 = 294_276;
+
+/// The functions.
+pub fn functions() -> Vec<Function> {
+    let declare = |name, parameters, returns, volatility, description, zoned: bool| Function {
+        name,
+        aliases: &[],
+        parameters,
+        returns: Returns::Type(returns),
+        volatility,
+        description,
+        run: Arc::new(move |arguments: &Arguments<'_>| run(arguments, zoned)),
+    };
+    vec![
+        declare(
+            "make_timestamp",
+            &[&[Integer, Integer, Integer, Integer, Integer, Double]],
+            ColumnType::Timestamp { precision: 6 },
+            Volatility::Immutable,
+            "A timestamp from year (negative: BC), month, day, hour, minute and seconds.",
+            false,
+        ),
+        declare(
+            "make_timestamptz",
+            &[
+                &[Integer, Integer, Integer, Integer, Integer, Double],
+                &[Integer, Integer, Integer, Integer, Integer, Double, Text],
+            ],
+            ColumnType::TimestampTz { precision: 6 },
+            Volatility::Stable,
+            "A timestamp with time zone from year, month, day, hour, minute and seconds in the session's time zone, or in the one of the seventh argument.",
+            true,
+        ),
+    ]
+}
+
+fn run(arguments: &Arguments<'_>, zoned: bool) -> Result<ArrayRef> {
+    let mut numbers = Vec::with_capacity(5);
+    for at in 0..5 {
+        numbers.push(arguments.integers(at)?);
+    }
+    let seconds = arguments.doubles(5)?;
+    let zones = arguments.has(6).then(|| arguments.text(6)).transpose()?;
+    let session = style_of(arguments.config).time_zone;
+    let time = |row: usize| -> Result<Option<i64>> {
+        let [year, month, day, hour, minute] = numbers.as_slice() else { return Ok(None) };
+        let zone = zones.map(|zones| text_at(zones, row));
+        let null = numbers.iter().any(|number| number.is_null(row)) || seconds.is_null(row);
+        if null || zone == Some(None) {
+            return Ok(None);
+        }
+        let local = Parts {
+            year: year.value(row),
+            month: month.value(row),
+            day: day.value(row),
+            hour: hour.value(row),
+            minute: minute.value(row),
+            seconds: seconds.value(row),
+        }
+        .micros()
+        .map_err(failed)?;
+        if !zoned {
+            return Ok(Some(local));
+        }
+        let east = match zone.flatten() {
+            Some(name) => zone_argument(name)?.offset_of_local(local.div_euclid(SECOND_US)),
+            None => session.offset_of_local(local.div_euclid(SECOND_US)),
+        };
+        Ok(Some(local.saturating_sub(i64::from(east).saturating_mul(SECOND_US))))
+    };
+    let times = (0..arguments.rows).map(time).collect::<Result<TimestampMicrosecondArray>>()?;
+    Ok(Arc::new(if zoned { times.with_timezone("UTC") } else { times }))
+}
+
+/// A zone by its name, or as hours and minutes east of Greenwich with a sign: other than
+/// in `AT TIME ZONE`, `+02` lies east.
+fn zone_argument(name: &str) -> Result<TimeZone> {
+    let (sign, digits) = match (name.strip_prefix('+'), name.strip_prefix('-')) {
+        (Some(digits), _) => (1, digits),
+        (None, Some(digits)) => (-1, digits),
+        (None, None) if name.starts_with(|first: char| first.is_ascii_digit()) => {
+            return Err(failed(
+                Error::new(
+                    ErrorKind::InvalidParameterValue,
+                    format!("invalid input syntax for type numeric time zone: \"{name}\""),
+                )
+                .with_hint("Numeric time zones must have \"-\" or \"+\" as first character."),
+            ));
+        }
+        (None, None) => return zone_of(name),
+    };
+    let whole = |text: &str| -> Option<i32> {
+        text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+    };
+    let parts: Option<Vec<i32>> = match digits.split_at_checked(2) {
+        Some((hours, minutes)) if matches!(minutes.len(), 2) => {
+            [hours, minutes].into_iter().map(whole).collect()
+        }
+        _ => digits.split(':').map(whole).collect(),
+    };
+    let seconds = match parts.as_deref() {
+        Some([hours]) => Some((*hours, 0, 0)),
+        Some([hours, minutes]) => Some((*hours, *minutes, 0)),
+        Some([hours, minutes, seconds]) => Some((*hours, *minutes, *seconds)),
+        _ => None,
+    };
+    let zone = seconds.and_then(|(hours, minutes, seconds)| {
+        let inside = hours <= 15 && minutes < 60 && seconds < 60;
+        inside.then(|| TimeZone::fixed(sign * (hours * 3_600 + minutes * 60 + seconds)))?
+    });
+    zone.ok_or_else(|| {
+        failed(Error::new(
+            ErrorKind::InvalidParameterValue,
+            format!("numeric time zone \"{name}\" out of range"),
+        ))
+    })
+}
+
+struct Parts {
+    year: i64,
+    month: i64,
+    day: i64,
+    hour: i64,
+    minute: i64,
+    seconds: f64,
+}
+
+impl Parts {
+    /// Microseconds since 1970.
+    fn micros(&self) -> Result<i64, Error> {
+        let Self { year, month, day, hour, minute, seconds } = *self;
+        let date = format!("{year}-{month:02}-{day:02}");
+        let time = format!("{hour}:{minute:02}:{seconds:02}");
+        let overflow = |what: &str, value: &str| {
+            Error::new(ErrorKind::DatetimeOverflow, format!("{what} out of range: {value}"))
+        };
+        let civil = match (u32::try_from(month), u32::try_from(day)) {
+            // The year before 1 is 1 BC.
+            (Ok(month), Ok(day)) if year != 0 => {
+                let year = if year < 0 { year.saturating_add(1) } else { year };
+                let in_reach = year.clamp(-YEAR_MAX, YEAR_MAX);
+                let civil = Civil { year: in_reach, month, day };
+                match is_valid(civil) {
+                    true if in_reach == year => civil,
+                    true => return Err(overflow("timestamp", &format!("{date} {time}"))),
+                    false => return Err(overflow("date field value", &date)),
+                }
+            }
+            _ => return Err(overflow("date field value", &date)),
+        };
+        let within = (0..=24).contains(&hour)
+            && (0..=59).contains(&minute)
+            && (0.0..=60.0).contains(&seconds);
+        let of_day = if within {
+            #[expect(clippy::cast_possible_truncation, reason = "60 seconds at most")]
+            let micros = (seconds * 1e6).round_ties_even() as i64;
+            (hour * 3_600 + minute * 60) * SECOND_US + micros
+        } else {
+            i64::MAX
+        };
+        if of_day > DAY_US {
+            return Err(overflow("time field value", &time));
+        }
+        days_of(civil)
+            .checked_mul(DAY_US)
+            .and_then(|day| day.checked_add(of_day))
+            .ok_or_else(|| overflow("timestamp", &format!("{date} {time}")))
+    }
+}
+
+#[cfg(test)]
+mod tests;

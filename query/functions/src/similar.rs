@@ -1,0 +1,119 @@
+//! `SIMILAR TO`: the pattern of the SQL standard as a regular expression.
+
+use std::sync::Arc;
+
+use datafusion::{common::Result, logical_expr::Volatility};
+use stratalog_model::{ColumnType, Error, ErrorKind};
+
+use crate::{
+    failed,
+    function::{Arguments, Function, Parameter, Returns, text_at, text_rows},
+};
+
+/// The function that `SIMILAR TO` calls.
+pub fn functions() -> Vec<Function> {
+    let declare = |name, parameters, description, run: fn(&Arguments<'_>) -> Result<_>| Function {
+        name,
+        aliases: &[],
+        parameters,
+        returns: Returns::Type(ColumnType::Text),
+        volatility: Volatility::Immutable,
+        description,
+        run: Arc::new(run),
+    };
+    vec![declare(
+        "similar_to_escape",
+        &[&[Parameter::Text], &[Parameter::Text, Parameter::Text]],
+        "The regular expression that a pattern of SIMILAR TO means; the second argument is its escape character.",
+        |arguments| {
+            let patterns = arguments.text(0)?;
+            text_rows(arguments.rows, |row| {
+                let escape = match arguments.has(1) {
+                    true => match text_at(arguments.text(1)?, row) {
+                        Some(escape) => escape_of(escape).map_err(failed)?,
+                        None => return Ok(None),
+                    },
+                    false => Some('\\'),
+                };
+                Ok(text_at(patterns, row).map(|pattern| expression(pattern, escape)))
+            })
+        },
+    )]
+}
+
+/// The escape character; none for the empty string.
+fn escape_of(text: &str) -> stratalog_model::Result<Option<char>> {
+    let mut characters = text.chars();
+    match (characters.next(), characters.next()) {
+        (escape, None) => Ok(escape),
+        _ => Err(Error::new(ErrorKind::InvalidEscape, "invalid escape string")
+            .with_hint("Escape string must be empty or one character.")),
+    }
+}
+
+/// The regular expression, anchored at both ends; a dot also means a line break.
+fn expression(pattern: &str, escape: Option<char>) -> String {
+    let mut out = String::with_capacity(pattern.len() + 16);
+    out.push_str("(?s)^(?:");
+    let mut characters = pattern.chars().peekable();
+    let mut in_class = false;
+    while let Some(character) = characters.next() {
+        if Some(character) == escape {
+            if let Some(escaped) = characters.next() {
+                literal(escaped, &mut out);
+            }
+            continue;
+        }
+        match character {
+            ']' if in_class => {
+                in_class = false;
+                out.push(']');
+            }
+            // Named classes stay; set operations of the engine are no part of SQL.
+            '[' if in_class && characters.peek() == Some(&':') => {
+                out.push('[');
+                for named in characters.by_ref() {
+                    out.push(named);
+                    if named == ']' {
+                        break;
+                    }
+                }
+            }
+            '[' | '\\' | '&' | '~' if in_class => {
+                out.push('\\');
+                out.push(character);
+            }
+            _ if in_class => out.push(character),
+            '[' => {
+                in_class = true;
+                out.push('[');
+                if characters.next_if_eq(&'^').is_some() {
+                    out.push('^');
+                }
+            }
+            '%' => out.push_str(".*"),
+            '_' => out.push('.'),
+            '(' => out.push_str("(?:"),
+            '\\' | '.' | '^' | '$' => {
+                out.push('\\');
+                out.push(character);
+            }
+            other => out.push(other),
+        }
+    }
+    out.push_str(")$");
+    out
+}
+
+/// A character after the escape character: classes such as `\d` stay what they are.
+fn literal(character: char, out: &mut String) {
+    if character.is_ascii_alphanumeric()
+        || character.is_ascii_punctuation() && !matches!(character, '<' | '>' | '_')
+    {
+        out.push('\\');
+    }
+    out.push(character);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,169 @@
+//! SIMILAR TO and the clock's names, in calls that the planner knows.
+
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArguments, TimezoneInfo, Value, ValueWithSpan,
+};
+use stratalog_model::{Error, ErrorKind, Result};
+
+use crate::statement::{names::fold, parse};
+
+/// Rewrites one expression.
+///
+/// # Errors
+/// A precision of the time that there is not.
+pub fn respell(expr: &mut Expr) -> Result<()> {
+    match expr {
+        Expr::SimilarTo { negated, expr: value, pattern, escape_char } => {
+            let mut arguments = vec![take(pattern)];
+            arguments.extend(escape_char.take().map(Expr::Value));
+            let Some(regex) = call("similar_to_escape", arguments) else { return Ok(()) };
+            let op = match negated {
+                true => BinaryOperator::PGRegexNotMatch,
+                false => BinaryOperator::PGRegexMatch,
+            };
+            *expr = Expr::Nested(Box::new(Expr::BinaryOp {
+                left: Box::new(Expr::Nested(Box::new(take(value)))),
+                op,
+                right: Box::new(regex),
+            }));
+        }
+        Expr::Function(function) => {
+            order_interval_parts(function)?;
+            if let Some(data_type) = local_clock(function)?
+                && let Some(now) = call("now", Vec::new())
+            {
+                *expr = Expr::Cast {
+                    kind: CastKind::Cast,
+                    expr: Box::new(now),
+                    data_type,
+                    array: false,
+                    format: None,
+                };
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn take(expr: &mut Expr) -> Expr {
+    std::mem::replace(expr, Expr::Value(Value::Null.into()))
+}
+
+/// A call of a function of ours.
+pub fn call(name: &str, arguments: Vec<Expr>) -> Option<Expr> {
+    let mut call = parse::expression(&format!("{name}()")).ok()?;
+    if let Expr::Function(function) = &mut call
+        && let FunctionArguments::List(list) = &mut function.args
+    {
+        list.args = arguments
+            .into_iter()
+            .map(|argument| FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)))
+            .collect();
+    }
+    Some(call)
+}
+
+/// `make_interval(days => 3)` says `make_interval(0, 0, 0, 3)`.
+fn order_interval_parts(function: &mut Function) -> Result<()> {
+    const PARTS: [&str; 7] = ["years", "months", "weeks", "days", "hours", "mins", "secs"];
+    let name = function.name.0.last().and_then(|part| part.as_ident()).map(fold);
+    let FunctionArguments::List(list) = &mut function.args else { return Ok(()) };
+    let named = list.args.iter().any(|argument| !matches!(argument, FunctionArg::Unnamed(_)));
+    if name.as_deref() != Some("make_interval") || !named {
+        return Ok(());
+    }
+    let mut parts: Vec<Option<FunctionArg>> = Vec::new();
+    for argument in std::mem::take(&mut list.args) {
+        let (at, argument) = match argument {
+            FunctionArg::Named { name, arg, .. }
+            | FunctionArg::ExprNamed { name: Expr::Identifier(name), arg, .. } => {
+                let name = fold(&name);
+                let at = PARTS.iter().position(|part| *part == name);
+                let at = at.ok_or_else(|| {
+                    let message = format!("make_interval() has no argument named \"{name}\"");
+                    Error::new(ErrorKind::UndefinedFunction, message)
+                        .with_hint("arguments are years, months, weeks, days, hours, mins and secs")
+                })?;
+                (at, FunctionArg::Unnamed(arg))
+            }
+            other => (parts.len(), other),
+        };
+        parts.resize(parts.len().max(at + 1), None);
+        if let Some(part) = parts.get_mut(at)
+            && part.replace(argument).is_some()
+        {
+            let message = "an argument of make_interval() is given more than once";
+            return Err(Error::new(ErrorKind::SyntaxError, message));
+        }
+    }
+    let zero = || {
+        let zero = Expr::Value(Value::Number("0".to_string(), false).into());
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(zero))
+    };
+    list.args = parts.into_iter().map(|part| part.unwrap_or_else(zero)).collect();
+    Ok(())
+}
+
+/// What LOCALTIMESTAMP and LOCALTIME cast `now()` to.
+fn local_clock(function: &Function) -> Result<Option<DataType>> {
+    let [part] = function.name.0.as_slice() else { return Ok(None) };
+    let name = match part.as_ident() {
+        Some(ident) if ident.quote_style.is_none() => fold(ident),
+        _ => return Ok(None),
+    };
+    if !matches!(name.as_str(), "localtimestamp" | "localtime") {
+        return Ok(None);
+    }
+    let precision = match &function.args {
+        FunctionArguments::None => 6,
+        FunctionArguments::List(list) => match list.args.as_slice() {
+            [
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(ValueWithSpan {
+                    value: Value::Number(digits, _),
+                    ..
+                }))),
+            ] => digits.parse().unwrap_or(u64::MAX),
+            _ => {
+                let message = format!("syntax error: {name} takes a precision or nothing");
+                return Err(Error::new(ErrorKind::SyntaxError, message));
+            }
+        },
+        FunctionArguments::Subquery(_) => return Ok(None),
+    };
+    let whole = match (name.as_str(), precision) {
+        ("localtimestamp", _) => DataType::Timestamp(Some(precision), TimezoneInfo::None),
+        (_, 6) => DataType::Time(None, TimezoneInfo::None),
+        _ => {
+            return Err(Error::not_yet(format!("{name}({precision})"))
+                .with_hint("use localtime, or date_trunc() of it"));
+        }
+    };
+    Ok(Some(whole))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operators_become_calls() {
+        for (sql, wanted) in [
+            ("a SIMILAR TO 'x%'", "((a) ~ similar_to_escape('x%'))"),
+            ("a || b NOT SIMILAR TO p ESCAPE '#'", "((a || b) !~ similar_to_escape(p, '#'))"),
+            ("LOCALTIMESTAMP", "CAST(now() AS TIMESTAMP(6))"),
+            ("localtimestamp(0)", "CAST(now() AS TIMESTAMP(0))"),
+            ("LOCALTIME", "CAST(now() AS TIME)"),
+            ("\"localtime\"()", "\"localtime\"()"),
+            ("make_interval(1, days => 3)", "make_interval(1, 0, 0, 3)"),
+            ("make_interval(secs => 1.5)", "make_interval(0, 0, 0, 0, 0, 0, 1.5)"),
+        ] {
+            let mut expr = parse::expression(sql).unwrap();
+            respell(&mut expr).unwrap();
+            assert_eq!(expr.to_string(), wanted);
+        }
+        let mut expr = parse::expression("localtime(3)").unwrap();
+        assert_eq!(respell(&mut expr).unwrap_err().kind(), ErrorKind::FeatureNotSupported);
+    }
+}

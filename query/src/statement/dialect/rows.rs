@@ -1,0 +1,299 @@
+//! Functions that give rows: `generate_series` in a select list, `jsonb_array_elements`
+//! there and in FROM, and LATERAL before functions.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
+    GroupByExpr, Ident, Query, Select, SelectItem, SetExpr, TableAlias, TableAliasColumnDef,
+    TableFactor, TableFunctionArgs, TableWithJoins, visit_expressions, visit_expressions_mut,
+};
+use stratalog_model::{Error, ErrorKind, Result};
+
+use super::operators::call;
+use crate::statement::{names::fold, parse};
+
+/// The table, and its column, of a series that stands in a select list.
+const SERIES: &str = "$series";
+
+/// The column of `jsonb_array_elements` in FROM.
+const VALUE: &str = "value";
+
+/// The list that a function's rows are made of, and whether they are jsonb.
+fn list_of(name: &str) -> Option<(&'static str, bool)> {
+    match name {
+        "jsonb_array_elements" => Some(("jsonb_elements_list", true)),
+        "jsonb_array_elements_text" => Some(("jsonb_elements_text_list", false)),
+        _ => None,
+    }
+}
+
+fn name_of(function: &Function) -> Option<String> {
+    function.name.0.last().and_then(|part| part.as_ident()).map(fold)
+}
+
+fn unnamed(arguments: &[FunctionArg]) -> Option<Vec<Expr>> {
+    arguments
+        .iter()
+        .map(|argument| match argument {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
+            _ => None,
+        })
+        .collect()
+}
+
+/// `unnest(list(argument))`, as jsonb if it is.
+fn elements(name: &str, arguments: Vec<Expr>) -> Option<Expr> {
+    let (list, is_json) = list_of(name)?;
+    let rows = call("unnest", vec![call(list, arguments)?])?;
+    Some(match is_json {
+        true => Expr::Cast {
+            kind: CastKind::Cast,
+            expr: Box::new(rows),
+            data_type: DataType::JSONB,
+            array: false,
+            format: None,
+        },
+        false => rows,
+    })
+}
+
+/// In expressions: the elements of an array are unnested; other series are refused.
+///
+/// # Errors
+/// `FeatureNotSupported`.
+pub fn respell(expr: &mut Expr) -> Result<()> {
+    let Expr::Function(function) = expr else { return Ok(()) };
+    let Some(name) = name_of(function) else { return Ok(()) };
+    if name == "generate_series" {
+        return Err(misplaced());
+    }
+    if let FunctionArguments::List(list) = &function.args
+        && let Some(arguments) = unnamed(&list.args)
+        && let Some(rows) = elements(&name, arguments)
+    {
+        *expr = rows;
+    }
+    Ok(())
+}
+
+fn misplaced() -> Error {
+    Error::new(ErrorKind::FeatureNotSupported, "generate_series() is not supported in this place")
+        .with_hint("call it in FROM: SELECT … FROM generate_series(…) AS x")
+}
+
+/// `SELECT generate_series(1, 3)` says `SELECT x FROM …, generate_series(1, 3) AS x`.
+///
+/// # Errors
+/// `FeatureNotSupported` where the rows would not be those of PostgreSQL.
+pub fn join_series(select: &mut Select) -> Result<()> {
+    let mut series = None;
+    for item in &mut select.projection {
+        match item {
+            SelectItem::UnnamedExpr(expr) => {
+                let alone = matches!(expr, Expr::Function(_));
+                if take_series(expr, &mut series)? && alone {
+                    *item = SelectItem::ExprWithAlias {
+                        expr: expr.clone(),
+                        alias: Ident::new("generate_series"),
+                    };
+                }
+            }
+            SelectItem::ExprWithAlias { expr, .. } => {
+                take_series(expr, &mut series)?;
+            }
+            _ => {}
+        }
+    }
+    let Some(arguments) = series else { return Ok(()) };
+    let grouped = !matches!(&select.group_by, GroupByExpr::Expressions(by, _) if by.is_empty());
+    let starred = select.projection.iter().any(|item| matches!(item, SelectItem::Wildcard(_)));
+    let columns = arguments.iter().any(names_column);
+    if grouped || starred || columns || select.having.is_some() {
+        return Err(misplaced());
+    }
+    let mut from = parse::statements("SELECT 1 FROM generate_series()", usize::MAX)?;
+    let factor = from.pop().and_then(|tree| match tree.statement {
+        datafusion::sql::sqlparser::ast::Statement::Query(query) => match *query.body {
+            SetExpr::Select(select) => select.from.into_iter().next(),
+            _ => None,
+        },
+        _ => None,
+    });
+    let Some(TableWithJoins { mut relation, joins }) = factor else { return Ok(()) };
+    if let TableFactor::Table { alias, args, .. } = &mut relation {
+        *alias = Some(TableAlias {
+            explicit: true,
+            name: Ident::with_quote('"', SERIES),
+            columns: vec![TableAliasColumnDef {
+                name: Ident::with_quote('"', SERIES),
+                data_type: None,
+            }],
+            at: None,
+        });
+        let args_of = |argument| FunctionArg::Unnamed(FunctionArgExpr::Expr(argument));
+        *args = Some(TableFunctionArgs {
+            args: arguments.into_iter().map(args_of).collect(),
+            settings: None,
+        });
+    }
+    select.from.push(TableWithJoins { relation, joins });
+    Ok(())
+}
+
+/// Takes the one series out of an expression; whether it was there.
+fn take_series(expr: &mut Expr, series: &mut Option<Vec<Expr>>) -> Result<bool> {
+    match expr {
+        Expr::Function(function)
+            if name_of(function).as_deref() == Some("generate_series")
+                && function.over.is_none() =>
+        {
+            let arguments = match &function.args {
+                FunctionArguments::List(list) => unnamed(&list.args),
+                _ => None,
+            };
+            // Two series would advance side by side.
+            if series.is_some() {
+                return Err(misplaced());
+            }
+            *series = Some(arguments.ok_or_else(misplaced)?);
+            *expr = Expr::CompoundIdentifier(vec![
+                Ident::with_quote('"', SERIES),
+                Ident::with_quote('"', SERIES),
+            ]);
+            Ok(true)
+        }
+        Expr::Nested(inner) | Expr::UnaryOp { expr: inner, .. } => take_series(inner, series),
+        Expr::Cast { expr: inner, .. } => take_series(inner, series),
+        Expr::BinaryOp { left, right, .. } => {
+            let (left, right) = (take_series(left, series)?, take_series(right, series)?);
+            Ok(left || right)
+        }
+        _ => Ok(false),
+    }
+}
+
+fn names_column(expr: &Expr) -> bool {
+    let found = visit_expressions(expr, |expr| match expr {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Subquery(_) => {
+            ControlFlow::Break(())
+        }
+        _ => ControlFlow::Continue(()),
+    });
+    found.is_break()
+}
+
+/// In FROM: `jsonb_array_elements(x)` is a lateral subquery, and LATERAL before a function
+/// is what the function is anyway.
+///
+/// # Errors
+/// `FeatureNotSupported` for WITH ORDINALITY.
+pub fn in_from(factor: &mut TableFactor) -> Result<()> {
+    if let TableFactor::Function { name, args, with_ordinality, alias, .. } = factor {
+        let function = name.0.last().and_then(|part| part.as_ident()).map(fold);
+        let arguments = unnamed(args);
+        if let (Some("unnest"), Some(array_exprs)) = (function.as_deref(), arguments) {
+            *factor = TableFactor::UNNEST {
+                alias: alias.take(),
+                array_exprs,
+                with_offset: false,
+                with_offset_alias: None,
+                with_ordinality: *with_ordinality,
+            };
+            return Ok(());
+        }
+        *factor = TableFactor::Table {
+            name: name.clone(),
+            alias: alias.take(),
+            args: Some(TableFunctionArgs { args: std::mem::take(args), settings: None }),
+            with_hints: Vec::new(),
+            version: None,
+            with_ordinality: *with_ordinality,
+            partitions: Vec::new(),
+            json_path: None,
+            sample: None,
+            index_hints: Vec::new(),
+        };
+    }
+    let TableFactor::Table { name, alias, args: Some(args), with_ordinality, .. } = factor else {
+        return Ok(());
+    };
+    let Some(function) = name.0.last().and_then(|part| part.as_ident()).cloned() else {
+        return Ok(());
+    };
+    let rows = unnamed(&args.args).and_then(|given| elements(&fold(&function), given));
+    let Some(rows) = rows else { return Ok(()) };
+    if *with_ordinality {
+        return Err(Error::not_yet("WITH ORDINALITY"));
+    }
+    let Some(mut subquery) = query("SELECT 1 AS \"value\"") else { return Ok(()) };
+    if let SetExpr::Select(select) = subquery.body.as_mut()
+        && let Some(SelectItem::ExprWithAlias { expr, .. }) = select.projection.first_mut()
+    {
+        *expr = rows;
+    }
+    let alias = alias.take().unwrap_or(TableAlias {
+        explicit: true,
+        name: function,
+        columns: Vec::new(),
+        at: None,
+    });
+    *factor = TableFactor::Derived { lateral: true, subquery, alias: Some(alias), sample: None };
+    Ok(())
+}
+
+fn query(sql: &str) -> Option<Box<Query>> {
+    match parse::statements(sql, usize::MAX).ok()?.pop()?.statement {
+        datafusion::sql::sqlparser::ast::Statement::Query(query) => Some(query),
+        _ => None,
+    }
+}
+
+/// `FROM jsonb_array_elements(…) AS e`: `e` by itself is the element.
+pub fn name_elements(query: &mut Query) {
+    let mut aliases = Vec::new();
+    if let SetExpr::Select(select) = query.body.as_ref() {
+        for from in &select.from {
+            let joined = from.joins.iter().map(|join| &join.relation);
+            aliases.extend(std::iter::once(&from.relation).chain(joined).filter_map(alias_of));
+        }
+    }
+    if aliases.is_empty() {
+        return;
+    }
+    let is_alias = |ident: &Ident| aliases.contains(&fold(ident));
+    if let SetExpr::Select(select) = query.body.as_mut() {
+        for item in &mut select.projection {
+            if let SelectItem::UnnamedExpr(Expr::Identifier(ident)) = item
+                && is_alias(ident)
+            {
+                let alias = ident.clone();
+                *item = SelectItem::ExprWithAlias { expr: Expr::Identifier(alias.clone()), alias };
+            }
+        }
+    }
+    let _: ControlFlow<()> = visit_expressions_mut(query, |expr| {
+        if let Expr::Identifier(ident) = expr
+            && is_alias(ident)
+        {
+            let value = Ident::with_quote('"', VALUE);
+            *expr = Expr::CompoundIdentifier(vec![ident.clone(), value]);
+        }
+        ControlFlow::Continue(())
+    });
+}
+
+/// The alias of a function whose one column has a name of its own.
+fn alias_of(factor: &TableFactor) -> Option<String> {
+    let (name, alias) = match factor {
+        TableFactor::Table { name, alias: Some(alias), args: Some(_), .. }
+        | TableFactor::Function { name, alias: Some(alias), .. } => (name, alias),
+        _ => return None,
+    };
+    let function = name.0.last().and_then(|part| part.as_ident()).map(fold)?;
+    list_of(&function)?;
+    alias.columns.is_empty().then(|| fold(&alias.name)).filter(|alias| alias != VALUE)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,65 @@
+use stratalog_model::ErrorKind;
+use stratalog_text::TextStyle;
+
+use crate::statement::{dialect::normalize, parse};
+
+fn normalized(sql: &str) -> Result<String, stratalog_model::Error> {
+    let mut statement = parse::statements(sql, 10_000)?.remove(0).statement;
+    normalize(&mut statement, &TextStyle::default())?;
+    Ok(statement.to_string())
+}
+
+#[test]
+fn a_series_moves_to_from() {
+    for (sql, wanted) in [
+        (
+            "SELECT generate_series(1, 3)",
+            "SELECT \"$series\".\"$series\" AS generate_series FROM generate_series(1, 3) AS \"$series\" (\"$series\")",
+        ),
+        (
+            "SELECT a, -generate_series(1, 3) * 2 AS n FROM t LIMIT 2",
+            "SELECT a, -\"$series\".\"$series\" * 2 AS n FROM t, generate_series(1, 3) AS \"$series\" (\"$series\") LIMIT 2",
+        ),
+    ] {
+        assert_eq!(normalized(sql).unwrap(), wanted);
+    }
+}
+
+#[test]
+fn a_series_that_postgresql_reads_otherwise_is_refused() {
+    for sql in [
+        "SELECT generate_series(1, 2), generate_series(1, 3)",
+        "SELECT generate_series(1, a) FROM t",
+        "SELECT *, generate_series(1, 3) FROM t",
+        "SELECT sum(generate_series(1, 3))",
+        "SELECT generate_series(1, 3) FROM t GROUP BY a",
+        "SELECT 1 FROM t WHERE generate_series(1, 3) = 2",
+    ] {
+        assert_eq!(normalized(sql).unwrap_err().kind(), ErrorKind::FeatureNotSupported, "{sql}");
+    }
+}
+
+#[test]
+fn elements_are_unnested() {
+    for (sql, wanted) in [
+        (
+            "SELECT jsonb_array_elements_text(j) FROM t",
+            "SELECT unnest(jsonb_elements_text_list(j)) FROM t",
+        ),
+        (
+            "SELECT * FROM jsonb_array_elements('[1]')",
+            "SELECT * FROM LATERAL (SELECT CAST(unnest(jsonb_elements_list('[1]')) AS JSONB) AS \"value\") AS jsonb_array_elements",
+        ),
+        (
+            "SELECT e, e.value FROM t, jsonb_array_elements_text(t.j) AS e WHERE e <> 'x' ORDER BY e",
+            "SELECT e.\"value\" AS e, e.value FROM t, LATERAL (SELECT unnest(jsonb_elements_text_list(t.j)) AS \"value\") AS e WHERE e.\"value\" <> 'x' ORDER BY e.\"value\"",
+        ),
+        (
+            "SELECT x FROM t, LATERAL jsonb_array_elements_text(t.j) AS e(x)",
+            "SELECT x FROM t, LATERAL (SELECT unnest(jsonb_elements_text_list(t.j)) AS \"value\") AS e (x)",
+        ),
+        ("SELECT x FROM t, LATERAL unnest(t.a) AS u(x)", "SELECT x FROM t, UNNEST(t.a) AS u (x)"),
+    ] {
+        assert_eq!(normalized(sql).unwrap(), wanted);
+    }
+}
