@@ -122,10 +122,13 @@ impl PointQuery {
         request.keys = pushed.keys;
         request.batch_rows_max = batch_rows_max;
         request.order = ScanOrder::Any;
-        let large = snapshot
-            .extent(&request.chronicle, &request.ticks)
-            .is_none_or(|extent| extent.rows > ROWS_MAX);
-        if large && request.keys.is_empty() {
+        // Keys find their rows by themselves; else a large result is better read in parallel.
+        let large = || {
+            snapshot
+                .extent(&request.chronicle, &request.ticks)
+                .is_none_or(|extent| extent.rows > ROWS_MAX)
+        };
+        if request.keys.is_empty() && large() {
             return Ok(None);
         }
         let limit = request.limit;

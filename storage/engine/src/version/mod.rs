@@ -211,12 +211,21 @@ fn count_rows(
             && ranges.contains(tick)
             && !fences.iter().any(|(before, ticks)| row < *before && ticks.contains(tick))
     };
+    let ticks = batch.ticks().get(..seen).unwrap_or(&[]);
     let mut rows = 0;
     let mut hull = TickRange::EMPTY;
-    for (row, tick) in batch.ticks().iter().enumerate().take(seen) {
-        if counts(row, Tick(*tick)) {
-            rows += 1;
-            hull = hull.hull(&TickRange::at(Tick(*tick)));
+    if fences.is_empty() {
+        for range in ranges.as_slice().iter().filter(|range| range.overlaps(&batch.hull())) {
+            let (count, within) = count_ticks(ticks, batch.ordered(), range);
+            rows += count;
+            hull = hull.hull(&within);
+        }
+    } else {
+        for (row, tick) in ticks.iter().enumerate() {
+            if counts(row, Tick(*tick)) {
+                rows += 1;
+                hull = hull.hull(&TickRange::at(Tick(*tick)));
+            }
         }
     }
     let replaced = batch
@@ -229,6 +238,33 @@ fn count_rows(
         })
         .count();
     (rows - replaced, hull)
+}
+
+/// How many of `ticks` lie in `range`, and the hull of those.
+fn count_ticks(ticks: &[i64], sorted: bool, range: &TickRange) -> (usize, TickRange) {
+    let (start, end) = (range.start.0, range.end.0);
+    if sorted {
+        let from = ticks.partition_point(|tick| *tick < start);
+        let to = ticks.partition_point(|tick| *tick < end);
+        let within = ticks.get(from..to).unwrap_or(&[]);
+        return match (within.first(), within.last()) {
+            (Some(first), Some(last)) => {
+                (within.len(), TickRange::new(Tick(*first), Tick(*last).next()))
+            }
+            _ => (0, TickRange::EMPTY),
+        };
+    }
+    let (mut count, mut low, mut high) = (0, i64::MAX, i64::MIN);
+    for tick in ticks {
+        // Without branches: whole registers of ticks at a time.
+        let inside = start <= *tick && *tick < end;
+        count += usize::from(inside);
+        low = low.min(if inside { *tick } else { i64::MAX });
+        high = high.max(if inside { *tick } else { i64::MIN });
+    }
+    let hull =
+        if count == 0 { TickRange::EMPTY } else { TickRange::new(Tick(low), Tick(high).next()) };
+    (count, hull)
 }
 
 #[cfg(test)]

@@ -86,3 +86,53 @@ fn merging_replaces_neighbours_only() {
     assert!(version.with_merged(&[Arc::clone(&a), Arc::clone(&c)], None).is_none());
     assert!(next.with_merged(&[a], None).is_none());
 }
+
+#[test]
+fn extents_agree_with_counting_one_by_one() {
+    let mut state = 7_u64;
+    let mut random = move |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) % below
+    };
+    for round in 0..300 {
+        let mut ticks: Vec<i64> = (0..random(40) + 1).map(|_| random(50) as i64 - 25).collect();
+        if round % 2 == 0 {
+            ticks.sort_unstable();
+        }
+        let only = batch(&ticks, 1);
+        let mut gone = Vec::new();
+        for row in 0..ticks.len() {
+            if random(5) == 0 {
+                only.supersede(row, 50);
+                gone.push(row);
+            }
+        }
+        let mut version = Version::default().with_batch(Arc::clone(&only), 9);
+        let fence = range(-30, random(50) as i64 - 30);
+        if round % 3 == 0 {
+            version =
+                Version { fences: Arc::new(vec![Fence { ticks: fence, gsn: Gsn(9) }]), ..version };
+        }
+        let visible = [3, 10, 49, 60][random(4) as usize];
+        let wanted = TickRanges::from_ranges((0..2).map(|_| {
+            let start = random(50) as i64 - 25;
+            range(start, start + random(12) as i64)
+        }));
+        let seen = |row: usize, tick: i64| {
+            let gsn = 1 + row as u64;
+            gsn <= visible
+                && wanted.contains(Tick(tick))
+                && !(round % 3 == 0 && gsn <= 9 && fence.contains(Tick(tick)))
+        };
+        let rows: Vec<usize> = (0..ticks.len()).filter(|row| seen(*row, ticks[*row])).collect();
+        let replaced = rows.iter().filter(|row| visible >= 50 && gone.contains(row)).count();
+        let extent = version.extent(&wanted, Gsn(visible));
+        assert_eq!(extent.rows as usize, rows.len() - replaced, "{ticks:?} {wanted:?} {visible}");
+        if rows.len() > replaced {
+            let hull = crate::memtable::batch::hull_of(
+                &rows.iter().map(|row| ticks[*row]).collect::<Vec<_>>(),
+            );
+            assert_eq!(extent.ticks, hull);
+        }
+    }
+}
