@@ -74,7 +74,7 @@ fn from_shared(error: &DataFusionError) -> Error {
                         None => Error::internal(inner.to_string()),
                     },
                     Some(arrow) => message::from_arrow_text(&arrow.to_string()),
-                    None => Error::internal(source.to_string()),
+                    None => message::from_unknown(&source.to_string()),
                 },
             },
         },
@@ -83,7 +83,7 @@ fn from_shared(error: &DataFusionError) -> Error {
                 Some(ours) => ours.duplicate(),
                 None => match source.downcast_ref::<DataFusionError>() {
                     Some(inner) => from_shared(inner),
-                    None => Error::internal(source.to_string()),
+                    None => message::from_unknown(&source.to_string()),
                 },
             },
             other => message::from_arrow_text(&other.to_string()),
@@ -119,7 +119,7 @@ fn from_boxed(source: Box<dyn std::error::Error + Send + Sync>) -> Error {
     };
     match source.downcast::<std::io::Error>() {
         Ok(inner) => from_io(*inner),
-        Err(source) => Error::internal(source.to_string()).with_source(source),
+        Err(source) => message::from_unknown(&source.to_string()).with_source(source),
     }
 }
 
@@ -161,6 +161,16 @@ fn from_schema(error: &SchemaError) -> Error {
                 return Error::new(
                     ErrorKind::UndefinedTable,
                     format!("missing FROM-clause entry for table \"{}\"", relation.table()),
+                );
+            }
+            // Columns of one name were told apart.
+            let repeated = |valid: &str| {
+                valid.split_once('\u{1}').is_some_and(|(shown, _)| shown == field.name)
+            };
+            if valid_fields.iter().filter(|valid| repeated(&valid.name)).count() > 1 {
+                return Error::new(
+                    ErrorKind::AmbiguousColumn,
+                    format!("column reference \"{}\" is ambiguous", field.name),
                 );
             }
             let error =

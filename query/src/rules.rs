@@ -1,19 +1,28 @@
 //! Rules and functions that make DataFusion keep PostgreSQL's promises: arithmetic that
 //! fails instead of wrapping, functions that stay within a budget.
 
+pub mod aligned_times;
 pub mod aliases;
 pub mod bounded;
 pub mod bytes;
+pub mod by_length;
 pub mod checked;
+pub mod common_types;
 pub mod date_trunc;
+pub mod digits;
 pub mod domain;
 pub mod far_times;
 pub mod floats;
 pub mod guarded;
 pub mod interval;
+pub mod interval_aggregates;
 pub mod lateral_rows;
+pub mod lengths;
 pub mod literals;
+pub mod long_text;
+pub mod open_parameters;
 pub mod ordered_scan;
+pub mod records;
 pub mod rounding;
 pub mod staged_filter;
 pub mod sums;

@@ -41,6 +41,41 @@ fn parse_styled(text: &str, column_type: &ColumnType, style: &TextStyle) -> Resu
     ScalarValue::try_from_array(&array, 0)
 }
 
+/// A literal of `column_type`, in the style of a session.
+///
+/// # Errors
+/// What PostgreSQL says of a text that is no value of the type.
+pub fn read(text: &str, column_type: &ColumnType, style: &TextStyle) -> Result<Expr> {
+    let value = parse_styled(text, column_type, style)?;
+    let field = column_type.arrow_field("literal", true);
+    let metadata = (!field.metadata().is_empty()).then(|| FieldMetadata::new_from_field(&field));
+    Ok(Expr::Literal(value, metadata))
+}
+
+/// The type of a numeric with all digits of a text.
+pub fn numeric_type(text: &str) -> Option<ColumnType> {
+    let text = text.trim();
+    let whole = text.trim_start_matches(['+', '-']).bytes().take_while(u8::is_ascii_digit).count();
+    let scale = digits_after_point(text);
+    let precision = u8::try_from(whole).ok()?.checked_add(scale)?;
+    let fits = (1..=38).contains(&precision) && !text.contains(['e', 'E']);
+    fits.then_some(ColumnType::Numeric { precision, scale })
+}
+
+/// `literal` in the type of what it is compared with; `None` where it keeps its own.
+///
+/// # Errors
+/// What PostgreSQL says of a text that is no value of the type.
+pub fn beside(
+    other: &Expr,
+    literal_expr: &Expr,
+    schema: &DFSchema,
+    style: &TextStyle,
+) -> Result<Option<Expr>> {
+    let typed = text_of(literal_expr).zip(type_beside(other, schema));
+    typed.map(|(text, column_type)| literal(text, &column_type, style)).transpose()
+}
+
 /// The text of a text literal that no one has given a type.
 fn text_of(expr: &Expr) -> Option<&str> {
     match expr {
@@ -136,7 +171,7 @@ fn compares(operator: Operator) -> bool {
 
 /// A comparison whose literal needs its type at once: the planner refuses to compare text
 /// with these types, before any rewrite could speak. None of them depends on the session.
-/// And `time + '1 hour'`, where the literal is an interval.
+/// And in arithmetic: `time + '1 hour'`, where the literal is an interval, `v + '1'`.
 ///
 /// # Errors
 /// What PostgreSQL says of a text that is no value of the type.
@@ -152,6 +187,10 @@ pub(crate) fn typed_early(
         BinaryOperator::Gt => Operator::Gt,
         BinaryOperator::GtEq => Operator::GtEq,
         BinaryOperator::Plus => Operator::Plus,
+        BinaryOperator::Minus => Operator::Minus,
+        BinaryOperator::Multiply => Operator::Multiply,
+        BinaryOperator::Divide => Operator::Divide,
+        BinaryOperator::Modulo => Operator::Modulo,
         _ => return Ok(None),
     };
     let (text, on_left) = match (text_of(&binary.left), text_of(&binary.right)) {
@@ -164,7 +203,18 @@ pub(crate) fn typed_early(
         (Some(ColumnType::Timestamp { .. } | ColumnType::TimestampTz { .. }), Operator::Plus) => {
             ColumnType::Interval
         }
-        (_, Operator::Plus) => return Ok(None),
+        (Some(ColumnType::Interval), Operator::Multiply | Operator::Divide) => ColumnType::Double,
+        (Some(known), op) if op.is_numerical_operators() => match known {
+            ColumnType::SmallInt
+            | ColumnType::Integer
+            | ColumnType::BigInt
+            | ColumnType::Real
+            | ColumnType::Double
+            | ColumnType::Numeric { .. }
+            | ColumnType::Interval => known,
+            _ => return Ok(None),
+        },
+        (None, op) if op.is_numerical_operators() => return Ok(None),
         (
             Some(
                 known @ (ColumnType::Boolean
@@ -183,6 +233,19 @@ pub(crate) fn typed_early(
     } else {
         (operator, binary.left.clone(), typed)
     }))
+}
+
+/// A text literal beside an array, as an array of its type; all else as it is.
+///
+/// # Errors
+/// What PostgreSQL says of a text that is no array of the type.
+pub(crate) fn array_beside(expr: &Expr, beside: &Expr, schema: &DFSchema) -> Result<Expr> {
+    match (text_of(expr), type_beside(beside, schema)) {
+        (Some(text), Some(column_type @ ColumnType::Array(_))) => {
+            literal(text, &column_type, &TextStyle::default())
+        }
+        _ => Ok(expr.clone()),
+    }
 }
 
 impl FunctionRewrite for TypedLiterals {

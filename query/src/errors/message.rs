@@ -26,6 +26,10 @@ pub fn without_decoration(text: &str) -> String {
 /// A planning error.
 pub fn from_plan(text: &str) -> Error {
     let text = without_decoration(text);
+    let known = [no_such_overload, ordered_set, open_series];
+    if let Some(error) = known.iter().find_map(|known| known(&text)) {
+        return error;
+    }
     if let Some(name) = quoted_after(&text, "table '").filter(|_| text.contains("not found")) {
         return undefined_table(name);
     }
@@ -60,6 +64,21 @@ pub fn from_plan(text: &str) -> Error {
         return Error::new(
             ErrorKind::InvalidColumnReference,
             format!("ORDER BY position {position} is not in select list"),
+        );
+    }
+    if let Some(position) = text
+        .strip_prefix("Cannot find column with position ")
+        .and_then(|rest| rest.split(' ').next())
+    {
+        return Error::new(
+            ErrorKind::InvalidColumnReference,
+            format!("GROUP BY position {position} is not in select list"),
+        );
+    }
+    if text.starts_with("For SELECT DISTINCT, ORDER BY expressions") {
+        return Error::new(
+            ErrorKind::InvalidColumnReference,
+            "for SELECT DISTINCT, ORDER BY expressions must appear in select list",
         );
     }
     let kind = if text.contains("must appear in the GROUP BY")
@@ -142,7 +161,9 @@ pub fn unplannable(text: &str) -> Error {
 pub fn from_execution(text: &str) -> Error {
     let text = without_decoration(text);
     let lower = text.to_ascii_lowercase();
-    let kind = if lower.contains("divide by zero") || lower.contains("division by zero") {
+    let kind = if let Some(error) = regular_expression(&text) {
+        return error;
+    } else if lower.contains("divide by zero") || lower.contains("division by zero") {
         return Error::new(ErrorKind::DivisionByZero, "division by zero");
     } else if lower.contains("scalar subquery") && lower.contains("more than one") {
         return Error::new(
@@ -154,6 +175,8 @@ pub fn from_execution(text: &str) -> Error {
             ErrorKind::DatetimeOverflow,
             format!("date field value out of range: {}", date.replace(", ", "-")),
         );
+    } else if is_time_out_of_range(&lower) {
+        return Error::new(ErrorKind::DatetimeOverflow, "timestamp out of range").with_detail(text);
     } else if lower.contains("overflow") || lower.contains("out of range") {
         ErrorKind::NumericOutOfRange
     } else if lower.contains("timestamp") || lower.contains("interval") && lower.contains("pars") {
@@ -190,8 +213,15 @@ pub fn is_spill_limit(text: &str) -> bool {
 pub fn from_arrow_text(text: &str) -> Error {
     let lower = text.to_ascii_lowercase();
     let plain = strip_arrow_prefix(text);
+    if let Some(error) = regular_expression(text) {
+        return error;
+    }
     if lower.contains("divide by zero") {
         return Error::new(ErrorKind::DivisionByZero, "division by zero");
+    }
+    if is_time_out_of_range(&lower) {
+        return Error::new(ErrorKind::DatetimeOverflow, "timestamp out of range")
+            .with_detail(plain);
     }
     if lower.contains("overflow")
         || lower.contains("can't cast value") && !lower.contains("string")
@@ -220,6 +250,86 @@ pub fn from_arrow_text(text: &str) -> Error {
         return Error::new(ErrorKind::InvalidParameterValue, plain);
     }
     Error::internal(plain)
+}
+
+/// What a function of ours says of arguments that it does not take.
+fn no_such_overload(text: &str) -> Option<Error> {
+    let said = text.split("user-defined coercion failed with: ").nth(1)?;
+    let said = without_decoration(said.split(". No function matches the given").next()?);
+    let (message, hint) = match said.split_once("; there is ") {
+        Some((message, others)) => (message, Some(format!("There is {others}."))),
+        None => match said.split_once("\n  hint: ") {
+            Some((message, hint)) => (message, Some(hint.to_string())),
+            None => (said.as_str(), None),
+        },
+    };
+    let kind = match message.contains("not yet supported") {
+        true => ErrorKind::FeatureNotSupported,
+        false => ErrorKind::UndefinedFunction,
+    };
+    let error = Error::new(kind, message);
+    Some(match hint {
+        Some(hint) => error.with_hint(hint),
+        None => error,
+    })
+}
+
+/// What is wrong with an aggregate WITHIN GROUP.
+fn ordered_set(text: &str) -> Option<Error> {
+    if text.starts_with("OVER and WITHIN GROUP clause cannot be used together") {
+        let message = "OVER is not supported for ordered-set aggregates";
+        return Some(
+            Error::new(ErrorKind::FeatureNotSupported, message)
+                .with_hint("compute it with GROUP BY in a subquery, and join that"),
+        );
+    }
+    if text.starts_with("Function 'percentile_cont' requires") && text.contains("received List") {
+        return Some(
+            Error::not_yet("percentile_cont() of an array of fractions")
+                .with_hint("call it once for each fraction"),
+        );
+    }
+    let rest = text.strip_prefix("Percentile value must be between 0.0 and 1.0 inclusive, ")?;
+    let value = rest.strip_suffix(" is invalid")?;
+    let message = format!("percentile value {value} is not between 0 and 1");
+    Some(Error::new(ErrorKind::NumericOutOfRange, message))
+}
+
+/// A function in FROM that is called while planning, with arguments that are not yet known.
+fn open_series(text: &str) -> Option<Error> {
+    let (wanted, given) = text.split_once(" or NULL, got ")?;
+    let open = ["Column(", "OuterReferenceColumn(", "Placeholder("];
+    if !wanted.contains("rgument") || !open.iter().any(|open| given.contains(open)) {
+        return None;
+    }
+    Some(Error::not_yet("a series between values of columns or untyped parameters").with_hint(
+        "join a series that is long enough: FROM t JOIN generate_series(1, 1000) AS n ON n <= t.v",
+    ))
+}
+
+/// An error that no one has said the kind of.
+pub fn from_unknown(text: &str) -> Error {
+    regular_expression(text).unwrap_or_else(|| Error::internal(text))
+}
+
+/// A regular expression that the engine cannot read; its last line says why.
+fn regular_expression(text: &str) -> Option<Error> {
+    if !text.contains("egular expression did not compile") && !text.contains("regex parse error") {
+        return None;
+    }
+    let why = text.split("\nerror: ").nth(1).and_then(|rest| rest.lines().next());
+    let message = match why {
+        Some(why) => format!("invalid regular expression: {why}"),
+        None => "invalid regular expression".to_string(),
+    };
+    Some(Error::new(ErrorKind::InvalidRegularExpression, message))
+}
+
+/// Whether a time, in the words of a cast or of arithmetic, does not fit its unit.
+fn is_time_out_of_range(lower: &str) -> bool {
+    lower.contains("timestamp out of range")
+        || lower.contains("exceeds the representable")
+            && (lower.contains("timestamp") || lower.contains("date"))
 }
 
 /// The candidate that differs from `name` by little, if there is one.

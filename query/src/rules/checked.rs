@@ -1,5 +1,6 @@
 //! Arithmetic that fails as in PostgreSQL: of integers when it overflows, where DataFusion's
-//! wraps; of floats when it divides by zero, where DataFusion's gives infinity.
+//! wraps; of floats when it divides by zero, where DataFusion's gives infinity; of times when
+//! they leave their range, where DataFusion's guesses bounds of another type.
 
 use std::sync::Arc;
 
@@ -17,8 +18,11 @@ use datafusion::{
     },
     logical_expr::{
         BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs,
-        ScalarUDF, ScalarUDFImpl, Signature, Volatility, expr::ScalarFunction,
-        expr_rewriter::NamePreserver, utils::merge_schema,
+        ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+        expr::ScalarFunction,
+        expr_rewriter::NamePreserver,
+        sort_properties::{ExprProperties, SortProperties},
+        utils::merge_schema,
     },
     optimizer::AnalyzerRule,
     scalar::ScalarValue,
@@ -27,8 +31,8 @@ use stratalog_model::{Error, ErrorKind};
 
 use crate::errors::to_datafusion;
 
-/// Replaces `+`, `-` and `*` of integers by functions that fail on overflow, and `/` of
-/// floats by one that fails on zero. Runs after type coercion.
+/// Replaces `+`, `-` and `*` of integers, and `+` and `-` of times and intervals, by functions
+/// that fail on overflow, and `/` of floats by one that fails on zero. Runs after type coercion.
 #[derive(Debug)]
 pub struct CheckedArithmetic {
     add: Arc<ScalarUDF>,
@@ -76,10 +80,11 @@ impl AnalyzerRule for CheckedArithmetic {
                         return Ok(Transformed::no(expr));
                     };
                     let checked = match op {
-                        Operator::Divide => left_type.is_floating(),
-                        _ => left_type.is_integer(),
+                        Operator::Divide => left_type == right_type && left_type.is_floating(),
+                        _ if left_type == right_type => left_type.is_integer(),
+                        _ => moves_time(&left_type, *op, &right_type),
                     };
-                    if left_type != right_type || !checked {
+                    if !checked {
                         return Ok(Transformed::no(expr));
                     }
                     let arguments = vec![left.as_ref().clone(), right.as_ref().clone()];
@@ -92,6 +97,15 @@ impl AnalyzerRule for CheckedArithmetic {
             })
         })
         .map(|plan| plan.data)
+    }
+}
+
+/// Whether a timestamp is moved by an interval.
+fn moves_time(left: &DataType, op: Operator, right: &DataType) -> bool {
+    match (left, right) {
+        (DataType::Timestamp(_, _), DataType::Interval(_)) => op != Operator::Multiply,
+        (DataType::Interval(_), DataType::Timestamp(_, _)) => op == Operator::Plus,
+        _ => false,
     }
 }
 
@@ -140,17 +154,30 @@ impl ScalarUDFImpl for Checked {
     }
 
     fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
-        Ok(arguments.first().cloned().unwrap_or(DataType::Int64))
+        let time = arguments.iter().find(|given| matches!(given, DataType::Timestamp(_, _)));
+        Ok(time.or(arguments.first()).cloned().unwrap_or(DataType::Int64))
+    }
+
+    fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
+        Ok(match inputs {
+            // A time moved by a constant stays in order.
+            [time, by] if by.sort_properties == SortProperties::Singleton => match self.operation {
+                Operation::Add | Operation::Subtract => time.sort_properties,
+                Operation::Multiply | Operation::Divide => SortProperties::Unordered,
+            },
+            _ => SortProperties::Unordered,
+        })
     }
 
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let [left, right] = arguments.args.as_slice() else {
             return Err(to_datafusion(Error::internal("arithmetic needs two arguments")));
         };
+        let result_type = arguments.return_field.data_type().clone();
         let result = match (left, right) {
             (ColumnarValue::Scalar(left), ColumnarValue::Scalar(right)) => {
                 let result = self.compute(&left.to_scalar()?, &right.to_scalar()?);
-                let array = result.map_err(|error| overflow(error, &left.data_type()))?;
+                let array = result.map_err(|error| overflow(error, &result_type))?;
                 return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?));
             }
             (ColumnarValue::Array(left), ColumnarValue::Scalar(right)) => {
@@ -161,7 +188,7 @@ impl ScalarUDFImpl for Checked {
             }
             (ColumnarValue::Array(left), ColumnarValue::Array(right)) => self.compute(left, right),
         };
-        result.map(ColumnarValue::Array).map_err(|error| overflow(error, &left.data_type()))
+        result.map(ColumnarValue::Array).map_err(|error| overflow(error, &result_type))
     }
 }
 
@@ -200,6 +227,9 @@ fn divides_by_zero(left: &dyn arrow::array::Datum, right: &dyn arrow::array::Dat
 
 fn overflow(error: ArrowError, data_type: &DataType) -> datafusion::error::DataFusionError {
     match error {
+        ArrowError::ArithmeticOverflow(_) if matches!(data_type, DataType::Timestamp(_, _)) => {
+            to_datafusion(Error::new(ErrorKind::DatetimeOverflow, "timestamp out of range"))
+        }
         ArrowError::ArithmeticOverflow(_) => {
             let name = match data_type {
                 DataType::Int16 => "smallint",

@@ -68,7 +68,7 @@ fn meet<'a>(types: impl Iterator<Item = &'a DataType> + Clone) -> bool {
 }
 
 /// `expr` in double precision; a constant is read as it is written.
-fn float(expr: Expr) -> Expr {
+pub fn float(expr: Expr) -> Expr {
     match expr {
         Expr::Literal(value, metadata) if is_numeric(&value.data_type()) => {
             let text = value.cast_to(&DataType::Utf8).ok();

@@ -24,7 +24,7 @@ use stratalog_model::{Error, ErrorKind};
 
 use crate::errors::to_datafusion;
 
-const DAY_NS: f64 = 86_400e9;
+const DAY_SECONDS: f64 = 86_400.0;
 const DAYS_OF_MONTH: f64 = 30.0;
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 
@@ -134,8 +134,12 @@ impl ScalarUDFImpl for Scale {
                         "division by zero",
                     ))),
                     (Some(interval), Some(number)) => {
-                        let factor = if self.divides { 1.0 / number } else { number };
-                        scale(interval, factor).map(Some).ok_or_else(out_of_range)
+                        let scaled = if self.divides {
+                            divided(interval, number)
+                        } else {
+                            multiplied(interval, number)
+                        };
+                        scaled.map(Some).ok_or_else(out_of_range)
                     }
                     _ => Ok(None),
                 })
@@ -162,18 +166,36 @@ fn times(interval: IntervalMonthDayNano, number: i64) -> Option<IntervalMonthDay
     })
 }
 
-/// As PostgreSQL: a fraction of a month becomes days of it, a fraction of a day time.
-fn scale(interval: IntervalMonthDayNano, factor: f64) -> Option<IntervalMonthDayNano> {
-    let months = f64::from(interval.months) * factor;
-    let days = f64::from(interval.days) * factor + months.fract() * DAYS_OF_MONTH;
-    // A sum such as 0.1 × 30 must not lose a whole day to its last bit.
-    let days = if (days - days.round()).abs() < 1e-6 { days.round() } else { days };
+/// An interval times a number.
+fn multiplied(interval: IntervalMonthDayNano, number: f64) -> Option<IntervalMonthDayNano> {
+    scaled(interval, |part| part * number)
+}
+
+/// An interval divided by a number other than zero.
+pub fn divided(interval: IntervalMonthDayNano, number: f64) -> Option<IntervalMonthDayNano> {
+    scaled(interval, |part| part / number)
+}
+
+/// As PostgreSQL: a fraction of a month becomes days of it, a fraction of a day time, and
+/// what is less than a microsecond of those is rounded.
+fn scaled(
+    interval: IntervalMonthDayNano,
+    scale: impl Fn(f64) -> f64,
+) -> Option<IntervalMonthDayNano> {
+    let to_micros = |seconds: f64| (seconds * 1e6).round_ties_even() / 1e6;
+    let months = scale(f64::from(interval.months));
+    let days = scale(f64::from(interval.days));
+    let days_of_month = to_micros(months.fract() * DAYS_OF_MONTH);
+    let seconds = to_micros((days.fract() + days_of_month.fract()) * DAY_SECONDS);
+    let more_days = (seconds / DAY_SECONDS).trunc();
+    let seconds = seconds - more_days * DAY_SECONDS;
     #[expect(clippy::cast_precision_loss, reason = "floating-point factors are inexact anyway")]
-    let nanoseconds = interval.nanoseconds as f64 * factor + days.fract() * DAY_NS;
+    let nanoseconds = scale(interval.nanoseconds as f64) + seconds * 1e9;
     Some(IntervalMonthDayNano {
         months: whole(months.trunc()).and_then(|months| i32::try_from(months).ok())?,
-        days: whole(days.trunc()).and_then(|days| i32::try_from(days).ok())?,
-        nanoseconds: whole(nanoseconds.round())?,
+        days: whole(days.trunc() + days_of_month.trunc() + more_days)
+            .and_then(|days| i32::try_from(days).ok())?,
+        nanoseconds: whole(nanoseconds.round_ties_even())?,
     })
 }
 

@@ -5,11 +5,9 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{ArrayRef, AsArray, Decimal128Array, IntervalMonthDayNanoArray},
+    array::{ArrayRef, AsArray, IntervalMonthDayNanoArray},
     compute::cast,
-    datatypes::{
-        DataType, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
-    },
+    datatypes::{DataType, Int64Type, IntervalMonthDayNano, IntervalUnit, TimeUnit},
 };
 use datafusion::{
     common::{DFSchema, Result, ScalarValue},
@@ -22,11 +20,11 @@ use datafusion::{
 };
 use stratalog_model::{Error, ErrorKind};
 
+use super::lengths::length;
 use crate::errors::to_datafusion;
 
 const DAY_NS: i64 = 86_400_000_000_000;
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
-const LENGTH: DataType = DataType::Decimal128(38, 0);
 const LOCAL: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
 /// Plans these operators.
@@ -37,8 +35,7 @@ pub struct TimeOperators {
 
 impl Default for TimeOperators {
     fn default() -> Self {
-        let signature = Signature::any(1, Volatility::Immutable);
-        Self { length: Arc::new(ScalarUDF::new_from_impl(Length { signature })) }
+        Self { length: length() }
     }
 }
 
@@ -65,23 +62,6 @@ impl ExprPlanner for TimeOperators {
             (T::Date32, BinaryOperator::Minus, T::Interval(_)) => {
                 binary(cast_expr(expr.left, LOCAL), Operator::Minus, expr.right)
             }
-            // As instants, which the tick is: then they bound what is read.
-            (T::Timestamp(unit, Some(_)), op, T::Date32 | T::Timestamp(_, None))
-                if holds(*unit, &right) =>
-            {
-                match comparison(op) {
-                    Some(op) => binary(expr.left, op, cast_expr(expr.right, left)),
-                    None => Ok(PlannerResult::Original(expr)),
-                }
-            }
-            (T::Date32 | T::Timestamp(_, None), op, T::Timestamp(unit, Some(_)))
-                if holds(*unit, &left) =>
-            {
-                match comparison(op) {
-                    Some(op) => binary(cast_expr(expr.left, right), op, expr.right),
-                    None => Ok(PlannerResult::Original(expr)),
-                }
-            }
             (T::Timestamp(_, _), BinaryOperator::Plus, T::Utf8 | T::Utf8View)
                 if is_constant(&expr.right) =>
             {
@@ -107,17 +87,24 @@ impl ExprPlanner for TimeOperators {
     }
 }
 
-/// Whether every time of the type is a whole number of `unit`.
-fn holds(unit: TimeUnit, times: &DataType) -> bool {
-    match times {
-        DataType::Timestamp(other, _) => *other <= unit,
-        _ => true,
-    }
-}
-
 /// Whether it is a literal, whose type PostgreSQL takes from what is beside it.
 fn is_constant(expr: &Expr) -> bool {
     matches!(expr, Expr::Literal(_, _))
+}
+
+/// Whether the operator compares.
+pub fn compares(op: Operator) -> bool {
+    matches!(
+        op,
+        Operator::Eq
+            | Operator::NotEq
+            | Operator::Lt
+            | Operator::LtEq
+            | Operator::Gt
+            | Operator::GtEq
+            | Operator::IsDistinctFrom
+            | Operator::IsNotDistinctFrom
+    )
 }
 
 fn comparison(op: &BinaryOperator) -> Option<Operator> {
@@ -132,15 +119,20 @@ fn comparison(op: &BinaryOperator) -> Option<Operator> {
     })
 }
 
-/// Nanoseconds of an interval, with months of 30 days.
+/// The function that makes an interval of a difference of times.
+pub fn as_interval() -> Arc<ScalarUDF> {
+    let signature = Signature::any(1, Volatility::Immutable);
+    Arc::new(ScalarUDF::new_from_impl(AsInterval { signature }))
+}
+
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Length {
+struct AsInterval {
     signature: Signature,
 }
 
-impl ScalarUDFImpl for Length {
+impl ScalarUDFImpl for AsInterval {
     fn name(&self) -> &str {
-        "interval_length"
+        "as_interval"
     }
 
     fn signature(&self) -> &Signature {
@@ -148,19 +140,17 @@ impl ScalarUDFImpl for Length {
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(LENGTH)
+        Ok(INTERVAL)
     }
 
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         match arguments.args.first() {
-            Some(ColumnarValue::Array(array)) => {
-                Ok(ColumnarValue::Array(Arc::new(lengths(array)?)))
-            }
+            Some(ColumnarValue::Array(array)) => Ok(ColumnarValue::Array(days_and_time(array)?)),
             Some(ColumnarValue::Scalar(value)) => {
-                let length = lengths(&value.to_array()?)?;
-                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&length, 0)?))
+                let interval = days_and_time(&value.to_array()?)?;
+                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&interval, 0)?))
             }
-            None => Err(to_datafusion(Error::internal("interval_length needs an argument"))),
+            None => Err(to_datafusion(Error::internal("as_interval needs an argument"))),
         }
     }
 }
@@ -191,38 +181,4 @@ pub fn days_and_time(durations: &ArrayRef) -> Result<ArrayRef> {
 
 fn out_of_range() -> datafusion::error::DataFusionError {
     to_datafusion(Error::new(ErrorKind::DatetimeOverflow, "interval out of range"))
-}
-
-fn lengths(intervals: &ArrayRef) -> Result<Decimal128Array> {
-    let intervals = match intervals.data_type() {
-        DataType::Duration(_) => days_and_time(intervals)?,
-        _ => cast(intervals, &INTERVAL)?,
-    };
-    let lengths: Decimal128Array =
-        intervals.as_primitive::<IntervalMonthDayNanoType>().unary(|interval| {
-            let days = i128::from(interval.months) * 30 + i128::from(interval.days);
-            days * i128::from(DAY_NS) + i128::from(interval.nanoseconds)
-        });
-    Ok(lengths.with_precision_and_scale(38, 0)?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn months_count_thirty_days() {
-        let of = |months, days, nanoseconds| {
-            let array: ArrayRef =
-                Arc::new(IntervalMonthDayNanoArray::from(vec![IntervalMonthDayNano::new(
-                    months,
-                    days,
-                    nanoseconds,
-                )]));
-            lengths(&array).unwrap().value(0)
-        };
-        assert_eq!(of(0, 1, 0), of(0, 0, DAY_NS));
-        assert_eq!(of(1, 0, 0), of(0, 30, 0));
-        assert!(of(i32::MAX, i32::MAX, i64::MAX) > 0 && of(i32::MIN, 0, i64::MIN) < 0);
-    }
 }

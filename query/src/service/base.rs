@@ -22,9 +22,27 @@ use crate::{
     QuerySettings,
     errors::from_datafusion,
     rules::{
-        bounded, checked::CheckedArithmetic, date_trunc, domain, far_times::FarTimes,
-        floats::FloatsWin, interval::IntervalOperators, literals::IntegerLiterals,
-        ordered_scan::OrderedScan, rounding, staged_filter::StagedFilter, sums,
+        aligned_times::AlignedTimes,
+        bounded,
+        by_length::RowsByLength,
+        checked::CheckedArithmetic,
+        common_types::{self, CommonTypes, UnionTypes},
+        date_trunc,
+        digits::RoundedDigits,
+        domain,
+        far_times::FarTimes,
+        floats::FloatsWin,
+        interval::IntervalOperators,
+        interval_aggregates,
+        lengths::IntervalComparisons,
+        literals::IntegerLiterals,
+        long_text,
+        open_parameters::OpenParameters,
+        ordered_scan::OrderedScan,
+        records::CountedRecords,
+        rounding,
+        staged_filter::StagedFilter,
+        sums,
         times::TimeOperators,
     },
     session::SEARCH_PATH_SCHEMA,
@@ -67,11 +85,13 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
         .map(date_trunc::extend)
         .map(rounding::round_to_even)
         .map(domain::checked)
+        .map(common_types::unified)
         .collect();
     let mut expr_planners = SessionStateDefaults::default_expr_planners();
     expr_planners.insert(0, Arc::new(IntervalOperators::default()));
     expr_planners.insert(0, Arc::new(TimeOperators::default()));
     expr_planners.insert(0, Arc::new(stratalog_functions::Extract));
+    expr_planners.insert(0, Arc::new(OpenParameters));
     let builder = SessionStateBuilder::new()
         .with_config(config)
         .with_runtime_env(runtime)
@@ -79,8 +99,10 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
         .with_analyzer_rules(vec![
             Arc::new(crate::rules::lateral_rows::LateralRows),
             Arc::new(ResolveGroupingFunction::new()),
+            Arc::new(RowsByLength::default()),
             Arc::new(IntegerLiterals),
             Arc::new(FloatsWin),
+            Arc::new(UnionTypes),
             Arc::new(TypeCoercion::new()),
         ])
         .with_physical_optimizer_rule(Arc::new(OrderedScan))
@@ -92,6 +114,8 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
             SessionStateDefaults::default_aggregate_functions()
                 .into_iter()
                 .map(sums::checked)
+                .map(interval_aggregates::averages)
+                .map(long_text::bounded)
                 .map(crate::rules::aliases::with_aliases)
                 .collect(),
         )
@@ -101,6 +125,13 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     state.add_analyzer_rule(Arc::new(CheckedArithmetic::default()));
     state.register_function_rewrite(Arc::new(FarTimes)).map_err(from_datafusion)?;
     stratalog_functions::register(&mut state).map_err(from_datafusion)?;
+    // After the literals have their types.
+    state.register_function_rewrite(Arc::new(CommonTypes)).map_err(from_datafusion)?;
+    state.register_function_rewrite(Arc::new(AlignedTimes)).map_err(from_datafusion)?;
+    state.register_function_rewrite(Arc::new(CountedRecords)).map_err(from_datafusion)?;
+    state.register_function_rewrite(Arc::new(RoundedDigits)).map_err(from_datafusion)?;
+    let lengths = IntervalComparisons::default();
+    state.register_function_rewrite(Arc::new(lengths)).map_err(from_datafusion)?;
     // Type coercion adds casts, which depend on the session's time zone as written ones do.
     let rewrites = state.analyzer().function_rewrites().to_vec();
     state.add_analyzer_rule(Arc::new(ApplyFunctionRewrites::new(rewrites)));

@@ -3,9 +3,9 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, Interval, LimitClause,
-    Query, Select, SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor, TimezoneInfo,
-    Value, ValueWithSpan, VisitMut, VisitorMut,
+    BinaryOperator, CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, Interval,
+    LimitClause, Query, Select, SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor,
+    TimezoneInfo, Value, ValueWithSpan, VisitMut, VisitorMut,
 };
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_text::{TextStyle, parse_array, parse_value, write_value};
@@ -13,6 +13,7 @@ use stratalog_text::{TextStyle, parse_array, parse_value, write_value};
 mod operators;
 mod rows;
 mod spelling;
+mod values;
 
 /// The column of the values in a comparison with ANY or ALL.
 const COMPARED: &str = "$compared";
@@ -38,6 +39,9 @@ impl VisitorMut for Normalizer<'_> {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Box<Error>> {
         rows::name_elements(query);
+        if let SetExpr::Values(rows) = query.body.as_mut() {
+            values::align(rows);
+        }
         match fetch_means_limit(query) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(Box::new(error)),

@@ -6,6 +6,7 @@ use datafusion::sql::sqlparser::ast::{
 use stratalog_model::{Error, ErrorKind, Result};
 
 mod reach;
+pub mod wildcards;
 
 /// The name that an identifier means: folded to lower case unless quoted.
 pub fn fold(ident: &Ident) -> String {
@@ -93,6 +94,7 @@ impl OutputNames {
 /// planner refuses and PostgreSQL allows.
 pub fn name_output(query: &mut Query) -> OutputNames {
     reach::make_reachable(query);
+    reach::hide_shadowing(query);
     let mut names = OutputNames { before: Vec::new(), wildcard: false, after: Vec::new() };
     name_body(&mut query.body, &mut names);
     names
@@ -164,7 +166,10 @@ fn alias(item: &mut SelectItem, name: &str) {
 
 fn name_of_item(item: &SelectItem) -> String {
     match item {
-        SelectItem::ExprWithAlias { alias, .. } => fold(alias),
+        // What tells equal names apart is not shown.
+        SelectItem::ExprWithAlias { alias, .. } => {
+            fold(alias).split('\u{1}').next().unwrap_or_default().to_string()
+        }
         SelectItem::UnnamedExpr(expr) => name_of(expr).unwrap_or_else(|| "?column?".to_string()),
         _ => "?column?".to_string(),
     }

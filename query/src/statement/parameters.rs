@@ -22,6 +22,7 @@ use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use crate::errors::from_datafusion;
 
 mod arrays;
+mod beside;
 
 /// Parameters of one statement, at most; as PostgreSQL's protocol counts them.
 pub const PARAMETERS_MAX: usize = 65_535;
@@ -185,9 +186,9 @@ pub fn types(
     count: usize,
 ) -> Result<Vec<ColumnType>> {
     let found = plan.get_parameter_fields().map_err(from_datafusion)?;
-    let arrays = match count {
-        0 => HashMap::new(),
-        _ => arrays::compared(plan)?,
+    let (arrays, beside) = match count {
+        0 => (HashMap::new(), HashMap::new()),
+        _ => (arrays::compared(plan)?, beside::found(plan)?),
     };
     Ok((1..=count)
         .map(|number| {
@@ -202,6 +203,7 @@ pub fn types(
                     ColumnType::from_arrow_field(field)
                 })
                 .or_else(|| arrays.get(&format!("${number}")).cloned())
+                .or_else(|| beside.get(&format!("${number}")).cloned())
                 .unwrap_or(ColumnType::Text)
         })
         .collect())

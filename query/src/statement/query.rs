@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow::{
     array::RecordBatch,
+    compute::{CastOptions, cast_with_options},
     datatypes::{DataType, Field, Schema, SchemaRef},
 };
 use datafusion::{
@@ -14,7 +15,7 @@ use datafusion::{
     sql::sqlparser::ast::{Query as Tree, SetExpr, Statement},
 };
 use futures::{StreamExt, TryStreamExt};
-use stratalog_model::{ChronicleId, ColumnType, Error, Result, Snapshot};
+use stratalog_model::{ChronicleId, ColumnType, Error, ErrorKind, Result, Snapshot};
 
 use super::{names, parameters, point::PointQuery, system_columns};
 use crate::{
@@ -67,7 +68,20 @@ pub async fn plan(
     let mut statement = Statement::Query(Box::new(tree));
     super::dialect::normalize(&mut statement, planner.style())?;
     stratalog_pg_catalog::rewrite(&mut statement);
-    let plan = planner.logical(&statement).await?;
+    let plan = match planner.logical(&statement).await {
+        // Wildcards that repeat a column.
+        Err(error)
+            if matches!(error.kind(), ErrorKind::DuplicateColumn | ErrorKind::AmbiguousColumn) =>
+        {
+            let before = statement.clone();
+            names::wildcards::write_out(planner, &mut statement).await?;
+            if statement == before {
+                return Err(error);
+            }
+            planner.logical(&statement).await?
+        }
+        planned => planned?,
+    };
     let types = parameters::types(&plan, &told, count)?;
     let chronicles = chronicles(&plan)?;
     let point = PointQuery::of(planner, &plan);
@@ -90,7 +104,7 @@ pub async fn plan(
 fn refuse(tree: &Tree) -> Result<()> {
     if !tree.locks.is_empty() {
         return Err(Error::new(
-            stratalog_model::ErrorKind::FeatureNotSupported,
+            ErrorKind::FeatureNotSupported,
             "SELECT … FOR UPDATE or FOR SHARE is not supported: events never change",
         ));
     }
@@ -112,13 +126,31 @@ pub fn result_schema(schema: &Schema, names: &names::OutputNames) -> SchemaRef {
         .zip(names)
         .map(|(field, name)| {
             // What told equal names apart is not shown.
-            let name = name.unwrap_or_else(|| {
-                field.name().split('\u{1}').next().unwrap_or_default().to_string()
-            });
-            field.as_ref().clone().with_name(name).with_nullable(true)
+            let name = name.unwrap_or_else(|| shown_name(field.name(), schema));
+            let field = field.as_ref().clone().with_name(name).with_nullable(true);
+            // Numbers of rows, which no SQL type of ours counts without a sign.
+            match field.data_type() {
+                DataType::UInt64 => field.with_data_type(DataType::Int64),
+                _ => field,
+            }
         })
         .collect();
     Arc::new(Schema::new(fields))
+}
+
+/// A name without what told it apart from equal ones, by us or by the planner (`time:1`).
+fn shown_name(name: &str, schema: &Schema) -> String {
+    let name = name.split('\u{1}').next().unwrap_or_default();
+    match name.rsplit_once(':') {
+        Some((first, number))
+            if !number.is_empty()
+                && number.bytes().all(|byte| byte.is_ascii_digit())
+                && schema.fields().iter().any(|field| field.name() == first) =>
+        {
+            first.to_string()
+        }
+        _ => name.to_string(),
+    }
 }
 
 /// The chronicles that a plan reads.
@@ -210,7 +242,10 @@ pub fn conform(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
             } else if matches!(column.data_type(), DataType::Duration(_)) {
                 crate::rules::times::days_and_time(column).map_err(from_datafusion)
             } else {
-                arrow::compute::cast(column, field.data_type()).map_err(crate::errors::from_arrow)
+                // What does not fit is an error, and no NULL.
+                let options = CastOptions { safe: false, ..CastOptions::default() };
+                cast_with_options(column, field.data_type(), &options)
+                    .map_err(crate::errors::from_arrow)
             }
         })
         .collect::<Result<Vec<_>>>()?;

@@ -148,3 +148,59 @@ async fn parameters_mean_what_literals_mean() {
     assert_eq!(finish(outcome).await.unwrap().tag, "DELETE 22");
     assert_eq!(db.rows("SELECT count(*) FROM z").await, ["26"]);
 }
+
+#[tokio::test]
+async fn parameters_take_the_type_of_their_place() {
+    use ColumnType as T;
+    let db = Database::new();
+    db.tag("CREATE TABLE p (time timestamptz, at timestamp, v int, n numeric(10,2), s text, span interval, PRIMARY KEY (time))").await;
+    db.tag("INSERT INTO p VALUES ('2024-01-01', '2024-01-01 10:00', 2, 2.50, 'abc', '1 day')")
+        .await;
+    let numeric = T::Numeric { precision: 10, scale: 2 };
+    for (sql, types) in [
+        ("SELECT $1 * interval '10 seconds'", vec![T::Double]),
+        ("SELECT now() - $1 * interval '1 day'", vec![T::Double]),
+        ("SELECT interval '1 day' * $1, interval '1 day' / $2", vec![T::Double, T::Double]),
+        ("SELECT $1::int * interval '1 day'", vec![T::Integer]),
+        ("SELECT time + $1, $2 + at FROM p", vec![T::Interval, T::Interval]),
+        ("SELECT time - $1 FROM p", vec![T::TimestampTz { precision: 9 }]),
+        ("SELECT span + $1, span = $2 FROM p", vec![T::Interval, T::Interval]),
+        ("SELECT $1 + 1, 10 - $2, 10 % $3", vec![T::Integer, T::Integer, T::Integer]),
+        (
+            "SELECT coalesce(at, $1), nullif(v, $2), greatest(n, $3) FROM p",
+            vec![T::Timestamp { precision: 9 }, T::Integer, numeric.clone()],
+        ),
+        (
+            "SELECT CASE WHEN v = 1 THEN v ELSE $1 END, CASE v WHEN $2 THEN 1 END FROM p",
+            vec![T::Integer, T::Integer],
+        ),
+        (
+            "SELECT substr(s, $1), repeat(s, $2), left(s, $3), upper($4) FROM p",
+            vec![T::BigInt, T::BigInt, T::BigInt, T::Text],
+        ),
+        (
+            "SELECT power(n, $1), abs($2), round(n, $3) FROM p",
+            vec![T::Double, T::Double, T::BigInt],
+        ),
+    ] {
+        let parsed = db.session.parse(sql).unwrap().remove(0);
+        let prepared = db.session.prepare(&parsed, &[]).await.unwrap();
+        assert_eq!(prepared.parameter_types(), types, "{sql}");
+    }
+    let days = || vec![ScalarValue::Float64(Some(1.5))];
+    let day = ScalarValue::new_interval_mdn(0, 1, 0);
+    for (sql, values, wanted) in [
+        ("SELECT $1 * interval '10 seconds'", days(), "00:00:15"),
+        ("SELECT time + $1 * span FROM p", days(), "2024-01-02 12:00:00+00"),
+        ("SELECT span / $1 FROM p", days(), "16:00:00"),
+        ("SELECT time + $1 FROM p", vec![day.clone()], "2024-01-02 00:00:00+00"),
+        ("SELECT count(*) FROM p WHERE time > now() - $1::interval * 2", vec![day], "1"),
+        ("SELECT coalesce(NULL, $1, v) FROM p", vec![ScalarValue::Int32(Some(7))], "7"),
+        ("SELECT substr(s, $1) FROM p", vec![ScalarValue::Int64(Some(2))], "bc"),
+    ] {
+        let parsed = db.session.parse(sql).unwrap().remove(0);
+        let prepared = db.session.prepare(&parsed, &[]).await.unwrap();
+        let outcome = db.session.execute(&prepared, values).await.unwrap();
+        assert_eq!(finish(outcome).await.unwrap().lines(), [wanted], "{sql}");
+    }
+}

@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::ast::{
     FunctionArguments, Ident, Interval, ObjectName, ObjectNamePart, SelectItem, SetExpr,
     TableFactor, UnaryOperator, Value, ValueWithSpan, visit_expressions_mut,
 };
-use stratalog_model::{ColumnType, Error, Result};
+use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_text::{TextStyle, parse_value};
 
 use crate::statement::{names::fold, parse};
@@ -24,6 +24,7 @@ const DIGITS_MAX: usize = 76;
 /// # Errors
 /// What is wrong with an interval.
 pub fn respell(expr: &mut Expr, style: &TextStyle) -> Result<()> {
+    reach_far(expr, style);
     match expr {
         Expr::Value(ValueWithSpan { value: Value::Number(text, _), .. }) => {
             if let Some(plain) = without_exponent(text) {
@@ -251,6 +252,37 @@ fn respell_function(expr: &mut Expr) -> Result<()> {
         _ => {}
     }
     Ok(())
+}
+
+/// A constant time without a precision that nanoseconds cannot hold counts microseconds.
+fn reach_far(expr: &mut Expr, style: &TextStyle) {
+    let (value, data_type) = match expr {
+        Expr::TypedString(typed) => (&typed.value.value, &mut typed.data_type),
+        Expr::Cast { expr, data_type, .. } => match &**expr {
+            Expr::Value(ValueWithSpan { value, .. }) => (value, data_type),
+            _ => return,
+        },
+        _ => return,
+    };
+    let (Value::SingleQuotedString(text), DataType::Timestamp(precision @ None, _)) =
+        (value, &mut *data_type)
+    else {
+        return;
+    };
+    *precision = Some(6);
+    let far = |data_type: &DataType| {
+        let fine = match crate::types::column_type(data_type).ok()? {
+            ColumnType::TimestampTz { .. } => ColumnType::TimestampTz { precision: 9 },
+            _ => ColumnType::Timestamp { precision: 9 },
+        };
+        let error = parse_value(Some(text), &fine, style).err()?;
+        (error.kind() == ErrorKind::DatetimeOverflow).then_some(())
+    };
+    if far(data_type).is_none()
+        && let DataType::Timestamp(precision, _) = data_type
+    {
+        *precision = None;
+    }
 }
 
 fn scalar(sql: &str) -> Option<Expr> {

@@ -4,8 +4,8 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Distinct, Expr, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, Value, VisitMut,
-    VisitorMut, visit_expressions,
+    Distinct, Expr, GroupByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor,
+    Value, VisitMut, VisitorMut, visit_expressions,
 };
 
 use super::{alias, fold, is_column, is_wildcard, name_of_item};
@@ -13,6 +13,50 @@ use super::{alias, fold, is_column, is_wildcard, name_of_item};
 /// Makes the names of computed columns known to the planner, wherever a query uses them.
 pub fn make_reachable(query: &mut Query) {
     let _ = query.visit(&mut Reach);
+}
+
+/// In an expression of ORDER BY a name is that of a column of the tables, also where a
+/// column of the result has the name; the planner would take the result's. So that one
+/// loses it, where nothing else needs it.
+pub fn hide_shadowing(query: &mut Query) {
+    let SetExpr::Select(select) = query.body.as_mut() else { return };
+    let Some(order_by) = &mut query.order_by else { return };
+    let OrderByKind::Expressions(orders) = &mut order_by.kind else { return };
+    let compound = orders.iter().map(|order| &order.expr).filter(|expr| is_compound(expr));
+    let within: Vec<String> = compound.flat_map(|expr| mentioned(expr)).collect();
+    if within.is_empty() || select.distinct.is_some() || select.projection.iter().any(is_wildcard) {
+        return;
+    }
+    let mut elsewhere = filtered_names(select);
+    if let GroupByExpr::Expressions(groups, _) = &select.group_by {
+        elsewhere.extend(groups.iter().flat_map(mentioned));
+    }
+    for (at, item) in select.projection.iter_mut().enumerate() {
+        let SelectItem::ExprWithAlias { expr, alias: given } = item else { continue };
+        let name = fold(given);
+        let same = matches!(expr, Expr::Identifier(ident) if fold(ident) == name);
+        if same || !within.contains(&name) || elsewhere.contains(&name) {
+            continue;
+        }
+        for order in orders.iter_mut() {
+            if matches!(&order.expr, Expr::Identifier(ident) if fold(ident) == name) {
+                order.expr = position(at);
+            }
+        }
+        alias(item, &format!("{name}\u{1}{at}"));
+    }
+}
+
+/// The names in an expression.
+fn mentioned(expr: &Expr) -> Vec<String> {
+    let mut names = Vec::new();
+    let _: ControlFlow<()> = visit_expressions(expr, |expr| {
+        if let Expr::Identifier(ident) = expr {
+            names.push(fold(ident));
+        }
+        ControlFlow::Continue(())
+    });
+    names
 }
 
 struct Reach;
@@ -25,6 +69,11 @@ impl VisitorMut for Reach {
         for cte in query.with.iter_mut().flat_map(|with| &mut with.cte_tables) {
             name_computed(&mut cte.query);
         }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        group_by_output(select);
         ControlFlow::Continue(())
     }
 
@@ -48,14 +97,28 @@ fn naming_select(body: &SetExpr) -> Option<(&Select, bool)> {
 }
 
 /// `ORDER BY name`, where the name is that of a computed column, becomes its position; or
-/// its expression, where a `*` hides the position or DISTINCT ON takes none.
+/// its expression, where a `*` hides the position or DISTINCT ON takes none. So does an
+/// expression that is repeated from the select list.
 fn order_by_output(query: &mut Query) {
     let Some((select, whole)) = naming_select(&query.body) else { return };
     let Some(order_by) = &mut query.order_by else { return };
     let OrderByKind::Expressions(orders) = &mut order_by.kind else { return };
     let first_of_each = matches!(select.distinct, Some(Distinct::On(_)));
     for order in orders {
-        let Expr::Identifier(ident) = &order.expr else { continue };
+        let positions = !first_of_each;
+        let Expr::Identifier(ident) = &order.expr else {
+            let repeated = select.projection.iter().enumerate().find(|(_, item)| {
+                matches!(item, SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }
+                    if whole && is_compound(expr) && *expr == order.expr)
+            });
+            if let Some((at, _)) = repeated
+                && positions
+                && !select.projection.iter().take(at).any(is_wildcard)
+            {
+                order.expr = position(at);
+            }
+            continue;
+        };
         let name = fold(ident);
         let mut named = select
             .projection
@@ -68,10 +131,43 @@ fn order_by_output(query: &mut Query) {
             continue;
         }
         let SelectItem::UnnamedExpr(expr) = item else { continue };
-        if !first_of_each && !select.projection.iter().take(at).any(is_wildcard) {
-            order.expr = Expr::value(Value::Number((at + 1).to_string(), false));
+        if positions && !select.projection.iter().take(at).any(is_wildcard) {
+            order.expr = position(at);
         } else if whole {
             order.expr = expr.clone();
+        }
+    }
+}
+
+fn position(at: usize) -> Expr {
+    Expr::value(Value::Number((at + 1).to_string(), false))
+}
+
+/// Whether it is more than a name or a constant.
+fn is_compound(expr: &Expr) -> bool {
+    !matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_))
+}
+
+/// `GROUP BY upper`, where that is the name of a computed column, makes the name an alias:
+/// the planner takes it where the tables have no such column.
+fn group_by_output(select: &mut Select) {
+    let GroupByExpr::Expressions(groups, _) = &select.group_by else { return };
+    let wanted: Vec<String> = groups.iter().flat_map(mentioned).collect();
+    if wanted.is_empty() {
+        return;
+    }
+    let taken = filtered_names(select);
+    for name in wanted {
+        let mut named = select
+            .projection
+            .iter_mut()
+            .filter(|item| !is_wildcard(item) && name_of_item(item) == name);
+        let Some(item) = named.next() else { continue };
+        let computed = matches!(item, SelectItem::UnnamedExpr(expr) if is_compound(expr)
+            && !matches!(expr, Expr::Cast { .. } | Expr::Nested(_) | Expr::Collate { .. }));
+        let same = named.all(|other| *other == *item);
+        if computed && same && !taken.contains(&name) {
+            alias(item, &name);
         }
     }
 }
@@ -87,7 +183,10 @@ fn name_body(body: &mut SetExpr, ordered: bool) {
     match body {
         SetExpr::Select(select) => name_select(select, ordered),
         SetExpr::Query(query) => name_computed(query),
-        SetExpr::SetOperation { left, .. } => name_body(left, ordered),
+        SetExpr::SetOperation { left, right, .. } => {
+            name_body(left, ordered);
+            name_body(right, ordered);
+        }
         _ => {}
     }
 }
@@ -104,11 +203,12 @@ fn name_select(select: &mut Select, ordered: bool) {
         .map(|item| (!is_wildcard(item)).then(|| name_of_item(item)))
         .collect();
     for (at, (item, name)) in select.projection.iter_mut().zip(&names).enumerate() {
-        let (SelectItem::UnnamedExpr(_), false, Some(name)) = (&*item, is_column(item), name)
-        else {
-            continue;
-        };
+        let Some(name) = name else { continue };
         let alone = names.iter().flatten().filter(|other| *other == name).count() == 1;
+        let computed = matches!(item, SelectItem::UnnamedExpr(_)) && !is_column(item);
+        if alone && !computed {
+            continue;
+        }
         if alone && !taken.contains(name) {
             alias(item, name);
         } else {
@@ -121,14 +221,5 @@ fn name_select(select: &mut Select, ordered: bool) {
 /// Names that HAVING and QUALIFY use: there the planner takes an alias where PostgreSQL
 /// takes the column.
 fn filtered_names(select: &Select) -> Vec<String> {
-    let mut names = Vec::new();
-    for filter in select.having.iter().chain(&select.qualify) {
-        let _: ControlFlow<()> = visit_expressions(filter, |expr| {
-            if let Expr::Identifier(ident) = expr {
-                names.push(fold(ident));
-            }
-            ControlFlow::Continue(())
-        });
-    }
-    names
+    select.having.iter().chain(&select.qualify).flat_map(mentioned).collect()
 }

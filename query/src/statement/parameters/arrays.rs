@@ -54,7 +54,7 @@ fn membership(expr: &Expr) -> Option<(&str, &Expr)> {
 }
 
 /// The columns that the expressions of a node see.
-fn input_schema(node: &LogicalPlan) -> DFSchemaRef {
+pub fn input_schema(node: &LogicalPlan) -> DFSchemaRef {
     match node.inputs().as_slice() {
         [] => Arc::clone(node.schema()),
         [input] => Arc::clone(input.schema()),

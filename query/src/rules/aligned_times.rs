@@ -1,0 +1,276 @@
+//! Comparisons of times of different types: as instants, in a unit that holds both sides.
+//!
+//! DataFusion casts the coarser side to the unit of the finer one, which fails for times
+//! that nanoseconds cannot hold, and casts a column where a constant would do. Here a
+//! constant is rounded to the unit of what it is compared with (`t < 1.5 s` says `t < 2 s`
+//! where `t` counts seconds), and else the coarser side is widened, up to the last time
+//! that there is.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{ArrayRef, AsArray, Int64Array},
+    compute::cast,
+    datatypes::{DataType, Int64Type, TimeUnit},
+};
+use datafusion::{
+    common::{DFSchema, Result, ScalarValue, config::ConfigOptions, tree_node::Transformed},
+    logical_expr::{
+        Between, BinaryExpr, ColumnarValue, Expr, ExprSchemable, Operator, ScalarFunctionArgs,
+        ScalarUDF, ScalarUDFImpl, Signature, Volatility, cast as cast_expr,
+        expr_rewriter::FunctionRewrite,
+        sort_properties::{ExprProperties, SortProperties},
+    },
+};
+use stratalog_model::Error;
+
+use super::times::compares;
+use crate::errors::to_datafusion;
+
+const LOCAL: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
+
+/// Brings both sides of such comparisons to one type. Runs before type coercion.
+#[derive(Debug)]
+pub struct AlignedTimes;
+
+impl FunctionRewrite for AlignedTimes {
+    fn name(&self) -> &str {
+        "aligned_times"
+    }
+
+    fn rewrite(
+        &self,
+        expr: Expr,
+        schema: &DFSchema,
+        _: &ConfigOptions,
+    ) -> Result<Transformed<Expr>> {
+        match expr {
+            Expr::BinaryExpr(BinaryExpr { left, op, right }) if compares(op) => {
+                Ok(match aligned(&left, op, &right, schema)? {
+                    Some(aligned) => Transformed::yes(aligned),
+                    None => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
+                })
+            }
+            Expr::Between(Between { expr, negated, low, high }) => {
+                let bound = |op, bound: &Expr| aligned(&expr, op, bound, schema);
+                let (from, to) = (bound(Operator::GtEq, &low)?, bound(Operator::LtEq, &high)?);
+                if from.is_none() && to.is_none() {
+                    return Ok(Transformed::no(Expr::Between(Between {
+                        expr,
+                        negated,
+                        low,
+                        high,
+                    })));
+                }
+                let from = from.unwrap_or_else(|| binary(*expr.clone(), Operator::GtEq, *low));
+                let to = to.unwrap_or_else(|| binary(*expr, Operator::LtEq, *high));
+                let inside = from.and(to);
+                Ok(Transformed::yes(if negated { !inside } else { inside }))
+            }
+            other => Ok(Transformed::no(other)),
+        }
+    }
+}
+
+fn binary(left: Expr, op: Operator, right: Expr) -> Expr {
+    Expr::BinaryExpr(BinaryExpr { left: Box::new(left), op, right: Box::new(right) })
+}
+
+/// The comparison in one type; `None` where it has one, or is not of times.
+fn aligned(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
+    let types = (left.get_type(schema), right.get_type(schema));
+    let (Ok(left_type), Ok(right_type)) = types else { return Ok(None) };
+    let is_time =
+        |data_type: &DataType| matches!(data_type, DataType::Date32 | DataType::Timestamp(_, _));
+    if left_type == right_type || !is_time(&left_type) || !is_time(&right_type) {
+        return Ok(None);
+    }
+    let (left, left_type) = as_timestamp(left.clone(), left_type, &right_type);
+    let (right, right_type) = as_timestamp(right.clone(), right_type, &left_type);
+    let (DataType::Timestamp(left_unit, _), DataType::Timestamp(right_unit, _)) =
+        (left_type, right_type)
+    else {
+        return Ok(None);
+    };
+    Ok(Some(match left_unit.cmp(&right_unit) {
+        std::cmp::Ordering::Equal => binary(left, op, right),
+        std::cmp::Ordering::Less => in_one_unit(left, left_unit, op, right, right_unit)?,
+        std::cmp::Ordering::Greater => {
+            let Some(op) = op.swap() else { return Ok(None) };
+            in_one_unit(right, right_unit, op, left, left_unit)?
+        }
+    }))
+}
+
+/// A date is its midnight; a local time is an instant where it is compared with one.
+fn as_timestamp(expr: Expr, data_type: DataType, beside: &DataType) -> (Expr, DataType) {
+    let (expr, data_type) = match data_type {
+        DataType::Date32 => (cast_expr(expr, LOCAL), LOCAL),
+        other => (expr, other),
+    };
+    match (&data_type, beside) {
+        (DataType::Timestamp(unit, None), DataType::Timestamp(_, Some(zone))) => {
+            let zoned = DataType::Timestamp(*unit, Some(Arc::clone(zone)));
+            (cast_expr(expr, zoned.clone()), zoned)
+        }
+        _ => (expr, data_type),
+    }
+}
+
+fn in_one_unit(
+    coarse: Expr,
+    coarse_unit: TimeUnit,
+    op: Operator,
+    fine: Expr,
+    fine_unit: TimeUnit,
+) -> Result<Expr> {
+    let up = || call(Change::Up, coarse_unit, fine.clone());
+    let down = || call(Change::Down, coarse_unit, fine.clone());
+    let widened = |coarse: Expr| binary(call(Change::Widen, fine_unit, coarse), op, fine.clone());
+    if fine.any_column_refs() {
+        return Ok(widened(coarse));
+    }
+    if let Some(whole) = whole(&fine, coarse_unit)? {
+        return Ok(binary(coarse, op, whole));
+    }
+    Ok(match op {
+        Operator::Lt | Operator::GtEq => binary(coarse, op, up()),
+        Operator::LtEq | Operator::Gt => binary(coarse, op, down()),
+        Operator::Eq => {
+            binary(coarse.clone(), Operator::GtEq, up()).and(binary(coarse, Operator::LtEq, down()))
+        }
+        Operator::NotEq => {
+            binary(coarse.clone(), Operator::Lt, up()).or(binary(coarse, Operator::Gt, down()))
+        }
+        _ => widened(coarse),
+    })
+}
+
+/// A constant that is a whole number of `unit`, in it.
+fn whole(fine: &Expr, unit: TimeUnit) -> Result<Option<Expr>> {
+    let Expr::Literal(value, None) = fine else { return Ok(None) };
+    let array = value.to_array()?;
+    let (up, down) = (changed(&array, Change::Up, unit)?, changed(&array, Change::Down, unit)?);
+    if up.as_ref() != down.as_ref() {
+        return Ok(None);
+    }
+    Ok(Some(Expr::Literal(ScalarValue::try_from_array(&down, 0)?, None)))
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Change {
+    /// To a finer unit; what does not fit becomes the first or last time that does.
+    Widen,
+    /// To a coarser unit, not earlier.
+    Up,
+    /// To a coarser unit, not later.
+    Down,
+}
+
+fn call(change: Change, unit: TimeUnit, time: Expr) -> Expr {
+    let name = match change {
+        Change::Widen => "time_widened",
+        Change::Up => "time_up",
+        Change::Down => "time_down",
+    };
+    let function = InUnit {
+        name: format!("{name}_{unit:?}").to_lowercase(),
+        change,
+        unit,
+        signature: Signature::any(1, Volatility::Immutable),
+    };
+    Arc::new(ScalarUDF::new_from_impl(function)).call(vec![time])
+}
+
+/// A timestamp in another unit.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct InUnit {
+    name: String,
+    change: Change,
+    unit: TimeUnit,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for InUnit {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        let zone = match arguments.first() {
+            Some(DataType::Timestamp(_, zone)) => zone.clone(),
+            _ => None,
+        };
+        Ok(DataType::Timestamp(self.unit, zone))
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        match arguments.args.first() {
+            Some(ColumnarValue::Array(array)) => {
+                Ok(ColumnarValue::Array(changed(array, self.change, self.unit)?))
+            }
+            Some(ColumnarValue::Scalar(value)) => {
+                let changed = changed(&value.to_array()?, self.change, self.unit)?;
+                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&changed, 0)?))
+            }
+            None => Err(to_datafusion(Error::internal("a time needs an argument"))),
+        }
+    }
+
+    fn output_ordering(&self, input: &[ExprProperties]) -> Result<SortProperties> {
+        Ok(input.first().map_or(SortProperties::Unordered, |time| time.sort_properties))
+    }
+}
+
+fn per_second(unit: TimeUnit) -> i64 {
+    match unit {
+        TimeUnit::Second => 1,
+        TimeUnit::Millisecond => 1_000,
+        TimeUnit::Microsecond => 1_000_000,
+        TimeUnit::Nanosecond => 1_000_000_000,
+    }
+}
+
+fn changed(times: &ArrayRef, change: Change, unit: TimeUnit) -> Result<ArrayRef> {
+    let DataType::Timestamp(from, zone) = times.data_type() else {
+        return Err(to_datafusion(Error::internal("a time in another unit needs a timestamp")));
+    };
+    let (given, wanted) = (per_second(*from), per_second(unit));
+    let counts = cast(times, &DataType::Int64)?;
+    let counts: Int64Array = counts.as_primitive::<Int64Type>().unary(|count| match change {
+        Change::Widen => count.saturating_mul((wanted / given).max(1)),
+        Change::Down => count.div_euclid((given / wanted).max(1)),
+        Change::Up => {
+            let units = (given / wanted).max(1);
+            count.div_euclid(units) + i64::from(count.rem_euclid(units) != 0)
+        }
+    });
+    Ok(cast(&counts, &DataType::Timestamp(unit, zone.clone()))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{TimestampMicrosecondArray, TimestampNanosecondArray};
+
+    use super::*;
+
+    #[test]
+    fn units_round_and_widen() {
+        let fine: ArrayRef = Arc::new(TimestampNanosecondArray::from(vec![1_500, 2_000, -1_500]));
+        let counts = |change| {
+            let array = changed(&fine, change, TimeUnit::Microsecond).unwrap();
+            let array = cast(&array, &DataType::Int64).unwrap();
+            array.as_primitive::<Int64Type>().values().to_vec()
+        };
+        assert_eq!(counts(Change::Up), [2, 2, -1]);
+        assert_eq!(counts(Change::Down), [1, 2, -2]);
+        let coarse: ArrayRef = Arc::new(TimestampMicrosecondArray::from(vec![7, i64::MAX]));
+        let wide = changed(&coarse, Change::Widen, TimeUnit::Nanosecond).unwrap();
+        let wide = cast(&wide, &DataType::Int64).unwrap();
+        assert_eq!(wide.as_primitive::<Int64Type>().values().to_vec(), [7_000, i64::MAX]);
+    }
+}

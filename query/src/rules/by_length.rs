@@ -1,0 +1,131 @@
+//! Rows are sorted, grouped, joined and told apart by the length of intervals.
+
+use std::sync::Arc;
+
+use datafusion::{
+    common::{Column, Result, config::ConfigOptions, tree_node::Transformed},
+    functions_aggregate::first_last::first_value_udaf,
+    logical_expr::{
+        Aggregate, Distinct, Expr, LogicalPlan, Projection, ScalarUDF, expr::AggregateFunction,
+    },
+    optimizer::AnalyzerRule,
+};
+
+use super::lengths::{is_interval, length};
+
+/// Puts the length in the place of an interval where rows are compared. Runs before type
+/// coercion.
+#[derive(Debug)]
+pub struct RowsByLength {
+    length: Arc<ScalarUDF>,
+}
+
+impl Default for RowsByLength {
+    fn default() -> Self {
+        Self { length: length() }
+    }
+}
+
+impl AnalyzerRule for RowsByLength {
+    fn name(&self) -> &str {
+        "rows_by_length"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        plan.transform_up_with_subqueries(|node| {
+            let node = node.recompute_schema()?;
+            match node {
+                LogicalPlan::Sort(mut sort) => {
+                    let mut changed = false;
+                    for key in &mut sort.expr {
+                        changed |= self.replace(&mut key.expr, &sort.input);
+                    }
+                    Ok(transformed(LogicalPlan::Sort(sort), changed))
+                }
+                LogicalPlan::Join(mut join) => {
+                    let mut changed = false;
+                    for (left, right) in &mut join.on {
+                        changed |= self.replace(left, &join.left);
+                        changed |= self.replace(right, &join.right);
+                    }
+                    Ok(transformed(LogicalPlan::Join(join), changed))
+                }
+                LogicalPlan::Distinct(Distinct::On(mut distinct)) => {
+                    let mut changed = false;
+                    let keys = distinct.sort_expr.iter_mut().flatten().map(|key| &mut key.expr);
+                    for expr in keys.chain(&mut distinct.on_expr) {
+                        changed |= self.replace(expr, &distinct.input);
+                    }
+                    Ok(transformed(LogicalPlan::Distinct(Distinct::On(distinct)), changed))
+                }
+                LogicalPlan::Distinct(Distinct::All(input)) => {
+                    let columns: Vec<Expr> =
+                        input.schema().columns().into_iter().map(Expr::Column).collect();
+                    if columns.iter().any(|column| is_interval(column, input.schema())) {
+                        let groups = Aggregate::try_new(input, columns, Vec::new())?;
+                        return self.grouped(groups).map(Transformed::yes);
+                    }
+                    Ok(Transformed::no(LogicalPlan::Distinct(Distinct::All(input))))
+                }
+                LogicalPlan::Aggregate(groups)
+                    if groups
+                        .group_expr
+                        .iter()
+                        .any(|group| is_interval(group, groups.input.schema())) =>
+                {
+                    self.grouped(groups).map(Transformed::yes)
+                }
+                other => Ok(Transformed::no(other)),
+            }
+        })
+        .map(|plan| plan.data)
+    }
+}
+
+fn transformed(plan: LogicalPlan, changed: bool) -> Transformed<LogicalPlan> {
+    if changed { Transformed::yes(plan) } else { Transformed::no(plan) }
+}
+
+impl RowsByLength {
+    fn replace(&self, expr: &mut Expr, input: &LogicalPlan) -> bool {
+        let interval = is_interval(expr, input.schema());
+        if interval {
+            *expr = self.length.call(vec![std::mem::take(expr)]);
+        }
+        interval
+    }
+
+    /// Groups by lengths, and shows of each group the first interval.
+    fn grouped(&self, groups: Aggregate) -> Result<LogicalPlan> {
+        let Aggregate { input, mut group_expr, mut aggr_expr, schema, .. } = groups;
+        // The columns of the result are its groups, then its aggregates.
+        let mut shown: Vec<Expr> = schema
+            .iter()
+            .map(|(table, field)| Expr::Column(Column::from((table, field))))
+            .collect();
+        for (at, (group, output)) in group_expr.iter_mut().zip(&mut shown).enumerate() {
+            if !is_interval(group, input.schema()) {
+                continue;
+            }
+            let name = format!("$interval{at}");
+            let first = AggregateFunction::new_udf(
+                first_value_udaf(),
+                vec![group.clone()],
+                false,
+                None,
+                Vec::new(),
+                None,
+            );
+            aggr_expr.push(Expr::AggregateFunction(first).alias(name.clone()));
+            *group = self.length.call(vec![std::mem::take(group)]);
+            if let Expr::Column(column) = &output {
+                let alias = column.clone();
+                *output = Expr::Column(Column::new_unqualified(name))
+                    .alias_qualified(alias.relation, alias.name);
+            }
+        }
+        let groups = Aggregate::try_new(input, group_expr, aggr_expr)?;
+        let shown = Projection::try_new(shown, Arc::new(LogicalPlan::Aggregate(groups)))?;
+        Ok(LogicalPlan::Projection(shown))
+    }
+}

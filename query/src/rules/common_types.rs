@@ -1,0 +1,260 @@
+//! The one type of values that stand beside each other: in `coalesce`, `CASE`, `greatest`,
+//! `UNION` … As in PostgreSQL, a literal without a type takes that of the others, and of
+//! several types the widest of their kind counts.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, FieldRef};
+use datafusion::{
+    common::{DFSchema, Result, ScalarValue},
+    logical_expr::{Cast, Expr, ExprSchemable},
+};
+use stratalog_functions::literal;
+use stratalog_model::{ColumnType, Error, ErrorKind};
+use stratalog_text::TextStyle;
+
+use super::{floats, times::as_interval};
+use crate::errors::to_datafusion;
+
+mod choices;
+mod typed;
+mod unions;
+
+pub use choices::{CommonTypes, gives_an_argument, unified};
+pub use unions::{UnionTypes, columns_of, unaliased};
+
+/// Decimal digits that a numeric has at most.
+const DIGITS_MAX: u8 = 38;
+
+/// What is known of one of the values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Given {
+    /// A literal without a type.
+    Text(String),
+    /// NULL without a type.
+    Null,
+    /// A value of this type; oids and the like are not told apart from numbers and names.
+    Typed(ColumnType, bool),
+    /// A value of a type that SQL has no name for.
+    Other,
+}
+
+impl Given {
+    /// What a field says.
+    pub fn of_field(field: &FieldRef) -> Self {
+        let exact = !field.data_type().is_unsigned_integer();
+        match (field.data_type(), ColumnType::from_arrow_field(field)) {
+            (DataType::Null, _) => Given::Null,
+            (DataType::UInt64, _) => Given::Typed(ColumnType::BigInt, exact),
+            (DataType::Decimal256(_, _) | DataType::Float16, _) | (_, None) => Given::Other,
+            (_, Some(column_type)) => Given::Typed(column_type, exact),
+        }
+    }
+
+    /// What a constant says; `None` when it says no more than its type.
+    pub fn of_constant(value: &ScalarValue) -> Option<Self> {
+        match value {
+            ScalarValue::Int64(Some(number)) if i32::try_from(*number).is_ok() => {
+                Some(Given::Typed(ColumnType::Integer, true))
+            }
+            value => value.try_as_str().flatten().map(|text| Given::Text(text.to_string())),
+        }
+    }
+
+    /// What an expression says.
+    pub fn of(expr: &Expr, schema: &DFSchema) -> Self {
+        if let Expr::Literal(value, None) = expr
+            && let Some(given) = Self::of_constant(value)
+        {
+            return given;
+        }
+        match expr.to_field(schema) {
+            Ok((_, field)) => Self::of_field(&field),
+            Err(_) => Given::Other,
+        }
+    }
+}
+
+/// The common type of values; `None` where DataFusion knows it as well.
+///
+/// # Errors
+/// `DatatypeMismatch` for types of different kinds; `what` is where the values stand.
+pub fn common_type(what: &str, given: &[Given]) -> Result<Option<ColumnType>> {
+    let mut common: Option<(ColumnType, bool)> = None;
+    for given in given {
+        match (given, common.take()) {
+            (Given::Other, _) => return Ok(None),
+            (Given::Text(_) | Given::Null, before) => common = before,
+            (Given::Typed(first, exact), None) => common = Some((first.clone(), *exact)),
+            (Given::Typed(next, exact), Some((before, exactly))) => match wider(&before, next) {
+                Some(wider) => common = Some((wider, *exact && exactly)),
+                None if !(*exact && exactly) || is_array(&before) || is_array(next) => {
+                    return Ok(None);
+                }
+                None => {
+                    return Err(to_datafusion(Error::new(
+                        ErrorKind::DatatypeMismatch,
+                        format!("{what} types {before} and {next} cannot be matched"),
+                    )));
+                }
+            },
+        }
+    }
+    if !given.iter().any(|given| matches!(given, Given::Typed(_, true) | Given::Text(_))) {
+        return Ok(None);
+    }
+    Ok(match common {
+        None | Some((ColumnType::Text, _)) => None,
+        Some((numeric @ ColumnType::Numeric { .. }, _)) => {
+            let texts = given.iter().filter_map(|given| match given {
+                Given::Text(text) => literal::numeric_type(text),
+                _ => None,
+            });
+            Some(texts.fold(numeric, |before, text| wider(&before, &text).unwrap_or(before)))
+        }
+        Some((other, _)) => Some(other),
+    })
+}
+
+fn is_array(column_type: &ColumnType) -> bool {
+    matches!(column_type, ColumnType::Array(_))
+}
+
+/// Where a number stands in PostgreSQL's order of implicit casts.
+fn rank(column_type: &ColumnType) -> Option<u8> {
+    Some(match column_type {
+        ColumnType::SmallInt => 0,
+        ColumnType::Integer => 1,
+        ColumnType::BigInt => 2,
+        ColumnType::Numeric { .. } => 3,
+        ColumnType::Real => 4,
+        ColumnType::Double => 5,
+        _ => return None,
+    })
+}
+
+/// Digits before and behind the point.
+fn digits(column_type: &ColumnType) -> (u8, u8) {
+    match column_type {
+        ColumnType::SmallInt => (5, 0),
+        ColumnType::Integer => (10, 0),
+        ColumnType::BigInt => (19, 0),
+        ColumnType::Numeric { precision, scale } => (precision.saturating_sub(*scale), *scale),
+        _ => (0, 0),
+    }
+}
+
+/// The wider of two types, if one of them can be cast to the other implicitly.
+fn wider(left: &ColumnType, right: &ColumnType) -> Option<ColumnType> {
+    use ColumnType as T;
+    if left == right {
+        return Some(left.clone());
+    }
+    if let (Some(left_rank), Some(right_rank)) = (rank(left), rank(right)) {
+        if left_rank.max(right_rank) != 3 {
+            return Some(if left_rank < right_rank { right } else { left }.clone());
+        }
+        let ((left_whole, left_scale), (right_whole, right_scale)) = (digits(left), digits(right));
+        let whole = left_whole.max(right_whole);
+        let scale = left_scale.max(right_scale).min(DIGITS_MAX - whole.min(DIGITS_MAX));
+        let precision = whole.saturating_add(scale).clamp(1, DIGITS_MAX);
+        return Some(T::Numeric { precision, scale });
+    }
+    Some(match (left, right) {
+        (T::Date, time @ (T::Timestamp { .. } | T::TimestampTz { .. }))
+        | (time @ (T::Timestamp { .. } | T::TimestampTz { .. }), T::Date) => time.clone(),
+        (T::Timestamp { precision: left }, T::Timestamp { precision: right }) => {
+            T::Timestamp { precision: *left.max(right) }
+        }
+        (
+            T::Timestamp { precision: left } | T::TimestampTz { precision: left },
+            T::Timestamp { precision: right } | T::TimestampTz { precision: right },
+        ) => T::TimestampTz { precision: *left.max(right) },
+        _ => return None,
+    })
+}
+
+/// `expr` in the common type.
+///
+/// # Errors
+/// What PostgreSQL says of a literal that is no value of the type.
+pub fn in_type(
+    expr: Expr,
+    given: &Given,
+    wanted: &ColumnType,
+    schema: &DFSchema,
+    style: &TextStyle,
+) -> Result<Expr> {
+    let field = Arc::new(wanted.arrow_field("", true));
+    match (given, &expr) {
+        (Given::Text(text), _) => literal::read(text, wanted, style),
+        (_, Expr::Literal(ScalarValue::Int64(Some(number)), None))
+            if *wanted == ColumnType::Integer =>
+        {
+            match i32::try_from(*number) {
+                Ok(number) => Ok(Expr::Literal(ScalarValue::Int32(Some(number)), None)),
+                Err(_) => Ok(expr),
+            }
+        }
+        (Given::Typed(column_type, _), _) => {
+            let data_type = expr.get_type(schema)?;
+            Ok(match (&data_type, column_type) {
+                (given, column_type) if given == field.data_type() && column_type == wanted => expr,
+                (DataType::Duration(_), _) => as_interval().call(vec![expr]),
+                (_, ColumnType::Numeric { .. }) if *wanted == ColumnType::Double => {
+                    floats::float(expr)
+                }
+                _ => Expr::Cast(Cast::new_from_field(Box::new(expr), field)),
+            })
+        }
+        (Given::Null | Given::Other, _) => {
+            Ok(Expr::Cast(Cast::new_from_field(Box::new(expr), field)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_widest_of_a_kind_counts() {
+        use ColumnType as T;
+        let numeric = |precision, scale| T::Numeric { precision, scale };
+        for (left, right, wanted) in [
+            (T::SmallInt, T::BigInt, Some(T::BigInt)),
+            (T::Integer, numeric(3, 1), Some(numeric(11, 1))),
+            (numeric(10, 2), numeric(8, 4), Some(numeric(12, 4))),
+            (numeric(38, 0), numeric(38, 38), Some(numeric(38, 0))),
+            (numeric(10, 2), T::Real, Some(T::Real)),
+            (T::Real, T::Double, Some(T::Double)),
+            (T::Date, T::TimestampTz { precision: 3 }, Some(T::TimestampTz { precision: 3 })),
+            (
+                T::Timestamp { precision: 6 },
+                T::TimestampTz { precision: 3 },
+                Some(T::TimestampTz { precision: 6 }),
+            ),
+            (T::Integer, T::Text, None),
+            (T::Date, T::Time, None),
+        ] {
+            assert_eq!(wider(&left, &right), wanted, "{left} {right}");
+            assert_eq!(wider(&right, &left), wanted, "{right} {left}");
+        }
+    }
+
+    #[test]
+    fn literals_take_the_type_of_the_others() {
+        let text = |text: &str| Given::Text(text.to_string());
+        let integer = Given::Typed(ColumnType::Integer, true);
+        let common = |given: &[Given]| common_type("UNION", given);
+        assert_eq!(common(&[text("1"), integer.clone()]).unwrap(), Some(ColumnType::Integer));
+        assert_eq!(common(&[text("1"), Given::Null]).unwrap(), None);
+        let numeric = Given::Typed(ColumnType::Numeric { precision: 3, scale: 1 }, true);
+        assert_eq!(
+            common(&[numeric, text("0.125")]).unwrap(),
+            Some(ColumnType::Numeric { precision: 5, scale: 3 })
+        );
+        assert!(common(&[integer.clone(), Given::Typed(ColumnType::Text, true)]).is_err());
+        assert_eq!(common(&[integer, Given::Typed(ColumnType::Text, false)]).unwrap(), None);
+    }
+}

@@ -1,0 +1,93 @@
+//! Digits of rounded numerics: `round(n, 2)` has two behind the point, `ceil(n)` none, as in
+//! PostgreSQL. DataFusion keeps all digits of the argument's scale.
+
+use arrow::datatypes::DataType;
+use datafusion::{
+    common::{DFSchema, Result, ScalarValue, config::ConfigOptions, tree_node::Transformed},
+    logical_expr::{Cast, Expr, ExprSchemable, cast, expr_rewriter::FunctionRewrite},
+};
+
+/// Casts what such functions give to the digits that it has.
+#[derive(Debug)]
+pub struct RoundedDigits;
+
+impl FunctionRewrite for RoundedDigits {
+    fn name(&self) -> &str {
+        "rounded_digits"
+    }
+
+    fn rewrite(
+        &self,
+        expr: Expr,
+        schema: &DFSchema,
+        _: &ConfigOptions,
+    ) -> Result<Transformed<Expr>> {
+        let Expr::ScalarFunction(call) = &expr else { return Ok(Transformed::no(expr)) };
+        let digits = match (call.name(), call.args.as_slice()) {
+            ("round" | "trunc" | "ceil" | "floor", [_]) => Some(0),
+            ("round" | "trunc", [_, digits]) => constant(digits),
+            _ => None,
+        };
+        let Some(digits) = digits else { return Ok(Transformed::no(expr)) };
+        let Expr::ScalarFunction(mut call) = expr else { return Ok(Transformed::no(expr)) };
+        let Some(Ok(DataType::Decimal128(precision, scale))) =
+            call.args.first().map(|number| number.get_type(schema))
+        else {
+            return Ok(Transformed::no(Expr::ScalarFunction(call)));
+        };
+        // The function itself gives its argument's type, in which 99.5 has no next integer.
+        let roomy = precision.saturating_add(1).min(38);
+        if let Some(number) = call.args.first_mut() {
+            *number = cast(std::mem::take(number), DataType::Decimal128(roomy, scale));
+        }
+        let call = Expr::ScalarFunction(call);
+        Ok(Transformed::yes(match with_digits(precision, scale, digits) {
+            Some(wanted) => cast(call, wanted),
+            None => call,
+        }))
+    }
+}
+
+/// A constant number of digits; fewer than none are none.
+fn constant(expr: &Expr) -> Option<i8> {
+    match expr {
+        Expr::Literal(ScalarValue::Int64(Some(digits)), _) => i8::try_from((*digits).max(0)).ok(),
+        Expr::Literal(ScalarValue::Int32(Some(digits)), _) => i8::try_from((*digits).max(0)).ok(),
+        Expr::Negative(inner) => constant(inner).map(|_| 0),
+        Expr::Cast(Cast { expr, .. }) => constant(expr),
+        _ => None,
+    }
+}
+
+/// A numeric of this type with so many digits behind the point; `None` if it is that, or
+/// there is no room for them.
+fn with_digits(precision: u8, scale: i8, digits: i8) -> Option<DataType> {
+    if digits == scale {
+        return None;
+    }
+    // Rounding may carry into one more digit before the point.
+    let whole = i16::from(precision) - i16::from(scale) + i16::from(digits < scale);
+    let precision = u8::try_from((whole + i16::from(digits)).max(1)).ok()?;
+    match (precision <= 38, digits < scale) {
+        (true, _) => Some(DataType::Decimal128(precision, digits)),
+        // Fewer digits than before always have room.
+        (false, true) => Some(DataType::Decimal128(38, digits)),
+        (false, false) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_find_room() {
+        assert_eq!(with_digits(10, 2, 1), Some(DataType::Decimal128(10, 1)));
+        assert_eq!(with_digits(10, 2, 0), Some(DataType::Decimal128(9, 0)));
+        assert_eq!(with_digits(10, 2, 4), Some(DataType::Decimal128(12, 4)));
+        assert_eq!(with_digits(2, 2, 0), Some(DataType::Decimal128(1, 0)));
+        assert_eq!(with_digits(38, 0, 4), None);
+        assert_eq!(with_digits(38, 1, 0), Some(DataType::Decimal128(38, 0)));
+        assert_eq!(with_digits(10, 2, 2), None);
+    }
+}

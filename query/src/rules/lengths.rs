@@ -1,0 +1,339 @@
+//! Intervals are compared by their length, in which a month has 30 days and a day 24 hours:
+//! `1 day` is `24:00:00`. DataFusion would compare months first, then days, then time.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array},
+    compute::{cast, kernels::zip::zip},
+    datatypes::{DataType, IntervalMonthDayNanoType, IntervalUnit},
+};
+use datafusion::{
+    common::{DFSchema, Result, ScalarValue, config::ConfigOptions, tree_node::Transformed},
+    logical_expr::{
+        Between, BinaryExpr, Case, ColumnarValue, Expr, ExprSchemable, LogicalPlanBuilder,
+        ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Subquery, Volatility,
+        WindowFunctionDefinition,
+        expr::{InList, InSubquery},
+        expr_rewriter::FunctionRewrite,
+    },
+};
+use stratalog_model::Error;
+
+use super::{interval_aggregates, times::compares, times::days_and_time};
+use crate::errors::to_datafusion;
+
+const DAY_NS: i64 = 86_400_000_000_000;
+const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
+const LENGTH: DataType = DataType::Decimal128(38, 0);
+
+/// The function that tells an interval's length.
+pub fn length() -> Arc<ScalarUDF> {
+    let signature = Signature::any(1, Volatility::Immutable);
+    Arc::new(ScalarUDF::new_from_impl(Length { signature }))
+}
+
+/// Whether it is an interval, or a difference of times.
+pub fn is_interval(expr: &Expr, schema: &DFSchema) -> bool {
+    matches!(expr.get_type(schema), Ok(DataType::Interval(_) | DataType::Duration(_)))
+}
+
+/// Compares intervals by their length, in expressions.
+#[derive(Debug)]
+pub struct IntervalComparisons {
+    length: Arc<ScalarUDF>,
+}
+
+impl Default for IntervalComparisons {
+    fn default() -> Self {
+        Self { length: length() }
+    }
+}
+
+impl IntervalComparisons {
+    fn of(&self, expr: Expr) -> Expr {
+        self.length.call(vec![expr])
+    }
+
+    fn of_boxed(&self, expr: &mut Box<Expr>) {
+        let inner = std::mem::take(expr.as_mut());
+        **expr = self.of(inner);
+    }
+}
+
+impl FunctionRewrite for IntervalComparisons {
+    fn name(&self) -> &str {
+        "interval_comparisons"
+    }
+
+    fn rewrite(
+        &self,
+        expr: Expr,
+        schema: &DFSchema,
+        _: &ConfigOptions,
+    ) -> Result<Transformed<Expr>> {
+        let interval = |expr: &Expr| is_interval(expr, schema);
+        Ok(match expr {
+            Expr::BinaryExpr(BinaryExpr { left, op, right })
+                if compares(op) && interval(&left) && interval(&right) =>
+            {
+                let (left, right) = (Box::new(self.of(*left)), Box::new(self.of(*right)));
+                Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right }))
+            }
+            Expr::Between(Between { mut expr, negated, mut low, mut high })
+                if interval(&expr) && interval(&low) && interval(&high) =>
+            {
+                for part in [&mut expr, &mut low, &mut high] {
+                    self.of_boxed(part);
+                }
+                Transformed::yes(Expr::Between(Between { expr, negated, low, high }))
+            }
+            Expr::InList(InList { mut expr, list, negated })
+                if interval(&expr) && list.iter().all(interval) =>
+            {
+                self.of_boxed(&mut expr);
+                let list = list.into_iter().map(|item| self.of(item)).collect();
+                Transformed::yes(Expr::InList(InList { expr, list, negated }))
+            }
+            Expr::InSubquery(mut membership) if interval(&membership.expr) => {
+                self.of_boxed(&mut membership.expr);
+                membership.subquery = self.lengths_of(membership.subquery)?;
+                Transformed::yes(Expr::InSubquery(InSubquery { ..membership }))
+            }
+            Expr::Case(Case { expr: Some(mut base), mut when_then_expr, else_expr })
+                if interval(&base) && when_then_expr.iter().all(|(when, _)| interval(when)) =>
+            {
+                self.of_boxed(&mut base);
+                for (when, _) in &mut when_then_expr {
+                    self.of_boxed(when);
+                }
+                Transformed::yes(Expr::Case(Case { expr: Some(base), when_then_expr, else_expr }))
+            }
+            Expr::ScalarFunction(mut call)
+                if matches!(call.name(), "greatest" | "least" | "nullif")
+                    && call.args.iter().all(interval) =>
+            {
+                call.func = extreme(call.name());
+                Transformed::yes(Expr::ScalarFunction(call))
+            }
+            Expr::AggregateFunction(mut call) => {
+                let mut changed = false;
+                for order in &mut call.params.order_by {
+                    if interval(&order.expr) {
+                        order.expr = self.of(std::mem::take(&mut order.expr));
+                        changed = true;
+                    }
+                }
+                if let [argument] = call.params.args.as_mut_slice()
+                    && interval(argument)
+                {
+                    if call.func.name() == "count" && call.params.distinct {
+                        *argument = self.of(std::mem::take(argument));
+                        changed = true;
+                    } else if let Some(ours) = interval_aggregates::of(&call.func) {
+                        call.func = ours;
+                        changed = true;
+                    }
+                }
+                match changed {
+                    true => Transformed::yes(Expr::AggregateFunction(call)),
+                    false => Transformed::no(Expr::AggregateFunction(call)),
+                }
+            }
+            Expr::WindowFunction(mut call) => {
+                let mut changed = false;
+                let params = &mut call.params;
+                let orders = params.order_by.iter_mut().map(|order| &mut order.expr);
+                for expr in orders.chain(&mut params.partition_by) {
+                    if interval(expr) {
+                        *expr = self.of(std::mem::take(expr));
+                        changed = true;
+                    }
+                }
+                if let WindowFunctionDefinition::AggregateUDF(function) = &call.fun
+                    && let [argument] = call.params.args.as_slice()
+                    && interval(argument)
+                    && let Some(ours) = interval_aggregates::of(function)
+                {
+                    call.fun = WindowFunctionDefinition::AggregateUDF(ours);
+                    changed = true;
+                }
+                match changed {
+                    true => Transformed::yes(Expr::WindowFunction(call)),
+                    false => Transformed::no(Expr::WindowFunction(call)),
+                }
+            }
+            other => Transformed::no(other),
+        })
+    }
+}
+
+impl IntervalComparisons {
+    fn lengths_of(&self, subquery: Subquery) -> Result<Subquery> {
+        let Some(column) = subquery.subquery.schema().columns().into_iter().next() else {
+            return Ok(subquery);
+        };
+        let plan = LogicalPlanBuilder::from(subquery.subquery.as_ref().clone())
+            .project(vec![self.of(Expr::Column(column))])?
+            .build()?;
+        Ok(subquery.with_plan(Arc::new(plan)))
+    }
+}
+
+/// Nanoseconds of an interval, with months of 30 days.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Length {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Length {
+    fn name(&self) -> &str {
+        "interval_length"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(LENGTH)
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        match arguments.args.first() {
+            Some(ColumnarValue::Array(array)) => {
+                Ok(ColumnarValue::Array(Arc::new(lengths(array)?)))
+            }
+            Some(ColumnarValue::Scalar(value)) => {
+                let length = lengths(&value.to_array()?)?;
+                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&length, 0)?))
+            }
+            None => Err(to_datafusion(Error::internal("interval_length needs an argument"))),
+        }
+    }
+}
+
+/// As intervals, in months, days and time.
+///
+/// # Errors
+/// When a difference of times has more days than an interval counts.
+pub fn as_intervals(array: &ArrayRef) -> Result<ArrayRef> {
+    match array.data_type() {
+        DataType::Duration(_) => days_and_time(array),
+        _ => Ok(cast(array, &INTERVAL)?),
+    }
+}
+
+/// Nanoseconds of one interval.
+pub fn length_of(interval: arrow::datatypes::IntervalMonthDayNano) -> i128 {
+    let days = i128::from(interval.months) * 30 + i128::from(interval.days);
+    days * i128::from(DAY_NS) + i128::from(interval.nanoseconds)
+}
+
+fn lengths(intervals: &ArrayRef) -> Result<Decimal128Array> {
+    let intervals = as_intervals(intervals)?;
+    let lengths: Decimal128Array =
+        intervals.as_primitive::<IntervalMonthDayNanoType>().unary(length_of);
+    Ok(lengths.with_precision_and_scale(38, 0)?)
+}
+
+/// `greatest`, `least` or `nullif` of intervals.
+fn extreme(name: &str) -> Arc<ScalarUDF> {
+    let choice = match name {
+        "greatest" => Choice::Greatest,
+        "least" => Choice::Least,
+        _ => Choice::Unequal,
+    };
+    let signature = Signature::variadic_any(Volatility::Immutable);
+    Arc::new(ScalarUDF::new_from_impl(Chosen { choice, signature }))
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Choice {
+    Greatest,
+    Least,
+    /// The first, unless it equals the second.
+    Unequal,
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Chosen {
+    choice: Choice,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Chosen {
+    fn name(&self) -> &str {
+        match self.choice {
+            Choice::Greatest => "interval_greatest",
+            Choice::Least => "interval_least",
+            Choice::Unequal => "interval_nullif",
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(INTERVAL)
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let arrays = ColumnarValue::values_to_arrays(&arguments.args)?;
+        let mut arrays = arrays.iter();
+        let Some(first) = arrays.next() else {
+            return Err(to_datafusion(Error::internal("a choice needs an argument")));
+        };
+        let mut chosen = as_intervals(first)?;
+        for other in arrays {
+            let other = as_intervals(other)?;
+            let (mine, theirs) = (lengths(&chosen)?, lengths(&other)?);
+            let keeps: BooleanArray = (0..chosen.len())
+                .map(|row| {
+                    let mine = mine.is_valid(row).then(|| mine.value(row));
+                    let theirs = theirs.is_valid(row).then(|| theirs.value(row));
+                    Some(match (self.choice, mine, theirs) {
+                        (Choice::Unequal, mine, theirs) => mine.is_none() || mine != theirs,
+                        (_, None, _) => false,
+                        (_, _, None) => true,
+                        (Choice::Greatest, Some(mine), Some(theirs)) => mine >= theirs,
+                        (Choice::Least, Some(mine), Some(theirs)) => mine <= theirs,
+                    })
+                })
+                .collect();
+            let other = match self.choice {
+                Choice::Unequal => arrow::array::new_null_array(&INTERVAL, chosen.len()),
+                _ => other,
+            };
+            chosen = zip(&keeps, &chosen, &other)?;
+        }
+        if arguments.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_))) {
+            return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&chosen, 0)?));
+        }
+        Ok(ColumnarValue::Array(chosen))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::{array::IntervalMonthDayNanoArray, datatypes::IntervalMonthDayNano};
+
+    use super::*;
+
+    #[test]
+    fn months_count_thirty_days() {
+        let of = |months, days, nanoseconds| {
+            let array: ArrayRef =
+                Arc::new(IntervalMonthDayNanoArray::from(vec![IntervalMonthDayNano::new(
+                    months,
+                    days,
+                    nanoseconds,
+                )]));
+            lengths(&array).unwrap().value(0)
+        };
+        assert_eq!(of(0, 1, 0), of(0, 0, DAY_NS));
+        assert_eq!(of(1, 0, 0), of(0, 30, 0));
+        assert!(of(i32::MAX, i32::MAX, i64::MAX) > 0 && of(i32::MIN, 0, i64::MIN) < 0);
+    }
+}

@@ -1,0 +1,207 @@
+//! `string_agg` with a bound: what it joins is one value, and one column of a batch, which
+//! Arrow cannot address beyond two gigabytes. PostgreSQL stops at one (CL-10).
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{ArrayRef, BooleanArray},
+    datatypes::{DataType, FieldRef},
+};
+use datafusion::{
+    common::{Result, ScalarValue},
+    logical_expr::{
+        Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, EmitTo, GroupsAccumulator,
+        ReversedUDAF, Signature,
+        function::{AccumulatorArgs, StateFieldsArgs},
+        utils::AggregateOrderSensitivity,
+    },
+};
+use stratalog_model::{Error, ErrorKind};
+
+use crate::errors::to_datafusion;
+
+/// Bytes that one aggregate holds, at most.
+const BYTES_MAX: usize = 1 << 30;
+
+/// `function` with a bound, if it is `string_agg`.
+pub fn bounded(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
+    match function.name() {
+        "string_agg" => Arc::new(AggregateUDF::new_from_impl(Bounded { inner: function })),
+        _ => function,
+    }
+}
+
+fn check(bytes: usize) -> Result<()> {
+    if bytes <= BYTES_MAX {
+        return Ok(());
+    }
+    Err(to_datafusion(
+        Error::new(
+            ErrorKind::LimitExceeded,
+            format!("string_agg() would hold more than {BYTES_MAX} bytes"),
+        )
+        .with_hint("join fewer rows at once, or read them one by one"),
+    ))
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Bounded {
+    inner: Arc<AggregateUDF>,
+}
+
+impl AggregateUDFImpl for Bounded {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.inner.aliases()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.inner.signature()
+    }
+
+    fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
+        self.inner.coerce_types(arguments)
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        self.inner.return_type(arguments)
+    }
+
+    fn state_fields(&self, arguments: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
+        self.inner.state_fields(arguments)
+    }
+
+    fn accumulator(&self, arguments: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        Ok(Box::new(One(self.inner.accumulator(arguments)?)))
+    }
+
+    fn create_sliding_accumulator(
+        &self,
+        arguments: AccumulatorArgs<'_>,
+    ) -> Result<Box<dyn Accumulator>> {
+        Ok(Box::new(One(self.inner.create_sliding_accumulator(arguments)?)))
+    }
+
+    fn groups_accumulator_supported(&self, arguments: AccumulatorArgs<'_>) -> bool {
+        self.inner.groups_accumulator_supported(arguments)
+    }
+
+    fn create_groups_accumulator(
+        &self,
+        arguments: AccumulatorArgs<'_>,
+    ) -> Result<Box<dyn GroupsAccumulator>> {
+        Ok(Box::new(Many(self.inner.create_groups_accumulator(arguments)?)))
+    }
+
+    fn reverse_expr(&self) -> ReversedUDAF {
+        match self.inner.inner().reverse_expr() {
+            ReversedUDAF::Reversed(reversed) => ReversedUDAF::Reversed(bounded(reversed)),
+            other => other,
+        }
+    }
+
+    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
+        self.inner.inner().order_sensitivity()
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.inner.documentation()
+    }
+}
+
+/// The text of one group.
+#[derive(Debug)]
+struct One(Box<dyn Accumulator>);
+
+impl Accumulator for One {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.0.update_batch(values)?;
+        check(self.0.size())
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        self.0.merge_batch(states)?;
+        check(self.0.size())
+    }
+
+    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.0.retract_batch(values)
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        self.0.supports_retract_batch()
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        self.0.state()
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        self.0.evaluate()
+    }
+
+    fn size(&self) -> usize {
+        self.0.size()
+    }
+}
+
+/// The texts of many groups, which come out as one column.
+struct Many(Box<dyn GroupsAccumulator>);
+
+impl GroupsAccumulator for Many {
+    fn update_batch(
+        &mut self,
+        values: &[ArrayRef],
+        group_indices: &[usize],
+        opt_filter: Option<&BooleanArray>,
+        total_num_groups: usize,
+    ) -> Result<()> {
+        self.0.update_batch(values, group_indices, opt_filter, total_num_groups)?;
+        check(self.0.size())
+    }
+
+    fn merge_batch(
+        &mut self,
+        values: &[ArrayRef],
+        group_indices: &[usize],
+        total_num_groups: usize,
+    ) -> Result<()> {
+        self.0.merge_batch(values, group_indices, total_num_groups)?;
+        check(self.0.size())
+    }
+
+    fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
+        self.0.evaluate(emit_to)
+    }
+
+    fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
+        self.0.state(emit_to)
+    }
+
+    fn convert_to_state(
+        &self,
+        values: &[ArrayRef],
+        opt_filter: Option<&BooleanArray>,
+    ) -> Result<Vec<ArrayRef>> {
+        self.0.convert_to_state(values, opt_filter)
+    }
+
+    fn size(&self) -> usize {
+        self.0.size()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gigabyte_is_the_most() {
+        assert!(check(BYTES_MAX).is_ok());
+        let error = crate::errors::from_datafusion(check(BYTES_MAX + 1).unwrap_err());
+        assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+    }
+}

@@ -1,0 +1,150 @@
+//! `SELECT t.*, t.*` and `SELECT *, v` in a subquery: the planner refuses what repeats a
+//! column, so wildcards are written out, and their columns told apart.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, GroupByExpr, Ident, Query, Select, SelectItem, SetExpr, Statement, VisitMut, VisitorMut,
+    With,
+};
+use stratalog_model::Result;
+
+use super::is_wildcard;
+use crate::session::planner::Planner;
+
+/// Writes the wildcards of a statement out, where they stand beside other columns.
+///
+/// # Errors
+/// What is wrong with the tables that they are of.
+pub async fn write_out(planner: &Planner, statement: &mut Statement) -> Result<()> {
+    let Statement::Query(query) = statement else { return Ok(()) };
+    let with = query.with.clone();
+    let mut found = Selects { taken: Vec::new(), put: None };
+    let _ = query.visit(&mut found);
+    let mut selects = Vec::new();
+    for mut select in found.taken {
+        expand(planner, &mut select, with.as_ref()).await?;
+        selects.push(select);
+    }
+    selects.reverse();
+    let _ = query.visit(&mut Selects { taken: Vec::new(), put: Some(selects) });
+    Ok(())
+}
+
+/// Copies such selects out, or puts them back in the same order.
+struct Selects {
+    taken: Vec<Select>,
+    put: Option<Vec<Select>>,
+}
+
+impl VisitorMut for Selects {
+    type Break = ();
+
+    // After what is inside, whose wildcards are written out by then.
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        if select.projection.len() < 2 || !select.projection.iter().any(is_wildcard) {
+            return ControlFlow::Continue(());
+        }
+        match &mut self.put {
+            None => self.taken.push(select.clone()),
+            Some(put) => {
+                if let Some(expanded) = put.pop() {
+                    select.projection = expanded.projection;
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+async fn expand(planner: &Planner, select: &mut Select, with: Option<&With>) -> Result<()> {
+    let mut columns: Vec<SelectItem> = Vec::new();
+    for item in &select.projection {
+        let at = columns.len();
+        match item {
+            item if is_wildcard(item) => {
+                for column in columns_of(planner, select, item, with).await? {
+                    let name = column.last().map(|ident| ident.value.clone()).unwrap_or_default();
+                    columns.push(SelectItem::ExprWithAlias {
+                        expr: Expr::CompoundIdentifier(column),
+                        alias: Ident::with_quote('"', format!("{name}\u{1}{}", columns.len())),
+                    });
+                }
+            }
+            SelectItem::UnnamedExpr(expr) => {
+                let name = super::name_of_item(item);
+                columns.push(SelectItem::ExprWithAlias {
+                    expr: expr.clone(),
+                    alias: Ident::with_quote('"', format!("{name}\u{1}{at}")),
+                });
+            }
+            SelectItem::ExprWithAlias { expr, alias } => {
+                let name = super::fold(alias);
+                let name = name.split('\u{1}').next().unwrap_or_default();
+                columns.push(SelectItem::ExprWithAlias {
+                    expr: expr.clone(),
+                    alias: Ident::with_quote('"', format!("{name}\u{1}{at}")),
+                });
+            }
+            other => columns.push(other.clone()),
+        }
+    }
+    reveal(&mut columns);
+    select.projection = columns;
+    Ok(())
+}
+
+/// Names that occur once are as they were.
+fn reveal(columns: &mut [SelectItem]) {
+    let shown = |item: &SelectItem| match item {
+        SelectItem::ExprWithAlias { alias, .. } => {
+            alias.value.split('\u{1}').next().unwrap_or_default().to_string()
+        }
+        _ => String::new(),
+    };
+    let names: Vec<String> = columns.iter().map(shown).collect();
+    for (item, name) in columns.iter_mut().zip(&names) {
+        let alone = names.iter().filter(|other| *other == name).count() == 1;
+        if let SelectItem::ExprWithAlias { alias, .. } = item
+            && alone
+        {
+            alias.value.clone_from(name);
+        }
+    }
+}
+
+/// The columns of one wildcard, qualified where the planner qualifies them.
+async fn columns_of(
+    planner: &Planner,
+    select: &Select,
+    item: &SelectItem,
+    with: Option<&With>,
+) -> Result<Vec<Vec<Ident>>> {
+    let mut probe = select.clone();
+    probe.projection = vec![item.clone()];
+    probe.distinct = None;
+    probe.group_by = GroupByExpr::Expressions(Vec::new(), Vec::new());
+    (probe.selection, probe.having, probe.qualify) = (None, None, None);
+    let query = Query {
+        with: with.cloned(),
+        body: Box::new(SetExpr::Select(Box::new(probe))),
+        order_by: None,
+        limit_clause: None,
+        fetch: None,
+        locks: Vec::new(),
+        for_clause: None,
+        settings: None,
+        format_clause: None,
+        pipe_operators: Vec::new(),
+    };
+    let plan = planner.logical(&Statement::Query(Box::new(query))).await?;
+    Ok(plan
+        .schema()
+        .iter()
+        .map(|(table, field)| {
+            let parts = table.map(|table| table.to_vec()).unwrap_or_default();
+            let ident = |part: &str| Ident::with_quote('"', part);
+            parts.iter().map(|part| ident(part)).chain([ident(field.name())]).collect()
+        })
+        .collect())
+}

@@ -1,0 +1,151 @@
+//! Parameters beside other values: in `coalesce(v, $1)` a parameter has the type of the
+//! others, and as the argument of a function one that the function takes.
+
+use std::{collections::HashMap, sync::Arc};
+
+use arrow::datatypes::{Field, FieldRef};
+use datafusion::{
+    common::{
+        DFSchema,
+        tree_node::{TreeNode as _, TreeNodeRecursion},
+    },
+    logical_expr::{
+        Expr, ExprSchemable as _, LogicalPlan, ScalarUDF, Union,
+        expr::{Placeholder, ScalarFunction},
+        type_coercion::functions::fields_with_udf,
+    },
+};
+use stratalog_model::{ColumnType, Result};
+
+use super::arrays::input_schema;
+use crate::{
+    errors::from_datafusion,
+    rules::common_types::{Given, columns_of, common_type, gives_an_argument, unaliased},
+};
+
+/// What a function is asked to take, in this order, where it does not take text.
+const CANDIDATES: [ColumnType; 4] =
+    [ColumnType::Text, ColumnType::Double, ColumnType::BigInt, ColumnType::Interval];
+
+/// The types of such parameters, by name.
+///
+/// # Errors
+/// When the plan cannot be walked, or values beside each other have types of different kinds.
+pub fn found(plan: &LogicalPlan) -> Result<HashMap<String, ColumnType>> {
+    let mut found = HashMap::new();
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::Union(union) = node {
+            of_union(union, &mut found)?;
+        }
+        let schema = input_schema(node);
+        node.apply_expressions(|expr| {
+            expr.apply(|inner| {
+                of_expression(inner, schema.as_ref(), &mut found)?;
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })
+    .map_err(from_datafusion)?;
+    Ok(found)
+}
+
+fn of_expression(
+    expr: &Expr,
+    schema: &DFSchema,
+    found: &mut HashMap<String, ColumnType>,
+) -> datafusion::error::Result<()> {
+    match expr {
+        Expr::Case(case) => {
+            let results: Vec<(&Expr, &DFSchema)> = case
+                .else_expr
+                .iter()
+                .map(|other| other.as_ref())
+                .chain(case.when_then_expr.iter().map(|(_, then)| then.as_ref()))
+                .map(|result| (result, schema))
+                .collect();
+            of_values(&results, found)?;
+            if let Some(base) = &case.expr {
+                for (when, _) in &case.when_then_expr {
+                    of_values(&[(base, schema), (when, schema)], found)?;
+                }
+            }
+            Ok(())
+        }
+        Expr::ScalarFunction(call) if gives_an_argument(call.name()) => {
+            let arguments: Vec<_> = call.args.iter().map(|argument| (argument, schema)).collect();
+            of_values(&arguments, found)
+        }
+        Expr::ScalarFunction(call) => {
+            of_function(call, schema, found);
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn of_union(
+    union: &Union,
+    found: &mut HashMap<String, ColumnType>,
+) -> datafusion::error::Result<()> {
+    let inputs: Vec<_> = union.inputs.iter().map(columns_of).collect();
+    for at in 0..union.schema.fields().len() {
+        let values: Vec<(&Expr, &DFSchema)> = inputs
+            .iter()
+            .filter_map(|(exprs, input)| Some((unaliased(exprs.get(at)?), input.schema().as_ref())))
+            .collect();
+        of_values(&values, found)?;
+    }
+    Ok(())
+}
+
+fn open(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Placeholder(Placeholder { id, field: None }) => Some(id),
+        _ => None,
+    }
+}
+
+fn of_values(
+    values: &[(&Expr, &DFSchema)],
+    found: &mut HashMap<String, ColumnType>,
+) -> datafusion::error::Result<()> {
+    if !values.iter().any(|(value, _)| open(value).is_some()) {
+        return Ok(());
+    }
+    let given: Vec<Given> = values.iter().map(|(value, schema)| Given::of(value, schema)).collect();
+    if let Some(common) = common_type("parameter", &given)? {
+        for name in values.iter().filter_map(|(value, _)| open(value)) {
+            found.entry(name.to_string()).or_insert_with(|| common.clone());
+        }
+    }
+    Ok(())
+}
+
+fn of_function(call: &ScalarFunction, schema: &DFSchema, found: &mut HashMap<String, ColumnType>) {
+    let Some(name) = call.args.iter().find_map(open) else { return };
+    let accepted =
+        CANDIDATES.iter().find(|candidate| takes(&call.func, &call.args, candidate, schema));
+    if let Some(accepted) = accepted {
+        found.entry(name.to_string()).or_insert_with(|| accepted.clone());
+    }
+}
+
+/// Whether a function takes a parameter of this type beside its other arguments.
+fn takes(
+    function: &ScalarUDF,
+    arguments: &[Expr],
+    candidate: &ColumnType,
+    schema: &DFSchema,
+) -> bool {
+    let fields: Option<Vec<FieldRef>> = arguments
+        .iter()
+        .map(|argument| match open(argument) {
+            Some(_) => Some(Arc::new(candidate.arrow_field("parameter", true))),
+            None => {
+                let (_, field) = argument.to_field(schema).ok()?;
+                Some(Arc::new(Field::clone(&field)))
+            }
+        })
+        .collect();
+    fields.is_some_and(|fields| fields_with_udf(&fields, function).is_ok())
+}
