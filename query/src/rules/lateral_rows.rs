@@ -14,13 +14,12 @@ use std::sync::Arc;
 
 use datafusion::{
     common::{
-        Column, NullHandling, Result, TableReference,
+        Column, NullHandling, Result,
         config::ConfigOptions,
-        tree_node::{Transformed, TreeNode},
+        tree_node::{Transformed, TreeNode, TreeNodeRecursion},
     },
     logical_expr::{
-        Expr, Join, JoinType, LogicalPlan, LogicalPlanBuilder, Subquery, Unnest, lit,
-        utils::conjunction,
+        Expr, Join, JoinType, LogicalPlan, LogicalPlanBuilder, Unnest, lit, utils::conjunction,
     },
     optimizer::AnalyzerRule,
 };
@@ -49,38 +48,37 @@ impl AnalyzerRule for LateralRows {
     }
 }
 
-/// The subquery on the right of a join, and its alias.
-fn lateral(plan: &LogicalPlan) -> Option<(&Subquery, Option<&TableReference>)> {
-    match plan {
-        LogicalPlan::Subquery(subquery) => Some((subquery, None)),
-        LogicalPlan::SubqueryAlias(alias) => match alias.input.as_ref() {
-            LogicalPlan::Subquery(subquery) => Some((subquery, Some(&alias.alias))),
-            _ => None,
-        },
-        _ => None,
-    }
+/// Whether a subquery that names columns of tables before it is part of a plan.
+fn has_lateral(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    plan.apply(|node| {
+        found |= matches!(node, LogicalPlan::Subquery(_));
+        Ok(match found {
+            true => TreeNodeRecursion::Stop,
+            false => TreeNodeRecursion::Continue,
+        })
+    })?;
+    Ok(found)
 }
 
 fn attached(join: &Join) -> Result<Option<LogicalPlan>> {
-    let Some((subquery, alias)) = lateral(&join.right) else { return Ok(None) };
-    refuse_limit(&subquery.subquery)?;
+    if !has_lateral(&join.right)? {
+        return Ok(None);
+    }
+    refuse_limit(&join.right)?;
     let outer = join.join_type == JoinType::Left;
     let always = join.filter.as_ref().is_none_or(|filter| *filter == lit(true));
     if !(outer && always && join.on.is_empty() || join.join_type == JoinType::Inner) {
         return Ok(None);
     }
-    let attach = Attach { left: &join.left, outer };
-    let Some(rows) = attach.rows_of(&subquery.subquery)? else { return Ok(None) };
+    let attach = Attach { left: &join.left, outer, level: level_of(&join.right)? };
+    let Some(rows) = attach.rows_of(&join.right)? else { return Ok(None) };
     // Back to the names that all else knows the columns by.
     let mut columns: Vec<Expr> = Vec::with_capacity(join.schema.fields().len());
     for (at, (qualifier, field)) in join.left.schema().iter().enumerate() {
-        columns.push(kept(at).alias_qualified(qualifier.cloned(), field.name()));
+        columns.push(attach.column(at).alias_qualified(qualifier.cloned(), field.name()));
     }
-    for (qualifier, field) in subquery.subquery.schema().iter() {
-        let inner = Expr::Column(Column::new(qualifier.cloned(), field.name()));
-        let qualifier = alias.or(qualifier);
-        columns.push(inner.alias_qualified(qualifier.cloned(), field.name()));
-    }
+    columns.extend(join.right.schema().columns().into_iter().map(Expr::Column));
     let mut rows = LogicalPlanBuilder::from(rows).project(columns)?;
     if !outer {
         let on = join.on.iter().map(|(left, right)| left.clone().eq(right.clone()));
@@ -92,13 +90,13 @@ fn attached(join: &Join) -> Result<Option<LogicalPlan>> {
 }
 
 /// DataFusion would take the LIMIT of the rows of all left rows together.
-fn refuse_limit(subquery: &LogicalPlan) -> Result<()> {
+fn refuse_limit(plan: &LogicalPlan) -> Result<()> {
     let mut limited = false;
-    subquery.apply(|node| {
+    plan.apply(|node| {
         if let LogicalPlan::Limit(limit) = node {
             limited |= !limit.input.all_out_ref_exprs().is_empty();
         }
-        Ok(datafusion::common::tree_node::TreeNodeRecursion::Continue)
+        Ok(TreeNodeRecursion::Continue)
     })?;
     if limited {
         return Err(to_datafusion(
@@ -112,24 +110,42 @@ fn refuse_limit(subquery: &LogicalPlan) -> Result<()> {
     Ok(())
 }
 
-/// A column of the left side, while the subquery's own are computed.
-fn kept(at: usize) -> Expr {
-    Expr::Column(Column::from_name(kept_name(at)))
+/// How many such joins lie within a plan, one in the other: each names the columns of its
+/// left side in its own way.
+fn level_of(plan: &LogicalPlan) -> Result<usize> {
+    let mut level = 0;
+    plan.apply(|node| {
+        let names = node.schema().fields().iter();
+        let levels = names.filter_map(|field| {
+            field.name().strip_prefix(KEPT)?.split_once('.')?.0.parse::<usize>().ok()
+        });
+        level = levels.map(|inner| inner + 1).fold(level, usize::max);
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(level)
 }
 
-fn kept_name(at: usize) -> String {
-    format!("$left.{at}")
-}
+/// Begins the names of the left side's columns, while the subquery's own are computed.
+const KEPT: &str = "$left";
 
 struct Attach<'a> {
     left: &'a Arc<LogicalPlan>,
     /// Left rows stay where the subquery has none.
     outer: bool,
+    level: usize,
 }
 
 impl Attach<'_> {
-    fn kept(&self) -> impl Iterator<Item = Expr> + use<> {
-        (0..self.left.schema().fields().len()).map(kept)
+    fn name(&self, at: usize) -> String {
+        format!("{KEPT}{}.{at}", self.level)
+    }
+
+    fn column(&self, at: usize) -> Expr {
+        Expr::Column(Column::from_name(self.name(at)))
+    }
+
+    fn kept(&self) -> impl Iterator<Item = Expr> {
+        (0..self.left.schema().fields().len()).map(|at| self.column(at))
     }
 
     /// A plan that has the left columns, then those of `plan`; `None` for other plans
@@ -138,7 +154,7 @@ impl Attach<'_> {
         match plan {
             LogicalPlan::EmptyRelation(empty) if empty.produce_one_row => {
                 let columns = self.left.schema().iter().enumerate().map(|(at, (table, field))| {
-                    Expr::Column(Column::new(table.cloned(), field.name())).alias(kept_name(at))
+                    Expr::Column(Column::new(table.cloned(), field.name())).alias(self.name(at))
                 });
                 let left = LogicalPlanBuilder::from(self.left.as_ref().clone());
                 left.project(columns.collect::<Vec<_>>())?.build().map(Some)
@@ -152,6 +168,7 @@ impl Attach<'_> {
                 }
                 LogicalPlanBuilder::from(input).project(columns)?.build().map(Some)
             }
+            LogicalPlan::Subquery(subquery) => self.rows_of(&subquery.subquery),
             LogicalPlan::Unnest(unnest) => self.unnested(unnest),
             LogicalPlan::Filter(filter) if !self.outer => {
                 let Some(input) = self.rows_of(&filter.input)? else { return Ok(None) };
@@ -190,7 +207,7 @@ impl Attach<'_> {
         let expr = expr.clone().transform_up(|expr| match expr {
             Expr::OuterReferenceColumn(field, column) => {
                 match self.left.schema().maybe_index_of_column(&column) {
-                    Some(at) => Ok(Transformed::yes(kept(at))),
+                    Some(at) => Ok(Transformed::yes(self.column(at))),
                     None => {
                         within = false;
                         Ok(Transformed::no(Expr::OuterReferenceColumn(field, column)))

@@ -10,8 +10,9 @@ use stratalog_text::{
 
 use crate::failed;
 
-pub(super) const SECOND_NS: i128 = 1_000_000_000;
-pub(super) const DAY_NS: i128 = 86_400 * SECOND_NS;
+pub(super) const SECOND_NS: i64 = 1_000_000_000;
+pub(super) const DAY_NS: i64 = 86_400 * SECOND_NS;
+const HOUR_NS: i64 = 3_600 * SECOND_NS;
 
 /// Digits behind the point of a Julian day with its time.
 const JULIAN_DIGITS: i8 = 20;
@@ -51,8 +52,8 @@ impl Kind {
 /// A moment or a length, in full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Instant {
-    /// Nanoseconds since 1970, by the clock on the wall.
-    Moment(i128),
+    /// Days since 1970 and nanoseconds of the day, by the clock on the wall.
+    Moment(i64, i64),
     Length(IntervalMonthDayNano),
 }
 
@@ -172,17 +173,15 @@ impl Part {
     /// The part of a value, without the point of its digits.
     pub(super) fn of(self, instant: Instant, kind: Kind, zone: &TimeZone) -> i128 {
         match instant {
-            Instant::Moment(wall) => self.of_moment(wall, kind, zone),
+            Instant::Moment(days, time) => self.of_moment(days, time, kind, zone),
             Instant::Length(length) => self.of_length(length),
         }
     }
 
-    fn of_moment(self, wall: i128, kind: Kind, zone: &TimeZone) -> i128 {
-        let (days, time) = (wall.div_euclid(DAY_NS), wall.rem_euclid(DAY_NS));
-        let days = i64::try_from(days).unwrap_or_default();
+    fn of_moment(self, days: i64, time: i64, kind: Kind, zone: &TimeZone) -> i128 {
         let civil = civil_of(days);
         let day_of_year = || days - days_of(Civil { year: civil.year, month: 1, day: 1 }) + 1;
-        let east = || i128::from(zone.offset_at(days * 86_400 + whole(time / SECOND_NS)));
+        let east = || i128::from(zone.offset_at(days * 86_400 + time / SECOND_NS));
         match self {
             Part::Day => civil.day.into(),
             Part::Week => iso_week(days).1.into(),
@@ -200,20 +199,20 @@ impl Part {
             Part::Julian if kind == Kind::Date => i128::from(days + UNIX_EPOCH_JULIAN),
             Part::Julian => {
                 let day = 10_i128.pow(JULIAN_DIGITS.unsigned_abs().into());
-                i128::from(days + UNIX_EPOCH_JULIAN) * day + time * day / DAY_NS
+                let fraction = i128::from(time) * day / i128::from(DAY_NS);
+                i128::from(days + UNIX_EPOCH_JULIAN) * day + fraction
             }
-            Part::Epoch if kind == Kind::Date => wall / SECOND_NS,
-            Part::Epoch => wall.div_euclid(1_000),
+            Part::Epoch if kind == Kind::Date => i128::from(days) * 86_400,
+            Part::Epoch => i128::from(days) * i128::from(DAY_NS / 1_000) + i128::from(time / 1_000),
             Part::Zone => east(),
             Part::ZoneHour => east() / 3_600,
             Part::ZoneMinute => east() / 60 % 60,
-            _ => self.of_time(time % (3_600 * SECOND_NS), time / (3_600 * SECOND_NS)),
+            _ => self.of_time(time),
         }
     }
 
     fn of_length(self, length: IntervalMonthDayNano) -> i128 {
         let (months, days) = (i128::from(length.months), i128::from(length.days));
-        let time = i128::from(length.nanoseconds);
         let (years, months) = (months / 12, months % 12);
         match self {
             Part::Day => days,
@@ -226,27 +225,24 @@ impl Part {
             // A year has 365.25 days, a month of those beyond 30.
             Part::Epoch => {
                 let quarters = years * 1_461 + months * 120 + days * 4;
-                (quarters * (DAY_NS / 4) + time) / 1_000
+                let time = i128::from(length.nanoseconds);
+                (quarters * i128::from(DAY_NS / 4) + time) / 1_000
             }
-            _ => self.of_time(time % (3_600 * SECOND_NS), time / (3_600 * SECOND_NS)),
+            _ => self.of_time(length.nanoseconds),
         }
     }
 
-    /// The part of a time within its hour.
-    fn of_time(self, in_hour: i128, hours: i128) -> i128 {
-        let in_minute = in_hour % (60 * SECOND_NS);
-        match self {
-            Part::Hour => hours,
-            Part::Minute => in_hour / (60 * SECOND_NS),
+    /// The part of so many nanoseconds.
+    fn of_time(self, time: i64) -> i128 {
+        let in_minute = time % (60 * SECOND_NS);
+        i128::from(match self {
+            Part::Hour => time / HOUR_NS,
+            Part::Minute => time % HOUR_NS / (60 * SECOND_NS),
             Part::Nanosecond => in_minute,
             // Seconds have six digits behind the point, milliseconds three.
             _ => in_minute / 1_000,
-        }
+        })
     }
-}
-
-fn whole(value: i128) -> i64 {
-    i64::try_from(value).unwrap_or_default()
 }
 
 /// The year as it is written: there is none between 1 BC and 1.

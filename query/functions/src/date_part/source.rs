@@ -11,9 +11,9 @@ use super::part::{DAY_NS, Instant};
 /// An array of what has parts.
 pub(super) enum Source {
     /// So many units of so many nanoseconds since 1970, or since midnight.
-    Moments(Int64Array, i128),
+    Moments(Int64Array, i64),
     /// So many units of so many nanoseconds, as a length.
-    Lengths(Int64Array, i128),
+    Lengths(Int64Array, i64),
     Intervals(IntervalMonthDayNanoArray),
 }
 
@@ -42,20 +42,20 @@ impl Source {
     pub(super) fn at(&self, row: usize) -> Instant {
         match self {
             Source::Moments(numbers, unit) => {
-                Instant::Moment(i128::from(numbers.value(row)) * unit)
+                let (number, of_day) = (numbers.value(row), DAY_NS / unit);
+                Instant::Moment(number.div_euclid(of_day), number.rem_euclid(of_day) * unit)
             }
             Source::Lengths(numbers, unit) => {
-                let length = i128::from(numbers.value(row)) * unit;
-                let days = i32::try_from(length / DAY_NS).unwrap_or_default();
-                let nanoseconds = i64::try_from(length % DAY_NS).unwrap_or_default();
-                Instant::Length(IntervalMonthDayNano::new(0, days, nanoseconds))
+                let (number, of_day) = (numbers.value(row), DAY_NS / unit);
+                let days = i32::try_from(number / of_day).unwrap_or_default();
+                Instant::Length(IntervalMonthDayNano::new(0, days, number % of_day * unit))
             }
             Source::Intervals(intervals) => Instant::Length(intervals.value(row)),
         }
     }
 }
 
-fn nanoseconds(unit: TimeUnit) -> i128 {
+fn nanoseconds(unit: TimeUnit) -> i64 {
     match unit {
         TimeUnit::Second => 1_000_000_000,
         TimeUnit::Millisecond => 1_000_000,
