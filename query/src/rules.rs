@@ -22,6 +22,7 @@ pub mod literals;
 pub mod long_text;
 pub mod open_parameters;
 pub mod ordered_scan;
+pub mod outer_types;
 pub mod records;
 pub mod rounding;
 pub mod staged_filter;

@@ -39,6 +39,7 @@ use crate::{
         long_text,
         open_parameters::OpenParameters,
         ordered_scan::OrderedScan,
+        outer_types::OuterTypes,
         records::CountedRecords,
         rounding,
         staged_filter::StagedFilter,
@@ -103,6 +104,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
             Arc::new(IntegerLiterals),
             Arc::new(FloatsWin),
             Arc::new(UnionTypes),
+            Arc::new(OuterTypes),
             Arc::new(TypeCoercion::new()),
         ])
         .with_physical_optimizer_rule(Arc::new(OrderedScan))
