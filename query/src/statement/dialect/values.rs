@@ -2,7 +2,7 @@
 //! it, as in PostgreSQL. The planner wants equal types, or makes numerics of floats.
 
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, Expr, UnaryOperator, Value, ValueWithSpan, Values,
+    CastKind, DataType, Expr, TimezoneInfo, UnaryOperator, Value, ValueWithSpan, Values,
 };
 
 /// Casts literals in a column of VALUES to the type that another cell of it names.
@@ -19,12 +19,17 @@ pub fn align(values: &mut Values) {
             .filter_map(named_type)
             .collect();
         let double = types.iter().find(|data_type| is_double(data_type));
-        let Some(wanted) = double.or(types.first()).map(|data_type| (*data_type).clone()) else {
+        let time = types.iter().max_by_key(|data_type| time_rank(data_type));
+        let time = time.filter(|data_type| time_rank(data_type) > 0);
+        let Some(wanted) = double.or(time).or(types.first()).map(|data_type| (*data_type).clone())
+        else {
             continue;
         };
+        let rank = time_rank(&wanted);
         let floating = is_double(&wanted) || matches!(wanted, DataType::Real | DataType::Float4);
         for cell in values.rows.iter_mut().filter_map(|row| row.content.get_mut(at)) {
-            if is_text(cell) || floating && is_number(cell) {
+            let given = named_type(cell).map_or(0, time_rank);
+            if is_text(cell) || floating && is_number(cell) || 0 < given && given < rank {
                 let inner = std::mem::replace(cell, Expr::Value(Value::Null.into()));
                 *cell = Expr::Cast {
                     kind: CastKind::DoubleColon,
@@ -48,6 +53,16 @@ fn named_type(cell: &Expr) -> Option<&DataType> {
         Expr::Value(ValueWithSpan { value: Value::Boolean(_), .. }) => Some(&DataType::Boolean),
         Expr::Nested(inner) | Expr::UnaryOp { expr: inner, .. } => named_type(inner),
         _ => None,
+    }
+}
+
+/// Where a time stands in PostgreSQL's order of implicit casts; 0 for other types.
+fn time_rank(data_type: &DataType) -> u8 {
+    match data_type {
+        DataType::Date => 1,
+        DataType::Timestamp(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => 2,
+        DataType::Timestamp(_, TimezoneInfo::Tz | TimezoneInfo::WithTimeZone) => 3,
+        _ => 0,
     }
 }
 
