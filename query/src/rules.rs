@@ -1,11 +1,11 @@
 //! Rules and functions that make DataFusion keep PostgreSQL's promises: arithmetic that
 //! fails instead of wrapping, functions that stay within a budget.
 
-pub mod aligned_times;
 pub mod aliases;
+pub mod aligned_times;
 pub mod bounded;
-pub mod bytes;
 pub mod by_length;
+pub mod bytes;
 pub mod checked;
 pub mod common_types;
 pub mod date_trunc;
