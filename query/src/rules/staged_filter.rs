@@ -5,7 +5,8 @@
 //!                                       ─►      FilterExec: d <> 0
 //! ```
 //! A conjunction evaluates both sides for a whole batch when many rows pass the first, and
-//! then a row that the first was to keep away fails the statement.
+//! then a row that the first was to keep away fails the statement. The same goes for OR
+//! within a condition: `i = 0 OR n / i > 1` becomes a CASE, which looks at the rows left.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use datafusion::{
     logical_expr::Operator,
     physical_expr::{
         PhysicalExpr, ScalarFunctionExpr, conjunction,
-        expressions::{BinaryExpr, CastExpr},
+        expressions::{BinaryExpr, CastExpr, case, lit},
         split_conjunction,
     },
     physical_optimizer::PhysicalOptimizerRule,
@@ -63,17 +64,22 @@ impl PhysicalOptimizerRule for StagedFilter {
 fn staged(filter: &FilterExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let schema = filter.input().schema();
     let (mut fallible, mut safe) = (Vec::new(), Vec::new());
+    let mut below = false;
     for condition in split_conjunction(filter.predicate()) {
-        let stage = if can_fail(condition, &schema)? { &mut fallible } else { &mut safe };
-        stage.push(Arc::clone(condition));
+        if can_fail(condition, &schema)? {
+            let guarded = guarded(condition, &schema)?;
+            below |= !Arc::ptr_eq(&guarded, condition);
+            fallible.push(guarded);
+        } else {
+            safe.push(Arc::clone(condition));
+        }
     }
     let first = if safe.is_empty() { None } else { Some(conjunction(safe)) };
     let mut stages = first.into_iter().chain(fallible).peekable();
     let mut input = Arc::clone(filter.input());
-    let mut below = 0;
     while let Some(predicate) = stages.next() {
         let builder = if stages.peek().is_some() {
-            below += 1;
+            below = true;
             FilterExecBuilder::new(predicate, input)
                 .with_default_selectivity(filter.default_selectivity())
                 .with_batch_size(filter.batch_size())
@@ -83,7 +89,53 @@ fn staged(filter: &FilterExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         };
         input = Arc::new(builder.build()?);
     }
-    Ok((below > 0).then_some(input))
+    Ok(below.then_some(input))
+}
+
+/// A condition in which parts that can fail are looked at only where the other operands of
+/// their AND or OR leave it open. NULL may become false, which a filter does not tell apart.
+fn guarded(condition: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Arc<dyn PhysicalExpr>> {
+    let Some(operator) = logical_operator(condition) else { return Ok(Arc::clone(condition)) };
+    let mut operands = Vec::new();
+    flatten(condition, operator, &mut operands);
+    let (mut safe, mut fallible) = (Vec::new(), Vec::new());
+    for operand in operands {
+        if can_fail(operand, schema)? {
+            fallible.push(guarded(operand, schema)?);
+        } else {
+            safe.push(Arc::clone(operand));
+        }
+    }
+    let mut operands = safe.into_iter().chain(fallible).rev();
+    let Some(mut rest) = operands.next() else { return Ok(Arc::clone(condition)) };
+    for operand in operands {
+        rest = match operator {
+            Operator::Or => case(None, vec![(operand, lit(true))], Some(rest))?,
+            _ => case(None, vec![(operand, rest)], Some(lit(false)))?,
+        };
+    }
+    Ok(rest)
+}
+
+/// AND or OR, if the expression is one.
+fn logical_operator(expression: &Arc<dyn PhysicalExpr>) -> Option<Operator> {
+    let operator = *expression.downcast_ref::<BinaryExpr>()?.op();
+    matches!(operator, Operator::And | Operator::Or).then_some(operator)
+}
+
+/// The operands of a chain of one operator, in the order in which they are written.
+fn flatten<'a>(
+    expression: &'a Arc<dyn PhysicalExpr>,
+    operator: Operator,
+    operands: &mut Vec<&'a Arc<dyn PhysicalExpr>>,
+) {
+    match expression.downcast_ref::<BinaryExpr>() {
+        Some(binary) if *binary.op() == operator => {
+            flatten(binary.left(), operator, operands);
+            flatten(binary.right(), operator, operands);
+        }
+        _ => operands.push(expression),
+    }
 }
 
 /// Whether some value makes the expression fail, as far as its operators tell: functions

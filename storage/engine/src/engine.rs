@@ -31,7 +31,10 @@ use crate::{
     player::snapshot::PinnedSnapshot,
     recovery,
     settings::EngineSettings,
-    version::published::{Pinned, Published},
+    version::{
+        Version,
+        published::{Pinned, Published},
+    },
 };
 
 /// The store of events: `EventStore` over a [`Log`].
@@ -194,8 +197,12 @@ impl Core {
     }
 
     /// Gives durable events their gsn's and makes them visible, all at once. Returns the
-    /// first gsn. On the log's thread, in lsn order.
-    pub fn publish(&self, chunks: Vec<Chunk>, producer: Option<(ProducerId, u64)>) -> u64 {
+    /// first gsn. By whoever completes frames, in lsn order.
+    ///
+    /// # Errors
+    /// `UndefinedTable` when a chronicle was forgotten: its events are not seen by anybody.
+    pub fn publish(&self, chunks: Vec<Chunk>, producer: Option<(ProducerId, u64)>) -> Result<u64> {
+        let mut forgotten = false;
         let mut committed = self.publisher.lock();
         let first = *committed + 1;
         let mut versions = Vec::with_capacity(chunks.len());
@@ -205,15 +212,26 @@ impl Core {
             *committed += rows;
             let chronicle = Arc::clone(&reserved.chronicle);
             let sealed = self.settings.compaction_rows_max;
-            if let Some(version) = chronicle.commit(batch, &mut reserved, sealed) {
-                versions.push(Pinned { chronicle, version });
+            match chronicle.commit(batch, &mut reserved, sealed) {
+                Some(version) => versions.push(Pinned { chronicle, version }),
+                None => forgotten = true,
             }
         }
         if let Some((producer, number)) = producer {
             self.producers.lock().committed(producer, number);
         }
         self.show(*committed, versions);
-        first
+        if forgotten { Err(dropped()) } else { Ok(first) }
+    }
+
+    /// Whether the chronicles of `chunks` still exist.
+    ///
+    /// # Errors
+    /// `UndefinedTable`.
+    pub fn check_known<'a>(&self, chunks: impl IntoIterator<Item = &'a Chunk>) -> Result<()> {
+        let forgotten = self.forgotten.read();
+        let gone = |chunk: &Chunk| forgotten.contains(&chunk.reserved.chronicle.id());
+        if chunks.into_iter().any(gone) { Err(dropped()) } else { Ok(()) }
     }
 
     /// Recovery has counted gsn's up to `gsn`.
@@ -258,16 +276,18 @@ impl Core {
         if self.untidy.lock().is_empty() || self.tidying.swap(true, Ordering::Acquire) {
             return;
         }
+        // Also when a merge panics: the next one may succeed.
+        let _turn = TidyTurn(&self.tidying);
         let ids: Vec<ChronicleId> = self.untidy.lock().drain().collect();
         for id in ids {
             if let Some(chronicle) = self.known(id)
-                && let Err(error) =
-                    self.renew_worn(&chronicle).and_then(|()| self.merge_small(&chronicle))
+                && let Err(error) = self
+                    .renew_worn(&chronicle)
+                    .and_then(|()| self.merge_small(&chronicle, Version::tail))
             {
                 tracing::error!(chronicle = %id, %error, "small batches stay unmerged");
             }
         }
-        self.tidying.store(false, Ordering::Release);
     }
 
     /// Copies the batches of which most rows were replaced, so that those rows are freed
@@ -280,25 +300,31 @@ impl Core {
         let shown = self.published().gsn;
         let version = Arc::clone(&chronicle.state().version);
         let rows_sealed = self.settings.compaction_rows_max;
-        for batch in version.batches() {
-            if compact::is_worn(batch.rows(), batch.superseded_through(shown.0), rows_sealed) {
+        let large = version.tail().iter().filter(|batch| batch.rows() >= rows_sealed);
+        for batch in version.sealed().iter().chain(large) {
+            if compact::is_worn(batch.rows(), batch.superseded_through(shown.0)) {
                 let old = [Arc::clone(batch)];
                 let merged = compact::merge(&old, version.fences(), shown, &self.budget)?;
                 self.replace(chronicle, &old, merged);
-            } else if compact::is_worn(batch.rows(), batch.superseded().len(), rows_sealed) {
+            } else if compact::is_worn(batch.rows(), batch.superseded().len()) {
                 // What was replaced is not visible yet.
                 chronicle.set_worn();
             }
         }
-        Ok(())
+        // What is left of them is small.
+        self.merge_small(chronicle, Version::sealed)
     }
 
-    fn merge_small(&self, chronicle: &Arc<Chronicle>) -> Result<()> {
+    fn merge_small(
+        &self,
+        chronicle: &Arc<Chronicle>,
+        list: fn(&Version) -> &[Arc<MemoryBatch>],
+    ) -> Result<()> {
         loop {
             // Read first: every snapshot of the version below has at least this gsn.
             let shown = self.published().gsn;
             let version = Arc::clone(&chronicle.state().version);
-            let old = choose_neighbours(version.tail(), &self.settings);
+            let old = choose_neighbours(list(&version), &self.settings);
             let Some(old) = old else { return Ok(()) };
             let merged = compact::merge(&old, version.fences(), shown, &self.budget)?;
             if !self.replace(chronicle, &old, merged) {
@@ -318,6 +344,23 @@ impl Core {
             Some(version) => (Some(Pinned { chronicle: Arc::clone(chronicle), version }), true),
             None => (None, false),
         })
+    }
+}
+
+fn dropped() -> Error {
+    Error::new(
+        ErrorKind::UndefinedTable,
+        "the table was dropped before the statement was committed",
+    )
+    .with_detail("nothing of the statement was kept")
+}
+
+/// The one who tidies.
+struct TidyTurn<'a>(&'a AtomicBool);
+
+impl Drop for TidyTurn<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
     }
 }
 

@@ -199,9 +199,9 @@ fn check_size(payload_bytes: u64, settings: &JournalSettings) -> Result<()> {
     Err(Error::new(
         ErrorKind::LimitExceeded,
         format!(
-            "a frame of {payload_bytes} bytes is larger than the {} bytes that one may have",
+            "a row of {payload_bytes} bytes is larger than the {} bytes that one may have",
             settings.frame_bytes_max
         ),
     )
-    .with_hint("send fewer or smaller rows in one statement"))
+    .with_hint("keep large values elsewhere, and store where they are"))
 }

@@ -34,6 +34,9 @@ const FREE_CHECK_WEIGHT: u64 = FREE_CHECK_BYTES / 16;
 /// then waking a thread costs little beside it.
 const OWN_SYNC_MAX: Duration = Duration::from_micros(500);
 
+/// Larger frames are left to the thread as well, and so is a new segment.
+const OWN_BYTES_MAX: u64 = 64 << 10;
+
 /// A frame on its way to the disk.
 pub(crate) struct Pending {
     pub(crate) frame: Frame,
@@ -251,14 +254,16 @@ impl Shared {
         if !alone || sabotaged!(self.place.settings, AcknowledgedBeforeWrite) {
             return None;
         }
+        let extent = state.queue.front().map_or(0, Pending::extent);
         // Whoever has the desk may want the state: so this does not wait.
         let desk = self.desk.try_lock()?;
-        (desk.gather.is_lone() && desk.took < OWN_SYNC_MAX).then_some(desk)
+        let quick = extent <= OWN_BYTES_MAX.min(desk.writer.room()) && desk.took < OWN_SYNC_MAX;
+        (quick && desk.gather.is_lone()).then_some(desk)
     }
 
     /// Serves the queue once, on the appender's thread.
     fn serve_once(&self, desk: &mut Desk) {
-        if let Err(reason) = self.unharmed(|| self.serve_group(desk)) {
+        if let Err(reason) = beside_the_runtime(|| self.unharmed(|| self.serve_group(desk))) {
             self.poison(reason, Vec::new());
             self.work.notify_one();
             return;
@@ -346,5 +351,14 @@ impl Shared {
         let group: Vec<Pending> = state.queue.drain(..count).collect();
         state.queued_bytes -= group.iter().map(Pending::extent).sum::<u64>();
         group
+    }
+}
+
+/// Runs what may block. The tasks of this thread's runtime, and its sockets, are another
+/// thread's meanwhile: a disk that hangs for a moment stops nobody else.
+fn beside_the_runtime<T>(work: impl FnOnce() -> T) -> T {
+    match tokio::runtime::Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+        Ok(tokio::runtime::RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        _ => work(),
     }
 }

@@ -13,7 +13,7 @@
 mod lease;
 mod source;
 
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, thread, time::Duration};
 
 use parking_lot::Mutex;
 use stratalog_model::{Clock, Disk, Error, Result, invariant};
@@ -21,9 +21,18 @@ use stratalog_model::{Clock, Disk, Error, Result, invariant};
 use lease::Lease;
 pub use source::{SystemTimeSource, TimeSource};
 
-/// How far ahead of the issued time the lease is put, in nanoseconds. A crash lets time
-/// start at most this much ahead of the wall clock.
+/// How far ahead of the issued time the lease is put when it has run out, in nanoseconds.
 const LEASE_NS: i64 = 1_000_000_000;
+
+/// How far ahead it is put before it runs out. A crash lets time start at most this much
+/// ahead of the wall clock.
+const AHEAD_NS: i64 = 2 * LEASE_NS;
+
+/// How often it is looked whether the lease runs out.
+const RENEWAL: Duration = Duration::from_millis(250);
+
+/// A clock that nobody has read for so long is not kept ahead.
+const IDLE_NS: u64 = 60_000_000_000;
 
 /// A wall clock that is this far behind the issued time is worth a warning.
 const BEHIND_WARN_NS: i64 = 1_000_000_000;
@@ -33,11 +42,12 @@ const BEHIND_WARN_NS: i64 = 1_000_000_000;
 pub struct MasterClock {
     source: Arc<dyn TimeSource>,
     state: Mutex<State>,
+    /// Locked after `state`, or alone: whoever issues time need not wait for the disk.
+    lease: Mutex<Lease>,
 }
 
 #[derive(Debug)]
 struct State {
-    lease: Lease,
     /// Never issued beyond.
     lease_ns: i64,
     /// Last time issued.
@@ -46,6 +56,10 @@ struct State {
     anchor_ns: i64,
     /// The monotonic clock at the anchor.
     anchor_monotonic_ns: u64,
+    /// The monotonic clock when time was issued last.
+    used_monotonic_ns: u64,
+    /// The lease was given back.
+    settled: bool,
     /// Whether the wall clock is far behind and this was said.
     warned: bool,
     /// Why the lease can no longer be extended, if so: then time stands still (CL-7).
@@ -76,16 +90,62 @@ impl MasterClock {
         }
         let lease_ns = start_ns.saturating_add(LEASE_NS);
         lease.write(lease_ns)?;
+        let monotonic_ns = source.monotonic_ns();
         let state = State {
-            lease,
             lease_ns,
             issued_ns: start_ns,
             anchor_ns: start_ns,
-            anchor_monotonic_ns: source.monotonic_ns(),
+            anchor_monotonic_ns: monotonic_ns,
+            used_monotonic_ns: monotonic_ns,
+            settled: false,
             warned,
             failed: None,
         };
-        Ok(Arc::new(Self { source, state: Mutex::new(state) }))
+        Ok(Arc::new(Self { source, state: Mutex::new(state), lease: Mutex::new(lease) }))
+    }
+
+    /// Starts a thread that renews the lease before it runs out, as long as the clock is in
+    /// use: so that a disk that hangs for a moment does not stop time.
+    ///
+    /// # Errors
+    /// `Io` when the system has no thread for us.
+    pub fn keep_ahead(self: &Arc<Self>) -> Result<()> {
+        let clock = Arc::downgrade(self);
+        let renewing = move || {
+            while let Some(clock) = clock.upgrade() {
+                clock.renew();
+                drop(clock);
+                thread::sleep(RENEWAL);
+            }
+        };
+        thread::Builder::new()
+            .name("clock".to_string())
+            .spawn(renewing)
+            .map(drop)
+            .map_err(|error| Error::io("cannot start the clock's thread", error))
+    }
+
+    /// Renews the lease if it runs out soon. Time can be issued meanwhile.
+    fn renew(&self) {
+        let target_ns = {
+            let mut state = self.state.lock();
+            let monotonic_ns = self.source.monotonic_ns();
+            let time_ns = state.advance(self.source.wall_ns(), monotonic_ns);
+            let idle = monotonic_ns.saturating_sub(state.used_monotonic_ns) > IDLE_NS;
+            let enough = state.lease_ns.saturating_sub(time_ns) >= LEASE_NS;
+            if idle || enough || state.settled || state.failed.is_some() {
+                return;
+            }
+            time_ns.saturating_add(AHEAD_NS)
+        };
+        let reached = self.lease.lock().reach(target_ns);
+        let mut state = self.state.lock();
+        match reached {
+            // A lease that was given back meanwhile stays so.
+            Ok(lease_ns) if !state.settled => state.lease_ns = state.lease_ns.max(lease_ns),
+            Ok(_) => {}
+            Err(error) => state.fail(&error),
+        }
     }
 
     /// Why the clock stands still, if it does: its lease could not be made durable, and
@@ -105,7 +165,17 @@ impl MasterClock {
         if state.lease_ns <= issued_ns {
             return Ok(());
         }
-        state.extend(issued_ns)
+        state.settled = true;
+        match self.lease.lock().write(issued_ns) {
+            Ok(()) => {
+                state.lease_ns = issued_ns;
+                Ok(())
+            }
+            Err(error) => {
+                state.fail(&error);
+                Err(error)
+            }
+        }
     }
 }
 
@@ -115,11 +185,13 @@ impl Clock for MasterClock {
         let wall_ns = self.source.wall_ns();
         let monotonic_ns = self.source.monotonic_ns();
         let time_ns = state.advance(wall_ns, monotonic_ns);
-        if time_ns > state.lease_ns
-            && state.failed.is_none()
-            && let Err(error) = state.extend(time_ns.saturating_add(LEASE_NS))
-        {
-            tracing::error!(%error, "the clock's lease cannot be extended; time stands still");
+        state.used_monotonic_ns = monotonic_ns;
+        if time_ns > state.lease_ns && state.failed.is_none() {
+            // Durable first, and only then taken.
+            match self.lease.lock().reach(time_ns.saturating_add(LEASE_NS)) {
+                Ok(lease_ns) => state.lease_ns = lease_ns,
+                Err(error) => state.fail(&error),
+            }
         }
         let issued_ns = time_ns.min(state.lease_ns);
         invariant!(TimeForward, issued_ns >= state.issued_ns, "{issued_ns}");
@@ -154,19 +226,11 @@ impl State {
         slow_ns
     }
 
-    /// Makes a lease durable, and only then takes it. After a failure it is not tried
-    /// again: what a failed sync left on disk is unknown (CL-7).
-    fn extend(&mut self, lease_ns: i64) -> Result<()> {
-        match self.lease.write(lease_ns) {
-            Ok(()) => {
-                self.lease_ns = lease_ns;
-                Ok(())
-            }
-            Err(error) => {
-                self.failed = Some(error.to_string());
-                Err(error)
-            }
-        }
+    /// No further lease can be made durable: issuing time beyond this one could go
+    /// backwards after a restart.
+    fn fail(&mut self, error: &Error) {
+        tracing::error!(%error, "the clock's lease cannot be extended; time stands still when it has run out");
+        self.failed = Some(error.to_string());
     }
 }
 

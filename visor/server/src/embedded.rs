@@ -67,6 +67,7 @@ impl Embedded {
         directory.empty_spill()?;
         let source = Arc::new(SystemTimeSource::default());
         let clock = MasterClock::open(Arc::clone(&disk), &directory.clock(), source)?;
+        clock.keep_ahead()?;
 
         let catalog_settings = JournalSettings {
             segment_bytes_max: CATALOG_SEGMENT_BYTES,

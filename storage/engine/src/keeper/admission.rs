@@ -14,7 +14,8 @@ use stratalog_model::{
 
 use super::{
     INDEX_ROW_BYTES,
-    chronicle::{Candidates, Chronicle, Refused},
+    candidates::{Candidates, Refused},
+    chronicle::Chronicle,
     chunk::Chunk,
     keys::Groups,
     outcome::{Outcome, Waits},

@@ -207,6 +207,7 @@ impl OpenAppend {
                 duplicate: false,
             });
         }
+        self.core.check_known(self.streamed.iter().chain(&self.held))?;
         let producer = self.options.producer;
         let frame = match self.held.take() {
             Some(chunk) if self.streamed.is_empty() => {
@@ -233,12 +234,12 @@ impl OpenAppend {
         };
         let (sender, receiver) = oneshot::channel();
         if crate::sabotage::active("ack-before-durable") {
-            let _ = sender.send(Ok(completed.publish()));
+            let _ = sender.send(completed.publish());
             core.log.submit(frame, reservation, durability, Box::new(|_| {}));
         } else {
             let done = Box::new(move |result: Result<Lsn>| {
                 let answer = match result {
-                    Ok(_) => Ok(completed.publish()),
+                    Ok(_) => completed.publish(),
                     Err(error) => {
                         drop(completed);
                         Err(error)
@@ -298,19 +299,19 @@ impl Append for OpenAppend {
 }
 
 impl Completed {
-    fn publish(self) -> Appended {
+    fn publish(self) -> Result<Appended> {
         let Self { chunks, producer, ending, core, durability } = self;
         let rows: u64 = chunks.iter().map(|chunk| chunk.rows() as u64).sum();
-        let first = core.publish(chunks, producer);
+        let first = core.publish(chunks, producer)?;
         drop(ending);
         let stored = rows > 0;
-        Appended {
+        Ok(Appended {
             first_gsn: stored.then_some(Gsn(first)),
             last_gsn: stored.then_some(Gsn(first + rows.saturating_sub(1))),
             rows,
             durability,
             duplicate: false,
-        }
+        })
     }
 }
 

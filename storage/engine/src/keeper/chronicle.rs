@@ -23,17 +23,21 @@ use stratalog_model::{
 };
 
 use super::{
+    candidates::{Admission, Candidates, Refused},
     chunk::Reserved,
     keys::Groups,
     locator::Locator,
     outcome::Outcome,
-    series::{SeriesId, SeriesTable},
+    series::{Series, SeriesId, SeriesTable},
 };
 use crate::{
     budget::{Budget, Claim},
     memtable::{batch::MemoryBatch, compact, shape::Shape},
     version::{Fence, Version},
 };
+
+/// Series without an event that are not worth a look.
+const EMPTIED_MAX: usize = 4096;
 
 /// A chronicle in the keeper.
 #[derive(Debug)]
@@ -58,6 +62,8 @@ pub struct State {
     pub version: Arc<Version>,
     pending: BTreeMap<u64, Pending>,
     next_seq: u64,
+    /// Series that rollbacks left without an event.
+    emptied: usize,
     index_claim: Claim,
     forgotten: bool,
 }
@@ -79,41 +85,6 @@ struct Override {
     seq: u64,
 }
 
-/// Why events were not admitted. Nothing is reserved then.
-#[derive(Debug)]
-pub enum Refused {
-    /// The key of a row is taken.
-    Taken(usize),
-    /// The key of a row is reserved by a statement that has not ended.
-    Pending(Arc<Outcome>),
-    /// No tick is free after that of a row.
-    NoTickLeft,
-}
-
-/// A request to admit events.
-#[derive(Debug)]
-pub struct Candidates<'a> {
-    /// Their keys.
-    pub groups: &'a Groups,
-    /// Arrival number of the first; reserved before.
-    pub first_seq: u64,
-    /// What to do under `collision = 'first'`.
-    pub on_conflict: OnConflict,
-    /// Their statement.
-    pub outcome: &'a Arc<Outcome>,
-}
-
-/// Admitted events.
-#[derive(Debug)]
-pub struct Admission {
-    /// What they hold.
-    pub reserved: Reserved,
-    /// Which were kept; `None` for all.
-    pub kept: Option<Vec<bool>>,
-    /// Whether a tick was moved (`collision = 'next'`).
-    pub moved: bool,
-}
-
 impl Chronicle {
     /// A chronicle without events.
     pub fn new(definition: &ChronicleDefinition, budget: &Arc<Budget>) -> Self {
@@ -133,6 +104,7 @@ impl Chronicle {
                 version: Arc::default(),
                 pending: BTreeMap::new(),
                 next_seq: 1,
+                emptied: 0,
                 index_claim: budget.claim_anyway(0),
                 forgotten: false,
             }),
@@ -312,7 +284,9 @@ impl Chronicle {
             return None;
         }
         let (first_gsn, rows) = (batch.first_gsn(), batch.rows() as u64);
+        let sealed = state.version.sealed().len();
         state.version = Arc::new(state.version.with_batch(Arc::new(batch), rows_sealed));
+        self.consider_sealed(state, sealed);
         if self.indexed {
             state.locator.insert(reserved.first_seq, rows, first_gsn);
             let mut overrides = pending.map(|pending| pending.overrides).unwrap_or_default();
@@ -333,7 +307,9 @@ impl Chronicle {
         let state = &mut *state;
         let (first_gsn, rows) = (batch.first_gsn(), batch.rows() as u64);
         let batch = Arc::new(batch);
+        let sealed = state.version.sealed().len();
         Arc::make_mut(&mut state.version).push(Arc::clone(&batch), rows_sealed);
+        self.consider_sealed(state, sealed);
         state.next_seq = state.next_seq.max(first_seq + rows);
         if !self.indexed {
             return;
@@ -382,7 +358,10 @@ impl Chronicle {
                     batch.and_then(|batch| Some((batch, batch.row_of(old_gsn)?)))
                 {
                     let replaced = batch.supersede(row, gsn);
-                    if compact::is_worn(batch.rows(), replaced, rows_sealed) {
+                    // Small ones are merged with their neighbours anyway, unless sealed.
+                    let stays = batch.rows() >= rows_sealed
+                        || state.version.sealed().last().is_some_and(|b| old_gsn <= b.last_gsn());
+                    if stays && compact::is_worn(batch.rows(), replaced) {
                         self.set_worn();
                     }
                 }
@@ -396,6 +375,14 @@ impl Chronicle {
                     other.overrides.push(Override { series, tick, seq: holder });
                 }
             }
+        }
+    }
+
+    /// Batches were sealed, unless there are as many as `before`: their rows may have been
+    /// replaced already.
+    fn consider_sealed(&self, state: &State, before: usize) {
+        if self.collision == Collision::Last && state.version.sealed().len() != before {
+            self.set_worn();
         }
     }
 
@@ -433,6 +420,7 @@ impl Chronicle {
             if pending.is_empty() {
                 state.series.drop_empty();
             }
+            state.shrink_locator();
             state.account();
         }
         (before, Arc::clone(&state.version))
@@ -451,6 +439,7 @@ impl Chronicle {
         }
         let next = state.version.with_merged(old, merged.map(Arc::new))?;
         state.version = Arc::new(next.without_idle_fences());
+        state.shrink_locator();
         Some(Arc::clone(&state.version))
     }
 
@@ -484,11 +473,24 @@ impl State {
     fn remove_entries(&mut self, reserved: &Reserved) {
         for (series, lowest) in &reserved.touched {
             self.series.remove_from(*series, *lowest, reserved.first_seq, reserved.end_seq);
+            self.emptied += usize::from(self.series.series(*series).is_some_and(Series::is_empty));
+        }
+        if self.emptied > EMPTIED_MAX && self.pending.is_empty() {
+            self.series.drop_empty();
+            self.emptied = 0;
+        }
+    }
+
+    /// Forgets where events are that no batch has any more, once they may be the most.
+    fn shrink_locator(&mut self) {
+        if self.locator.is_worn() {
+            let runs = self.version.batches().flat_map(|batch| batch.runs_with_rows());
+            self.locator = Locator::of(runs.map(|(run, rows)| (run.seq, rows, run.gsn)).collect());
         }
     }
 
     fn account(&mut self) {
-        self.index_claim.adjust(self.series.bytes());
+        self.index_claim.adjust(self.series.bytes() + self.locator.bytes());
     }
 }
 

@@ -12,7 +12,15 @@ use std::collections::BTreeMap;
 pub struct Locator {
     /// First seq to (end of seqs, gsn of the first).
     runs: BTreeMap<u64, (u64, u64)>,
+    /// Entries when it was made.
+    made_with: usize,
 }
+
+/// Bytes that an entry takes, about.
+const ENTRY_BYTES: usize = 40;
+
+/// Fewer entries are not worth a look.
+const ENTRIES_MIN: usize = 1024;
 
 impl Locator {
     /// Events `[seq, seq + rows)` were committed from `gsn` on.
@@ -25,6 +33,27 @@ impl Locator {
             return;
         }
         self.runs.insert(seq, (seq + rows, gsn));
+    }
+
+    /// Bytes in memory, about.
+    pub fn bytes(&self) -> usize {
+        self.runs.len() * ENTRY_BYTES
+    }
+
+    /// Whether so many events came since it was made that most may be gone again.
+    pub fn is_worn(&self) -> bool {
+        self.runs.len() > 2 * self.made_with + ENTRIES_MIN
+    }
+
+    /// The locator of those events that `runs` tell, as (first seq, rows, gsn of the first).
+    pub fn of(mut runs: Vec<(u64, u64, u64)>) -> Self {
+        runs.sort_unstable();
+        let mut locator = Self::default();
+        for (seq, rows, gsn) in runs {
+            locator.insert(seq, rows, gsn);
+        }
+        locator.made_with = locator.runs.len();
+        locator
     }
 
     /// The gsn of an event; `None` while it is not committed.

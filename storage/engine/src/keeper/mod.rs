@@ -8,6 +8,7 @@
 
 pub mod admission;
 pub mod append;
+pub mod candidates;
 pub mod chronicle;
 pub mod chunk;
 pub mod keys;

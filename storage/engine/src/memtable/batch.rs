@@ -103,6 +103,12 @@ impl MemoryBatch {
         &self.runs
     }
 
+    /// Numbers of the rows, each run with its rows.
+    pub fn runs_with_rows(&self) -> impl Iterator<Item = (Run, u64)> + '_ {
+        let ends = self.runs.iter().skip(1).map(|run| run.row as usize).chain([self.rows()]);
+        self.runs.iter().zip(ends).map(|(run, end)| (*run, (end - run.row as usize) as u64))
+    }
+
     /// Hull of the ticks, replaced rows included: each has a successor of the same tick.
     pub fn hull(&self) -> TickRange {
         self.hull
@@ -183,11 +189,7 @@ impl MemoryBatch {
 
     /// Arrival numbers of all rows.
     pub fn seqs(&self) -> impl Iterator<Item = u64> + '_ {
-        let ends = self.runs.iter().skip(1).map(|run| run.row as usize).chain([self.rows()]);
-        self.runs
-            .iter()
-            .zip(ends)
-            .flat_map(|(run, end)| (0..(end - run.row as usize) as u64).map(|n| run.seq + n))
+        self.runs_with_rows().flat_map(|(run, rows)| (0..rows).map(move |n| run.seq + n))
     }
 
     /// Rows replaced so far, in the order in which that was committed.

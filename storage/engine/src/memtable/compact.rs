@@ -117,9 +117,8 @@ pub fn batch_bytes(stored: usize, rows: usize, columns: usize) -> usize {
 }
 
 /// Whether so many of a batch's rows were replaced that it is worth a copy without them.
-/// Batches that are merged with their neighbours some day are not.
-pub fn is_worn(rows: usize, replaced: usize, rows_sealed: usize) -> bool {
-    rows >= rows_sealed && replaced * 2 >= rows
+pub fn is_worn(rows: usize, replaced: usize) -> bool {
+    replaced > 0 && replaced * 2 >= rows
 }
 
 /// Which rows are in front of all fences and in force at `shown`; `None` for all of them.

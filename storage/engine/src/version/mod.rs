@@ -88,6 +88,11 @@ impl Version {
         }
     }
 
+    /// The batches that are merged no more, by ascending gsn.
+    pub fn sealed(&self) -> &[Arc<MemoryBatch>] {
+        &self.sealed
+    }
+
     /// The batches that may still be merged.
     pub fn tail(&self) -> &[Arc<MemoryBatch>] {
         &self.tail

@@ -24,6 +24,11 @@ const RECORD_BYTES: usize = 28;
 pub(crate) struct Lease {
     file: Box<dyn DiskFile>,
     sequence: u64,
+    /// What was written last.
+    written_ns: i64,
+    /// Why nothing can be written any more, if so: what a failed sync left on disk is
+    /// unknown (CL-7).
+    failed: Option<String>,
 }
 
 /// What a slot holds.
@@ -67,22 +72,36 @@ impl Lease {
                 if damaged {
                     // Most likely a lease whose write was cut, by which nothing was issued;
                     // were it a damaged one, time was issued up to one lease further.
-                    floor_ns = floor_ns.saturating_add(super::LEASE_NS);
+                    floor_ns = floor_ns.saturating_add(super::AHEAD_NS);
                     tracing::warn!(path = %path.display(), "one copy of the clock's lease is damaged; the other is used");
                 }
-                Ok((Self { file, sequence }, Some(floor_ns)))
+                let lease = Self { file, sequence, written_ns: lease_ns, failed: None };
+                Ok((lease, Some(floor_ns)))
             }
             None if damaged => Err(Error::new(
                 ErrorKind::DataCorrupted,
                 format!("clock file {} is damaged in both of its copies (offsets 0 and {SLOT_BYTES}, {RECORD_BYTES} bytes each)", path.display()),
             )
             .with_hint("make sure that the machine's clock is right, then remove this file: time starts at the machine's clock")),
-            None => Ok((Self { file, sequence: 0 }, None)),
+            None => {
+                Ok((Self { file, sequence: 0, written_ns: i64::MIN, failed: None }, None))
+            }
         }
     }
 
-    /// Makes a lease durable.
+    /// Makes a lease durable that goes to `lease_ns` at least; returns how far it goes.
+    pub(crate) fn reach(&mut self, lease_ns: i64) -> Result<i64> {
+        if self.written_ns < lease_ns {
+            self.write(lease_ns)?;
+        }
+        Ok(self.written_ns)
+    }
+
+    /// Makes a lease durable. After a failure it is not tried again.
     pub(crate) fn write(&mut self, lease_ns: i64) -> Result<()> {
+        if let Some(reason) = &self.failed {
+            return Err(Error::new(ErrorKind::Io, reason.clone()));
+        }
         let sequence = self.sequence.saturating_add(1);
         let mut record = Vec::with_capacity(RECORD_BYTES);
         record.extend_from_slice(MAGIC);
@@ -94,8 +113,10 @@ impl Lease {
         self.file
             .write_all_at(&record, offset)
             .and_then(|()| self.file.sync_data())
-            .map_err(|error| Error::io("write clock file", error))?;
+            .map_err(|error| Error::io("write clock file", error))
+            .inspect_err(|error| self.failed = Some(error.to_string()))?;
         self.sequence = sequence;
+        self.written_ns = lease_ns;
         Ok(())
     }
 }

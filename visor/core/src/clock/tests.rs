@@ -11,7 +11,7 @@ use std::{
 use proptest::prelude::*;
 use stratalog_model::{Clock, ErrorKind};
 
-use super::{LEASE_NS, MasterClock, TimeSource};
+use super::{AHEAD_NS, LEASE_NS, MasterClock, TimeSource};
 use memory_disk::MemoryDisk;
 
 const DIRECTORY: &str = "/visor";
@@ -213,4 +213,42 @@ proptest! {
             last = now;
         }
     }
+}
+
+#[test]
+fn a_lease_that_is_renewed_in_time_makes_nobody_wait() {
+    let (disk, hands) = (Arc::<MemoryDisk>::default(), Hands::at(START));
+    let clock = open(&disk, &hands);
+    clock.now_ns();
+    // Far enough from its end: nothing to do.
+    clock.renew();
+    assert_eq!(clock.state.lock().lease_ns, START + LEASE_NS);
+    hands.pass(LEASE_NS / 2);
+    clock.renew();
+    let lease_ns = START + LEASE_NS / 2 + AHEAD_NS;
+    assert_eq!(clock.state.lock().lease_ns, lease_ns);
+    // Whoever holds the file does not hold up time.
+    let writing = clock.lease.lock();
+    hands.pass(LEASE_NS);
+    assert_eq!(clock.now_ns(), START + LEASE_NS * 3 / 2);
+    drop(writing);
+    // What was leased is not issued again after a crash.
+    drop(clock);
+    assert_eq!(open(&disk, &hands).now_ns(), lease_ns);
+}
+
+#[test]
+fn an_idle_or_settled_clock_is_not_kept_ahead() {
+    let (disk, hands) = (Arc::<MemoryDisk>::default(), Hands::at(START));
+    let clock = open(&disk, &hands);
+    clock.now_ns();
+    hands.pass(2 * 60 * SECOND);
+    clock.renew();
+    assert_eq!(clock.state.lock().lease_ns, START + LEASE_NS);
+    let issued_ns = clock.now_ns();
+    clock.settle().unwrap();
+    clock.renew();
+    assert_eq!(clock.state.lock().lease_ns, issued_ns);
+    drop(clock);
+    assert_eq!(open(&disk, &hands).now_ns(), issued_ns);
 }

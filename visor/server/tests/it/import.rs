@@ -93,6 +93,20 @@ fn standard_input_and_other_delimiters_are_read() {
 }
 
 #[test]
+fn lines_end_as_windows_ends_them_and_the_last_may_not_end() {
+    let bench = Bench::new();
+    let port = bench.port();
+    for (table, end) in [("windows", "\r\n"), ("unix", "\n")] {
+        let text = ["time,k,v", "2026-01-01 00:00:00,a,1", "2026-01-02 00:00:00,b,2"].join(end);
+        let flags = ["import", "-", "-p", &port, "-t", table, "--format", "csv", "--create"];
+        assert!(good(&run_with_input(&flags, &text)).starts_with("2 rows into"), "{table}");
+        let found =
+            bench.value(&format!("SELECT string_agg(k || v, ',' ORDER BY time) FROM {table}"));
+        assert_eq!(found.trim_matches('"'), "a1,b2");
+    }
+}
+
+#[test]
 fn an_error_names_the_line_of_the_file_and_what_is_stored() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("bad.csv");

@@ -226,10 +226,8 @@ impl Source for CsvSource {
         if rows == 0 {
             return Ok(None);
         }
-        let mut bytes = self.buffer.get(..end).unwrap_or_default().to_vec();
-        if !bytes.ends_with(b"\n") {
-            bytes.push(b'\n');
-        }
+        // The last line may lack its end, as in COPY.
+        let bytes = self.buffer.get(..end).unwrap_or_default().to_vec();
         let batch = Batch {
             bytes,
             first_row: self.next_row,

@@ -1,0 +1,42 @@
+//! A request to admit events, and its answer.
+
+use std::sync::Arc;
+
+use stratalog_model::store::OnConflict;
+
+use super::{chunk::Reserved, keys::Groups, outcome::Outcome};
+
+/// Why events were not admitted. Nothing is reserved then.
+#[derive(Debug)]
+pub enum Refused {
+    /// The key of a row is taken.
+    Taken(usize),
+    /// The key of a row is reserved by a statement that has not ended.
+    Pending(Arc<Outcome>),
+    /// No tick is free after that of a row.
+    NoTickLeft,
+}
+
+/// A request to admit events.
+#[derive(Debug)]
+pub struct Candidates<'a> {
+    /// Their keys.
+    pub groups: &'a Groups,
+    /// Arrival number of the first; reserved before.
+    pub first_seq: u64,
+    /// What to do under `collision = 'first'`.
+    pub on_conflict: OnConflict,
+    /// Their statement.
+    pub outcome: &'a Arc<Outcome>,
+}
+
+/// Admitted events.
+#[derive(Debug)]
+pub struct Admission {
+    /// What they hold.
+    pub reserved: Reserved,
+    /// Which were kept; `None` for all.
+    pub kept: Option<Vec<bool>>,
+    /// Whether a tick was moved (`collision = 'next'`).
+    pub moved: bool,
+}
