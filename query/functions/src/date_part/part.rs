@@ -186,7 +186,7 @@ impl Part {
             Part::Day => civil.day.into(),
             Part::Week => iso_week(days).1.into(),
             Part::Month => civil.month.into(),
-            Part::Quarter => ((civil.month + 2) / 3).into(),
+            Part::Quarter => civil.month.div_ceil(3).into(),
             Part::Year => shown(civil.year),
             Part::Decade => civil.year.div_euclid(10).into(),
             Part::Century => windows_of(civil.year, 100),

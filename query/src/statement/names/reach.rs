@@ -23,7 +23,7 @@ pub fn hide_shadowing(query: &mut Query) {
     let Some(order_by) = &mut query.order_by else { return };
     let OrderByKind::Expressions(orders) = &mut order_by.kind else { return };
     let compound = orders.iter().map(|order| &order.expr).filter(|expr| is_compound(expr));
-    let within: Vec<String> = compound.flat_map(|expr| mentioned(expr)).collect();
+    let within: Vec<String> = compound.flat_map(mentioned).collect();
     if within.is_empty() || select.distinct.is_some() || select.projection.iter().any(is_wildcard) {
         return;
     }
