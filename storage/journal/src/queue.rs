@@ -30,11 +30,7 @@ mod serve;
 const FREE_CHECK_BYTES: u64 = 64 << 10;
 const FREE_CHECK_WEIGHT: u64 = FREE_CHECK_BYTES / 16;
 
-/// A sync that takes longer is left to the thread: an appender has other things to do, and
-/// then waking a thread costs little beside it.
-const OWN_SYNC_MAX: Duration = Duration::from_micros(500);
-
-/// Larger frames are left to the thread as well, and so is a new segment.
+/// Larger frames are left to the thread, and so is a new segment.
 const OWN_BYTES_MAX: u64 = 64 << 10;
 
 /// A frame on its way to the disk.
@@ -150,7 +146,7 @@ impl Shared {
         Self {
             room: Arc::new(Semaphore::new(room.min(Semaphore::MAX_PERMITS))),
             place,
-            desk: Mutex::new(Desk { writer, gather, took: OWN_SYNC_MAX }),
+            desk: Mutex::new(Desk { writer, gather, took: Duration::from_micros(u64::MAX) }),
             state: Mutex::new(state),
             work: Condvar::new(),
             full: AtomicBool::new(false),
@@ -250,14 +246,16 @@ impl Shared {
     /// The desk, for the appender of the only waiting frame, if appends have not overlapped
     /// lately and the disk is fast.
     fn lone_desk(&self, state: &State) -> Option<MutexGuard<'_, Desk>> {
-        let alone = state.queue.len() == 1 && !state.closing;
+        let lone_us_max = self.place.settings.lone_us_max;
+        let alone = lone_us_max > 0 && state.queue.len() == 1 && !state.closing;
         if !alone || sabotaged!(self.place.settings, AcknowledgedBeforeWrite) {
             return None;
         }
         let extent = state.queue.front().map_or(0, Pending::extent);
         // Whoever has the desk may want the state: so this does not wait.
         let desk = self.desk.try_lock()?;
-        let quick = extent <= OWN_BYTES_MAX.min(desk.writer.room()) && desk.took < OWN_SYNC_MAX;
+        let quick = desk.took <= Duration::from_micros(lone_us_max)
+            && extent <= OWN_BYTES_MAX.min(desk.writer.room());
         (quick && desk.gather.is_lone()).then_some(desk)
     }
 

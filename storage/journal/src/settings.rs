@@ -19,6 +19,9 @@ pub struct JournalSettings {
     /// Microseconds that a group of overlapping `disk` appends waits at most for those
     /// who were answered last to append again, so that they share its sync; 0: never.
     pub gather_us_max: u64,
+    /// A lone appender writes and syncs on its own thread if the group before took no longer
+    /// than so many microseconds; 0: never.
+    pub lone_us_max: u64,
     /// Bytes of frames that may wait or be in flight; `reserve` waits beyond.
     pub queue_bytes_max: u64,
     /// Bytes of one frame's payload at most.
@@ -45,6 +48,7 @@ impl Default for JournalSettings {
             segment_bytes_max: 256 << 20,
             group_bytes_max: 8 << 20,
             gather_us_max: 2000,
+            lone_us_max: 500,
             queue_bytes_max: 64 << 20,
             frame_bytes_max: 16 << 20,
             free_bytes_min: 64 << 20,
