@@ -17,6 +17,7 @@ pub mod guarded;
 pub mod interval;
 pub mod interval_aggregates;
 pub mod lateral_rows;
+pub mod layers;
 pub mod lengths;
 pub mod literals;
 pub mod long_text;

@@ -155,7 +155,8 @@ fn digits_after_point(text: &str) -> u8 {
     if text.contains(['e', 'E']) { 19 } else { u8::try_from(digits.min(38)).unwrap_or(38) }
 }
 
-fn compares(operator: Operator) -> bool {
+/// Whether the operator compares its sides.
+pub fn compares(operator: Operator) -> bool {
     matches!(
         operator,
         Operator::Eq

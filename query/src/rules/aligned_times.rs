@@ -22,9 +22,9 @@ use datafusion::{
         sort_properties::{ExprProperties, SortProperties},
     },
 };
+use stratalog_functions::literal::compares;
 use stratalog_model::Error;
 
-use super::times::compares;
 use crate::errors::to_datafusion;
 
 const LOCAL: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);

@@ -6,17 +6,15 @@ use std::sync::Arc;
 use arrow::{
     array::{Array, AsArray},
     compute::cast,
-    datatypes::{DataType, FieldRef, Int64Type},
+    datatypes::{DataType, Int64Type},
 };
 use datafusion::{
     common::Result,
-    logical_expr::{
-        ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
-        ScalarUDFImpl, Signature,
-    },
+    logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF},
 };
 use stratalog_model::{Error, ErrorKind};
 
+use super::layers::{self, ScalarLayer};
 use crate::errors::to_datafusion;
 
 /// Bytes (or elements, for arrays) that one call may make of one batch.
@@ -45,31 +43,25 @@ fn growth_of(name: &str) -> Option<Growth> {
 /// `function` with a bound, if it is one that needs it.
 pub fn bound(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     match growth_of(function.name()) {
-        Some(growth) => Arc::new(ScalarUDF::new_from_impl(Bounded { inner: function, growth })),
+        Some(growth) => layers::scalar(function, growth),
         None => function,
     }
 }
 
-/// A function that checks how long its result will be.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Bounded {
-    inner: Arc<ScalarUDF>,
-    growth: Growth,
-}
-
-impl Bounded {
-    fn check(&self, arguments: &[ColumnarValue], rows: usize) -> Result<()> {
+impl Growth {
+    /// Checks how long the result of the function `name` will be.
+    fn check(self, name: &str, arguments: &[ColumnarValue], rows: usize) -> Result<()> {
         let array = |at: usize| -> Result<Option<arrow::array::ArrayRef>> {
             arguments.get(at).map(|value| value.to_array(rows)).transpose()
         };
-        let count_at = match self.growth {
+        let count_at = match self {
             Growth::First => 0,
             Growth::Times | Growth::Second => 1,
         };
         let (Some(count), first) = (array(count_at)?, array(0)?) else { return Ok(()) };
         let count = cast(&count, &DataType::Int64)?;
         let count = count.as_primitive::<Int64Type>();
-        let first = match (self.growth, first) {
+        let first = match (self, first) {
             (Growth::Times, Some(first)) => Some(cast(&first, &DataType::Utf8View)?),
             _ => None,
         };
@@ -89,10 +81,7 @@ impl Bounded {
             return Err(to_datafusion(
                 Error::new(
                     ErrorKind::LimitExceeded,
-                    format!(
-                        "requested length too large: {}() would make {total} bytes",
-                        self.name()
-                    ),
+                    format!("requested length too large: {name}() would make {total} bytes"),
                 )
                 .with_detail(format!("one call may make {RESULT_BYTES_MAX} bytes of one batch")),
             ));
@@ -101,38 +90,10 @@ impl Bounded {
     }
 }
 
-impl ScalarUDFImpl for Bounded {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-
-    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(arguments)
-    }
-
-    fn return_field_from_args(&self, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        self.inner.return_field_from_args(arguments)
-    }
-
-    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        self.check(&arguments.args, arguments.number_rows)?;
-        self.inner.invoke_with_args(arguments)
-    }
-
-    fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(arguments)
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.inner.documentation()
+impl ScalarLayer for Growth {
+    fn invoke(&self, inner: &ScalarUDF, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        self.check(inner.name(), &arguments.args, arguments.number_rows)?;
+        inner.invoke_with_args(arguments)
     }
 }
 

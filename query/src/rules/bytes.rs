@@ -10,10 +10,11 @@ use arrow::{
 use datafusion::{
     common::{Result, ScalarValue, plan_err},
     logical_expr::{
-        ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
-        ScalarUDFImpl, Signature, Volatility, type_coercion::functions::fields_with_udf,
+        ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, Signature, Volatility,
     },
 };
+
+use super::layers::{self, ScalarLayer, types_fitted};
 
 /// `function` for bytes too, if it is a length of text.
 pub fn of_bytes(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
@@ -23,12 +24,11 @@ pub fn of_bytes(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
         _ => return function,
     };
     let signature = Signature::user_defined(Volatility::Immutable);
-    Arc::new(ScalarUDF::new_from_impl(Length { inner: function, units, signature }))
+    layers::scalar(function, Length { units, signature })
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Length {
-    inner: Arc<ScalarUDF>,
     /// What one byte counts.
     units: i32,
     signature: Signature,
@@ -53,36 +53,28 @@ impl Length {
     }
 }
 
-impl ScalarUDFImpl for Length {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
+impl ScalarLayer for Length {
+    fn signature<'a>(&'a self, _: &'a ScalarUDF) -> &'a Signature {
         &self.signature
     }
 
-    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+    fn return_type(&self, inner: &ScalarUDF, arguments: &[DataType]) -> Result<DataType> {
         match arguments {
             [bytes] if is_bytes(bytes) => Ok(DataType::Int32),
-            _ => self.inner.return_type(arguments),
+            _ => inner.return_type(arguments),
         }
     }
 
-    fn return_field_from_args(&self, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+    fn return_field(&self, inner: &ScalarUDF, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         match arguments.arg_fields {
             [bytes] if is_bytes(bytes.data_type()) => {
-                Ok(Arc::new(Field::new(self.name(), DataType::Int32, true)))
+                Ok(Arc::new(Field::new(inner.name(), DataType::Int32, true)))
             }
-            _ => self.inner.return_field_from_args(arguments),
+            _ => inner.return_field_from_args(arguments),
         }
     }
 
-    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
+    fn coerce_types(&self, inner: &ScalarUDF, given: &[DataType]) -> Result<Vec<DataType>> {
         if let [bytes] = given
             && is_bytes(bytes)
         {
@@ -92,7 +84,7 @@ impl ScalarUDFImpl for Length {
             && (other.is_numeric() || other.is_temporal() || *other == DataType::Boolean)
         {
             let name = stratalog_functions::function::sql_name(other);
-            let this = match self.name() {
+            let this = match inner.name() {
                 "character_length" => "length",
                 name => name,
             };
@@ -100,13 +92,10 @@ impl ScalarUDFImpl for Length {
                 "function {this}({name}) does not exist; there is {this}(text), {this}(bytea)"
             );
         }
-        let fields: Vec<FieldRef> =
-            given.iter().map(|given| Arc::new(Field::new("", given.clone(), true))).collect();
-        let fitted = fields_with_udf(&fields, self.inner.as_ref())?;
-        Ok(fitted.iter().map(|field| field.data_type().clone()).collect())
+        types_fitted(inner, given)
     }
 
-    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+    fn invoke(&self, inner: &ScalarUDF, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         match arguments.args.as_slice() {
             [ColumnarValue::Array(bytes)] if is_bytes(bytes.data_type()) => {
                 Ok(ColumnarValue::Array(self.of(bytes)?))
@@ -115,11 +104,7 @@ impl ScalarUDFImpl for Length {
                 let length = self.of(&bytes.to_array()?)?;
                 Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&length, 0)?))
             }
-            _ => self.inner.invoke_with_args(arguments),
+            _ => inner.invoke_with_args(arguments),
         }
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.inner.documentation()
     }
 }

@@ -13,15 +13,14 @@ use arrow::{
 use datafusion::{
     common::{Result, ScalarValue},
     logical_expr::{
-        ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
-        ScalarUDFImpl, Signature, Volatility,
-        sort_properties::{ExprProperties, SortProperties},
+        ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, Signature, Volatility,
     },
 };
 use stratalog_functions::function::sql_name;
 use stratalog_model::{Error, ErrorKind};
 use stratalog_text::calendar::{Civil, civil_of, days_of};
 
+use super::layers::{self, ScalarLayer};
 use crate::errors::to_datafusion;
 
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
@@ -34,12 +33,11 @@ pub fn extend(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
         return function;
     }
     let signature = Signature::user_defined(Volatility::Immutable);
-    Arc::new(ScalarUDF::new_from_impl(DateTrunc { inner: function, signature }))
+    layers::scalar(function, DateTrunc { signature })
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct DateTrunc {
-    inner: Arc<ScalarUDF>,
     signature: Signature,
 }
 
@@ -81,40 +79,36 @@ fn unknown(name: &str, of: &str) -> datafusion::error::DataFusionError {
     )
 }
 
-impl ScalarUDFImpl for DateTrunc {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn signature(&self) -> &Signature {
+impl ScalarLayer for DateTrunc {
+    fn signature<'a>(&'a self, _: &'a ScalarUDF) -> &'a Signature {
         &self.signature
     }
 
-    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+    fn return_type(&self, inner: &ScalarUDF, arguments: &[DataType]) -> Result<DataType> {
         match arguments.get(1) {
             Some(DataType::Interval(_)) => Ok(INTERVAL),
-            _ => self.inner.return_type(arguments),
+            _ => inner.return_type(arguments),
         }
     }
 
-    fn return_field_from_args(&self, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+    fn return_field(&self, inner: &ScalarUDF, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         if let [_, time, _] = arguments.arg_fields {
             let unit = match time.data_type() {
                 DataType::Timestamp(unit, _) => *unit,
                 _ => TimeUnit::Microsecond,
             };
             let zoned = DataType::Timestamp(unit, Some(Arc::from("UTC")));
-            return Ok(Arc::new(Field::new(self.name(), zoned, true)));
+            return Ok(Arc::new(Field::new(inner.name(), zoned, true)));
         }
         match arguments.arg_fields.get(1) {
-            Some(field) if matches!(field.data_type(), DataType::Interval(_)) => {
-                Ok(Arc::new(field.as_ref().clone().with_name(self.name()).with_data_type(INTERVAL)))
-            }
-            _ => self.inner.return_field_from_args(arguments),
+            Some(field) if matches!(field.data_type(), DataType::Interval(_)) => Ok(Arc::new(
+                field.as_ref().clone().with_name(inner.name()).with_data_type(INTERVAL),
+            )),
+            _ => inner.return_field_from_args(arguments),
         }
     }
 
-    fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
+    fn coerce_types(&self, _: &ScalarUDF, arguments: &[DataType]) -> Result<Vec<DataType>> {
         match arguments {
             [_, DataType::Interval(_)] => Ok(vec![DataType::Utf8View, INTERVAL]),
             [_, DataType::Date32] => Ok(vec![
@@ -143,7 +137,11 @@ impl ScalarUDFImpl for DateTrunc {
         }
     }
 
-    fn invoke_with_args(&self, mut arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+    fn invoke(
+        &self,
+        inner: &ScalarUDF,
+        mut arguments: ScalarFunctionArgs,
+    ) -> Result<ColumnarValue> {
         let Some(ColumnarValue::Scalar(unit)) = arguments.args.first() else {
             return Err(to_datafusion(
                 Error::new(
@@ -166,21 +164,13 @@ impl ScalarUDFImpl for DateTrunc {
                 if let Some(unit) = arguments.args.first_mut() {
                     *unit = ColumnarValue::Scalar(ScalarValue::Utf8View(Some(canonical.into())));
                 }
-                self.inner.invoke_with_args(arguments)
+                inner.invoke_with_args(arguments)
             }
             Unit::Years(years) => {
                 let wanted = arguments.return_field.data_type().clone();
                 on_arrays(&arguments, |array| truncate_years(array, years, &wanted, &name))
             }
         }
-    }
-
-    fn output_ordering(&self, input: &[ExprProperties]) -> Result<SortProperties> {
-        self.inner.inner().output_ordering(input)
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.inner.documentation()
     }
 }
 

@@ -6,19 +6,15 @@ use std::sync::Arc;
 use arrow::{
     array::{ArrayRef, AsArray},
     compute::cast,
-    datatypes::{DataType, FieldRef, Float64Type},
+    datatypes::{DataType, Float64Type},
 };
 use datafusion::{
     common::Result,
-    logical_expr::{
-        ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
-        ScalarUDFImpl, Signature,
-        interval_arithmetic::Interval,
-        sort_properties::{ExprProperties, SortProperties},
-    },
+    logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF},
 };
 use stratalog_model::{Error, ErrorKind};
 
+use super::layers::{self, ScalarLayer};
 use crate::errors::to_datafusion;
 
 /// `function` with a check of its arguments, if it is a logarithm or the square root.
@@ -28,7 +24,7 @@ pub fn checked(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
         "sqrt" => Domain::SquareRoot,
         _ => return function,
     };
-    Arc::new(ScalarUDF::new_from_impl(Checked { inner: function, domain }))
+    layers::scalar(function, domain)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -63,56 +59,14 @@ impl Domain {
     }
 }
 
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Checked {
-    inner: Arc<ScalarUDF>,
-    domain: Domain,
-}
-
-impl ScalarUDFImpl for Checked {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-
-    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(arguments)
-    }
-
-    fn return_field_from_args(&self, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        self.inner.return_field_from_args(arguments)
-    }
-
-    fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(arguments)
-    }
-
-    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+impl ScalarLayer for Domain {
+    fn invoke(&self, inner: &ScalarUDF, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         for value in &arguments.args {
             match value {
-                ColumnarValue::Array(array) => self.domain.check_all(array)?,
-                ColumnarValue::Scalar(value) => self.domain.check_all(&value.to_array()?)?,
+                ColumnarValue::Array(array) => self.check_all(array)?,
+                ColumnarValue::Scalar(value) => self.check_all(&value.to_array()?)?,
             }
         }
-        self.inner.invoke_with_args(arguments)
-    }
-
-    fn evaluate_bounds(&self, inputs: &[&Interval]) -> Result<Interval> {
-        self.inner.evaluate_bounds(inputs)
-    }
-
-    fn output_ordering(&self, input: &[ExprProperties]) -> Result<SortProperties> {
-        self.inner.inner().output_ordering(input)
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.inner.documentation()
+        inner.invoke_with_args(arguments)
     }
 }

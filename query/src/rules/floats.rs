@@ -16,6 +16,7 @@ use datafusion::{
     optimizer::AnalyzerRule,
     scalar::ScalarValue,
 };
+use stratalog_functions::literal::compares;
 
 /// Casts numerics to double precision where they meet one. Runs before type coercion.
 #[derive(Debug)]
@@ -195,18 +196,7 @@ fn with_fraction(dividend: &DataType) -> DataType {
 }
 
 fn is_of_numbers(op: Operator) -> bool {
-    op.is_numerical_operators()
-        || matches!(
-            op,
-            Operator::Eq
-                | Operator::NotEq
-                | Operator::Lt
-                | Operator::LtEq
-                | Operator::Gt
-                | Operator::GtEq
-                | Operator::IsDistinctFrom
-                | Operator::IsNotDistinctFrom
-        )
+    op.is_numerical_operators() || compares(op)
 }
 
 /// The planner has cast each value to one type for its column, and to a numeric where there

@@ -6,13 +6,13 @@ use arrow::datatypes::{DataType, Field, FieldRef, IntervalUnit};
 use datafusion::{
     common::{Result, ScalarValue},
     logical_expr::{
-        Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, GroupsAccumulator,
-        ReversedUDAF, Signature, Volatility,
+        Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility,
         function::{AccumulatorArgs, StateFieldsArgs},
-        type_coercion::functions::fields_with_udf,
-        utils::{AggregateOrderSensitivity, format_state_name},
+        utils::format_state_name,
     },
 };
+
+use super::layers::{self, AggregateLayer, types_fitted};
 
 mod extremes;
 mod totals;
@@ -111,83 +111,31 @@ pub fn averages(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
         return function;
     }
     let signature = Signature::user_defined(Volatility::Immutable);
-    Arc::new(AggregateUDF::new_from_impl(Average { inner: function, signature }))
+    layers::aggregate(function, Average { signature })
 }
 
-#[derive(Debug, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Average {
-    inner: Arc<AggregateUDF>,
     signature: Signature,
 }
 
-impl AggregateUDFImpl for Average {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
+impl AggregateLayer for Average {
+    fn signature<'a>(&'a self, _: &'a AggregateUDF) -> &'a Signature {
         &self.signature
     }
 
-    fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
-        if let [DataType::Interval(_)] = arguments {
-            return Ok(vec![INTERVAL]);
+    fn coerce_types(&self, inner: &AggregateUDF, arguments: &[DataType]) -> Result<Vec<DataType>> {
+        match arguments {
+            [DataType::Interval(_)] => Ok(vec![INTERVAL]),
+            _ => types_fitted(inner, arguments),
         }
-        let fields: Vec<FieldRef> = arguments
-            .iter()
-            .map(|data_type| Arc::new(Field::new("argument", data_type.clone(), true)))
-            .collect();
-        let fields = fields_with_udf(&fields, self.inner.as_ref())?;
-        Ok(fields.iter().map(|field| field.data_type().clone()).collect())
     }
 
-    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+    fn return_type(&self, inner: &AggregateUDF, arguments: &[DataType]) -> Result<DataType> {
         match arguments {
             [DataType::Interval(_)] => Ok(INTERVAL),
-            _ => self.inner.return_type(arguments),
+            _ => inner.return_type(arguments),
         }
-    }
-
-    fn accumulator(&self, arguments: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        self.inner.accumulator(arguments)
-    }
-
-    fn state_fields(&self, arguments: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
-        self.inner.state_fields(arguments)
-    }
-
-    fn groups_accumulator_supported(&self, arguments: AccumulatorArgs<'_>) -> bool {
-        self.inner.groups_accumulator_supported(arguments)
-    }
-
-    fn create_groups_accumulator(
-        &self,
-        arguments: AccumulatorArgs<'_>,
-    ) -> Result<Box<dyn GroupsAccumulator>> {
-        self.inner.create_groups_accumulator(arguments)
-    }
-
-    fn create_sliding_accumulator(
-        &self,
-        arguments: AccumulatorArgs<'_>,
-    ) -> Result<Box<dyn Accumulator>> {
-        self.inner.create_sliding_accumulator(arguments)
-    }
-
-    fn reverse_expr(&self) -> ReversedUDAF {
-        ReversedUDAF::Identical
-    }
-
-    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
-        AggregateOrderSensitivity::Insensitive
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.inner.documentation()
     }
 }
 

@@ -18,9 +18,10 @@ use datafusion::{
         expr_rewriter::FunctionRewrite,
     },
 };
+use stratalog_functions::literal::compares;
 use stratalog_model::Error;
 
-use super::{interval_aggregates, times::compares, times::days_and_time};
+use super::{interval_aggregates, times::days_and_time};
 use crate::errors::to_datafusion;
 
 const DAY_NS: i64 = 86_400_000_000_000;

@@ -3,21 +3,16 @@
 
 use std::sync::Arc;
 
-use arrow::{
-    array::{ArrayRef, BooleanArray},
-    datatypes::{DataType, FieldRef},
-};
+use arrow::array::{ArrayRef, BooleanArray};
 use datafusion::{
     common::{Result, ScalarValue},
     logical_expr::{
-        Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, EmitTo, GroupsAccumulator,
-        ReversedUDAF, Signature,
-        function::{AccumulatorArgs, StateFieldsArgs},
-        utils::AggregateOrderSensitivity,
+        Accumulator, AggregateUDF, EmitTo, GroupsAccumulator, function::AccumulatorArgs,
     },
 };
 use stratalog_model::{Error, ErrorKind};
 
+use super::layers::{self, AggregateLayer};
 use crate::errors::to_datafusion;
 
 /// Bytes that one aggregate holds, at most.
@@ -26,7 +21,7 @@ const BYTES_MAX: usize = 1 << 30;
 /// `function` with a bound, if it is `string_agg`.
 pub fn bounded(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
-        "string_agg" => Arc::new(AggregateUDF::new_from_impl(Bounded { inner: function })),
+        "string_agg" => layers::aggregate(function, Bounded),
         _ => function,
     }
 }
@@ -44,71 +39,32 @@ fn check(bytes: usize) -> Result<()> {
     ))
 }
 
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Bounded {
-    inner: Arc<AggregateUDF>,
-}
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Bounded;
 
-impl AggregateUDFImpl for Bounded {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-
-    fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(arguments)
-    }
-
-    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(arguments)
-    }
-
-    fn state_fields(&self, arguments: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
-        self.inner.state_fields(arguments)
-    }
-
-    fn accumulator(&self, arguments: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        Ok(Box::new(One(self.inner.accumulator(arguments)?)))
-    }
-
-    fn create_sliding_accumulator(
+impl AggregateLayer for Bounded {
+    fn accumulator(
         &self,
+        inner: &AggregateUDF,
         arguments: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn Accumulator>> {
-        Ok(Box::new(One(self.inner.create_sliding_accumulator(arguments)?)))
+        Ok(Box::new(One(inner.accumulator(arguments)?)))
     }
 
-    fn groups_accumulator_supported(&self, arguments: AccumulatorArgs<'_>) -> bool {
-        self.inner.groups_accumulator_supported(arguments)
-    }
-
-    fn create_groups_accumulator(
+    fn sliding_accumulator(
         &self,
+        inner: &AggregateUDF,
+        arguments: AccumulatorArgs<'_>,
+    ) -> Result<Box<dyn Accumulator>> {
+        Ok(Box::new(One(inner.create_sliding_accumulator(arguments)?)))
+    }
+
+    fn groups_accumulator(
+        &self,
+        inner: &AggregateUDF,
         arguments: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn GroupsAccumulator>> {
-        Ok(Box::new(Many(self.inner.create_groups_accumulator(arguments)?)))
-    }
-
-    fn reverse_expr(&self) -> ReversedUDAF {
-        match self.inner.inner().reverse_expr() {
-            ReversedUDAF::Reversed(reversed) => ReversedUDAF::Reversed(bounded(reversed)),
-            other => other,
-        }
-    }
-
-    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
-        self.inner.inner().order_sensitivity()
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.inner.documentation()
+        Ok(Box::new(Many(inner.create_groups_accumulator(arguments)?)))
     }
 }
 

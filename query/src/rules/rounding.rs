@@ -5,29 +5,25 @@ use std::sync::Arc;
 
 use arrow::{
     array::{ArrayRef, AsArray, Float32Array, Float64Array},
-    datatypes::{DataType, FieldRef, Float32Type, Float64Type},
+    datatypes::{DataType, Float32Type, Float64Type},
 };
 use datafusion::{
     common::{Result, ScalarValue},
-    logical_expr::{
-        ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
-        ScalarUDFImpl, Signature,
-        sort_properties::{ExprProperties, SortProperties},
-    },
+    logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF},
 };
+
+use super::layers::{self, ScalarLayer};
 
 /// `function` with PostgreSQL's rounding, if it rounds.
 pub fn round_to_even(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     match function.name() {
-        "round" => Arc::new(ScalarUDF::new_from_impl(Round { inner: function })),
+        "round" => layers::scalar(function, Round),
         _ => function,
     }
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Round {
-    inner: Arc<ScalarUDF>,
-}
+struct Round;
 
 fn rounded(array: &ArrayRef) -> ArrayRef {
     match array.data_type() {
@@ -44,32 +40,8 @@ fn rounded(array: &ArrayRef) -> ArrayRef {
     }
 }
 
-impl ScalarUDFImpl for Round {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-
-    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(arguments)
-    }
-
-    fn return_field_from_args(&self, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        self.inner.return_field_from_args(arguments)
-    }
-
-    fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(arguments)
-    }
-
-    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+impl ScalarLayer for Round {
+    fn invoke(&self, inner: &ScalarUDF, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let floating = |value: &ColumnarValue| {
             matches!(value.data_type(), DataType::Float32 | DataType::Float64)
         };
@@ -81,15 +53,7 @@ impl ScalarUDFImpl for Round {
                     Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&rounded, 0)?))
                 }
             },
-            _ => self.inner.invoke_with_args(arguments),
+            _ => inner.invoke_with_args(arguments),
         }
-    }
-
-    fn output_ordering(&self, input: &[ExprProperties]) -> Result<SortProperties> {
-        self.inner.inner().output_ordering(input)
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.inner.documentation()
     }
 }

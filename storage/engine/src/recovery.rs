@@ -10,8 +10,8 @@
 //!
 //! gsn's are counted in the order of the committing frames. The frames of a statement
 //! whose commit frame is missing are dropped: at the end of the log, or, once many bytes
-//! wait for theirs, after a pass over the log that only looks for commit frames. Events of chronicles that no longer exist
-//! are passed over, but their gsn's stay used.
+//! wait for theirs, after a pass over the log that only looks for commit frames. Events of
+//! chronicles that no longer exist are passed over, but their gsn's stay used.
 
 use std::sync::{
     Arc,

@@ -7,7 +7,8 @@
 //!
 //! *What it deliberately is not*: it does not look into payloads (it knows no Arrow and
 //! no SQL), assigns neither ticks nor gsn's, does not recognize duplicates (it stores who
-//! sent what; the engine compares), and has no async runtime.
+//! sent what; the engine compares), and runs no async runtime: on a worker of the caller's
+//! it only says that it is going to block.
 //!
 //! *Data path*:
 //! ```text

@@ -6,8 +6,7 @@ use arrow::datatypes::{DataType, FieldRef};
 use datafusion::{
     common::{DFSchema, Result, config::ConfigOptions, tree_node::Transformed},
     logical_expr::{
-        ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
-        ScalarUDFImpl, Signature, Volatility, expr_rewriter::FunctionRewrite,
+        Expr, ReturnFieldArgs, ScalarUDF, Signature, Volatility, expr_rewriter::FunctionRewrite,
         type_coercion::functions::fields_with_udf,
     },
 };
@@ -18,7 +17,10 @@ use super::{
     Given, common_type, in_type,
     typed::{is_typed_twice, typed},
 };
-use crate::errors::to_datafusion;
+use crate::{
+    errors::to_datafusion,
+    rules::layers::{self, ScalarLayer},
+};
 
 /// `function` that takes arguments of any types, if it is one that gives one of them. What
 /// is planned with it is replaced before it runs.
@@ -27,7 +29,7 @@ pub fn unified(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
         return function;
     }
     let signature = Signature::variadic_any(Volatility::Immutable);
-    Arc::new(ScalarUDF::new_from_impl(Unified { inner: function, signature }))
+    layers::scalar(function, Unified { signature })
 }
 
 /// Whether a function of this name gives one of its arguments.
@@ -55,10 +57,10 @@ impl FunctionRewrite for CommonTypes {
                 Ok(Transformed::yes(call.args.swap_remove(0)))
             }
             Expr::ScalarFunction(mut call) => {
-                let Some(unified) = call.func.inner().downcast_ref::<Unified>() else {
+                let Some(inner) = layers::below::<Unified>(&call.func) else {
                     return Ok(Transformed::no(Expr::ScalarFunction(call)));
                 };
-                call.func = Arc::clone(&unified.inner);
+                call.func = inner;
                 let given: Vec<Given> =
                     call.args.iter().map(|argument| Given::of(argument, schema)).collect();
                 let wanted = common_type(&call.name().to_uppercase(), &given)?;
@@ -110,28 +112,19 @@ impl FunctionRewrite for CommonTypes {
 /// A function as it is planned: its type is the common type of its arguments.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Unified {
-    inner: Arc<ScalarUDF>,
     signature: Signature,
 }
 
-impl ScalarUDFImpl for Unified {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
+impl ScalarLayer for Unified {
+    fn signature<'a>(&'a self, _: &'a ScalarUDF) -> &'a Signature {
         &self.signature
     }
 
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+    fn return_type(&self, _: &ScalarUDF, _: &[DataType]) -> Result<DataType> {
         Err(to_datafusion(Error::internal("the type depends on the arguments")))
     }
 
-    fn return_field_from_args(&self, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+    fn return_field(&self, inner: &ScalarUDF, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         let given: Vec<Given> = arguments
             .arg_fields
             .iter()
@@ -140,38 +133,19 @@ impl ScalarUDFImpl for Unified {
                 value.and_then(Given::of_constant).unwrap_or_else(|| Given::of_field(field))
             })
             .collect();
-        match common_type(&self.name().to_uppercase(), &given)? {
+        match common_type(&inner.name().to_uppercase(), &given)? {
             Some(wanted) => {
-                let nullable = self.name() == "nullif"
+                let nullable = inner.name() == "nullif"
                     || arguments.arg_fields.iter().all(|field| field.is_nullable());
-                Ok(Arc::new(wanted.arrow_field(self.name(), nullable)))
+                Ok(Arc::new(wanted.arrow_field(inner.name(), nullable)))
             }
             None => {
-                let fields = fields_with_udf(arguments.arg_fields, self.inner.as_ref())?;
-                self.inner.return_field_from_args(ReturnFieldArgs {
+                let fields = fields_with_udf(arguments.arg_fields, inner)?;
+                inner.return_field_from_args(ReturnFieldArgs {
                     arg_fields: &fields,
                     scalar_arguments: arguments.scalar_arguments,
                 })
             }
         }
-    }
-
-    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        self.inner.invoke_with_args(arguments)
-    }
-
-    fn conditional_arguments<'a>(
-        &self,
-        arguments: &'a [Expr],
-    ) -> Option<(Vec<&'a Expr>, Vec<&'a Expr>)> {
-        self.inner.inner().conditional_arguments(arguments)
-    }
-
-    fn short_circuits(&self) -> bool {
-        self.inner.inner().short_circuits()
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.inner.documentation()
     }
 }

@@ -87,19 +87,12 @@ impl SeriesTable {
 
     /// Adds an entry.
     pub fn insert(&mut self, id: SeriesId, tick: i64, seq: u64) {
-        if let Some(series) = self.series.get_mut(id as usize) {
-            series.insert(tick, seq);
-            self.entries += 1;
-        }
+        self.change(id, |series| series.insert(tick, seq));
     }
 
     /// The first free tick of a series at or after `tick`; `None` past the last one.
     pub fn next_free(&mut self, id: SeriesId, tick: i64) -> Option<i64> {
-        let series = self.series.get_mut(id as usize)?;
-        let runs = series.taken.len();
-        let free = series.next_free(tick);
-        self.runs = self.runs + series.taken.len() - runs;
-        free
+        self.change(id, |series| series.next_free(tick)).flatten()
     }
 
     /// Makes `seq` the event of a tick in place of `old`, superseded at `gsn`.
@@ -114,20 +107,24 @@ impl SeriesTable {
 
     /// Removes the entries of a series from `tick` on whose seq is in `[start, end)`.
     pub fn remove_from(&mut self, id: SeriesId, tick: i64, start: u64, end: u64) {
-        if let Some(series) = self.series.get_mut(id as usize) {
-            let runs = series.taken.len();
-            self.entries -= series.remove_from(tick, start, end);
-            self.runs = self.runs + series.taken.len() - runs;
-        }
+        self.change(id, |series| series.remove_from(tick, start, end));
     }
 
     /// Removes the entries with ticks in `range`, of all series, but those that `keep` wants.
     pub fn trim(&mut self, range: &TickRange, keep: impl Fn(u64) -> bool) {
-        for series in &mut self.series {
-            let runs = series.taken.len();
-            self.entries -= series.trim(range, &keep);
-            self.runs = self.runs + series.taken.len() - runs;
+        for id in 0..self.series.len() as SeriesId {
+            self.change(id, |series| series.trim(range, &keep));
         }
+    }
+
+    /// Changes a series, and counts what it holds then.
+    fn change<T>(&mut self, id: SeriesId, change: impl FnOnce(&mut Series) -> T) -> Option<T> {
+        let series = self.series.get_mut(id as usize)?;
+        let (entries, runs) = (series.len(), series.taken.len());
+        let result = change(series);
+        self.entries = self.entries + series.len() - entries;
+        self.runs = self.runs + series.taken.len() - runs;
+        Some(result)
     }
 
     /// Gives back the series without an event. Only while nobody remembers a [`SeriesId`].
@@ -152,7 +149,12 @@ impl SeriesTable {
 impl Series {
     /// Whether there is no event.
     pub fn is_empty(&self) -> bool {
-        self.in_order.is_empty() && self.late.is_empty()
+        self.len() == 0
+    }
+
+    /// How many events there are.
+    fn len(&self) -> usize {
+        self.in_order.len() + self.late.len()
     }
 
     /// Highest gsn at which an event of the series was replaced: older snapshots do not
@@ -289,8 +291,7 @@ impl Series {
         }
     }
 
-    fn remove_from(&mut self, tick: i64, start: u64, end: u64) -> usize {
-        let before = self.in_order.len() + self.late.len();
+    fn remove_from(&mut self, tick: i64, start: u64, end: u64) {
         let mine = |seq: u64| start <= seq && seq < end;
         let at = self.in_order.partition_point(|entry| entry.0 < tick);
         let rest = self.in_order.split_off(at);
@@ -304,11 +305,9 @@ impl Series {
         for (tick, _) in gone.into_iter().chain(late) {
             self.release(tick, tick.saturating_add(1));
         }
-        before - self.in_order.len() - self.late.len()
     }
 
-    fn trim(&mut self, range: &TickRange, keep: &impl Fn(u64) -> bool) -> usize {
-        let before = self.in_order.len() + self.late.len();
+    fn trim(&mut self, range: &TickRange, keep: &impl Fn(u64) -> bool) {
         let gone = |entry: &(i64, u64)| {
             range.start.0 <= entry.0 && entry.0 < range.end.0 && !keep(entry.1)
         };
@@ -318,7 +317,6 @@ impl Series {
         }
         self.late.retain(|entry| !gone(entry));
         self.release(range.start.0, range.end.0);
-        before - self.in_order.len() - self.late.len()
     }
 }
 

@@ -25,19 +25,12 @@ fn sizes() {
 
 #[test]
 fn marks_and_calls() {
-    for line in [
-        "// TODO later",
-        "fn a() { todo!() }",
-        "#[allow(dead_code)]",
-        "let a = dbg!(b);",
-        "// let a = b;",
-        "// }",
-        "// call(this);",
-        "// if a {",
-        "open(\"/home/me/data\")",
-        "cd /work/here",
-    ] {
-        assert_eq!(found(leftovers::check, &[("a.rs", line)]).len(), 1, "{line}");
+    let marks = leftovers::MARKS.map(|mark| format!("// {mark} later"));
+    let calls = leftovers::CALLS.map(|call| format!("let a = {call}b);"));
+    let code = ["#[allow(dead_code)]", "// let a = b;", "// }", "// call(this);", "// if a {"];
+    let lines = marks.into_iter().chain(calls).chain(code.map(String::from));
+    for line in lines {
+        assert_eq!(found(leftovers::check, &[("a.rs", &line)]).len(), 1, "{line}");
     }
     for line in [
         "// Nothing is left to do; the caller sees to it.",
@@ -45,11 +38,28 @@ fn marks_and_calls() {
         "// return value of the call",
         "let todos = 1;",
         "#[expect(clippy::x, reason = \"y\")]",
-        "let place = \"tests/work/here\";",
-        "// XXXL is a size",
+        "let todos = hacks;",
     ] {
         assert_eq!(found(leftovers::check, &[("a.rs", line)]), [""; 0], "{line}");
     }
+}
+
+#[test]
+fn machine_paths() {
+    let clone = Tree { root: "/builds/me/clone".into(), ..Tree::default() };
+    let with = |line: &str| {
+        let files = BTreeMap::from([("a.sh".to_string(), line.to_string())]);
+        let mut findings = Vec::new();
+        leftovers::check(&Tree { files, root: clone.root.clone() }, &mut findings);
+        findings.len()
+    };
+    let places = leftovers::places(&clone);
+    assert!(places.contains(&"/builds/me/".to_string()), "{places:?}");
+    for place in &places {
+        assert_eq!(with(&format!("cd {place}data")), 1, "{place}");
+        assert_eq!(with(&format!("\"tests{place}data\"")), 0, "{place}");
+    }
+    assert_eq!(with("cd /somewhere/else"), 0);
 }
 
 #[test]

@@ -1,0 +1,266 @@
+//! Functions of DataFusion with something of ours laid over them: whatever a layer does not
+//! say itself is as the function below says.
+
+use std::{fmt::Debug, hash::Hash, sync::Arc};
+
+use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::{
+    common::Result,
+    logical_expr::{
+        Accumulator, AggregateUDF, AggregateUDFImpl, ColumnarValue, Documentation, Expr,
+        GroupsAccumulator, ReturnFieldArgs, ReversedUDAF, ScalarFunctionArgs, ScalarUDF,
+        ScalarUDFImpl, SetMonotonicity, Signature,
+        function::{AccumulatorArgs, StateFieldsArgs},
+        interval_arithmetic::Interval,
+        sort_properties::{ExprProperties, SortProperties},
+        type_coercion::functions::{UDFCoercionExt, fields_with_udf},
+        utils::AggregateOrderSensitivity,
+    },
+};
+
+/// What a layer changes of a scalar function.
+pub trait ScalarLayer: Debug + Eq + Hash + Send + Sync + 'static {
+    /// What arguments it takes.
+    fn signature<'a>(&'a self, inner: &'a ScalarUDF) -> &'a Signature {
+        inner.signature()
+    }
+
+    /// The types that arguments are brought to, where the signature leaves that open.
+    fn coerce_types(&self, inner: &ScalarUDF, arguments: &[DataType]) -> Result<Vec<DataType>> {
+        inner.coerce_types(arguments)
+    }
+
+    /// The type of the result.
+    fn return_type(&self, inner: &ScalarUDF, arguments: &[DataType]) -> Result<DataType> {
+        inner.return_type(arguments)
+    }
+
+    /// The result's field.
+    fn return_field(&self, inner: &ScalarUDF, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        inner.return_field_from_args(arguments)
+    }
+
+    /// The result.
+    fn invoke(&self, inner: &ScalarUDF, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        inner.invoke_with_args(arguments)
+    }
+}
+
+/// `function` under `layer`.
+pub fn scalar(function: Arc<ScalarUDF>, layer: impl ScalarLayer) -> Arc<ScalarUDF> {
+    Arc::new(ScalarUDF::new_from_impl(Scalar { inner: function, layer }))
+}
+
+/// The function below a layer of this kind, if there is one.
+pub fn below<L: ScalarLayer>(function: &ScalarUDF) -> Option<Arc<ScalarUDF>> {
+    function.inner().downcast_ref::<Scalar<L>>().map(|scalar| Arc::clone(&scalar.inner))
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Scalar<L> {
+    inner: Arc<ScalarUDF>,
+    layer: L,
+}
+
+impl<L: ScalarLayer> ScalarUDFImpl for Scalar<L> {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.inner.aliases()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.layer.signature(&self.inner)
+    }
+
+    fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
+        self.layer.coerce_types(&self.inner, arguments)
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        self.layer.return_type(&self.inner, arguments)
+    }
+
+    fn return_field_from_args(&self, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        self.layer.return_field(&self.inner, arguments)
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        self.layer.invoke(&self.inner, arguments)
+    }
+
+    fn conditional_arguments<'a>(
+        &self,
+        arguments: &'a [Expr],
+    ) -> Option<(Vec<&'a Expr>, Vec<&'a Expr>)> {
+        self.inner.inner().conditional_arguments(arguments)
+    }
+
+    fn short_circuits(&self) -> bool {
+        self.inner.inner().short_circuits()
+    }
+
+    fn evaluate_bounds(&self, inputs: &[&Interval]) -> Result<Interval> {
+        self.inner.evaluate_bounds(inputs)
+    }
+
+    fn output_ordering(&self, input: &[ExprProperties]) -> Result<SortProperties> {
+        self.inner.inner().output_ordering(input)
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.inner.documentation()
+    }
+}
+
+/// What a layer changes of an aggregate.
+pub trait AggregateLayer: Debug + Clone + Eq + Hash + Send + Sync + 'static {
+    /// What arguments it takes.
+    fn signature<'a>(&'a self, inner: &'a AggregateUDF) -> &'a Signature {
+        inner.signature()
+    }
+
+    /// The types that arguments are brought to, where the signature leaves that open.
+    fn coerce_types(&self, inner: &AggregateUDF, arguments: &[DataType]) -> Result<Vec<DataType>> {
+        inner.coerce_types(arguments)
+    }
+
+    /// The type of the result.
+    fn return_type(&self, inner: &AggregateUDF, arguments: &[DataType]) -> Result<DataType> {
+        inner.return_type(arguments)
+    }
+
+    /// The fields of a partial result.
+    fn state_fields(
+        &self,
+        inner: &AggregateUDF,
+        arguments: StateFieldsArgs<'_>,
+    ) -> Result<Vec<FieldRef>> {
+        inner.state_fields(arguments)
+    }
+
+    /// Aggregates one group.
+    fn accumulator(
+        &self,
+        inner: &AggregateUDF,
+        arguments: AccumulatorArgs<'_>,
+    ) -> Result<Box<dyn Accumulator>> {
+        inner.accumulator(arguments)
+    }
+
+    /// Aggregates a window whose start moves.
+    fn sliding_accumulator(
+        &self,
+        inner: &AggregateUDF,
+        arguments: AccumulatorArgs<'_>,
+    ) -> Result<Box<dyn Accumulator>> {
+        inner.create_sliding_accumulator(arguments)
+    }
+
+    /// Aggregates many groups.
+    fn groups_accumulator(
+        &self,
+        inner: &AggregateUDF,
+        arguments: AccumulatorArgs<'_>,
+    ) -> Result<Box<dyn GroupsAccumulator>> {
+        inner.create_groups_accumulator(arguments)
+    }
+}
+
+/// `function` under `layer`.
+pub fn aggregate(function: Arc<AggregateUDF>, layer: impl AggregateLayer) -> Arc<AggregateUDF> {
+    Arc::new(AggregateUDF::new_from_impl(Aggregate { inner: function, layer }))
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Aggregate<L> {
+    inner: Arc<AggregateUDF>,
+    layer: L,
+}
+
+impl<L: AggregateLayer> AggregateUDFImpl for Aggregate<L> {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.inner.aliases()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.layer.signature(&self.inner)
+    }
+
+    fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
+        self.layer.coerce_types(&self.inner, arguments)
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        self.layer.return_type(&self.inner, arguments)
+    }
+
+    fn state_fields(&self, arguments: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
+        self.layer.state_fields(&self.inner, arguments)
+    }
+
+    fn accumulator(&self, arguments: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        self.layer.accumulator(&self.inner, arguments)
+    }
+
+    fn create_sliding_accumulator(
+        &self,
+        arguments: AccumulatorArgs<'_>,
+    ) -> Result<Box<dyn Accumulator>> {
+        self.layer.sliding_accumulator(&self.inner, arguments)
+    }
+
+    fn groups_accumulator_supported(&self, arguments: AccumulatorArgs<'_>) -> bool {
+        self.inner.groups_accumulator_supported(arguments)
+    }
+
+    fn create_groups_accumulator(
+        &self,
+        arguments: AccumulatorArgs<'_>,
+    ) -> Result<Box<dyn GroupsAccumulator>> {
+        self.layer.groups_accumulator(&self.inner, arguments)
+    }
+
+    fn reverse_expr(&self) -> ReversedUDAF {
+        match self.inner.inner().reverse_expr() {
+            ReversedUDAF::Reversed(reversed) => {
+                ReversedUDAF::Reversed(aggregate(reversed, self.layer.clone()))
+            }
+            other => other,
+        }
+    }
+
+    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
+        self.inner.inner().order_sensitivity()
+    }
+
+    fn set_monotonicity(&self, data_type: &DataType) -> SetMonotonicity {
+        self.inner.inner().set_monotonicity(data_type)
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.inner.documentation()
+    }
+}
+
+/// The types that `function` itself would bring arguments of these types to.
+///
+/// # Errors
+/// When it takes no such arguments.
+pub fn types_fitted(
+    function: &impl UDFCoercionExt,
+    arguments: &[DataType],
+) -> Result<Vec<DataType>> {
+    let fields: Vec<FieldRef> = arguments
+        .iter()
+        .map(|data_type| Arc::new(Field::new("argument", data_type.clone(), true)))
+        .collect();
+    let fitted = fields_with_udf(&fields, function)?;
+    Ok(fitted.iter().map(|field| field.data_type().clone()).collect())
+}
