@@ -6,12 +6,9 @@
 //!   roll back: reserved keys are free again                  (whoever drops the chunk)
 //! ```
 
-use std::{
-    collections::BTreeMap,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
 use ahash::RandomState;
@@ -28,16 +25,18 @@ use super::{
     keys::Groups,
     locator::Locator,
     outcome::Outcome,
-    series::{Series, SeriesId, SeriesTable},
+    series::{SeriesId, SeriesTable},
 };
 use crate::{
-    budget::{Budget, Claim},
+    budget::Budget,
     memtable::{batch::MemoryBatch, compact, shape::Shape},
     version::{Fence, Version},
 };
 
-/// Series without an event that are not worth a look.
-const EMPTIED_MAX: usize = 4096;
+mod state;
+
+pub use state::State;
+use state::{Override, Pending};
 
 /// A chronicle in the keeper.
 #[derive(Debug)]
@@ -49,40 +48,6 @@ pub struct Chronicle {
     state: Mutex<State>,
     /// Whether most rows of some batch were replaced.
     worn: AtomicBool,
-}
-
-/// The part that changes.
-#[derive(Debug)]
-pub struct State {
-    /// Series and their tick indexes.
-    pub series: SeriesTable,
-    /// Commit numbers by arrival number.
-    pub locator: Locator,
-    /// The current version; what readers see is in `Published`.
-    pub version: Arc<Version>,
-    pending: BTreeMap<u64, Pending>,
-    next_seq: u64,
-    /// Series that rollbacks left without an event.
-    emptied: usize,
-    index_claim: Claim,
-    forgotten: bool,
-}
-
-/// Arrival numbers that are not committed.
-#[derive(Debug)]
-struct Pending {
-    end_seq: u64,
-    outcome: Arc<Outcome>,
-    /// Events whose key is another's entry: settled at commit (`collision = 'last'`).
-    overrides: Vec<Override>,
-}
-
-/// An event that will replace whichever holds its key when it commits.
-#[derive(Debug, Clone, Copy)]
-struct Override {
-    series: SeriesId,
-    tick: i64,
-    seq: u64,
 }
 
 impl Chronicle {
@@ -98,16 +63,7 @@ impl Chronicle {
             collision,
             indexed: collision != Collision::All || !definition.key_columns.is_empty(),
             shapes: RwLock::default(),
-            state: Mutex::new(State {
-                series: SeriesTable::default(),
-                locator: Locator::default(),
-                version: Arc::default(),
-                pending: BTreeMap::new(),
-                next_seq: 1,
-                emptied: 0,
-                index_claim: budget.claim_anyway(0),
-                forgotten: false,
-            }),
+            state: Mutex::new(State::new(budget)),
             worn: AtomicBool::new(false),
         }
     }
@@ -415,11 +371,7 @@ impl Chronicle {
         let before = Arc::clone(&state.version);
         state.version = Arc::new(before.with_fence(fence));
         if self.indexed {
-            let pending = &state.pending;
-            state.series.trim(&fence.ticks, |seq| is_pending(pending, seq));
-            if pending.is_empty() {
-                state.series.drop_empty();
-            }
+            state.trim(&fence.ticks);
             state.shrink_locator();
             state.account();
         }
@@ -440,6 +392,7 @@ impl Chronicle {
         let next = state.version.with_merged(old, merged.map(Arc::new))?;
         state.version = Arc::new(next.without_idle_fences());
         state.shrink_locator();
+        state.account();
         Some(Arc::clone(&state.version))
     }
 
@@ -462,38 +415,4 @@ impl Chronicle {
     pub fn index_bytes(&self) -> u64 {
         self.state.lock().index_claim.bytes()
     }
-}
-
-impl State {
-    fn pending_of(&mut self, seq: u64) -> Option<&mut Pending> {
-        let (_, pending) = self.pending.range_mut(..=seq).next_back()?;
-        (seq < pending.end_seq).then_some(pending)
-    }
-
-    fn remove_entries(&mut self, reserved: &Reserved) {
-        for (series, lowest) in &reserved.touched {
-            self.series.remove_from(*series, *lowest, reserved.first_seq, reserved.end_seq);
-            self.emptied += usize::from(self.series.series(*series).is_some_and(Series::is_empty));
-        }
-        if self.emptied > EMPTIED_MAX && self.pending.is_empty() {
-            self.series.drop_empty();
-            self.emptied = 0;
-        }
-    }
-
-    /// Forgets where events are that no batch has any more, once they may be the most.
-    fn shrink_locator(&mut self) {
-        if self.locator.is_worn() {
-            let runs = self.version.batches().flat_map(|batch| batch.runs_with_rows());
-            self.locator = Locator::of(runs.map(|(run, rows)| (run.seq, rows, run.gsn)).collect());
-        }
-    }
-
-    fn account(&mut self) {
-        self.index_claim.adjust(self.series.bytes() + self.locator.bytes());
-    }
-}
-
-fn is_pending(pending: &BTreeMap<u64, Pending>, seq: u64) -> bool {
-    pending.range(..=seq).next_back().is_some_and(|(_, pending)| seq < pending.end_seq)
 }

@@ -77,6 +77,11 @@ impl SeriesTable {
         self.series.iter().filter(|series| !series.is_empty()).count()
     }
 
+    /// Series, with an event or without.
+    pub fn slots(&self) -> usize {
+        self.series.len()
+    }
+
     /// Bytes in memory, about.
     pub fn bytes(&self) -> usize {
         self.key_bytes
@@ -127,11 +132,13 @@ impl SeriesTable {
         Some(result)
     }
 
-    /// Gives back the series without an event. Only while nobody remembers a [`SeriesId`].
-    pub fn drop_empty(&mut self) {
+    /// Gives back the series without an event, but those that `keep` wants: whoever still
+    /// remembers the [`SeriesId`] of another may meet a new key there.
+    pub fn drop_empty(&mut self, keep: impl Fn(SeriesId) -> bool) {
         let (series, free, key_bytes) = (&mut self.series, &mut self.free, &mut self.key_bytes);
         self.by_key.retain(|key, id| {
-            let Some(mine) = series.get_mut(*id as usize).filter(|mine| mine.is_empty()) else {
+            let mine = series.get_mut(*id as usize);
+            let Some(mine) = mine.filter(|mine| mine.is_empty() && !keep(*id)) else {
                 return true;
             };
             *mine = Series::default();

@@ -1,7 +1,11 @@
 //! The memory budget (CL-10).
 
 use stratalog_engine::EngineSettings;
-use stratalog_model::{Collision, ErrorKind, EventStore, store::AppendOptions};
+use stratalog_model::{
+    Collision, ErrorKind, EventStore,
+    store::AppendOptions,
+    tier::{ScanOrder, ScanRequest},
+};
 
 use crate::{fixture::*, memory_log::MemoryLog};
 
@@ -171,4 +175,87 @@ async fn recovery_does_not_hold_what_was_rolled_back() {
         read(engine.snapshot().as_ref(), &cpu).await
     );
     append(&tight, &cpu, &many(1000, 10)).await.unwrap();
+}
+
+#[tokio::test]
+async fn upserts_that_take_turns_leave_nothing_behind() {
+    let log = MemoryLog::default();
+    let both = [chronicle(1, Collision::Last, true), chronicle(2, Collision::Last, true)];
+    let engine = open(&log, &both);
+    let mut settled = 0;
+    for round in 0..12_000_i64 {
+        // The other's events are in between, so no two of these are neighbours.
+        for cpu in &both {
+            append(&engine, cpu, &[row(round % 50, "a", round as f64)]).await.unwrap();
+        }
+        if round == 4000 {
+            settled = engine.status().memory_bytes;
+        }
+    }
+    let used = engine.status().memory_bytes;
+    assert!(used < settled * 2, "{settled} bytes after 4000 rounds, {used} after 12000");
+    let expected: Vec<Row> = (0..50).map(|tick| row(tick, "a", (11_950 + tick) as f64)).collect();
+    let again = open(&MemoryLog::with_frames(log.frames()), &both);
+    for cpu in &both {
+        assert_eq!(rows(&engine, cpu).await, expected);
+        assert_eq!(rows(&again, cpu).await, expected);
+        for tick in [0, 17, 49] {
+            let found = scan(
+                engine.snapshot().as_ref(),
+                ScanRequest {
+                    ticks: ranges(&[(tick, tick + 1)]),
+                    keys: vec![host_filter(&["a"])],
+                    ..request(cpu, ScanOrder::Ascending)
+                },
+            )
+            .await;
+            assert_eq!(
+                found.into_iter().map(|read| read.row).collect::<Vec<_>>(),
+                [row(tick, "a", (11_950 + tick) as f64)]
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn keys_of_what_was_rolled_back_are_forgotten() {
+    for collision in [Collision::All, Collision::First, Collision::Last, Collision::Next] {
+        let log = MemoryLog::default();
+        let cpu = chronicle(1, collision, true);
+        let engine = open(&log, std::slice::from_ref(&cpu));
+        append(&engine, &cpu, &[row(0, "stays", 1.0)]).await.unwrap();
+        // Something is pending all the while.
+        let mut long = engine.begin(AppendOptions::default()).unwrap();
+        push(&mut long, &cpu, &[row(1, "long", 1.0)]).await.unwrap();
+        for round in 0..30 {
+            let mut lost = engine.begin(AppendOptions::default()).unwrap();
+            let keys: Vec<Row> =
+                (0..1000).map(|at| row(at, &format!("host {round} {at}"), 1.0)).collect();
+            push(&mut lost, &cpu, &keys).await.unwrap();
+            drop(lost);
+            let used = engine.status().memory_bytes;
+            assert!(used < 1_500_000, "{collision}: {used} bytes after {round} rounds");
+        }
+        long.commit().await.unwrap();
+        assert_eq!(rows(&engine, &cpu).await, [row(0, "stays", 1.0), row(1, "long", 1.0)]);
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_an_event_waits_to_take_is_not_forgotten() {
+    let log = MemoryLog::default();
+    let cpu = chronicle(1, Collision::Last, true);
+    let engine = open(&log, std::slice::from_ref(&cpu));
+    append(&engine, &cpu, &[row(1, "a", 1.0)]).await.unwrap();
+    let mut later = engine.begin(AppendOptions::default()).unwrap();
+    push(&mut later, &cpu, &[row(1, "a", 2.0)]).await.unwrap();
+    engine.delete(&cpu, ranges(&[(i64::MIN, i64::MAX)]).hull()).await.unwrap();
+    // Would get the place of the key "a", were it free.
+    append(&engine, &cpu, &[row(1, "b", 3.0)]).await.unwrap();
+    later.commit().await.unwrap();
+    append(&engine, &cpu, &[row(1, "b", 4.0)]).await.unwrap();
+    append(&engine, &cpu, &[row(1, "a", 5.0)]).await.unwrap();
+    assert_eq!(rows(&engine, &cpu).await, [row(1, "b", 4.0), row(1, "a", 5.0)]);
+    let again = open(&MemoryLog::with_frames(log.frames()), std::slice::from_ref(&cpu));
+    assert_eq!(rows(&again, &cpu).await, [row(1, "b", 4.0), row(1, "a", 5.0)]);
 }

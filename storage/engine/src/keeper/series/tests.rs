@@ -117,7 +117,7 @@ fn series_without_events_are_given_back() {
     }
     let full = table.bytes();
     table.trim(&range(0, 60), |_| false);
-    table.drop_empty();
+    table.drop_empty(|_| false);
     assert_eq!(table.len(), 40);
     assert_eq!(table.find(&1_u64.to_le_bytes()), None);
     for number in 60..100_u64 {
@@ -132,6 +132,6 @@ fn series_without_events_are_given_back() {
     }
     assert_eq!(table.bytes(), full);
     table.trim(&TickRange::ALL, |_| false);
-    table.drop_empty();
+    table.drop_empty(|_| false);
     assert_eq!(table.bytes(), 0);
 }

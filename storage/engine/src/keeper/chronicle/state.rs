@@ -1,0 +1,117 @@
+//! The part of a chronicle that changes, and what rollbacks and deletes leave in it.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use ahash::RandomState;
+use hashbrown::HashSet;
+use stratalog_model::TickRange;
+
+use crate::{
+    budget::{Budget, Claim},
+    keeper::{
+        chunk::Reserved,
+        locator::Locator,
+        outcome::Outcome,
+        series::{Series, SeriesId, SeriesTable},
+    },
+    version::Version,
+};
+
+/// Series without an event that are not worth a look.
+const EMPTIED_MAX: usize = 4096;
+
+/// The part that changes.
+#[derive(Debug)]
+pub struct State {
+    /// Series and their tick indexes.
+    pub series: SeriesTable,
+    /// Commit numbers by arrival number.
+    pub locator: Locator,
+    /// The current version; what readers see is in `Published`.
+    pub version: Arc<Version>,
+    pub(super) pending: BTreeMap<u64, Pending>,
+    pub(super) next_seq: u64,
+    /// Series that rollbacks left without an event.
+    emptied: usize,
+    pub(super) index_claim: Claim,
+    pub(super) forgotten: bool,
+}
+
+/// Arrival numbers that are not committed.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) end_seq: u64,
+    pub(super) outcome: Arc<Outcome>,
+    /// Events whose key is another's entry: settled at commit (`collision = 'last'`).
+    pub(super) overrides: Vec<Override>,
+}
+
+/// An event that will replace whichever holds its key when it commits.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Override {
+    pub(super) series: SeriesId,
+    pub(super) tick: i64,
+    pub(super) seq: u64,
+}
+
+impl State {
+    pub(super) fn new(budget: &Arc<Budget>) -> Self {
+        Self {
+            series: SeriesTable::default(),
+            locator: Locator::default(),
+            version: Arc::default(),
+            pending: BTreeMap::new(),
+            next_seq: 1,
+            emptied: 0,
+            index_claim: budget.claim_anyway(0),
+            forgotten: false,
+        }
+    }
+
+    pub(super) fn pending_of(&mut self, seq: u64) -> Option<&mut Pending> {
+        let (_, pending) = self.pending.range_mut(..=seq).next_back()?;
+        (seq < pending.end_seq).then_some(pending)
+    }
+
+    pub(super) fn remove_entries(&mut self, reserved: &Reserved) {
+        for (series, lowest) in &reserved.touched {
+            self.series.remove_from(*series, *lowest, reserved.first_seq, reserved.end_seq);
+            self.emptied += usize::from(self.series.series(*series).is_some_and(Series::is_empty));
+        }
+        // The more there are, the rarer: dropping looks at each.
+        if self.emptied > EMPTIED_MAX.max(self.series.slots() / 8) {
+            self.drop_empty();
+        }
+    }
+
+    /// Removes the committed events with ticks in `range` from the series.
+    pub(super) fn trim(&mut self, range: &TickRange) {
+        let pending = &self.pending;
+        self.series.trim(range, |seq| is_pending(pending, seq));
+        self.drop_empty();
+    }
+
+    /// Gives back the series without an event, but those that a pending one will enter.
+    fn drop_empty(&mut self) {
+        let pending = self.pending.values().flat_map(|pending| &pending.overrides);
+        let awaited: HashSet<SeriesId, RandomState> = pending.map(|event| event.series).collect();
+        self.series.drop_empty(|id| awaited.contains(&id));
+        self.emptied = 0;
+    }
+
+    /// Forgets where events are that no batch has any more, once they may be the most.
+    pub(super) fn shrink_locator(&mut self) {
+        if self.locator.is_worn() {
+            let runs = self.version.batches().flat_map(|batch| batch.runs_with_rows());
+            self.locator = Locator::of(runs.map(|(run, rows)| (run.seq, rows, run.gsn)).collect());
+        }
+    }
+
+    pub(super) fn account(&mut self) {
+        self.index_claim.adjust(self.series.bytes() + self.locator.bytes());
+    }
+}
+
+fn is_pending(pending: &BTreeMap<u64, Pending>, seq: u64) -> bool {
+    pending.range(..=seq).next_back().is_some_and(|(_, pending)| seq < pending.end_seq)
+}
