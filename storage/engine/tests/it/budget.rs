@@ -253,6 +253,7 @@ async fn a_key_that_an_event_waits_to_take_is_not_forgotten() {
     // Would get the place of the key "a", were it free.
     append(&engine, &cpu, &[row(1, "b", 3.0)]).await.unwrap();
     later.commit().await.unwrap();
+    assert_eq!(rows(&engine, &cpu).await, [row(1, "a", 2.0), row(1, "b", 3.0)]);
     append(&engine, &cpu, &[row(1, "b", 4.0)]).await.unwrap();
     append(&engine, &cpu, &[row(1, "a", 5.0)]).await.unwrap();
     assert_eq!(rows(&engine, &cpu).await, [row(1, "b", 4.0), row(1, "a", 5.0)]);
