@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::{
     CopyLegacyCsvOption, CopyLegacyOption, CopyOption, CopySource, CopyTarget, Ident, Query,
     Statement,
 };
-use stratalog_model::{Error, ErrorKind, Result, store::OnConflict};
+use stratalog_model::{ChronicleDefinition, Error, ErrorKind, Result, store::OnConflict};
 use stratalog_text::copy::{ColumnSelection, CopyDirection, CopyOptionValue, CopyOptions};
 
 use super::{
@@ -137,6 +137,8 @@ async fn copy_in(
         copied().map(|column| (column.name.clone(), column.column_type.clone())).collect();
     let required =
         copied().filter(|column| !column.nullable).map(|column| column.name.clone()).collect();
+    let names: Vec<String> = copied().map(|column| column.name.clone()).collect();
+    check_forced(&options, &names, Some(&targets.chronicle))?;
     let table = targets.chronicle.name.clone();
     let writer = Writer::begin(session, &targets, OnConflict::Error)?;
     let sink = CopySink { session: session.shared()?, targets, writer, work: Arc::clone(work) };
@@ -150,6 +152,7 @@ async fn copy_out(
     options: CopyOptions,
     work: &Arc<Work>,
 ) -> Result<Outcome> {
+    let mut table = None;
     let tree: Query = match source {
         CopySource::Query(tree) => tree.as_ref().clone(),
         CopySource::Table { table_name, columns } => {
@@ -177,6 +180,7 @@ async fn copy_out(
                 quoted(&chronicle.schema),
                 quoted(&chronicle.name)
             );
+            table = Some(chronicle);
             match parse::statements(&sql, usize::MAX)?.into_iter().next().map(|tree| tree.statement)
             {
                 Some(Statement::Query(tree)) => *tree,
@@ -192,7 +196,40 @@ async fn copy_out(
         return Err(Error::new(ErrorKind::UndefinedParameter, "there is no parameter $1"));
     }
     let rows = query::run(session, &query, &types, &[], work, RowsTag::Select).await?;
+    let names: Vec<String> =
+        rows.schema().fields().iter().map(|field| field.name().clone()).collect();
+    check_forced(&options, &names, table.as_deref())?;
     Ok(Outcome::CopyOut(CopyOut { options, rows }))
+}
+
+/// Refuses a FORCE_… option that names a column that is not among those `copied`.
+fn check_forced(
+    options: &CopyOptions,
+    copied: &[String],
+    table: Option<&ChronicleDefinition>,
+) -> Result<()> {
+    for (selection, what) in [
+        (&options.force_quote, "FORCE_QUOTE"),
+        (&options.force_not_null, "FORCE_NOT_NULL"),
+        (&options.force_null, "FORCE_NULL"),
+    ] {
+        let ColumnSelection::Named(names) = selection else { continue };
+        let Some(name) = names.iter().find(|name| !copied.contains(name)) else { continue };
+        return Err(match table {
+            Some(table) if table.column_named(name).is_some() => Error::new(
+                ErrorKind::InvalidColumnReference,
+                format!("{what} column \"{name}\" not referenced by COPY"),
+            ),
+            Some(table) => Error::new(
+                ErrorKind::UndefinedColumn,
+                format!("column \"{name}\" of relation \"{}\" does not exist", table.name),
+            ),
+            None => {
+                Error::new(ErrorKind::UndefinedColumn, format!("column \"{name}\" does not exist"))
+            }
+        });
+    }
+    Ok(())
 }
 
 fn quoted(name: &str) -> String {

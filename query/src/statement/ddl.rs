@@ -54,20 +54,16 @@ pub async fn run(session: &Session, statement: &Statement) -> Result<Outcome> {
     Ok(Outcome::Done(tag.to_string()))
 }
 
-/// Carries commands out; returns what each has to tell.
+/// Carries commands out, all or none; returns what they have to tell.
 ///
 /// # Errors
-/// What is wrong with a command, or the log; those before it are carried out.
+/// What is wrong with a command, or the log; then nothing changed.
 pub async fn apply(session: &Session, commands: Vec<Command>) -> Result<Vec<String>> {
-    let mut notices = Vec::new();
-    for command in commands {
-        let applied = session.parts().catalog.apply(command).await?;
-        for dropped in applied.dropped {
-            session.store().forget(dropped);
-        }
-        notices.extend(applied.notice);
+    let applied = session.parts().catalog.apply_all(commands).await?;
+    for dropped in applied.dropped {
+        session.store().forget(dropped);
     }
-    Ok(notices)
+    Ok(applied.notices)
 }
 
 async fn commands(
@@ -109,6 +105,17 @@ async fn commands(
     })
 }
 
+/// A name given twice is dropped once.
+fn drop_repeated(commands: &mut Vec<Command>) {
+    let mut seen: Vec<Command> = Vec::with_capacity(commands.len());
+    for command in commands.drain(..) {
+        if !seen.contains(&command) {
+            seen.push(command);
+        }
+    }
+    *commands = seen;
+}
+
 fn drop_commands(
     session: &Session,
     object_type: ObjectType,
@@ -142,6 +149,7 @@ fn drop_commands(
                     if_exists,
                 });
             }
+            drop_repeated(&mut commands);
             Ok(("DROP TABLE", commands))
         }
         ObjectType::Schema => {
@@ -153,6 +161,7 @@ fn drop_commands(
                     cascade,
                 });
             }
+            drop_repeated(&mut commands);
             Ok(("DROP SCHEMA", commands))
         }
         _ => {

@@ -1,7 +1,7 @@
 //! From a SQL string to its statements.
 //!
 //! ```text
-//!   text ─► tokens ─► split at `;` ─► limits ─► CHRONICLE → TABLE ─► sqlparser ─► Parsed
+//!   text ─► tokens ─► split at `;` ─► limits ─► rewrite ─► sqlparser ─► Parsed
 //! ```
 
 use datafusion::sql::sqlparser::{
@@ -12,6 +12,10 @@ use datafusion::sql::sqlparser::{
     tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Word},
 };
 use stratalog_model::{Error, ErrorKind, Result, chronicle::SYSTEM_COLUMNS};
+
+mod rewrite;
+
+pub use rewrite::says_header_match;
 
 /// Nesting of expressions, subqueries and parentheses, at most.
 const DEPTH_MAX: usize = 100;
@@ -65,8 +69,15 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
         let end = lines.offset(sql, last.span.end).max(start);
         let text = sql.get(start..end).unwrap_or(sql).trim().to_string();
         check_chains(part)?;
+        if let Some(at) = rewrite::unlogged(part) {
+            let error = super::refused::unlogged();
+            return Err(match position(sql, at.span.start) {
+                Some(position) => error.with_position(position),
+                None => error,
+            });
+        }
         let system_columns = mentioned_system_columns(part);
-        let tokens = chronicle_means_table(part);
+        let tokens = rewrite::for_parser(part);
         let mut parser = Parser::new(&dialect)
             .with_options(ParserOptions::new().with_unescape(true))
             .with_recursion_limit(DEPTH_MAX)
@@ -258,98 +269,6 @@ fn mentioned_system_columns(tokens: &[TokenWithSpan]) -> Vec<usize> {
     (0..SYSTEM_COLUMNS.len())
         .filter(|at| SYSTEM_COLUMNS.get(*at).is_some_and(|name| mentions(name)))
         .collect()
-}
-
-/// `CREATE | DROP | ALTER CHRONICLE` and `COMMENT ON CHRONICLE` say TABLE.
-fn chronicle_means_table(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
-    let mut words = 0usize;
-    let mut previous = Keyword::NoKeyword;
-    let mut eligible = false;
-    let mut rewritten: Vec<TokenWithSpan> = tokens
-        .iter()
-        .map(|token| {
-            let mut token = token.clone();
-            if let Token::Word(word) = &mut token.token {
-                words = words.saturating_add(1);
-                if words == 1 {
-                    eligible = matches!(
-                        word.keyword,
-                        Keyword::CREATE | Keyword::DROP | Keyword::ALTER | Keyword::COMMENT
-                    );
-                }
-                let after = matches!(
-                    previous,
-                    Keyword::CREATE | Keyword::DROP | Keyword::ALTER | Keyword::ON
-                );
-                if eligible
-                    && words <= 3
-                    && after
-                    && word.quote_style.is_none()
-                    && word.value.eq_ignore_ascii_case("chronicle")
-                {
-                    *word = Word {
-                        value: "TABLE".to_string(),
-                        quote_style: None,
-                        keyword: Keyword::TABLE,
-                    };
-                }
-                previous = word.keyword;
-            }
-            token
-        })
-        .collect();
-    table_means_select(&mut rewritten);
-    drop_header_match(&mut rewritten);
-    rewritten
-}
-
-/// Whether a COPY says `HEADER match`, which its tree shows as `HEADER`.
-pub fn says_header_match(sql: &str) -> bool {
-    let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize().unwrap_or_default();
-    let words: Vec<&Token> =
-        tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).collect();
-    words.windows(2).any(|pair| matches!(pair, [header, word] if is_header_match(header, word)))
-}
-
-fn is_header_match(header: &Token, word: &Token) -> bool {
-    matches!(header, Token::Word(word) if word.keyword == Keyword::HEADER)
-        && matches!(word, Token::Word(word) if word.value.eq_ignore_ascii_case("match"))
-}
-
-/// The parser knows `HEADER` with a boolean only.
-fn drop_header_match(tokens: &mut Vec<TokenWithSpan>) {
-    let significant: Vec<usize> = tokens
-        .iter()
-        .enumerate()
-        .filter(|(_, token)| !matches!(token.token, Token::Whitespace(_)))
-        .map(|(at, _)| at)
-        .collect();
-    let word = |at: Option<&usize>| at.and_then(|at| tokens.get(*at)).map(|token| &token.token);
-    if !matches!(word(significant.first()), Some(Token::Word(word)) if word.keyword == Keyword::COPY)
-    {
-        return;
-    }
-    let found = significant.windows(2).find_map(|pair| match pair {
-        [header, next] => is_header_match(word(Some(header))?, word(Some(next))?).then_some(*next),
-        _ => None,
-    });
-    if let Some(at) = found {
-        tokens.remove(at);
-    }
-}
-
-/// `TABLE name` as a statement says `SELECT * FROM name`.
-fn table_means_select(tokens: &mut Vec<TokenWithSpan>) {
-    let first = tokens.iter().position(|token| !matches!(token.token, Token::Whitespace(_)));
-    let Some(at) = first else { return };
-    let Some(token) = tokens.get(at) else { return };
-    if !matches!(&token.token, Token::Word(word) if word.keyword == Keyword::TABLE) {
-        return;
-    }
-    let span = token.span;
-    let word = |text: &str| TokenWithSpan::new(Token::make_keyword(text), span);
-    let select = [word("SELECT"), TokenWithSpan::new(Token::Mul, span), word("FROM")];
-    tokens.splice(at..=at, select);
 }
 
 /// Byte offsets at which lines start.

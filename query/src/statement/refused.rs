@@ -19,6 +19,12 @@ pub fn merge() -> Error {
         .with_hint("use INSERT … ON CONFLICT DO NOTHING, or a table with collision = 'last'")
 }
 
+/// CREATE UNLOGGED TABLE.
+pub fn unlogged() -> Error {
+    not_supported("an unlogged table is not supported: the journal is where events are stored")
+        .with_hint("WITH (durability = 'relaxed') acknowledges events before they are synced")
+}
+
 /// The error of a statement that no part of the session carries out.
 pub fn error(statement: &Statement) -> Error {
     match statement {

@@ -10,7 +10,7 @@ use std::{
     collections::VecDeque,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -90,8 +90,9 @@ pub(crate) struct Shared {
     desk: Mutex<Desk>,
     state: Mutex<State>,
     work: Condvar,
-    /// The disk lacked room when it was last looked at.
-    full: AtomicBool,
+    /// Bytes above `free_bytes_min` that end a lack of room; 0 while there is none. More
+    /// than none at all, or whoever deletes a little would be told that there is room.
+    wanted_free: AtomicU64,
     /// Bytes reserved since the disk was last looked at.
     unchecked: AtomicU64,
 }
@@ -149,7 +150,7 @@ impl Shared {
             desk: Mutex::new(Desk { writer, gather, took: Duration::from_micros(u64::MAX) }),
             state: Mutex::new(state),
             work: Condvar::new(),
-            full: AtomicBool::new(false),
+            wanted_free: AtomicU64::new(0),
             unchecked: AtomicU64::new(FREE_CHECK_BYTES),
         }
     }
@@ -192,7 +193,8 @@ impl Shared {
     pub(crate) fn check_free(&self, bytes: u64) -> Result<()> {
         let weight = bytes.max(FREE_CHECK_WEIGHT);
         let unchecked = self.unchecked.fetch_add(weight, Ordering::Relaxed);
-        if unchecked < FREE_CHECK_BYTES && !self.full.load(Ordering::Relaxed) {
+        let wanted = self.wanted_free.load(Ordering::Relaxed);
+        if unchecked < FREE_CHECK_BYTES && wanted == 0 {
             return Ok(());
         }
         self.unchecked.store(0, Ordering::Relaxed);
@@ -200,8 +202,10 @@ impl Shared {
         let free = disk.free_bytes(directory).map_err(|error| {
             Error::io(format_args!("cannot see the free space of {}", directory.display()), error)
         })?;
-        let full = free < settings.free_bytes_min;
-        if self.full.swap(full, Ordering::Relaxed) != full {
+        let full = free < settings.free_bytes_min.saturating_add(wanted);
+        if full != (wanted > 0) {
+            let wanted = if full { self.place.segment_bytes_min() } else { 0 };
+            self.wanted_free.store(wanted, Ordering::Relaxed);
             let directory = directory.display();
             if full {
                 tracing::error!(%directory, free, "disk full: appends are refused until there is room");

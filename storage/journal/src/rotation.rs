@@ -45,6 +45,11 @@ impl Place {
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }
+
+    /// The smallest segment that is worth making.
+    pub(crate) fn segment_bytes_min(&self) -> u64 {
+        SEGMENT_BYTES_MIN.min(self.settings.segment_bytes_max)
+    }
 }
 
 /// A file with room for a segment, under a name that recovery ignores.
@@ -62,10 +67,15 @@ pub(crate) fn make_spare(place: &Place, needed: u64) -> io::Result<Spare> {
     }
     let settings = &place.settings;
     let wanted = settings.segment_bytes_max;
-    let free = place.disk.free_bytes(&place.directory)?.saturating_sub(settings.free_bytes_min);
-    let least = needed.max(SEGMENT_BYTES_MIN.min(wanted));
+    let all = place.disk.free_bytes(&place.directory)?;
+    let free = all.saturating_sub(settings.free_bytes_min);
+    let least = needed.max(place.segment_bytes_min());
     if free < least {
-        return Err(io::ErrorKind::StorageFull.into());
+        let reason = format!(
+            "{all} bytes are free; a segment needs {least}, and free_bytes_min keeps {} free",
+            settings.free_bytes_min
+        );
+        return Err(io::Error::new(io::ErrorKind::StorageFull, reason));
     }
     let file = place.disk.create(&path)?;
     if !settings.preallocate {

@@ -1,8 +1,8 @@
 //! The catalog as a log of commands (CL-9).
 //!
 //! ```text
-//!   apply(command) ─► plan: pure, on the state now ─► record ─► log ─► durable ─► new state
-//!        one at a time ─────────────────────────────────────────────────────┘
+//!   apply(commands) ─► plan: pure, on the state now ─► record ─► log ─► durable ─► new state
+//!        one call at a time ─────────────────────────────────────────────────┘
 //! ```
 
 mod command;
@@ -73,30 +73,30 @@ impl Catalog {
     /// # Errors
     /// What is wrong with a command, as [`Self::apply`] says it.
     pub fn check(&self, commands: &[Command]) -> Result<Vec<String>> {
-        let mut state = self.state();
-        let mut notices = Vec::new();
-        for command in commands {
-            let plan = plan::plan(&state, command, self.clock.now_ns())?;
-            if let Some(change) = &plan.change {
-                state = Arc::new(state.after(change)?);
-            }
-            notices.extend(plan.outcome.notice);
-        }
-        Ok(notices)
+        let plan = plan::plan_all(&self.state(), commands, self.clock.as_ref())?;
+        Ok(plan.outcome.notices)
     }
 
-    /// Carries out a command: durable first, then visible, then this returns. When the
-    /// returned future is dropped midway, the command is either carried out or not, and
-    /// the state in memory agrees with the log either way.
+    /// Carries out a command, as [`Self::apply_all`] does several.
     ///
     /// # Errors
-    /// What is wrong with the command, in PostgreSQL's words where it has some; what the
-    /// log says when it cannot write: then nothing changed.
+    /// As [`Self::apply_all`].
     pub fn apply(&self, command: Command) -> BoxFuture<'_, Result<Outcome>> {
+        self.apply_all(vec![command])
+    }
+
+    /// Carries out commands, all or none, as one record of the log: durable first, then
+    /// visible, then this returns. When the returned future is dropped midway, they are
+    /// either carried out or not, and the state in memory agrees with the log either way.
+    ///
+    /// # Errors
+    /// What is wrong with a command, in PostgreSQL's words where it has some; what the
+    /// log says when it cannot write: then nothing changed.
+    pub fn apply_all(&self, commands: Vec<Command>) -> BoxFuture<'_, Result<Outcome>> {
         Box::pin(async move {
             let turn = Arc::clone(&self.turn).lock_owned().await;
             let before = self.state();
-            let plan = plan::plan(&before, &command, self.clock.now_ns())?;
+            let plan = plan::plan_all(&before, &commands, self.clock.as_ref())?;
             let Some(change) = plan.change else {
                 let chronicle = plan.shows.and_then(|id| before.chronicle_by_id(id)).cloned();
                 return Ok(Outcome { chronicle, ..plan.outcome });
@@ -125,13 +125,13 @@ impl Catalog {
             );
             match written.await {
                 Ok(Ok(lsn)) => {
-                    tracing::debug!(%lsn, ?command, "catalog changed");
+                    tracing::debug!(%lsn, ?commands, "catalog changed");
                     Ok(Outcome { chronicle, ..plan.outcome })
                 }
                 Ok(Err(error)) => Err(error),
                 Err(oneshot::Canceled) => Err(Error::new(
                     ErrorKind::Shutdown,
-                    "the catalog's log was closed; the command may or may not be carried out",
+                    "the catalog's log was closed; the statement may or may not be carried out",
                 )),
             }
         })

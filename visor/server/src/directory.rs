@@ -45,6 +45,21 @@ impl std::fmt::Debug for DataDirectory {
 }
 
 impl DataDirectory {
+    /// Refuses a directory at `path` that no server has made; touches nothing.
+    ///
+    /// # Errors
+    /// [`StartError::NoDatabase`], or what the disk says.
+    pub fn check_made(disk: &Arc<dyn Disk>, path: &Path) -> Result<(), StartError> {
+        let is_there = |file: &Path| {
+            disk.exists(file)
+                .map_err(|error| Error::io(format!("cannot read {}", file.display()), error))
+        };
+        if is_there(&path.join(FORMAT))? {
+            return Ok(());
+        }
+        Err(StartError::NoDatabase { path: path.to_path_buf(), exists: is_there(path)? })
+    }
+
     /// Takes the directory at `path`; makes it when it is missing or empty.
     ///
     /// # Errors

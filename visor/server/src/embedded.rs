@@ -52,8 +52,27 @@ impl Embedded {
     /// # Errors
     /// [`StartError`], for what is wrong with the directory or what a part says.
     pub async fn open(settings: &Settings) -> Result<Self, StartError> {
+        Self::open_if(settings, |_, _| Ok(())).await
+    }
+
+    /// As [`Self::open`], but makes no new database.
+    ///
+    /// # Errors
+    /// [`StartError`]; `NoDatabase` where none was made.
+    pub async fn open_existing(settings: &Settings) -> Result<Self, StartError> {
+        Self::open_if(settings, DataDirectory::check_made).await
+    }
+
+    async fn open_if(
+        settings: &Settings,
+        check: fn(&Arc<dyn Disk>, &Path) -> Result<(), StartError>,
+    ) -> Result<Self, StartError> {
         let settings = settings.clone();
-        let opened = tokio::task::spawn_blocking(move || Self::open_blocking(&settings));
+        let opened = tokio::task::spawn_blocking(move || {
+            let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
+            check(&disk, Path::new(&settings.data_dir))?;
+            Self::open_blocking(disk, &settings)
+        });
         opened.await.map_err(|error| {
             StartError::from(stratalog_model::Error::internal(format!(
                 "opening broke off: {error}"
@@ -61,8 +80,7 @@ impl Embedded {
         })?
     }
 
-    fn open_blocking(settings: &Settings) -> Result<Self, StartError> {
-        let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
+    fn open_blocking(disk: Arc<dyn Disk>, settings: &Settings) -> Result<Self, StartError> {
         let directory = DataDirectory::open(&disk, &PathBuf::from(&settings.data_dir))?;
         directory.empty_spill()?;
         let source = Arc::new(SystemTimeSource::default());

@@ -44,7 +44,8 @@ pub struct ConnectArguments {
     /// Database.
     #[arg(long, short = 'd', default_value = "stratalog")]
     pub database: String,
-    /// Open this data directory in process instead; no server may have it open.
+    /// Open this data directory in process instead; it must exist, and no server may have it
+    /// open.
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
 }
@@ -58,7 +59,7 @@ impl ConnectArguments {
         if let Some(directory) = &self.data_dir {
             let settings =
                 Settings { data_dir: directory.display().to_string(), ..Settings::default() };
-            let embedded = Embedded::open(&settings)
+            let embedded = Embedded::open_existing(&settings)
                 .await
                 .map_err(|error| SqlError::local(error.to_string()))?;
             return Ok(Connection::Embedded(EmbeddedConnection::connect(

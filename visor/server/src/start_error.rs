@@ -65,6 +65,18 @@ pub enum StartError {
         /// One of the entries that are not ours.
         entry: String,
     },
+    /// Nothing was made there, and the caller asked for what is there.
+    #[error(
+        "there is no Stratalog database in {}: {}\n  hint: check the path given with --data-dir; a new database is made by \"stratalog serve --data-dir DIR\"",
+        path.display(),
+        if *exists { "it holds no file FORMAT, which every data directory has" } else { "it does not exist" }
+    )]
+    NoDatabase {
+        /// The directory.
+        path: PathBuf,
+        /// Whether there is a directory at all.
+        exists: bool,
+    },
     /// A later release made the directory.
     #[error(
         "the data directory {} has format {found}; this release reads formats up to {known}\n  hint: start the release that wrote it, or a later one",
@@ -94,7 +106,7 @@ pub enum StartError {
 
 impl StartError {
     /// The process's exit status: 1 for anything not told apart, 2 settings, 3 address,
-    /// 4 locked, 5 foreign or damaged, 6 newer format.
+    /// 4 locked, 5 foreign, damaged or none, 6 newer format.
     pub fn exit_status(&self) -> u8 {
         match self {
             StartError::Part(_) => 1,
@@ -103,7 +115,9 @@ impl StartError {
             | StartError::AddressUnusable { .. }
             | StartError::OpenToAll { .. } => 3,
             StartError::DirectoryLocked { .. } => 4,
-            StartError::ForeignDirectory { .. } | StartError::DamagedFormat { .. } => 5,
+            StartError::ForeignDirectory { .. }
+            | StartError::DamagedFormat { .. }
+            | StartError::NoDatabase { .. } => 5,
             StartError::NewerFormat { .. } => 6,
         }
     }

@@ -15,11 +15,9 @@ pub fn value(setting: &SettingPage, value: &str) -> Result<String> {
     match setting.rule {
         Rule::Fixed => Err(super::fixed(setting.name)),
         Rule::Text => Ok(value.to_string()),
-        Rule::OneOf(words) => {
-            one_of(words, trimmed).ok_or_else(|| {
-                invalid(setting, value).with_hint(format!("Available values: {}.", words.join(", ")))
-            })
-        }
+        Rule::OneOf(words) => one_of(words, trimmed).ok_or_else(|| {
+            invalid(setting, value).with_hint(format!("Available values: {}.", words.join(", ")))
+        }),
         Rule::Only(words) => {
             one_of(words, trimmed).ok_or_else(|| no_effect(setting, value, &words.join(", ")))
         }
@@ -48,14 +46,13 @@ pub fn value(setting: &SettingPage, value: &str) -> Result<String> {
                 ))
             }
         }
-        Rule::Duration => duration_ms(trimmed).map(show_duration).ok_or_else(|| {
-            invalid(setting, value)
-                .with_hint("Valid units for this parameter are \"us\", \"ms\", \"s\", \"min\", \"h\", and \"d\".")
-        }),
+        Rule::Duration => {
+            duration_ms(trimmed).map(show_duration).ok_or_else(|| no_duration(setting, value))
+        }
         Rule::DurationZero => match duration_ms(trimmed) {
             Some(0) => Ok("0".to_string()),
             Some(_) => Err(no_effect(setting, value, "0")),
-            None => Err(invalid(setting, value)),
+            None => Err(no_duration(setting, value)),
         },
         Rule::Names => Ok(value.to_string()),
         Rule::TimeZone => {
@@ -108,26 +105,52 @@ fn on_off(value: bool) -> String {
 
 /// Milliseconds of `1500`, `2s`, `5 min`; a fraction of a millisecond counts as one.
 pub fn duration_ms(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let split = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let number: f64 = number.parse().ok()?;
-    let factor = match unit.trim() {
-        "" | "ms" => 1.0,
-        "us" => 0.001,
-        "s" => 1_000.0,
-        "min" => 60_000.0,
-        "h" => 3_600_000.0,
-        "d" => 86_400_000.0,
-        _ => return None,
-    };
-    let ms = number * factor;
-    if !ms.is_finite() || ms > f64::from(i32::MAX) {
+    let (number, unit) = number_and_unit(text)?;
+    let ms = number * unit?;
+    if !(0.0..=f64::from(i32::MAX)).contains(&ms) {
         return None;
     }
     let whole = ms.round();
     let whole = if ms > 0.0 && whole < 1.0 { 1.0 } else { whole };
     format!("{whole:.0}").parse().ok()
+}
+
+/// The number of a duration, and the milliseconds of its unit if that is one.
+fn number_and_unit(text: &str) -> Option<(f64, Option<f64>)> {
+    let text = text.trim();
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let unit = digits.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let number: f64 = text.strip_suffix(unit)?.parse().ok()?;
+    let factor = match unit.trim() {
+        "" | "ms" => Some(1.0),
+        "us" => Some(0.001),
+        "s" => Some(1_000.0),
+        "min" => Some(60_000.0),
+        "h" => Some(3_600_000.0),
+        "d" => Some(86_400_000.0),
+        _ => None,
+    };
+    Some((number, factor))
+}
+
+/// What is wrong with a text that [`duration_ms`] does not take.
+fn no_duration(setting: &SettingPage, value: &str) -> Error {
+    let most = i32::MAX;
+    match number_and_unit(value) {
+        None => invalid(setting, value),
+        Some((_, None)) => invalid(setting, value).with_hint(
+            "Valid units for this parameter are \"us\", \"ms\", \"s\", \"min\", \"h\", and \"d\".",
+        ),
+        Some((number, Some(unit))) if number < 0.0 => Error::new(
+            ErrorKind::InvalidParameterValue,
+            format!(
+                "{} ms is outside the valid range for parameter \"{}\" (0 .. {most})",
+                (number * unit).round(),
+                setting.name
+            ),
+        ),
+        Some(_) => invalid(setting, value).with_hint(format!("The valid range is 0 .. {most} ms.")),
+    }
 }
 
 fn show_duration(ms: u64) -> String {

@@ -53,6 +53,37 @@ fn what_would_have_no_effect_is_refused() {
 }
 
 #[test]
+fn what_is_no_duration_is_told_the_units_or_the_range() {
+    let units = Some(
+        "Valid units for this parameter are \"us\", \"ms\", \"s\", \"min\", \"h\", and \"d\".",
+    );
+    let range = Some("The valid range is 0 .. 2147483647 ms.");
+    for (text, message, hint) in [
+        ("25d", None, range),
+        ("2147483648", None, range),
+        ("100 days", None, units),
+        ("1 2", None, units),
+        ("abc", None, None),
+        ("", None, None),
+        ("s", None, None),
+        (
+            "-5s",
+            Some(
+                "-5000 ms is outside the valid range for parameter \"statement_timeout\" (0 .. 2147483647)",
+            ),
+            None,
+        ),
+    ] {
+        let error = variables().set("statement_timeout", text, false).unwrap_err();
+        let invalid = format!("invalid value for parameter \"statement_timeout\": \"{text}\"");
+        assert_eq!(error.kind(), ErrorKind::InvalidParameterValue);
+        assert_eq!(error.message(), message.unwrap_or(&invalid));
+        assert_eq!(error.hint(), hint, "{text}");
+    }
+    assert!(variables().set("statement_timeout", "24d", false).is_ok());
+}
+
+#[test]
 fn durations_have_units() {
     for (text, ms, shown) in [
         ("1500", 1500, "1500ms"),

@@ -44,6 +44,31 @@ fn chronicle_is_table_where_a_kind_of_object_stands() {
 }
 
 #[test]
+fn words_of_postgresql_that_the_parser_lacks_are_understood() {
+    let parsed = |sql: &str| statements(sql, 1 << 20).unwrap().remove(0).statement.to_string();
+    for sql in ["abort", "ABORT WORK", "abort transaction"] {
+        assert_eq!(parsed(sql), "ROLLBACK", "{sql}");
+    }
+    assert_eq!(
+        parsed("copy t to stdout (format csv, force_quote *, header)"),
+        "COPY t TO STDOUT (FORMAT csv, FORCE_QUOTE (*), HEADER)"
+    );
+    assert_eq!(
+        parsed("copy t from stdin (format csv, force_null * , force_not_null *)"),
+        "COPY t FROM STDIN (FORMAT csv, FORCE_NULL (*), FORCE_NOT_NULL (*))"
+    );
+    assert_eq!(parsed("copy t to stdout csv force quote *"), "COPY t TO STDOUT CSV FORCE QUOTE *");
+    let product = "COPY (SELECT force_quote * 2 FROM t) TO STDOUT";
+    assert_eq!(parsed(product), product);
+
+    let error = statements("select 1; create unlogged table u (a int)", 1 << 20).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::FeatureNotSupported);
+    assert!(error.message().contains("unlogged"), "{error}");
+    assert_eq!(error.position(), Some(18));
+    assert!(statements("create table unlogged (a int)", 1 << 20).is_ok());
+}
+
+#[test]
 fn too_much_is_an_error() {
     let nested = format!("select {}1{}", "(".repeat(5000), ")".repeat(5000));
     assert_eq!(statements(&nested, 1 << 20).unwrap_err().kind(), ErrorKind::StatementTooComplex);

@@ -10,8 +10,9 @@ use memchr::{memchr, memchr_iter};
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 
 use super::{
-    CopyFormat, CopyHeader, CopyOptions,
+    CopyFormat, CopyHeader, CopyOptions, UNTERMINATED_HINT,
     record::{Boundary, Field, Fields, has_stray_return, invalid_encoding, stray},
+    unterminated_detail,
 };
 use crate::{ColumnBuilder, TextStyle};
 
@@ -190,9 +191,13 @@ impl CopyParser {
     pub fn finish(mut self) -> Result<Option<RecordBatch>> {
         if !self.done && !self.pending.is_empty() {
             let pending = std::mem::take(&mut self.pending);
-            if self.boundary.in_quotes() {
+            if let Some(quote) = self.boundary.open_quote() {
                 self.line += 1;
+                let before = memchr_iter(b'\n', pending.get(..quote).unwrap_or_default()).count();
+                let line = self.line.saturating_add(u64::try_from(before).unwrap_or(0));
                 return Err(Error::new(ErrorKind::BadCopyFormat, "unterminated CSV quoted field")
+                    .with_detail(unterminated_detail(self.line, line))
+                    .with_hint(UNTERMINATED_HINT)
                     .with_context(self.line_context(&pending)));
             }
             self.record(&pending, true)?;

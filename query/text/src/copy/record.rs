@@ -12,6 +12,10 @@ pub(super) struct Boundary {
     scanned: usize,
     in_quotes: bool,
     escaped: bool,
+    /// Position of the quote that opened the value that the scan is in.
+    quote: usize,
+    /// Position behind the quote that closed a value last.
+    closed: Option<usize>,
 }
 
 impl Boundary {
@@ -30,9 +34,9 @@ impl Boundary {
         found
     }
 
-    /// Whether the record so far ends within quotes.
-    pub(super) fn in_quotes(&self) -> bool {
-        self.in_quotes
+    /// Position of the quote that nothing closes, when the record so far ends within quotes.
+    pub(super) fn open_quote(&self) -> Option<usize> {
+        self.in_quotes.then_some(self.quote)
     }
 
     #[inline]
@@ -60,6 +64,10 @@ impl Boundary {
                 if data.get(at) == Some(&b'\n') {
                     return Some(at);
                 }
+                // A doubled quote closes nothing.
+                if self.closed != Some(at) {
+                    self.quote = at;
+                }
                 self.in_quotes = true;
                 self.escaped = false;
                 at += 1;
@@ -67,6 +75,7 @@ impl Boundary {
                 // A doubled quote leaves and enters again, which comes to the same.
                 at += memchr(options.quote, rest)? + 1;
                 self.in_quotes = false;
+                self.closed = Some(at);
             } else if self.escaped {
                 rest.first()?;
                 self.escaped = false;

@@ -246,6 +246,26 @@ fn unterminated_quotes() {
         "unterminated CSV quoted field",
         "COPY t, line 2: \"2,\"b\n3,c\n\"",
     );
+    // The line on which the quote stands, wherever chunks are cut.
+    for (data, detail) in [
+        ("1,a\n2,\"b\n3,c\n", "The quote on line 2 is never closed."),
+        ("1,\"a\"\"\n\"\"\n", "The quote on line 1 is never closed."),
+        ("\"\"\"1\n", "The quote on line 1 is never closed."),
+        (
+            "1,a\n\"2\n\",\"b\n3,c\n",
+            "The quote on line 3, in the record that begins on line 2, is never closed.",
+        ),
+    ] {
+        for size in [1, 3, 100] {
+            let mut parser = parser(&CopyOptions::csv());
+            let fed =
+                data.as_bytes().chunks(size).try_for_each(|chunk| parser.push(chunk).map(drop));
+            let error = fed.and_then(|()| parser.finish().map(drop)).unwrap_err();
+            assert_eq!(error.kind().sqlstate(), "22P04", "{data:?}");
+            assert_eq!(error.detail(), Some(detail), "{data:?}");
+            assert!(error.hint().unwrap().contains("twice"));
+        }
+    }
 }
 
 #[test]

@@ -155,6 +155,11 @@ fn timestamps() {
                 "22007 invalid input syntax for type timestamp: \"2020-01-02 junk\"",
             ),
             ("infinity", "0A000 timestamp cannot hold \"infinity\""),
+            ("-infinity", "0A000 timestamp cannot hold \"-infinity\""),
+            (" -Infinity ", "0A000 timestamp cannot hold \" -Infinity \""),
+            ("+infinity", "22007 invalid input syntax for type timestamp: \"+infinity\""),
+            ("-inf", "22007 invalid input syntax for type timestamp: \"-inf\""),
+            ("inf", "22007 invalid input syntax for type timestamp: \"inf\""),
             ("now", "0A000 \"now\" is not accepted here"),
         ],
     );

@@ -155,7 +155,7 @@ impl Shared {
 
     fn fail(&self, group: Vec<Pending>, error: &Error) {
         if error.kind() == ErrorKind::DiskFull {
-            self.full.store(true, Ordering::Relaxed);
+            self.wanted_free.store(self.place.segment_bytes_min(), Ordering::Relaxed);
         }
         tracing::error!(%error, frames = group.len(), "a group of frames was refused");
         for pending in group {

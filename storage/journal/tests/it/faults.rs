@@ -270,6 +270,29 @@ fn a_full_disk_refuses_and_resumes() {
 }
 
 #[test]
+fn a_disk_without_room_for_a_segment_is_full() {
+    let disk = FaultyDisk::new(1);
+    let segment = 256 << 10;
+    let settings =
+        JournalSettings { free_bytes_min: 256 << 10, segment_bytes_max: segment, ..small() };
+    // Room for the first one and a part of the second.
+    disk.set_capacity(settings.free_bytes_min + segment + (100 << 10));
+    let journal = open(&disk, settings.clone());
+    let refused =
+        (0..100).find_map(|_| append(&journal, frame(1, 8 << 10), Durability::Disk).err()).unwrap();
+    assert_eq!(refused.kind(), ErrorKind::DiskFull);
+    assert!(refused.message().contains("a segment needs 262144"), "{refused}");
+    assert!(refused.message().contains("free_bytes_min"), "{refused}");
+    // Later ones are told before they have sent anything.
+    for _ in 0..3 {
+        assert_eq!(reserve(&journal, 100).map(drop).unwrap_err().kind(), ErrorKind::DiskFull);
+    }
+    disk.set_capacity(settings.free_bytes_min + 2 * segment);
+    append(&journal, frame(2, 8 << 10), Durability::Disk).unwrap();
+    assert!(disk.used_bytes() <= 2 * segment);
+}
+
+#[test]
 fn a_write_that_finds_no_room_leaves_no_trace() {
     for preallocate in [true, false] {
         let disk = FaultyDisk::new(1);

@@ -145,9 +145,10 @@ pub enum Command {
 pub struct Outcome {
     /// Whether anything changed (IF [NOT] EXISTS may find nothing to do).
     pub changed: bool,
-    /// Why nothing changed, for a NOTICE.
-    pub notice: Option<String>,
-    /// The chronicle made or changed; the existing one when IF NOT EXISTS found it.
+    /// What nothing was done for, and why: one NOTICE each.
+    pub notices: Vec<String>,
+    /// The chronicle made or changed, by the last command that has one; the existing one
+    /// when IF NOT EXISTS found it.
     pub chronicle: Option<Arc<ChronicleDefinition>>,
     /// Chronicles dropped: the caller tells the store to forget them.
     pub dropped: Vec<ChronicleId>,

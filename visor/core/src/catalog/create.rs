@@ -144,6 +144,13 @@ fn key_of(
                 let order: Vec<&str> = others.chain([time]).collect();
                 format!("put the time column last: PRIMARY KEY ({})", order.join(", "))
             }
+            None if tick.column_type == ColumnType::Date => format!(
+                "declare \"{}\" as TIMESTAMP: a date stored in it is its midnight",
+                tick.name
+            ),
+            None if columns.iter().any(|column| column.name == TIME_COLUMN) => format!(
+                "give \"{TIME_COLUMN}\" the type TIMESTAMPTZ or TIMESTAMP, and put it last in the PRIMARY KEY"
+            ),
             None => format!(
                 "add a column \"time\" TIMESTAMPTZ, and declare PRIMARY KEY ({}, time)",
                 names.join(", ")

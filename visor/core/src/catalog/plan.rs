@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use stratalog_model::{
-    ChronicleDefinition, ChronicleId, ColumnId, Error, ErrorKind, Result,
+    ChronicleDefinition, ChronicleId, Clock, ColumnId, Error, ErrorKind, Result,
     chronicle::{COLUMNS_MAX, SYSTEM_COLUMNS},
 };
 
@@ -19,10 +19,10 @@ use super::{
 /// Most chronicles of one data directory, in all databases: bounds the catalog in memory.
 pub const CHRONICLES_MAX: usize = 100_000;
 
-/// What to do about a command.
-#[derive(Debug)]
+/// What to do about a command, or several.
+#[derive(Debug, Default)]
 pub(crate) struct Plan {
-    /// The one change, and so the one record, that the command means; `None`: nothing to do.
+    /// The one change, and so the one record, that all of it means; `None`: nothing to do.
     pub change: Option<Change>,
     /// What the caller is told; `chronicle` is filled in from the state that results.
     pub outcome: Outcome,
@@ -42,13 +42,43 @@ impl Plan {
     }
 
     fn nothing(notice: String) -> Self {
-        let outcome = Outcome { notice: Some(notice), ..Outcome::default() };
+        let outcome = Outcome { notices: vec![notice], ..Outcome::default() };
         Self { change: None, outcome, shows: None }
     }
 }
 
+/// Decides what `commands` change in `state`, each in what those before it leave.
+pub(crate) fn plan_all(
+    state: &CatalogState,
+    commands: &[Command],
+    clock: &dyn Clock,
+) -> Result<Plan> {
+    let mut whole = Plan::default();
+    let mut changes = Vec::new();
+    let mut between: Option<CatalogState> = None;
+    for command in commands {
+        let now = between.as_ref().unwrap_or(state);
+        let one = plan(now, command, clock.now_ns())?;
+        whole.outcome.changed |= one.outcome.changed;
+        whole.outcome.notices.extend(one.outcome.notices);
+        whole.outcome.dropped.extend(one.outcome.dropped);
+        whole.shows = one.shows.or(whole.shows);
+        if let Some(change) = one.change {
+            if commands.len() > 1 {
+                between = Some(now.after(&change)?);
+            }
+            changes.push(change);
+        }
+    }
+    whole.change = match changes.len() {
+        0 | 1 => changes.pop(),
+        _ => Some(Change::Several(changes)),
+    };
+    Ok(whole)
+}
+
 /// Decides what `command` changes in `state`.
-pub(crate) fn plan(state: &CatalogState, command: &Command, now_ns: i64) -> Result<Plan> {
+fn plan(state: &CatalogState, command: &Command, now_ns: i64) -> Result<Plan> {
     match command {
         Command::CreateDatabase { name, if_not_exists } => {
             create_database(state, name, *if_not_exists)

@@ -14,7 +14,7 @@ use stratalog_model::{
 /// The newest format that this version reads, and the one that it writes.
 const FORMAT: u32 = 1;
 
-/// A decided change.
+/// A decided change. `Several` are carried out in their order, all or none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Change {
@@ -30,6 +30,7 @@ pub(crate) enum Change {
     SetOptions { id: ChronicleId, durability: Option<Durability>, late: Option<LatePolicy> },
     CommentOnChronicle { id: ChronicleId, comment: Option<String> },
     CommentOnColumn { id: ChronicleId, column: ColumnId, comment: Option<String> },
+    Several(Vec<Change>),
 }
 
 #[derive(Serialize)]

@@ -235,6 +235,11 @@ impl CatalogState {
                 column_mut(definition, *column)?.comment.clone_from(comment);
                 Ok(())
             })?,
+            Change::Several(changes) => {
+                for change in changes {
+                    self.apply(change)?;
+                }
+            }
         }
         Ok(())
     }

@@ -6,7 +6,8 @@ use super::quote;
 use crate::sql::{error::SqlError, rows::ResultColumn};
 
 /// Names that a time column usually has, likeliest first.
-const TIME_NAMES: [&str; 6] = ["time", "timestamp", "ts", "datetime", "date_time", "time_hour"];
+const TIME_NAMES: [&str; 8] =
+    ["time", "timestamp", "ts", "datetime", "date_time", "time_hour", "date", "day"];
 
 /// What the command line says about the table.
 #[derive(Debug, Clone, Default)]
@@ -43,7 +44,7 @@ pub fn create_statement(
                 )
                 .into(),
             ),
-            ..SqlError::local("no column of the input holds timestamps")
+            ..SqlError::local("no column of the input holds timestamps or dates")
         })?,
     };
     let time_type = match &time.column_type {
@@ -51,7 +52,7 @@ pub fn create_statement(
         ColumnType::Date => ColumnType::Timestamp { precision: 9 },
         other => {
             return Err(SqlError::local(format!(
-                "column \"{}\" (--time) holds {other}, no timestamps",
+                "column \"{}\" (--time) holds {other}, no timestamps or dates",
                 time.name
             )));
         }
@@ -80,10 +81,17 @@ pub fn create_statement(
     ))
 }
 
+/// A column of timestamps; in an input that has none, one of dates, each of which is taken
+/// as its midnight.
 fn detect_time(columns: &[ResultColumn]) -> Option<&ResultColumn> {
-    let timestamps = || columns.iter().filter(|column| column.column_type.is_timestamp());
+    likeliest(columns, ColumnType::is_timestamp)
+        .or_else(|| likeliest(columns, |column_type| *column_type == ColumnType::Date))
+}
+
+fn likeliest(columns: &[ResultColumn], fits: fn(&ColumnType) -> bool) -> Option<&ResultColumn> {
+    let fitting = || columns.iter().filter(|column| fits(&column.column_type));
     TIME_NAMES
         .iter()
-        .find_map(|name| timestamps().find(|column| column.name.eq_ignore_ascii_case(name)))
-        .or_else(|| timestamps().next())
+        .find_map(|name| fitting().find(|column| column.name.eq_ignore_ascii_case(name)))
+        .or_else(|| fitting().next())
 }

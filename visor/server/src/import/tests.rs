@@ -26,13 +26,31 @@ fn a_table_is_made_from_the_inputs_columns() {
 }
 
 #[test]
+fn dates_are_the_time_where_there_are_no_timestamps() {
+    let dates = [
+        column("born", ColumnType::Date),
+        column("Day", ColumnType::Date),
+        column("n", ColumnType::BigInt),
+    ];
+    assert_eq!(
+        create_statement("d", &dates, &Shape::default()).unwrap(),
+        "CREATE TABLE IF NOT EXISTS d (\n  \"born\" date,\n  \"Day\" timestamp(9) without time zone NOT NULL,\n  \"n\" bigint,\n  PRIMARY KEY (\"Day\")\n) WITH (collision = 'all')"
+    );
+    let unnamed = create_statement("d", &dates[..1], &Shape::default()).unwrap();
+    assert!(unnamed.contains("\"born\" timestamp(9) without time zone NOT NULL"), "{unnamed}");
+    let both = [&dates[..], &weather()].concat();
+    let timestamp = create_statement("d", &both, &Shape::default()).unwrap();
+    assert!(timestamp.contains("PRIMARY KEY (\"time_hour\")"), "{timestamp}");
+}
+
+#[test]
 fn what_cannot_be_a_table_is_said_by_name() {
     let error = |shape: Shape| create_statement("w", &weather(), &shape).unwrap_err();
     let unknown = error(Shape { key: vec!["nope".to_string()], time: None });
     assert!(unknown.message.contains("no column \"nope\" (--key)"));
     assert_eq!(&*unknown.hint.unwrap(), "its columns are: origin, temp, time_hour");
     let number = error(Shape { key: vec![], time: Some("temp".to_string()) });
-    assert!(number.message.contains("holds double precision, no timestamps"));
+    assert!(number.message.contains("holds double precision, no timestamps or dates"));
     let timeless = create_statement("w", &weather()[..2], &Shape::default()).unwrap_err();
     assert!(timeless.hint.unwrap().contains("--time"));
 }

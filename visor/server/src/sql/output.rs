@@ -68,7 +68,7 @@ pub struct OutputOptions {
 /// The output of one result of `options` into `target`.
 ///
 /// # Errors
-/// Parquet without a file, or a file that cannot be made.
+/// Parquet without a file.
 pub fn output(options: &OutputOptions, target: Target) -> io::Result<Box<dyn Output>> {
     Ok(match options.format {
         Format::Table => Box::new(table::TableOutput::new(target, options.table)),
@@ -76,7 +76,7 @@ pub fn output(options: &OutputOptions, target: Target) -> io::Result<Box<dyn Out
         Format::Json => Box::new(json::JsonOutput::array(target)),
         Format::Ndjson => Box::new(json::JsonOutput::lines(target)),
         Format::Parquet => match &options.file {
-            Some(path) => Box::new(ParquetOutput::create(path)?),
+            Some(path) => Box::new(ParquetOutput::new(path)),
             None => {
                 return Err(io::Error::new(
                     io::ErrorKind::InvalidInput,

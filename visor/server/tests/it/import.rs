@@ -65,6 +65,18 @@ fn each_format_makes_its_table_over_the_wire_and_in_process() {
 }
 
 #[test]
+fn dates_become_times_of_their_midnight() {
+    let bench = Bench::new();
+    let path = bench.directory.path().join("days.csv");
+    std::fs::write(&path, "n,date\n1,2026-01-01\n2,1969-12-31\n").unwrap();
+    good(&import(&bench, &[path.to_str().unwrap(), "-t", "days", "--create"]));
+    assert_eq!(
+        bench.value("SELECT string_agg(date::text || ' ' || n, ', ' ORDER BY date) FROM days"),
+        "\"1969-12-31 00:00:00 2, 2026-01-01 00:00:00 1\""
+    );
+}
+
+#[test]
 fn standard_input_and_other_delimiters_are_read() {
     let bench = Bench::new();
     good(&bench.sql(&["-c", "CREATE TABLE t (time TIMESTAMPTZ NOT NULL, a BIGINT, b TEXT)"]));

@@ -76,6 +76,56 @@ fn a_parquet_file_of_a_result_reads_back_with_its_types() {
 }
 
 #[test]
+fn a_result_that_parquet_cannot_take_leaves_files_as_they_were() {
+    each(|base| {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("out.parquet");
+        let write = |query: &str| {
+            with(base, &["--format", "parquet", "-o", path.to_str().unwrap(), "-c", query])
+        };
+        let files = || std::fs::read_dir(directory.path()).unwrap().count();
+        let unfit = write("SELECT 1 AS n, INTERVAL '1 day' AS i");
+        assert!(!unfit.status.success());
+        let text = stderr(&unfit);
+        assert!(text.contains("column \"i\" holds interval") && text.contains("::text"), "{text}");
+        assert_eq!(files(), 0);
+
+        good(&write("SELECT 1 AS n"));
+        let before = std::fs::read(&path).unwrap();
+        assert!(!write("SELECT INTERVAL '1 day' AS i").status.success());
+        // Rows come before the one that fails.
+        let late = write("SELECT 1 / (n - 60000) FROM generate_series(1, 60000) AS g(n)");
+        assert!(stderr(&late).contains("22012"), "{}", stderr(&late));
+        assert_eq!(std::fs::read(&path).unwrap(), before);
+        assert_eq!(files(), 1);
+        good(&write("SELECT 2 AS n"));
+        assert_ne!(std::fs::read(&path).unwrap(), before);
+        assert_eq!(files(), 1);
+    });
+}
+
+#[test]
+fn a_directory_without_a_database_is_refused_and_not_made() {
+    let directory = tempfile::tempdir().unwrap();
+    let (typo, empty) = (directory.path().join("typo"), directory.path().join("empty"));
+    std::fs::create_dir(&empty).unwrap();
+    for (path, reason) in [(&typo, "it does not exist"), (&empty, "it holds no file FORMAT")] {
+        let data = path.to_str().unwrap();
+        for flags in
+            [&["sql", "-c", "SELECT 1"][..], &["import", "-", "--format", "csv", "-t", "t"]]
+        {
+            let output = run(&[flags, &["--data-dir", data]].concat());
+            assert_eq!(output.status.code(), Some(1));
+            let text = stderr(&output);
+            let expected = format!("there is no Stratalog database in {data}: {reason}");
+            assert!(text.contains(&expected) && text.contains("stratalog serve"), "{text}");
+        }
+    }
+    assert!(!typo.exists());
+    assert_eq!(std::fs::read_dir(&empty).unwrap().count(), 0);
+}
+
+#[test]
 fn errors_tell_sqlstate_place_and_end_the_run() {
     each(|base| {
         let output =

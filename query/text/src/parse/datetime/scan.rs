@@ -229,6 +229,12 @@ impl<'a> Scanner<'a> {
     /// `±HH[[:]MM[[:]SS]]`
     fn offset(&mut self) -> Result<()> {
         let anchored = self.clock.is_some() || self.has_date();
+        if !anchored
+            && self.type_name != "time"
+            && self.text.trim().eq_ignore_ascii_case("-infinity")
+        {
+            return Err(self.infinite());
+        }
         if !anchored || matches!(self.place, Some(Place::East(_))) {
             return Err(self.bad());
         }
@@ -261,6 +267,14 @@ impl<'a> Scanner<'a> {
         let east = i32::try_from(hours * 3600 + minutes * 60 + seconds).unwrap_or(0);
         self.place = Some(Place::East(if negative { -east } else { east }));
         Ok(())
+    }
+
+    fn infinite(&self) -> Error {
+        Error::new(
+            ErrorKind::FeatureNotSupported,
+            format!("{} cannot hold \"{}\"", self.type_name, shortened(self.text)),
+        )
+        .with_hint("infinite dates and timestamps are not supported: use NULL, or a date far away")
     }
 
     fn word(&mut self) -> Result<()> {
@@ -336,15 +350,7 @@ impl<'a> Scanner<'a> {
                 self.clock = Some((0, false));
                 self.place = Some(Place::East(0));
             }
-            "infinity" | "inf" => {
-                return Err(Error::new(
-                    ErrorKind::FeatureNotSupported,
-                    format!("{} cannot hold \"{}\"", self.type_name, shortened(self.text)),
-                )
-                .with_hint(
-                    "infinite dates and timestamps are not supported: use NULL, or a date far away",
-                ));
-            }
+            "infinity" if self.type_name != "time" => return Err(self.infinite()),
             _ => {
                 if let Some(month) = words::month(word) {
                     if self.month.replace(i64::from(month)).is_some() {

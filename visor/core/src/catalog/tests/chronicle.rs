@@ -58,6 +58,35 @@ fn without_timestamp_a_time_column_is_put_in_front() {
 }
 
 #[test]
+fn a_key_without_a_time_is_told_how_to_get_one() {
+    let hint = |columns: Vec<NewColumn>, key: &[&str]| {
+        let new = with_key(table("t", columns), key);
+        let error = apply(&empty(), creation(new)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidTableDefinition);
+        error.hint().unwrap().to_string()
+    };
+    let host = || column("host", ColumnType::Text);
+    let midnight = |name: &str| {
+        format!("declare \"{name}\" as TIMESTAMP: a date stored in it is its midnight")
+    };
+    assert_eq!(hint(vec![column("time", ColumnType::Date)], &["time"]), midnight("time"));
+    let days = vec![host(), column("day", ColumnType::Date)];
+    assert_eq!(hint(days, &["host", "day"]), midnight("day"));
+    assert_eq!(
+        hint(vec![host(), column("time", ColumnType::BigInt)], &["time"]),
+        "give \"time\" the type TIMESTAMPTZ or TIMESTAMP, and put it last in the PRIMARY KEY"
+    );
+    assert_eq!(
+        hint(vec![host()], &["host"]),
+        "add a column \"time\" TIMESTAMPTZ, and declare PRIMARY KEY (host, time)"
+    );
+    assert_eq!(
+        hint(vec![host(), time("seen")], &["seen", "host"]),
+        "put the time column last: PRIMARY KEY (host, seen)"
+    );
+}
+
+#[test]
 fn time_alone_may_be_the_key() {
     for (value, collision) in [
         ("first", Collision::First),
@@ -201,7 +230,7 @@ fn names_are_taken_once_and_ids_never_again() {
     let again = NewChronicle { if_not_exists: true, ..cpu() };
     let outcome = apply(&catalog, creation(again)).unwrap();
     assert!(!outcome.changed);
-    assert_eq!(outcome.notice.unwrap(), "relation \"cpu\" already exists, skipping");
+    assert_eq!(outcome.notices[0], "relation \"cpu\" already exists, skipping");
     assert_eq!(outcome.chronicle.unwrap().id, first);
     let outcome = apply(&catalog, drop_table("cpu")).unwrap();
     assert_eq!(outcome.dropped, [first]);
@@ -285,10 +314,7 @@ fn added_columns_make_a_schema_version() {
     );
     let outcome = apply(&catalog, add(column("idle", ColumnType::Real), true)).unwrap();
     assert!(!outcome.changed);
-    assert_eq!(
-        outcome.notice.unwrap(),
-        "column \"idle\" of relation \"cpu\" already exists, skipping"
-    );
+    assert_eq!(outcome.notices[0], "column \"idle\" of relation \"cpu\" already exists, skipping");
 
     let mut strict = column("dc", ColumnType::Text);
     strict.nullable = false;

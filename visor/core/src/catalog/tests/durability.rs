@@ -26,6 +26,48 @@ fn a_failed_write_changes_nothing_and_the_next_one_works() {
 }
 
 #[test]
+fn several_commands_are_one_record_or_none() {
+    let log = Arc::new(MemoryLog::default());
+    let catalog = over(&log);
+    let (a, b) =
+        (create(&catalog, table("a", Vec::new())), create(&catalog, table("b", Vec::new())));
+    let drops = |names: &[&str]| -> Vec<Command> {
+        let drop = |name: &&str| Command::DropChronicle {
+            database: "stratalog".to_string(),
+            schema: "public".to_string(),
+            name: (*name).to_string(),
+            if_exists: *name == "maybe",
+        };
+        names.iter().map(drop).collect()
+    };
+    let before = catalog.state();
+
+    // An error of the second, and a log that fails, leave the first.
+    let error = block_on(catalog.apply_all(drops(&["a", "missing"]))).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::UndefinedTable);
+    log.failing.store(true, Ordering::Relaxed);
+    block_on(catalog.apply_all(drops(&["a", "b"]))).unwrap_err();
+    assert_eq!(log.frames.lock().len(), 2);
+    assert_eq!(catalog.state(), before);
+    assert_eq!(open(&log).state(), before);
+
+    let outcome = block_on(catalog.apply_all(drops(&["a", "maybe", "b"]))).unwrap();
+    assert_eq!(outcome.dropped, [a.id, b.id]);
+    assert_eq!(outcome.notices, ["table \"maybe\" does not exist, skipping"]);
+    assert_eq!(log.frames.lock().len(), 3, "one record for both");
+    assert_eq!(catalog.state().chronicle_count(), 0);
+    assert_eq!(catalog.state().version(), before.version() + 1);
+    assert_eq!(open(&log).state(), catalog.state());
+
+    // What the first makes, the second finds.
+    let make = Command::CreateChronicle(cpu());
+    let [drop_cpu] = <[Command; 1]>::try_from(drops(&["cpu"])).unwrap();
+    block_on(catalog.apply_all(vec![make, drop_cpu])).unwrap();
+    assert_eq!(open(&log).state(), catalog.state());
+    assert!(create(&catalog, cpu()).id.0 > b.id.0 + 1, "ids are not given twice");
+}
+
+#[test]
 fn a_command_is_visible_once_durable_even_if_nobody_waits() {
     let log = Arc::new(MemoryLog::default());
     let catalog = over(&log);

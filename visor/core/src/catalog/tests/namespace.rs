@@ -77,7 +77,7 @@ fn dropping_what_is_missing() {
     };
     let outcome = apply(&catalog, if_exists).unwrap();
     assert!(!outcome.changed);
-    assert_eq!(outcome.notice.unwrap(), "table \"x\" does not exist, skipping");
+    assert_eq!(outcome.notices[0], "table \"x\" does not exist, skipping");
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::io::Read;
 
+use stratalog_text::copy::{UNTERMINATED_HINT, unterminated_detail};
+
 use super::{Batch, Input, Lines, Size, Source, SourceOptions};
 use crate::{
     import::infer::Guess,
@@ -88,12 +90,21 @@ impl CsvSource {
     /// The record that begins at `from`: its bytes, line end included. Reads on as needed.
     fn record_end(&mut self, from: usize) -> Result<Option<(usize, usize)>, SqlError> {
         let (mut at, mut quoted) = (from, false);
+        // Of the quote that opened a value, and behind the one that closed the last.
+        let (mut opened, mut closed) = (from, None);
         loop {
             let rest = self.buffer.get(at..).unwrap_or_default();
             match memchr::memchr2(b'"', b'\n', rest) {
                 Some(offset) if rest.get(offset) == Some(&b'"') => {
+                    let found = at + offset;
+                    at = found + 1;
+                    if quoted {
+                        closed = Some(at);
+                    } else if closed != Some(found) {
+                        // A doubled quote closes nothing, and opens nothing.
+                        opened = found;
+                    }
                     quoted = !quoted;
-                    at += offset + 1;
                 }
                 Some(offset) if quoted => at += offset + 1,
                 Some(offset) => return Ok(Some((from, at + offset + 1))),
@@ -102,10 +113,13 @@ impl CsvSource {
                     if at - from > RECORD_BYTES_MAX {
                         return Err(SqlError::local(format!(
                             "the record that begins at line {} is longer than {RECORD_BYTES_MAX} bytes: is a quote not closed?",
-                            self.next_line
+                            self.line_of(from)
                         )));
                     }
                     if !self.fill()? {
+                        if quoted {
+                            return Err(self.unterminated(from, opened));
+                        }
                         return Ok((from < at).then_some((from, at)));
                     }
                 }
@@ -160,6 +174,21 @@ impl CsvSource {
         }
         end_field(&mut field, &mut was_quoted);
         Ok(fields)
+    }
+
+    fn unterminated(&self, record: usize, quote: usize) -> SqlError {
+        let (record, quote) = (self.line_of(record), self.line_of(quote));
+        SqlError {
+            detail: Some(unterminated_detail(record, quote).into()),
+            context: Some(format!("{}, line {quote}", self.input.name).into()),
+            ..SqlError::of("22P04", "unterminated CSV quoted field")
+        }
+        .with_hint(UNTERMINATED_HINT)
+    }
+
+    /// The line of a byte that is not handed out yet.
+    fn line_of(&self, at: usize) -> u64 {
+        self.next_line + self.line_ends(self.start, at)
     }
 
     fn line_ends(&self, from: usize, to: usize) -> u64 {

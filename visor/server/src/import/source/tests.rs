@@ -100,6 +100,35 @@ fn csv_null_text_has_no_type_and_uneven_lines_are_named() {
 }
 
 #[test]
+fn csv_with_an_open_quote_names_the_line_of_the_quote() {
+    let said = |text: &str, infer_rows: usize| {
+        let file = written(text);
+        let wanted = SourceOptions { infer_rows, ..options(&file, InputFormat::Csv) };
+        let error = open(wanted)
+            .and_then(|mut source| {
+                source.next_batch(1)?;
+                source.next_batch(10)
+            })
+            .err()
+            .unwrap();
+        assert_eq!(
+            (&*error.sqlstate, error.message.as_str()),
+            ("22P04", "unterminated CSV quoted field")
+        );
+        assert!(error.hint.unwrap().contains("twice"));
+        error.detail.unwrap().to_string()
+    };
+    let alone = "The quote on line 4 is never closed.";
+    let within = "The quote on line 5, in the record that begins on line 4, is never closed.";
+    for infer_rows in [0, 10] {
+        assert_eq!(said("a,b\n1,\"x\n\"\n2,\"b\n3,c\n", infer_rows), alone);
+        assert_eq!(said("a,b\n1,\"x\n\"\n2,\"b\"\"\n\"\"\n", infer_rows), alone);
+        assert_eq!(said("a,b\n1,\"x\n\"\n\"2\n\",\"b\n3,c\n", infer_rows), within);
+    }
+    assert_eq!(said("a,\"b\n1,2\n", 10), "The quote on line 1 is never closed.");
+}
+
+#[test]
 fn csv_longer_than_the_buffer_comes_out_whole() {
     let mut text_in = String::from("n,pad\n");
     for row in 0..60_000 {
