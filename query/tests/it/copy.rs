@@ -103,6 +103,51 @@ async fn rows_come_out() {
 }
 
 #[tokio::test]
+async fn forced_columns_are_among_those_copied() {
+    let db = database().await;
+    for (sql, kind, message) in [
+        (
+            "COPY m TO STDOUT (FORMAT csv, FORCE_QUOTE (nope))",
+            ErrorKind::UndefinedColumn,
+            "column \"nope\" of relation \"m\" does not exist",
+        ),
+        (
+            "COPY m (host) TO STDOUT (FORMAT csv, FORCE_QUOTE (host, v))",
+            ErrorKind::InvalidColumnReference,
+            "FORCE_QUOTE column \"v\" not referenced by COPY",
+        ),
+        (
+            "COPY (SELECT host FROM m) TO STDOUT (FORMAT csv, FORCE_QUOTE (v))",
+            ErrorKind::UndefinedColumn,
+            "column \"v\" does not exist",
+        ),
+        (
+            "COPY m (host, time) FROM STDIN (FORMAT csv, FORCE_NULL (v))",
+            ErrorKind::InvalidColumnReference,
+            "FORCE_NULL column \"v\" not referenced by COPY",
+        ),
+        (
+            "COPY m FROM STDIN (FORMAT csv, FORCE_NOT_NULL (nope))",
+            ErrorKind::UndefinedColumn,
+            "column \"nope\" of relation \"m\" does not exist",
+        ),
+        (
+            "COPY m FROM STDIN (FORMAT csv, FORCE_QUOTE *)",
+            ErrorKind::FeatureNotSupported,
+            "COPY force quote only available using COPY TO",
+        ),
+        (
+            "COPY m TO STDOUT (FORCE_QUOTE *)",
+            ErrorKind::FeatureNotSupported,
+            "COPY force quote available only in CSV mode",
+        ),
+    ] {
+        let error = db.error(sql).await;
+        assert_eq!((error.kind(), error.message()), (kind, message), "{sql}");
+    }
+}
+
+#[tokio::test]
 async fn files_programs_and_wrong_options_are_refused() {
     let db = database().await;
     for (sql, kind) in [

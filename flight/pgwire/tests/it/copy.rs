@@ -56,6 +56,25 @@ async fn data_goes_in_and_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn columns_are_quoted_or_made_null_by_force() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    client.batch_execute(TABLE).await.unwrap();
+    let sql = "COPY t FROM STDIN (FORMAT csv, NULL '-', FORCE_NULL (x), FORCE_NOT_NULL (name))";
+    assert_eq!(copy_in(&client, sql, &["2020-01-01,-,\"-\"\n"]).await.unwrap(), 1);
+    assert_eq!(copy_in(&client, "COPY t FROM STDIN CSV", &["2020-01-02,b,2\n"]).await.unwrap(), 1);
+    let rows = "COPY (SELECT name, x FROM t ORDER BY time) TO STDOUT";
+    for (options, expected) in [
+        ("(FORMAT csv, FORCE_QUOTE *)", "\"-\",\n\"b\",\"2\"\n"),
+        ("(FORMAT csv, FORCE_QUOTE (x), HEADER)", "name,x\n-,\nb,\"2\"\n"),
+        ("CSV FORCE QUOTE *", "\"-\",\n\"b\",\"2\"\n"),
+        ("CSV FORCE QUOTE name", "\"-\",\n\"b\",2\n"),
+    ] {
+        assert_eq!(copy_out(&client, &format!("{rows} {options}")).await, expected, "{options}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn bad_data_stores_nothing_and_names_its_place() {
     let server = Server::start().await;
     let client = server.client().await;

@@ -5,7 +5,7 @@ use stratalog_model::{
 };
 
 use super::{apply, column, cpu, create, empty, refused, table, time, with_key, with_option};
-use crate::catalog::{Command, NewChronicle, OPTIONS_LATER};
+use crate::catalog::{Command, NewChronicle, NewColumn, OPTIONS_LATER};
 
 fn creation(new: NewChronicle) -> Command {
     Command::CreateChronicle(new)
