@@ -116,6 +116,7 @@ pub async fn plan(
                         .collect::<Result<Vec<_>>>()?,
                 );
             }
+            cells::settle(session, &cells, &mut types).await?;
             (targets, Source::Values(cells), finish_types(types))
         }
         (Some(source), None) => {

@@ -19,7 +19,7 @@ use datafusion::{
 };
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 
-use crate::errors::from_datafusion;
+use crate::{errors::from_datafusion, types::NUMERIC_DEFAULT};
 
 mod arrays;
 mod beside;
@@ -37,9 +37,17 @@ pub fn number(name: &str) -> Option<usize> {
 /// # Errors
 /// `UndefinedParameter` for a name that is no `$n`.
 pub fn count<T: datafusion::sql::sqlparser::ast::Visit>(statement: &T) -> Result<usize> {
+    Ok(numbers(statement)?.last().copied().unwrap_or(0))
+}
+
+/// The numbers of the parameters that a tree mentions.
+///
+/// # Errors
+/// `UndefinedParameter` for a name that is no `$n`.
+pub fn numbers<T: datafusion::sql::sqlparser::ast::Visit>(tree: &T) -> Result<BTreeSet<usize>> {
     let mut numbers = BTreeSet::new();
     let mut unknown = None;
-    let _: ControlFlow<()> = visit_expressions(statement, |expr| {
+    let _: ControlFlow<()> = visit_expressions(tree, |expr| {
         if let Expr::Value(ValueWithSpan { value: Value::Placeholder(name), .. }) = expr {
             match number(name) {
                 Some(number) => {
@@ -56,7 +64,7 @@ pub fn count<T: datafusion::sql::sqlparser::ast::Visit>(statement: &T) -> Result
             format!("there is no parameter {name}"),
         ));
     }
-    Ok(numbers.last().copied().unwrap_or(0))
+    Ok(numbers)
 }
 
 /// Writes the types that the client told into the tree, as casts, and bigint where a
@@ -196,17 +204,32 @@ pub fn types(
                 .cloned()
                 .flatten()
                 .or_else(|| {
-                    let field = found.get(&format!("${number}"))?.as_ref()?;
-                    if field.data_type().is_null() {
-                        return None;
-                    }
-                    ColumnType::from_arrow_field(field)
+                    let name = format!("${number}");
+                    let field = found.get(&name).and_then(Option::as_ref);
+                    let planned = field
+                        .filter(|field| !field.data_type().is_null())
+                        .and_then(|field| ColumnType::from_arrow_field(field));
+                    planned
+                        .or_else(|| arrays.get(&name).cloned())
+                        .or_else(|| beside.get(&name).cloned())
+                        .map(roomy)
                 })
-                .or_else(|| arrays.get(&format!("${number}")).cloned())
-                .or_else(|| beside.get(&format!("${number}")).cloned())
                 .unwrap_or(ColumnType::Text)
         })
         .collect())
+}
+
+/// A numeric beside another need not fit that one's precision and scale: `n = $1` must not
+/// find 3.14 where 3.14159 was asked for.
+fn roomy(found: ColumnType) -> ColumnType {
+    match found {
+        ColumnType::Numeric { scale, .. } => {
+            let (precision, least) = NUMERIC_DEFAULT;
+            ColumnType::Numeric { precision, scale: scale.max(least) }
+        }
+        ColumnType::Array(element) => ColumnType::Array(Box::new(roomy(*element))),
+        other => other,
+    }
 }
 
 /// The values of a statement's parameters, each in the type wanted.

@@ -156,7 +156,7 @@ async fn parameters_take_the_type_of_their_place() {
     db.tag("CREATE TABLE p (time timestamptz, at timestamp, v int, n numeric(10,2), s text, span interval, PRIMARY KEY (time))").await;
     db.tag("INSERT INTO p VALUES ('2024-01-01', '2024-01-01 10:00', 2, 2.50, 'abc', '1 day')")
         .await;
-    let numeric = T::Numeric { precision: 10, scale: 2 };
+    let numeric = T::Numeric { precision: 38, scale: 10 };
     for (sql, types) in [
         ("SELECT $1 * interval '10 seconds'", vec![T::Double]),
         ("SELECT now() - $1 * interval '1 day'", vec![T::Double]),
@@ -182,6 +182,10 @@ async fn parameters_take_the_type_of_their_place() {
             "SELECT power(n, $1), abs($2), round(n, $3) FROM p",
             vec![T::Double, T::Double, T::BigInt],
         ),
+        (
+            "INSERT INTO p (time, v, n, s) VALUES ($1 + timestamptz '2025-01-01', $2 * 2, 2.5 * $3, 'x' || $4)",
+            vec![T::Interval, T::Integer, numeric.clone(), T::Text],
+        ),
     ] {
         let parsed = db.session.parse(sql).unwrap().remove(0);
         let prepared = db.session.prepare(&parsed, &[]).await.unwrap();
@@ -189,6 +193,7 @@ async fn parameters_take_the_type_of_their_place() {
     }
     let days = || vec![ScalarValue::Float64(Some(1.5))];
     let day = ScalarValue::new_interval_mdn(0, 1, 0);
+    let decimal = |digits, scale| vec![ScalarValue::Decimal128(Some(digits), 38, scale)];
     for (sql, values, wanted) in [
         ("SELECT $1 * interval '10 seconds'", days(), "00:00:15"),
         ("SELECT time + $1 * span FROM p", days(), "2024-01-02 12:00:00+00"),
@@ -197,10 +202,20 @@ async fn parameters_take_the_type_of_their_place() {
         ("SELECT count(*) FROM p WHERE time > now() - $1::interval * 2", vec![day], "1"),
         ("SELECT coalesce(NULL, $1, v) FROM p", vec![ScalarValue::Int32(Some(7))], "7"),
         ("SELECT substr(s, $1) FROM p", vec![ScalarValue::Int64(Some(2))], "bc"),
+        ("SELECT count(*) FROM p WHERE n = $1", decimal(250_001, 5), "0"),
+        ("SELECT count(*) FROM p WHERE n = $1", decimal(25, 1), "1"),
+        ("SELECT count(*) FROM p WHERE n < $1", decimal(2_504, 3), "1"),
+        ("SELECT count(*) FROM p WHERE n < $1", decimal(123_456_789_012, 0), "1"),
+        ("SELECT 2.5 * $1 = 2500.0025", decimal(1_000_001, 3), "t"),
+        (
+            "INSERT INTO p (time, v, s) VALUES (now() + interval '1 day' * $1, $2 * 2, $3), (now(), -7, 'x' || $3) RETURNING v, s",
+            vec![ScalarValue::Float64(Some(1.0)), ScalarValue::Int32(Some(21)), text("t")],
+            "42|t\n-7|xt",
+        ),
     ] {
         let parsed = db.session.parse(sql).unwrap().remove(0);
         let prepared = db.session.prepare(&parsed, &[]).await.unwrap();
         let outcome = db.session.execute(&prepared, values).await.unwrap();
-        assert_eq!(finish(outcome).await.unwrap().lines(), [wanted], "{sql}");
+        assert_eq!(finish(outcome).await.unwrap().lines().join("\n"), wanted, "{sql}");
     }
 }

@@ -111,6 +111,41 @@ impl Cell {
     }
 }
 
+/// Settles the types of parameters that stand within expressions, `$1 * 2`, as the planner
+/// finds them there.
+///
+/// # Errors
+/// What is wrong with an expression.
+pub async fn settle(
+    session: &Session,
+    rows: &[Vec<Cell>],
+    types: &mut [Option<ColumnType>],
+) -> Result<()> {
+    let mut open = Vec::new();
+    for cell in rows.iter().flatten() {
+        if let Cell::Expression(expr) = cell
+            && !types.iter().all(Option::is_some)
+        {
+            let within = parameters::numbers(expr.as_ref())?;
+            let unsettled = |number: &usize| types.get(number - 1).is_some_and(Option::is_none);
+            if within.iter().any(unsettled) {
+                open.push((within, expr.as_ref().clone()));
+            }
+        }
+    }
+    for chunk in open.chunks(EXPRESSIONS_MAX) {
+        let trees: Vec<Expr> = chunk.iter().map(|(_, expr)| expr.clone()).collect();
+        let plan = super::plan_expressions(session, &trees).await?;
+        let found = parameters::types(&plan, types, types.len())?;
+        for at in chunk.iter().flat_map(|(within, _)| within).map(|number| number - 1) {
+            if let Some(slot) = types.get_mut(at) {
+                *slot = found.get(at).cloned();
+            }
+        }
+    }
+    Ok(())
+}
+
 /// The columns of some rows, in the order of the statement's column list; a column is
 /// `None` where every row says DEFAULT.
 ///

@@ -24,7 +24,6 @@ use super::{
     chunk::Reserved,
     keys::Groups,
     locator::Locator,
-    outcome::Outcome,
     series::{SeriesId, SeriesTable},
 };
 use crate::{
