@@ -27,8 +27,9 @@ fn sizes() {
 fn marks_and_calls() {
     let marks = leftovers::MARKS.map(|mark| format!("// {mark} later"));
     let calls = leftovers::CALLS.map(|call| format!("let a = {call}b);"));
-    let code = ["#[allow(dead_code)]", "// let a = b;", "// }", "// call(this);", "// if a {"];
-    let lines = marks.into_iter().chain(calls).chain(code.map(String::from));
+    let allows = leftovers::ALLOWS.map(|allow| format!("{allow}dead_code)]"));
+    let code = ["// let a = b;", "// }", "// call(this);", "// if a {"];
+    let lines = marks.into_iter().chain(calls).chain(allows).chain(code.map(String::from));
     for line in lines {
         assert_eq!(found(leftovers::check, &[("a.rs", &line)]).len(), 1, "{line}");
     }
