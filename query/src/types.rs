@@ -18,9 +18,6 @@ use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 /// timestamps.
 pub const TIMESTAMP_PRECISION_DEFAULT: u8 = 9;
 
-/// Precision and scale of a NUMERIC that names none.
-pub const NUMERIC_DEFAULT: (u8, u8) = (38, 10);
-
 /// The column type that a SQL type name means.
 ///
 /// # Errors
@@ -203,7 +200,7 @@ fn numeric(info: &ExactNumberInfo) -> Result<ColumnType> {
         .with_hint("precision is 1 to 38 digits, scale is 0 to the precision")
     };
     let (precision, scale) = match *info {
-        ExactNumberInfo::None => NUMERIC_DEFAULT,
+        ExactNumberInfo::None => return Ok(ColumnType::NUMERIC),
         ExactNumberInfo::Precision(precision) => {
             (u8::try_from(precision).map_err(|_| range("precision", precision.to_string()))?, 0)
         }

@@ -20,9 +20,6 @@ use stratalog_text::{
 
 use crate::types::{column_type, element_of, oid};
 
-/// A numeric where nothing tells a precision.
-pub(crate) const NUMERIC: ColumnType = ColumnType::Numeric { precision: 38, scale: 10 };
-
 /// Reads a parameter into the Arrow type of `target`. `wire` is the object id of its type
 /// on the wire: the one that the client declared, or that of `target`.
 ///
@@ -114,7 +111,7 @@ fn from_binary(
     let source = if element_of(wire) == Some(oid::NUMERIC) {
         ColumnType::Array(Box::new(match target {
             ColumnType::Array(element) => element.as_ref().clone(),
-            _ => NUMERIC,
+            _ => ColumnType::NUMERIC,
         }))
     } else {
         let source = column_type(wire).ok_or_else(|| {

@@ -1,6 +1,6 @@
 //! COPY … FROM STDIN, COPY … TO STDOUT.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use arrow::array::RecordBatch;
 use datafusion::sql::sqlparser::ast::{
@@ -11,7 +11,7 @@ use stratalog_model::{ChronicleDefinition, Error, ErrorKind, Result, store::OnCo
 use stratalog_text::copy::{ColumnSelection, CopyDirection, CopyOptionValue, CopyOptions};
 
 use super::{
-    insert::{Writer, columns, columns::Targets},
+    insert::{Writer, columns, columns::Targets, compute::Computing},
     names, parse, query,
 };
 use crate::{
@@ -41,7 +41,8 @@ impl CopySink {
             .guard(async {
                 let count = rows.num_rows();
                 let given = rows.columns().to_vec();
-                let batch = self.targets.fill(&self.session, given, count).await?;
+                let computing = Computing::new(&self.session, &self.work, &[], &[]);
+                let batch = self.targets.fill(&computing, given, count).await?;
                 self.writer.push(batch).await
             })
             .await;
@@ -137,7 +138,7 @@ async fn copy_in(
         copied().map(|column| (column.name.clone(), column.column_type.clone())).collect();
     let required =
         copied().filter(|column| !column.nullable).map(|column| column.name.clone()).collect();
-    let names: Vec<String> = copied().map(|column| column.name.clone()).collect();
+    let names = copied().map(|column| column.name.as_str()).collect();
     check_forced(&options, &names, Some(&targets.chronicle))?;
     let table = targets.chronicle.name.clone();
     let writer = Writer::begin(session, &targets, OnConflict::Error)?;
@@ -195,17 +196,16 @@ async fn copy_out(
     if !types.is_empty() {
         return Err(Error::new(ErrorKind::UndefinedParameter, "there is no parameter $1"));
     }
-    let rows = query::run(session, &query, &types, &[], work, RowsTag::Select).await?;
-    let names: Vec<String> =
-        rows.schema().fields().iter().map(|field| field.name().clone()).collect();
+    let names = query.schema.fields().iter().map(|field| field.name().as_str()).collect();
     check_forced(&options, &names, table.as_deref())?;
+    let rows = query::run(session, &query, &types, &[], work, RowsTag::Select).await?;
     Ok(Outcome::CopyOut(CopyOut { options, rows }))
 }
 
 /// Refuses a FORCE_… option that names a column that is not among those `copied`.
 fn check_forced(
     options: &CopyOptions,
-    copied: &[String],
+    copied: &HashSet<&str>,
     table: Option<&ChronicleDefinition>,
 ) -> Result<()> {
     for (selection, what) in [
@@ -214,7 +214,9 @@ fn check_forced(
         (&options.force_null, "FORCE_NULL"),
     ] {
         let ColumnSelection::Named(names) = selection else { continue };
-        let Some(name) = names.iter().find(|name| !copied.contains(name)) else { continue };
+        let Some(name) = names.iter().find(|name| !copied.contains(name.as_str())) else {
+            continue;
+        };
         return Err(match table {
             Some(table) if table.column_named(name).is_some() => Error::new(
                 ErrorKind::InvalidColumnReference,

@@ -2,7 +2,7 @@
 
 mod create_table;
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use datafusion::sql::sqlparser::ast::{
     AlterTable, AlterTableOperation, CommentObject, ObjectName, ObjectType, RenameTableNameKind,
@@ -105,17 +105,6 @@ async fn commands(
     })
 }
 
-/// A name given twice is dropped once.
-fn drop_repeated(commands: &mut Vec<Command>) {
-    let mut seen: Vec<Command> = Vec::with_capacity(commands.len());
-    for command in commands.drain(..) {
-        if !seen.contains(&command) {
-            seen.push(command);
-        }
-    }
-    *commands = seen;
-}
-
 fn drop_commands(
     session: &Session,
     object_type: ObjectType,
@@ -125,6 +114,8 @@ fn drop_commands(
 ) -> Result<(&'static str, Vec<Command>)> {
     let database = session.database().to_string();
     let mut commands = Vec::with_capacity(objects.len());
+    // A name given twice is dropped once.
+    let mut seen = HashSet::new();
     match object_type {
         ObjectType::Table => {
             for object in objects {
@@ -142,26 +133,29 @@ fn drop_commands(
                     }
                     Err(error) => return Err(error),
                 };
-                commands.push(Command::DropChronicle {
-                    database: database.clone(),
-                    schema,
-                    name,
-                    if_exists,
-                });
+                if seen.insert((schema.clone(), name.clone())) {
+                    commands.push(Command::DropChronicle {
+                        database: database.clone(),
+                        schema,
+                        name,
+                        if_exists,
+                    });
+                }
             }
-            drop_repeated(&mut commands);
             Ok(("DROP TABLE", commands))
         }
         ObjectType::Schema => {
             for object in objects {
-                commands.push(Command::DropSchema {
-                    database: database.clone(),
-                    name: names::single(object)?,
-                    if_exists,
-                    cascade,
-                });
+                let name = names::single(object)?;
+                if seen.insert((String::new(), name.clone())) {
+                    commands.push(Command::DropSchema {
+                        database: database.clone(),
+                        name,
+                        if_exists,
+                        cascade,
+                    });
+                }
             }
-            drop_repeated(&mut commands);
             Ok(("DROP SCHEMA", commands))
         }
         _ => {

@@ -8,14 +8,15 @@
 
 pub mod cells;
 pub mod columns;
+pub mod compute;
 pub mod defaults;
 pub mod returning;
+pub mod values;
 
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use datafusion::{
-    logical_expr::LogicalPlan,
     scalar::ScalarValue,
     sql::sqlparser::ast::{
         ConflictTarget, Insert as Tree, OnConflictAction, OnInsert, Query, SetExpr, Statement,
@@ -28,12 +29,11 @@ use stratalog_model::{
     store::{AppendOptions, Appended, OnConflict},
 };
 
-use self::{cells::Cell, columns::Targets, returning::Returning};
+use self::{
+    cells::Cell, columns::Targets, compute::Computing, returning::Returning, values::Values,
+};
 use super::{names, parameters, query};
 use crate::{Notice, Outcome, Parsed, RowsTag, Session, session::work::Work};
-
-/// Rows of VALUES that are turned into columns at a time.
-const VALUES_ROWS_MAX: usize = 8_192;
 
 /// A planned INSERT.
 #[derive(Debug)]
@@ -47,8 +47,8 @@ pub struct Insert {
 
 #[derive(Debug)]
 enum Source {
-    /// VALUES, and DEFAULT VALUES as one row without cells.
-    Values(Vec<Vec<Cell>>),
+    /// VALUES.
+    Values(Values),
     /// SELECT.
     Query(Box<query::Query>),
 }
@@ -95,7 +95,8 @@ pub async fn plan(
     let (targets, source, types) = match (&tree.source, values) {
         (None, _) => {
             let targets = Targets::new(session, chronicle, &listed, Some(0)).await?;
-            (targets, Source::Values(vec![Vec::new()]), finish_types(types))
+            let values = Values::plan(session, vec![Vec::new()], &mut types).await?;
+            (targets, Source::Values(values), finish_types(types))
         }
         (Some(_), Some(rows)) => {
             let width = rows.iter().map(|row| row.content.len()).max().unwrap_or(0);
@@ -116,8 +117,8 @@ pub async fn plan(
                         .collect::<Result<Vec<_>>>()?,
                 );
             }
-            cells::settle(session, &cells, &mut types).await?;
-            (targets, Source::Values(cells), finish_types(types))
+            let values = Values::plan(session, cells, &mut types).await?;
+            (targets, Source::Values(values), finish_types(types))
         }
         (Some(source), None) => {
             let planner = session.enter_planner(parsed.system_columns()).await;
@@ -250,11 +251,12 @@ pub async fn run(
     writer.keep = insert.returning.is_some();
     // Subqueries of RETURNING see what was there before the statement.
     let before = writer.keep.then(|| session.transaction.snapshot(session.store().as_ref()));
+    let computing = Computing::new(session, work, types, values);
     match &insert.source {
-        Source::Values(rows) => {
-            for rows in rows.chunks(VALUES_ROWS_MAX) {
-                let arrays = cells::arrays(session, rows, &insert.targets, types, values).await?;
-                let batch = insert.targets.fill(session, arrays, rows.len()).await?;
+        Source::Values(source) => {
+            for piece in source.pieces() {
+                let arrays = source.arrays(&computing, piece, &insert.targets).await?;
+                let batch = insert.targets.fill(&computing, arrays, piece.len()).await?;
                 writer.push(batch).await?;
             }
         }
@@ -264,7 +266,7 @@ pub async fn run(
             while let Some(batch) = rows.next().await {
                 let batch = batch?;
                 let arrays = insert.targets.assign(session, &batch)?;
-                let batch = insert.targets.fill(session, arrays, batch.num_rows()).await?;
+                let batch = insert.targets.fill(&computing, arrays, batch.num_rows()).await?;
                 writer.push(batch).await?;
             }
         }
@@ -422,32 +424,13 @@ pub async fn constants(
     expressions: &[datafusion::sql::sqlparser::ast::Expr],
     types: &[ColumnType],
 ) -> Result<Vec<ScalarValue>> {
+    let computing = Computing::constants(session);
     let mut values = Vec::with_capacity(types.len());
     for (expr, column_type) in expressions.iter().zip(types) {
         let cell = Cell::of(expr, Some(column_type), &mut Vec::new())?;
-        let array =
-            cells::one_column(session, &[&cell], column_type, "parameter", &[], &[]).await?;
+        let array = values::one_value(&computing, cell, column_type, "parameter").await?;
         values
             .push(ScalarValue::try_from_array(&array, 0).map_err(crate::errors::from_datafusion)?);
     }
     Ok(values)
-}
-
-/// The plan of an expression list by itself: `SELECT e1, e2 …`.
-pub async fn plan_expressions(
-    session: &Session,
-    expressions: &[datafusion::sql::sqlparser::ast::Expr],
-) -> Result<LogicalPlan> {
-    let list: Vec<String> =
-        expressions.iter().enumerate().map(|(at, expr)| format!("{expr} AS \"{at}\"")).collect();
-    let sql = format!("SELECT {}", list.join(", "));
-    let mut tree = super::parse::statements(&sql, usize::MAX)?
-        .into_iter()
-        .next()
-        .ok_or_else(|| Error::internal("no expressions"))?;
-    let planner = session.enter_planner(&[]).await;
-    super::dialect::normalize(&mut tree.statement, planner.style())?;
-    stratalog_pg_catalog::rewrite(&mut tree.statement);
-    let plan = planner.logical(&tree.statement).await?;
-    Ok(planner.analyze(&plan).unwrap_or(plan))
 }

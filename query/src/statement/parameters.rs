@@ -19,7 +19,7 @@ use datafusion::{
 };
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 
-use crate::{errors::from_datafusion, types::NUMERIC_DEFAULT};
+use crate::errors::from_datafusion;
 
 mod arrays;
 mod beside;
@@ -223,10 +223,10 @@ pub fn types(
 /// find 3.14 where 3.14159 was asked for.
 fn roomy(found: ColumnType) -> ColumnType {
     match found {
-        ColumnType::Numeric { scale, .. } => {
-            let (precision, least) = NUMERIC_DEFAULT;
-            ColumnType::Numeric { precision, scale: scale.max(least) }
+        ColumnType::Numeric { scale, .. } if scale > ColumnType::NUMERIC_SCALE => {
+            ColumnType::Numeric { precision: 38, scale }
         }
+        ColumnType::Numeric { .. } => ColumnType::NUMERIC,
         ColumnType::Array(element) => ColumnType::Array(Box::new(roomy(*element))),
         other => other,
     }

@@ -219,3 +219,24 @@ async fn parameters_take_the_type_of_their_place() {
         assert_eq!(finish(outcome).await.unwrap().lines().join("\n"), wanted, "{sql}");
     }
 }
+
+#[tokio::test]
+async fn more_expressions_than_are_planned_at_once() {
+    let db = Database::new();
+    db.tag("CREATE TABLE many (time TIMESTAMPTZ NOT NULL, v INT)").await;
+    let rows: Vec<String> = (0..300)
+        .map(|at| format!("(timestamptz '2024-01-01' + {at} * interval '1 s', $1 + {at})"))
+        .collect();
+    let sql = format!("INSERT INTO many VALUES {}", rows.join(", "));
+    let parsed = db.session.parse(&sql).unwrap().remove(0);
+    let prepared = db.session.prepare(&parsed, &[]).await.unwrap();
+    assert_eq!(prepared.parameter_types(), [ColumnType::Integer]);
+    for value in [0, 1000] {
+        let outcome = db.session.execute(&prepared, vec![ScalarValue::Int32(Some(value))]).await;
+        finish(outcome.unwrap()).await.unwrap();
+    }
+    assert_eq!(
+        db.rows("SELECT count(*), sum(v), max(v), max(time) FROM many").await,
+        ["600|389700|1299|2024-01-01 00:04:59+00"]
+    );
+}

@@ -65,6 +65,12 @@ pub enum ColumnType {
 }
 
 impl ColumnType {
+    /// NUMERIC without precision and scale.
+    pub const NUMERIC: Self = ColumnType::Numeric { precision: 38, scale: Self::NUMERIC_SCALE };
+
+    /// Digits after the point of a NUMERIC without precision and scale.
+    pub const NUMERIC_SCALE: u8 = 10;
+
     /// Checks limits that the type itself cannot express.
     pub fn validate(&self) -> Result<()> {
         let invalid = |message: String| Error::new(ErrorKind::InvalidParameterValue, message);

@@ -11,7 +11,7 @@ use super::{Connection, Ending, Step, cursor::Cursor};
 use crate::{
     encode::format_of,
     frontend::{Bind, Close, Describe, Execute, Parse, Target},
-    parameter::{NUMERIC, decode},
+    parameter::decode,
     types::{column_type, oid, wire_type},
 };
 
@@ -82,7 +82,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         let has_numeric = declared.contains(&oid::NUMERIC);
         let all_types: Vec<Option<ColumnType>> = declared
             .iter()
-            .map(|id| if *id == oid::NUMERIC { Some(NUMERIC) } else { column_type(*id) })
+            .map(
+                |id| if *id == oid::NUMERIC { Some(ColumnType::NUMERIC) } else { column_type(*id) },
+            )
             .collect();
         let session = Arc::clone(&self.session);
         let statement = Arc::clone(parsed);

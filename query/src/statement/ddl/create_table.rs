@@ -12,7 +12,11 @@ use stratalog_visor_core::catalog::{NewChronicle, NewColumn};
 
 use crate::{
     Session,
-    statement::{insert, insert::cells::Cell, names},
+    statement::{
+        insert,
+        insert::{cells::Cell, compute::Computing},
+        names,
+    },
     types::column_type,
 };
 
@@ -220,15 +224,9 @@ pub async fn added_column(session: &Session, definition: &ColumnDef) -> Result<N
             return Err(Error::not_yet("ADD COLUMN with a DEFAULT that is no constant")
                 .with_hint("older rows show the default: it must be one value"));
         }
-        let array = insert::cells::one_column(
-            session,
-            &[&cell],
-            &column.column_type,
-            &column.name,
-            &[],
-            &[],
-        )
-        .await?;
+        let computing = Computing::constants(session);
+        let array =
+            insert::values::one_value(&computing, cell, &column.column_type, &column.name).await?;
         let field = column.column_type.arrow_field(&column.name, true);
         column.missing_value = write_value(&array, 0, &field, &TextStyle::default())?;
     }
@@ -248,18 +246,15 @@ async fn default(
         Cell::Default | Cell::Parameter(_) => {
             return Err(Error::new(ErrorKind::SyntaxError, "a DEFAULT must be an expression"));
         }
-        Cell::Expression(inner) => {
-            if has_subquery(inner) {
-                return Err(Error::new(
-                    ErrorKind::FeatureNotSupported,
-                    "cannot use subquery in DEFAULT expression",
-                ));
-            }
-            insert::plan_expressions(session, &[inner.as_ref().clone()]).await?;
+        Cell::Expression(inner) if has_subquery(inner) => {
+            return Err(Error::new(
+                ErrorKind::FeatureNotSupported,
+                "cannot use subquery in DEFAULT expression",
+            ));
         }
         _ => {}
     }
-    insert::cells::one_column(session, &[&cell], column_type, name, &[], &[]).await?;
+    insert::values::one_value(&Computing::constants(session), cell, column_type, name).await?;
     Ok(Some(expr.to_string()))
 }
 

@@ -10,7 +10,7 @@ use stratalog_model::{
     ChronicleDefinition, ColumnDefinition, ColumnType, Error, ErrorKind, Result,
 };
 
-use super::defaults::Missing;
+use super::{compute::Computing, defaults::Missing};
 use crate::{
     Session,
     assign::{self, Assignment},
@@ -58,10 +58,10 @@ impl Targets {
             listed.truncate(width);
         }
         let mut defaults = Vec::with_capacity(chronicle.columns.len());
-        for (at, column) in chronicle.columns.iter().enumerate() {
+        for column in &chronicle.columns {
             // A listed column may still say DEFAULT.
             let is_tick = column.id == chronicle.tick_column;
-            defaults.push(Missing::of(session, column, is_tick, at).await?);
+            defaults.push(Missing::of(session, column, is_tick).await?);
         }
         let schema = chronicle.arrow_schema();
         Ok(Self { chronicle, listed, defaults, schema })
@@ -119,12 +119,12 @@ impl Targets {
     /// What evaluating the default says.
     pub async fn default_of(
         &self,
-        session: &Session,
+        computing: &Computing<'_>,
         position: usize,
         rows: usize,
     ) -> Result<ArrayRef> {
         match (self.defaults.get(position), self.chronicle.columns.get(position)) {
-            (Some(missing), Some(column)) => missing.array(session, column, rows).await,
+            (Some(missing), Some(column)) => missing.array(computing, column, rows).await,
             _ => Err(Error::internal("a column beyond the table")),
         }
     }
@@ -135,7 +135,7 @@ impl Targets {
     /// `NotNullViolation`, and what evaluating a default says.
     pub async fn fill(
         &self,
-        session: &Session,
+        computing: &Computing<'_>,
         given: Vec<ArrayRef>,
         rows: usize,
     ) -> Result<RecordBatch> {
@@ -151,7 +151,7 @@ impl Targets {
         {
             let array = match array {
                 Some(array) => array,
-                None => self.default_of(session, position, rows).await?,
+                None => self.default_of(computing, position, rows).await?,
             };
             if !column.nullable && array.null_count() > 0 {
                 return Err(not_null(&self.chronicle, column));

@@ -6,18 +6,17 @@ use arrow::{
     array::{ArrayRef, TimestampNanosecondArray, UInt32Array},
     compute::take,
 };
-use datafusion::{
-    common::tree_node::{TreeNode, TreeNodeRecursion},
-    logical_expr::LogicalPlan,
-    sql::sqlparser::ast::Expr,
-};
+use datafusion::{logical_expr::LogicalPlan, sql::sqlparser::ast::Expr};
 use stratalog_model::{ColumnDefinition, ColumnType, Error, Result};
 
-use super::cells::{Cell, one_column};
+use super::{
+    cells::{Cell, one_column},
+    compute::{self, Computing},
+};
 use crate::{
     Session,
     assign::{self, Assignment},
-    errors::{from_arrow, from_datafusion},
+    errors::from_arrow,
     statement::parse,
 };
 
@@ -30,9 +29,9 @@ pub enum Missing {
     Now,
     /// One value, always the same.
     Constant(ArrayRef),
-    /// Evaluated once per statement.
-    Once(Box<Expr>),
-    /// Evaluated for each row.
+    /// Computed once per batch of rows.
+    Once(Box<LogicalPlan>),
+    /// Computed for each row.
     Each(Box<Expr>),
 }
 
@@ -41,12 +40,7 @@ impl Missing {
     ///
     /// # Errors
     /// When the DEFAULT that is kept can no longer be read.
-    pub async fn of(
-        session: &Session,
-        column: &ColumnDefinition,
-        is_tick: bool,
-        _position: usize,
-    ) -> Result<Self> {
+    pub async fn of(session: &Session, column: &ColumnDefinition, is_tick: bool) -> Result<Self> {
         let Some(sql) = &column.default_sql else {
             return Ok(if is_tick { Missing::Now } else { Missing::Null });
         };
@@ -68,17 +62,16 @@ impl Missing {
         match Cell::of(&expr, Some(&column.column_type), &mut Vec::new())? {
             Cell::Null => Ok(Missing::Null),
             cell @ (Cell::Text(_) | Cell::Number(_) | Cell::Boolean(_)) => {
-                let array =
-                    one_column(session, &[&cell], &column.column_type, &column.name, &[], &[])
-                        .await?;
+                let computing = Computing::constants(session);
+                let array = one_column(&computing, &[&cell], &column.column_type, &column.name)?;
                 Ok(Missing::Constant(array))
             }
             _ => {
-                let plan = super::plan_expressions(session, std::slice::from_ref(&expr)).await?;
-                Ok(if is_volatile(&plan)? {
+                let plan = compute::plan(session, [&expr]).await?;
+                Ok(if compute::is_volatile(&plan)? {
                     Missing::Each(Box::new(expr))
                 } else {
-                    Missing::Once(Box::new(expr))
+                    Missing::Once(Box::new(plan))
                 })
             }
         }
@@ -87,13 +80,25 @@ impl Missing {
     /// `rows` values.
     ///
     /// # Errors
-    /// What evaluating says.
+    /// What computing them says.
     pub async fn array(
         &self,
-        session: &Session,
+        computing: &Computing<'_>,
         column: &ColumnDefinition,
         rows: usize,
     ) -> Result<ArrayRef> {
+        let session = computing.session;
+        let style = assign::style(session);
+        let assignment =
+            Assignment { column_type: &column.column_type, name: &column.name, style: &style };
+        let computed = |plan| {
+            let computing = Box::pin(computing.run(plan));
+            async move {
+                let value = computing.await?.pop();
+                let value = value.ok_or_else(|| Error::internal("a default without a value"))?;
+                assignment.convert(&value.array, &value.field)
+            }
+        };
         match self {
             Missing::Null => {
                 Ok(arrow::array::new_null_array(&column.column_type.arrow_type(), rows))
@@ -104,34 +109,13 @@ impl Missing {
                     ColumnType::TimestampTz { .. } => Arc::new(now.with_timezone("UTC")),
                     _ => Arc::new(now),
                 };
-                let style = assign::style(session);
-                let assignment = Assignment {
-                    column_type: &column.column_type,
-                    name: &column.name,
-                    style: &style,
-                };
                 let field = arrow::datatypes::Field::new("now", now.data_type().clone(), true);
                 repeat(&assignment.truncate_time(&now, &field)?, rows)
             }
             Missing::Constant(value) => repeat(value, rows),
-            Missing::Once(expr) => {
-                let cell = Cell::Expression(expr.clone());
-                let value = Box::pin(one_column(
-                    session,
-                    &[&cell],
-                    &column.column_type,
-                    &column.name,
-                    &[],
-                    &[],
-                ))
-                .await?;
-                repeat(&value, rows)
-            }
+            Missing::Once(plan) => repeat(&computed(plan).await?, rows),
             Missing::Each(expr) => {
-                let cell = Cell::Expression(expr.clone());
-                let cells: Vec<&Cell> = std::iter::repeat_n(&cell, rows).collect();
-                Box::pin(one_column(session, &cells, &column.column_type, &column.name, &[], &[]))
-                    .await
+                computed(&compute::plan_repeated(session, expr, rows).await?).await
             }
         }
     }
@@ -146,18 +130,4 @@ fn repeat(value: &ArrayRef, rows: usize) -> Result<ArrayRef> {
         return Ok(Arc::clone(value));
     }
     take(value, &UInt32Array::from(vec![0; rows]), None).map_err(from_arrow)
-}
-
-fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
-    let mut volatile = false;
-    plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
-            expr.apply(|inner| {
-                volatile |= inner.is_volatile_node();
-                Ok(TreeNodeRecursion::Continue)
-            })
-        })
-    })
-    .map_err(from_datafusion)?;
-    Ok(volatile)
 }

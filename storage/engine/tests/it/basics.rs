@@ -8,9 +8,7 @@ use crate::{fixture::*, memory_log::MemoryLog};
 
 #[tokio::test]
 async fn what_is_committed_is_read_and_survives() {
-    let log = MemoryLog::default();
-    let cpu = chronicle(1, Collision::First, true);
-    let engine = open(&log, std::slice::from_ref(&cpu));
+    let (log, cpu, engine) = opened(Collision::First, true);
     let events = [row(5, "a", 1.0), row(5, "b", 2.0), row(-3, "a", 3.0), row(9, "a", 4.0)];
     let appended = append(&engine, &cpu, &events).await.unwrap();
     assert_eq!(
@@ -36,9 +34,7 @@ async fn what_is_committed_is_read_and_survives() {
 
 #[tokio::test]
 async fn a_large_statement_streams_and_becomes_visible_at_once() {
-    let log = MemoryLog::default();
-    let cpu = chronicle(1, Collision::All, false);
-    let engine = open(&log, std::slice::from_ref(&cpu));
+    let (log, cpu, engine) = opened(Collision::All, false);
     let mut large = engine.begin(AppendOptions::default()).unwrap();
     for part in 0..3 {
         let rows: Vec<Row> = (0..1000).map(|at| row(part * 1000 + at, "h", at as f64)).collect();
@@ -99,9 +95,7 @@ async fn statements_span_chronicles() {
 
 #[tokio::test]
 async fn dropping_an_append_leaves_nothing() {
-    let log = MemoryLog::default();
-    let cpu = chronicle(1, Collision::First, true);
-    let engine = open(&log, std::slice::from_ref(&cpu));
+    let (_, cpu, engine) = opened(Collision::First, true);
     let used = engine.status().memory_bytes;
     let mut dropped = engine.begin(AppendOptions::default()).unwrap();
     push(&mut dropped, &cpu, &[row(1, "a", 1.0), row(2, "a", 1.0)]).await.unwrap();
@@ -114,9 +108,7 @@ async fn dropping_an_append_leaves_nothing() {
 
 #[tokio::test]
 async fn nothing_to_store_is_fine() {
-    let log = MemoryLog::default();
-    let cpu = chronicle(1, Collision::First, true);
-    let engine = open(&log, std::slice::from_ref(&cpu));
+    let (log, cpu, engine) = opened(Collision::First, true);
     let appended = append(&engine, &cpu, &[]).await.unwrap();
     assert_eq!((appended.first_gsn, appended.rows), (None, 0));
     assert!(log.frames().is_empty());
@@ -127,9 +119,7 @@ async fn nothing_to_store_is_fine() {
 
 #[tokio::test]
 async fn bad_rows_are_refused_whole() {
-    let log = MemoryLog::default();
-    let cpu = chronicle(1, Collision::First, true);
-    let engine = open(&log, std::slice::from_ref(&cpu));
+    let (log, cpu, engine) = opened(Collision::First, true);
     let good = batch(&cpu, &[row(1, "a", 1.0)]);
     let refuse = async |rows: arrow::array::RecordBatch| {
         let mut append = engine.begin(AppendOptions::default()).unwrap();
@@ -168,9 +158,7 @@ async fn bad_rows_are_refused_whole() {
 
 #[tokio::test]
 async fn forgotten_chronicles_free_their_memory() {
-    let log = MemoryLog::default();
-    let cpu = chronicle(1, Collision::First, true);
-    let engine = open(&log, std::slice::from_ref(&cpu));
+    let (_, cpu, engine) = opened(Collision::First, true);
     let many: Vec<Row> = (0..5000).map(|at| row(at, "a", 1.0)).collect();
     append(&engine, &cpu, &many).await.unwrap();
     let mut open_append = engine.begin(AppendOptions::default()).unwrap();
@@ -190,9 +178,7 @@ async fn forgotten_chronicles_free_their_memory() {
 
 #[tokio::test]
 async fn single_rows_do_not_stay_single_batches() {
-    let log = MemoryLog::default();
-    let cpu = chronicle(1, Collision::First, true);
-    let engine = open(&log, std::slice::from_ref(&cpu));
+    let (_, cpu, engine) = opened(Collision::First, true);
     let mut pinned = Vec::new();
     for at in 0..3000_i64 {
         append(&engine, &cpu, &[row(at ^ 1, ["a", "b"][at as usize % 2], at as f64)])

@@ -81,9 +81,7 @@ async fn a_delete_makes_room_once_no_snapshot_needs_it() {
 
 #[tokio::test]
 async fn recovery_takes_what_is_durable_even_over_the_budget() {
-    let log = MemoryLog::default();
-    let cpu = chronicle(1, Collision::First, true);
-    let engine = open(&log, std::slice::from_ref(&cpu));
+    let (log, cpu, engine) = opened(Collision::First, true);
     append(&engine, &cpu, &many(0, 10_000)).await.unwrap();
     let small = open_with(
         &MemoryLog::with_frames(log.frames()),
@@ -98,9 +96,7 @@ async fn recovery_takes_what_is_durable_even_over_the_budget() {
 #[tokio::test]
 async fn memory_after_everything_is_gone_is_none() {
     for collision in [Collision::All, Collision::First, Collision::Last, Collision::Next] {
-        let log = MemoryLog::default();
-        let cpu = chronicle(1, collision, true);
-        let engine = open(&log, std::slice::from_ref(&cpu));
+        let (_, cpu, engine) = opened(collision, true);
         for at in 0..300 {
             append(&engine, &cpu, &many(at * 7, 5)).await.unwrap();
         }
@@ -141,9 +137,7 @@ async fn replaced_events_make_room_once_no_snapshot_needs_them() {
 
 #[tokio::test]
 async fn recovery_does_not_hold_what_was_rolled_back() {
-    let log = MemoryLog::default();
-    let cpu = chronicle(1, Collision::First, true);
-    let engine = open(&log, std::slice::from_ref(&cpu));
+    let (log, cpu, engine) = opened(Collision::First, true);
     let mut long = engine.begin(AppendOptions::default()).unwrap();
     push(&mut long, &cpu, &many(0, 100)).await.unwrap();
     push(&mut long, &cpu, &many(100, 100)).await.unwrap();
@@ -220,9 +214,7 @@ async fn upserts_that_take_turns_leave_nothing_behind() {
 #[tokio::test]
 async fn keys_of_what_was_rolled_back_are_forgotten() {
     for collision in [Collision::All, Collision::First, Collision::Last, Collision::Next] {
-        let log = MemoryLog::default();
-        let cpu = chronicle(1, collision, true);
-        let engine = open(&log, std::slice::from_ref(&cpu));
+        let (_, cpu, engine) = opened(collision, true);
         append(&engine, &cpu, &[row(0, "stays", 1.0)]).await.unwrap();
         // Something is pending all the while.
         let mut long = engine.begin(AppendOptions::default()).unwrap();
@@ -243,9 +235,7 @@ async fn keys_of_what_was_rolled_back_are_forgotten() {
 
 #[tokio::test]
 async fn a_key_that_an_event_waits_to_take_is_not_forgotten() {
-    let log = MemoryLog::default();
-    let cpu = chronicle(1, Collision::Last, true);
-    let engine = open(&log, std::slice::from_ref(&cpu));
+    let (log, cpu, engine) = opened(Collision::Last, true);
     append(&engine, &cpu, &[row(1, "a", 1.0)]).await.unwrap();
     let mut later = engine.begin(AppendOptions::default()).unwrap();
     push(&mut later, &cpu, &[row(1, "a", 2.0)]).await.unwrap();

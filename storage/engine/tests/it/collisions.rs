@@ -27,9 +27,7 @@ async fn both_ways(
 #[tokio::test]
 async fn all_keeps_everything_in_arrival_order() {
     for keyed in [false, true] {
-        let log = MemoryLog::default();
-        let cpu = chronicle(1, Collision::All, keyed);
-        let engine = open(&log, std::slice::from_ref(&cpu));
+        let (log, cpu, engine) = opened(Collision::All, keyed);
         append(&engine, &cpu, &[row(5, "a", 1.0), row(5, "a", 2.0)]).await.unwrap();
         append(&engine, &cpu, &[row(5, "a", 3.0), row(4, "a", 4.0)]).await.unwrap();
         let expected = [row(4, "a", 4.0), row(5, "a", 1.0), row(5, "a", 2.0), row(5, "a", 3.0)];
@@ -39,9 +37,7 @@ async fn all_keeps_everything_in_arrival_order() {
 
 #[tokio::test]
 async fn first_refuses_or_skips() {
-    let log = MemoryLog::default();
-    let cpu = chronicle(1, Collision::First, true);
-    let engine = open(&log, std::slice::from_ref(&cpu));
+    let (log, cpu, engine) = opened(Collision::First, true);
     append(&engine, &cpu, &[row(1_500_000, "a", 1.0)]).await.unwrap();
     let refused = error(append(&engine, &cpu, &[row(1, "b", 1.0), row(1_500_000, "a", 2.0)]).await);
     assert_eq!(refused.kind(), ErrorKind::UniqueViolation);
@@ -71,9 +67,7 @@ async fn first_refuses_or_skips() {
 
 #[tokio::test]
 async fn last_supersedes_and_older_snapshots_do_not_change() {
-    let log = MemoryLog::default();
-    let cpu = chronicle(1, Collision::Last, true);
-    let engine = open(&log, std::slice::from_ref(&cpu));
+    let (log, cpu, engine) = opened(Collision::Last, true);
     append(&engine, &cpu, &[row(1, "a", 1.0), row(2, "a", 2.0), row(1, "b", 3.0)]).await.unwrap();
     let before = engine.snapshot();
     append(&engine, &cpu, &[row(1, "a", 4.0), row(1, "a", 5.0), row(0, "a", 6.0)]).await.unwrap();
@@ -124,9 +118,7 @@ async fn last_is_decided_by_the_commit_not_by_the_push() {
 
 #[tokio::test]
 async fn next_takes_the_next_free_slot() {
-    let log = MemoryLog::default();
-    let cpu = chronicle(1, Collision::Next, true);
-    let engine = open(&log, std::slice::from_ref(&cpu));
+    let (log, cpu, engine) = opened(Collision::Next, true);
     append(&engine, &cpu, &[row(1, "a", 1.0), row(3, "a", 2.0)]).await.unwrap();
     let mut pushed = engine.begin(AppendOptions::default()).unwrap();
     let admitted = pushed
@@ -196,9 +188,7 @@ fn integers_of_time(batch: &arrow::array::RecordBatch) -> Vec<i64> {
 
 #[tokio::test]
 async fn a_tick_that_is_unique_without_keys() {
-    let log = MemoryLog::default();
-    let cpu = chronicle(1, Collision::First, false);
-    let engine = open(&log, std::slice::from_ref(&cpu));
+    let (_, cpu, engine) = opened(Collision::First, false);
     append(&engine, &cpu, &[row(1, "a", 1.0)]).await.unwrap();
     let refused = error(append(&engine, &cpu, &[row(1, "b", 1.0)]).await);
     assert_eq!(
@@ -216,9 +206,7 @@ async fn pending_keys_are_waited_for() {
         (true, OnConflict::Skip),
         (false, OnConflict::Skip),
     ] {
-        let log = MemoryLog::default();
-        let cpu = chronicle(1, Collision::First, true);
-        let engine = open(&log, std::slice::from_ref(&cpu));
+        let (log, cpu, engine) = opened(Collision::First, true);
         let mut holder = engine.begin(AppendOptions::default()).unwrap();
         push(&mut holder, &cpu, &[row(5, "a", 1.0)]).await.unwrap();
         let waiter = tokio::spawn({
@@ -262,9 +250,7 @@ async fn pending_keys_are_waited_for() {
 
 #[tokio::test]
 async fn statements_that_wait_for_each_other_do_not_wait_forever() {
-    let log = MemoryLog::default();
-    let cpu = chronicle(1, Collision::First, true);
-    let engine = open(&log, std::slice::from_ref(&cpu));
+    let (_, cpu, engine) = opened(Collision::First, true);
     let mut one = engine.begin(AppendOptions::default()).unwrap();
     let mut two = engine.begin(AppendOptions::default()).unwrap();
     push(&mut one, &cpu, &[row(1, "a", 1.0)]).await.unwrap();
@@ -287,9 +273,7 @@ async fn statements_that_wait_for_each_other_do_not_wait_forever() {
 
 #[tokio::test]
 async fn a_cancelled_wait_leaves_no_trace() {
-    let log = MemoryLog::default();
-    let cpu = chronicle(1, Collision::First, true);
-    let engine = open(&log, std::slice::from_ref(&cpu));
+    let (_, cpu, engine) = opened(Collision::First, true);
     let mut holder = engine.begin(AppendOptions::default()).unwrap();
     push(&mut holder, &cpu, &[row(5, "a", 1.0)]).await.unwrap();
     let used = engine.status().memory_bytes;

@@ -12,9 +12,7 @@ use crate::{fixture::*, memory_log::MemoryLog};
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_tasks_on_one_hot_key() {
     for collision in [Collision::First, Collision::Last, Collision::Next, Collision::All] {
-        let log = MemoryLog::default();
-        let cpu = chronicle(1, collision, true);
-        let engine = open(&log, std::slice::from_ref(&cpu));
+        let (log, cpu, engine) = opened(collision, true);
         let tasks: Vec<_> = (0..16)
             .map(|task| {
                 let (engine, cpu) = (Arc::clone(&engine), cpu.clone());
@@ -73,9 +71,7 @@ async fn many_tasks_on_one_hot_key() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn overlapping_statements_neither_hang_nor_lose() {
-    let log = MemoryLog::default();
-    let cpu = chronicle(1, Collision::First, true);
-    let engine = open(&log, std::slice::from_ref(&cpu));
+    let (_, cpu, engine) = opened(Collision::First, true);
     let tasks: Vec<_> = (0..8_i64)
         .map(|task| {
             let (engine, cpu) = (Arc::clone(&engine), cpu.clone());

@@ -12,9 +12,7 @@ fn range(start: i64, end: i64) -> TickRange {
 
 #[tokio::test]
 async fn only_the_ends_can_be_deleted() {
-    let log = MemoryLog::default();
-    let cpu = chronicle(1, Collision::First, true);
-    let engine = open(&log, std::slice::from_ref(&cpu));
+    let (log, cpu, engine) = opened(Collision::First, true);
     assert_eq!(engine.delete(&cpu, TickRange::ALL).await.unwrap(), 0);
     let events: Vec<Row> = (0..10).map(|at| row(at, "a", at as f64)).collect();
     append(&engine, &cpu, &events).await.unwrap();
@@ -36,9 +34,7 @@ async fn only_the_ends_can_be_deleted() {
 #[tokio::test]
 async fn what_comes_later_stays_and_keys_are_free_again() {
     for collision in [Collision::First, Collision::Last, Collision::Next, Collision::All] {
-        let log = MemoryLog::default();
-        let cpu = chronicle(1, collision, true);
-        let engine = open(&log, std::slice::from_ref(&cpu));
+        let (log, cpu, engine) = opened(collision, true);
         append(&engine, &cpu, &[row(1, "a", 1.0), row(5, "a", 2.0), row(9, "b", 3.0)])
             .await
             .unwrap();
@@ -70,9 +66,7 @@ async fn what_comes_later_stays_and_keys_are_free_again() {
 
 #[tokio::test]
 async fn deletes_cut_merged_and_unordered_batches() {
-    let log = MemoryLog::default();
-    let cpu = chronicle(1, Collision::Last, true);
-    let engine = open(&log, std::slice::from_ref(&cpu));
+    let (log, cpu, engine) = opened(Collision::Last, true);
     for at in 0..400_i64 {
         append(&engine, &cpu, &[row((at * 37) % 400, "a", at as f64)]).await.unwrap();
     }
@@ -92,9 +86,7 @@ async fn deletes_cut_merged_and_unordered_batches() {
 
 #[tokio::test]
 async fn a_delete_that_fails_deletes_nothing() {
-    let log = MemoryLog::default();
-    let cpu = chronicle(1, Collision::First, true);
-    let engine = open(&log, std::slice::from_ref(&cpu));
+    let (log, cpu, engine) = opened(Collision::First, true);
     append(&engine, &cpu, &[row(1, "a", 1.0)]).await.unwrap();
     log.fail(Some(ErrorKind::DiskFull));
     assert_eq!(error(engine.delete(&cpu, TickRange::ALL).await).kind(), ErrorKind::DiskFull);

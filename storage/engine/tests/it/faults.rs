@@ -6,9 +6,7 @@ use crate::{fixture::*, memory_log::MemoryLog};
 
 #[tokio::test]
 async fn a_failed_frame_leaves_no_event_and_frees_its_keys() {
-    let log = MemoryLog::default();
-    let cpu = chronicle(1, Collision::First, true);
-    let engine = open(&log, std::slice::from_ref(&cpu));
+    let (log, cpu, engine) = opened(Collision::First, true);
     log.fail(Some(ErrorKind::DiskFull));
     let failed = error(append(&engine, &cpu, &[row(1, "a", 1.0)]).await);
     assert_eq!(failed.kind(), ErrorKind::DiskFull);
@@ -20,9 +18,7 @@ async fn a_failed_frame_leaves_no_event_and_frees_its_keys() {
 
 #[tokio::test]
 async fn a_failed_frame_of_a_large_statement_fails_the_whole() {
-    let log = MemoryLog::default();
-    let cpu = chronicle(1, Collision::First, true);
-    let engine = open(&log, std::slice::from_ref(&cpu));
+    let (log, cpu, engine) = opened(Collision::First, true);
     let mut large = engine.begin(AppendOptions::default()).unwrap();
     push(&mut large, &cpu, &[row(1, "a", 1.0)]).await.unwrap();
     log.fail(Some(ErrorKind::DiskFull));
@@ -36,9 +32,7 @@ async fn a_failed_frame_of_a_large_statement_fails_the_whole() {
 
 #[tokio::test]
 async fn a_poisoned_log_stops_appends_not_reads() {
-    let log = MemoryLog::default();
-    let cpu = chronicle(1, Collision::First, true);
-    let engine = open(&log, std::slice::from_ref(&cpu));
+    let (log, cpu, engine) = opened(Collision::First, true);
     append(&engine, &cpu, &[row(1, "a", 1.0)]).await.unwrap();
     log.poison();
     for _ in 0..3 {
@@ -53,9 +47,7 @@ async fn a_poisoned_log_stops_appends_not_reads() {
 
 #[tokio::test]
 async fn nothing_is_visible_before_it_is_durable() {
-    let log = MemoryLog::default();
-    let cpu = chronicle(1, Collision::First, true);
-    let engine = open(&log, std::slice::from_ref(&cpu));
+    let (log, cpu, engine) = opened(Collision::First, true);
     log.hold();
     let append = tokio::spawn({
         let (engine, cpu) = (engine.clone(), cpu.clone());
@@ -71,9 +63,7 @@ async fn nothing_is_visible_before_it_is_durable() {
 
 #[tokio::test]
 async fn a_commit_that_nobody_waits_for_is_whole() {
-    let log = MemoryLog::default();
-    let cpu = chronicle(1, Collision::First, true);
-    let engine = open(&log, std::slice::from_ref(&cpu));
+    let (log, cpu, engine) = opened(Collision::First, true);
     log.hold();
     let mut append_one = engine.begin(AppendOptions::default()).unwrap();
     push(&mut append_one, &cpu, &[row(1, "a", 1.0), row(2, "a", 1.0)]).await.unwrap();
@@ -94,9 +84,7 @@ async fn a_commit_that_nobody_waits_for_is_whole() {
 
 #[tokio::test]
 async fn a_payload_that_is_none_is_told_with_its_place() {
-    let log = MemoryLog::default();
-    let cpu = chronicle(1, Collision::First, true);
-    let engine = open(&log, std::slice::from_ref(&cpu));
+    let (log, cpu, engine) = opened(Collision::First, true);
     append(&engine, &cpu, &[row(1, "a", 1.0)]).await.unwrap();
     append(&engine, &cpu, &[row(2, "a", 1.0)]).await.unwrap();
     let mut frames = log.frames();

@@ -19,6 +19,8 @@ use stratalog_model::{
     tier::{KeyFilter, ScanOrder, ScanRequest},
 };
 
+use crate::memory_log::MemoryLog;
+
 /// A clock that stands still.
 #[derive(Debug)]
 pub struct StillClock;
@@ -108,6 +110,17 @@ pub fn batch(definition: &ChronicleDefinition, rows: &[Row]) -> RecordBatch {
         });
     let columns = columns.into_iter().chain(extra).collect();
     RecordBatch::try_new(definition.arrow_schema(), columns).unwrap()
+}
+
+/// An engine of one chronicle, and its log.
+pub fn opened(
+    collision: Collision,
+    keyed: bool,
+) -> (MemoryLog, Arc<ChronicleDefinition>, Arc<Engine>) {
+    let log = MemoryLog::default();
+    let definition = chronicle(1, collision, keyed);
+    let engine = open(&log, std::slice::from_ref(&definition));
+    (log, definition, engine)
 }
 
 pub fn open(

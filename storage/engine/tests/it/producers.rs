@@ -30,9 +30,7 @@ async fn send(
 async fn a_retry_is_acknowledged_and_not_stored_again() {
     let log = MemoryLog::default();
     for collision in [Collision::All, Collision::First, Collision::Next, Collision::Last] {
-        let log = MemoryLog::default();
-        let cpu = chronicle(1, collision, true);
-        let engine = open(&log, std::slice::from_ref(&cpu));
+        let (log, cpu, engine) = opened(collision, true);
         let events = [row(1, "a", 1.0), row(2, "a", 2.0)];
         let first = send(&engine, &cpu, 7, 1, &[&events]).await.unwrap();
         assert!(!first.duplicate);
@@ -62,9 +60,7 @@ async fn a_retry_is_acknowledged_and_not_stored_again() {
 async fn a_retry_while_the_first_try_is_under_way() {
     for collision in [Collision::All, Collision::First] {
         for fails in [false, true] {
-            let log = MemoryLog::default();
-            let cpu = chronicle(1, collision, true);
-            let engine = open(&log, std::slice::from_ref(&cpu));
+            let (log, cpu, engine) = opened(collision, true);
             log.hold();
             let tries: Vec<_> = (0..3)
                 .map(|_| {

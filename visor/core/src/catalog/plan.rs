@@ -65,7 +65,7 @@ pub(crate) fn plan_all(
         whole.shows = one.shows.or(whole.shows);
         if let Some(change) = one.change {
             if commands.len() > 1 {
-                between = Some(now.after(&change)?);
+                between.get_or_insert_with(|| state.clone()).apply(&change)?;
             }
             changes.push(change);
         }

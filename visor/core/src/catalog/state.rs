@@ -167,7 +167,11 @@ impl CatalogState {
         Ok(next)
     }
 
-    fn apply(&mut self, change: &Change) -> Result<()> {
+    /// Makes `change` in this state.
+    ///
+    /// # Errors
+    /// As [`Self::after`]; then a part of it may be made.
+    pub(crate) fn apply(&mut self, change: &Change) -> Result<()> {
         match change {
             Change::CreateDatabase { oid, name } => {
                 if self.databases.contains_key(name) {

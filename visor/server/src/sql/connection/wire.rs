@@ -227,7 +227,7 @@ fn column_type(pg: &Type, modifier: i32) -> ColumnType {
                 (Some(precision @ 1..=38), Some(scale)) if scale <= precision => {
                     ColumnType::Numeric { precision, scale }
                 }
-                _ => ColumnType::Numeric { precision: 38, scale: 10 },
+                _ => ColumnType::NUMERIC,
             }
         }
         Type::BYTEA => ColumnType::Bytea,

@@ -95,13 +95,10 @@ impl Output for ParquetOutput {
     }
 
     fn end(&mut self) -> io::Result<()> {
-        if let Some(writer) = self.writer.take() {
-            writer.close().map_err(io::Error::other)?;
-        }
-        match self.target.take() {
-            Some(target) => target.keep(),
-            None => Ok(()),
-        }
+        let (Some(writer), Some(target)) = (self.writer.take(), self.target.take()) else {
+            return Ok(());
+        };
+        target.keep(&writer.into_inner().map_err(io::Error::other)?)
     }
 }
 
@@ -153,8 +150,10 @@ impl Target {
         Ok((target, file))
     }
 
-    fn keep(mut self) -> io::Result<()> {
+    fn keep(mut self, file: &File) -> io::Result<()> {
         let Some(temporary) = &self.temporary else { return Ok(()) };
+        // What takes the place of another file must be there after a crash, too.
+        file.sync_all()?;
         std::fs::rename(temporary, &self.path)?;
         self.temporary = None;
         Ok(())

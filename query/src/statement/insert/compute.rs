@@ -1,0 +1,175 @@
+//! Values that need a plan: expressions in VALUES, and defaults.
+
+use std::{
+    fmt::Display,
+    sync::{Arc, OnceLock},
+};
+
+use arrow::{
+    array::ArrayRef,
+    datatypes::{FieldRef, Schema},
+};
+use datafusion::{
+    common::tree_node::{TreeNode, TreeNodeRecursion},
+    logical_expr::LogicalPlan,
+    scalar::ScalarValue,
+};
+use futures::TryStreamExt;
+use stratalog_model::{ColumnType, Error, ErrorKind, Result, Snapshot};
+
+use crate::{
+    RowsTag, Session,
+    errors::{from_arrow, from_datafusion},
+    session::work::Work,
+    statement::{dialect, parameters, parse, query},
+};
+
+/// Values of one expression.
+#[derive(Debug, Clone)]
+pub struct Computed {
+    /// The values.
+    pub array: ArrayRef,
+    /// Their type.
+    pub field: FieldRef,
+}
+
+/// What the expressions of one statement are computed with. All of them see the same events.
+#[derive(Debug)]
+pub struct Computing<'a> {
+    /// The session.
+    pub session: &'a Session,
+    /// The statement: it can be stopped.
+    work: Arc<Work>,
+    types: &'a [ColumnType],
+    values: &'a [ScalarValue],
+    snapshot: OnceLock<Arc<dyn Snapshot>>,
+}
+
+impl<'a> Computing<'a> {
+    /// For a statement with these parameters.
+    pub fn new(
+        session: &'a Session,
+        work: &Arc<Work>,
+        types: &'a [ColumnType],
+        values: &'a [ScalarValue],
+    ) -> Self {
+        Self { session, work: Arc::clone(work), types, values, snapshot: OnceLock::new() }
+    }
+
+    /// For values that no statement stores, and that have no parameters.
+    pub fn constants(session: &'a Session) -> Self {
+        Self::new(session, &Work::start(0), &[], &[])
+    }
+
+    /// The value of a parameter, counted from 0, and its type.
+    ///
+    /// # Errors
+    /// `UndefinedParameter`.
+    pub fn parameter(&self, at: usize) -> Result<(&ScalarValue, &ColumnType)> {
+        let value = self.values.get(at).ok_or_else(|| {
+            Error::new(ErrorKind::UndefinedParameter, format!("there is no parameter ${}", at + 1))
+        })?;
+        Ok((value, self.types.get(at).unwrap_or(&ColumnType::Text)))
+    }
+
+    /// The values of the expressions of a plan that [`plan`] or [`plan_repeated`] made.
+    ///
+    /// # Errors
+    /// What computing them says.
+    pub async fn run(&self, plan: &LogicalPlan) -> Result<Vec<Computed>> {
+        let plan = if self.types.is_empty() {
+            plan.clone()
+        } else {
+            plan.clone()
+                .with_param_values(parameters::for_plan(self.types, self.values))
+                .map_err(from_datafusion)?
+        };
+        for chronicle in query::chronicles(&plan)? {
+            self.session.transaction.check_read(chronicle)?;
+        }
+        let snapshot = self
+            .snapshot
+            .get_or_init(|| self.session.transaction.snapshot(self.session.store().as_ref()));
+        let fields: Vec<FieldRef> = plan
+            .schema()
+            .fields()
+            .iter()
+            .map(|field| Arc::new(field.as_ref().clone().with_nullable(true)))
+            .collect();
+        let schema = Arc::new(Schema::new(fields));
+        let rows = query::run_plan(
+            self.session,
+            &plan,
+            Arc::clone(&schema),
+            Arc::clone(snapshot),
+            &self.work,
+            RowsTag::Select,
+        )
+        .await?;
+        let batches: Vec<_> = rows.try_collect().await?;
+        let batch = arrow::compute::concat_batches(&schema, &batches).map_err(from_arrow)?;
+        let computed = batch.columns().iter().zip(schema.fields());
+        Ok(computed
+            .map(|(array, field)| Computed { array: Arc::clone(array), field: Arc::clone(field) })
+            .collect())
+    }
+}
+
+/// The plan of expressions by themselves: `SELECT e1, e2 …`.
+///
+/// # Errors
+/// What is wrong with one.
+pub async fn plan<E: Display>(
+    session: &Session,
+    expressions: impl IntoIterator<Item = E>,
+) -> Result<LogicalPlan> {
+    let list: Vec<String> = expressions
+        .into_iter()
+        .enumerate()
+        .map(|(at, expr)| format!("{expr} AS \"{at}\""))
+        .collect();
+    plan_text(session, &format!("SELECT {}", list.join(", "))).await
+}
+
+/// The plan of one expression that is computed anew for each of `rows` rows.
+///
+/// # Errors
+/// What is wrong with it.
+pub async fn plan_repeated(
+    session: &Session,
+    expression: impl Display,
+    rows: usize,
+) -> Result<LogicalPlan> {
+    let sql = format!("SELECT {expression} AS \"0\" FROM generate_series(1, {rows}) AS \"rows\"");
+    plan_text(session, &sql).await
+}
+
+async fn plan_text(session: &Session, sql: &str) -> Result<LogicalPlan> {
+    let mut tree = parse::statements(sql, usize::MAX)?
+        .into_iter()
+        .next()
+        .ok_or_else(|| Error::internal("no expressions"))?;
+    let planner = session.enter_planner(&[]).await;
+    dialect::normalize(&mut tree.statement, planner.style())?;
+    stratalog_pg_catalog::rewrite(&mut tree.statement);
+    let plan = planner.logical(&tree.statement).await?;
+    Ok(planner.analyze(&plan).unwrap_or(plan))
+}
+
+/// Whether a plan gives other values each time.
+///
+/// # Errors
+/// None that a plan of ours has.
+pub fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
+    let mut volatile = false;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            expr.apply(|inner| {
+                volatile |= inner.is_volatile_node();
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })
+    .map_err(from_datafusion)?;
+    Ok(volatile)
+}

@@ -1,0 +1,177 @@
+//! The rows of VALUES.
+
+use arrow::array::ArrayRef;
+use datafusion::{logical_expr::LogicalPlan, sql::sqlparser::ast::Expr};
+use stratalog_model::{ColumnType, Error, Result};
+
+use super::{
+    cells::{Cell, one_column},
+    columns::Targets,
+    compute::{self, Computing},
+};
+use crate::{Session, errors::from_arrow, statement::parameters};
+
+/// Expressions that are planned together at a time.
+const EXPRESSIONS_MAX: usize = 256;
+
+/// Rows that are turned into columns at a time.
+const ROWS_MAX: usize = 8_192;
+
+/// The rows of VALUES; DEFAULT VALUES is one row without cells.
+#[derive(Debug)]
+pub struct Values {
+    rows: Vec<Vec<Cell>>,
+    /// The plan of all expressions, row by row, if there are some, and not too many.
+    plan: Option<LogicalPlan>,
+}
+
+impl Values {
+    /// Plans rows, and settles the types of parameters that stand within expressions,
+    /// `$1 * 2`, as the planner finds them there.
+    ///
+    /// # Errors
+    /// What is wrong with an expression.
+    pub async fn plan(
+        session: &Session,
+        rows: Vec<Vec<Cell>>,
+        types: &mut [Option<ColumnType>],
+    ) -> Result<Self> {
+        let open: Vec<&Expr> = expressions(&rows).collect();
+        let mut kept = None;
+        for chunk in open.chunks(EXPRESSIONS_MAX) {
+            let within: Vec<usize> = chunk
+                .iter()
+                .map(|expr| parameters::numbers(*expr))
+                .collect::<Result<Vec<_>>>()?
+                .into_iter()
+                .flatten()
+                .map(|number| number - 1)
+                .collect();
+            let unsettled = |at: &usize| types.get(*at).is_some_and(Option::is_none);
+            let all = chunk.len() == open.len();
+            if !all && !within.iter().any(unsettled) {
+                continue;
+            }
+            let plan = compute::plan(session, chunk).await?;
+            let found = parameters::types(&plan, types, types.len())?;
+            for at in within {
+                if let Some(slot) = types.get_mut(at) {
+                    *slot = found.get(at).cloned();
+                }
+            }
+            kept = all.then_some(plan);
+        }
+        Ok(Self { rows, plan: kept })
+    }
+
+    /// How many rows there are in each of the pieces that [`Self::arrays`] gives.
+    pub fn pieces(&self) -> impl Iterator<Item = &[Vec<Cell>]> {
+        self.rows.chunks(ROWS_MAX)
+    }
+
+    /// The columns of a piece, in the order of the statement's column list.
+    ///
+    /// # Errors
+    /// What is wrong with a value.
+    pub async fn arrays(
+        &self,
+        computing: &Computing<'_>,
+        piece: &[Vec<Cell>],
+        targets: &Targets,
+    ) -> Result<Vec<ArrayRef>> {
+        let computed = self.computed(computing, piece).await?;
+        let mut next = computed.iter();
+        let mut rows: Vec<Vec<&Cell>> = Vec::with_capacity(piece.len());
+        for row in piece {
+            rows.push(
+                row.iter()
+                    .map(|cell| match cell {
+                        Cell::Expression(_) => next.next().unwrap_or(cell),
+                        other => other,
+                    })
+                    .collect(),
+            );
+        }
+        let mut arrays = Vec::with_capacity(targets.listed.len());
+        for at in 0..targets.listed.len() {
+            let cells: Vec<&Cell> = rows.iter().filter_map(|row| row.get(at).copied()).collect();
+            let Some(column) = targets.column(at) else { continue };
+            arrays.push(if cells.iter().any(|cell| matches!(cell, Cell::Default)) {
+                with_defaults(computing, &cells, targets, at).await?
+            } else {
+                one_column(computing, &cells, &column.column_type, &column.name)?
+            });
+        }
+        Ok(arrays)
+    }
+
+    /// The values of the expressions of a piece, row by row.
+    async fn computed(&self, computing: &Computing<'_>, piece: &[Vec<Cell>]) -> Result<Vec<Cell>> {
+        let mut found = Vec::new();
+        match &self.plan {
+            Some(plan) => found = computing.run(plan).await?,
+            None => {
+                let open: Vec<&Expr> = expressions(piece).collect();
+                for chunk in open.chunks(EXPRESSIONS_MAX) {
+                    let plan = compute::plan(computing.session, chunk).await?;
+                    found.extend(computing.run(&plan).await?);
+                }
+            }
+        }
+        Ok(found.into_iter().map(Cell::Computed).collect())
+    }
+}
+
+/// The expressions among cells, row by row.
+fn expressions(rows: &[Vec<Cell>]) -> impl Iterator<Item = &Expr> {
+    rows.iter().flatten().filter_map(|cell| match cell {
+        Cell::Expression(expr) => Some(expr.as_ref()),
+        _ => None,
+    })
+}
+
+/// A column in which some rows say DEFAULT.
+async fn with_defaults(
+    computing: &Computing<'_>,
+    cells: &[&Cell],
+    targets: &Targets,
+    at: usize,
+) -> Result<ArrayRef> {
+    let Some(position) = targets.listed.get(at).copied() else {
+        return Err(Error::internal("a column beyond the list"));
+    };
+    let Some(column) = targets.column(at) else {
+        return Err(Error::internal("a column beyond the table"));
+    };
+    let defaults = targets.default_of(computing, position, cells.len()).await?;
+    let given: Vec<&Cell> = cells
+        .iter()
+        .map(|cell| if matches!(cell, Cell::Default) { &Cell::Null } else { *cell })
+        .collect();
+    let given = one_column(computing, &given, &column.column_type, &column.name)?;
+    let mask: arrow::array::BooleanArray =
+        cells.iter().map(|cell| Some(matches!(cell, Cell::Default))).collect();
+    arrow::compute::kernels::zip::zip(&mask, &defaults, &given).map_err(from_arrow)
+}
+
+/// The value of one cell of any kind.
+///
+/// # Errors
+/// What is wrong with it.
+pub async fn one_value(
+    computing: &Computing<'_>,
+    cell: Cell,
+    column_type: &ColumnType,
+    name: &str,
+) -> Result<ArrayRef> {
+    let cell = match cell {
+        Cell::Expression(expr) => {
+            let plan = compute::plan(computing.session, [expr]).await?;
+            let mut found = computing.run(&plan).await?;
+            let value = found.pop().ok_or_else(|| Error::internal("no value"))?;
+            Cell::Computed(value)
+        }
+        other => other,
+    };
+    one_column(computing, &[&cell], column_type, name)
+}
