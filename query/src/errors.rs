@@ -10,6 +10,8 @@ use datafusion::{
 use stratalog_model::{Error, ErrorKind};
 
 mod message;
+mod names;
+mod plan;
 
 /// The error that a client sees for one of DataFusion.
 pub fn from_datafusion(error: DataFusionError) -> Error {
@@ -101,7 +103,8 @@ fn not_implemented(text: &str) -> Error {
     if text.contains("does not support logical expression") {
         return message::unplannable(text);
     }
-    Error::new(ErrorKind::FeatureNotSupported, message::without_decoration(text))
+    let text = message::without_decoration(text);
+    plan::known(&text).unwrap_or_else(|| Error::new(ErrorKind::FeatureNotSupported, text))
 }
 
 fn from_boxed(source: Box<dyn std::error::Error + Send + Sync>) -> Error {
@@ -189,9 +192,10 @@ fn from_schema(error: &SchemaError) -> Error {
             ErrorKind::AmbiguousColumn,
             format!("column reference \"{}\" is ambiguous", field.name),
         ),
-        SchemaError::DuplicateQualifiedField { qualifier, name } => Error::new(
-            ErrorKind::DuplicateColumn,
-            format!("column \"{name}\" of \"{}\" specified more than once", qualifier.table()),
+        // Columns of one name in one table were told apart: it is the table that stands twice.
+        SchemaError::DuplicateQualifiedField { qualifier, .. } => Error::new(
+            ErrorKind::DuplicateAlias,
+            format!("table name \"{}\" specified more than once", qualifier.table()),
         ),
         SchemaError::DuplicateUnqualifiedField { name } => Error::new(
             ErrorKind::DuplicateColumn,

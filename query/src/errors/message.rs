@@ -2,6 +2,8 @@
 
 use stratalog_model::{Error, ErrorKind};
 
+use super::names::sql_type;
+
 /// The text without DataFusion's own framing: backtrace, issue-tracker advice, prefixes.
 pub fn without_decoration(text: &str) -> String {
     let text = text.split("\n\nbacktrace:").next().unwrap_or(text);
@@ -26,7 +28,7 @@ pub fn without_decoration(text: &str) -> String {
 /// A planning error.
 pub fn from_plan(text: &str) -> Error {
     let text = without_decoration(text);
-    let known = [no_such_overload, ordered_set, open_series];
+    let known = [no_such_overload, ordered_set, open_series, super::plan::known];
     if let Some(error) = known.iter().find_map(|known| known(&text)) {
         return error;
     }
@@ -100,7 +102,6 @@ pub fn from_plan(text: &str) -> Error {
         || text.contains("Cannot coerce arithmetic expression")
         || text.contains("Cannot get result type")
         || text.contains("There isn't a common type")
-        || text.contains("Unsupported CAST")
         || text.contains("can't be evaluated because there isn't")
     {
         return operator_mismatch(&text);
@@ -115,8 +116,6 @@ pub fn from_plan(text: &str) -> Error {
         || text.starts_with("Incompatible inputs for Union")
     {
         ErrorKind::DatatypeMismatch
-    } else if text.starts_with("The window ") && text.contains("is not defined") {
-        ErrorKind::UndefinedObject
     } else if text.contains("ambiguous") {
         ErrorKind::AmbiguousColumn
     } else if text.contains("specified more than once") || text.contains("unique expression names")
@@ -223,6 +222,13 @@ pub fn from_arrow_text(text: &str) -> Error {
         return Error::new(ErrorKind::DatetimeOverflow, "timestamp out of range")
             .with_detail(plain);
     }
+    if let Some((value, wanted)) =
+        plain.strip_prefix("Can't cast value ").and_then(|rest| rest.split_once(" to type "))
+    {
+        let message = format!("{} out of range", sql_type(wanted));
+        return Error::new(ErrorKind::NumericOutOfRange, message)
+            .with_detail(format!("the value is {value}"));
+    }
     if lower.contains("overflow")
         || lower.contains("can't cast value") && !lower.contains("string")
         || lower.contains("out of range")
@@ -234,10 +240,11 @@ pub fn from_arrow_text(text: &str) -> Error {
     if lower.contains("timestamp") || lower.contains("date") || lower.contains("interval") {
         return Error::new(ErrorKind::InvalidDatetimeFormat, plain);
     }
-    if let Some(rest) = plain.strip_prefix("Cannot cast string '")
+    if let Some(rest) =
+        plain.strip_prefix("Cannot cast string '").or(plain.strip_prefix("Cannot cast value '"))
         && let Some((value, wanted)) = rest.split_once("' to value of ")
     {
-        let wanted = sql_name(wanted.trim_end_matches(" type"));
+        let wanted = sql_type(wanted.trim_end_matches(" type"));
         return Error::new(
             ErrorKind::InvalidTextRepresentation,
             format!("invalid input syntax for type {wanted}: \"{value}\""),
@@ -256,6 +263,9 @@ pub fn from_arrow_text(text: &str) -> Error {
 fn no_such_overload(text: &str) -> Option<Error> {
     let said = text.split("user-defined coercion failed with: ").nth(1)?;
     let said = without_decoration(said.split(". No function matches the given").next()?);
+    if let Some(known) = super::plan::known(&said) {
+        return Some(known);
+    }
     let (message, hint) = match said.split_once("; there is ") {
         Some((message, others)) => (message, Some(format!("There is {others}."))),
         None => match said.split_once("\n  hint: ") {
@@ -376,6 +386,12 @@ fn undefined_table(name: &str) -> Error {
 }
 
 fn undefined_function(name: &str, text: &str) -> Error {
+    if super::plan::is_window_function(name) {
+        return Error::new(
+            ErrorKind::WrongObjectType,
+            format!("window function {name} requires an OVER clause"),
+        );
+    }
     let error = Error::new(ErrorKind::UndefinedFunction, format!("function {name} does not exist"));
     match text.split("Did you mean '").nth(1).and_then(|rest| rest.split('\'').next()) {
         Some(candidate) => error.with_hint(format!("Perhaps you meant {candidate}.")),
@@ -404,17 +420,4 @@ fn strip_arrow_prefix(text: &str) -> String {
         text = text.strip_prefix(prefix).unwrap_or(text);
     }
     text.to_string()
-}
-
-fn sql_name(arrow_type: &str) -> &str {
-    match arrow_type {
-        "Int16" => "smallint",
-        "Int32" => "integer",
-        "Int64" => "bigint",
-        "Float32" => "real",
-        "Float64" => "double precision",
-        "Boolean" => "boolean",
-        "Date32" => "date",
-        other => other,
-    }
 }

@@ -102,11 +102,13 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
             Arc::new(ResolveGroupingFunction::new()),
             Arc::new(RowsByLength::default()),
             Arc::new(IntegerLiterals),
+            Arc::new(crate::rules::compared::Compared),
             Arc::new(FloatsWin),
             Arc::new(UnionTypes),
             Arc::new(OuterTypes),
             Arc::new(TypeCoercion::new()),
         ])
+        .with_physical_optimizer_rules(crate::rules::kept_order::rules())
         .with_physical_optimizer_rule(Arc::new(OrderedScan))
         .with_physical_optimizer_rule(Arc::new(StagedFilter))
         .with_type_planner(Arc::new(crate::types::SqlTypes))

@@ -82,6 +82,21 @@ impl Planner {
         Ok(plan)
     }
 
+    /// Whether there is an aggregate of this name, in lower case.
+    pub fn is_aggregate(&self, name: &str) -> bool {
+        self.state.aggregate_functions().contains_key(name)
+    }
+
+    /// Whether there is a window function of this name, in lower case.
+    pub fn is_window(&self, name: &str) -> bool {
+        self.state.window_functions().contains_key(name)
+    }
+
+    /// Whether there is a function of values of this name, in lower case.
+    pub fn is_scalar(&self, name: &str) -> bool {
+        self.state.scalar_functions().contains_key(name)
+    }
+
     /// How the session reads text.
     pub fn style(&self) -> &TextStyle {
         &self.style

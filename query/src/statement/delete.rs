@@ -154,8 +154,15 @@ fn exact(
 ) -> Result<TickRanges> {
     pushdown::ticks(chronicle, conjunct).ok_or_else(|| {
         let tick = chronicle.tick().map_or("time", |column| column.name.as_str());
+        let mut names: Vec<_> =
+            conjunct.column_refs().iter().map(|column| format!("\"{}\"", column.name)).collect();
+        names.sort();
+        let what = match names.is_empty() {
+            true => "a condition".to_string(),
+            false => format!("the condition on {}", names.join(", ")),
+        };
         refused(&format!(
-            "\"{conjunct}\" is not a comparison of the tick column \"{tick}\" with a constant"
+            "{what} is not a comparison of the tick column \"{tick}\" with a constant"
         ))
     })
 }

@@ -64,6 +64,8 @@ pub async fn plan(
     told.resize(count, None);
     parameters::cast_told(&mut tree, &mut told);
     system_columns::hide(&mut tree, mentioned)?;
+    super::overlooked::check(&tree, planner)?;
+    super::recursion::check(&tree, |name| planner.is_aggregate(name))?;
     let names = names::name_output(&mut tree);
     let mut statement = Statement::Query(Box::new(tree));
     super::dialect::normalize(&mut statement, planner.style())?;

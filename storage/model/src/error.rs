@@ -50,6 +50,8 @@ kinds! {
     IntervalOverflow = "22015", false;
     /// A character that text cannot hold.
     UntranslatableCharacter = "22P05", false;
+    /// An offset in the frame of a window that is negative.
+    InvalidFrameOffset = "22013", false;
     /// Division by zero.
     DivisionByZero = "22012", false;
     /// A logarithm of zero or of a negative number.
@@ -116,6 +118,8 @@ kinds! {
     DuplicateColumn = "42701", false;
     /// A column name that more than one relation has.
     AmbiguousColumn = "42702", false;
+    /// A table that is named twice in FROM, or a name given twice in WITH.
+    DuplicateAlias = "42712", false;
     /// A column that does not exist.
     UndefinedColumn = "42703", false;
     /// A setting, type, role or option that does not exist.
@@ -150,6 +154,8 @@ kinds! {
     DuplicateSchema = "42P06", false;
     /// A table of that name exists.
     DuplicateTable = "42P07", false;
+    /// A query that reads itself in a way that WITH RECURSIVE does not allow.
+    InvalidRecursion = "42P19", false;
     /// A window function in a wrong place.
     WindowingError = "42P20", false;
     /// A wrong column in this place (ON CONFLICT, ORDER BY position …).

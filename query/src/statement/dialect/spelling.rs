@@ -289,6 +289,34 @@ fn scalar(sql: &str) -> Option<Expr> {
     parse::expression(sql).ok()
 }
 
+/// Names what is selected in the filter of a count, where it changes nothing, so that a name
+/// that does not exist is found out.
+fn name_in_filter(projection: &mut [SelectItem], selected: Vec<SelectItem>) {
+    let mut condition = Expr::value(Value::Boolean(true));
+    for item in selected {
+        let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {
+            continue;
+        };
+        if !matches!(expr, Expr::Value(_)) {
+            condition = Expr::BinaryOp {
+                left: Box::new(condition),
+                op: BinaryOperator::Or,
+                right: Box::new(Expr::IsNull(Box::new(Expr::Nested(Box::new(expr))))),
+            };
+        }
+    }
+    if matches!(condition, Expr::Value(_)) {
+        return;
+    }
+    for item in projection {
+        if let SelectItem::UnnamedExpr(Expr::BinaryOp { left, .. }) = item
+            && let Expr::Function(count) = left.as_mut()
+        {
+            count.filter = Some(Box::new(condition.clone()));
+        }
+    }
+}
+
 /// EXISTS as a value says whether the rows count more than none.
 pub fn exists_as_values(expr: &mut Expr) {
     let _: ControlFlow<()> = visit_expressions_mut(expr, |expr| {
@@ -303,7 +331,9 @@ pub fn exists_as_values(expr: &mut Expr) {
                 // refer to outside stays in reach.
                 SetExpr::Select(inner) if is_plain(inner) && subquery.limit_clause.is_none() => {
                     let mut inner = inner.clone();
-                    inner.projection.clone_from(&outer.projection);
+                    let selected =
+                        std::mem::replace(&mut inner.projection, outer.projection.clone());
+                    name_in_filter(&mut inner.projection, selected);
                     let mut rows = subquery.clone();
                     rows.order_by = None;
                     *rows.body = SetExpr::Select(inner);
@@ -387,7 +417,10 @@ mod tests {
         }
         let mut expr = parse::expression("EXISTS (SELECT a FROM t WHERE b = c)").unwrap();
         exists_as_values(&mut expr);
-        assert_eq!(expr.to_string(), "(SELECT count(*) > 0 FROM t WHERE b = c)");
+        assert_eq!(
+            expr.to_string(),
+            "(SELECT count(*) FILTER (WHERE true OR (a) IS NULL) > 0 FROM t WHERE b = c)"
+        );
         let mut expr = parse::expression("NOT EXISTS (SELECT max(a) FROM t)").unwrap();
         exists_as_values(&mut expr);
         assert_eq!(

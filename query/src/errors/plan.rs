@@ -1,0 +1,368 @@
+//! What DataFusion's planner says, in the words of PostgreSQL.
+
+use stratalog_model::{Error, ErrorKind};
+
+use super::names::{split, sql_type};
+
+const NO_FUNCTION: &str = "No function matches the given name and argument types. You might need to add explicit type casts.";
+const NO_OPERATOR: &str = "No operator matches the given name and argument types. You might need to add explicit type casts.";
+
+/// The error for a text of the planner that is known.
+pub fn known(text: &str) -> Option<Error> {
+    [grouping, functions, operators, booleans, casts, widths, limits, windows, clauses]
+        .iter()
+        .find_map(|known| known(text))
+}
+
+/// Whether a name is of a function that is a window function and nothing else.
+pub fn is_window_function(name: &str) -> bool {
+    let names = ["row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"];
+    names.contains(&name) || ["lag", "lead", "nth_value"].contains(&name)
+}
+
+/// Columns and aggregates that do not go together.
+fn grouping(text: &str) -> Option<Error> {
+    let error = |message: &str| Some(Error::new(ErrorKind::GroupingError, message));
+    if let Some(column) = between(text, "column \"", "\" must appear in the GROUP BY clause") {
+        return Some(ungrouped(&format!("column \"{column}\"")));
+    }
+    if let Some(condition) = between(text, "HAVING clause references: ", " must appear in") {
+        if condition.contains(" ROWS BETWEEN ") || condition.contains(" RANGE BETWEEN ") {
+            return Some(
+                Error::new(ErrorKind::WindowingError, "window functions are not allowed in HAVING")
+                    .with_hint("compute it in a subquery, or use QUALIFY"),
+            );
+        }
+        return Some(ungrouped("a column in HAVING"));
+    }
+    if text.starts_with("Aggregate functions are not allowed in the WHERE clause") {
+        return Some(
+            Error::new(ErrorKind::GroupingError, "aggregate functions are not allowed in WHERE")
+                .with_hint("use HAVING, or compute it in a subquery"),
+        );
+    }
+    if text.starts_with("Aggregate function calls cannot be nested") {
+        return error("aggregate function calls cannot be nested");
+    }
+    if text.starts_with("Aggregate function calls cannot contain window function calls") {
+        return error("aggregate function calls cannot contain window function calls");
+    }
+    if text.starts_with("Argument ") && text.contains(" to grouping function is not in grouping") {
+        return error(
+            "arguments to GROUPING must be grouping expressions of the associated query level",
+        );
+    }
+    None
+}
+
+fn ungrouped(what: &str) -> Error {
+    let message =
+        format!("{what} must appear in the GROUP BY clause or be used in an aggregate function");
+    Error::new(ErrorKind::GroupingError, message)
+}
+
+/// Functions that do not take what they are given.
+fn functions(text: &str) -> Option<Error> {
+    if let Some(types) = text.strip_prefix("Failed to unify argument types of make_array: ") {
+        return Some(mismatch("ARRAY", &list(types)));
+    }
+    if let Some(call) = between(text, "given name and argument types '", "'. You might") {
+        let (name, arguments) = call.strip_suffix(')')?.split_once('(')?;
+        let types = list(arguments);
+        let first = types.first().map_or("unknown", String::as_str);
+        return Some(match name {
+            "array_has" | "array_has_any" | "array_has_all" if !first.ends_with("[]") => {
+                Error::new(
+                    ErrorKind::WrongObjectType,
+                    "op ANY/ALL (array) requires array on right side",
+                )
+            }
+            "array_element" if types.len() == 2 && !first.ends_with("[]") => Error::new(
+                ErrorKind::DatatypeMismatch,
+                format!("cannot subscript type {first} because it does not support subscripting"),
+            ),
+            _ => no_function(&format!("{name}({})", types.join(", "))),
+        });
+    }
+    if let Some(at) = between(text, "Argument #", " must be an INTEGER or NULL") {
+        return Some(Error::new(
+            ErrorKind::DatatypeMismatch,
+            format!("argument {at} of generate_series() must be an integer"),
+        ));
+    }
+    let name = between(text, "Function '", "' failed to match any signature")?;
+    Some(match between(text, "(DataType: ", ").") {
+        Some(given) => {
+            let given = sql_type(given);
+            Error::new(
+                ErrorKind::UndefinedFunction,
+                format!("function {name} does not exist for an argument of type {given}"),
+            )
+            .with_hint(NO_FUNCTION)
+        }
+        None => no_function(&format!("{name} with these arguments")),
+    })
+}
+
+fn no_function(call: &str) -> Error {
+    Error::new(ErrorKind::UndefinedFunction, format!("function {call} does not exist"))
+        .with_hint(NO_FUNCTION)
+}
+
+/// Operators between types that have none.
+fn operators(text: &str) -> Option<Error> {
+    let sides = [
+        ("Cannot infer common argument type for comparison operation ", ""),
+        ("Cannot infer common argument type for logical boolean operation ", ""),
+        ("Cannot infer common string type for string concat operation ", ""),
+        ("Cannot coerce arithmetic expression ", " to valid types"),
+        ("Cannot get result type for temporal operation ", ": "),
+        ("Cannot get result type for arithmetic operation ", ": "),
+    ];
+    for (before, after) in sides {
+        let Some((_, rest)) = text.split_once(before) else { continue };
+        let rest = rest.lines().next().unwrap_or(rest);
+        let rest = if after.is_empty() { rest } else { before_outside(rest, after) };
+        let words = split(rest, ' ');
+        let [left, operator @ .., right] = words.as_slice() else { continue };
+        let (left, right) = (sql_type(left), sql_type(right));
+        let operator = operator.join(" ");
+        if matches!(operator.as_str(), "AND" | "OR") {
+            let wrong = if left == "boolean" { right } else { left };
+            return Some(not_boolean(&operator, &wrong));
+        }
+        return Some(no_operator(&format!("{left} {operator} {right}")));
+    }
+    if let Some(types) =
+        between(text, "There isn't a common type to coerce ", " in LIKE expression")
+    {
+        let (left, right) = types.split_once(" and ")?;
+        return Some(no_operator(&format!("{} ~~ {}", sql_type(left), sql_type(right))));
+    }
+    if let Some(types) = text.strip_prefix("Can not find compatible types to compare ") {
+        let (left, rest) = types.split_once(" with ")?;
+        let left = sql_type(left);
+        let others = list(rest);
+        let other = others.iter().find(|other| is_number(other) != is_number(&left));
+        let other = other.or(others.last()).map_or("unknown", String::as_str);
+        return Some(no_operator(&format!("{left} = {other}")));
+    }
+    text.starts_with("Unary operator '-' only supports").then(|| {
+        Error::new(
+            ErrorKind::UndefinedFunction,
+            "operator - does not exist for a value that is no number or interval",
+        )
+        .with_hint("You might need to add an explicit type cast.")
+    })
+}
+
+fn no_operator(what: &str) -> Error {
+    Error::new(ErrorKind::UndefinedFunction, format!("operator does not exist: {what}"))
+        .with_hint(NO_OPERATOR)
+}
+
+fn is_number(name: &str) -> bool {
+    matches!(name, "smallint" | "integer" | "bigint" | "real" | "double precision" | "numeric")
+}
+
+/// Places that take only true and false.
+fn booleans(text: &str) -> Option<Error> {
+    if let Some(given) =
+        text.strip_prefix("Unary operator 'NOT' requires a boolean expression, got ")
+    {
+        return Some(not_boolean("NOT", &sql_type(given)));
+    }
+    if let Some(given) = text.strip_prefix("Join condition must be boolean type, but got ") {
+        return Some(not_boolean("JOIN/ON", &sql_type(given)));
+    }
+    let rest = text.strip_prefix("Cannot create filter with non-boolean predicate '")?;
+    let (predicate, given) = rest.rsplit_once("' returning ")?;
+    if let Some(value) = between(predicate, "Utf8(\"", "\")") {
+        return Some(Error::new(
+            ErrorKind::InvalidTextRepresentation,
+            format!("invalid input syntax for type boolean: \"{value}\""),
+        ));
+    }
+    Some(not_boolean("WHERE or HAVING", &sql_type(given)))
+}
+
+fn not_boolean(place: &str, given: &str) -> Error {
+    Error::new(
+        ErrorKind::DatatypeMismatch,
+        format!("argument of {place} must be type boolean, not type {given}"),
+    )
+}
+
+/// Types that no cast leads between.
+fn casts(text: &str) -> Option<Error> {
+    let (_, types) = text.split_once("Unsupported CAST from ")?;
+    let (from, to) = types.lines().next()?.split_once(" to ")?;
+    let message = format!("cannot cast type {} to {}", sql_type(from), sql_type(to));
+    Some(Error::new(ErrorKind::CannotCoerce, message))
+}
+
+/// Queries side by side that differ in their columns.
+fn widths(text: &str) -> Option<Error> {
+    let error = |message: &str| Some(Error::new(ErrorKind::SyntaxError, message));
+    if let Some(set) = text.strip_suffix(" queries have different number of columns") {
+        return error(&format!("each {set} query must have the same number of columns"));
+    }
+    if text.starts_with("Non-recursive term and recursive term must have the same number") {
+        return error("each UNION query must have the same number of columns");
+    }
+    if text.starts_with("Too many columns! The subquery should only return one column") {
+        return error("subquery must return only one column");
+    }
+    if text.starts_with("expr type Struct(") && text.ends_with(" in InSubquery") {
+        return error("subquery has too few columns");
+    }
+    if text.starts_with("Inconsistent data length across values list") {
+        return error("VALUES lists must all be the same length");
+    }
+    if let Some(types) = text
+        .strip_prefix("Inconsistent data type across values list")
+        .and_then(|rest| rest.split_once(". Was "))
+        .and_then(|(_, types)| types.split_once(" but found "))
+    {
+        return Some(mismatch("VALUES", &[sql_type(types.0), sql_type(types.1)]));
+    }
+    let rest = text.strip_prefix("Source table contains ")?;
+    let (has, rest) = rest.split_once(" columns but only ")?;
+    let named = rest.split(' ').next()?;
+    Some(Error::new(
+        ErrorKind::InvalidColumnReference,
+        format!("a table has {has} columns available but {named} columns specified"),
+    ))
+}
+
+fn mismatch(place: &str, types: &[String]) -> Error {
+    let first = types.first().map_or("unknown", String::as_str);
+    let other = types.iter().find(|other| is_number(other) != is_number(first));
+    let other = other.or(types.last()).map_or("unknown", String::as_str);
+    let message = format!("{place} types {first} and {other} cannot be matched");
+    Error::new(ErrorKind::DatatypeMismatch, message)
+}
+
+/// LIMIT and OFFSET of something that is no number.
+fn limits(text: &str) -> Option<Error> {
+    for place in ["LIMIT", "OFFSET"] {
+        if let Some(rest) = text.strip_prefix(&format!("Expected {place} to be an integer or null"))
+        {
+            let given = sql_type(rest.strip_prefix(", but got ").unwrap_or(rest));
+            return Some(Error::new(
+                ErrorKind::DatatypeMismatch,
+                format!("argument of {place} must be type bigint, not type {given}"),
+            ));
+        }
+        if !text.starts_with(&format!("Unsupported {place} expression")) {
+            continue;
+        }
+        return Some(match text.contains("AggregateFunction") {
+            true => Error::new(
+                ErrorKind::GroupingError,
+                format!("aggregate functions are not allowed in {place}"),
+            ),
+            false => Error::new(
+                ErrorKind::FeatureNotSupported,
+                format!("{place} takes a number or a parameter, no other expression"),
+            ),
+        });
+    }
+    None
+}
+
+/// Windows that cannot be.
+fn windows(text: &str) -> Option<Error> {
+    let error = |message: &str| Some(Error::new(ErrorKind::WindowingError, message));
+    if let Some(name) = between(text, "The window ", " is not defined") {
+        let message = format!("window \"{name}\" does not exist");
+        return Some(Error::new(ErrorKind::UndefinedObject, message));
+    }
+    if text.starts_with("Window function calls cannot be nested") {
+        return error("window function calls cannot be nested");
+    }
+    if text.starts_with("Invalid window frame: start bound") {
+        return error("the frame of a window must not end before it starts");
+    }
+    if text.starts_with("Invalid window frame: frame offsets") {
+        return Some(Error::new(
+            ErrorKind::InvalidFrameOffset,
+            "an offset of the frame of a window must be a number and not negative",
+        ));
+    }
+    text.starts_with("RANGE requires exactly one ORDER BY column").then(|| {
+        Error::new(
+            ErrorKind::WindowingError,
+            "RANGE with offset PRECEDING/FOLLOWING requires exactly one ORDER BY column",
+        )
+    })
+}
+
+/// Clauses that stand where they cannot.
+fn clauses(text: &str) -> Option<Error> {
+    if let Some(name) = text.strip_prefix("Invalid qualifier ") {
+        let message = format!("missing FROM-clause entry for table \"{name}\"");
+        return Some(Error::new(ErrorKind::UndefinedTable, message));
+    }
+    if text.starts_with("Dot access not supported") {
+        return Some(Error::new(
+            ErrorKind::WrongObjectType,
+            "column notation .name applied to a value that is not of a composite type",
+        ));
+    }
+    if text.starts_with("compound identifier: ") {
+        return Some(Error::new(
+            ErrorKind::SyntaxError,
+            "improper qualified name (too many dotted names)",
+        ));
+    }
+    if let Some(name) = between(text, "WITH query name \"", "\" specified more than once") {
+        let message = format!("WITH query name \"{name}\" specified more than once");
+        return Some(Error::new(ErrorKind::DuplicateAlias, message));
+    }
+    if let Some(query) = between(text, "Query ", " not implemented yet") {
+        let what = query.split(' ').next().unwrap_or(query);
+        return Some(
+            Error::new(
+                ErrorKind::FeatureNotSupported,
+                format!("{what} inside of a query is not supported"),
+            )
+            .with_hint("run it as a statement of its own"),
+        );
+    }
+    if text.starts_with("Multiple recursive references to the same CTE") {
+        let message = "recursive reference to a query must not appear more than once";
+        return Some(Error::new(ErrorKind::InvalidRecursion, message));
+    }
+    if text.starts_with("unnest() can only be applied to array") {
+        let message = "function unnest does not exist for a value that is no array";
+        return Some(Error::new(ErrorKind::UndefinedFunction, message).with_hint(NO_FUNCTION));
+    }
+    if text == "Step cannot be zero" {
+        return Some(Error::new(ErrorKind::InvalidParameterValue, "step size cannot equal zero"));
+    }
+    if text.contains(" not supported for Null") && text.starts_with("[return_type] ") {
+        let name = text.strip_prefix("[return_type] ")?.split(' ').next()?.to_lowercase();
+        return Some(no_function(&format!("{name}()")));
+    }
+    text.starts_with("Plan: [").then(|| {
+        Error::internal("the planner made a plan that it cannot run").with_detail(text.to_string())
+    })
+}
+
+fn list(types: &str) -> Vec<String> {
+    let types = types.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(types);
+    split(types, ',').into_iter().map(sql_type).collect()
+}
+
+fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
+    Some(text.split_once(before)?.1.split_once(after)?.0)
+}
+
+fn before_outside<'a>(text: &'a str, after: &str) -> &'a str {
+    // The types of records hold colons too, inside of brackets.
+    match after {
+        ": " => split(text, ':').first().copied().unwrap_or(text),
+        _ => text.split_once(after).map_or(text, |(before, _)| before),
+    }
+}

@@ -1,0 +1,120 @@
+//! Comparisons that PostgreSQL has no operator for. DataFusion compares text with anything,
+//! as text, so that `'10' < 9` holds; and takes numbers for conditions.
+
+use arrow::datatypes::DataType;
+use datafusion::{
+    common::{
+        DFSchema, Result,
+        config::ConfigOptions,
+        tree_node::{TreeNode, TreeNodeRecursion},
+    },
+    logical_expr::{
+        BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, expr::AggregateFunction,
+        utils::merge_schema,
+    },
+    optimizer::AnalyzerRule,
+};
+use stratalog_functions::{function::sql_name, literal::compares};
+use stratalog_model::{Error, ErrorKind};
+
+use crate::errors::to_datafusion;
+
+/// Refuses comparisons of text with other types, and conditions that are not boolean. Runs
+/// before type coercion, when constants without a type still are literals of text.
+#[derive(Debug)]
+pub struct Compared;
+
+impl AnalyzerRule for Compared {
+    fn name(&self) -> &str {
+        "compared"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        plan.apply_with_subqueries(|node| {
+            let schema = merge_schema(&node.inputs());
+            if let LogicalPlan::Join(join) = node {
+                for (left, right) in &join.on {
+                    same_kind(left, right, "=", &schema)?;
+                }
+            }
+            node.apply_expressions(|expr| {
+                expr.apply(|expr| check(expr, &schema).map(|()| TreeNodeRecursion::Continue))
+            })
+        })?;
+        Ok(plan)
+    }
+}
+
+fn check(expr: &Expr, schema: &DFSchema) -> Result<()> {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if compares(*op) => {
+            same_kind(left, right, &op.to_string(), schema)
+        }
+        Expr::Between(between) => {
+            same_kind(&between.expr, &between.low, ">=", schema)?;
+            same_kind(&between.expr, &between.high, "<=", schema)
+        }
+        Expr::InList(list) => {
+            list.list.iter().try_for_each(|value| same_kind(&list.expr, value, "=", schema))
+        }
+        Expr::InSubquery(set) => match set.subquery.subquery.schema().fields().first() {
+            Some(field) => mixes(&kind(&set.expr, schema), field.data_type(), "="),
+            None => Ok(()),
+        },
+        Expr::Case(Case { expr: None, when_then_expr, .. }) => {
+            when_then_expr.iter().try_for_each(|(when, _)| is_condition(when, "CASE/WHEN", schema))
+        }
+        Expr::AggregateFunction(AggregateFunction { params, .. }) => match &params.filter {
+            Some(filter) => is_condition(filter, "FILTER", schema),
+            None => Ok(()),
+        },
+        _ => Ok(()),
+    }
+}
+
+/// The type of an expression; `Null` where it may become any, or is not known.
+fn kind(expr: &Expr, schema: &DFSchema) -> DataType {
+    match expr {
+        Expr::Literal(value, _) if value.try_as_str().is_some() => DataType::Null,
+        Expr::Placeholder(_) => DataType::Null,
+        Expr::Alias(alias) => kind(&alias.expr, schema),
+        other => other.get_type(schema).unwrap_or(DataType::Null),
+    }
+}
+
+fn same_kind(left: &Expr, right: &Expr, operator: &str, schema: &DFSchema) -> Result<()> {
+    mixes(&kind(left, schema), &kind(right, schema), operator)
+}
+
+/// Refuses text beside another type; object ids have names, and are compared with those.
+fn mixes(left: &DataType, right: &DataType, operator: &str) -> Result<()> {
+    let other = |data_type: &DataType| {
+        data_type.is_signed_integer()
+            || data_type.is_floating()
+            || data_type.is_decimal()
+            || data_type.is_temporal()
+            || *data_type == DataType::Boolean
+            || *data_type == DataType::FixedSizeBinary(16)
+    };
+    if left.is_string() && other(right) || other(left) && right.is_string() {
+        let (left, right) = (sql_name(left), sql_name(right));
+        return Err(to_datafusion(
+            Error::new(
+                ErrorKind::UndefinedFunction,
+                format!("operator does not exist: {left} {operator} {right}"),
+            )
+            .with_hint("cast one side to the type of the other"),
+        ));
+    }
+    Ok(())
+}
+
+fn is_condition(expr: &Expr, place: &str, schema: &DFSchema) -> Result<()> {
+    match kind(expr, schema) {
+        DataType::Boolean | DataType::Null => Ok(()),
+        given => Err(to_datafusion(Error::new(
+            ErrorKind::DatatypeMismatch,
+            format!("argument of {place} must be type boolean, not type {}", sql_name(&given)),
+        ))),
+    }
+}
