@@ -32,6 +32,8 @@ const HEADER: usize = HEADER_BYTES as usize;
 const MAGIC: &[u8; 4] = b"SLFR";
 /// Kind byte of a mark, which is no frame: see [`Record::Mark`].
 const MARK: u8 = 0x80;
+/// Kind byte of [`Record::Continued`].
+const CONTINUED: u8 = 0x81;
 const FLAG_PRODUCER: u8 = 1;
 
 /// Bytes on disk of a frame with that payload.
@@ -63,6 +65,8 @@ pub(crate) enum Record {
     Frame(FrameKind),
     /// No frame: its `durable` was true when it was written. Its lsn is the next frame's.
     Mark,
+    /// A mark, and the last record of its segment: another segment follows.
+    Continued,
 }
 
 /// A frame without its payload, and what the journal adds.
@@ -136,6 +140,11 @@ impl Header {
         }
     }
 
+    /// A mark that says that frame `next` is in the segment that follows.
+    pub(crate) fn continued(partition: PartitionId, next: Lsn, durable: Lsn) -> Self {
+        Self { record: Record::Continued, ..Self::mark(partition, next, durable) }
+    }
+
     /// Bytes on disk of the frame.
     pub(crate) fn extent(&self) -> u64 {
         extent_bytes(u64::from(self.payload_bytes))
@@ -152,6 +161,7 @@ impl Header {
         fields.put_u8(match self.record {
             Record::Frame(kind) => kind as u8,
             Record::Mark => MARK,
+            Record::Continued => CONTINUED,
         });
         fields.put_u8(if self.producer.is_some() { FLAG_PRODUCER } else { 0 });
         fields.put_u16_le(self.partition.0);
@@ -205,6 +215,7 @@ impl Header {
         let record = match FrameKind::from_byte(kind) {
             Some(kind) => Record::Frame(kind),
             None if kind == MARK => Record::Mark,
+            None if kind == CONTINUED => Record::Continued,
             None => return Parsed::Unknown,
         };
         if flags & !FLAG_PRODUCER != 0 {

@@ -56,10 +56,35 @@ impl Journal {
         directory: PathBuf,
         settings: JournalSettings,
     ) -> Result<Self> {
+        Self::open_if(disk, directory, settings, false)
+    }
+
+    /// As [`Self::open`], for a journal that was made before: makes no new one.
+    ///
+    /// # Errors
+    /// As [`Self::open`]; `DataCorrupted` as well when there is no directory, or no segment
+    /// in it.
+    pub fn open_existing(
+        disk: Arc<dyn Disk>,
+        directory: PathBuf,
+        settings: JournalSettings,
+    ) -> Result<Self> {
+        Self::open_if(disk, directory, settings, true)
+    }
+
+    fn open_if(
+        disk: Arc<dyn Disk>,
+        directory: PathBuf,
+        settings: JournalSettings,
+        existing: bool,
+    ) -> Result<Self> {
         settings.validate()?;
         let place = Place { disk, directory, settings: Arc::new(settings) };
+        if existing {
+            recovery::check_there(&place)?;
+        }
         let lock = recovery::lock(&place)?;
-        let recovered = recovery::recover(&place)?;
+        let recovered = recovery::recover(&place, existing)?;
         let segments = recovered.segments.clone();
         let tail = recovered.tail;
         let writer = Writer::new(place.clone(), recovered)

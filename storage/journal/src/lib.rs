@@ -21,6 +21,7 @@
 //! `docs/formats.md` draws the bytes.
 
 mod aligned;
+mod continuation;
 mod frame;
 mod gather;
 mod journal;

@@ -7,6 +7,7 @@ use stratalog_model::{DiskFile, Error, ErrorKind, Lsn, Result, SegmentId};
 
 use crate::{
     aligned,
+    continuation::Continuation,
     rotation::{self, Fault, Place},
     sabotaged,
     segment::{self, Segment, SegmentHeader},
@@ -25,6 +26,8 @@ pub(crate) struct Recovered {
     pub(crate) file: Box<dyn DiskFile>,
     /// Its end; all before is durable.
     pub(crate) tail: Tail,
+    /// What the segment before it does not say yet.
+    pub(crate) continuation: Option<Continuation>,
 }
 
 /// Makes the directory if there is none, and takes its lock.
@@ -59,15 +62,38 @@ fn sync_way(place: &Place) -> Result<()> {
     Ok(())
 }
 
-/// Recovers the journal of a locked directory, or makes a new one.
-pub(crate) fn recover(place: &Place) -> Result<Recovered> {
+/// Refuses a directory that is not there, before anything is made.
+pub(crate) fn check_there(place: &Place) -> Result<()> {
+    let directory = &place.directory;
+    match place.disk.exists(directory) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(lost(format!("the journal {} is missing", directory.display()))),
+        Err(error) => Err(Error::io(format_args!("cannot find {}", directory.display()), error)),
+    }
+}
+
+/// A journal that was made, and of which nothing is left.
+fn lost(what: String) -> Error {
+    Error::new(ErrorKind::DataCorrupted, what)
+        .with_detail("it was made together with the data directory, and has had a segment since")
+        .with_hint("restore its directory from a backup")
+}
+
+/// Recovers the journal of a locked directory, or makes a new one if that may be.
+pub(crate) fn recover(place: &Place, existing: bool) -> Result<Recovered> {
     let numbers = list(place)?;
     let mut segments = Vec::with_capacity(numbers.len());
     for number in &numbers {
         segments.push(read_header(place, *number)?);
     }
     check_order(&segments, place)?;
-    let Some(last) = segments.last() else { return create(place) };
+    let Some(last) = segments.last() else {
+        if existing {
+            let directory = place.directory.display();
+            return Err(lost(format!("the journal {directory} has lost all of its segments")));
+        }
+        return create(place);
+    };
     let file = place.disk.open(&last.path).map_err(|error| unreadable(&last.path, error))?;
     let tail = tail::examine(file.as_ref(), last, &place.settings)?;
     settle(place, last, file.as_ref(), &tail).map_err(|error| {
@@ -82,7 +108,14 @@ pub(crate) fn recover(place: &Place) -> Result<Recovered> {
             "cut a torn tail, which no acknowledged durable frame is part of"
         );
     }
-    Ok(Recovered { file, tail, segments })
+    let continuation = match segments.as_slice() {
+        // Frames only go into a segment once the one before says that it is continued.
+        [.., before, last] if tail.offset == segment::HEADER_BYTES => {
+            Continuation::left_out(place.disk.as_ref(), before, last)?
+        }
+        _ => None,
+    };
+    Ok(Recovered { file, tail, segments, continuation })
 }
 
 /// Numbers of the segments. Anything else in the directory is refused, but for the lock
@@ -218,7 +251,7 @@ fn create(place: &Place) -> Result<Recovered> {
         unattested_offset: segment::HEADER_BYTES,
         torn_end: segment::HEADER_BYTES,
     };
-    Ok(Recovered { segments: vec![segment], file, tail })
+    Ok(Recovered { segments: vec![segment], file, tail, continuation: None })
 }
 
 /// Erases the torn tail and makes durable what stands before it.

@@ -4,6 +4,7 @@
 //!   spare.journal: create, fallocate, fsync ─► header, fdatasync ─► rename ─► fsync directory
 //!   (in a thread of its own)                   (when the segment before is full and durable)
 //! ```
+//! Then the segment before says that it is continued: see `continuation`.
 
 use std::{
     io,

@@ -25,6 +25,10 @@ pub enum Sabotage {
     DamageCut,
     /// What was recovered counts as durable without being synced.
     RecoveredUnsynced,
+    /// A segment does not say that another one follows it.
+    SuccessorUnnamed,
+    /// A segment says that another one follows it before that is so.
+    SuccessorNamedEarly,
 }
 
 impl Sabotage {
@@ -40,6 +44,8 @@ impl Sabotage {
         ("journal-torn-tail-kept", Sabotage::TornTailKept),
         ("journal-damage-cut", Sabotage::DamageCut),
         ("journal-recovered-unsynced", Sabotage::RecoveredUnsynced),
+        ("journal-successor-unnamed", Sabotage::SuccessorUnnamed),
+        ("journal-successor-named-early", Sabotage::SuccessorNamedEarly),
     ];
 
     /// The one that `STRATALOG_SABOTAGE` names, if any.

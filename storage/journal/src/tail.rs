@@ -19,14 +19,14 @@
 
 use std::{collections::VecDeque, io, path::Path};
 
-use stratalog_model::{DiskFile, Error, ErrorKind, Lsn, Result};
+use stratalog_model::{DiskFile, Error, ErrorKind, Lsn, Result, SegmentId};
 
 use crate::{
     JournalSettings, aligned,
     frame::{self, Header, Parsed, Record},
     reader::{FrameReader, Step, Stop},
     sabotaged,
-    segment::Segment,
+    segment::{self, Segment},
 };
 
 /// Smallest piece that a disk writes whole.
@@ -60,6 +60,8 @@ pub(crate) struct Run {
     pub(crate) expected: Lsn,
     /// Checksum of the last frame's header.
     pub(crate) checksum: u32,
+    /// Where the record is that says that another segment follows; the run ends with it.
+    pub(crate) continued: Option<u64>,
     /// Why the run ended.
     pub(crate) stop: Stop,
 }
@@ -75,18 +77,27 @@ pub(crate) fn follow(
 ) -> Result<Run> {
     let mut expected = segment.header.first_lsn;
     let mut checksum = segment.header.previous_checksum;
+    let mut continued = None;
     loop {
         match reader.step().map_err(|error| unreadable(&segment.path, error))? {
-            Step::Stop(stop) => return Ok(Run { expected, checksum, stop }),
+            Step::Stop(stop) => return Ok(Run { expected, checksum, continued, stop }),
             Step::Record { offset, header, checksum: own, payload } => {
                 if header.lsn != expected || header.durable >= expected {
                     let what = format!("found frame {} instead", header.lsn);
                     return Err(damaged(&segment.path, offset, expected, None, &what));
                 }
+                if continued.is_some() {
+                    let what = "a record follows the one that ends the segment";
+                    return Err(damaged(&segment.path, offset, expected, None, what));
+                }
                 visit(&header, offset, payload)?;
-                if header.record != Record::Mark {
-                    expected = Lsn(expected.0 + 1);
-                    checksum = own;
+                match header.record {
+                    Record::Frame(_) => {
+                        expected = Lsn(expected.0 + 1);
+                        checksum = own;
+                    }
+                    Record::Mark => {}
+                    Record::Continued => continued = Some(offset),
                 }
             }
         }
@@ -119,7 +130,7 @@ pub(crate) fn examine(
             landmarks.push_back((header.lsn, offset));
         }
         last_marks = match header.record {
-            Record::Mark => last_marks.or(Some(offset)),
+            Record::Mark | Record::Continued => last_marks.or(Some(offset)),
             Record::Frame(_) => None,
         };
         Ok(())
@@ -129,6 +140,9 @@ pub(crate) fn examine(
         .map_err(|error| unreadable(&segment.path, error))?;
     if beyond.used_end > offset {
         judge(file, segment, offset, &run, &beyond, settings)?;
+    }
+    if let Some(at) = run.continued {
+        return Err(successor_missing(segment, at, run.expected));
     }
     let last = Lsn(run.expected.0 - 1);
     let attested = attested.min(last);
@@ -235,6 +249,27 @@ fn judge(
         }
     };
     if torn { Ok(()) } else { damaged("its checksum does not match, and it is not torn") }
+}
+
+/// The last segment says at `offset` that another one follows, which holds `first`.
+fn successor_missing(segment: &Segment, offset: u64, first: Lsn) -> Error {
+    let name = segment::file_name(SegmentId(segment.header.number.0 + 1));
+    Error::new(
+        ErrorKind::DataCorrupted,
+        format!(
+            "journal segment {} is missing: frame {first} and what follows cannot be read",
+            segment.path.with_file_name(name).display()
+        ),
+    )
+    .with_detail(format!(
+        "segment {} says at offset {offset} that another one follows it",
+        segment.path.display()
+    ))
+    .with_hint(format!(
+        "restore the file from a backup; or give up frame {first} and all that follow: truncate -s {offset} FILE && truncate -s {} FILE, where FILE is {}",
+        segment.bytes,
+        segment.path.display()
+    ))
 }
 
 /// Whether the bytes at `offset` were the header of frame `expected` but for a few bits.

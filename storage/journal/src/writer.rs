@@ -14,9 +14,10 @@
 
 use std::{io, mem};
 
-use stratalog_model::{DiskFile, Durability, Lsn, SegmentId, invariant, log::LogStatus};
+use stratalog_model::{DiskFile, Durability, Error, Lsn, SegmentId, invariant, log::LogStatus};
 
 use crate::{
+    continuation::Continuation,
     frame::{self, Header},
     queue::Pending,
     recovery::{Recovered, erase},
@@ -61,12 +62,14 @@ pub(crate) struct Writer {
     torn_bytes: u64,
     buffer: Vec<u8>,
     preallocator: Preallocator,
+    /// What the segment before must say before a frame goes into this one.
+    continuation: Option<Continuation>,
 }
 
 impl Writer {
     /// Goes on where recovery ended.
     pub(crate) fn new(place: Place, recovered: Recovered) -> Option<Self> {
-        let Recovered { segments, file, tail } = recovered;
+        let Recovered { segments, file, tail, continuation } = recovered;
         let (last, sealed) = segments.split_last()?;
         let preallocated = last.header.preallocated > 0;
         Some(Self {
@@ -89,17 +92,19 @@ impl Writer {
             torn_bytes: tail.torn_end - tail.offset,
             buffer: Vec::with_capacity(WRITE_BYTES + DIRECT_BYTES),
             preallocator: Preallocator::default(),
+            continuation,
             place,
         })
     }
 
-    /// Bytes of frames that the segment still takes.
+    /// Bytes of frames that the segment still takes, before it says that it is continued.
     pub(crate) fn room(&self) -> u64 {
-        self.limit.saturating_sub(self.position)
+        self.limit.saturating_sub(self.position + frame::HEADER_BYTES)
     }
 
     /// Goes on in a new segment if this one has no room for `extent` bytes.
     pub(crate) fn make_room(&mut self, extent: u64) -> Result<(), Fault> {
+        self.say_continued()?;
         if extent <= self.room() {
             return Ok(());
         }
@@ -118,10 +123,24 @@ impl Writer {
             .preallocator
             .take(&self.place, segment::HEADER_BYTES + extent + frame::HEADER_BYTES)
             .map_err(|error| rotation::refused(&path, error))?;
+        #[cfg(feature = "sabotage")]
+        self.say_continued_too_early()?;
         let (file, segment) = rotation::adopt(&self.place, spare, header)?;
         self.sealed_bytes += if self.preallocated { self.limit } else { self.position };
-        self.file = file;
-        self.path = segment.path;
+        let left = mem::replace(&mut self.file, file);
+        let left_path = mem::replace(&mut self.path, segment.path);
+        // A segment that an earlier version filled to the brim has no room for it.
+        if !self.preallocated || self.position + frame::HEADER_BYTES <= self.limit {
+            let (seed, partition) = (self.seed, header.partition);
+            self.continuation = Some(Continuation::new(
+                left,
+                left_path,
+                seed,
+                self.position,
+                partition,
+                self.written,
+            ));
+        }
         self.number = header.number;
         self.seed = segment.seed;
         self.preallocated = segment.header.preallocated > 0;
@@ -131,6 +150,38 @@ impl Writer {
         self.zeroed = self.position;
         // A segment's being there says that all before it is durable.
         self.attested = self.written;
+        self.say_continued()
+    }
+
+    /// Makes durable in the segment before that this one follows, if that is not said yet.
+    fn say_continued(&mut self) -> Result<(), Fault> {
+        let Some(continuation) = &self.continuation else { return Ok(()) };
+        if !sabotaged!(self.place.settings, SuccessorUnnamed) {
+            self.writes += 1;
+            // Tried again by the next group: nothing goes into this segment before.
+            continuation.write().map_err(|error| refused(&continuation.path, error))?;
+            self.syncs += 1;
+            if !sabotaged!(self.place.settings, NoSync) {
+                let synced = continuation.file.sync_data();
+                synced.map_err(|error| poisoned("fdatasync of", &continuation.path, &error))?;
+            }
+        }
+        self.continuation = None;
+        Ok(())
+    }
+
+    /// Sabotage: says it when the segment that follows is not there yet.
+    #[cfg(feature = "sabotage")]
+    fn say_continued_too_early(&mut self) -> Result<(), Fault> {
+        if sabotaged!(self.place.settings, SuccessorNamedEarly) {
+            let mut record = Vec::new();
+            let next = Lsn(self.written.0 + 1);
+            Header::continued(self.place.settings.partition, next, self.durable)
+                .encode(self.seed, &mut record);
+            let failed = |error| poisoned("write of", &self.path, &error);
+            self.file.write_all_at(&record, self.position).map_err(failed)?;
+            self.file.sync_data().map_err(failed)?;
+        }
         Ok(())
     }
 
@@ -233,16 +284,7 @@ impl Writer {
                 return poisoned("write, and undoing it, of", &self.path, &second);
             }
         }
-        let full = error.kind() == io::ErrorKind::StorageFull;
-        let error = stratalog_model::Error::io(
-            format_args!("cannot write to journal segment {}", self.path.display()),
-            error,
-        );
-        Fault::Refused(if full {
-            error.with_hint("free space on the disk; nothing else is needed")
-        } else {
-            error
-        })
+        refused(&self.path, error)
     }
 
     fn sync(&mut self) -> Result<(), Fault> {
@@ -315,6 +357,18 @@ impl Writer {
     pub(crate) fn written(&self) -> Lsn {
         self.written
     }
+}
+
+/// A write that failed, and left nothing that counts.
+fn refused(path: &std::path::Path, error: io::Error) -> Fault {
+    let full = error.kind() == io::ErrorKind::StorageFull;
+    let error =
+        Error::io(format_args!("cannot write to journal segment {}", path.display()), error);
+    Fault::Refused(if full {
+        error.with_hint("free space on the disk; nothing else is needed")
+    } else {
+        error
+    })
 }
 
 /// Whether a frame of the group asks for a sync.

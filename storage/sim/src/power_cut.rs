@@ -364,6 +364,9 @@ impl Run {
         let Some(path) = segments.get(self.random.below(segments.len() as u64) as usize) else {
             return Ok(());
         };
+        if self.random.chance(30) {
+            return self.lose(path, settings);
+        }
         let Some(mut bytes) = self.disk.contents(path) else { return Ok(()) };
         // Most bytes of a file are zeros that nobody wrote.
         let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at as u64 + 1);
@@ -390,10 +393,37 @@ impl Run {
         Ok(())
     }
 
+    /// Removes a segment, opens the journal, and puts it back: no frame may be lost without
+    /// a word.
+    fn lose(&mut self, path: &Path, settings: &JournalSettings) -> Result<(), String> {
+        let Some(sound) = self.disk.contents(path) else { return Ok(()) };
+        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+        self.disk.remove_file(path).map_err(failed)?;
+        match self.open_damaged(settings) {
+            Ok(found) if found == self.kept => {}
+            Ok(found) => {
+                return Err(format!(
+                    "without {}: {found:?} instead of {:?}",
+                    path.display(),
+                    self.kept
+                ));
+            }
+            Err(error) if error.kind() == ErrorKind::DataCorrupted => {}
+            Err(error) => return Err(format!("without {}: {error}", path.display())),
+        }
+        if !self.disk.exists(path).map_err(failed)? {
+            drop(self.disk.create(path).map_err(failed)?);
+            self.disk.sync_dir(Path::new(DIRECTORY)).map_err(failed)?;
+        }
+        self.disk.overwrite(path, sound);
+        Ok(())
+    }
+
     /// Numbers of the frames that a damaged journal shows; 0 for a wrong one.
     fn open_damaged(&self, settings: &JournalSettings) -> Result<Vec<u64>> {
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
-        let journal = Journal::open(disk, Path::new(DIRECTORY).to_path_buf(), settings.clone())?;
+        let directory = Path::new(DIRECTORY).to_path_buf();
+        let journal = Journal::open_existing(disk, directory, settings.clone())?;
         let mut found = Vec::new();
         journal.replay(&mut |_, frame| {
             let sound = frame == make_frame(frame.first_seq, self.tiny);

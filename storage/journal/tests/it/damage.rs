@@ -134,8 +134,12 @@ fn truncation_at_every_byte_without_preallocation_leaves_whole_frames() {
     let sample = sample(End::Killed, false);
     let (last, before) = sample.segments.split_last().unwrap();
     for (path, bytes) in before {
+        // Without the record that another segment follows, nothing is lost: it is there.
+        let frames_end = continuation(bytes);
         for len in 0..bytes.len() {
-            assert_eq!(sample.damaged(path, bytes[..len].to_vec()), None, "{len}");
+            let found = sample.damaged(path, bytes[..len].to_vec());
+            let all = (len >= frames_end).then_some(sample.frames.len());
+            assert_eq!(found, all, "{len}");
         }
     }
     let (path, bytes) = last;
@@ -196,14 +200,111 @@ fn a_hole_before_a_durable_frame_is_reported_with_file_offset_and_frames() {
 fn a_missing_segment_is_reported() {
     let sample = sample(End::Closed, true);
     let disk: std::sync::Arc<dyn stratalog_model::Disk> = std::sync::Arc::new(sample.disk.clone());
-    for (path, _) in &sample.segments[..2] {
+    for (path, _) in &sample.segments {
         let bytes = sample.disk.contents(path).unwrap();
         disk.remove_file(path).unwrap();
         let error = sample.read().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::DataCorrupted);
         assert!(error.message().contains(path.to_str().unwrap()), "{error}");
+        assert!(!disk.exists(path).unwrap(), "its name is not used again");
         drop(disk.create(path).unwrap());
         sample.disk.overwrite(path, bytes);
     }
     assert_eq!(sample.read().unwrap(), sample.frames);
+}
+
+/// The last segment and the one before it.
+fn last_two(sample: &Sample) -> (&(PathBuf, Vec<u8>), &(PathBuf, Vec<u8>)) {
+    match sample.segments.as_slice() {
+        [.., before, last] => (before, last),
+        _ => panic!("one segment"),
+    }
+}
+
+/// Where the record is that says that another segment follows, and its 128 bytes.
+fn continuation(bytes: &[u8]) -> usize {
+    let used = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+    let at = used / 128 * 128;
+    assert_eq!((&bytes[at..at + 4], bytes[at + 32]), (b"SLFR".as_slice(), 0x81));
+    at
+}
+
+#[test]
+fn what_a_missing_last_segment_held_can_be_given_up() {
+    for preallocate in [true, false] {
+        let sample = sample(End::Killed, preallocate);
+        let ((before, bytes), (last, _)) = last_two(&sample);
+        let disk: std::sync::Arc<dyn stratalog_model::Disk> =
+            std::sync::Arc::new(sample.disk.clone());
+        disk.remove_file(last).unwrap();
+        let error = sample.read().unwrap_err();
+        let at = continuation(bytes);
+        let hint = format!("truncate -s {at} FILE && truncate -s {} FILE", bytes.len());
+        assert!(error.hint().unwrap().contains(&hint), "{error:?}");
+        let mut given_up = bytes.clone();
+        given_up[at..].fill(0);
+        sample.disk.overwrite(before, given_up);
+        let found = sample.read().unwrap();
+        assert_eq!(found, sample.frames[..found.len()]);
+        assert!((1..sample.frames.len()).contains(&found.len()));
+    }
+}
+
+#[test]
+fn a_crash_before_a_segment_says_that_it_is_continued_is_made_good() {
+    for preallocate in [true, false] {
+        let sample = sample(End::Killed, preallocate);
+        let ((before, bytes), (last, last_bytes)) = last_two(&sample);
+        // As between the two steps: the last segment is empty, and not announced.
+        let at = continuation(bytes);
+        let mut silent = bytes[..at].to_vec();
+        if preallocate {
+            silent.resize(bytes.len(), 0);
+        }
+        let mut empty = last_bytes[..4096].to_vec();
+        if preallocate {
+            empty.resize(last_bytes.len(), 0);
+        }
+        sample.disk.overwrite(before, silent);
+        sample.disk.overwrite(last, empty);
+        let disk: std::sync::Arc<dyn stratalog_model::Disk> =
+            std::sync::Arc::new(sample.disk.clone());
+        let journal = open_on(disk.clone(), Path::new(DIRECTORY), sample.settings.clone()).unwrap();
+        let kept = contents(&journal).unwrap();
+        assert_eq!(kept, sample.frames[..kept.len()]);
+        append(&journal, frame(99, 50), Durability::Disk).unwrap();
+        journal.close().unwrap();
+        drop(journal);
+        assert_eq!(sample.disk.contents(before).unwrap(), *bytes, "the same record, late");
+        assert_eq!(sample.read().unwrap().len(), kept.len() + 1);
+        disk.remove_file(last).unwrap();
+        assert_eq!(kind(sample.read()), Some(ErrorKind::DataCorrupted));
+    }
+}
+
+#[test]
+fn a_journal_that_was_made_and_is_gone_is_reported() {
+    let sample = sample(End::Closed, true);
+    let open_existing = || {
+        let disk = std::sync::Arc::new(sample.disk.clone());
+        let directory = Path::new(DIRECTORY).to_path_buf();
+        stratalog_journal::Journal::open_existing(disk, directory, sample.settings.clone())
+    };
+    drop(open_existing().unwrap());
+    let disk: std::sync::Arc<dyn stratalog_model::Disk> = std::sync::Arc::new(sample.disk.clone());
+    for (path, _) in &sample.segments {
+        disk.remove_file(path).unwrap();
+    }
+    let error = open_existing().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DataCorrupted);
+    assert!(error.message().contains(DIRECTORY), "{error}");
+    let elsewhere = Path::new("/data/elsewhere").to_path_buf();
+    let error = stratalog_journal::Journal::open_existing(
+        std::sync::Arc::clone(&disk),
+        elsewhere.clone(),
+        sample.settings.clone(),
+    )
+    .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DataCorrupted);
+    assert!(!disk.exists(&elsewhere).unwrap(), "nothing is made");
 }
