@@ -46,12 +46,13 @@ impl Continuation {
         Self { file, path, offset, record }
     }
 
-    /// The one that a crash left out of `before`, if it did: `last`, which follows it, has
-    /// no frames.
+    /// The one of `before` when `last`, which follows it, has no frames: a crash may have
+    /// left it out. Also when it is there: after a failed fsync the page cache may call a
+    /// page clean that never reached the disk.
     ///
     /// # Errors
     /// What the disk says, and damage on the way to the end of `before`.
-    pub(crate) fn left_out(
+    pub(crate) fn unsettled(
         disk: &dyn Disk,
         before: &Segment,
         last: &Segment,
@@ -59,12 +60,12 @@ impl Continuation {
         let file = disk.open(&before.path).map_err(|error| unreadable(&before.path, error))?;
         let mut reader = FrameReader::new(file.as_ref(), before);
         let run = tail::follow(&mut reader, before, &mut |_, _, _| Ok(()))?;
-        let offset = reader.offset();
+        let offset = run.continued.unwrap_or(reader.offset());
         let whole =
             run.expected == last.header.first_lsn && run.checksum == last.header.previous_checksum;
         let fits = before.header.preallocated == 0 || offset + frame::HEADER_BYTES <= before.bytes;
         // What does not end as its successor says is damage, which the replay reports.
-        if run.continued.is_some() || !whole || !fits {
+        if !whole || !fits {
             return Ok(None);
         }
         let last = Lsn(run.expected.0 - 1);

@@ -111,7 +111,7 @@ pub(crate) fn recover(place: &Place, existing: bool) -> Result<Recovered> {
     let continuation = match segments.as_slice() {
         // Frames only go into a segment once the one before says that it is continued.
         [.., before, last] if tail.offset == segment::HEADER_BYTES => {
-            Continuation::left_out(place.disk.as_ref(), before, last)?
+            Continuation::unsettled(place.disk.as_ref(), before, last)?
         }
         _ => None,
     };
