@@ -14,4 +14,5 @@ mod basics;
 mod damage;
 mod faults;
 mod format;
+mod successor;
 mod support;
