@@ -77,7 +77,29 @@ impl MasterClock {
         directory: &Path,
         source: Arc<dyn TimeSource>,
     ) -> Result<Arc<Self>> {
-        let (mut lease, floor_ns) = Lease::open(disk.as_ref(), directory)?;
+        Self::open_if(disk, directory, source, false)
+    }
+
+    /// As [`Self::open`], for a directory in which a clock was opened before: its lease must
+    /// be there.
+    ///
+    /// # Errors
+    /// As [`Self::open`]; `DataCorrupted` as well when the lease is missing.
+    pub fn open_existing(
+        disk: Arc<dyn Disk>,
+        directory: &Path,
+        source: Arc<dyn TimeSource>,
+    ) -> Result<Arc<Self>> {
+        Self::open_if(disk, directory, source, true)
+    }
+
+    fn open_if(
+        disk: Arc<dyn Disk>,
+        directory: &Path,
+        source: Arc<dyn TimeSource>,
+        existing: bool,
+    ) -> Result<Arc<Self>> {
+        let (mut lease, floor_ns) = Lease::open(disk.as_ref(), directory, existing)?;
         let wall_ns = source.wall_ns();
         let start_ns = floor_ns.map_or(wall_ns, |floor| floor.max(wall_ns));
         let behind_ns = start_ns.saturating_sub(wall_ns);

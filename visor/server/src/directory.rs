@@ -2,12 +2,17 @@
 //!
 //! ```text
 //!   DIR/FORMAT     magic, format version, CRC32C: written last when a directory is made
+//!   DIR/FORMAT.new the same, as long as the directory is being made
 //!   DIR/LOCK       locked while a process has the directory open; holds its process id
 //!   DIR/catalog/   journal of the catalog's commands
 //!   DIR/journal/   journal of events
 //!   DIR/clock/     the master clock's reservation (CL-8)
 //!   DIR/spill/     intermediate results of running queries; emptied at every start
 //! ```
+//!
+//! A directory with FORMAT was made to the end: each part has been there, so a missing one is
+//! damage. One with FORMAT.new instead was left by a first start that was interrupted: its
+//! parts are made as far as they are missing.
 
 use std::{
     io,
@@ -28,13 +33,22 @@ const LOCK: &str = "LOCK";
 const MAGIC: &str = "stratalog data directory";
 const FORMAT_BYTES_MAX: usize = 256;
 
+const CATALOG: &str = "catalog";
+const JOURNAL: &str = "journal";
+const CLOCK: &str = "clock";
+const SPILL: &str = "spill";
+
 /// Entries that a directory may have before it becomes ours: what an interrupted start
 /// leaves, and what a fresh file system holds.
 const HARMLESS: [&str; 3] = [LOCK, FORMAT_NEW, "lost+found"];
 
+/// Entries that it may have as well once FORMAT.new is there.
+const PARTS: [&str; 4] = [CATALOG, JOURNAL, CLOCK, SPILL];
+
 /// A data directory that this process holds. Dropping it gives the lock back.
 pub struct DataDirectory {
     path: PathBuf,
+    made: bool,
     _lock: Box<dyn Send + Sync>,
 }
 
@@ -60,7 +74,7 @@ impl DataDirectory {
         Err(StartError::NoDatabase { path: path.to_path_buf(), exists: is_there(path)? })
     }
 
-    /// Takes the directory at `path`; makes it when it is missing or empty.
+    /// Takes the directory at `path`; begins to make it when it is missing or empty.
     ///
     /// # Errors
     /// [`StartError::ForeignDirectory`], before anything is written to it;
@@ -72,8 +86,11 @@ impl DataDirectory {
         };
         disk.create_dir_all(path).map_err(|error| failed("make the data directory", error))?;
         let names = disk.list(path).map_err(|error| failed("list the data directory", error))?;
-        if !names.iter().any(|name| name == FORMAT)
-            && let Some(foreign) = names.iter().find(|name| !HARMLESS.contains(&name.as_str()))
+        let has = |wanted: &str| names.iter().any(|name| name == wanted);
+        let begun = has(FORMAT_NEW);
+        let ours = |name: &str| HARMLESS.contains(&name) || begun && PARTS.contains(&name);
+        if !has(FORMAT)
+            && let Some(foreign) = names.iter().find(|name| !ours(name))
         {
             return Err(StartError::ForeignDirectory {
                 path: path.to_path_buf(),
@@ -88,20 +105,36 @@ impl DataDirectory {
             },
             _ => failed("lock the data directory", error),
         })?;
-        let directory = Self { path: path.to_path_buf(), _lock: lock };
+        let made = disk.exists(&path.join(FORMAT)).map_err(|error| failed("read", error))?;
+        let directory = Self { path: path.to_path_buf(), made, _lock: lock };
         directory.note_holder(disk).map_err(|error| failed("write to", error))?;
-        match disk.exists(&path.join(FORMAT)) {
-            Ok(true) => directory.check_format(disk)?,
-            Ok(false) => {
-                directory.write_format(disk).map_err(|error| failed("write to", error))?;
-            }
-            Err(error) => return Err(failed("read", error)),
+        if made {
+            directory.check_format(disk)?;
+        } else {
+            directory.begin(disk).map_err(|error| failed("write to", error))?;
         }
-        for part in [directory.catalog(), directory.journal(), directory.clock()] {
-            disk.create_dir_all(&part).map_err(|error| failed("write to", error))?;
-        }
-        disk.sync_dir(path).map_err(|error| failed("write to", error))?;
         Ok(directory)
+    }
+
+    /// Whether it was made to the end by an earlier process: then every part must be there.
+    pub fn is_made(&self) -> bool {
+        self.made
+    }
+
+    /// Says that the directory is made: all of its parts are, and are durable.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn complete(&mut self, disk: &Arc<dyn Disk>) -> Result<(), StartError> {
+        if !self.made {
+            disk.rename(&self.path.join(FORMAT_NEW), &self.path.join(FORMAT))
+                .and_then(|()| disk.sync_dir(&self.path))
+                .map_err(|error| {
+                    Error::io(format!("cannot write to {}", self.path.display()), error)
+                })?;
+            self.made = true;
+        }
+        Ok(())
     }
 
     /// The directory itself.
@@ -111,22 +144,22 @@ impl DataDirectory {
 
     /// Journal of the catalog.
     pub fn catalog(&self) -> PathBuf {
-        self.path.join("catalog")
+        self.path.join(CATALOG)
     }
 
     /// Journal of events.
     pub fn journal(&self) -> PathBuf {
-        self.path.join("journal")
+        self.path.join(JOURNAL)
     }
 
     /// The clock's files.
     pub fn clock(&self) -> PathBuf {
-        self.path.join("clock")
+        self.path.join(CLOCK)
     }
 
     /// Intermediate results of queries.
     pub fn spill(&self) -> PathBuf {
-        self.path.join("spill")
+        self.path.join(SPILL)
     }
 
     /// Removes what queries of an earlier process left behind.
@@ -177,15 +210,19 @@ impl DataDirectory {
         Ok(())
     }
 
-    fn write_format(&self, disk: &Arc<dyn Disk>) -> io::Result<()> {
-        let (new, path) = (self.path.join(FORMAT_NEW), self.path.join(FORMAT));
-        if disk.exists(&new)? {
-            disk.remove_file(&new)?;
-        }
-        let file = disk.create(&new)?;
-        file.write_all_at(format_text(FORMAT_VERSION).as_bytes(), 0)?;
+    /// FORMAT.new stays from the first step to the last, durably: without it, parts that lie
+    /// about would be somebody else's.
+    fn begin(&self, disk: &Arc<dyn Disk>) -> io::Result<()> {
+        let new = self.path.join(FORMAT_NEW);
+        let file = if disk.exists(&new)? { disk.open(&new)? } else { disk.create(&new)? };
+        let text = format_text(FORMAT_VERSION);
+        file.write_all_at(text.as_bytes(), 0)?;
+        file.set_len(text.len() as u64)?;
         file.sync_all()?;
-        disk.rename(&new, &path)?;
+        disk.sync_dir(&self.path)?;
+        for part in [self.catalog(), self.journal(), self.clock()] {
+            disk.create_dir_all(&part)?;
+        }
         disk.sync_dir(&self.path)
     }
 }

@@ -2,13 +2,14 @@
 //! listener.
 
 use std::{
+    cell::Cell,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use stratalog_engine::{Engine, EngineSettings};
 use stratalog_journal::{Journal, JournalSettings, LocalDisk};
-use stratalog_model::{Clock, Disk, EventStore, Log};
+use stratalog_model::{ChronicleId, Clock, Disk, Error, ErrorKind, EventStore, Log};
 use stratalog_query::{Parts, QueryService, QuerySettings};
 use stratalog_visor_core::{
     Catalog,
@@ -81,34 +82,36 @@ impl Embedded {
     }
 
     fn open_blocking(disk: Arc<dyn Disk>, settings: &Settings) -> Result<Self, StartError> {
-        let directory = DataDirectory::open(&disk, &PathBuf::from(&settings.data_dir))?;
+        let mut directory = DataDirectory::open(&disk, &PathBuf::from(&settings.data_dir))?;
         directory.empty_spill()?;
-        let source = Arc::new(SystemTimeSource::default());
-        let clock = MasterClock::open(Arc::clone(&disk), &directory.clock(), source)?;
+        let events_settings = journal_settings(settings);
+        let catalog_settings =
+            JournalSettings { segment_bytes_max: CATALOG_SEGMENT_BYTES, ..events_settings.clone() };
+        let Files { clock, commands, events } =
+            Files::open(&disk, &mut directory, &catalog_settings, &events_settings)?;
         clock.keep_ahead()?;
-
-        let catalog_settings = JournalSettings {
-            segment_bytes_max: CATALOG_SEGMENT_BYTES,
-            ..journal_settings(settings)
-        };
-        let commands: Arc<dyn Log> =
-            Arc::new(Journal::open(Arc::clone(&disk), directory.catalog(), catalog_settings)?);
         let catalog = Catalog::open(Arc::clone(&commands), Arc::clone(&clock) as Arc<dyn Clock>)?;
-
-        let events: Arc<dyn Log> =
-            Arc::new(Journal::open(disk, directory.journal(), journal_settings(settings))?);
         let memory_bytes = available_memory_bytes();
         let engine_settings = EngineSettings {
             memory_bytes_max: settings.memory_bytes_max.bytes(memory_bytes),
             ..EngineSettings::default()
         };
-        let known = Arc::clone(&catalog);
+        let known = catalog.state();
+        let stranger = Cell::new(None);
         let store: Arc<dyn EventStore> = Engine::open(
             Arc::clone(&events),
             Arc::clone(&clock) as Arc<dyn Clock>,
             engine_settings,
-            &|id| known.state().chronicle_by_id(id).cloned(),
+            &|id| {
+                if !known.has_given(id) {
+                    stranger.set(stranger.get().max(Some(id)));
+                }
+                known.chronicle_by_id(id).cloned()
+            },
         )?;
+        if let Some(id) = stranger.get() {
+            return Err(unknown_to_the_catalog(id, &directory).into());
+        }
         let service = QueryService::new(Parts {
             catalog: Arc::clone(&catalog),
             store: Arc::clone(&store),
@@ -175,6 +178,54 @@ impl Drop for Embedded {
             tracing::error!(%error, "the data directory was not closed cleanly; it is recovered at the next start");
         }
     }
+}
+
+/// What a data directory keeps its truth in, open.
+pub(crate) struct Files {
+    clock: Arc<MasterClock>,
+    commands: Arc<dyn Log>,
+    events: Arc<dyn Log>,
+}
+
+impl Files {
+    /// Opens the parts of a directory that was made, all of which must be there; makes those
+    /// of a new one, and says then that it is made.
+    pub(crate) fn open(
+        disk: &Arc<dyn Disk>,
+        directory: &mut DataDirectory,
+        catalog_settings: &JournalSettings,
+        events_settings: &JournalSettings,
+    ) -> Result<Self, StartError> {
+        let made = directory.is_made();
+        let source = Arc::new(SystemTimeSource::default());
+        let open_clock = if made { MasterClock::open_existing } else { MasterClock::open };
+        let clock = open_clock(Arc::clone(disk), &directory.clock(), source)?;
+        let open_journal = if made { Journal::open_existing } else { Journal::open };
+        let journal = |path: PathBuf, settings: &JournalSettings| {
+            let journal = open_journal(Arc::clone(disk), path, settings.clone())?;
+            Ok::<Arc<dyn Log>, Error>(Arc::new(journal))
+        };
+        let commands = journal(directory.catalog(), catalog_settings)?;
+        let events = journal(directory.journal(), events_settings)?;
+        directory.complete(disk)?;
+        Ok(Self { clock, commands, events })
+    }
+}
+
+/// Events of a table that the catalog never made: the next table to be made would show them
+/// as its own.
+fn unknown_to_the_catalog(id: ChronicleId, directory: &DataDirectory) -> Error {
+    let (catalog, journal) = (directory.catalog(), directory.journal());
+    Error::new(
+        ErrorKind::DataCorrupted,
+        format!(
+            "the journal {} holds events of table number {id}, which the catalog {} does not know",
+            journal.display(),
+            catalog.display()
+        ),
+    )
+    .with_detail("a table's record is durable before its first event: the catalog has lost records, or is that of another data directory")
+    .with_hint("restore both directories from one backup")
 }
 
 fn journal_settings(settings: &Settings) -> JournalSettings {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use stratalog_model::Error;
+use stratalog_model::{Error, ErrorKind};
 
 use crate::settings::SettingsError;
 
@@ -109,6 +109,7 @@ impl StartError {
     /// 4 locked, 5 foreign, damaged or none, 6 newer format.
     pub fn exit_status(&self) -> u8 {
         match self {
+            StartError::Part(error) if error.kind() == ErrorKind::DataCorrupted => 5,
             StartError::Part(_) => 1,
             StartError::Settings(_) => 2,
             StartError::AddressTaken { .. }

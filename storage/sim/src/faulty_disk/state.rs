@@ -289,7 +289,8 @@ impl State {
         let lost = |path: &Path| !path.ancestors().skip(1).all(|up| directories.contains(up));
         self.names.retain(|path, _| !lost(path));
         self.durable_names = self.names.clone();
-        self.directories = self.durable_directories.clone();
+        self.directories = directories.iter().filter(|path| !lost(path)).cloned().collect();
+        self.durable_directories = self.directories.clone();
         let mut inodes: Vec<u64> = self.inodes.keys().copied().collect();
         inodes.sort_unstable();
         for inode in inodes {

@@ -145,6 +145,11 @@ impl CatalogState {
         self.by_id.len()
     }
 
+    /// Whether a chronicle was ever made under that id; it may be dropped again.
+    pub fn has_given(&self, id: ChronicleId) -> bool {
+        id < self.next_chronicle
+    }
+
     /// The id that the next chronicle gets; ids are never reused.
     pub(crate) fn next_chronicle(&self) -> ChronicleId {
         self.next_chronicle

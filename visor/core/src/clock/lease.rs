@@ -7,8 +7,11 @@
 //!
 //! Leases go to the slots in turn, so that a torn write damages only the one that was
 //! never acknowledged; the sequence says which slot is newer.
+//!
+//! An operator who has lost the file writes the word `now` in its place: time then starts
+//! at the machine's clock. Slot 1 is written first, so that a crash does not undo that.
 
-use std::{io, path::Path};
+use std::{fmt, io, path::Path};
 
 use stratalog_model::{Disk, DiskFile, Error, ErrorKind, Result};
 
@@ -18,6 +21,8 @@ const MAGIC: &[u8; 8] = b"SLCLOCK1";
 const SLOT_BYTES: u64 = 4096;
 const SLOTS: u64 = 2;
 const RECORD_BYTES: usize = 28;
+/// What an operator writes instead of leases.
+const ANEW: &[u8] = b"now";
 
 /// The open file.
 #[derive(Debug)]
@@ -36,21 +41,40 @@ pub(crate) struct Lease {
 enum Slot {
     Never,
     Damaged,
-    Written { sequence: u64, lease_ns: i64 },
+    /// An operator wants time to start at the machine's clock.
+    Anew,
+    Written {
+        sequence: u64,
+        lease_ns: i64,
+    },
 }
 
 impl Lease {
-    /// Opens the file of `directory`, making it when there is none, and says which time
-    /// was leased last.
-    pub(crate) fn open(disk: &dyn Disk, directory: &Path) -> Result<(Self, Option<i64>)> {
+    /// Opens the file of `directory` and says which time was leased last. Makes it when
+    /// there is none, but not if there must be one.
+    pub(crate) fn open(
+        disk: &dyn Disk,
+        directory: &Path,
+        existing: bool,
+    ) -> Result<(Self, Option<i64>)> {
         let path = directory.join(FILE);
         let failed = |action: &'static str| {
             move |error| Error::io(format_args!("{action} clock file"), error)
         };
         let exists = disk.exists(&path).map_err(failed("find"))?;
+        if existing && !exists {
+            return Err(lost(&path, "is missing"));
+        }
         let file = if exists { disk.open(&path) } else { disk.create(&path) };
         let file = file.map_err(failed("open"))?;
+        let anew = read_slot(file.as_ref(), 0).map_err(failed("read"))? == Slot::Anew;
         if file.len().map_err(failed("measure"))? < SLOT_BYTES * SLOTS {
+            if existing && !anew {
+                return Err(lost(
+                    &path,
+                    format_args!("is shorter than {} bytes", SLOT_BYTES * SLOTS),
+                ));
+            }
             // New, or a crash while it was: nothing was leased by it yet.
             file.preallocate(SLOT_BYTES * SLOTS).map_err(failed("make"))?;
             file.sync_all().map_err(failed("sync"))?;
@@ -78,14 +102,14 @@ impl Lease {
                 let lease = Self { file, sequence, written_ns: lease_ns, failed: None };
                 Ok((lease, Some(floor_ns)))
             }
-            None if damaged => Err(Error::new(
-                ErrorKind::DataCorrupted,
-                format!("clock file {} is damaged in both of its copies (offsets 0 and {SLOT_BYTES}, {RECORD_BYTES} bytes each)", path.display()),
-            )
-            .with_hint("make sure that the machine's clock is right, then remove this file: time starts at the machine's clock")),
-            None => {
-                Ok((Self { file, sequence: 0, written_ns: i64::MIN, failed: None }, None))
-            }
+            None if damaged => Err(lost(
+                &path,
+                format_args!(
+                    "is damaged in both of its copies (offsets 0 and {SLOT_BYTES}, {RECORD_BYTES} bytes each)"
+                ),
+            )),
+            None if existing && !anew => Err(lost(&path, "holds zeros only")),
+            None => Ok((Self { file, sequence: 0, written_ns: i64::MIN, failed: None }, None)),
         }
     }
 
@@ -121,6 +145,15 @@ impl Lease {
     }
 }
 
+/// Nobody knows how far time was given out.
+fn lost(path: &Path, what: impl fmt::Display) -> Error {
+    Error::new(ErrorKind::DataCorrupted, format!("clock file {} {what}", path.display()))
+        .with_hint(format!(
+            "restore it from a backup; or make sure that the machine's clock is right, and let time start there: echo now > {}",
+            path.display()
+        ))
+}
+
 fn read_slot(file: &dyn DiskFile, slot: u64) -> io::Result<Slot> {
     let mut record = [0_u8; RECORD_BYTES];
     let mut filled = 0;
@@ -132,6 +165,10 @@ fn read_slot(file: &dyn DiskFile, slot: u64) -> io::Result<Slot> {
     }
     if record.iter().all(|byte| *byte == 0) {
         return Ok(Slot::Never);
+    }
+    let text = record.split(|byte| matches!(byte, 0 | b'\n')).next();
+    if text == Some(ANEW) && record.iter().skip(ANEW.len() + 1).all(|byte| *byte == 0) {
+        return Ok(Slot::Anew);
     }
     Ok(parse(&record).unwrap_or(Slot::Damaged))
 }

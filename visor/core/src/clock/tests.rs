@@ -154,6 +154,37 @@ fn a_torn_lease_falls_back_to_the_other_copy() {
 }
 
 #[test]
+fn a_lost_lease_is_reported_until_somebody_lets_time_start_anew() {
+    let (disk, hands) = (Arc::new(MemoryDisk::default()), Hands::at(START));
+    let existing = || {
+        let disk = Arc::clone(&disk) as Arc<_>;
+        MasterClock::open_existing(disk, Path::new(DIRECTORY), Arc::clone(&hands) as Arc<_>)
+    };
+    drop(open(&disk, &hands));
+    assert!(existing().unwrap().now_ns() >= START);
+    hands.step(-3600 * SECOND);
+    let ahead = existing().unwrap().now_ns();
+    assert!(ahead >= START);
+    for lost in [None, Some(&[][..]), Some(&[0; 8192]), Some(b"never\n"), Some(b"now or never\n")] {
+        disk.replace(lost);
+        let error = existing().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::DataCorrupted, "{lost:?}");
+        assert!(error.message().contains("/visor/clock"), "{error}");
+        assert!(error.hint().unwrap().contains("echo now > /visor/clock"), "{error:?}");
+    }
+    for word in [&b"now\n"[..], b"now"] {
+        disk.replace(Some(word));
+        let clock = existing().unwrap();
+        assert_eq!(clock.now_ns(), START - 3600 * SECOND);
+        // From then on there is a lease again, also after a crash.
+        disk.crash();
+        hands.step(-SECOND);
+        assert!(existing().unwrap().now_ns() >= START - 3600 * SECOND);
+        hands.step(SECOND);
+    }
+}
+
+#[test]
 fn a_failed_sync_stops_time_instead_of_risking_it() {
     let (disk, hands) = (Arc::new(MemoryDisk::default()), Hands::at(START));
     let clock = open(&disk, &hands);

@@ -1,6 +1,8 @@
-use stratalog_journal::LocalDisk;
+use stratalog_journal::{JournalSettings, LocalDisk};
+use stratalog_sim::{Crash, FaultyDisk};
 
 use super::*;
+use crate::embedded::Files;
 
 fn disk() -> Arc<dyn Disk> {
     Arc::new(LocalDisk)
@@ -10,10 +12,17 @@ fn disk() -> Arc<dyn Disk> {
 fn a_missing_or_empty_directory_becomes_ours_and_opens_again() {
     let parent = tempfile::tempdir().unwrap();
     let path = parent.path().join("a/b");
-    for _ in 0..2 {
-        let directory = DataDirectory::open(&disk(), &path).unwrap();
-        assert!(directory.catalog().is_dir() && directory.journal().is_dir());
-    }
+    let open = || DataDirectory::open(&disk(), &path).unwrap();
+    let first = open();
+    assert!(!first.is_made() && first.catalog().is_dir() && first.journal().is_dir());
+    assert!(!path.join(FORMAT).exists(), "its parts are not made yet");
+    std::fs::write(first.clock().join("clock"), "half made").unwrap();
+    drop(first);
+    let mut second = open();
+    assert!(!second.is_made(), "the first start was interrupted");
+    second.complete(&disk()).unwrap();
+    drop(second);
+    assert!(open().is_made() && !path.join(FORMAT_NEW).exists());
     assert_eq!(std::fs::read_to_string(path.join(FORMAT)).unwrap(), format_text(FORMAT_VERSION));
 }
 
@@ -35,6 +44,50 @@ fn an_interrupted_first_start_is_no_foreign_directory() {
 }
 
 #[test]
+fn parts_without_a_format_are_somebody_elses() {
+    let path = tempfile::tempdir().unwrap();
+    DataDirectory::open(&disk(), path.path()).unwrap().complete(&disk()).unwrap();
+    std::fs::remove_file(path.path().join(FORMAT)).unwrap();
+    let error = DataDirectory::open(&disk(), path.path()).unwrap_err();
+    assert!(matches!(error, StartError::ForeignDirectory { .. }), "{error}");
+}
+
+/// The steps of a first start on a disk that halts: whatever was done, the next one starts.
+#[test]
+fn a_power_cut_after_any_step_of_the_first_start_leaves_a_directory_that_starts() {
+    let settings = JournalSettings {
+        segment_bytes_max: 64 << 10,
+        frame_bytes_max: 16 << 10,
+        free_bytes_min: 0,
+        ..JournalSettings::default()
+    };
+    let start = |disk: &FaultyDisk| -> Result<bool, StartError> {
+        let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+        let mut directory = DataDirectory::open(&disk, Path::new("/data"))?;
+        let made = directory.is_made();
+        drop(Files::open(&disk, &mut directory, &settings, &settings)?);
+        Ok(made)
+    };
+    for crash in [Crash::Kill, Crash::PowerCut] {
+        let mut interrupted = 0;
+        for steps in 1.. {
+            let disk = FaultyDisk::new(steps);
+            disk.halt_after(steps);
+            let ended = start(&disk).is_ok();
+            let disk = disk.crash(crash);
+            let made = start(&disk).unwrap_or_else(|error| panic!("{steps}, {crash:?}: {error}"));
+            assert!(made || !ended, "{steps}, {crash:?}: an end that is forgotten");
+            assert!(start(&disk.crash(crash)).unwrap(), "{steps}, {crash:?}");
+            interrupted += u64::from(!made);
+            if ended {
+                break;
+            }
+        }
+        assert!(interrupted > 10, "{interrupted}");
+    }
+}
+
+#[test]
 fn a_second_holder_is_told_who_the_first_is() {
     let path = tempfile::tempdir().unwrap();
     let first = DataDirectory::open(&disk(), path.path()).unwrap();
@@ -48,7 +101,7 @@ fn a_second_holder_is_told_who_the_first_is() {
 #[test]
 fn newer_and_damaged_formats_are_told_apart() {
     let path = tempfile::tempdir().unwrap();
-    drop(DataDirectory::open(&disk(), path.path()).unwrap());
+    DataDirectory::open(&disk(), path.path()).unwrap().complete(&disk()).unwrap();
     let format = path.path().join(FORMAT);
     std::fs::write(&format, format_text(FORMAT_VERSION + 1)).unwrap();
     let error = DataDirectory::open(&disk(), path.path()).unwrap_err();

@@ -1,6 +1,7 @@
 //! What stands in the way of a start.
 
 use std::{
+    fs,
     process::{Child, Stdio},
     time::{Duration, Instant},
 };
@@ -10,7 +11,7 @@ use stratalog::{
     directory::{FORMAT_VERSION, format_text},
 };
 
-use crate::support::{Bench, run, signal, stderr, stratalog};
+use crate::support::{Bench, good, run, signal, stderr, stratalog};
 
 fn serve(directory: &std::path::Path, flags: &[&str]) -> std::process::Output {
     run(&[&["serve", "--data-dir", directory.to_str().unwrap()], flags].concat())
@@ -71,6 +72,101 @@ fn foreign_and_newer_directories_are_refused_and_left_alone() {
     let output = serve(newer.path(), &["--pg-listen", "127.0.0.1:0"]);
     assert_eq!(output.status.code(), Some(6));
     assert!(stderr(&output).contains(&format!("has format {}", FORMAT_VERSION + 1)));
+}
+
+/// What is changed in a data directory that was used, and what the start says then.
+type Damage = (&'static str, fn(&std::path::Path), &'static str);
+
+const LOST: [Damage; 7] = [
+    ("journal/ is gone", |data| fs::remove_dir_all(data.join("journal")).unwrap(), "is missing"),
+    ("journal/ is empty", |data| empty(&data.join("journal")), "has lost all of its segments"),
+    ("catalog/ is gone", |data| fs::remove_dir_all(data.join("catalog")).unwrap(), "is missing"),
+    ("catalog/ is empty", |data| empty(&data.join("catalog")), "has lost all of its segments"),
+    ("clock/ is gone", |data| fs::remove_dir_all(data.join("clock")).unwrap(), "is missing"),
+    ("clock/ is empty", |data| empty(&data.join("clock")), "is missing"),
+    (
+        "catalog/ is that of another directory",
+        |data| {
+            let other = tempfile::tempdir().unwrap();
+            let (mut child, _) = spawn(other.path(), &[]);
+            signal(child.id(), "TERM");
+            child.wait().unwrap();
+            empty(&data.join("catalog"));
+            for entry in fs::read_dir(other.path().join("data/catalog")).unwrap() {
+                let entry = entry.unwrap();
+                fs::copy(entry.path(), data.join("catalog").join(entry.file_name())).unwrap();
+            }
+        },
+        "events of table number 1, which the catalog",
+    ),
+];
+
+fn empty(directory: &std::path::Path) {
+    for entry in fs::read_dir(directory).unwrap() {
+        fs::remove_file(entry.unwrap().path()).unwrap();
+    }
+}
+
+fn copy(from: &std::path::Path, to: &std::path::Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copy(&entry.path(), &target),
+            false => drop(fs::copy(entry.path(), target).unwrap()),
+        }
+    }
+}
+
+/// The files of a directory, and how long they are.
+fn files(directory: &std::path::Path) -> Vec<(std::path::PathBuf, u64)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let entry = entry.unwrap();
+        match entry.file_type().unwrap().is_dir() {
+            true => found.extend(files(&entry.path())),
+            false => found.push((entry.path(), entry.metadata().unwrap().len())),
+        }
+    }
+    found.retain(|(path, _)| !path.ends_with("LOCK") && !path.ends_with("lock"));
+    found.sort();
+    found
+}
+
+#[test]
+fn a_directory_that_has_lost_files_is_not_opened() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut child, port) = spawn(directory.path(), &[]);
+    let port = port.to_string();
+    let made = "CREATE TABLE readings (time timestamptz, v int); \
+                INSERT INTO readings VALUES ('2024-01-01', 1), ('2024-01-02', 2)";
+    good(&run(&["sql", "-p", &port, "-c", made]));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let data = directory.path().join("data");
+    for (what, damage, said) in LOST {
+        let broken = tempfile::tempdir().unwrap();
+        copy(&data, broken.path());
+        damage(broken.path());
+        let before = files(broken.path());
+        for _ in 0..2 {
+            let output = serve(broken.path(), &["--pg-listen", "127.0.0.1:0"]);
+            let text = stderr(&output);
+            assert_eq!(output.status.code(), Some(5), "{what}: {text}");
+            assert!(text.contains(said) && text.contains("backup"), "{what}: {text}");
+            assert!(text.contains(broken.path().to_str().unwrap()), "{what}: {text}");
+        }
+        assert_eq!(files(broken.path()), before, "{what}: something was made");
+    }
+    // Time may start anew, if an operator says so.
+    fs::write(data.join("clock/clock"), "now\n").unwrap();
+    let (mut child, port) = spawn(directory.path(), &[]);
+    let counted =
+        good(&run(&["sql", "-p", &port.to_string(), "-c", "SELECT count(*) FROM readings"]));
+    assert!(counted.contains('2'), "{counted}");
+    signal(child.id(), "TERM");
+    assert!(child.wait().unwrap().success());
 }
 
 /// A server of this test's own, with the line that says it is ready.

@@ -37,6 +37,13 @@ impl MemoryDisk {
         self.0.failing.store(true, Ordering::Relaxed);
     }
 
+    /// Somebody writes to the file, or removes it.
+    pub fn replace(&self, bytes: Option<&[u8]>) {
+        self.0.exists.store(bytes.is_some(), Ordering::Relaxed);
+        *self.0.written.lock() = bytes.unwrap_or_default().to_vec();
+        *self.0.synced.lock() = bytes.unwrap_or_default().to_vec();
+    }
+
     pub fn flip(&self, at: usize) {
         self.0.written.lock()[at] ^= 1;
         self.0.synced.lock()[at] ^= 1;
