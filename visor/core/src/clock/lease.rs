@@ -76,7 +76,14 @@ impl Lease {
                 ));
             }
             // New, or a crash while it was: nothing was leased by it yet.
-            file.preallocate(SLOT_BYTES * SLOTS).map_err(failed("make"))?;
+            match file.preallocate(SLOT_BYTES * SLOTS) {
+                // Not every file system reserves room; then the first leases may find none.
+                Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                    file.set_len(SLOT_BYTES * SLOTS)
+                }
+                outcome => outcome,
+            }
+            .map_err(failed("make"))?;
             file.sync_all().map_err(failed("sync"))?;
             disk.sync_dir(directory).map_err(failed("sync the directory of"))?;
         }

@@ -185,6 +185,18 @@ fn a_lost_lease_is_reported_until_somebody_lets_time_start_anew() {
 }
 
 #[test]
+fn a_file_system_that_reserves_nothing_will_do() {
+    let (disk, hands) = (Arc::new(MemoryDisk::default()), Hands::at(START));
+    disk.reserve_nothing();
+    let clock = open(&disk, &hands);
+    let last = clock.now_ns();
+    hands.pass(3 * SECOND);
+    clock.now_ns();
+    disk.crash();
+    assert!(open(&disk, &hands).now_ns() > last);
+}
+
+#[test]
 fn a_failed_sync_stops_time_instead_of_risking_it() {
     let (disk, hands) = (Arc::new(MemoryDisk::default()), Hands::at(START));
     let clock = open(&disk, &hands);

@@ -22,6 +22,7 @@ struct Contents {
     synced: Mutex<Vec<u8>>,
     syncs: AtomicU64,
     failing: AtomicBool,
+    reserves_nothing: AtomicBool,
 }
 
 impl MemoryDisk {
@@ -31,6 +32,11 @@ impl MemoryDisk {
 
     pub fn syncs(&self) -> u64 {
         self.0.syncs.load(Ordering::Relaxed)
+    }
+
+    /// As a file system without fallocate.
+    pub fn reserve_nothing(&self) {
+        self.0.reserves_nothing.store(true, Ordering::Relaxed);
     }
 
     pub fn fail_syncs(&self) {
@@ -118,6 +124,9 @@ impl DiskFile for MemoryDisk {
     }
 
     fn preallocate(&self, len: u64) -> io::Result<()> {
+        if self.0.reserves_nothing.load(Ordering::Relaxed) {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
         self.set_len(len)
     }
 
