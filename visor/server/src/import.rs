@@ -7,7 +7,9 @@
 //! Each batch is one statement: stored whole or not at all. Its number is the count of rows
 //! up to its end, sent together with the producer's id (F68). The last number that the
 //! database stored is therefore the count of rows stored: so many are read and not sent
-//! when an import is started again, whatever its batches were.
+//! when an import is started again, whatever its batches were. The producer's id is made from
+//! its name and the table's oid, which no other table ever gets: what went into one table says
+//! nothing of another, also when it has the name of one that was dropped.
 
 use std::{path::PathBuf, process::ExitCode, time::Instant};
 
@@ -84,8 +86,8 @@ pub struct ImportArguments {
     /// Rows of one batch: what is stored at once, or not at all.
     #[arg(long, default_value_t = 50_000, value_name = "ROWS", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     batch_rows: u64,
-    /// Name of this import, any text: started again with the same one, it skips what is
-    /// stored already.
+    /// Name of this import, any text: started again with the same one into the same table,
+    /// it skips as many rows of the input as are stored already.
     #[arg(long, value_name = "ID")]
     producer: Option<String>,
     #[command(flatten)]
@@ -127,7 +129,8 @@ async fn import(arguments: &ImportArguments) -> Result<(), SqlError> {
     }
     let columns = connection.describe(&format!("SELECT * FROM {} LIMIT 0", table.quoted())).await?;
     source.bind(&columns)?;
-    let producer = Producer::new(arguments.producer.as_deref());
+    let oid = table.oid(&mut connection).await?;
+    let producer = Producer::new(arguments.producer.as_deref(), oid);
     let mut load = Load {
         statement: copy_statement(&table, source.as_ref()),
         rows_stored: 0,
@@ -148,7 +151,9 @@ async fn import(arguments: &ImportArguments) -> Result<(), SqlError> {
                 (rows, 0) => format!(
                     "; all {rows} rows were stored before under this --producer: give another name if this is another input"
                 ),
-                (rows, _) => format!("; {rows} rows were stored before"),
+                (rows, _) => format!(
+                    "; skipped the first {rows} rows of the input: {rows} rows were stored before under this --producer"
+                ),
             };
             let rate = load.rows_stored as f64 / seconds.max(1e-9);
             println!(
@@ -316,7 +321,7 @@ impl Load {
             }
             (None, _) => format!(
                 "once this is mended, run the command again with --producer {}: it skips what is stored",
-                self.producer.id
+                self.producer.name
             ),
         };
         SqlError {
@@ -339,25 +344,24 @@ fn copy_statement(table: &TableName, source: &dyn Source) -> String {
 }
 
 /// Who numbers the batches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Producer {
+    /// As the command line has it; a random one if it has none.
+    pub name: String,
     /// What the server is told.
     pub id: Uuid,
 }
 
 impl Producer {
-    /// The producer of a name: the UUID that it is, or one made from it, always the same;
-    /// a random one without a name.
-    pub fn new(name: Option<&str>) -> Self {
-        let id = match name {
-            None => Uuid::new_v4(),
-            Some(name) => name.parse().unwrap_or_else(|_| Uuid::from_u128(fnv1a(name.as_bytes()))),
-        };
-        Self { id }
+    /// The producer of a name for the table of an oid: always the same for the same two.
+    pub fn new(name: Option<&str>, table: u32) -> Self {
+        let name = name.map_or_else(|| Uuid::new_v4().to_string(), str::to_string);
+        let id = Uuid::from_u128(fnv1a(format!("{table} {name}").as_bytes()));
+        Self { name, id }
     }
 
     /// The rows that the database stored for it.
-    async fn rows_stored(self, connection: &mut Connection) -> Result<u64, SqlError> {
+    async fn rows_stored(&self, connection: &mut Connection) -> Result<u64, SqlError> {
         let question =
             format!("SELECT last_sequence FROM stratalog.producers WHERE producer = '{}'", self.id);
         let mut answer = OneNumber(0);
@@ -394,6 +398,18 @@ impl TableName {
             return Err(SqlError::local(format!("\"{text}\" is no table name")));
         }
         Ok(Self { schema: schema.map(str::to_string), name: name.to_string() })
+    }
+
+    /// The table's oid: another one when it is dropped and made again.
+    async fn oid(&self, connection: &mut Connection) -> Result<u32, SqlError> {
+        let quoted = self.quoted();
+        let question = format!("SELECT '{}'::regclass::oid", quoted.replace('\'', "''"));
+        let mut answer = OneNumber(0);
+        connection.run(&question, &mut answer).await?;
+        match u32::try_from(answer.0) {
+            Ok(oid) if oid > 0 => Ok(oid),
+            _ => Err(SqlError::local(format!("the server does not tell the oid of {quoted}"))),
+        }
     }
 
     /// For SQL.

@@ -207,6 +207,32 @@ fn another_input_under_the_same_producer_is_noticed() {
 }
 
 #[test]
+fn a_producer_is_one_of_its_table() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name).display().to_string();
+    std::fs::write(file("rows.csv"), csv(40)).unwrap();
+    std::fs::write(file("more.csv"), csv(45)).unwrap();
+    let bench = Bench::new();
+    let daily = |name: &str, table: &str| {
+        let flags = [&file(name), "-t", table, "--create", "--producer", "daily"];
+        good(&import(&bench, &flags))
+    };
+    for table in ["ta", "It's \"tb\"", "public.tc"] {
+        let output = daily("rows.csv", table);
+        assert!(output.starts_with("40 rows into") && !output.contains("before"), "{output}");
+        let output = daily("rows.csv", table);
+        assert!(output.starts_with("0 rows into"), "{table}: {output}");
+    }
+    good(&bench.sql(&["-c", "DROP TABLE ta"]));
+    let output = daily("rows.csv", "ta");
+    assert!(output.starts_with("40 rows into ta"), "{output}");
+    let output = daily("more.csv", "ta");
+    assert!(output.starts_with("5 rows into ta"), "{output}");
+    assert!(output.contains("skipped the first 40 rows of the input"), "{output}");
+    assert_eq!(bench.value("SELECT count(*) FROM ta"), "45");
+}
+
+#[test]
 fn mistakes_on_the_command_line_are_explained() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("in.csv");
