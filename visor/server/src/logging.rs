@@ -1,10 +1,8 @@
 //! Log lines on standard error.
 
-use tracing_subscriber::{EnvFilter, filter::LevelFilter};
-
 use crate::{
     StartError,
-    settings::{LogFormat, Settings, SettingsError},
+    settings::{LogFormat, Settings, SettingsError, log_filter},
 };
 
 /// Starts writing log lines as the settings want. A second call in one process changes nothing.
@@ -12,14 +10,11 @@ use crate::{
 /// # Errors
 /// A `log_level` that is no filter.
 pub fn start(settings: &Settings) -> Result<(), StartError> {
-    let filter = EnvFilter::builder()
-        .with_default_directive(LevelFilter::INFO.into())
-        .parse(&settings.log_level)
-        .map_err(|error| SettingsError::Value {
-            name: "log_level".to_string(),
-            place: "the settings".to_string(),
-            reason: error.to_string(),
-        })?;
+    let filter = log_filter(&settings.log_level).map_err(|reason| SettingsError::Value {
+        name: "log_level".to_string(),
+        place: "the settings".to_string(),
+        reason,
+    })?;
     let colours = std::io::IsTerminal::is_terminal(&std::io::stderr())
         && std::env::var_os("NO_COLOR").is_none();
     let builder = tracing_subscriber::fmt()

@@ -3,10 +3,12 @@
 
 use serde::{Deserialize, Serialize};
 
+mod check;
 mod document;
 mod load;
 mod value;
 
+pub(crate) use check::log_filter;
 pub use document::{commented_toml, settings_page};
 pub(crate) use load::NOT_YET;
 pub use load::{Layers, SettingsError};
@@ -66,11 +68,13 @@ macro_rules! settings {
             fn set_text(&mut self, name: &str, text: &str) -> Result<(), String> {
                 match name {
                     $( stringify!($name) => {
-                        self.$name = text.trim().parse::<$type>().map_err(|error| error.to_string())?;
+                        self.$name = text.trim().parse::<$type>().map_err(|error| {
+                            unreadable(text, $kind).unwrap_or_else(|| error.to_string())
+                        })?;
                     } )*
                     _ => return Err("no such setting".to_string()),
                 }
-                Ok(())
+                check::check(self, name)
             }
 
             /// Sets one field from a value of the TOML file.
@@ -81,7 +85,7 @@ macro_rules! settings {
                     } )*
                     _ => return Err("no such setting".to_string()),
                 }
-                Ok(())
+                check::check(self, name)
             }
 
             /// The value of one setting, as TOML writes it.
@@ -93,6 +97,17 @@ macro_rules! settings {
             }
         }
     };
+}
+
+/// Says of a plain number or switch what it should be; other types do so themselves.
+fn unreadable(text: &str, kind: &str) -> Option<String> {
+    let wanted = match kind {
+        "number" => "a whole number",
+        "milliseconds" => "a whole number of milliseconds",
+        "true or false" => "true or false",
+        _ => return None,
+    };
+    Some(format!("\"{text}\" is not {wanted}"))
 }
 
 settings! {
@@ -108,21 +123,21 @@ settings! {
     /// listener outside of the loopback interface is refused without it.
     remote_without_password: bool, "true or false" = false;
 
-    /// Client connections at a time; one more is answered with SQLSTATE 53300.
+    /// Client connections at a time, 1 to 1000000; one more is answered with SQLSTATE 53300.
     connections_max: usize, "number" = 1000;
 
-    /// Size of one protocol message that a client may send.
+    /// Size of one protocol message that a client may send, from 1 KiB on.
     message_bytes_max: Bytes, "bytes" = Bytes(64 << 20);
 
-    /// Size of the text of one SQL statement.
+    /// Size of the text of one SQL statement, from 1 KiB on.
     statement_bytes_max: Bytes, "bytes" = Bytes(16 << 20);
 
-    /// Memory for events that are not yet in a lower tier. When it is used up, appends fail
-    /// with SQLSTATE 53200 and nothing that was acknowledged is lost.
+    /// Memory for events that are not yet in a lower tier, 1 MiB or more, or 1% to 90%. When it
+    /// is used up, appends fail with SQLSTATE 53200 and nothing that was acknowledged is lost.
     memory_bytes_max: Budget, "bytes or percent of the memory" = Budget::Percent(50);
 
-    /// Memory that running queries share; what needs more spills to disk, and fails with
-    /// SQLSTATE 53200 where it cannot.
+    /// Memory that running queries share, 1 MiB or more, or 1% to 90%; what needs more spills to
+    /// disk, and fails with SQLSTATE 53200 where it cannot.
     query_memory_bytes_max: Budget, "bytes or percent of the memory" = Budget::Percent(20);
 
     /// Disk space that running queries may spill to.

@@ -8,9 +8,25 @@ use super::{KEYS, Settings};
 /// What the names of our environment variables start with.
 pub(super) const VARIABLE_PREFIX: &str = "STRATALOG_";
 
-/// Variables that are read elsewhere and are no settings.
-const OTHER_VARIABLES: [&str; 4] =
-    ["STRATALOG_CONFIG", "STRATALOG_URL", "STRATALOG_HISTORY", "STRATALOG_SABOTAGE"];
+/// Variables that are read elsewhere and are no settings: by other commands, by our tests and
+/// by our scripts, which a server may be started from.
+const OTHER_VARIABLES: [&str; 15] = [
+    "STRATALOG_BENCH_DIR",
+    "STRATALOG_BIN",
+    "STRATALOG_CACHE",
+    "STRATALOG_CONFIG",
+    "STRATALOG_CRASH_CYCLES",
+    "STRATALOG_CRASH_SECONDS",
+    "STRATALOG_HISTORY",
+    "STRATALOG_POWER_CUTS",
+    "STRATALOG_SABOTAGE",
+    "STRATALOG_SEED",
+    "STRATALOG_SEEDS",
+    "STRATALOG_TEST_BLESS",
+    "STRATALOG_TORTURE_MINUTES",
+    "STRATALOG_URL",
+    "STRATALOG_WRITE_FIXTURE",
+];
 
 /// Settings that a later part will give meaning.
 pub(crate) const NOT_YET: [&str; 3] = ["flight_listen", "http_listen", "ilp_listen"];
@@ -68,8 +84,8 @@ pub struct Layers {
 }
 
 impl Layers {
-    /// The settings, and warnings about environment variables that look like ours but are
-    /// unlike any setting (an orchestrator makes some after a service's name).
+    /// The settings, and warnings about environment variables that look like ours but were
+    /// made by an orchestrator after a service's name.
     ///
     /// # Errors
     /// An unreadable file, a name that no setting has, a value that the setting does not take.
@@ -135,19 +151,16 @@ fn load_environment(
             return Err(SettingsError::NotYet { name: variable.clone(), place });
         }
         if !KEYS.iter().any(|key| key.name == name) {
-            match nearest(&name) {
-                Some(near) => {
-                    return Err(SettingsError::Unknown {
-                        name: variable.clone(),
-                        place,
-                        suggestion: Some(format!("{VARIABLE_PREFIX}{}", near.to_ascii_uppercase())),
-                    });
-                }
-                None => {
-                    warnings.push(format!("{variable} in the environment is no setting: ignored"));
-                    continue;
-                }
+            if is_of_a_service(&name, text) {
+                warnings.push(format!("{variable} in the environment is no setting: ignored"));
+                continue;
             }
+            return Err(SettingsError::Unknown {
+                name: variable.clone(),
+                place,
+                suggestion: nearest(&name)
+                    .map(|near| format!("{VARIABLE_PREFIX}{}", near.to_ascii_uppercase())),
+            });
         }
         settings.set_text(&name, text).map_err(|reason| SettingsError::Value {
             name: variable.clone(),
@@ -156,6 +169,20 @@ fn load_environment(
         })?;
     }
     Ok(warnings)
+}
+
+/// Whether an orchestrator makes such a variable for a service called `stratalog`, or
+/// `stratalog-…`: `…SERVICE_HOST`, `…SERVICE_PORT_PG`, `…PORT_5433_TCP_ADDR`, and `…PORT`, which
+/// holds a whole address.
+fn is_of_a_service(name: &str, text: &str) -> bool {
+    let has = |word: &str| name.starts_with(word) || name.contains(&format!("_{word}"));
+    let of_a_port = name.split("port_").nth(1).is_some_and(|rest| {
+        let (number, protocol) = rest.split_once('_').unwrap_or((rest, ""));
+        number.parse::<u16>().is_ok()
+            && ["tcp", "udp", "sctp"].iter().any(|p| protocol.starts_with(p))
+    });
+    let whole = name.ends_with("port") && text.contains("://");
+    has("service_host") || has("service_port") || of_a_port || whole
 }
 
 /// The setting whose name is most like `name`, if it is like enough to be a slip of the pen.

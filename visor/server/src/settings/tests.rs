@@ -50,10 +50,77 @@ fn unknown_keys_are_refused_with_the_name_that_was_meant() {
 
 #[test]
 fn variables_of_an_orchestrator_are_ignored_with_a_warning() {
-    let (_directory, layers) = layers(None, &[("STRATALOG_SERVICE_HOST", "10.0.0.1")], &[]);
+    let made = [
+        ("STRATALOG_SERVICE_HOST", "10.0.0.1"),
+        ("STRATALOG_SERVICE_PORT_PG", "5433"),
+        ("STRATALOG_PG_SERVICE_PORT", "5433"),
+        ("STRATALOG_PORT", "tcp://10.0.0.1:5433"),
+        ("STRATALOG_PORT_5433_TCP_ADDR", "10.0.0.1"),
+    ];
+    let (_directory, layers) = layers(None, &made, &[]);
     let (settings, warnings) = layers.load().unwrap();
     assert_eq!(settings, Settings::default());
-    assert_eq!(warnings.len(), 1);
+    assert_eq!(warnings.len(), made.len());
+}
+
+#[test]
+fn other_variables_are_refused() {
+    for (name, text) in [
+        ("STRATALOG_NOSUCH", "1"),
+        ("STRATALOG_PORT", "5433"),
+        ("STRATALOG_PORT_PG_TCP", "5433"),
+        ("STRATALOG_", "1"),
+    ] {
+        let said = error(None, &[(name, text)], &[]);
+        assert!(said.starts_with(&format!("unknown setting {name} in the environment")), "{said}");
+    }
+}
+
+#[test]
+fn values_out_of_range_are_refused_with_the_range() {
+    for (name, text, wanted) in [
+        ("connections_max", "0", "between 1 and 1000000"),
+        ("connections_max", "-1", "\"-1\" is not a whole number"),
+        ("connections_max", "abc", "\"abc\" is not a whole number"),
+        ("statement_timeout_ms", "1s", "\"1s\" is not a whole number of milliseconds"),
+        ("remote_without_password", "yes", "\"yes\" is not true or false"),
+        ("memory_bytes_max", "0", "0B is less than 1MiB"),
+        ("memory_bytes_max", "0%", "1% to 90%"),
+        ("query_memory_bytes_max", "1000", "1000B is less than 1MiB"),
+        ("message_bytes_max", "0", "between 1KiB and"),
+        ("statement_bytes_max", "3GiB", "between 1KiB and"),
+        ("segment_bytes", "1MB", "segment_bytes = 1000000 must be at least 16781568"),
+        ("journal_queue_bytes_max", "1MiB", "must be between 16777344"),
+        ("data_dir", "", "path of a directory"),
+        ("log_level", "foo", "\"foo\" is not a filter of log lines; write one of off, error"),
+        ("log_level", "info,foo", "is not a filter"),
+        ("log_level", "stratalog=loud", "is not a filter"),
+        ("log_level", "", "is not a filter"),
+    ] {
+        let variable = format!("STRATALOG_{}", name.to_ascii_uppercase());
+        let said = error(None, &[(&variable, text)], &[]);
+        assert!(said.starts_with(&format!("{variable} in the environment: ")), "{said}");
+        assert!(said.contains(wanted), "{name} = {text}: {said}");
+        let said = error(None, &[], &[(name, text)]);
+        assert!(said.starts_with(&format!("--{} in ", name.replace('_', "-"))), "{said}");
+        let toml = match text.parse::<i64>() {
+            Ok(number) => format!("{name} = {number}"),
+            Err(_) => format!("{name} = '{text}'"),
+        };
+        assert!(error(Some(&toml), &[], &[]).starts_with(&format!("{name} in ")), "{toml}");
+    }
+    for (name, text) in [
+        ("connections_max", "1"),
+        ("memory_bytes_max", "1MiB"),
+        ("segment_bytes", "17MiB"),
+        ("log_level", "WARN"),
+        ("log_level", "off"),
+        ("log_level", "warn, stratalog_journal=debug"),
+        ("log_level", "info,[connection{process=7}]=trace"),
+    ] {
+        let (_directory, layers) = layers(None, &[], &[(name, text)]);
+        assert!(layers.load().is_ok(), "{name} = {text}");
+    }
 }
 
 #[test]
@@ -99,7 +166,7 @@ fn bytes_are_read_with_units_and_written_back() {
 #[test]
 fn the_printed_configuration_reads_back_as_itself() {
     let mut settings = Settings { pg_listen: Listen::Off, ..Settings::default() };
-    settings.memory_bytes_max = Budget::Fixed(Bytes(123));
+    settings.memory_bytes_max = Budget::Fixed(Bytes(123 << 20));
     let (_directory, layers) = layers(Some(&commented_toml(&settings)), &[], &[]);
     assert_eq!(layers.load().unwrap().0, settings);
     assert_eq!(toml::from_str::<Settings>(&commented_toml(&settings)).unwrap(), settings);

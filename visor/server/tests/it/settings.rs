@@ -49,6 +49,15 @@ fn settings_that_are_unknown_or_not_yet_end_with_status_2() {
     let output = run(&["serve", "--pg-listne", "off"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("--pg-listen"), "{}", stderr(&output));
+    let data = directory.path().join("data");
+    let at = ["serve", "--pg-listen", "127.0.0.1:0", "--data-dir", data.to_str().unwrap()];
+    let output = run(&[&at[..], &["--segment-bytes", "1MB"]].concat());
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("must be at least 16781568"), "{}", stderr(&output));
+    let output = stratalog().args(at).env("STRATALOG_NOSUCH", "1").output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("unknown setting STRATALOG_NOSUCH"), "{}", stderr(&output));
+    assert!(!data.exists(), "nothing is made");
     let output = run(&["serve", "--config", "/no/such/file.toml"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("/no/such/file.toml"));

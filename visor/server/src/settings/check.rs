@@ -1,0 +1,93 @@
+//! Values that are of the right type and still cannot be used.
+
+use stratalog_journal::JournalSettings;
+use tracing_subscriber::{EnvFilter, filter::LevelFilter};
+
+use super::{Budget, Bytes, Settings};
+
+/// Client connections that can be asked for.
+const CONNECTIONS_MAX: usize = 1_000_000;
+/// The smallest budget of memory that anything can be done with.
+const BUDGET_BYTES_MIN: u64 = 1 << 20;
+/// The shortest message or statement that can be the longest.
+const TEXT_BYTES_MIN: u64 = 1 << 10;
+/// The largest size of a message: its length is a signed number of 32 bits.
+const MESSAGE_BYTES_MAX: u64 = (1 << 31) - 1;
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+/// What is wrong with the value of setting `name`, and what would be right.
+pub(super) fn check(settings: &Settings, name: &str) -> Result<(), String> {
+    match name {
+        "data_dir" if settings.data_dir.is_empty() => {
+            Err("it must be the path of a directory".to_string())
+        }
+        "connections_max" if !(1..=CONNECTIONS_MAX).contains(&settings.connections_max) => {
+            Err(format!("{} is not between 1 and {CONNECTIONS_MAX}", settings.connections_max))
+        }
+        "message_bytes_max" => {
+            within(settings.message_bytes_max, TEXT_BYTES_MIN, MESSAGE_BYTES_MAX)
+        }
+        "statement_bytes_max" => {
+            within(settings.statement_bytes_max, TEXT_BYTES_MIN, MESSAGE_BYTES_MAX)
+        }
+        "memory_bytes_max" => budget(settings.memory_bytes_max),
+        "query_memory_bytes_max" => budget(settings.query_memory_bytes_max),
+        "segment_bytes" => journal(JournalSettings {
+            segment_bytes_max: settings.segment_bytes.0,
+            ..JournalSettings::default()
+        }),
+        "journal_queue_bytes_max" => journal(JournalSettings {
+            queue_bytes_max: settings.journal_queue_bytes_max.0,
+            ..JournalSettings::default()
+        }),
+        "log_level" => log_filter(&settings.log_level).map(drop),
+        _ => Ok(()),
+    }
+}
+
+/// The filter that `log_level` says.
+pub(crate) fn log_filter(text: &str) -> Result<EnvFilter, String> {
+    let refused = || {
+        format!(
+            "\"{text}\" is not a filter of log lines; write one of {}, or levels by crate, as in warn,stratalog_journal=debug",
+            LEVELS.join(", ")
+        )
+    };
+    let level = |word: &str| LEVELS.contains(&word.trim().to_ascii_lowercase().as_str());
+    // The filter's own grammar takes any word for the name of a crate, with all its lines.
+    let known = |part: &str| match part.rsplit_once('=') {
+        Some((target, word)) => !target.trim().is_empty() && level(word),
+        None => level(part),
+    };
+    // Filters by span may hold anything, commas too.
+    let directives = if text.contains('[') {
+        text.to_string()
+    } else if text.split(',').all(known) {
+        text.split(',').map(str::trim).collect::<Vec<_>>().join(",")
+    } else {
+        return Err(refused());
+    };
+    let filter = EnvFilter::builder().with_default_directive(LevelFilter::INFO.into());
+    filter.parse(directives).map_err(|_| refused())
+}
+
+fn within(bytes: Bytes, min: u64, max: u64) -> Result<(), String> {
+    if (min..=max).contains(&bytes.0) {
+        return Ok(());
+    }
+    Err(format!("{bytes} is not between {} and {}", Bytes(min), Bytes(max)))
+}
+
+fn budget(budget: Budget) -> Result<(), String> {
+    match budget {
+        Budget::Fixed(bytes) if bytes.0 < BUDGET_BYTES_MIN => Err(format!(
+            "{bytes} is less than {}, the least that can be given",
+            Bytes(BUDGET_BYTES_MIN)
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn journal(settings: JournalSettings) -> Result<(), String> {
+    settings.validate().map_err(|error| error.message().to_string())
+}
