@@ -3,6 +3,7 @@
 mod copy;
 mod cursor;
 mod extended;
+mod kept;
 mod simple;
 mod work;
 
@@ -13,9 +14,10 @@ use stratalog_model::{Error, ErrorKind};
 use stratalog_query::{Session, TransactionState};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
-use self::extended::{Portal, Statement};
+use self::kept::{Portal, Statement};
 use crate::{
     PgwireSettings,
+    budget::Budget,
     frontend::{Frontend, Inbound, MessageReader},
     outbound::{Outbound, Severity},
     server::Stop,
@@ -49,8 +51,10 @@ pub(crate) struct Connection<R, W> {
     session: Arc<Session>,
     settings: Arc<PgwireSettings>,
     stop: Stop,
-    statements: HashMap<String, Statement>,
+    statements: HashMap<String, Arc<Statement>>,
     portals: HashMap<String, Portal>,
+    /// For what statements and portals hold.
+    kept: Budget,
     /// An extended message failed: what follows is dropped until Sync.
     skipping: bool,
     /// Every round is over: the client is to speak.
@@ -67,6 +71,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         settings: Arc<PgwireSettings>,
         stop: Stop,
     ) -> Self {
+        let kept = Budget::new(settings.kept_bytes_max);
         Self {
             reader,
             writer: Some(writer),
@@ -76,6 +81,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             stop,
             statements: HashMap::new(),
             portals: HashMap::new(),
+            kept,
             skipping: false,
             at_rest: true,
         }
@@ -105,7 +111,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             return Err(shutting_down());
         }
         let (kind, body) = match self.next_message().await? {
-            Inbound::Message(kind, body) => (kind, body),
+            Inbound::Message(kind, body) => (kind, Ok(body)),
+            Inbound::Refused(kind, error) => (kind, Err(error)),
             Inbound::Closed => return Err(Ending::Gone),
             Inbound::Broken(error) => return Err(Ending::Fatal(error)),
         };
@@ -113,18 +120,25 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         if self.skipping && !matches!(kind, b'S' | b'X') {
             return Ok(());
         }
-        match self.answer(kind, body).await {
+        let answered = match body {
+            Ok(body) => self.answer(kind, body).await,
+            // What a client still sends of a COPY that failed.
+            Err(_) if matches!(kind, b'c' | b'f') => Ok(()),
+            Err(error) => Err(Ending::Error(error)),
+        };
+        match answered {
             Err(Ending::Error(error)) => {
                 self.report(&error)?;
                 match kind {
                     b'P' | b'B' | b'D' | b'E' | b'C' => self.skipping = true,
                     b'd' | b'c' | b'f' | b'H' => {}
-                    _ => self.ready().await?,
+                    _ => self.ready()?,
                 }
-                Ok(())
             }
-            other => other,
+            other => other?,
         }
+        // Clients may send any number of messages without reading what they get for them.
+        self.flush_if_full().await
     }
 
     /// The next message; sends what is gathered before it waits.
@@ -158,7 +172,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             Frontend::Close(close) => self.close(&close),
             Frontend::Sync => {
                 self.skipping = false;
-                self.ready().await
+                self.ready()
             }
             Frontend::Flush => self.flush().await,
             // What a client still sends of a COPY that failed.
@@ -197,7 +211,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     }
 
     /// The end of a round.
-    async fn ready(&mut self) -> Step<()> {
+    fn ready(&mut self) -> Step<()> {
         self.tell()?;
         let state = self.session.transaction();
         if state == TransactionState::Idle {
@@ -206,7 +220,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
         self.out.ready(state).map_err(Ending::Fatal)?;
         self.at_rest = true;
-        self.flush_if_full().await
+        Ok(())
     }
 
     /// Sends what is gathered. Back-pressure: returns when the socket has taken it.
@@ -224,7 +238,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 return Err(Ending::Gone);
             }
         };
-        self.out.bytes.clear();
+        self.out.sent(self.settings.output_buffer_bytes);
         sent.map_err(|_| Ending::Gone)
     }
 

@@ -5,7 +5,7 @@ mod reader;
 
 pub use self::{
     message::{Bind, Close, Describe, Execute, Frontend, Parse, Target},
-    reader::{Inbound, MessageReader},
+    reader::{Inbound, MessageLimits, MessageReader},
 };
 
 #[cfg(test)]

@@ -13,6 +13,7 @@
 //! batches → [`encode`] (column at a time) → output buffer → socket. A result is never
 //! held as a whole: the buffer is flushed when it is full, and the stream waits meanwhile.
 
+pub mod budget;
 pub mod connection;
 pub mod encode;
 pub mod frontend;

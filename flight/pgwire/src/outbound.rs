@@ -47,6 +47,16 @@ impl Outbound {
         Ok(())
     }
 
+    /// Everything was sent. What is left is an empty buffer for about `bytes`: a single
+    /// large message must not leave its memory to every later one.
+    pub(crate) fn sent(&mut self, bytes: usize) {
+        self.bytes.clear();
+        self.bytes.shrink_to(bytes.saturating_mul(4));
+        if self.scratch.capacity() > bytes {
+            self.scratch = BytesMut::new();
+        }
+    }
+
     /// Begins a message whose body is written to `bytes`; [`Self::end`] closes it.
     pub(crate) fn begin(&mut self, kind: u8) -> usize {
         self.bytes.push(kind);

@@ -17,8 +17,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     PgwireSettings,
+    budget::Budget,
     connection::{Connection, Ending},
-    frontend::MessageReader,
+    frontend::{MessageLimits, MessageReader},
     outbound::{Outbound, Severity},
     startup::{MINOR_MAX, Request, Start, negotiate},
 };
@@ -52,6 +53,7 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) -> Result<()> {
     let settings = Arc::new(settings);
+    let room = Budget::new(settings.inbound_bytes_max.max(settings.message_bytes_max));
     let stop = Stop { soft: shutdown.clone(), hard: CancellationToken::new() };
     let slots = Arc::new(Semaphore::new(settings.connections_max));
     let sockets = Arc::new(Semaphore::new(settings.connections_max + WAITING_ROOM));
@@ -82,6 +84,7 @@ pub async fn serve(
             service: Arc::clone(&service),
             settings: Arc::clone(&settings),
             stop: stop.clone(),
+            room: room.clone(),
             address,
         };
         connections.spawn(async move {
@@ -107,6 +110,8 @@ struct Client {
     service: Arc<QueryService>,
     settings: Arc<PgwireSettings>,
     stop: Stop,
+    /// For large messages, of all clients.
+    room: Budget,
     address: SocketAddr,
 }
 
@@ -188,7 +193,12 @@ impl Client {
 
     async fn converse(&self, socket: TcpStream, session: Arc<Session>, outbound: Outbound) {
         let (source, sink) = socket.into_split();
-        let reader = MessageReader::new(source, BytesMut::new(), self.settings.message_bytes_max);
+        let limits = MessageLimits {
+            bytes_max: self.settings.message_bytes_max,
+            room: self.room.clone(),
+            patience: Duration::from_millis(self.settings.inbound_wait_ms),
+        };
+        let reader = MessageReader::new(source, BytesMut::new(), limits);
         let mut connection = Connection::new(
             reader,
             sink,

@@ -162,6 +162,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             };
             let (kind, body) = match inbound {
                 Inbound::Message(kind, body) => (kind, body),
+                Inbound::Refused(_, error) => return Err(Ending::Error(error)),
                 Inbound::Closed => return Err(Ending::Gone),
                 Inbound::Broken(error) => return Err(Ending::Fatal(error)),
             };

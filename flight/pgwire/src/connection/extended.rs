@@ -2,45 +2,21 @@
 
 use std::sync::Arc;
 
-use datafusion::common::ScalarValue;
 use stratalog_model::{ColumnType, Error, ErrorKind};
-use stratalog_query::{Outcome, Parsed, Prepared};
+use stratalog_query::{Outcome, Parsed};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{Connection, Ending, Step, cursor::Cursor};
+use super::{
+    Connection, Ending, Step,
+    cursor::Cursor,
+    kept::{Portal, PortalState, Statement},
+};
 use crate::{
     encode::format_of,
     frontend::{Bind, Close, Describe, Execute, Parse, Target},
     parameter::decode,
     types::{column_type, oid, wire_type},
 };
-
-/// A prepared statement.
-#[derive(Debug, Clone)]
-pub(crate) struct Statement {
-    /// `None` for an empty string.
-    prepared: Option<Arc<Prepared>>,
-    /// Its own text.
-    text: String,
-    /// Object ids of the parameters, as the client declared or the server found them.
-    parameters: Vec<u32>,
-}
-
-/// A statement with its parameters.
-pub(crate) struct Portal {
-    statement: Statement,
-    formats: Vec<i16>,
-    state: PortalState,
-}
-
-enum PortalState {
-    /// Not yet run.
-    Bound(Vec<ScalarValue>),
-    /// Has rows left, or had.
-    Reading(Box<Cursor>),
-    /// Ran, or failed.
-    Finished,
-}
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     pub(super) async fn parse(&mut self, parse: Parse) -> Step<()> {
@@ -63,7 +39,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
         let parsed = self.session.parse(&parse.sql)?;
         let statement = match parsed.as_slice() {
-            [] => Statement { prepared: None, text: String::new(), parameters: parse.types },
+            [] => Statement::new(None, parse.types),
             [one] => self.prepare(one, parse.types).await?,
             _ => {
                 return Err(Ending::Error(Error::new(
@@ -72,9 +48,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 )));
             }
         };
-        self.statements.insert(parse.name, statement);
+        if !parse.name.is_empty() {
+            statement.keep(&parse.name, &self.kept)?;
+        }
+        self.statements.insert(parse.name, Arc::new(statement));
         self.out.parse_complete()?;
-        self.flush_if_full().await
+        Ok(())
     }
 
     async fn prepare(&mut self, parsed: &Arc<Parsed>, declared: Vec<u32>) -> Step<Statement> {
@@ -109,22 +88,27 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 Some(declared) => *declared,
             })
             .collect();
-        Ok(Statement { prepared: Some(prepared), text: parsed.text().to_string(), parameters })
+        Ok(Statement::new(Some(prepared), parameters))
     }
 
     pub(super) fn bind(&mut self, bind: Bind) -> Step<()> {
-        let statement = self.statement(&bind.statement)?.clone();
-        if !bind.portal.is_empty() && self.portals.contains_key(&bind.portal) {
+        let statement = Arc::clone(self.statement(&bind.statement)?);
+        if bind.portal.is_empty() {
+            self.portals.remove("");
+        } else if self.portals.contains_key(&bind.portal) {
             return Err(Ending::Error(Error::new(
                 ErrorKind::DuplicateCursor,
                 format!("cursor \"{}\" already exists", bind.portal),
             )));
         }
         if self.portals.len() >= self.settings.portals_max {
-            return Err(Ending::Error(Error::new(
-                ErrorKind::LimitExceeded,
-                format!("more than {} portals", self.settings.portals_max),
-            )));
+            return Err(Ending::Error(
+                Error::new(
+                    ErrorKind::LimitExceeded,
+                    format!("more than {} portals", self.settings.portals_max),
+                )
+                .with_hint("close those that are no longer needed, or end the transaction"),
+            ));
         }
         let violation =
             |message: String| Ending::Error(Error::new(ErrorKind::ProtocolViolation, message));
@@ -143,11 +127,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 bind.values.len()
             )));
         }
-        let columns = statement
-            .prepared
-            .as_ref()
-            .and_then(|prepared| prepared.result())
-            .map_or(0, |schema| schema.fields().len());
+        let columns = statement.columns();
         if bind.result_formats.len() > 1 && bind.result_formats.len() != columns {
             return Err(violation(format!(
                 "bind message has {} result formats but query has {columns} columns",
@@ -179,8 +159,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 values.push(value);
             }
         }
-        let portal =
-            Portal { statement, formats: bind.result_formats, state: PortalState::Bound(values) };
+        let portal = Portal::new(&bind.portal, statement, bind.result_formats, values, &self.kept)?;
         self.portals.insert(bind.portal, portal);
         self.out.bind_complete()?;
         Ok(())
@@ -189,14 +168,14 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     pub(super) fn describe(&mut self, describe: &Describe) -> Step<()> {
         let (statement, formats) = match describe.target {
             Target::Statement => {
-                let statement = self.statement(&describe.name)?.clone();
+                let statement = Arc::clone(self.statement(&describe.name)?);
                 self.out.parameter_description(statement.parameters.clone())?;
                 (statement, Vec::new())
             }
             Target::Portal => {
                 let portal =
                     self.portals.get(&describe.name).ok_or_else(|| no_portal(&describe.name))?;
-                (portal.statement.clone(), portal.formats.clone())
+                (Arc::clone(&portal.statement), portal.formats.clone())
             }
         };
         match statement.prepared.as_ref().and_then(|prepared| prepared.result()) {
@@ -213,7 +192,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             self.portals.get_mut(&execute.portal).ok_or_else(|| no_portal(&execute.portal))?;
         // A portal that fails, or is dropped on the way, is finished.
         let state = std::mem::replace(&mut portal.state, PortalState::Finished);
-        let statement = portal.statement.clone();
+        let statement = Arc::clone(&portal.statement);
         let formats = portal.formats.clone();
         let mut cursor = match state {
             PortalState::Reading(cursor) => cursor,
@@ -224,11 +203,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 )));
             }
             PortalState::Bound(values) => {
-                let Some(prepared) = statement.prepared else {
+                let Some(prepared) = statement.prepared.clone() else {
                     self.out.empty_query()?;
                     return Ok(());
                 };
-                let outcome = match self.deallocate(&statement.text) {
+                let outcome = match self.deallocate(statement.text()) {
                     Some(outcome) => outcome,
                     None => {
                         let session = Arc::clone(&self.session);
@@ -261,8 +240,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         if let Some(portal) = self.portals.get_mut(&execute.portal) {
             portal.state = PortalState::Reading(cursor);
         }
-        self.tell()?;
-        self.flush_if_full().await
+        self.tell()
     }
 
     pub(super) fn close(&mut self, close: &Close) -> Step<()> {
@@ -275,7 +253,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         Ok(())
     }
 
-    fn statement(&self, name: &str) -> Step<&Statement> {
+    fn statement(&self, name: &str) -> Step<&Arc<Statement>> {
         self.statements.get(name).ok_or_else(|| {
             let which = match name {
                 "" => "unnamed prepared statement".to_string(),

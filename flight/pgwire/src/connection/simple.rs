@@ -17,7 +17,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             Err(Ending::Error(error)) => self.report(&error)?,
             other => other?,
         }
-        self.ready().await
+        self.ready()
     }
 
     async fn statements_of(&mut self, sql: &str) -> Step<()> {
@@ -29,6 +29,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             let outcome = self.run_statement(statement).await?;
             self.answer_outcome(outcome).await?;
             self.tell()?;
+            self.flush_if_full().await?;
         }
         Ok(())
     }

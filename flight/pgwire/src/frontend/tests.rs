@@ -1,7 +1,10 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use proptest::prelude::*;
 
-use super::{Bind, Frontend, Inbound, MessageReader};
+use std::time::Duration;
+
+use super::{Bind, Frontend, Inbound, MessageLimits, MessageReader};
+use crate::budget::Budget;
 
 fn samples() -> Vec<(u8, Vec<u8>)> {
     let mut bind = Vec::new();
@@ -73,7 +76,12 @@ fn strings_must_be_utf_8() {
 }
 
 fn reader(bytes: &[u8], message_bytes_max: usize) -> MessageReader<&[u8]> {
-    MessageReader::new(bytes, BytesMut::new(), message_bytes_max)
+    let limits = MessageLimits {
+        bytes_max: message_bytes_max,
+        room: Budget::new(1 << 20),
+        patience: Duration::ZERO,
+    };
+    MessageReader::new(bytes, BytesMut::new(), limits)
 }
 
 fn framed(kind: u8, body: &[u8]) -> Vec<u8> {
@@ -99,6 +107,45 @@ async fn messages_are_cut_out_of_the_stream() {
 }
 
 #[tokio::test]
+async fn large_messages_hold_room_until_their_last_part_is_dropped() {
+    let (large, small) = (framed(b'B', &vec![7; 900_000]), framed(b'B', b"small"));
+    let stream = [large.clone(), small.clone(), large.clone(), small.clone(), large].concat();
+    let mut reader = reader(&stream, 1 << 20);
+    let Inbound::Message(b'B', mut first) = reader.next().await else { panic!("no message") };
+    let part = first.split_off(899_999);
+    drop(first);
+    assert!(matches!(reader.next().await, Inbound::Message(b'B', body) if body == "small"));
+    match reader.next().await {
+        Inbound::Refused(b'B', error) => assert_eq!(error.kind().sqlstate(), "53200"),
+        other => panic!("{other:?}"),
+    }
+    assert!(matches!(reader.next().await, Inbound::Message(b'B', body) if body == "small"));
+    drop(part);
+    assert!(matches!(reader.next().await, Inbound::Message(b'B', body) if body.len() == 900_000));
+    assert!(matches!(reader.next().await, Inbound::Closed));
+}
+
+#[tokio::test]
+async fn large_messages_of_data_come_in_parts() {
+    let data: Vec<u8> = (0..1_000_000_u32).map(|n| n.to_be_bytes()[3]).collect();
+    let stream = [framed(b'd', &data), framed(b'c', b""), framed(b'd', &data)].concat();
+    let mut reader = reader(&stream, 1 << 20);
+    for end in [b'c', 0] {
+        let mut found = Vec::new();
+        while found.len() < data.len() {
+            let Inbound::Message(b'd', part) = reader.next().await else { panic!("no data") };
+            assert!(part.len() < 500_000);
+            found.extend_from_slice(&part);
+        }
+        assert!(found == data, "other data");
+        match reader.next().await {
+            Inbound::Message(kind, _) => assert_eq!(kind, end),
+            other => assert!(end == 0 && matches!(other, Inbound::Closed)),
+        }
+    }
+}
+
+#[tokio::test]
 async fn broken_framing_is_told_apart() {
     for (bytes, sqlstate) in [
         (&b"Q\0\0\0\x03"[..], "08P01"),
@@ -120,7 +167,6 @@ async fn broken_framing_is_told_apart() {
 
 #[tokio::test]
 async fn a_client_that_sent_more_before_it_closed_is_not_gone() {
-    use std::time::Duration;
     let waited = |bytes: &'static [u8]| async move {
         let mut reader = reader(bytes, 1000);
         tokio::time::timeout(Duration::from_millis(20), reader.gone()).await.is_ok()

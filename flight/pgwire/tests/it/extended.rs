@@ -5,7 +5,7 @@ use futures::{TryStreamExt, pin_mut};
 use tokio_postgres::types::{IsNull, ToSql, Type};
 
 use crate::{
-    raw::{Wire, framed, kinds, sqlstate},
+    raw::{Wire, bind, close, describe, execute, framed, kinds, parse, sqlstate, sync},
     server::{FOREVER, Server, code, eventually},
 };
 
@@ -28,45 +28,6 @@ impl ToSql for Binary {
     }
 
     tokio_postgres::types::to_sql_checked!();
-}
-
-fn parse(name: &str, sql: &str, types: &[u32]) -> Vec<u8> {
-    let mut body = [name.as_bytes(), b"\0", sql.as_bytes(), b"\0"].concat();
-    body.extend_from_slice(&u16::try_from(types.len()).unwrap().to_be_bytes());
-    types.iter().for_each(|id| body.extend_from_slice(&id.to_be_bytes()));
-    framed(b'P', &body)
-}
-
-fn bind(portal: &str, statement: &str, values: &[Option<&str>]) -> Vec<u8> {
-    let mut body = [portal.as_bytes(), b"\0", statement.as_bytes(), b"\0\0\0"].concat();
-    body.extend_from_slice(&u16::try_from(values.len()).unwrap().to_be_bytes());
-    for value in values {
-        match value {
-            None => body.extend_from_slice(&(-1_i32).to_be_bytes()),
-            Some(text) => {
-                body.extend_from_slice(&i32::try_from(text.len()).unwrap().to_be_bytes());
-                body.extend_from_slice(text.as_bytes());
-            }
-        }
-    }
-    body.extend_from_slice(&[0, 0]);
-    framed(b'B', &body)
-}
-
-fn describe(target: u8, name: &str) -> Vec<u8> {
-    framed(b'D', &[&[target], name.as_bytes(), b"\0"].concat())
-}
-
-fn execute(portal: &str, rows: i32) -> Vec<u8> {
-    framed(b'E', &[portal.as_bytes(), b"\0", &rows.to_be_bytes()].concat())
-}
-
-fn close(target: u8, name: &str) -> Vec<u8> {
-    framed(b'C', &[&[target], name.as_bytes(), b"\0"].concat())
-}
-
-fn sync() -> Vec<u8> {
-    framed(b'S', b"")
 }
 
 #[tokio::test(flavor = "multi_thread")]

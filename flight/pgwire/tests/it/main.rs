@@ -12,8 +12,10 @@
 
 mod copy;
 mod extended;
+mod inbound;
 mod limits;
 mod malformed;
+mod memory;
 mod raw;
 mod server;
 mod simple;

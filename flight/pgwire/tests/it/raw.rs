@@ -112,3 +112,42 @@ pub fn error_field(replies: &[Reply], field: u8) -> Option<String> {
 pub fn sqlstate(replies: &[Reply]) -> String {
     error_field(replies, b'C').unwrap_or_default()
 }
+
+pub fn parse(name: &str, sql: &str, types: &[u32]) -> Vec<u8> {
+    let mut body = [name.as_bytes(), b"\0", sql.as_bytes(), b"\0"].concat();
+    body.extend_from_slice(&u16::try_from(types.len()).unwrap().to_be_bytes());
+    types.iter().for_each(|id| body.extend_from_slice(&id.to_be_bytes()));
+    framed(b'P', &body)
+}
+
+pub fn bind(portal: &str, statement: &str, values: &[Option<&str>]) -> Vec<u8> {
+    let mut body = [portal.as_bytes(), b"\0", statement.as_bytes(), b"\0\0\0"].concat();
+    body.extend_from_slice(&u16::try_from(values.len()).unwrap().to_be_bytes());
+    for value in values {
+        match value {
+            None => body.extend_from_slice(&(-1_i32).to_be_bytes()),
+            Some(text) => {
+                body.extend_from_slice(&i32::try_from(text.len()).unwrap().to_be_bytes());
+                body.extend_from_slice(text.as_bytes());
+            }
+        }
+    }
+    body.extend_from_slice(&[0, 0]);
+    framed(b'B', &body)
+}
+
+pub fn describe(target: u8, name: &str) -> Vec<u8> {
+    framed(b'D', &[&[target], name.as_bytes(), b"\0"].concat())
+}
+
+pub fn execute(portal: &str, rows: i32) -> Vec<u8> {
+    framed(b'E', &[portal.as_bytes(), b"\0", &rows.to_be_bytes()].concat())
+}
+
+pub fn close(target: u8, name: &str) -> Vec<u8> {
+    framed(b'C', &[&[target], name.as_bytes(), b"\0"].concat())
+}
+
+pub fn sync() -> Vec<u8> {
+    framed(b'S', b"")
+}

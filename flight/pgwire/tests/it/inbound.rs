@@ -1,0 +1,118 @@
+//! Large messages on their way in, when there is little room for them.
+
+use std::time::Duration;
+
+use stratalog_pgwire::PgwireSettings;
+use tokio::{task::JoinHandle, time::timeout};
+
+use crate::{
+    raw::{Wire, bind, error_field, execute, framed, kinds, parse, sqlstate, sync},
+    server::{Server, eventually},
+};
+
+/// A message that needs most of the room.
+const LARGE: usize = 900_000;
+
+async fn small_room(inbound_wait_ms: u64) -> Server {
+    let settings = PgwireSettings {
+        message_bytes_max: 1 << 20,
+        inbound_bytes_max: 1 << 20,
+        inbound_wait_ms,
+        ..Default::default()
+    };
+    Server::with(settings).await
+}
+
+fn sql(bytes: usize) -> String {
+    format!("SELECT '{}'", "x".repeat(bytes))
+}
+
+fn query(sql: &str) -> Vec<u8> {
+    framed(b'Q', &[sql.as_bytes(), b"\0"].concat())
+}
+
+/// A connection in the middle of a large message, which the server has made room for; and
+/// what is left of the message.
+async fn halfway(server: &Server) -> (Wire, Vec<u8>) {
+    let mut wire = Wire::ready(server.port).await;
+    let mut message = query(&sql(LARGE));
+    let rest = message.split_off(LARGE / 2);
+    wire.send(&message).await;
+    let mut other = Wire::ready(server.port).await;
+    eventually("the room is in use", async || sqlstate(&other.query(&sql(LARGE)).await) == "53200")
+        .await;
+    (wire, rest)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_without_room_fails_alone() {
+    let server = small_room(500).await;
+    let (mut first, rest) = halfway(&server).await;
+    let mut wire = Wire::ready(server.port).await;
+    let replies = wire.query(&sql(LARGE)).await;
+    assert_eq!(kinds(&replies), "EZ");
+    assert_eq!(error_field(&replies, b'S').unwrap(), "ERROR");
+    let message = error_field(&replies, b'M').unwrap();
+    assert!(message.contains("no room for a message of 9000"), "{message}");
+    assert!(message.contains("of 1048576 bytes"), "{message}");
+    // Small ones, and those that fit beside it, are not concerned.
+    assert_eq!(kinds(&wire.query("SELECT 1").await), "TDCZ");
+    assert_eq!(kinds(&wire.query(&sql(100_000)).await), "TDCZ");
+    // In the extended protocol, what follows is skipped until Sync.
+    let round = [parse("", &sql(LARGE), &[]), bind("", "", &[]), execute("", 0), sync()];
+    wire.send(&round.concat()).await;
+    let replies = wire.until('Z').await;
+    assert_eq!((kinds(&replies).as_str(), sqlstate(&replies).as_str()), ("EZ", "53200"));
+    // A block fails as with any other error.
+    wire.query("BEGIN").await;
+    wire.query(&sql(LARGE)).await;
+    assert_eq!(sqlstate(&wire.query("SELECT 1").await), "25P02");
+    wire.query("ROLLBACK").await;
+    // The first one is answered when it is whole, and then there is room.
+    first.send(&rest).await;
+    assert_eq!(kinds(&first.until('Z').await), "TDCZ");
+    assert_eq!(kinds(&wire.query(&sql(LARGE)).await), "TDCZ");
+    wire.send(&round.concat()).await;
+    assert_eq!(kinds(&wire.until('Z').await), "12DCZ");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn data_of_a_copy_needs_no_room() {
+    let server = small_room(500).await;
+    let mut wire = Wire::ready(server.port).await;
+    wire.query("CREATE TABLE t (x text)").await;
+    let (_first, _) = halfway(&server).await;
+    let lines = format!("{}\n", "x".repeat(999)).repeat(LARGE / 1000);
+    let data = [framed(b'd', lines.as_bytes()), framed(b'd', b"small\n")].concat();
+    wire.send(&[query("COPY t (x) FROM STDIN"), data.repeat(2), framed(b'c', b"")].concat()).await;
+    let replies = wire.until('Z').await;
+    assert_eq!(kinds(&replies), "GCZ", "{:?}", error_field(&replies, b'M'));
+    assert_eq!(replies[1].1, b"COPY 1802\0");
+    // What comes of a COPY that failed is dropped, whatever its size.
+    wire.send(&[query("COPY none FROM STDIN"), data.repeat(2), framed(b'c', b"")].concat()).await;
+    assert_eq!(kinds(&wire.until('Z').await), "EZ");
+    assert_eq!(kinds(&wire.query("SELECT 1").await), "TDCZ");
+}
+
+/// Waits for room, with a large query.
+fn waiting(mut wire: Wire) -> JoinHandle<String> {
+    tokio::spawn(async move { kinds(&wire.query(&sql(LARGE)).await) })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn room_is_waited_for() {
+    let server = small_room(3_000).await;
+    for leaves in [false, true] {
+        let (mut first, rest) = halfway(&server).await;
+        let mut waits = waiting(Wire::ready(server.port).await);
+        assert!(timeout(Duration::from_millis(300), &mut waits).await.is_err());
+        if leaves {
+            // A client that goes away leaves its room to others.
+            drop(first);
+        } else {
+            first.send(&rest).await;
+            assert_eq!(kinds(&first.until('Z').await), "TDCZ");
+        }
+        assert_eq!(waits.await.unwrap(), "TDCZ");
+    }
+}
