@@ -19,11 +19,14 @@ enum End {
     Killed,
 }
 
+/// Where a segment lies, and its bytes.
+type SegmentFile = (PathBuf, Vec<u8>);
+
 struct Sample {
     disk: FaultyDisk,
     settings: JournalSettings,
     frames: Vec<(Lsn, Frame)>,
-    segments: Vec<(PathBuf, Vec<u8>)>,
+    segments: Vec<SegmentFile>,
 }
 
 /// A journal of three small segments and frames of many sizes, each durable.
@@ -214,7 +217,7 @@ fn a_missing_segment_is_reported() {
 }
 
 /// The last segment and the one before it.
-fn last_two(sample: &Sample) -> (&(PathBuf, Vec<u8>), &(PathBuf, Vec<u8>)) {
+fn last_two(sample: &Sample) -> (&SegmentFile, &SegmentFile) {
     match sample.segments.as_slice() {
         [.., before, last] => (before, last),
         _ => panic!("one segment"),
