@@ -18,7 +18,7 @@ use stratalog_model::{Result, Snapshot};
 use stratalog_text::TextStyle;
 
 use super::catalog::Scope;
-use crate::{errors::from_datafusion, table::Pin};
+use crate::{errors::from_datafusion, statement::dialect::merged, table::Pin};
 
 /// Plans one statement at a time.
 pub struct Planner {
@@ -71,6 +71,20 @@ impl Planner {
     /// # Errors
     /// What is wrong with it; `FeatureNotSupported` when it is no query.
     pub async fn logical(&self, statement: &Statement) -> Result<LogicalPlan> {
+        if !merged::mentions(statement) {
+            return self.logical_as_written(statement).await;
+        }
+        let mut statement = statement.clone();
+        merged::write_out(self, &mut statement).await?;
+        self.logical_as_written(&statement).await
+    }
+
+    /// The logical plan of a query without joins that merge columns other than PostgreSQL
+    /// does.
+    ///
+    /// # Errors
+    /// As [`Self::logical`].
+    pub async fn logical_as_written(&self, statement: &Statement) -> Result<LogicalPlan> {
         let statement = DataFusionStatement::Statement(Box::new(statement.clone()));
         let plan = self.state.statement_to_plan(statement).await.map_err(from_datafusion)?;
         SQLOptions::new()

@@ -137,7 +137,8 @@ fn name_body(body: &mut SetExpr, names: &mut OutputNames) {
     }
 }
 
-fn is_wildcard(item: &SelectItem) -> bool {
+/// Whether it is `*` or `t.*`.
+pub fn is_wildcard(item: &SelectItem) -> bool {
     matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(_, _))
 }
 
@@ -164,7 +165,8 @@ fn alias(item: &mut SelectItem, name: &str) {
     *item = SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('"', name) };
 }
 
-fn name_of_item(item: &SelectItem) -> String {
+/// The name of an item of a select list.
+pub fn name_of_item(item: &SelectItem) -> String {
     match item {
         // What tells equal names apart is not shown.
         SelectItem::ExprWithAlias { alias, .. } => {

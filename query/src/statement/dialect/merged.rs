@@ -1,0 +1,211 @@
+//! The columns that RIGHT and FULL JOIN … USING and NATURAL merge: in PostgreSQL their value
+//! is that of whichever side has one; the planner's is always the left side's. So such a
+//! join is written with ON, and the names of merged columns as what they mean.
+//!
+//! ```text
+//!   SELECT x FROM a FULL JOIN b USING (x)
+//!   SELECT coalesce(a.x, b.x) AS x FROM a FULL JOIN b ON a.x = b.x
+//! ```
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    Cte, Ident, JoinConstraint, JoinOperator, OrderBy, Query, Select, SetExpr, Statement,
+    TableAlias, TableFactor, TableWithJoins, Visit, VisitMut, Visitor, VisitorMut, With,
+    helpers::attached_token::AttachedToken,
+};
+use stratalog_model::Result;
+
+use crate::session::planner::Planner;
+
+mod columns;
+mod join;
+mod scope;
+
+pub use columns::Columns;
+
+/// Rewrites every select over such joins.
+///
+/// # Errors
+/// What is wrong with the joined tables, or with the names that are to be merged.
+pub async fn write_out(planner: &Planner, statement: &mut Statement) -> Result<()> {
+    let _ = statement.visit(&mut NestedAliases);
+    // What is inside comes first, so that each step sees columns that are right.
+    loop {
+        let mut finder = Finder { frames: Vec::new(), found: None, columns: None };
+        let _ = statement.visit(&mut finder);
+        let Some((with, factors)) = finder.found else { return Ok(()) };
+        let columns = columns::of_factors(planner, with, factors).await;
+        let mut writer = Finder { frames: Vec::new(), found: None, columns: Some(columns) };
+        if let ControlFlow::Break(Err(error)) = statement.visit(&mut writer) {
+            return Err(error);
+        }
+    }
+}
+
+/// Whether a statement has such a join at all.
+pub fn mentions(statement: &Statement) -> bool {
+    struct Any;
+    impl Visitor for Any {
+        type Break = ();
+        fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
+            if select.from.iter().any(merges_right) {
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    statement.visit(&mut Any).is_break()
+}
+
+/// The constraint of a join, if it is one that may merge columns.
+fn constraint(operator: &mut JoinOperator) -> Option<(&mut JoinConstraint, Side)> {
+    let found = match operator {
+        JoinOperator::Join(constraint)
+        | JoinOperator::Inner(constraint)
+        | JoinOperator::Left(constraint)
+        | JoinOperator::LeftOuter(constraint) => (constraint, Side::Left),
+        JoinOperator::Right(constraint) | JoinOperator::RightOuter(constraint) => {
+            (constraint, Side::Right)
+        }
+        JoinOperator::FullOuter(constraint) => (constraint, Side::Either),
+        _ => return None,
+    };
+    Some(found)
+}
+
+/// Where a merged column has its value from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Left,
+    Right,
+    Either,
+}
+
+/// Whether a join of this item merges columns otherwise than to the left side's.
+fn merges_right(item: &TableWithJoins) -> bool {
+    let by_itself = item.joins.iter().any(|join| match &join.join_operator {
+        JoinOperator::Right(constraint)
+        | JoinOperator::RightOuter(constraint)
+        | JoinOperator::FullOuter(constraint) => {
+            matches!(constraint, JoinConstraint::Using(_) | JoinConstraint::Natural)
+        }
+        _ => false,
+    });
+    let nested = |factor: &TableFactor| match factor {
+        TableFactor::NestedJoin { table_with_joins, .. } => merges_right(table_with_joins),
+        _ => false,
+    };
+    by_itself || nested(&item.relation) || item.joins.iter().any(|join| nested(&join.relation))
+}
+
+/// `(a FULL JOIN b USING (x)) AS j` says `(SELECT * FROM a FULL JOIN b USING (x)) AS j`.
+struct NestedAliases;
+
+impl VisitorMut for NestedAliases {
+    type Break = ();
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::NestedJoin { table_with_joins, alias: alias @ Some(_) } = factor
+            && merges_right(table_with_joins)
+            && let Some(mut subquery) = columns::select_all()
+            && let SetExpr::Select(select) = subquery.body.as_mut()
+        {
+            select.from = vec![table_with_joins.as_ref().clone()];
+            let (alias, subquery) = (alias.take(), Box::new(subquery));
+            *factor = TableFactor::Derived { lateral: false, subquery, alias, sample: None };
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// The CTEs of one query, and how many of their queries were visited.
+struct Frame {
+    with: Option<With>,
+    visited: usize,
+}
+
+/// Finds the first select to be rewritten; or, given the columns of its tables, rewrites it.
+struct Finder {
+    frames: Vec<Frame>,
+    found: Option<(Option<With>, Vec<TableFactor>)>,
+    columns: Option<Vec<Option<Columns>>>,
+}
+
+impl VisitorMut for Finder {
+    type Break = Result<()>;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Self::Break> {
+        self.frames.push(Frame { with: query.with.clone(), visited: 0 });
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<Self::Break> {
+        // Only a select by itself has its tables in reach of ORDER BY.
+        let alone = matches!(query.body.as_ref(), SetExpr::Select(_));
+        if let Some(select) = first_select(&mut query.body) {
+            let order_by = if alone { query.order_by.as_mut() } else { None };
+            if let Some(columns) = self.columns.take() {
+                return ControlFlow::Break(rewrite(select, order_by, columns));
+            }
+            let factors = columns::factors(select);
+            self.found = Some((self.visible(), factors));
+            return ControlFlow::Break(Ok(()));
+        }
+        self.frames.pop();
+        if let Some(outer) = self.frames.last_mut() {
+            outer.visited += 1;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+impl Finder {
+    /// The CTEs that the query being visited may name.
+    fn visible(&self) -> Option<With> {
+        let mut ctes: Vec<Cte> = Vec::new();
+        let mut recursive = false;
+        for frame in &self.frames {
+            let Some(with) = &frame.with else { continue };
+            recursive |= with.recursive;
+            let count = if with.recursive { with.cte_tables.len() } else { frame.visited };
+            for cte in with.cte_tables.iter().take(count) {
+                ctes.retain(|outer| outer.alias.name != cte.alias.name);
+                ctes.push(cte.clone());
+            }
+        }
+        let with_token = AttachedToken::empty();
+        (!ctes.is_empty()).then_some(With { with_token, recursive, cte_tables: ctes })
+    }
+}
+
+/// The first select of a body that has such a join.
+fn first_select(body: &mut SetExpr) -> Option<&mut Select> {
+    match body {
+        SetExpr::Select(select) => select.from.iter().any(merges_right).then_some(&mut **select),
+        SetExpr::SetOperation { left, right, .. } => {
+            first_select(left).or_else(|| first_select(right))
+        }
+        _ => None,
+    }
+}
+
+fn rewrite(
+    select: &mut Select,
+    order_by: Option<&mut OrderBy>,
+    columns: Vec<Option<Columns>>,
+) -> Result<()> {
+    let mut columns = columns.into_iter();
+    let items = select
+        .from
+        .iter_mut()
+        .map(|item| join::merge(item, &mut columns))
+        .collect::<Result<Vec<_>>>()?;
+    scope::replace(select, order_by, items)
+}
+
+/// A name for a subquery in FROM that has none.
+fn unnamed(at: usize) -> TableAlias {
+    let name = Ident::with_quote('"', format!("$joined{at}"));
+    TableAlias { explicit: true, name, columns: Vec::new(), at: None }
+}

@@ -1,0 +1,100 @@
+//! The columns of the tables of a FROM clause, as the planner knows them.
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, Query, Select, SetExpr, Statement, TableFactor, TableWithJoins, With,
+};
+use stratalog_model::Result;
+
+use crate::{session::planner::Planner, statement::parse};
+
+/// A column that may be named without its table.
+#[derive(Debug, Clone)]
+pub struct Column {
+    /// Its name.
+    pub name: String,
+    /// What it means.
+    pub expr: Expr,
+    /// Whether it stands for a column of each side of a join.
+    pub merged: bool,
+}
+
+/// The columns of a table or of a join, in order.
+pub type Columns = Vec<Column>;
+
+/// `SELECT *`
+pub fn select_all() -> Option<Query> {
+    match parse::statements("SELECT *", usize::MAX).ok()?.pop()?.statement {
+        Statement::Query(query) => Some(*query),
+        _ => None,
+    }
+}
+
+/// The tables of a select in order. Subqueries without a name get one.
+pub fn factors(select: &mut Select) -> Vec<TableFactor> {
+    let mut found = Vec::new();
+    for item in &mut select.from {
+        of_item(item, &mut found);
+    }
+    found
+}
+
+fn of_item(item: &mut TableWithJoins, found: &mut Vec<TableFactor>) {
+    let joined = item.joins.iter_mut().map(|join| &mut join.relation);
+    for factor in std::iter::once(&mut item.relation).chain(joined) {
+        match factor {
+            TableFactor::NestedJoin { table_with_joins, alias: None } => {
+                of_item(table_with_joins, found);
+            }
+            TableFactor::Derived { alias: alias @ None, .. } => {
+                *alias = Some(super::unnamed(found.len()));
+                found.push(factor.clone());
+            }
+            _ => found.push(factor.clone()),
+        }
+    }
+}
+
+/// The columns of each table; `None` where they depend on other tables.
+pub async fn of_factors(
+    planner: &Planner,
+    with: Option<With>,
+    factors: Vec<TableFactor>,
+) -> Vec<Option<Columns>> {
+    let mut found = Vec::new();
+    for factor in factors {
+        found.push(of_factor(planner, with.clone(), factor).await.ok());
+    }
+    found
+}
+
+async fn of_factor(
+    planner: &Planner,
+    with: Option<With>,
+    relation: TableFactor,
+) -> Result<Columns> {
+    let Some(mut query) = select_all() else { return Ok(Vec::new()) };
+    query.with = with;
+    if let SetExpr::Select(select) = query.body.as_mut() {
+        select.from = vec![TableWithJoins { relation, joins: Vec::new() }];
+    }
+    let plan = planner.logical_as_written(&Statement::Query(Box::new(query))).await?;
+    let ident = |part: &str| Ident::with_quote('"', part);
+    Ok(plan
+        .schema()
+        .iter()
+        .map(|(table, field)| {
+            let mut parts: Vec<Ident> = Vec::new();
+            if let Some(table) = table {
+                parts.extend(table.to_vec().iter().map(|part| ident(part)));
+            }
+            let expr = match parts.is_empty() {
+                true => Expr::Identifier(ident(field.name())),
+                false => {
+                    parts.push(ident(field.name()));
+                    Expr::CompoundIdentifier(parts)
+                }
+            };
+            Column { name: field.name().clone(), expr, merged: false }
+        })
+        .collect())
+}

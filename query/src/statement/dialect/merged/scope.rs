@@ -1,0 +1,186 @@
+//! A select whose joins were rewritten: the names of merged columns in it, and its `*`.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    Distinct, Expr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, Value, VisitMut,
+    VisitorMut,
+};
+use stratalog_model::{Error, ErrorKind, Result};
+
+use super::{Columns, columns::Column};
+use crate::statement::names::{fold, is_wildcard, name_of_item};
+
+/// The error of a name with two meanings.
+pub fn ambiguous(message: String) -> Error {
+    Error::new(ErrorKind::AmbiguousColumn, message)
+}
+
+/// Puts what merged columns mean in the place of their names, outside of subqueries.
+pub struct Names<'a> {
+    columns: &'a [Column],
+    depth: usize,
+    replaced: usize,
+    error: Option<Error>,
+}
+
+impl<'a> Names<'a> {
+    /// Names of these columns.
+    pub fn new(columns: &'a [Column]) -> Self {
+        Self { columns, depth: 0, replaced: 0, error: None }
+    }
+
+    /// # Errors
+    /// The first name with two meanings.
+    pub fn checked(self) -> Result<()> {
+        self.error.map_or(Ok(()), Err)
+    }
+
+    /// What a name means, if it is that of a merged column.
+    fn meaning(&mut self, ident: &Ident) -> Option<Expr> {
+        let name = fold(ident);
+        let mut named = self.columns.iter().filter(|column| column.name == name);
+        let first = named.next()?;
+        let others: Vec<&Column> = named.collect();
+        if !first.merged && !others.iter().any(|column| column.merged) {
+            return None;
+        }
+        if !others.is_empty() {
+            let message = format!("column reference \"{name}\" is ambiguous");
+            self.error.get_or_insert_with(|| ambiguous(message));
+            return None;
+        }
+        Some(first.expr.clone())
+    }
+}
+
+impl VisitorMut for Names<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Identifier(ident) = expr
+            && self.depth == 0
+            && let Some(meaning) = self.meaning(&ident.clone())
+        {
+            *expr = meaning;
+            self.replaced += 1;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Rewrites the rest of a select, and its ORDER BY.
+///
+/// # Errors
+/// Names with two meanings; `*` beside tables whose columns are not known.
+pub fn replace(
+    select: &mut Select,
+    order_by: Option<&mut OrderBy>,
+    items: Vec<Option<Columns>>,
+) -> Result<()> {
+    if select.projection.iter().any(|item| matches!(item, SelectItem::Wildcard(_))) {
+        let known: Option<Vec<Columns>> = items.iter().cloned().collect();
+        let known = known.ok_or_else(|| {
+            Error::not_yet("* of LATERAL beside a join with USING or NATURAL")
+                .with_hint("name the columns")
+        })?;
+        write_stars(select, &known.concat());
+    }
+    let columns: Columns = items.into_iter().flatten().flatten().collect();
+    let names_before: Vec<String> = select.projection.iter().map(name_of_item).collect();
+    let mut names = Names::new(&columns);
+    for item in &mut select.projection {
+        let name = name_of_item(item);
+        let before = names.replaced;
+        let _ = item.visit(&mut names);
+        if names.replaced > before
+            && let SelectItem::UnnamedExpr(expr) = item
+        {
+            let alias = Ident::with_quote('"', name);
+            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+        }
+    }
+    let _ = select.selection.visit(&mut names);
+    let _ = select.group_by.visit(&mut names);
+    let _ = select.having.visit(&mut names);
+    let _ = select.named_window.visit(&mut names);
+    let first_of_each = matches!(select.distinct, Some(Distinct::On(_)));
+    let _ = select.distinct.visit(&mut names);
+    if let Some(order_by) = order_by
+        && let OrderByKind::Expressions(orders) = &mut order_by.kind
+    {
+        let hidden = select.projection.iter().position(is_wildcard).unwrap_or(usize::MAX);
+        for order in orders {
+            // A column of the result comes before those of the tables.
+            if let Expr::Identifier(ident) = &order.expr
+                && let Some(at) = names_before.iter().position(|name| *name == fold(ident))
+            {
+                let first = select.projection.get(at).map(computed);
+                let other = names_before
+                    .iter()
+                    .zip(&select.projection)
+                    .any(|(name, item)| *name == fold(ident) && first != Some(computed(item)));
+                if other {
+                    let message = format!("ORDER BY \"{}\" is ambiguous", fold(ident));
+                    return Err(ambiguous(message));
+                }
+                if at < hidden && !first_of_each {
+                    order.expr = Expr::value(Value::Number((at + 1).to_string(), false));
+                    continue;
+                }
+                if let Some(SelectItem::ExprWithAlias { expr, .. }) = select.projection.get(at) {
+                    order.expr = expr.clone();
+                    continue;
+                }
+            }
+            let _ = order.visit(&mut names);
+        }
+    }
+    names.checked()
+}
+
+/// What an item of a select list computes.
+fn computed(item: &SelectItem) -> Option<&Expr> {
+    match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
+        _ => None,
+    }
+}
+
+/// `*` as the columns that it means.
+fn write_stars(select: &mut Select, columns: &[Column]) {
+    let items = std::mem::take(&mut select.projection);
+    for item in items {
+        match item {
+            SelectItem::Wildcard(_) => {
+                select.projection.extend(columns.iter().enumerate().map(|(at, column)| {
+                    let alone = columns.iter().filter(|other| other.name == column.name).count();
+                    let expr = column.expr.clone();
+                    let name = match alone {
+                        1 => column.name.clone(),
+                        // Told apart, as wildcards elsewhere are.
+                        _ => format!("{}\u{1}{at}", column.name),
+                    };
+                    match column.merged || alone > 1 {
+                        true => {
+                            let alias = Ident::with_quote('"', name);
+                            SelectItem::ExprWithAlias { expr, alias }
+                        }
+                        false => SelectItem::UnnamedExpr(expr),
+                    }
+                }));
+            }
+            other => select.projection.push(other),
+        }
+    }
+}
