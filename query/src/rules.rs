@@ -23,6 +23,7 @@ pub mod layers;
 pub mod lengths;
 pub mod literals;
 pub mod long_text;
+pub mod moving;
 pub mod open_parameters;
 pub mod ordered_scan;
 pub mod outer_types;

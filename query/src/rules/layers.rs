@@ -5,7 +5,7 @@ use std::{fmt::Debug, hash::Hash, sync::Arc};
 
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::{
-    common::Result,
+    common::{Result, ScalarValue},
     logical_expr::{
         Accumulator, AggregateUDF, AggregateUDFImpl, ColumnarValue, Documentation, Expr,
         GroupsAccumulator, ReturnFieldArgs, ReversedUDAF, ScalarFunctionArgs, ScalarUDF,
@@ -225,6 +225,14 @@ impl<L: AggregateLayer> AggregateUDFImpl for Aggregate<L> {
         arguments: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn GroupsAccumulator>> {
         self.layer.groups_accumulator(&self.inner, arguments)
+    }
+
+    fn default_value(&self, data_type: &DataType) -> Result<ScalarValue> {
+        self.inner.default_value(data_type)
+    }
+
+    fn is_nullable(&self) -> bool {
+        self.inner.is_nullable()
     }
 
     fn reverse_expr(&self) -> ReversedUDAF {

@@ -121,6 +121,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
                 .map(interval_aggregates::averages)
                 .map(long_text::bounded)
                 .map(crate::rules::aliases::with_aliases)
+                .map(crate::rules::moving::without_subtraction)
                 .collect(),
         )
         .with_window_functions(SessionStateDefaults::default_window_functions())
