@@ -18,6 +18,7 @@ use datafusion::{
     logical_expr::{
         Between, BinaryExpr, ColumnarValue, Expr, ExprSchemable, Operator, ScalarFunctionArgs,
         ScalarUDF, ScalarUDFImpl, Signature, Volatility, cast as cast_expr,
+        expr::InList,
         expr_rewriter::FunctionRewrite,
         sort_properties::{ExprProperties, SortProperties},
     },
@@ -67,9 +68,35 @@ impl FunctionRewrite for AlignedTimes {
                 let inside = from.and(to);
                 Ok(Transformed::yes(if negated { !inside } else { inside }))
             }
+            Expr::InList(list) => in_list(list, schema),
             other => Ok(Transformed::no(other)),
         }
     }
+}
+
+/// `t IN (…)`: values of another type are compared each by itself, unless they are constants
+/// that the type of `t` holds.
+fn in_list(list: InList, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let (mut kept, mut apart) = (Vec::new(), Vec::new());
+    for value in &list.list {
+        match aligned(&list.expr, Operator::Eq, value, schema)? {
+            None => kept.push(value.clone()),
+            Some(Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }))
+                if left == list.expr && matches!(*right, Expr::Literal(_, _)) =>
+            {
+                kept.push(*right);
+            }
+            Some(comparison) => apart.push(comparison),
+        }
+    }
+    if apart.is_empty() && kept == list.list {
+        return Ok(Transformed::no(Expr::InList(list)));
+    }
+    let InList { expr, negated, .. } = list;
+    let kept = (!kept.is_empty()).then(|| Expr::InList(InList::new(expr, kept, false)));
+    let any = kept.into_iter().chain(apart).reduce(Expr::or);
+    let any = any.unwrap_or(Expr::Literal(ScalarValue::Boolean(Some(false)), None));
+    Ok(Transformed::yes(if negated { !any } else { any }))
 }
 
 fn binary(left: Expr, op: Operator, right: Expr) -> Expr {

@@ -80,6 +80,7 @@ impl Given {
 /// # Errors
 /// `DatatypeMismatch` for types of different kinds; `what` is where the values stand.
 pub fn common_type(what: &str, given: &[Given]) -> Result<Option<ColumnType>> {
+    use ColumnType as T;
     let mut common: Option<(ColumnType, bool)> = None;
     for given in given {
         match (given, common.take()) {
@@ -112,8 +113,27 @@ pub fn common_type(what: &str, given: &[Given]) -> Result<Option<ColumnType>> {
             });
             Some(texts.fold(numeric, |before, text| wider(&before, &text).unwrap_or(before)))
         }
+        // No digit of a literal is lost to the precision of the others.
+        Some((T::Timestamp { precision }, _)) => {
+            Some(T::Timestamp { precision: precision_beside(precision, given) })
+        }
+        Some((T::TimestampTz { precision }, _)) => {
+            Some(T::TimestampTz { precision: precision_beside(precision, given) })
+        }
         Some((other, _)) => Some(other),
     })
+}
+
+/// The precision of times that stand beside literals: theirs, or that of a time without one.
+fn precision_beside(precision: u8, given: &[Given]) -> u8 {
+    let finer = given.iter().any(|given| match given {
+        Given::Text(text) => {
+            let fraction = text.split_once('.').map_or("", |(_, fraction)| fraction);
+            fraction.bytes().take_while(u8::is_ascii_digit).count() > usize::from(precision)
+        }
+        _ => false,
+    });
+    if finer { precision.max(6) } else { precision }
 }
 
 fn is_array(column_type: &ColumnType) -> bool {

@@ -65,13 +65,31 @@ impl ExprPlanner for TimeOperators {
             (T::Timestamp(_, _), BinaryOperator::Plus, T::Utf8 | T::Utf8View)
                 if is_constant(&expr.right) =>
             {
-                binary(expr.left, Operator::Plus, cast_expr(expr.right, INTERVAL))
+                let interval = cast_expr(expr.right, INTERVAL);
+                binary(precise(expr.left, &left), Operator::Plus, interval)
             }
             (T::Timestamp(_, _) | T::Date32, BinaryOperator::Minus, T::Utf8 | T::Utf8View)
                 if is_constant(&expr.right) =>
             {
-                binary(expr.left, Operator::Minus, cast_expr(expr.right, left))
+                let right = cast_expr(expr.right, in_microseconds(&left).unwrap_or(left.clone()));
+                binary(precise(expr.left, &left), Operator::Minus, right)
             }
+            (
+                T::Timestamp(TimeUnit::Second | TimeUnit::Millisecond, _),
+                op @ (BinaryOperator::Plus | BinaryOperator::Minus),
+                T::Interval(_),
+            ) => {
+                let op = match op {
+                    BinaryOperator::Plus => Operator::Plus,
+                    _ => Operator::Minus,
+                };
+                binary(precise(expr.left, &left), op, expr.right)
+            }
+            (
+                T::Interval(_),
+                BinaryOperator::Plus,
+                T::Timestamp(TimeUnit::Second | TimeUnit::Millisecond, _),
+            ) => binary(precise(expr.right, &right), Operator::Plus, expr.left),
             (T::Interval(_) | T::Duration(_), op, T::Interval(_) | T::Duration(_)) => {
                 match comparison(op) {
                     Some(op) => binary(
@@ -84,6 +102,24 @@ impl ExprPlanner for TimeOperators {
             }
             _ => Ok(PlannerResult::Original(expr)),
         }
+    }
+}
+
+/// The timestamp type that has PostgreSQL's digits, for one that has less.
+fn in_microseconds(data_type: &DataType) -> Option<DataType> {
+    match data_type {
+        DataType::Timestamp(TimeUnit::Second | TimeUnit::Millisecond, zone) => {
+            Some(DataType::Timestamp(TimeUnit::Microsecond, zone.clone()))
+        }
+        _ => None,
+    }
+}
+
+/// A time to which an interval can be added without loss.
+fn precise(expr: Expr, data_type: &DataType) -> Expr {
+    match in_microseconds(data_type) {
+        Some(wide) => cast_expr(expr, wide),
+        None => expr,
     }
 }
 
