@@ -13,9 +13,10 @@ use chrono::{DateTime, Datelike, Timelike};
 use datafusion::common::Result;
 use stratalog_model::{Error, ErrorKind};
 
-use crate::{failed, function::Arguments};
+use crate::{failed, function::Arguments, literal::style_of};
 
 const DAY_NS: i64 = 86_400_000_000_000;
+const SECOND_NS: i64 = 1_000_000_000;
 
 fn overflow() -> Error {
     Error::new(ErrorKind::DatetimeOverflow, "interval out of range")
@@ -135,9 +136,18 @@ pub(crate) fn make(arguments: &Arguments<'_>) -> Result<ArrayRef> {
 
 /// `age(later, earlier)`.
 pub(crate) fn age(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let zone = style_of(arguments.config).time_zone;
+    // Days are those of the session's zone, which are not all equally long.
     let nanoseconds = |at: usize| -> Result<ArrayRef> {
-        let naive = DataType::Timestamp(TimeUnit::Nanosecond, None);
-        Ok(arrow::compute::cast(arguments.array(at)?, &naive)?)
+        let given = arguments.array(at)?;
+        let utc = arrow::compute::cast(given, &DataType::Timestamp(TimeUnit::Nanosecond, None))?;
+        let DataType::Timestamp(_, Some(_)) = given.data_type() else { return Ok(utc) };
+        let local = |instant: i64| {
+            let east = zone.offset_at(instant.div_euclid(SECOND_NS));
+            instant.saturating_add(i64::from(east) * SECOND_NS)
+        };
+        let utc = utc.as_primitive::<TimestampNanosecondType>();
+        Ok(Arc::new(utc.unary::<_, TimestampNanosecondType>(local)))
     };
     let (later, earlier) = (nanoseconds(0)?, nanoseconds(1)?);
     let (later, earlier) = (

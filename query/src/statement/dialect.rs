@@ -10,6 +10,7 @@ use datafusion::sql::sqlparser::ast::{
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_text::{TextStyle, parse_array, parse_value, write_value};
 
+mod civil;
 pub mod merged;
 mod operators;
 mod rows;
@@ -68,6 +69,7 @@ impl VisitorMut for Normalizer<'_> {
         match refuse_sample(factor)
             .and_then(|()| rows::in_from(factor))
             .and_then(|()| name_function_column(factor))
+            .and_then(|()| civil::series(factor, self.style))
             .and_then(|()| read_times(factor, self.style))
         {
             Ok(()) => ControlFlow::Continue(()),
