@@ -94,7 +94,12 @@ fn arithmetic(expr: Expr) -> Result<Transformed<Expr>> {
                 | Operator::Minus
                 | Operator::Multiply
                 | Operator::Divide
-                | Operator::Modulo),
+                | Operator::Modulo
+                | Operator::BitwiseAnd
+                | Operator::BitwiseOr
+                | Operator::BitwiseXor
+                | Operator::BitwiseShiftLeft
+                | Operator::BitwiseShiftRight),
             right,
         }) => {
             let (left, right) = (narrow(*left), narrow(*right));

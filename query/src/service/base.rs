@@ -120,6 +120,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
                 .map(sums::checked)
                 .map(interval_aggregates::averages)
                 .map(long_text::bounded)
+                .map(crate::rules::percentile::exact)
                 .map(crate::rules::aliases::with_aliases)
                 .map(crate::rules::moving::without_subtraction)
                 .collect(),
@@ -133,6 +134,8 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     // After the literals have their types.
     state.register_function_rewrite(Arc::new(CommonTypes)).map_err(from_datafusion)?;
     state.register_function_rewrite(Arc::new(AlignedTimes)).map_err(from_datafusion)?;
+    let truths = crate::rules::truths::ConcatenatedTruths;
+    state.register_function_rewrite(Arc::new(truths)).map_err(from_datafusion)?;
     state.register_function_rewrite(Arc::new(CountedRecords)).map_err(from_datafusion)?;
     state.register_function_rewrite(Arc::new(RoundedDigits)).map_err(from_datafusion)?;
     let lengths = IntervalComparisons::default();

@@ -14,6 +14,7 @@ mod civil;
 pub mod merged;
 mod operators;
 mod rows;
+mod spelled;
 mod spelling;
 mod values;
 
@@ -87,6 +88,7 @@ impl VisitorMut for Normalizer<'_> {
         {
             return ControlFlow::Break(Box::new(error));
         }
+        spelled::respell(expr);
         if let Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } = expr
             && matches!(right.as_ref(), Expr::Subquery(_))
         {

@@ -1,0 +1,192 @@
+//! `percentile_cont` with all digits of its fraction; DataFusion's keeps six.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{ArrayRef, AsArray, Float64Array, ListArray},
+    buffer::OffsetBuffer,
+    compute::cast,
+    datatypes::{DataType, Field, FieldRef, Float64Type},
+};
+use datafusion::{
+    common::{Result, ScalarValue},
+    logical_expr::{
+        Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, Signature,
+        function::{AccumulatorArgs, AggregateFunctionSimplification, StateFieldsArgs},
+    },
+    physical_expr::expressions::Literal,
+};
+use stratalog_model::Error;
+
+use crate::errors::to_datafusion;
+
+/// `function` with an exact result, if it is `percentile_cont`.
+pub fn exact(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
+    match function.name() {
+        "percentile_cont" => Arc::new(AggregateUDF::new_from_impl(Exact { inner: function })),
+        _ => function,
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Exact {
+    inner: Arc<AggregateUDF>,
+}
+
+impl AggregateUDFImpl for Exact {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.inner.aliases()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.inner.signature()
+    }
+
+    fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
+        self.inner.coerce_types(arguments)
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        self.inner.return_type(arguments)
+    }
+
+    fn state_fields(&self, arguments: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
+        self.inner.state_fields(arguments)
+    }
+
+    fn accumulator(&self, arguments: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        let fraction = match arguments.exprs.get(1).map(|expr| expr.downcast_ref::<Literal>()) {
+            Some(Some(literal)) => literal.value().cast_to(&DataType::Float64)?,
+            _ => ScalarValue::Float64(None),
+        };
+        let descending = arguments.order_bys.first().is_some_and(|sort| sort.options.descending);
+        let result = arguments.return_field.data_type().clone();
+        let of_floats = arguments.expr_fields.first().is_some_and(|field| {
+            matches!(field.data_type(), DataType::Float32 | DataType::Float64)
+        });
+        let is_distinct = arguments.is_distinct;
+        // What it refuses is refused.
+        let inner = self.inner.accumulator(arguments)?;
+        match fraction {
+            ScalarValue::Float64(Some(fraction)) if of_floats && !is_distinct => {
+                Ok(Box::new(Percentile { values: Vec::new(), fraction, descending, result }))
+            }
+            _ => Ok(inner),
+        }
+    }
+
+    fn simplify(&self) -> Option<AggregateFunctionSimplification> {
+        self.inner.simplify()
+    }
+
+    fn supports_within_group_clause(&self) -> bool {
+        true
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.inner.documentation()
+    }
+}
+
+/// The values that are not NULL.
+#[derive(Debug)]
+struct Percentile {
+    values: Vec<f64>,
+    fraction: f64,
+    descending: bool,
+    result: DataType,
+}
+
+impl Percentile {
+    fn add(&mut self, values: &ArrayRef) -> Result<()> {
+        let values = cast(values, &DataType::Float64)?;
+        self.values.extend(values.as_primitive::<Float64Type>().iter().flatten());
+        Ok(())
+    }
+}
+
+fn only(arrays: &[ArrayRef]) -> Result<&ArrayRef> {
+    arrays.first().ok_or_else(|| to_datafusion(Error::internal("a percentile is of values")))
+}
+
+/// The value at a fraction of sorted values, between the two nearest ones.
+fn interpolated(sorted: &[f64], fraction: f64) -> Option<f64> {
+    let last = sorted.len().checked_sub(1)?;
+    #[expect(clippy::cast_precision_loss, reason = "as PostgreSQL computes it")]
+    let place = fraction * last as f64;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "fractions are between 0 and 1"
+    )]
+    let (below, above) = (place.floor() as usize, place.ceil() as usize);
+    let (low, high) = (sorted.get(below)?, sorted.get(above)?);
+    Some(if below == above { *low } else { low + (place - place.floor()) * (high - low) })
+}
+
+impl Accumulator for Percentile {
+    fn update_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
+        self.add(only(arrays)?)
+    }
+
+    fn retract_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
+        let gone = cast(only(arrays)?, &DataType::Float64)?;
+        for gone in gone.as_primitive::<Float64Type>().iter().flatten() {
+            let at = self.values.iter().position(|value| value.to_bits() == gone.to_bits());
+            if let Some(at) = at {
+                self.values.swap_remove(at);
+            }
+        }
+        Ok(())
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        true
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        only(states)?.as_list::<i32>().iter().flatten().try_for_each(|values| self.add(&values))
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        let values = Float64Array::from(std::mem::take(&mut self.values));
+        let values = cast(&values, &self.result)?;
+        let field = Arc::new(Field::new_list_field(self.result.clone(), true));
+        let offsets = OffsetBuffer::from_lengths([values.len()]);
+        let list = ListArray::try_new(field, offsets, values, None)?;
+        Ok(vec![ScalarValue::List(Arc::new(list))])
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        let mut values = self.values.clone();
+        // NaN is above all others.
+        values.sort_unstable_by(|left, right| {
+            left.partial_cmp(right).unwrap_or_else(|| left.is_nan().cmp(&right.is_nan()))
+        });
+        if self.descending {
+            values.reverse();
+        }
+        ScalarValue::Float64(interpolated(&values, self.fraction)).cast_to(&self.result)
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self) + self.values.capacity() * size_of::<f64>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fractions_keep_their_digits() {
+        assert_eq!(interpolated(&[], 0.5), None);
+        assert_eq!(interpolated(&[2.0], 0.3), Some(2.0));
+        assert_eq!(interpolated(&[0.0, 1.0], 0.123_456_789), Some(0.123_456_789));
+        assert_eq!(interpolated(&[1.0, 2.0, 4.0], 0.75), Some(3.0));
+    }
+}

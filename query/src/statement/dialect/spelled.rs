@@ -1,0 +1,221 @@
+//! Expressions that the parser groups, or the planner reads, otherwise than PostgreSQL.
+
+use datafusion::sql::sqlparser::ast::{
+    AccessExpr, BinaryOperator, CastKind, DataType, Expr, Subscript, UnaryOperator, Value,
+    ValueWithSpan,
+};
+
+use super::operators::call;
+
+/// Decimal digits of a constant numeric, at most; what has more is a float.
+const DIGITS_MAX: usize = 76;
+
+/// Rewrites one expression.
+pub fn respell(expr: &mut Expr) {
+    match expr {
+        Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, .. } => {
+            keep_smallest(expr);
+            bind_sign(expr);
+        }
+        Expr::BinaryOp { op: BinaryOperator::PGExp, .. } => regroup_power(expr),
+        Expr::Value(ValueWithSpan { value: Value::Number(_, _), .. }) => number(expr),
+        Expr::IsNull(inner) | Expr::IsNotNull(inner) if matches!(**inner, Expr::Tuple(_)) => {
+            null_row(expr);
+        }
+        Expr::Like { pattern, escape_char, .. } | Expr::ILike { pattern, escape_char, .. } => {
+            escape(pattern, escape_char);
+        }
+        Expr::CompoundFieldAccess { access_chain, .. } => {
+            for access in access_chain {
+                if let AccessExpr::Subscript(Subscript::Index { index }) = access {
+                    count_from_one(index);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn take(expr: &mut Expr) -> Expr {
+    std::mem::replace(expr, Expr::Value(Value::Null.into()))
+}
+
+/// The smallest bigint is one, though without its sign it would be none.
+fn keep_smallest(expr: &mut Expr) {
+    if let Expr::UnaryOp { op: UnaryOperator::Minus, expr: inner } = expr
+        && let Expr::Value(ValueWithSpan { value: Value::Number(text, settled), .. }) =
+            inner.as_mut()
+    {
+        *settled |= format!("-{text}").parse::<i64>().is_ok();
+    }
+}
+
+/// `-2 ^ 2` says `(-2) ^ 2`: a sign binds more than a power.
+fn bind_sign(expr: &mut Expr) {
+    let Expr::UnaryOp { op, expr: inner } = expr else { return };
+    if !matches!(**inner, Expr::BinaryOp { op: BinaryOperator::PGExp, .. }) {
+        return;
+    }
+    let (op, mut power) = (*op, take(inner));
+    let mut first = &mut power;
+    while let Expr::BinaryOp { left, op: BinaryOperator::PGExp, .. } = first {
+        first = left.as_mut();
+    }
+    *first = Expr::UnaryOp { op, expr: Box::new(take(first)) };
+    *expr = power;
+}
+
+/// `a ^ -b ^ c` says `(a ^ -b) ^ c`: powers group from the left.
+fn regroup_power(expr: &mut Expr) {
+    let Expr::BinaryOp { left, op: BinaryOperator::PGExp, right } = expr else { return };
+    bind_sign(right);
+    if !matches!(**right, Expr::BinaryOp { op: BinaryOperator::PGExp, .. }) {
+        return;
+    }
+    let (base, mut power) = (take(left), take(right));
+    let mut first = &mut power;
+    while let Expr::BinaryOp { left, op: BinaryOperator::PGExp, .. } = first {
+        first = left.as_mut();
+    }
+    let (left, right) = (Box::new(base), Box::new(take(first)));
+    *first = Expr::BinaryOp { left, op: BinaryOperator::PGExp, right };
+    *expr = power;
+}
+
+/// A constant that no numeric of ours holds is a float; a whole one beyond bigint is a
+/// numeric.
+fn number(expr: &mut Expr) {
+    let Expr::Value(ValueWithSpan { value: Value::Number(text, settled), .. }) = expr else {
+        return;
+    };
+    if *settled {
+        return;
+    }
+    if text
+        .bytes()
+        .any(|byte| !byte.is_ascii_digit() && !matches!(byte, b'.' | b'e' | b'E' | b'-' | b'+'))
+    {
+        return;
+    }
+    let digits = text.trim_start_matches('0').bytes().filter(u8::is_ascii_digit).count();
+    if text.contains(['e', 'E']) || digits > DIGITS_MAX {
+        let value = Expr::Value(Value::SingleQuotedString(std::mem::take(text)).into());
+        *expr = Expr::Cast {
+            kind: CastKind::DoubleColon,
+            expr: Box::new(value),
+            data_type: DataType::DoublePrecision,
+            array: false,
+            format: None,
+        };
+    } else if !text.contains('.') && text.parse::<i64>().is_err() {
+        text.push('.');
+    }
+}
+
+/// A row is null if all of it is, and not null if none of it is.
+fn null_row(expr: &mut Expr) {
+    let (inner, is_null) = match expr {
+        Expr::IsNull(inner) => (inner, true),
+        Expr::IsNotNull(inner) => (inner, false),
+        _ => return,
+    };
+    let Expr::Tuple(values) = inner.as_mut() else { return };
+    let all = std::mem::take(values)
+        .into_iter()
+        .map(|value| {
+            let value = Box::new(Expr::Nested(Box::new(value)));
+            if is_null { Expr::IsNull(value) } else { Expr::IsNotNull(value) }
+        })
+        .reduce(|before, value| Expr::BinaryOp {
+            left: Box::new(before),
+            op: BinaryOperator::And,
+            right: Box::new(value),
+        });
+    if let Some(all) = all {
+        *expr = Expr::Nested(Box::new(all));
+    }
+}
+
+/// `LIKE 'a#%' ESCAPE '#'` says `LIKE 'a\%'`.
+fn escape(pattern: &mut Expr, escape_char: &mut Option<ValueWithSpan>) {
+    let (
+        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }),
+        Some(ValueWithSpan { value: Value::SingleQuotedString(escape), .. }),
+    ) = (pattern, &*escape_char)
+    else {
+        return;
+    };
+    let mut characters = escape.chars();
+    let (escape, more) = (characters.next(), characters.next());
+    if more.is_some() || escape == Some('\\') {
+        return;
+    }
+    let mut written = String::new();
+    let mut rest = text.chars();
+    while let Some(character) = rest.next() {
+        if Some(character) == escape {
+            written.push('\\');
+            written.extend(rest.next());
+        } else {
+            if character == '\\' {
+                written.push('\\');
+            }
+            written.push(character);
+        }
+    }
+    *text = written;
+    *escape_char = None;
+}
+
+/// There is no element before the first; the planner would count from the end.
+fn count_from_one(index: &mut Expr) {
+    match index {
+        Expr::Value(_) => {}
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } if matches!(**expr, Expr::Value(_)) => {
+            *index = zero();
+        }
+        other => {
+            if let Some(counted) = call("greatest", vec![other.clone(), zero()]) {
+                *other = counted;
+            }
+        }
+    }
+}
+
+fn zero() -> Expr {
+    Expr::Value(Value::Number("0".to_string(), false).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statement::parse;
+
+    #[test]
+    fn expressions_are_grouped_and_read_as_in_postgresql() {
+        for (sql, wanted) in [
+            ("-2 ^ 2", "-2 ^ 2"),
+            ("9223372036854775807", "9223372036854775807"),
+            ("9223372036854775808", "9223372036854775808."),
+            ("1e300", "'1e300'::DOUBLE PRECISION"),
+            ("(a, b) IS NULL", "((a) IS NULL AND (b) IS NULL)"),
+            ("(a, b) IS NOT NULL", "((a) IS NOT NULL AND (b) IS NOT NULL)"),
+            ("a LIKE 'x#_%' ESCAPE '#'", r"a LIKE 'x\_%'"),
+            (r"a LIKE 'x\_%' ESCAPE ''", r"a LIKE 'x\\_%'"),
+            ("a[-1]", "a[0]"),
+            ("a[2]", "a[2]"),
+            ("a[i]", "a[greatest(i, 0)]"),
+        ] {
+            let mut expr = parse::expression(sql).unwrap();
+            respell(&mut expr);
+            assert_eq!(expr.to_string(), wanted);
+        }
+        let mut expr = parse::expression("-2 ^ 3 ^ 2").unwrap();
+        respell(&mut expr);
+        assert!(matches!(expr, Expr::BinaryOp { .. }));
+        let mut expr = parse::expression("2 ^ -2 ^ 2").unwrap();
+        respell(&mut expr);
+        let Expr::BinaryOp { left, .. } = expr else { unreachable!() };
+        assert_eq!(left.to_string(), "2 ^ -2");
+    }
+}
