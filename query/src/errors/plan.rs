@@ -66,6 +66,12 @@ fn functions(text: &str) -> Option<Error> {
     if let Some(types) = text.strip_prefix("Failed to unify argument types of make_array: ") {
         return Some(mismatch("ARRAY", &list(types)));
     }
+    if text.starts_with("array_has does not support type ") {
+        return Some(Error::new(
+            ErrorKind::WrongObjectType,
+            "op ANY/ALL (array) requires array on right side",
+        ));
+    }
     if let Some(call) = between(text, "given name and argument types '", "'. You might") {
         let (name, arguments) = call.strip_suffix(')')?.split_once('(')?;
         let types = list(arguments);

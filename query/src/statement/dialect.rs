@@ -16,6 +16,7 @@ mod operators;
 mod rows;
 mod spelled;
 mod spelling;
+mod unknown;
 mod values;
 
 /// The column of the values in a comparison with ANY or ALL.
@@ -57,6 +58,7 @@ impl VisitorMut for Normalizer<'_> {
         }
         for condition in select.selection.iter_mut().chain(select.having.iter_mut()) {
             compare_with_set(condition);
+            unknown::in_subquery(condition);
         }
         for item in &mut select.projection {
             if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
@@ -100,6 +102,12 @@ impl VisitorMut for Normalizer<'_> {
                 .with_hint("use IN, EXISTS, or a comparison with min() or max()"),
             ));
         }
+        ControlFlow::Continue(())
+    }
+
+    // After what is inside, since the comparison stands inside of what it becomes.
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Box<Error>> {
+        unknown::in_array(expr);
         ControlFlow::Continue(())
     }
 }
@@ -202,8 +210,12 @@ fn comparison(left: &Expr, op: &BinaryOperator) -> Expr {
     Expr::BinaryOp {
         left: Box::new(left.clone()),
         op: op.clone(),
-        right: Box::new(Expr::Identifier(Ident::with_quote('"', COMPARED))),
+        right: Box::new(comparison_column()),
     }
+}
+
+fn comparison_column() -> Expr {
+    Expr::Identifier(Ident::with_quote('"', COMPARED))
 }
 
 /// `SELECT 1 FROM (query) AS "$set" ("$compared") WHERE test`

@@ -358,7 +358,8 @@ pub fn exists_as_values(expr: &mut Expr) {
     });
 }
 
-fn is_plain(select: &datafusion::sql::sqlparser::ast::Select) -> bool {
+/// Whether its rows are those of its tables that meet its condition.
+pub fn is_plain(select: &datafusion::sql::sqlparser::ast::Select) -> bool {
     use datafusion::sql::sqlparser::ast::GroupByExpr;
     let ungrouped = matches!(&select.group_by, GroupByExpr::Expressions(by, _) if by.is_empty());
     let aggregates = select.projection.iter().any(|item| match item {
