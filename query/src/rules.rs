@@ -24,6 +24,7 @@ pub mod lengths;
 pub mod literals;
 pub mod long_text;
 pub mod moving;
+pub mod opaque_casts;
 pub mod open_parameters;
 pub mod ordered_scan;
 pub mod outer_types;

@@ -1,5 +1,6 @@
 //! One connection's state.
 
+pub(crate) mod aside;
 pub(crate) mod catalog;
 mod lookup;
 pub(crate) mod planner;
@@ -147,6 +148,7 @@ impl Session {
             state: parts.catalog.state(),
             search_path: variables.parsed().search_path,
             system_columns: Vec::new(),
+            keyed: false,
             replaced: Vec::new(),
         }));
         let pin = Arc::new(Pin::default());

@@ -1,5 +1,6 @@
 //! Statements: parsed, prepared, executed.
 
+pub(crate) mod complexity;
 pub mod copy;
 pub(crate) mod ddl;
 pub(crate) mod delete;

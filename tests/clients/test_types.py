@@ -184,3 +184,19 @@ def test_nanoseconds_survive_as_text(connection, table):
     connection.execute(f"CREATE TABLE {table} (time TIMESTAMPTZ(9) NOT NULL, v INT)")
     connection.execute(f"INSERT INTO {table} VALUES (%s, 1)", ("2024-01-01 00:00:00.123456789+00",))
     assert connection.execute(f"SELECT time::text FROM {table}").fetchone() == ("2024-01-01 00:00:00.123456789+00",)
+
+
+@pytest.mark.parametrize("format", ["s", "b", "t"])
+def test_numerics_are_numbers_wherever_they_stand(connection, format):
+    """Decimals, and integers that no bigint holds, come as numeric: psycopg says so."""
+    def one(sql, *values):
+        return connection.execute(sql.replace("?", f"%{format}"), values).fetchone()[0]
+
+    assert one("SELECT ? < ?", D(9), D(10)) is True
+    assert one("SELECT ? = ?", D("1.0"), D("1.00")) is True
+    assert one("SELECT greatest(?, ?)", D(9), D(10)) == 10
+    assert one("SELECT max(x) FROM (VALUES (?), (?)) t(x)", D(9), D(10)) == 10
+    assert one("SELECT ? + 1", D("2.5")) == D("3.5")
+    assert one("SELECT ?", D("2.5")) == D("2.5")
+    assert one("SELECT count(*) FROM generate_series(1, 4) g(k) WHERE k > ?", D("2.5")) == 2
+    assert one("SELECT ? > 1", 2 ** 70) is True

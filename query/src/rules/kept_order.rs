@@ -67,10 +67,12 @@ fn sorted(
     Ok(Some(Arc::new(sort)))
 }
 
-/// DataFusion's rules, with this one before the last, which checks the plan.
+/// DataFusion's rules, with this one before the last, which checks the plan, and casts hidden
+/// from all of them.
 pub fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
     let last = rules.len().saturating_sub(1);
     rules.insert(last, Arc::new(KeptOrder));
+    rules.insert(0, Arc::new(super::opaque_casts::OpaqueCasts));
     rules
 }

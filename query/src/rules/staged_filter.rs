@@ -30,6 +30,8 @@ use datafusion::{
     },
 };
 
+use super::opaque_casts::Opaque;
+
 /// Splits filters whose conditions can fail.
 #[derive(Debug)]
 pub struct StagedFilter;
@@ -145,7 +147,10 @@ fn can_fail(expression: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<bool>
     expression.apply(|part| {
         found = if part.downcast_ref::<ScalarFunctionExpr>().is_some() {
             true
-        } else if let Some(cast) = part.downcast_ref::<CastExpr>() {
+        } else if let Some(cast) = part
+            .downcast_ref::<CastExpr>()
+            .or_else(|| part.downcast_ref::<Opaque>().and_then(Opaque::cast))
+        {
             !widens(&cast.expr().data_type(schema)?, cast.cast_type())
         } else if let Some(binary) = part.downcast_ref::<BinaryExpr>() {
             let arithmetic = matches!(

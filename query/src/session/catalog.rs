@@ -22,6 +22,8 @@ pub struct Scope {
     pub search_path: Vec<String>,
     /// System columns that the statement mentions, by position.
     pub system_columns: Vec<usize>,
+    /// Whether the planner may know primary keys.
+    pub keyed: bool,
     /// Tables that exist for this statement alone, by their unqualified names.
     pub replaced: Vec<(String, Arc<dyn TableProvider>)>,
 }
@@ -144,6 +146,7 @@ impl SchemaProvider for ChronicleSchema {
             Arc::new(ChronicleTable::new(
                 Arc::clone(chronicle),
                 &scope.system_columns,
+                scope.keyed,
                 Arc::clone(&self.pin),
             )) as Arc<dyn TableProvider>
         }))

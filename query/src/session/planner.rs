@@ -61,6 +61,12 @@ impl Planner {
         properties.query_execution_start_time = Some(now);
     }
 
+    /// Whether the statement planned next may select columns that the primary keys of its
+    /// tables determine, though it does not group by them.
+    pub fn with_keys(&self, keyed: bool) {
+        self.scope.lock().keyed = keyed;
+    }
+
     /// Puts a table in the place of an unqualified name, for the statement planned next.
     pub fn replace(&self, name: &str, table: Arc<dyn TableProvider>) {
         self.scope.lock().replaced.push((name.to_string(), table));

@@ -17,7 +17,11 @@ use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use tokio::sync::MutexGuard;
 
 use super::{
-    Session, TransactionState, catalog::Scope, planner::Planner, transaction::Transaction,
+    Session, TransactionState,
+    aside::{aside, busy},
+    catalog::Scope,
+    planner::Planner,
+    transaction::Transaction,
     work::Work,
 };
 use crate::{
@@ -33,6 +37,9 @@ const CACHED_PLANS_MAX: usize = 64;
 
 /// Longest text that is worth keeping a plan for, in bytes.
 const CACHED_TEXT_BYTES_MAX: usize = 8 * 1024;
+
+/// Longest text that is parsed and planned without giving way to others, unless it is a query.
+const SHORT_TEXT_BYTES_MAX: usize = 4 * 1024;
 
 /// Plans by text and told types, the oldest first out.
 #[derive(Debug, Default)]
@@ -66,7 +73,12 @@ impl Session {
     /// # Errors
     /// `SyntaxError` with the position, `LimitExceeded`, `StatementTooComplex`.
     pub fn parse(&self, sql: &str) -> Result<Vec<Arc<Parsed>>> {
-        let trees = parse::statements(sql, self.settings().statement_bytes_max);
+        let most = self.settings().statement_bytes_max;
+        let trees = if sql.len() > SHORT_TEXT_BYTES_MAX {
+            busy(|| parse::statements(sql, most))
+        } else {
+            parse::statements(sql, most)
+        };
         if trees.is_err() {
             self.fail_transaction();
         }
@@ -74,6 +86,18 @@ impl Session {
             .into_iter()
             .map(|tree| Arc::new(Parsed::new(tree.statement, tree.text, tree.system_columns)))
             .collect())
+    }
+
+    /// As [`Session::prepare`], for a caller that tries other types next: no block fails.
+    ///
+    /// # Errors
+    /// What is wrong with the statement, taken so.
+    pub async fn try_prepare(
+        &self,
+        parsed: &Arc<Parsed>,
+        types: &[Option<ColumnType>],
+    ) -> Result<Arc<Prepared>> {
+        self.prepare_statement(parsed, types).await
     }
 
     /// Finds the parameters' types and the result's shape. `types` are those that the
@@ -86,7 +110,7 @@ impl Session {
         parsed: &Arc<Parsed>,
         types: &[Option<ColumnType>],
     ) -> Result<Arc<Prepared>> {
-        let prepared = self.prepare_statement(parsed, types).await;
+        let prepared = self.try_prepare(parsed, types).await;
         if prepared.is_err() {
             self.fail_transaction();
         }
@@ -151,7 +175,11 @@ impl Session {
             catalog_version,
             settings_version,
         };
-        self.plan_statement(&mut prepared).await?;
+        if parsed.kind() == StatementKind::Read || parsed.text().len() > SHORT_TEXT_BYTES_MAX {
+            aside(self.plan_statement(&mut prepared)).await?;
+        } else {
+            self.plan_statement(&mut prepared).await?;
+        }
         let prepared = Arc::new(prepared);
         if cacheable && !matches!(prepared.plan, Plan::Tree) {
             self.cache.lock().put(key, Arc::clone(&prepared));
@@ -243,7 +271,7 @@ impl Session {
             }
             Plan::Tree => match prepared.parsed.statement() {
                 Statement::Delete(tree) => {
-                    work.guard(delete::run(self, tree, types, &values)).await
+                    work.guard(delete::run(self, tree, types, &values, work)).await
                 }
                 _ => self.execute_tree(&prepared.parsed, work).await,
             },
@@ -255,7 +283,9 @@ impl Session {
         match statement {
             Statement::StartTransaction { .. }
             | Statement::Commit { .. }
-            | Statement::Rollback { .. } => work.guard(transaction::run(self, statement)).await,
+            | Statement::Rollback { .. } => {
+                work.guard(transaction::run(self, statement, work)).await
+            }
             Statement::Set(set) => setting::set(self, set),
             Statement::Reset(reset) => setting::reset(self, reset),
             Statement::Discard { object_type } => setting::discard(self, object_type),
@@ -264,7 +294,7 @@ impl Session {
             Statement::Deallocate { name, .. } => setting::deallocate(self, name),
             Statement::Execute { .. } => Box::pin(setting::execute(self, statement, work)).await,
             Statement::Copy { .. } => work.guard(copy::run(self, parsed, work)).await,
-            other if ddl::is_definition(other) => work.guard(ddl::run(self, other)).await,
+            other if ddl::is_definition(other) => work.guard(ddl::run(self, other, work)).await,
             other => Err(refused::error(other)),
         }
     }
@@ -305,6 +335,7 @@ impl Session {
             state: self.parts().catalog.state(),
             search_path: parsed.search_path,
             system_columns: system_columns.to_vec(),
+            keyed: false,
             replaced: Vec::new(),
         };
         planner.enter(scope, &zone, parsed.style, self.parts().clock.now_ns());

@@ -5,7 +5,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicU8, Ordering},
+        atomic::{AtomicBool, AtomicU8, Ordering},
     },
     task::{Context, Poll},
     time::Duration,
@@ -34,6 +34,8 @@ pub struct Work {
     stop: Notify,
     deadline: Option<Instant>,
     timeout_ms: u64,
+    /// Whether it is carried out is the log's to say now.
+    committing: AtomicBool,
     /// The statement that this is a part of.
     whole: Option<Arc<Work>>,
 }
@@ -47,6 +49,7 @@ impl Work {
             stop: Notify::new(),
             deadline,
             timeout_ms,
+            committing: AtomicBool::new(false),
             whole: None,
         })
     }
@@ -58,6 +61,7 @@ impl Work {
             stop: Notify::new(),
             deadline: self.deadline,
             timeout_ms: self.timeout_ms,
+            committing: AtomicBool::new(false),
             whole: Some(Arc::clone(self)),
         })
     }
@@ -69,11 +73,29 @@ impl Work {
         self.stop.notify_waiters();
     }
 
+    /// From here on nothing stops the statement: what it wrote may be durable at any moment,
+    /// and whoever is told that it was cancelled would write it again.
+    ///
+    /// # Errors
+    /// As [`Self::check`]; then nothing may be committed.
+    pub fn commit(&self) -> Result<()> {
+        self.check()?;
+        self.committing.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    fn is_committing(&self) -> bool {
+        self.committing.load(Ordering::Acquire)
+    }
+
     /// The error of a statement that was stopped or has run too long.
     ///
     /// # Errors
     /// `QueryCanceled` or `Shutdown`.
     pub fn check(&self) -> Result<()> {
+        if self.is_committing() {
+            return Ok(());
+        }
         if let Some(error) = self.stop_error() {
             return Err(error);
         }
@@ -107,6 +129,9 @@ impl Work {
     pub async fn stopped(&self) -> Error {
         loop {
             let notified = self.stop.notified();
+            if self.is_committing() {
+                std::future::pending::<()>().await;
+            }
             if let Some(error) = self.stop_error() {
                 return error;
             }
@@ -114,7 +139,11 @@ impl Work {
                 Some(deadline) => {
                     tokio::select! {
                         () = notified => {}
-                        () = tokio::time::sleep_until(deadline) => return self.timeout_error(),
+                        () = tokio::time::sleep_until(deadline) => {
+                            if !self.is_committing() {
+                                return self.timeout_error();
+                            }
+                        }
                     }
                 }
                 None => notified.await,

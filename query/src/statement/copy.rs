@@ -58,7 +58,7 @@ impl CopySink {
     /// What committing says; then nothing is stored.
     pub async fn finish(self) -> Result<u64> {
         let Self { session, writer, work, .. } = self;
-        let finished = work.guard(writer.finish(&session)).await;
+        let finished = work.guard(writer.finish(&session, &work)).await;
         if finished.is_err() {
             session.fail_transaction();
         }

@@ -12,7 +12,7 @@ use stratalog_model::{ChronicleDefinition, Error, ErrorKind, Result};
 use stratalog_visor_core::catalog::Command;
 
 use super::names;
-use crate::{Notice, Outcome, Session, TransactionState};
+use crate::{Notice, Outcome, Session, TransactionState, session::work::Work};
 
 /// Whether this module carries a statement out.
 pub fn is_definition(statement: &Statement) -> bool {
@@ -34,7 +34,7 @@ pub fn is_definition(statement: &Statement) -> bool {
 /// # Errors
 /// `ActiveTransaction` for databases in a block; what is wrong with the statement, or the
 /// log.
-pub async fn run(session: &Session, statement: &Statement) -> Result<Outcome> {
+pub async fn run(session: &Session, statement: &Statement, work: &Work) -> Result<Outcome> {
     let (tag, commands) = commands(session, statement).await?;
     if matches!(tag, "CREATE DATABASE" | "DROP DATABASE") {
         session.transaction.check_outside(tag)?;
@@ -47,6 +47,7 @@ pub async fn run(session: &Session, statement: &Statement) -> Result<Outcome> {
         }
     }
     if let Some(commands) = session.transaction.hold_definition(commands) {
+        work.commit()?;
         for notice in apply(session, commands).await? {
             session.say(Notice::new(notice));
         }

@@ -10,7 +10,7 @@ use stratalog_model::{
 };
 
 use super::{parameters, parse, query};
-use crate::{Outcome, Session, errors::from_datafusion, table::pushdown};
+use crate::{Outcome, Session, errors::from_datafusion, session::work::Work, table::pushdown};
 
 /// Runs DELETE.
 ///
@@ -21,6 +21,7 @@ pub async fn run(
     tree: &Tree,
     types: &[ColumnType],
     values: &[ScalarValue],
+    work: &Work,
 ) -> Result<Outcome> {
     if tree.returning.is_some() {
         return Err(Error::not_yet("DELETE … RETURNING"));
@@ -58,6 +59,7 @@ pub async fn run(
             }
         }
     };
+    work.commit()?;
     let deleted = session.store().delete(&chronicle, range).await?;
     Ok(Outcome::Done(format!("DELETE {deleted}")))
 }

@@ -271,7 +271,7 @@ pub async fn run(
             }
         }
     }
-    let finished = writer.finish(session).await?;
+    let finished = writer.finish(session, work).await?;
     match (&insert.returning, before) {
         (Some(returning), Some(before)) => {
             let rows = returning.rows(session, &insert.targets, finished, before, work).await?;
@@ -353,10 +353,13 @@ impl Writer {
     /// Commits, or leaves the rows to the open block.
     ///
     /// # Errors
-    /// As [`Append::commit`].
-    pub async fn finish(self, session: &Session) -> Result<Finished> {
+    /// As [`Append::commit`]; those of a statement that is stopped before that.
+    pub async fn finish(self, session: &Session, work: &Work) -> Result<Finished> {
         let appended = match session.transaction.hold(self.append, self.chronicle.id) {
-            Some(append) => Some(append.commit().await?),
+            Some(append) => {
+                work.commit()?;
+                Some(append.commit().await?)
+            }
             None => None,
         };
         let duplicate = appended.is_some_and(|appended| appended.duplicate);

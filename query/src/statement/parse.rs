@@ -13,6 +13,7 @@ use datafusion::sql::sqlparser::{
 };
 use stratalog_model::{Error, ErrorKind, Result, chronicle::SYSTEM_COLUMNS};
 
+mod distinct;
 mod rewrite;
 
 pub use rewrite::says_header_match;
@@ -55,7 +56,7 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
     let tokens = Tokenizer::new(&dialect, sql)
         .tokenize_with_location()
         .map_err(|error| syntax_error(sql, &error.to_string()))?;
-    let lines = LineStarts::new(sql);
+    let mut lines = LineStarts::new(sql);
     let mut found = Vec::new();
     for part in tokens.split(|token| token.token == Token::SemiColon) {
         let significant =
@@ -82,7 +83,8 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
             .with_options(ParserOptions::new().with_unescape(true))
             .with_recursion_limit(DEPTH_MAX)
             .with_tokens_with_locations(tokens);
-        let statement = parser.parse_statement().map_err(|error| parser_error(sql, error))?;
+        let mut statement = parser.parse_statement().map_err(|error| parser_error(sql, error))?;
+        distinct::end_operands(&mut statement);
         let rest = parser.peek_token();
         if rest.token != Token::EOF {
             return Err(at_token(sql, &rest));
@@ -271,21 +273,31 @@ fn mentioned_system_columns(tokens: &[TokenWithSpan]) -> Vec<usize> {
         .collect()
 }
 
-/// Byte offsets at which lines start.
-struct LineStarts(Vec<usize>);
+/// Byte offsets of places in a text, asked for one behind the other.
+struct LineStarts {
+    starts: Vec<usize>,
+    /// The last place: line and column, from 0, and offset.
+    last: (usize, usize, usize),
+}
 
 impl LineStarts {
     fn new(sql: &str) -> Self {
         let ends = sql.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
-        Self(std::iter::once(0).chain(ends).collect())
+        Self { starts: std::iter::once(0).chain(ends).collect(), last: (0, 0, 0) }
     }
 
-    fn offset(&self, sql: &str, location: Location) -> usize {
+    fn offset(&mut self, sql: &str, location: Location) -> usize {
         let line = usize::try_from(location.line).unwrap_or(1).saturating_sub(1);
         let column = usize::try_from(location.column).unwrap_or(1).saturating_sub(1);
-        let start = self.0.get(line).copied().unwrap_or(sql.len());
+        // A long line is not walked from its beginning each time.
+        let (skipped, start) = match self.last {
+            (last, before, offset) if last == line && before <= column => (before, offset),
+            _ => (0, self.starts.get(line).copied().unwrap_or(sql.len())),
+        };
         let rest = sql.get(start..).unwrap_or("");
-        start.saturating_add(rest.char_indices().nth(column).map_or(rest.len(), |(at, _)| at))
+        let found = rest.char_indices().nth(column - skipped).map_or(rest.len(), |(at, _)| at);
+        self.last = (line, column, start + found);
+        start + found
     }
 }
 

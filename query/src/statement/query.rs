@@ -1,6 +1,6 @@
 //! SELECT, VALUES, WITH, TABLE.
 
-use std::sync::Arc;
+use std::{ops::ControlFlow, sync::Arc};
 
 use arrow::{
     array::RecordBatch,
@@ -12,7 +12,10 @@ use datafusion::{
     datasource::source_as_provider,
     logical_expr::LogicalPlan,
     scalar::ScalarValue,
-    sql::sqlparser::ast::{Query as Tree, SetExpr, Statement},
+    sql::sqlparser::ast::{
+        Expr, LimitClause, Query as Tree, SetExpr, Statement, Value, VisitMut, VisitorMut,
+        visit_expressions,
+    },
 };
 use futures::{StreamExt, TryStreamExt};
 use stratalog_model::{ChronicleId, ColumnType, Error, ErrorKind, Result, Snapshot};
@@ -22,7 +25,7 @@ use crate::{
     Rows, RowsTag, Session,
     errors::from_datafusion,
     service::StoppablePlan,
-    session::{planner::Planner, work::Work},
+    session::{aside::aside, planner::Planner, work::Work},
     table::ChronicleTable,
 };
 
@@ -64,8 +67,10 @@ pub async fn plan(
     told.resize(count, None);
     parameters::cast_told(&mut tree, &mut told);
     system_columns::hide(&mut tree, mentioned)?;
+    super::complexity::check(&tree)?;
     super::overlooked::check(&tree, planner)?;
     super::recursion::check(&tree, |name| planner.is_aggregate(name))?;
+    let _ = tree.visit(&mut EndlessLimits { depth: 0 });
     let names = names::name_output(&mut tree);
     let mut statement = Statement::Query(Box::new(tree));
     super::dialect::normalize(&mut statement, planner.style())?;
@@ -81,6 +86,14 @@ pub async fn plan(
                 return Err(error);
             }
             planner.logical(&statement).await?
+        }
+        // Columns that a primary key determines. The planner takes a cast of a key column for
+        // the column itself, so it is told of keys only where there is none.
+        Err(error) if error.kind() == ErrorKind::GroupingError && !has_cast(&statement) => {
+            planner.with_keys(true);
+            let planned = planner.logical(&statement).await;
+            planner.with_keys(false);
+            planned.map_err(|_| error)?
         }
         planned => planned?,
     };
@@ -100,6 +113,43 @@ pub async fn plan(
         (plan, schema)
     };
     Ok((Query { plan, schema, point, chronicles }, types))
+}
+
+/// Gives an ordered subquery with an OFFSET a LIMIT that no result reaches: the planner takes
+/// one without for an order that does not matter.
+struct EndlessLimits {
+    depth: usize,
+}
+
+impl VisitorMut for EndlessLimits {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Tree) -> ControlFlow<()> {
+        if let Some(LimitClause::LimitOffset { limit: limit @ None, offset: Some(_), .. }) =
+            &mut query.limit_clause
+            && query.order_by.is_some()
+            && query.fetch.is_none()
+            && self.depth > 0
+        {
+            let most = (i64::MAX / 2).to_string();
+            *limit = Some(Expr::value(Value::Number(most, false)));
+        }
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Tree) -> ControlFlow<()> {
+        self.depth = self.depth.saturating_sub(1);
+        ControlFlow::Continue(())
+    }
+}
+
+fn has_cast(statement: &Statement) -> bool {
+    let found: ControlFlow<()> = visit_expressions(statement, |expr| match expr {
+        Expr::Cast { .. } => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    found.is_break()
 }
 
 /// Clauses that the planner would overlook.
@@ -221,10 +271,11 @@ pub async fn run_plan(
     work: &Arc<Work>,
     tag: RowsTag,
 ) -> Result<Rows> {
-    let (physical, tasks) = {
+    let (physical, tasks) = aside(async {
         let planner = session.enter_planner(&[]).await;
-        (planner.physical(plan, snapshot).await?, planner.tasks())
-    };
+        planner.physical(plan, snapshot).await.map(|physical| (physical, planner.tasks()))
+    })
+    .await?;
     work.check()?;
     let stream = session.execution().run(StoppablePlan::new(physical, work)?, tasks)?;
     let shape = Arc::clone(&schema);

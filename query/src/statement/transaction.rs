@@ -6,13 +6,16 @@ use datafusion::sql::sqlparser::ast::{
 use stratalog_model::{Error, ErrorKind, Result};
 
 use super::ddl;
-use crate::{Notice, Outcome, Session, TransactionState, session::transaction::Ended};
+use crate::{
+    Notice, Outcome, Session, TransactionState,
+    session::{transaction::Ended, work::Work},
+};
 
 /// Runs a transaction command.
 ///
 /// # Errors
 /// `FeatureNotSupported` for modes that are not kept; what committing says.
-pub async fn run(session: &Session, statement: &Statement) -> Result<Outcome> {
+pub async fn run(session: &Session, statement: &Statement, work: &Work) -> Result<Outcome> {
     match statement {
         Statement::StartTransaction { modes, begin, modifier, statements, .. } => {
             if modifier.is_some() || !statements.is_empty() {
@@ -32,6 +35,7 @@ pub async fn run(session: &Session, statement: &Statement) -> Result<Outcome> {
         }
         Statement::Commit { chain, .. } => {
             refuse_chain(*chain)?;
+            work.commit()?;
             let Ended { state, append, definition } = session.transaction.end();
             match state {
                 TransactionState::Idle => {

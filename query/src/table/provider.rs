@@ -50,10 +50,12 @@ pub struct ChronicleTable {
 }
 
 impl ChronicleTable {
-    /// The table of `definition`; `system_columns` are positions in [`SYSTEM_COLUMNS`].
+    /// The table of `definition`; `system_columns` are positions in [`SYSTEM_COLUMNS`], and
+    /// `keyed` tells whether the planner may know the primary key.
     pub fn new(
         definition: Arc<ChronicleDefinition>,
         system_columns: &[usize],
+        keyed: bool,
         pin: Arc<Pin>,
     ) -> Self {
         let user = definition.arrow_schema();
@@ -67,15 +69,16 @@ impl ChronicleTable {
                 positions.push(user.fields().len().saturating_add(*at));
             }
         }
-        let constraints = (definition.primary_key && definition.key_is_unique()).then(|| {
-            let columns = definition
-                .key_columns
-                .iter()
-                .chain([&definition.tick_column])
-                .filter_map(|id| definition.position(*id))
-                .collect();
-            Constraints::new_unverified(vec![Constraint::PrimaryKey(columns)])
-        });
+        let constraints =
+            (keyed && definition.primary_key && definition.key_is_unique()).then(|| {
+                let columns = definition
+                    .key_columns
+                    .iter()
+                    .chain([&definition.tick_column])
+                    .filter_map(|id| definition.position(*id))
+                    .collect();
+                Constraints::new_unverified(vec![Constraint::PrimaryKey(columns)])
+            });
         Self { definition, schema: Arc::new(Schema::new(fields)), positions, constraints, pin }
     }
 

@@ -289,6 +289,8 @@ impl ExecutionPlan for ChronicleScan {
     }
 
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
+        // Never more than it gave before.
+        let limit = limit.into_iter().chain(self.request.limit).min();
         let request = ScanRequest { limit, ..self.request.clone() };
         Some(Arc::new(self.with_request(request)))
     }
@@ -301,16 +303,13 @@ impl ExecutionPlan for ChronicleScan {
         &self,
         order: &[PhysicalSortExpr],
     ) -> Result<SortOrderPushdownResult<Arc<dyn ExecutionPlan>>> {
-        if self.request.limit.is_some() && self.request.order == ScanOrder::Any {
-            // Which rows the limit takes must not change with the order.
-            return Ok(SortOrderPushdownResult::Unsupported);
-        }
         match self.deliverable(order) {
-            Some(order) => {
+            // Which rows a limit takes must not change with the order.
+            Some(order) if self.request.limit.is_none() || order == self.request.order => {
                 let request = ScanRequest { order, ..self.request.clone() };
                 Ok(SortOrderPushdownResult::Exact { inner: Arc::new(self.with_request(request)) })
             }
-            None => Ok(SortOrderPushdownResult::Unsupported),
+            _ => Ok(SortOrderPushdownResult::Unsupported),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicI64, Ordering},
+    atomic::{AtomicI64, AtomicU64, Ordering},
 };
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
@@ -13,6 +13,8 @@ use stratalog_model::{Clock, Error, ErrorKind, EventStore, Result};
 use stratalog_query::{Login, Outcome, Parts, QueryService, QuerySettings, Rows, Session};
 use stratalog_text::write_value;
 use stratalog_visor_core::Catalog;
+
+use crate::slow_log::SlowLog;
 
 /// 2024-01-01T00:00:00Z
 pub const START_NS: i64 = 1_704_067_200_000_000_000;
@@ -43,7 +45,12 @@ impl Database {
         Self::with(QuerySettings::default())
     }
 
-    pub fn with(mut settings: QuerySettings) -> Self {
+    pub fn with(settings: QuerySettings) -> Self {
+        Self::with_late_answers(settings, Arc::default())
+    }
+
+    /// A database whose logs tell what became of a frame `late_ms` later.
+    pub fn with_late_answers(mut settings: QuerySettings, late_ms: Arc<AtomicU64>) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let disk = Arc::new(LocalDisk);
         let clock: Arc<dyn Clock> = Arc::new(StepClock(AtomicI64::new(START_NS)));
@@ -51,8 +58,10 @@ impl Database {
         let catalog_log =
             Journal::open(disk.clone(), directory.path().join("catalog"), journal_settings.clone())
                 .unwrap();
+        let catalog_log = SlowLog { inner: Arc::new(catalog_log), late_ms: Arc::clone(&late_ms) };
         let catalog = Catalog::open(Arc::new(catalog_log), Arc::clone(&clock)).unwrap();
         let log = Journal::open(disk, directory.path().join("journal"), journal_settings).unwrap();
+        let log = SlowLog { inner: Arc::new(log), late_ms };
         let state = catalog.state();
         let store: Arc<dyn EventStore> =
             Engine::open(Arc::new(log), Arc::clone(&clock), EngineSettings::default(), &|id| {

@@ -1,7 +1,10 @@
 //! Runaway statements fail alone: cancellation, timeouts, memory, nesting, shutdown (CL-10).
 
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -181,4 +184,48 @@ async fn runaway_joins_end_and_leave_the_threads_of_others_free() {
         ["100000"]
     );
     assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_being_committed_is_not_cancelled() {
+    let late = Arc::new(AtomicU64::new(0));
+    let db = Database::with_late_answers(QuerySettings::default(), Arc::clone(&late));
+    db.tag("CREATE TABLE t (time TIMESTAMPTZ NOT NULL, v INT)").await;
+    db.tag("CREATE TABLE gone (time TIMESTAMPTZ NOT NULL, v INT)").await;
+    let filler = "INSERT INTO gone SELECT now() + i * interval '1 s', i FROM generate_series(1, 20000) AS g(i)";
+    assert_eq!(db.tag(filler).await, "INSERT 0 20000");
+    let held = db.service.parts().store.status().memory_bytes;
+
+    // The answer comes when the time is long over.
+    late.store(400, Ordering::Relaxed);
+    db.tag("SET statement_timeout = '200ms'").await;
+    assert_eq!(db.tag("INSERT INTO t VALUES ('2024-01-01', 1)").await, "INSERT 0 1");
+    let returning = "INSERT INTO t VALUES ('2024-01-02', 2) RETURNING v";
+    assert_eq!(db.rows(returning).await, ["2"]);
+    db.tag("BEGIN").await;
+    db.tag("SET LOCAL application_name = 'inner'").await;
+    db.tag("INSERT INTO t VALUES ('2024-01-03', 3)").await;
+    assert_eq!(db.tag("COMMIT").await, "COMMIT");
+    assert_eq!(db.rows("SHOW application_name").await, ["it"]);
+    assert_eq!(db.rows("SELECT v FROM t ORDER BY time").await, ["1", "2", "3"]);
+    assert_eq!(db.tag("DELETE FROM t WHERE time < '2024-01-02'").await, "DELETE 1");
+    assert_eq!(db.tag("DROP TABLE gone").await, "DROP TABLE");
+    assert!(
+        db.service.parts().store.status().memory_bytes < held / 2,
+        "the table's memory is free"
+    );
+
+    let (process, secret) = db.session.key();
+    let session = Arc::clone(&db.session);
+    let inserting =
+        tokio::spawn(async move { run(&session, "INSERT INTO t VALUES ('2024-01-04', 4)").await });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(db.service.cancel(process, secret));
+    assert_eq!(inserting.await.unwrap().unwrap().tag, "INSERT 0 1");
+    assert_eq!(db.rows("SELECT v FROM t ORDER BY time").await, ["2", "3", "4"]);
+
+    // What is stopped before is not stored.
+    let slow = "INSERT INTO t SELECT now(), count(*) FROM generate_series(1, 100000) a, generate_series(1, 100000) b";
+    assert_eq!(db.kind(slow).await, ErrorKind::QueryCanceled);
+    assert_eq!(db.rows("SELECT count(*) FROM t").await, ["3"]);
 }

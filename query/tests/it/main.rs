@@ -21,6 +21,7 @@ mod parameters;
 mod pushdown;
 mod selects;
 mod settings;
+mod slow_log;
 mod system_columns;
 mod transactions;
 mod types;

@@ -174,6 +174,8 @@ kinds! {
     LimitExceeded = "54000", false;
     /// A statement nested or chained too deeply.
     StatementTooComplex = "54001", false;
+    /// More columns than a table or a result may have.
+    TooManyColumns = "54011", false;
     /// The object is in use.
     ObjectInUse = "55006", true;
     /// An object is not in the state that this needs.

@@ -59,6 +59,17 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     async fn prepare(&mut self, parsed: &Arc<Parsed>, declared: Vec<u32>) -> Step<Statement> {
         let types: Vec<Option<ColumnType>> = declared.iter().map(|id| column_type(*id)).collect();
         let has_numeric = declared.contains(&oid::NUMERIC);
+        // A numeric first takes the precision of what it stands beside, if that is one too.
+        let numbers = declared.clone();
+        let fits = move |found: &[ColumnType]| {
+            found.iter().zip(&numbers).all(|(found, declared)| {
+                *declared != oid::NUMERIC
+                    || matches!(
+                        found,
+                        ColumnType::Numeric { .. } | ColumnType::Double | ColumnType::Real
+                    )
+            })
+        };
         let all_types: Vec<Option<ColumnType>> = declared
             .iter()
             .map(
@@ -69,13 +80,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         let statement = Arc::clone(parsed);
         let prepared = self
             .watched(async move {
-                match session.prepare(&statement, &types).await {
-                    Err(error)
-                        if error.kind() == ErrorKind::IndeterminateDatatype && has_numeric =>
-                    {
-                        session.prepare(&statement, &all_types).await
-                    }
-                    other => other,
+                if !has_numeric {
+                    return session.prepare(&statement, &types).await;
+                }
+                match session.try_prepare(&statement, &types).await {
+                    Ok(prepared) if fits(prepared.parameter_types()) => Ok(prepared),
+                    _ => session.prepare(&statement, &all_types).await,
                 }
             })
             .await?;

@@ -1,0 +1,33 @@
+//! Work that keeps a thread busy for as long as it takes: parsing and planning.
+
+use std::pin::pin;
+
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    task::block_in_place,
+};
+
+/// A runtime whose other tasks, and sockets, another thread can take over.
+fn runtime() -> Option<Handle> {
+    let runtime = Handle::try_current().ok()?;
+    (runtime.runtime_flavor() == RuntimeFlavor::MultiThread).then_some(runtime)
+}
+
+/// Runs `work`, which stops nobody else however long it takes.
+pub fn busy<T>(work: impl FnOnce() -> T) -> T {
+    match runtime() {
+        Some(_) => block_in_place(work),
+        None => work(),
+    }
+}
+
+/// Runs `future` to its end, as [`busy`].
+pub async fn aside<T>(future: impl Future<Output = T>) -> T {
+    match runtime() {
+        Some(runtime) => {
+            let future = pin!(future);
+            block_in_place(|| runtime.block_on(future))
+        }
+        None => future.await,
+    }
+}

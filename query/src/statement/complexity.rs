@@ -1,0 +1,109 @@
+//! Statements that are small as text and large as plans.
+
+use std::{collections::HashMap, ops::ControlFlow};
+
+use datafusion::sql::sqlparser::ast::{
+    Array, Expr, ObjectNamePart, Query, Select, Visit, Visitor, visit_relations,
+};
+use stratalog_model::{Error, ErrorKind, Result};
+
+use super::names;
+
+/// Columns of one select list, at most; as in PostgreSQL.
+const COLUMNS_MAX: usize = 1664;
+
+/// How often the tables of a statement are read, at most: each mention of a query in WITH is
+/// planned by itself.
+const RELATIONS_MAX: usize = 10_000;
+
+/// Dimensions of an array, at most; as in PostgreSQL.
+const DIMENSIONS_MAX: usize = 6;
+
+/// Checks that a tree is worth planning.
+///
+/// # Errors
+/// `TooManyColumns`, `StatementTooComplex`, `LimitExceeded`.
+pub fn check(tree: &Query) -> Result<()> {
+    let mut limits = Limits { dimensions: 0 };
+    match tree.visit(&mut limits) {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+struct Limits {
+    /// Of the arrays that are written around.
+    dimensions: usize,
+}
+
+impl Visitor for Limits {
+    type Break = Error;
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Error> {
+        let mut weights: HashMap<String, usize> = HashMap::new();
+        for cte in query.with.iter().flat_map(|with| &with.cte_tables) {
+            let weight = weigh(&cte.query, &weights);
+            if weight > RELATIONS_MAX {
+                return ControlFlow::Break(
+                    Error::new(
+                        ErrorKind::StatementTooComplex,
+                        format!(
+                            "WITH query \"{}\" would read more than {RELATIONS_MAX} tables",
+                            names::fold(&cte.alias.name)
+                        ),
+                    )
+                    .with_hint("each mention of a query in WITH is planned by itself"),
+                );
+            }
+            weights.insert(names::fold(&cte.alias.name), weight);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<Error> {
+        let columns = select.projection.len();
+        if columns > COLUMNS_MAX {
+            return ControlFlow::Break(Error::new(
+                ErrorKind::TooManyColumns,
+                format!("select lists can have at most {COLUMNS_MAX} entries, this has {columns}"),
+            ));
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Error> {
+        if let Expr::Array(Array { .. }) = expr {
+            self.dimensions += 1;
+            if self.dimensions > DIMENSIONS_MAX {
+                return ControlFlow::Break(Error::new(
+                    ErrorKind::LimitExceeded,
+                    format!(
+                        "number of array dimensions exceeds the maximum allowed ({DIMENSIONS_MAX})"
+                    ),
+                ));
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Error> {
+        if let Expr::Array(_) = expr {
+            self.dimensions = self.dimensions.saturating_sub(1);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// How many tables a query reads; `weights` are those of the queries that it may mention.
+fn weigh(query: &Query, weights: &HashMap<String, usize>) -> usize {
+    let mut weight = 1_usize;
+    let _: ControlFlow<()> = visit_relations(query, |relation| {
+        let one = match relation.0.as_slice() {
+            [ObjectNamePart::Identifier(ident)] => weights.get(&names::fold(ident)),
+            _ => None,
+        };
+        weight = weight.saturating_add(one.copied().unwrap_or(1));
+        ControlFlow::Continue(())
+    });
+    weight
+}

@@ -1,0 +1,97 @@
+//! `a IS DISTINCT FROM b AND c` is `(a IS DISTINCT FROM b) AND c`; the parser takes all that
+//! follows for the second operand.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, Statement, UnaryOperator, Value, VisitMut, VisitorMut,
+};
+
+/// Ends operands of IS [NOT] DISTINCT FROM where AND and OR begin.
+pub fn end_operands(statement: &mut Statement) {
+    let _ = statement.visit(&mut Operands);
+}
+
+struct Operands;
+
+impl VisitorMut for Operands {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if matches!(
+            expr,
+            Expr::BinaryOp { op: BinaryOperator::And | BinaryOperator::Or, .. }
+                | Expr::UnaryOp { op: UnaryOperator::Not, .. }
+                | Expr::IsDistinctFrom(..)
+                | Expr::IsNotDistinctFrom(..)
+        ) {
+            let whole = std::mem::replace(expr, Expr::value(Value::Null));
+            let (first, rest) = parted(whole);
+            *expr = rest.into_iter().fold(first, |left, (op, right)| joined(left, op, right));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+type Rest = Vec<(BinaryOperator, Expr)>;
+
+fn joined(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
+    Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
+}
+
+/// What an expression begins with, and what follows that the parser took for a part of it.
+fn parted(expr: Expr) -> (Expr, Rest) {
+    match expr {
+        Expr::IsDistinctFrom(left, right) => {
+            let (right, rest) = first_operand(*right);
+            (Expr::IsDistinctFrom(left, Box::new(right)), rest)
+        }
+        Expr::IsNotDistinctFrom(left, right) => {
+            let (right, rest) = first_operand(*right);
+            (Expr::IsNotDistinctFrom(left, Box::new(right)), rest)
+        }
+        Expr::UnaryOp { op: UnaryOperator::Not, expr } => {
+            let (inner, rest) = parted(*expr);
+            (Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(inner) }, rest)
+        }
+        Expr::BinaryOp { left, op: op @ (BinaryOperator::And | BinaryOperator::Or), right } => {
+            let (left, mut follows) = parted(*left);
+            let (right, rest) = parted(*right);
+            follows.push((op, right));
+            follows.extend(rest);
+            // AND binds to what is before it, OR is left to those around.
+            let mut whole = left;
+            let mut kept: Rest = Vec::new();
+            for (op, right) in follows {
+                match (op, kept.pop()) {
+                    (BinaryOperator::And, Some((before, last))) => {
+                        kept.push((before, joined(last, BinaryOperator::And, right)));
+                    }
+                    (BinaryOperator::And, None) => {
+                        whole = joined(whole, BinaryOperator::And, right);
+                    }
+                    (op, before) => {
+                        kept.extend(before);
+                        kept.push((op, right));
+                    }
+                }
+            }
+            (whole, kept)
+        }
+        other => (other, Vec::new()),
+    }
+}
+
+/// The operand that an expression of ANDs and ORs begins with, and the others.
+fn first_operand(expr: Expr) -> (Expr, Rest) {
+    match expr {
+        Expr::BinaryOp { left, op: op @ (BinaryOperator::And | BinaryOperator::Or), right } => {
+            let (first, mut rest) = first_operand(*left);
+            let (right, more) = parted(*right);
+            rest.push((op, right));
+            rest.extend(more);
+            (first, rest)
+        }
+        other => parted(other),
+    }
+}
