@@ -78,13 +78,16 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
             });
         }
         let system_columns = mentioned_system_columns(part);
+        let compares_distinct = rewrite::compares_distinct(part);
         let tokens = rewrite::for_parser(part);
         let mut parser = Parser::new(&dialect)
             .with_options(ParserOptions::new().with_unescape(true))
             .with_recursion_limit(DEPTH_MAX)
             .with_tokens_with_locations(tokens);
         let mut statement = parser.parse_statement().map_err(|error| parser_error(sql, error))?;
-        distinct::end_operands(&mut statement);
+        if compares_distinct {
+            distinct::end_operands(&mut statement);
+        }
         let rest = parser.peek_token();
         if rest.token != Token::EOF {
             return Err(at_token(sql, &rest));

@@ -39,9 +39,28 @@ fn joined(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
     Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
 }
 
+/// An expression without the ANDs and ORs that it ends with, and those. Chains are long, so
+/// this does not go down them call by call.
+fn unchained(mut expr: Expr) -> (Expr, Rest) {
+    let mut rest = Rest::new();
+    loop {
+        match expr {
+            Expr::BinaryOp { left, op: op @ (BinaryOperator::And | BinaryOperator::Or), right } => {
+                rest.push((op, *right));
+                expr = *left;
+            }
+            first => {
+                rest.reverse();
+                return (first, rest);
+            }
+        }
+    }
+}
+
 /// What an expression begins with, and what follows that the parser took for a part of it.
 fn parted(expr: Expr) -> (Expr, Rest) {
-    match expr {
+    let (first, chain) = unchained(expr);
+    let (mut whole, mut kept) = match first {
         Expr::IsDistinctFrom(left, right) => {
             let (right, rest) = first_operand(*right);
             (Expr::IsDistinctFrom(left, Box::new(right)), rest)
@@ -54,44 +73,35 @@ fn parted(expr: Expr) -> (Expr, Rest) {
             let (inner, rest) = parted(*expr);
             (Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(inner) }, rest)
         }
-        Expr::BinaryOp { left, op: op @ (BinaryOperator::And | BinaryOperator::Or), right } => {
-            let (left, mut follows) = parted(*left);
-            let (right, rest) = parted(*right);
-            follows.push((op, right));
-            follows.extend(rest);
+        other => (other, Rest::new()),
+    };
+    for (op, right) in chain {
+        let (right, rest) = parted(right);
+        for (op, right) in [(op, right)].into_iter().chain(rest) {
             // AND binds to what is before it, OR is left to those around.
-            let mut whole = left;
-            let mut kept: Rest = Vec::new();
-            for (op, right) in follows {
-                match (op, kept.pop()) {
-                    (BinaryOperator::And, Some((before, last))) => {
-                        kept.push((before, joined(last, BinaryOperator::And, right)));
-                    }
-                    (BinaryOperator::And, None) => {
-                        whole = joined(whole, BinaryOperator::And, right);
-                    }
-                    (op, before) => {
-                        kept.extend(before);
-                        kept.push((op, right));
-                    }
+            match (op, kept.pop()) {
+                (BinaryOperator::And, Some((before, last))) => {
+                    kept.push((before, joined(last, BinaryOperator::And, right)));
+                }
+                (BinaryOperator::And, None) => whole = joined(whole, BinaryOperator::And, right),
+                (op, before) => {
+                    kept.extend(before);
+                    kept.push((op, right));
                 }
             }
-            (whole, kept)
         }
-        other => (other, Vec::new()),
     }
+    (whole, kept)
 }
 
 /// The operand that an expression of ANDs and ORs begins with, and the others.
 fn first_operand(expr: Expr) -> (Expr, Rest) {
-    match expr {
-        Expr::BinaryOp { left, op: op @ (BinaryOperator::And | BinaryOperator::Or), right } => {
-            let (first, mut rest) = first_operand(*left);
-            let (right, more) = parted(*right);
-            rest.push((op, right));
-            rest.extend(more);
-            (first, rest)
-        }
-        other => parted(other),
+    let (first, chain) = unchained(expr);
+    let (first, mut rest) = parted(first);
+    for (op, right) in chain {
+        let (right, more) = parted(right);
+        rest.push((op, right));
+        rest.extend(more);
     }
+    (first, rest)
 }

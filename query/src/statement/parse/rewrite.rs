@@ -25,6 +25,14 @@ pub(super) fn unlogged(tokens: &[TokenWithSpan]) -> Option<&TokenWithSpan> {
     })
 }
 
+/// Whether IS [NOT] DISTINCT FROM stands somewhere.
+pub(super) fn compares_distinct(tokens: &[TokenWithSpan]) -> bool {
+    let words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
+    words.clone().zip(words.skip(1)).any(|(distinct, from)| {
+        is_keyword(&distinct.token, Keyword::DISTINCT) && is_keyword(&from.token, Keyword::FROM)
+    })
+}
+
 fn is_keyword(token: &Token, keyword: Keyword) -> bool {
     matches!(token, Token::Word(word) if word.keyword == keyword && word.quote_style.is_none())
 }
