@@ -78,11 +78,11 @@ impl Planner {
     /// What is wrong with it; `FeatureNotSupported` when it is no query.
     pub async fn logical(&self, statement: &Statement) -> Result<LogicalPlan> {
         if !merged::mentions(statement) {
-            return self.logical_as_written(statement).await;
+            return Box::pin(self.logical_as_written(statement)).await;
         }
         let mut statement = statement.clone();
-        merged::write_out(self, &mut statement).await?;
-        self.logical_as_written(&statement).await
+        Box::pin(merged::write_out(self, &mut statement)).await?;
+        Box::pin(self.logical_as_written(&statement)).await
     }
 
     /// The logical plan of a query without joins that merge columns other than PostgreSQL

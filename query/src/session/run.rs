@@ -176,9 +176,9 @@ impl Session {
             settings_version,
         };
         if parsed.kind() == StatementKind::Read || parsed.text().len() > SHORT_TEXT_BYTES_MAX {
-            aside(self.plan_statement(&mut prepared)).await?;
+            aside(Box::pin(self.plan_statement(&mut prepared))).await?;
         } else {
-            self.plan_statement(&mut prepared).await?;
+            Box::pin(self.plan_statement(&mut prepared)).await?;
         }
         let prepared = Arc::new(prepared);
         if cacheable && !matches!(prepared.plan, Plan::Tree) {

@@ -75,7 +75,7 @@ pub async fn plan(
     let mut statement = Statement::Query(Box::new(tree));
     super::dialect::normalize(&mut statement, planner.style())?;
     stratalog_pg_catalog::rewrite(&mut statement);
-    let plan = match planner.logical(&statement).await {
+    let plan = match Box::pin(planner.logical(&statement)).await {
         // Wildcards that repeat a column.
         Err(error)
             if matches!(error.kind(), ErrorKind::DuplicateColumn | ErrorKind::AmbiguousColumn) =>

@@ -92,8 +92,18 @@ async fn a_dropped_result_frees_its_memory() {
     assert_eq!(db.rows("SELECT 1").await, ["1"]);
 }
 
-#[tokio::test]
-async fn deep_and_long_statements_are_errors() {
+#[test]
+fn deep_and_long_statements_are_errors() {
+    // As much stack as the server's threads have.
+    let thread = std::thread::Builder::new().stack_size(8 << 20);
+    let checked = thread.spawn(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.unwrap().block_on(check_deep_and_long_statements());
+    });
+    checked.unwrap().join().unwrap();
+}
+
+async fn check_deep_and_long_statements() {
     let db = Database::new();
     let chain = format!("SELECT {}", vec!["1"; 250].join(" + "));
     assert_eq!(db.rows(&chain).await, ["250"]);

@@ -47,7 +47,7 @@ pub struct DemoArguments {
 
 /// `stratalog demo`.
 pub fn run(arguments: &DemoArguments) -> ExitCode {
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    let runtime = match crate::threads::runtime() {
         Ok(runtime) => runtime,
         Err(error) => {
             eprintln!("cannot start threads: {error}");

@@ -96,7 +96,7 @@ pub struct ImportArguments {
 
 /// `stratalog import`.
 pub fn run(arguments: &ImportArguments) -> ExitCode {
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    let runtime = match crate::threads::runtime() {
         Ok(runtime) => runtime,
         Err(error) => {
             eprintln!("ERROR:  cannot start threads: {error}");

@@ -21,6 +21,7 @@ mod server;
 pub mod settings;
 pub mod sql;
 mod start_error;
+mod threads;
 
 pub use embedded::Embedded;
 pub use server::Server;

@@ -112,8 +112,7 @@ fn serve(arguments: &ServeArguments) -> Result<ExitCode, StartError> {
     }
     let failed =
         |error| StartError::from(stratalog_model::Error::io("cannot start threads", error));
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(failed)?;
+    let runtime = crate::threads::runtime().map_err(failed)?;
     let result = runtime.block_on(until_stopped(&settings));
     // Tasks that are left hold nothing that is not on disk.
     runtime.shutdown_background();

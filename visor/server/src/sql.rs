@@ -127,7 +127,7 @@ fn run_on_runtime(arguments: &SqlArguments) -> Result<bool, SqlError> {
     if arguments.format == Format::Parquet && arguments.output.is_none() {
         return Err(SqlError::local("--format parquet writes a file: name it with --output FILE"));
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = crate::threads::runtime()?;
     let scripted = !arguments.command.is_empty() || !arguments.file.is_empty();
     let typed = !scripted && io::stdin().is_terminal();
     let connection = runtime.block_on(arguments.connect.connect("stratalog sql"))?;
