@@ -13,6 +13,8 @@
 #[path = "../tests/it/harness.rs"]
 #[expect(dead_code, reason = "the tests use more of it")]
 mod harness;
+#[path = "../tests/it/slow_log.rs"]
+mod slow_log;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use datafusion::scalar::ScalarValue;
