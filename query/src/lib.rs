@@ -23,7 +23,7 @@ mod table;
 mod types;
 
 pub use outcome::{CopyIn, CopyOut, CopySink, Outcome, Rows, RowsTag};
-pub use service::{Login, Parts, QueryService};
+pub use service::{Login, Parts, QueryService, STACK_BYTES};
 pub use session::{Notice, Session, TransactionState};
 pub use settings::QuerySettings;
 pub use statement::{Parsed, Prepared, StatementKind};

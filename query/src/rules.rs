@@ -12,6 +12,7 @@ pub mod compared;
 pub mod date_trunc;
 pub mod digits;
 pub mod domain;
+pub mod each_node;
 pub mod far_times;
 pub mod floats;
 pub mod guarded;

@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use stratalog_model::{Clock, Error, ErrorKind, EventStore, Result};
 use stratalog_visor_core::Catalog;
 
+pub use self::execution::STACK_BYTES;
 pub(crate) use self::execution::{Execution, StoppablePlan};
 use crate::{QuerySettings, Session, session::work::Stop};
 

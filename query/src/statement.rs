@@ -18,6 +18,7 @@ pub(crate) mod refused;
 pub(crate) mod setting;
 pub(crate) mod system_columns;
 pub(crate) mod transaction;
+pub(crate) mod walk;
 
 use std::sync::Arc;
 
@@ -80,6 +81,8 @@ pub struct Prepared {
     /// Types that the client told.
     pub(crate) told: Vec<Option<ColumnType>>,
     pub(crate) parameter_types: Vec<ColumnType>,
+    /// Positions of the parameters whose type nothing tells.
+    pub(crate) guessed: Vec<usize>,
     pub(crate) result: Option<SchemaRef>,
     pub(crate) plan: Plan,
     /// What the plan was made under; another makes it stale.
@@ -101,9 +104,20 @@ pub(crate) enum Plan {
 }
 
 impl Prepared {
-    /// The types of `$1`, `$2` …
+    /// The types of `$1`, `$2` …; text where nothing tells one.
     pub fn parameter_types(&self) -> &[ColumnType] {
         &self.parameter_types
+    }
+
+    /// Whether nothing tells the type of a parameter, counted from 0.
+    pub fn is_guessed(&self, parameter: usize) -> bool {
+        self.guessed.contains(&parameter)
+    }
+
+    pub(crate) fn settle(&mut self, types: Vec<Option<ColumnType>>) {
+        let open = types.iter().enumerate().filter(|(_, found)| found.is_none());
+        self.guessed = open.map(|(at, _)| at).collect();
+        self.parameter_types = parameters::or_text(types);
     }
 
     /// Shape of the rows; `None` when the statement returns none.

@@ -200,3 +200,15 @@ def test_numerics_are_numbers_wherever_they_stand(connection, format):
     assert one("SELECT ?", D("2.5")) == D("2.5")
     assert one("SELECT count(*) FROM generate_series(1, 4) g(k) WHERE k > ?", D("2.5")) == 2
     assert one("SELECT ? > 1", 2 ** 70) is True
+    assert one("SELECT ?::text", D("2.5")) == "2.5"
+
+
+@pytest.mark.parametrize("format", ["s", "b", "t"])
+def test_numerics_go_into_columns_of_other_types(connection, table, format):
+    connection.execute(f"CREATE TABLE {table} (time TIMESTAMPTZ NOT NULL, t TEXT, n INT, x REAL)")
+    connection.execute(
+        f"INSERT INTO {table} VALUES ('2024-01-01', %{format}, %{format}, %{format})",
+        (D("2.50"), D("2.5"), D("0.25")),
+    )
+    row = connection.execute(f"SELECT t, n, x FROM {table}").fetchone()
+    assert row == ("2.50", 3, 0.25)

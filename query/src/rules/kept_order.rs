@@ -4,11 +4,7 @@
 use std::sync::Arc;
 
 use datafusion::{
-    common::{
-        Result,
-        config::ConfigOptions,
-        tree_node::{Transformed, TreeNode},
-    },
+    common::Result,
     physical_expr::LexOrdering,
     physical_optimizer::{PhysicalOptimizerRule, optimizer::PhysicalOptimizer},
     physical_plan::{
@@ -17,42 +13,26 @@ use datafusion::{
     },
 };
 
+use super::{each_node::EachNode, opaque_casts::OPAQUE_CASTS};
+
 /// Sorts what does not come in the order that its reader asks for.
-#[derive(Debug)]
-pub struct KeptOrder;
+pub const KEPT_ORDER: EachNode = EachNode::new("kept_order", kept);
 
-impl PhysicalOptimizerRule for KeptOrder {
-    fn name(&self) -> &str {
-        "kept_order"
+fn kept(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let mut changed = false;
+    let mut children = Vec::new();
+    for (child, wanted) in node.children().into_iter().zip(node.required_input_ordering()) {
+        let sorted = match wanted {
+            Some(wanted) => sorted(child, &LexOrdering::from(wanted.into_single()))?,
+            None => None,
+        };
+        changed |= sorted.is_some();
+        children.push(sorted.unwrap_or_else(|| Arc::clone(child)));
     }
-
-    fn schema_check(&self) -> bool {
-        true
+    if !changed {
+        return Ok(None);
     }
-
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|node| {
-            let mut changed = false;
-            let mut children = Vec::new();
-            for (child, wanted) in node.children().into_iter().zip(node.required_input_ordering()) {
-                let sorted = match wanted {
-                    Some(wanted) => sorted(child, &LexOrdering::from(wanted.into_single()))?,
-                    None => None,
-                };
-                changed |= sorted.is_some();
-                children.push(sorted.unwrap_or_else(|| Arc::clone(child)));
-            }
-            Ok(match changed {
-                true => Transformed::yes(replace_children_if_necessary(node, children)?),
-                false => Transformed::no(node),
-            })
-        })
-        .map(|plan| plan.data)
-    }
+    replace_children_if_necessary(Arc::clone(node), children).map(Some)
 }
 
 /// `child` under a sort of each of its streams, unless it has the order.
@@ -72,7 +52,7 @@ fn sorted(
 pub fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
     let last = rules.len().saturating_sub(1);
-    rules.insert(last, Arc::new(KeptOrder));
-    rules.insert(0, Arc::new(super::opaque_casts::OpaqueCasts));
+    rules.insert(last, Arc::new(KEPT_ORDER));
+    rules.insert(0, Arc::new(OPAQUE_CASTS));
     rules
 }

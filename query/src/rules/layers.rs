@@ -159,6 +159,15 @@ pub trait AggregateLayer: Debug + Clone + Eq + Hash + Send + Sync + 'static {
         inner.create_sliding_accumulator(arguments)
     }
 
+    /// Whether it aggregates many groups at once.
+    fn groups_accumulator_supported(
+        &self,
+        inner: &AggregateUDF,
+        arguments: AccumulatorArgs<'_>,
+    ) -> bool {
+        inner.groups_accumulator_supported(arguments)
+    }
+
     /// Aggregates many groups.
     fn groups_accumulator(
         &self,
@@ -217,7 +226,7 @@ impl<L: AggregateLayer> AggregateUDFImpl for Aggregate<L> {
     }
 
     fn groups_accumulator_supported(&self, arguments: AccumulatorArgs<'_>) -> bool {
-        self.inner.groups_accumulator_supported(arguments)
+        self.layer.groups_accumulator_supported(&self.inner, arguments)
     }
 
     fn create_groups_accumulator(
@@ -250,6 +259,10 @@ impl<L: AggregateLayer> AggregateUDFImpl for Aggregate<L> {
 
     fn set_monotonicity(&self, data_type: &DataType) -> SetMonotonicity {
         self.inner.inner().set_monotonicity(data_type)
+    }
+
+    fn supports_within_group_clause(&self) -> bool {
+        self.inner.inner().supports_within_group_clause()
     }
 
     fn documentation(&self) -> Option<&Documentation> {

@@ -26,6 +26,7 @@ use datafusion::{
 use super::layers::{self, AggregateLayer};
 
 mod floats;
+mod frame;
 mod parts;
 
 /// `function` with windows that move, if it is one that subtracts floats or cannot subtract.

@@ -15,54 +15,34 @@ use arrow::{
 use datafusion::{
     common::{
         Result,
-        config::ConfigOptions,
         tree_node::{Transformed, TreeNode},
     },
     logical_expr::ColumnarValue,
     physical_expr::{PhysicalExpr, expressions::CastExpr},
-    physical_optimizer::PhysicalOptimizerRule,
     physical_plan::{
         ExecutionPlan,
         filter::{FilterExec, FilterExecBuilder},
     },
 };
 
+use super::each_node::EachNode;
+
 /// Hides the casts in filters.
-#[derive(Debug)]
-pub struct OpaqueCasts;
+pub const OPAQUE_CASTS: EachNode = EachNode::new("opaque_casts", hidden);
 
-impl PhysicalOptimizerRule for OpaqueCasts {
-    fn name(&self) -> &str {
-        "opaque_casts"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|node| {
-            let Some(filter) = node.downcast_ref::<FilterExec>() else {
-                return Ok(Transformed::no(node));
-            };
-            let hidden = Arc::clone(filter.predicate()).transform_up(|part| {
-                Ok(match part.downcast_ref::<CastExpr>() {
-                    Some(_) => Transformed::yes(Arc::new(Opaque(part)) as _),
-                    None => Transformed::no(part),
-                })
-            })?;
-            if !hidden.transformed {
-                return Ok(Transformed::no(node));
-            }
-            let filter = FilterExecBuilder::from(filter).with_predicate(hidden.data).build()?;
-            Ok(Transformed::yes(Arc::new(filter) as _))
+fn hidden(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let Some(filter) = node.downcast_ref::<FilterExec>() else { return Ok(None) };
+    let hidden = Arc::clone(filter.predicate()).transform_up(|part| {
+        Ok(match part.downcast_ref::<CastExpr>() {
+            Some(_) => Transformed::yes(Arc::new(Opaque(part)) as _),
+            None => Transformed::no(part),
         })
-        .map(|plan| plan.data)
+    })?;
+    if !hidden.transformed {
+        return Ok(None);
     }
+    let filter = FilterExecBuilder::from(filter).with_predicate(hidden.data).build()?;
+    Ok(Some(Arc::new(filter)))
 }
 
 /// A cast that is a function like any other.

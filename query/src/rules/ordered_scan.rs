@@ -4,13 +4,8 @@
 use std::sync::Arc;
 
 use datafusion::{
-    common::{
-        Result,
-        config::ConfigOptions,
-        tree_node::{Transformed, TreeNode},
-    },
+    common::Result,
     physical_expr::{PhysicalSortExpr, expressions::Column},
-    physical_optimizer::PhysicalOptimizerRule,
     physical_plan::{
         ExecutionPlan, SortOrderPushdownResult, coop::CooperativeExec, filter::FilterExec,
         limit::GlobalLimitExec, projection::ProjectionExec, replace_children_if_necessary,
@@ -18,41 +13,20 @@ use datafusion::{
     },
 };
 
+use super::each_node::EachNode;
 use crate::table::scan::ChronicleScan;
 
 /// Removes sorts that a scan makes unnecessary.
-#[derive(Debug)]
-pub struct OrderedScan;
+pub const ORDERED_SCAN: EachNode = EachNode::new("ordered_scan", unsorted);
 
-impl PhysicalOptimizerRule for OrderedScan {
-    fn name(&self) -> &str {
-        "ordered_scan"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|node| {
-            let Some(sort) = node.downcast_ref::<SortExec>() else {
-                return Ok(Transformed::no(node));
-            };
-            let order: Vec<PhysicalSortExpr> = sort.expr().iter().cloned().collect();
-            Ok(match ordered(sort.input(), &order)? {
-                Some(input) => Transformed::yes(match sort.fetch() {
-                    Some(rows) => Arc::new(GlobalLimitExec::new(input, 0, Some(rows))),
-                    None => input,
-                }),
-                None => Transformed::no(node),
-            })
-        })
-        .map(|plan| plan.data)
-    }
+fn unsorted(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let Some(sort) = node.downcast_ref::<SortExec>() else { return Ok(None) };
+    let order: Vec<PhysicalSortExpr> = sort.expr().iter().cloned().collect();
+    let input = ordered(sort.input(), &order)?;
+    Ok(input.map(|input| match sort.fetch() {
+        Some(rows) => Arc::new(GlobalLimitExec::new(input, 0, Some(rows))),
+        None => input,
+    }))
 }
 
 /// `plan` over a scan that delivers `order`, if there is one.

@@ -6,59 +6,35 @@ use arrow::{
     array::{ArrayRef, AsArray, Float64Array, ListArray},
     buffer::OffsetBuffer,
     compute::cast,
-    datatypes::{DataType, Field, FieldRef, Float64Type},
+    datatypes::{DataType, Field, Float64Type},
 };
 use datafusion::{
     common::{Result, ScalarValue},
-    logical_expr::{
-        Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, Signature,
-        function::{AccumulatorArgs, AggregateFunctionSimplification, StateFieldsArgs},
-    },
+    logical_expr::{Accumulator, AggregateUDF, function::AccumulatorArgs},
     physical_expr::expressions::Literal,
 };
 use stratalog_model::Error;
 
+use super::layers::{self, AggregateLayer};
 use crate::errors::to_datafusion;
 
 /// `function` with an exact result, if it is `percentile_cont`.
 pub fn exact(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
-        "percentile_cont" => Arc::new(AggregateUDF::new_from_impl(Exact { inner: function })),
+        "percentile_cont" => layers::aggregate(function, Exact),
         _ => function,
     }
 }
 
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Exact {
-    inner: Arc<AggregateUDF>,
-}
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Exact;
 
-impl AggregateUDFImpl for Exact {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-
-    fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(arguments)
-    }
-
-    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(arguments)
-    }
-
-    fn state_fields(&self, arguments: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
-        self.inner.state_fields(arguments)
-    }
-
-    fn accumulator(&self, arguments: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+impl AggregateLayer for Exact {
+    fn accumulator(
+        &self,
+        inner: &AggregateUDF,
+        arguments: AccumulatorArgs<'_>,
+    ) -> Result<Box<dyn Accumulator>> {
         let fraction = match arguments.exprs.get(1).map(|expr| expr.downcast_ref::<Literal>()) {
             Some(Some(literal)) => literal.value().cast_to(&DataType::Float64)?,
             _ => ScalarValue::Float64(None),
@@ -70,7 +46,7 @@ impl AggregateUDFImpl for Exact {
         });
         let is_distinct = arguments.is_distinct;
         // What it refuses is refused.
-        let inner = self.inner.accumulator(arguments)?;
+        let inner = inner.accumulator(arguments)?;
         match fraction {
             ScalarValue::Float64(Some(fraction)) if of_floats && !is_distinct => {
                 Ok(Box::new(Percentile { values: Vec::new(), fraction, descending, result }))
@@ -79,16 +55,8 @@ impl AggregateUDFImpl for Exact {
         }
     }
 
-    fn simplify(&self) -> Option<AggregateFunctionSimplification> {
-        self.inner.simplify()
-    }
-
-    fn supports_within_group_clause(&self) -> bool {
-        true
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.inner.documentation()
+    fn groups_accumulator_supported(&self, _: &AggregateUDF, _: AccumulatorArgs<'_>) -> bool {
+        false
     }
 }
 
@@ -131,21 +99,6 @@ fn interpolated(sorted: &[f64], fraction: f64) -> Option<f64> {
 impl Accumulator for Percentile {
     fn update_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
         self.add(only(arrays)?)
-    }
-
-    fn retract_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
-        let gone = cast(only(arrays)?, &DataType::Float64)?;
-        for gone in gone.as_primitive::<Float64Type>().iter().flatten() {
-            let at = self.values.iter().position(|value| value.to_bits() == gone.to_bits());
-            if let Some(at) = at {
-                self.values.swap_remove(at);
-            }
-        }
-        Ok(())
-    }
-
-    fn supports_retract_batch(&self) -> bool {
-        true
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {

@@ -14,8 +14,7 @@ use arrow::datatypes::{DataType, Schema};
 use datafusion::{
     common::{
         Result,
-        config::ConfigOptions,
-        tree_node::{Transformed, TreeNode, TreeNodeRecursion},
+        tree_node::{TreeNode, TreeNodeRecursion},
     },
     logical_expr::Operator,
     physical_expr::{
@@ -23,43 +22,20 @@ use datafusion::{
         expressions::{BinaryExpr, CastExpr, case, lit},
         split_conjunction,
     },
-    physical_optimizer::PhysicalOptimizerRule,
     physical_plan::{
         ExecutionPlan,
         filter::{FilterExec, FilterExecBuilder},
     },
 };
 
-use super::opaque_casts::Opaque;
+use super::{each_node::EachNode, opaque_casts::Opaque};
 
 /// Splits filters whose conditions can fail.
-#[derive(Debug)]
-pub struct StagedFilter;
-
-impl PhysicalOptimizerRule for StagedFilter {
-    fn name(&self) -> &str {
-        "staged_filter"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|node| match node.downcast_ref::<FilterExec>() {
-            Some(filter) => Ok(match staged(filter)? {
-                Some(filters) => Transformed::yes(filters),
-                None => Transformed::no(node),
-            }),
-            None => Ok(Transformed::no(node)),
-        })
-        .map(|plan| plan.data)
-    }
-}
+pub const STAGED_FILTER: EachNode =
+    EachNode::new("staged_filter", |node| match node.downcast_ref::<FilterExec>() {
+        Some(filter) => staged(filter),
+        None => Ok(None),
+    });
 
 /// The conditions that cannot fail in a filter of their own, and above it one for each that
 /// can, in the order in which they are written; `None` for a filter with nothing to split.

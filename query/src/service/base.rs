@@ -38,11 +38,11 @@ use crate::{
         literals::IntegerLiterals,
         long_text,
         open_parameters::OpenParameters,
-        ordered_scan::OrderedScan,
+        ordered_scan::ORDERED_SCAN,
         outer_types::OuterTypes,
         records::CountedRecords,
         rounding,
-        staged_filter::StagedFilter,
+        staged_filter::STAGED_FILTER,
         sums,
         times::TimeOperators,
     },
@@ -109,8 +109,8 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
             Arc::new(TypeCoercion::new()),
         ])
         .with_physical_optimizer_rules(crate::rules::kept_order::rules())
-        .with_physical_optimizer_rule(Arc::new(OrderedScan))
-        .with_physical_optimizer_rule(Arc::new(StagedFilter))
+        .with_physical_optimizer_rule(Arc::new(ORDERED_SCAN))
+        .with_physical_optimizer_rule(Arc::new(STAGED_FILTER))
         .with_type_planner(Arc::new(crate::types::SqlTypes))
         .with_scalar_functions(functions)
         .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())

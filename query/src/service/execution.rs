@@ -29,6 +29,10 @@ use crate::{
 /// Batches that wait for a slow client, at most.
 const BATCHES_AHEAD: usize = 2;
 
+/// Bytes of the stack of a thread that plans or runs queries: both go down an expression
+/// level by level, and the longest chain of ORs that the parser lets through takes a quarter.
+pub const STACK_BYTES: usize = 8 << 20;
+
 /// The threads of running plans.
 #[derive(Debug)]
 pub struct Execution {
@@ -44,6 +48,7 @@ impl Execution {
         let runtime = Builder::new_multi_thread()
             .worker_threads(threads.max(1))
             .thread_name("query")
+            .thread_stack_size(STACK_BYTES)
             .enable_time()
             .build()
             .map_err(|error| Error::io("cannot start the threads of queries", error))?;

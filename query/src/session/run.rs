@@ -170,6 +170,7 @@ impl Session {
             parsed: Arc::clone(parsed),
             told: types.to_vec(),
             parameter_types: Vec::new(),
+            guessed: Vec::new(),
             result: None,
             plan: Plan::Tree,
             catalog_version,
@@ -197,7 +198,7 @@ impl Session {
                     insert::adopt_with(&mut inner, tree)?;
                     let (plan, types) = insert::plan(self, &parsed, &inner, &told).await?;
                     prepared.result = plan.result();
-                    prepared.parameter_types = types;
+                    prepared.settle(types);
                     prepared.plan = Plan::Insert(Box::new(plan));
                 }
                 None => {
@@ -205,20 +206,20 @@ impl Session {
                     let (plan, types) =
                         query::plan(&planner, tree, &told, parsed.system_columns()).await?;
                     prepared.result = Some(Arc::clone(&plan.schema));
-                    prepared.parameter_types = types;
+                    prepared.settle(types);
                     prepared.plan = Plan::Query(plan);
                 }
             },
             Statement::Insert(inner) => {
                 let (plan, types) = insert::plan(self, &parsed, inner, &told).await?;
                 prepared.result = plan.result();
-                prepared.parameter_types = types;
+                prepared.settle(types);
                 prepared.plan = Plan::Insert(Box::new(plan));
             }
             Statement::Explain { .. } => {
                 let (plan, types) = explain::plan(self, &parsed, &told).await?;
                 prepared.result = Some(text_schema("QUERY PLAN"));
-                prepared.parameter_types = types;
+                prepared.settle(types);
                 prepared.plan = Plan::Explain(plan);
             }
             Statement::ShowVariable { variable } => {
@@ -230,7 +231,7 @@ impl Session {
                 prepared.result = kept.result().cloned();
             }
             Statement::Delete(tree) => {
-                prepared.parameter_types = delete::parameter_types(self, tree, &told).await?;
+                prepared.settle(delete::parameter_types(self, tree, &told).await?);
             }
             Statement::Prepare { .. } | Statement::Copy { .. } => {}
             other => {

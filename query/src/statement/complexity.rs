@@ -2,12 +2,13 @@
 
 use std::{collections::HashMap, ops::ControlFlow};
 
-use datafusion::sql::sqlparser::ast::{
-    Array, Expr, ObjectNamePart, Query, Select, Visit, Visitor, visit_relations,
-};
+use datafusion::sql::sqlparser::ast::{Array, Expr, ObjectNamePart, Query, Select};
 use stratalog_model::{Error, ErrorKind, Result};
 
-use super::names;
+use super::{
+    names,
+    walk::{self, Flow, Look},
+};
 
 /// Columns of one select list, at most; as in PostgreSQL.
 const COLUMNS_MAX: usize = 1664;
@@ -24,27 +25,31 @@ const DIMENSIONS_MAX: usize = 6;
 /// # Errors
 /// `TooManyColumns`, `StatementTooComplex`, `LimitExceeded`.
 pub fn check(tree: &Query) -> Result<()> {
-    let mut limits = Limits { dimensions: 0 };
-    match tree.visit(&mut limits) {
-        ControlFlow::Break(error) => Err(error),
-        ControlFlow::Continue(()) => Ok(()),
-    }
+    let mut limits = Limits { dimensions: 0, error: None };
+    let _ = walk::look(tree, &mut limits);
+    limits.error.map_or(Ok(()), Err)
 }
 
 struct Limits {
     /// Of the arrays that are written around.
     dimensions: usize,
+    error: Option<Error>,
 }
 
-impl Visitor for Limits {
-    type Break = Error;
+impl Limits {
+    fn refuse(&mut self, error: Error) -> Flow {
+        self.error = Some(error);
+        ControlFlow::Break(())
+    }
+}
 
-    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Error> {
+impl Look for Limits {
+    fn pre_visit_query(&mut self, query: &Query) -> Flow {
         let mut weights: HashMap<String, usize> = HashMap::new();
         for cte in query.with.iter().flat_map(|with| &with.cte_tables) {
             let weight = weigh(&cte.query, &weights);
             if weight > RELATIONS_MAX {
-                return ControlFlow::Break(
+                return self.refuse(
                     Error::new(
                         ErrorKind::StatementTooComplex,
                         format!(
@@ -60,10 +65,10 @@ impl Visitor for Limits {
         ControlFlow::Continue(())
     }
 
-    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<Error> {
+    fn pre_visit_select(&mut self, select: &Select) -> Flow {
         let columns = select.projection.len();
         if columns > COLUMNS_MAX {
-            return ControlFlow::Break(Error::new(
+            return self.refuse(Error::new(
                 ErrorKind::TooManyColumns,
                 format!("select lists can have at most {COLUMNS_MAX} entries, this has {columns}"),
             ));
@@ -71,11 +76,11 @@ impl Visitor for Limits {
         ControlFlow::Continue(())
     }
 
-    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Error> {
+    fn pre_visit_expr(&mut self, expr: &Expr) -> Flow {
         if let Expr::Array(Array { .. }) = expr {
             self.dimensions += 1;
             if self.dimensions > DIMENSIONS_MAX {
-                return ControlFlow::Break(Error::new(
+                return self.refuse(Error::new(
                     ErrorKind::LimitExceeded,
                     format!(
                         "number of array dimensions exceeds the maximum allowed ({DIMENSIONS_MAX})"
@@ -86,7 +91,7 @@ impl Visitor for Limits {
         ControlFlow::Continue(())
     }
 
-    fn post_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Error> {
+    fn post_visit_expr(&mut self, expr: &Expr) -> Flow {
         if let Expr::Array(_) = expr {
             self.dimensions = self.dimensions.saturating_sub(1);
         }
@@ -97,7 +102,7 @@ impl Visitor for Limits {
 /// How many tables a query reads; `weights` are those of the queries that it may mention.
 fn weigh(query: &Query, weights: &HashMap<String, usize>) -> usize {
     let mut weight = 1_usize;
-    let _: ControlFlow<()> = visit_relations(query, |relation| {
+    let _ = walk::relations(query, |relation| {
         let one = match relation.0.as_slice() {
             [ObjectNamePart::Identifier(ident)] => weights.get(&names::fold(ident)),
             _ => None,

@@ -198,7 +198,7 @@ async fn copy_out(
     }
     let names = query.schema.fields().iter().map(|field| field.name().as_str()).collect();
     check_forced(&options, &names, table.as_deref())?;
-    let rows = query::run(session, &query, &types, &[], work, RowsTag::Select).await?;
+    let rows = query::run(session, &query, &[], &[], work, RowsTag::Select).await?;
     Ok(Outcome::CopyOut(CopyOut { options, rows }))
 }
 

@@ -60,11 +60,20 @@ pub async fn run(session: &Session, statement: &Statement, work: &Work) -> Resul
 /// # Errors
 /// What is wrong with a command, or the log; then nothing changed.
 pub async fn apply(session: &Session, commands: Vec<Command>) -> Result<Vec<String>> {
-    let applied = session.parts().catalog.apply_all(commands).await?;
-    for dropped in applied.dropped {
-        session.store().forget(dropped);
-    }
-    Ok(applied.notices)
+    let (catalog, store) =
+        (Arc::clone(&session.parts().catalog), Arc::clone(&session.parts().store));
+    // A task of its own: a client that leaves does not keep the store from forgetting what
+    // the catalog has dropped.
+    let applying = tokio::spawn(async move {
+        let applied = catalog.apply_all(commands).await?;
+        for dropped in applied.dropped {
+            store.forget(dropped);
+        }
+        Ok(applied.notices)
+    });
+    applying.await.unwrap_or_else(|error| {
+        Err(Error::internal("the statement broke off: a defect of the server").with_source(error))
+    })
 }
 
 async fn commands(

@@ -72,7 +72,7 @@ pub async fn parameter_types(
     session: &Session,
     tree: &Tree,
     told: &[Option<ColumnType>],
-) -> Result<Vec<ColumnType>> {
+) -> Result<Vec<Option<ColumnType>>> {
     if parameters::count(tree)? == 0 && told.is_empty() {
         return Ok(Vec::new());
     }

@@ -5,10 +5,12 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, Interval,
     LimitClause, Query, Select, SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor,
-    TimezoneInfo, Value, ValueWithSpan, VisitMut, VisitorMut,
+    TimezoneInfo, Value, ValueWithSpan, VisitMut,
 };
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_text::{TextStyle, parse_array, parse_value, write_value};
+
+use super::walk::{self, Change, Flow};
 
 mod civil;
 pub mod merged;
@@ -26,36 +28,36 @@ const COMPARED: &str = "$compared";
 ///
 /// # Errors
 /// `FeatureNotSupported` for what can be read and not planned; what is wrong with a time.
-pub fn normalize<T: VisitMut>(statement: &mut T, style: &TextStyle) -> Result<()> {
-    let mut normalizer = Normalizer { style };
-    match statement.visit(&mut normalizer) {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(error) => Err(*error),
-    }
+pub fn normalize(statement: &mut impl VisitMut, style: &TextStyle) -> Result<()> {
+    let mut normalizer = Normalizer { style, error: None };
+    let _ = walk::change(statement, &mut normalizer);
+    normalizer.error.map_or(Ok(()), Err)
 }
 
 struct Normalizer<'a> {
     style: &'a TextStyle,
+    error: Option<Error>,
 }
 
-impl VisitorMut for Normalizer<'_> {
-    type Break = Box<Error>;
+impl Normalizer<'_> {
+    /// Stops at the first error.
+    fn go_on(&mut self, outcome: Result<()>) -> Flow {
+        self.error = outcome.err();
+        if self.error.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
 
-    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Box<Error>> {
+impl Change for Normalizer<'_> {
+    fn pre_visit_query(&mut self, query: &mut Query) -> Flow {
         rows::name_elements(query);
         if let SetExpr::Values(rows) = query.body.as_mut() {
             values::align(rows);
         }
-        match fetch_means_limit(query) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => ControlFlow::Break(Box::new(error)),
-        }
+        self.go_on(fetch_means_limit(query))
     }
 
-    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Box<Error>> {
-        if let Err(error) = rows::join_series(select) {
-            return ControlFlow::Break(Box::new(error));
-        }
+    fn pre_visit_select(&mut self, select: &mut Select) -> Flow {
+        self.go_on(rows::join_series(select))?;
         for condition in select.selection.iter_mut().chain(select.having.iter_mut()) {
             compare_with_set(condition);
             unknown::in_subquery(condition);
@@ -68,45 +70,38 @@ impl VisitorMut for Normalizer<'_> {
         ControlFlow::Continue(())
     }
 
-    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Box<Error>> {
-        match refuse_sample(factor)
-            .and_then(|()| rows::in_from(factor))
-            .and_then(|()| name_function_column(factor))
-            .and_then(|()| civil::series(factor, self.style))
-            .and_then(|()| read_times(factor, self.style))
-        {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => ControlFlow::Break(Box::new(error)),
-        }
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> Flow {
+        self.go_on(
+            refuse_sample(factor)
+                .and_then(|()| rows::in_from(factor))
+                .and_then(|()| name_function_column(factor))
+                .and_then(|()| civil::series(factor, self.style))
+                .and_then(|()| read_times(factor, self.style)),
+        )
     }
 
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Box<Error>> {
-        if let Err(error) = membership(expr) {
-            return ControlFlow::Break(Box::new(error));
-        }
-        if let Err(error) = operators::respell(expr)
-            .and_then(|()| rows::respell(expr))
-            .and_then(|()| spelling::respell(expr, self.style))
-        {
-            return ControlFlow::Break(Box::new(error));
-        }
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> Flow {
+        self.go_on(
+            membership(expr)
+                .and_then(|()| operators::respell(expr))
+                .and_then(|()| rows::respell(expr))
+                .and_then(|()| spelling::respell(expr, self.style)),
+        )?;
         spelled::respell(expr);
         if let Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } = expr
             && matches!(right.as_ref(), Expr::Subquery(_))
         {
-            return ControlFlow::Break(Box::new(
-                Error::new(
-                    ErrorKind::FeatureNotSupported,
-                    "ANY and ALL of a subquery are supported as conditions of WHERE and HAVING only",
-                )
-                .with_hint("use IN, EXISTS, or a comparison with min() or max()"),
-            ));
+            return self.go_on(Err(Error::new(
+                ErrorKind::FeatureNotSupported,
+                "ANY and ALL of a subquery are supported as conditions of WHERE and HAVING only",
+            )
+            .with_hint("use IN, EXISTS, or a comparison with min() or max()")));
         }
         ControlFlow::Continue(())
     }
 
     // After what is inside, since the comparison stands inside of what it becomes.
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Box<Error>> {
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> Flow {
         unknown::in_array(expr);
         ControlFlow::Continue(())
     }

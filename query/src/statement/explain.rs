@@ -34,7 +34,7 @@ pub async fn plan(
     session: &Session,
     parsed: &Arc<Parsed>,
     told: &[Option<ColumnType>],
-) -> Result<(Explain, Vec<ColumnType>)> {
+) -> Result<(Explain, Vec<Option<ColumnType>>)> {
     let Statement::Explain { analyze, verbose, statement, format, options, .. } =
         parsed.statement()
     else {

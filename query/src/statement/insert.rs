@@ -84,7 +84,7 @@ pub async fn plan(
     parsed: &Parsed,
     tree: &Tree,
     told: &[Option<ColumnType>],
-) -> Result<(Insert, Vec<ColumnType>)> {
+) -> Result<(Insert, Vec<Option<ColumnType>>)> {
     let chronicle = target(session, tree)?;
     let on_conflict = on_conflict(tree.on.as_ref(), &chronicle)?;
     let listed: Vec<String> = tree.columns.iter().map(names::single).collect::<Result<_>>()?;
@@ -96,7 +96,7 @@ pub async fn plan(
         (None, _) => {
             let targets = Targets::new(session, chronicle, &listed, Some(0)).await?;
             let values = Values::plan(session, vec![Vec::new()], &mut types).await?;
-            (targets, Source::Values(values), finish_types(types))
+            (targets, Source::Values(values), types)
         }
         (Some(_), Some(rows)) => {
             let width = rows.iter().map(|row| row.content.len()).max().unwrap_or(0);
@@ -118,7 +118,7 @@ pub async fn plan(
                 );
             }
             let values = Values::plan(session, cells, &mut types).await?;
-            (targets, Source::Values(values), finish_types(types))
+            (targets, Source::Values(values), types)
         }
         (Some(source), None) => {
             let planner = session.enter_planner(parsed.system_columns()).await;
@@ -139,10 +139,6 @@ pub async fn plan(
         None => None,
     };
     Ok((Insert { targets, source, on_conflict, returning }, types))
-}
-
-fn finish_types(types: Vec<Option<ColumnType>>) -> Vec<ColumnType> {
-    types.into_iter().map(|found| found.unwrap_or(ColumnType::Text)).collect()
 }
 
 /// The rows of a source that is VALUES and nothing else.

@@ -5,10 +5,11 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     DuplicateTreatment, Expr, Function, FunctionArgumentClause, FunctionArguments, Ident,
-    ObjectNamePart, Query, visit_expressions,
+    ObjectName, ObjectNamePart, Query,
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
+use super::walk;
 use crate::session::planner::Planner;
 
 /// Collations that order text as we do, by its bytes.
@@ -19,31 +20,32 @@ const BY_BYTES: [&str; 4] = ["C", "POSIX", "default", "ucs_basic"];
 /// # Errors
 /// `WrongObjectType`, as PostgreSQL says it, and `FeatureNotSupported`.
 pub fn check(tree: &Query, planner: &Planner) -> Result<()> {
-    let found = visit_expressions(tree, |expr| match expr {
-        Expr::Function(call) => match overlooked(call, planner) {
-            Some(error) => ControlFlow::Break(error),
-            None => ControlFlow::Continue(()),
-        },
-        Expr::Collate { collation, .. } => match collation.0.last() {
-            Some(ObjectNamePart::Identifier(Ident { value, .. }))
-                if BY_BYTES.contains(&value.as_str()) =>
-            {
-                ControlFlow::Continue(())
-            }
-            _ => ControlFlow::Break(
-                Error::new(
-                    ErrorKind::FeatureNotSupported,
-                    format!("collation {collation} is not supported"),
-                )
-                .with_hint("text is ordered by its bytes, as COLLATE \"C\" does"),
-            ),
-        },
-        _ => ControlFlow::Continue(()),
+    let mut error = None;
+    let _ = walk::expressions(tree, |expr| {
+        error = match expr {
+            Expr::Function(call) => overlooked(call, planner),
+            Expr::Collate { collation, .. } => foreign(collation),
+            _ => None,
+        };
+        if error.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
-    match found {
-        ControlFlow::Break(error) => Err(error),
-        ControlFlow::Continue(()) => Ok(()),
+    error.map_or(Ok(()), Err)
+}
+
+/// The error of a collation by which we do not order.
+fn foreign(collation: &ObjectName) -> Option<Error> {
+    if let Some(ObjectNamePart::Identifier(name)) = collation.0.last()
+        && BY_BYTES.contains(&name.value.as_str())
+    {
+        return None;
     }
+    Some(
+        Error::new(
+            ErrorKind::FeatureNotSupported,
+            format!("collation {collation} is not supported"),
+        )
+        .with_hint("text is ordered by its bytes, as COLLATE \"C\" does"),
+    )
 }
 
 fn overlooked(call: &Function, planner: &Planner) -> Option<Error> {

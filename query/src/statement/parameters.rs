@@ -14,11 +14,12 @@ use datafusion::{
     scalar::ScalarValue,
     sql::sqlparser::ast::{
         ArrayElemTypeDef, CastKind, DataType, ExactNumberInfo, Expr, LimitClause, Query,
-        TimezoneInfo, Value, ValueWithSpan, VisitMut, VisitorMut, visit_expressions,
+        TimezoneInfo, Value, ValueWithSpan, Visit, VisitMut,
     },
 };
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 
+use super::walk::{self, Change};
 use crate::errors::from_datafusion;
 
 mod arrays;
@@ -36,7 +37,7 @@ pub fn number(name: &str) -> Option<usize> {
 ///
 /// # Errors
 /// `UndefinedParameter` for a name that is no `$n`.
-pub fn count<T: datafusion::sql::sqlparser::ast::Visit>(statement: &T) -> Result<usize> {
+pub fn count(statement: &impl Visit) -> Result<usize> {
     Ok(numbers(statement)?.last().copied().unwrap_or(0))
 }
 
@@ -44,10 +45,10 @@ pub fn count<T: datafusion::sql::sqlparser::ast::Visit>(statement: &T) -> Result
 ///
 /// # Errors
 /// `UndefinedParameter` for a name that is no `$n`.
-pub fn numbers<T: datafusion::sql::sqlparser::ast::Visit>(tree: &T) -> Result<BTreeSet<usize>> {
+pub fn numbers(tree: &impl Visit) -> Result<BTreeSet<usize>> {
     let mut numbers = BTreeSet::new();
     let mut unknown = None;
-    let _: ControlFlow<()> = visit_expressions(tree, |expr| {
+    let _ = walk::expressions(tree, |expr| {
         if let Expr::Value(ValueWithSpan { value: Value::Placeholder(name), .. }) = expr {
             match number(name) {
                 Some(number) => {
@@ -70,24 +71,22 @@ pub fn numbers<T: datafusion::sql::sqlparser::ast::Visit>(tree: &T) -> Result<BT
 /// Writes the types that the client told into the tree, as casts, and bigint where a
 /// LIMIT or OFFSET is a parameter. Types that the statement itself gives, `$1::int`, are
 /// added to `told`, which must have a place for each parameter.
-pub fn cast_told<T: VisitMut>(statement: &mut T, told: &mut [Option<ColumnType>]) {
+pub fn cast_told(statement: &mut impl VisitMut, told: &mut [Option<ColumnType>]) {
     let mut limits = Limits;
-    let _ = statement.visit(&mut limits);
+    let _ = walk::change(statement, &mut limits);
     if told.iter().any(Option::is_some) {
         let mut caster = Caster { told };
-        let _ = statement.visit(&mut caster);
+        let _ = walk::change(statement, &mut caster);
     }
     let mut written = WrittenCasts { told };
-    let _ = statement.visit(&mut written);
+    let _ = walk::change(statement, &mut written);
 }
 
 struct WrittenCasts<'a> {
     told: &'a mut [Option<ColumnType>],
 }
 
-impl VisitorMut for WrittenCasts<'_> {
-    type Break = ();
-
+impl Change for WrittenCasts<'_> {
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if let Expr::Cast { expr: inner, data_type, .. } = expr
             && let Expr::Value(ValueWithSpan { value: Value::Placeholder(name), .. }) =
@@ -104,9 +103,7 @@ impl VisitorMut for WrittenCasts<'_> {
 
 struct Limits;
 
-impl VisitorMut for Limits {
-    type Break = ();
-
+impl Change for Limits {
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         if let Some(LimitClause::LimitOffset { limit, offset, .. }) = &mut query.limit_clause {
             for expr in limit.iter_mut().chain(offset.iter_mut().map(|offset| &mut offset.value)) {
@@ -123,9 +120,7 @@ struct Caster<'a> {
     told: &'a [Option<ColumnType>],
 }
 
-impl VisitorMut for Caster<'_> {
-    type Break = ();
-
+impl Change for Caster<'_> {
     // After its children, so that the placeholder inside of the new cast is not met again.
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if let Expr::Value(ValueWithSpan { value: Value::Placeholder(name), .. }) = expr
@@ -184,7 +179,8 @@ pub fn sql_type(column_type: &ColumnType) -> DataType {
     }
 }
 
-/// The types of a plan's parameters: told by the client, found by the planner, else text.
+/// The types of a plan's parameters: told by the client, or found by the planner; `None` for
+/// those that nothing tells.
 ///
 /// # Errors
 /// When two uses of a parameter need different types.
@@ -192,7 +188,7 @@ pub fn types(
     plan: &LogicalPlan,
     told: &[Option<ColumnType>],
     count: usize,
-) -> Result<Vec<ColumnType>> {
+) -> Result<Vec<Option<ColumnType>>> {
     let found = plan.get_parameter_fields().map_err(from_datafusion)?;
     let (arrays, beside) = match count {
         0 => (HashMap::new(), HashMap::new()),
@@ -200,23 +196,24 @@ pub fn types(
     };
     Ok((1..=count)
         .map(|number| {
-            told.get(number - 1)
-                .cloned()
-                .flatten()
-                .or_else(|| {
-                    let name = format!("${number}");
-                    let field = found.get(&name).and_then(Option::as_ref);
-                    let planned = field
-                        .filter(|field| !field.data_type().is_null())
-                        .and_then(|field| ColumnType::from_arrow_field(field));
-                    planned
-                        .or_else(|| arrays.get(&name).cloned())
-                        .or_else(|| beside.get(&name).cloned())
-                        .map(roomy)
-                })
-                .unwrap_or(ColumnType::Text)
+            told.get(number - 1).cloned().flatten().or_else(|| {
+                let name = format!("${number}");
+                let field = found.get(&name).and_then(Option::as_ref);
+                let planned = field
+                    .filter(|field| !field.data_type().is_null())
+                    .and_then(|field| ColumnType::from_arrow_field(field));
+                planned
+                    .or_else(|| arrays.get(&name).cloned())
+                    .or_else(|| beside.get(&name).cloned())
+                    .map(roomy)
+            })
         })
         .collect())
+}
+
+/// Text for each parameter whose type nothing tells.
+pub fn or_text(types: Vec<Option<ColumnType>>) -> Vec<ColumnType> {
+    types.into_iter().map(|found| found.unwrap_or(ColumnType::Text)).collect()
 }
 
 /// A numeric beside another need not fit that one's precision and scale: `n = $1` must not

@@ -13,14 +13,19 @@ use datafusion::{
     logical_expr::LogicalPlan,
     scalar::ScalarValue,
     sql::sqlparser::ast::{
-        Expr, LimitClause, Query as Tree, SetExpr, Statement, Value, VisitMut, VisitorMut,
-        visit_expressions,
+        Expr, GroupByExpr, LimitClause, Query as Tree, Select, SelectItem, SetExpr, Statement,
+        Value, ValueWithSpan,
     },
 };
 use futures::{StreamExt, TryStreamExt};
 use stratalog_model::{ChronicleId, ColumnType, Error, ErrorKind, Result, Snapshot};
 
-use super::{names, parameters, point::PointQuery, system_columns};
+use super::{
+    names, parameters,
+    point::PointQuery,
+    system_columns,
+    walk::{self, Change, Look},
+};
 use crate::{
     Rows, RowsTag, Session,
     errors::from_datafusion,
@@ -59,7 +64,7 @@ pub async fn plan(
     tree: &Tree,
     told: &[Option<ColumnType>],
     mentioned: &[usize],
-) -> Result<(Query, Vec<ColumnType>)> {
+) -> Result<(Query, Vec<Option<ColumnType>>)> {
     let mut tree = tree.clone();
     refuse(&tree)?;
     let count = parameters::count(&tree)?.max(told.len());
@@ -70,7 +75,7 @@ pub async fn plan(
     super::complexity::check(&tree)?;
     super::overlooked::check(&tree, planner)?;
     super::recursion::check(&tree, |name| planner.is_aggregate(name))?;
-    let _ = tree.visit(&mut EndlessLimits { depth: 0 });
+    let _ = walk::change(&mut tree, &mut EndlessLimits { depth: 0 });
     let names = names::name_output(&mut tree);
     let mut statement = Statement::Query(Box::new(tree));
     super::dialect::normalize(&mut statement, planner.style())?;
@@ -89,7 +94,7 @@ pub async fn plan(
         }
         // Columns that a primary key determines. The planner takes a cast of a key column for
         // the column itself, so it is told of keys only where there is none.
-        Err(error) if error.kind() == ErrorKind::GroupingError && !has_cast(&statement) => {
+        Err(error) if error.kind() == ErrorKind::GroupingError && !groups_by_cast(&statement) => {
             planner.with_keys(true);
             let planned = planner.logical(&statement).await;
             planner.with_keys(false);
@@ -107,7 +112,7 @@ pub async fn plan(
         let schema = result_schema(analyzed.schema().as_arrow(), &names);
         (analyzed, schema)
     } else {
-        let typed = parameters::typed(plan.clone(), &types)?;
+        let typed = parameters::typed(plan.clone(), &parameters::or_text(types.clone()))?;
         let analyzed = planner.analyze(&typed).unwrap_or(typed);
         let schema = result_schema(analyzed.schema().as_arrow(), &names);
         (plan, schema)
@@ -121,9 +126,7 @@ struct EndlessLimits {
     depth: usize,
 }
 
-impl VisitorMut for EndlessLimits {
-    type Break = ();
-
+impl Change for EndlessLimits {
     fn pre_visit_query(&mut self, query: &mut Tree) -> ControlFlow<()> {
         if let Some(LimitClause::LimitOffset { limit: limit @ None, offset: Some(_), .. }) =
             &mut query.limit_clause
@@ -144,12 +147,53 @@ impl VisitorMut for EndlessLimits {
     }
 }
 
-fn has_cast(statement: &Statement) -> bool {
-    let found: ControlFlow<()> = visit_expressions(statement, |expr| match expr {
-        Expr::Cast { .. } => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
-    });
-    found.is_break()
+/// Whether a select groups by a cast of a column, by its position or name too.
+fn groups_by_cast(statement: &Statement) -> bool {
+    struct Groups;
+    impl Look for Groups {
+        fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
+            let GroupByExpr::Expressions(groups, _) = &select.group_by else {
+                return ControlFlow::Continue(());
+            };
+            let item = |group: &Expr| {
+                let mut items = select.projection.iter();
+                match group {
+                    Expr::Value(ValueWithSpan { value: Value::Number(number, _), .. }) => {
+                        items.nth(number.parse::<usize>().ok()?.checked_sub(1)?)
+                    }
+                    Expr::Identifier(name) => items.find(|item| {
+                        matches!(item, SelectItem::ExprWithAlias { alias, .. } if alias == name)
+                    }),
+                    _ => None,
+                }
+            };
+            let is_cast = |group: &Expr| match item(group) {
+                Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) => {
+                    is_cast_of_column(expr)
+                }
+                _ => is_cast_of_column(group),
+            };
+            match groups.iter().any(is_cast) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        }
+    }
+    walk::look(statement, &mut Groups).is_break()
+}
+
+fn is_cast_of_column(expr: &Expr) -> bool {
+    let (mut expr, mut casts) = (expr, 0);
+    loop {
+        match expr {
+            Expr::Cast { expr: inner, .. } => (expr, casts) = (inner, casts + 1),
+            Expr::Nested(inner) => expr = inner,
+            other => {
+                let column = matches!(other, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
+                return column && casts > 0;
+            }
+        }
+    }
 }
 
 /// Clauses that the planner would overlook.

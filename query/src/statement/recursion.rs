@@ -5,12 +5,15 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Cte, Expr, Ident, JoinOperator, ObjectName, ObjectNamePart, Query, Select, SetExpr,
-    SetOperator, TableFactor, TableWithJoins, Visit, Visitor, visit_relations,
+    Cte, Expr, Function, JoinOperator, ObjectName, ObjectNamePart, Query, Select, SetExpr,
+    SetOperator, TableFactor, TableWithJoins, Visit,
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
-use super::names;
+use super::{
+    names,
+    walk::{self, Flow, Look},
+};
 
 /// Checks the recursive queries of a tree; `is_aggregate` tells whether a name is one of an
 /// aggregate.
@@ -18,25 +21,23 @@ use super::names;
 /// # Errors
 /// `InvalidRecursion`, and `FeatureNotSupported` for ORDER BY and LIMIT of a recursive query.
 pub fn check(tree: &Query, is_aggregate: impl Fn(&str) -> bool) -> Result<()> {
-    let mut queries = Queries { is_aggregate };
-    match tree.visit(&mut queries) {
-        ControlFlow::Break(error) => Err(error),
-        ControlFlow::Continue(()) => Ok(()),
-    }
+    let mut queries = Queries { is_aggregate: &is_aggregate, error: None };
+    let _ = walk::look(tree, &mut queries);
+    queries.error.map_or(Ok(()), Err)
 }
 
-struct Queries<F> {
-    is_aggregate: F,
+struct Queries<'a> {
+    is_aggregate: &'a dyn Fn(&str) -> bool,
+    error: Option<Error>,
 }
 
-impl<F: Fn(&str) -> bool> Visitor for Queries<F> {
-    type Break = Error;
-
-    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Error> {
+impl Look for Queries<'_> {
+    fn pre_visit_query(&mut self, query: &Query) -> Flow {
         let with = query.with.as_ref().filter(|with| with.recursive);
         for cte in with.into_iter().flat_map(|with| &with.cte_tables) {
-            if let Err(error) = check_one(cte, &self.is_aggregate) {
-                return ControlFlow::Break(error);
+            if let Err(error) = check_one(cte, self.is_aggregate) {
+                self.error = Some(error);
+                return ControlFlow::Break(());
             }
         }
         ControlFlow::Continue(())
@@ -94,7 +95,7 @@ impl Term<'_> {
     }
 
     fn is_read_in(&self, tree: &impl Visit) -> bool {
-        visit_relations(tree, |relation| match self.is_name(relation) {
+        walk::relations(tree, |relation| match self.is_name(relation) {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         })
@@ -145,7 +146,7 @@ impl Term<'_> {
             ));
         }
         let mut reads = 0_usize;
-        let _: ControlFlow<()> = visit_relations(select, |relation| {
+        let _ = walk::relations(select, |relation| {
             reads += usize::from(self.is_name(relation));
             ControlFlow::Continue(())
         });
@@ -194,39 +195,20 @@ impl Term<'_> {
 
     /// Whether the select itself aggregates; subqueries may.
     fn has_aggregate(&self, select: &Select) -> bool {
-        let mut calls = Calls { is_aggregate: self.is_aggregate, depth: 0 };
-        select.projection.visit(&mut calls).is_break() || select.having.visit(&mut calls).is_break()
-    }
-}
-
-struct Calls<'a> {
-    is_aggregate: &'a dyn Fn(&str) -> bool,
-    /// Queries around.
-    depth: usize,
-}
-
-impl Visitor for Calls<'_> {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        if self.depth == 0
-            && let Expr::Function(call) = expr
-            && call.over.is_none()
-            && let Some(ObjectNamePart::Identifier(Ident { value, .. })) = call.name.0.last()
-            && (self.is_aggregate)(&value.to_lowercase())
-        {
-            return ControlFlow::Break(());
-        }
-        ControlFlow::Continue(())
+        let calls = |expr: &Expr| {
+            let Expr::Function(Function { name, over: None, .. }) = expr else {
+                return ControlFlow::Continue(());
+            };
+            match name.0.last() {
+                Some(ObjectNamePart::Identifier(name))
+                    if (self.is_aggregate)(&name.value.to_lowercase()) =>
+                {
+                    ControlFlow::Break(())
+                }
+                _ => ControlFlow::Continue(()),
+            }
+        };
+        walk::own_expressions(&select.projection, calls).is_break()
+            || walk::own_expressions(&select.having, calls).is_break()
     }
 }

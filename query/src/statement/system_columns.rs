@@ -7,10 +7,12 @@
 use datafusion::sql::sqlparser::ast::{
     Cte, ExcludeSelectItem, Ident, JoinConstraint, JoinOperator, ObjectName, Query, Select,
     SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins, VisitMut,
-    VisitorMut, WildcardAdditionalOptions,
+    WildcardAdditionalOptions,
 };
 use std::ops::ControlFlow;
 use stratalog_model::{Error, Result, chronicle::SYSTEM_COLUMNS};
+
+use super::walk::{self, Change};
 
 /// Rewrites every `*` of a statement that mentions `system_columns`.
 ///
@@ -21,9 +23,9 @@ pub fn hide<T: VisitMut>(statement: &mut T, system_columns: &[usize]) -> Result<
         return Ok(());
     }
     let mut ctes = CteNames(Vec::new());
-    let _ = statement.visit(&mut ctes);
+    let _ = walk::change(statement, &mut ctes);
     let mut hider = Hider { system_columns, ctes: ctes.0, error: None };
-    let _ = statement.visit(&mut hider);
+    let _ = walk::change(statement, &mut hider);
     match hider.error {
         Some(error) => Err(error),
         None => Ok(()),
@@ -32,9 +34,7 @@ pub fn hide<T: VisitMut>(statement: &mut T, system_columns: &[usize]) -> Result<
 
 struct CteNames(Vec<String>);
 
-impl VisitorMut for CteNames {
-    type Break = ();
-
+impl Change for CteNames {
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         if let Some(with) = &query.with {
             self.0.extend(
@@ -51,9 +51,7 @@ struct Hider<'a> {
     error: Option<Error>,
 }
 
-impl VisitorMut for Hider<'_> {
-    type Break = ();
-
+impl Change for Hider<'_> {
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         self.body(&mut query.body);
         ControlFlow::Continue(())

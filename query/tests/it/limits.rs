@@ -10,7 +10,7 @@ use std::{
 
 use futures::StreamExt;
 use stratalog_model::ErrorKind;
-use stratalog_query::{Outcome, QuerySettings};
+use stratalog_query::{Outcome, QuerySettings, STACK_BYTES};
 
 use crate::harness::{Database, login, run};
 
@@ -95,7 +95,7 @@ async fn a_dropped_result_frees_its_memory() {
 #[test]
 fn deep_and_long_statements_are_errors() {
     // As much stack as the server's threads have.
-    let thread = std::thread::Builder::new().stack_size(8 << 20);
+    let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
     let checked = thread.spawn(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.unwrap().block_on(check_deep_and_long_statements());
@@ -238,4 +238,25 @@ async fn what_is_being_committed_is_not_cancelled() {
     let slow = "INSERT INTO t SELECT now(), count(*) FROM generate_series(1, 100000) a, generate_series(1, 100000) b";
     assert_eq!(db.kind(slow).await, ErrorKind::QueryCanceled);
     assert_eq!(db.rows("SELECT count(*) FROM t").await, ["3"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_leaves_does_not_keep_a_dropped_table() {
+    let late = Arc::new(AtomicU64::new(0));
+    let db = Database::with_late_answers(QuerySettings::default(), Arc::clone(&late));
+    db.tag("CREATE TABLE gone (time TIMESTAMPTZ NOT NULL, v INT)").await;
+    let filler = "INSERT INTO gone SELECT now() + i * interval '1 s', i FROM generate_series(1, 20000) AS g(i)";
+    db.tag(filler).await;
+    let store = &db.service.parts().store;
+    let held = store.status().memory_bytes;
+    late.store(300, Ordering::Relaxed);
+    let left = tokio::time::timeout(Duration::from_millis(100), db.run("DROP TABLE gone")).await;
+    assert!(left.is_err(), "nobody waits for the answer");
+    for _ in 0..100 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        if store.status().memory_bytes < held / 2 {
+            return;
+        }
+    }
+    panic!("{} of {held} bytes are still held", store.status().memory_bytes);
 }

@@ -2,11 +2,8 @@
 
 use std::io;
 
+use stratalog_query::STACK_BYTES;
 use tokio::runtime::{Builder, Runtime};
-
-/// Bytes of a thread's stack: planning goes down an expression level by level, and the
-/// longest chain of ORs that the parser lets through takes a quarter of it.
-const STACK_BYTES: usize = 8 << 20;
 
 /// A runtime with a thread per core.
 ///

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use stratalog_model::{ColumnType, Error, ErrorKind};
-use stratalog_query::{Outcome, Parsed};
+use stratalog_query::{Outcome, Parsed, Prepared};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
@@ -61,13 +61,15 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         let has_numeric = declared.contains(&oid::NUMERIC);
         // A numeric first takes the precision of what it stands beside, if that is one too.
         let numbers = declared.clone();
-        let fits = move |found: &[ColumnType]| {
-            found.iter().zip(&numbers).all(|(found, declared)| {
-                *declared != oid::NUMERIC
-                    || matches!(
-                        found,
-                        ColumnType::Numeric { .. } | ColumnType::Double | ColumnType::Real
-                    )
+        let fits = move |prepared: &Prepared| {
+            let found = prepared.parameter_types().iter().enumerate().zip(&numbers);
+            found.filter(|(_, declared)| **declared == oid::NUMERIC).all(|((at, found), _)| {
+                match found {
+                    ColumnType::Numeric { .. } | ColumnType::Double | ColumnType::Real => true,
+                    // Of a column of text, or a cast to it, and not for want of a type.
+                    ColumnType::Text => !prepared.is_guessed(at),
+                    _ => false,
+                }
             })
         };
         let all_types: Vec<Option<ColumnType>> = declared
@@ -84,7 +86,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                     return session.prepare(&statement, &types).await;
                 }
                 match session.try_prepare(&statement, &types).await {
-                    Ok(prepared) if fits(prepared.parameter_types()) => Ok(prepared),
+                    Ok(prepared) if fits(&prepared) => Ok(prepared),
                     _ => session.prepare(&statement, &all_types).await,
                 }
             })

@@ -1,7 +1,5 @@
 //! Sums, averages and variances of floats, in PostgreSQL's steps.
 
-use std::collections::VecDeque;
-
 use arrow::{
     array::{ArrayRef, AsArray},
     compute::cast,
@@ -13,10 +11,8 @@ use datafusion::{
 };
 use stratalog_model::Error;
 
+use super::frame::{Fold, Frame};
 use crate::errors::to_datafusion;
-
-/// Values that are added up anew for each row, at most.
-const NARROW: usize = 128;
 
 /// What is asked of the values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,62 +91,44 @@ impl Part {
     }
 }
 
+/// Adds values up.
+#[derive(Debug)]
+struct Values;
+
+impl Fold for Values {
+    type Row = f64;
+    type Part = Part;
+
+    const NARROW: usize = 128;
+
+    fn and<'a>(&self, part: &Part, values: impl Iterator<Item = &'a f64>) -> Result<Part> {
+        Ok(values.fold(*part, |part, value| part.and(*value)))
+    }
+
+    fn before(&self, value: &f64, part: &Part) -> Result<Part> {
+        Ok(Part::default().and(*value).with(*part))
+    }
+}
+
 /// The values of the window that are not NULL.
 #[derive(Debug)]
 pub(super) struct Floats {
     kind: Kind,
     result: DataType,
-    values: VecDeque<f64>,
-    /// For each of the first values: it and those after it, up to where `newest` begins.
-    oldest: VecDeque<Part>,
-    /// The values after those, `newest_count` of them.
-    newest: Part,
-    newest_count: usize,
+    frame: Frame<Values>,
 }
 
 impl Floats {
     pub(super) fn new(kind: Kind, result: DataType) -> Self {
-        Self {
-            kind,
-            result,
-            values: VecDeque::new(),
-            oldest: VecDeque::new(),
-            newest: Part::default(),
-            newest_count: 0,
-        }
+        Self { kind, result, frame: Frame::new(Values) }
     }
 
-    fn add(&mut self, arrays: &[ArrayRef]) -> Result<()> {
-        let values = floats(arrays)?;
-        self.values.extend(values.as_primitive::<Float64Type>().iter().flatten());
-        Ok(())
-    }
-
-    /// Lets the values on the right take the place of those on the left.
-    fn turn(&mut self) {
-        self.newest = Part::default();
-        self.newest_count = 0;
-        self.oldest.clear();
-        let mut part = Part::default();
-        for value in self.values.iter().rev() {
-            part = Part::default().and(*value).with(part);
-            self.oldest.push_front(part);
+    fn part(&mut self) -> Result<Part> {
+        if let Some(values) = self.frame.narrow() {
+            return Values.and(&Part::default(), values.iter());
         }
-    }
-
-    fn part(&mut self) -> Part {
-        if self.values.len() <= NARROW {
-            return self.values.iter().fold(Part::default(), |part, value| part.and(*value));
-        }
-        let known = self.oldest.len() + self.newest_count;
-        for value in self.values.range(known.min(self.values.len())..) {
-            self.newest = self.newest.and(*value);
-            self.newest_count += 1;
-        }
-        match self.oldest.front() {
-            Some(oldest) => oldest.with(self.newest),
-            None => self.newest,
-        }
+        let (oldest, newest) = self.frame.parts()?;
+        Ok(oldest.map_or(*newest, |oldest| oldest.with(*newest)))
     }
 }
 
@@ -162,23 +140,14 @@ fn floats(arrays: &[ArrayRef]) -> Result<ArrayRef> {
 
 impl Accumulator for Floats {
     fn update_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
-        self.add(arrays)
+        let values = floats(arrays)?;
+        self.frame.extend(values.as_primitive::<Float64Type>().iter().flatten());
+        Ok(())
     }
 
     fn retract_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
         let values = floats(arrays)?;
-        for _ in 0..values.len() - values.null_count() {
-            // A window that stays narrow needs no partial results.
-            if self.oldest.is_empty() && self.values.len() > NARROW {
-                self.turn();
-            } else if self.oldest.is_empty() {
-                self.newest = Part::default();
-                self.newest_count = 0;
-            }
-            self.values.pop_front();
-            self.oldest.pop_front();
-        }
-        Ok(())
+        self.frame.leave(values.len() - values.null_count())
     }
 
     fn supports_retract_batch(&self) -> bool {
@@ -194,13 +163,11 @@ impl Accumulator for Floats {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        let result = self.part().result(self.kind);
+        let result = self.part()?.result(self.kind);
         ScalarValue::Float64(result).cast_to(&self.result)
     }
 
     fn size(&self) -> usize {
-        size_of_val(self)
-            + self.values.capacity() * size_of::<f64>()
-            + self.oldest.capacity() * size_of::<Part>()
+        size_of_val(self) + self.frame.size(size_of_val, size_of_val)
     }
 }

@@ -1,7 +1,5 @@
 //! Any aggregate over a window whose start moves, from partial results of its own.
 
-use std::collections::VecDeque;
-
 use arrow::array::ArrayRef;
 use datafusion::{
     common::{Result, ScalarValue},
@@ -9,79 +7,52 @@ use datafusion::{
 };
 use stratalog_model::Error;
 
-use super::Maker;
+use super::{
+    Maker,
+    frame::{Fold, Frame},
+};
 use crate::errors::to_datafusion;
 
-/// Rows that are aggregated anew for each row, at most.
-const NARROW: usize = 16;
+/// The arguments in one row.
+type Row = Vec<ScalarValue>;
 
-/// The partial result of some rows; of none, nothing.
-type Part = Vec<ScalarValue>;
+impl Fold for Maker {
+    type Row = Row;
+    /// What the function itself takes for a partial result; of no rows, nothing.
+    type Part = Vec<ScalarValue>;
+
+    const NARROW: usize = 16;
+
+    fn and<'a>(
+        &self,
+        part: &Self::Part,
+        rows: impl Iterator<Item = &'a Row>,
+    ) -> Result<Self::Part> {
+        let mut accumulator = self.make()?;
+        merge(accumulator.as_mut(), part)?;
+        for row in rows {
+            accumulator.update_batch(&arrays(row)?)?;
+        }
+        accumulator.state()
+    }
+
+    fn before(&self, row: &Row, part: &Self::Part) -> Result<Self::Part> {
+        let mut accumulator = self.make()?;
+        accumulator.update_batch(&arrays(row)?)?;
+        merge(accumulator.as_mut(), part)?;
+        accumulator.state()
+    }
+}
 
 /// The rows of the window.
 #[derive(Debug)]
-pub(super) struct Parts {
-    maker: Maker,
-    rows: VecDeque<Vec<ScalarValue>>,
-    /// For each of the first rows: it and those after it, up to where `newest` begins.
-    oldest: VecDeque<Part>,
-    /// The rows after those, `newest_count` of them.
-    newest: Part,
-    newest_count: usize,
-}
+pub(super) struct Parts(Frame<Maker>);
 
 impl Parts {
     pub(super) fn new(maker: Maker) -> Result<Self> {
         // What cannot be made is found out at once.
         maker.make()?;
-        Ok(Self {
-            maker,
-            rows: VecDeque::new(),
-            oldest: VecDeque::new(),
-            newest: Vec::new(),
-            newest_count: 0,
-        })
-    }
-
-    /// Lets the rows on the right take the place of those on the left.
-    fn turn(&mut self) -> Result<()> {
-        self.newest = Vec::new();
-        self.newest_count = 0;
-        self.oldest.clear();
-        let mut part = Vec::new();
-        for row in self.rows.iter().rev() {
-            let mut accumulator = self.maker.make()?;
-            accumulator.update_batch(&arrays(row)?)?;
-            merge(accumulator.as_mut(), &part)?;
-            part = accumulator.state()?;
-            self.oldest.push_front(part.clone());
-        }
-        Ok(())
-    }
-
-    fn aggregated(&mut self) -> Result<Box<dyn Accumulator>> {
-        let mut accumulator = self.maker.make()?;
-        if self.rows.len() <= NARROW {
-            for row in &self.rows {
-                accumulator.update_batch(&arrays(row)?)?;
-            }
-            return Ok(accumulator);
-        }
-        let known = (self.oldest.len() + self.newest_count).min(self.rows.len());
-        if known < self.rows.len() {
-            let mut newest = self.maker.make()?;
-            merge(newest.as_mut(), &self.newest)?;
-            for row in self.rows.range(known..) {
-                newest.update_batch(&arrays(row)?)?;
-                self.newest_count += 1;
-            }
-            self.newest = newest.state()?;
-        }
-        if let Some(oldest) = self.oldest.front() {
-            merge(accumulator.as_mut(), oldest)?;
-        }
-        merge(accumulator.as_mut(), &self.newest)?;
-        Ok(accumulator)
+        Ok(Self(Frame::new(maker)))
     }
 }
 
@@ -89,7 +60,7 @@ fn arrays(values: &[ScalarValue]) -> Result<Vec<ArrayRef>> {
     values.iter().map(ScalarValue::to_array).collect()
 }
 
-fn merge(accumulator: &mut dyn Accumulator, part: &Part) -> Result<()> {
+fn merge(accumulator: &mut dyn Accumulator, part: &[ScalarValue]) -> Result<()> {
     if part.is_empty() { Ok(()) } else { accumulator.merge_batch(&arrays(part)?) }
 }
 
@@ -97,24 +68,13 @@ impl Accumulator for Parts {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         for row in 0..values.first().map_or(0, |array| array.len()) {
             let row = values.iter().map(|array| ScalarValue::try_from_array(array, row));
-            self.rows.push_back(row.collect::<Result<_>>()?);
+            self.0.extend([row.collect::<Result<Row>>()?]);
         }
         Ok(())
     }
 
     fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        for _ in 0..values.first().map_or(0, |array| array.len()) {
-            // A window that stays narrow needs no partial results.
-            if self.oldest.is_empty() && self.rows.len() > NARROW {
-                self.turn()?;
-            } else if self.oldest.is_empty() {
-                self.newest = Vec::new();
-                self.newest_count = 0;
-            }
-            self.rows.pop_front();
-            self.oldest.pop_front();
-        }
-        Ok(())
+        self.0.leave(values.first().map_or(0, |array| array.len()))
     }
 
     fn supports_retract_batch(&self) -> bool {
@@ -130,14 +90,24 @@ impl Accumulator for Parts {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        self.aggregated()?.evaluate()
+        let mut accumulator = self.0.fold.make()?;
+        if let Some(rows) = self.0.narrow() {
+            for row in rows {
+                accumulator.update_batch(&arrays(row)?)?;
+            }
+            return accumulator.evaluate();
+        }
+        let (oldest, newest) = self.0.parts()?;
+        if let Some(oldest) = oldest {
+            merge(accumulator.as_mut(), oldest)?;
+        }
+        merge(accumulator.as_mut(), newest)?;
+        accumulator.evaluate()
     }
 
     fn size(&self) -> usize {
-        let row =
+        let bytes =
             |values: &Vec<ScalarValue>| -> usize { values.iter().map(ScalarValue::size).sum() };
-        size_of_val(self)
-            + self.rows.iter().map(row).sum::<usize>()
-            + self.oldest.iter().map(row).sum::<usize>()
+        size_of_val(self) + self.0.size(bytes, bytes)
     }
 }

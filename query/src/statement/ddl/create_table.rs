@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     ColumnDef, ColumnOption, CreateTable, CreateTableOptions, Expr, IndexColumn, SqlOption,
-    TableConstraint, UnaryOperator, Value, visit_expressions,
+    TableConstraint, UnaryOperator, Value,
 };
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_text::{TextStyle, write_value};
@@ -15,7 +15,7 @@ use crate::{
     statement::{
         insert,
         insert::{cells::Cell, compute::Computing},
-        names,
+        names, walk,
     },
     types::column_type,
 };
@@ -259,7 +259,7 @@ async fn default(
 }
 
 fn has_subquery(expr: &Expr) -> bool {
-    let found: ControlFlow<()> = visit_expressions(expr, |inner| match inner {
+    let found = walk::expressions(expr, |inner| match inner {
         Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     });

@@ -11,12 +11,14 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Cte, Ident, JoinConstraint, JoinOperator, OrderBy, Query, Select, SetExpr, Statement,
-    TableAlias, TableFactor, TableWithJoins, Visit, VisitMut, Visitor, VisitorMut, With,
-    helpers::attached_token::AttachedToken,
+    TableAlias, TableFactor, TableWithJoins, With, helpers::attached_token::AttachedToken,
 };
 use stratalog_model::Result;
 
-use crate::session::planner::Planner;
+use crate::{
+    session::planner::Planner,
+    statement::walk::{self, Change, Look},
+};
 
 mod columns;
 mod join;
@@ -29,25 +31,23 @@ pub use columns::Columns;
 /// # Errors
 /// What is wrong with the joined tables, or with the names that are to be merged.
 pub async fn write_out(planner: &Planner, statement: &mut Statement) -> Result<()> {
-    let _ = statement.visit(&mut NestedAliases);
+    let _ = walk::change(statement, &mut NestedAliases);
     // What is inside comes first, so that each step sees columns that are right.
     loop {
-        let mut finder = Finder { frames: Vec::new(), found: None, columns: None };
-        let _ = statement.visit(&mut finder);
+        let mut finder = Finder::default();
+        let _ = walk::change(statement, &mut finder);
         let Some((with, factors)) = finder.found else { return Ok(()) };
         let columns = columns::of_factors(planner, with, factors).await;
-        let mut writer = Finder { frames: Vec::new(), found: None, columns: Some(columns) };
-        if let ControlFlow::Break(Err(error)) = statement.visit(&mut writer) {
-            return Err(error);
-        }
+        let mut writer = Finder { columns: Some(columns), ..Finder::default() };
+        let _ = walk::change(statement, &mut writer);
+        writer.written?;
     }
 }
 
 /// Whether a statement has such a join at all.
 pub fn mentions(statement: &Statement) -> bool {
     struct Any;
-    impl Visitor for Any {
-        type Break = ();
+    impl Look for Any {
         fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
             if select.from.iter().any(merges_right) {
                 return ControlFlow::Break(());
@@ -55,7 +55,7 @@ pub fn mentions(statement: &Statement) -> bool {
             ControlFlow::Continue(())
         }
     }
-    statement.visit(&mut Any).is_break()
+    walk::look(statement, &mut Any).is_break()
 }
 
 /// The constraint of a join, if it is one that may merge columns.
@@ -102,9 +102,7 @@ fn merges_right(item: &TableWithJoins) -> bool {
 /// `(a FULL JOIN b USING (x)) AS j` says `(SELECT * FROM a FULL JOIN b USING (x)) AS j`.
 struct NestedAliases;
 
-impl VisitorMut for NestedAliases {
-    type Break = ();
-
+impl Change for NestedAliases {
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
         if let TableFactor::NestedJoin { table_with_joins, alias: alias @ Some(_) } = factor
             && merges_right(table_with_joins)
@@ -130,27 +128,33 @@ struct Finder {
     frames: Vec<Frame>,
     found: Option<(Option<With>, Vec<TableFactor>)>,
     columns: Option<Vec<Option<Columns>>>,
+    written: Result<()>,
 }
 
-impl VisitorMut for Finder {
-    type Break = Result<()>;
+impl Default for Finder {
+    fn default() -> Self {
+        Self { frames: Vec::new(), found: None, columns: None, written: Ok(()) }
+    }
+}
 
-    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Self::Break> {
+impl Change for Finder {
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         self.frames.push(Frame { with: query.with.clone(), visited: 0 });
         ControlFlow::Continue(())
     }
 
-    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<Self::Break> {
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         // Only a select by itself has its tables in reach of ORDER BY.
         let alone = matches!(query.body.as_ref(), SetExpr::Select(_));
         if let Some(select) = first_select(&mut query.body) {
             let order_by = if alone { query.order_by.as_mut() } else { None };
             if let Some(columns) = self.columns.take() {
-                return ControlFlow::Break(rewrite(select, order_by, columns));
+                self.written = rewrite(select, order_by, columns);
+                return ControlFlow::Break(());
             }
             let factors = columns::factors(select);
             self.found = Some((self.visible(), factors));
-            return ControlFlow::Break(Ok(()));
+            return ControlFlow::Break(());
         }
         self.frames.pop();
         if let Some(outer) = self.frames.last_mut() {

@@ -6,12 +6,12 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
     GroupByExpr, Ident, Query, Select, SelectItem, SetExpr, TableAlias, TableAliasColumnDef,
-    TableFactor, TableFunctionArgs, TableWithJoins, visit_expressions, visit_expressions_mut,
+    TableFactor, TableFunctionArgs, TableWithJoins,
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
 use super::operators::call;
-use crate::statement::{names::fold, parse};
+use crate::statement::{names::fold, parse, walk};
 
 /// The table, and its column, of a series that stands in a select list.
 const SERIES: &str = "$series";
@@ -174,7 +174,7 @@ fn take_series(expr: &mut Expr, series: &mut Option<Vec<Expr>>) -> Result<bool> 
 }
 
 fn names_column(expr: &Expr) -> bool {
-    let found = visit_expressions(expr, |expr| match expr {
+    let found = walk::expressions(expr, |expr| match expr {
         Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Subquery(_) => {
             ControlFlow::Break(())
         }
@@ -272,7 +272,7 @@ pub fn name_elements(query: &mut Query) {
             }
         }
     }
-    let _: ControlFlow<()> = visit_expressions_mut(query, |expr| {
+    let _ = walk::expressions_mut(query, |expr| {
         if let Expr::Identifier(ident) = expr
             && is_alias(ident)
         {

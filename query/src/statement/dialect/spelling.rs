@@ -9,12 +9,12 @@ use arrow::{
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, FunctionArg, FunctionArgExpr,
     FunctionArguments, Ident, Interval, ObjectName, ObjectNamePart, SelectItem, SetExpr,
-    TableFactor, UnaryOperator, Value, ValueWithSpan, visit_expressions_mut,
+    TableFactor, UnaryOperator, Value, ValueWithSpan,
 };
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_text::{TextStyle, parse_value};
 
-use crate::statement::{names::fold, parse};
+use crate::statement::{names::fold, parse, walk};
 
 /// Digits of a number that are written out, at most: as many as a numeric has.
 const DIGITS_MAX: usize = 76;
@@ -319,7 +319,7 @@ fn name_in_filter(projection: &mut [SelectItem], selected: Vec<SelectItem>) {
 
 /// EXISTS as a value says whether the rows count more than none.
 pub fn exists_as_values(expr: &mut Expr) {
-    let _: ControlFlow<()> = visit_expressions_mut(expr, |expr| {
+    let _ = walk::expressions_mut(expr, |expr| {
         if let Expr::Exists { subquery, negated } = expr
             && let Some(Expr::Subquery(mut counting)) =
                 scalar("(SELECT count(*) > 0 FROM (SELECT 1) AS \"$set\")")

@@ -5,11 +5,14 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Ident, Query, Select, SelectItem, SetExpr, TableFactor, UnaryOperator,
-    Visit, VisitMut, Visitor, VisitorMut, visit_expressions,
 };
 
 use super::{comparison_column, over, spelling::is_plain};
-use crate::statement::{names::fold, parse};
+use crate::statement::{
+    names::fold,
+    parse,
+    walk::{self, Look},
+};
 
 /// In a condition of WHERE or HAVING: `x IN (SELECT …)` wherever it matters whether it is
 /// false or unknown.
@@ -46,7 +49,10 @@ fn asked(expr: &mut Expr, wanted: bool) {
         Expr::AnyOp { compare_op: BinaryOperator::Eq, .. } if wanted => {}
         Expr::AllOp { compare_op: BinaryOperator::NotEq, .. } if !wanted => {}
         _ => {
-            let _ = expr.visit(&mut Memberships { depth: 0 });
+            let _ = walk::own_expressions_mut(expr, |expr| {
+                spell_out(expr);
+                ControlFlow::Continue(())
+            });
         }
     }
 }
@@ -86,7 +92,7 @@ fn is_correlated(membership: &Expr) -> bool {
         _ => return false,
     };
     let mut tables = Tables { own: Vec::new(), named: Vec::new() };
-    let _ = subquery.visit(&mut tables);
+    let _ = walk::look(subquery, &mut tables);
     tables.named.iter().any(|name| !tables.own.contains(name))
 }
 
@@ -96,9 +102,7 @@ struct Tables {
     named: Vec<String>,
 }
 
-impl Visitor for Tables {
-    type Break = ();
-
+impl Look for Tables {
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
         match factor {
             TableFactor::Table { alias: Some(alias), .. }
@@ -126,32 +130,7 @@ impl Visitor for Tables {
     }
 }
 
-/// Spells memberships out, except those within subqueries.
-struct Memberships {
-    depth: usize,
-}
-
-impl VisitorMut for Memberships {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if self.depth == 0 {
-            spell_out(expr);
-        }
-        ControlFlow::Continue(())
-    }
-}
-
+/// Spells a membership out.
 fn spell_out(expr: &mut Expr) {
     let (left, query, negated) = match expr {
         Expr::InSubquery { expr, subquery, negated } => (expr, subquery.clone(), *negated),
@@ -179,7 +158,7 @@ fn spell_out(expr: &mut Expr) {
 
 /// Whether there is a call in it, which may be one of an aggregate.
 fn calls(expr: &Expr) -> bool {
-    let found = visit_expressions(expr, |expr| match expr {
+    let found = walk::expressions(expr, |expr| match expr {
         Expr::Function(_) | Expr::Subquery(_) => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     });
@@ -254,7 +233,7 @@ fn opposite(op: &BinaryOperator) -> Option<BinaryOperator> {
 }
 
 fn names_column(expr: &Expr) -> bool {
-    let found = visit_expressions(expr, |expr| match expr {
+    let found = walk::expressions(expr, |expr| match expr {
         Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     });
@@ -268,20 +247,15 @@ fn not_if(negated: bool, expr: Expr) -> Expr {
 
 /// An expression whose quoted names stand for others.
 fn filled(sql: &str, parts: &[(&str, Expr)]) -> Option<Expr> {
-    struct Fill<'a>(&'a [(&'a str, Expr)]);
-    impl VisitorMut for Fill<'_> {
-        type Break = ();
-        // On the way out, so that what is put in is not looked at.
-        fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-            if let Expr::Identifier(ident @ Ident { quote_style: Some(_), .. }) = expr
-                && let Some((_, part)) = self.0.iter().find(|(name, _)| *name == fold(ident))
-            {
-                *expr = Expr::Nested(Box::new(part.clone()));
-            }
-            ControlFlow::Continue(())
-        }
-    }
     let mut expr = parse::expression(sql).ok()?;
-    let _ = VisitMut::visit(&mut expr, &mut Fill(parts));
+    // On the way out, so that what is put in is not looked at.
+    let _ = walk::expressions_mut(&mut expr, |expr| {
+        if let Expr::Identifier(ident @ Ident { quote_style: Some(_), .. }) = expr
+            && let Some((_, part)) = parts.iter().find(|(name, _)| *name == fold(ident))
+        {
+            *expr = Expr::Nested(Box::new(part.clone()));
+        }
+        ControlFlow::Continue(())
+    });
     Some(expr)
 }

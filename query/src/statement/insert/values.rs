@@ -56,7 +56,7 @@ impl Values {
             let found = parameters::types(&plan, types, types.len())?;
             for at in within {
                 if let Some(slot) = types.get_mut(at) {
-                    *slot = found.get(at).cloned();
+                    *slot = found.get(at).cloned().flatten();
                 }
             }
             kept = all.then_some(plan);

@@ -5,14 +5,15 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Distinct, Expr, GroupByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor,
-    Value, VisitMut, VisitorMut, visit_expressions,
+    Value,
 };
 
 use super::{alias, fold, is_column, is_wildcard, name_of_item};
+use crate::statement::walk::{self, Change};
 
 /// Makes the names of computed columns known to the planner, wherever a query uses them.
 pub fn make_reachable(query: &mut Query) {
-    let _ = query.visit(&mut Reach);
+    let _ = walk::change(query, &mut Reach);
 }
 
 /// In an expression of ORDER BY a name is that of a column of the tables, also where a
@@ -50,7 +51,7 @@ pub fn hide_shadowing(query: &mut Query) {
 /// The names in an expression.
 fn mentioned(expr: &Expr) -> Vec<String> {
     let mut names = Vec::new();
-    let _: ControlFlow<()> = visit_expressions(expr, |expr| {
+    let _ = walk::expressions(expr, |expr| {
         if let Expr::Identifier(ident) = expr {
             names.push(fold(ident));
         }
@@ -61,9 +62,7 @@ fn mentioned(expr: &Expr) -> Vec<String> {
 
 struct Reach;
 
-impl VisitorMut for Reach {
-    type Break = ();
-
+impl Change for Reach {
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         order_by_output(query);
         for cte in query.with.iter_mut().flat_map(|with| &mut with.cte_tables) {

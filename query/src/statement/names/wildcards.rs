@@ -4,13 +4,15 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, GroupByExpr, Ident, Query, Select, SelectItem, SetExpr, Statement, VisitMut, VisitorMut,
-    With,
+    Expr, GroupByExpr, Ident, Query, Select, SelectItem, SetExpr, Statement, With,
 };
 use stratalog_model::Result;
 
 use super::is_wildcard;
-use crate::session::planner::Planner;
+use crate::{
+    session::planner::Planner,
+    statement::walk::{self, Change},
+};
 
 /// Writes the wildcards of a statement out, where they stand beside other columns.
 ///
@@ -20,14 +22,14 @@ pub async fn write_out(planner: &Planner, statement: &mut Statement) -> Result<(
     let Statement::Query(query) = statement else { return Ok(()) };
     let with = query.with.clone();
     let mut found = Selects { taken: Vec::new(), put: None };
-    let _ = query.visit(&mut found);
+    let _ = walk::change(query, &mut found);
     let mut selects = Vec::new();
     for mut select in found.taken {
         expand(planner, &mut select, with.as_ref()).await?;
         selects.push(select);
     }
     selects.reverse();
-    let _ = query.visit(&mut Selects { taken: Vec::new(), put: Some(selects) });
+    let _ = walk::change(query, &mut Selects { taken: Vec::new(), put: Some(selects) });
     Ok(())
 }
 
@@ -37,9 +39,7 @@ struct Selects {
     put: Option<Vec<Select>>,
 }
 
-impl VisitorMut for Selects {
-    type Break = ();
-
+impl Change for Selects {
     // After what is inside, whose wildcards are written out by then.
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         if select.projection.len() < 2 || !select.projection.iter().any(is_wildcard) {

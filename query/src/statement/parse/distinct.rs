@@ -3,20 +3,18 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Statement, UnaryOperator, Value, VisitMut, VisitorMut,
-};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Statement, UnaryOperator, Value};
+
+use crate::statement::walk::{self, Change};
 
 /// Ends operands of IS [NOT] DISTINCT FROM where AND and OR begin.
 pub fn end_operands(statement: &mut Statement) {
-    let _ = statement.visit(&mut Operands);
+    let _ = walk::change(statement, &mut Operands);
 }
 
 struct Operands;
 
-impl VisitorMut for Operands {
-    type Break = ();
-
+impl Change for Operands {
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if matches!(
             expr,

@@ -1,7 +1,7 @@
 //! One item of a FROM clause: its joins with USING and NATURAL, written with ON.
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, JoinConstraint, ObjectName, TableFactor, TableWithJoins, Value, VisitMut,
+    BinaryOperator, Expr, JoinConstraint, ObjectName, TableFactor, TableWithJoins, Value,
 };
 use stratalog_model::{Error, ErrorKind, Result, chronicle::SYSTEM_COLUMNS};
 
@@ -71,7 +71,7 @@ fn joined(
         JoinConstraint::On(condition) => {
             let both: Columns = left.into_iter().chain(right).collect();
             let mut names = Names::new(&both);
-            let _ = condition.visit(&mut names);
+            names.replace_in(condition);
             return names.checked().map(|()| both);
         }
         JoinConstraint::None => return Ok(left.into_iter().chain(right).collect()),

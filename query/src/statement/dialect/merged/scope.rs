@@ -3,13 +3,15 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Distinct, Expr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, Value, VisitMut,
-    VisitorMut,
+    Distinct, Expr, Ident, OrderBy, OrderByKind, Select, SelectItem, Value, VisitMut,
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
 use super::{Columns, columns::Column};
-use crate::statement::names::{fold, is_wildcard, name_of_item};
+use crate::statement::{
+    names::{fold, is_wildcard, name_of_item},
+    walk,
+};
 
 /// The error of a name with two meanings.
 pub fn ambiguous(message: String) -> Error {
@@ -19,7 +21,6 @@ pub fn ambiguous(message: String) -> Error {
 /// Puts what merged columns mean in the place of their names, outside of subqueries.
 pub struct Names<'a> {
     columns: &'a [Column],
-    depth: usize,
     replaced: usize,
     error: Option<Error>,
 }
@@ -27,7 +28,7 @@ pub struct Names<'a> {
 impl<'a> Names<'a> {
     /// Names of these columns.
     pub fn new(columns: &'a [Column]) -> Self {
-        Self { columns, depth: 0, replaced: 0, error: None }
+        Self { columns, replaced: 0, error: None }
     }
 
     /// # Errors
@@ -52,30 +53,18 @@ impl<'a> Names<'a> {
         }
         Some(first.expr.clone())
     }
-}
 
-impl VisitorMut for Names<'_> {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if let Expr::Identifier(ident) = expr
-            && self.depth == 0
-            && let Some(meaning) = self.meaning(&ident.clone())
-        {
-            *expr = meaning;
-            self.replaced += 1;
-        }
-        ControlFlow::Continue(())
+    /// Replaces the names in `tree`, but in its subqueries.
+    pub fn replace_in(&mut self, tree: &mut impl VisitMut) {
+        let _ = walk::own_expressions_mut(tree, |expr| {
+            if let Expr::Identifier(ident) = expr
+                && let Some(meaning) = self.meaning(&ident.clone())
+            {
+                *expr = meaning;
+                self.replaced += 1;
+            }
+            ControlFlow::Continue(())
+        });
     }
 }
 
@@ -102,7 +91,7 @@ pub fn replace(
     for item in &mut select.projection {
         let name = name_of_item(item);
         let before = names.replaced;
-        let _ = item.visit(&mut names);
+        names.replace_in(item);
         if names.replaced > before
             && let SelectItem::UnnamedExpr(expr) = item
         {
@@ -110,12 +99,12 @@ pub fn replace(
             *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
         }
     }
-    let _ = select.selection.visit(&mut names);
-    let _ = select.group_by.visit(&mut names);
-    let _ = select.having.visit(&mut names);
-    let _ = select.named_window.visit(&mut names);
+    names.replace_in(&mut select.selection);
+    names.replace_in(&mut select.group_by);
+    names.replace_in(&mut select.having);
+    names.replace_in(&mut select.named_window);
     let first_of_each = matches!(select.distinct, Some(Distinct::On(_)));
-    let _ = select.distinct.visit(&mut names);
+    names.replace_in(&mut select.distinct);
     if let Some(order_by) = order_by
         && let OrderByKind::Expressions(orders) = &mut order_by.kind
     {
@@ -143,7 +132,7 @@ pub fn replace(
                     continue;
                 }
             }
-            let _ = order.visit(&mut names);
+            names.replace_in(order);
         }
     }
     names.checked()
