@@ -56,14 +56,17 @@ pub async fn delete(
 
     let reservation = core.log.reserve(0).await?;
     let (sender, receiver) = oneshot::channel();
-    let done = {
-        let (core, chronicle) = (Arc::clone(&core), Arc::clone(&chronicle));
-        Box::new(move |result: Result<Lsn>| {
-            let _ = sender.send(result.map(|_| raise_fence(&core, &chronicle, range)));
-        })
-    };
     let frame = frame(&definition, range);
-    core.log.submit(frame, reservation, definition.durability, done);
+    if crate::sabotage::active("delete-before-durable") {
+        let _ = sender.send(Ok(raise_fence(&core, &chronicle, range)));
+        core.log.submit(frame, reservation, definition.durability, Box::new(|_| {}));
+    } else {
+        let (raising, chronicle) = (Arc::clone(&core), Arc::clone(&chronicle));
+        let done = Box::new(move |result: Result<Lsn>| {
+            let _ = sender.send(result.map(|_| raise_fence(&raising, &chronicle, range)));
+        });
+        core.log.submit(frame, reservation, definition.durability, done);
+    }
     let deleted = receiver.await.map_err(|_| {
         Error::new(ErrorKind::Shutdown, "the log was closed before it stored the DELETE")
     })??;

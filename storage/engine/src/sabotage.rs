@@ -5,8 +5,13 @@
 
 /// Every fault.
 #[cfg(feature = "sabotage")]
-pub const FAULTS: [&str; 4] =
-    ["dedup-off", "ack-before-durable", "visible-before-commit", "collision-off"];
+pub const FAULTS: [&str; 5] = [
+    "dedup-off",
+    "ack-before-durable",
+    "visible-before-commit",
+    "collision-off",
+    "delete-before-durable",
+];
 
 /// Whether a fault is switched on.
 #[cfg(feature = "sabotage")]

@@ -32,6 +32,23 @@ async fn only_the_ends_can_be_deleted() {
 }
 
 #[tokio::test]
+async fn nothing_is_gone_before_it_is_durable() {
+    let (log, cpu, engine) = opened(Collision::First, true);
+    append(&engine, &cpu, &[row(1, "a", 1.0), row(2, "a", 2.0)]).await.unwrap();
+    log.hold();
+    let delete = tokio::spawn({
+        let (engine, cpu) = (engine.clone(), cpu.clone());
+        async move { engine.delete(&cpu, range(0, 2)).await }
+    });
+    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    assert!(!delete.is_finished());
+    assert_eq!(rows(&engine, &cpu).await.len(), 2);
+    log.release();
+    assert_eq!(delete.await.unwrap().unwrap(), 1);
+    assert_eq!(rows(&engine, &cpu).await.len(), 1);
+}
+
+#[tokio::test]
 async fn what_comes_later_stays_and_keys_are_free_again() {
     for collision in [Collision::First, Collision::Last, Collision::Next, Collision::All] {
         let (log, cpu, engine) = opened(collision, true);

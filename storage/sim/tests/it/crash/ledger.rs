@@ -11,6 +11,8 @@ use std::{
 
 use tokio::sync::oneshot;
 
+use super::changes::Changes;
+
 /// The tables, which differ in what a second event of a key does.
 pub const TABLES: [Table; 4] = [
     Table { name: "first_disk", collision: "first", durability: "disk" },
@@ -68,6 +70,8 @@ impl Statement {
 pub struct Ledger {
     statements: Arc<Mutex<BTreeMap<i64, Vec<Statement>>>>,
     lines: mpsc::Sender<(String, oneshot::Sender<()>)>,
+    /// What another client does to other tables.
+    pub changes: Changes,
 }
 
 impl Ledger {
@@ -76,7 +80,7 @@ impl Ledger {
         let file = File::create_new(path)?;
         let (lines, receiver) = mpsc::channel();
         std::thread::spawn(move || write_lines(file, &receiver));
-        Ok(Self { statements: Arc::default(), lines })
+        Ok(Self { statements: Arc::default(), lines, changes: Changes::default() })
     }
 
     /// The table of a writer.
@@ -86,7 +90,7 @@ impl Ledger {
 
     /// Notes a statement that is about to be sent for the first time.
     pub async fn sending(&self, writer: i64, statement: Statement) {
-        self.write(format!("send {writer} {} {}\n", statement.first, statement.count)).await;
+        self.note(format!("send {writer} {} {}\n", statement.first, statement.count)).await;
         self.statements.lock().unwrap().entry(writer).or_default().push(statement);
     }
 
@@ -96,7 +100,7 @@ impl Ledger {
             statement.fate = Fate::Stored;
             statement.first
         });
-        self.write(format!("acknowledged {writer} {first:?}\n")).await;
+        self.note(format!("acknowledged {writer} {first:?}\n")).await;
     }
 
     /// Notes that the last statement of a writer is sent once more.
@@ -107,7 +111,7 @@ impl Ledger {
             }
             statement.first
         });
-        self.write(format!("again {writer} {first:?}\n")).await;
+        self.note(format!("again {writer} {first:?}\n")).await;
     }
 
     /// The last statement of a writer and its position, counted from 1.
@@ -133,7 +137,8 @@ impl Ledger {
         self.with(|all| Some(change(all.get_mut(&writer)?.last_mut()?)))
     }
 
-    async fn write(&self, line: String) {
+    /// Writes a line, which is durable when this returns.
+    pub async fn note(&self, line: String) {
         let (sender, done) = oneshot::channel();
         self.lines.send((line, sender)).expect("the ledger's thread runs");
         done.await.expect("the ledger was written");

@@ -10,13 +10,16 @@
 //! - a statement whose answer never came is there as a whole or not at all, and what was
 //!   found of it stays so;
 //! - nothing is there that was not sent;
-//! - of one writer, later statements and rows have higher `_gsn`.
+//! - of one writer, later statements and rows have higher `_gsn`;
+//! - tables that are defined, changed, emptied and dropped meanwhile are as the last
+//!   acknowledged statement left them.
 //!
 //! `STRATALOG_BIN` names the server; without, the one that was built beside this test.
 //! `STRATALOG_CRASH_CYCLES` and `STRATALOG_CRASH_SECONDS` (whichever ends first) choose how
 //! long, `STRATALOG_POWER_CUTS` how often the power is cut; `STRATALOG_SEEDS=FIRST..END`
 //! chooses the seed.
 
+mod changes;
 mod damage;
 mod ledger;
 mod power;
@@ -64,7 +67,7 @@ fn kill_9_at_random_instants_loses_and_invents_nothing() {
     let summary = summary.unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
     println!("{summary:?}");
     assert!(
-        summary.cycles >= 2 && summary.acknowledged > 100,
+        summary.cycles >= 2 && summary.acknowledged > 100 && summary.changes > 100,
         "too little to judge by: {summary:?}"
     );
 }

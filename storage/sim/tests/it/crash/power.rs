@@ -128,6 +128,7 @@ pub fn cut_and_check(plan: Plan, mut device: LoopDevice) -> Result<Summary, Stri
     let mut server = run.serve(&run.data)?;
     summary.rows = run.check(&server, &run.ledger, Loss::Machine)?;
     summary.acknowledged = run.ledger.stored();
+    (summary.changes, summary.timed_out) = run.ledger.changes.counts();
     server.kill();
     Ok(summary)
 }

@@ -29,6 +29,8 @@ pub struct Plan {
     pub cycles: u64,
     /// No further cycle starts after so long.
     pub time: Duration,
+    /// Clients that write to tables which stay.
+    pub writers: i64,
     /// What is wrong with the server.
     pub sabotage: Option<&'static str>,
 }
@@ -36,7 +38,8 @@ pub struct Plan {
 impl Plan {
     /// A few deaths of a sound server.
     pub fn new(program: PathBuf, seed: u64) -> Self {
-        Self { program, seed, cycles: 3, time: Duration::from_secs(60), sabotage: None }
+        let time = Duration::from_secs(60);
+        Self { program, seed, cycles: 3, time, writers: WRITERS, sabotage: None }
     }
 }
 
@@ -46,6 +49,8 @@ pub struct Summary {
     pub cycles: u64,
     pub acknowledged: u64,
     pub rows: u64,
+    pub changes: u64,
+    pub timed_out: u64,
 }
 
 /// A server, its directory, and the ledger beside it.
@@ -127,6 +132,7 @@ impl Run {
             summary.rows = self.check(&server, &self.ledger, Loss::Process)?;
         }
         summary.acknowledged = self.ledger.stored();
+        (summary.changes, summary.timed_out) = self.ledger.changes.counts();
         Ok(summary)
     }
 
@@ -138,7 +144,7 @@ impl Run {
         end: impl FnOnce(&mut Server),
     ) -> Result<(), String> {
         let ending = Arc::new(AtomicBool::new(false));
-        let writers: Vec<_> = (0..WRITERS)
+        let mut writers: Vec<_> = (0..self.plan.writers)
             .map(|writer| {
                 let (address, ledger) = (server.address.clone(), self.ledger.clone());
                 let random = Random::new(self.random.any());
@@ -147,6 +153,11 @@ impl Run {
                 self.runtime.spawn(write(connection, ledger, writer, random))
             })
             .collect();
+        let (address, ledger) = (server.address.clone(), self.ledger.clone());
+        let connection = Connection { address, ending: Arc::clone(&ending), loss };
+        let random = Random::new(self.random.any());
+        let changes = self.ledger.changes.clone().make(connection, ledger, random);
+        writers.push(self.runtime.spawn(changes));
         std::thread::sleep(Duration::from_millis(self.random.between(150, 1200)));
         ending.store(true, Ordering::SeqCst);
         end(&mut server);

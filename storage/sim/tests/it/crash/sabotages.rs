@@ -23,13 +23,16 @@ const BY_KILL: [&str; 5] = [
     "journal-acknowledged-before-write",
     "visible-before-commit",
 ];
+/// Caught by killing the server while tables are changed and nothing else is written.
+const BY_KILL_AMID_CHANGES: [&str; 2] =
+    ["delete-before-durable", "journal-acknowledged-before-write"];
 /// Caught by damaging its files.
 const BY_DAMAGE: [&str; 2] = ["journal-checksum-ignored", "journal-damage-cut"];
 /// Caught by cutting the power.
 const BY_POWER_CUT: [&str; 1] = ["journal-no-sync"];
 
 /// What is said of a promise that was broken. Any other error is a fault of the test.
-const BROKEN_PROMISES: [&str; 9] = [
+const BROKEN_PROMISES: [&str; 10] = [
     "a statement in part",
     "acknowledged, and lost",
     "after a bit flip at",
@@ -38,6 +41,7 @@ const BROKEN_PROMISES: [&str; 9] = [
     "has a wrong payload",
     "is damaged at",
     "is there twice",
+    "not those that were acknowledged",
     "their gsn's are",
 ];
 
@@ -69,6 +73,9 @@ fn every_sabotage_that_a_kill_shows_is_caught() {
     must_hold(kill(plan(None, 4)));
     for name in BY_KILL {
         must_fail(name, kill(plan(Some(name), 25)));
+    }
+    for name in BY_KILL_AMID_CHANGES {
+        must_fail(name, kill(Plan { writers: 0, ..plan(Some(name), 25) }));
     }
 }
 

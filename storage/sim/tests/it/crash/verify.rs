@@ -29,6 +29,7 @@ struct Row {
 
 /// Checks every table, and settles what became of statements without an answer.
 pub async fn verify(address: &str, ledger: &Ledger, loss: Loss) -> Result<u64, String> {
+    ledger.changes.check(address).await?;
     let client = connect(address).await.map_err(|error| format!("cannot connect: {error}"))?;
     let mut rows = 0;
     for (at, table) in TABLES.iter().enumerate() {

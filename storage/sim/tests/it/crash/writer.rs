@@ -46,14 +46,15 @@ pub struct Connection {
 }
 
 impl Connection {
-    fn is_ending(&self) -> bool {
+    /// Whether the end has begun.
+    pub fn is_ending(&self) -> bool {
         self.ending.load(Ordering::SeqCst)
     }
 
     /// Whether an answer that has just come counts. A server goes on for a moment after its
     /// disk was shut down, and ext4 may then call a sync good that was none; after a power
     /// cut there would have been no answer.
-    fn counts(&self) -> bool {
+    pub fn counts(&self) -> bool {
         self.loss == Loss::Process || !self.is_ending()
     }
 }
