@@ -228,6 +228,8 @@ fn quoted(arguments: &Arguments<'_>, null: Option<&str>) -> Result<ArrayRef> {
 fn plain_name(field: &Field) -> String {
     match ColumnType::from_arrow_field(field) {
         _ if field.data_type().is_null() => "unknown".to_string(),
+        // What counts is never negative for the planner, and has no type of its own in SQL.
+        _ if *field.data_type() == DataType::UInt64 => ColumnType::BigInt.to_string(),
         Some(ColumnType::Timestamp { .. }) => "timestamp without time zone".to_string(),
         Some(ColumnType::TimestampTz { .. }) => "timestamp with time zone".to_string(),
         Some(ColumnType::Numeric { .. }) => "numeric".to_string(),

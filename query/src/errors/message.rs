@@ -174,6 +174,10 @@ pub fn from_execution(text: &str) -> Error {
             ErrorKind::DatetimeOverflow,
             format!("date field value out of range: {}", date.replace(", ", "-")),
         );
+    } else if ["hour value", "minute value", "second value"].iter().any(|at| lower.starts_with(at))
+    {
+        return Error::new(ErrorKind::DatetimeOverflow, "time field value out of range")
+            .with_detail(text);
     } else if is_time_out_of_range(&lower) {
         return Error::new(ErrorKind::DatetimeOverflow, "timestamp out of range").with_detail(text);
     } else if lower.contains("overflow") || lower.contains("out of range") {
@@ -228,6 +232,12 @@ pub fn from_arrow_text(text: &str) -> Error {
         let message = format!("{} out of range", sql_type(wanted));
         return Error::new(ErrorKind::NumericOutOfRange, message)
             .with_detail(format!("the value is {value}"));
+    }
+    if let Some((value, limit)) = plain.split_once(" to store in a Decimal") {
+        let value = value.trim_end_matches(" is too large").trim_end_matches(" is too small");
+        let limit = limit.rsplit(' ').next().unwrap_or(limit);
+        return Error::new(ErrorKind::NumericOutOfRange, "numeric field overflow")
+            .with_detail(format!("the value is {value}, the limit is {limit}"));
     }
     if lower.contains("overflow")
         || lower.contains("can't cast value") && !lower.contains("string")

@@ -64,12 +64,30 @@ fn check(expr: &Expr, schema: &DFSchema) -> Result<()> {
         Expr::Case(Case { expr: None, when_then_expr, .. }) => {
             when_then_expr.iter().try_for_each(|(when, _)| is_condition(when, "CASE/WHEN", schema))
         }
-        Expr::AggregateFunction(AggregateFunction { params, .. }) => match &params.filter {
-            Some(filter) => is_condition(filter, "FILTER", schema),
-            None => Ok(()),
-        },
+        Expr::AggregateFunction(AggregateFunction { func, params }) => {
+            has_extremes(func.name(), &params.args, schema)?;
+            match &params.filter {
+                Some(filter) => is_condition(filter, "FILTER", schema),
+                None => Ok(()),
+            }
+        }
+        Expr::WindowFunction(call) => has_extremes(call.fun.name(), &call.params.args, schema),
         _ => Ok(()),
     }
+}
+
+/// A uuid has neither a least nor a greatest; the planner would take them of its bytes.
+fn has_extremes(name: &str, arguments: &[Expr], schema: &DFSchema) -> Result<()> {
+    let of_uuids = arguments
+        .iter()
+        .any(|argument| matches!(kind(argument, schema), DataType::FixedSizeBinary(_)));
+    if !matches!(name, "min" | "max") || !of_uuids {
+        return Ok(());
+    }
+    let message = format!("function {name}(uuid) does not exist");
+    Err(to_datafusion(
+        Error::new(ErrorKind::UndefinedFunction, message).with_hint("cast the uuid to text"),
+    ))
 }
 
 /// The type of an expression; `Null` where it may become any, or is not known.

@@ -1,28 +1,34 @@
-//! Logarithms, square roots and powers that fail where they are not defined, as in PostgreSQL;
-//! DataFusion's give infinity or NaN.
+//! Functions that fail where they are not defined, and have the type that they have in
+//! PostgreSQL: of logarithms, roots and powers DataFusion gives infinity or NaN.
 
 use std::sync::Arc;
 
 use arrow::{
     array::{ArrayRef, AsArray},
     compute::cast,
-    datatypes::{DataType, Float64Type},
+    datatypes::{DataType, FieldRef, Float64Type, Int64Type, IntervalMonthDayNanoType},
 };
 use datafusion::{
     common::Result,
-    logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF},
+    logical_expr::{ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF},
 };
 use stratalog_model::{Error, ErrorKind};
 
-use super::layers::{self, ScalarLayer};
+use super::{
+    layers::{self, ScalarLayer},
+    lengths::{as_intervals, length_of},
+};
 use crate::errors::to_datafusion;
 
-/// `function` with a check of its arguments, if it is a logarithm or the square root.
+/// `function` with a check of its arguments, or its own type, if it is one of those.
 pub fn checked(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     let domain = match function.name() {
         "ln" | "log" | "log2" | "log10" => Domain::Logarithm,
         "sqrt" => Domain::SquareRoot,
         "power" => return layers::scalar(function, Power),
+        "cardinality" | "array_position" => return layers::scalar(function, Counted),
+        "chr" => return layers::scalar(function, Character),
+        "date_bin" => return layers::scalar(function, Bin),
         _ => return function,
     };
     layers::scalar(function, domain)
@@ -91,6 +97,71 @@ impl ScalarLayer for Power {
             }
         }
         inner.invoke_with_args(arguments)
+    }
+}
+
+/// Text has no character 0, and there are none below.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Character;
+
+impl ScalarLayer for Character {
+    fn invoke(&self, inner: &ScalarUDF, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        for array in ColumnarValue::values_to_arrays(&arguments.args)? {
+            let codes = cast(&array, &DataType::Int64)?;
+            for code in codes.as_primitive::<Int64Type>().iter().flatten() {
+                let (kind, text) = match code {
+                    0 => (ErrorKind::LimitExceeded, "null character not permitted"),
+                    ..0 => (ErrorKind::InvalidParameterValue, "character number must be positive"),
+                    _ => continue,
+                };
+                return Err(to_datafusion(Error::new(kind, text)));
+            }
+        }
+        inner.invoke_with_args(arguments)
+    }
+}
+
+/// Bins have a length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Bin;
+
+impl ScalarLayer for Bin {
+    fn invoke(&self, inner: &ScalarUDF, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        if let Some(ColumnarValue::Scalar(stride)) = arguments.args.first() {
+            let stride = as_intervals(&stride.to_array()?)?;
+            for stride in stride.as_primitive::<IntervalMonthDayNanoType>().iter().flatten() {
+                if length_of(stride) <= 0 {
+                    let text = "stride must be greater than zero";
+                    return Err(to_datafusion(Error::new(ErrorKind::DatetimeOverflow, text)));
+                }
+            }
+        }
+        inner.invoke_with_args(arguments)
+    }
+}
+
+/// Numbers of elements and places in arrays are integers, as in PostgreSQL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Counted;
+
+impl ScalarLayer for Counted {
+    fn return_type(&self, _: &ScalarUDF, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Int32)
+    }
+
+    fn return_field(&self, inner: &ScalarUDF, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let field = inner.return_field_from_args(arguments)?;
+        Ok(Arc::new(field.as_ref().clone().with_data_type(DataType::Int32)))
+    }
+
+    fn invoke(
+        &self,
+        inner: &ScalarUDF,
+        mut arguments: ScalarFunctionArgs,
+    ) -> Result<ColumnarValue> {
+        let field = arguments.return_field.as_ref().clone();
+        arguments.return_field = Arc::new(field.with_data_type(DataType::UInt64));
+        inner.invoke_with_args(arguments)?.cast_to(&DataType::Int32, None)
     }
 }
 

@@ -18,6 +18,7 @@ mod operators;
 mod rows;
 mod spelled;
 mod spelling;
+mod tuples;
 mod unknown;
 mod values;
 
@@ -53,13 +54,20 @@ impl Change for Normalizer<'_> {
         if let SetExpr::Values(rows) = query.body.as_mut() {
             values::align(rows);
         }
-        self.go_on(fetch_means_limit(query))
+        self.go_on(fetch_means_limit(query))?;
+        if let Some(LimitClause::LimitOffset { limit, offset, .. }) = &mut query.limit_clause {
+            for rows in limit.iter_mut().chain(offset.iter_mut().map(|offset| &mut offset.value)) {
+                as_count(rows);
+            }
+        }
+        ControlFlow::Continue(())
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> Flow {
         self.go_on(rows::join_series(select))?;
         for condition in select.selection.iter_mut().chain(select.having.iter_mut()) {
             compare_with_set(condition);
+            self.go_on(tuples::in_subquery(condition))?;
             unknown::in_subquery(condition);
         }
         for item in &mut select.projection {
@@ -87,6 +95,7 @@ impl Change for Normalizer<'_> {
                 .and_then(|()| rows::respell(expr))
                 .and_then(|()| spelling::respell(expr, self.style)),
         )?;
+        tuples::respell(expr);
         spelled::respell(expr);
         if let Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } = expr
             && matches!(right.as_ref(), Expr::Subquery(_))
@@ -129,6 +138,22 @@ fn fetch_means_limit(query: &mut Query) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// A number of rows that is written as text, or with a fraction, is the nearest whole one.
+fn as_count(rows: &mut Expr) {
+    let Expr::Value(ValueWithSpan { value, .. }) = rows else { return };
+    let (Value::SingleQuotedString(text) | Value::Number(text, _)) = &*value else { return };
+    let whole = text.trim().parse::<i64>().ok();
+    let nearest = || {
+        let (whole, fraction) = text.split_once('.')?;
+        let up = fraction.bytes().next().is_some_and(|digit| digit >= b'5');
+        let is_number = matches!(value, Value::Number(..));
+        whole.parse::<i64>().ok().filter(|_| is_number)?.checked_add(i64::from(up))
+    };
+    if let Some(count) = whole.or_else(nearest) {
+        *value = Value::Number(count.to_string(), false);
+    }
 }
 
 /// `x = ANY (SELECT …)` says `x IN (SELECT …)`, `x <> ALL (SELECT …)` says NOT IN.
@@ -187,14 +212,16 @@ fn compare_with_set(condition: &mut Expr) {
         Expr::AnyOp { left, compare_op, right, .. } if *compare_op != BinaryOperator::Eq => {
             if let Expr::Subquery(query) = right.as_mut() {
                 let test = comparison(left, compare_op);
-                *condition = Expr::Exists { subquery: over(query, test), negated: false };
+                *condition =
+                    Expr::Exists { subquery: over(query, &[COMPARED], test), negated: false };
             }
         }
         Expr::AllOp { left, compare_op, right } if *compare_op != BinaryOperator::NotEq => {
             if let Expr::Subquery(query) = right.as_mut() {
                 let test =
                     Expr::IsNotTrue(Box::new(Expr::Nested(Box::new(comparison(left, compare_op)))));
-                *condition = Expr::Exists { subquery: over(query, test), negated: true };
+                *condition =
+                    Expr::Exists { subquery: over(query, &[COMPARED], test), negated: true };
             }
         }
         _ => {}
@@ -213,9 +240,10 @@ fn comparison_column() -> Expr {
     Expr::Identifier(Ident::with_quote('"', COMPARED))
 }
 
-/// `SELECT 1 FROM (query) AS "$set" ("$compared") WHERE test`
-fn over(query: &Query, test: Expr) -> Box<Query> {
-    let sql = format!("SELECT 1 FROM (SELECT 1) AS \"$set\" (\"{COMPARED}\")");
+/// `SELECT 1 FROM (query) AS "$set" (columns) WHERE test`
+fn over(query: &Query, columns: &[&str], test: Expr) -> Box<Query> {
+    let columns = columns.join("\", \"");
+    let sql = format!("SELECT 1 FROM (SELECT 1) AS \"$set\" (\"{columns}\")");
     let mut outer = match super::parse::statements(&sql, usize::MAX)
         .ok()
         .and_then(|trees| trees.into_iter().next().map(|tree| tree.statement))

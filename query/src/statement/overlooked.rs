@@ -67,6 +67,10 @@ fn overlooked(call: &Function, planner: &Planner) -> Option<Error> {
                 format!("{clause} is not supported for {of}"),
             ))
         };
+        if distinct && !call.within_group.is_empty() {
+            let message = "cannot use DISTINCT with WITHIN GROUP";
+            return Some(Error::new(ErrorKind::SyntaxError, message));
+        }
         return match call.over.is_some() {
             true if ordered => not_for("an ORDER BY of its own", "a function with OVER"),
             true if distinct && !planner.is_aggregate(&name) => {

@@ -38,8 +38,8 @@ pub struct ChronicleScan {
     schema: SchemaRef,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
-    /// The streams of the scan, dealt to the partitions that have not started yet.
-    dealt: Mutex<Option<Vec<Option<Vec<BatchStream>>>>>,
+    /// The streams of the scan, dealt to the partitions that have not started since.
+    dealt: Mutex<Vec<Option<Vec<BatchStream>>>>,
 }
 
 impl fmt::Debug for ChronicleScan {
@@ -72,7 +72,7 @@ impl ChronicleScan {
             schema,
             properties,
             metrics: ExecutionPlanMetricsSet::new(),
-            dealt: Mutex::new(None),
+            dealt: Mutex::default(),
         }
     }
 
@@ -80,36 +80,24 @@ impl ChronicleScan {
         self.properties.partitioning.partition_count()
     }
 
-    /// The streams that `partition` reads one after another.
+    /// The streams that `partition` reads one after another. A partition may be read more
+    /// than once: a snapshot deals the same every time.
     fn deal(&self, partition: usize) -> Result<Vec<BatchStream>> {
         let mut dealt = self.dealt.lock();
-        let partitions = self.partitions();
-        let taken =
-            dealt.as_ref().is_none_or(|hands| hands.get(partition).is_none_or(Option::is_none));
-        if taken {
-            if dealt.is_some() && partitions > 1 {
-                return Err(to_datafusion(stratalog_model::Error::internal(
-                    "a partition of a scan was started twice",
-                )));
-            }
-            let mut request = self.request.clone();
-            request.streams = partitions;
-            let mut hands: Vec<Option<Vec<BatchStream>>> =
-                std::iter::repeat_with(|| Some(Vec::new())).take(partitions).collect();
-            let streams = self.snapshot.scan(request).map_err(to_datafusion)?;
-            MetricBuilder::new(&self.metrics).global_counter("streams").add(streams.len());
-            for (at, stream) in streams.into_iter().enumerate() {
-                if let Some(Some(hand)) = hands.get_mut(at % partitions) {
-                    hand.push(stream);
-                }
-            }
-            *dealt = Some(hands);
+        if let Some(hand) = dealt.get_mut(partition).and_then(Option::take) {
+            return Ok(hand);
         }
-        Ok(dealt
-            .as_mut()
-            .and_then(|hands| hands.get_mut(partition))
-            .and_then(Option::take)
-            .unwrap_or_default())
+        let partitions = self.partitions();
+        let request = ScanRequest { streams: partitions, ..self.request.clone() };
+        let streams = self.snapshot.scan(request).map_err(to_datafusion)?;
+        MetricBuilder::new(&self.metrics).global_counter("streams").add(streams.len());
+        *dealt = std::iter::repeat_with(|| Some(Vec::new())).take(partitions).collect();
+        for (at, stream) in streams.into_iter().enumerate() {
+            if let Some(Some(hand)) = dealt.get_mut(at % partitions) {
+                hand.push(stream);
+            }
+        }
+        Ok(dealt.get_mut(partition).and_then(Option::take).unwrap_or_default())
     }
 
     fn with_request(&self, request: ScanRequest) -> Self {

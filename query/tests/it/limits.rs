@@ -74,6 +74,19 @@ async fn large_sorts_spill() {
     assert_eq!(rows, ["600000|600000"]);
 }
 
+/// A join that has no room for its left side reads that anew, after it had begun to.
+#[tokio::test]
+async fn joins_that_spill_read_their_tables_again() {
+    let settings = QuerySettings { memory_bytes_max: 1 << 20, ..QuerySettings::default() };
+    let db = Database::with(settings);
+    db.tag("CREATE TABLE z (time TIMESTAMPTZ PRIMARY KEY, i BIGINT, s TEXT)").await;
+    db.tag("INSERT INTO z SELECT timestamptz '2024-01-01' + i * interval '1 second', i, 'row ' || i || repeat('x', 100) FROM generate_series(0, 33999) AS g(i)").await;
+    let join = "SELECT a.i, left(b.s, 9) FROM z a, z b WHERE a.i + b.i = 67998 AND a.s >= b.s";
+    let plan = db.rows(&format!("EXPLAIN ANALYZE {join}")).await.join("\n");
+    assert!(plan.contains("streams=4"), "nothing was read again: {plan}");
+    assert_eq!(db.rows(join).await, ["33999|row 33999"]);
+}
+
 #[tokio::test]
 async fn a_dropped_result_frees_its_memory() {
     let db = Database::new();

@@ -52,6 +52,10 @@ kinds! {
     UntranslatableCharacter = "22P05", false;
     /// An offset in the frame of a window that is negative.
     InvalidFrameOffset = "22013", false;
+    /// A number of buckets below 1.
+    InvalidNtile = "22014", false;
+    /// A position of a row in a window below 1.
+    InvalidNthValue = "22016", false;
     /// Division by zero.
     DivisionByZero = "22012", false;
     /// A logarithm of zero or of a negative number.

@@ -87,7 +87,7 @@ pub trait Snapshot: Send + Sync + std::fmt::Debug {
     /// reading them.
     fn extent(&self, chronicle: &ChronicleDefinition, ranges: &TickRanges) -> Option<Extent>;
     /// Starts a scan: streams that together return each event once. One stream when the
-    /// request orders.
+    /// request orders. The same request is dealt to streams in the same way every time.
     fn scan(&self, request: ScanRequest) -> Result<Vec<BatchStream>>;
 }
 

@@ -7,13 +7,14 @@ use arrow::{
     datatypes::{IntervalMonthDayNano, IntervalMonthDayNanoType},
 };
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, FunctionArg, FunctionArgExpr,
-    FunctionArguments, Ident, Interval, ObjectName, ObjectNamePart, SelectItem, SetExpr,
-    TableFactor, UnaryOperator, Value, ValueWithSpan,
+    AccessExpr, BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, FunctionArg,
+    FunctionArgExpr, FunctionArguments, Ident, Interval, ObjectName, ObjectNamePart, SelectItem,
+    SetExpr, Subscript, TableFactor, UnaryOperator, Value, ValueWithSpan,
 };
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_text::{TextStyle, parse_value};
 
+use super::operators::call;
 use crate::statement::{names::fold, parse, walk};
 
 /// Digits of a number that are written out, at most: as many as a numeric has.
@@ -53,18 +54,52 @@ pub fn respell(expr: &mut Expr, style: &TextStyle) -> Result<()> {
             }
         }
         Expr::Interval(interval) => respell_interval(interval, false, style)?,
-        Expr::BinaryOp { left, op, right } => {
-            if let (Expr::Tuple(left), Expr::Tuple(right)) = (left.as_ref(), right.as_ref())
-                && left.len() == right.len()
-                && let Some(compared) = compare_rows(left, op, right)
-            {
-                *expr = compared;
+        Expr::Value(ValueWithSpan { value: Value::SingleQuotedByteStringLiteral(_), .. }) => {
+            return Err(Error::new(
+                ErrorKind::FeatureNotSupported,
+                "bit strings are not supported",
+            )
+            .with_hint(r"write bytes as bytea '\x1f'"));
+        }
+        Expr::UnaryOp { op, expr: inner } => {
+            let function = match op {
+                UnaryOperator::PGAbs => "abs",
+                UnaryOperator::PGSquareRoot => "sqrt",
+                UnaryOperator::PGCubeRoot => "cbrt",
+                _ => return Ok(()),
+            };
+            if let Some(called) = call(function, vec![inner.as_ref().clone()]) {
+                *expr = called;
+            }
+        }
+        // The group in parentheses of what matches, or all of it.
+        Expr::Substring {
+            expr: text,
+            substring_from: Some(pattern),
+            substring_for: None,
+            shorthand: false,
+            ..
+        } if is_text(pattern) => {
+            let arguments = vec![text.as_ref().clone(), pattern.as_ref().clone()];
+            if let Some(found) = call("regexp_match", arguments) {
+                let first = Expr::Value(Value::Number("1".to_string(), false).into());
+                let access_chain = vec![AccessExpr::Subscript(Subscript::Index { index: first })];
+                *expr = Expr::CompoundFieldAccess { root: Box::new(found), access_chain };
             }
         }
         Expr::Function(_) => respell_function(expr)?,
         _ => {}
     }
     Ok(())
+}
+
+fn is_text(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(_), .. }))
+}
+
+/// Whether it is a number, and not above zero.
+fn is_below_one(expr: &Expr) -> bool {
+    number_of(expr).and_then(|text| text.parse::<i64>().ok()).is_some_and(|number| number < 1)
 }
 
 fn is_floating(data_type: &DataType) -> bool {
@@ -160,42 +195,12 @@ fn respell_interval(interval: &mut Interval, negative: bool, style: &TextStyle) 
     Ok(())
 }
 
-/// `(a, b) >= (c, d)` says `a > c OR a = c AND b >= d`.
-fn compare_rows(left: &[Expr], op: &BinaryOperator, right: &[Expr]) -> Option<Expr> {
-    let binary = |left: &Expr, op: &BinaryOperator, right: &Expr| Expr::BinaryOp {
-        left: Box::new(left.clone()),
-        op: op.clone(),
-        right: Box::new(right.clone()),
-    };
-    let nested = |expr: Expr| Expr::Nested(Box::new(expr));
-    let ((first, left), (other, right)) = (left.split_first()?, right.split_first()?);
-    let here = binary(first, op, other);
-    if left.is_empty() {
-        return Some(nested(here));
-    }
-    let rest = compare_rows(left, op, right)?;
-    Some(nested(match op {
-        BinaryOperator::Eq => binary(&here, &BinaryOperator::And, &rest),
-        BinaryOperator::NotEq => binary(&here, &BinaryOperator::Or, &rest),
-        BinaryOperator::Lt | BinaryOperator::LtEq | BinaryOperator::Gt | BinaryOperator::GtEq => {
-            let strict = match op {
-                BinaryOperator::Lt | BinaryOperator::LtEq => BinaryOperator::Lt,
-                _ => BinaryOperator::Gt,
-            };
-            let equal = binary(first, &BinaryOperator::Eq, other);
-            let further = nested(binary(&equal, &BinaryOperator::And, &rest));
-            binary(&binary(first, &strict, other), &BinaryOperator::Or, &further)
-        }
-        _ => return None,
-    }))
-}
-
 fn respell_function(expr: &mut Expr) -> Result<()> {
-    let Expr::Function(call) = expr else { return Ok(()) };
-    let Some(name) = call.name.0.last().and_then(|part| part.as_ident()).map(fold) else {
+    let Expr::Function(called) = expr else { return Ok(()) };
+    let Some(name) = called.name.0.last().and_then(|part| part.as_ident()).map(fold) else {
         return Ok(());
     };
-    let FunctionArguments::List(list) = &mut call.args else { return Ok(()) };
+    let FunctionArguments::List(list) = &mut called.args else { return Ok(()) };
     let mut arguments: Vec<&mut Expr> = list
         .args
         .iter_mut()
@@ -218,8 +223,16 @@ fn respell_function(expr: &mut Expr) -> Result<()> {
             let remainder = Expr::BinaryOp { left, op: BinaryOperator::Modulo, right };
             *expr = Expr::Nested(Box::new(remainder));
         }
+        ("nth_value", [_, place]) if is_below_one(place) => {
+            let message = "argument of nth_value must be greater than zero";
+            return Err(Error::new(ErrorKind::InvalidNthValue, message));
+        }
+        ("ntile", [buckets]) if is_below_one(buckets) => {
+            let message = "argument of ntile must be greater than zero";
+            return Err(Error::new(ErrorKind::InvalidNtile, message));
+        }
         ("sign", [_]) => {
-            call.name = ObjectName(vec![ObjectNamePart::Identifier(Ident::new("signum"))]);
+            called.name = ObjectName(vec![ObjectNamePart::Identifier(Ident::new("signum"))]);
         }
         (
             "encode",
@@ -405,8 +418,6 @@ mod tests {
             ("1e2::double precision", "'1e2'::DOUBLE PRECISION"),
             ("interval '25:00:00'", "INTERVAL '0 months 0 days 90000.000000000 seconds'"),
             ("- interval '1 mon -3 days'", "(INTERVAL '-1 months 3 days 0.000000000 seconds')"),
-            ("(a, b) = (1, 2)", "(a = 1 AND (b = 2))"),
-            ("(a, b) >= (1, 2)", "(a > 1 OR (a = 1 AND (b >= 2)))"),
             ("(-0.0)::float8", "'0.0'::FLOAT8"),
             ("(-1.5)::float8", "'-1.5'::FLOAT8"),
             ("2.50::numeric", "2.50"),

@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Ident, Query, Select, SelectItem, SetExpr, TableFactor, UnaryOperator,
 };
 
-use super::{comparison_column, over, spelling::is_plain};
+use super::{COMPARED, comparison_column, over, spelling::is_plain};
 use crate::statement::{
     names::fold,
     parse,
@@ -190,7 +190,7 @@ fn with_null(query: &Query) -> Box<Query> {
         *rows.body = SetExpr::Select(select);
         return Box::new(rows);
     }
-    over(query, Expr::IsNull(Box::new(comparison_column())))
+    over(query, &[COMPARED], Expr::IsNull(Box::new(comparison_column())))
 }
 
 /// `x = ANY (a)` of a column of arrays, where no element is equal: unknown if the element or

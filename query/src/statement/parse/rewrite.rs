@@ -13,6 +13,7 @@ pub(super) fn for_parser(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     abort_means_rollback(&mut rewritten);
     drop_header_match(&mut rewritten);
     star_means_columns(&mut rewritten);
+    trim_takes_spaces(&mut rewritten);
     rewritten
 }
 
@@ -127,6 +128,32 @@ fn table_means_select(tokens: &mut Vec<TokenWithSpan>) {
     let word = |text: &str| TokenWithSpan::new(Token::make_keyword(text), span);
     let select = [word("SELECT"), TokenWithSpan::new(Token::Mul, span), word("FROM")];
     tokens.splice(at..=at, select);
+}
+
+/// `trim(TRAILING FROM …)` says `trim(TRAILING ' ' FROM …)`.
+fn trim_takes_spaces(tokens: &mut Vec<TokenWithSpan>) {
+    let significant = significant(tokens);
+    let is =
+        |at: usize, keyword| tokens.get(at).is_some_and(|word| is_keyword(&word.token, keyword));
+    let found: Vec<usize> = significant
+        .windows(4)
+        .filter_map(|four| match four {
+            [trim, open, side, from] => {
+                let sides = [Keyword::BOTH, Keyword::LEADING, Keyword::TRAILING];
+                let opens = matches!(tokens.get(*open)?.token, Token::LParen);
+                let named = sides.into_iter().any(|keyword| is(*side, keyword));
+                (is(*trim, Keyword::TRIM) && opens && named && is(*from, Keyword::FROM))
+                    .then_some(*from)
+            }
+            _ => None,
+        })
+        .collect();
+    for from in found.into_iter().rev() {
+        if let Some(span) = tokens.get(from).map(|token| token.span) {
+            let spaces = Token::SingleQuotedString(" ".to_string());
+            tokens.insert(from, TokenWithSpan::new(spaces, span));
+        }
+    }
 }
 
 /// `ABORT` is PostgreSQL's other word for ROLLBACK.

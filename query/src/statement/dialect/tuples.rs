@@ -1,0 +1,157 @@
+//! Rows that are compared: the planner compares columns.
+
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Ident, Query, SetExpr, UnaryOperator};
+use stratalog_model::{Error, ErrorKind, Result};
+
+use super::over;
+use crate::statement::names::is_wildcard;
+
+/// Rewrites one expression.
+pub fn respell(expr: &mut Expr) {
+    let compared = match expr {
+        Expr::BinaryOp { left, op, right } => {
+            tuple(left).zip(tuple(right)).and_then(|(left, right)| compare_rows(left, op, right))
+        }
+        Expr::InList { expr: left, list, negated } => tuple(left)
+            .and_then(|left| {
+                let equal = |right| compare_rows(left, &BinaryOperator::Eq, tuple(right)?);
+                list.iter().map(equal).collect::<Option<Vec<Expr>>>()
+            })
+            .and_then(any_of)
+            .map(|any| match negated {
+                true => nested(Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(any) }),
+                false => any,
+            }),
+        _ => None,
+    };
+    if let Some(compared) = compared {
+        *expr = compared;
+    }
+}
+
+/// In a condition, `(a, b) IN (SELECT x, y …)` says that there is such a row, and NOT IN that
+/// there is none of which it is not false that it equals `(a, b)`.
+///
+/// # Errors
+/// When the subquery has more or fewer columns.
+pub fn in_subquery(condition: &mut Expr) -> Result<()> {
+    match condition {
+        Expr::Nested(inner) => in_subquery(inner)?,
+        Expr::BinaryOp { left, op: BinaryOperator::And | BinaryOperator::Or, right } => {
+            in_subquery(left)?;
+            in_subquery(right)?;
+        }
+        Expr::InSubquery { expr, subquery, negated } => {
+            let Some(left) = tuple(expr) else { return Ok(()) };
+            if let Some(columns) = columns_of(subquery)
+                && columns != left.len()
+            {
+                let much = if columns < left.len() { "few" } else { "many" };
+                let message = format!("subquery has too {much} columns");
+                return Err(Error::new(ErrorKind::SyntaxError, message));
+            }
+            let names: Vec<String> = (0..left.len()).map(|at| format!("$compared{at}")).collect();
+            let columns: Vec<Expr> = names
+                .iter()
+                .map(|name| Expr::Identifier(Ident::with_quote('"', name.as_str())))
+                .collect();
+            let Some(equal) = compare_rows(left, &BinaryOperator::Eq, &columns) else {
+                return Ok(());
+            };
+            let test = if *negated { Expr::IsNotFalse(Box::new(equal)) } else { equal };
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            *condition = Expr::Exists { subquery: over(subquery, &names, test), negated: *negated };
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// How many columns a query has, if it names them all.
+fn columns_of(query: &Query) -> Option<usize> {
+    match query.body.as_ref() {
+        SetExpr::Select(select) if !select.projection.iter().any(is_wildcard) => {
+            Some(select.projection.len())
+        }
+        SetExpr::Values(values) => values.rows.first().map(|row| row.content.len()),
+        _ => None,
+    }
+}
+
+fn tuple(expr: &Expr) -> Option<&[Expr]> {
+    match expr {
+        Expr::Tuple(values) => Some(values),
+        _ => None,
+    }
+}
+
+fn nested(expr: Expr) -> Expr {
+    Expr::Nested(Box::new(expr))
+}
+
+/// One of them, in a tree that is as flat as can be.
+fn any_of(mut conditions: Vec<Expr>) -> Option<Expr> {
+    if conditions.len() < 2 {
+        return conditions.pop();
+    }
+    let right = any_of(conditions.split_off(conditions.len() / 2))?;
+    let (left, right) = (Box::new(any_of(conditions)?), Box::new(right));
+    Some(nested(Expr::BinaryOp { left, op: BinaryOperator::Or, right }))
+}
+
+/// `(a, b) >= (c, d)` says `a > c OR a = c AND b >= d`.
+fn compare_rows(left: &[Expr], op: &BinaryOperator, right: &[Expr]) -> Option<Expr> {
+    if left.len() != right.len() {
+        return None;
+    }
+    let binary = |left: &Expr, op: &BinaryOperator, right: &Expr| Expr::BinaryOp {
+        left: Box::new(left.clone()),
+        op: op.clone(),
+        right: Box::new(right.clone()),
+    };
+    let ((first, left), (other, right)) = (left.split_first()?, right.split_first()?);
+    let here = binary(first, op, other);
+    if left.is_empty() {
+        return Some(nested(here));
+    }
+    let rest = compare_rows(left, op, right)?;
+    Some(nested(match op {
+        BinaryOperator::Eq => binary(&here, &BinaryOperator::And, &rest),
+        BinaryOperator::NotEq => binary(&here, &BinaryOperator::Or, &rest),
+        BinaryOperator::Lt | BinaryOperator::LtEq | BinaryOperator::Gt | BinaryOperator::GtEq => {
+            let strict = match op {
+                BinaryOperator::Lt | BinaryOperator::LtEq => BinaryOperator::Lt,
+                _ => BinaryOperator::Gt,
+            };
+            let equal = binary(first, &BinaryOperator::Eq, other);
+            let further = nested(binary(&equal, &BinaryOperator::And, &rest));
+            binary(&binary(first, &strict, other), &BinaryOperator::Or, &further)
+        }
+        _ => return None,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statement::parse;
+
+    #[test]
+    fn rows_are_compared_by_their_columns() {
+        for (sql, wanted) in [
+            ("(a, b) = (1, 2)", "(a = 1 AND (b = 2))"),
+            ("(a, b) >= (1, 2)", "(a > 1 OR (a = 1 AND (b >= 2)))"),
+            ("(a, b) IN ((1, 2))", "(a = 1 AND (b = 2))"),
+            ("(a) IN ((1), (2))", "(a) IN ((1), (2))"),
+            ("(a, b) IN ((1, 2, 3))", "(a, b) IN ((1, 2, 3))"),
+            (
+                "(a, b) NOT IN ((1, 2), (3, 4))",
+                "(NOT ((a = 1 AND (b = 2)) OR (a = 3 AND (b = 4))))",
+            ),
+        ] {
+            let mut expr = parse::expression(sql).unwrap();
+            respell(&mut expr);
+            assert_eq!(expr.to_string(), wanted);
+        }
+    }
+}
