@@ -1,17 +1,25 @@
-//! Casts that Arrow makes otherwise than PostgreSQL: to text, of text to uuid, jsonb
-//! and bytea, and of numbers to integers.
+//! Casts that Arrow makes otherwise than PostgreSQL: to text, of text to anything else, and
+//! of numbers to integers.
 
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
+use arrow::{
+    array::{Array as _, AsArray},
+    compute::cast,
+    datatypes::{DataType, FieldRef},
+};
 use datafusion::{
-    common::{DFSchema, Result, tree_node::Transformed},
+    common::{DFSchema, Result, ScalarValue, tree_node::Transformed},
     config::ConfigOptions,
-    logical_expr::{Cast, Expr, ExprSchemable, ScalarUDF, expr_rewriter::FunctionRewrite},
+    logical_expr::{
+        Cast, ColumnarValue, Expr, ExprSchemable, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+        ScalarUDFImpl, Signature, Volatility, expr_rewriter::FunctionRewrite,
+    },
 };
 use stratalog_model::{ColumnType, Error, ErrorKind};
+use stratalog_text::ColumnBuilder;
 
-use crate::function::sql_name;
+use crate::{function::sql_name, literal::style_of};
 
 /// Turns such casts into calls of our functions.
 #[derive(Debug)]
@@ -107,9 +115,78 @@ impl FunctionRewrite for Casts {
             _ => None,
         };
         let function = self.functions.iter().find(|candidate| Some(candidate.name()) == function);
-        Ok(match function {
-            Some(function) => Transformed::yes(function.call(vec![*inner])),
+        if let Some(function) = function {
+            return Ok(Transformed::yes(function.call(vec![*inner])));
+        }
+        let reads = match inner.get_type(schema) {
+            Ok(DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8) if !literal => {
+                ColumnType::from_arrow_field(&field).filter(|to| *to != ColumnType::Text)
+            }
+            _ => None,
+        };
+        Ok(match reads {
+            Some(to) => Transformed::yes(TextInput::call(to, *inner)),
             None => Transformed::no(Expr::Cast(Cast { expr: inner, field })),
+        })
+    }
+}
+
+/// Reads text as values of a type, in PostgreSQL's form and the session's time zone.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct TextInput {
+    name: String,
+    to: ColumnType,
+    signature: Signature,
+}
+
+impl TextInput {
+    fn call(to: ColumnType, text: Expr) -> Expr {
+        let name = format!("text_to_{to}");
+        let signature = Signature::uniform(1, vec![DataType::Utf8View], Volatility::Immutable);
+        Arc::new(ScalarUDF::new_from_impl(Self { name, to, signature })).call(vec![text])
+    }
+}
+
+impl ScalarUDFImpl for TextInput {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.to.arrow_type())
+    }
+
+    fn return_field_from_args(&self, _: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        Ok(Arc::new(self.to.arrow_field(&self.name, true)))
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let style = style_of(&arguments.config_options);
+        let texts = arguments
+            .args
+            .first()
+            .ok_or_else(|| crate::failed(Error::internal("a cast needs an argument")))?;
+        let (texts, constant) = match texts {
+            ColumnarValue::Array(texts) => (Arc::clone(texts), false),
+            ColumnarValue::Scalar(text) => (text.to_array()?, true),
+        };
+        let texts = cast(&texts, &DataType::Utf8View)?;
+        let texts = texts.as_string_view();
+        let mut values = ColumnBuilder::new(&self.to, texts.len());
+        for text in texts {
+            match text {
+                Some(text) => values.append_text(text, &style).map_err(crate::failed)?,
+                None => values.append_null(),
+            }
+        }
+        let values = values.finish();
+        Ok(match constant {
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?),
+            false => ColumnarValue::Array(values),
         })
     }
 }

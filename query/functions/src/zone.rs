@@ -224,11 +224,18 @@ impl FunctionRewrite for SessionZone {
                     && !is_of_instant(&call) =>
             {
                 let truncates = call.name() == "date_trunc";
+                let instant = call.args.get(1).cloned().unwrap_or_default();
+                let shown = local(instant.clone());
+                let keeps_offset = truncates && is_below_day(&call);
                 if let Some(time) = call.args.get_mut(1) {
-                    *time = local(std::mem::take(time));
+                    *time = shown.clone();
                 }
                 let call = Expr::ScalarFunction(call);
-                Ok(Transformed::yes(if truncates { local(call) } else { call }))
+                Ok(Transformed::yes(match (truncates, keeps_offset) {
+                    (true, true) => cut_off(instant, shown, call),
+                    (true, false) => local(call),
+                    (false, _) => call,
+                }))
             }
             Expr::ScalarFunction(mut call)
                 if call.name() == "date_trunc"
@@ -297,6 +304,8 @@ fn in_zone(
         (expr, _) => return Ok(Transformed::no(expr)),
     };
     let zone = call.args.pop().unwrap_or_default();
+    let keeps_offset = is_below_day(&call);
+    let (mut instant, mut shown) = (Expr::default(), Expr::default());
     if let Some(time) = call.args.get_mut(1) {
         let mut inner = std::mem::take(time);
         if is_plain(&inner, schema) {
@@ -308,9 +317,36 @@ fn in_zone(
             }
             inner = timezone.call(vec![session, inner]);
         }
+        instant = inner.clone();
         *time = timezone.call(vec![zone.clone(), inner]);
+        shown = time.clone();
     }
-    Ok(Transformed::yes(timezone.call(vec![zone, Expr::ScalarFunction(call)])))
+    let call = Expr::ScalarFunction(call);
+    Ok(Transformed::yes(match keeps_offset {
+        true => cut_off(instant, shown, call),
+        false => timezone.call(vec![zone, call]),
+    }))
+}
+
+/// Whether a `date_trunc` leaves the day, and so the offset of the zone, as they are.
+fn is_below_day(call: &ScalarFunction) -> bool {
+    let unit = match call.args.first() {
+        Some(Expr::Literal(unit, _)) => unit.try_as_str().flatten().unwrap_or_default(),
+        _ => return false,
+    };
+    let unit = unit.to_ascii_lowercase();
+    ["h", "hour", "min", "sec", "s", "mil", "us", "usec", "micro", "ms", "msec"]
+        .iter()
+        .any(|start| unit.starts_with(start))
+        && !unit.starts_with("millen")
+        && !matches!(unit.as_str(), "mil" | "mils")
+        || unit == "m"
+}
+
+/// An instant without what `cut` leaves out of the time that the clocks `shown`: of an hour
+/// that comes twice, each has its own beginning.
+fn cut_off(instant: Expr, shown: Expr, cut: Expr) -> Expr {
+    instant - (shown - cut)
 }
 
 /// Seconds since 1970 are the same in every zone, and the offset of a zone is a part of

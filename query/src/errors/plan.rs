@@ -316,6 +316,13 @@ fn clauses(text: &str) -> Option<Error> {
             "column notation .name applied to a value that is not of a composite type",
         ));
     }
+    if text.starts_with("Correlated scalar subquery must be aggregated") {
+        let message = "a correlated subquery that is not aggregated is not supported";
+        return Some(
+            Error::new(ErrorKind::FeatureNotSupported, message)
+                .with_hint("aggregate it, with max() for example, or write a join"),
+        );
+    }
     if text.starts_with("compound identifier: ") {
         return Some(Error::new(
             ErrorKind::SyntaxError,

@@ -65,6 +65,18 @@ impl AnalyzerRule for CheckedArithmetic {
             plan.map_expressions(|expr| {
                 let name = names.save(&expr);
                 let rewritten = expr.transform_up(|expr| {
+                    if let Expr::Negative(inner) = &expr
+                        && let Ok(data_type) = inner.get_type(&schema)
+                        && data_type.is_signed_integer()
+                        && !matches!(inner.as_ref(), Expr::Literal(_, _))
+                    {
+                        let zero = Expr::Literal(ScalarValue::new_zero(&data_type)?, None);
+                        let function = Arc::clone(&self.subtract);
+                        let arguments = vec![zero, inner.as_ref().clone()];
+                        return Ok(Transformed::yes(Expr::ScalarFunction(
+                            ScalarFunction::new_udf(function, arguments),
+                        )));
+                    }
                     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = &expr else {
                         return Ok(Transformed::no(expr));
                     };

@@ -205,7 +205,12 @@ fn truncate_years(array: &ArrayRef, years: i64, wanted: &DataType, name: &str) -
             let year = (year - from).div_euclid(years) * years + from;
             days_of(Civil { year, month: 1, day: 1 }).saturating_mul(DAY_US)
         });
-    Ok(cast(&cut.with_timezone_opt(zone), wanted)?)
+    let years = cast(&cut.with_timezone_opt(zone), wanted)?;
+    if years.null_count() > array.null_count() {
+        let error = Error::new(ErrorKind::DatetimeOverflow, "timestamp out of range");
+        return Err(to_datafusion(error));
+    }
+    Ok(years)
 }
 
 fn truncate_intervals(array: &ArrayRef, unit: Unit, name: &str) -> Result<ArrayRef> {

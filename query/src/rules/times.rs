@@ -72,7 +72,20 @@ impl ExprPlanner for TimeOperators {
                 if is_constant(&expr.right) =>
             {
                 let right = cast_expr(expr.right, in_microseconds(&left).unwrap_or(left.clone()));
-                binary(precise(expr.left, &left), Operator::Minus, right)
+                let time = Box::new(precise(expr.left, &left));
+                let difference =
+                    Expr::BinaryExpr(BinaryExpr::new(time, Operator::Minus, Box::new(right)));
+                Ok(PlannerResult::Planned(match left {
+                    // Days, which are counted.
+                    T::Date32 => difference,
+                    _ => as_interval().call(vec![difference]),
+                }))
+            }
+            (T::Timestamp(_, _), BinaryOperator::Minus, T::Timestamp(_, _) | T::Date32)
+            | (T::Date32, BinaryOperator::Minus, T::Timestamp(_, _)) => {
+                let difference =
+                    BinaryExpr::new(Box::new(expr.left), Operator::Minus, Box::new(expr.right));
+                Ok(PlannerResult::Planned(as_interval().call(vec![Expr::BinaryExpr(difference)])))
             }
             (
                 T::Timestamp(TimeUnit::Second | TimeUnit::Millisecond, _),

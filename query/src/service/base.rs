@@ -74,6 +74,8 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     options.sql_parser.parse_float_as_decimal = true;
     options.sql_parser.recursion_limit =
         datafusion::common::config::ConfigNonZeroUsize::try_new(1000).map_err(from_datafusion)?;
+    // Makes room for as many groups as the LIMIT says, past any budget.
+    options.optimizer.enable_topk_aggregation = false;
     options.execution.time_zone = Some("UTC".to_string());
     // Ours replace those of the same name, and of their aliases.
     let ours: HashSet<String> =

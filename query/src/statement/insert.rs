@@ -25,7 +25,7 @@ use datafusion::{
 };
 use futures::StreamExt;
 use stratalog_model::{
-    Append, ChronicleDefinition, ColumnType, Error, ErrorKind, ProducerId, Result,
+    Append, ChronicleDefinition, Collision, ColumnType, Error, ErrorKind, ProducerId, Result,
     store::{AppendOptions, Appended, OnConflict},
 };
 
@@ -215,21 +215,41 @@ fn on_conflict(on: Option<&OnInsert>, chronicle: &ChronicleDefinition) -> Result
             named.dedup();
             key.sort();
             if !chronicle.primary_key || named != key {
-                return Err(Error::new(
-                    ErrorKind::InvalidColumnReference,
-                    "there is no unique or exclusion constraint matching the ON CONFLICT specification",
-                ));
+                return Err(no_such_constraint());
             }
         }
     }
     match &conflict.action {
-        OnConflictAction::DoNothing => Ok(OnConflict::Skip),
+        OnConflictAction::DoNothing => match chronicle.collision {
+            Collision::First => Ok(OnConflict::Skip),
+            // Nothing conflicts where every event is kept.
+            Collision::All if conflict.conflict_target.is_none() => Ok(OnConflict::Skip),
+            Collision::All => Err(no_such_constraint()),
+            Collision::Last | Collision::Next => Err(Error::new(
+                ErrorKind::FeatureNotSupported,
+                format!(
+                    "ON CONFLICT DO NOTHING is not supported in a table with collision = '{}'",
+                    chronicle.collision
+                ),
+            )
+            .with_hint(match chronicle.collision {
+                Collision::Last => "there an event takes the place of the one with its key: leave ON CONFLICT out, or make a table with collision = 'first'",
+                _ => "there an event with a taken key moves to the next free time: leave ON CONFLICT out, or make a table with collision = 'first'",
+            })),
+        },
         OnConflictAction::DoUpdate(_) => Err(Error::new(
             ErrorKind::FeatureNotSupported,
             "ON CONFLICT DO UPDATE is not supported: events never change",
         )
         .with_hint("in a table with collision = 'last', a plain INSERT takes the place of the event with the same key")),
     }
+}
+
+fn no_such_constraint() -> Error {
+    Error::new(
+        ErrorKind::InvalidColumnReference,
+        "there is no unique or exclusion constraint matching the ON CONFLICT specification",
+    )
 }
 
 /// Runs a planned INSERT.

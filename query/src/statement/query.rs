@@ -120,22 +120,30 @@ pub async fn plan(
     Ok((Query { plan, schema, point, chronicles }, types))
 }
 
-/// Gives an ordered subquery with an OFFSET a LIMIT that no result reaches: the planner takes
-/// one without for an order that does not matter.
+/// Gives an ordered subquery with an OFFSET, or with DISTINCT, a LIMIT that no result reaches:
+/// the planner takes one without for an order that does not matter.
 struct EndlessLimits {
     depth: usize,
 }
 
 impl Change for EndlessLimits {
     fn pre_visit_query(&mut self, query: &mut Tree) -> ControlFlow<()> {
-        if let Some(LimitClause::LimitOffset { limit: limit @ None, offset: Some(_), .. }) =
-            &mut query.limit_clause
-            && query.order_by.is_some()
-            && query.fetch.is_none()
-            && self.depth > 0
-        {
-            let most = (i64::MAX / 2).to_string();
-            *limit = Some(Expr::value(Value::Number(most, false)));
+        let distinct = matches!(
+            query.body.as_ref(),
+            SetExpr::Select(select) if select.distinct.is_some()
+        );
+        if query.order_by.is_some() && query.fetch.is_none() && self.depth > 0 {
+            let most = || Some(Expr::value(Value::Number((i64::MAX / 2).to_string(), false)));
+            match &mut query.limit_clause {
+                Some(LimitClause::LimitOffset { limit: limit @ None, offset: Some(_), .. }) => {
+                    *limit = most();
+                }
+                clause @ None if distinct => {
+                    let (offset, limit_by) = (None, Vec::new());
+                    *clause = Some(LimitClause::LimitOffset { limit: most(), offset, limit_by });
+                }
+                _ => {}
+            }
         }
         self.depth += 1;
         ControlFlow::Continue(())

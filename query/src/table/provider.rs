@@ -1,15 +1,18 @@
 //! A chronicle as DataFusion's planner sees it.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::{
     catalog::{Session, TableProvider},
-    common::{Constraint, Constraints},
+    common::{
+        Column, Constraint, Constraints, DFSchema,
+        tree_node::{Transformed, TreeNode},
+    },
     error::Result,
-    logical_expr::{Expr, TableProviderFilterPushDown, TableType},
-    physical_plan::ExecutionPlan,
+    logical_expr::{Expr, TableProviderFilterPushDown, TableType, utils::conjunction},
+    physical_plan::{ExecutionPlan, filter::FilterExecBuilder},
 };
 use parking_lot::Mutex;
 use stratalog_model::{
@@ -47,6 +50,8 @@ pub struct ChronicleTable {
     positions: Vec<usize>,
     constraints: Option<Constraints>,
     pin: Arc<Pin>,
+    /// Filters of which the planner was told that it must look at the rows as well.
+    inexact: Mutex<HashSet<Expr>>,
 }
 
 impl ChronicleTable {
@@ -79,7 +84,8 @@ impl ChronicleTable {
                     .collect();
                 Constraints::new_unverified(vec![Constraint::PrimaryKey(columns)])
             });
-        Self { definition, schema: Arc::new(Schema::new(fields)), positions, constraints, pin }
+        let (schema, inexact) = (Arc::new(Schema::new(fields)), Mutex::default());
+        Self { definition, schema, positions, constraints, pin, inexact }
     }
 
     /// What the table is.
@@ -117,6 +123,34 @@ impl ChronicleTable {
     }
 }
 
+impl ChronicleTable {
+    /// The filters that nobody else looks at, and that the scan cannot carry out: the planner
+    /// was told otherwise, and has rewritten them since.
+    fn left_to_us(&self, filters: &[Expr]) -> Option<Expr> {
+        let inexact = self.inexact.lock();
+        let left = filters
+            .iter()
+            .filter(|filter| pushdown::exact(&self.definition, filter).is_none())
+            .map(|filter| unqualified(filter.clone()))
+            .filter(|filter| !inexact.contains(filter));
+        conjunction(left)
+    }
+}
+
+/// A filter that names columns alone.
+fn unqualified(filter: Expr) -> Expr {
+    let plain = |expr| {
+        Ok(match expr {
+            Expr::Column(column) => {
+                Transformed::yes(Expr::Column(Column::new_unqualified(column.name)))
+            }
+            other => Transformed::no(other),
+        })
+    };
+    // Nothing here fails.
+    filter.clone().transform(plain).map_or(filter, |changed| changed.data)
+}
+
 #[async_trait]
 impl TableProvider for ChronicleTable {
     fn schema(&self) -> SchemaRef {
@@ -143,6 +177,7 @@ impl TableProvider for ChronicleTable {
                 } else if pushdown::hull(&self.definition, filter).is_all() {
                     TableProviderFilterPushDown::Unsupported
                 } else {
+                    self.inexact.lock().insert(unqualified((*filter).clone()));
                     TableProviderFilterPushDown::Inexact
                 }
             })
@@ -161,13 +196,18 @@ impl TableProvider for ChronicleTable {
                 "a chronicle was planned without a snapshot",
             ))
         })?;
-        let request = self.request(
-            projection.map(Vec::as_slice),
-            filters,
-            limit,
-            state.config().batch_size(),
-            state.config().target_partitions(),
-        );
-        Ok(Arc::new(ChronicleScan::new(snapshot, request)))
+        let (batch_rows_max, streams) =
+            (state.config().batch_size(), state.config().target_partitions());
+        let scan = |projection: Option<&[usize]>, limit| {
+            let request = self.request(projection, filters, limit, batch_rows_max, streams);
+            Arc::new(ChronicleScan::new(Arc::clone(&snapshot), request))
+        };
+        let Some(left) = self.left_to_us(filters) else {
+            return Ok(scan(projection.map(Vec::as_slice), limit));
+        };
+        let schema = DFSchema::try_from(Arc::clone(&self.schema))?;
+        let predicate = state.create_physical_expr(left, &schema)?;
+        let filter = FilterExecBuilder::new(predicate, scan(None, None));
+        Ok(Arc::new(filter.apply_projection(projection.cloned())?.with_fetch(limit).build()?))
     }
 }

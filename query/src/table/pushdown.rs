@@ -36,6 +36,9 @@ pub struct Pushed {
 
 /// The exact meaning of `filter` as a conjunct, if it has one.
 pub fn exact(definition: &ChronicleDefinition, filter: &Expr) -> Option<Conjunct> {
+    if matches!(filter, Expr::Literal(value, _) if value.is_null()) {
+        return Some(Conjunct::Nothing);
+    }
     if let Some(ticks) = ticks(definition, filter) {
         return Some(Conjunct::Ticks(ticks));
     }

@@ -124,7 +124,8 @@ async fn import(arguments: &ImportArguments) -> Result<(), SqlError> {
         .map_err(|error| SqlError::local(error.to_string()))??;
     if arguments.create {
         let shape = Shape { key: arguments.key.clone(), time: arguments.time.clone() };
-        let statement = create_statement(&table.quoted(), &source.columns()?, &shape)?;
+        let statement = create_statement(&table.quoted(), &source.columns()?, &shape)
+            .map_err(|error| with_odd_times(error, &source.odd_times()))?;
         connection.run(&statement, &mut Ignoring).await?;
     }
     let columns = connection.describe(&format!("SELECT * FROM {} LIMIT 0", table.quoted())).await?;
@@ -163,6 +164,18 @@ async fn import(arguments: &ImportArguments) -> Result<(), SqlError> {
             Ok(())
         }
         Err(error) => Err(load.explained(error, arguments)),
+    }
+}
+
+/// Says which columns would be times but for a value.
+fn with_odd_times(error: SqlError, odd: &[(String, String)]) -> SqlError {
+    let odd: Vec<String> = odd
+        .iter()
+        .map(|(column, value)| format!("column \"{column}\" holds \"{value}\" among its times"))
+        .collect();
+    match odd.is_empty() {
+        true => error,
+        false => SqlError { detail: Some(odd.join("; ").into()), ..error },
     }
 }
 
@@ -385,19 +398,25 @@ pub struct TableName {
 }
 
 impl TableName {
-    /// Reads `name` or `schema.name`, as they are: case and all.
+    /// Reads `name` or `schema.name`, as they are, case and all; in double quotes as in SQL.
     ///
     /// # Errors
     /// An empty name.
     pub fn parse(text: &str) -> Result<Self, SqlError> {
-        let (schema, name) = match text.split_once('.') {
-            Some((schema, name)) => (Some(schema), name),
-            None => (None, text),
+        let bad = || SqlError::local(format!("\"{text}\" is no table name"));
+        let (first, rest) = part_of(text).ok_or_else(bad)?;
+        let (schema, name) = match rest {
+            None => (None, first),
+            Some(rest) => match part_of(rest).ok_or_else(bad)? {
+                (name, None) => (Some(first), name),
+                // A name may have points in it.
+                (_, Some(_)) => (Some(first), rest.to_string()),
+            },
         };
-        if name.is_empty() || schema == Some("") {
-            return Err(SqlError::local(format!("\"{text}\" is no table name")));
+        if name.is_empty() || schema.as_deref() == Some("") {
+            return Err(bad());
         }
-        Ok(Self { schema: schema.map(str::to_string), name: name.to_string() })
+        Ok(Self { schema, name })
     }
 
     /// The table's oid: another one when it is dropped and made again.
@@ -417,6 +436,30 @@ impl TableName {
         match &self.schema {
             Some(schema) => format!("{}.{}", quote(schema), quote(&self.name)),
             None => quote(&self.name),
+        }
+    }
+}
+
+/// The name that a text begins with, and what is behind the point after it.
+fn part_of(text: &str) -> Option<(String, Option<&str>)> {
+    let Some(quoted) = text.strip_prefix('"') else {
+        return Some(match text.split_once('.') {
+            Some((name, rest)) => (name.to_string(), Some(rest)),
+            None => (text.to_string(), None),
+        });
+    };
+    let mut name = String::new();
+    let mut rest = quoted;
+    loop {
+        let (before, after) = rest.split_once('"')?;
+        name.push_str(before);
+        match after.strip_prefix('"') {
+            Some(after) => {
+                name.push('"');
+                rest = after;
+            }
+            None if after.is_empty() => return Some((name, None)),
+            None => return Some((name, Some(after.strip_prefix('.')?))),
         }
     }
 }

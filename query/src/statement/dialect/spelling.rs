@@ -61,6 +61,17 @@ pub fn respell(expr: &mut Expr, style: &TextStyle) -> Result<()> {
             )
             .with_hint(r"write bytes as bytea '\x1f'"));
         }
+        Expr::UnaryOp { op: UnaryOperator::BitwiseNot, expr: inner } => {
+            let ones = Expr::UnaryOp {
+                op: UnaryOperator::Minus,
+                expr: Box::new(Expr::Value(Value::Number("1".to_string(), false).into())),
+            };
+            *expr = Expr::Nested(Box::new(Expr::BinaryOp {
+                left: Box::new(Expr::Nested(inner.clone())),
+                op: BinaryOperator::PGBitwiseXor,
+                right: Box::new(Expr::Nested(Box::new(ones))),
+            }));
+        }
         Expr::UnaryOp { op, expr: inner } => {
             let function = match op {
                 UnaryOperator::PGAbs => "abs",
@@ -230,6 +241,16 @@ fn respell_function(expr: &mut Expr) -> Result<()> {
         ("ntile", [buckets]) if is_below_one(buckets) => {
             let message = "argument of ntile must be greater than zero";
             return Err(Error::new(ErrorKind::InvalidNtile, message));
+        }
+        ("date", [time]) => {
+            let time = Box::new(std::mem::replace(*time, Expr::Value(Value::Null.into())));
+            *expr = Expr::Cast {
+                kind: CastKind::Cast,
+                expr: time,
+                data_type: DataType::Date,
+                array: false,
+                format: None,
+            };
         }
         ("sign", [_]) => {
             called.name = ObjectName(vec![ObjectNamePart::Identifier(Ident::new("signum"))]);

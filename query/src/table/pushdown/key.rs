@@ -48,6 +48,13 @@ fn values(definition: &ChronicleDefinition, filter: &Expr) -> Option<(usize, Vec
                 },
             }
         }
+        // `key IN (…, NULL)` may come as this: it is true for the values alone.
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) if is_never(right) => {
+            values(definition, left)
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) if is_never(left) => {
+            values(definition, right)
+        }
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
             let (column, mut admitted) = values(definition, left)?;
             let (other, more) = values(definition, right)?;
@@ -67,6 +74,14 @@ fn values(definition: &ChronicleDefinition, filter: &Expr) -> Option<(usize, Vec
         }
         _ => None,
     }
+}
+
+/// Whether a condition is constant, and not true.
+fn is_never(condition: &Expr) -> bool {
+    matches!(
+        condition,
+        Expr::Literal(ScalarValue::Boolean(None | Some(false)) | ScalarValue::Null, _)
+    )
 }
 
 /// The position of the key column that `expr` is: itself, or widened by a cast under which

@@ -11,6 +11,10 @@ pub(super) struct Guess {
     /// Integers all fit 64 bits.
     narrow: bool,
     double: bool,
+    /// Some number has more digits than a double keeps.
+    long: bool,
+    /// Most digits of a number before the point, and behind it; `None` when one has an exponent.
+    digits: Option<(usize, usize)>,
     date: bool,
     timestamp: bool,
     /// Timestamps name a zone.
@@ -19,6 +23,10 @@ pub(super) struct Guess {
     uuid: bool,
     json: bool,
     seen: bool,
+    /// Some value is a date or timestamp.
+    any_time: bool,
+    /// The first that is none, of a column in which others are.
+    odd: Option<String>,
 }
 
 impl Default for Guess {
@@ -28,6 +36,8 @@ impl Default for Guess {
             integer: true,
             narrow: true,
             double: true,
+            long: false,
+            digits: Some((0, 0)),
             date: true,
             timestamp: true,
             zoned: false,
@@ -35,6 +45,8 @@ impl Default for Guess {
             uuid: true,
             json: true,
             seen: false,
+            any_time: false,
+            odd: None,
         }
     }
 }
@@ -53,6 +65,13 @@ impl Guess {
             self.narrow &= integer && text.parse::<i64>().is_ok();
         }
         self.double &= is_number(text);
+        if self.double {
+            self.long |= is_long(text);
+            self.digits = self
+                .digits
+                .zip(digits_of(text))
+                .map(|(most, these)| (most.0.max(these.0), most.1.max(these.1)));
+        }
         self.dates(text);
     }
 
@@ -82,9 +101,14 @@ impl Guess {
             parse_value(Some(text), &column_type, &TextStyle::default()).is_ok()
         };
         let shaped = starts_like_a_date(text);
+        let is_time = shaped && parses(ColumnType::TimestampTz { precision: 9 });
+        self.any_time |= is_time;
+        if !is_time && self.odd.is_none() {
+            self.odd = Some(text.chars().take(40).collect());
+        }
         self.date &= shaped && text.len() == 10 && parses(ColumnType::Date);
         if self.timestamp {
-            self.timestamp = shaped && parses(ColumnType::TimestampTz { precision: 9 });
+            self.timestamp = is_time;
             self.zoned |= self.timestamp && names_a_zone(text);
         }
         self.time &= text.len() >= 8
@@ -92,6 +116,22 @@ impl Guess {
             && text.get(5..6) == Some(":")
             && parses(ColumnType::Time);
         self.uuid &= text.len() == 36 && parses(ColumnType::Uuid);
+    }
+
+    /// A numeric with all digits of the values, or text when there is none that has them.
+    fn exact(&self) -> ColumnType {
+        match self.digits {
+            Some((whole, scale)) if whole + scale <= 38 => {
+                let scale = u8::try_from(scale).unwrap_or(38);
+                ColumnType::Numeric { precision: 38, scale }
+            }
+            _ => ColumnType::Text,
+        }
+    }
+
+    /// A value that is no time, of a column in which others are.
+    pub(super) fn odd_time(&self) -> Option<&str> {
+        self.odd.as_deref().filter(|_| self.any_time)
     }
 
     /// The narrowest type that all values have; text when there was none.
@@ -104,8 +144,10 @@ impl Guess {
             ColumnType::BigInt
         } else if self.integer {
             ColumnType::Numeric { precision: 38, scale: 0 }
-        } else if self.double {
+        } else if self.double && !self.long {
             ColumnType::Double
+        } else if self.double {
+            self.exact()
         } else if self.date {
             ColumnType::Date
         } else if self.timestamp && self.zoned {
@@ -122,6 +164,29 @@ impl Guess {
             ColumnType::Text
         }
     }
+}
+
+/// Whether a double would not show the same number again.
+fn is_long(text: &str) -> bool {
+    let plain = |text: &str| {
+        let text = text.trim_start_matches('-');
+        let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+        let whole = whole.trim_start_matches('0');
+        format!("{whole}.{}", fraction.trim_end_matches('0'))
+    };
+    let digits = text.bytes().filter(u8::is_ascii_digit).count();
+    let shown = text.parse::<f64>().map(|number| number.to_string());
+    digits > 15
+        && digits_of(text).is_some()
+        && shown.is_ok_and(|shown| plain(&shown) != plain(text))
+}
+
+/// Digits before the point and behind it; `None` for a number with an exponent, or for none.
+fn digits_of(text: &str) -> Option<(usize, usize)> {
+    let text = text.trim_start_matches('-');
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit()).then_some(part.len());
+    digits(whole).zip(digits(fraction))
 }
 
 /// An integer of at most 38 digits; `007` is a code, no number.

@@ -67,6 +67,10 @@ pub struct Batch {
 pub trait Source: Send {
     /// Names and types of the columns, from the rows looked at.
     fn columns(&self) -> Result<Vec<ResultColumn>, SqlError>;
+    /// Columns some of whose values are times, each with one that is not.
+    fn odd_times(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
     /// Tells the table's columns, before the first batch.
     fn bind(&mut self, table: &[ResultColumn]) -> Result<(), SqlError>;
     /// Names of the columns that batches have values for; `None`: the table's.

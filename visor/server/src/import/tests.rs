@@ -70,6 +70,10 @@ fn a_producers_name_always_gives_the_same_id() {
 #[test]
 fn table_names_keep_their_case_and_are_quoted() {
     assert_eq!(TableName::parse("a.B\"c").unwrap().quoted(), "\"a\".\"B\"\"c\"");
+    let quoted = |text: &str| TableName::parse(text).unwrap().quoted();
+    assert_eq!(quoted("public.\"My Table\""), "\"public\".\"My Table\"");
+    assert_eq!(quoted("\"a.b\".\"c\"\"d\""), "\"a.b\".\"c\"\"d\"");
+    assert!(TableName::parse("\"open").is_err() && TableName::parse("\"a\"b").is_err());
     assert!(TableName::parse("").is_err());
     assert!(TableName::parse(".t").is_err());
 }

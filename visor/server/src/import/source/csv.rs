@@ -25,8 +25,20 @@ pub(super) struct CsvSource {
     at_end: bool,
     names: Option<Vec<String>>,
     guesses: Vec<Guess>,
+    /// Columns of the table.
+    columns: usize,
     next_row: u64,
     next_line: u64,
+}
+
+/// The names of a header; a column without one is called by its place.
+fn named(header: Vec<Option<String>>) -> Vec<String> {
+    let given: Vec<String> = header.into_iter().map(Option::unwrap_or_default).collect();
+    let name = |(at, name): (usize, &String)| match name.is_empty() {
+        false => name.clone(),
+        true => format!("column{}", at + 1),
+    };
+    given.iter().enumerate().map(name).collect()
 }
 
 impl CsvSource {
@@ -39,6 +51,7 @@ impl CsvSource {
             at_end: false,
             names: None,
             guesses: Vec::new(),
+            columns: 0,
             next_row: 1,
             next_line: 1,
         };
@@ -51,8 +64,7 @@ impl CsvSource {
                 SqlError::local(format!("{} is empty: it has no header line", source.input.name))
             })?;
             let header = source.fields(from, to)?;
-            source.names =
-                Some(header.into_iter().map(|field| field.unwrap_or_default()).collect());
+            source.names = Some(named(header));
             source.next_line += source.line_ends(from, to);
             source.start = to;
         }
@@ -68,6 +80,11 @@ impl CsvSource {
         for _ in 0..self.options.infer_rows {
             let Some((from, to)) = self.record_end(at)? else { break };
             let fields = self.fields(from, to)?;
+            if self.is_blank(from, to) {
+                line += 1;
+                at = to;
+                continue;
+            }
             let names = self.names.as_ref().map_or(fields.len(), Vec::len);
             if fields.len() != names {
                 return Err(SqlError::of(
@@ -176,6 +193,13 @@ impl CsvSource {
         Ok(fields)
     }
 
+    /// Whether a line is empty, and not the value of a table's only column.
+    fn is_blank(&self, from: usize, to: usize) -> bool {
+        let columns = self.names.as_ref().map_or(self.guesses.len().max(self.columns), Vec::len);
+        let line = self.buffer.get(from..to).unwrap_or_default();
+        columns > 1 && matches!(line, b"\n" | b"\r\n" | b"\r" | b"")
+    }
+
     fn unterminated(&self, record: usize, quote: usize) -> SqlError {
         let (record, quote) = (self.line_of(record), self.line_of(quote));
         SqlError {
@@ -210,7 +234,15 @@ impl Source for CsvSource {
             .collect())
     }
 
+    fn odd_times(&self) -> Vec<(String, String)> {
+        let named = self.names.iter().flatten().zip(&self.guesses);
+        named
+            .filter_map(|(name, guess)| Some((name.clone(), guess.odd_time()?.to_string())))
+            .collect()
+    }
+
     fn bind(&mut self, table: &[ResultColumn]) -> Result<(), SqlError> {
+        self.columns = table.len();
         let unknown = self
             .names
             .iter()
@@ -246,22 +278,43 @@ impl Source for CsvSource {
     fn next_batch(&mut self, rows_max: u64) -> Result<Option<Batch>, SqlError> {
         self.buffer.drain(..self.start);
         self.start = 0;
-        let (mut rows, mut end) = (0, 0);
+        let (mut rows, mut end, mut line) = (0, 0, self.next_line);
+        // Where blank lines are left out, and the lines of the others then.
+        let (mut blank, mut at) = (Vec::new(), Vec::new());
         while rows < rows_max {
-            let Some((_, to)) = self.record_end(end)? else { break };
+            let Some((from, to)) = self.record_end(end)? else { break };
+            let lines = self.line_ends(from, to).max(1);
+            if self.is_blank(from, to) {
+                if blank.is_empty() {
+                    at.extend(self.next_line..line);
+                }
+                blank.push(from..to);
+            } else {
+                rows += 1;
+                if !blank.is_empty() {
+                    at.extend(line..line + lines);
+                }
+            }
+            line += lines;
             end = to;
-            rows += 1;
         }
         if rows == 0 {
             return Ok(None);
         }
         // The last line may lack its end, as in COPY.
-        let bytes = self.buffer.get(..end).unwrap_or_default().to_vec();
+        let mut bytes = self.buffer.get(..end).unwrap_or_default().to_vec();
+        for range in blank.iter().rev() {
+            bytes.drain(range.clone());
+        }
+        let lines = match blank.is_empty() {
+            true => Lines::From { noun: "line", first: self.next_line },
+            false => Lines::At(at),
+        };
         let batch = Batch {
             bytes,
             first_row: self.next_row,
             rows,
-            lines: Lines::From { noun: "line", first: self.next_line },
+            lines,
             end: self.input.position().saturating_sub((self.buffer.len() - end) as u64),
         };
         self.next_row += rows;

@@ -98,7 +98,7 @@ impl NdjsonSource {
         {
             return Err(SqlError {
                 sqlstate: "42703".into(),
-                hint: Some("add the column with ALTER TABLE … ADD COLUMN, or with --create look at more rows (--infer-rows)".into()),
+                hint: Some("add the column with ALTER TABLE … ADD COLUMN, or drop the table and look at more rows (--create --infer-rows)".into()),
                 ..SqlError::local(format!("line {line}, key \"{name}\": the table has no such column"))
             });
         }

@@ -238,3 +238,50 @@ fn errors_of_the_server_get_the_inputs_line() {
     let error = SqlError { context: Some("COPY t, line 2".into()), ..SqlError::local("bad") };
     assert_eq!(&*rows.relabel(error).context.unwrap(), "COPY t, row 102");
 }
+
+#[test]
+fn blank_lines_are_no_records_and_lines_keep_their_numbers() {
+    let file = written("a,b\n\n1,2\n\r\n3,\"4\n4\"\n\n5,6\n\n");
+    let mut source = open(options(&file, InputFormat::Csv)).unwrap();
+    source.bind(&source.columns().unwrap()).unwrap();
+    let batches = batches(source.as_mut(), 100);
+    assert_eq!(batches.len(), 1);
+    assert_eq!(text(&batches[0]), "1,2\n3,\"4\n4\"\n5,6\n");
+    assert_eq!(batches[0].rows, 3);
+    assert_eq!(batches[0].lines, Lines::At(vec![3, 5, 6, 8]));
+    // The value of an only column may be empty.
+    let file = written("a\n1\n\n2\n");
+    let mut source = open(options(&file, InputFormat::Csv)).unwrap();
+    source.bind(&source.columns().unwrap()).unwrap();
+    assert_eq!(source.next_batch(100).unwrap().unwrap().rows, 3);
+}
+
+#[test]
+fn columns_without_a_name_are_called_by_their_place() {
+    let file = written(",time,\n0,2026-01-01 00:00:00,x\n");
+    let source = open(options(&file, InputFormat::Csv)).unwrap();
+    assert_eq!(source.names().unwrap(), ["column1", "time", "column3"]);
+}
+
+#[test]
+fn digits_that_a_double_would_lose_are_kept() {
+    for (values, wanted) in [
+        ("0.5\n9007199254740993", ColumnType::Numeric { precision: 38, scale: 1 }),
+        ("123456789012345678.25", ColumnType::Numeric { precision: 38, scale: 2 }),
+        ("0.1\n0.30000000000000004\n1e300", ColumnType::Double),
+        ("1.10000000000000000000\n0.25", ColumnType::Double),
+        ("12345678901234567890123456789012345678901\n1.5", ColumnType::Text),
+        ("123456789012345678.25\n1e5", ColumnType::Text),
+    ] {
+        let file = written(&format!("v\n{values}\n"));
+        let source = open(options(&file, InputFormat::Csv)).unwrap();
+        assert_eq!(types(source.as_ref()), [("v".to_string(), wanted)], "{values}");
+    }
+}
+
+#[test]
+fn a_value_that_is_no_time_among_times_is_told() {
+    let file = written("time,v\n2026-01-01 00:00:00,1\nN/A,2\n,3\n");
+    let source = open(options(&file, InputFormat::Csv)).unwrap();
+    assert_eq!(source.odd_times(), [("time".to_string(), "N/A".to_string())]);
+}
