@@ -93,8 +93,15 @@ def test_backslash_d(server, filled):
     assert columns["n"][0] == "numeric(8,2)"
     assert "PRIMARY KEY" in done.stdout
     psql(server, "-c", f"\\d+ {filled}")
-    psql(server, "-c", "\\du")
-    psql(server, "-c", "\\df")
+
+
+@pytest.mark.parametrize("command", (
+    "d da dA db dc dC dd dD ddp dE det des deu dew df dF dFd dFp dFt dg di dl dL dm dn do dO dp "
+    "drds dRp dRs ds dS dt dT du dv dx dX dy l z dP dAc dAf dAo dAp d+ dt+ di+ dn+ l+ dT+ df+ da+ "
+    "du+ dv+ db+ dconfig"
+).split())
+def test_every_describing_command(server, filled, command):
+    assert "ERROR" not in psql(server, "-c", f"\\{command}").stderr
 
 
 def test_conninfo_and_settings(server):

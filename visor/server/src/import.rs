@@ -21,6 +21,7 @@ mod create;
 mod infer;
 mod progress;
 pub mod source;
+mod table;
 
 use progress::Progress;
 use source::{Batch, Source, SourceOptions};
@@ -33,6 +34,7 @@ use crate::sql::{
 };
 
 pub use create::{Shape, create_statement};
+pub use table::{TableName, quote};
 
 /// Bytes of COPY data handed over at a time.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -130,7 +132,7 @@ async fn import(arguments: &ImportArguments) -> Result<(), SqlError> {
     }
     let columns = connection.describe(&format!("SELECT * FROM {} LIMIT 0", table.quoted())).await?;
     source.bind(&columns)?;
-    let oid = table.oid(&mut connection).await?;
+    let oid = oid_of(&table, &mut connection).await?;
     let producer = Producer::new(arguments.producer.as_deref(), oid);
     let mut load = Load {
         statement: copy_statement(&table, source.as_ref()),
@@ -390,83 +392,16 @@ fn fnv1a(bytes: &[u8]) -> u128 {
     })
 }
 
-/// A table as it is named on the command line.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TableName {
-    schema: Option<String>,
-    name: String,
-}
-
-impl TableName {
-    /// Reads `name` or `schema.name`, as they are, case and all; in double quotes as in SQL.
-    ///
-    /// # Errors
-    /// An empty name.
-    pub fn parse(text: &str) -> Result<Self, SqlError> {
-        let bad = || SqlError::local(format!("\"{text}\" is no table name"));
-        let (first, rest) = part_of(text).ok_or_else(bad)?;
-        let (schema, name) = match rest {
-            None => (None, first),
-            Some(rest) => match part_of(rest).ok_or_else(bad)? {
-                (name, None) => (Some(first), name),
-                // A name may have points in it.
-                (_, Some(_)) => (Some(first), rest.to_string()),
-            },
-        };
-        if name.is_empty() || schema.as_deref() == Some("") {
-            return Err(bad());
-        }
-        Ok(Self { schema, name })
+/// The oid of a table: another one when it is dropped and made again.
+async fn oid_of(table: &TableName, connection: &mut Connection) -> Result<u32, SqlError> {
+    let quoted = table.quoted();
+    let question = format!("SELECT '{}'::regclass::oid", quoted.replace('\'', "''"));
+    let mut answer = OneNumber(0);
+    connection.run(&question, &mut answer).await?;
+    match u32::try_from(answer.0) {
+        Ok(oid) if oid > 0 => Ok(oid),
+        _ => Err(SqlError::local(format!("the server does not tell the oid of {quoted}"))),
     }
-
-    /// The table's oid: another one when it is dropped and made again.
-    async fn oid(&self, connection: &mut Connection) -> Result<u32, SqlError> {
-        let quoted = self.quoted();
-        let question = format!("SELECT '{}'::regclass::oid", quoted.replace('\'', "''"));
-        let mut answer = OneNumber(0);
-        connection.run(&question, &mut answer).await?;
-        match u32::try_from(answer.0) {
-            Ok(oid) if oid > 0 => Ok(oid),
-            _ => Err(SqlError::local(format!("the server does not tell the oid of {quoted}"))),
-        }
-    }
-
-    /// For SQL.
-    pub fn quoted(&self) -> String {
-        match &self.schema {
-            Some(schema) => format!("{}.{}", quote(schema), quote(&self.name)),
-            None => quote(&self.name),
-        }
-    }
-}
-
-/// The name that a text begins with, and what is behind the point after it.
-fn part_of(text: &str) -> Option<(String, Option<&str>)> {
-    let Some(quoted) = text.strip_prefix('"') else {
-        return Some(match text.split_once('.') {
-            Some((name, rest)) => (name.to_string(), Some(rest)),
-            None => (text.to_string(), None),
-        });
-    };
-    let mut name = String::new();
-    let mut rest = quoted;
-    loop {
-        let (before, after) = rest.split_once('"')?;
-        name.push_str(before);
-        match after.strip_prefix('"') {
-            Some(after) => {
-                name.push('"');
-                rest = after;
-            }
-            None if after.is_empty() => return Some((name, None)),
-            None => return Some((name, Some(after.strip_prefix('.')?))),
-        }
-    }
-}
-
-/// A name for SQL, in quotes.
-pub fn quote(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 /// For a result of one number, or of no row.

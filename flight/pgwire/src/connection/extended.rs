@@ -60,24 +60,22 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         let types: Vec<Option<ColumnType>> = declared.iter().map(|id| column_type(*id)).collect();
         let has_numeric = declared.contains(&oid::NUMERIC);
         // A numeric first takes the precision of what it stands beside, if that is one too.
-        let numbers = declared.clone();
-        let fits = move |prepared: &Prepared| {
-            let found = prepared.parameter_types().iter().enumerate().zip(&numbers);
-            found.filter(|(_, declared)| **declared == oid::NUMERIC).all(|((at, found), _)| {
-                match found {
-                    ColumnType::Numeric { .. } | ColumnType::Double | ColumnType::Real => true,
-                    // Of a column of text, or a cast to it, and not for want of a type.
-                    ColumnType::Text => !prepared.is_guessed(at),
-                    _ => false,
-                }
-            })
+        let fits = |prepared: &Prepared, at: usize| match prepared.parameter_types().get(at) {
+            Some(ColumnType::Numeric { .. } | ColumnType::Double | ColumnType::Real) => true,
+            // Of a column of text, or a cast to it, and not for want of a type.
+            Some(ColumnType::Text) => !prepared.is_guessed(at),
+            _ => false,
         };
-        let all_types: Vec<Option<ColumnType>> = declared
-            .iter()
-            .map(
-                |id| if *id == oid::NUMERIC { Some(ColumnType::NUMERIC) } else { column_type(*id) },
-            )
-            .collect();
+        let numbers = declared.clone();
+        let told = move |prepared: Option<&Prepared>| -> Vec<Option<ColumnType>> {
+            let all = numbers.iter().enumerate();
+            all.map(|(at, id)| match *id == oid::NUMERIC {
+                true if prepared.is_some_and(|prepared| fits(prepared, at)) => None,
+                true => Some(ColumnType::NUMERIC),
+                false => column_type(*id),
+            })
+            .collect()
+        };
         let session = Arc::clone(&self.session);
         let statement = Arc::clone(parsed);
         let prepared = self
@@ -85,9 +83,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 if !has_numeric {
                     return session.prepare(&statement, &types).await;
                 }
-                match session.try_prepare(&statement, &types).await {
-                    Ok(prepared) if fits(&prepared) => Ok(prepared),
-                    _ => session.prepare(&statement, &all_types).await,
+                let first = session.try_prepare(&statement, &types).await.ok();
+                let told = told(first.as_deref());
+                match first {
+                    Some(prepared) if told == types => Ok(prepared),
+                    _ => session.prepare(&statement, &told).await,
                 }
             })
             .await?;

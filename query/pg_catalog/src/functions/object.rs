@@ -141,6 +141,13 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
             |_, arguments| text_of_oid(arguments, |_| Some("any".to_string())),
         ),
         declare.stable(
+            "pg_get_function_sqlbody",
+            &[&[Integer]],
+            ColumnType::Text,
+            "NULL: no function is written in SQL.",
+            |_, arguments| no_text(arguments),
+        ),
+        declare.stable(
             "pg_get_function_arguments",
             &[&[Integer]],
             ColumnType::Text,

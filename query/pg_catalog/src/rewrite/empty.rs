@@ -264,6 +264,10 @@ fn sql_type(expr: &Expr, tables: &[(&str, &str)]) -> DataType {
         let columns = tables.iter().filter_map(|(schema, table)| system_table(schema, table));
         columns.flat_map(|table| &table.columns).find(|column| column.name == name.value)
     });
+    // As `table_oid` writes it, which is beside it in a UNION.
+    if name.is_some_and(|name| name.value == "tableoid") {
+        return DataType::Integer(None);
+    }
     match column.map(|column| &column.column_type) {
         Some(ColumnType::Boolean) => DataType::Boolean,
         Some(ColumnType::SmallInt) => DataType::SmallInt(None),

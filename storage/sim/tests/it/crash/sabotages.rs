@@ -32,7 +32,8 @@ const BY_DAMAGE: [&str; 2] = ["journal-checksum-ignored", "journal-damage-cut"];
 const BY_POWER_CUT: [&str; 1] = ["journal-no-sync"];
 
 /// What is said of a promise that was broken. Any other error is a fault of the test.
-const BROKEN_PROMISES: [&str; 10] = [
+const BROKEN_PROMISES: [&str; 11] = [
+    "CL-1 broken",
     "a statement in part",
     "acknowledged, and lost",
     "after a bit flip at",
