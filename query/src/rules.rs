@@ -25,6 +25,7 @@ pub mod lengths;
 pub mod literals;
 pub mod long_text;
 pub mod moving;
+pub mod null_members;
 pub mod opaque_casts;
 pub mod open_parameters;
 pub mod ordered_scan;

@@ -136,6 +136,8 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     // After the literals have their types.
     state.register_function_rewrite(Arc::new(CommonTypes)).map_err(from_datafusion)?;
     state.register_function_rewrite(Arc::new(AlignedTimes)).map_err(from_datafusion)?;
+    let null_members = crate::rules::null_members::NullMembers;
+    state.register_function_rewrite(Arc::new(null_members)).map_err(from_datafusion)?;
     let truths = crate::rules::truths::ConcatenatedTruths;
     state.register_function_rewrite(Arc::new(truths)).map_err(from_datafusion)?;
     state.register_function_rewrite(Arc::new(CountedRecords)).map_err(from_datafusion)?;

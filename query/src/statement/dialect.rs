@@ -21,6 +21,7 @@ mod spelling;
 mod tuples;
 mod unknown;
 mod values;
+mod windows;
 
 /// The column of the values in a comparison with ANY or ALL.
 const COMPARED: &str = "$compared";
@@ -51,8 +52,12 @@ impl Normalizer<'_> {
 impl Change for Normalizer<'_> {
     fn pre_visit_query(&mut self, query: &mut Query) -> Flow {
         rows::name_elements(query);
-        if let SetExpr::Values(rows) = query.body.as_mut() {
-            values::align(rows);
+        match query.body.as_mut() {
+            SetExpr::Values(rows) => values::align(rows),
+            SetExpr::Select(select) => {
+                self.go_on(windows::write_out(select, query.order_by.as_mut()))?;
+            }
+            _ => {}
         }
         self.go_on(fetch_means_limit(query))?;
         if let Some(LimitClause::LimitOffset { limit, offset, .. }) = &mut query.limit_clause {
@@ -64,6 +69,8 @@ impl Change for Normalizer<'_> {
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> Flow {
+        // Again, for those of a UNION.
+        self.go_on(windows::write_out(select, None))?;
         self.go_on(rows::join_series(select))?;
         for condition in select.selection.iter_mut().chain(select.having.iter_mut()) {
             compare_with_set(condition);
@@ -97,6 +104,15 @@ impl Change for Normalizer<'_> {
         )?;
         tuples::respell(expr);
         spelled::respell(expr);
+        if let Expr::InSubquery { expr: left, .. } = expr
+            && matches!(left.as_ref(), Expr::Tuple(_))
+        {
+            return self.go_on(Err(Error::new(
+                ErrorKind::FeatureNotSupported,
+                "a row IN a subquery is supported as a condition of WHERE and HAVING only, and not within NOT, IS or CASE",
+            )
+            .with_hint("use EXISTS, or NOT IN")));
+        }
         if let Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } = expr
             && matches!(right.as_ref(), Expr::Subquery(_))
         {

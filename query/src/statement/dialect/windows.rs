@@ -1,0 +1,70 @@
+//! Windows that begin with the name of another: `OVER (w ROWS 3 PRECEDING)`. The planner
+//! would overlook the name.
+
+use std::{collections::HashMap, ops::ControlFlow};
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, NamedWindowDefinition, NamedWindowExpr, OrderBy, Select, VisitMut, WindowSpec, WindowType,
+};
+use stratalog_model::{Error, ErrorKind, Result};
+
+use crate::statement::{names::fold, walk};
+
+/// Writes into the windows of a select, and of its ORDER BY, what the windows that they name
+/// say.
+///
+/// # Errors
+/// What PostgreSQL says of a window that cannot be copied, or is not there.
+pub fn write_out(select: &mut Select, order_by: Option<&mut OrderBy>) -> Result<()> {
+    let mut named: HashMap<String, WindowSpec> = HashMap::new();
+    for NamedWindowDefinition(name, window) in &mut select.named_window {
+        // One that is another's name alone is looked up by the planner.
+        if let NamedWindowExpr::WindowSpec(spec) = window {
+            copy(spec, &named)?;
+            named.insert(fold(name), spec.clone());
+        }
+    }
+    in_tree(&mut select.projection, &named)?;
+    match order_by {
+        Some(order_by) => in_tree(order_by, &named),
+        None => Ok(()),
+    }
+}
+
+fn in_tree(tree: &mut impl VisitMut, named: &HashMap<String, WindowSpec>) -> Result<()> {
+    let mut outcome = Ok(());
+    let _ = walk::own_expressions_mut(tree, |expr| {
+        if let Expr::Function(call) = expr
+            && let Some(WindowType::WindowSpec(spec)) = &mut call.over
+        {
+            outcome = copy(spec, named);
+        }
+        if outcome.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    outcome
+}
+
+/// Takes over what the window that `spec` names says.
+fn copy(spec: &mut WindowSpec, named: &HashMap<String, WindowSpec>) -> Result<()> {
+    let Some(name) = spec.window_name.take() else { return Ok(()) };
+    let name = fold(&name);
+    let refused = |what: &str| Err(Error::new(ErrorKind::WindowingError, what.to_string()));
+    let Some(base) = named.get(&name) else {
+        let message = format!("window \"{name}\" does not exist");
+        return Err(Error::new(ErrorKind::UndefinedObject, message));
+    };
+    if !spec.partition_by.is_empty() {
+        return refused(&format!("cannot override PARTITION BY clause of window \"{name}\""));
+    }
+    if !spec.order_by.is_empty() && !base.order_by.is_empty() {
+        return refused(&format!("cannot override ORDER BY clause of window \"{name}\""));
+    }
+    if base.window_frame.is_some() {
+        return refused(&format!("cannot copy window \"{name}\" because it has a frame clause"));
+    }
+    spec.partition_by.clone_from(&base.partition_by);
+    if spec.order_by.is_empty() {
+        spec.order_by.clone_from(&base.order_by);
+    }
+    Ok(())
+}
