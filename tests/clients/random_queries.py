@@ -124,3 +124,82 @@ class Generator:
         shown = pick(["count(*), sum(x.n), sum(y.n), count(x.id), count(y.id)",
                       "x.id, y.id, x.n, y.n, x.host, y.host, x.time, y.time"])
         return f"SELECT {shown} FROM {tables} WHERE {where}"
+
+    def plain_condition(self):
+        """A condition without a subquery."""
+        while True:
+            condition = self.condition(2)
+            if "SELECT" not in condition:
+                return condition
+
+    def number(self, depth=0):
+        pick, below = self.random.choice, self.random.randrange
+        kind = below(12)
+        if depth < 2 and kind < 8:
+            one, other = self.number(depth + 1), self.number(depth + 1)
+            return [f"({one} + {other})", f"({one} - {other})", f"({one} * {other})", f"coalesce({one}, {below(5)})",
+                    f"abs({one})", f"CASE WHEN n > {below(9)} THEN {one} ELSE {other} END",
+                    f"greatest({one}, {other})", f"nullif({one}, {below(5)})"][kind]
+        return pick(["n", "id", "rack", str(below(20) - 5), "length(s)", "extract(minute FROM time)::int", "f::int"])
+
+    def text(self):
+        return self.random.choice([
+            "host", "s", "upper(host)", "host || '-' || rack", "substr(s, 1, 2)", "coalesce(s, 'none')", "n::text",
+            "to_char(time, 'HH24:MI:SS')", "lpad(host, 3, '*')", "replace(s, 'a', 'zz')", "concat(host, n, s)",
+            "left(s, -1)", "split_part(s, ' ', 1)", "repeat(host, rack)", "position('d' IN s)::text", "reverse(s)",
+            "md5(host)", "initcap(s)", "ok::text", "d::text",
+        ])
+
+    def moment(self):
+        units = ["minute", "hour", "day", "week", "month", "quarter", "year"]
+        return self.random.choice([
+            "time", f"date_trunc('{self.random.choice(units)}', time)", "time - interval '1 day 2 hours'",
+            "date_bin('90 seconds', time, timestamptz '1970-01-01')", "d + 1", "time::date", "d + interval '1 month'",
+            "time AT TIME ZONE 'Asia/Tokyo'", "time - timestamptz '1970-01-01 00:00+00'", "time::time",
+            "age(d, date '2025-12-31')", f"time + interval '{self.random.randrange(90)} minutes'",
+        ])
+
+    def aggregate(self):
+        number, ordered = self.number(), "ORDER BY time DESC, host, rack, ok"
+        return self.random.choice([
+            "count(*)", f"count({number})", f"count(DISTINCT {number})", f"sum({number})", f"min({number})",
+            f"max({self.text()})", f"min({self.moment()})", f"max({self.moment()})", "sum(f)", "avg(f)", "bool_or(ok)",
+            "bool_and(n > 3)", f"string_agg(host, ',' {ordered})", f"array_agg(n {ordered})", "sum(DISTINCT n)",
+            f"count(*) FILTER (WHERE {self.plain_condition()})", f"max({number}) FILTER (WHERE n > 2)",
+            "percentile_cont(0.5) WITHIN GROUP (ORDER BY f)", "mode() WITHIN GROUP (ORDER BY n)", "stddev_samp(f)",
+            "round(avg(n), 3)",
+        ])
+
+    def over(self):
+        pick = self.random.choice
+        by = pick(["PARTITION BY host", "PARTITION BY host, rack", "PARTITION BY ok", ""])
+        order = pick(["ORDER BY time, host, rack, ok", "ORDER BY time DESC, host, rack, ok"])
+        if self.random.random() < 0.4:
+            ranking = ["row_number()", "rank()", "dense_rank()", "ntile(3)", "cume_dist()", "percent_rank()", "lag(n)",
+                       "lead(n, 2)", "lag(n, 1, -1)"]
+            return f"{pick(ranking)} OVER ({by} {order})"
+        frame = pick(["", "ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING", "ROWS UNBOUNDED PRECEDING",
+                      "ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING", "ROWS BETWEEN 3 PRECEDING AND 1 PRECEDING"])
+        function = pick(["first_value(n)", "last_value(n)", "nth_value(n, 2)", "sum(n)", "count(n)", "min(n)", "max(f)",
+                         "avg(f)", "array_agg(n)", "bool_or(ok)", "string_agg(host, '')"])
+        return f"{function} OVER ({by} {order} {frame})"
+
+    def of_expressions(self):
+        pick, below = self.random.choice, self.random.randrange
+        where, joins = self.condition(), ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"]
+        group = pick(["host", "rack", "ok", "host, rack", self.text(), "date_trunc('hour', time)", "n % 3"])
+        return pick([
+            f"SELECT {self.number()} AS a, {self.text()} AS b, {self.moment()} AS c FROM keyed WHERE {where} "
+            "ORDER BY time, host, rack, ok LIMIT 40",
+            f"SELECT {group}, {self.aggregate()}, {self.aggregate()} FROM keyed WHERE {where} GROUP BY {group} "
+            + pick(["", "HAVING count(*) > 2", "HAVING max(n) > 5"]),
+            f"SELECT time, host, rack, ok, {self.over()}, {self.over()} FROM keyed WHERE {where} "
+            "ORDER BY time, host, rack, ok LIMIT 60",
+            f"SELECT host, n FROM keyed WHERE {where} {pick(['UNION', 'UNION ALL', 'INTERSECT', 'EXCEPT'])} "
+            f"SELECT host, n + {below(2)} FROM {pick(['keyed', 'big', 'small'])} WHERE n > {below(4)}",
+            f"WITH a AS (SELECT host, {self.aggregate()} AS x FROM keyed WHERE {where} GROUP BY host), "
+            f"b AS (SELECT host, count(*) AS y FROM big GROUP BY host) SELECT * FROM a {pick(joins)} b ON a.host = b.host",
+            f"SELECT {self.aggregate()}, {self.aggregate()}, {self.aggregate()} FROM keyed WHERE {where}",
+            f"SELECT host, {self.aggregate()} FROM keyed WHERE {where} "
+            f"GROUP BY {pick(['GROUPING SETS ((host), ())', 'ROLLUP (host)', 'CUBE (host)'])}",
+        ])
