@@ -57,9 +57,8 @@ pub async fn delete(
     let reservation = core.log.reserve(0).await?;
     let (sender, receiver) = oneshot::channel();
     let frame = frame(&definition, range);
-    if crate::sabotage::active("delete-before-durable") {
+    if crate::sabotage::active("delete-unlogged") {
         let _ = sender.send(Ok(raise_fence(&core, &chronicle, range)));
-        core.log.submit(frame, reservation, definition.durability, Box::new(|_| {}));
     } else {
         let (raising, chronicle) = (Arc::clone(&core), Arc::clone(&chronicle));
         let done = Box::new(move |result: Result<Lsn>| {

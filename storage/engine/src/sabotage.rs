@@ -10,7 +10,7 @@ pub const FAULTS: [&str; 5] = [
     "ack-before-durable",
     "visible-before-commit",
     "collision-off",
-    "delete-before-durable",
+    "delete-unlogged",
 ];
 
 /// Whether a fault is switched on.

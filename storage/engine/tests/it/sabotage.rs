@@ -18,7 +18,7 @@ fn every_fault_is_caught() {
     let caught_by = [
         ("dedup-off", "producers::a_retry_is_acknowledged_and_not_stored_again"),
         ("ack-before-durable", "faults::nothing_is_visible_before_it_is_durable"),
-        ("delete-before-durable", "deletes::nothing_is_gone_before_it_is_durable"),
+        ("delete-unlogged", "deletes::nothing_is_gone_before_it_is_durable"),
         ("visible-before-commit", "basics::a_large_statement_streams_and_becomes_visible_at_once"),
         ("collision-off", "model::random_statements_first"),
         ("collision-off", "model::random_statements_last"),

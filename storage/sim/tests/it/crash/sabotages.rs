@@ -24,8 +24,7 @@ const BY_KILL: [&str; 5] = [
     "visible-before-commit",
 ];
 /// Caught by killing the server while tables are changed and nothing else is written.
-const BY_KILL_AMID_CHANGES: [&str; 2] =
-    ["delete-before-durable", "journal-acknowledged-before-write"];
+const BY_KILL_AMID_CHANGES: [&str; 2] = ["delete-unlogged", "journal-acknowledged-before-write"];
 /// Caught by damaging its files.
 const BY_DAMAGE: [&str; 2] = ["journal-checksum-ignored", "journal-damage-cut"];
 /// Caught by cutting the power.
