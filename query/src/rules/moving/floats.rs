@@ -11,7 +11,7 @@ use datafusion::{
 };
 use stratalog_model::Error;
 
-use super::frame::{Fold, Frame};
+use super::frame::{Fold, Frame, no_partial_results};
 use crate::errors::to_datafusion;
 
 /// What is asked of the values.
@@ -155,11 +155,11 @@ impl Accumulator for Floats {
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        Err(to_datafusion(Error::internal("a window has no partial results")))
+        no_partial_results()
     }
 
     fn merge_batch(&mut self, _: &[ArrayRef]) -> Result<()> {
-        Err(to_datafusion(Error::internal("a window has no partial results")))
+        no_partial_results()
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {

@@ -3,6 +3,9 @@
 use std::{collections::VecDeque, fmt::Debug};
 
 use datafusion::common::Result;
+use stratalog_model::Error;
+
+use crate::errors::to_datafusion;
 
 /// How rows become partial results.
 pub(super) trait Fold: Debug {
@@ -104,4 +107,10 @@ impl<F: Fold> Frame<F> {
     ) -> usize {
         self.rows.iter().map(of_row).sum::<usize>() + self.oldest.iter().map(of_part).sum::<usize>()
     }
+}
+
+/// What an aggregate over a window says when it is asked for its state: windows are never
+/// aggregated in parts of a plan.
+pub(super) fn no_partial_results<T>() -> Result<T> {
+    Err(to_datafusion(Error::internal("a window has no partial results")))
 }

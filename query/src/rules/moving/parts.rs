@@ -5,14 +5,11 @@ use datafusion::{
     common::{Result, ScalarValue},
     logical_expr::Accumulator,
 };
-use stratalog_model::Error;
 
 use super::{
     Maker,
-    frame::{Fold, Frame},
+    frame::{Fold, Frame, no_partial_results},
 };
-use crate::errors::to_datafusion;
-
 /// The arguments in one row.
 type Row = Vec<ScalarValue>;
 
@@ -82,11 +79,11 @@ impl Accumulator for Parts {
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        Err(to_datafusion(Error::internal("a window has no partial results")))
+        no_partial_results()
     }
 
     fn merge_batch(&mut self, _: &[ArrayRef]) -> Result<()> {
-        Err(to_datafusion(Error::internal("a window has no partial results")))
+        no_partial_results()
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {

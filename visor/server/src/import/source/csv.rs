@@ -302,9 +302,11 @@ impl Source for CsvSource {
             return Ok(None);
         }
         // The last line may lack its end, as in COPY.
-        let mut bytes = self.buffer.get(..end).unwrap_or_default().to_vec();
-        for range in blank.iter().rev() {
-            bytes.drain(range.clone());
+        let mut bytes = Vec::with_capacity(end);
+        let mut kept = 0;
+        for left_out in blank.iter().chain([&(end..end)]) {
+            bytes.extend_from_slice(self.buffer.get(kept..left_out.start).unwrap_or_default());
+            kept = left_out.end;
         }
         let lines = match blank.is_empty() {
             true => Lines::From { noun: "line", first: self.next_line },
@@ -318,7 +320,7 @@ impl Source for CsvSource {
             end: self.input.position().saturating_sub((self.buffer.len() - end) as u64),
         };
         self.next_row += rows;
-        self.next_line += self.line_ends(0, end);
+        self.next_line = line;
         self.start = end;
         Ok(Some(batch))
     }

@@ -249,6 +249,11 @@ fn blank_lines_are_no_records_and_lines_keep_their_numbers() {
     assert_eq!(text(&batches[0]), "1,2\n3,\"4\n4\"\n5,6\n");
     assert_eq!(batches[0].rows, 3);
     assert_eq!(batches[0].lines, Lines::At(vec![3, 5, 6, 8]));
+    let mut source = open(options(&file, InputFormat::Csv)).unwrap();
+    source.bind(&source.columns().unwrap()).unwrap();
+    let lines: Vec<Lines> =
+        self::batches(source.as_mut(), 2).into_iter().map(|batch| batch.lines).collect();
+    assert_eq!(lines, [Lines::At(vec![3, 5, 6]), Lines::At(vec![8])]);
     // The value of an only column may be empty.
     let file = written("a\n1\n\n2\n");
     let mut source = open(options(&file, InputFormat::Csv)).unwrap();
