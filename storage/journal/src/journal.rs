@@ -33,6 +33,17 @@ pub struct Journal {
     lock: Mutex<Option<Box<dyn Send + Sync>>>,
 }
 
+/// Which segments of a journal must be there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beginning {
+    /// All, from the first frame on.
+    First,
+    /// Those with frames from this one on.
+    At(Lsn),
+    /// Those that are there: what is read tells whether it is enough.
+    Any,
+}
+
 impl fmt::Debug for Journal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Journal").field("place", &self.shared.place).finish_non_exhaustive()
@@ -56,31 +67,33 @@ impl Journal {
         directory: PathBuf,
         settings: JournalSettings,
     ) -> Result<Self> {
-        Self::open_if(disk, directory, settings, false)
+        Self::open_if(disk, directory, settings, None)
     }
 
-    /// As [`Self::open`], for a journal that was made before: makes no new one.
+    /// As [`Self::open`], for a journal that was made before: makes no new one. Segments that
+    /// `beginning` does not need are removed.
     ///
     /// # Errors
-    /// As [`Self::open`]; `DataCorrupted` as well when there is no directory, or no segment
-    /// in it.
+    /// As [`Self::open`]; `DataCorrupted` as well when there is no directory, or a segment
+    /// that `beginning` needs is not in it.
     pub fn open_existing(
         disk: Arc<dyn Disk>,
         directory: PathBuf,
         settings: JournalSettings,
+        beginning: Beginning,
     ) -> Result<Self> {
-        Self::open_if(disk, directory, settings, true)
+        Self::open_if(disk, directory, settings, Some(beginning))
     }
 
     fn open_if(
         disk: Arc<dyn Disk>,
         directory: PathBuf,
         settings: JournalSettings,
-        existing: bool,
+        existing: Option<Beginning>,
     ) -> Result<Self> {
         settings.validate()?;
         let place = Place { disk, directory, settings: Arc::new(settings) };
-        if existing {
+        if existing.is_some() {
             recovery::check_there(&place)?;
         }
         let lock = recovery::lock(&place)?;
@@ -190,6 +203,10 @@ impl Log for Journal {
             self.replay_segment(segment, self.segments.get(at + 1), visit)?;
         }
         Ok(())
+    }
+
+    fn release(&self, before: Lsn) -> Result<u64> {
+        self.shared.release(before)
     }
 
     fn status(&self) -> LogStatus {

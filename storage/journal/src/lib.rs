@@ -38,7 +38,7 @@ mod tail;
 mod writer;
 
 pub use frame::FRAME_OVERHEAD_BYTES;
-pub use journal::Journal;
+pub use journal::{Beginning, Journal};
 pub use local_disk::LocalDisk;
 #[cfg(feature = "sabotage")]
 pub use sabotage::Sabotage;

@@ -164,6 +164,32 @@ impl Shared {
         status
     }
 
+    /// Removes the segments that hold frames below `before` only; returns their bytes.
+    ///
+    /// # Errors
+    /// What the disk says. What was not removed is removed by the next open.
+    pub(crate) fn release(&self, before: Lsn) -> Result<u64> {
+        let released = {
+            let mut desk = self.desk.lock();
+            let released = desk.writer.release(before);
+            desk.writer.report(&mut self.state.lock().status);
+            released
+        };
+        let mut bytes = 0;
+        for segment in released {
+            self.place.disk.remove_file(&segment.path).map_err(|error| {
+                Error::io(format_args!("cannot remove {}", segment.path.display()), error)
+            })?;
+            // One after another, so that no power cut leaves a gap.
+            let directory = &self.place.directory;
+            self.place.disk.sync_dir(directory).map_err(|error| {
+                Error::io(format_args!("cannot sync {}", directory.display()), error)
+            })?;
+            bytes += segment.bytes;
+        }
+        Ok(bytes)
+    }
+
     /// Whether something was submitted: then the log can no longer be replayed.
     pub(crate) fn has_started(&self) -> bool {
         self.state.lock().submitted

@@ -8,6 +8,7 @@ use stratalog_model::{DiskFile, Error, ErrorKind, Lsn, Result, SegmentId};
 use crate::{
     aligned,
     continuation::Continuation,
+    journal::Beginning,
     rotation::{self, Fault, Place},
     sabotaged,
     segment::{self, Segment, SegmentHeader},
@@ -80,15 +81,19 @@ fn lost(what: String) -> Error {
 }
 
 /// Recovers the journal of a locked directory, or makes a new one if that may be.
-pub(crate) fn recover(place: &Place, existing: bool) -> Result<Recovered> {
+pub(crate) fn recover(place: &Place, existing: Option<Beginning>) -> Result<Recovered> {
     let numbers = list(place)?;
     let mut segments = Vec::with_capacity(numbers.len());
     for number in &numbers {
         segments.push(read_header(place, *number)?);
     }
-    check_order(&segments, place)?;
+    let beginning = existing.unwrap_or(Beginning::First);
+    if let Beginning::At(lsn) = beginning {
+        remove_released(place, &mut segments, lsn)?;
+    }
+    check_order(&segments, place, beginning)?;
     let Some(last) = segments.last() else {
-        if existing {
+        if existing.is_some() {
             let directory = place.directory.display();
             return Err(lost(format!("the journal {directory} has lost all of its segments")));
         }
@@ -199,10 +204,27 @@ fn read_header(place: &Place, number: SegmentId) -> Result<Segment> {
     Ok(Segment { path, header, seed, bytes })
 }
 
-/// Segments must be there without a gap, from the first one on.
-fn check_order(segments: &[Segment], place: &Place) -> Result<()> {
+/// Removes the segments that hold frames below `before` only: a crash left them.
+fn remove_released(place: &Place, segments: &mut Vec<Segment>, before: Lsn) -> Result<()> {
+    let needed = segments.partition_point(|segment| segment.header.first_lsn <= before);
+    for segment in segments.drain(..needed.saturating_sub(1)) {
+        place.disk.remove_file(&segment.path).map_err(|error| {
+            Error::io(format_args!("cannot remove {}", segment.path.display()), error)
+        })?;
+    }
+    Ok(())
+}
+
+/// Segments must be there without a gap, from the one on that is needed.
+fn check_order(segments: &[Segment], place: &Place, beginning: Beginning) -> Result<()> {
+    let Some(oldest) = segments.first().map(|segment| segment.header) else { return Ok(()) };
+    let first = match beginning {
+        Beginning::First => 1,
+        Beginning::At(lsn) if oldest.first_lsn > lsn => (oldest.number.0 - 1).max(1),
+        Beginning::At(_) | Beginning::Any => oldest.number.0,
+    };
     let mut previous_lsn = Lsn(1);
-    for (number, found) in (1..).map(SegmentId).zip(segments) {
+    for (number, found) in (first..).map(SegmentId).zip(segments) {
         if found.header.number != number {
             return Err(Error::new(
                 ErrorKind::DataCorrupted,

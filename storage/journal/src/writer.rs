@@ -12,7 +12,7 @@
 //! write to a block that was only reserved makes the file system sync what it knows of the
 //! file as well, which takes as long again as the sync itself.
 
-use std::{io, mem};
+use std::{collections::VecDeque, io, mem, path::PathBuf};
 
 use stratalog_model::{DiskFile, Durability, Error, Lsn, SegmentId, invariant, log::LogStatus};
 
@@ -23,7 +23,7 @@ use crate::{
     recovery::{Recovered, erase},
     rotation::{self, Fault, Place, Preallocator, poisoned},
     sabotaged,
-    segment::{self, SegmentHeader},
+    segment::{self, Segment, SegmentHeader},
 };
 
 /// Bytes that are gathered before a write.
@@ -35,12 +35,29 @@ const AHEAD_BYTES: u64 = 512 << 10;
 /// Groups up to this size are small.
 const SMALL_GROUP_BYTES: u64 = 64 << 10;
 
+/// A segment that takes no more frames.
+#[derive(Debug, Clone)]
+pub(crate) struct Sealed {
+    pub(crate) path: PathBuf,
+    /// Its first lsn.
+    pub(crate) first: Lsn,
+    /// Length of its file.
+    pub(crate) bytes: u64,
+}
+
+impl Sealed {
+    fn of(segment: &Segment) -> Self {
+        let (path, first) = (segment.path.clone(), segment.header.first_lsn);
+        Self { path, first, bytes: segment.bytes }
+    }
+}
+
 /// See the module's comment.
 #[derive(Debug)]
 pub(crate) struct Writer {
     place: Place,
     file: Box<dyn DiskFile>,
-    path: std::path::PathBuf,
+    path: PathBuf,
     number: SegmentId,
     seed: u32,
     preallocated: bool,
@@ -55,7 +72,9 @@ pub(crate) struct Writer {
     durable: Lsn,
     /// The highest lsn that something written says is durable.
     attested: Lsn,
-    sealed_bytes: u64,
+    /// First lsn of the segment.
+    first: Lsn,
+    sealed: VecDeque<Sealed>,
     frames: u64,
     writes: u64,
     syncs: u64,
@@ -85,7 +104,8 @@ impl Writer {
             written: tail.last,
             durable: tail.last,
             attested: tail.attested,
-            sealed_bytes: sealed.iter().map(|segment| segment.bytes).sum(),
+            first: last.header.first_lsn,
+            sealed: sealed.iter().map(Sealed::of).collect(),
             frames: 0,
             writes: 0,
             syncs: 0,
@@ -126,9 +146,13 @@ impl Writer {
         #[cfg(feature = "sabotage")]
         self.say_continued_too_early()?;
         let (file, segment) = rotation::adopt(&self.place, spare, header)?;
-        self.sealed_bytes += if self.preallocated { self.limit } else { self.position };
         let left = mem::replace(&mut self.file, file);
         let left_path = mem::replace(&mut self.path, segment.path);
+        self.sealed.push_back(Sealed {
+            path: left_path.clone(),
+            first: mem::replace(&mut self.first, header.first_lsn),
+            bytes: if self.preallocated { self.limit } else { self.position },
+        });
         // A segment that an earlier version filled to the brim has no room for it.
         if !self.preallocated || self.position + frame::HEADER_BYTES <= self.limit {
             let (seed, partition) = (self.seed, header.partition);
@@ -345,12 +369,30 @@ impl Writer {
     pub(crate) fn report(&self, status: &mut LogStatus) {
         status.written = self.written;
         status.durable = self.durable;
-        status.stored_bytes = self.sealed_bytes + self.position;
-        status.segments = self.number.0;
+        let sealed: u64 = self.sealed.iter().map(|segment| segment.bytes).sum();
+        status.stored_bytes = sealed + self.position;
+        status.segments = self.sealed.len() as u64 + 1;
+        status.first = self.sealed.front().map_or(self.first, |segment| segment.first);
         status.frames = self.frames;
         status.writes = self.writes;
         status.syncs = self.syncs;
         status.torn_bytes = self.torn_bytes;
+    }
+
+    /// Takes the segments that hold frames below `before` only out of the log. Their files
+    /// are the caller's to remove.
+    pub(crate) fn release(&mut self, before: Lsn) -> Vec<Sealed> {
+        let mut released = Vec::new();
+        loop {
+            let next = self.sealed.get(1).map_or(self.first, |segment| segment.first);
+            // The last one must say that this one follows before it may go.
+            let last = self.sealed.len() == 1 && self.continuation.is_some();
+            if next > before || last {
+                return released;
+            }
+            let Some(segment) = self.sealed.pop_front() else { return released };
+            released.push(segment);
+        }
     }
 
     /// Last lsn written.

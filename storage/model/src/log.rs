@@ -27,12 +27,14 @@ pub enum FrameKind {
     Delete = 3,
     /// A record of the catalog; payload is JSON.
     Catalog = 4,
+    /// A record of the manifest.
+    Manifest = 5,
 }
 
 impl FrameKind {
     /// The kind of a byte on disk.
     pub fn from_byte(byte: u8) -> Option<Self> {
-        [Self::Events, Self::Commit, Self::Delete, Self::Catalog]
+        [Self::Events, Self::Commit, Self::Delete, Self::Catalog, Self::Manifest]
             .into_iter()
             .find(|kind| *kind as u8 == byte)
     }
@@ -98,9 +100,19 @@ pub trait Log: Send + Sync + std::fmt::Debug {
         done: Completion,
     );
 
-    /// Every frame from the first on, in lsn order, as recovery sees them. Only before
-    /// the first `submit`.
+    /// Every frame that is kept, in lsn order, as recovery sees them. Only before the first
+    /// `submit`.
     fn replay(&self, visit: &mut dyn FnMut(Lsn, Frame) -> Result<()>) -> Result<()>;
+
+    /// Gives up what holds frames below `before` only: they are owned elsewhere. Returns the
+    /// bytes that are free now; 0 for a log that keeps everything. Blocks.
+    ///
+    /// # Errors
+    /// `Io`: some of it may be left, which is harmless.
+    fn release(&self, before: Lsn) -> Result<u64> {
+        let _ = before;
+        Ok(0)
+    }
 
     /// Numbers for operators.
     fn status(&self) -> LogStatus;
@@ -112,6 +124,8 @@ pub trait Log: Send + Sync + std::fmt::Debug {
 /// A log's numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogStatus {
+    /// First lsn that is kept, or the next one when there is none.
+    pub first: Lsn,
     /// Last lsn written.
     pub written: Lsn,
     /// Last lsn fdatasynced.

@@ -16,7 +16,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use stratalog_journal::{Journal, JournalSettings};
+use stratalog_journal::{Beginning, Journal, JournalSettings};
 use stratalog_model::{
     ChronicleId, Disk, Durability, ErrorKind, Frame, FrameKind, Log, Lsn, PartitionId, ProducerId,
     Result, SchemaVersion, StatementId, Tick, TickRange,
@@ -423,7 +423,7 @@ impl Run {
     fn open_damaged(&self, settings: &JournalSettings) -> Result<Vec<u64>> {
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
         let directory = Path::new(DIRECTORY).to_path_buf();
-        let journal = Journal::open_existing(disk, directory, settings.clone())?;
+        let journal = Journal::open_existing(disk, directory, settings.clone(), Beginning::First)?;
         let mut found = Vec::new();
         journal.replay(&mut |_, frame| {
             let sound = frame == make_frame(frame.first_seq, self.tiny);

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use stratalog_journal::JournalSettings;
+use stratalog_journal::{Beginning, Journal, JournalSettings};
 use stratalog_model::{Durability, ErrorKind, Frame, Log, Lsn, Result};
 use stratalog_sim::{Crash, FaultyDisk};
 
@@ -291,7 +291,8 @@ fn a_journal_that_was_made_and_is_gone_is_reported() {
     let open_existing = || {
         let disk = std::sync::Arc::new(sample.disk.clone());
         let directory = Path::new(DIRECTORY).to_path_buf();
-        stratalog_journal::Journal::open_existing(disk, directory, sample.settings.clone())
+        let settings = sample.settings.clone();
+        Journal::open_existing(disk, directory, settings, Beginning::First)
     };
     drop(open_existing().unwrap());
     let disk: std::sync::Arc<dyn stratalog_model::Disk> = std::sync::Arc::new(sample.disk.clone());
@@ -302,10 +303,11 @@ fn a_journal_that_was_made_and_is_gone_is_reported() {
     assert_eq!(error.kind(), ErrorKind::DataCorrupted);
     assert!(error.message().contains(DIRECTORY), "{error}");
     let elsewhere = Path::new("/data/elsewhere").to_path_buf();
-    let error = stratalog_journal::Journal::open_existing(
+    let error = Journal::open_existing(
         std::sync::Arc::clone(&disk),
         elsewhere.clone(),
         sample.settings.clone(),
+        Beginning::First,
     )
     .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::DataCorrupted);

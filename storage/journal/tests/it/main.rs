@@ -14,5 +14,6 @@ mod basics;
 mod damage;
 mod faults;
 mod format;
+mod release;
 mod successor;
 mod support;

@@ -1,0 +1,90 @@
+//! What is owned elsewhere is given up, whole segments at a time, and nothing else.
+
+use std::{path::Path, sync::Arc};
+
+use stratalog_journal::{Beginning, Journal, JournalSettings};
+use stratalog_model::{Durability, ErrorKind, Log, Lsn, Result};
+use stratalog_sim::{Crash, FaultyDisk, Random};
+
+use crate::support::*;
+
+const DIRECTORY: &str = "/data/journal";
+
+fn settings() -> JournalSettings {
+    JournalSettings { segment_bytes_max: 8 << 10, frame_bytes_max: 2 << 10, ..small() }
+}
+
+fn open(disk: &FaultyDisk, beginning: Beginning) -> Result<Journal> {
+    let directory = Path::new(DIRECTORY).to_path_buf();
+    Journal::open_existing(Arc::new(disk.clone()), directory, settings(), beginning)
+}
+
+fn fill(journal: &Journal, frames: std::ops::Range<u64>) {
+    for n in frames {
+        append(journal, frame(n, 900), Durability::Disk).unwrap();
+    }
+}
+
+/// The lsn's that are kept must be without a gap, up to `last`.
+fn first_kept(journal: &Journal, last: u64) -> u64 {
+    let found: Vec<u64> = contents(journal).unwrap().into_iter().map(|(lsn, _)| lsn.0).collect();
+    let first = found.first().copied().unwrap_or(last + 1);
+    assert_eq!(found, (first..=last).collect::<Vec<_>>());
+    first
+}
+
+#[test]
+fn whole_segments_go_and_the_log_goes_on() {
+    let disk = FaultyDisk::new(1);
+    let journal = open_on(Arc::new(disk.clone()), Path::new(DIRECTORY), settings()).unwrap();
+    fill(&journal, 1..41);
+    let before = journal.status();
+    assert!(before.segments > 4 && before.first == Lsn(1), "{before:?}");
+    assert_eq!(journal.release(Lsn(1)).unwrap(), 0);
+    let freed = journal.release(Lsn(20)).unwrap();
+    let after = journal.status();
+    assert!(freed > 0 && after.stored_bytes == before.stored_bytes - freed);
+    assert!(after.first > Lsn(1) && after.first <= Lsn(20));
+    // The last one stays, whatever is given up.
+    fill(&journal, 41..44);
+    journal.release(Lsn(1000)).unwrap();
+    assert_eq!(journal.status().segments, 1);
+    fill(&journal, 44..60);
+    journal.close().unwrap();
+    drop(journal);
+    let first = {
+        let journal = open(&disk, Beginning::Any).unwrap();
+        first_kept(&journal, 59)
+    };
+    assert!(first > 30);
+    drop(open(&disk, Beginning::At(Lsn(first))).unwrap());
+    let error = open(&disk, Beginning::At(Lsn(first - 1))).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DataCorrupted);
+    assert!(error.message().ends_with("is missing"), "{error}");
+    assert_eq!(kind(open(&disk, Beginning::First)), Some(ErrorKind::DataCorrupted));
+}
+
+#[test]
+fn a_crash_amid_a_release_loses_nothing_that_is_needed() {
+    let mut some_left = 0;
+    for seed in 0..200 {
+        let mut random = Random::new(seed);
+        let disk = FaultyDisk::new(seed);
+        let journal = open_on(Arc::new(disk.clone()), Path::new(DIRECTORY), settings()).unwrap();
+        fill(&journal, 1..41);
+        let before = Lsn(random.between(1, 45));
+        disk.halt_after(random.between(1, 12));
+        let released = journal.release(before);
+        let disk = disk.crash(Crash::PowerCut);
+        drop(journal);
+        let journal = open(&disk, Beginning::At(Lsn(before.0.min(40)))).unwrap();
+        assert!(first_kept(&journal, 40) <= before.0, "seed {seed}");
+        drop(journal);
+        some_left += usize::from(released.is_err());
+        // Without a gap also for a reader that does not know where it begins.
+        let journal = open(&disk, Beginning::Any).unwrap();
+        first_kept(&journal, 40);
+        fill(&journal, 41..50);
+    }
+    assert!(some_left > 20, "too few crashes in the middle: {some_left}");
+}
