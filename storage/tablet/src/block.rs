@@ -1,0 +1,177 @@
+//! A block: what it says of its events, and the events. All integers are little-endian.
+//!
+//! ```text
+//!     0  "SLTB"               4  CRC32C of bytes 8..head bytes, seeded with the tablet's seed
+//!     8  CRC32C of payload   12  payload bytes        16  bytes of it unpacked
+//!    20  head bytes          24  number in the file   28  rows
+//!    32  first tick          40  last tick            48  first gsn      56  last gsn
+//!    64  bytes of first key  68  bytes of last key    72  bytes of statistics
+//!    76  codec (0 as it is, 1 zstd)                   77  zeros
+//!    96  first key, last key, statistics, zeros up to a multiple of 16
+//!        payload, zeros up to a multiple of 16
+//! ```
+
+use bytes::{Buf, BufMut, Bytes};
+use stratalog_model::{Tick, TickRange};
+
+/// Bytes of a head before its keys.
+pub(crate) const FIXED_BYTES: usize = 96;
+/// Heads and payloads start at multiples of this.
+pub(crate) const ALIGNMENT: usize = 16;
+/// Bytes that a head may have.
+pub(crate) const HEAD_BYTES_MAX: usize = 16 << 20;
+
+const MAGIC: &[u8; 4] = b"SLTB";
+
+/// How a payload is packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Codec {
+    Plain = 0,
+    Zstd = 1,
+}
+
+/// What a block says of its events, all of it exact.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct BlockSummary {
+    /// Events, at least one.
+    pub rows: u32,
+    /// Lowest and highest tick.
+    pub ticks: (i64, i64),
+    /// Lowest and highest gsn.
+    pub gsns: (u64, u64),
+    /// Key of the first event, and of the last: the block's lowest and highest.
+    pub keys: (Bytes, Bytes),
+    /// Statistics of the columns, in the words of whoever wrote them.
+    pub statistics: Bytes,
+}
+
+impl BlockSummary {
+    /// The smallest range around the ticks.
+    pub fn hull(&self) -> TickRange {
+        TickRange::new(Tick(self.ticks.0), Tick(self.ticks.1).next())
+    }
+}
+
+/// A block of a tablet: where it lies, and what it holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockHead {
+    /// Where its head begins in the file.
+    pub offset: u64,
+    /// Number in the file, from 0.
+    pub number: u32,
+    /// What it holds.
+    pub summary: BlockSummary,
+    pub(crate) head_bytes: u32,
+    pub(crate) payload_bytes: u32,
+    pub(crate) unpacked_bytes: u32,
+    pub(crate) payload_checksum: u32,
+    pub(crate) codec: Codec,
+}
+
+impl BlockHead {
+    /// Bytes of the block on disk.
+    pub fn bytes(&self) -> u64 {
+        u64::from(self.head_bytes)
+            + u64::from(self.payload_bytes).next_multiple_of(ALIGNMENT as u64)
+    }
+
+    /// Bytes of the payload when unpacked.
+    pub fn unpacked_bytes(&self) -> usize {
+        self.unpacked_bytes as usize
+    }
+
+    /// The head's bytes, and its checksum.
+    pub(crate) fn encode(&self, seed: u32) -> (Vec<u8>, u32) {
+        let summary = &self.summary;
+        let mut out = Vec::with_capacity(self.head_bytes as usize);
+        out.put_slice(MAGIC);
+        out.put_u32_le(0);
+        out.put_u32_le(self.payload_checksum);
+        out.put_u32_le(self.payload_bytes);
+        out.put_u32_le(self.unpacked_bytes);
+        out.put_u32_le(self.head_bytes);
+        out.put_u32_le(self.number);
+        out.put_u32_le(summary.rows);
+        out.put_i64_le(summary.ticks.0);
+        out.put_i64_le(summary.ticks.1);
+        out.put_u64_le(summary.gsns.0);
+        out.put_u64_le(summary.gsns.1);
+        out.put_u32_le(summary.keys.0.len() as u32);
+        out.put_u32_le(summary.keys.1.len() as u32);
+        out.put_u32_le(summary.statistics.len() as u32);
+        out.put_u8(self.codec as u8);
+        out.resize(FIXED_BYTES, 0);
+        out.put_slice(&summary.keys.0);
+        out.put_slice(&summary.keys.1);
+        out.put_slice(&summary.statistics);
+        out.resize(self.head_bytes as usize, 0);
+        let checksum = crc32c::crc32c_append(seed, out.get(8..).unwrap_or(&[]));
+        if let Some(slot) = out.get_mut(4..8) {
+            slot.copy_from_slice(&checksum.to_le_bytes());
+        }
+        (out, checksum)
+    }
+
+    /// Bytes of a head with these parts.
+    pub(crate) fn head_bytes_of(summary: &BlockSummary) -> usize {
+        let parts = summary.keys.0.len() + summary.keys.1.len() + summary.statistics.len();
+        (FIXED_BYTES + parts).next_multiple_of(ALIGNMENT)
+    }
+
+    /// How long the head is that begins with these bytes, if they begin one.
+    pub(crate) fn head_bytes_in(fixed: &[u8]) -> Option<usize> {
+        let bytes = fixed.get(20..24)?.try_into().map(u32::from_le_bytes).ok()? as usize;
+        let fits =
+            (FIXED_BYTES..=HEAD_BYTES_MAX).contains(&bytes) && bytes.is_multiple_of(ALIGNMENT);
+        (fixed.starts_with(MAGIC) && fits).then_some(bytes)
+    }
+
+    /// Reads a head that lies at `offset`, and its checksum; the reason when it does not hold.
+    pub(crate) fn decode(head: &[u8], offset: u64, seed: u32) -> Result<(Self, u32), &'static str> {
+        if Self::head_bytes_in(head) != Some(head.len()) {
+            return Err("there is no block");
+        }
+        let stored = head.get(4..8).and_then(|bytes| bytes.try_into().ok()).map(u32::from_le_bytes);
+        let checksum = crc32c::crc32c_append(seed, head.get(8..).unwrap_or(&[]));
+        if stored != Some(checksum) {
+            return Err("the checksum of a block's head does not match");
+        }
+        let mut fields = head.get(8..).unwrap_or(&[]);
+        let payload_checksum = fields.get_u32_le();
+        let payload_bytes = fields.get_u32_le();
+        let unpacked_bytes = fields.get_u32_le();
+        let head_bytes = fields.get_u32_le();
+        let number = fields.get_u32_le();
+        let rows = fields.get_u32_le();
+        let ticks = (fields.get_i64_le(), fields.get_i64_le());
+        let gsns = (fields.get_u64_le(), fields.get_u64_le());
+        let lengths = [fields.get_u32_le(), fields.get_u32_le(), fields.get_u32_le()];
+        let codec = match fields.get_u8() {
+            0 => Codec::Plain,
+            1 => Codec::Zstd,
+            _ => return Err("a block is packed in a way that this version does not know"),
+        };
+        let mut at = FIXED_BYTES;
+        let mut part = |bytes: u32| -> Result<Bytes, &'static str> {
+            let end = at.saturating_add(bytes as usize);
+            let part = head.get(at..end).ok_or("a block's head is shorter than its parts")?;
+            at = end;
+            Ok(Bytes::copy_from_slice(part))
+        };
+        let [first, last, statistics] = lengths;
+        let keys = (part(first)?, part(last)?);
+        let statistics = part(statistics)?;
+        let summary = BlockSummary { rows, ticks, gsns, keys, statistics };
+        let head = Self {
+            offset,
+            number,
+            summary,
+            head_bytes,
+            payload_bytes,
+            unpacked_bytes,
+            payload_checksum,
+            codec,
+        };
+        Ok((head, checksum))
+    }
+}

@@ -1,0 +1,269 @@
+//! A block file: its header, its blocks, its end.
+//!
+//! ```text
+//!     0  "SLTABLET"     8  format version (1)   12  zeros
+//!    16  tablet        24  chronicle            32  schema version    36  zeros
+//!    60  CRC32C of bytes 0..60: the seed of the heads' checksums
+//!    64  blocks
+//!        "SLTE"   4  blocks   8  rows   16  bytes before   24  checksum of all heads' checksums
+//!        28  CRC32C of bytes 0..28, seeded with the header's
+//! ```
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use bytes::{Buf, BufMut};
+use stratalog_model::{ChronicleId, Disk, DiskFile, Error, ErrorKind, Result, SchemaVersion};
+
+use crate::block::{ALIGNMENT, BlockHead, BlockSummary, Codec, HEAD_BYTES_MAX};
+
+/// The format that this version writes, and the newest that it reads.
+const FORMAT_VERSION: u32 = 1;
+pub(crate) const HEADER_BYTES: usize = 64;
+pub(crate) const END_BYTES: usize = 32;
+const MAGIC: &[u8; 8] = b"SLTABLET";
+const END_MAGIC: &[u8; 4] = b"SLTE";
+
+/// Name of a tablet that is whole, behind its number.
+pub(crate) const SUFFIX: &str = ".tablet";
+/// Name of one that is being made.
+pub(crate) const BUILDING_SUFFIX: &str = ".building";
+
+/// zstd's level: its fastest that still halves codes and floats.
+const ZSTD_LEVEL: i32 = 1;
+
+/// Payload bytes, unpacked, that a block may have.
+const UNPACKED_BYTES_MAX: usize = 1 << 30;
+
+/// Number of a tablet; never used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct TabletId(pub u64);
+
+impl fmt::Display for TabletId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A tablet that was built, as the manifest is to remember it: what a reader compares with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Built {
+    /// Which.
+    pub id: TabletId,
+    /// Whose events.
+    pub chronicle: ChronicleId,
+    /// What their columns are.
+    pub schema_version: SchemaVersion,
+    /// Length of the file.
+    pub bytes: u64,
+    /// Blocks.
+    pub blocks: u32,
+    /// Events.
+    pub rows: u64,
+    /// Checksum of the checksums of all heads, which cover those of the payloads.
+    pub checksum: u32,
+}
+
+/// Where a tablet's file lies.
+pub(crate) fn path_of(folder: &Path, id: TabletId, suffix: &str) -> PathBuf {
+    folder.join(format!("{:020}{suffix}", id.0))
+}
+
+/// The header's bytes, and the seed of the heads' checksums.
+pub(crate) fn header(
+    id: TabletId,
+    chronicle: ChronicleId,
+    schema_version: SchemaVersion,
+) -> (Vec<u8>, u32) {
+    let mut out = Vec::with_capacity(HEADER_BYTES);
+    out.put_slice(MAGIC);
+    out.put_u32_le(FORMAT_VERSION);
+    out.put_u32_le(0);
+    out.put_u64_le(id.0);
+    out.put_u64_le(u64::from(chronicle.0));
+    out.put_u32_le(schema_version.0);
+    out.resize(HEADER_BYTES - 4, 0);
+    let seed = crc32c::crc32c(&out);
+    out.put_u32_le(seed);
+    (out, seed)
+}
+
+/// The last bytes of a file.
+fn end(blocks: u32, rows: u64, bytes: u64, checksum: u32, seed: u32) -> Vec<u8> {
+    let mut out = Vec::with_capacity(END_BYTES);
+    out.put_slice(END_MAGIC);
+    out.put_u32_le(blocks);
+    out.put_u64_le(rows);
+    out.put_u64_le(bytes);
+    out.put_u32_le(checksum);
+    let own = crc32c::crc32c_append(seed, &out);
+    out.put_u32_le(own);
+    out
+}
+
+/// Makes a block file. Dropped before [`Builder::finish`] it leaves a file that is no
+/// tablet, which [`crate::Tablets::open`] removes.
+#[derive(Debug)]
+pub struct Builder {
+    disk: Arc<dyn Disk>,
+    folder: PathBuf,
+    file: Box<dyn DiskFile>,
+    seed: u32,
+    heads: Vec<BlockHead>,
+    built: Built,
+}
+
+impl Builder {
+    /// Begins the file of a tablet.
+    ///
+    /// # Errors
+    /// `DiskFull`, `Io`.
+    pub(crate) fn create(
+        disk: &Arc<dyn Disk>,
+        folder: &Path,
+        id: TabletId,
+        chronicle: ChronicleId,
+        schema_version: SchemaVersion,
+    ) -> Result<Self> {
+        let path = path_of(folder, id, BUILDING_SUFFIX);
+        let failed = |error| Error::io(format!("cannot make {}", path.display()), error);
+        let (header, seed) = header(id, chronicle, schema_version);
+        let file = disk.create(&path).map_err(failed)?;
+        file.write_all_at(&header, 0).map_err(failed)?;
+        let bytes = HEADER_BYTES as u64;
+        let built = Built { id, chronicle, schema_version, bytes, blocks: 0, rows: 0, checksum: 0 };
+        Ok(Self {
+            disk: Arc::clone(disk),
+            folder: folder.to_path_buf(),
+            file,
+            seed,
+            heads: Vec::new(),
+            built,
+        })
+    }
+
+    /// Bytes so far.
+    pub fn bytes(&self) -> u64 {
+        self.built.bytes
+    }
+
+    /// Adds a block. `payload` is packed where that makes it smaller.
+    ///
+    /// # Errors
+    /// `DiskFull`, `Io`; `LimitExceeded` for a payload over 1 GiB, or keys and statistics
+    /// over 16 MiB.
+    pub fn push(&mut self, summary: BlockSummary, payload: &[u8]) -> Result<()> {
+        let head_bytes = BlockHead::head_bytes_of(&summary);
+        if payload.len() > UNPACKED_BYTES_MAX || head_bytes > HEAD_BYTES_MAX {
+            return Err(Error::new(
+                ErrorKind::LimitExceeded,
+                format!(
+                    "a block of {} bytes, with {head_bytes} bytes about them, is too large",
+                    payload.len()
+                ),
+            ));
+        }
+        let packed = zstd::bulk::compress(payload, ZSTD_LEVEL).ok();
+        let (stored, codec) = match packed.as_deref().filter(|packed| packed.len() < payload.len())
+        {
+            Some(packed) => (packed, Codec::Zstd),
+            None => (payload, Codec::Plain),
+        };
+        let head = BlockHead {
+            offset: self.built.bytes,
+            number: self.built.blocks,
+            head_bytes: head_bytes as u32,
+            payload_bytes: stored.len() as u32,
+            unpacked_bytes: payload.len() as u32,
+            payload_checksum: crc32c::crc32c(stored),
+            codec,
+            summary,
+        };
+        let (mut bytes, checksum) = head.encode(self.seed);
+        bytes.extend_from_slice(stored);
+        bytes.resize(bytes.len().next_multiple_of(ALIGNMENT), 0);
+        self.file.write_all_at(&bytes, head.offset).map_err(|error| self.failed("write", error))?;
+        self.built.checksum = crc32c::crc32c_append(self.built.checksum, &checksum.to_le_bytes());
+        self.built.bytes += bytes.len() as u64;
+        self.built.blocks += 1;
+        self.built.rows += u64::from(head.summary.rows);
+        self.heads.push(head);
+        Ok(())
+    }
+
+    /// Ends the file, makes it durable, gives it its name, and makes that durable: only then
+    /// may a manifest name it.
+    ///
+    /// # Errors
+    /// `DiskFull`, `Io`. The tablet is then not there.
+    pub fn finish(mut self) -> Result<(Built, Vec<BlockHead>)> {
+        let built = &mut self.built;
+        let end = end(built.blocks, built.rows, built.bytes, built.checksum, self.seed);
+        let at = built.bytes;
+        built.bytes += END_BYTES as u64;
+        let id = built.id;
+        self.file.write_all_at(&end, at).map_err(|error| self.failed("write", error))?;
+        self.file.sync_all().map_err(|error| self.failed("sync", error))?;
+        let (from, to) =
+            (path_of(&self.folder, id, BUILDING_SUFFIX), path_of(&self.folder, id, SUFFIX));
+        self.disk.rename(&from, &to).map_err(|error| self.failed("rename", error))?;
+        self.disk.sync_dir(&self.folder).map_err(|error| self.failed("sync", error))?;
+        Ok((self.built, self.heads))
+    }
+
+    fn failed(&self, what: &str, error: std::io::Error) -> Error {
+        let path = path_of(&self.folder, self.built.id, BUILDING_SUFFIX);
+        Error::io(format!("cannot {what} {}", path.display()), error)
+    }
+}
+
+/// What a file's header and end say; the reason when they do not hold.
+pub(crate) fn inspect(
+    header_bytes: &[u8],
+    end_bytes: &[u8],
+    len: u64,
+) -> Result<(Built, u32), String> {
+    let Some((body, stored)) = header_bytes.split_last_chunk::<4>() else {
+        return Err("the header is cut off".to_string());
+    };
+    let seed = u32::from_le_bytes(*stored);
+    if body.len() + 4 != HEADER_BYTES || crc32c::crc32c(body) != seed {
+        return Err("the checksum of its header does not match".to_string());
+    }
+    let mut fields = body;
+    let mut magic = [0; 8];
+    fields.copy_to_slice(&mut magic);
+    let version = fields.get_u32_le();
+    if &magic != MAGIC {
+        return Err("this is no tablet".to_string());
+    }
+    if version != FORMAT_VERSION {
+        return Err(format!(
+            "it has format version {version}; this version of Stratalog reads version {FORMAT_VERSION}"
+        ));
+    }
+    fields.advance(4);
+    let id = TabletId(fields.get_u64_le());
+    let chronicle = fields.get_u64_le();
+    let schema_version = SchemaVersion(fields.get_u32_le());
+    let Some((body, own)) = end_bytes.split_last_chunk::<4>() else {
+        return Err("its end is cut off".to_string());
+    };
+    if crc32c::crc32c_append(seed, body) != u32::from_le_bytes(*own) || !body.starts_with(END_MAGIC)
+    {
+        return Err("the checksum of its end does not match".to_string());
+    }
+    let mut fields = body.get(4..).unwrap_or(&[]);
+    let (blocks, rows) = (fields.get_u32_le(), fields.get_u64_le());
+    let (before, checksum) = (fields.get_u64_le(), fields.get_u32_le());
+    if before.checked_add(END_BYTES as u64) != Some(len) {
+        return Err(format!("its end stands at {before}, and the file has {len} bytes"));
+    }
+    let chronicle = ChronicleId(
+        chronicle.try_into().map_err(|_| "it names a chronicle that cannot be".to_string())?,
+    );
+    Ok((Built { id, chronicle, schema_version, bytes: len, blocks, rows, checksum }, seed))
+}

@@ -1,0 +1,363 @@
+//! The folder of block files, and readers of them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    sync::{Arc, OnceLock},
+};
+
+use bytes::Bytes;
+use stratalog_model::{ChronicleId, Disk, DiskFile, Error, ErrorKind, Result, SchemaVersion};
+
+use crate::{
+    block::{BlockHead, Codec, FIXED_BYTES},
+    file::{
+        BUILDING_SUFFIX, Builder, Built, END_BYTES, HEADER_BYTES, SUFFIX, TabletId, inspect,
+        path_of,
+    },
+    index::Index,
+};
+
+/// The tablets of a data directory.
+#[derive(Debug)]
+pub struct Tablets {
+    disk: Arc<dyn Disk>,
+    folder: PathBuf,
+    index: Index,
+}
+
+impl Tablets {
+    /// Opens the folder, made if it is missing. Files that were never finished are removed.
+    /// `index` is where sled lies, on the machine's own disk; without it, what blocks hold is
+    /// read from their files.
+    ///
+    /// # Errors
+    /// `ObjectNotInPrerequisiteState` for a file that is none of ours; `Io`.
+    pub fn open(disk: Arc<dyn Disk>, folder: &Path, index: Option<&Path>) -> Result<Self> {
+        let failed = |error| Error::io(format!("cannot open {}", folder.display()), error);
+        if !disk.exists(folder).map_err(failed)? {
+            disk.create_dir_all(folder).map_err(failed)?;
+            disk.sync_dir(folder.parent().unwrap_or(folder)).map_err(failed)?;
+        }
+        for name in disk.list(folder).map_err(failed)? {
+            let path = folder.join(&name);
+            if name.ends_with(BUILDING_SUFFIX) && parse_name(&name, BUILDING_SUFFIX).is_some() {
+                let removed = disk.remove_file(&path);
+                removed.map_err(|error| {
+                    Error::io(format!("cannot remove {}", path.display()), error)
+                })?;
+            } else if parse_name(&name, SUFFIX).is_none() {
+                return Err(Error::new(
+                    ErrorKind::ObjectNotInPrerequisiteState,
+                    format!("{} is no tablet", path.display()),
+                )
+                .with_hint("move the file elsewhere"));
+            }
+        }
+        let index = Index::open(index);
+        Ok(Self { disk, folder: folder.to_path_buf(), index })
+    }
+
+    /// Begins a tablet.
+    ///
+    /// # Errors
+    /// `DiskFull`, `Io`; `Internal` for a number that is in use.
+    pub fn build(
+        &self,
+        id: TabletId,
+        chronicle: ChronicleId,
+        schema_version: SchemaVersion,
+    ) -> Result<Builder> {
+        let path = path_of(&self.folder, id, SUFFIX);
+        let there = self.disk.exists(&path);
+        if there.map_err(|error| Error::io(format!("cannot make {}", path.display()), error))? {
+            return Err(Error::internal(format!("there is a tablet {id} already")));
+        }
+        Builder::create(&self.disk, &self.folder, id, chronicle, schema_version)
+    }
+
+    /// Remembers what the blocks of a tablet hold.
+    pub fn remember(&self, built: &Built, heads: &[BlockHead]) {
+        self.index.put(built.id, heads, built.checksum);
+    }
+
+    /// A tablet that the manifest names. Its header and end are compared with what the
+    /// manifest knows.
+    ///
+    /// # Errors
+    /// `DataCorrupted` when it is missing, damaged or another one; `Io`.
+    pub fn tablet(&self, built: &Built) -> Result<Tablet> {
+        let path = path_of(&self.folder, built.id, SUFFIX);
+        let failed = |error| Error::io(format!("cannot read {}", path.display()), error);
+        if !self.disk.exists(&path).map_err(failed)? {
+            return Err(missing(&path));
+        }
+        let file = self.disk.open(&path).map_err(failed)?;
+        let len = file.len().map_err(failed)?;
+        let mut header = [0; HEADER_BYTES];
+        let mut end = [0; END_BYTES];
+        let end_at = len.saturating_sub(END_BYTES as u64);
+        let whole = read_full(file.as_ref(), &mut header, 0).map_err(failed)?
+            && read_full(file.as_ref(), &mut end, end_at).map_err(failed)?;
+        if !whole {
+            return Err(damaged(&path, 0, "it is cut off"));
+        }
+        let (found, seed) = inspect(&header, &end, len).map_err(|what| damaged(&path, 0, &what))?;
+        if found != *built {
+            return Err(damaged(&path, 0, "it is not the tablet that the manifest names"));
+        }
+        Ok(Tablet { path, file, built: *built, seed, heads: OnceLock::new() })
+    }
+
+    /// What the blocks of a tablet hold, by ascending (key, tick): from the index, or, where
+    /// that does not know, from the file.
+    ///
+    /// # Errors
+    /// `DataCorrupted`, `Io`.
+    pub fn blocks<'a>(&self, tablet: &'a Tablet) -> Result<&'a [BlockHead]> {
+        if let Some(known) = tablet.heads.get() {
+            return Ok(known);
+        }
+        let built = &tablet.built;
+        let heads = match self.index.get(built.id, built.blocks, built.checksum) {
+            Some(heads) if checksum_of(&heads, tablet.seed) == built.checksum => heads,
+            _ => {
+                let heads = tablet.read_heads()?;
+                self.remember(built, &heads);
+                heads
+            }
+        };
+        Ok(tablet.heads.get_or_init(|| heads))
+    }
+
+    /// Removes the files that `kept` does not name, and what is remembered of them. Returns
+    /// how many files that were.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn keep_only(&self, kept: &BTreeSet<TabletId>) -> Result<usize> {
+        let failed = |error| Error::io(format!("cannot open {}", self.folder.display()), error);
+        let mut removed = 0;
+        for name in self.disk.list(&self.folder).map_err(failed)? {
+            if let Some(id) = parse_name(&name, SUFFIX)
+                && !kept.contains(&id)
+            {
+                self.remove(id)?;
+                removed += 1;
+            }
+        }
+        for id in self.index.tablets() {
+            if !kept.contains(&id) {
+                self.index.remove(id);
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Removes a tablet that no manifest names any more. Whoever has it open reads on.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn remove(&self, id: TabletId) -> Result<()> {
+        let path = path_of(&self.folder, id, SUFFIX);
+        self.disk
+            .remove_file(&path)
+            .map_err(|error| Error::io(format!("cannot remove {}", path.display()), error))?;
+        self.index.remove(id);
+        Ok(())
+    }
+
+    /// Whether the file of a tablet is among `files` and has `bytes`: what costs nothing to see.
+    ///
+    /// # Errors
+    /// `DataCorrupted`.
+    pub fn check(&self, id: TabletId, bytes: u64, files: &BTreeMap<TabletId, u64>) -> Result<()> {
+        let path = path_of(&self.folder, id, SUFFIX);
+        match files.get(&id) {
+            None => Err(missing(&path)),
+            Some(length) if *length != bytes => {
+                let what = format!("it has {length} bytes, and the manifest says {bytes}");
+                Err(damaged(&path, *length.min(&bytes), &what))
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// The name of a tablet's file, below the data directory.
+    pub fn file_name(&self, id: TabletId) -> String {
+        let folder = self.folder.file_name().unwrap_or_default();
+        Path::new(folder).join(format!("{:020}{SUFFIX}", id.0)).to_string_lossy().into_owned()
+    }
+
+    /// Removes the tablets from `first` on, those under way as well; returns the highest.
+    ///
+    /// # Errors
+    /// `Io`: some may be left.
+    pub fn remove_from(&self, first: TabletId) -> Result<Option<TabletId>> {
+        let failed = |error| Error::io(format!("cannot open {}", self.folder.display()), error);
+        let mut last = None;
+        for name in self.disk.list(&self.folder).map_err(failed)? {
+            let id = parse_name(&name, SUFFIX).or_else(|| parse_name(&name, BUILDING_SUFFIX));
+            if let Some(id) = id.filter(|id| *id >= first) {
+                last = last.max(Some(id));
+                let path = self.folder.join(&name);
+                self.disk.remove_file(&path).map_err(|error| {
+                    Error::io(format!("cannot remove {}", path.display()), error)
+                })?;
+                self.index.remove(id);
+            }
+        }
+        Ok(last)
+    }
+
+    /// Numbers of the files that are there, and their lengths.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn files(&self) -> Result<BTreeMap<TabletId, u64>> {
+        let failed = |error| Error::io(format!("cannot open {}", self.folder.display()), error);
+        let mut files = BTreeMap::new();
+        for name in self.disk.list(&self.folder).map_err(failed)? {
+            if let Some(id) = parse_name(&name, SUFFIX) {
+                let file = self.disk.open(&self.folder.join(&name)).map_err(failed)?;
+                files.insert(id, file.len().map_err(failed)?);
+            }
+        }
+        Ok(files)
+    }
+}
+
+/// One tablet, open for reading.
+#[derive(Debug)]
+pub struct Tablet {
+    path: PathBuf,
+    file: Box<dyn DiskFile>,
+    built: Built,
+    seed: u32,
+    heads: OnceLock<Vec<BlockHead>>,
+}
+
+impl Tablet {
+    /// What the manifest knows of it.
+    pub fn built(&self) -> &Built {
+        &self.built
+    }
+
+    /// The payload of a block. Verified before it is unpacked (CL-6).
+    ///
+    /// # Errors
+    /// `DataCorrupted`, with file and offset; `Io`.
+    pub fn read(&self, head: &BlockHead) -> Result<Bytes> {
+        let at = head.offset + u64::from(head.head_bytes);
+        let mut stored = vec![0; head.payload_bytes as usize];
+        if !self.fill(&mut stored, at)? {
+            return Err(damaged(&self.path, head.offset, "a block is cut off"));
+        }
+        if crc32c::crc32c(&stored) != head.payload_checksum {
+            return Err(damaged(&self.path, head.offset, "the checksum of a block does not match"));
+        }
+        let payload = match head.codec {
+            Codec::Plain => stored,
+            Codec::Zstd => zstd::bulk::decompress(&stored, head.unpacked_bytes())
+                .map_err(|_| damaged(&self.path, head.offset, "a block cannot be unpacked"))?,
+        };
+        if payload.len() != head.unpacked_bytes() {
+            return Err(damaged(
+                &self.path,
+                head.offset,
+                "a block has another length than it says",
+            ));
+        }
+        Ok(payload.into())
+    }
+
+    /// Reads every byte and compares every checksum.
+    ///
+    /// # Errors
+    /// `DataCorrupted`, with file and offset; `Io`.
+    pub fn verify(&self) -> Result<()> {
+        self.read_heads()?.iter().try_for_each(|head| self.read(head).map(drop))
+    }
+
+    /// The heads of all blocks, from the file.
+    fn read_heads(&self) -> Result<Vec<BlockHead>> {
+        let built = &self.built;
+        let end = built.bytes - END_BYTES as u64;
+        let mut heads: Vec<BlockHead> = Vec::with_capacity(built.blocks as usize);
+        let (mut at, mut checksum, mut rows) = (HEADER_BYTES as u64, 0, 0);
+        while at < end {
+            let mut bytes = vec![0; FIXED_BYTES];
+            let damage = |what: &str| Err(damaged(&self.path, at, what));
+            if !self.fill(&mut bytes, at)? {
+                return damage("a block is cut off");
+            }
+            let Some(len) = BlockHead::head_bytes_in(&bytes) else {
+                return damage("there is no block");
+            };
+            bytes.resize(len, 0);
+            if let Some(rest) = bytes.get_mut(FIXED_BYTES..)
+                && !self.fill(rest, at + FIXED_BYTES as u64)?
+            {
+                return damage("a block is cut off");
+            }
+            let (head, own) = match BlockHead::decode(&bytes, at, self.seed) {
+                Ok(read) => read,
+                Err(what) => return damage(what),
+            };
+            if head.number as usize != heads.len() {
+                return damage("blocks are missing before it");
+            }
+            checksum = crc32c::crc32c_append(checksum, &own.to_le_bytes());
+            rows += u64::from(head.summary.rows);
+            at += head.bytes();
+            heads.push(head);
+        }
+        let same = at == end && heads.len() == built.blocks as usize && rows == built.rows;
+        if !same || checksum != built.checksum {
+            return Err(damaged(&self.path, at, "its blocks are not those that its end counts"));
+        }
+        Ok(heads)
+    }
+
+    fn fill(&self, buffer: &mut [u8], at: u64) -> Result<bool> {
+        read_full(self.file.as_ref(), buffer, at)
+            .map_err(|error| Error::io(format!("cannot read {}", self.path.display()), error))
+    }
+}
+
+/// The checksum of the heads' checksums.
+fn checksum_of(heads: &[BlockHead], seed: u32) -> u32 {
+    let own = heads.iter().map(|head| head.encode(seed).1);
+    own.fold(0, |checksum, own| crc32c::crc32c_append(checksum, &own.to_le_bytes()))
+}
+
+/// Fills `buffer`; `false` when the file ends before.
+fn read_full(file: &dyn DiskFile, buffer: &mut [u8], at: u64) -> std::io::Result<bool> {
+    let mut done = 0;
+    while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, at + done as u64)? {
+            0 => return Ok(false),
+            read => done += read,
+        }
+    }
+    Ok(true)
+}
+
+fn parse_name(name: &str, suffix: &str) -> Option<TabletId> {
+    let digits = name.strip_suffix(suffix)?;
+    let valid = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    digits.parse().ok().filter(|_| valid).map(TabletId)
+}
+
+fn missing(path: &Path) -> Error {
+    let what = format!("tablet {} is missing", path.display());
+    Error::new(ErrorKind::DataCorrupted, what).with_hint("restore the file from a backup")
+}
+
+fn damaged(path: &Path, offset: u64, what: &str) -> Error {
+    Error::new(
+        ErrorKind::DataCorrupted,
+        format!("tablet {} is damaged at offset {offset}: {what}", path.display()),
+    )
+    .with_hint("restore the file from a backup")
+}
