@@ -221,6 +221,7 @@ fn reads(criterion: &mut Criterion) {
         limit: None,
         batch_rows_max: 8192,
         streams: 2,
+        metrics: Arc::default(),
     };
     let read = |request: ScanRequest| {
         let streams = engine.snapshot().scan(request).unwrap();

@@ -9,16 +9,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use stratalog_model::{
-    ChronicleDefinition, Error, ErrorKind, Frame, FrameKind, Lsn, PartitionId, Result, StatementId,
-    Tick, TickRange, TickRanges,
+    ChronicleDefinition, Error, ErrorKind, Frame, FrameKind, Gsn, Lsn, PartitionId, Result,
+    StatementId, Tick, TickRange, TickRanges,
 };
 use tokio::sync::oneshot;
 
 use crate::{
     engine::Core,
     keeper::chronicle::Chronicle,
-    memtable::compact,
-    version::{Fence, published::Pinned},
+    memtable::{batch::MemoryBatch, compact},
+    version::{Fence, Version, published::Pinned},
 };
 
 /// Deletes the events with ticks in `range` that are committed when the frame is durable.
@@ -33,10 +33,9 @@ pub async fn delete(
 ) -> Result<u64> {
     let published = core.published();
     let Some(pinned) = published.versions.get(&definition.id) else { return Ok(0) };
-    let rows =
-        |range: TickRange| pinned.version.extent(&TickRanges::from(range), published.gsn).rows;
-    let before = rows(TickRange::new(Tick::MIN, range.start));
-    let after = rows(TickRange::new(range.end, Tick::END));
+    let rows = |range: TickRange| count(&pinned.version, range, published.gsn);
+    let before = rows(TickRange::new(Tick::MIN, range.start))?;
+    let after = rows(TickRange::new(range.end, Tick::END))?;
     if before > 0 && after > 0 {
         return Err(Error::new(
             ErrorKind::FeatureNotSupported,
@@ -48,7 +47,7 @@ pub async fn delete(
         .with_detail(format!("{before} events lie before the range and {after} behind it"))
         .with_hint("a chronicle is append-only: extend the range to one of its ends"));
     }
-    if range.is_empty() || rows(range) == 0 {
+    if range.is_empty() || rows(range)? == 0 {
         return Ok(0);
     }
     let chronicle = Arc::clone(&pinned.chronicle);
@@ -69,22 +68,23 @@ pub async fn delete(
     let deleted = receiver.await.map_err(|_| {
         Error::new(ErrorKind::Shutdown, "the log was closed before it stored the DELETE")
     })??;
-    let count = deleted.count(range);
+    let count = count(&deleted.version, range, deleted.fence.gsn);
     drop(deleted);
     free(&core, &chronicle)?;
-    Ok(count)
+    count
+}
+
+/// How many events with ticks in `range` a version has, those in pieces included.
+fn count(version: &Version, range: TickRange, visible: Gsn) -> Result<u64> {
+    let ranges = TickRanges::from(range);
+    let filed = version.pieces().count(&ranges, version.fences(), visible)?;
+    Ok(version.extent(&ranges, visible).rows + filed.rows)
 }
 
 /// What a delete found.
 struct Deleted {
-    version: Arc<crate::version::Version>,
+    version: Arc<Version>,
     fence: Fence,
-}
-
-impl Deleted {
-    fn count(&self, range: TickRange) -> u64 {
-        self.version.extent(&TickRanges::from(range), self.fence.gsn).rows
-    }
 }
 
 fn raise_fence(core: &Core, chronicle: &Arc<Chronicle>, ticks: TickRange) -> Deleted {
@@ -111,7 +111,9 @@ pub fn free(core: &Core, chronicle: &Arc<Chronicle>) -> Result<()> {
         // Read first: every snapshot of the version below has at least this gsn.
         let shown = core.published().gsn;
         let version = Arc::clone(&chronicle.state().version);
-        let cut = version.batches().find(|batch| {
+        // Those that are about to leave are not copied again.
+        let stays = |batch: &&Arc<MemoryBatch>| batch.first_gsn() > chronicle.leaving();
+        let cut = version.batches().filter(stays).find(|batch| {
             version.fences().iter().any(|fence| {
                 let behind = batch.rows_through(fence.gsn.0);
                 batch.hull().overlaps(&fence.ticks)

@@ -6,9 +6,12 @@
 //!   snapshot takes `published` only; admission takes one chronicle's state only
 //! ```
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
 };
 
 use ahash::RandomState;
@@ -16,20 +19,29 @@ use hashbrown::{HashMap, HashSet};
 use parking_lot::{Mutex, RwLock};
 use stratalog_model::{
     Append, BoxFuture, ChronicleDefinition, ChronicleId, Clock, Error, ErrorKind, EventStore, Gsn,
-    Log, ProducerId, Result, StatementId, TickRange,
-    store::{AppendOptions, ChronicleStatus, Snapshot, StoreStatus},
+    Log, Lsn, ProducerId, Result, StatementId, TickRange,
+    store::{
+        AppendOptions, ChronicleStatus, MoveStatus, Moved, PieceStatus, Snapshot, StoreStatus,
+        Watermarks,
+    },
 };
+
+use stratalog_tablet::TabletId;
 
 use crate::{
     budget::Budget,
+    collect::{self, Files, places::Places},
     delete,
     keeper::{
         append::OpenAppend, chronicle::Chronicle, chunk::Chunk, outcome::Waits,
         producers::Producers,
     },
     memtable::{batch::MemoryBatch, compact},
+    moves::Moves,
+    pieces::{set::OpenPiece, status},
     player::snapshot::PinnedSnapshot,
     recovery,
+    relief::Relief,
     settings::EngineSettings,
     version::{
         Version,
@@ -54,6 +66,8 @@ pub struct Core {
     pub settings: EngineSettings,
     /// Memory for events.
     pub budget: Arc<Budget>,
+    /// Who waits for it.
+    pub relief: Relief,
     /// Idempotent producers.
     pub producers: Mutex<Producers>,
     /// Statements that wait for each other.
@@ -63,7 +77,19 @@ pub struct Core {
     published: Mutex<Arc<Published>>,
     chronicles: RwLock<HashMap<ChronicleId, Arc<Chronicle>, RandomState>>,
     forgotten: RwLock<HashSet<ChronicleId, RandomState>>,
+    /// Chronicles whose pieces the manifest may still name, and those that may be open.
+    pub dropped: Mutex<BTreeMap<ChronicleId, Vec<Arc<OpenPiece>>>>,
     last_statement: AtomicU64,
+    /// Where events go that the journal shall not keep; `None` keeps all of them there.
+    pub files: Option<Files>,
+    /// Where the journal may begin.
+    pub places: Places,
+    /// Held by whoever moves events.
+    pub moving: tokio::sync::Mutex<()>,
+    /// What they did.
+    pub moves: Moves,
+    /// Highest number that a piece was made under, whether or not the manifest names it.
+    last_piece: AtomicU64,
     tidying: AtomicBool,
     untidy: Mutex<HashSet<ChronicleId, RandomState>>,
 }
@@ -80,23 +106,56 @@ impl Engine {
         settings: EngineSettings,
         definitions: &dyn Fn(ChronicleId) -> Option<Arc<ChronicleDefinition>>,
     ) -> Result<Arc<Self>> {
+        Self::open_with(log, clock, settings, definitions, None)
+    }
+
+    /// As [`Self::open`], with files beside the log, which hold what its manifest says.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_with(
+        log: Arc<dyn Log>,
+        clock: Arc<dyn Clock>,
+        settings: EngineSettings,
+        definitions: &dyn Fn(ChronicleId) -> Option<Arc<ChronicleDefinition>>,
+        files: Option<Files>,
+    ) -> Result<Arc<Self>> {
         let core = Arc::new(Core {
             budget: Budget::new(settings.memory_bytes_max),
             producers: Mutex::new(Producers::new(settings.producers_max)),
             log,
             clock,
             settings,
+            relief: Relief::default(),
             waits: Waits::default(),
             publisher: Mutex::default(),
             published: Mutex::default(),
             chronicles: RwLock::default(),
             forgotten: RwLock::default(),
+            dropped: Mutex::default(),
             last_statement: AtomicU64::new(0),
+            files,
+            places: Places::default(),
+            moving: tokio::sync::Mutex::default(),
+            moves: Moves::default(),
+            last_piece: AtomicU64::new(0),
             tidying: AtomicBool::new(false),
             untidy: Mutex::default(),
         });
         recovery::recover(&core, definitions)?;
         Ok(Arc::new(Self { core }))
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    /// Lets the journal begin where it is still needed. Returns the bytes that are free now.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub async fn trim(&self) -> Result<u64> {
+        collect::raise_floor(&self.core).await
     }
 }
 
@@ -119,12 +178,47 @@ impl EventStore for Engine {
         Box::pin(delete::delete(Arc::clone(&self.core), Arc::clone(chronicle), range))
     }
 
+    fn flush(&self, chronicle: ChronicleId) -> BoxFuture<'_, Result<Moved>> {
+        let core = Arc::clone(&self.core);
+        aside(async move { collect::collect(&core, chronicle).await })
+    }
+
+    fn compact(&self, chronicle: ChronicleId) -> BoxFuture<'_, Result<Moved>> {
+        let core = Arc::clone(&self.core);
+        aside(async move { collect::compact(&core, chronicle).await })
+    }
+
+    fn pieces(&self) -> Vec<PieceStatus> {
+        let published = Arc::clone(&self.core.published.lock());
+        let versions = published.versions.iter();
+        let mut pieces: Vec<PieceStatus> =
+            versions.flat_map(|(id, pinned)| status::pieces(*id, &pinned.version)).collect();
+        pieces.sort_unstable_by_key(|piece| {
+            (piece.chronicle, piece.tier, piece.ticks.start, piece.number)
+        });
+        pieces
+    }
+
+    fn moves(&self) -> Vec<MoveStatus> {
+        self.core.moves.list()
+    }
+
+    fn watermarks(&self) -> Vec<Watermarks> {
+        let published = Arc::clone(&self.core.published.lock());
+        let versions = published.versions.iter();
+        let mut marks: Vec<Watermarks> =
+            versions.map(|(id, pinned)| status::watermarks(*id, &pinned.version)).collect();
+        marks.sort_unstable_by_key(|marks| marks.chronicle);
+        marks
+    }
+
     fn forget(&self, chronicle: ChronicleId) {
         let _publisher = self.core.publisher.lock();
         self.core.forgotten.write().insert(chronicle);
         let known = self.core.chronicles.write().remove(&chronicle);
         if let Some(known) = known {
-            known.forget();
+            let pieces = known.forget();
+            self.core.dropped.lock().insert(chronicle, pieces);
         }
         Arc::make_mut(&mut self.core.published.lock()).versions.remove(&chronicle);
     }
@@ -141,10 +235,11 @@ impl EventStore for Engine {
             .iter()
             .map(|(id, pinned)| {
                 let extent = pinned.version.extent(&everything, published.gsn);
+                let filed: u64 = pinned.version.pieces().iter().map(|p| p.record().rows).sum();
                 let batches: u64 = pinned.version.batches().map(|batch| batch.bytes()).sum();
                 ChronicleStatus {
                     id: *id,
-                    rows: extent.rows,
+                    rows: extent.rows + filed,
                     bytes: batches + pinned.chronicle.index_bytes(),
                     series: pinned.chronicle.series_count(),
                 }
@@ -191,6 +286,38 @@ impl Core {
         Arc::clone(&self.published.lock())
     }
 
+    /// A number such that no piece has it, or a higher one. Only by whoever moves events.
+    pub fn next_piece(&self, files: &Files) -> u64 {
+        let named = files.manifest.state().last_piece;
+        self.last_piece.fetch_max(named, Ordering::Relaxed).max(named) + 1
+    }
+
+    /// Pieces were made under numbers up to `last`.
+    pub fn used_pieces(&self, last: Option<u64>) {
+        self.last_piece.fetch_max(last.unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// The pieces from `first` on are of no use: whatever there is of them goes, and their
+    /// numbers are not used again.
+    pub fn give_up_pieces(&self, files: &Files, first: u64) {
+        match files.tablets.remove_from(TabletId(first)) {
+            Ok(last) => {
+                let last = last.map_or(0, |id| id.0);
+                self.last_piece.fetch_max(last, Ordering::Relaxed);
+            }
+            Err(error) => {
+                tracing::warn!(%error, "tablets that are of no use are left for the next start");
+                // More than one move makes.
+                self.last_piece.fetch_add(1 << 32, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Highest statement id so far.
+    pub fn last_statement(&self) -> StatementId {
+        StatementId(self.last_statement.load(Ordering::Relaxed))
+    }
+
     /// Statement ids up to `id` were used before.
     pub fn seen_statement(&self, id: StatementId) {
         self.last_statement.fetch_max(id.0, Ordering::Relaxed);
@@ -201,7 +328,12 @@ impl Core {
     ///
     /// # Errors
     /// `UndefinedTable` when a chronicle was forgotten: its events are not seen by anybody.
-    pub fn publish(&self, chunks: Vec<Chunk>, producer: Option<(ProducerId, u64)>) -> Result<u64> {
+    pub fn publish(
+        &self,
+        chunks: Vec<Chunk>,
+        producer: Option<(ProducerId, u64)>,
+        lsn: Lsn,
+    ) -> Result<u64> {
         let mut forgotten = false;
         let mut committed = self.publisher.lock();
         let first = *committed + 1;
@@ -220,6 +352,7 @@ impl Core {
         if let Some((producer, number)) = producer {
             self.producers.lock().committed(producer, number);
         }
+        self.places.committed(lsn, *committed, self.last_statement.load(Ordering::Relaxed));
         self.show(*committed, versions);
         if forgotten { Err(dropped()) } else { Ok(first) }
     }
@@ -300,8 +433,9 @@ impl Core {
         let shown = self.published().gsn;
         let version = Arc::clone(&chronicle.state().version);
         let rows_sealed = self.settings.compaction_rows_max;
+        let stays = |batch: &&Arc<MemoryBatch>| batch.first_gsn() > chronicle.leaving();
         let large = version.tail().iter().filter(|batch| batch.rows() >= rows_sealed);
-        for batch in version.sealed().iter().chain(large) {
+        for batch in version.sealed().iter().chain(large).filter(stays) {
             if compact::is_worn(batch.rows(), batch.superseded_through(shown.0)) {
                 let old = [Arc::clone(batch)];
                 let merged = compact::merge(&old, version.fences(), shown, &self.budget)?;
@@ -324,7 +458,7 @@ impl Core {
             // Read first: every snapshot of the version below has at least this gsn.
             let shown = self.published().gsn;
             let version = Arc::clone(&chronicle.state().version);
-            let old = choose_neighbours(list(&version), &self.settings);
+            let old = choose_neighbours(chronicle.staying(list(&version)), &self.settings);
             let Some(old) = old else { return Ok(()) };
             let merged = compact::merge(&old, version.fences(), shown, &self.budget)?;
             if !self.replace(chronicle, &old, merged) {
@@ -345,6 +479,17 @@ impl Core {
             None => (None, false),
         })
     }
+}
+
+/// Does work of a move on a thread of its own. It goes on when nobody waits for it any more.
+fn aside<T: Send + 'static>(
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> BoxFuture<'static, Result<T>> {
+    Box::pin(async move {
+        let runtime = tokio::runtime::Handle::current();
+        let done = tokio::task::spawn_blocking(move || runtime.block_on(work)).await;
+        done.unwrap_or_else(|error| Err(Error::internal(format!("a move broke off: {error}"))))
+    })
 }
 
 fn dropped() -> Error {

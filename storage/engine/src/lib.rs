@@ -6,8 +6,8 @@
 //! the player reads a pinned version through [`Tier`](stratalog_model::Tier)s (F16, F18).
 //!
 //! *What it deliberately is not*: it parses no SQL and knows no DataFusion, opens no file
-//! (the log does), keeps no catalog (it is told definitions), and spawns no task: its
-//! work is done by whoever appends, reads or completes a frame.
+//! (the log does), keeps no catalog (it is told definitions), and has one thread, the
+//! grapher's: other work is done by whoever appends, reads or completes a frame.
 //!
 //! *Data path*:
 //! ```text
@@ -25,17 +25,28 @@
 //! | order of scans | `player/merge.rs` |
 
 mod budget;
+mod choose;
+mod collect;
 mod delete;
 mod engine;
+mod grapher;
 mod keeper;
+mod manifest;
 mod memtable;
+mod moves;
+mod pieces;
 mod player;
 mod recovery;
+mod relief;
+mod rewrite;
 mod sabotage;
 mod settings;
 mod version;
 
+pub use collect::Files;
 pub use engine::Engine;
+pub use grapher::Grapher;
+pub use manifest::Manifest;
 #[cfg(feature = "sabotage")]
 pub use sabotage::FAULTS;
 pub use settings::EngineSettings;

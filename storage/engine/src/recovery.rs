@@ -25,10 +25,13 @@ use stratalog_model::{
     ChronicleDefinition, ChronicleId, Error, ErrorKind, Frame, FrameKind, Lsn, Result, StatementId,
 };
 
+use stratalog_tablet::TabletId;
+
 use crate::{
     delete,
     engine::Core,
     keeper::{chronicle::Chronicle, keys::Groups, ticks},
+    manifest::Floor,
     memtable::{
         batch::{MemoryBatch, Run},
         column::Column,
@@ -36,6 +39,7 @@ use crate::{
         encode,
         shape::Shape,
     },
+    pieces::set::{OpenPiece, PieceSet},
     version::published::Pinned,
 };
 
@@ -77,15 +81,19 @@ struct Events {
 /// Those of the log; `DataCorrupted` for a sound frame with a payload that is not.
 pub fn recover(core: &Arc<Core>, definitions: &dyn Fn(ChronicleId) -> Definition) -> Result<()> {
     let started_ns = core.clock.monotonic_ns();
+    let floor = adopt(core, definitions)?;
     let (read, to_decode) = sync_channel::<Vec<Read>>(QUEUE_PARCELS_MAX);
     let (decoded, to_apply) = sync_channel::<Vec<Decoded>>(QUEUE_PARCELS_MAX);
     let mut frames = 0_u64;
     std::thread::scope(|scope| {
         let decoder = scope.spawn(|| decode_all(core, to_decode, decoded));
-        let applier = scope.spawn(|| apply_all(core, to_apply));
+        let applier = scope.spawn(|| apply_all(core, to_apply, floor.gsn.0));
         let mut known: HashMap<ChronicleId, Definition, RandomState> = HashMap::default();
         let (mut parcel, mut bytes) = (Vec::new(), 0);
         let replayed = core.log.replay(&mut |lsn, frame| {
+            if lsn < floor.lsn {
+                return Ok(());
+            }
             frames += 1;
             let id = frame.chronicle;
             let definition = known.entry(id).or_insert_with(|| definitions(id)).clone();
@@ -108,8 +116,21 @@ pub fn recover(core: &Arc<Core>, definitions: &dyn Fn(ChronicleId) -> Definition
     })?;
     let published = core.published();
     for pinned in published.versions.values() {
+        let through = pinned.version.pieces().through;
+        if published.gsn < through {
+            return Err(Error::new(
+                ErrorKind::DataCorrupted,
+                format!(
+                    "the journal ends at gsn {}, and tablets go on to {through}",
+                    published.gsn
+                ),
+            )
+            .with_hint("restore the directory of the journal from a backup"));
+        }
         delete::free(core, &pinned.chronicle)?;
     }
+    // Nothing is open: whatever was is rolled back.
+    core.places.committed(core.log.status().written, published.gsn.0, core.last_statement().0);
     tracing::info!(
         frames,
         gsn = published.gsn.0,
@@ -118,6 +139,43 @@ pub fn recover(core: &Arc<Core>, definitions: &dyn Fn(ChronicleId) -> Definition
         "events recovered"
     );
     Ok(())
+}
+
+/// Takes over what the manifest says of the pieces, and removes the files that it does not
+/// name. Returns where the log begins.
+fn adopt(core: &Arc<Core>, definitions: &dyn Fn(ChronicleId) -> Definition) -> Result<Floor> {
+    let Some(files) = &core.files else { return Ok(Floor::default()) };
+    let state = files.manifest.state();
+    files.tablets.keep_only(&state.piece_ids().into_iter().map(TabletId).collect())?;
+    let there = files.tablets.files()?;
+    for (_, record) in state.pieces() {
+        files.tablets.check(TabletId(record.id), record.bytes, &there)?;
+    }
+    for (id, owned) in &state.chronicles {
+        let Some(definition) = definitions(*id) else {
+            core.dropped.lock().insert(*id, Vec::new());
+            continue;
+        };
+        let chronicle = core.chronicle(&definition)?;
+        let mut pieces = Vec::with_capacity(owned.pieces.len());
+        for record in owned.pieces.values() {
+            let shape = chronicle.shape(&definition, record.schema_version)?;
+            let piece = OpenPiece::new(*record, *id, shape, Arc::clone(&files.tablets));
+            pieces.push(Arc::new(piece));
+        }
+        let set = PieceSet::default().with(pieces, &[], owned.through);
+        let set = set.with_replaced(owned.replaced.iter().map(|(seq, gsn)| (*seq, *gsn)));
+        chronicle.set_leaving(owned.through.0);
+        let version = chronicle.adopt(set, owned.fences.clone(), owned.next_seq);
+        core.set_committed(state.floor.gsn.0);
+        core.show(state.floor.gsn.0, [Pinned { chronicle, version }]);
+    }
+    core.seen_statement(state.floor.statement);
+    let mut producers = core.producers.lock();
+    for (producer, number) in &state.floor.producers {
+        producers.committed(*producer, *number);
+    }
+    Ok(state.floor.clone())
 }
 
 fn decode_all(
@@ -193,10 +251,10 @@ struct Applier<'a> {
     unshown_batches: usize,
 }
 
-fn apply_all(core: &Core, parcels: Receiver<Vec<Decoded>>) -> Result<()> {
+fn apply_all(core: &Core, parcels: Receiver<Vec<Decoded>>, gsn: u64) -> Result<()> {
     let mut applier = Applier {
         core,
-        gsn: 0,
+        gsn,
         open: HashMap::default(),
         open_bytes: 0,
         committed: None,
@@ -209,7 +267,7 @@ fn apply_all(core: &Core, parcels: Receiver<Vec<Decoded>>) -> Result<()> {
     }
     if crate::sabotage::active("visible-before-commit") {
         for (_, frames) in std::mem::take(&mut applier.open) {
-            frames.into_iter().for_each(|decoded| applier.commit(decoded));
+            frames.into_iter().try_for_each(|decoded| applier.commit(decoded))?;
         }
     }
     applier.show();
@@ -232,12 +290,12 @@ impl Applier<'_> {
         }
         let producer = frame.producer.filter(|_| frame.commits());
         match frame.kind {
-            FrameKind::Events if frame.commits() => self.commit(decoded),
+            FrameKind::Events if frame.commits() => self.commit(decoded)?,
             FrameKind::Events => self.hold(decoded)?,
             FrameKind::Commit => {
                 for decoded in self.open.remove(&frame.statement).unwrap_or_default() {
                     self.open_bytes -= decoded.frame.payload.len();
-                    self.commit(decoded);
+                    self.commit(decoded)?;
                 }
             }
             FrameKind::Delete => {
@@ -246,7 +304,7 @@ impl Applier<'_> {
                     delete::replay(self.core, chronicle, frame.ticks);
                 }
             }
-            FrameKind::Catalog => {}
+            FrameKind::Catalog | FrameKind::Manifest => {}
         }
         if let Some((producer, number)) = producer {
             self.core.producers.lock().committed(producer, number);
@@ -275,11 +333,15 @@ impl Applier<'_> {
         Ok(())
     }
 
-    fn commit(&mut self, decoded: Decoded) {
+    fn commit(&mut self, decoded: Decoded) -> Result<()> {
         let Decoded { frame, chronicle, events } = decoded;
         let first_gsn = self.gsn + 1;
         self.gsn += u64::from(frame.count);
-        let (Some(chronicle), Some(events)) = (chronicle, events) else { return };
+        let (Some(chronicle), Some(events)) = (chronicle, events) else { return Ok(()) };
+        if self.gsn <= chronicle.leaving() {
+            // Pieces have them.
+            return Ok(());
+        }
         let bytes = batch_bytes(frame.payload.len(), events.ticks.len(), events.columns.len());
         let run = Run { row: 0, seq: frame.first_seq, gsn: first_gsn };
         let batch = MemoryBatch::new(
@@ -290,7 +352,7 @@ impl Applier<'_> {
             self.core.budget.claim_anyway(bytes),
         );
         let sealed = self.core.settings.compaction_rows_max;
-        chronicle.replay(batch, &events.groups, frame.first_seq, sealed);
+        chronicle.replay(batch, &events.groups, frame.first_seq, sealed)?;
         if !self.unshown.iter().any(|known| Arc::ptr_eq(known, &chronicle)) {
             self.unshown.push(chronicle);
         }
@@ -298,6 +360,7 @@ impl Applier<'_> {
         if self.unshown_batches >= self.core.settings.compaction_fan_in {
             self.show();
         }
+        Ok(())
     }
 
     /// Makes what was applied visible, and merges small batches before there are many.

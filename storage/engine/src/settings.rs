@@ -19,6 +19,18 @@ pub struct EngineSettings {
     pub compaction_fan_in: usize,
     /// Rows from which a batch is no longer merged with its neighbours.
     pub compaction_rows_max: usize,
+    /// Percentage of the memory budget from which on events become tablets.
+    pub move_from_percent: u64,
+    /// Bytes of the journal from which on events become tablets, so that it can begin later.
+    pub journal_bytes_high: u64,
+    /// Bytes of batches that become tablets at a time, about; as much again is needed meanwhile.
+    pub move_bytes: u64,
+    /// Events of a tablet, at most.
+    pub tablet_rows_max: usize,
+    /// Events of a block of a tablet, at most.
+    pub block_rows_max: usize,
+    /// Bytes of a block before it is packed, about.
+    pub block_bytes: usize,
 }
 
 impl Default for EngineSettings {
@@ -29,6 +41,12 @@ impl Default for EngineSettings {
             producers_max: 100_000,
             compaction_fan_in: 32,
             compaction_rows_max: 2048,
+            move_from_percent: 40,
+            journal_bytes_high: 2 << 30,
+            move_bytes: 64 << 20,
+            tablet_rows_max: 1 << 18,
+            block_rows_max: 8192,
+            block_bytes: 256 << 10,
         }
     }
 }

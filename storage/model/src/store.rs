@@ -1,12 +1,12 @@
 //! The contract between SQL and storage: append events, pin a snapshot, scan it.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use arrow::array::RecordBatch;
 
 use crate::{
-    BoxFuture, ChronicleDefinition, ChronicleId, Durability, Gsn, ProducerId, Result, TickRange,
-    TickRanges,
+    BoxFuture, ChronicleDefinition, ChronicleId, Durability, Gsn, ProducerId, Result,
+    SchemaVersion, Tick, TickRange, TickRanges, TierName,
     batch::EventBatch,
     tier::{BatchStream, Extent, ScanRequest},
 };
@@ -110,6 +110,30 @@ pub trait EventStore: Send + Sync + std::fmt::Debug {
         range: TickRange,
     ) -> BoxFuture<'a, Result<u64>>;
 
+    /// Moves everything that a chronicle has committed out of the journal (F29–F33). Returns
+    /// when it has moved, durably. Nothing changes for readers but `_tier`.
+    ///
+    /// # Errors
+    /// `DiskFull`, `Io`: what had moved before stays so. When the returned future is dropped
+    /// midway, the move under way happens or does not, whole.
+    fn flush(&self, chronicle: ChronicleId) -> BoxFuture<'_, Result<Moved>>;
+
+    /// As [`Self::flush`], and then brings all pieces of the chronicle into as few, large and
+    /// disjoint ones of the lowest tier as there can be, without deleted and replaced events.
+    ///
+    /// # Errors
+    /// As [`Self::flush`].
+    fn compact(&self, chronicle: ChronicleId) -> BoxFuture<'_, Result<Moved>>;
+
+    /// Who owns the events that are visible now, by chronicle, tier and ticks.
+    fn pieces(&self) -> Vec<PieceStatus>;
+
+    /// The moves of this process that are under way, and the last that ended; by number.
+    fn moves(&self) -> Vec<MoveStatus>;
+
+    /// How far each chronicle's events have come down, by chronicle.
+    fn watermarks(&self) -> Vec<Watermarks>;
+
     /// Forgets a dropped chronicle; frees its memory once no snapshot needs it.
     fn forget(&self, chronicle: ChronicleId);
 
@@ -118,6 +142,108 @@ pub trait EventStore: Send + Sync + std::fmt::Debug {
 
     /// Numbers for operators.
     fn status(&self) -> StoreStatus;
+}
+
+/// What moves did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Events in the new pieces.
+    pub rows: u64,
+    /// Pieces made.
+    pub pieces_added: u64,
+    /// Pieces that are of no use any more.
+    pub pieces_removed: u64,
+}
+
+impl Moved {
+    /// What both did.
+    #[must_use]
+    pub fn and(self, other: Moved) -> Moved {
+        Moved {
+            rows: self.rows + other.rows,
+            pieces_added: self.pieces_added + other.pieces_added,
+            pieces_removed: self.pieces_removed + other.pieces_removed,
+        }
+    }
+}
+
+/// An owner of events.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PieceStatus {
+    /// Whose events.
+    pub chronicle: ChronicleId,
+    /// Where they are.
+    pub tier: TierName,
+    /// Number of the tablet or story; `None` for the journal.
+    pub number: Option<u64>,
+    /// The file; `None` for the journal, whose segments hold events of many chronicles.
+    pub file: Option<String>,
+    /// Hull of their ticks.
+    pub ticks: TickRange,
+    /// Events, with those that were deleted or replaced and still lie there.
+    pub rows: u64,
+    /// Bytes in the file; for the journal, in memory.
+    pub bytes: u64,
+    /// Lowest and highest gsn.
+    pub gsns: (Gsn, Gsn),
+    /// Shape of the events; `None` for the journal, where they may have several.
+    pub schema_version: Option<SchemaVersion>,
+}
+
+/// What a move is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MoveKind {
+    /// From the journal into tablets.
+    Flush,
+    /// Tablets into fewer, disjoint ones.
+    Merge,
+    /// Tablets into stories.
+    Archive,
+    /// Events that are older than they are kept.
+    Retention,
+}
+
+impl fmt::Display for MoveKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            MoveKind::Flush => "flush",
+            MoveKind::Merge => "merge",
+            MoveKind::Archive => "archive",
+            MoveKind::Retention => "retention",
+        })
+    }
+}
+
+/// A move that is under way or has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MoveStatus {
+    /// Counts the moves of this process.
+    pub number: u64,
+    /// Whose events.
+    pub chronicle: ChronicleId,
+    /// What for.
+    pub kind: MoveKind,
+    /// Nanoseconds since 1970 of its begin.
+    pub started_ns: i64,
+    /// Nanoseconds since 1970 of its end; `None` while it is under way.
+    pub ended_ns: Option<i64>,
+    /// What it did, so far.
+    pub moved: Moved,
+    /// Why it failed; `None` for one that did not.
+    pub error: Option<String>,
+}
+
+/// How far a chronicle's events have come down. None of it ever goes back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Watermarks {
+    /// Whose.
+    pub chronicle: ChronicleId,
+    /// Events committed up to this gsn are in pieces, durably and read back.
+    pub through: Gsn,
+    /// Highest tick in tablets or stories: S and T of the design.
+    pub tablets: Option<Tick>,
+    /// Highest tick in stories: P of the design.
+    pub stories: Option<Tick>,
 }
 
 /// A store's numbers.

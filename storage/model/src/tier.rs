@@ -1,6 +1,13 @@
 //! What a tier offers to the player.
 
-use std::{fmt, pin::Pin, sync::Arc};
+use std::{
+    fmt,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use arrow::{
     array::{ArrayRef, RecordBatch},
@@ -54,6 +61,55 @@ pub struct KeyFilter {
     pub values: ArrayRef,
 }
 
+/// What a scan did in one tier. Counted as it goes on.
+#[derive(Debug, Default)]
+pub struct TierMetrics {
+    /// Batches, blocks or row groups that were read.
+    pub parts_read: AtomicU64,
+    /// Those that were passed over, by what is known of them: ticks, keys, statistics.
+    pub parts_pruned: AtomicU64,
+    /// Events that were looked at.
+    pub rows: AtomicU64,
+    /// Bytes that were read, as they lie there.
+    pub bytes: AtomicU64,
+}
+
+impl TierMetrics {
+    /// Counts a part that was read.
+    pub fn read(&self, rows: u64, bytes: u64) {
+        self.parts_read.fetch_add(1, Ordering::Relaxed);
+        self.rows.fetch_add(rows, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts parts that were passed over.
+    pub fn pruned(&self, parts: u64) {
+        self.parts_pruned.fetch_add(parts, Ordering::Relaxed);
+    }
+}
+
+/// What a scan did, by tier.
+#[derive(Debug, Default)]
+pub struct ScanMetrics {
+    /// In the journal.
+    pub journal: TierMetrics,
+    /// In tablets.
+    pub tablet: TierMetrics,
+    /// In stories.
+    pub story: TierMetrics,
+}
+
+impl ScanMetrics {
+    /// Those of a tier.
+    pub fn of(&self, tier: TierName) -> &TierMetrics {
+        match tier {
+            TierName::Journal => &self.journal,
+            TierName::Tablet => &self.tablet,
+            TierName::Story => &self.story,
+        }
+    }
+}
+
 /// A read of one chronicle.
 #[derive(Debug, Clone)]
 pub struct ScanRequest {
@@ -75,6 +131,8 @@ pub struct ScanRequest {
     pub batch_rows_max: usize,
     /// Streams wanted under `ScanOrder::Any`; a hint.
     pub streams: usize,
+    /// Where the scan counts what it does.
+    pub metrics: Arc<ScanMetrics>,
 }
 
 impl ScanRequest {

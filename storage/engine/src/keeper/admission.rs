@@ -18,11 +18,11 @@ use super::{
     chronicle::Chronicle,
     chunk::Chunk,
     keys::Groups,
-    outcome::{Outcome, Waits},
+    outcome::Outcome,
     ticks, violation,
 };
 use crate::{
-    budget::Budget,
+    engine::Core,
     memtable::{column::Column, compact::batch_bytes, shape::Shape},
 };
 
@@ -112,7 +112,7 @@ impl<'a> Push<'a> {
         }
     }
 
-    /// Admits one piece: waits for pending keys, reserves, and encodes.
+    /// Admits one piece: waits for memory and pending keys, reserves, and encodes.
     ///
     /// # Errors
     /// `UniqueViolation`, `OutOfMemory`, `DatetimeOverflow`, `DeadlockDetected`.
@@ -122,25 +122,34 @@ impl<'a> Push<'a> {
         columns: Vec<Column>,
         first_seq: u64,
         outcome: &Arc<Outcome>,
-        waits: &Waits,
-        budget: &Arc<Budget>,
+        core: &Core,
     ) -> Result<Piece> {
         let rows = columns.first().map_or(0, Column::len);
         let stored: usize = columns.iter().map(Column::bytes).sum();
         let index = if self.chronicle.indexed() { rows * INDEX_ROW_BYTES } else { 0 };
-        let claim = budget.claim(batch_bytes(stored, rows, columns.len()) + index)?;
+        let claim = core.claim(batch_bytes(stored, rows, columns.len()) + index).await?;
         let groups = if self.chronicle.indexed() {
             Groups::of(&columns, &self.shape.keys_at, rows)?
         } else {
             Groups::default()
         };
         let given = self.ticks.get(start..start + rows).unwrap_or(&[]);
-        let candidates =
-            Candidates { groups: &groups, first_seq, on_conflict: self.on_conflict, outcome };
         let mut piece_ticks = given.to_vec();
+        let mut taken = self.chronicle.taken(&groups, given)?;
         let admission = loop {
+            let candidates = Candidates {
+                groups: &groups,
+                first_seq,
+                on_conflict: self.on_conflict,
+                outcome,
+                taken: &taken,
+            };
             match self.chronicle.admit(&candidates, &mut piece_ticks) {
                 Ok(admission) => break admission,
+                Err(Refused::Moved) => {
+                    piece_ticks = given.to_vec();
+                    taken = self.chronicle.taken(&groups, given)?;
+                }
                 Err(Refused::Taken(row)) => {
                     return Err(violation::duplicate_key(
                         self.definition,
@@ -150,7 +159,7 @@ impl<'a> Push<'a> {
                 }
                 Err(Refused::NoTickLeft) => return Err(violation::no_tick_left(self.definition)),
                 Err(Refused::Pending(holder)) => {
-                    waits.wait(outcome.id(), &holder).await?;
+                    core.waits.wait(outcome.id(), &holder).await?;
                     piece_ticks.copy_from_slice(given);
                 }
             }

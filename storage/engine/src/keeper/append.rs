@@ -62,6 +62,7 @@ struct Flight {
 #[derive(Debug, Default)]
 struct FlightState {
     outstanding: usize,
+    ended: bool,
     failed: Option<Error>,
 }
 
@@ -73,6 +74,8 @@ struct Completed {
     ending: Option<Ending>,
     core: Arc<Core>,
     durability: Durability,
+    flight: Arc<Flight>,
+    statement: StatementId,
 }
 
 impl OpenAppend {
@@ -119,9 +122,7 @@ impl OpenAppend {
             let columns = push.store(start, self.core.settings.frame_bytes_max)?;
             let rows = columns.first().map_or(1, |column| column.len()).max(1);
             let outcome = Arc::clone(&self.outcome);
-            let admitted = push
-                .admit(start, columns, next_seq, &outcome, &self.core.waits, &self.core.budget)
-                .await;
+            let admitted = push.admit(start, columns, next_seq, &outcome, &self.core).await;
             let mut piece = match admitted {
                 Ok(piece) => piece,
                 // The first try of this very statement may have committed meanwhile.
@@ -169,7 +170,13 @@ impl OpenAppend {
         self.streamed.push(chunk);
         self.flight.state.lock().outstanding += 1;
         let landing = Landing { flight: Arc::clone(&self.flight), landed: false };
-        let done = Box::new(move |result: Result<Lsn>| landing.land(result.err()));
+        let (core, statement) = (Arc::clone(&self.core), self.statement);
+        let done = Box::new(move |result: Result<Lsn>| {
+            if let Ok(lsn) = &result {
+                landing.flight.opened(&core, statement, *lsn);
+            }
+            landing.land(result.err());
+        });
         self.core.log.submit(frame, reservation, durability, done);
         Ok(())
     }
@@ -231,15 +238,17 @@ impl OpenAppend {
             ending: self.ending.take(),
             core: Arc::clone(&core),
             durability,
+            flight: Arc::clone(&self.flight),
+            statement: self.statement,
         };
         let (sender, receiver) = oneshot::channel();
         if crate::sabotage::active("ack-before-durable") {
-            let _ = sender.send(completed.publish());
+            let _ = sender.send(completed.publish(Lsn(0)));
             core.log.submit(frame, reservation, durability, Box::new(|_| {}));
         } else {
             let done = Box::new(move |result: Result<Lsn>| {
                 let answer = match result {
-                    Ok(_) => completed.publish(),
+                    Ok(lsn) => completed.publish(lsn),
                     Err(error) => {
                         drop(completed);
                         Err(error)
@@ -298,11 +307,22 @@ impl Append for OpenAppend {
     }
 }
 
+impl Drop for OpenAppend {
+    fn drop(&mut self) {
+        // Unless it went on into its commit, which says so itself.
+        if self.ending.is_some() {
+            self.flight.end(&self.core, self.statement);
+        }
+    }
+}
+
 impl Completed {
-    fn publish(self) -> Result<Appended> {
-        let Self { chunks, producer, ending, core, durability } = self;
+    /// `lsn` is that of the frame that commits.
+    fn publish(self, lsn: Lsn) -> Result<Appended> {
+        let Self { chunks, producer, ending, core, durability, flight, statement } = self;
         let rows: u64 = chunks.iter().map(|chunk| chunk.rows() as u64).sum();
-        let first = core.publish(chunks, producer)?;
+        flight.end(&core, statement);
+        let first = core.publish(chunks, producer, lsn)?;
         drop(ending);
         let stored = rows > 0;
         Ok(Appended {
@@ -331,6 +351,21 @@ impl Flight {
             }
             changed.await;
         }
+    }
+
+    /// A frame of the statement is in the journal.
+    fn opened(&self, core: &Core, statement: StatementId, lsn: Lsn) {
+        let state = self.state.lock();
+        if !state.ended {
+            core.places.opened(statement, lsn);
+        }
+    }
+
+    /// The statement has ended; what lands from here on is of no use.
+    fn end(&self, core: &Core, statement: StatementId) {
+        let mut state = self.state.lock();
+        state.ended = true;
+        core.places.ended(statement);
     }
 
     fn land(&self, failed: Option<Error>) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use stratalog_model::store::OnConflict;
 
 use super::{chunk::Reserved, keys::Groups, outcome::Outcome};
+pub use crate::pieces::lookup::Taken;
 
 /// Why events were not admitted. Nothing is reserved then.
 #[derive(Debug)]
@@ -15,6 +16,8 @@ pub enum Refused {
     Pending(Arc<Outcome>),
     /// No tick is free after that of a row.
     NoTickLeft,
+    /// Events changed hands since [`Taken`] was found out.
+    Moved,
 }
 
 /// A request to admit events.
@@ -28,6 +31,8 @@ pub struct Candidates<'a> {
     pub on_conflict: OnConflict,
     /// Their statement.
     pub outcome: &'a Arc<Outcome>,
+    /// Keys that events in pieces have.
+    pub taken: &'a Taken,
 }
 
 /// Admitted events.

@@ -8,19 +8,19 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use ahash::RandomState;
 use hashbrown::HashMap;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use stratalog_model::{
-    ChronicleDefinition, ChronicleId, Collision, Result, SchemaVersion, invariant,
+    ChronicleDefinition, ChronicleId, Collision, Gsn, Result, SchemaVersion, invariant,
     store::OnConflict,
 };
 
 use super::{
-    candidates::{Admission, Candidates, Refused},
+    candidates::{Admission, Candidates, Refused, Taken},
     chunk::Reserved,
     keys::Groups,
     locator::Locator,
@@ -29,6 +29,7 @@ use super::{
 use crate::{
     budget::Budget,
     memtable::{batch::MemoryBatch, compact, shape::Shape},
+    pieces::set::{OpenPiece, PieceSet},
     version::{Fence, Version},
 };
 
@@ -47,6 +48,8 @@ pub struct Chronicle {
     state: Mutex<State>,
     /// Whether most rows of some batch were replaced.
     worn: AtomicBool,
+    /// Batches up to this gsn are about to leave, or have left.
+    leaving: AtomicU64,
 }
 
 impl Chronicle {
@@ -64,6 +67,7 @@ impl Chronicle {
             shapes: RwLock::default(),
             state: Mutex::new(State::new(budget)),
             worn: AtomicBool::new(false),
+            leaving: AtomicU64::new(0),
         }
     }
 
@@ -89,6 +93,16 @@ impl Chronicle {
         let shape = Arc::new(Shape::of(definition, version)?);
         self.shapes.write().insert(version, Arc::clone(&shape));
         Ok(shape)
+    }
+
+    /// The shape of a schema version that events here had.
+    pub fn known_shape(&self, version: SchemaVersion) -> Option<Arc<Shape>> {
+        self.shapes.read().get(&version).cloned()
+    }
+
+    /// Arrival numbers below this one were given.
+    pub fn next_seq(&self) -> u64 {
+        self.state.lock().next_seq
     }
 
     /// The changing part. Held for look-ups, never while waiting.
@@ -125,7 +139,11 @@ impl Chronicle {
             end_seq: reserved.end_seq,
             outcome: Arc::clone(candidates.outcome),
             overrides: Vec::new(),
+            replaced: Vec::new(),
         };
+        if candidates.taken.epoch() != state.version.epoch() && !state.version.pieces().is_empty() {
+            return Err(Refused::Moved);
+        }
         let mut admission_kept = None;
         let mut moved = false;
         if self.indexed {
@@ -137,7 +155,7 @@ impl Chronicle {
                 candidates,
                 ticks,
                 &mut reserved.touched,
-                &mut pending.overrides,
+                &mut pending,
                 &mut admission_kept,
             );
             match judged {
@@ -168,10 +186,11 @@ impl Chronicle {
         candidates: &Candidates<'_>,
         ticks: &mut [i64],
         touched: &mut [(SeriesId, i64)],
-        overrides: &mut Vec<Override>,
+        pending: &mut Pending,
         kept: &mut Option<Vec<bool>>,
     ) -> Result<(u64, bool), Refused> {
         let rows = ticks.len();
+        let taken = candidates.taken;
         let mut next = candidates.first_seq;
         let mut moved = false;
         for (row, tick) in ticks.iter_mut().enumerate() {
@@ -183,19 +202,26 @@ impl Chronicle {
                 Collision::All => None,
                 _ => state.series.series(series).and_then(|series| series.find(*tick)),
             };
+            let group = candidates.groups.group(row);
+            let filed = taken.seq(group, *tick);
+            if let (Collision::Last, Some(filed)) = (self.collision, filed) {
+                pending.replaced.push((filed, next));
+            }
             match (self.collision, holder) {
-                (_, None) => state.series.insert(series, *tick, next),
-                (Collision::Last | Collision::All, Some(_)) => {
-                    overrides.push(Override { series, tick: *tick, seq: next });
+                (Collision::Last | Collision::All, None) => {
+                    state.series.insert(series, *tick, next);
                 }
-                (Collision::Next, Some(_)) => {
-                    let free = state.series.next_free(series, *tick);
-                    *tick = free.ok_or(Refused::NoTickLeft)?;
+                (_, None) if filed.is_none() => state.series.insert(series, *tick, next),
+                (Collision::Last | Collision::All, Some(_)) => {
+                    pending.overrides.push(Override { series, tick: *tick, seq: next });
+                }
+                (Collision::Next, _) => {
+                    *tick = free_tick(state, taken, series, group, *tick)?;
                     moved = true;
                     state.series.insert(series, *tick, next);
                 }
-                (Collision::First, Some(holder)) => {
-                    if let Some(other) = state.pending_of(holder)
+                (Collision::First, holder) => {
+                    if let Some(other) = holder.and_then(|holder| state.pending_of(holder))
                         && other.outcome.id() != candidates.outcome.id()
                     {
                         return Err(Refused::Pending(Arc::clone(&other.outcome)));
@@ -244,7 +270,12 @@ impl Chronicle {
         self.consider_sealed(state, sealed);
         if self.indexed {
             state.locator.insert(reserved.first_seq, rows, first_gsn);
-            let mut overrides = pending.map(|pending| pending.overrides).unwrap_or_default();
+            let (mut overrides, replaced) =
+                pending.map(|pending| (pending.overrides, pending.replaced)).unwrap_or_default();
+            if !replaced.is_empty() {
+                let gsn_of = |seq: u64| first_gsn + (seq - reserved.first_seq);
+                state.replace_filed(replaced.into_iter().map(|(old, seq)| (old, gsn_of(seq))));
+            }
             overrides.sort_unstable_by_key(|event| event.seq);
             for event in overrides {
                 let gsn = first_gsn + (event.seq - reserved.first_seq);
@@ -257,7 +288,16 @@ impl Chronicle {
     /// Commits events that the log replays: their collisions were settled before, and only
     /// who replaces whom is found out again. Single-threaded; nothing is pending, and the
     /// version is copied only if somebody was shown it.
-    pub fn replay(&self, batch: MemoryBatch, groups: &Groups, first_seq: u64, rows_sealed: usize) {
+    ///
+    /// # Errors
+    /// Those of pieces that must be looked into.
+    pub fn replay(
+        &self,
+        batch: MemoryBatch,
+        groups: &Groups,
+        first_seq: u64,
+        rows_sealed: usize,
+    ) -> Result<()> {
         let mut state = self.state.lock();
         let state = &mut *state;
         let (first_gsn, rows) = (batch.first_gsn(), batch.rows() as u64);
@@ -267,7 +307,15 @@ impl Chronicle {
         self.consider_sealed(state, sealed);
         state.next_seq = state.next_seq.max(first_seq + rows);
         if !self.indexed {
-            return;
+            return Ok(());
+        }
+        if self.collision == Collision::Last {
+            let taken = Taken::find(&state.version, groups, batch.ticks(), false)?;
+            let replaced = (0..batch.rows()).filter_map(|row| {
+                let tick = batch.ticks().get(row)?;
+                Some((taken.seq(groups.group(row), *tick)?, first_gsn + row as u64))
+            });
+            state.replace_filed(replaced.collect::<Vec<_>>());
         }
         state.locator.insert(first_seq, rows, first_gsn);
         let series: Vec<SeriesId> =
@@ -293,6 +341,7 @@ impl Chronicle {
             }
         }
         state.account();
+        Ok(())
     }
 
     /// The event takes its key from whoever holds it now. Called in gsn order, so the last
@@ -346,6 +395,23 @@ impl Chronicle {
         self.worn.load(Ordering::Relaxed)
     }
 
+    /// Batches up to this gsn are left as they are.
+    pub fn leaving(&self) -> u64 {
+        self.leaving.load(Ordering::Acquire)
+    }
+
+    /// Batches up to `gsn` are about to leave.
+    pub fn set_leaving(&self, gsn: u64) {
+        self.leaving.store(gsn, Ordering::Release);
+    }
+
+    /// Those of some batches, by ascending gsn, that are not about to leave.
+    pub fn staying<'a>(&self, batches: &'a [Arc<MemoryBatch>]) -> &'a [Arc<MemoryBatch>] {
+        let leaving = self.leaving();
+        let first = batches.partition_point(|batch| batch.first_gsn() <= leaving);
+        batches.get(first..).unwrap_or(&[])
+    }
+
     /// As [`Self::is_worn`], and no longer.
     pub fn take_worn(&self) -> bool {
         self.worn.swap(false, Ordering::Relaxed)
@@ -377,13 +443,72 @@ impl Chronicle {
         (before, Arc::clone(&state.version))
     }
 
-    /// Puts one batch in the place of `old`; `None` when the version has changed there.
-    /// Only under the publisher's lock.
+    /// Which keys of events are those of events in pieces. Reads blocks, so without the lock.
+    ///
+    /// # Errors
+    /// `DataCorrupted`, `Io`.
+    pub fn taken(&self, groups: &Groups, ticks: &[i64]) -> Result<Taken> {
+        let version = Arc::clone(&self.state.lock().version);
+        match self.collision {
+            Collision::All => Ok(Taken::none(&version)),
+            collision => Taken::find(&version, groups, ticks, collision == Collision::Next),
+        }
+    }
+
+    /// The pieces take over the events up to the gsn `through`; what was replaced after
+    /// `shown` stays so. Only under the publisher's lock.
+    pub fn move_out(&self, added: Vec<Arc<OpenPiece>>, through: Gsn, shown: Gsn) -> Arc<Version> {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        let version = Arc::clone(&state.version);
+        let moved = version.batches().take_while(|batch| batch.last_gsn() <= through.0);
+        let late = moved.flat_map(|batch| {
+            let marks = batch.superseded();
+            let late = marks.iter().filter(|mark| mark.gsn > shown.0);
+            late.map(|mark| (batch.seq(mark.row as usize), mark.gsn)).collect::<Vec<_>>()
+        });
+        let pieces = version.pieces().with(added, &[], through).with_replaced(late);
+        state.version = Arc::new(version.with_moved(pieces));
+        if self.indexed {
+            state.move_out(through.0);
+        }
+        state.account();
+        Arc::clone(&state.version)
+    }
+
+    /// Puts pieces in the place of others, which held the same events, but those of the
+    /// arrival numbers `dropped`. Only under the publisher's lock.
+    pub fn swap_pieces(
+        &self,
+        added: Vec<Arc<OpenPiece>>,
+        removed: &[u64],
+        dropped: &[u64],
+    ) -> Arc<Version> {
+        let mut state = self.state.lock();
+        let pieces = state.version.pieces();
+        let pieces = pieces.with(added, removed, pieces.through).without_replaced(dropped);
+        state.version = Arc::new(state.version.with_pieces(pieces).without_idle_fences());
+        Arc::clone(&state.version)
+    }
+
+    /// Puts the pieces and deletes in place that the manifest names. Before any replay.
+    pub fn adopt(&self, pieces: PieceSet, fences: Vec<Fence>, next_seq: u64) -> Arc<Version> {
+        let mut state = self.state.lock();
+        state.version = Arc::new(Version::default().with_pieces(pieces).with_fences(fences));
+        state.next_seq = state.next_seq.max(next_seq);
+        Arc::clone(&state.version)
+    }
+
+    /// Puts one batch in the place of `old`; `None` when the version has changed there, or
+    /// they are about to leave. Only under the publisher's lock.
     pub fn replace(
         &self,
         old: &[Arc<MemoryBatch>],
         merged: Option<MemoryBatch>,
     ) -> Option<Arc<Version>> {
+        if self.staying(old).len() < old.len() {
+            return None;
+        }
         let mut state = self.state.lock();
         if let Some(merged) = &merged {
             merged.set_superseded(compact::marks_of(old, merged));
@@ -395,14 +520,15 @@ impl Chronicle {
         Some(Arc::clone(&state.version))
     }
 
-    /// Drops all events and refuses later ones.
-    pub fn forget(&self) {
+    /// Drops all events and refuses later ones. Returns the pieces, which snapshots may read.
+    pub fn forget(&self) -> Vec<Arc<OpenPiece>> {
         let mut state = self.state.lock();
         state.forgotten = true;
-        state.version = Arc::default();
+        let version = std::mem::take(&mut state.version);
         state.series = SeriesTable::default();
         state.locator = Locator::default();
         state.account();
+        version.pieces().iter().cloned().collect()
     }
 
     /// Keys that have an event.
@@ -413,5 +539,23 @@ impl Chronicle {
     /// Bytes of the index.
     pub fn index_bytes(&self) -> u64 {
         self.state.lock().index_claim.bytes()
+    }
+}
+
+/// The first free tick at or after `tick`, which is taken.
+fn free_tick(
+    state: &mut State,
+    taken: &Taken,
+    series: SeriesId,
+    group: usize,
+    tick: i64,
+) -> Result<i64, Refused> {
+    let mut free = tick;
+    loop {
+        free = state.series.next_free(series, free).ok_or(Refused::NoTickLeft)?;
+        if taken.seq(group, free).is_none() {
+            return Ok(free);
+        }
+        free = free.checked_add(1).filter(|free| *free < i64::MAX).ok_or(Refused::NoTickLeft)?;
     }
 }

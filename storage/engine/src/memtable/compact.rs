@@ -122,7 +122,7 @@ pub fn is_worn(rows: usize, replaced: usize) -> bool {
 }
 
 /// Which rows are in front of all fences and in force at `shown`; `None` for all of them.
-fn keep_mask(part: &MemoryBatch, fences: &[Fence], shown: Gsn) -> Option<Vec<bool>> {
+pub fn keep_mask(part: &MemoryBatch, fences: &[Fence], shown: Gsn) -> Option<Vec<bool>> {
     let mut mask: Option<Vec<bool>> = None;
     let replaced = part.superseded();
     for mark in replaced.iter().take_while(|mark| mark.gsn <= shown.0) {

@@ -82,7 +82,7 @@ fn entries(
     version: &Version,
     visible: u64,
 ) -> Option<Vec<(u64, i64)>> {
-    if state.version.deletes() != version.deletes() {
+    if state.version.epoch() != version.epoch() {
         return None;
     }
     let series: Vec<&Series> = keys
@@ -144,7 +144,7 @@ fn entries(
 
 /// Every combination of the values of the key columns as key bytes; `None` unless all key
 /// columns are fixed to a few values.
-fn keys_of(request: &ScanRequest) -> Result<Option<Vec<Vec<u8>>>> {
+pub fn keys_of(request: &ScanRequest) -> Result<Option<Vec<Vec<u8>>>> {
     let mut keys: Vec<Vec<u8>> = vec![Vec::new()];
     for id in &request.chronicle.key_columns {
         let at = request.chronicle.position(*id);

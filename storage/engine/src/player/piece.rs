@@ -83,6 +83,7 @@ impl Piece for JournalPiece {
     }
 
     fn read(self: Box<Self>) -> BatchStream {
+        self.shared.request.metrics.journal.read(self.rows_max() as u64, self.batch.bytes());
         match Reader::new(*self) {
             Ok(reader) => stream::of_iterator(reader),
             Err(error) => stream::of_iterator([Err(error)].into_iter()),

@@ -10,7 +10,7 @@ use stratalog_model::{
 };
 
 use super::{merge::Merge, stream, stream::Chained, tier::JournalTier};
-use crate::version::published::Published;
+use crate::{pieces::read::TabletTier, version::published::Published};
 
 /// Everything that was committed at one instant.
 #[derive(Debug)]
@@ -27,7 +27,10 @@ impl PinnedSnapshot {
     /// The tiers that hold events of a chronicle; each event is in exactly one (CL-2).
     fn tiers(&self, chronicle: &ChronicleDefinition) -> Vec<Box<dyn Tier>> {
         match self.published.versions.get(&chronicle.id) {
-            Some(pinned) => vec![Box::new(JournalTier::new(pinned.clone()))],
+            Some(pinned) => vec![
+                Box::new(TabletTier::new(Arc::clone(&pinned.version))),
+                Box::new(JournalTier::new(pinned.clone())),
+            ],
             None => Vec::new(),
         }
     }

@@ -51,7 +51,7 @@ impl Tier for JournalTier {
         } else {
             keyed::rows_by_key(request, &self.pinned.chronicle, version, visible.0)?
         };
-        Ok(match by_key {
+        let pieces: Vec<Box<dyn Piece>> = match by_key {
             Some(found) => {
                 found.into_iter().map(|(batch, rows)| piece(batch, Some(rows))).collect()
             }
@@ -62,6 +62,9 @@ impl Tier for JournalTier {
                 })
                 .map(|batch| piece(Arc::clone(batch), None))
                 .collect(),
-        })
+        };
+        let pruned = version.batches().count().saturating_sub(pieces.len());
+        request.metrics.journal.pruned(pruned as u64);
+        Ok(pieces)
     }
 }

@@ -4,7 +4,8 @@
 //! ```text
 //!   sealed: [batch][batch][batch] …       large, shared by all later versions
 //!   tail:   [batch][b][b][b]              what was committed last; copied by each commit
-//!   fences: (ticks < 500, gsn ≤ 90)       deleted: no event of the batches behind one is read
+//!   fences: (ticks < 500, gsn ≤ 90)       deleted: no event behind one is read
+//!   pieces: [tablet][tablet] …            what the journal owns no more
 //!
 //!   one publisher at a time ─► new version of each chronicle ─► Published {gsn, versions}
 //!                                                                  ▲ snapshots clone the Arc
@@ -12,9 +13,10 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use stratalog_model::{Gsn, Tick, TickRange, TickRanges, tier::Extent};
 
-use crate::memtable::batch::MemoryBatch;
+use crate::{memtable::batch::MemoryBatch, pieces::set::PieceSet};
 
 pub mod published;
 
@@ -22,7 +24,7 @@ pub mod published;
 const TAIL_BATCHES_MAX: usize = 128;
 
 /// Events deleted by tick: those with a tick inside, committed at or before `gsn`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fence {
     /// The ticks.
     pub ticks: TickRange,
@@ -36,7 +38,8 @@ pub struct Version {
     sealed: Arc<Vec<Arc<MemoryBatch>>>,
     tail: Vec<Arc<MemoryBatch>>,
     fences: Arc<Vec<Fence>>,
-    deletes: u64,
+    pieces: Arc<PieceSet>,
+    epoch: u64,
 }
 
 impl Version {
@@ -50,10 +53,14 @@ impl Version {
         &self.fences
     }
 
-    /// How many deletes went into the version: the tick index serves versions of the
-    /// current count only.
-    pub fn deletes(&self) -> u64 {
-        self.deletes
+    /// What the journal owns no more.
+    pub fn pieces(&self) -> &Arc<PieceSet> {
+        &self.pieces
+    }
+
+    /// Counts deletes and moves: the tick index serves versions of the current epoch only.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
     }
 
     /// The batch that holds a gsn.
@@ -133,8 +140,16 @@ impl Version {
         let mut next = Self {
             sealed: Arc::new(self.sealed.iter().filter(kept).cloned().collect()),
             tail: self.tail.iter().filter(kept).cloned().collect(),
-            fences: Arc::new(self.fences.iter().copied().chain([fence]).collect()),
-            deletes: self.deletes + 1,
+            fences: Arc::new(
+                self.fences
+                    .iter()
+                    .copied()
+                    .filter(|known| *known != fence)
+                    .chain([fence])
+                    .collect(),
+            ),
+            pieces: Arc::clone(&self.pieces),
+            epoch: self.epoch + 1,
         };
         next.drop_idle_fences();
         next
@@ -148,14 +163,45 @@ impl Version {
         next
     }
 
+    /// The version whose events up to the gsn `pieces.through` are in pieces, and no more in
+    /// batches.
+    #[must_use]
+    pub fn with_moved(&self, pieces: PieceSet) -> Self {
+        let through = pieces.through.0;
+        let kept = |batch: &&Arc<MemoryBatch>| batch.last_gsn() > through;
+        let mut next = Self {
+            sealed: Arc::new(self.sealed.iter().filter(kept).cloned().collect()),
+            tail: self.tail.iter().filter(kept).cloned().collect(),
+            fences: Arc::clone(&self.fences),
+            pieces: Arc::new(pieces),
+            epoch: self.epoch + 1,
+        };
+        next.drop_idle_fences();
+        next
+    }
+
+    /// The version with other pieces, which hold the same events.
+    #[must_use]
+    pub fn with_pieces(&self, pieces: PieceSet) -> Self {
+        Self { pieces: Arc::new(pieces), ..self.clone() }
+    }
+
+    /// The version with these fences.
+    #[must_use]
+    pub fn with_fences(&self, fences: Vec<Fence>) -> Self {
+        Self { fences: Arc::new(fences), ..self.clone() }
+    }
+
     fn drop_idle_fences(&mut self) {
         let fences: Vec<Fence> = self
             .fences
             .iter()
             .filter(|fence| {
-                self.batches().any(|batch| {
-                    batch.hull().overlaps(&fence.ticks) && rows_behind(batch, fence) > 0
-                })
+                let mut pieces = self.pieces.iter();
+                pieces.any(|piece| piece.fences_among(&[**fence]).next().is_some())
+                    || self.batches().any(|batch| {
+                        batch.hull().overlaps(&fence.ticks) && rows_behind(batch, fence) > 0
+                    })
             })
             .copied()
             .collect();
@@ -164,7 +210,8 @@ impl Version {
         }
     }
 
-    /// Exact facts about the events with ticks in `ranges`, committed at or before `visible`.
+    /// Exact facts about the events in batches with ticks in `ranges`, committed at or before
+    /// `visible`.
     pub fn extent(&self, ranges: &TickRanges, visible: Gsn) -> Extent {
         let mut extent = Extent::EMPTY;
         for batch in self.batches() {

@@ -59,7 +59,7 @@ fn extents_are_exact() {
     let fenced = version.with_fence(Fence { ticks: range(i64::MIN, 3), gsn: Gsn(6) });
     assert_eq!(fenced.extent(&TickRanges::all(), Gsn(6)).rows, 2);
     assert_eq!(fenced.extent(&TickRanges::all(), Gsn(6)).ticks, range(3, 11));
-    assert_eq!(fenced.deletes(), 1);
+    assert_eq!(fenced.epoch(), 1);
     // The version before is untouched.
     assert_eq!(rows(TickRange::ALL, 6).0, 5);
     // Events committed after the fence count.

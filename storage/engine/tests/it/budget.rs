@@ -1,6 +1,8 @@
 //! The memory budget (CL-10).
 
-use stratalog_engine::EngineSettings;
+use std::sync::Arc;
+
+use stratalog_engine::{Engine, EngineSettings, Grapher};
 use stratalog_model::{
     Collision, ErrorKind, EventStore,
     store::AppendOptions,
@@ -249,4 +251,45 @@ async fn a_key_that_an_event_waits_to_take_is_not_forgotten() {
     assert_eq!(rows(&engine, &cpu).await, [row(1, "b", 4.0), row(1, "a", 5.0)]);
     let again = open(&MemoryLog::with_frames(log.frames()), std::slice::from_ref(&cpu));
     assert_eq!(rows(&again, &cpu).await, [row(1, "b", 4.0), row(1, "a", 5.0)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn appends_wait_while_events_move_out() {
+    let (log, stored) = (MemoryLog::default(), Stored::new(1));
+    let cpu = chronicle(1, Collision::First, true);
+    let definitions = [Arc::clone(&cpu)];
+    let find = |id| definitions.iter().find(|definition| definition.id == id).cloned();
+    let settings = EngineSettings { move_from_percent: 100, ..settings(500_000) };
+    let (clock, files) = (Arc::new(StillClock), Some(stored.files()));
+    let engine = Engine::open_with(Arc::new(log), clock, settings, &find, files).unwrap();
+    let grapher = Grapher::start(&engine).unwrap();
+    let writers = (0..4).map(|writer| {
+        let (engine, cpu) = (Arc::clone(&engine), Arc::clone(&cpu));
+        tokio::spawn(async move {
+            for at in 0..50 {
+                append(&engine, &cpu, &many((writer * 50 + at) * 500, 500)).await.unwrap();
+            }
+        })
+    });
+    for writer in writers.collect::<Vec<_>>() {
+        writer.await.unwrap();
+    }
+    assert!(engine.status().memory_bytes <= 500_000);
+    let found = rows(&engine, &cpu).await;
+    assert_eq!(found.len(), 100_000);
+    assert_eq!(found, many(0, 100_000));
+    // What does not fit whatever leaves is refused at once, and nothing of it is kept.
+    let refused = error(append(&engine, &cpu, &many(1 << 30, 30_000)).await);
+    assert_eq!(refused.kind(), ErrorKind::OutOfMemory);
+    append(&engine, &cpu, &many(1 << 30, 500)).await.unwrap();
+    // Without a grapher nobody waits.
+    drop(grapher);
+    let mut at = 1 << 31;
+    let refused = loop {
+        match append(&engine, &cpu, &many(at, 500)).await {
+            Ok(_) => at += 500,
+            Err(refused) => break refused,
+        }
+    };
+    assert_eq!(refused.kind(), ErrorKind::OutOfMemory);
 }

@@ -1,9 +1,16 @@
 //! Many appenders at once.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
+use stratalog_engine::Engine;
 use stratalog_model::{
-    Collision, ErrorKind, EventStore,
+    ChronicleDefinition, Collision, ErrorKind, EventStore,
     store::{AppendOptions, OnConflict},
 };
 
@@ -13,60 +20,92 @@ use crate::{fixture::*, memory_log::MemoryLog};
 async fn many_tasks_on_one_hot_key() {
     for collision in [Collision::First, Collision::Last, Collision::Next, Collision::All] {
         let (log, cpu, engine) = opened(collision, true);
-        let tasks: Vec<_> = (0..16)
-            .map(|task| {
-                let (engine, cpu) = (Arc::clone(&engine), cpu.clone());
-                tokio::spawn(async move {
-                    let mut stored = 0;
-                    for step in 0..60 {
-                        let value = (task * 1000 + step) as f64;
-                        let mut append = engine.begin(AppendOptions::default()).unwrap();
-                        let rows =
-                            [row(step / 10, "hot", value), row(step, &format!("t{task}"), value)];
-                        match append.push(&cpu, batch(&cpu, &rows), OnConflict::Skip).await {
-                            Ok(admitted) if step % 7 == 3 => drop((admitted, append)),
-                            Ok(_) => stored += append.commit().await.unwrap().rows,
-                            Err(refused) => assert_eq!(refused.kind(), ErrorKind::DeadlockDetected),
-                        }
-                        if step % 16 == 0 {
-                            let snapshot = engine.snapshot();
-                            let once = read(snapshot.as_ref(), &cpu).await;
-                            let extent = snapshot.extent(&cpu, &stratalog_model::TickRanges::all());
-                            assert_eq!(extent.unwrap().rows, once.len() as u64);
-                            tokio::task::yield_now().await;
-                            assert_eq!(once, read(snapshot.as_ref(), &cpu).await);
-                        }
-                    }
-                    stored
-                })
-            })
-            .collect();
-        let mut stored = 0;
-        for task in tasks {
-            stored += task.await.unwrap();
-        }
+        hot_key(&engine, &cpu).await;
         let found = read(engine.snapshot().as_ref(), &cpu).await;
-        assert_eq!(engine.snapshot().gsn().0, stored);
-        let keys: HashSet<_> =
-            found.iter().map(|read| (read.row.host.clone(), read.row.tick)).collect();
-        match collision {
-            Collision::All => assert_eq!(found.len() as u64, stored),
-            Collision::Last => {
-                assert_eq!(keys.len(), found.len());
-                // The newest commit of each key is what is seen.
-                let hot: Vec<_> = found.iter().filter(|read| read.row.host == "hot").collect();
-                assert_eq!(hot.len(), 6);
-            }
-            _ => {
-                assert_eq!(keys.len(), found.len());
-                assert_eq!(found.len() as u64, stored);
-            }
-        }
-        let gsns: HashSet<u64> = found.iter().map(|read| read.gsn).collect();
-        assert_eq!(gsns.len(), found.len());
         let reopened = open(&MemoryLog::with_frames(log.frames()), std::slice::from_ref(&cpu));
         assert_eq!(read(reopened.snapshot().as_ref(), &cpu).await, found, "{collision}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_tasks_on_one_hot_key_while_events_move() {
+    for collision in [Collision::First, Collision::Last, Collision::Next, Collision::All] {
+        let cpu = chronicle(1, collision, true);
+        let (log, mut stored) = (MemoryLog::default(), Stored::new(7));
+        let engine = stored.open(&log, &cpu);
+        let (moving, id) = (Arc::clone(&engine), cpu.id);
+        let done = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&done);
+        let mover = tokio::spawn(async move {
+            while !stop.load(Ordering::SeqCst) {
+                moving.flush(id).await.unwrap();
+                moving.trim().await.unwrap();
+                moving.compact(id).await.unwrap();
+            }
+        });
+        hot_key(&engine, &cpu).await;
+        done.store(true, Ordering::SeqCst);
+        mover.await.unwrap();
+        let found = read(engine.snapshot().as_ref(), &cpu).await;
+        stored.reopen();
+        let reopened = stored.open(&MemoryLog::with_frames(log.frames()), &cpu);
+        assert_eq!(read(reopened.snapshot().as_ref(), &cpu).await, found, "{collision}");
+    }
+}
+
+async fn hot_key(engine: &Arc<Engine>, cpu: &Arc<ChronicleDefinition>) {
+    let collision = cpu.collision;
+    let tasks: Vec<_> = (0..16)
+        .map(|task| {
+            let (engine, cpu) = (Arc::clone(engine), cpu.clone());
+            tokio::spawn(async move {
+                let mut stored = 0;
+                for step in 0..60 {
+                    let value = (task * 1000 + step) as f64;
+                    let mut append = engine.begin(AppendOptions::default()).unwrap();
+                    let rows =
+                        [row(step / 10, "hot", value), row(step, &format!("t{task}"), value)];
+                    match append.push(&cpu, batch(&cpu, &rows), OnConflict::Skip).await {
+                        Ok(admitted) if step % 7 == 3 => drop((admitted, append)),
+                        Ok(_) => stored += append.commit().await.unwrap().rows,
+                        Err(refused) => assert_eq!(refused.kind(), ErrorKind::DeadlockDetected),
+                    }
+                    if step % 16 == 0 {
+                        let snapshot = engine.snapshot();
+                        let once = read(snapshot.as_ref(), &cpu).await;
+                        let extent = snapshot.extent(&cpu, &stratalog_model::TickRanges::all());
+                        assert!(extent.is_none_or(|it| it.rows == once.len() as u64));
+                        tokio::task::yield_now().await;
+                        assert_eq!(once, read(snapshot.as_ref(), &cpu).await);
+                    }
+                }
+                stored
+            })
+        })
+        .collect();
+    let mut stored = 0;
+    for task in tasks {
+        stored += task.await.unwrap();
+    }
+    let found = read(engine.snapshot().as_ref(), cpu).await;
+    assert_eq!(engine.snapshot().gsn().0, stored);
+    let keys: HashSet<_> =
+        found.iter().map(|read| (read.row.host.clone(), read.row.tick)).collect();
+    match collision {
+        Collision::All => assert_eq!(found.len() as u64, stored),
+        Collision::Last => {
+            assert_eq!(keys.len(), found.len());
+            // The newest commit of each key is what is seen.
+            let hot: Vec<_> = found.iter().filter(|read| read.row.host == "hot").collect();
+            assert_eq!(hot.len(), 6);
+        }
+        _ => {
+            assert_eq!(keys.len(), found.len());
+            assert_eq!(found.len() as u64, stored);
+        }
+    }
+    let gsns: HashSet<u64> = found.iter().map(|read| read.gsn).collect();
+    assert_eq!(gsns.len(), found.len());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -1,6 +1,6 @@
 //! Chronicles, rows and short ways to say append and read.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use arrow::{
     array::{
@@ -10,7 +10,7 @@ use arrow::{
     datatypes::{Int64Type, TimestampMicrosecondType},
 };
 use futures::StreamExt;
-use stratalog_engine::{Engine, EngineSettings};
+use stratalog_engine::{Engine, EngineSettings, Files, Manifest};
 use stratalog_model::{
     Append, ChronicleDefinition, ChronicleId, Clock, Collision, ColumnDefinition, ColumnId,
     ColumnType, Durability, Error, EventStore, Granularity, LatePolicy, Log, Result, SchemaVersion,
@@ -18,6 +18,8 @@ use stratalog_model::{
     store::{AppendOptions, Appended, OnConflict},
     tier::{KeyFilter, ScanOrder, ScanRequest},
 };
+use stratalog_sim::FaultyDisk;
+use stratalog_tablet::Tablets;
 
 use crate::memory_log::MemoryLog;
 
@@ -187,6 +189,7 @@ pub fn request(definition: &Arc<ChronicleDefinition>, order: ScanOrder) -> ScanR
         limit: None,
         batch_rows_max: 100,
         streams: 3,
+        metrics: Arc::default(),
     }
 }
 
@@ -255,4 +258,48 @@ pub fn error<T>(result: Result<T>) -> Error {
 pub fn integers(batch: &RecordBatch, at: usize) -> Vec<Option<i64>> {
     let array: &Int64Array = batch.column(at).as_primitive();
     (0..array.len()).map(|row| array.is_valid(row).then(|| array.value(row))).collect()
+}
+
+/// Small, so that merging, splitting and moving happen all the time.
+pub fn small() -> EngineSettings {
+    EngineSettings {
+        compaction_fan_in: 4,
+        compaction_rows_max: 200,
+        frame_bytes_max: 3000,
+        move_bytes: 20_000,
+        tablet_rows_max: 60,
+        block_rows_max: 16,
+        ..Default::default()
+    }
+}
+
+/// What lies beside a log.
+pub struct Stored {
+    disk: FaultyDisk,
+    manifest: MemoryLog,
+}
+
+impl Stored {
+    pub fn new(seed: u64) -> Self {
+        Self { disk: FaultyDisk::new(seed), manifest: MemoryLog::default() }
+    }
+
+    /// As the next process finds it.
+    pub fn reopen(&mut self) {
+        self.manifest = MemoryLog::with_frames(self.manifest.frames());
+    }
+
+    pub fn files(&self) -> Files {
+        let disk = Arc::new(self.disk.clone());
+        let tablets = Tablets::open(disk, Path::new("/data/tablets"), None).unwrap();
+        let manifest = Manifest::open(Arc::new(self.manifest.clone())).unwrap();
+        Files { tablets: Arc::new(tablets), manifest: Arc::new(manifest) }
+    }
+
+    /// An engine of one chronicle that moves little at a time.
+    pub fn open(&self, log: &MemoryLog, definition: &Arc<ChronicleDefinition>) -> Arc<Engine> {
+        let find = |id| (id == definition.id).then(|| Arc::clone(definition));
+        let (log, files) = (Arc::new(log.clone()), Some(self.files()));
+        Engine::open_with(log, Arc::new(StillClock), small(), &find, files).unwrap()
+    }
 }

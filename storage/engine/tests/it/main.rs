@@ -25,4 +25,5 @@ mod producers;
 mod sabotage;
 mod scans;
 mod schema_change;
+mod tablets;
 mod types;

@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use stratalog_engine::{Engine, EngineSettings};
+use stratalog_engine::Engine;
 use stratalog_model::{
     Append, ChronicleDefinition, Collision, ColumnType, ErrorKind, EventStore, Snapshot, Tick,
     TickRange, TickRanges,
@@ -79,6 +79,7 @@ impl Model {
 
 struct World {
     random: Random,
+    stored: Option<Stored>,
     log: MemoryLog,
     engine: Arc<Engine>,
     definition: Arc<ChronicleDefinition>,
@@ -90,14 +91,31 @@ struct World {
 }
 
 impl World {
-    fn new(seed: u64, collision: Collision) -> Self {
+    fn new(seed: u64, collision: Collision, tablets: bool) -> Self {
         let log = MemoryLog::default();
         let definition = chronicle(1, collision, true);
-        let engine = open_with(&log, std::slice::from_ref(&definition), settings()).unwrap();
+        let stored = tablets.then(|| Stored::new(seed));
+        let engine = open_engine(&log, &definition, stored.as_ref());
         let model = Model { collision, events: Vec::new(), gsn: 0 };
         let random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
         let (open, pinned) = (Vec::new(), Vec::new());
-        Self { random, log, engine, definition, model, open, pinned, clock: 0, next_value: 0.0 }
+        let (clock, next_value) = (0, 0.0);
+        Self { random, stored, log, engine, definition, model, open, pinned, clock, next_value }
+    }
+
+    /// Moves what is committed into tablets.
+    async fn flush(&mut self) {
+        if self.stored.is_none() {
+            return;
+        }
+        if self.random.chance(30) {
+            self.engine.compact(self.definition.id).await.unwrap();
+        } else {
+            self.engine.flush(self.definition.id).await.unwrap();
+        }
+        if self.random.chance(50) {
+            self.engine.trim().await.unwrap();
+        }
     }
 
     /// Rows with mostly new ticks, some late, some before the base, some taken.
@@ -265,18 +283,30 @@ impl World {
     async fn check(&mut self) {
         let snapshot = self.engine.snapshot();
         let found = read(snapshot.as_ref(), &self.definition).await;
-        assert!(
-            found
-                .windows(2)
-                .all(|pair| { (pair[0].row.tick, pair[0].seq) < (pair[1].row.tick, pair[1].seq) })
-        );
+        let wrong =
+            |pair: &&[Read]| (pair[0].row.tick, pair[0].seq) >= (pair[1].row.tick, pair[1].seq);
+        assert_eq!(found.windows(2).find(wrong), None, "not in order");
         let seen: BTreeMap<u64, Row> =
             found.iter().map(|read| (read.gsn, read.row.clone())).collect();
         assert_eq!(seen.len(), found.len());
-        assert_eq!(seen, self.model.seen());
+        let wanted = self.model.seen();
+        let missing: Vec<_> = wanted.iter().filter(|event| !seen.contains_key(event.0)).collect();
+        let extra: Vec<_> = seen.iter().filter(|event| !wanted.contains_key(event.0)).collect();
+        assert!(
+            missing.is_empty() && extra.is_empty(),
+            "missing {missing:?}, not wanted {extra:?}"
+        );
+        assert_eq!(seen, wanted);
         assert_eq!(snapshot.gsn().0, self.model.gsn);
-        let extent = snapshot.extent(&self.definition, &TickRanges::all()).unwrap();
-        assert_eq!(extent.rows, found.len() as u64);
+        match snapshot.extent(&self.definition, &TickRanges::all()) {
+            Some(extent) => assert_eq!(extent.rows, found.len() as u64),
+            None => assert!(self.stored.is_some(), "memory always tells"),
+        }
+        let mut any = request(&self.definition, ScanOrder::Any);
+        any.streams = 1 + self.random.below(4) as usize;
+        let mut unordered = scan(snapshot.as_ref(), any).await;
+        unordered.sort_by_key(|read| (read.row.tick, read.seq));
+        assert_eq!(unordered, found);
 
         // A random read by key, range, order and limit.
         let start = self.clock - self.random.below(150) as i64;
@@ -328,24 +358,30 @@ impl World {
         self.pinned.clear();
         let before = read(self.engine.snapshot().as_ref(), &self.definition).await;
         self.log = MemoryLog::with_frames(self.log.frames());
-        self.engine =
-            open_with(&self.log, std::slice::from_ref(&self.definition), settings()).unwrap();
-        assert_eq!(read(self.engine.snapshot().as_ref(), &self.definition).await, before);
+        if let Some(stored) = &mut self.stored {
+            stored.reopen();
+        }
+        self.engine = open_engine(&self.log, &self.definition, self.stored.as_ref());
+        let after = read(self.engine.snapshot().as_ref(), &self.definition).await;
+        let lost: Vec<&Read> = before.iter().filter(|read| !after.contains(read)).collect();
+        let new: Vec<&Read> = after.iter().filter(|read| !before.contains(read)).collect();
+        assert!(lost.is_empty() && new.is_empty(), "lost {lost:?}, new {new:?}");
     }
 }
 
-fn settings() -> EngineSettings {
-    // Small, so that merging and splitting happen all the time.
-    EngineSettings {
-        compaction_fan_in: 4,
-        compaction_rows_max: 200,
-        frame_bytes_max: 3000,
-        ..Default::default()
+fn open_engine(
+    log: &MemoryLog,
+    definition: &Arc<ChronicleDefinition>,
+    stored: Option<&Stored>,
+) -> Arc<Engine> {
+    match stored {
+        Some(stored) => stored.open(log, definition),
+        None => open_with(log, std::slice::from_ref(definition), small()).unwrap(),
     }
 }
 
-async fn run(seed: u64, collision: Collision, steps: usize) {
-    let mut world = World::new(seed, collision);
+async fn run(seed: u64, collision: Collision, tablets: bool, steps: usize) {
+    let mut world = World::new(seed, collision, tablets);
     for step in 0..steps {
         match world.random.below(100) {
             0..=54 => world.push().await,
@@ -353,6 +389,7 @@ async fn run(seed: u64, collision: Collision, steps: usize) {
             90..=92 => world.delete().await,
             93 if world.definition.columns.len() < 9 => world.add_column(),
             94 => world.reopen().await,
+            95 => world.flush().await,
             _ => world.check().await,
         }
         if step % 1000 == 999 {
@@ -382,7 +419,7 @@ impl Drop for Seed {
     }
 }
 
-async fn several(collision: Collision) {
+async fn several(collision: Collision, tablets: bool) {
     let fixed = std::env::var("STRATALOG_SEED").ok().and_then(|seed| seed.parse().ok());
     let seeds = match fixed {
         Some(seed) => vec![seed],
@@ -394,26 +431,46 @@ async fn several(collision: Collision) {
     };
     for seed in seeds {
         let _seed = Seed(seed, collision);
-        run(seed, collision, 3000).await;
+        run(seed, collision, tablets, 3000).await;
     }
 }
 
 #[tokio::test]
 async fn random_statements_all() {
-    several(Collision::All).await;
+    several(Collision::All, false).await;
 }
 
 #[tokio::test]
 async fn random_statements_first() {
-    several(Collision::First).await;
+    several(Collision::First, false).await;
 }
 
 #[tokio::test]
 async fn random_statements_last() {
-    several(Collision::Last).await;
+    several(Collision::Last, false).await;
 }
 
 #[tokio::test]
 async fn random_statements_next() {
-    several(Collision::Next).await;
+    several(Collision::Next, false).await;
+}
+
+#[tokio::test]
+async fn random_statements_and_tablets_all() {
+    several(Collision::All, true).await;
+}
+
+#[tokio::test]
+async fn random_statements_and_tablets_first() {
+    several(Collision::First, true).await;
+}
+
+#[tokio::test]
+async fn random_statements_and_tablets_last() {
+    several(Collision::Last, true).await;
+}
+
+#[tokio::test]
+async fn random_statements_and_tablets_next() {
+    several(Collision::Next, true).await;
 }

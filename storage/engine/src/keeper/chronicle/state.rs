@@ -44,6 +44,8 @@ pub(super) struct Pending {
     pub(super) outcome: Arc<Outcome>,
     /// Events whose key is another's entry: settled at commit (`collision = 'last'`).
     pub(super) overrides: Vec<Override>,
+    /// Events of pieces that these replace: the arrival number of each, and of its successor.
+    pub(super) replaced: Vec<(u64, u64)>,
 }
 
 /// An event that will replace whichever holds its key when it commits.
@@ -91,6 +93,24 @@ impl State {
         self.drop_empty();
     }
 
+    /// Removes the events that were committed up to `through`: pieces have them.
+    /// Those that a pending one will replace are known by their arrival numbers from then on.
+    pub(super) fn move_out(&mut self, through: u64) {
+        let locator = &self.locator;
+        for pending in self.pending.values_mut() {
+            for event in &pending.overrides {
+                let series = self.series.series(event.series);
+                let holder = series.and_then(|series| series.find(event.tick));
+                let filed =
+                    holder.filter(|seq| locator.gsn(*seq).is_some_and(|gsn| gsn <= through));
+                pending.replaced.extend(filed.map(|filed| (filed, event.seq)));
+            }
+        }
+        self.series.trim(&TickRange::ALL, |seq| locator.gsn(seq).is_none_or(|gsn| gsn > through));
+        self.drop_empty();
+        self.renew_locator();
+    }
+
     /// Gives back the series without an event, but those that a pending one will enter.
     fn drop_empty(&mut self) {
         let pending = self.pending.values().flat_map(|pending| &pending.overrides);
@@ -102,9 +122,19 @@ impl State {
     /// Forgets where events are that no batch has any more, once they may be the most.
     pub(super) fn shrink_locator(&mut self) {
         if self.locator.is_worn() {
-            let runs = self.version.batches().flat_map(|batch| batch.runs_with_rows());
-            self.locator = Locator::of(runs.map(|(run, rows)| (run.seq, rows, run.gsn)).collect());
+            self.renew_locator();
         }
+    }
+
+    fn renew_locator(&mut self) {
+        let runs = self.version.batches().flat_map(|batch| batch.runs_with_rows());
+        self.locator = Locator::of(runs.map(|(run, rows)| (run.seq, rows, run.gsn)).collect());
+    }
+
+    /// Events of pieces, by arrival number, are replaced by those of the gsn's.
+    pub(super) fn replace_filed(&mut self, replaced: impl IntoIterator<Item = (u64, u64)>) {
+        let pieces = self.version.pieces().with_replaced(replaced);
+        self.version = Arc::new(self.version.with_pieces(pieces));
     }
 
     pub(super) fn account(&mut self) {

@@ -1,0 +1,387 @@
+//! From the journal into tablets (F29–F33): events change hands by one edit of the manifest.
+//!
+//! ```text
+//!   batches up to a gsn ─► tablets, durable, read back ─► edit: through, pieces ─► new version
+//!        (pinned)              (nobody sees them)           (durable)            (journal gives up
+//!                                                                                 its first segments)
+//! ```
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use stratalog_model::{
+    ChronicleId, Durability, Error, ErrorKind, Frame, FrameKind, Gsn, Lsn, PartitionId, Result,
+    SchemaVersion, StatementId, TickRange,
+    store::{MoveKind, Moved},
+};
+use stratalog_tablet::{TabletId, Tablets};
+use tokio::sync::oneshot;
+
+use crate::{
+    engine::Core,
+    keeper::chronicle::Chronicle,
+    manifest::{Edit, Floor, Manifest, Move},
+    memtable::batch::MemoryBatch,
+    pieces::{
+        build::{self, Sizes, Written},
+        set::OpenPiece,
+    },
+    rewrite,
+    version::{Fence, Version, published::Pinned},
+};
+
+pub mod places;
+
+/// Replaced events that one edit tells of.
+const MARKS_MAX: usize = 200_000;
+
+/// Files beside the log.
+#[derive(Debug, Clone)]
+pub struct Files {
+    /// The tablets.
+    pub tablets: Arc<Tablets>,
+    /// Which of them count.
+    pub manifest: Arc<Manifest>,
+}
+
+/// Moves what a chronicle has committed.
+///
+/// # Errors
+/// `DiskFull`, `Io`: what had moved before stays so. `FeatureNotSupported` without files.
+pub async fn collect(core: &Arc<Core>, id: ChronicleId) -> Result<Moved> {
+    let files = files_of(core)?;
+    let _turn = core.moving.lock().await;
+    let Some(chronicle) = core.known(id) else { return Ok(Moved::default()) };
+    let number = core.moves.begin(core.clock.as_ref(), id, MoveKind::Flush);
+    let result = collect_all(core, files, &chronicle).await;
+    core.moves.end(core.clock.as_ref(), number, &result);
+    result
+}
+
+async fn collect_all(core: &Arc<Core>, files: &Files, chronicle: &Arc<Chronicle>) -> Result<Moved> {
+    // What is committed from here on is for the next time.
+    let until = core.published().gsn;
+    let mut moved = Moved::default();
+    loop {
+        // Read first: every snapshot of the version below has at least this gsn.
+        let shown = core.published().gsn;
+        // Merges stay away from the batches from here on.
+        let (version, batches, through) = core.change(|_| {
+            let version = Arc::clone(&chronicle.state().version);
+            let batches = oldest(&version, until, core.settings.move_bytes);
+            let through = border(&version, batches.len(), until);
+            chronicle.set_leaving(through.0);
+            (None, (version, batches, through))
+        });
+        if batches.is_empty() {
+            return Ok(moved);
+        }
+        let done = move_out(core, files, chronicle, &version, batches, through, shown).await;
+        // When nobody waits for it any more, it may still come about: they stay put.
+        if done.is_err() {
+            chronicle.set_leaving(chronicle.state().version.pieces().through.0);
+        }
+        moved = moved.and(done?);
+    }
+}
+
+/// As [`collect`], and then brings all pieces of the chronicle into disjoint ones.
+///
+/// # Errors
+/// As [`collect`].
+pub async fn compact(core: &Arc<Core>, id: ChronicleId) -> Result<Moved> {
+    let files = files_of(core)?;
+    let collected = collect(core, id).await?;
+    let _turn = core.moving.lock().await;
+    let Some(chronicle) = core.known(id) else { return Ok(collected) };
+    let number = core.moves.begin(core.clock.as_ref(), id, MoveKind::Merge);
+    let result = rewrite::settle(core, files, &chronicle).await;
+    core.moves.end(core.clock.as_ref(), number, &result);
+    Ok(collected.and(result?))
+}
+
+/// Merges pieces of a chronicle once, if at least `fan_in` of them are worth it.
+///
+/// # Errors
+/// As [`collect`].
+pub async fn merge(core: &Arc<Core>, id: ChronicleId, fan_in: usize) -> Result<Moved> {
+    let files = files_of(core)?;
+    let _turn = core.moving.lock().await;
+    let Some(chronicle) = core.known(id) else { return Ok(Moved::default()) };
+    let Some(inputs) = rewrite::next_merge(core, &chronicle, fan_in) else {
+        return Ok(Moved::default());
+    };
+    let number = core.moves.begin(core.clock.as_ref(), id, MoveKind::Merge);
+    let result = rewrite::rewrite(core, files, &chronicle, &inputs).await;
+    core.moves.end(core.clock.as_ref(), number, &result);
+    result
+}
+
+fn files_of(core: &Core) -> Result<&Files> {
+    let none = || Error::not_yet("moving events out of a journal without files beside it");
+    core.files.as_ref().ok_or_else(none)
+}
+
+/// Returns when all that the journal has written is durable, whatever level it asked for: a
+/// commit of nothing that asks for `disk`.
+pub async fn sync(core: &Core) -> Result<()> {
+    let status = core.log.status();
+    if status.durable >= status.written {
+        return Ok(());
+    }
+    let frame = Frame {
+        kind: FrameKind::Commit,
+        partition: PartitionId(0),
+        chronicle: ChronicleId(0),
+        schema_version: SchemaVersion(0),
+        statement: StatementId(0),
+        ticks: TickRange::EMPTY,
+        count: 0,
+        first_seq: 0,
+        producer: None,
+        payload: Bytes::new(),
+    };
+    let reservation = core.log.reserve(0).await?;
+    let (sender, written) = oneshot::channel();
+    let done = Box::new(move |result: Result<Lsn>| drop(sender.send(result)));
+    core.log.submit(frame, reservation, Durability::Disk, done);
+    let closed = || Error::new(ErrorKind::Shutdown, "the log was closed");
+    written.await.map_err(|_| closed())?.map(drop)
+}
+
+/// The oldest batches that were committed up to `until`, about as many as are moved at once.
+fn oldest(version: &Version, until: Gsn, bytes_max: u64) -> Vec<Arc<MemoryBatch>> {
+    let mut bytes = 0;
+    let committed = version.batches().take_while(|batch| batch.last_gsn() <= until.0);
+    let chosen = committed.take_while(|batch| {
+        let before = bytes;
+        bytes += batch.bytes();
+        before < bytes_max
+    });
+    chosen.cloned().collect()
+}
+
+/// The gsn up to which pieces own events once the first `moved` batches have moved. A border
+/// between two frames: batches may have lost their first and last events, and those that a
+/// frame tells of are in one place, all of them.
+fn border(version: &Version, moved: usize, until: Gsn) -> Gsn {
+    let next = version.batches().nth(moved).map(|batch| Gsn(batch.first_gsn() - 1));
+    next.map_or(until, |next| next.min(until))
+}
+
+async fn move_out(
+    core: &Arc<Core>,
+    files: &Files,
+    chronicle: &Arc<Chronicle>,
+    version: &Version,
+    batches: Vec<Arc<MemoryBatch>>,
+    through: Gsn,
+    shown: Gsn,
+) -> Result<Moved> {
+    sync(core).await?;
+    let first = core.next_piece(files);
+    let id = chronicle.id();
+    let fences = version.fences();
+    let sizes = Sizes::of(&core.settings);
+    let written = build::build(&files.tablets, id, &batches, fences, shown, first, sizes)
+        .inspect_err(|_| core.give_up_pieces(files, first))?;
+    drop(batches);
+    let moved = Moved {
+        rows: written.iter().map(|written| written.record.rows).sum(),
+        pieces_added: written.len() as u64,
+        pieces_removed: 0,
+    };
+    let added = open(files, chronicle, &written)?;
+    let (removed, forgotten) = (Vec::new(), Vec::new());
+    let change = Change { through, written: &written, removed, forgotten, version };
+    let (publishing, moving) = (Arc::clone(core), Arc::clone(chronicle));
+    let publish = move || {
+        publishing.change(|_| {
+            let version = moving.move_out(added, through, shown);
+            (Some(Pinned { chronicle: Arc::clone(&moving), version }), ())
+        });
+    };
+    commit(core, files, chronicle, change, publish).await?;
+    Ok(moved)
+}
+
+/// Pieces that were written, as versions have them. The index knows their blocks then.
+///
+/// # Errors
+/// `Internal`.
+pub fn open(
+    files: &Files,
+    chronicle: &Chronicle,
+    written: &[Written],
+) -> Result<Vec<Arc<OpenPiece>>> {
+    let mut opened = Vec::with_capacity(written.len());
+    for written in written {
+        files.tablets.remember(&written.built, &written.heads);
+        let shape = chronicle.known_shape(written.record.schema_version);
+        let shape = shape.ok_or_else(|| Error::internal("a batch has no shape"))?;
+        let tablets = Arc::clone(&files.tablets);
+        opened.push(Arc::new(OpenPiece::new(written.record, chronicle.id(), shape, tablets)));
+    }
+    Ok(opened)
+}
+
+/// A change of a chronicle's pieces.
+pub struct Change<'a> {
+    /// The border from then on.
+    pub through: Gsn,
+    /// New pieces, durable and read back.
+    pub written: &'a [Written],
+    /// Pieces that are of no use any more.
+    pub removed: Vec<u64>,
+    /// Events that were replaced and that no piece holds any more, by arrival number.
+    pub forgotten: Vec<u64>,
+    /// The version that the new pieces were made from.
+    pub version: &'a Version,
+}
+
+/// Makes a change durable, then visible.
+///
+/// # Errors
+/// Those of the manifest: then the new pieces are given up, unless nobody knows whether it
+/// has the edit.
+pub async fn commit(
+    core: &Arc<Core>,
+    files: &Files,
+    chronicle: &Arc<Chronicle>,
+    change: Change<'_>,
+    publish: impl FnOnce() + Send + 'static,
+) -> Result<()> {
+    let first = change.written.first().map(|written| written.record.id);
+    let last = change.written.last().map(|written| written.record.id);
+    core.used_pieces(last);
+    let applied = apply(files, chronicle, change, publish).await;
+    if let (Err(error), Some(first)) = (&applied, first)
+        && !matches!(error.kind(), ErrorKind::Io | ErrorKind::Shutdown)
+    {
+        core.give_up_pieces(files, first);
+    }
+    applied
+}
+
+async fn apply(
+    files: &Files,
+    chronicle: &Arc<Chronicle>,
+    change: Change<'_>,
+    publish: impl FnOnce() + Send + 'static,
+) -> Result<()> {
+    let Change { through, written, removed, forgotten, version } = change;
+    let edit = |through, replaced| Move {
+        chronicle: chronicle.id(),
+        through,
+        next_seq: chronicle.next_seq(),
+        added: Vec::new(),
+        removed: Vec::new(),
+        fences: lasting(version),
+        replaced,
+        forgotten: Vec::new(),
+    };
+    let mut replaced = news(files, chronicle.id(), version, through);
+    // Those that the edit has no room for go ahead: what replaced them is durable.
+    while replaced.len() > MARKS_MAX {
+        let rest = replaced.split_off(MARKS_MAX);
+        let ahead = edit(owned_through(files, chronicle.id()), replaced);
+        files.manifest.apply(Edit::Move(ahead), || ()).await?;
+        replaced = rest;
+    }
+    let added = written.iter().map(|written| written.record).collect();
+    let last = Move { added, removed, forgotten, ..edit(through, replaced) };
+    files.manifest.apply(Edit::Move(last), publish).await
+}
+
+/// Events of pieces that were replaced by others up to `through`, and of which the manifest
+/// does not know that yet.
+fn news(files: &Files, id: ChronicleId, version: &Version, through: Gsn) -> Vec<(u64, u64)> {
+    let state = files.manifest.state();
+    let known = state.chronicles.get(&id).map(|owned| &owned.replaced);
+    let new = |(seq, _): &(u64, u64)| known.is_none_or(|known| !known.contains_key(seq));
+    version.pieces().replaced_through(through).into_iter().filter(new).collect()
+}
+
+fn owned_through(files: &Files, id: ChronicleId) -> Gsn {
+    files.manifest.state().chronicles.get(&id).map_or(Gsn(0), |owned| owned.through)
+}
+
+/// The deletes that hide rows of pieces.
+fn lasting(version: &Version) -> Vec<Fence> {
+    let hides = |fence: &&Fence| {
+        let mut pieces = version.pieces().iter();
+        pieces.any(|piece| piece.fences_among(std::slice::from_ref(*fence)).next().is_some())
+    };
+    version.fences().iter().filter(hides).copied().collect()
+}
+
+/// Lets the journal begin where some event, or some delete, still needs it.
+///
+/// # Errors
+/// `Io`.
+pub async fn raise_floor(core: &Arc<Core>) -> Result<u64> {
+    let Some(files) = &core.files else { return Ok(0) };
+    let _turn = core.moving.lock().await;
+    forget(core, files).await?;
+    // Before the versions are looked at: what they show then is at least as late.
+    let places = core.places.list();
+    let published = core.published();
+    let oldest = published
+        .versions
+        .values()
+        .filter_map(|pinned| pinned.version.batches().next().map(|batch| batch.first_gsn()));
+    let oldest = oldest.min().unwrap_or(u64::MAX);
+    let Some(place) = places.into_iter().rev().find(|place| place.gsn < oldest) else {
+        return Ok(0);
+    };
+    let state = files.manifest.state();
+    if place.lsn <= state.floor.lsn {
+        return Ok(0);
+    }
+    let producers = core.producers.lock().list();
+    // What the edits say must not be less durable than they are.
+    sync(core).await?;
+    // Deletes and replacements that only the journal tells of so far.
+    for (id, pinned) in &published.versions {
+        let Some(owned) = state.chronicles.get(id) else { continue };
+        let (version, through) = (&pinned.version, owned.through);
+        let told = news(files, *id, version, through).is_empty();
+        if !told || lasting(version) != owned.fences {
+            let (removed, forgotten) = (Vec::new(), Vec::new());
+            let change = Change { through, written: &[], removed, forgotten, version };
+            commit(core, files, &pinned.chronicle, change, || ()).await?;
+        }
+    }
+    drop(published);
+    let floor =
+        Floor { lsn: place.lsn, gsn: Gsn(place.gsn), statement: place.statement, producers };
+    let lsn = floor.lsn;
+    files.manifest.apply(Edit::Raise(floor), || ()).await?;
+    core.places.forget_before(lsn);
+    core.log.release(lsn)
+}
+
+/// Gives up the pieces of chronicles that were dropped: those that nobody reads at once.
+async fn forget(core: &Arc<Core>, files: &Files) -> Result<()> {
+    let state = files.manifest.state();
+    let dropped = std::mem::take(&mut *core.dropped.lock());
+    let named: Vec<ChronicleId> =
+        dropped.keys().filter(|id| state.chronicles.contains_key(id)).copied().collect();
+    if named.is_empty() {
+        return Ok(());
+    }
+    if let Err(error) = files.manifest.apply(Edit::Forget(named.clone()), || ()).await {
+        core.dropped.lock().extend(dropped);
+        return Err(error);
+    }
+    for (id, owned) in named.iter().filter_map(|id| Some((id, state.chronicles.get(id)?))) {
+        let read: &[Arc<OpenPiece>] = dropped.get(id).map_or(&[], Vec::as_slice);
+        read.iter().for_each(|piece| piece.doom());
+        for number in owned.pieces.keys() {
+            if !read.iter().any(|piece| piece.record().id == *number) {
+                files.tablets.remove(TabletId(*number))?;
+            }
+        }
+    }
+    Ok(())
+}

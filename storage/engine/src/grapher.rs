@@ -1,0 +1,176 @@
+//! The grapher: moves events down the tiers in the background (F29–F33).
+//!
+//! ```text
+//!   every PAUSE, and when an append finds no memory:
+//!                 Load of each chronicle ─► choose ─► collect, or merge ─► raise_floor
+//! ```
+//! One thread does all of it, so moves take at most one core from appends and queries.
+
+use std::{
+    io,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use stratalog_model::{ChronicleId, ErrorKind, Result, store::Moved};
+
+use crate::{
+    Engine,
+    choose::{self, Load, Pressure},
+    collect,
+    engine::Core,
+};
+
+/// Time between two looks.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Looks that are left out after a move that failed, or did not help.
+const RESTS: u32 = 50;
+
+/// Pieces that overlap, or are small, from which on they are merged.
+const MERGE_FAN_IN: usize = 8;
+
+/// The thread. Dropping it waits for the move under way.
+#[derive(Debug)]
+pub struct Grapher {
+    core: Weak<Core>,
+    stop: Arc<AtomicBool>,
+    wake: Sender<()>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Grapher {
+    /// Starts the thread. From here on, appends that find no memory wait for it.
+    ///
+    /// # Errors
+    /// When the system has no thread for us.
+    pub fn start(engine: &Engine) -> io::Result<Self> {
+        let (wake, woken) = channel();
+        let core = Arc::downgrade(engine.core());
+        let stop = Arc::new(AtomicBool::new(false));
+        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+        let work = Work { core: core.clone(), stop: Arc::clone(&stop), runtime, rests: 0 };
+        let builder = std::thread::Builder::new().name("grapher".to_string());
+        let thread = builder.spawn(move || work.run(&woken))?;
+        engine.core().relief.begin(wake.clone());
+        Ok(Self { core, stop, wake, thread: Some(thread) })
+    }
+}
+
+impl Drop for Grapher {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        // When it has ended already, there is nobody to be woken.
+        self.wake.send(()).ok();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the grapher broke");
+        }
+        if let Some(core) = self.core.upgrade() {
+            core.relief.end();
+        }
+    }
+}
+
+struct Work {
+    core: Weak<Core>,
+    stop: Arc<AtomicBool>,
+    runtime: tokio::runtime::Runtime,
+    /// Looks to leave out.
+    rests: u32,
+}
+
+impl Work {
+    fn run(mut self, woken: &Receiver<()>) {
+        while woken.recv_timeout(PAUSE) != Err(RecvTimeoutError::Disconnected) {
+            // Whoever else asked is answered by this turn, too.
+            while woken.try_recv().is_ok() {}
+            let Some(core) = self.core.upgrade() else { return };
+            if self.stop.load(Ordering::Acquire) {
+                return;
+            }
+            self.rests = self.rests.saturating_sub(1);
+            if self.rests > 0 && core.relief.wanted() == 0 {
+                continue;
+            }
+            core.relief.turn_begins();
+            let turn = self.runtime.block_on(step(&core));
+            core.relief.turn_ends(matches!(turn, Ok(Some(Turn { useful: true }))));
+            match turn {
+                Ok(None | Some(Turn { useful: true })) => {}
+                Ok(Some(Turn { useful: false })) => self.rests = RESTS,
+                Err(error) if error.kind() == ErrorKind::Shutdown => {
+                    core.relief.end();
+                    return;
+                }
+                Err(error) => {
+                    tracing::error!(%error, "events stay in the journal for now");
+                    self.rests = RESTS;
+                }
+            }
+        }
+    }
+}
+
+/// What came of a move.
+struct Turn {
+    /// It freed memory, or a part of the journal.
+    useful: bool,
+}
+
+/// One move, when one is due.
+async fn step(core: &Arc<Core>) -> Result<Option<Turn>> {
+    let (loads, pressure) = observe(core);
+    let Some(chronicle) = choose::flush(&loads, &pressure) else {
+        return tidy(core, &pressure).await;
+    };
+    let moved = collect::collect(core, chronicle).await?;
+    let freed = collect::raise_floor(core).await?;
+    tracing::debug!(%chronicle, rows = moved.rows, freed, "events moved into tablets");
+    // Memory is free when the last snapshot that needs it is gone.
+    let needed = pressure.memory_bytes_wanted > 0 && moved.rows > 0;
+    Ok(Some(Turn { useful: freed > 0 || needed || core.budget.used() < pressure.memory_bytes }))
+}
+
+/// What there is to do when nothing is short.
+async fn tidy(core: &Arc<Core>, pressure: &Pressure) -> Result<Option<Turn>> {
+    let long = pressure.journal_bytes >= pressure.journal_bytes_high;
+    if long || !core.dropped.lock().is_empty() {
+        let freed = collect::raise_floor(core).await?;
+        return Ok(Some(Turn { useful: freed > 0 }));
+    }
+    let ids: Vec<ChronicleId> = core.published().versions.keys().copied().collect();
+    for id in ids {
+        let moved = collect::merge(core, id, MERGE_FAN_IN).await?;
+        if moved != Moved::default() {
+            tracing::debug!(chronicle = %id, rows = moved.rows, "tablets merged");
+            return Ok(Some(Turn { useful: true }));
+        }
+    }
+    Ok(None)
+}
+
+fn observe(core: &Core) -> (Vec<Load>, Pressure) {
+    let published = core.published();
+    let loads = published.versions.iter().filter_map(|(id, pinned)| {
+        let oldest = pinned.version.batches().next()?;
+        let bytes = pinned.version.batches().map(|batch| batch.bytes()).sum();
+        Some(Load { chronicle: *id, bytes, oldest_gsn: oldest.first_gsn() })
+    });
+    let settings = &core.settings;
+    let pressure = Pressure {
+        memory_bytes: core.budget.used(),
+        memory_bytes_high: settings.memory_bytes_max / 100 * settings.move_from_percent,
+        memory_bytes_wanted: core.relief.wanted(),
+        memory_bytes_max: settings.memory_bytes_max,
+        journal_bytes: core.log.status().stored_bytes,
+        journal_bytes_high: settings.journal_bytes_high,
+    };
+    (loads.collect(), pressure)
+}

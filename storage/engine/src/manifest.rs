@@ -1,0 +1,220 @@
+//! The manifest: a log of edits that says who owns what (CL-2, CL-3).
+//!
+//! ```text
+//!   edit ─► checked against the state ─► record ─► log ─► durable ─► new state
+//!       one at a time ────────────────────────────────────────┘
+//!
+//!   log:  edit edit edit … │ snapshot │ edit edit …        what is before the last snapshot
+//!                          └ one statement of frames       is given up, segment by segment
+//! ```
+//! An event of a chronicle is owned by the journal while its gsn is above the chronicle's
+//! [`Owned::through`], and by a piece otherwise: one edit moves that border and names the
+//! pieces. What no state names does not exist.
+
+mod record;
+mod state;
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use stratalog_model::{
+    ChronicleId, Durability, Error, ErrorKind, Frame, FrameKind, Log, Lsn, PartitionId, Result,
+    SchemaVersion, StatementId, TickRange,
+};
+use tokio::sync::oneshot;
+
+pub use state::{Edit, Floor, ManifestState, Move, PieceRecord};
+
+/// Edits after which a snapshot is worth its bytes, at least.
+const EDITS_MIN: usize = 256;
+
+/// Bytes of a frame of a snapshot.
+const SNAPSHOT_FRAME_BYTES: usize = 256 << 10;
+
+/// See the module's comment.
+#[derive(Debug)]
+pub struct Manifest {
+    log: Arc<dyn Log>,
+    current: Arc<Mutex<Current>>,
+    /// Held from the decision on an edit until it is durable.
+    turn: Arc<tokio::sync::Mutex<()>>,
+}
+
+#[derive(Debug)]
+struct Current {
+    state: Arc<ManifestState>,
+    /// Edits since the last snapshot.
+    edits: usize,
+    /// Statement of the last snapshot.
+    snapshots: u64,
+}
+
+impl Manifest {
+    /// Reads the log.
+    ///
+    /// # Errors
+    /// `DataCorrupted` when a record cannot be read, contradicts those before it, or those
+    /// before it are lost; what the log says.
+    pub fn open(log: Arc<dyn Log>) -> Result<Self> {
+        let (mut edits, mut snapshots, mut parts) = (0, 0, Vec::new());
+        let whole = log.status().first <= Lsn(1);
+        let mut state = whole.then(ManifestState::default);
+        log.replay(&mut |lsn, frame| {
+            if frame.statement == StatementId(0) {
+                let edit = record::edit(&frame.payload).map_err(|error| at(lsn, error))?;
+                // What comes before the first snapshot that is kept is summed up in it.
+                if let Some(before) = state.take() {
+                    state = Some(before.after(&edit).map_err(|error| contradicts(lsn, &error))?);
+                    edits += 1;
+                }
+                return Ok(());
+            }
+            snapshots = snapshots.max(frame.statement.0);
+            match frame.kind {
+                FrameKind::Commit => {
+                    let whole: Vec<u8> = std::mem::take(&mut parts).concat();
+                    state = Some(record::snapshot(&whole).map_err(|error| at(lsn, error))?);
+                    edits = 0;
+                }
+                _ => {
+                    // Those of one that was never completed.
+                    if frame.first_seq == 0 {
+                        parts.clear();
+                    }
+                    parts.push(frame.payload);
+                }
+            }
+            Ok(())
+        })?;
+        let state = state.ok_or_else(lost)?;
+        let current = Current { state: Arc::new(state), edits, snapshots };
+        Ok(Self { log, current: Arc::new(Mutex::new(current)), turn: Arc::default() })
+    }
+
+    /// The state now; never changes once taken.
+    pub fn state(&self) -> Arc<ManifestState> {
+        Arc::clone(&self.current.lock().state)
+    }
+
+    /// Makes an edit durable, then part of the state; then calls `publish`, before any other
+    /// edit, on the log's thread: it must not wait. When the returned future is dropped
+    /// midway, all of that happens or nothing.
+    ///
+    /// # Errors
+    /// `Internal` for an edit that contradicts the state; what the log says: then nothing
+    /// changed, unless it was closed.
+    pub async fn apply<T: Send + 'static>(
+        &self,
+        edit: Edit,
+        publish: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T> {
+        let turn = Arc::clone(&self.turn).lock_owned().await;
+        let after = Arc::new(self.state().after(&edit)?);
+        let frame = frame(FrameKind::Manifest, StatementId(0), 0, record::of_edit(&edit)?);
+        let reservation = self.log.reserve(frame.payload.len()).await?;
+        let (sender, written) = oneshot::channel();
+        let current = Arc::clone(&self.current);
+        let done = Box::new(move |result: Result<Lsn>| {
+            let published = result.map(|_| {
+                {
+                    let mut current = current.lock();
+                    current.state = after;
+                    current.edits += 1;
+                }
+                publish()
+            });
+            drop(sender.send((published, turn)));
+        });
+        self.log.submit(frame, reservation, Durability::Disk, done);
+        let (published, turn) = written.await.map_err(|_| closed())?;
+        let published = published?;
+        self.snapshot_if_due().await;
+        drop(turn);
+        Ok(published)
+    }
+
+    /// Writes the state once more, when the edits since the last time are many, and gives up
+    /// what was before. Only with the turn.
+    async fn snapshot_if_due(&self) {
+        let (state, statement) = {
+            let mut current = self.current.lock();
+            if current.edits < EDITS_MIN.max(current.state.records()) {
+                return;
+            }
+            current.snapshots += 1;
+            (Arc::clone(&current.state), StatementId(current.snapshots))
+        };
+        match self.write_snapshot(&state, statement).await {
+            Ok(first) => {
+                self.current.lock().edits = 0;
+                if let Err(error) = self.log.release(first) {
+                    tracing::warn!(%error, "old edits of the manifest are kept");
+                }
+            }
+            // The edits say the same.
+            Err(error) => tracing::warn!(%error, "the manifest was not summed up"),
+        }
+    }
+
+    /// Returns the first lsn of the snapshot.
+    async fn write_snapshot(&self, state: &ManifestState, statement: StatementId) -> Result<Lsn> {
+        let whole = record::of_snapshot(state)?;
+        let mut first = None;
+        for (number, part) in (0..).zip(whole.chunks(SNAPSHOT_FRAME_BYTES)) {
+            let payload = bytes::Bytes::copy_from_slice(part);
+            let lsn = self.write(frame(FrameKind::Manifest, statement, number, payload)).await?;
+            first = first.or(Some(lsn));
+        }
+        let commit = frame(FrameKind::Commit, statement, 0, bytes::Bytes::new());
+        let lsn = self.write(commit).await?;
+        Ok(first.unwrap_or(lsn))
+    }
+
+    async fn write(&self, frame: Frame) -> Result<Lsn> {
+        let reservation = self.log.reserve(frame.payload.len()).await?;
+        let (sender, written) = oneshot::channel();
+        let done = Box::new(move |result| drop(sender.send(result)));
+        self.log.submit(frame, reservation, Durability::Disk, done);
+        written.await.unwrap_or_else(|_| Err(closed()))
+    }
+}
+
+fn frame(kind: FrameKind, statement: StatementId, number: u64, payload: bytes::Bytes) -> Frame {
+    Frame {
+        kind,
+        partition: PartitionId(0),
+        chronicle: ChronicleId(0),
+        schema_version: SchemaVersion(0),
+        statement,
+        ticks: TickRange::EMPTY,
+        count: 0,
+        first_seq: number,
+        producer: None,
+        payload,
+    }
+}
+
+fn closed() -> Error {
+    Error::new(ErrorKind::Shutdown, "the manifest's log was closed")
+}
+
+fn lost() -> Error {
+    Error::new(ErrorKind::DataCorrupted, "the manifest has lost its beginning")
+        .with_hint("restore the directory of the manifest from a backup")
+}
+
+/// An edit that was written could follow the state that it was written for.
+fn contradicts(lsn: Lsn, error: &Error) -> Error {
+    at(lsn, Error::new(ErrorKind::DataCorrupted, error.message().to_string()))
+}
+
+fn at(lsn: Lsn, error: Error) -> Error {
+    let located = Error::new(error.kind(), format!("manifest, lsn {lsn}: {}", error.message()));
+    match error.hint() {
+        Some(hint) => located.with_hint(hint.to_string()),
+        None => located.with_hint("restore the directory of the manifest from a backup"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,46 @@
+//! Edits and states as the log has them: JSON, with a byte before it that says which version.
+
+use bytes::Bytes;
+use serde::{Serialize, de::DeserializeOwned};
+use stratalog_model::{Error, ErrorKind, Result};
+
+use super::state::{Edit, ManifestState};
+
+const FORMAT: u8 = 1;
+
+pub fn of_edit(edit: &Edit) -> Result<Bytes> {
+    encode(edit).map(Bytes::from)
+}
+
+pub fn edit(payload: &[u8]) -> Result<Edit> {
+    decode(payload)
+}
+
+pub fn of_snapshot(state: &ManifestState) -> Result<Vec<u8>> {
+    encode(state)
+}
+
+pub fn snapshot(payload: &[u8]) -> Result<ManifestState> {
+    decode(payload)
+}
+
+fn encode(value: &impl Serialize) -> Result<Vec<u8>> {
+    let mut out = vec![FORMAT];
+    serde_json::to_writer(&mut out, value)
+        .map_err(|error| Error::internal(format!("a record of the manifest: {error}")))?;
+    Ok(out)
+}
+
+fn decode<T: DeserializeOwned>(payload: &[u8]) -> Result<T> {
+    match payload.split_first() {
+        Some((&FORMAT, json)) => serde_json::from_slice(json).map_err(|error| {
+            Error::new(ErrorKind::DataCorrupted, format!("a record cannot be read: {error}"))
+        }),
+        Some((format, _)) => Err(Error::new(
+            ErrorKind::ObjectNotInPrerequisiteState,
+            format!("a record has format {format}, this version of Stratalog reads {FORMAT}"),
+        )
+        .with_hint("start the version of Stratalog that wrote it, or a newer one")),
+        None => Err(Error::new(ErrorKind::DataCorrupted, "a record is empty")),
+    }
+}

@@ -1,0 +1,71 @@
+//! The moves of this process, for operators.
+
+use std::collections::VecDeque;
+
+use parking_lot::Mutex;
+use stratalog_model::{
+    ChronicleId, Clock, Result,
+    store::{MoveKind, MoveStatus, Moved},
+};
+
+/// Moves that have ended and are remembered.
+const ENDED_MAX: usize = 1000;
+
+/// The moves that are under way, and the last that ended.
+#[derive(Debug, Default)]
+pub struct Moves(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    last: u64,
+    /// By number.
+    moves: VecDeque<MoveStatus>,
+}
+
+impl Moves {
+    /// A move begins; returns its number.
+    pub fn begin(&self, clock: &dyn Clock, chronicle: ChronicleId, kind: MoveKind) -> u64 {
+        let mut state = self.0.lock();
+        state.last += 1;
+        let number = state.last;
+        if state.moves.len() >= ENDED_MAX
+            && let Some(oldest) = state.moves.iter().position(|moved| moved.ended_ns.is_some())
+        {
+            state.moves.remove(oldest);
+        }
+        state.moves.push_back(MoveStatus {
+            number,
+            chronicle,
+            kind,
+            started_ns: clock.now_ns(),
+            ended_ns: None,
+            moved: Moved::default(),
+            error: None,
+        });
+        number
+    }
+
+    /// It has ended; one that moved nothing is forgotten.
+    pub fn end(&self, clock: &dyn Clock, number: u64, result: &Result<Moved>) {
+        let mut state = self.0.lock();
+        let Some(at) = state.moves.iter().position(|moved| moved.number == number) else { return };
+        match result {
+            Ok(moved) if *moved == Moved::default() => {
+                state.moves.remove(at);
+            }
+            result => {
+                let Some(status) = state.moves.get_mut(at) else { return };
+                status.ended_ns = Some(clock.now_ns());
+                match result {
+                    Ok(moved) => status.moved = *moved,
+                    Err(error) => status.error = Some(error.message().to_string()),
+                }
+            }
+        }
+    }
+
+    /// All of them.
+    pub fn list(&self) -> Vec<MoveStatus> {
+        self.0.lock().moves.iter().cloned().collect()
+    }
+}

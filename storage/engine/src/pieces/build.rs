@@ -1,0 +1,216 @@
+//! From batches to tablets.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use arrow::{array::UInt32Array, buffer::ScalarBuffer};
+use stratalog_model::{ChronicleId, Error, ErrorKind, Gsn, Result, Tick, TickRange};
+use stratalog_tablet::{BlockHead, BlockSummary, Built, TabletId, Tablets};
+
+use super::{block::Block, rows::Rows};
+use crate::{
+    keeper::keys::Groups,
+    manifest::PieceRecord,
+    memtable::{batch::MemoryBatch, column::Column, shape::Shape},
+    settings::EngineSettings,
+    version::Fence,
+};
+
+/// How large tablets and their blocks become.
+#[derive(Debug, Clone, Copy)]
+pub struct Sizes {
+    /// Events of a tablet, at most.
+    pub tablet_rows_max: usize,
+    /// Events of a block, at most.
+    pub block_rows_max: usize,
+    /// Bytes of a block before it is packed, about.
+    pub block_bytes: usize,
+}
+
+impl Sizes {
+    /// What the settings say.
+    pub fn of(settings: &EngineSettings) -> Self {
+        Self {
+            tablet_rows_max: settings.tablet_rows_max,
+            block_rows_max: settings.block_rows_max,
+            block_bytes: settings.block_bytes,
+        }
+    }
+}
+
+/// A tablet that was written, and what its blocks hold.
+#[derive(Debug)]
+pub struct Written {
+    /// For the manifest.
+    pub record: PieceRecord,
+    /// For the index.
+    pub built: Built,
+    /// For the index.
+    pub heads: Vec<BlockHead>,
+}
+
+/// Writes the events of `batches` that are in force at `shown` into tablets numbered from
+/// `first` on. Every tablet is durable when this returns.
+///
+/// # Errors
+/// `DiskFull`, `Io`; what was written is then of no use, and removed by the next start.
+pub fn build(
+    tablets: &Tablets,
+    chronicle: ChronicleId,
+    batches: &[Arc<MemoryBatch>],
+    fences: &[Fence],
+    shown: Gsn,
+    first: u64,
+    sizes: Sizes,
+) -> Result<Vec<Written>> {
+    let mut by_shape: BTreeMap<_, Vec<Arc<MemoryBatch>>> = BTreeMap::new();
+    for batch in batches {
+        by_shape.entry(batch.shape().version).or_default().push(Arc::clone(batch));
+    }
+    let mut written = Vec::new();
+    for batches in by_shape.values() {
+        let Some(rows) = Rows::of_batches(batches, fences, shown)? else { continue };
+        write_windows(tablets, chronicle, &rows, shown, first, sizes, &mut written)?;
+    }
+    Ok(written)
+}
+
+/// Writes events into tablets of one window of ticks each, numbered from `first` on, behind
+/// those in `written`.
+///
+/// # Errors
+/// As [`build`].
+pub fn write_windows(
+    tablets: &Tablets,
+    chronicle: ChronicleId,
+    rows: &Rows,
+    shown: Gsn,
+    first: u64,
+    sizes: Sizes,
+    written: &mut Vec<Written>,
+) -> Result<()> {
+    let mut by_tick: Vec<u32> = (0..rows.len() as u32).collect();
+    by_tick.sort_by_key(|row| rows.ticks.get(*row as usize).copied());
+    let groups = Groups::of(&rows.columns, &rows.shape.keys_at, rows.len())?;
+    let ranks = ranks(&groups);
+    for window in by_tick.chunks(sizes.tablet_rows_max.max(1)) {
+        let id = TabletId(first + written.len() as u64);
+        written.push(write(tablets, id, chronicle, rows, &groups, &ranks, window, shown, sizes)?);
+    }
+    Ok(())
+}
+
+/// The place of each group in the order of keys.
+fn ranks(groups: &Groups) -> Vec<u32> {
+    let mut order: Vec<usize> = (0..groups.keys.len()).collect();
+    order.sort_by(|a, b| groups.keys.get(*a).cmp(&groups.keys.get(*b)));
+    let mut ranks = vec![0; order.len()];
+    for (rank, group) in order.into_iter().enumerate() {
+        if let Some(slot) = ranks.get_mut(group) {
+            *slot = rank as u32;
+        }
+    }
+    ranks
+}
+
+#[expect(clippy::too_many_arguments, reason = "one call, all of it is needed")]
+fn write(
+    tablets: &Tablets,
+    id: TabletId,
+    chronicle: ChronicleId,
+    rows: &Rows,
+    groups: &Groups,
+    ranks: &[u32],
+    window: &[u32],
+    shown: Gsn,
+    sizes: Sizes,
+) -> Result<Written> {
+    let at = |values: &[i64], row: u32| values.get(row as usize).copied().unwrap_or_default();
+    let rank = |row: u32| ranks.get(groups.group(row as usize)).copied().unwrap_or_default();
+    let mut sorted = window.to_vec();
+    sorted.sort_unstable_by_key(|row| (rank(*row), at(&rows.ticks, *row), at(&rows.seqs, *row)));
+    let bytes: usize = rows.columns.iter().map(Column::bytes).sum();
+    let row_bytes = bytes / rows.ticks.len().max(1) + 24;
+    let block_rows = (sizes.block_bytes / row_bytes.max(1)).clamp(1, sizes.block_rows_max.max(1));
+
+    let mut builder = tablets.build(id, chronicle, rows.shape.version)?;
+    let (mut hull, mut gsns) = (TickRange::EMPTY, (u64::MAX, 0));
+    for chunk in sorted.chunks(block_rows) {
+        let pick = |values: &[i64]| -> ScalarBuffer<i64> {
+            chunk.iter().map(|row| at(values, *row)).collect::<Vec<_>>().into()
+        };
+        let indices = UInt32Array::from(chunk.to_vec());
+        let columns = rows
+            .columns
+            .iter()
+            .map(|column| Column::store(&column.rows(&indices)?))
+            .collect::<Result<Vec<_>>>()?;
+        let block = Block {
+            columns,
+            ticks: pick(&rows.ticks),
+            seqs: pick(&rows.seqs),
+            gsns: pick(&rows.gsns),
+        };
+        let summary = summary(&block, chunk, groups);
+        hull = hull.hull(&summary.hull());
+        gsns = (gsns.0.min(summary.gsns.0), gsns.1.max(summary.gsns.1));
+        builder.push(summary, &block.encode()?)?;
+    }
+    let (built, heads) = builder.finish()?;
+    check(tablets, &built, rows.shape.as_ref(), window.len())?;
+    let record = PieceRecord {
+        id: built.id.0,
+        schema_version: built.schema_version,
+        bytes: built.bytes,
+        unpacked_bytes: heads.iter().map(|head| head.unpacked_bytes() as u64).sum(),
+        blocks: built.blocks,
+        rows: built.rows,
+        checksum: built.checksum,
+        ticks: hull,
+        gsns: (Gsn(gsns.0), Gsn(gsns.1)),
+        fenced_through: shown,
+    };
+    Ok(Written { record, built, heads })
+}
+
+fn summary(block: &Block, rows: &[u32], groups: &Groups) -> BlockSummary {
+    let key = |row: Option<&u32>| {
+        let key = row.and_then(|row| groups.keys.get(groups.group(*row as usize)));
+        key.map(|key| bytes::Bytes::copy_from_slice(key)).unwrap_or_default()
+    };
+    let hull = |values: &[i64]| {
+        let (low, high) = (values.iter().min(), values.iter().max());
+        (low.copied().unwrap_or_default(), high.copied().unwrap_or_default())
+    };
+    let gsns = hull(&block.gsns);
+    BlockSummary {
+        rows: block.rows() as u32,
+        ticks: hull(&block.ticks),
+        gsns: (gsns.0.cast_unsigned(), gsns.1.cast_unsigned()),
+        keys: (key(rows.first()), key(rows.last())),
+        statistics: bytes::Bytes::new(),
+    }
+}
+
+/// Reads a tablet back, before anybody counts on it.
+fn check(tablets: &Tablets, built: &Built, shape: &Shape, rows: usize) -> Result<()> {
+    let tablet = tablets.tablet(built)?;
+    let mut found = 0;
+    for head in tablets.blocks(&tablet)? {
+        let summary = &head.summary;
+        let block = Block::decode(&tablet.read(head)?, shape, summary.rows as usize)?;
+        let inside = |tick: &i64| summary.hull().contains(Tick(*tick));
+        if !block.ticks.iter().all(inside) {
+            return Err(wrong(built, "a block has other ticks than it says"));
+        }
+        found += block.rows();
+    }
+    if found != rows {
+        return Err(wrong(built, &format!("it has {found} events of {rows}")));
+    }
+    Ok(())
+}
+
+fn wrong(built: &Built, what: &str) -> Error {
+    Error::new(ErrorKind::DataCorrupted, format!("tablet {} reads back wrongly: {what}", built.id))
+        .with_hint("check the disk and the memory of the machine")
+}

@@ -1,0 +1,114 @@
+//! Whether a key is that of an event in a piece (F25): by the hulls of pieces and blocks
+//! first, which events that come in order never meet, then by looking.
+
+use ahash::RandomState;
+use hashbrown::HashMap;
+use stratalog_model::{Gsn, Result, Tick};
+
+use super::set::is_behind;
+use crate::{
+    keeper::keys::Groups,
+    version::{Fence, Version},
+};
+
+/// Keys and ticks of events in pieces, of those that were asked for.
+#[derive(Debug)]
+pub struct Taken {
+    epoch: u64,
+    seqs: HashMap<(usize, i64), u64, RandomState>,
+}
+
+impl Taken {
+    /// None is asked for.
+    pub fn none(version: &Version) -> Self {
+        Self { epoch: version.epoch(), seqs: HashMap::default() }
+    }
+
+    /// Looks for events with the keys and `ticks` of rows, and with `onwards` for later ones
+    /// of the same keys as well.
+    ///
+    /// # Errors
+    /// `DataCorrupted`, `Io`.
+    pub fn find(version: &Version, groups: &Groups, ticks: &[i64], onwards: bool) -> Result<Self> {
+        let mut taken = Self::none(version);
+        for piece in version.pieces().iter() {
+            let hull = piece.record().ticks;
+            // The lowest and highest tick that is asked for of each group that is, here.
+            let mut asked: HashMap<usize, (i64, i64), RandomState> = HashMap::default();
+            for (row, tick) in ticks.iter().enumerate() {
+                let there = match onwards {
+                    true => *tick < hull.end.0,
+                    false => hull.contains(Tick(*tick)),
+                };
+                if there {
+                    let last = if onwards { i64::MAX } else { *tick };
+                    let range = asked.entry(groups.group(row)).or_insert((*tick, last));
+                    *range = (range.0.min(*tick), range.1.max(last));
+                }
+            }
+            if asked.is_empty() {
+                continue;
+            }
+            let fences: Vec<&Fence> = piece.fences_among(version.fences()).collect();
+            let mut keys: Vec<(&[u8], usize)> = asked
+                .keys()
+                .filter_map(|group| Some((groups.keys.get(*group)?.as_ref(), *group)))
+                .collect();
+            keys.sort_unstable();
+            for head in piece.blocks()? {
+                let summary = &head.summary;
+                let (first, last) = (summary.keys.0.as_ref(), summary.keys.1.as_ref());
+                let start = keys.partition_point(|(key, _)| *key < first);
+                let wanted = keys.get(start..).unwrap_or(&[]).iter();
+                let wanted: Vec<_> = wanted
+                    .take_while(|(key, _)| *key <= last)
+                    .filter(|(_, group)| {
+                        asked.get(group).is_some_and(|(low, high)| {
+                            *low <= summary.ticks.1 && summary.ticks.0 <= *high
+                        })
+                    })
+                    .collect();
+                if wanted.is_empty() {
+                    continue;
+                }
+                let block = piece.read(head)?;
+                let there = Groups::of(&block.columns, &piece.shape().keys_at, block.rows())?;
+                let by_key: HashMap<&[u8], usize, RandomState> = there
+                    .keys
+                    .iter()
+                    .enumerate()
+                    .map(|(group, key)| (key.as_ref(), group))
+                    .collect();
+                let mut of_group: HashMap<usize, usize, RandomState> = HashMap::default();
+                for (key, group) in wanted {
+                    of_group.extend(by_key.get(key).map(|there| (*there, *group)));
+                }
+                let events = block.ticks.iter().zip(block.seqs.iter()).zip(block.gsns.iter());
+                for (row, ((tick, seq), gsn)) in events.enumerate() {
+                    let Some(group) = of_group.get(&there.group(row)) else { continue };
+                    let range = asked.get(group).copied().unwrap_or((0, 0));
+                    let counts = (range.0..=range.1).contains(tick)
+                        && !is_behind(&fences, Tick(*tick), *gsn)
+                        && !version.pieces().is_replaced(*seq, Gsn(u64::MAX));
+                    if counts {
+                        taken.seqs.insert((*group, *tick), seq.cast_unsigned());
+                    }
+                }
+            }
+        }
+        Ok(taken)
+    }
+
+    /// The version that it is true of.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The arrival number of the event with a key and tick.
+    pub fn seq(&self, group: usize, tick: i64) -> Option<u64> {
+        if self.seqs.is_empty() {
+            return None;
+        }
+        self.seqs.get(&(group, tick)).copied()
+    }
+}

@@ -1,0 +1,176 @@
+//! Events on their way from one owner to another: of one shape, in any order.
+
+use std::sync::Arc;
+
+use arrow::array::{BooleanArray, UInt32Array};
+use stratalog_model::{Error, Gsn, Result, Tick};
+
+use super::set::{OpenPiece, is_behind};
+use crate::{
+    memtable::{batch::MemoryBatch, column::Column, compact, shape::Shape},
+    version::{Fence, Version},
+};
+
+/// Events of one shape, without an order.
+#[derive(Debug, Clone)]
+pub struct Rows {
+    /// What they look like.
+    pub shape: Arc<Shape>,
+    /// The columns of the shape.
+    pub columns: Vec<Column>,
+    /// Ticks.
+    pub ticks: Vec<i64>,
+    /// Arrival numbers.
+    pub seqs: Vec<i64>,
+    /// Commit numbers.
+    pub gsns: Vec<i64>,
+}
+
+impl Rows {
+    /// Events.
+    pub fn len(&self) -> usize {
+        self.ticks.len()
+    }
+
+    /// The events of batches of one shape that are in force at `shown`; `None` when there are
+    /// none.
+    ///
+    /// # Errors
+    /// `Internal`.
+    pub fn of_batches(
+        batches: &[Arc<MemoryBatch>],
+        fences: &[Fence],
+        shown: Gsn,
+    ) -> Result<Option<Self>> {
+        let Some(first) = batches.first() else { return Ok(None) };
+        let shape = Arc::clone(first.shape());
+        let mut parts = Parts::new(shape, batches.len());
+        for batch in batches {
+            let mask = compact::keep_mask(batch, fences, shown);
+            let numbers = batch.runs_with_rows().flat_map(|(run, rows)| {
+                (0..rows).map(move |n| ((run.seq + n).cast_signed(), (run.gsn + n).cast_signed()))
+            });
+            for (row, (tick, (seq, gsn))) in batch.ticks().iter().zip(numbers).enumerate() {
+                if mask.as_ref().and_then(|mask| mask.get(row)).is_none_or(|keep| *keep) {
+                    parts.number(*tick, seq, gsn);
+                }
+            }
+            parts.columns(batch.columns(), mask)?;
+        }
+        parts.rows()
+    }
+
+    /// As [`Self::of_batches`], of a piece of a version. The arrival numbers of events that
+    /// were replaced, and are left out, are added to `dropped`.
+    ///
+    /// # Errors
+    /// `DataCorrupted`, `Io`.
+    pub fn of_piece(
+        piece: &OpenPiece,
+        version: &Version,
+        shown: Gsn,
+        dropped: &mut Vec<u64>,
+    ) -> Result<Option<Self>> {
+        let fences = piece.fences_among(version.fences());
+        let fences: Vec<&Fence> = fences.filter(|fence| fence.gsn <= shown).collect();
+        let heads = piece.blocks()?;
+        let mut parts = Parts::new(Arc::clone(piece.shape()), heads.len());
+        for head in heads {
+            let block = piece.read(head)?;
+            let mut mask = vec![true; block.rows()];
+            let numbers = block.seqs.iter().zip(block.gsns.iter());
+            for ((keep, tick), (seq, gsn)) in mask.iter_mut().zip(block.ticks.iter()).zip(numbers) {
+                let replaced = version.pieces().is_replaced(*seq, shown);
+                if replaced {
+                    dropped.push(seq.cast_unsigned());
+                }
+                *keep = !replaced && !is_behind(&fences, Tick(*tick), *gsn);
+                if *keep {
+                    parts.number(*tick, *seq, *gsn);
+                }
+            }
+            let all = mask.iter().all(|keep| *keep);
+            parts.columns(&block.columns, (!all).then_some(mask))?;
+        }
+        parts.rows()
+    }
+
+    /// These events and others of the same shape.
+    ///
+    /// # Errors
+    /// `Internal` when the shapes differ.
+    pub fn and(mut self, other: Self) -> Result<Self> {
+        let pairs = self.columns.into_iter().zip(other.columns);
+        self.columns = pairs.map(|(a, b)| Column::concat(&[a, b])).collect::<Result<_>>()?;
+        self.ticks.extend(other.ticks);
+        self.seqs.extend(other.seqs);
+        self.gsns.extend(other.gsns);
+        Ok(self)
+    }
+
+    /// Some of the events, in the order of `rows`.
+    ///
+    /// # Errors
+    /// `Internal` for one that is not there.
+    pub fn pick(&self, rows: &[u32]) -> Result<Self> {
+        let numbers = |values: &[i64]| -> Vec<i64> {
+            rows.iter().map(|row| values.get(*row as usize).copied().unwrap_or_default()).collect()
+        };
+        if rows.iter().any(|row| *row as usize >= self.len()) {
+            return Err(Error::internal("events are picked that are not there"));
+        }
+        let indices = UInt32Array::from(rows.to_vec());
+        let columns = self.columns.iter().map(|column| Column::store(&column.rows(&indices)?));
+        Ok(Self {
+            shape: Arc::clone(&self.shape),
+            columns: columns.collect::<Result<_>>()?,
+            ticks: numbers(&self.ticks),
+            seqs: numbers(&self.seqs),
+            gsns: numbers(&self.gsns),
+        })
+    }
+}
+
+/// Events that are gathered from several places.
+struct Parts {
+    shape: Arc<Shape>,
+    stored: Vec<Vec<Column>>,
+    ticks: Vec<i64>,
+    seqs: Vec<i64>,
+    gsns: Vec<i64>,
+}
+
+impl Parts {
+    fn new(shape: Arc<Shape>, parts: usize) -> Self {
+        let stored = vec![Vec::with_capacity(parts); shape.columns.len()];
+        Self { shape, stored, ticks: Vec::new(), seqs: Vec::new(), gsns: Vec::new() }
+    }
+
+    fn number(&mut self, tick: i64, seq: i64, gsn: i64) {
+        self.ticks.push(tick);
+        self.seqs.push(seq);
+        self.gsns.push(gsn);
+    }
+
+    /// The columns of one place; `mask` says which of its rows count.
+    fn columns(&mut self, columns: &[Column], mask: Option<Vec<bool>>) -> Result<()> {
+        let mask = mask.map(BooleanArray::from);
+        for (stored, column) in self.stored.iter_mut().zip(columns) {
+            stored.push(match &mask {
+                Some(mask) => column.filter(mask)?,
+                None => column.clone(),
+            });
+        }
+        Ok(())
+    }
+
+    fn rows(self) -> Result<Option<Rows>> {
+        if self.ticks.is_empty() {
+            return Ok(None);
+        }
+        let columns = self.stored.iter().map(|parts| Column::concat(parts));
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let Self { shape, ticks, seqs, gsns, .. } = self;
+        Ok(Some(Rows { shape, columns, ticks, seqs, gsns }))
+    }
+}

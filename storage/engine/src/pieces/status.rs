@@ -1,0 +1,63 @@
+//! What operators see of a version's owners.
+
+use stratalog_model::{
+    ChronicleId, Gsn, Tick, TickRange, TierName,
+    store::{PieceStatus, Watermarks},
+};
+
+use crate::version::Version;
+
+/// Who owns the events of a version.
+pub fn pieces(chronicle: ChronicleId, version: &Version) -> Vec<PieceStatus> {
+    let mut pieces: Vec<PieceStatus> = version
+        .pieces()
+        .iter()
+        .map(|piece| {
+            let record = piece.record();
+            PieceStatus {
+                chronicle,
+                tier: TierName::Tablet,
+                number: Some(record.id),
+                file: Some(piece.file()),
+                ticks: record.ticks,
+                rows: record.rows,
+                bytes: record.bytes,
+                gsns: record.gsns,
+                schema_version: Some(record.schema_version),
+            }
+        })
+        .collect();
+    let mut batches = version.batches().peekable();
+    if let Some(first) = batches.peek() {
+        let mut journal = PieceStatus {
+            chronicle,
+            tier: TierName::Journal,
+            number: None,
+            file: None,
+            ticks: TickRange::EMPTY,
+            rows: 0,
+            bytes: 0,
+            gsns: (Gsn(first.first_gsn()), Gsn(0)),
+            schema_version: None,
+        };
+        for batch in batches {
+            journal.ticks = journal.ticks.hull(&batch.hull());
+            journal.rows += batch.rows() as u64;
+            journal.bytes += batch.bytes();
+            journal.gsns.1 = Gsn(batch.last_gsn());
+        }
+        pieces.push(journal);
+    }
+    pieces
+}
+
+/// How far the events of a version have come down.
+pub fn watermarks(chronicle: ChronicleId, version: &Version) -> Watermarks {
+    let ends = version.pieces().iter().map(|piece| piece.record().ticks.end.0 - 1);
+    Watermarks {
+        chronicle,
+        through: version.pieces().through,
+        tablets: ends.max().map(Tick),
+        stories: None,
+    }
+}

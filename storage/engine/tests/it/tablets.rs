@@ -1,0 +1,267 @@
+//! Journal, manifest and tablets together, on a faulty disk.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use stratalog_engine::{Engine, EngineSettings, Files, Manifest};
+use stratalog_journal::{Beginning, Journal, JournalSettings};
+use stratalog_model::{
+    ChronicleDefinition, ChronicleId, Collision, Disk, Durability, EventStore, Log, Result, Tick,
+    TickRange,
+};
+use stratalog_sim::{Crash, FaultyDisk, Random};
+use stratalog_tablet::Tablets;
+
+use crate::fixture::*;
+
+/// The parts of one life of a server.
+struct Life {
+    engine: Arc<Engine>,
+    journals: [Arc<Journal>; 2],
+}
+
+impl Life {
+    /// Opens what is on the disk; `made` when an earlier life did.
+    fn open(disk: &FaultyDisk, made: bool, definitions: &[Arc<ChronicleDefinition>]) -> Self {
+        Self::try_open(disk, made, definitions).unwrap()
+    }
+
+    fn try_open(
+        disk: &FaultyDisk,
+        made: bool,
+        definitions: &[Arc<ChronicleDefinition>],
+    ) -> Result<Self> {
+        let settings = JournalSettings {
+            segment_bytes_max: 64 << 10,
+            frame_bytes_max: 16 << 10,
+            group_bytes_max: 16 << 10,
+            free_bytes_min: 0,
+            mark_idle_ms: 0,
+            ..JournalSettings::default()
+        };
+        let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+        let journal = |name: &str, beginning| {
+            let (disk, directory) = (Arc::clone(&shared), PathBuf::from("/data").join(name));
+            let journal = match made {
+                true => Journal::open_existing(disk, directory, settings.clone(), beginning),
+                false => Journal::open(disk, directory, settings.clone()),
+            };
+            journal.map(Arc::new)
+        };
+        let edits = journal("manifest", Beginning::Any)?;
+        let manifest = Manifest::open(edits.clone())?;
+        let events = journal("journal", Beginning::At(manifest.state().floor.lsn))?;
+        let tablets = Tablets::open(Arc::clone(&shared), Path::new("/data/tablets"), None)?;
+        let files = Files { tablets: Arc::new(tablets), manifest: Arc::new(manifest) };
+        let find =
+            |id: ChronicleId| definitions.iter().find(|definition| definition.id == id).cloned();
+        let settings = EngineSettings {
+            frame_bytes_max: 8 << 10,
+            move_bytes: 40_000,
+            tablet_rows_max: 300,
+            block_rows_max: 50,
+            compaction_fan_in: 4,
+            ..EngineSettings::default()
+        };
+        let (log, clock) = (events.clone() as Arc<dyn Log>, Arc::new(StillClock));
+        let engine = Engine::open_with(log, clock, settings, &find, Some(files))?;
+        Ok(Self { engine, journals: [events, edits] })
+    }
+
+    fn close(self) {
+        drop(self.engine);
+        for journal in self.journals {
+            // Dead ones say that they are.
+            let _ = journal.close();
+        }
+    }
+
+    async fn rows(&self, definition: &Arc<ChronicleDefinition>) -> BTreeMap<(i64, String), f64> {
+        let rows = rows(&self.engine, definition).await;
+        let count = rows.len();
+        let by_key: BTreeMap<_, _> =
+            rows.into_iter().map(|row| ((row.tick, row.host), row.value)).collect();
+        assert_eq!(by_key.len(), count, "two events with one key");
+        by_key
+    }
+}
+
+fn tablets(disk: &FaultyDisk) -> usize {
+    disk.paths().iter().filter(|path| path.extension().is_some_and(|end| end == "tablet")).count()
+}
+
+type Rows = BTreeMap<(i64, String), f64>;
+
+/// Does something; what the chronicle holds afterwards, or, when the disk died, may hold.
+async fn act(
+    random: &mut Random,
+    life: &Life,
+    cpu: &Arc<ChronicleDefinition>,
+    known: &Rows,
+    clock: &mut i64,
+) -> (Rows, bool) {
+    let mut after = known.clone();
+    let done = match random.below(10) {
+        0..=5 => {
+            let rows: Vec<Row> = (0..random.between(1, 200))
+                .map(|_| {
+                    *clock += random.below(3) as i64;
+                    let tick = *clock - random.below(5) as i64 * random.below(60) as i64;
+                    row(tick, ["a", "b", "c"][random.below(3) as usize], random.below(1000) as f64)
+                })
+                .collect();
+            after.extend(rows.iter().map(|row| ((row.tick, row.host.clone()), row.value)));
+            append(&life.engine, cpu, &rows).await.is_ok()
+        }
+        6 => {
+            let end = *clock - 400 + random.below(300) as i64;
+            after.retain(|(tick, _), _| *tick >= end);
+            let range = TickRange::new(Tick::MIN, Tick(end));
+            life.engine.delete(cpu, range).await.is_ok()
+        }
+        7 => life.engine.flush(cpu.id).await.is_ok(),
+        8 => life.engine.compact(cpu.id).await.is_ok(),
+        _ => life.engine.trim().await.is_ok(),
+    };
+    (after, done)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn acknowledged_events_survive_deaths_while_they_move() {
+    let (mut deaths, mut most) = (0, 0);
+    for seed in 1..=40 {
+        let mut random = Random::new(seed);
+        let cpu = chronicle(1, Collision::Last, true);
+        let mut disk = FaultyDisk::new(seed ^ 0x7AB);
+        let (mut known, mut clock) = (Rows::new(), 0);
+        let mut possible: Option<Rows> = None;
+        for number in 0..6 {
+            let life = Life::open(&disk, number > 0, std::slice::from_ref(&cpu));
+            let found = life.rows(&cpu).await;
+            let unfinished = possible.take().is_some_and(|possible| possible == found);
+            assert!(unfinished || found == known, "seed {seed}, life {number}");
+            known = found;
+            most = most.max(tablets(&disk));
+            disk.halt_after(random.between(5, 250));
+            loop {
+                let (after, done) = act(&mut random, &life, &cpu, &known, &mut clock).await;
+                if !done {
+                    possible = Some(after);
+                    deaths += 1;
+                    break;
+                }
+                known = after;
+                assert_eq!(life.rows(&cpu).await, known, "seed {seed}, life {number}");
+            }
+            let crash = if random.chance(70) { Crash::PowerCut } else { Crash::Kill };
+            disk = disk.crash(crash);
+            life.close();
+        }
+    }
+    assert!(deaths > 200 && most > 10, "{deaths} deaths, {most} tablets");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_moved_is_durable_whatever_its_statement_asked_for() {
+    for seed in 1..=10 {
+        let mut relaxed = definition(1, Collision::Last, true);
+        relaxed.durability = Durability::Relaxed;
+        let cpu = Arc::new(relaxed);
+        let disk = FaultyDisk::new(seed);
+        let life = Life::open(&disk, false, std::slice::from_ref(&cpu));
+        let many: Vec<Row> = (0..1000).map(|at| row(at, "a", at as f64)).collect();
+        append(&life.engine, &cpu, &many).await.unwrap();
+        append(&life.engine, &cpu, &[row(7, "a", -7.0)]).await.unwrap();
+        assert_eq!(life.engine.flush(cpu.id).await.unwrap().rows, 1000);
+        let known = life.rows(&cpu).await;
+        let disk = disk.crash(Crash::PowerCut);
+        life.close();
+        let life = Life::open(&disk, true, std::slice::from_ref(&cpu));
+        assert_eq!(life.rows(&cpu).await, known);
+        append(&life.engine, &cpu, &[row(7, "a", 77.0)]).await.unwrap();
+        let known = life.rows(&cpu).await;
+        let disk = disk.crash(Crash::Kill);
+        life.close();
+        let life = Life::open(&disk, true, std::slice::from_ref(&cpu));
+        assert_eq!(life.rows(&cpu).await, known);
+        assert_eq!(known.get(&(7, "a".to_string())), Some(&77.0));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_journal_gives_up_what_tablets_hold() {
+    let cpu = chronicle(1, Collision::First, true);
+    let disk = FaultyDisk::new(1);
+    let life = Life::open(&disk, false, std::slice::from_ref(&cpu));
+    for part in 0..40 {
+        let rows: Vec<Row> = (part * 500..(part + 1) * 500).map(|at| row(at, "a", 1.0)).collect();
+        append(&life.engine, &cpu, &rows).await.unwrap();
+    }
+    let before = life.engine.status();
+    assert_eq!(life.engine.flush(cpu.id).await.unwrap().rows, 20_000);
+    let freed = life.engine.trim().await.unwrap();
+    let after = life.engine.status();
+    assert_eq!(before.log.stored_bytes - after.log.stored_bytes, freed);
+    assert!(after.log.segments <= 2 && before.log.segments > 5, "{before:?} {after:?}");
+    assert!(after.memory_bytes * 20 < before.memory_bytes, "{before:?} {after:?}");
+    let known = life.rows(&cpu).await;
+    assert_eq!(known.len(), 20_000);
+    life.close();
+    let life = Life::open(&disk, true, std::slice::from_ref(&cpu));
+    assert_eq!(life.rows(&cpu).await, known);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tablets_of_dropped_chronicles_go_with_their_last_reader() {
+    let (cpu, other) = (chronicle(1, Collision::Last, true), chronicle(2, Collision::All, true));
+    let definitions = [cpu.clone(), other.clone()];
+    let disk = FaultyDisk::new(1);
+    let life = Life::open(&disk, false, &definitions);
+    let rows: Vec<Row> = (0..100).map(|at| row(at, "a", 1.0)).collect();
+    for definition in &definitions {
+        append(&life.engine, definition, &rows).await.unwrap();
+        life.engine.flush(definition.id).await.unwrap();
+    }
+    let (mine, others) = (tablets(&disk) / 2, tablets(&disk) / 2);
+    assert!(mine > 0);
+    let pinned = life.engine.snapshot();
+    life.engine.forget(cpu.id);
+    life.engine.trim().await.unwrap();
+    assert_eq!(read(pinned.as_ref(), &cpu).await.len(), 100);
+    assert_eq!(tablets(&disk), mine + others);
+    drop(pinned);
+    assert_eq!(tablets(&disk), others);
+    life.close();
+
+    // Dropped, and then the server died before it could tell the manifest.
+    let life = Life::open(&disk, true, &[cpu]);
+    assert_eq!(tablets(&disk), others);
+    life.engine.trim().await.unwrap();
+    assert_eq!(tablets(&disk), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_journal_without_its_end_is_told() {
+    let cpu = chronicle(1, Collision::Last, true);
+    let disk = FaultyDisk::new(1);
+    let life = Life::open(&disk, false, std::slice::from_ref(&cpu));
+    append(&life.engine, &cpu, &[row(1, "a", 1.0)]).await.unwrap();
+    life.engine.flush(cpu.id).await.unwrap();
+    life.close();
+    for path in disk.paths() {
+        if path.starts_with("/data/journal") {
+            disk.remove_file(&path).unwrap();
+        }
+    }
+    let made = Journal::open(
+        Arc::new(disk.clone()),
+        PathBuf::from("/data/journal"),
+        JournalSettings { free_bytes_min: 0, ..JournalSettings::default() },
+    );
+    made.unwrap().close().unwrap();
+    let error = Life::try_open(&disk, true, &[cpu]).map(Life::close).unwrap_err();
+    assert!(error.message().contains("the journal ends at gsn 0"), "{error}");
+}
