@@ -119,6 +119,7 @@ impl ChronicleTable {
             limit,
             batch_rows_max,
             streams,
+            metrics: Arc::default(),
         }
     }
 }

@@ -6,13 +6,16 @@
 //!   DIR/LOCK       locked while a process has the directory open; holds its process id
 //!   DIR/catalog/   journal of the catalog's commands
 //!   DIR/journal/   journal of events
+//!   DIR/manifest/  journal of who owns which events
+//!   DIR/tablets/   block files that hold what the journal has given up
+//!   DIR/index/     what the block files hold, by tick and key; made again when it is lost (CL-9)
 //!   DIR/clock/     the master clock's reservation (CL-8)
 //!   DIR/spill/     intermediate results of running queries; emptied at every start
 //! ```
 //!
 //! A directory with FORMAT was made to the end: each part has been there, so a missing one is
 //! damage. One with FORMAT.new instead was left by a first start that was interrupted: its
-//! parts are made as far as they are missing.
+//! parts are made as far as they are missing. Version 1 had no manifest: its directories get one.
 
 use std::{
     io,
@@ -25,7 +28,10 @@ use stratalog_model::{Disk, Error};
 use crate::StartError;
 
 /// Format version of the directories that this program makes and reads.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
+
+/// First version with a manifest.
+const MANIFEST_SINCE: u32 = 2;
 
 const FORMAT: &str = "FORMAT";
 const FORMAT_NEW: &str = "FORMAT.new";
@@ -35,6 +41,9 @@ const FORMAT_BYTES_MAX: usize = 256;
 
 const CATALOG: &str = "catalog";
 const JOURNAL: &str = "journal";
+const MANIFEST: &str = "manifest";
+const TABLETS: &str = "tablets";
+const INDEX: &str = "index";
 const CLOCK: &str = "clock";
 const SPILL: &str = "spill";
 
@@ -43,12 +52,13 @@ const SPILL: &str = "spill";
 const HARMLESS: [&str; 3] = [LOCK, FORMAT_NEW, "lost+found"];
 
 /// Entries that it may have as well once FORMAT.new is there.
-const PARTS: [&str; 4] = [CATALOG, JOURNAL, CLOCK, SPILL];
+const PARTS: [&str; 7] = [CATALOG, JOURNAL, MANIFEST, TABLETS, INDEX, CLOCK, SPILL];
 
 /// A data directory that this process holds. Dropping it gives the lock back.
 pub struct DataDirectory {
     path: PathBuf,
-    made: bool,
+    /// Version of the one that was made to the end.
+    made: Option<u32>,
     _lock: Box<dyn Send + Sync>,
 }
 
@@ -106,11 +116,12 @@ impl DataDirectory {
             _ => failed("lock the data directory", error),
         })?;
         let made = disk.exists(&path.join(FORMAT)).map_err(|error| failed("read", error))?;
-        let directory = Self { path: path.to_path_buf(), made, _lock: lock };
+        let mut directory = Self { path: path.to_path_buf(), made: None, _lock: lock };
         directory.note_holder(disk).map_err(|error| failed("write to", error))?;
         if made {
-            directory.check_format(disk)?;
-        } else {
+            directory.made = Some(directory.check_format(disk)?);
+        }
+        if directory.made != Some(FORMAT_VERSION) {
             directory.begin(disk).map_err(|error| failed("write to", error))?;
         }
         Ok(directory)
@@ -118,7 +129,12 @@ impl DataDirectory {
 
     /// Whether it was made to the end by an earlier process: then every part must be there.
     pub fn is_made(&self) -> bool {
-        self.made
+        self.made.is_some()
+    }
+
+    /// As [`Self::is_made`], by a process that knew of manifests.
+    pub fn has_manifest(&self) -> bool {
+        self.made.is_some_and(|version| version >= MANIFEST_SINCE)
     }
 
     /// Says that the directory is made: all of its parts are, and are durable.
@@ -126,13 +142,13 @@ impl DataDirectory {
     /// # Errors
     /// What the disk says.
     pub fn complete(&mut self, disk: &Arc<dyn Disk>) -> Result<(), StartError> {
-        if !self.made {
+        if self.made != Some(FORMAT_VERSION) {
             disk.rename(&self.path.join(FORMAT_NEW), &self.path.join(FORMAT))
                 .and_then(|()| disk.sync_dir(&self.path))
                 .map_err(|error| {
                     Error::io(format!("cannot write to {}", self.path.display()), error)
                 })?;
-            self.made = true;
+            self.made = Some(FORMAT_VERSION);
         }
         Ok(())
     }
@@ -150,6 +166,21 @@ impl DataDirectory {
     /// Journal of events.
     pub fn journal(&self) -> PathBuf {
         self.path.join(JOURNAL)
+    }
+
+    /// Journal of the manifest.
+    pub fn manifest(&self) -> PathBuf {
+        self.path.join(MANIFEST)
+    }
+
+    /// Block files.
+    pub fn tablets(&self) -> PathBuf {
+        self.path.join(TABLETS)
+    }
+
+    /// Index of the block files.
+    pub fn index(&self) -> PathBuf {
+        self.path.join(INDEX)
     }
 
     /// The clock's files.
@@ -186,7 +217,7 @@ impl DataDirectory {
         file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0)
     }
 
-    fn check_format(&self, disk: &Arc<dyn Disk>) -> Result<(), StartError> {
+    fn check_format(&self, disk: &Arc<dyn Disk>) -> Result<u32, StartError> {
         let damaged = || StartError::DamagedFormat { path: self.path.join(FORMAT) };
         let text = read_text(disk, &self.path.join(FORMAT)).ok_or_else(damaged)?;
         let mut lines = text.lines();
@@ -207,7 +238,7 @@ impl DataDirectory {
                 known: FORMAT_VERSION,
             });
         }
-        Ok(())
+        Ok(version)
     }
 
     /// FORMAT.new stays from the first step to the last, durably: without it, parts that lie
@@ -220,7 +251,7 @@ impl DataDirectory {
         file.set_len(text.len() as u64)?;
         file.sync_all()?;
         disk.sync_dir(&self.path)?;
-        for part in [self.catalog(), self.journal(), self.clock()] {
+        for part in [self.catalog(), self.journal(), self.manifest(), self.clock()] {
             disk.create_dir_all(&part)?;
         }
         disk.sync_dir(&self.path)

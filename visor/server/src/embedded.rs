@@ -7,10 +7,11 @@ use std::{
     sync::Arc,
 };
 
-use stratalog_engine::{Engine, EngineSettings};
-use stratalog_journal::{Journal, JournalSettings, LocalDisk};
+use stratalog_engine::{Engine, EngineSettings, Grapher, Manifest};
+use stratalog_journal::{Beginning, Journal, JournalSettings, LocalDisk};
 use stratalog_model::{ChronicleId, Clock, Disk, Error, ErrorKind, EventStore, Log};
 use stratalog_query::{Parts, QueryService, QuerySettings};
+use stratalog_tablet::Tablets;
 use stratalog_visor_core::{
     Catalog,
     clock::{MasterClock, SystemTimeSource},
@@ -34,7 +35,9 @@ pub struct Embedded {
     store: Arc<dyn EventStore>,
     catalog: Arc<Catalog>,
     clock: Arc<MasterClock>,
-    /// The events', then the catalog's.
+    /// `None` once closed.
+    grapher: Option<Grapher>,
+    /// The events', the manifest's, then the catalog's.
     journals: Vec<Arc<dyn Log>>,
     directory: DataDirectory,
     closed: bool,
@@ -87,18 +90,19 @@ impl Embedded {
         let events_settings = journal_settings(settings);
         let catalog_settings =
             JournalSettings { segment_bytes_max: CATALOG_SEGMENT_BYTES, ..events_settings.clone() };
-        let Files { clock, commands, events } =
+        let Files { clock, commands, edits, events, owned } =
             Files::open(&disk, &mut directory, &catalog_settings, &events_settings)?;
         clock.keep_ahead()?;
         let catalog = Catalog::open(Arc::clone(&commands), Arc::clone(&clock) as Arc<dyn Clock>)?;
         let memory_bytes = available_memory_bytes();
         let engine_settings = EngineSettings {
             memory_bytes_max: settings.memory_bytes_max.bytes(memory_bytes),
+            journal_bytes_high: settings.journal_bytes_high.0,
             ..EngineSettings::default()
         };
         let known = catalog.state();
         let stranger = Cell::new(None);
-        let store: Arc<dyn EventStore> = Engine::open(
+        let engine = Engine::open_with(
             Arc::clone(&events),
             Arc::clone(&clock) as Arc<dyn Clock>,
             engine_settings,
@@ -108,10 +112,14 @@ impl Embedded {
                 }
                 known.chronicle_by_id(id).cloned()
             },
+            Some(owned),
         )?;
         if let Some(id) = stranger.get() {
             return Err(unknown_to_the_catalog(id, &directory).into());
         }
+        let grapher = Grapher::start(&engine)
+            .map_err(|error| Error::io("the system has no thread for the grapher", error))?;
+        let store: Arc<dyn EventStore> = engine;
         let service = QueryService::new(Parts {
             catalog: Arc::clone(&catalog),
             store: Arc::clone(&store),
@@ -123,7 +131,8 @@ impl Embedded {
             store,
             catalog,
             clock,
-            journals: vec![events, commands],
+            grapher: Some(grapher),
+            journals: vec![events, edits, commands],
             directory,
             closed: false,
         })
@@ -163,6 +172,7 @@ impl Embedded {
             return Ok(());
         }
         self.service.shutdown();
+        drop(self.grapher.take());
         let mut result = Ok(());
         for journal in &self.journals {
             result = result.and(journal.close());
@@ -184,7 +194,9 @@ impl Drop for Embedded {
 pub(crate) struct Files {
     clock: Arc<MasterClock>,
     commands: Arc<dyn Log>,
+    edits: Arc<dyn Log>,
     events: Arc<dyn Log>,
+    owned: stratalog_engine::Files,
 }
 
 impl Files {
@@ -200,15 +212,27 @@ impl Files {
         let source = Arc::new(SystemTimeSource::default());
         let open_clock = if made { MasterClock::open_existing } else { MasterClock::open };
         let clock = open_clock(Arc::clone(disk), &directory.clock(), source)?;
-        let open_journal = if made { Journal::open_existing } else { Journal::open };
-        let journal = |path: PathBuf, settings: &JournalSettings| {
-            let journal = open_journal(Arc::clone(disk), path, settings.clone())?;
+        let journal = |path: PathBuf, settings: &JournalSettings, made: Option<Beginning>| {
+            let (disk, settings) = (Arc::clone(disk), settings.clone());
+            let journal = match made {
+                Some(beginning) => Journal::open_existing(disk, path, settings, beginning)?,
+                None => Journal::open(disk, path, settings)?,
+            };
             Ok::<Arc<dyn Log>, Error>(Arc::new(journal))
         };
-        let commands = journal(directory.catalog(), catalog_settings)?;
-        let events = journal(directory.journal(), events_settings)?;
+        let all = made.then_some(Beginning::First);
+        let commands = journal(directory.catalog(), catalog_settings, all)?;
+        let found = directory.has_manifest().then_some(Beginning::Any);
+        let edits = journal(directory.manifest(), catalog_settings, found)?;
+        let manifest = Manifest::open(Arc::clone(&edits))?;
+        let needed = Beginning::At(manifest.state().floor.lsn);
+        let events = journal(directory.journal(), events_settings, made.then_some(needed))?;
+        let index = directory.index();
+        let tablets = Tablets::open(Arc::clone(disk), &directory.tablets(), Some(&index))?;
+        let owned =
+            stratalog_engine::Files { tablets: Arc::new(tablets), manifest: Arc::new(manifest) };
         directory.complete(disk)?;
-        Ok(Self { clock, commands, events })
+        Ok(Self { clock, commands, edits, events, owned })
     }
 }
 

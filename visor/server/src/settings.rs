@@ -132,8 +132,9 @@ settings! {
     /// Size of the text of one SQL statement, from 1 KiB on.
     statement_bytes_max: Bytes, "bytes" = Bytes(16 << 20);
 
-    /// Memory for events that are not yet in a lower tier, 1 MiB or more, or 1% to 90%. When it
-    /// is used up, appends fail with SQLSTATE 53200 and nothing that was acknowledged is lost.
+    /// Memory for events that are not yet in a lower tier, 1 MiB or more, or 1% to 90%. From
+    /// 40% of it on, the oldest events move into tablets; when it is used up, appends wait for
+    /// that. What has no room even then fails with SQLSTATE 53200.
     memory_bytes_max: Budget, "bytes or percent of the memory" = Budget::Percent(50);
 
     /// Memory that running queries share, 1 MiB or more, or 1% to 90%; what needs more spills to
@@ -150,6 +151,10 @@ settings! {
     /// Size of one journal segment, 17 MiB or more: the unit in which the journal's disk space is
     /// reserved and freed.
     segment_bytes: Bytes, "bytes" = Bytes(64 << 20);
+
+    /// Size of the journal from which on events move into tablets even when memory is plentiful,
+    /// so that disk space is freed and a start has less to replay.
+    journal_bytes_high: Bytes, "bytes" = Bytes(2 << 30);
 
     /// Bytes that wait for the journal's writer before appends wait for room (back-pressure).
     journal_queue_bytes_max: Bytes, "bytes" = Bytes(64 << 20);

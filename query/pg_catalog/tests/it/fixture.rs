@@ -19,7 +19,9 @@ use stratalog_model::{
     Append, BoxFuture, ChronicleDefinition, ChronicleId, Clock, ColumnType, Durability, Error,
     EventStore, Frame, Gsn, Log, Lsn, ProducerId, Result, Snapshot, Tick, TickRange, TickRanges,
     log::{Completion, LogStatus, Reservation},
-    store::{AppendOptions, ChronicleStatus, StoreStatus},
+    store::{
+        AppendOptions, ChronicleStatus, MoveStatus, Moved, PieceStatus, StoreStatus, Watermarks,
+    },
     tier::{BatchStream, Extent, ScanRequest},
 };
 use stratalog_pg_catalog::{
@@ -93,6 +95,21 @@ impl EventStore for TenEvents {
         _: TickRange,
     ) -> BoxFuture<'a, Result<u64>> {
         Box::pin(async { Ok(0) })
+    }
+    fn flush(&self, _: ChronicleId) -> BoxFuture<'_, Result<Moved>> {
+        Box::pin(async { Ok(Moved::default()) })
+    }
+    fn compact(&self, _: ChronicleId) -> BoxFuture<'_, Result<Moved>> {
+        Box::pin(async { Ok(Moved::default()) })
+    }
+    fn pieces(&self) -> Vec<PieceStatus> {
+        Vec::new()
+    }
+    fn moves(&self) -> Vec<MoveStatus> {
+        Vec::new()
+    }
+    fn watermarks(&self) -> Vec<Watermarks> {
+        Vec::new()
     }
     fn forget(&self, _: ChronicleId) {}
     fn producers(&self) -> Vec<(ProducerId, u64)> {

@@ -1,5 +1,6 @@
-use stratalog_journal::{JournalSettings, LocalDisk};
+use stratalog_journal::{Journal, JournalSettings, LocalDisk};
 use stratalog_sim::{Crash, FaultyDisk};
+use stratalog_visor_core::clock::{MasterClock, SystemTimeSource};
 
 use super::*;
 use crate::embedded::Files;
@@ -87,6 +88,58 @@ fn a_power_cut_after_any_step_of_the_first_start_leaves_a_directory_that_starts(
     }
 }
 
+/// As the one above, where a directory of version 1 gets its manifest.
+#[test]
+fn a_power_cut_after_any_step_of_completing_version_1_leaves_a_directory_that_starts() {
+    let settings = JournalSettings {
+        segment_bytes_max: 64 << 10,
+        frame_bytes_max: 16 << 10,
+        free_bytes_min: 0,
+        ..JournalSettings::default()
+    };
+    let start = |disk: &FaultyDisk| -> Result<bool, StartError> {
+        let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+        let mut directory = DataDirectory::open(&disk, Path::new("/data"))?;
+        assert!(directory.is_made());
+        let completed = directory.has_manifest();
+        drop(Files::open(&disk, &mut directory, &settings, &settings)?);
+        Ok(completed)
+    };
+    for crash in [Crash::Kill, Crash::PowerCut] {
+        for steps in 0.. {
+            let disk = FaultyDisk::new(steps);
+            make_version_1(&disk, &settings);
+            disk.halt_after(steps);
+            let ended = start(&disk).is_ok();
+            let disk = disk.crash(crash);
+            let completed = start(&disk).unwrap_or_else(|error| panic!("{steps}: {error}"));
+            assert!(completed || !ended, "{steps}, {crash:?}: an end that is forgotten");
+            assert!(start(&disk.crash(crash)).unwrap(), "{steps}, {crash:?}");
+            if ended {
+                assert!(steps > 10, "{steps}");
+                break;
+            }
+        }
+    }
+}
+
+/// A directory as version 1 left it: everything but a manifest and tablets.
+fn make_version_1(disk: &FaultyDisk, settings: &JournalSettings) {
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    let root = Path::new("/data");
+    for part in [CATALOG, JOURNAL] {
+        drop(Journal::open(Arc::clone(&shared), root.join(part), settings.clone()).unwrap());
+    }
+    shared.create_dir_all(&root.join(CLOCK)).unwrap();
+    let source = Arc::new(SystemTimeSource::default());
+    drop(MasterClock::open(Arc::clone(&shared), &root.join(CLOCK), source).unwrap());
+    let format = shared.create(&root.join(FORMAT)).unwrap();
+    format.write_all_at(format_text(1).as_bytes(), 0).unwrap();
+    format.sync_all().unwrap();
+    shared.sync_dir(root).unwrap();
+    shared.sync_dir(Path::new("/")).unwrap();
+}
+
 #[test]
 fn a_second_holder_is_told_who_the_first_is() {
     let path = tempfile::tempdir().unwrap();
@@ -106,7 +159,7 @@ fn newer_and_damaged_formats_are_told_apart() {
     std::fs::write(&format, format_text(FORMAT_VERSION + 1)).unwrap();
     let error = DataDirectory::open(&disk(), path.path()).unwrap_err();
     assert!(matches!(error, StartError::NewerFormat { found, .. } if found == FORMAT_VERSION + 1));
-    let flipped = format_text(FORMAT_VERSION).replace("version 1", "version 3");
+    let flipped = format_text(FORMAT_VERSION).replace("version 2", "version 3");
     for text in [flipped.as_str(), "", "something else\n"] {
         std::fs::write(&format, text).unwrap();
         let error = DataDirectory::open(&disk(), path.path()).unwrap_err();
