@@ -21,6 +21,7 @@ use crate::{
         rows::Rows,
         set::OpenPiece,
     },
+    sabotage,
     version::{Version, published::Pinned},
 };
 
@@ -189,6 +190,7 @@ impl<'a, I: Iterator<Item = &'a Arc<OpenPiece>>> Sweep<'a, I> {
             }
             let Some(piece) = self.next.take() else { return Ok(None) };
             self.pool = match (self.pool.take(), read(piece)?) {
+                (Some(pool), Some(_)) if sabotage::active("late-lost-in-merge") => Some(pool),
                 (Some(pool), Some(rows)) => Some(pool.and(rows)?),
                 (pool, rows) => pool.or(rows),
             };

@@ -8,6 +8,7 @@ use stratalog_model::{Error, Gsn, Result, Tick};
 use super::set::{OpenPiece, is_behind};
 use crate::{
     memtable::{batch::MemoryBatch, column::Column, compact, shape::Shape},
+    sabotage,
     version::{Fence, Version},
 };
 
@@ -84,6 +85,7 @@ impl Rows {
                 if replaced {
                     dropped.push(seq.cast_unsigned());
                 }
+                let replaced = replaced && !sabotage::active("mark-lost-in-merge");
                 *keep = !replaced && !is_behind(&fences, Tick(*tick), *gsn);
                 if *keep {
                     parts.number(*tick, *seq, *gsn);

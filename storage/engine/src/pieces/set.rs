@@ -14,7 +14,7 @@ use stratalog_model::{
 use stratalog_tablet::{BlockHead, Built, Tablet, TabletId, Tablets};
 
 use super::block::Block;
-use crate::{manifest::PieceRecord, memtable::shape::Shape, version::Fence};
+use crate::{manifest::PieceRecord, memtable::shape::Shape, sabotage, version::Fence};
 
 /// A file of events, open when somebody reads it. Its file goes with the last one who
 /// holds it, once the manifest names it no more.
@@ -58,6 +58,9 @@ impl OpenPiece {
     /// The manifest names it no more.
     pub fn doom(&self) {
         self.doomed.store(true, Ordering::Release);
+        if sabotage::active("pin-ignored") {
+            self.tablets.remove(TabletId(self.record.id)).ok();
+        }
     }
 
     /// What its blocks hold.

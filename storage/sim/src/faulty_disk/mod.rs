@@ -199,6 +199,11 @@ impl FaultyDisk {
         self.shared.state.lock().flip = Some((name_end.to_string(), nth.max(1)));
     }
 
+    /// Whether that write is still to come.
+    pub fn is_flipping(&self) -> bool {
+        self.shared.state.lock().flip.is_some()
+    }
+
     /// Room for so many bytes of files in all; `u64::MAX` (the start) is no limit.
     pub fn set_capacity(&self, bytes: u64) {
         self.shared.state.lock().capacity = bytes;
