@@ -146,11 +146,12 @@ pub fn recover(core: &Arc<Core>, definitions: &dyn Fn(ChronicleId) -> Definition
 fn adopt(core: &Arc<Core>, definitions: &dyn Fn(ChronicleId) -> Definition) -> Result<Floor> {
     let Some(files) = &core.files else { return Ok(Floor::default()) };
     let state = files.manifest.state();
-    files.tablets.keep_only(&state.piece_ids().into_iter().map(TabletId).collect())?;
     let there = files.tablets.files()?;
     for (_, record) in state.pieces() {
         files.tablets.check(TabletId(record.id), record.bytes, &there)?;
     }
+    // Not before: where edits were lost, these may hold what others lack.
+    files.tablets.keep_only(&state.piece_ids().into_iter().map(TabletId).collect())?;
     for (id, owned) in &state.chronicles {
         let Some(definition) = definitions(*id) else {
             core.dropped.lock().insert(*id, Vec::new());

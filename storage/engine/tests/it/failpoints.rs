@@ -12,17 +12,6 @@ use stratalog_sim::{Crash, Failure, Operation};
 
 use crate::{life::*, scenario::*};
 
-/// Prints where a run was when it panics.
-struct At(String);
-
-impl Drop for At {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("{}", self.0);
-        }
-    }
-}
-
 /// Runs the scenario with each call failing once; returns how many calls there are.
 async fn fail_each(failure: Failure, durability: Durability) -> u64 {
     let told: &[ErrorKind] = match failure {

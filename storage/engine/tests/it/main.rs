@@ -18,6 +18,7 @@ mod deletes;
 mod failpoints;
 mod faults;
 mod fixture;
+mod flips;
 mod journal;
 mod life;
 mod memory_log;

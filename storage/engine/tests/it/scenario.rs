@@ -65,7 +65,7 @@ pub type State = [Rows; 2];
 pub struct World {
     pub disk: FaultyDisk,
     pub life: Option<Life>,
-    definitions: Vec<Arc<ChronicleDefinition>>,
+    pub definitions: Vec<Arc<ChronicleDefinition>>,
     /// After each step that was acknowledged.
     pub history: Vec<State>,
     /// The first of them that a power cut may leave.
@@ -258,5 +258,16 @@ impl World {
             self.check().await;
         }
         self.restart(Crash::PowerCut).await;
+    }
+}
+
+/// Prints where a run was when it panics.
+pub struct At(pub String);
+
+impl Drop for At {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", self.0);
+        }
     }
 }

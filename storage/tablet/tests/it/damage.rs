@@ -1,6 +1,9 @@
 //! Damaged bytes never become wrong ones (CL-6), and sled is never needed (CL-9).
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use stratalog_model::ErrorKind;
 
@@ -73,6 +76,18 @@ fn spoil(folder: &Path, change: &impl Fn(&mut Vec<u8>)) -> usize {
     spoilt
 }
 
+/// The files of a folder that are not all zeros.
+fn list(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            list(&path, files);
+        } else if fs::read(&path).unwrap().iter().any(|byte| *byte != 0) {
+            files.push(path);
+        }
+    }
+}
+
 #[test]
 fn sled_may_be_damaged_cut_or_gone() {
     let folder = tempfile::tempdir().unwrap();
@@ -106,5 +121,35 @@ fn sled_may_be_damaged_cut_or_gone() {
     let tablets = local(folder.path());
     for built in &built {
         check(&tablets, built).unwrap();
+    }
+}
+
+/// `STRATALOG_FLIPS` chooses how many, `STRATALOG_SEEDS=FIRST..END` which.
+#[test]
+fn a_flipped_bit_of_the_index_is_without_consequence() {
+    let setting =
+        |name: &str| -> Option<u64> { std::env::var(name).ok()?.split("..").next()?.parse().ok() };
+    let flips = setting("STRATALOG_FLIPS").map_or(60, |flips| flips / 10);
+    let seed = setting("STRATALOG_SEEDS").unwrap_or_else(|| u64::from(std::process::id()));
+    let folder = tempfile::tempdir().unwrap();
+    let index = folder.path().join("index");
+    let tablets = local(folder.path());
+    let built: Vec<_> = (1..=3).map(|id| build(&tablets, id, 30).unwrap().0).collect();
+    drop(tablets);
+    let mut random = stratalog_sim::Random::new(seed);
+    for flip in 0..flips {
+        let mut files = Vec::new();
+        list(&index, &mut files);
+        let path = &files[random.below(files.len() as u64) as usize];
+        let mut bytes = fs::read(path).unwrap();
+        let used = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+        let (at, bit) = (random.below(used as u64) as usize, random.below(8));
+        bytes[at] ^= 1 << bit;
+        fs::write(path, &bytes).unwrap();
+        println!("seed {seed}, flip {flip}: bit {bit} at {at} of {}", path.display());
+        let tablets = local(folder.path());
+        for built in &built {
+            check(&tablets, built).unwrap();
+        }
     }
 }

@@ -1,0 +1,204 @@
+//! One bit of one file is flipped while nobody has it open: what is read then is right, or an
+//! error that names the file and where (CL-6).
+//!
+//! `STRATALOG_FLIPS` chooses how many, `STRATALOG_SEEDS=FIRST..END` which.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use stratalog_model::{Disk, Durability, Error, ErrorKind, EventStore};
+use stratalog_sim::{Crash, FaultyDisk, Random};
+
+use crate::{life::*, scenario::*};
+
+/// Files, and what is in them.
+type Image = BTreeMap<PathBuf, Vec<u8>>;
+
+fn setting(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.split("..").next()?.parse().ok()
+}
+
+/// What the scenario leaves when the server is closed, or killed, and what is in it.
+async fn image(killed: bool, last: Option<Step>) -> (Image, World) {
+    let mut world = World::new(1, Durability::Disk);
+    for step in SCENARIO.into_iter().chain(last) {
+        world.value += 1.0;
+        world.act(step).await.unwrap();
+    }
+    let life = world.life.take();
+    if killed {
+        world.disk = world.disk.crash(Crash::Kill);
+    }
+    life.map(Life::close).unwrap();
+    let contents = |path: PathBuf| Some((path.clone(), world.disk.contents(&path)?));
+    (world.disk.paths().into_iter().filter_map(contents).collect(), world)
+}
+
+fn disk_of(image: &Image) -> FaultyDisk {
+    let disk = FaultyDisk::new(1);
+    for (path, bytes) in image {
+        disk.create_dir_all(path.parent().unwrap()).unwrap();
+        disk.create(path).unwrap().write_all_at(bytes, 0).unwrap();
+    }
+    disk.create_dir_all(Path::new("/data/tablets")).unwrap();
+    disk
+}
+
+/// Damage is told with the file and, but for what stands at its beginning, the offset.
+fn assert_told(error: &Error, path: &Path) {
+    assert_eq!(error.kind(), ErrorKind::DataCorrupted, "{error}");
+    let (message, name) = (error.message(), path.file_name().unwrap().to_string_lossy());
+    assert!(message.contains(name.as_ref()), "{error}");
+    assert!(message.contains("offset") || message.contains("header"), "{error}");
+}
+
+/// What a flip led to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Outcome {
+    Harmless,
+    NotOpened,
+    NotRead,
+}
+
+/// How often what a flip in a kind of file led to what.
+type Outcomes = BTreeMap<(&'static str, Outcome), u64>;
+
+/// A file, a place in it that was written, and a bit.
+#[derive(Debug)]
+struct Flip {
+    path: PathBuf,
+    at: usize,
+    bit: u8,
+}
+
+impl Flip {
+    /// Somewhere in a folder.
+    fn somewhere(image: &Image, folder: &str, random: &mut Random) -> Self {
+        let folder = Path::new("/data").join(folder);
+        let used = |(path, bytes): (&PathBuf, &Vec<u8>)| {
+            let last = bytes.iter().rposition(|byte| *byte != 0)?;
+            path.starts_with(&folder).then(|| (path.clone(), last as u64 + 1))
+        };
+        let files: Vec<(PathBuf, u64)> = image.iter().filter_map(used).collect();
+        let (path, used) = files[random.below(files.len() as u64) as usize].clone();
+        Self { path, at: random.below(used) as usize, bit: random.below(8) as u8 }
+    }
+
+    fn disk(&self, image: &Image) -> FaultyDisk {
+        let mut image = image.clone();
+        image.get_mut(&self.path).unwrap()[self.at] ^= 1 << self.bit;
+        disk_of(&image)
+    }
+}
+
+/// Flips bits, each kind of file as often as the others.
+async fn flip_each(
+    killed: bool,
+    check: impl AsyncFn(&Flip, &FaultyDisk, &World) -> Outcome,
+) -> (u64, Outcomes) {
+    let (image, known) = image(killed, None).await;
+    let flips = setting("STRATALOG_FLIPS").unwrap_or(900);
+    let seed = setting("STRATALOG_SEEDS").unwrap_or_else(|| u64::from(std::process::id()));
+    let mut random = Random::new(seed);
+    let mut outcomes = Outcomes::new();
+    for number in 0..flips {
+        let kind = ["journal", "manifest", "tablets"][number as usize % 3];
+        let flip = Flip::somewhere(&image, kind, &mut random);
+        let _at = At(format!("seed {seed}, number {number}: {flip:?}"));
+        let outcome = check(&flip, &flip.disk(&image), &known).await;
+        *outcomes.entry((kind, outcome)).or_default() += 1;
+    }
+    println!("{flips} flips: {outcomes:?}");
+    (flips, outcomes)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flipped_bit_of_any_file_never_becomes_a_wrong_row() {
+    let (flips, outcomes) = flip_each(false, async |Flip { path, .. }, disk, known| {
+        let life = match Life::try_open(disk, true, &known.definitions, &Sizes::tiny()) {
+            Ok(life) => life,
+            Err(error) => {
+                assert_told(&error, path);
+                return Outcome::NotOpened;
+            }
+        };
+        let (definition, expected) = (&known.definitions[0], &known.state()[0]);
+        match life.try_rows(definition).await {
+            Ok(found) => {
+                assert_eq!(found, *expected);
+                life.engine.compact(definition.id).await.unwrap();
+                assert_eq!(life.rows(definition).await, *expected);
+                life.close();
+                Outcome::Harmless
+            }
+            Err(error) => {
+                assert_told(&error, path);
+                // Nothing is made of it: its tablet stays as it is.
+                assert_told(&life.engine.compact(definition.id).await.unwrap_err(), path);
+                assert!(life.named().iter().any(|name| path.ends_with(name)));
+                life.close();
+                Outcome::NotRead
+            }
+        }
+    })
+    .await;
+    let enough = |kind, outcome| outcomes.get(&(kind, outcome)).is_some_and(|n| n * 30 > flips);
+    assert!(enough("journal", Outcome::NotOpened), "{outcomes:?}");
+    assert!(enough("manifest", Outcome::NotOpened), "{outcomes:?}");
+    assert!(enough("tablets", Outcome::NotRead), "{outcomes:?}");
+}
+
+/// Then a flip in what was written last may pass for a torn tail.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flipped_bit_after_a_kill_costs_at_most_what_nothing_attests() {
+    let (flips, outcomes) = flip_each(true, async |_, disk, known| {
+        let before = files(disk);
+        let life = match Life::try_open(disk, true, &known.definitions, &Sizes::tiny()) {
+            Ok(life) => life,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::DataCorrupted, "{error}");
+                // What does not open may be mended by hand, with all that was there.
+                assert_eq!(files(disk), before, "{error}");
+                return Outcome::NotOpened;
+            }
+        };
+        let definition = &known.definitions[0];
+        let read = life.try_rows(definition).await;
+        life.close();
+        match read {
+            Ok(found) => {
+                let late = known.history.iter().rev().take(2);
+                assert!(late.into_iter().any(|state| state[0] == found), "{found:?}");
+                Outcome::Harmless
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::DataCorrupted, "{error}");
+                Outcome::NotRead
+            }
+        }
+    })
+    .await;
+    let enough = |kind, outcome| outcomes.get(&(kind, outcome)).is_some_and(|n| n * 100 > flips);
+    assert!(enough("journal", Outcome::Harmless), "{outcomes:?}");
+    assert!(enough("manifest", Outcome::NotOpened), "{outcomes:?}");
+    assert!(enough("tablets", Outcome::NotRead), "{outcomes:?}");
+}
+
+/// The disk has lost its last sector of edits: by what is left, tablets that were merged are
+/// missing, and what they were merged into is of no use. It stays there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_that_misses_tablets_removes_none() {
+    let (mut image, known) = image(true, Some(Step::Compact(0))).await;
+    let edits = |path: &Path| path.starts_with("/data/manifest") && path.extension().is_some();
+    let (_, bytes) = image.iter_mut().rfind(|(path, _)| edits(path)).unwrap();
+    let used = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+    bytes[used / 512 * 512..].fill(0);
+    let disk = disk_of(&image);
+    let before = files(&disk);
+    let started = Life::try_open(&disk, true, &known.definitions, &Sizes::tiny());
+    let error = started.map(Life::close).unwrap_err();
+    assert!(error.message().ends_with(".tablet is missing"), "{error}");
+    assert_eq!(files(&disk), before);
+}
