@@ -42,8 +42,10 @@ mod rewrite;
 mod sabotage;
 mod settings;
 mod version;
+mod waiting;
 
-pub use collect::Files;
+pub use collect::{Definitions, Files};
+pub use pieces::piece::Shelves;
 pub use engine::Engine;
 pub use grapher::Grapher;
 pub use manifest::Manifest;

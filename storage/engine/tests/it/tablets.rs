@@ -2,18 +2,17 @@
 
 use std::{
     collections::BTreeMap,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::Arc,
 };
 
-use stratalog_engine::{Engine, EngineSettings, Files, Manifest};
+use stratalog_engine::{Definitions, Engine, EngineSettings, Files, Manifest};
 use stratalog_journal::{Beginning, Journal, JournalSettings};
 use stratalog_model::{
     ChronicleDefinition, ChronicleId, Collision, Disk, Durability, EventStore, Log, Result, Tick,
     TickRange,
 };
 use stratalog_sim::{Crash, FaultyDisk, Random};
-use stratalog_tablet::Tablets;
 
 use crate::fixture::*;
 
@@ -54,8 +53,12 @@ impl Life {
         let edits = journal("manifest", Beginning::Any)?;
         let manifest = Manifest::open(edits.clone())?;
         let events = journal("journal", Beginning::At(manifest.state().floor.lsn))?;
-        let tablets = Tablets::open(Arc::clone(&shared), Path::new("/data/tablets"), None)?;
-        let files = Files { tablets: Arc::new(tablets), manifest: Arc::new(manifest) };
+        let known = definitions.to_vec();
+        let files = Files {
+            shelves: shelves(disk)?,
+            manifest: Arc::new(manifest),
+            definitions: Definitions::new(move |id| known.iter().find(|d| d.id == id).cloned()),
+        };
         let find =
             |id: ChronicleId| definitions.iter().find(|definition| definition.id == id).cloned();
         let settings = EngineSettings {
@@ -63,6 +66,8 @@ impl Life {
             move_bytes: 40_000,
             tablet_rows_max: 300,
             block_rows_max: 50,
+            slice_rows_max: 200,
+            story_rows_max: 1000,
             compaction_fan_in: 4,
             ..EngineSettings::default()
         };
