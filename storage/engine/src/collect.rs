@@ -27,7 +27,7 @@ use crate::{
         build::{self, From, Sizes, Written},
         piece::{OpenPiece, Shelves},
     },
-    rewrite,
+    rewrite, sabotage,
     version::{Fence, Version, published::Pinned},
 };
 
@@ -156,7 +156,7 @@ fn files_of(core: &Core) -> Result<&Files> {
 /// commit of nothing that asks for `disk`.
 pub async fn sync(core: &Core) -> Result<()> {
     let status = core.log.status();
-    if status.durable >= status.written {
+    if status.durable >= status.written || sabotage::active("move-before-sync") {
         return Ok(());
     }
     let frame = Frame {
@@ -196,7 +196,8 @@ fn oldest(version: &Version, until: Gsn, bytes_max: u64) -> Vec<Arc<MemoryBatch>
 /// frame tells of are in one place, all of them.
 fn border(version: &Version, moved: usize, until: Gsn) -> Gsn {
     let next = version.batches().nth(moved).map(|batch| Gsn(batch.first_gsn() - 1));
-    next.map_or(until, |next| next.min(until))
+    let border = next.map_or(until, |next| next.min(until));
+    Gsn(border.0 + u64::from(sabotage::active("border-off")))
 }
 
 async fn move_out(
@@ -289,6 +290,8 @@ pub async fn commit(
     let last = change.written.last().map(|written| written.record.id);
     core.used_pieces(last);
     let applied = apply(files, chronicle, change, publish).await;
+    #[cfg(feature = "sabotage")]
+    let applied = applied.and_then(|()| files.shelves.tablets.sync_late());
     if let (Err(error), Some(first)) = (&applied, first)
         && !matches!(error.kind(), ErrorKind::Io | ErrorKind::Shutdown)
     {
@@ -391,6 +394,9 @@ pub async fn raise_floor(core: &Arc<Core>) -> Result<u64> {
     let floor =
         Floor { lsn: place.lsn, gsn: Gsn(place.gsn), statement: place.statement, producers };
     let lsn = floor.lsn;
+    if sabotage::active("release-before-edit") {
+        core.log.release(lsn)?;
+    }
     files.manifest.apply(Edit::Raise(floor), || ()).await?;
     core.places.forget_before(lsn);
     core.log.release(lsn)

@@ -5,12 +5,20 @@
 
 /// Every fault.
 #[cfg(feature = "sabotage")]
-pub const FAULTS: [&str; 5] = [
+pub const FAULTS: [&str; 13] = [
     "dedup-off",
     "ack-before-durable",
     "visible-before-commit",
     "collision-off",
     "delete-unlogged",
+    "border-off",
+    "fence-ignored",
+    "late-lost-in-merge",
+    "mark-lost-in-merge",
+    "move-before-sync",
+    "pin-ignored",
+    "release-before-edit",
+    "tablet-unverified",
 ];
 
 /// Whether a fault is switched on.

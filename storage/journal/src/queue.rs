@@ -10,7 +10,7 @@ use std::{
     collections::VecDeque,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -95,6 +95,8 @@ pub(crate) struct Shared {
     wanted_free: AtomicU64,
     /// Bytes reserved since the disk was last looked at.
     unchecked: AtomicU64,
+    /// A removed segment may come back after a power cut (CL-7).
+    unsure_what_is_gone: AtomicBool,
 }
 
 /// What only the one who serves may touch.
@@ -152,6 +154,7 @@ impl Shared {
             work: Condvar::new(),
             wanted_free: AtomicU64::new(0),
             unchecked: AtomicU64::new(FREE_CHECK_BYTES),
+            unsure_what_is_gone: AtomicBool::new(false),
         }
     }
 
@@ -164,11 +167,16 @@ impl Shared {
         status
     }
 
-    /// Removes the segments that hold frames below `before` only; returns their bytes.
+    /// Removes the segments that hold frames below `before` only; returns their bytes. Once
+    /// it is not known which of them are gone for good, no more are removed: after a power
+    /// cut there would be a gap.
     ///
     /// # Errors
-    /// What the disk says. What was not removed is removed by the next open.
+    /// What the disk says. What was not removed is removed the next time, or by the next open.
     pub(crate) fn release(&self, before: Lsn) -> Result<u64> {
+        if self.unsure_what_is_gone.load(Ordering::Relaxed) {
+            return Ok(0);
+        }
         let released = {
             let mut desk = self.desk.lock();
             let released = desk.writer.release(before);
@@ -176,13 +184,20 @@ impl Shared {
             released
         };
         let mut bytes = 0;
-        for segment in released {
-            self.place.disk.remove_file(&segment.path).map_err(|error| {
-                Error::io(format_args!("cannot remove {}", segment.path.display()), error)
-            })?;
+        let mut released = released.into_iter();
+        while let Some(segment) = released.next() {
+            if let Err(error) = self.place.disk.remove_file(&segment.path) {
+                let path = segment.path.display();
+                let error = Error::io(format_args!("cannot remove {path}"), error);
+                let mut desk = self.desk.lock();
+                desk.writer.take_back(std::iter::once(segment).chain(released));
+                desk.writer.report(&mut self.state.lock().status);
+                return Err(error);
+            }
             // One after another, so that no power cut leaves a gap.
             let directory = &self.place.directory;
             self.place.disk.sync_dir(directory).map_err(|error| {
+                self.unsure_what_is_gone.store(true, Ordering::Relaxed);
                 Error::io(format_args!("cannot sync {}", directory.display()), error)
             })?;
             bytes += segment.bytes;

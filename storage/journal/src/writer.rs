@@ -395,6 +395,11 @@ impl Writer {
         }
     }
 
+    /// Takes segments that were released, and whose files are still there, back into the log.
+    pub(crate) fn take_back(&mut self, segments: impl DoubleEndedIterator<Item = Sealed>) {
+        segments.rev().for_each(|segment| self.sealed.push_front(segment));
+    }
+
     /// Last lsn written.
     pub(crate) fn written(&self) -> Lsn {
         self.written

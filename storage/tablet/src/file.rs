@@ -18,7 +18,10 @@ use std::{
 use bytes::{Buf, BufMut};
 use stratalog_model::{ChronicleId, Disk, DiskFile, Error, ErrorKind, Result, SchemaVersion};
 
-use crate::block::{ALIGNMENT, BlockHead, BlockSummary, Codec, HEAD_BYTES_MAX};
+use crate::{
+    block::{ALIGNMENT, BlockHead, BlockSummary, Codec, HEAD_BYTES_MAX},
+    sabotage,
+};
 
 /// The format that this version writes, and the newest that it reads.
 const FORMAT_VERSION: u32 = 1;
@@ -206,11 +209,16 @@ impl Builder {
         built.bytes += END_BYTES as u64;
         let id = built.id;
         self.file.write_all_at(&end, at).map_err(|error| self.failed("write", error))?;
-        self.file.sync_all().map_err(|error| self.failed("sync", error))?;
+        let late = sabotage::active("edit-before-tablet");
+        if !late && !sabotage::active("tablet-unsynced") {
+            self.file.sync_all().map_err(|error| self.failed("sync", error))?;
+        }
         let (from, to) =
             (path_of(&self.folder, id, BUILDING_SUFFIX), path_of(&self.folder, id, SUFFIX));
         self.disk.rename(&from, &to).map_err(|error| self.failed("rename", error))?;
-        self.disk.sync_dir(&self.folder).map_err(|error| self.failed("sync", error))?;
+        if !late && !sabotage::active("tablet-name-unsynced") {
+            self.disk.sync_dir(&self.folder).map_err(|error| self.failed("sync", error))?;
+        }
         Ok((self.built, self.heads))
     }
 

@@ -22,8 +22,11 @@
 mod block;
 mod file;
 mod index;
+mod sabotage;
 mod store;
 
 pub use block::{BlockHead, BlockSummary};
 pub use file::{Builder, Built, TabletId};
+#[cfg(feature = "sabotage")]
+pub use sabotage::FAULTS;
 pub use store::{Tablet, Tablets};

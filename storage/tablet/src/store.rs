@@ -209,6 +209,20 @@ impl Tablets {
         Ok(last)
     }
 
+    /// Sabotage: makes durable what [`Builder::finish`] did not.
+    #[cfg(feature = "sabotage")]
+    pub fn sync_late(&self) -> Result<()> {
+        if !crate::sabotage::active("edit-before-tablet") {
+            return Ok(());
+        }
+        let failed = |error| Error::io(format!("cannot sync {}", self.folder.display()), error);
+        for name in self.disk.list(&self.folder).map_err(failed)? {
+            let file = self.disk.open(&self.folder.join(name)).map_err(failed)?;
+            file.sync_all().map_err(failed)?;
+        }
+        self.disk.sync_dir(&self.folder).map_err(failed)
+    }
+
     /// Numbers of the files that are there, and their lengths.
     ///
     /// # Errors

@@ -17,6 +17,7 @@ use super::{
 use crate::{
     manifest::{PieceFile, PieceRecord},
     memtable::shape::Shape,
+    sabotage,
     version::Fence,
 };
 
@@ -96,6 +97,9 @@ impl OpenPiece {
     /// The manifest names it no more.
     pub fn doom(&self) {
         self.doomed.store(true, Ordering::Release);
+        if sabotage::active("pin-ignored") && self.tier() == TierName::Tablet {
+            self.shelves.tablets.remove(TabletId(self.record.id)).ok();
+        }
     }
 
     /// Its parts, by ascending (key, tick) for a tablet, by time for a story.

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     memtable::{batch::MemoryBatch, column::Column, compact, shape::Shape},
+    sabotage,
     version::{Fence, Version},
 };
 
@@ -88,6 +89,7 @@ impl Rows {
             if replaced {
                 dropped.push(seq.cast_unsigned());
             }
+            let replaced = replaced && !sabotage::active("mark-lost-in-merge");
             *keep = !replaced && !is_behind(&fences, Tick(*tick), *gsn);
             if *keep {
                 parts.number(*tick, *seq, *gsn);

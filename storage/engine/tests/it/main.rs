@@ -15,15 +15,18 @@ mod budget;
 mod collisions;
 mod concurrency;
 mod deletes;
+mod failpoints;
 mod faults;
 mod fixture;
 mod journal;
+mod life;
 mod memory_log;
 mod model;
 mod producers;
 #[cfg(feature = "sabotage")]
 mod sabotage;
 mod scans;
+mod scenario;
 mod schema_change;
 mod tablets;
 mod types;

@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use stratalog_journal::{Beginning, Journal, JournalSettings};
 use stratalog_model::{Durability, ErrorKind, Log, Lsn, Result};
-use stratalog_sim::{Crash, FaultyDisk, Random};
+use stratalog_sim::{Crash, Failure, FaultyDisk, Operation, Random};
 
 use crate::support::*;
 
@@ -87,4 +87,33 @@ fn a_crash_amid_a_release_loses_nothing_that_is_needed() {
         fill(&journal, 41..50);
     }
     assert!(some_left > 20, "too few crashes in the middle: {some_left}");
+}
+
+#[test]
+fn a_release_that_failed_leaves_no_gap() {
+    for seed in 0..40 {
+        for operation in [Operation::Remove, Operation::SyncDirectory] {
+            let disk = FaultyDisk::new(seed);
+            let journal =
+                open_on(Arc::new(disk.clone()), Path::new(DIRECTORY), settings()).unwrap();
+            fill(&journal, 1..41);
+            disk.fail(operation, seed % 4 + 1, Failure::Device);
+            let before = journal.status();
+            assert_eq!(kind(journal.release(Lsn(25))), Some(ErrorKind::Io));
+            assert_eq!(journal.status().poisoned, None);
+            let freed = journal.release(Lsn(38)).unwrap();
+            // One that may come back must not come back alone.
+            assert_eq!(freed > 0, operation == Operation::Remove);
+            assert!(journal.status().first > before.first);
+            fill(&journal, 41..50);
+            let disk = disk.crash(Crash::PowerCut);
+            drop(journal);
+            let journal = open(&disk, Beginning::Any).unwrap();
+            assert!(first_kept(&journal, 49) <= 38, "seed {seed}, {operation:?}");
+            fill(&journal, 50..53);
+            let disk = disk.crash(Crash::Kill);
+            drop(journal);
+            first_kept(&open(&disk, Beginning::At(Lsn(38))).unwrap(), 52);
+        }
+    }
 }

@@ -47,7 +47,9 @@ impl DiskFile for FaultyFile {
         let offset = offset as usize;
         let half = half_of(bytes, offset);
         if let Some(failure) = state.take_failure(Operation::Write) {
-            state.inode(self.inode)?.write(half, offset);
+            if failure != Failure::ReadOnly {
+                state.inode(self.inode)?.write(half, offset);
+            }
             return Err(failure.error());
         }
         state.check_room(self.inode, offset + bytes.len())?;
@@ -55,7 +57,8 @@ impl DiskFile for FaultyFile {
             state.inode(self.inode)?.write(half, offset);
             return Err(Failure::Device.error());
         }
-        state.inode(self.inode)?.write(bytes, offset);
+        let changed = state.passed_on(self.inode, bytes);
+        state.inode(self.inode)?.write(changed.as_deref().unwrap_or(bytes), offset);
         Ok(())
     }
 

@@ -40,8 +40,25 @@ pub enum Operation {
     Resize,
     /// `rename`.
     Rename,
+    /// `remove_file`.
+    Remove,
+    /// `open`.
+    Open,
     /// `read_at`.
     Read,
+}
+
+impl Operation {
+    /// Whether it leaves the disk as it was: a halt does not wait for it.
+    fn only_looks(self) -> bool {
+        matches!(self, Operation::Open | Operation::Read)
+    }
+
+    /// Whether it takes room, and may find none.
+    fn takes_room(self) -> bool {
+        use Operation::{Create, Rename, Resize, Sync, Write};
+        matches!(self, Write | Sync | Create | Resize | Rename)
+    }
 }
 
 /// How a failing operation fails.
@@ -51,13 +68,25 @@ pub enum Failure {
     Device,
     /// ENOSPC
     Full,
+    /// EROFS
+    ReadOnly,
 }
 
 impl Failure {
     fn error(self) -> io::Error {
+        io::Error::from_raw_os_error(match self {
+            Failure::Device => 5,
+            Failure::Full => 28,
+            Failure::ReadOnly => 30,
+        })
+    }
+
+    /// Whether an operation can fail in this way.
+    fn befalls(self, operation: Operation) -> bool {
         match self {
-            Failure::Device => io::Error::from_raw_os_error(5),
-            Failure::Full => io::Error::from_raw_os_error(28),
+            Failure::Device => true,
+            Failure::Full => operation.takes_room(),
+            Failure::ReadOnly => !operation.only_looks(),
         }
     }
 }
@@ -86,6 +115,10 @@ pub struct DiskCounts {
     pub resizes: u64,
     /// `rename`.
     pub renames: u64,
+    /// `remove_file`.
+    pub removes: u64,
+    /// `open`.
+    pub opens: u64,
     /// `read_at`.
     pub reads: u64,
 }
@@ -142,6 +175,33 @@ impl FaultyDisk {
     /// The `nth` such operation from now on (1 is the next) fails, once.
     pub fn fail(&self, operation: Operation, nth: u64, failure: Failure) {
         self.shared.state.lock().failures.push((operation, nth.max(1), failure));
+    }
+
+    /// The `nth` operation from now on (1 is the next) that can fail in this way does, once.
+    pub fn fail_any(&self, nth: u64, failure: Failure) {
+        self.shared.state.lock().failing = Some((nth.max(1), failure));
+    }
+
+    /// Whether a failure that [`FaultyDisk::fail_any`] asked for is still to come.
+    pub fn is_failing(&self) -> bool {
+        self.shared.state.lock().failing.is_some()
+    }
+
+    /// As a file system is after an error that it does not trust itself after: every change
+    /// fails, what is there can be read.
+    pub fn set_read_only(&self, read_only: bool) {
+        self.shared.state.lock().read_only = read_only;
+    }
+
+    /// One bit of the `nth` write from now on (1 is the next) to a file whose name ends like
+    /// this reaches the file changed; the write says that all is well.
+    pub fn flip_write(&self, name_end: &str, nth: u64) {
+        self.shared.state.lock().flip = Some((name_end.to_string(), nth.max(1)));
+    }
+
+    /// Whether that write is still to come.
+    pub fn is_flipping(&self) -> bool {
+        self.shared.state.lock().flip.is_some()
     }
 
     /// Room for so many bytes of files in all; `u64::MAX` (the start) is no limit.
@@ -256,7 +316,10 @@ impl Disk for FaultyDisk {
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        let inode = self.alive()?.names.get(path).copied();
+        let mut state = self.change(Operation::Open)?;
+        state.outcome(Operation::Open)?;
+        let inode = state.names.get(path).copied();
+        drop(state);
         Ok(self.file(inode.ok_or(io::ErrorKind::NotFound)?))
     }
 
@@ -292,12 +355,15 @@ impl Disk for FaultyDisk {
     }
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
-        let mut state = self.alive()?;
+        let mut state = self.change(Operation::Remove)?;
         if !state.names.contains_key(path) {
             return Err(io::ErrorKind::NotFound.into());
         }
-        state.apply(NameChange::Unlink(path.to_path_buf()));
-        Ok(())
+        let outcome = state.outcome(Operation::Remove);
+        if outcome.is_ok() || state.halted {
+            state.apply(NameChange::Unlink(path.to_path_buf()));
+        }
+        outcome
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {

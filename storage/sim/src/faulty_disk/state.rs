@@ -143,6 +143,9 @@ pub(super) struct State {
     pub(super) halt_after: Option<u64>,
     pub(super) halted: bool,
     pub(super) failures: Vec<(Operation, u64, Failure)>,
+    pub(super) failing: Option<(u64, Failure)>,
+    pub(super) read_only: bool,
+    pub(super) flip: Option<(String, u64)>,
     pub(super) capacity: u64,
     pub(super) counts: DiskCounts,
     pub(super) held: bool,
@@ -166,6 +169,9 @@ impl State {
             halt_after: None,
             halted: false,
             failures: Vec::new(),
+            failing: None,
+            read_only: false,
+            flip: None,
             capacity: u64::MAX,
             counts: DiskCounts::default(),
             held: false,
@@ -184,9 +190,11 @@ impl State {
             Operation::Create => &mut counts.creates,
             Operation::Resize => &mut counts.resizes,
             Operation::Rename => &mut counts.renames,
+            Operation::Remove => &mut counts.removes,
+            Operation::Open => &mut counts.opens,
             Operation::Read => &mut counts.reads,
         } += 1;
-        if operation != Operation::Read
+        if !operation.only_looks()
             && let Some(steps) = &mut self.halt_after
         {
             *steps = steps.saturating_sub(1);
@@ -209,6 +217,19 @@ impl State {
 
     /// The failure that this operation was told to have.
     pub(super) fn take_failure(&mut self, operation: Operation) -> Option<Failure> {
+        if self.read_only && Failure::ReadOnly.befalls(operation) {
+            return Some(Failure::ReadOnly);
+        }
+        if let Some((nth, failure)) = &mut self.failing
+            && failure.befalls(operation)
+        {
+            let failure = *failure;
+            *nth -= 1;
+            if *nth == 0 {
+                self.failing = None;
+                return Some(failure);
+            }
+        }
         for (wanted, nth, _) in &mut self.failures {
             if *wanted == operation {
                 *nth = nth.saturating_sub(1);
@@ -217,6 +238,26 @@ impl State {
         let due = |(wanted, nth, _): &(Operation, u64, Failure)| *wanted == operation && *nth == 0;
         let at = self.failures.iter().position(due)?;
         Some(self.failures.swap_remove(at).2)
+    }
+
+    /// What a write to a file leaves there: its bytes, but for a bit that was told to flip.
+    pub(super) fn passed_on(&mut self, inode: u64, bytes: &[u8]) -> Option<Vec<u8>> {
+        let (end, nth) = self.flip.as_mut()?;
+        let named = self
+            .names
+            .iter()
+            .any(|(path, named)| *named == inode && path.to_string_lossy().ends_with(end.as_str()));
+        *nth -= u64::from(named);
+        if *nth > 0 || bytes.is_empty() {
+            return None;
+        }
+        self.flip = None;
+        let (at, bit) = (self.random.below(bytes.len() as u64), self.random.below(8));
+        let mut changed = bytes.to_vec();
+        if let Some(byte) = changed.get_mut(at as usize) {
+            *byte ^= 1 << bit;
+        }
+        Some(changed)
     }
 
     pub(super) fn add_inode(&mut self) -> u64 {
@@ -275,6 +316,9 @@ impl State {
         self.halted = false;
         self.halt_after = None;
         self.failures.clear();
+        self.failing = None;
+        self.read_only = false;
+        self.flip = None;
         self.locks.clear();
         self.held = false;
         self.waiting = false;

@@ -99,3 +99,49 @@ fn a_halt_ends_everything() {
     let after = disk.crash(Crash::Kill);
     assert!(after.open(Path::new("/d/f")).is_ok());
 }
+
+#[test]
+fn the_nth_call_fails_once_if_it_can_fail_in_that_way() {
+    let (disk, file) = with_file();
+    disk.fail_any(2, Failure::Full);
+    file.write_all_at(&[1; 100], 0).unwrap();
+    assert_eq!(file.read_at(&mut [0; 10], 0).unwrap(), 10);
+    disk.remove_file(Path::new("/d/f")).unwrap();
+    assert!(disk.is_failing());
+    assert_eq!(file.sync_data().unwrap_err().kind(), io::ErrorKind::StorageFull);
+    assert!(!disk.is_failing());
+    disk.fail_any(1, Failure::Device);
+    assert!(file.read_at(&mut [0; 10], 0).is_err());
+    assert!(file.write_all_at(&[1; 100], 0).is_ok());
+}
+
+#[test]
+fn what_is_read_only_can_be_read() {
+    let (disk, file) = with_file();
+    file.write_all_at(b"kept", 0).unwrap();
+    disk.set_read_only(true);
+    assert!(file.write_all_at(&[9; 2000], 0).is_err() && file.sync_all().is_err());
+    assert!(disk.create(Path::new("/d/g")).is_err());
+    assert!(disk.remove_file(Path::new("/d/f")).is_err());
+    assert_eq!(disk.contents(Path::new("/d/f")).unwrap(), b"kept");
+    assert!(disk.open(Path::new("/d/f")).is_ok());
+    disk.set_read_only(false);
+    file.write_all_at(b"more", 4).unwrap();
+    assert_eq!(disk.contents(Path::new("/d/f")).unwrap(), b"keptmore");
+}
+
+#[test]
+fn a_bit_flips_on_its_way_to_the_file() {
+    let (disk, file) = with_file();
+    let other = disk.create(Path::new("/d/g.end")).unwrap();
+    disk.flip_write(".end", 2);
+    file.write_all_at(&[0; 8], 0).unwrap();
+    other.write_all_at(&[0; 8], 0).unwrap();
+    other.write_all_at(&[0; 8], 8).unwrap();
+    other.write_all_at(&[0; 8], 16).unwrap();
+    assert_eq!(disk.contents(Path::new("/d/f")).unwrap(), [0; 8]);
+    let bytes = disk.contents(Path::new("/d/g.end")).unwrap();
+    assert_eq!(bytes[..8], [0; 8]);
+    assert_eq!(bytes[16..], [0; 8]);
+    assert_eq!(bytes.iter().map(|byte| byte.count_ones()).sum::<u32>(), 1);
+}

@@ -1,0 +1,186 @@
+//! Journal, manifest and tablets together, on a faulty disk: one life of a server after
+//! another.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use futures::StreamExt;
+use stratalog_engine::{Definitions, Engine, EngineSettings, Files, Manifest};
+use stratalog_journal::{Beginning, Journal, JournalSettings};
+use stratalog_model::{
+    ChronicleDefinition, ChronicleId, Disk, EventStore, Log, Result, Snapshot, tier::ScanOrder,
+};
+use stratalog_sim::FaultyDisk;
+
+use crate::fixture::*;
+
+/// What a chronicle holds, by tick and host.
+pub type Rows = BTreeMap<(i64, String), f64>;
+
+/// How much fits where.
+#[derive(Debug, Clone)]
+pub struct Sizes {
+    pub events: JournalSettings,
+    pub edits: JournalSettings,
+    pub engine: EngineSettings,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        let journal = JournalSettings {
+            segment_bytes_max: 64 << 10,
+            frame_bytes_max: 16 << 10,
+            group_bytes_max: 16 << 10,
+            free_bytes_min: 0,
+            mark_idle_ms: 0,
+            ..JournalSettings::default()
+        };
+        let engine = EngineSettings {
+            frame_bytes_max: 8 << 10,
+            move_bytes: 40_000,
+            tablet_rows_max: 300,
+            block_rows_max: 50,
+            slice_rows_max: 200,
+            story_rows_max: 1000,
+            compaction_fan_in: 4,
+            ..EngineSettings::default()
+        };
+        Self { events: journal.clone(), edits: journal, engine }
+    }
+}
+
+impl Sizes {
+    /// So small that a handful of events fills tablets, blocks, frames and segments.
+    pub fn tiny() -> Self {
+        let Self { events, edits, engine } = Self::default();
+        let events = JournalSettings {
+            segment_bytes_max: 8 << 10,
+            frame_bytes_max: 2 << 10,
+            group_bytes_max: 4 << 10,
+            ..events
+        };
+        let engine = EngineSettings {
+            frame_bytes_max: 1500,
+            move_bytes: 2000,
+            tablet_rows_max: 12,
+            block_rows_max: 5,
+            slice_rows_max: 8,
+            story_rows_max: 20,
+            ..engine
+        };
+        Self { events, edits, engine }
+    }
+}
+
+/// The parts of one life of a server.
+pub struct Life {
+    pub engine: Arc<Engine>,
+    /// Of events, and of edits.
+    pub journals: [Arc<Journal>; 2],
+}
+
+impl Life {
+    /// Opens what is on the disk; `made` when an earlier life did.
+    pub fn open(disk: &FaultyDisk, made: bool, definitions: &[Arc<ChronicleDefinition>]) -> Self {
+        Self::try_open(disk, made, definitions, &Sizes::default()).unwrap()
+    }
+
+    pub fn try_open(
+        disk: &FaultyDisk,
+        made: bool,
+        definitions: &[Arc<ChronicleDefinition>],
+        sizes: &Sizes,
+    ) -> Result<Self> {
+        let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+        let journal = |name: &str, settings: &JournalSettings, beginning| {
+            let (disk, directory) = (Arc::clone(&shared), PathBuf::from("/data").join(name));
+            let settings = settings.clone();
+            let journal = match made {
+                true => Journal::open_existing(disk, directory, settings, beginning),
+                false => Journal::open(disk, directory, settings),
+            };
+            journal.map(Arc::new)
+        };
+        let edits = journal("manifest", &sizes.edits, Beginning::Any)?;
+        let manifest = Manifest::open(edits.clone())?;
+        let floor = manifest.state().floor.lsn;
+        let events = journal("journal", &sizes.events, Beginning::At(floor))?;
+        let known = definitions.to_vec();
+        let files = Files {
+            shelves: shelves(disk)?,
+            manifest: Arc::new(manifest),
+            definitions: Definitions::new(move |id| known.iter().find(|d| d.id == id).cloned()),
+        };
+        let find =
+            |id: ChronicleId| definitions.iter().find(|definition| definition.id == id).cloned();
+        let (log, clock) = (events.clone() as Arc<dyn Log>, Arc::new(StillClock));
+        let engine = Engine::open_with(log, clock, sizes.engine.clone(), &find, Some(files))?;
+        Ok(Self { engine, journals: [events, edits] })
+    }
+
+    pub fn close(self) {
+        drop(self.engine);
+        for journal in self.journals {
+            // Dead ones say that they are.
+            let _ = journal.close();
+        }
+    }
+
+    pub async fn rows(&self, definition: &Arc<ChronicleDefinition>) -> Rows {
+        self.try_rows(definition).await.unwrap()
+    }
+
+    pub async fn try_rows(&self, definition: &Arc<ChronicleDefinition>) -> Result<Rows> {
+        try_read(self.engine.snapshot().as_ref(), definition).await
+    }
+
+    /// The tablets that count, by name.
+    pub fn named(&self) -> BTreeSet<String> {
+        self.engine.pieces().into_iter().filter_map(|piece| piece.file).collect()
+    }
+}
+
+/// What a snapshot shows, in the order of time and without it.
+pub async fn try_read(
+    snapshot: &dyn Snapshot,
+    definition: &Arc<ChronicleDefinition>,
+) -> Result<Rows> {
+    let ordered = try_scan(snapshot, definition, ScanOrder::Ascending).await?;
+    let any = try_scan(snapshot, definition, ScanOrder::Any).await?;
+    assert_eq!(any, ordered, "without an order there are other rows");
+    Ok(ordered)
+}
+
+async fn try_scan(
+    snapshot: &dyn Snapshot,
+    definition: &Arc<ChronicleDefinition>,
+    order: ScanOrder,
+) -> Result<Rows> {
+    use arrow::{array::AsArray, datatypes::Float64Type, datatypes::Int64Type};
+    let mut found = Rows::new();
+    for mut stream in snapshot.scan(request(definition, order))? {
+        while let Some(batch) = stream.next().await {
+            let batch = batch?;
+            let hosts = batch.column(0).as_string_view();
+            let values = batch.column(1).as_primitive::<Float64Type>();
+            let ticks = batch.column(2).as_primitive::<Int64Type>();
+            for at in 0..batch.num_rows() {
+                let key = (ticks.value(at), hosts.value(at).to_string());
+                let twice = found.insert(key, values.value(at));
+                assert_eq!(twice, None, "two events with one key");
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Files of the tablets' folder, by name.
+pub fn files(disk: &FaultyDisk) -> BTreeSet<String> {
+    let paths = disk.paths().into_iter();
+    let inside = paths.filter_map(|path| Some(path.strip_prefix("/data").ok()?.to_path_buf()));
+    let names = inside.filter(|path| path.starts_with("tablets"));
+    names.map(|path| path.to_string_lossy().into_owned()).collect()
+}
