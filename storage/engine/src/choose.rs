@@ -94,11 +94,7 @@ pub fn deep(pieces: &[PieceRecord], settings: &EngineSettings) -> Option<Vec<u64
 /// Which pieces become stories now, by number; `None` while the epoch is open: the tablets
 /// have few events, few bytes, and are young (F35). The oldest ticks come first, as many as
 /// one story has; with them the stories that they overlap, where that is worth it.
-pub fn archive(
-    pieces: &[PieceRecord],
-    settings: &EngineSettings,
-    now_ns: i64,
-) -> Option<Vec<u64>> {
+pub fn archive(pieces: &[PieceRecord], settings: &EngineSettings, now_ns: i64) -> Option<Vec<u64>> {
     let mut tablets: Vec<&PieceRecord> =
         pieces.iter().filter(|piece| piece.tier() == TierName::Tablet).collect();
     let sum = |of: fn(&PieceRecord) -> u64| tablets.iter().map(|piece| of(piece)).sum::<u64>();

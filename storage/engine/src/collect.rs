@@ -10,8 +10,8 @@ use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
 use stratalog_model::{
-    ChronicleDefinition, ChronicleId, Durability, Error, ErrorKind, Frame, FrameKind, Gsn, Lsn, PartitionId, Result,
-    SchemaVersion, StatementId, TickRange, TierName,
+    ChronicleDefinition, ChronicleId, Durability, Error, ErrorKind, Frame, FrameKind, Gsn, Lsn,
+    PartitionId, Result, SchemaVersion, StatementId, TickRange, TierName,
     store::{MoveKind, Moved},
 };
 use stratalog_story::{StoryId, StoryName};

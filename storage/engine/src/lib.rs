@@ -45,10 +45,11 @@ mod version;
 mod waiting;
 
 pub use collect::{Definitions, Files};
-pub use pieces::piece::Shelves;
 pub use engine::Engine;
 pub use grapher::Grapher;
 pub use manifest::Manifest;
+pub use pieces::piece::Shelves;
 #[cfg(feature = "sabotage")]
 pub use sabotage::FAULTS;
 pub use settings::EngineSettings;
+pub use waiting::Waiting;

@@ -31,10 +31,10 @@ use stratalog_model::{
 use stratalog_tablet::TabletId;
 
 use crate::{
+    collect::Files,
     delete,
     engine::Core,
     keeper::{chronicle::Chronicle, keys::Groups, ticks},
-    collect::Files,
     manifest::{Floor, ManifestState},
     memtable::{
         batch::{MemoryBatch, Run},

@@ -35,11 +35,7 @@ use crate::{
 ///
 /// # Errors
 /// As [`rewrite`]; what was done before stays.
-pub async fn settle(
-    core: &Arc<Core>,
-    files: &Files,
-    chronicle: &Arc<Chronicle>,
-) -> Result<Moved> {
+pub async fn settle(core: &Arc<Core>, files: &Files, chronicle: &Arc<Chronicle>) -> Result<Moved> {
     let mut moved = Moved::default();
     // What is deep first, so that few pieces are in memory at a time.
     while let Some(inputs) = overlapping(core, chronicle) {
@@ -116,8 +112,16 @@ pub async fn rewrite(
     let first = core.next_piece(files);
     let since_ns = inputs.iter().map(|piece| piece.record().since_ns).min();
     let from = From { shown, since_ns: since_ns.unwrap_or_default() };
-    let mut writing =
-        Writing { core, files, chronicle, from, first, target, written: Vec::new(), dropped: Vec::new() };
+    let mut writing = Writing {
+        core,
+        files,
+        chronicle,
+        from,
+        first,
+        target,
+        written: Vec::new(),
+        dropped: Vec::new(),
+    };
     if let Err(error) = writing.write(inputs, &version).await {
         writing.give_up();
         return Err(error);
@@ -174,7 +178,8 @@ impl Writing<'_> {
         for (schema_version, mut parts) in by_shape {
             parts.sort_by_key(|(piece, part)| (part.hull.start, piece.record().id, part.number));
             let shown = self.from.shown;
-            let mut sweep = Sweep { version, shown, parts: parts.into_iter(), next: None, pool: Vec::new() };
+            let mut sweep =
+                Sweep { version, shown, parts: parts.into_iter(), next: None, pool: Vec::new() };
             match self.target {
                 TierName::Story => self.stories(schema_version, &mut sweep).await?,
                 _ => self.tablets(&mut sweep).await?,

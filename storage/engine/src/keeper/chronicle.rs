@@ -30,8 +30,8 @@ use crate::{
     budget::Budget,
     memtable::{batch::MemoryBatch, compact, shape::Shape},
     pieces::{piece::OpenPiece, set::PieceSet},
-    waiting::Waiting,
     version::{Fence, Version},
+    waiting::Waiting,
 };
 
 mod state;
@@ -454,9 +454,7 @@ impl Chronicle {
         let version = Arc::clone(&self.state.lock().version);
         match self.collision {
             Collision::All => Ok(Taken::none(&version)),
-            collision => {
-                Taken::find(&version, groups, ticks, collision == Collision::Next).await
-            }
+            collision => Taken::find(&version, groups, ticks, collision == Collision::Next).await,
         }
     }
 

@@ -17,11 +17,7 @@ use stratalog_model::{
 };
 use stratalog_story::{Fetched, KeyValues, Selection, Story};
 
-use super::{
-    events::Events,
-    piece::Part,
-    reader::Reader,
-};
+use super::{events::Events, piece::Part, reader::Reader};
 use crate::{
     player::{keyed, piece::Shared},
     version::Version,
@@ -220,9 +216,9 @@ impl StoryPiece {
         match request.order {
             ScanOrder::Any => {}
             ScanOrder::Ascending => chosen.sort_by_key(|(_, part, _)| part.hull.start),
-            ScanOrder::Descending => chosen.sort_by_key(|(_, part, _)| {
-                std::cmp::Reverse(part.hull.end)
-            }),
+            ScanOrder::Descending => {
+                chosen.sort_by_key(|(_, part, _)| std::cmp::Reverse(part.hull.end))
+            }
         }
         Ok(chosen)
     }

@@ -29,8 +29,7 @@ pub struct Reader {
 impl Reader {
     /// A reader of a piece.
     pub fn new(piece: Arc<OpenPiece>, shared: Arc<Shared>) -> Self {
-        let mut fences: Vec<Fence> =
-            piece.fences_among(shared.version.fences()).copied().collect();
+        let mut fences: Vec<Fence> = piece.fences_among(shared.version.fences()).copied().collect();
         if sabotage::active("fence-ignored") {
             fences.clear();
         }
@@ -113,9 +112,7 @@ impl Reader {
         let number = |values: &[i64], row: usize| values.get(row).copied().unwrap_or_default();
         let mut rows: Vec<u32> = (0..events.rows as u32).collect();
         if !inside {
-            rows.retain(|row| {
-                request.ticks.contains(Tick(number(&events.ticks, *row as usize)))
-            });
+            rows.retain(|row| request.ticks.contains(Tick(number(&events.ticks, *row as usize))));
         }
         if !fences.is_empty() {
             rows.retain(|row| {

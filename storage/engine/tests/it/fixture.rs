@@ -17,8 +17,8 @@ use futures::StreamExt;
 use stratalog_engine::{Definitions, Engine, EngineSettings, Files, Manifest, Shelves};
 use stratalog_model::{
     Append, ChronicleDefinition, ChronicleId, Clock, Collision, ColumnDefinition, ColumnId,
-    ColumnType, Disk, Durability, Error, EventStore, Granularity, LatePolicy, Log, Result, SchemaVersion,
-    Snapshot, TickRange, TickRanges, TickScale,
+    ColumnType, Disk, Durability, Error, EventStore, Granularity, LatePolicy, Log, Result,
+    SchemaVersion, Snapshot, TickRange, TickRanges, TickScale,
     store::{AppendOptions, Appended, OnConflict},
     tier::{KeyFilter, ScanOrder, ScanRequest},
 };

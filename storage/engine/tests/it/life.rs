@@ -3,7 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::Arc,
 };
 
@@ -179,8 +179,12 @@ async fn try_scan(
 
 /// Files of the tablets' folder, by name.
 pub fn files(disk: &FaultyDisk) -> BTreeSet<String> {
-    let paths = disk.paths().into_iter();
-    let inside = paths.filter_map(|path| Some(path.strip_prefix("/data").ok()?.to_path_buf()));
-    let names = inside.filter(|path| path.starts_with("tablets"));
+    let names = disk.paths().into_iter().filter_map(|path| {
+        let inside = path.strip_prefix("/data").ok()?;
+        if inside.starts_with("tablets") {
+            return Some(inside.to_path_buf());
+        }
+        (inside.starts_with("stories") || inside.starts_with("spool")).then_some(path)
+    });
     names.map(|path| path.to_string_lossy().into_owned()).collect()
 }
