@@ -1,13 +1,16 @@
 //! What moves next: pure decisions, on what is known of pieces and pressure (F31, F32, F35).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use stratalog_model::{ChronicleId, SchemaVersion};
+use stratalog_model::{ChronicleId, SchemaVersion, TierName};
 
 use crate::{manifest::PieceRecord, settings::EngineSettings};
 
 /// Pieces that one merge brings together, at most.
 const FAN_IN_MAX: usize = 16;
+
+/// One in so many events of a story that come late makes it worth writing again.
+const LATE_SHARE: u64 = 8;
 
 /// What the journal tier holds of one chronicle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +73,88 @@ pub fn merge(pieces: &[PieceRecord], settings: &EngineSettings, fan_in: usize) -
         best = best.max_by_len(found);
     }
     Some(best?.iter().map(|piece| piece.id).collect())
+}
+
+/// The pieces that overlap at some tick, where so many do that they must not be in memory all
+/// at once.
+pub fn deep(pieces: &[PieceRecord], settings: &EngineSettings) -> Option<Vec<u64>> {
+    let mut by_shape: BTreeMap<SchemaVersion, Vec<&PieceRecord>> = BTreeMap::new();
+    for piece in pieces.iter().filter(|piece| piece.tier() == TierName::Tablet) {
+        by_shape.entry(piece.schema_version).or_default().push(piece);
+    }
+    by_shape.into_values().find_map(|mut alike| {
+        alike.sort_by_key(|piece| (piece.ticks.start, piece.id));
+        let most = deepest(&alike, FAN_IN_MAX)?;
+        let bytes: u64 = most.iter().map(|piece| piece.unpacked_bytes).sum();
+        let much = bytes > settings.move_bytes.saturating_mul(4);
+        much.then(|| most.iter().map(|piece| piece.id).collect())
+    })
+}
+
+/// Which pieces become stories now, by number; `None` while the epoch is open: the tablets
+/// have few events, few bytes, and are young (F35). The oldest ticks come first, as many as
+/// one story has; with them the stories that they overlap, where that is worth it.
+pub fn archive(pieces: &[PieceRecord], settings: &EngineSettings, now_ns: i64) -> Option<Vec<u64>> {
+    let mut tablets: Vec<&PieceRecord> =
+        pieces.iter().filter(|piece| piece.tier() == TierName::Tablet).collect();
+    let sum = |of: fn(&PieceRecord) -> u64| tablets.iter().map(|piece| of(piece)).sum::<u64>();
+    let oldest = tablets.iter().map(|piece| piece.since_ns).min()?;
+    let age_ms = u64::try_from(now_ns.saturating_sub(oldest) / 1_000_000).unwrap_or(0);
+    let closed = sum(|piece| piece.rows) >= settings.story_rows_max
+        || sum(|piece| piece.bytes) >= settings.story_bytes_max
+        || age_ms >= settings.story_age_max_ms;
+    if !closed {
+        return None;
+    }
+    tablets.sort_by_key(|piece| (piece.ticks.start, piece.id));
+    let (mut rows, mut bytes) = (0, 0);
+    let some: Vec<&PieceRecord> = tablets
+        .into_iter()
+        .take_while(|piece| {
+            let room = rows < settings.story_rows_max && bytes < settings.story_bytes_max;
+            rows += piece.rows;
+            bytes += piece.bytes;
+            room
+        })
+        .collect();
+    let stories = pieces.iter().filter(|piece| piece.tier() == TierName::Story);
+    let late = stories.filter(|story| {
+        let over = some.iter().filter(|tablet| tablet.ticks.overlaps(&story.ticks));
+        let rows: u64 = over.map(|tablet| tablet.rows).sum();
+        rows > 0 && rows.saturating_mul(LATE_SHARE) >= story.rows
+    });
+    Some(some.iter().copied().chain(late).map(|piece| piece.id).collect())
+}
+
+/// The pieces that a compaction has to do with, by number: tablets, and stories that overlap
+/// another piece or are neighbours and small.
+pub fn unsettled(pieces: &[PieceRecord], settings: &EngineSettings) -> BTreeSet<u64> {
+    let mut by_shape: BTreeMap<SchemaVersion, Vec<&PieceRecord>> = BTreeMap::new();
+    for piece in pieces {
+        by_shape.entry(piece.schema_version).or_default().push(piece);
+    }
+    let small = |piece: &PieceRecord| {
+        piece.rows * 2 < settings.story_rows_max && piece.bytes * 2 < settings.story_bytes_max
+    };
+    let mut unsettled = BTreeSet::new();
+    for alike in by_shape.values_mut() {
+        alike.sort_by_key(|piece| (piece.ticks.start, piece.id));
+        let mut widest: Option<&PieceRecord> = None;
+        for pair in alike.windows(2) {
+            let [earlier, later] = pair else { continue };
+            let over = widest.filter(|wide| wide.ticks.end > earlier.ticks.end).unwrap_or(earlier);
+            widest = Some(over);
+            if over.ticks.end > later.ticks.start {
+                unsettled.extend([over.id, later.id]);
+            }
+            if small(earlier) && small(later) {
+                unsettled.extend([earlier.id, later.id]);
+            }
+        }
+    }
+    let tablets = pieces.iter().filter(|piece| piece.tier() == TierName::Tablet);
+    unsettled.extend(tablets.map(|piece| piece.id));
+    unsettled
 }
 
 trait Longer {

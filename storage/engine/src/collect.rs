@@ -6,25 +6,26 @@
 //!                                                                                 its first segments)
 //! ```
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
 use stratalog_model::{
-    ChronicleId, Durability, Error, ErrorKind, Frame, FrameKind, Gsn, Lsn, PartitionId, Result,
-    SchemaVersion, StatementId, TickRange,
+    ChronicleDefinition, ChronicleId, Durability, Error, ErrorKind, Frame, FrameKind, Gsn, Lsn,
+    PartitionId, Result, SchemaVersion, StatementId, TickRange, TierName,
     store::{MoveKind, Moved},
 };
-use stratalog_tablet::{TabletId, Tablets};
+use stratalog_story::{StoryId, StoryName};
+use stratalog_tablet::TabletId;
 use tokio::sync::oneshot;
 
 use crate::{
     engine::Core,
     keeper::chronicle::Chronicle,
-    manifest::{Edit, Floor, Manifest, Move},
+    manifest::{Edit, Floor, Manifest, Move, PieceRecord},
     memtable::batch::MemoryBatch,
     pieces::{
-        build::{self, Sizes, Written},
-        set::OpenPiece,
+        build::{self, From, Sizes, Written},
+        piece::{OpenPiece, Shelves},
     },
     rewrite, sabotage,
     version::{Fence, Version, published::Pinned},
@@ -38,10 +39,38 @@ const MARKS_MAX: usize = 200_000;
 /// Files beside the log.
 #[derive(Debug, Clone)]
 pub struct Files {
-    /// The tablets.
-    pub tablets: Arc<Tablets>,
+    /// Where they are.
+    pub shelves: Shelves,
     /// Which of them count.
     pub manifest: Arc<Manifest>,
+    /// Whose events they hold.
+    pub definitions: Definitions,
+}
+
+type Find = dyn Fn(ChronicleId) -> Option<Arc<ChronicleDefinition>> + Send + Sync;
+
+/// Tells the chronicles that exist.
+#[derive(Clone)]
+pub struct Definitions(Arc<Find>);
+
+impl Definitions {
+    /// What `find` says at any time.
+    pub fn new(
+        find: impl Fn(ChronicleId) -> Option<Arc<ChronicleDefinition>> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(find))
+    }
+
+    /// The definition of a chronicle now; `None` for one that was dropped.
+    pub fn of(&self, id: ChronicleId) -> Option<Arc<ChronicleDefinition>> {
+        (self.0)(id)
+    }
+}
+
+impl fmt::Debug for Definitions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Definitions")
+    }
 }
 
 /// Moves what a chronicle has committed.
@@ -100,7 +129,8 @@ pub async fn compact(core: &Arc<Core>, id: ChronicleId) -> Result<Moved> {
     Ok(collected.and(result?))
 }
 
-/// Merges pieces of a chronicle once, if at least `fan_in` of them are worth it.
+/// Brings pieces of a chronicle into stories, or merges at least `fan_in` of them, once, where
+/// that is due.
 ///
 /// # Errors
 /// As [`collect`].
@@ -108,11 +138,11 @@ pub async fn merge(core: &Arc<Core>, id: ChronicleId, fan_in: usize) -> Result<M
     let files = files_of(core)?;
     let _turn = core.moving.lock().await;
     let Some(chronicle) = core.known(id) else { return Ok(Moved::default()) };
-    let Some(inputs) = rewrite::next_merge(core, &chronicle, fan_in) else {
+    let Some((kind, target, inputs)) = rewrite::next(core, &chronicle, fan_in) else {
         return Ok(Moved::default());
     };
-    let number = core.moves.begin(core.clock.as_ref(), id, MoveKind::Merge);
-    let result = rewrite::rewrite(core, files, &chronicle, &inputs).await;
+    let number = core.moves.begin(core.clock.as_ref(), id, kind);
+    let result = rewrite::rewrite(core, files, &chronicle, &inputs, target).await;
     core.moves.end(core.clock.as_ref(), number, &result);
     result
 }
@@ -184,7 +214,9 @@ async fn move_out(
     let id = chronicle.id();
     let fences = version.fences();
     let sizes = Sizes::of(&core.settings);
-    let written = build::build(&files.tablets, id, &batches, fences, shown, first, sizes)
+    let from = From { shown, since_ns: core.clock.now_ns() };
+    let tablets = &files.shelves.tablets;
+    let written = build::build(tablets, id, &batches, fences, from, first, sizes)
         .inspect_err(|_| core.give_up_pieces(files, first))?;
     drop(batches);
     let moved = Moved {
@@ -217,11 +249,13 @@ pub fn open(
 ) -> Result<Vec<Arc<OpenPiece>>> {
     let mut opened = Vec::with_capacity(written.len());
     for written in written {
-        files.tablets.remember(&written.built, &written.heads);
+        if let Some((built, heads)) = &written.tablet {
+            files.shelves.tablets.remember(built, heads);
+        }
         let shape = chronicle.known_shape(written.record.schema_version);
         let shape = shape.ok_or_else(|| Error::internal("a batch has no shape"))?;
-        let tablets = Arc::clone(&files.tablets);
-        opened.push(Arc::new(OpenPiece::new(written.record, chronicle.id(), shape, tablets)));
+        let shelves = files.shelves.clone();
+        opened.push(Arc::new(OpenPiece::new(written.record, chronicle.id(), shape, shelves)));
     }
     Ok(opened)
 }
@@ -257,7 +291,7 @@ pub async fn commit(
     core.used_pieces(last);
     let applied = apply(files, chronicle, change, publish).await;
     #[cfg(feature = "sabotage")]
-    let applied = applied.and_then(|()| files.tablets.sync_late());
+    let applied = applied.and_then(|()| files.shelves.tablets.sync_late());
     if let (Err(error), Some(first)) = (&applied, first)
         && !matches!(error.kind(), ErrorKind::Io | ErrorKind::Shutdown)
     {
@@ -326,6 +360,7 @@ pub async fn raise_floor(core: &Arc<Core>) -> Result<u64> {
     let Some(files) = &core.files else { return Ok(0) };
     let _turn = core.moving.lock().await;
     forget(core, files).await?;
+    files.shelves.stories.remove_doomed().await?;
     // Before the versions are looked at: what they show then is at least as late.
     let places = core.places.list();
     let published = core.published();
@@ -383,9 +418,14 @@ async fn forget(core: &Arc<Core>, files: &Files) -> Result<()> {
     for (id, owned) in named.iter().filter_map(|id| Some((id, state.chronicles.get(id)?))) {
         let read: &[Arc<OpenPiece>] = dropped.get(id).map_or(&[], Vec::as_slice);
         read.iter().for_each(|piece| piece.doom());
-        for number in owned.pieces.keys() {
-            if !read.iter().any(|piece| piece.record().id == *number) {
-                files.tablets.remove(TabletId(*number))?;
+        let unread = |record: &&PieceRecord| read.iter().all(|p| p.record().id != record.id);
+        for record in owned.pieces.values().filter(unread) {
+            match record.tier() {
+                TierName::Story => {
+                    let name = StoryName { chronicle: *id, id: StoryId(record.id) };
+                    files.shelves.stories.doom(name);
+                }
+                _ => files.shelves.tablets.remove(TabletId(record.id))?,
             }
         }
     }

@@ -34,8 +34,8 @@ pub async fn delete(
     let published = core.published();
     let Some(pinned) = published.versions.get(&definition.id) else { return Ok(0) };
     let rows = |range: TickRange| count(&pinned.version, range, published.gsn);
-    let before = rows(TickRange::new(Tick::MIN, range.start))?;
-    let after = rows(TickRange::new(range.end, Tick::END))?;
+    let before = rows(TickRange::new(Tick::MIN, range.start)).await?;
+    let after = rows(TickRange::new(range.end, Tick::END)).await?;
     if before > 0 && after > 0 {
         return Err(Error::new(
             ErrorKind::FeatureNotSupported,
@@ -47,7 +47,7 @@ pub async fn delete(
         .with_detail(format!("{before} events lie before the range and {after} behind it"))
         .with_hint("a chronicle is append-only: extend the range to one of its ends"));
     }
-    if range.is_empty() || rows(range)? == 0 {
+    if range.is_empty() || rows(range).await? == 0 {
         return Ok(0);
     }
     let chronicle = Arc::clone(&pinned.chronicle);
@@ -68,17 +68,17 @@ pub async fn delete(
     let deleted = receiver.await.map_err(|_| {
         Error::new(ErrorKind::Shutdown, "the log was closed before it stored the DELETE")
     })??;
-    let count = count(&deleted.version, range, deleted.fence.gsn);
+    let count = count(&deleted.version, range, deleted.fence.gsn).await;
     drop(deleted);
     free(&core, &chronicle)?;
     count
 }
 
 /// How many events with ticks in `range` a version has, those in pieces included.
-fn count(version: &Version, range: TickRange, visible: Gsn) -> Result<u64> {
+async fn count(version: &Version, range: TickRange, visible: Gsn) -> Result<u64> {
     let ranges = TickRanges::from(range);
-    let filed = version.pieces().count(&ranges, version.fences(), visible)?;
-    Ok(version.extent(&ranges, visible).rows + filed.rows)
+    let filed = version.pieces().count(&ranges, version.fences(), visible).await?;
+    Ok(version.extent(&ranges, visible).rows + filed)
 }
 
 /// What a delete found.

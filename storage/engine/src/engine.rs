@@ -38,7 +38,7 @@ use crate::{
     },
     memtable::{batch::MemoryBatch, compact},
     moves::Moves,
-    pieces::{set::OpenPiece, status},
+    pieces::{piece::OpenPiece, status},
     player::snapshot::PinnedSnapshot,
     recovery,
     relief::Relief,
@@ -47,6 +47,7 @@ use crate::{
         Version,
         published::{Pinned, Published},
     },
+    waiting::Waiting,
 };
 
 /// The store of events: `EventStore` over a [`Log`].
@@ -88,6 +89,8 @@ pub struct Core {
     pub moving: tokio::sync::Mutex<()>,
     /// What they did.
     pub moves: Moves,
+    /// Where recovery waits for stories.
+    pub waiting: Waiting,
     /// Highest number that a piece was made under, whether or not the manifest names it.
     last_piece: AtomicU64,
     tidying: AtomicBool,
@@ -138,6 +141,7 @@ impl Engine {
             places: Places::default(),
             moving: tokio::sync::Mutex::default(),
             moves: Moves::default(),
+            waiting: Waiting::new()?,
             last_piece: AtomicU64::new(0),
             tidying: AtomicBool::new(false),
             untidy: Mutex::default(),
@@ -180,12 +184,12 @@ impl EventStore for Engine {
 
     fn flush(&self, chronicle: ChronicleId) -> BoxFuture<'_, Result<Moved>> {
         let core = Arc::clone(&self.core);
-        aside(async move { collect::collect(&core, chronicle).await })
+        aside(move || async move { collect::collect(&core, chronicle).await })
     }
 
     fn compact(&self, chronicle: ChronicleId) -> BoxFuture<'_, Result<Moved>> {
         let core = Arc::clone(&self.core);
-        aside(async move { collect::compact(&core, chronicle).await })
+        aside(move || async move { collect::compact(&core, chronicle).await })
     }
 
     fn pieces(&self) -> Vec<PieceStatus> {
@@ -300,7 +304,7 @@ impl Core {
     /// The pieces from `first` on are of no use: whatever there is of them goes, and their
     /// numbers are not used again.
     pub fn give_up_pieces(&self, files: &Files, first: u64) {
-        match files.tablets.remove_from(TabletId(first)) {
+        match files.shelves.tablets.remove_from(TabletId(first)) {
             Ok(last) => {
                 let last = last.map_or(0, |id| id.0);
                 self.last_piece.fetch_max(last, Ordering::Relaxed);
@@ -482,12 +486,12 @@ impl Core {
 }
 
 /// Does work of a move on a thread of its own. It goes on when nobody waits for it any more.
-fn aside<T: Send + 'static>(
-    work: impl Future<Output = Result<T>> + Send + 'static,
+fn aside<T: Send + 'static, F: Future<Output = Result<T>>>(
+    work: impl FnOnce() -> F + Send + 'static,
 ) -> BoxFuture<'static, Result<T>> {
     Box::pin(async move {
         let runtime = tokio::runtime::Handle::current();
-        let done = tokio::task::spawn_blocking(move || runtime.block_on(work)).await;
+        let done = tokio::task::spawn_blocking(move || runtime.block_on(work())).await;
         done.unwrap_or_else(|error| Err(Error::internal(format!("a move broke off: {error}"))))
     })
 }

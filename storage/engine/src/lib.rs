@@ -42,11 +42,14 @@ mod rewrite;
 mod sabotage;
 mod settings;
 mod version;
+mod waiting;
 
-pub use collect::Files;
+pub use collect::{Definitions, Files};
 pub use engine::Engine;
 pub use grapher::Grapher;
 pub use manifest::Manifest;
+pub use pieces::piece::Shelves;
 #[cfg(feature = "sabotage")]
 pub use sabotage::FAULTS;
 pub use settings::EngineSettings;
+pub use waiting::Waiting;

@@ -23,7 +23,7 @@ use stratalog_model::{
 };
 use tokio::sync::oneshot;
 
-pub use state::{Edit, Floor, ManifestState, Move, PieceRecord};
+pub use state::{Edit, Floor, ManifestState, Move, PieceFile, PieceRecord};
 
 /// Edits after which a snapshot is worth its bytes, at least.
 const EDITS_MIN: usize = 256;

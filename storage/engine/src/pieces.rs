@@ -3,12 +3,18 @@
 //! ```text
 //!   batches of a version ─► rows in force ─► by tick into tablets ─► by (key, tick) into blocks
 //!        (journal tier)      (build)            (tablet_rows_max)       (block_rows_max)
+//!   pieces of a version  ─► rows in force ─► by tick into slices  ─► by (key, tick) into stories
+//!                            (rewrite)         (slice_rows_max)         (one row group each)
 //! ```
 
 pub mod block;
 pub mod build;
+pub mod events;
 pub mod lookup;
+pub mod piece;
 pub mod read;
+pub mod reader;
 pub mod rows;
 pub mod set;
 pub mod status;
+pub mod story;

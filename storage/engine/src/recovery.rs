@@ -13,9 +13,12 @@
 //! wait for theirs, after a pass over the log that only looks for commit frames. Events of
 //! chronicles that no longer exist are passed over, but their gsn's stay used.
 
-use std::sync::{
-    Arc,
-    mpsc::{Receiver, SyncSender, sync_channel},
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        mpsc::{Receiver, SyncSender, sync_channel},
+    },
 };
 
 use ahash::RandomState;
@@ -28,10 +31,11 @@ use stratalog_model::{
 use stratalog_tablet::TabletId;
 
 use crate::{
+    collect::Files,
     delete,
     engine::Core,
     keeper::{chronicle::Chronicle, keys::Groups, ticks},
-    manifest::Floor,
+    manifest::{Floor, ManifestState},
     memtable::{
         batch::{MemoryBatch, Run},
         column::Column,
@@ -39,7 +43,10 @@ use crate::{
         encode,
         shape::Shape,
     },
-    pieces::set::{OpenPiece, PieceSet},
+    pieces::{
+        piece::{OpenPiece, Shelves},
+        set::PieceSet,
+    },
     version::published::Pinned,
 };
 
@@ -146,12 +153,9 @@ pub fn recover(core: &Arc<Core>, definitions: &dyn Fn(ChronicleId) -> Definition
 fn adopt(core: &Arc<Core>, definitions: &dyn Fn(ChronicleId) -> Definition) -> Result<Floor> {
     let Some(files) = &core.files else { return Ok(Floor::default()) };
     let state = files.manifest.state();
-    let there = files.tablets.files()?;
-    for (_, record) in state.pieces() {
-        files.tablets.check(TabletId(record.id), record.bytes, &there)?;
-    }
-    // Not before: where edits were lost, these may hold what others lack.
-    files.tablets.keep_only(&state.piece_ids().into_iter().map(TabletId).collect())?;
+    let keeping = || core.waiting.block_on(keep(files, &state));
+    // Whoever opens an engine may not be allowed to block.
+    std::thread::scope(|scope| scope.spawn(keeping).join().unwrap_or_else(|_| Err(panicked())))?;
     for (id, owned) in &state.chronicles {
         let Some(definition) = definitions(*id) else {
             core.dropped.lock().insert(*id, Vec::new());
@@ -161,7 +165,7 @@ fn adopt(core: &Arc<Core>, definitions: &dyn Fn(ChronicleId) -> Definition) -> R
         let mut pieces = Vec::with_capacity(owned.pieces.len());
         for record in owned.pieces.values() {
             let shape = chronicle.shape(&definition, record.schema_version)?;
-            let piece = OpenPiece::new(*record, *id, shape, Arc::clone(&files.tablets));
+            let piece = OpenPiece::new(*record, *id, shape, files.shelves.clone());
             pieces.push(Arc::new(piece));
         }
         let set = PieceSet::default().with(pieces, &[], owned.through);
@@ -177,6 +181,29 @@ fn adopt(core: &Arc<Core>, definitions: &dyn Fn(ChronicleId) -> Definition) -> R
         producers.committed(*producer, *number);
     }
     Ok(state.floor.clone())
+}
+
+/// Removes the files that the manifest does not name, and looks for those that it does.
+async fn keep(files: &Files, state: &ManifestState) -> Result<()> {
+    let Shelves { tablets, stories } = &files.shelves;
+    let (mut blocks, mut names) = (BTreeSet::new(), BTreeSet::new());
+    for (chronicle, record) in state.pieces() {
+        match record.story(chronicle) {
+            Some(built) => drop(names.insert(built.name())),
+            None => drop(blocks.insert(TabletId(record.id))),
+        }
+    }
+    let there = (tablets.files()?, stories.files().await?);
+    for (chronicle, record) in state.pieces() {
+        match record.story(chronicle) {
+            Some(built) => stories.check(&built, &there.1)?,
+            None => tablets.check(TabletId(record.id), record.bytes, &there.0)?,
+        }
+    }
+    // Not before: where edits were lost, these may hold what others lack.
+    tablets.keep_only(&blocks)?;
+    stories.keep_only(&names).await?;
+    Ok(())
 }
 
 fn decode_all(
@@ -353,7 +380,8 @@ impl Applier<'_> {
             self.core.budget.claim_anyway(bytes),
         );
         let sealed = self.core.settings.compaction_rows_max;
-        chronicle.replay(batch, &events.groups, frame.first_seq, sealed)?;
+        let waiting = &self.core.waiting;
+        chronicle.replay(batch, &events.groups, frame.first_seq, sealed, waiting)?;
         if !self.unshown.iter().any(|known| Arc::ptr_eq(known, &chronicle)) {
             self.unshown.push(chronicle);
         }

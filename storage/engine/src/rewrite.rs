@@ -1,14 +1,18 @@
 //! From pieces into fewer ones: disjoint in time, without deleted and replaced events.
 //!
 //! ```text
-//!   inputs, by first tick ─► pool ─► windows of ticks ─► tablets, durable, read back ─► edit
-//!                             ▲            │                                          (added,
-//!                             └────────────┘ what later inputs may still overlap       removed)
+//!   parts of the inputs, by first tick ─► pool ─► windows of ticks ─► tablets or stories ─► edit
+//!                                           ▲            │             (durable, read back)
+//!                                           └────────────┘ what later parts may still overlap
 //! ```
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use stratalog_model::{ChronicleId, Gsn, Result, SchemaVersion, store::Moved};
+use stratalog_model::{
+    Error, Gsn, Result, SchemaVersion, TierName,
+    store::{MoveKind, Moved},
+};
+use stratalog_story::{StoryId, StoryName, StorySchema};
 
 use crate::{
     choose,
@@ -17,62 +21,88 @@ use crate::{
     keeper::chronicle::Chronicle,
     manifest::PieceRecord,
     pieces::{
-        build::{self, Sizes, Written},
+        build::{self, From, Sizes, Written},
+        piece::{OpenPiece, Part},
         rows::Rows,
-        set::OpenPiece,
+        story::StoryWriter,
     },
     sabotage,
     version::{Version, published::Pinned},
 };
 
-/// Brings the pieces of a chronicle into as few and disjoint ones as there can be. Only by
+/// Brings all pieces of a chronicle into stories, as few and disjoint as there can be. Only by
 /// whoever moves events.
 ///
 /// # Errors
 /// As [`rewrite`]; what was done before stays.
 pub async fn settle(core: &Arc<Core>, files: &Files, chronicle: &Arc<Chronicle>) -> Result<Moved> {
     let mut moved = Moved::default();
-    let all: Vec<Arc<OpenPiece>> = pieces_of(chronicle);
-    // What was deleted or replaced goes; then what overlaps, or is small.
+    // What is deep first, so that few pieces are in memory at a time.
+    while let Some(inputs) = overlapping(core, chronicle) {
+        moved = moved.and(rewrite(core, files, chronicle, &inputs, TierName::Tablet).await?);
+    }
+    let pieces = pieces_of(chronicle);
     let version = Arc::clone(&chronicle.state().version);
-    for piece in all {
-        let dead = version.pieces().has_replaced()
-            || piece.fences_among(version.fences()).next().is_some();
-        if dead {
-            moved = moved.and(rewrite(core, files, chronicle, &[piece]).await?);
-        }
+    let dead = |piece: &Arc<OpenPiece>| {
+        version.pieces().has_replaced() || piece.fences_among(version.fences()).next().is_some()
+    };
+    let records: Vec<PieceRecord> = pieces.iter().map(|piece| *piece.record()).collect();
+    let unsettled = choose::unsettled(&records, &core.settings);
+    let inputs: Vec<Arc<OpenPiece>> = pieces
+        .into_iter()
+        .filter(|piece| unsettled.contains(&piece.record().id) || dead(piece))
+        .collect();
+    if inputs.is_empty() {
+        return Ok(moved);
     }
-    while let Some(inputs) = next_merge(core, chronicle, 2) {
-        moved = moved.and(rewrite(core, files, chronicle, &inputs).await?);
-    }
-    Ok(moved)
+    Ok(moved.and(rewrite(core, files, chronicle, &inputs, TierName::Story).await?))
 }
 
-/// The pieces of a chronicle that are worth merging, at least `fan_in` of them.
-pub fn next_merge(
+/// Pieces that overlap deeply.
+fn overlapping(core: &Core, chronicle: &Chronicle) -> Option<Vec<Arc<OpenPiece>>> {
+    let pieces = pieces_of(chronicle);
+    let records: Vec<PieceRecord> = pieces.iter().map(|piece| *piece.record()).collect();
+    let chosen = choose::deep(&records, &core.settings)?;
+    Some(pieces.into_iter().filter(|piece| chosen.contains(&piece.record().id)).collect())
+}
+
+/// What is due among the pieces of a chronicle: into which tier, and which of them.
+pub fn next(
     core: &Core,
     chronicle: &Chronicle,
     fan_in: usize,
-) -> Option<Vec<Arc<OpenPiece>>> {
+) -> Option<(MoveKind, TierName, Vec<Arc<OpenPiece>>)> {
     let pieces = pieces_of(chronicle);
     let records: Vec<PieceRecord> = pieces.iter().map(|piece| *piece.record()).collect();
-    let chosen = choose::merge(&records, &core.settings, fan_in)?;
-    Some(pieces.into_iter().filter(|piece| chosen.contains(&piece.record().id)).collect())
+    let archive = || {
+        let chosen = choose::archive(&records, &core.settings, core.clock.now_ns())?;
+        Some((MoveKind::Archive, TierName::Story, chosen))
+    };
+    let merge = || {
+        let tablets: Vec<PieceRecord> =
+            records.iter().filter(|record| record.tier() == TierName::Tablet).copied().collect();
+        let chosen = choose::merge(&tablets, &core.settings, fan_in)?;
+        Some((MoveKind::Merge, TierName::Tablet, chosen))
+    };
+    let (kind, target, chosen) = merge().or_else(archive)?;
+    let inputs = pieces.into_iter().filter(|piece| chosen.contains(&piece.record().id));
+    Some((kind, target, inputs.collect()))
 }
 
 fn pieces_of(chronicle: &Chronicle) -> Vec<Arc<OpenPiece>> {
     chronicle.state().version.pieces().iter().cloned().collect()
 }
 
-/// Brings pieces of a chronicle into new ones. Only by whoever moves events.
+/// Brings pieces of a chronicle into new ones of a tier. Only by whoever moves events.
 ///
 /// # Errors
-/// `DiskFull`, `Io`, `DataCorrupted`: nothing has changed then.
+/// `DiskFull`, `Io`, `ConnectionFailure`, `DataCorrupted`: nothing has changed then.
 pub async fn rewrite(
     core: &Arc<Core>,
     files: &Files,
     chronicle: &Arc<Chronicle>,
     inputs: &[Arc<OpenPiece>],
+    target: TierName,
 ) -> Result<Moved> {
     // Read first: every snapshot of the version below has at least this gsn.
     let shown = core.published().gsn;
@@ -80,10 +110,23 @@ pub async fn rewrite(
     // What replaced or deleted events must not be lost once they are gone.
     collect::sync(core).await?;
     let first = core.next_piece(files);
-    let mut dropped = Vec::new();
-    let written =
-        write(core, files, chronicle.id(), inputs, &version, (shown, first), &mut dropped);
-    let written = written.inspect_err(|_| core.give_up_pieces(files, first))?;
+    let since_ns = inputs.iter().map(|piece| piece.record().since_ns).min();
+    let from = From { shown, since_ns: since_ns.unwrap_or_default() };
+    let mut writing = Writing {
+        core,
+        files,
+        chronicle,
+        from,
+        first,
+        target,
+        written: Vec::new(),
+        dropped: Vec::new(),
+    };
+    if let Err(error) = writing.write(inputs, &version).await {
+        writing.give_up();
+        return Err(error);
+    }
+    let Writing { written, dropped, .. } = writing;
     let removed: Vec<u64> = inputs.iter().map(|piece| piece.record().id).collect();
     let moved = Moved {
         rows: written.iter().map(|written| written.record.rows).sum(),
@@ -91,9 +134,8 @@ pub async fn rewrite(
         pieces_removed: removed.len() as u64,
     };
     let added = collect::open(files, chronicle, &written)?;
-    let through = version.pieces().through;
-    let edit = collect::Change {
-        through,
+    let change = collect::Change {
+        through: version.pieces().through,
         written: &written,
         removed: removed.clone(),
         forgotten: dropped.clone(),
@@ -106,94 +148,161 @@ pub async fn rewrite(
             (Some(Pinned { chronicle: Arc::clone(&moving), version }), ())
         });
     };
-    collect::commit(core, files, chronicle, edit, publish).await?;
+    collect::commit(core, files, chronicle, change, publish).await?;
     inputs.iter().for_each(|piece| piece.doom());
     Ok(moved)
 }
 
-/// Writes the events of `inputs` in force at `at.0` into tablets numbered from `at.1` on.
-fn write(
-    core: &Core,
-    files: &Files,
-    chronicle: ChronicleId,
-    inputs: &[Arc<OpenPiece>],
-    version: &Version,
-    at: (Gsn, u64),
-    dropped: &mut Vec<u64>,
-) -> Result<Vec<Written>> {
-    let (shown, first) = at;
-    // A window is one tablet, however many events a tick has.
-    let rows_max = core.settings.tablet_rows_max.max(1);
-    let sizes = Sizes { tablet_rows_max: usize::MAX, ..Sizes::of(&core.settings) };
-    let mut by_shape: BTreeMap<SchemaVersion, Vec<&Arc<OpenPiece>>> = BTreeMap::new();
-    for piece in inputs {
-        by_shape.entry(piece.shape().version).or_default().push(piece);
-    }
-    let mut written = Vec::new();
-    for mut inputs in by_shape.into_values() {
-        inputs.sort_by_key(|piece| (piece.record().ticks.start, piece.record().id));
-        let mut sweep = Sweep { inputs: inputs.into_iter(), next: None, pool: None };
-        while let Some(window) =
-            sweep.window(rows_max, |piece| Rows::of_piece(piece, version, shown, dropped))?
-        {
-            let tablets = &files.tablets;
-            build::write_windows(tablets, chronicle, &window, shown, first, sizes, &mut written)?;
+/// New pieces that are being written.
+struct Writing<'a> {
+    core: &'a Core,
+    files: &'a Files,
+    chronicle: &'a Chronicle,
+    from: From,
+    /// Number of the first.
+    first: u64,
+    target: TierName,
+    written: Vec<Written>,
+    /// Arrival numbers of replaced events that are left out.
+    dropped: Vec<u64>,
+}
+
+impl Writing<'_> {
+    /// Writes the events of `inputs` that are in force.
+    async fn write(&mut self, inputs: &[Arc<OpenPiece>], version: &Version) -> Result<()> {
+        let mut by_shape: BTreeMap<SchemaVersion, Vec<(&OpenPiece, Part)>> = BTreeMap::new();
+        for piece in inputs {
+            let parts = by_shape.entry(piece.shape().version).or_default();
+            parts.extend(piece.parts().await?.iter().map(|part| (piece.as_ref(), part.clone())));
         }
-    }
-    Ok(written)
-}
-
-/// Goes through pieces by time, with as few of them in memory as overlap.
-struct Sweep<'a, I: Iterator<Item = &'a Arc<OpenPiece>>> {
-    inputs: I,
-    next: Option<&'a Arc<OpenPiece>>,
-    /// Events that no window has had yet.
-    pool: Option<Rows>,
-}
-
-impl<'a, I: Iterator<Item = &'a Arc<OpenPiece>>> Sweep<'a, I> {
-    /// The next window of ticks: about `rows_max` events, all that there are of its ticks.
-    fn window(
-        &mut self,
-        rows_max: usize,
-        mut read: impl FnMut(&OpenPiece) -> Result<Option<Rows>>,
-    ) -> Result<Option<Rows>> {
-        loop {
-            self.next = self.next.take().or_else(|| self.inputs.next());
-            let frontier = self.next.map_or(i64::MAX, |piece| piece.record().ticks.start.0);
-            if let Some(pool) = self.pool.take() {
-                let mut settled: Vec<u32> = (0..pool.len() as u32).collect();
-                let tick = |row: &u32| pool.ticks.get(*row as usize).copied().unwrap_or_default();
-                settled.retain(|row| tick(row) < frontier || self.next.is_none());
-                if self.next.is_none() || settled.len() >= rows_max {
-                    settled.sort_by_key(|row| (tick(row), *row));
-                    let last = settled.get(..rows_max).and_then(<[u32]>::last).map(tick);
-                    // Never in the middle of a tick.
-                    let end = settled.partition_point(|row| last.is_none_or(|l| tick(row) <= l));
-                    settled.truncate(end);
-                    if settled.len() == pool.len() {
-                        return Ok(Some(pool));
-                    }
-                    let mut stays = vec![true; pool.len()];
-                    for row in &settled {
-                        if let Some(stays) = stays.get_mut(*row as usize) {
-                            *stays = false;
-                        }
-                    }
-                    let rest: Vec<u32> = (0..pool.len() as u32)
-                        .filter(|row| stays.get(*row as usize).is_some_and(|stays| *stays))
-                        .collect();
-                    self.pool = Some(pool.pick(&rest)?);
-                    return pool.pick(&settled).map(Some);
-                }
-                self.pool = Some(pool);
+        for (schema_version, mut parts) in by_shape {
+            parts.sort_by_key(|(piece, part)| (part.hull.start, piece.record().id, part.number));
+            let shown = self.from.shown;
+            let mut sweep =
+                Sweep { version, shown, parts: parts.into_iter(), next: None, pool: Vec::new() };
+            match self.target {
+                TierName::Story => self.stories(schema_version, &mut sweep).await?,
+                _ => self.tablets(&mut sweep).await?,
             }
-            let Some(piece) = self.next.take() else { return Ok(None) };
-            self.pool = match (self.pool.take(), read(piece)?) {
-                (Some(pool), Some(_)) if sabotage::active("late-lost-in-merge") => Some(pool),
-                (Some(pool), Some(rows)) => Some(pool.and(rows)?),
-                (pool, rows) => pool.or(rows),
-            };
         }
+        Ok(())
+    }
+
+    async fn tablets(&mut self, sweep: &mut Sweep<'_>) -> Result<()> {
+        let settings = &self.core.settings;
+        // A window is one tablet, however many events a tick has.
+        let sizes = Sizes { tablet_rows_max: usize::MAX, ..Sizes::of(settings) };
+        let tablets = &self.files.shelves.tablets;
+        let id = self.chronicle.id();
+        while let Some(rows) = sweep.window(settings.tablet_rows_max, &mut self.dropped).await? {
+            let (from, first) = (self.from, self.first);
+            build::write_windows(tablets, id, &rows, from, first, sizes, &mut self.written)?;
+        }
+        Ok(())
+    }
+
+    async fn stories(&mut self, version: SchemaVersion, sweep: &mut Sweep<'_>) -> Result<()> {
+        let settings = &self.core.settings;
+        let definition = self.files.definitions.of(self.chronicle.id());
+        let definition = definition.ok_or_else(|| Error::internal("the table was dropped"))?;
+        let schema = StorySchema::of(&definition, version)?;
+        let mut open: Option<StoryWriter> = None;
+        while let Some(rows) = sweep.window(settings.slice_rows_max, &mut self.dropped).await? {
+            let mut writer = match open.take() {
+                Some(writer) => writer,
+                None => {
+                    let id = self.first + self.written.len() as u64;
+                    StoryWriter::new(&self.files.shelves.stories, id, &schema)?
+                }
+            };
+            writer.push(&rows)?;
+            let full = writer.rows() >= settings.story_rows_max
+                || writer.bytes() >= settings.story_bytes_max;
+            match full {
+                true => self.finish(writer).await?,
+                false => open = Some(writer),
+            }
+        }
+        match open {
+            Some(writer) => self.finish(writer).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn finish(&mut self, writer: StoryWriter) -> Result<()> {
+        let record = writer.finish(self.from.shown, self.from.since_ns).await?;
+        self.written.push(Written { record, tablet: None });
+        Ok(())
+    }
+
+    /// What was written is of no use.
+    fn give_up(self) {
+        self.core.used_pieces(Some(self.first + self.written.len() as u64));
+        for written in &self.written {
+            if written.record.tier() == TierName::Story {
+                let id = StoryId(written.record.id);
+                let name = StoryName { chronicle: self.chronicle.id(), id };
+                self.files.shelves.stories.doom(name);
+            }
+        }
+        self.core.give_up_pieces(self.files, self.first);
+    }
+}
+
+/// Goes through parts of pieces by time, with as few of them in memory as overlap.
+struct Sweep<'a> {
+    version: &'a Version,
+    shown: Gsn,
+    parts: std::vec::IntoIter<(&'a OpenPiece, Part)>,
+    next: Option<(&'a OpenPiece, Part)>,
+    /// Events that no window has had yet.
+    pool: Vec<Rows>,
+}
+
+impl Sweep<'_> {
+    /// The next window of ticks: about `rows_max` events, all that there are of its ticks.
+    async fn window(&mut self, rows_max: usize, dropped: &mut Vec<u64>) -> Result<Option<Rows>> {
+        let rows_max = rows_max.max(1);
+        loop {
+            self.next = self.next.take().or_else(|| self.parts.next());
+            let Some((piece, part)) = self.next.take() else {
+                let Some(pool) = Rows::concat(std::mem::take(&mut self.pool))? else {
+                    return Ok(None);
+                };
+                return self.cut(pool, rows_max, None).map(Some);
+            };
+            // Nothing before it is still to come.
+            let frontier = part.hull.start.0;
+            let settled = |rows: &Rows| rows.ticks.iter().filter(|tick| **tick < frontier).count();
+            if self.pool.iter().map(settled).sum::<usize>() >= rows_max
+                && let Some(pool) = Rows::concat(std::mem::take(&mut self.pool))?
+            {
+                self.next = Some((piece, part));
+                return self.cut(pool, rows_max, Some(frontier)).map(Some);
+            }
+            let rows = Rows::of_part(piece, &part, self.version, self.shown, dropped).await?;
+            if self.pool.is_empty() || !sabotage::active("late-lost-in-merge") {
+                self.pool.extend(rows);
+            }
+        }
+    }
+
+    /// The first `rows_max` of the events before the frontier, and those of the same tick; the
+    /// others stay in the pool.
+    fn cut(&mut self, pool: Rows, rows_max: usize, frontier: Option<i64>) -> Result<Rows> {
+        let tick = |row: &u32| pool.ticks.get(*row as usize).copied().unwrap_or_default();
+        let before = |row: &u32| frontier.is_none_or(|frontier| tick(row) < frontier);
+        let mut order: Vec<u32> = (0..pool.len() as u32).collect();
+        order.sort_by_key(tick);
+        let settled = order.partition_point(before);
+        let last = order.get(..settled.min(rows_max)).and_then(<[u32]>::last).map(tick);
+        // Never in the middle of a tick.
+        let end = order.partition_point(|row| last.is_none_or(|last| tick(row) <= last));
+        if end == pool.len() {
+            return Ok(pool);
+        }
+        let (window, rest) = order.split_at(end);
+        self.pool.push(pool.pick(rest)?);
+        pool.pick(window)
     }
 }

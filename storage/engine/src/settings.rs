@@ -31,6 +31,14 @@ pub struct EngineSettings {
     pub block_rows_max: usize,
     /// Bytes of a block before it is packed, about.
     pub block_bytes: usize,
+    /// Events of a row group of a story, about: what is in memory when it is made or read.
+    pub slice_rows_max: usize,
+    /// Events in tablets from which on they become a story (F35).
+    pub story_rows_max: u64,
+    /// Bytes in tablets from which on they become a story (F35).
+    pub story_bytes_max: u64,
+    /// Milliseconds after which the events of a tablet become a story at the latest (F35).
+    pub story_age_max_ms: u64,
 }
 
 impl Default for EngineSettings {
@@ -47,6 +55,10 @@ impl Default for EngineSettings {
             tablet_rows_max: 1 << 18,
             block_rows_max: 8192,
             block_bytes: 256 << 10,
+            slice_rows_max: 1 << 18,
+            story_rows_max: 4 << 20,
+            story_bytes_max: 256 << 20,
+            story_age_max_ms: 60 * 60 * 1000,
         }
     }
 }

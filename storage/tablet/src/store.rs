@@ -35,10 +35,9 @@ impl Tablets {
     /// `ObjectNotInPrerequisiteState` for a file that is none of ours; `Io`.
     pub fn open(disk: Arc<dyn Disk>, folder: &Path, index: Option<&Path>) -> Result<Self> {
         let failed = |error| Error::io(format!("cannot open {}", folder.display()), error);
-        if !disk.exists(folder).map_err(failed)? {
-            disk.create_dir_all(folder).map_err(failed)?;
-            disk.sync_dir(folder.parent().unwrap_or(folder)).map_err(failed)?;
-        }
+        disk.create_dir_all(folder).map_err(failed)?;
+        // Also when it was there: whoever made it may not have come to this.
+        disk.sync_dir(folder.parent().unwrap_or(folder)).map_err(failed)?;
         for name in disk.list(folder).map_err(failed)? {
             let path = folder.join(&name);
             if name.ends_with(BUILDING_SUFFIX) && parse_name(&name, BUILDING_SUFFIX).is_some() {

@@ -8,6 +8,9 @@
 //!   DIR/journal/   journal of events
 //!   DIR/manifest/  journal of who owns which events
 //!   DIR/tablets/   block files that hold what the journal has given up
+//!   DIR/stories/   Parquet files that hold what the block files have given up, unless they lie
+//!                  in an object store; one folder for each chronicle
+//!   DIR/spool/     stories that are being made; emptied at every start
 //!   DIR/index/     what the block files hold, by tick and key; made again when it is lost (CL-9)
 //!   DIR/clock/     the master clock's reservation (CL-8)
 //!   DIR/spill/     intermediate results of running queries; emptied at every start
@@ -43,6 +46,8 @@ const CATALOG: &str = "catalog";
 const JOURNAL: &str = "journal";
 const MANIFEST: &str = "manifest";
 const TABLETS: &str = "tablets";
+const STORIES: &str = "stories";
+const SPOOL: &str = "spool";
 const INDEX: &str = "index";
 const CLOCK: &str = "clock";
 const SPILL: &str = "spill";
@@ -52,7 +57,8 @@ const SPILL: &str = "spill";
 const HARMLESS: [&str; 3] = [LOCK, FORMAT_NEW, "lost+found"];
 
 /// Entries that it may have as well once FORMAT.new is there.
-const PARTS: [&str; 7] = [CATALOG, JOURNAL, MANIFEST, TABLETS, INDEX, CLOCK, SPILL];
+const PARTS: [&str; 9] =
+    [CATALOG, JOURNAL, MANIFEST, TABLETS, STORIES, SPOOL, INDEX, CLOCK, SPILL];
 
 /// A data directory that this process holds. Dropping it gives the lock back.
 pub struct DataDirectory {
@@ -176,6 +182,16 @@ impl DataDirectory {
     /// Block files.
     pub fn tablets(&self) -> PathBuf {
         self.path.join(TABLETS)
+    }
+
+    /// Stories, where no object store has them.
+    pub fn stories(&self) -> PathBuf {
+        self.path.join(STORIES)
+    }
+
+    /// Stories that are being made.
+    pub fn spool(&self) -> PathBuf {
+        self.path.join(SPOOL)
     }
 
     /// Index of the block files.

@@ -7,10 +7,13 @@ use std::{
     sync::Arc,
 };
 
-use stratalog_engine::{Engine, EngineSettings, Grapher, Manifest};
+use stratalog_engine::{
+    Definitions, Engine, EngineSettings, Grapher, Manifest, Shelves, Waiting,
+};
 use stratalog_journal::{Beginning, Journal, JournalSettings, LocalDisk};
 use stratalog_model::{ChronicleId, Clock, Disk, Error, ErrorKind, EventStore, Log};
 use stratalog_query::{Parts, QueryService, QuerySettings};
+use stratalog_story::{LocalShelf, RemoteSettings, RemoteShelf, Shelf, Stories};
 use stratalog_tablet::Tablets;
 use stratalog_visor_core::{
     Catalog,
@@ -25,6 +28,8 @@ use crate::{
 
 /// Segments of the catalog's journal: DDL is small.
 const CATALOG_SEGMENT_BYTES: u64 = 32 << 20;
+/// Bytes that are kept of what was read about stories: a megabyte each, about.
+const STORY_HEADS_BYTES: usize = 64 << 20;
 /// Sessions that this process opens for itself, beside those of clients.
 const SESSIONS_OWN: usize = 16;
 
@@ -90,14 +95,26 @@ impl Embedded {
         let events_settings = journal_settings(settings);
         let catalog_settings =
             JournalSettings { segment_bytes_max: CATALOG_SEGMENT_BYTES, ..events_settings.clone() };
-        let Files { clock, commands, edits, events, owned } =
-            Files::open(&disk, &mut directory, &catalog_settings, &events_settings)?;
+        let Files { clock, commands, edits, events, manifest, shelves } = Files::open(
+            &disk,
+            &mut directory,
+            &catalog_settings,
+            &events_settings,
+            &settings.story_url,
+        )?;
         clock.keep_ahead()?;
         let catalog = Catalog::open(Arc::clone(&commands), Arc::clone(&clock) as Arc<dyn Clock>)?;
+        let now = Arc::clone(&catalog);
+        let definitions =
+            Definitions::new(move |id| now.state().chronicle_by_id(id).cloned());
+        let owned = stratalog_engine::Files { shelves, manifest, definitions };
         let memory_bytes = available_memory_bytes();
         let engine_settings = EngineSettings {
             memory_bytes_max: settings.memory_bytes_max.bytes(memory_bytes),
             journal_bytes_high: settings.journal_bytes_high.0,
+            story_rows_max: settings.story_rows_max,
+            story_bytes_max: settings.story_bytes_max.0,
+            story_age_max_ms: settings.story_age_max_ms,
             ..EngineSettings::default()
         };
         let known = catalog.state();
@@ -196,7 +213,8 @@ pub(crate) struct Files {
     commands: Arc<dyn Log>,
     edits: Arc<dyn Log>,
     events: Arc<dyn Log>,
-    owned: stratalog_engine::Files,
+    manifest: Arc<Manifest>,
+    shelves: Shelves,
 }
 
 impl Files {
@@ -207,6 +225,7 @@ impl Files {
         directory: &mut DataDirectory,
         catalog_settings: &JournalSettings,
         events_settings: &JournalSettings,
+        story_url: &str,
     ) -> Result<Self, StartError> {
         let made = directory.is_made();
         let source = Arc::new(SystemTimeSource::default());
@@ -229,11 +248,28 @@ impl Files {
         let events = journal(directory.journal(), events_settings, made.then_some(needed))?;
         let index = directory.index();
         let tablets = Tablets::open(Arc::clone(disk), &directory.tablets(), Some(&index))?;
-        let owned =
-            stratalog_engine::Files { tablets: Arc::new(tablets), manifest: Arc::new(manifest) };
+        let stories = open_stories(disk, directory, story_url)?;
+        let shelves = Shelves { tablets: Arc::new(tablets), stories: Arc::new(stories) };
         directory.complete(disk)?;
-        Ok(Self { clock, commands, edits, events, owned })
+        Ok(Self { clock, commands, edits, events, manifest: Arc::new(manifest), shelves })
     }
+}
+
+/// The stories of a directory, or those in an object store.
+fn open_stories(
+    disk: &Arc<dyn Disk>,
+    directory: &DataDirectory,
+    url: &str,
+) -> Result<Stories, Error> {
+    let shelf: Arc<dyn Shelf> = if url.is_empty() {
+        Arc::new(LocalShelf::open(Arc::clone(disk), &directory.stories())?)
+    } else {
+        // Whatever is not one of the store's options is passed over by it.
+        let options = std::env::vars().map(|(name, value)| (name.to_ascii_lowercase(), value));
+        Arc::new(RemoteShelf::from_url(url, options, RemoteSettings::default())?)
+    };
+    let disk = Arc::clone(disk);
+    Waiting::new()?.block_on(Stories::open(shelf, disk, &directory.spool(), STORY_HEADS_BYTES))
 }
 
 /// Events of a table that the catalog never made: the next table to be made would show them

@@ -156,6 +156,21 @@ settings! {
     /// so that disk space is freed and a start has less to replay.
     journal_bytes_high: Bytes, "bytes" = Bytes(2 << 30);
 
+    /// Where stories, the Parquet files of the cold tier, lie: in the data directory when empty,
+    /// else in an object store: `s3://bucket/prefix`, `gs://bucket/prefix` or
+    /// `az://container/prefix`, with its credentials in the environment as its own tools expect
+    /// them (`AWS_ACCESS_KEY_ID` …). Not to be changed once there are stories.
+    story_url: String, "URL" = String::new();
+
+    /// Events of a table in tablets from which on they become a story.
+    story_rows_max: u64, "number" = 4 << 20;
+
+    /// Bytes of a table in tablets from which on they become a story.
+    story_bytes_max: Bytes, "bytes" = Bytes(256 << 20);
+
+    /// Milliseconds after which events in tablets become a story at the latest.
+    story_age_max_ms: u64, "milliseconds" = 3_600_000;
+
     /// Bytes that wait for the journal's writer before appends wait for room (back-pressure).
     journal_queue_bytes_max: Bytes, "bytes" = Bytes(64 << 20);
 

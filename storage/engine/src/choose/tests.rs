@@ -1,6 +1,7 @@
 use stratalog_model::{Gsn, Tick, TickRange};
 
 use super::*;
+use crate::manifest::PieceFile;
 
 const CALM: Pressure = Pressure {
     memory_bytes: 9,
@@ -21,12 +22,14 @@ fn piece(id: u64, ticks: (i64, i64), rows: u64) -> PieceRecord {
         schema_version: SchemaVersion(1),
         bytes: rows,
         unpacked_bytes: rows * 10,
-        blocks: 1,
+        parts: 1,
         rows,
         checksum: 0,
         ticks: TickRange::new(Tick(ticks.0), Tick(ticks.1)),
         gsns: (Gsn(1), Gsn(rows)),
         fenced_through: Gsn(0),
+        since_ns: 0,
+        file: PieceFile::Tablet,
     }
 }
 

@@ -135,7 +135,7 @@ impl<'a> Push<'a> {
         };
         let given = self.ticks.get(start..start + rows).unwrap_or(&[]);
         let mut piece_ticks = given.to_vec();
-        let mut taken = self.chronicle.taken(&groups, given)?;
+        let mut taken = self.chronicle.taken(&groups, given).await?;
         let admission = loop {
             let candidates = Candidates {
                 groups: &groups,
@@ -148,7 +148,7 @@ impl<'a> Push<'a> {
                 Ok(admission) => break admission,
                 Err(Refused::Moved) => {
                     piece_ticks = given.to_vec();
-                    taken = self.chronicle.taken(&groups, given)?;
+                    taken = self.chronicle.taken(&groups, given).await?;
                 }
                 Err(Refused::Taken(row)) => {
                     return Err(violation::duplicate_key(

@@ -29,8 +29,9 @@ use super::{
 use crate::{
     budget::Budget,
     memtable::{batch::MemoryBatch, compact, shape::Shape},
-    pieces::set::{OpenPiece, PieceSet},
+    pieces::{piece::OpenPiece, set::PieceSet},
     version::{Fence, Version},
+    waiting::Waiting,
 };
 
 mod state;
@@ -297,6 +298,7 @@ impl Chronicle {
         groups: &Groups,
         first_seq: u64,
         rows_sealed: usize,
+        waiting: &Waiting,
     ) -> Result<()> {
         let mut state = self.state.lock();
         let state = &mut *state;
@@ -310,7 +312,8 @@ impl Chronicle {
             return Ok(());
         }
         if self.collision == Collision::Last {
-            let taken = Taken::find(&state.version, groups, batch.ticks(), false)?;
+            let taken = Taken::find(&state.version, groups, batch.ticks(), false);
+            let taken = waiting.block_on(taken)?;
             let replaced = (0..batch.rows()).filter_map(|row| {
                 let tick = batch.ticks().get(row)?;
                 Some((taken.seq(groups.group(row), *tick)?, first_gsn + row as u64))
@@ -443,15 +446,15 @@ impl Chronicle {
         (before, Arc::clone(&state.version))
     }
 
-    /// Which keys of events are those of events in pieces. Reads blocks, so without the lock.
+    /// Which keys of events are those of events in pieces. Reads parts, so without the lock.
     ///
     /// # Errors
-    /// `DataCorrupted`, `Io`.
-    pub fn taken(&self, groups: &Groups, ticks: &[i64]) -> Result<Taken> {
+    /// `DataCorrupted`, `Io`, `ConnectionFailure`.
+    pub async fn taken(&self, groups: &Groups, ticks: &[i64]) -> Result<Taken> {
         let version = Arc::clone(&self.state.lock().version);
         match self.collision {
             Collision::All => Ok(Taken::none(&version)),
-            collision => Taken::find(&version, groups, ticks, collision == Collision::Next),
+            collision => Taken::find(&version, groups, ticks, collision == Collision::Next).await,
         }
     }
 

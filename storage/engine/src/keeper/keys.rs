@@ -82,16 +82,22 @@ impl Groups {
     }
 }
 
-/// Appends the bytes of one key value; equal values, and only they, give equal bytes.
+/// Appends the bytes of one key value; equal values, and only they, give equal bytes, and
+/// bytes have the order of the values. No value's bytes begin another's.
 pub fn key_part(array: &ArrayRef, row: usize, key: &mut Vec<u8>) -> Result<()> {
     match array.data_type() {
         DataType::Utf8View => {
-            let text = array.as_string_view().value(row);
-            key.extend((text.len() as u32).to_le_bytes());
-            key.extend(text.as_bytes());
+            for byte in array.as_string_view().value(row).bytes() {
+                key.push(byte);
+                // Behind a zero: 255 when the text goes on, 0 when it ends.
+                if byte == 0 {
+                    key.push(255);
+                }
+            }
+            key.extend([0, 0]);
         }
         DataType::FixedSizeBinary(_) => key.extend(array.as_fixed_size_binary().value(row)),
-        _ => key.extend(integer(array, row)?.to_le_bytes()),
+        _ => key.extend((integer(array, row)? ^ i64::MIN).to_be_bytes()),
     }
     Ok(())
 }

@@ -46,8 +46,8 @@ pub struct PieceRecord {
     pub bytes: u64,
     /// Bytes of its events when they are unpacked.
     pub unpacked_bytes: u64,
-    /// Blocks in it.
-    pub blocks: u32,
+    /// Blocks or row groups in it.
+    pub parts: u32,
     /// Events in it, replaced and deleted ones included.
     pub rows: u64,
     /// Checksum of the checksums in it.
@@ -58,6 +58,23 @@ pub struct PieceRecord {
     pub gsns: (Gsn, Gsn),
     /// Deletes up to this gsn have been carried out in it.
     pub fenced_through: Gsn,
+    /// Nanoseconds since 1970 when its oldest events left the journal.
+    pub since_ns: i64,
+    /// What kind of file it is.
+    pub file: PieceFile,
+}
+
+/// Kinds of files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PieceFile {
+    /// Blocks, on this machine.
+    Tablet,
+    /// Parquet.
+    Story {
+        /// Where the row groups end.
+        tail_at: u64,
+    },
 }
 
 /// Where the journal begins: nothing before is needed.

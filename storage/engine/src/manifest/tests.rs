@@ -36,12 +36,14 @@ fn piece(id: u64, through: u64) -> PieceRecord {
         schema_version: SchemaVersion(1),
         bytes: 1000 + id,
         unpacked_bytes: 5000,
-        blocks: 3,
+        parts: 3,
         rows: 30,
         checksum: 77,
         ticks: TickRange::new(Tick(-5), Tick(100)),
         gsns: (Gsn(through.saturating_sub(9)), Gsn(through)),
         fenced_through: Gsn(0),
+        since_ns: 7,
+        file: PieceFile::Story { tail_at: 900 },
     }
 }
 

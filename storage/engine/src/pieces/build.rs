@@ -9,7 +9,7 @@ use stratalog_tablet::{BlockHead, BlockSummary, Built, TabletId, Tablets};
 use super::{block::Block, rows::Rows};
 use crate::{
     keeper::keys::Groups,
-    manifest::PieceRecord,
+    manifest::{PieceFile, PieceRecord},
     memtable::{batch::MemoryBatch, column::Column, shape::Shape},
     sabotage,
     settings::EngineSettings,
@@ -38,15 +38,22 @@ impl Sizes {
     }
 }
 
-/// A tablet that was written, and what its blocks hold.
+/// Where the events of new pieces come from.
+#[derive(Debug, Clone, Copy)]
+pub struct From {
+    /// What is seen from here on is in force.
+    pub shown: Gsn,
+    /// Nanoseconds since 1970 when the oldest of them left the journal.
+    pub since_ns: i64,
+}
+
+/// A piece that was written.
 #[derive(Debug)]
 pub struct Written {
     /// For the manifest.
     pub record: PieceRecord,
-    /// For the index.
-    pub built: Built,
-    /// For the index.
-    pub heads: Vec<BlockHead>,
+    /// What the blocks of a tablet hold, for the index.
+    pub tablet: Option<(Built, Vec<BlockHead>)>,
 }
 
 /// Writes the events of `batches` that are in force at `shown` into tablets numbered from
@@ -59,7 +66,7 @@ pub fn build(
     chronicle: ChronicleId,
     batches: &[Arc<MemoryBatch>],
     fences: &[Fence],
-    shown: Gsn,
+    from: From,
     first: u64,
     sizes: Sizes,
 ) -> Result<Vec<Written>> {
@@ -69,8 +76,8 @@ pub fn build(
     }
     let mut written = Vec::new();
     for batches in by_shape.values() {
-        let Some(rows) = Rows::of_batches(batches, fences, shown)? else { continue };
-        write_windows(tablets, chronicle, &rows, shown, first, sizes, &mut written)?;
+        let Some(rows) = Rows::of_batches(batches, fences, from.shown)? else { continue };
+        write_windows(tablets, chronicle, &rows, from, first, sizes, &mut written)?;
     }
     Ok(written)
 }
@@ -84,7 +91,7 @@ pub fn write_windows(
     tablets: &Tablets,
     chronicle: ChronicleId,
     rows: &Rows,
-    shown: Gsn,
+    from: From,
     first: u64,
     sizes: Sizes,
     written: &mut Vec<Written>,
@@ -95,13 +102,13 @@ pub fn write_windows(
     let ranks = ranks(&groups);
     for window in by_tick.chunks(sizes.tablet_rows_max.max(1)) {
         let id = TabletId(first + written.len() as u64);
-        written.push(write(tablets, id, chronicle, rows, &groups, &ranks, window, shown, sizes)?);
+        written.push(write(tablets, id, chronicle, rows, &groups, &ranks, window, from, sizes)?);
     }
     Ok(())
 }
 
 /// The place of each group in the order of keys.
-fn ranks(groups: &Groups) -> Vec<u32> {
+pub fn ranks(groups: &Groups) -> Vec<u32> {
     let mut order: Vec<usize> = (0..groups.keys.len()).collect();
     order.sort_by(|a, b| groups.keys.get(*a).cmp(&groups.keys.get(*b)));
     let mut ranks = vec![0; order.len()];
@@ -122,7 +129,7 @@ fn write(
     groups: &Groups,
     ranks: &[u32],
     window: &[u32],
-    shown: Gsn,
+    from: From,
     sizes: Sizes,
 ) -> Result<Written> {
     let at = |values: &[i64], row: u32| values.get(row as usize).copied().unwrap_or_default();
@@ -163,14 +170,16 @@ fn write(
         schema_version: built.schema_version,
         bytes: built.bytes,
         unpacked_bytes: heads.iter().map(|head| head.unpacked_bytes() as u64).sum(),
-        blocks: built.blocks,
+        parts: built.blocks,
         rows: built.rows,
         checksum: built.checksum,
         ticks: hull,
         gsns: (Gsn(gsns.0), Gsn(gsns.1)),
-        fenced_through: shown,
+        fenced_through: from.shown,
+        since_ns: from.since_ns,
+        file: PieceFile::Tablet,
     };
-    Ok(Written { record, built, heads })
+    Ok(Written { record, tablet: Some((built, heads)) })
 }
 
 fn summary(block: &Block, rows: &[u32], groups: &Groups) -> BlockSummary {

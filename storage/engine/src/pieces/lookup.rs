@@ -5,7 +5,7 @@ use ahash::RandomState;
 use hashbrown::HashMap;
 use stratalog_model::{Gsn, Result, Tick};
 
-use super::set::is_behind;
+use super::{events::Wanted, piece::is_behind};
 use crate::{
     keeper::keys::Groups,
     version::{Fence, Version},
@@ -28,8 +28,13 @@ impl Taken {
     /// of the same keys as well.
     ///
     /// # Errors
-    /// `DataCorrupted`, `Io`.
-    pub fn find(version: &Version, groups: &Groups, ticks: &[i64], onwards: bool) -> Result<Self> {
+    /// `DataCorrupted`, `Io`, `ConnectionFailure`.
+    pub async fn find(
+        version: &Version,
+        groups: &Groups,
+        ticks: &[i64],
+        onwards: bool,
+    ) -> Result<Self> {
         let mut taken = Self::none(version);
         for piece in version.pieces().iter() {
             let hull = piece.record().ticks;
@@ -55,24 +60,26 @@ impl Taken {
                 .filter_map(|group| Some((groups.keys.get(*group)?.as_ref(), *group)))
                 .collect();
             keys.sort_unstable();
-            for head in piece.blocks()? {
-                let summary = &head.summary;
-                let (first, last) = (summary.keys.0.as_ref(), summary.keys.1.as_ref());
+            for part in piece.parts().await? {
+                let (first, last) = (part.keys.0.as_ref(), part.keys.1.as_ref());
                 let start = keys.partition_point(|(key, _)| *key < first);
                 let wanted = keys.get(start..).unwrap_or(&[]).iter();
                 let wanted: Vec<_> = wanted
                     .take_while(|(key, _)| *key <= last)
                     .filter(|(_, group)| {
                         asked.get(group).is_some_and(|(low, high)| {
-                            *low <= summary.ticks.1 && summary.ticks.0 <= *high
+                            *low < part.hull.end.0 && part.hull.start.0 <= *high
                         })
                     })
                     .collect();
                 if wanted.is_empty() {
                     continue;
                 }
-                let block = piece.read(head)?;
-                let there = Groups::of(&block.columns, &piece.shape().keys_at, block.rows())?;
+                let shape = piece.shape();
+                let events = piece.read(part, &Wanted::keys(shape)).await?;
+                let keys = events.columns_at(&shape.keys_at)?;
+                let places: Vec<usize> = (0..keys.len()).collect();
+                let there = Groups::of(&keys, &places, events.rows)?;
                 let by_key: HashMap<&[u8], usize, RandomState> = there
                     .keys
                     .iter()
@@ -83,8 +90,8 @@ impl Taken {
                 for (key, group) in wanted {
                     of_group.extend(by_key.get(key).map(|there| (*there, *group)));
                 }
-                let events = block.ticks.iter().zip(block.seqs.iter()).zip(block.gsns.iter());
-                for (row, ((tick, seq), gsn)) in events.enumerate() {
+                let numbers = events.ticks.iter().zip(events.seqs.iter()).zip(events.gsns.iter());
+                for (row, ((tick, seq), gsn)) in numbers.enumerate() {
                     let Some(group) = of_group.get(&there.group(row)) else { continue };
                     let range = asked.get(group).copied().unwrap_or((0, 0));
                     let counts = (range.0..=range.1).contains(tick)

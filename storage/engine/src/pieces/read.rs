@@ -1,85 +1,94 @@
-//! The tablet tier: pieces as a request reads them.
+//! The tiers of files: pieces as a request reads them.
 //!
 //! ```text
-//!   blocks ─► those of the wanted ticks and keys ─► rows that are seen
-//!     any order:  block by block
-//!     ordered:    all of a tablet, sorted by (tick, seq): a tablet is one window of ticks
+//!   parts ─► those of the wanted ticks and keys ─► rows that are seen
+//!     any order:  part by part
+//!     ordered:    all of a tablet, or one row group of a story after another, sorted by
+//!                 (tick, seq): each is one window of ticks
 //! ```
 
 use std::sync::Arc;
 
-use arrow::array::{
-    ArrayRef, Int16Array, Int64Array, RecordBatch, RecordBatchOptions, StringViewArray, UInt32Array,
-};
+use arrow::array::RecordBatch;
+use futures::{Stream, StreamExt, TryStreamExt, stream};
 use stratalog_model::{
-    ChronicleDefinition, Error, Gsn, Result, Tick, TickRange, TickRanges, Tier, TierName,
+    ChronicleDefinition, Error, Gsn, Result, TickRange, TickRanges, Tier, TierName,
     tier::{BatchStream, Extent, Piece, ScanOrder, ScanRequest},
 };
-use stratalog_tablet::BlockHead;
+use stratalog_story::{Fetched, KeyValues, Selection, Story};
 
-use super::{
-    block::Block,
-    set::{OpenPiece, is_behind},
-};
+use super::{events::Events, piece::Part, reader::Reader};
 use crate::{
-    memtable::column::Column,
-    player::{keyed, piece::Shared, stream},
-    sabotage,
-    version::{Fence, Version},
+    player::{keyed, piece::Shared},
+    version::Version,
 };
 
-/// The pieces of one version of one chronicle.
+/// Row groups of a story that one stream reads, at least, where any order will do.
+const GROUPS_PER_STREAM: u32 = 4;
+
+/// Row groups that are fetched while the one before is decoded.
+const GROUPS_AHEAD: usize = 2;
+
+/// The pieces of one version of one chronicle that are files of one kind.
 #[derive(Debug)]
-pub struct TabletTier {
+pub struct FiledTier {
     version: Arc<Version>,
+    name: TierName,
 }
 
-impl TabletTier {
-    /// The tier of a pinned version.
-    pub fn new(version: Arc<Version>) -> Self {
-        Self { version }
+impl FiledTier {
+    /// A tier of a pinned version: that of tablets, or that of stories.
+    pub fn new(version: Arc<Version>, name: TierName) -> Self {
+        Self { version, name }
     }
 }
 
-impl Tier for TabletTier {
+impl Tier for FiledTier {
     fn name(&self) -> TierName {
-        TierName::Tablet
+        self.name
     }
 
     fn extent(&self, _: &ChronicleDefinition, ranges: &TickRanges, _: Gsn) -> Option<Extent> {
-        self.version.pieces().extent(ranges, self.version.fences())
+        self.version.pieces().extent(self.name, ranges, self.version.fences())
     }
 
     fn pieces(&self, request: &Arc<ScanRequest>, visible: Gsn) -> Result<Vec<Box<dyn Piece>>> {
-        if self.version.pieces().is_empty() {
+        let mut filed = self.version.pieces().iter().filter(|p| p.tier() == self.name).peekable();
+        if filed.peek().is_none() {
             return Ok(Vec::new());
         }
+        let metrics = request.metrics.of(self.name);
         let shared = Arc::new(Shared::new(request, Arc::clone(&self.version), visible)?);
-        let keys = keyed::keys_of(request)?;
+        let keys: Option<Arc<[Vec<u8>]>> = keyed::keys_of(request)?.map(Into::into);
         let mut pieces: Vec<Box<dyn Piece>> = Vec::new();
-        for piece in self.version.pieces().iter() {
-            let blocks = u64::from(piece.record().blocks);
-            if !request.ticks.overlaps(&piece.record().ticks) {
-                request.metrics.tablet.pruned(blocks);
+        for piece in filed {
+            let record = piece.record();
+            if !request.ticks.overlaps(&record.ticks) {
+                metrics.pruned(u64::from(record.parts));
                 continue;
             }
-            let wanted = |head: &&BlockHead| {
-                request.ticks.overlaps(&head.summary.hull()) && may_hold(head, keys.as_deref())
-            };
-            let heads: Vec<BlockHead> = piece.blocks()?.iter().filter(wanted).cloned().collect();
-            request.metrics.tablet.pruned(blocks - heads.len() as u64);
-            if !heads.is_empty() {
-                let (piece, shared) = (Arc::clone(piece), Arc::clone(&shared));
-                pieces.push(Box::new(TabletPiece { piece, heads, shared }));
+            let reader = Reader::new(Arc::clone(piece), Arc::clone(&shared));
+            if self.name == TierName::Story {
+                pieces.extend(of_story(&Arc::new(reader), keys.as_ref()));
+                continue;
+            }
+            let parts = piece.parts_at_hand()?.unwrap_or(&[]).iter();
+            let wanted = parts.filter(|part| {
+                request.ticks.overlaps(&part.hull) && may_hold(part, keys.as_deref())
+            });
+            let parts: Vec<Part> = wanted.cloned().collect();
+            metrics.pruned(u64::from(record.parts) - parts.len() as u64);
+            if !parts.is_empty() {
+                pieces.push(Box::new(TabletPiece { reader, parts }));
             }
         }
         Ok(pieces)
     }
 }
 
-/// Whether one of the keys may be in a block.
-fn may_hold(head: &BlockHead, keys: Option<&[Vec<u8>]>) -> bool {
-    let (first, last) = (&head.summary.keys.0, &head.summary.keys.1);
+/// Whether one of the keys may be in a part.
+fn may_hold(part: &Part, keys: Option<&[Vec<u8>]>) -> bool {
+    let (first, last) = (&part.keys.0, &part.keys.1);
     keys.is_none_or(|keys| {
         let at = keys.partition_point(|key| key.as_slice() < first.as_ref());
         keys.get(at).is_some_and(|key| key.as_slice() <= last.as_ref())
@@ -88,170 +97,159 @@ fn may_hold(head: &BlockHead, keys: Option<&[Vec<u8>]>) -> bool {
 
 /// Some blocks of a tablet, as a request reads them.
 struct TabletPiece {
-    piece: Arc<OpenPiece>,
-    heads: Vec<BlockHead>,
-    shared: Arc<Shared>,
+    reader: Reader,
+    parts: Vec<Part>,
 }
 
 impl Piece for TabletPiece {
     fn ticks(&self) -> TickRange {
-        self.heads.iter().fold(TickRange::EMPTY, |hull, head| hull.hull(&head.summary.hull()))
+        self.parts.iter().fold(TickRange::EMPTY, |hull, part| hull.hull(&part.hull))
     }
 
     fn rows_max(&self) -> usize {
-        self.heads.iter().map(|head| head.summary.rows as usize).sum()
+        self.parts.iter().map(|part| part.rows as usize).sum()
     }
 
     fn read(self: Box<Self>) -> BatchStream {
-        if self.shared.request.order == ScanOrder::Any {
-            let heads = self.heads.clone().into_iter();
-            return stream::of_iterator(heads.flat_map(move |head| match self.of_block(&head) {
-                Ok(batches) => batches.into_iter().map(Ok).collect(),
-                Err(error) => vec![Err(error)],
-            }));
+        let Self { reader, parts } = *self;
+        if reader.request().order == ScanOrder::Any {
+            let batches = stream::iter(parts).map(move |part| {
+                let events = reader.read_at_hand(&part)?;
+                Ok::<_, Error>(each(reader.unordered(&events, &part.hull)?))
+            });
+            return Box::pin(batches.try_flatten());
         }
-        match self.sorted() {
-            Ok(batches) => stream::of_iterator(batches.into_iter().map(Ok)),
-            Err(error) => stream::of_iterator([Err(error)].into_iter()),
+        let sorted = move || {
+            let read = parts.iter().map(|part| Ok((reader.read_at_hand(part)?, part.hull)));
+            reader.ordered(read.collect::<Result<Vec<_>>>()?)
+        };
+        match sorted() {
+            Ok(batches) => Box::pin(each(batches)),
+            Err(error) => Box::pin(stream::iter([Err(error)])),
         }
     }
 }
 
-impl TabletPiece {
-    /// A block, and the rows of it that are seen.
-    fn selected(&self, head: &BlockHead) -> Result<(Block, Vec<u32>)> {
-        let block = self.piece.read(head)?;
-        let metrics = &self.shared.request.metrics.tablet;
-        metrics.read(u64::from(head.summary.rows), head.bytes());
-        let Shared { request, keys, version, visible, .. } = self.shared.as_ref();
-        let mut fences: Vec<&Fence> = self.piece.fences_among(version.fences()).collect();
-        if sabotage::active("fence-ignored") {
-            fences.clear();
-        }
-        let pieces = version.pieces();
-        let mut rows = Vec::with_capacity(block.rows());
-        let whole = request.ticks.covers(&head.summary.hull());
-        let events = block.ticks.iter().zip(block.seqs.iter()).zip(block.gsns.iter());
-        for (row, ((tick, seq), gsn)) in events.enumerate() {
-            let seen = (whole || request.ticks.contains(Tick(*tick)))
-                && !is_behind(&fences, Tick(*tick), *gsn)
-                && !pieces.is_replaced(*seq, *visible);
-            if seen {
-                rows.push(row as u32);
+fn each(batches: Vec<RecordBatch>) -> impl Stream<Item = Result<RecordBatch>> + Send {
+    stream::iter(batches.into_iter().map(Ok))
+}
+
+/// A story as a request reads it: in one go where order matters, otherwise in several that
+/// can go on at the same time.
+fn of_story(reader: &Arc<Reader>, keys: Option<&Arc<[Vec<u8>]>>) -> Vec<Box<dyn Piece>> {
+    let request = reader.request();
+    let all = reader.piece().record().parts;
+    let each = match request.order {
+        ScanOrder::Any => all.div_ceil(request.streams.max(1) as u32).max(GROUPS_PER_STREAM),
+        _ => all.max(1),
+    };
+    let piece = |from: u32| -> Box<dyn Piece> {
+        let (reader, keys) = (Arc::clone(reader), keys.cloned());
+        Box::new(StoryPiece { reader, keys, groups: (from, all.min(from.saturating_add(each))) })
+    };
+    (0..all).step_by(each as usize).map(piece).collect()
+}
+
+/// Neighbouring row groups of a story.
+struct StoryPiece {
+    reader: Arc<Reader>,
+    keys: Option<Arc<[Vec<u8>]>>,
+    /// The first, and the first that is not one of them.
+    groups: (u32, u32),
+}
+
+impl Piece for StoryPiece {
+    fn ticks(&self) -> TickRange {
+        self.reader.piece().record().ticks
+    }
+
+    fn rows_max(&self) -> usize {
+        let record = self.reader.piece().record();
+        let share = u64::from(self.groups.1 - self.groups.0) * record.rows;
+        (share / u64::from(record.parts.max(1))) as usize
+    }
+
+    fn read(self: Box<Self>) -> BatchStream {
+        let reader = Arc::clone(&self.reader);
+        let opened = async move {
+            let chosen = self.choose().await?;
+            let reader = Arc::clone(&self.reader);
+            let fetched = stream::iter(chosen).map(move |(story, part, selection)| {
+                let reader = Arc::clone(&reader);
+                async move {
+                    let sources = reader.sources(&part.hull)?;
+                    let fetched = story.fetch(part.number, &sources, Some(&selection)).await?;
+                    Ok::<_, Error>((part, fetched))
+                }
+            });
+            Ok::<_, Error>(fetched.buffered(GROUPS_AHEAD))
+        };
+        let batches = stream::once(opened).try_flatten().map(move |fetched| {
+            let (part, fetched) = fetched?;
+            Ok::<_, Error>(stream::iter(decode(&reader, &part, fetched)?))
+        });
+        Box::pin(batches.try_flatten())
+    }
+}
+
+impl StoryPiece {
+    /// The groups that may hold what is wanted, in the wanted order.
+    async fn choose(&self) -> Result<Vec<(Arc<Story>, Part, Selection)>> {
+        let Self { reader, keys, groups } = self;
+        let request = reader.request();
+        let piece = reader.piece();
+        let parts = piece.parts().await?;
+        let Some(story) = piece.story().await? else { return Ok(Vec::new()) };
+        let values: Vec<KeyValues> = reader.key_values();
+        let mut chosen = Vec::new();
+        for part in parts.iter().filter(|part| (groups.0..groups.1).contains(&part.number)) {
+            if request.ticks.overlaps(&part.hull)
+                && may_hold(part, keys.as_deref())
+                && let Some(selection) = story.select(part.number, &request.ticks, &values)?
+                && (values.is_empty() || story.may_hold(part.number, &values).await?)
+            {
+                chosen.push((Arc::clone(&story), part.clone(), selection));
             }
         }
-        for set in keys.iter() {
-            let column = self.column(&block, set.column)?;
-            let matches = set.matches(&column)?;
-            rows.retain(|row| matches.get(*row as usize).copied().unwrap_or(false));
+        let all = (groups.1 - groups.0) as usize;
+        request.metrics.story.pruned((all - chosen.len()) as u64);
+        match request.order {
+            ScanOrder::Any => {}
+            ScanOrder::Ascending => chosen.sort_by_key(|(_, part, _)| part.hull.start),
+            ScanOrder::Descending => {
+                chosen.sort_by_key(|(_, part, _)| std::cmp::Reverse(part.hull.end))
+            }
         }
-        Ok((block, rows))
-    }
-
-    /// The rows of a block that are seen, in batches.
-    fn of_block(&self, head: &BlockHead) -> Result<Vec<RecordBatch>> {
-        let (block, rows) = self.selected(head)?;
-        let rows: Vec<(usize, u32)> = rows.into_iter().map(|row| (0, row)).collect();
-        let chunks = rows.chunks(self.shared.request.batch_rows_max.max(1));
-        chunks.map(|rows| self.batch(std::slice::from_ref(&block), rows)).collect()
-    }
-
-    /// The rows that are seen, in order, in batches.
-    fn sorted(&self) -> Result<Vec<RecordBatch>> {
-        let request = &self.shared.request;
-        let mut blocks = Vec::with_capacity(self.heads.len());
-        let mut order: Vec<(i64, i64, u32, u32)> = Vec::new();
-        for head in &self.heads {
-            let (block, rows) = self.selected(head)?;
-            let at = blocks.len() as u32;
-            order.extend(rows.into_iter().map(|row| {
-                let of = |values: &[i64]| values.get(row as usize).copied().unwrap_or_default();
-                (of(&block.ticks), of(&block.seqs), at, row)
-            }));
-            blocks.push(block);
-        }
-        order.sort_unstable();
-        if request.order == ScanOrder::Descending {
-            order.reverse();
-        }
-        order.truncate(request.limit.unwrap_or(usize::MAX));
-        let rows: Vec<(usize, u32)> =
-            order.into_iter().map(|(_, _, block, row)| (block as usize, row)).collect();
-        rows.chunks(request.batch_rows_max.max(1)).map(|rows| self.batch(&blocks, rows)).collect()
-    }
-
-    /// A batch of rows of blocks.
-    fn batch(&self, blocks: &[Block], rows: &[(usize, u32)]) -> Result<RecordBatch> {
-        let request = &self.shared.request;
-        let user = request.chronicle.columns.len();
-        let ordered = (request.order != ScanOrder::Any).then_some([user, user + 1]);
-        let wanted = request.projection.iter().copied().chain(ordered.into_iter().flatten());
-        let arrays = wanted
-            .map(|at| match at.checked_sub(user) {
-                None => self.stored(blocks, rows, at),
-                Some(system) => system_column(blocks, rows, system),
-            })
-            .collect::<Result<Vec<_>>>()?;
-        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
-        let schema = Arc::clone(&self.shared.schema);
-        Ok(RecordBatch::try_new_with_options(schema, arrays, &options)?)
-    }
-
-    fn stored(&self, blocks: &[Block], rows: &[(usize, u32)], at: usize) -> Result<ArrayRef> {
-        if let [block] = blocks {
-            let indices = UInt32Array::from_iter_values(rows.iter().map(|(_, row)| *row));
-            return self.column(block, at)?.rows(&indices);
-        }
-        let parts = blocks
-            .iter()
-            .map(|block| {
-                let column = self.column(block, at)?;
-                column.slice(0, column.len())
-            })
-            .collect::<Result<Vec<_>>>()?;
-        let parts: Vec<&dyn arrow::array::Array> = parts.iter().map(AsRef::as_ref).collect();
-        let indices: Vec<(usize, usize)> =
-            rows.iter().map(|(block, row)| (*block, *row as usize)).collect();
-        Ok(arrow::compute::interleave(&parts, &indices)?)
-    }
-
-    /// The column of the request's chronicle at `at`; for one that is younger than the
-    /// block, what its definition says.
-    fn column(&self, block: &Block, at: usize) -> Result<Column> {
-        let Some(definition) = self.shared.request.chronicle.columns.get(at) else {
-            return Err(Error::internal(format!("there is no column {at}")));
-        };
-        let stored = self.piece.shape().position(definition.id);
-        match stored.and_then(|at| block.columns.get(at)) {
-            Some(column) => Ok(column.clone()),
-            None => Column::constant(
-                definition.missing_value.as_deref(),
-                &definition.column_type.arrow_type(),
-                block.rows(),
-            ),
-        }
+        Ok(chosen)
     }
 }
 
-/// A system column, by its place in `SYSTEM_COLUMNS`.
-fn system_column(blocks: &[Block], rows: &[(usize, u32)], at: usize) -> Result<ArrayRef> {
-    let numbers = |of: fn(&Block) -> &[i64]| -> ArrayRef {
-        let values = rows.iter().map(|(block, row)| {
-            let values = blocks.get(*block).map(of).unwrap_or(&[]);
-            values.get(*row as usize).copied().unwrap_or_default()
-        });
-        Arc::new(Int64Array::from_iter_values(values))
-    };
-    Ok(match at {
-        0 => numbers(|block| &block.ticks),
-        1 => numbers(|block| &block.seqs),
-        2 | 4 => numbers(|block| &block.gsns),
-        3 => Arc::new(Int16Array::from_value(0, rows.len())),
-        5 => {
-            let tier = TierName::Tablet.to_string();
-            let names = std::iter::repeat_n(tier.as_str(), rows.len());
-            Arc::new(StringViewArray::from_iter_values(names))
-        }
-        other => return Err(Error::internal(format!("there is no system column {other}"))),
-    })
+/// The batches of a group: decoded as they are asked for where any order will do.
+fn decode(
+    reader: &Arc<Reader>,
+    part: &Part,
+    fetched: Fetched,
+) -> Result<Box<dyn Iterator<Item = Result<RecordBatch>> + Send>> {
+    let request = reader.request();
+    request.metrics.story.read(fetched.rows() as u64, fetched.bytes() as u64);
+    let hull = part.hull;
+    let reader = Arc::clone(reader);
+    if request.order == ScanOrder::Any {
+        let rows = fetched.decode(request.batch_rows_max.max(1))?;
+        return Ok(Box::new(rows.flat_map(move |batch| {
+            let batches = batch
+                .and_then(|batch| reader.events(&batch, &hull))
+                .and_then(|events| reader.unordered(&events, &hull));
+            match batches {
+                Ok(batches) => batches.into_iter().map(Ok).collect(),
+                Err(error) => vec![Err(error)],
+            }
+        })));
+    }
+    let rows = fetched.rows().max(1);
+    let read: Vec<(Events, TickRange)> = fetched
+        .decode(rows)?
+        .map(|batch| Ok((reader.events(&batch?, &hull)?, hull)))
+        .collect::<Result<_>>()?;
+    Ok(Box::new(reader.ordered(read)?.into_iter().map(Ok)))
 }

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use arrow::array::{BooleanArray, UInt32Array};
 use stratalog_model::{Error, Gsn, Result, Tick};
 
-use super::set::{OpenPiece, is_behind};
+use super::{
+    events::Wanted,
+    piece::{OpenPiece, Part, is_behind},
+};
 use crate::{
     memtable::{batch::MemoryBatch, column::Column, compact, shape::Shape},
     sabotage,
@@ -61,53 +64,56 @@ impl Rows {
         parts.rows()
     }
 
-    /// As [`Self::of_batches`], of a piece of a version. The arrival numbers of events that
-    /// were replaced, and are left out, are added to `dropped`.
+    /// As [`Self::of_batches`], of a part of a piece of a version. The arrival numbers of
+    /// events that were replaced, and are left out, are added to `dropped`.
     ///
     /// # Errors
-    /// `DataCorrupted`, `Io`.
-    pub fn of_piece(
+    /// `DataCorrupted`, `Io`, `ConnectionFailure`.
+    pub async fn of_part(
         piece: &OpenPiece,
+        part: &Part,
         version: &Version,
         shown: Gsn,
         dropped: &mut Vec<u64>,
     ) -> Result<Option<Self>> {
         let fences = piece.fences_among(version.fences());
         let fences: Vec<&Fence> = fences.filter(|fence| fence.gsn <= shown).collect();
-        let heads = piece.blocks()?;
-        let mut parts = Parts::new(Arc::clone(piece.shape()), heads.len());
-        for head in heads {
-            let block = piece.read(head)?;
-            let mut mask = vec![true; block.rows()];
-            let numbers = block.seqs.iter().zip(block.gsns.iter());
-            for ((keep, tick), (seq, gsn)) in mask.iter_mut().zip(block.ticks.iter()).zip(numbers) {
-                let replaced = version.pieces().is_replaced(*seq, shown);
-                if replaced {
-                    dropped.push(seq.cast_unsigned());
-                }
-                let replaced = replaced && !sabotage::active("mark-lost-in-merge");
-                *keep = !replaced && !is_behind(&fences, Tick(*tick), *gsn);
-                if *keep {
-                    parts.number(*tick, *seq, *gsn);
-                }
+        let shape = piece.shape();
+        let mut parts = Parts::new(Arc::clone(shape), 1);
+        let events = piece.read(part, &Wanted::all(shape)).await?;
+        let mut mask = vec![true; events.rows];
+        let numbers = events.seqs.iter().zip(events.gsns.iter());
+        let rows = mask.iter_mut().zip(events.ticks.iter()).zip(numbers);
+        for ((keep, tick), (seq, gsn)) in rows {
+            let replaced = version.pieces().is_replaced(*seq, shown);
+            if replaced {
+                dropped.push(seq.cast_unsigned());
             }
-            let all = mask.iter().all(|keep| *keep);
-            parts.columns(&block.columns, (!all).then_some(mask))?;
+            let replaced = replaced && !sabotage::active("mark-lost-in-merge");
+            *keep = !replaced && !is_behind(&fences, Tick(*tick), *gsn);
+            if *keep {
+                parts.number(*tick, *seq, *gsn);
+            }
         }
+        let all = mask.iter().all(|keep| *keep);
+        parts.columns(&events.whole()?, (!all).then_some(mask))?;
         parts.rows()
     }
 
-    /// These events and others of the same shape.
+    /// All of several events of one shape; `None` for none.
     ///
     /// # Errors
-    /// `Internal` when the shapes differ.
-    pub fn and(mut self, other: Self) -> Result<Self> {
-        let pairs = self.columns.into_iter().zip(other.columns);
-        self.columns = pairs.map(|(a, b)| Column::concat(&[a, b])).collect::<Result<_>>()?;
-        self.ticks.extend(other.ticks);
-        self.seqs.extend(other.seqs);
-        self.gsns.extend(other.gsns);
-        Ok(self)
+    /// `Internal`.
+    pub fn concat(all: Vec<Self>) -> Result<Option<Self>> {
+        let Some(first) = all.first() else { return Ok(None) };
+        let mut parts = Parts::new(Arc::clone(&first.shape), all.len());
+        for rows in all {
+            parts.columns(&rows.columns, None)?;
+            parts.ticks.extend(rows.ticks);
+            parts.seqs.extend(rows.seqs);
+            parts.gsns.extend(rows.gsns);
+        }
+        parts.rows()
     }
 
     /// Some of the events, in the order of `rows`.

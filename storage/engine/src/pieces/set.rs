@@ -1,130 +1,14 @@
 //! The pieces of one version of a chronicle.
 
-use std::{
-    collections::BTreeMap,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicBool, Ordering},
-    },
+use std::{collections::BTreeMap, sync::Arc};
+
+use stratalog_model::{Gsn, Result, Tick, TickRanges, TierName, tier::Extent};
+
+use super::{
+    events::{Events, Wanted},
+    piece::{OpenPiece, is_behind},
 };
-
-use stratalog_model::{
-    ChronicleId, Error, ErrorKind, Gsn, Result, Tick, TickRange, TickRanges, tier::Extent,
-};
-use stratalog_tablet::{BlockHead, Built, Tablet, TabletId, Tablets};
-
-use super::block::Block;
-use crate::{manifest::PieceRecord, memtable::shape::Shape, sabotage, version::Fence};
-
-/// A file of events, open when somebody reads it. Its file goes with the last one who
-/// holds it, once the manifest names it no more.
-#[derive(Debug)]
-pub struct OpenPiece {
-    record: PieceRecord,
-    chronicle: ChronicleId,
-    shape: Arc<Shape>,
-    tablets: Arc<Tablets>,
-    tablet: OnceLock<Tablet>,
-    doomed: AtomicBool,
-}
-
-impl OpenPiece {
-    /// The piece of a record.
-    pub fn new(
-        record: PieceRecord,
-        chronicle: ChronicleId,
-        shape: Arc<Shape>,
-        tablets: Arc<Tablets>,
-    ) -> Self {
-        let (tablet, doomed) = (OnceLock::new(), AtomicBool::new(false));
-        Self { record, chronicle, shape, tablets, tablet, doomed }
-    }
-
-    /// What the manifest says of it.
-    pub fn record(&self) -> &PieceRecord {
-        &self.record
-    }
-
-    /// Shape of its events.
-    pub fn shape(&self) -> &Arc<Shape> {
-        &self.shape
-    }
-
-    /// The name of its file, below the data directory.
-    pub fn file(&self) -> String {
-        self.tablets.file_name(TabletId(self.record.id))
-    }
-
-    /// The manifest names it no more.
-    pub fn doom(&self) {
-        self.doomed.store(true, Ordering::Release);
-        if sabotage::active("pin-ignored") {
-            self.tablets.remove(TabletId(self.record.id)).ok();
-        }
-    }
-
-    /// What its blocks hold.
-    ///
-    /// # Errors
-    /// `DataCorrupted`, `Io`.
-    pub fn blocks(&self) -> Result<&[BlockHead]> {
-        self.tablets.blocks(self.tablet()?)
-    }
-
-    /// The events of a block.
-    ///
-    /// # Errors
-    /// `DataCorrupted`, `Io`.
-    pub fn read(&self, head: &BlockHead) -> Result<Block> {
-        let payload = self.tablet()?.read(head)?;
-        Block::decode(&payload, &self.shape, head.summary.rows as usize).map_err(|error| {
-            let place = format!("block {} of tablet {}", head.number, self.record.id);
-            match error.kind() {
-                ErrorKind::DataCorrupted => error.with_context(place),
-                _ => Error::new(ErrorKind::DataCorrupted, "a block cannot be read")
-                    .with_context(place)
-                    .with_source(error),
-            }
-        })
-    }
-
-    fn tablet(&self) -> Result<&Tablet> {
-        if let Some(open) = self.tablet.get() {
-            return Ok(open);
-        }
-        let record = &self.record;
-        let tablet = self.tablets.tablet(&Built {
-            id: TabletId(record.id),
-            chronicle: self.chronicle,
-            schema_version: record.schema_version,
-            bytes: record.bytes,
-            blocks: record.blocks,
-            rows: record.rows,
-            checksum: record.checksum,
-        })?;
-        Ok(self.tablet.get_or_init(|| tablet))
-    }
-
-    /// The deletes that hide rows of it.
-    pub fn fences_among<'a>(&self, fences: &'a [Fence]) -> impl Iterator<Item = &'a Fence> {
-        let record = self.record;
-        fences.iter().filter(move |fence| {
-            fence.gsn >= record.fenced_through
-                && fence.gsn >= record.gsns.0
-                && fence.ticks.overlaps(&record.ticks)
-        })
-    }
-}
-
-impl Drop for OpenPiece {
-    fn drop(&mut self) {
-        if self.doomed.load(Ordering::Acquire)
-            && let Err(error) = self.tablets.remove(TabletId(self.record.id))
-        {
-            tracing::warn!(%error, "a tablet that is of no use is left for the next start");
-        }
-    }
-}
+use crate::version::Fence;
 
 /// The pieces of a version, and which of their events were replaced since.
 #[derive(Debug, Clone, Default)]
@@ -153,7 +37,7 @@ impl PieceSet {
         let mut next = self.clone();
         next.through = through;
         next.pieces.retain(|id, _| !removed.contains(id));
-        next.pieces.extend(added.into_iter().map(|piece| (piece.record.id, piece)));
+        next.pieces.extend(added.into_iter().map(|piece| (piece.record().id, piece)));
         next
     }
 
@@ -198,28 +82,30 @@ impl PieceSet {
         !self.replaced.is_empty()
     }
 
-    /// Exact facts about the events with ticks in `ranges`; `None` when telling would need
-    /// reading them.
-    pub fn extent(&self, ranges: &TickRanges, fences: &[Fence]) -> Option<Extent> {
+    /// Exact facts about the events of a tier with ticks in `ranges`; `None` when telling
+    /// would need reading them.
+    pub fn extent(&self, tier: TierName, ranges: &TickRanges, fences: &[Fence]) -> Option<Extent> {
         let mut extent = Extent::EMPTY;
-        for piece in self.iter().filter(|piece| ranges.overlaps(&piece.record.ticks)) {
+        for piece in self.iter().filter(|piece| piece.tier() == tier) {
+            let record = piece.record();
+            if !ranges.overlaps(&record.ticks) {
+                continue;
+            }
             if self.has_replaced() || piece.fences_among(fences).next().is_some() {
                 return None;
             }
-            let record = &piece.record;
             if ranges.covers(&record.ticks) {
                 extent.rows += record.rows;
                 extent.bytes += record.bytes;
                 extent.ticks = extent.ticks.hull(&record.ticks);
                 continue;
             }
-            for head in piece.blocks().ok()? {
-                let hull = head.summary.hull();
-                if ranges.covers(&hull) {
-                    extent.rows += u64::from(head.summary.rows);
-                    extent.bytes += head.bytes();
-                    extent.ticks = extent.ticks.hull(&hull);
-                } else if ranges.overlaps(&hull) {
+            for part in piece.parts_at_hand().ok()?? {
+                if ranges.covers(&part.hull) {
+                    extent.rows += part.rows;
+                    extent.bytes += part.bytes;
+                    extent.ticks = extent.ticks.hull(&part.hull);
+                } else if ranges.overlaps(&part.hull) {
                     return None;
                 }
             }
@@ -227,59 +113,47 @@ impl PieceSet {
         Some(extent)
     }
 
-    /// As [`Self::extent`], reading what must be read.
+    /// How many events have ticks in `ranges`, reading what must be read.
     ///
     /// # Errors
-    /// `DataCorrupted`, `Io`.
-    pub fn count(&self, ranges: &TickRanges, fences: &[Fence], visible: Gsn) -> Result<Extent> {
-        if let Some(extent) = self.extent(ranges, fences) {
-            return Ok(extent);
+    /// `DataCorrupted`, `Io`, `ConnectionFailure`.
+    pub async fn count(&self, ranges: &TickRanges, fences: &[Fence], visible: Gsn) -> Result<u64> {
+        let tiers = [TierName::Tablet, TierName::Story];
+        if let [Some(tablets), Some(stories)] = tiers.map(|tier| self.extent(tier, ranges, fences))
+        {
+            return Ok(tablets.rows + stories.rows);
         }
-        let mut extent = Extent::EMPTY;
-        for piece in self.iter().filter(|piece| ranges.overlaps(&piece.record.ticks)) {
+        let mut rows = 0;
+        for piece in self.iter().filter(|piece| ranges.overlaps(&piece.record().ticks)) {
             let behind: Vec<&Fence> = piece.fences_among(fences).collect();
-            for head in piece.blocks()?.iter().filter(|head| ranges.overlaps(&head.summary.hull()))
-            {
-                let hull = head.summary.hull();
-                let whole = ranges.covers(&hull)
+            for part in piece.parts().await?.iter().filter(|part| ranges.overlaps(&part.hull)) {
+                let whole = ranges.covers(&part.hull)
                     && !self.has_replaced()
-                    && !behind.iter().any(|fence| fence.ticks.overlaps(&hull));
-                let (rows, ticks) = match whole {
-                    true => (u64::from(head.summary.rows), hull),
-                    false => self.count_block(&piece.read(head)?, ranges, &behind, visible),
-                };
-                extent.rows += rows;
-                extent.ticks = extent.ticks.hull(&ticks);
-                extent.bytes += head.bytes() * rows / u64::from(head.summary.rows.max(1));
+                    && !behind.iter().any(|fence| fence.ticks.overlaps(&part.hull));
+                if whole {
+                    rows += part.rows;
+                    continue;
+                }
+                let events = piece.read(part, &Wanted::numbers()).await?;
+                rows += self.count_events(&events, ranges, &behind, visible);
             }
         }
-        Ok(extent)
+        Ok(rows)
     }
 
-    fn count_block(
+    fn count_events(
         &self,
-        block: &Block,
+        events: &Events,
         ranges: &TickRanges,
         fences: &[&Fence],
         visible: Gsn,
-    ) -> (u64, TickRange) {
-        let (mut rows, mut hull) = (0, TickRange::EMPTY);
-        let events = block.ticks.iter().zip(block.seqs.iter()).zip(block.gsns.iter());
-        for ((tick, seq), gsn) in events {
-            let tick = Tick(*tick);
-            let seen = ranges.contains(tick)
-                && !is_behind(fences, tick, *gsn)
-                && !self.is_replaced(*seq, visible);
-            if seen {
-                rows += 1;
-                hull = hull.hull(&TickRange::at(tick));
-            }
-        }
-        (rows, hull)
+    ) -> u64 {
+        let numbers = events.ticks.iter().zip(events.seqs.iter()).zip(events.gsns.iter());
+        let seen = numbers.filter(|((tick, seq), gsn)| {
+            ranges.contains(Tick(**tick))
+                && !is_behind(fences, Tick(**tick), **gsn)
+                && !self.is_replaced(**seq, visible)
+        });
+        seen.count() as u64
     }
-}
-
-/// Whether one of the fences hides an event.
-pub fn is_behind(fences: &[&Fence], tick: Tick, gsn: i64) -> bool {
-    fences.iter().any(|fence| fence.gsn.0 >= gsn.cast_unsigned() && fence.ticks.contains(tick))
 }

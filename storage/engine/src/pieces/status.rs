@@ -1,10 +1,13 @@
 //! What operators see of a version's owners.
 
+use std::sync::Arc;
+
 use stratalog_model::{
     ChronicleId, Gsn, Tick, TickRange, TierName,
     store::{PieceStatus, Watermarks},
 };
 
+use super::piece::OpenPiece;
 use crate::version::Version;
 
 /// Who owns the events of a version.
@@ -16,9 +19,9 @@ pub fn pieces(chronicle: ChronicleId, version: &Version) -> Vec<PieceStatus> {
             let record = piece.record();
             PieceStatus {
                 chronicle,
-                tier: TierName::Tablet,
+                tier: piece.tier(),
                 number: Some(record.id),
-                file: Some(piece.file()),
+                file: Some(piece.place()),
                 ticks: record.ticks,
                 rows: record.rows,
                 bytes: record.bytes,
@@ -53,11 +56,13 @@ pub fn pieces(chronicle: ChronicleId, version: &Version) -> Vec<PieceStatus> {
 
 /// How far the events of a version have come down.
 pub fn watermarks(chronicle: ChronicleId, version: &Version) -> Watermarks {
-    let ends = version.pieces().iter().map(|piece| piece.record().ticks.end.0 - 1);
+    let pieces = version.pieces();
+    let stories = pieces.iter().filter(|piece| piece.tier() == TierName::Story);
+    let last = |piece: &Arc<OpenPiece>| Tick(piece.record().ticks.end.0 - 1);
     Watermarks {
         chronicle,
-        through: version.pieces().through,
-        tablets: ends.max().map(Tick),
-        stories: None,
+        through: pieces.through,
+        tablets: pieces.iter().map(last).max(),
+        stories: stories.map(last).max(),
     }
 }

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use stratalog_model::{
-    ChronicleDefinition, Gsn, Result, TickRanges, Tier,
+    ChronicleDefinition, Gsn, Result, TickRanges, Tier, TierName,
     store::Snapshot,
     tier::{BatchStream, Extent, Piece, ScanOrder, ScanRequest},
 };
 
 use super::{merge::Merge, stream, stream::Chained, tier::JournalTier};
-use crate::{pieces::read::TabletTier, version::published::Published};
+use crate::{pieces::read::FiledTier, version::published::Published};
 
 /// Everything that was committed at one instant.
 #[derive(Debug)]
@@ -28,7 +28,8 @@ impl PinnedSnapshot {
     fn tiers(&self, chronicle: &ChronicleDefinition) -> Vec<Box<dyn Tier>> {
         match self.published.versions.get(&chronicle.id) {
             Some(pinned) => vec![
-                Box::new(TabletTier::new(Arc::clone(&pinned.version))),
+                Box::new(FiledTier::new(Arc::clone(&pinned.version), TierName::Story)),
+                Box::new(FiledTier::new(Arc::clone(&pinned.version), TierName::Tablet)),
                 Box::new(JournalTier::new(pinned.clone())),
             ],
             None => Vec::new(),

@@ -260,7 +260,7 @@ async fn appends_wait_while_events_move_out() {
     let definitions = [Arc::clone(&cpu)];
     let find = |id| definitions.iter().find(|definition| definition.id == id).cloned();
     let settings = EngineSettings { move_from_percent: 100, ..settings(500_000) };
-    let (clock, files) = (Arc::new(StillClock), Some(stored.files()));
+    let (clock, files) = (Arc::new(StillClock), Some(stored.files(&cpu)));
     let engine = Engine::open_with(Arc::new(log), clock, settings, &find, files).unwrap();
     let grapher = Grapher::start(&engine).unwrap();
     let writers = (0..4).map(|writer| {

@@ -1,6 +1,10 @@
 //! Chronicles, rows and short ways to say append and read.
 
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{Arc, Mutex},
+};
 
 use arrow::{
     array::{
@@ -10,15 +14,16 @@ use arrow::{
     datatypes::{Int64Type, TimestampMicrosecondType},
 };
 use futures::StreamExt;
-use stratalog_engine::{Engine, EngineSettings, Files, Manifest};
+use stratalog_engine::{Definitions, Engine, EngineSettings, Files, Manifest, Shelves};
 use stratalog_model::{
     Append, ChronicleDefinition, ChronicleId, Clock, Collision, ColumnDefinition, ColumnId,
-    ColumnType, Durability, Error, EventStore, Granularity, LatePolicy, Log, Result, SchemaVersion,
-    Snapshot, TickRange, TickRanges, TickScale,
+    ColumnType, Disk, Durability, Error, EventStore, Granularity, LatePolicy, Log, Result,
+    SchemaVersion, Snapshot, TickRange, TickRanges, TickScale,
     store::{AppendOptions, Appended, OnConflict},
     tier::{KeyFilter, ScanOrder, ScanRequest},
 };
 use stratalog_sim::FaultyDisk;
+use stratalog_story::{LocalShelf, Stories};
 use stratalog_tablet::Tablets;
 
 use crate::memory_log::MemoryLog;
@@ -269,19 +274,41 @@ pub fn small() -> EngineSettings {
         move_bytes: 20_000,
         tablet_rows_max: 60,
         block_rows_max: 16,
+        slice_rows_max: 40,
+        story_rows_max: 150,
         ..Default::default()
     }
+}
+
+/// Tablets and stories on a disk.
+pub fn shelves(disk: &FaultyDisk) -> Result<Shelves> {
+    let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+    let tablets = Tablets::open(Arc::clone(&disk), Path::new("/data/tablets"), None)?;
+    let open = || {
+        let shelf = LocalShelf::open(Arc::clone(&disk), Path::new("/data/stories"))?;
+        let (shelf, spool) = (Arc::new(shelf), Path::new("/data/spool"));
+        futures::executor::block_on(Stories::open(shelf, Arc::clone(&disk), spool, 1 << 20))
+    };
+    let stories = std::thread::scope(|scope| scope.spawn(open).join().unwrap())?;
+    Ok(Shelves { tablets: Arc::new(tablets), stories: Arc::new(stories) })
 }
 
 /// What lies beside a log.
 pub struct Stored {
     disk: FaultyDisk,
     manifest: MemoryLog,
+    definition: Arc<Mutex<Option<Arc<ChronicleDefinition>>>>,
 }
 
 impl Stored {
     pub fn new(seed: u64) -> Self {
-        Self { disk: FaultyDisk::new(seed), manifest: MemoryLog::default() }
+        let (disk, manifest) = (FaultyDisk::new(seed), MemoryLog::default());
+        Self { disk, manifest, definition: Arc::default() }
+    }
+
+    /// The chronicle is what `definition` says from now on.
+    pub fn define(&self, definition: &Arc<ChronicleDefinition>) {
+        *self.definition.lock().unwrap() = Some(Arc::clone(definition));
     }
 
     /// As the next process finds it.
@@ -289,17 +316,22 @@ impl Stored {
         self.manifest = MemoryLog::with_frames(self.manifest.frames());
     }
 
-    pub fn files(&self) -> Files {
-        let disk = Arc::new(self.disk.clone());
-        let tablets = Tablets::open(disk, Path::new("/data/tablets"), None).unwrap();
+    pub fn files(&self, definition: &Arc<ChronicleDefinition>) -> Files {
         let manifest = Manifest::open(Arc::new(self.manifest.clone())).unwrap();
-        Files { tablets: Arc::new(tablets), manifest: Arc::new(manifest) }
+        self.define(definition);
+        let known = Arc::clone(&self.definition);
+        let find = move |id| known.lock().unwrap().clone().filter(|known| known.id == id);
+        Files {
+            shelves: shelves(&self.disk).unwrap(),
+            manifest: Arc::new(manifest),
+            definitions: Definitions::new(find),
+        }
     }
 
     /// An engine of one chronicle that moves little at a time.
     pub fn open(&self, log: &MemoryLog, definition: &Arc<ChronicleDefinition>) -> Arc<Engine> {
         let find = |id| (id == definition.id).then(|| Arc::clone(definition));
-        let (log, files) = (Arc::new(log.clone()), Some(self.files()));
+        let (log, files) = (Arc::new(log.clone()), Some(self.files(definition)));
         Engine::open_with(log, Arc::new(StillClock), small(), &find, files).unwrap()
     }
 }

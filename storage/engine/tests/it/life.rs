@@ -3,18 +3,17 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::Arc,
 };
 
 use futures::StreamExt;
-use stratalog_engine::{Engine, EngineSettings, Files, Manifest};
+use stratalog_engine::{Definitions, Engine, EngineSettings, Files, Manifest};
 use stratalog_journal::{Beginning, Journal, JournalSettings};
 use stratalog_model::{
     ChronicleDefinition, ChronicleId, Disk, EventStore, Log, Result, Snapshot, tier::ScanOrder,
 };
 use stratalog_sim::FaultyDisk;
-use stratalog_tablet::Tablets;
 
 use crate::fixture::*;
 
@@ -44,6 +43,8 @@ impl Default for Sizes {
             move_bytes: 40_000,
             tablet_rows_max: 300,
             block_rows_max: 50,
+            slice_rows_max: 200,
+            story_rows_max: 1000,
             compaction_fan_in: 4,
             ..EngineSettings::default()
         };
@@ -66,6 +67,8 @@ impl Sizes {
             move_bytes: 2000,
             tablet_rows_max: 12,
             block_rows_max: 5,
+            slice_rows_max: 8,
+            story_rows_max: 20,
             ..engine
         };
         Self { events, edits, engine }
@@ -105,8 +108,12 @@ impl Life {
         let manifest = Manifest::open(edits.clone())?;
         let floor = manifest.state().floor.lsn;
         let events = journal("journal", &sizes.events, Beginning::At(floor))?;
-        let tablets = Tablets::open(Arc::clone(&shared), Path::new("/data/tablets"), None)?;
-        let files = Files { tablets: Arc::new(tablets), manifest: Arc::new(manifest) };
+        let known = definitions.to_vec();
+        let files = Files {
+            shelves: shelves(disk)?,
+            manifest: Arc::new(manifest),
+            definitions: Definitions::new(move |id| known.iter().find(|d| d.id == id).cloned()),
+        };
         let find =
             |id: ChronicleId| definitions.iter().find(|definition| definition.id == id).cloned();
         let (log, clock) = (events.clone() as Arc<dyn Log>, Arc::new(StillClock));
@@ -172,8 +179,12 @@ async fn try_scan(
 
 /// Files of the tablets' folder, by name.
 pub fn files(disk: &FaultyDisk) -> BTreeSet<String> {
-    let paths = disk.paths().into_iter();
-    let inside = paths.filter_map(|path| Some(path.strip_prefix("/data").ok()?.to_path_buf()));
-    let names = inside.filter(|path| path.starts_with("tablets"));
+    let names = disk.paths().into_iter().filter_map(|path| {
+        let inside = path.strip_prefix("/data").ok()?;
+        if inside.starts_with("tablets") {
+            return Some(inside.to_path_buf());
+        }
+        (inside.starts_with("stories") || inside.starts_with("spool")).then_some(path)
+    });
     names.map(|path| path.to_string_lossy().into_owned()).collect()
 }

@@ -278,6 +278,9 @@ impl World {
         let ids = changed.columns.iter().map(|column| column.id).collect();
         changed.schema_versions.insert(changed.schema_version, ids);
         self.definition = Arc::new(changed);
+        if let Some(stored) = &self.stored {
+            stored.define(&self.definition);
+        }
     }
 
     async fn check(&mut self) {

@@ -344,12 +344,12 @@ impl Disk for FaultyDisk {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut state = self.change(Operation::Rename)?;
-        if !state.names.contains_key(from) {
+        let Some(inode) = state.names.get(from).copied() else {
             return Err(io::ErrorKind::NotFound.into());
-        }
+        };
         let outcome = state.outcome(Operation::Rename);
         if outcome.is_ok() || state.halted {
-            state.apply(NameChange::Rename(from.to_path_buf(), to.to_path_buf()));
+            state.apply(NameChange::Rename(from.to_path_buf(), to.to_path_buf(), inode));
         }
         outcome
     }

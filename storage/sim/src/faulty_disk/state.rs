@@ -17,7 +17,8 @@ pub(super) const SECTOR_BYTES: usize = 512;
 pub(super) enum NameChange {
     Directory(PathBuf),
     Link(PathBuf, u64),
-    Rename(PathBuf, PathBuf),
+    /// From, to, and which file: the name may be another's by the time this is durable.
+    Rename(PathBuf, PathBuf, u64),
     Unlink(PathBuf),
 }
 
@@ -25,7 +26,7 @@ impl NameChange {
     fn parent(&self) -> Option<&Path> {
         match self {
             Self::Directory(path) | Self::Link(path, _) | Self::Unlink(path) => path.parent(),
-            Self::Rename(_, to) => to.parent(),
+            Self::Rename(_, to, _) => to.parent(),
         }
     }
 
@@ -40,9 +41,10 @@ impl NameChange {
             Self::Unlink(path) => {
                 names.remove(path);
             }
-            Self::Rename(from, to) => {
-                if let Some(inode) = names.remove(from) {
-                    names.insert(to.clone(), inode);
+            Self::Rename(from, to, inode) => {
+                if names.get(from) == Some(inode) {
+                    names.remove(from);
+                    names.insert(to.clone(), *inode);
                 }
             }
         }

@@ -1,0 +1,270 @@
+//! A file of events: a tablet or a story, and its parts.
+
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicBool, Ordering},
+};
+
+use bytes::Bytes;
+use stratalog_model::{ChronicleId, Error, ErrorKind, Result, Tick, TickRange, TierName};
+use stratalog_story::{BuiltStory, Stories, Story, StoryId};
+use stratalog_tablet::{BlockHead, Built, Tablet, TabletId, Tablets};
+
+use super::{
+    block::Block,
+    events::{Events, Wanted},
+};
+use crate::{
+    manifest::{PieceFile, PieceRecord},
+    memtable::shape::Shape,
+    sabotage,
+    version::Fence,
+};
+
+/// Where files of events are.
+#[derive(Debug, Clone)]
+pub struct Shelves {
+    /// The tablets.
+    pub tablets: Arc<Tablets>,
+    /// The stories.
+    pub stories: Arc<Stories>,
+}
+
+/// A file of events, open when somebody reads it. Its file goes with the last one who
+/// holds it, once the manifest names it no more.
+#[derive(Debug)]
+pub struct OpenPiece {
+    record: PieceRecord,
+    chronicle: ChronicleId,
+    shape: Arc<Shape>,
+    shelves: Shelves,
+    tablet: OnceLock<Tablet>,
+    parts: OnceLock<Vec<Part>>,
+    doomed: AtomicBool,
+}
+
+/// A block of a tablet or a row group of a story: what is read at once.
+#[derive(Debug, Clone)]
+pub struct Part {
+    /// Which, in the file.
+    pub number: u32,
+    /// Events.
+    pub rows: u64,
+    /// Smallest range around their ticks.
+    pub hull: TickRange,
+    /// Lowest and highest key.
+    pub keys: (Bytes, Bytes),
+    /// Bytes in the file.
+    pub bytes: u64,
+    head: Option<BlockHead>,
+}
+
+impl OpenPiece {
+    /// The piece of a record.
+    pub fn new(
+        record: PieceRecord,
+        chronicle: ChronicleId,
+        shape: Arc<Shape>,
+        shelves: Shelves,
+    ) -> Self {
+        let (tablet, parts) = (OnceLock::new(), OnceLock::new());
+        Self { record, chronicle, shape, shelves, tablet, parts, doomed: AtomicBool::new(false) }
+    }
+
+    /// What the manifest says of it.
+    pub fn record(&self) -> &PieceRecord {
+        &self.record
+    }
+
+    /// Shape of its events.
+    pub fn shape(&self) -> &Arc<Shape> {
+        &self.shape
+    }
+
+    /// Whether it is a tablet or a story.
+    pub fn tier(&self) -> TierName {
+        self.record.tier()
+    }
+
+    /// Where its file lies, for people.
+    pub fn place(&self) -> String {
+        match self.record.story(self.chronicle) {
+            Some(built) => self.shelves.stories.place(built.name()),
+            None => self.shelves.tablets.file_name(TabletId(self.record.id)),
+        }
+    }
+
+    /// The manifest names it no more.
+    pub fn doom(&self) {
+        self.doomed.store(true, Ordering::Release);
+        if sabotage::active("pin-ignored") && self.tier() == TierName::Tablet {
+            self.shelves.tablets.remove(TabletId(self.record.id)).ok();
+        }
+    }
+
+    /// Its parts, by ascending (key, tick) for a tablet, by time for a story.
+    ///
+    /// # Errors
+    /// `DataCorrupted`, `Io`, `ConnectionFailure`.
+    pub async fn parts(&self) -> Result<&[Part]> {
+        if let Some(known) = self.parts_at_hand()? {
+            return Ok(known);
+        }
+        let Some(story) = self.story().await? else { return Ok(&[]) };
+        let parts = story.groups().iter().map(|group| Part {
+            number: group.number,
+            rows: group.summary.rows,
+            hull: group.summary.hull(),
+            keys: group.summary.keys.clone(),
+            bytes: group.bytes,
+            head: None,
+        });
+        Ok(self.parts.get_or_init(|| parts.collect()))
+    }
+
+    /// As [`Self::parts`], when that needs no waiting: `None` for a story that was not opened
+    /// before.
+    ///
+    /// # Errors
+    /// `DataCorrupted`, `Io`.
+    pub fn parts_at_hand(&self) -> Result<Option<&[Part]>> {
+        if let Some(known) = self.parts.get() {
+            return Ok(Some(known));
+        }
+        if self.tier() == TierName::Story {
+            return Ok(None);
+        }
+        let parts = self.shelves.tablets.blocks(self.tablet()?)?.iter().map(|head| Part {
+            number: head.number,
+            rows: u64::from(head.summary.rows),
+            hull: head.summary.hull(),
+            keys: head.summary.keys.clone(),
+            bytes: head.bytes(),
+            head: Some(head.clone()),
+        });
+        let parts: Vec<Part> = parts.collect();
+        Ok(Some(self.parts.get_or_init(|| parts)))
+    }
+
+    /// The events of a part.
+    ///
+    /// # Errors
+    /// `DataCorrupted`, `Io`, `ConnectionFailure`.
+    pub async fn read(&self, part: &Part, wanted: &Wanted) -> Result<Events> {
+        if part.head.is_some() {
+            return self.read_at_hand(part);
+        }
+        let story = self.story().await?.ok_or_else(|| Error::internal("a part has no file"))?;
+        let batch = story.read(part.number, &wanted.sources(&self.shape)?, None).await?;
+        Events::of_batch(&batch, wanted, &self.shape)
+    }
+
+    /// The events of a part of a tablet.
+    ///
+    /// # Errors
+    /// `DataCorrupted`, `Io`; `Internal` for a part of a story.
+    pub fn read_at_hand(&self, part: &Part) -> Result<Events> {
+        let head = part.head.as_ref().ok_or_else(|| Error::internal("a story is not at hand"))?;
+        self.read_block(head).map(Events::of_block)
+    }
+
+    /// The story, open; `None` for a tablet.
+    ///
+    /// # Errors
+    /// `DataCorrupted`, `Io`, `ConnectionFailure`.
+    pub async fn story(&self) -> Result<Option<Arc<Story>>> {
+        match self.record.story(self.chronicle) {
+            Some(built) => self.shelves.stories.open_story(&built).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn read_block(&self, head: &BlockHead) -> Result<Block> {
+        let payload = self.tablet()?.read(head)?;
+        Block::decode(&payload, &self.shape, head.summary.rows as usize).map_err(|error| {
+            let place = format!("block {} of tablet {}", head.number, self.record.id);
+            match error.kind() {
+                ErrorKind::DataCorrupted => error.with_context(place),
+                _ => Error::new(ErrorKind::DataCorrupted, "a block cannot be read")
+                    .with_context(place)
+                    .with_source(error),
+            }
+        })
+    }
+
+    fn tablet(&self) -> Result<&Tablet> {
+        if let Some(open) = self.tablet.get() {
+            return Ok(open);
+        }
+        let record = &self.record;
+        let tablet = self.shelves.tablets.tablet(&Built {
+            id: TabletId(record.id),
+            chronicle: self.chronicle,
+            schema_version: record.schema_version,
+            bytes: record.bytes,
+            blocks: record.parts,
+            rows: record.rows,
+            checksum: record.checksum,
+        })?;
+        Ok(self.tablet.get_or_init(|| tablet))
+    }
+
+    /// The deletes that hide rows of it.
+    pub fn fences_among<'a>(&self, fences: &'a [Fence]) -> impl Iterator<Item = &'a Fence> {
+        let record = self.record;
+        fences.iter().filter(move |fence| {
+            fence.gsn >= record.fenced_through
+                && fence.gsn >= record.gsns.0
+                && fence.ticks.overlaps(&record.ticks)
+        })
+    }
+}
+
+impl Drop for OpenPiece {
+    fn drop(&mut self) {
+        if !self.doomed.load(Ordering::Acquire) {
+            return;
+        }
+        match self.record.story(self.chronicle) {
+            // It may be far away: the next move sees to it.
+            Some(built) => self.shelves.stories.doom(built.name()),
+            None => {
+                if let Err(error) = self.shelves.tablets.remove(TabletId(self.record.id)) {
+                    tracing::warn!(%error, "a tablet of no use is left for the next start");
+                }
+            }
+        }
+    }
+}
+
+impl PieceRecord {
+    /// Whether it is a tablet or a story.
+    pub fn tier(&self) -> TierName {
+        match self.file {
+            PieceFile::Tablet => TierName::Tablet,
+            PieceFile::Story { .. } => TierName::Story,
+        }
+    }
+
+    /// What a story is compared with when it is opened; `None` for a tablet.
+    pub fn story(&self, chronicle: ChronicleId) -> Option<BuiltStory> {
+        let PieceFile::Story { tail_at } = self.file else { return None };
+        Some(BuiltStory {
+            id: StoryId(self.id),
+            chronicle,
+            schema_version: self.schema_version,
+            bytes: self.bytes,
+            tail_at,
+            rows: self.rows,
+            groups: self.parts,
+            ticks: (self.ticks.start.0, self.ticks.end.0 - 1),
+            gsns: (self.gsns.0.0, self.gsns.1.0),
+            checksum: self.checksum,
+        })
+    }
+}
+
+/// Whether one of the fences hides an event.
+pub fn is_behind(fences: &[&Fence], tick: Tick, gsn: i64) -> bool {
+    fences.iter().any(|fence| fence.gsn.0 >= gsn.cast_unsigned() && fence.ticks.contains(tick))
+}

@@ -1,0 +1,270 @@
+//! The rows of a piece that a request sees, and batches of them.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, Int16Array, Int64Array, RecordBatch, RecordBatchOptions, StringViewArray,
+    UInt32Array,
+};
+use stratalog_model::{
+    Error, Result, Tick, TickRange,
+    tier::{ScanOrder, ScanRequest},
+};
+use stratalog_story::{KeyValues, Source};
+
+use super::{
+    events::{Events, Wanted},
+    piece::{OpenPiece, Part, is_behind},
+};
+use crate::{memtable::column::Column, player::piece::Shared, sabotage, version::Fence};
+
+/// A piece, as a request reads it.
+pub struct Reader {
+    piece: Arc<OpenPiece>,
+    shared: Arc<Shared>,
+    /// Deletes that hide rows of it.
+    fences: Vec<Fence>,
+}
+
+impl Reader {
+    /// A reader of a piece.
+    pub fn new(piece: Arc<OpenPiece>, shared: Arc<Shared>) -> Self {
+        let mut fences: Vec<Fence> = piece.fences_among(shared.version.fences()).copied().collect();
+        if sabotage::active("fence-ignored") {
+            fences.clear();
+        }
+        Self { piece, shared, fences }
+    }
+
+    /// The request.
+    pub fn request(&self) -> &Arc<ScanRequest> {
+        &self.shared.request
+    }
+
+    /// The piece.
+    pub fn piece(&self) -> &Arc<OpenPiece> {
+        &self.piece
+    }
+
+    /// The events of a block of a tablet.
+    pub fn read_at_hand(&self, part: &Part) -> Result<Events> {
+        self.request().metrics.tablet.read(part.rows, part.bytes);
+        self.piece.read_at_hand(part)
+    }
+
+    /// What must be read of a part whose ticks lie in `hull`.
+    fn wanted(&self, hull: &TickRange) -> Wanted {
+        let request = self.request();
+        let definitions = &request.chronicle.columns;
+        let user = definitions.len();
+        let ordered = request.order != ScanOrder::Any;
+        let system = |number: usize| request.projection.contains(&(user + number));
+        let filters = request.keys.iter().map(|filter| filter.column);
+        let named = request.projection.iter().copied().chain(filters);
+        let place = |at: usize| self.piece.shape().position(definitions.get(at)?.id);
+        let mut columns: Vec<usize> = named.filter_map(place).collect();
+        columns.sort_unstable();
+        columns.dedup();
+        let replaced = self.shared.version.pieces().has_replaced();
+        Wanted {
+            columns,
+            ticks: ordered || system(0) || !request.ticks.covers(hull) || self.fenced(hull),
+            seqs: ordered || system(1) || replaced,
+            gsns: system(2) || system(4) || self.fenced(hull),
+        }
+    }
+
+    fn fenced(&self, hull: &TickRange) -> bool {
+        self.fences.iter().any(|fence| fence.ticks.overlaps(hull))
+    }
+
+    /// The same, as a story is asked for it.
+    pub fn sources(&self, hull: &TickRange) -> Result<Vec<Source>> {
+        self.wanted(hull).sources(self.piece.shape())
+    }
+
+    /// What a story answered to [`Self::sources`].
+    pub fn events(&self, batch: &RecordBatch, hull: &TickRange) -> Result<Events> {
+        Events::of_batch(batch, &self.wanted(hull), self.piece.shape())
+    }
+
+    /// The key filters, by the ids of their columns; those of columns that the piece has.
+    pub fn key_values(&self) -> Vec<KeyValues> {
+        let request = self.request();
+        let filters = request.keys.iter().filter_map(|filter| {
+            let column = request.chronicle.columns.get(filter.column)?.id;
+            self.piece.shape().position(column)?;
+            Some(KeyValues { column, values: Arc::clone(&filter.values) })
+        });
+        filters.collect()
+    }
+
+    /// The rows that are seen of events with ticks in `hull`; `None` for all.
+    fn seen(&self, events: &Events, hull: &TickRange) -> Result<Option<Vec<u32>>> {
+        let Shared { request, keys, version, visible, .. } = self.shared.as_ref();
+        let pieces = version.pieces();
+        let inside = request.ticks.covers(hull);
+        let fences: Vec<&Fence> =
+            self.fences.iter().filter(|fence| fence.ticks.overlaps(hull)).collect();
+        if inside && fences.is_empty() && !pieces.has_replaced() && keys.is_empty() {
+            return Ok(None);
+        }
+        let number = |values: &[i64], row: usize| values.get(row).copied().unwrap_or_default();
+        let mut rows: Vec<u32> = (0..events.rows as u32).collect();
+        if !inside {
+            rows.retain(|row| request.ticks.contains(Tick(number(&events.ticks, *row as usize))));
+        }
+        if !fences.is_empty() {
+            rows.retain(|row| {
+                let tick = Tick(number(&events.ticks, *row as usize));
+                !is_behind(&fences, tick, number(&events.gsns, *row as usize))
+            });
+        }
+        if pieces.has_replaced() {
+            rows.retain(|row| !pieces.is_replaced(number(&events.seqs, *row as usize), *visible));
+        }
+        for set in keys.iter() {
+            let matches = set.matches(&self.column(events, set.column)?)?;
+            rows.retain(|row| matches.get(*row as usize).copied().unwrap_or(false));
+        }
+        Ok(Some(rows))
+    }
+
+    /// The rows that are seen, in batches.
+    pub fn unordered(&self, events: &Events, hull: &TickRange) -> Result<Vec<RecordBatch>> {
+        let rows_max = self.request().batch_rows_max.max(1);
+        match self.seen(events, hull)? {
+            None => {
+                let whole = self.whole(events)?;
+                let starts = (0..events.rows).step_by(rows_max);
+                Ok(starts.map(|at| whole.slice(at, rows_max.min(events.rows - at))).collect())
+            }
+            Some(rows) => {
+                let rows: Vec<(usize, u32)> = rows.into_iter().map(|row| (0, row)).collect();
+                let events = std::slice::from_ref(events);
+                rows.chunks(rows_max).map(|rows| self.batch(events, rows)).collect()
+            }
+        }
+    }
+
+    /// The rows that are seen of all of `read`, in the order of the request, in batches.
+    pub fn ordered(&self, read: Vec<(Events, TickRange)>) -> Result<Vec<RecordBatch>> {
+        let request = self.request();
+        let mut order: Vec<(i64, i64, u32, u32)> = Vec::new();
+        for (at, (events, hull)) in read.iter().enumerate() {
+            let rows = self.seen(events, hull)?;
+            let rows = rows.unwrap_or_else(|| (0..events.rows as u32).collect());
+            order.extend(rows.into_iter().map(|row| {
+                let of = |values: &[i64]| values.get(row as usize).copied().unwrap_or_default();
+                (of(&events.ticks), of(&events.seqs), at as u32, row)
+            }));
+        }
+        let parts: Vec<Events> = read.into_iter().map(|(events, _)| events).collect();
+        order.sort_unstable();
+        if request.order == ScanOrder::Descending {
+            order.reverse();
+        }
+        order.truncate(request.limit.unwrap_or(usize::MAX));
+        let rows: Vec<(usize, u32)> =
+            order.into_iter().map(|(_, _, part, row)| (part as usize, row)).collect();
+        rows.chunks(request.batch_rows_max.max(1)).map(|rows| self.batch(&parts, rows)).collect()
+    }
+
+    /// Columns of the request, those for merging included.
+    fn places(&self) -> Vec<usize> {
+        let request = self.request();
+        let user = request.chronicle.columns.len();
+        let ordered = (request.order != ScanOrder::Any).then_some([user, user + 1]);
+        request.projection.iter().copied().chain(ordered.into_iter().flatten()).collect()
+    }
+
+    fn of_arrays(&self, arrays: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let schema = Arc::clone(&self.shared.schema);
+        Ok(RecordBatch::try_new_with_options(schema, arrays, &options)?)
+    }
+
+    /// All of the events, as they are.
+    fn whole(&self, events: &Events) -> Result<RecordBatch> {
+        let user = self.request().chronicle.columns.len();
+        let all = || (0..events.rows as u32).map(|row| (0, row)).collect::<Vec<_>>();
+        let arrays = self.places().into_iter().map(|at| match at.checked_sub(user) {
+            None => self.column(events, at)?.slice(0, events.rows),
+            Some(system) => system_column(std::slice::from_ref(events), &all(), system, self),
+        });
+        self.of_arrays(arrays.collect::<Result<_>>()?, events.rows)
+    }
+
+    /// A batch of rows of parts.
+    fn batch(&self, parts: &[Events], rows: &[(usize, u32)]) -> Result<RecordBatch> {
+        let user = self.request().chronicle.columns.len();
+        let arrays = self.places().into_iter().map(|at| match at.checked_sub(user) {
+            None => self.stored(parts, rows, at),
+            Some(system) => system_column(parts, rows, system, self),
+        });
+        self.of_arrays(arrays.collect::<Result<_>>()?, rows.len())
+    }
+
+    fn stored(&self, parts: &[Events], rows: &[(usize, u32)], at: usize) -> Result<ArrayRef> {
+        if let [events] = parts {
+            let indices = UInt32Array::from_iter_values(rows.iter().map(|(_, row)| *row));
+            return self.column(events, at)?.rows(&indices);
+        }
+        let arrays = parts.iter().map(|events| {
+            let column = self.column(events, at)?;
+            column.slice(0, column.len())
+        });
+        let arrays = arrays.collect::<Result<Vec<_>>>()?;
+        let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
+        let indices: Vec<(usize, usize)> =
+            rows.iter().map(|(part, row)| (*part, *row as usize)).collect();
+        Ok(arrow::compute::interleave(&arrays, &indices)?)
+    }
+
+    /// The column of the request's chronicle at `at`; for one that is younger than the
+    /// piece, what its definition says.
+    fn column(&self, events: &Events, at: usize) -> Result<Column> {
+        let Some(definition) = self.request().chronicle.columns.get(at) else {
+            return Err(Error::internal(format!("there is no column {at}")));
+        };
+        match self.piece.shape().position(definition.id) {
+            Some(at) => {
+                let column = events.columns.get(at).cloned().flatten();
+                column.ok_or_else(|| Error::internal("a column was not read"))
+            }
+            None => Column::constant(
+                definition.missing_value.as_deref(),
+                &definition.column_type.arrow_type(),
+                events.rows,
+            ),
+        }
+    }
+}
+
+/// A system column, by its place in `SYSTEM_COLUMNS`.
+fn system_column(
+    parts: &[Events],
+    rows: &[(usize, u32)],
+    at: usize,
+    reader: &Reader,
+) -> Result<ArrayRef> {
+    let numbers = |of: fn(&Events) -> &[i64]| -> ArrayRef {
+        let values = rows.iter().map(|(part, row)| {
+            let values = parts.get(*part).map(of).unwrap_or(&[]);
+            values.get(*row as usize).copied().unwrap_or_default()
+        });
+        Arc::new(Int64Array::from_iter_values(values))
+    };
+    Ok(match at {
+        0 => numbers(|events| &events.ticks),
+        1 => numbers(|events| &events.seqs),
+        2 | 4 => numbers(|events| &events.gsns),
+        3 => Arc::new(Int16Array::from_value(0, rows.len())),
+        5 => {
+            let tier = reader.piece.tier().to_string();
+            let names = std::iter::repeat_n(tier.as_str(), rows.len());
+            Arc::new(StringViewArray::from_iter_values(names))
+        }
+        other => return Err(Error::internal(format!("there is no system column {other}"))),
+    })
+}

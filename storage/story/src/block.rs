@@ -1,0 +1,77 @@
+//! Checksums of the blocks of a file, so that any range of it can be verified by itself.
+//!
+//! ```text
+//!   0        64 KiB    128 KiB            tail_at                     bytes
+//!   │ block 0 │ block 1 │ … │ last, shorter │ page index, footer, "PAR1" │
+//!   └──── a checksum each, in the footer ───┴─── one checksum, in the ───┘
+//!                                                    manifest
+//! ```
+
+use std::ops::Range;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+
+/// Bytes of a block.
+pub(crate) const BLOCK_BYTES: u64 = 64 << 10;
+
+/// The checksums (CRC32C) of the blocks before the tail.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Blocks {
+    checksums: Vec<u32>,
+    /// Where the last block ends.
+    end: u64,
+}
+
+impl Blocks {
+    /// Those of a file whose tail begins at `end`; `None` when there are more or fewer.
+    pub(crate) fn new(checksums: Vec<u32>, end: u64) -> Option<Self> {
+        (checksums.len() as u64 == end.div_ceil(BLOCK_BYTES)).then_some(Self { checksums, end })
+    }
+
+    /// Where the last block ends.
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Bytes in memory.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.checksums.len() * size_of::<u32>()
+    }
+
+    /// The blocks around a range.
+    pub(crate) fn around(&self, range: &Range<u64>) -> Range<u64> {
+        let start = range.start / BLOCK_BYTES * BLOCK_BYTES;
+        start..range.end.next_multiple_of(BLOCK_BYTES).min(self.end)
+    }
+
+    /// Compares whole blocks from `start` on with their checksums; the range of the first that
+    /// differs.
+    pub(crate) fn verify(&self, start: u64, bytes: &[u8]) -> Result<(), Range<u64>> {
+        let first = (start / BLOCK_BYTES) as usize;
+        let blocks = bytes.chunks(BLOCK_BYTES as usize);
+        for (number, block) in (first..).zip(blocks) {
+            if self.checksums.get(number) != Some(&crc32c::crc32c(block)) {
+                let at = number as u64 * BLOCK_BYTES;
+                return Err(at..(at + BLOCK_BYTES).min(self.end));
+            }
+        }
+        Ok(())
+    }
+
+    /// As text.
+    pub(crate) fn encode(checksums: &[u32]) -> String {
+        let bytes: Vec<u8> = checksums.iter().flat_map(|checksum| checksum.to_le_bytes()).collect();
+        STANDARD.encode(bytes)
+    }
+
+    /// From text.
+    pub(crate) fn decode(text: &str, end: u64) -> Option<Self> {
+        let bytes = STANDARD.decode(text).ok()?;
+        let (words, rest) = bytes.as_chunks::<4>();
+        let checksums = words.iter().map(|word| u32::from_le_bytes(*word)).collect();
+        rest.is_empty().then(|| Self::new(checksums, end))?
+    }
+}
+
+#[cfg(test)]
+mod tests;

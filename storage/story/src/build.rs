@@ -1,0 +1,443 @@
+//! Making a story: slices into a spool file, the file onto the shelf, and a look at it there.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray, RecordBatch},
+    datatypes::{DataType, Field, Int64Type},
+};
+use bytes::Bytes;
+use parquet::{
+    arrow::{ArrowWriter, arrow_writer::ArrowWriterOptions},
+    basic::Encoding,
+    errors::ParquetError,
+    file::metadata::SortingColumn,
+    schema::types::{ColumnPath, SchemaDescriptor},
+};
+use serde::{Deserialize, Serialize};
+use stratalog_model::{
+    ChronicleId, ColumnType, Disk, Error, ErrorKind, Result, SchemaVersion, Tick, TickRange,
+};
+
+use crate::{
+    digest::Digest,
+    encoding::{self, Choice},
+    footer, form,
+    schema::{Source, StorySchema},
+    shelf::{Shelf, Spool, StoryId, StoryName},
+    sink::Sink,
+    story::Story,
+};
+
+/// Keys up to this many bytes are kept of a group.
+const KEY_BYTES_MAX: usize = 64 << 10;
+
+/// How stories are packed. The defaults are the outcome of measurements (RFC 8).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct StorySettings {
+    /// Level of zstd, 1 … 22.
+    pub zstd_level: i32,
+    /// Rows of a page, at most: the least that is read of a column.
+    pub page_rows_max: usize,
+    /// Bytes of a page before it is packed, about; also of a dictionary.
+    pub page_bytes_max: usize,
+    /// Share of keys that a Bloom filter takes for present though they are not.
+    pub bloom_false_positives: f64,
+}
+
+impl Default for StorySettings {
+    fn default() -> Self {
+        Self {
+            zstd_level: 5,
+            page_rows_max: 32_768,
+            page_bytes_max: 1 << 20,
+            bloom_false_positives: 0.01,
+        }
+    }
+}
+
+/// What a row group holds, all of it exact.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GroupSummary {
+    /// Events, at least one.
+    pub rows: u64,
+    /// Lowest and highest tick.
+    pub ticks: (i64, i64),
+    /// Lowest and highest gsn.
+    pub gsns: (u64, u64),
+    /// Key of the first event, and of the last, in the words of whoever wrote them.
+    pub keys: (Bytes, Bytes),
+}
+
+impl GroupSummary {
+    /// The smallest range around the ticks.
+    pub fn hull(&self) -> TickRange {
+        TickRange::new(Tick(self.ticks.0), Tick(self.ticks.1).next())
+    }
+}
+
+/// A story that was built, as the manifest is to remember it: what a reader compares with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BuiltStory {
+    /// Which.
+    pub id: StoryId,
+    /// Whose events.
+    pub chronicle: ChronicleId,
+    /// What their columns are.
+    pub schema_version: SchemaVersion,
+    /// Length of the file.
+    pub bytes: u64,
+    /// Where the rows end: behind that lie page index, footer and the blocks' checksums.
+    pub tail_at: u64,
+    /// Events.
+    pub rows: u64,
+    /// Row groups.
+    pub groups: u32,
+    /// Lowest and highest tick.
+    pub ticks: (i64, i64),
+    /// Lowest and highest gsn.
+    pub gsns: (u64, u64),
+    /// CRC32C of the bytes from `tail_at` on, which hold the checksums of those before.
+    pub checksum: u32,
+}
+
+impl BuiltStory {
+    /// Its name on the shelf.
+    pub fn name(&self) -> StoryName {
+        StoryName { chronicle: self.chronicle, id: self.id }
+    }
+
+    /// The smallest range around the ticks.
+    pub fn hull(&self) -> TickRange {
+        TickRange::new(Tick(self.ticks.0), Tick(self.ticks.1).next())
+    }
+}
+
+/// Makes a story. Dropped before [`Builder::finish`] it leaves nothing but, after a crash, a
+/// spool file that the next start removes.
+#[derive(Debug)]
+pub struct Builder {
+    shelf: Arc<dyn Shelf>,
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
+    name: StoryName,
+    schema: StorySchema,
+    settings: StorySettings,
+    /// The empty file, until the first slice says how columns are best written.
+    file: Option<Sink>,
+    writer: Option<ArrowWriter<Sink>>,
+    groups: Vec<GroupSummary>,
+    digest: Digest,
+}
+
+impl Builder {
+    /// Begins the spool file of a story.
+    pub(crate) fn create(
+        shelf: Arc<dyn Shelf>,
+        disk: Arc<dyn Disk>,
+        spool: &Path,
+        id: StoryId,
+        schema: &StorySchema,
+        settings: StorySettings,
+    ) -> Result<Self> {
+        schema.validate()?;
+        let path = spool.join(format!("{:020}{}", id.0, crate::store::BUILDING_SUFFIX));
+        let file = disk
+            .create(&path)
+            .map_err(|error| Error::io(format!("cannot make {}", path.display()), error))?;
+        Ok(Self {
+            shelf,
+            disk,
+            path,
+            name: StoryName { chronicle: schema.chronicle, id },
+            schema: schema.clone(),
+            settings,
+            file: Some(Sink::new(file)),
+            writer: None,
+            groups: Vec::new(),
+            digest: Digest::new(schema),
+        })
+    }
+
+    /// Bytes so far, about.
+    pub fn bytes(&self) -> u64 {
+        self.writer.as_ref().map_or(0, |writer| writer.bytes_written() as u64)
+    }
+
+    /// Adds a row group: one slice of time, in the columns of
+    /// [`StorySchema::arrow_schema`] (text may come with a dictionary), in the order of the
+    /// values of the key columns, then of ticks.
+    ///
+    /// # Errors
+    /// `DiskFull`, `Io`; `DatetimeOverflow` for a timestamp(0) outside of what Parquet can
+    /// hold; `Internal` for rows that are not those of the summary, or out of order.
+    pub fn push(&mut self, rows: &RecordBatch, summary: GroupSummary) -> Result<()> {
+        let rows = self.plain(rows)?;
+        self.check(&rows, &summary)?;
+        let batch = RecordBatch::try_new(self.schema.stored_schema(), self.stored(&rows)?)?;
+        if let Some(sink) = self.file.take() {
+            self.writer = Some(self.start(sink, &batch)?);
+        }
+        let Some(writer) = &mut self.writer else {
+            return Err(Error::internal("the story has failed before"));
+        };
+        let written = writer.write(&batch).and_then(|()| writer.flush());
+        if let Err(error) = written {
+            return Err(self.failed(error));
+        }
+        self.digest.add(&rows)?;
+        self.groups.push(summary);
+        Ok(())
+    }
+
+    /// Ends the file, makes it durable, puts it on the shelf, and reads all of it back from
+    /// there: only then may a manifest name it.
+    ///
+    /// # Errors
+    /// `DiskFull`, `Io`, `ConnectionFailure`; `DataCorrupted` when it does not read back as it
+    /// was written; `Internal` for a story without rows. The story is then of no use, and
+    /// removed as far as possible; the next try takes another number.
+    pub async fn finish(mut self) -> Result<BuiltStory> {
+        let built = self.write_tail()?;
+        let spool =
+            Spool { disk: Arc::clone(&self.disk), path: self.path.clone(), bytes: built.bytes };
+        self.shelf.put(self.name, &spool).await?;
+        let checked = self.check_shelf(&built).await;
+        if checked.is_err()
+            && let Err(error) = self.shelf.remove(self.name).await
+        {
+            tracing::warn!(%error, "a story that is of no use is left for the next start");
+        }
+        checked.map(|()| built)
+    }
+
+    async fn check_shelf(&self, built: &BuiltStory) -> Result<()> {
+        let story = Arc::new(Story::open(Arc::clone(&self.shelf), built).await?);
+        if story.verify().await? == self.digest {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::DataCorrupted,
+            format!("story {} reads back wrongly", self.shelf.place(self.name)),
+        )
+        .with_hint("check the disk and the memory of the machine"))
+    }
+
+    fn write_tail(&mut self) -> Result<BuiltStory> {
+        let Some(mut writer) = self.writer.take() else {
+            return Err(Error::internal(format!("story {} has no rows", self.name)));
+        };
+        let mut built = self.totals();
+        // The end of the last row group must have left the writer's own buffer.
+        if let Err(error) = writer.sync() {
+            return Err(self.failed_with(writer.inner_mut().take_failure(), error.into()));
+        }
+        let (tail_at, checksums) = writer.inner_mut().begin_tail();
+        built.tail_at = tail_at;
+        let pairs = footer::encode(&self.schema, &built, &self.groups, checksums);
+        let pairs = pairs.map_err(|error| {
+            Error::internal("the columns of a story cannot be written").with_source(error)
+        })?;
+        for pair in pairs {
+            writer.append_key_value_metadata(pair);
+        }
+        let finished = writer.finish().and_then(|_| Ok(writer.sync()?));
+        let sink = writer.inner_mut();
+        if let Err(error) = finished {
+            return Err(self.failed_with(sink.take_failure(), error));
+        }
+        sink.sync().map_err(|error| self.cannot_write(error))?;
+        built.bytes = sink.bytes();
+        built.checksum = sink.tail_checksum();
+        Ok(built)
+    }
+
+    /// What the groups hold together.
+    fn totals(&self) -> BuiltStory {
+        let mut built = BuiltStory {
+            id: self.name.id,
+            chronicle: self.name.chronicle,
+            schema_version: self.schema.version,
+            bytes: 0,
+            tail_at: 0,
+            rows: 0,
+            groups: self.groups.len() as u32,
+            ticks: (i64::MAX, i64::MIN),
+            gsns: (u64::MAX, u64::MIN),
+            checksum: 0,
+        };
+        for group in &self.groups {
+            built.rows += group.rows;
+            built.ticks = (built.ticks.0.min(group.ticks.0), built.ticks.1.max(group.ticks.1));
+            built.gsns = (built.gsns.0.min(group.gsns.0), built.gsns.1.max(group.gsns.1));
+        }
+        built
+    }
+
+    /// Whether the rows are those of the summary, and in order.
+    fn check(&self, rows: &RecordBatch, summary: &GroupSummary) -> Result<()> {
+        let wrong = |what: String| Error::internal(format!("story {}: {what}", self.name));
+        if rows.num_rows() == 0 || rows.num_rows() as u64 != summary.rows {
+            return Err(wrong(format!(
+                "a slice has {} rows, and is said to have {}",
+                rows.num_rows(),
+                summary.rows
+            )));
+        }
+        if summary.keys.0.len().max(summary.keys.1.len()) > KEY_BYTES_MAX {
+            return Err(Error::new(
+                ErrorKind::LimitExceeded,
+                format!("a key of more than {KEY_BYTES_MAX} bytes is too long for a story"),
+            ));
+        }
+        let hull = |source: Source| -> Result<(i64, i64)> {
+            let at = self.schema.position(source).and_then(|at| rows.columns().get(at));
+            let numbers = at.and_then(|numbers| numbers.as_primitive_opt::<Int64Type>());
+            let Some(numbers) = numbers.filter(|numbers| numbers.null_count() == 0) else {
+                return Err(wrong("a slice has no numbers of its events".to_string()));
+            };
+            let (low, high) = (numbers.values().iter().min(), numbers.values().iter().max());
+            Ok((low.copied().unwrap_or_default(), high.copied().unwrap_or_default()))
+        };
+        hull(Source::Seq)?;
+        let gsns = hull(Source::Gsn)?;
+        let gsns = (gsns.0.cast_unsigned(), gsns.1.cast_unsigned());
+        if hull(Source::Tick)? != summary.ticks || gsns != summary.gsns {
+            return Err(wrong("a slice has other ticks or gsn's than it is said to".to_string()));
+        }
+        let sorted_by = self.schema.key_positions().chain(self.schema.position(Source::Tick));
+        let sorted_by: Vec<&ArrayRef> = sorted_by.filter_map(|at| rows.columns().get(at)).collect();
+        match crate::order::first_out_of_order(&sorted_by)? {
+            Some(row) => Err(wrong(format!("row {row} of a slice is out of order"))),
+            None => Ok(()),
+        }
+    }
+
+    /// The rows in the types of the schema.
+    fn plain(&self, rows: &RecordBatch) -> Result<RecordBatch> {
+        let columns = rows.columns().iter().zip(self.types());
+        let columns = columns.map(|(array, of)| form::plain(array, of)).collect::<Result<_>>()?;
+        let plain = RecordBatch::try_new(self.schema.arrow_schema(), columns);
+        plain.map_err(|error| {
+            Error::internal(format!("a slice of story {} is none: {error}", self.name))
+        })
+    }
+
+    /// The columns in the form in which they are stored.
+    fn stored(&self, rows: &RecordBatch) -> Result<Vec<ArrayRef>> {
+        let columns = rows.columns().iter().zip(self.types());
+        columns.map(|(array, of)| form::to_stored(array, of)).collect()
+    }
+
+    fn types(&self) -> impl Iterator<Item = &ColumnType> {
+        let types = self.schema.columns.iter().map(|column| &column.column_type);
+        types.chain([&ColumnType::BigInt; 3])
+    }
+
+    /// Chooses encodings by the first slice, and begins the Parquet file.
+    fn start(&self, sink: Sink, batch: &RecordBatch) -> Result<ArrowWriter<Sink>> {
+        let descriptor = self.schema.parquet_schema()?;
+        let mut properties = encoding::properties(&self.settings)?
+            .set_created_by(format!("stratalog version {}", env!("CARGO_PKG_VERSION")))
+            .set_sorting_columns(Some(self.sorting_columns(&descriptor)));
+        for (path, array) in leaves(batch) {
+            let choice = match array {
+                Some(array) => encoding::choose(&array, &self.settings)?,
+                None => Choice { dictionary: true, encoding: Encoding::PLAIN },
+            };
+            properties = choice.apply(properties, &path);
+        }
+        for at in self.schema.key_positions() {
+            let Some(column) = self.schema.columns.get(at) else { continue };
+            if column.column_type != ColumnType::Boolean {
+                let path = ColumnPath::new(vec![column.name.clone()]);
+                properties = properties
+                    .set_column_bloom_filter_enabled(path.clone(), true)
+                    .set_column_bloom_filter_fpp(path, self.settings.bloom_false_positives);
+            }
+        }
+        let options = ArrowWriterOptions::new()
+            .with_properties(properties.build())
+            .with_skip_arrow_metadata(true)
+            .with_parquet_schema(descriptor);
+        ArrowWriter::try_new_with_options(sink, batch.schema(), options)
+            .map_err(|error| self.failed_with(None, error))
+    }
+
+    /// Key columns, then the tick.
+    fn sorting_columns(&self, descriptor: &SchemaDescriptor) -> Vec<SortingColumn> {
+        let keys = self.schema.key_positions().chain(self.schema.position(Source::Tick));
+        let leaf = |root: usize| {
+            (0..descriptor.num_columns()).find(|leaf| descriptor.get_column_root_idx(*leaf) == root)
+        };
+        let column = |leaf: usize| SortingColumn {
+            column_idx: leaf as i32,
+            descending: false,
+            nulls_first: false,
+        };
+        keys.filter_map(leaf).map(column).collect()
+    }
+
+    /// Parquet failed: most likely because the disk did. No more can be pushed then.
+    fn failed(&mut self, error: ParquetError) -> Error {
+        let failure = self.writer.take().and_then(|mut writer| writer.inner_mut().take_failure());
+        self.failed_with(failure, error)
+    }
+
+    fn failed_with(&self, failure: Option<std::io::Error>, error: ParquetError) -> Error {
+        match failure {
+            Some(failure) => self.cannot_write(failure),
+            None => Error::internal(format!("story {} cannot be written: {error}", self.name))
+                .with_source(error),
+        }
+    }
+
+    fn cannot_write(&self, error: std::io::Error) -> Error {
+        Error::io(format!("cannot write {}", self.path.display()), error)
+    }
+}
+
+impl Drop for Builder {
+    /// Gives the room of the spool file back. Where the shelf took the file, it is gone.
+    fn drop(&mut self) {
+        let there = self.disk.exists(&self.path).unwrap_or(false);
+        if there && let Err(error) = self.disk.remove_file(&self.path) {
+            tracing::warn!(%error, "a spool file is left for the next start");
+        }
+    }
+}
+
+/// The paths of the leaf columns; with their values where these lie flat.
+fn leaves(batch: &RecordBatch) -> Vec<(ColumnPath, Option<ArrayRef>)> {
+    fn walk(path: &[String], field: &Field, leaves: &mut Vec<(ColumnPath, Option<ArrayRef>)>) {
+        let below = |names: &[&str]| {
+            let names = names.iter().map(|name| (*name).to_string());
+            path.iter().cloned().chain(names).collect::<Vec<_>>()
+        };
+        match field.data_type() {
+            DataType::List(element) => {
+                walk(&below(&["list", element.name().as_str()]), element, leaves);
+            }
+            DataType::Struct(parts) => {
+                for part in parts {
+                    walk(&below(&[part.name().as_str()]), part, leaves);
+                }
+            }
+            _ => leaves.push((ColumnPath::new(path.to_vec()), None)),
+        }
+    }
+    let mut leaves = Vec::new();
+    for (field, array) in batch.schema_ref().fields().iter().zip(batch.columns()) {
+        let path = vec![field.name().clone()];
+        if field.data_type().is_nested() {
+            walk(&path, field, &mut leaves);
+        } else {
+            leaves.push((ColumnPath::new(path), Some(Arc::clone(array))));
+        }
+    }
+    leaves
+}

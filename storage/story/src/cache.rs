@@ -1,0 +1,67 @@
+//! Stories that are open, as many as a budget of memory allows.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use crate::{build::BuiltStory, shelf::StoryName, story::Story};
+
+/// The stories that were used last.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    bytes_max: usize,
+    bytes: usize,
+    clock: u64,
+    stories: HashMap<StoryName, (u64, Arc<Story>)>,
+    /// The same by last use.
+    by_use: BTreeMap<u64, StoryName>,
+}
+
+impl Cache {
+    /// An empty one of so many bytes.
+    pub(crate) fn new(bytes_max: usize) -> Self {
+        Self { bytes_max, bytes: 0, clock: 0, stories: HashMap::new(), by_use: BTreeMap::new() }
+    }
+
+    /// Bytes of what is kept.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The story, if it is open and the one that is meant.
+    pub(crate) fn get(&mut self, built: &BuiltStory) -> Option<Arc<Story>> {
+        let (used, story) = self.stories.get_mut(&built.name())?;
+        if story.built() != built {
+            return None;
+        }
+        self.by_use.remove(used);
+        self.clock += 1;
+        *used = self.clock;
+        self.by_use.insert(self.clock, built.name());
+        Some(Arc::clone(story))
+    }
+
+    /// Keeps a story, and drops those that were not used for longest when there is no room.
+    pub(crate) fn put(&mut self, story: &Arc<Story>) {
+        let name = story.built().name();
+        self.remove(name);
+        self.clock += 1;
+        self.bytes += story.memory_bytes();
+        self.stories.insert(name, (self.clock, Arc::clone(story)));
+        self.by_use.insert(self.clock, name);
+        while self.bytes > self.bytes_max
+            && let Some((_, name)) = self.by_use.first_key_value()
+        {
+            self.remove(*name);
+        }
+    }
+
+    /// Drops a story.
+    pub(crate) fn remove(&mut self, name: StoryName) {
+        if let Some((used, story)) = self.stories.remove(&name) {
+            self.by_use.remove(&used);
+            self.bytes = self.bytes.saturating_sub(story.memory_bytes());
+        }
+    }
+}

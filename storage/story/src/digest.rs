@@ -1,0 +1,99 @@
+//! A checksum of values, whatever their arrays look like: what was written is compared with
+//! what is read back.
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray, RecordBatch},
+    compute::{filter, is_not_null},
+    datatypes::DataType,
+};
+use stratalog_model::{Error, Result};
+
+use crate::schema::StorySchema;
+
+/// Rows whose values are added column by column: where rows are cut does not change the sum.
+pub(crate) const CHUNK_ROWS: usize = 8192;
+
+/// Rows and a CRC32C of the values of each column, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Digest {
+    rows: u64,
+    columns: Vec<u32>,
+}
+
+impl Digest {
+    /// That of no rows.
+    pub(crate) fn new(schema: &StorySchema) -> Self {
+        Self { rows: 0, columns: vec![0; schema.arrow_schema().fields().len()] }
+    }
+
+    /// Adds rows: all of a group, or batches of it of [`CHUNK_ROWS`] rows but the last.
+    pub(crate) fn add(&mut self, rows: &RecordBatch) -> Result<()> {
+        for start in (0..rows.num_rows()).step_by(CHUNK_ROWS) {
+            let chunk = rows.slice(start, CHUNK_ROWS.min(rows.num_rows() - start));
+            self.rows += chunk.num_rows() as u64;
+            for (checksum, array) in self.columns.iter_mut().zip(chunk.columns()) {
+                *checksum = add(*checksum, array)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn add(mut checksum: u32, array: &ArrayRef) -> Result<u32> {
+    if array.null_count() > 0 {
+        let valid = is_not_null(array.as_ref())?;
+        checksum = add_bits(checksum, &valid);
+        return add(checksum, &filter(array.as_ref(), &valid)?);
+    }
+    Ok(match array.data_type() {
+        DataType::Boolean => add_bits(checksum, array.as_boolean()),
+        DataType::Utf8View => {
+            let values = array.as_string_view().iter().flatten();
+            add_texts(checksum, values.map(str::as_bytes))
+        }
+        DataType::Binary => add_texts(checksum, array.as_binary::<i32>().iter().flatten()),
+        DataType::List(_) => {
+            let lists = array.as_list::<i32>();
+            let (offsets, values) = (lists.offsets(), lists.values());
+            checksum = offsets.lengths().fold(checksum, |checksum, len| {
+                crc32c::crc32c_append(checksum, &len.to_le_bytes())
+            });
+            let start = offsets.first().copied().unwrap_or_default() as usize;
+            let end = offsets.last().copied().unwrap_or_default() as usize;
+            add(checksum, &values.slice(start, end.saturating_sub(start)))?
+        }
+        other => {
+            let width = match other {
+                DataType::FixedSizeBinary(width) => usize::try_from(*width).ok(),
+                other => other.primitive_width(),
+            };
+            let data = array.to_data();
+            let bytes = width.and_then(|width| {
+                let range = data.offset() * width..(data.offset() + data.len()) * width;
+                data.buffers().first()?.as_slice().get(range)
+            });
+            match bytes {
+                Some(bytes) => crc32c::crc32c_append(checksum, bytes),
+                None => return Err(Error::internal(format!("{other} is no type of a column"))),
+            }
+        }
+    })
+}
+
+fn add_bits(checksum: u32, bits: &arrow::array::BooleanArray) -> u32 {
+    let bytes: Vec<u8> = bits.values().iter().map(u8::from).collect();
+    crc32c::crc32c_append(checksum, &bytes)
+}
+
+/// Lengths and bytes.
+fn add_texts<'a>(checksum: u32, values: impl Iterator<Item = &'a [u8]>) -> u32 {
+    let mut bytes = Vec::new();
+    for value in values {
+        bytes.extend_from_slice(&(value.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(value);
+    }
+    crc32c::crc32c_append(checksum, &bytes)
+}
+
+#[cfg(test)]
+mod tests;

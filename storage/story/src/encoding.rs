@@ -1,0 +1,143 @@
+//! Which encoding a column gets: the one that makes a sample of it smallest (RFC 8).
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{ArrayRef, RecordBatch},
+    datatypes::{DataType, Field, Schema},
+};
+use parquet::{
+    arrow::ArrowWriter,
+    basic::{Compression, Encoding, ZstdLevel},
+    file::properties::{WriterProperties, WriterPropertiesBuilder},
+    schema::types::ColumnPath,
+};
+use stratalog_model::{Error, Result};
+
+use crate::build::StorySettings;
+
+/// Rows of the first slice that are looked at.
+const SAMPLE_ROWS: usize = 1 << 17;
+
+/// Values that are encoded at a time.
+const WRITE_BATCH_ROWS: usize = 1024;
+
+/// A later candidate must be smaller than an earlier one by this much, in hundredths: the
+/// earlier are the faster ones to read.
+const MARGIN_PERCENT: u64 = 2;
+
+/// How the values of a column are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Choice {
+    /// With a dictionary, as long as that stays small.
+    pub(crate) dictionary: bool,
+    /// Without one.
+    pub(crate) encoding: Encoding,
+}
+
+impl Choice {
+    const fn dictionary(encoding: Encoding) -> Self {
+        Self { dictionary: true, encoding }
+    }
+
+    const fn only(encoding: Encoding) -> Self {
+        Self { dictionary: false, encoding }
+    }
+
+    /// Adds the choice for a column.
+    pub(crate) fn apply(
+        self,
+        properties: WriterPropertiesBuilder,
+        column: &ColumnPath,
+    ) -> WriterPropertiesBuilder {
+        properties
+            .set_column_dictionary_enabled(column.clone(), self.dictionary)
+            .set_column_encoding(column.clone(), self.encoding)
+    }
+}
+
+/// What all columns have in common.
+pub(crate) fn properties(settings: &StorySettings) -> Result<WriterPropertiesBuilder> {
+    let level = ZstdLevel::try_new(settings.zstd_level).map_err(|error| {
+        Error::internal(format!("{} is no level of zstd: {error}", settings.zstd_level))
+    })?;
+    Ok(WriterProperties::builder()
+        .set_compression(Compression::ZSTD(level))
+        .set_max_row_group_row_count(None)
+        .set_data_page_size_limit(settings.page_bytes_max)
+        .set_data_page_row_count_limit(settings.page_rows_max)
+        // Pages end between batches of values.
+        .set_write_batch_size(settings.page_rows_max.clamp(1, WRITE_BATCH_ROWS))
+        .set_dictionary_page_size_limit(settings.page_bytes_max))
+}
+
+/// The choice for a leaf column whose values are `sample`.
+pub(crate) fn choose(sample: &ArrayRef, settings: &StorySettings) -> Result<Choice> {
+    let candidates = candidates(sample.data_type());
+    let Some((first, rest)) = candidates.split_first() else {
+        return Ok(Choice::only(Encoding::PLAIN));
+    };
+    if rest.is_empty() {
+        return Ok(*first);
+    }
+    let sample = sample.slice(0, sample.len().min(SAMPLE_ROWS));
+    let mut best = (*first, bytes(&sample, *first, settings)?);
+    for candidate in rest {
+        let size = bytes(&sample, *candidate, settings)?;
+        if size * 100 < best.1 * (100 - MARGIN_PERCENT) {
+            best = (*candidate, size);
+        }
+    }
+    Ok(best.0)
+}
+
+/// What is tried for values of a type, the fastest to read first.
+fn candidates(data_type: &DataType) -> Vec<Choice> {
+    use Encoding as E;
+    let both = |encoding| vec![Choice::dictionary(encoding), Choice::only(encoding)];
+    let integers = || {
+        vec![
+            Choice::only(E::DELTA_BINARY_PACKED),
+            Choice::dictionary(E::DELTA_BINARY_PACKED),
+            Choice::only(E::PLAIN),
+        ]
+    };
+    match data_type {
+        DataType::Float32 | DataType::Float64 => vec![
+            Choice::dictionary(E::PLAIN),
+            Choice::only(E::PLAIN),
+            Choice::only(E::BYTE_STREAM_SPLIT),
+        ],
+        DataType::Int16
+        | DataType::Int32
+        | DataType::Int64
+        | DataType::Date32
+        | DataType::Time64(_)
+        | DataType::Timestamp(_, _) => integers(),
+        // Up to 18 digits lie in integers.
+        DataType::Decimal128(0..=18, _) => integers(),
+        DataType::Decimal128(_, _) | DataType::FixedSizeBinary(_) => both(E::PLAIN),
+        DataType::Utf8 | DataType::Utf8View | DataType::Binary => vec![
+            Choice::dictionary(E::DELTA_LENGTH_BYTE_ARRAY),
+            Choice::only(E::DELTA_LENGTH_BYTE_ARRAY),
+            Choice::only(E::DELTA_BYTE_ARRAY),
+        ],
+        DataType::Boolean => vec![Choice::only(E::PLAIN)],
+        _ => vec![Choice::dictionary(E::PLAIN)],
+    }
+}
+
+/// Bytes of a sample.
+fn bytes(sample: &ArrayRef, choice: Choice, settings: &StorySettings) -> Result<u64> {
+    let failed = |error| Error::internal(format!("a sample cannot be encoded: {error}"));
+    let path = ColumnPath::new(vec!["sample".to_string()]);
+    let properties = choice.apply(properties(settings)?, &path).build();
+    let field = Field::new("sample", sample.data_type().clone(), true);
+    let batch = RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![Arc::clone(sample)])?;
+    let mut writer =
+        ArrowWriter::try_new(std::io::sink(), batch.schema(), Some(properties)).map_err(failed)?;
+    writer.write(&batch).map_err(failed)?;
+    let metadata = writer.close().map_err(failed)?;
+    let groups = metadata.row_groups().iter();
+    Ok(groups.map(|group| group.compressed_size().cast_unsigned()).sum())
+}

@@ -1,0 +1,173 @@
+//! What a story says of itself: text metadata of the Parquet file.
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use bytes::{Buf, BufMut, Bytes};
+use parquet::file::metadata::KeyValue;
+use stratalog_model::{ChronicleId, Granularity, SchemaVersion, TickScale};
+
+use crate::{
+    block::{BLOCK_BYTES, Blocks},
+    build::{BuiltStory, GroupSummary},
+    schema::StorySchema,
+    shelf::StoryId,
+};
+
+/// The format that this version writes, and the newest that it reads.
+const FORMAT_VERSION: u32 = 1;
+
+const FORMAT: &str = "stratalog.format_version";
+const STORY: &str = "stratalog.story";
+const CHRONICLE: &str = "stratalog.chronicle";
+const CHRONICLE_NAME: &str = "stratalog.chronicle_name";
+const SCHEMA_VERSION: &str = "stratalog.schema_version";
+const COLUMNS: &str = "stratalog.columns";
+const KEYS: &str = "stratalog.key_columns";
+const TICK: &str = "stratalog.tick_column";
+const BASE: &str = "stratalog.base_ns";
+const GRANULARITY: &str = "stratalog.granularity_ns";
+const ROWS: &str = "stratalog.rows";
+const FIRST_TICK: &str = "stratalog.first_tick";
+const LAST_TICK: &str = "stratalog.last_tick";
+const FIRST_GSN: &str = "stratalog.first_gsn";
+const LAST_GSN: &str = "stratalog.last_gsn";
+const GROUPS: &str = "stratalog.groups";
+const BLOCK: &str = "stratalog.block_bytes";
+const CHECKSUMS: &str = "stratalog.block_checksums";
+
+/// What was read back.
+#[derive(Debug)]
+pub(crate) struct Footer {
+    pub(crate) schema: StorySchema,
+    pub(crate) groups: Vec<GroupSummary>,
+    pub(crate) blocks: Blocks,
+    /// With the length and checksum of the tail that this was found in.
+    pub(crate) built: BuiltStory,
+}
+
+/// The metadata of a story.
+pub(crate) fn encode(
+    schema: &StorySchema,
+    built: &BuiltStory,
+    groups: &[GroupSummary],
+    checksums: &[u32],
+) -> serde_json::Result<Vec<KeyValue>> {
+    let pair = |key: &str, value: String| KeyValue::new(key.to_string(), value);
+    Ok(vec![
+        pair(FORMAT, FORMAT_VERSION.to_string()),
+        pair(STORY, built.id.to_string()),
+        pair(CHRONICLE, schema.chronicle.to_string()),
+        pair(CHRONICLE_NAME, schema.chronicle_name.clone()),
+        pair(SCHEMA_VERSION, schema.version.to_string()),
+        pair(COLUMNS, serde_json::to_string(&schema.columns)?),
+        pair(KEYS, serde_json::to_string(&schema.keys)?),
+        pair(TICK, schema.tick.to_string()),
+        pair(BASE, schema.scale.base_ns().to_string()),
+        pair(GRANULARITY, schema.scale.granularity().ns().to_string()),
+        pair(ROWS, built.rows.to_string()),
+        pair(FIRST_TICK, built.ticks.0.to_string()),
+        pair(LAST_TICK, built.ticks.1.to_string()),
+        pair(FIRST_GSN, built.gsns.0.to_string()),
+        pair(LAST_GSN, built.gsns.1.to_string()),
+        pair(GROUPS, encode_groups(groups)),
+        pair(BLOCK, BLOCK_BYTES.to_string()),
+        pair(CHECKSUMS, Blocks::encode(checksums)),
+    ])
+}
+
+/// Reads the metadata of the file of a story; the reason when it cannot be.
+///
+/// `place` tells length, checksum and begin of the tail, which the file itself cannot.
+pub(crate) fn decode(pairs: &[KeyValue], place: &BuiltStory) -> Result<Footer, String> {
+    let metadata = Metadata(pairs);
+    let version: u32 = metadata.parse(FORMAT)?;
+    if version != FORMAT_VERSION {
+        return Err(format!(
+            "it has format version {version}; this version of Stratalog reads version {FORMAT_VERSION}"
+        ));
+    }
+    if metadata.parse::<u64>(BLOCK)? != BLOCK_BYTES {
+        return Err("it has blocks of another size".to_string());
+    }
+    let granularity = Granularity::from_ns(metadata.parse(GRANULARITY)?);
+    let granularity = granularity.map_err(|error| error.to_string())?;
+    let schema = StorySchema {
+        chronicle: ChronicleId(metadata.parse(CHRONICLE)?),
+        chronicle_name: metadata.get(CHRONICLE_NAME)?.to_string(),
+        version: SchemaVersion(metadata.parse(SCHEMA_VERSION)?),
+        columns: metadata.json(COLUMNS)?,
+        keys: metadata.json(KEYS)?,
+        tick: metadata.json(TICK)?,
+        scale: TickScale::starting_at(metadata.parse(BASE)?, granularity),
+    };
+    schema.validate().map_err(|error| error.to_string())?;
+    let groups = decode_groups(metadata.get(GROUPS)?).ok_or("its groups cannot be read")?;
+    let blocks = Blocks::decode(metadata.get(CHECKSUMS)?, place.tail_at);
+    let blocks = blocks.ok_or("the checksums of its blocks cannot be read")?;
+    let built = BuiltStory {
+        id: StoryId(metadata.parse(STORY)?),
+        chronicle: schema.chronicle,
+        schema_version: schema.version,
+        bytes: place.bytes,
+        tail_at: place.tail_at,
+        rows: metadata.parse(ROWS)?,
+        groups: groups.len() as u32,
+        ticks: (metadata.parse(FIRST_TICK)?, metadata.parse(LAST_TICK)?),
+        gsns: (metadata.parse(FIRST_GSN)?, metadata.parse(LAST_GSN)?),
+        checksum: place.checksum,
+    };
+    Ok(Footer { schema, groups, blocks, built })
+}
+
+struct Metadata<'a>(&'a [KeyValue]);
+
+impl Metadata<'_> {
+    fn get(&self, key: &str) -> Result<&str, String> {
+        let pair = self.0.iter().find(|pair| pair.key == key);
+        let value = pair.and_then(|pair| pair.value.as_deref());
+        value.ok_or_else(|| format!("its metadata has no {key}"))
+    }
+
+    fn parse<T: std::str::FromStr>(&self, key: &str) -> Result<T, String> {
+        self.get(key)?.parse().map_err(|_| format!("its metadata has a wrong {key}"))
+    }
+
+    fn json<T: serde::de::DeserializeOwned>(&self, key: &str) -> Result<T, String> {
+        let value = serde_json::from_str(self.get(key)?);
+        value.map_err(|error| format!("its metadata has a wrong {key}: {error}"))
+    }
+}
+
+/// Per group, little-endian: rows, first and last tick, first and last gsn (8 bytes each),
+/// lengths of first and last key (4 bytes each), the keys.
+fn encode_groups(groups: &[GroupSummary]) -> String {
+    let mut out = Vec::new();
+    for group in groups {
+        out.put_u64_le(group.rows);
+        out.put_i64_le(group.ticks.0);
+        out.put_i64_le(group.ticks.1);
+        out.put_u64_le(group.gsns.0);
+        out.put_u64_le(group.gsns.1);
+        out.put_u32_le(group.keys.0.len() as u32);
+        out.put_u32_le(group.keys.1.len() as u32);
+        out.put_slice(&group.keys.0);
+        out.put_slice(&group.keys.1);
+    }
+    STANDARD.encode(out)
+}
+
+fn decode_groups(text: &str) -> Option<Vec<GroupSummary>> {
+    let mut rest = Bytes::from(STANDARD.decode(text).ok()?);
+    let mut groups = Vec::new();
+    while rest.has_remaining() {
+        let rows = rest.try_get_u64_le().ok()?;
+        let ticks = (rest.try_get_i64_le().ok()?, rest.try_get_i64_le().ok()?);
+        let gsns = (rest.try_get_u64_le().ok()?, rest.try_get_u64_le().ok()?);
+        let lens = (rest.try_get_u32_le().ok()? as usize, rest.try_get_u32_le().ok()? as usize);
+        if lens.0.checked_add(lens.1)? > rest.remaining() {
+            return None;
+        }
+        let keys = (rest.split_to(lens.0), rest.split_to(lens.1));
+        groups.push(GroupSummary { rows, ticks, gsns, keys });
+    }
+    Some(groups)
+}

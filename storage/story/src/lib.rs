@@ -1,0 +1,51 @@
+//! Stories: the cold tier, one immutable, sorted Parquet file each.
+//!
+//! *What it is*: [`Stories`], a [`Shelf`] of Parquet files, each of which holds events of one
+//! chronicle, sorted by (slice, key, tick), where a slice is a window of ticks and one row
+//! group (ChronoLog §4: the capacity tier, which has no end). [`Builder`] makes a file,
+//! [`Story`] prunes and reads one. Any tool that reads Parquet reads them.
+//!
+//! *What it deliberately is not*: it does not sort, does not decide what becomes a story or
+//! which stories count (that is the manifest's to say), and knows no SQL.
+//!
+//! *Data path*:
+//! ```text
+//!   Builder: slice, slice, … footer ─► spool/<id>.building ─► fsync ─► Shelf::put ─► read back
+//!                                                                        │
+//!        LocalShelf: rename, fsync of folders ◄── or ──► RemoteShelf: S3, GCS, Azure
+//!                                                                        │
+//!   Story::select (page index) ─► may_hold (Bloom filters) ─► fetch: blocks, verified (CL-6)
+//!                                                              └─► decode: RecordBatch
+//! ```
+//! Every byte is under a checksum that is compared before anything looks at it: those of the
+//! rows under that of their block of 64 KiB, and the list of these, with all else that Parquet
+//! writes behind the rows, under the one that the manifest holds.
+
+mod block;
+mod build;
+mod cache;
+mod digest;
+mod encoding;
+mod footer;
+mod form;
+mod key;
+mod order;
+mod plan;
+mod read;
+mod schema;
+mod select;
+mod shelf;
+mod sink;
+mod store;
+mod story;
+
+pub use build::{Builder, BuiltStory, GroupSummary, StorySettings};
+pub use key::KeyValues;
+pub use read::{Fetched, Rows};
+pub use schema::{Source, StoryColumn, StorySchema};
+pub use select::Selection;
+pub use shelf::{
+    LocalShelf, ReadShape, RemoteSettings, RemoteShelf, Shelf, Spool, StoryId, StoryName,
+};
+pub use store::Stories;
+pub use story::{GroupHead, Story};

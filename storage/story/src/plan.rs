@@ -1,0 +1,48 @@
+//! Which requests bring the bytes that somebody needs.
+
+use std::ops::Range;
+
+use crate::{block::Blocks, shelf::ReadShape};
+
+/// Whole blocks around the needed ranges, in ascending order and disjoint. Neighbours are
+/// joined when no more lies between them than the shape allows; long runs are split into
+/// requests of about the shape's size.
+pub(crate) fn requests(
+    needed: impl IntoIterator<Item = Range<u64>>,
+    blocks: &Blocks,
+    shape: ReadShape,
+) -> Vec<Range<u64>> {
+    let mut around: Vec<_> = needed
+        .into_iter()
+        .filter(|range| !range.is_empty())
+        .map(|range| blocks.around(&range))
+        .collect();
+    around.sort_unstable_by_key(|range| range.start);
+    let mut runs: Vec<Range<u64>> = Vec::new();
+    for range in around {
+        match runs.last_mut() {
+            Some(last) if range.start <= last.end.saturating_add(shape.gap_bytes_max) => {
+                last.end = last.end.max(range.end);
+            }
+            _ => runs.push(range),
+        }
+    }
+    runs.into_iter().flat_map(|run| split(run, blocks, shape.request_bytes)).collect()
+}
+
+/// Parts of about the same length.
+fn split(run: Range<u64>, blocks: &Blocks, request_bytes: u64) -> Vec<Range<u64>> {
+    let len = run.end - run.start;
+    let parts = len.div_ceil(request_bytes.max(1)).max(1);
+    let mut split = Vec::with_capacity(parts as usize);
+    let mut start = run.start;
+    while start < run.end {
+        let end = blocks.around(&(start..(start + len.div_ceil(parts)).min(run.end))).end;
+        split.push(start..end);
+        start = end;
+    }
+    split
+}
+
+#[cfg(test)]
+mod tests;

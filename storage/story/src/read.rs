@@ -1,0 +1,358 @@
+//! Reading rows of a story: verified bytes first, then, on the caller's thread, their values.
+
+use std::{fmt, ops::Range, sync::Arc};
+
+use arrow::{
+    array::{RecordBatch, RecordBatchOptions},
+    datatypes::{Field, Schema, SchemaRef},
+};
+use bytes::{Buf, Bytes};
+use futures::{StreamExt, TryStreamExt};
+use parquet::{
+    arrow::{
+        ProjectionMask,
+        arrow_reader::{
+            ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder, RowSelectionPolicy,
+        },
+    },
+    errors::ParquetError,
+    file::reader::{ChunkReader, Length},
+};
+use stratalog_model::{ColumnType, Error, ErrorKind, Result};
+
+use crate::{
+    form,
+    key::{KeyValues, Stored},
+    plan,
+    schema::Source,
+    select::Selection,
+    story::Story,
+};
+
+/// Columns of a group, in memory and verified, to be decoded by whoever needs them.
+#[derive(Debug)]
+pub struct Fetched {
+    story: Arc<Story>,
+    group: u32,
+    columns: Vec<Source>,
+    selection: Option<Selection>,
+    bytes: Verified,
+}
+
+impl Story {
+    /// Whether a group may hold events with such key values, by its Bloom filters. Asked only
+    /// where the page index does not tell: each answer is a read.
+    ///
+    /// # Errors
+    /// `DataCorrupted`, `Io`, `ConnectionFailure`; `Internal` for a column or group that the
+    /// story does not have, or values of a wrong type.
+    pub async fn may_hold(&self, group: u32, keys: &[KeyValues]) -> Result<bool> {
+        self.group(group)?;
+        for key in keys {
+            let leaf = self.leaf(Source::Column(key.column))?;
+            let values = Stored::of(&key.values)?;
+            let Some(range) = self.filter_range(group, leaf) else { continue };
+            let bytes = self.verified([range.clone()]).await?;
+            let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(
+                bytes,
+                self.reader_metadata().clone(),
+            );
+            let filter = reader.get_row_group_column_bloom_filter(group as usize, leaf);
+            let filter = filter.map_err(|error| self.damaged(&range, &error.to_string()))?;
+            if filter.is_some_and(|filter| !values.may_be_known_to(&filter)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reads columns of a group, as one batch: those rows that `selection` names, or all. The
+    /// fields have the names that the columns had when the story was written.
+    ///
+    /// # Errors
+    /// `DataCorrupted`, with file, offset and range; `Io`, `ConnectionFailure`; `Internal` for
+    /// a column or group that the story does not have.
+    pub async fn read(
+        self: &Arc<Self>,
+        group: u32,
+        columns: &[Source],
+        selection: Option<&Selection>,
+    ) -> Result<RecordBatch> {
+        self.fetch(group, columns, selection).await?.decode_all()
+    }
+
+    /// Brings the bytes of columns of a group into memory, as [`Self::read`] would, without
+    /// decoding them.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub async fn fetch(
+        self: &Arc<Self>,
+        group: u32,
+        columns: &[Source],
+        selection: Option<&Selection>,
+    ) -> Result<Fetched> {
+        self.group(group)?;
+        let roots = columns.iter().map(|source| self.root(*source)).collect::<Result<Vec<_>>>()?;
+        let needed = self.needed(group, &roots, selection);
+        let bytes = self.verified(needed).await?;
+        let selection = selection.filter(|selection| !selection.is_all()).cloned();
+        Ok(Fetched { story: Arc::clone(self), group, columns: columns.to_vec(), selection, bytes })
+    }
+
+    /// The ranges of the file that hold columns of a group: dictionaries, and pages with
+    /// selected rows.
+    fn needed(
+        &self,
+        group: u32,
+        roots: &[usize],
+        selection: Option<&Selection>,
+    ) -> Vec<Range<u64>> {
+        let metadata = self.metadata();
+        let schema = self.reader_metadata().parquet_schema();
+        let rows = selection.and_then(Selection::to_parquet);
+        let Some(row_group) = metadata.row_groups().get(group as usize) else { return Vec::new() };
+        let index = metadata.offset_index().and_then(|index| index.get(group as usize));
+        let mut needed = Vec::new();
+        for (leaf, chunk) in row_group.columns().iter().enumerate() {
+            if !roots.contains(&schema.get_column_root_idx(leaf)) {
+                continue;
+            }
+            let (start, len) = chunk.byte_range();
+            let pages = index.and_then(|index| index.get(leaf)).map(|index| index.page_locations());
+            match (&rows, pages) {
+                (Some(rows), Some(pages)) => {
+                    let first = pages.first().map_or(start, |page| page.offset.cast_unsigned());
+                    needed.push(start..first);
+                    needed.extend(rows.scan_ranges(pages));
+                }
+                _ => needed.push(start..start + len),
+            }
+        }
+        needed
+    }
+
+    /// Where the Bloom filter of a column lies.
+    fn filter_range(&self, group: u32, leaf: usize) -> Option<Range<u64>> {
+        let chunk = self.metadata().row_groups().get(group as usize)?.columns().get(leaf)?;
+        let start = u64::try_from(chunk.bloom_filter_offset()?).ok()?;
+        let len = u64::try_from(chunk.bloom_filter_length()?).ok()?;
+        Some(start..start.checked_add(len)?)
+    }
+
+    /// Reads the blocks around ranges, and compares them with their checksums (CL-6).
+    async fn verified(&self, needed: impl IntoIterator<Item = Range<u64>>) -> Result<Verified> {
+        let shape = self.shelf().shape();
+        let requests = plan::requests(needed, self.blocks(), shape);
+        let reads = requests.into_iter().map(|range| async move {
+            let bytes = self.shelf().read(self.built().name(), range.clone()).await?;
+            self.blocks()
+                .verify(range.start, &bytes)
+                .map_err(|block| self.damaged(&block, "the checksum of a block does not match"))?;
+            Ok::<_, Error>((range.start, bytes))
+        });
+        let parts = futures::stream::iter(reads).buffered(shape.at_once).try_collect().await?;
+        Ok(Verified { parts: Arc::new(parts), len: self.built().bytes })
+    }
+
+    /// Reads every block before the tail, in bounded memory.
+    pub(crate) async fn verify_blocks(&self) -> Result<()> {
+        let step = self.shelf().shape().request_bytes.max(1);
+        let mut at = 0;
+        while at < self.blocks().end() {
+            let range = self.blocks().around(&(at..(at + step).min(self.blocks().end())));
+            at = range.end;
+            self.verified([range]).await?;
+        }
+        Ok(())
+    }
+}
+
+impl Fetched {
+    /// Bytes in memory.
+    pub fn bytes(&self) -> usize {
+        self.bytes.parts.iter().map(|(_, bytes)| bytes.len()).sum()
+    }
+
+    /// Rows that decoding returns.
+    pub fn rows(&self) -> usize {
+        match &self.selection {
+            Some(selection) => selection.rows(),
+            None => self.story.group(self.group).map_or(0, |head| head.summary.rows as usize),
+        }
+    }
+
+    /// The rows, at most `batch_rows_max` at a time.
+    ///
+    /// # Errors
+    /// `DataCorrupted`; so may each batch.
+    pub fn decode(self, batch_rows_max: usize) -> Result<Rows> {
+        let outcome = Outcome::new(&self.story, &self.columns)?;
+        let schema = self.story.reader_metadata().parquet_schema();
+        let roots = self.columns.iter().filter_map(|source| self.story.schema().position(*source));
+        let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(
+            self.bytes,
+            self.story.reader_metadata().clone(),
+        )
+        .with_row_groups(vec![self.group as usize])
+        .with_projection(ProjectionMask::roots(schema, roots))
+        .with_batch_size(batch_rows_max.max(1));
+        if let Some(rows) = self.selection.as_ref().and_then(Selection::to_parquet) {
+            // A mask would look into pages that were not fetched.
+            builder = builder
+                .with_row_selection(rows)
+                .with_row_selection_policy(RowSelectionPolicy::Selectors);
+        }
+        let reader = builder.build();
+        let reader =
+            reader.map_err(|error| undecodable(&self.story, self.group, &error.to_string()))?;
+        Ok(Rows { story: self.story, group: self.group, outcome, reader })
+    }
+
+    /// All rows.
+    pub(crate) fn decode_all(self) -> Result<RecordBatch> {
+        let (story, group, rows) = (Arc::clone(&self.story), self.group, self.rows());
+        let mut batches = self.decode(rows.max(1))?;
+        let schema = batches.schema();
+        let batch = batches.next().unwrap_or_else(|| Ok(RecordBatch::new_empty(schema)))?;
+        match (batches.next(), batch.num_rows() == rows) {
+            (None, true) => Ok(batch),
+            _ => Err(undecodable(&story, group, "it has another number of rows")),
+        }
+    }
+}
+
+/// The rows of a group, batch by batch.
+pub struct Rows {
+    story: Arc<Story>,
+    group: u32,
+    outcome: Outcome,
+    reader: ParquetRecordBatchReader,
+}
+
+impl Rows {
+    /// The schema of the batches.
+    pub fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.outcome.schema)
+    }
+}
+
+impl Iterator for Rows {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batch = self.reader.next()?;
+        let batch = batch.map_err(|error| undecodable(&self.story, self.group, &error.to_string()));
+        Some(batch.and_then(|batch| self.outcome.shape(&batch)))
+    }
+}
+
+impl fmt::Debug for Rows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Rows of group {} of {}", self.group, self.story.place())
+    }
+}
+
+fn undecodable(story: &Story, group: u32, what: &str) -> Error {
+    let place = story.place();
+    Error::new(
+        ErrorKind::DataCorrupted,
+        format!("group {group} of story {place} cannot be decoded: {what}"),
+    )
+    .with_hint("restore the file from a backup")
+}
+
+/// What the caller gets: the columns in the wanted order, in the types of the chronicle.
+#[derive(Debug)]
+struct Outcome {
+    schema: SchemaRef,
+    /// Place in what Parquet returns, and type.
+    columns: Vec<(usize, ColumnType)>,
+}
+
+impl Outcome {
+    fn new(story: &Story, wanted: &[Source]) -> Result<Self> {
+        let roots = wanted.iter().map(|source| story.root(*source)).collect::<Result<Vec<_>>>()?;
+        // Parquet returns each column once, in the order of the file.
+        let mut returned = roots.clone();
+        returned.sort_unstable();
+        returned.dedup();
+        let mut fields: Vec<Field> = Vec::with_capacity(roots.len());
+        let mut columns = Vec::with_capacity(roots.len());
+        for root in roots {
+            let field = story.schema().field(root);
+            fields.extend(field);
+            let column = story.schema().columns.get(root);
+            let column_type =
+                column.map_or(ColumnType::BigInt, |column| column.column_type.clone());
+            columns.push((returned.partition_point(|other| *other < root), column_type));
+        }
+        Ok(Self { schema: Arc::new(Schema::new(fields)), columns })
+    }
+
+    fn shape(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let columns = self.columns.iter().map(|(at, column_type)| {
+            let Some(array) = batch.columns().get(*at) else {
+                return Err(Error::internal("a column was not decoded"));
+            };
+            form::from_stored(array, column_type)
+        });
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
+    }
+}
+
+/// Parts of a file whose checksums matched.
+#[derive(Debug, Clone)]
+struct Verified {
+    /// Where each begins; ascending.
+    parts: Arc<Vec<(u64, Bytes)>>,
+    /// Length of the file.
+    len: u64,
+}
+
+impl Verified {
+    /// The part that holds an offset, from there on.
+    fn from(&self, start: u64) -> Option<Bytes> {
+        let after = self.parts.partition_point(|(at, _)| *at <= start);
+        let (at, bytes) = self.parts.get(after.checked_sub(1)?)?;
+        let skip = usize::try_from(start - at).ok()?;
+        (skip < bytes.len()).then(|| bytes.slice(skip..))
+    }
+}
+
+impl Length for Verified {
+    fn len(&self) -> u64 {
+        self.len
+    }
+}
+
+impl ChunkReader for Verified {
+    type T = bytes::buf::Reader<Bytes>;
+
+    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
+        let found = self.from(start).map(Bytes::reader);
+        found.ok_or_else(|| ParquetError::General(format!("offset {start} was not fetched")))
+    }
+
+    fn get_bytes(&self, start: u64, len: usize) -> Result<Bytes, ParquetError> {
+        if len == 0 {
+            return Ok(Bytes::new());
+        }
+        let missing = || ParquetError::General(format!("{len} bytes at {start} were not fetched"));
+        let first = self.from(start).ok_or_else(missing)?;
+        if len <= first.len() {
+            return Ok(first.slice(..len));
+        }
+        // It lies across requests.
+        let mut bytes = Vec::with_capacity(len);
+        bytes.extend_from_slice(&first);
+        while bytes.len() < len {
+            let next = self.from(start + bytes.len() as u64).ok_or_else(missing)?;
+            let part = next.slice(..next.len().min(len - bytes.len()));
+            bytes.extend_from_slice(&part);
+        }
+        Ok(bytes.into())
+    }
+}

@@ -1,0 +1,194 @@
+//! The columns of a story: what a chronicle calls them, and what Parquet holds.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use parquet::{
+    basic::Repetition,
+    schema::types::{SchemaDescriptor, Type},
+};
+use serde::{Deserialize, Serialize};
+use stratalog_model::{
+    ChronicleDefinition, ChronicleId, ColumnDefinition, ColumnId, ColumnType, Error, Result,
+    SchemaVersion, TickScale,
+};
+
+use crate::form;
+
+/// Numbers of the events, behind the user's columns of every story.
+pub(crate) const NUMBERS: [&str; 3] = ["_tick", "_seq", "_gsn"];
+
+/// Field id of `_tick`; `_seq` and `_gsn` follow. Far above the ids of columns.
+const NUMBERS_FIELD_ID: u32 = i32::MAX as u32 - 1000;
+
+/// A column of a story.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoryColumn {
+    /// Id within the chronicle, and field id within the file: renames touch no story.
+    pub id: ColumnId,
+    /// Name at the time of writing.
+    pub name: String,
+    /// Type.
+    #[serde(rename = "type")]
+    pub column_type: ColumnType,
+    /// Whether it may hold NULL.
+    pub nullable: bool,
+}
+
+/// What the events of a story look like.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StorySchema {
+    /// Whose events.
+    pub chronicle: ChronicleId,
+    /// `schema.name` of the chronicle at the time of writing: for whoever finds the file.
+    pub chronicle_name: String,
+    /// Which of the chronicle's shapes.
+    pub version: SchemaVersion,
+    /// The user's columns, in the order of the shape.
+    pub columns: Vec<StoryColumn>,
+    /// Key columns, in the order of the key.
+    pub keys: Vec<ColumnId>,
+    /// The column whose value is the tick.
+    pub tick: ColumnId,
+    /// What a tick is.
+    pub scale: TickScale,
+}
+
+/// A column to read: one of the user's, or a number of the events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// A column of the user.
+    Column(ColumnId),
+    /// `_tick`.
+    Tick,
+    /// `_seq`.
+    Seq,
+    /// `_gsn`.
+    Gsn,
+}
+
+impl StorySchema {
+    /// The columns of one schema version of a chronicle.
+    ///
+    /// # Errors
+    /// `Internal` when the definition does not know the version.
+    pub fn of(chronicle: &ChronicleDefinition, version: SchemaVersion) -> Result<Self> {
+        let unknown = || {
+            let name = chronicle.qualified_name();
+            Error::internal(format!("{name} has no columns of schema version {version}"))
+        };
+        let ids = chronicle.schema_versions.get(&version).ok_or_else(unknown)?;
+        let column = |column: &ColumnDefinition| StoryColumn {
+            id: column.id,
+            name: column.name.clone(),
+            column_type: column.column_type.clone(),
+            nullable: column.nullable,
+        };
+        let columns = ids.iter().map(|id| chronicle.column(*id).map(column));
+        let schema = Self {
+            chronicle: chronicle.id,
+            chronicle_name: chronicle.qualified_name(),
+            version,
+            columns: columns.collect::<Option<_>>().ok_or_else(unknown)?,
+            keys: chronicle.key_columns.clone(),
+            tick: chronicle.tick_column,
+            scale: chronicle.scale,
+        };
+        schema.validate()?;
+        Ok(schema)
+    }
+
+    /// Place of a column among those of the file.
+    pub fn position(&self, source: Source) -> Option<usize> {
+        let numbers = self.columns.len();
+        match source {
+            Source::Column(id) => self.columns.iter().position(|column| column.id == id),
+            Source::Tick => Some(numbers),
+            Source::Seq => Some(numbers + 1),
+            Source::Gsn => Some(numbers + 2),
+        }
+    }
+
+    /// The Arrow schema of what [`crate::Builder::push`] takes and of what is read when every
+    /// column is wanted: the user's columns, `_tick`, `_seq` and `_gsn`.
+    pub fn arrow_schema(&self) -> SchemaRef {
+        let fields = (0..self.columns.len() + NUMBERS.len()).filter_map(|at| self.field(at));
+        Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+    }
+
+    /// The field at a place.
+    pub(crate) fn field(&self, at: usize) -> Option<Field> {
+        match self.columns.get(at) {
+            Some(column) => Some(column.column_type.arrow_field(&column.name, column.nullable)),
+            None => {
+                let name = NUMBERS.get(at.checked_sub(self.columns.len())?)?;
+                Some(Field::new(*name, DataType::Int64, false))
+            }
+        }
+    }
+
+    /// The types in which the arrays are handed to Parquet, and come back from it.
+    pub(crate) fn stored_schema(&self) -> SchemaRef {
+        let user = self.columns.iter().map(|column| {
+            Field::new(&column.name, form::stored_type(&column.column_type), column.nullable)
+        });
+        let numbers = NUMBERS.iter().map(|name| Field::new(*name, DataType::Int64, false));
+        Arc::new(Schema::new(user.chain(numbers).collect::<Vec<_>>()))
+    }
+
+    /// The schema of the file.
+    pub(crate) fn parquet_schema(&self) -> Result<SchemaDescriptor> {
+        let mut fields = Vec::with_capacity(self.columns.len() + NUMBERS.len());
+        for column in &self.columns {
+            let id = field_id(column.id.0)?;
+            let (name, of) = (&column.name, &column.column_type);
+            fields.push(Arc::new(form::parquet_type(name, of, column.nullable, Some(id))?));
+        }
+        for (name, id) in NUMBERS.into_iter().zip(NUMBERS_FIELD_ID..) {
+            let id = Some(field_id(id)?);
+            fields.push(Arc::new(form::parquet_type(name, &ColumnType::BigInt, false, id)?));
+        }
+        let root = Type::group_type_builder("story").with_fields(fields).build();
+        let root = root.map_err(|error| Error::internal(error.to_string()))?;
+        debug_assert!(!root.get_basic_info().has_repetition(), "a root repeats nothing");
+        Ok(SchemaDescriptor::new(Arc::new(root)))
+    }
+
+    /// The places of the key columns.
+    pub(crate) fn key_positions(&self) -> impl Iterator<Item = usize> {
+        self.keys.iter().filter_map(|id| self.position(Source::Column(*id)))
+    }
+
+    /// What must hold of every schema, wherever it comes from.
+    pub(crate) fn validate(&self) -> Result<()> {
+        for column in &self.columns {
+            column.column_type.validate()?;
+            if column.id.0 >= NUMBERS_FIELD_ID || NUMBERS.contains(&column.name.as_str()) {
+                return Err(Error::internal(format!(
+                    "a story can have no column {} \"{}\"",
+                    column.id, column.name
+                )));
+            }
+        }
+        let missing = self.keys.iter().chain([&self.tick]).find(|id| {
+            let source = Source::Column(**id);
+            self.position(source).is_none()
+        });
+        match missing {
+            Some(id) => Err(Error::internal(format!(
+                "schema version {} of {} has no column {id}, which is of its key",
+                self.version, self.chronicle_name
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
+fn field_id(id: u32) -> Result<i32> {
+    i32::try_from(id).map_err(|_| Error::internal(format!("column id {id} is too large")))
+}
+
+/// Whether NULL may stand there, in Parquet's words.
+pub(crate) fn repetition(nullable: bool) -> Repetition {
+    if nullable { Repetition::OPTIONAL } else { Repetition::REQUIRED }
+}

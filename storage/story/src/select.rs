@@ -1,0 +1,151 @@
+//! Which rows of a group may be wanted, by the page index.
+
+use std::ops::Range;
+
+use parquet::{
+    arrow::arrow_reader::RowSelection,
+    file::{metadata::ParquetMetaData, page_index::column_index::ColumnIndexMetaData},
+};
+use stratalog_model::{Result, Tick, TickRange, TickRanges};
+
+use crate::{
+    key::{KeyValues, Stored},
+    schema::Source,
+    story::Story,
+};
+
+/// Rows of a group: whole pages that may hold what is wanted. What they hold besides is for
+/// the reader to leave out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Selection {
+    /// Ascending, disjoint, not empty.
+    ranges: Vec<Range<usize>>,
+    /// Rows of the group.
+    total: usize,
+}
+
+impl Selection {
+    /// All rows of a group.
+    pub(crate) fn all(total: usize) -> Self {
+        let whole = Some(0..total).filter(|range| !range.is_empty());
+        Self { ranges: whole.into_iter().collect(), total }
+    }
+
+    /// How many rows.
+    pub fn rows(&self) -> usize {
+        self.ranges.iter().map(Range::len).sum()
+    }
+
+    /// Whether no row of the group is left out.
+    pub fn is_all(&self) -> bool {
+        self.rows() == self.total
+    }
+
+    /// Which rows, counted from 0 within the group: ascending and disjoint.
+    pub fn ranges(&self) -> &[Range<usize>] {
+        &self.ranges
+    }
+
+    /// Only those rows that are in `ranges` as well, which are ascending and disjoint.
+    #[must_use]
+    pub(crate) fn within(&self, ranges: impl IntoIterator<Item = Range<usize>>) -> Self {
+        let mut kept: Vec<Range<usize>> = Vec::new();
+        let mut own = self.ranges.iter().peekable();
+        for other in ranges {
+            while let Some(range) = own.peek() {
+                let common = range.start.max(other.start)..range.end.min(other.end);
+                if !common.is_empty() {
+                    match kept.last_mut() {
+                        Some(last) if last.end == common.start => last.end = common.end,
+                        _ => kept.push(common),
+                    }
+                }
+                if range.end > other.end {
+                    break;
+                }
+                own.next();
+            }
+        }
+        Self { ranges: kept, total: self.total }
+    }
+
+    /// For the decoder; `None` for all rows.
+    pub(crate) fn to_parquet(&self) -> Option<RowSelection> {
+        (!self.is_all())
+            .then(|| RowSelection::from_consecutive_ranges(self.ranges.iter().cloned(), self.total))
+    }
+}
+
+impl Story {
+    /// The rows of a group that may have such ticks and key values, by summary and page index;
+    /// `None` when there is none.
+    ///
+    /// # Errors
+    /// `Internal` for a column or group that the story does not have, or values of a wrong type.
+    pub fn select(
+        &self,
+        group: u32,
+        ticks: &TickRanges,
+        keys: &[KeyValues],
+    ) -> Result<Option<Selection>> {
+        let head = self.group(group)?;
+        let hull = head.summary.hull();
+        if !ticks.overlaps(&hull) {
+            return Ok(None);
+        }
+        let mut selection = Selection::all(head.summary.rows as usize);
+        if !ticks.covers(&hull) {
+            let leaf = self.leaf(Source::Tick)?;
+            selection = self.keep(group, leaf, selection, |index, page| match index {
+                ColumnIndexMetaData::INT64(index) => {
+                    match (index.min_value(page), index.max_value(page)) {
+                        (Some(low), Some(high)) => {
+                            ticks.overlaps(&TickRange::new(Tick(*low), Tick(*high).next()))
+                        }
+                        _ => true,
+                    }
+                }
+                _ => true,
+            });
+        }
+        for key in keys {
+            let leaf = self.leaf(Source::Column(key.column))?;
+            let values = Stored::of(&key.values)?;
+            selection =
+                self.keep(group, leaf, selection, |index, page| values.may_be_in_page(index, page));
+        }
+        Ok((selection.rows() > 0).then_some(selection))
+    }
+
+    /// The rows of a selection that lie in pages of a column of which `may` is true.
+    fn keep(
+        &self,
+        group: u32,
+        leaf: usize,
+        selection: Selection,
+        may: impl Fn(&ColumnIndexMetaData, usize) -> bool,
+    ) -> Selection {
+        let Some((index, pages)) = page_rows(self.metadata(), group, leaf, selection.total) else {
+            return selection;
+        };
+        let kept = pages.into_iter().enumerate().filter(|(page, _)| may(index, *page));
+        selection.within(kept.map(|(_, rows)| rows))
+    }
+}
+
+/// The index of a column in a group, and the rows of its pages.
+fn page_rows(
+    metadata: &ParquetMetaData,
+    group: u32,
+    leaf: usize,
+    total: usize,
+) -> Option<(&ColumnIndexMetaData, Vec<Range<usize>>)> {
+    let index = metadata.column_index()?.get(group as usize)?.get(leaf)?;
+    let pages = metadata.offset_index()?.get(group as usize)?.get(leaf)?.page_locations();
+    let starts = pages.iter().map(|page| page.first_row_index.max(0) as usize);
+    let ends = starts.clone().skip(1).chain([total]);
+    Some((index, starts.zip(ends).map(|(start, end)| start..end).collect()))
+}
+
+#[cfg(test)]
+mod tests;

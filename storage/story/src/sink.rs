@@ -1,0 +1,118 @@
+//! The file that Parquet is written into: counts, and computes the checksums on the way.
+
+use std::io::{self, Write};
+
+use stratalog_model::DiskFile;
+
+use crate::block::BLOCK_BYTES;
+
+/// Bytes that are written at a time.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Sink {
+    file: Box<dyn DiskFile>,
+    /// Where the buffer begins in the file.
+    written: u64,
+    buffer: Vec<u8>,
+    checksums: Vec<u32>,
+    /// Checksum of the block or tail so far, and the bytes of it.
+    running: (u32, u64),
+    tail_at: Option<u64>,
+    failure: Option<io::Error>,
+}
+
+impl Sink {
+    pub(crate) fn new(file: Box<dyn DiskFile>) -> Self {
+        Self {
+            file,
+            written: 0,
+            buffer: Vec::with_capacity(BUFFER_BYTES),
+            checksums: Vec::new(),
+            running: (0, 0),
+            tail_at: None,
+            failure: None,
+        }
+    }
+
+    /// Bytes so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.written + self.buffer.len() as u64
+    }
+
+    /// Ends the last block here. Returns where that is, and the checksums of all blocks.
+    pub(crate) fn begin_tail(&mut self) -> (u64, &[u32]) {
+        if self.running.1 > 0 {
+            self.checksums.push(self.running.0);
+        }
+        self.running = (0, 0);
+        let at = self.bytes();
+        self.tail_at = Some(at);
+        (at, &self.checksums)
+    }
+
+    /// Checksum of what was written since [`Self::begin_tail`].
+    pub(crate) fn tail_checksum(&self) -> u32 {
+        self.running.0
+    }
+
+    /// Makes the file durable.
+    pub(crate) fn sync(&mut self) -> io::Result<()> {
+        self.write_out()?;
+        self.file.sync_all()
+    }
+
+    /// Why the last write failed: Parquet does not hand that on as it was.
+    pub(crate) fn take_failure(&mut self) -> Option<io::Error> {
+        self.failure.take()
+    }
+
+    fn add_to_checksums(&mut self, mut bytes: &[u8]) {
+        if self.tail_at.is_some() {
+            self.running.0 = crc32c::crc32c_append(self.running.0, bytes);
+            return;
+        }
+        while !bytes.is_empty() {
+            let room = (BLOCK_BYTES - self.running.1) as usize;
+            let (part, rest) = bytes.split_at(room.min(bytes.len()));
+            self.running.0 = crc32c::crc32c_append(self.running.0, part);
+            self.running.1 += part.len() as u64;
+            if self.running.1 == BLOCK_BYTES {
+                self.checksums.push(self.running.0);
+                self.running = (0, 0);
+            }
+            bytes = rest;
+        }
+    }
+
+    fn write_out(&mut self) -> io::Result<()> {
+        if let Err(error) = self.file.write_all_at(&self.buffer, self.written) {
+            let told = io::Error::new(error.kind(), error.to_string());
+            self.failure = Some(error);
+            return Err(told);
+        }
+        self.written += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.buffer.len() + bytes.len() > BUFFER_BYTES && !self.buffer.is_empty() {
+            self.write_out()?;
+        }
+        self.add_to_checksums(bytes);
+        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() >= BUFFER_BYTES {
+            self.write_out()?;
+        }
+        Ok(bytes.len())
+    }
+
+    /// Nothing: what matters is [`Sink::sync`].
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,250 @@
+//! A story that is open for reading.
+
+use std::{ops::Range, sync::Arc};
+
+use arrow::{
+    array::{AsArray, RecordBatch},
+    datatypes::Int64Type,
+};
+use bytes::Bytes;
+use parquet::{
+    arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions},
+    errors::ParquetError,
+    file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader},
+};
+use stratalog_model::{Error, ErrorKind, Result};
+
+use crate::{
+    block::Blocks,
+    build::{BuiltStory, GroupSummary},
+    digest::{CHUNK_ROWS, Digest},
+    footer,
+    schema::{Source, StorySchema},
+    shelf::Shelf,
+};
+
+/// A row group: one slice of time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupHead {
+    /// Number in the file, from 0.
+    pub number: u32,
+    /// What it holds.
+    pub summary: GroupSummary,
+    /// Bytes of it in the file.
+    pub bytes: u64,
+}
+
+/// The summary of no rows.
+const NOTHING: GroupSummary = GroupSummary {
+    rows: 0,
+    ticks: (i64::MAX, i64::MIN),
+    gsns: (u64::MAX, u64::MIN),
+    keys: (Bytes::new(), Bytes::new()),
+};
+
+/// A story that is open: its columns, its groups, and where they lie.
+#[derive(Debug)]
+pub struct Story {
+    shelf: Arc<dyn Shelf>,
+    built: BuiltStory,
+    schema: StorySchema,
+    heads: Vec<GroupHead>,
+    blocks: Blocks,
+    metadata: ArrowReaderMetadata,
+    /// Length of the tail: what it takes in memory is in proportion.
+    memory_bytes: usize,
+}
+
+impl Story {
+    /// Reads the tail, verifies it, and only then looks at it.
+    pub(crate) async fn open(shelf: Arc<dyn Shelf>, built: &BuiltStory) -> Result<Self> {
+        let name = built.name();
+        let tail_range = built.tail_at..built.bytes;
+        let (len, tail) = futures::join!(shelf.len(name), shelf.read(name, tail_range.clone()));
+        let damaged = |what: &str| damaged(&shelf.place(name), &tail_range, what);
+        let len = len?;
+        if len != built.bytes {
+            return Err(damaged(&format!("it has {len} bytes instead of {}", built.bytes)));
+        }
+        let tail = tail?;
+        if crc32c::crc32c(&tail) != built.checksum {
+            return Err(damaged("the checksum of its tail does not match"));
+        }
+        let metadata = parse(&tail, built.bytes).map_err(|error| damaged(&error.to_string()))?;
+        let pairs = metadata.file_metadata().key_value_metadata();
+        let footer = footer::decode(pairs.map_or(&[], Vec::as_slice), built)
+            .map_err(|what| damaged(&what))?;
+        if footer.built != *built || !agrees(&metadata, built, &footer.groups) {
+            return Err(damaged("it is not the story that the manifest names"));
+        }
+        let groups = footer.groups.into_iter().zip(metadata.row_groups());
+        let heads = groups.zip(0..).map(|((summary, group), number)| GroupHead {
+            number,
+            summary,
+            bytes: group.compressed_size().max(0).cast_unsigned(),
+        });
+        let heads: Vec<_> = heads.collect();
+        let memory_bytes = metadata.memory_size()
+            + footer.blocks.memory_bytes()
+            + heads.len() * size_of::<GroupHead>();
+        let options = ArrowReaderOptions::new().with_schema(footer.schema.stored_schema());
+        let metadata = ArrowReaderMetadata::try_new(Arc::new(metadata), options)
+            .map_err(|error| damaged(&error.to_string()))?;
+        Ok(Self {
+            shelf: Arc::clone(&shelf),
+            built: *built,
+            schema: footer.schema,
+            heads,
+            blocks: footer.blocks,
+            metadata,
+            memory_bytes,
+        })
+    }
+
+    /// What the manifest knows of it.
+    pub fn built(&self) -> &BuiltStory {
+        &self.built
+    }
+
+    /// Its columns, under the names that they had when it was written.
+    pub fn schema(&self) -> &StorySchema {
+        &self.schema
+    }
+
+    /// Its row groups, in the order of the file.
+    pub fn groups(&self) -> &[GroupHead] {
+        &self.heads
+    }
+
+    /// Where it lies, for people.
+    pub fn place(&self) -> String {
+        self.shelf.place(self.built.name())
+    }
+
+    /// Bytes in memory, about.
+    pub fn memory_bytes(&self) -> usize {
+        self.memory_bytes
+    }
+
+    /// Reads every byte and every value, and compares with all that is known of them.
+    ///
+    /// # Errors
+    /// `DataCorrupted`, with file, offset and range; `Io`, `ConnectionFailure`.
+    pub async fn check(self: &Arc<Self>) -> Result<()> {
+        self.verify().await.map(|_| ())
+    }
+
+    /// As [`Self::check`]; returns what the values add up to.
+    pub(crate) async fn verify(self: &Arc<Self>) -> Result<Digest> {
+        let mut digest = Digest::new(&self.schema);
+        let columns = self.schema.columns.iter().map(|column| Source::Column(column.id));
+        let columns: Vec<_> = columns.chain([Source::Tick, Source::Seq, Source::Gsn]).collect();
+        for head in &self.heads {
+            let rows = self.fetch(head.number, &columns, None).await?.decode(CHUNK_ROWS)?;
+            let mut found = GroupSummary { keys: head.summary.keys.clone(), ..NOTHING };
+            for batch in rows {
+                let batch = batch?;
+                self.count(&batch, &mut found)?;
+                digest.add(&batch)?;
+            }
+            if found != head.summary {
+                return Err(self.misread(head.number, "its rows are not those of its summary"));
+            }
+        }
+        // The filters, and whatever else lies between the rows.
+        self.verify_blocks().await?;
+        Ok(digest)
+    }
+
+    /// Adds the numbers of all columns' rows to a summary.
+    fn count(&self, rows: &RecordBatch, summary: &mut GroupSummary) -> Result<()> {
+        let hull = |source: Source| -> Option<(i64, i64)> {
+            let array = rows.columns().get(self.schema.position(source)?)?;
+            let values = array.as_primitive_opt::<Int64Type>()?.values();
+            Some((*values.iter().min()?, *values.iter().max()?))
+        };
+        let (Some(ticks), Some(gsns)) = (hull(Source::Tick), hull(Source::Gsn)) else {
+            return Err(Error::internal("a batch has no numbers of its events"));
+        };
+        let gsns = (gsns.0.cast_unsigned(), gsns.1.cast_unsigned());
+        summary.rows += rows.num_rows() as u64;
+        summary.ticks = (summary.ticks.0.min(ticks.0), summary.ticks.1.max(ticks.1));
+        summary.gsns = (summary.gsns.0.min(gsns.0), summary.gsns.1.max(gsns.1));
+        Ok(())
+    }
+
+    fn misread(&self, group: u32, what: &str) -> Error {
+        let place = self.place();
+        Error::new(
+            ErrorKind::DataCorrupted,
+            format!("group {group} of story {place} reads back wrongly: {what}"),
+        )
+        .with_hint("check the disk and the memory of the machine")
+    }
+
+    /// The head of a group.
+    pub(crate) fn group(&self, number: u32) -> Result<&GroupHead> {
+        self.heads.get(number as usize).ok_or_else(|| {
+            Error::internal(format!("story {} has no group {number}", self.built.name()))
+        })
+    }
+
+    pub(crate) fn metadata(&self) -> &Arc<ParquetMetaData> {
+        self.metadata.metadata()
+    }
+
+    pub(crate) fn reader_metadata(&self) -> &ArrowReaderMetadata {
+        &self.metadata
+    }
+
+    pub(crate) fn blocks(&self) -> &Blocks {
+        &self.blocks
+    }
+
+    pub(crate) fn shelf(&self) -> &dyn Shelf {
+        self.shelf.as_ref()
+    }
+
+    /// Place of a column among those of the file.
+    pub(crate) fn root(&self, source: Source) -> Result<usize> {
+        self.schema.position(source).ok_or_else(|| {
+            Error::internal(format!("story {} has no {source:?}", self.built.name()))
+        })
+    }
+
+    /// Place of the values of a column that has no others below it.
+    pub(crate) fn leaf(&self, source: Source) -> Result<usize> {
+        let root = self.root(source)?;
+        let schema = self.metadata.parquet_schema();
+        let mut leaves = 0..schema.num_columns();
+        let leaf = leaves.find(|leaf| schema.get_column_root_idx(*leaf) == root);
+        leaf.ok_or_else(|| Error::internal("a column has no values".to_string()))
+    }
+
+    pub(crate) fn damaged(&self, range: &Range<u64>, what: &str) -> Error {
+        damaged(&self.place(), range, what)
+    }
+}
+
+/// Parses a verified tail.
+fn parse(tail: &Bytes, bytes: u64) -> Result<ParquetMetaData, ParquetError> {
+    let mut reader = ParquetMetaDataReader::new().with_page_index_policy(PageIndexPolicy::Required);
+    reader.try_parse_sized(tail, bytes)?;
+    reader.finish()
+}
+
+/// Whether Parquet counts the same rows.
+fn agrees(metadata: &ParquetMetaData, built: &BuiltStory, groups: &[GroupSummary]) -> bool {
+    let rows = metadata.row_groups().iter().map(|group| group.num_rows().max(0).cast_unsigned());
+    metadata.file_metadata().num_rows().max(0).cast_unsigned() == built.rows
+        && rows.eq(groups.iter().map(|group| group.rows))
+}
+
+fn damaged(place: &str, range: &Range<u64>, what: &str) -> Error {
+    Error::new(
+        ErrorKind::DataCorrupted,
+        format!("story {place} is damaged at offset {}: {what}", range.start),
+    )
+    .with_detail(format!("bytes {}..{}", range.start, range.end))
+    .with_hint("restore the file from a backup")
+}

@@ -1,0 +1,146 @@
+//! Parts of stories: columns, pages, batches.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{ArrayRef, AsArray, StringViewArray, UInt32Array},
+    compute::take_record_batch,
+    datatypes::Int64Type,
+};
+use stratalog_model::{ColumnId, ErrorKind, Tick, TickRange, TickRanges};
+use stratalog_story::{KeyValues, Source, StoryId, StorySettings};
+
+use crate::fixture::*;
+
+fn hosts(names: &[&str]) -> Vec<KeyValues> {
+    let values: ArrayRef = Arc::new(StringViewArray::from(names.to_vec()));
+    vec![KeyValues { column: ColumnId(4), values }]
+}
+
+fn between(start: i64, end: i64) -> TickRanges {
+    TickRange::new(Tick(start), Tick(end)).into()
+}
+
+#[test]
+fn columns_come_in_any_order_and_more_than_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let stories = local(folder.path());
+    let built = build(&stories, 3, 2).unwrap();
+    let story = wait(stories.open_story(&built)).unwrap();
+    let (whole, _) = slice(3, 1, 5, 20);
+    let wanted =
+        [Source::Gsn, Source::Column(ColumnId(4)), Source::Gsn, Source::Column(ColumnId(1))];
+    let read = wait(story.read(1, &wanted, None)).unwrap();
+    assert_eq!(read, whole.project(&[5, 1, 5, 0]).unwrap());
+    let none = wait(story.read(1, &[], None)).unwrap();
+    assert_eq!((none.num_rows(), none.num_columns()), (100, 0));
+    let fetched = wait(story.fetch(1, &wanted, None)).unwrap();
+    assert_eq!(fetched.rows(), 100);
+    assert_eq!(joined(fetched.decode(7).unwrap()), read);
+    for (group, wanted) in [(2, Source::Tick), (0, Source::Column(ColumnId(2)))] {
+        let error = wait(story.read(group, &[wanted], None)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Internal);
+    }
+}
+
+#[test]
+fn pages_that_cannot_hold_what_is_wanted_are_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let stories = local(folder.path());
+    let mut builder = stories
+        .build(StoryId(1), &schema(), StorySettings { page_rows_max: 100, ..settings() })
+        .unwrap();
+    let slices: Vec<_> = (0..2).map(|group| slice(1, group, 20, 500)).collect();
+    for (batch, summary) in &slices {
+        builder.push(batch, summary.clone()).unwrap();
+    }
+    let built = wait(builder.finish()).unwrap();
+    let story = wait(stories.open_story(&built)).unwrap();
+    let select =
+        |group, ticks: &TickRanges, keys: &[KeyValues]| story.select(group, ticks, keys).unwrap();
+    assert!(select(0, &TickRanges::all(), &[]).unwrap().is_all());
+    assert_eq!(select(0, &between(500, 600), &[]), None);
+    let cases = [
+        (between(-500, -450), hosts(&["host-00010", "host-00190"])),
+        (between(-10, 10), hosts(&["host-00000"])),
+        (between(-500, -499), vec![]),
+        (TickRanges::all(), hosts(&["host-00030", "nobody"])),
+    ];
+    for (ticks, keys) in cases {
+        let selection = select(0, &ticks, &keys).unwrap();
+        assert!(selection.rows() < 6000 && !selection.is_all(), "{}", selection.rows());
+        let read = wait(story.read(0, &EVERYTHING, Some(&selection))).unwrap();
+        let rows = selection.ranges().iter().flat_map(|range| range.start as u32..range.end as u32);
+        let expected =
+            take_record_batch(&slices[0].0, &UInt32Array::from_iter_values(rows)).unwrap();
+        assert_eq!(read, expected);
+        // Nothing that is wanted was left out.
+        let wanted = |batch: &arrow::array::RecordBatch| {
+            let numbers = batch.column(3).as_primitive::<Int64Type>();
+            let names = batch.column(1).as_string_view();
+            let values = keys.first().map(|key| {
+                key.values.as_string_view().iter().flatten().map(str::to_string).collect::<Vec<_>>()
+            });
+            (0..batch.num_rows())
+                .filter(|row| {
+                    ticks.contains(Tick(numbers.value(*row)))
+                        && values.as_ref().is_none_or(|values| {
+                            values.iter().any(|value| value == names.value(*row))
+                        })
+                })
+                .count()
+        };
+        assert_eq!(wanted(&read), wanted(&slices[0].0));
+        let fetched = wait(story.fetch(0, &EVERYTHING, Some(&selection))).unwrap();
+        assert_eq!(joined(fetched.decode(33).unwrap()), expected);
+    }
+}
+
+#[test]
+fn filters_know_who_is_not_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let stories = local(folder.path());
+    let built = build(&stories, 1, 1).unwrap();
+    let story = wait(stories.open_story(&built)).unwrap();
+    assert!(wait(story.may_hold(0, &[])).unwrap());
+    for host in 0..5 {
+        assert!(
+            wait(story.may_hold(0, &hosts(&["nobody", &format!("host-{:05}", host * 10)])))
+                .unwrap()
+        );
+    }
+    let strangers = (1..1000).filter(|host| host % 10 != 0);
+    let taken = strangers
+        .filter(|host| wait(story.may_hold(0, &hosts(&[&format!("host-{host:05}")]))).unwrap());
+    assert!(taken.count() < 100);
+}
+
+#[test]
+fn reading_may_move_between_threads() {
+    fn movable<T: Send + 'static>(thing: T) -> T {
+        thing
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let stories = local(folder.path());
+    let built = build(&stories, 1, 2).unwrap();
+    let rows = wait(async move {
+        let reading = movable(async move {
+            let story = stories.open_story(&built).await?;
+            story.fetch(1, &EVERYTHING, None).await
+        });
+        movable(tokio::spawn(reading).await.unwrap().unwrap())
+    });
+    let rows = movable(rows.decode(64).unwrap());
+    assert_eq!(joined(rows), slice(1, 1, 5, 20).0);
+}
+
+#[test]
+fn without_a_runtime_everything_works_as_well() {
+    let folder = tempfile::tempdir().unwrap();
+    let stories = local(folder.path());
+    let built = build(&stories, 1, 2).unwrap();
+    let read = futures::executor::block_on(async {
+        stories.open_story(&built).await?.read(0, &EVERYTHING, None).await
+    });
+    assert_eq!(read.unwrap(), slice(1, 0, 5, 20).0);
+}
