@@ -1,8 +1,8 @@
 //! What the system tables and functions of one session look at.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
-use stratalog_model::{EventStore, Result};
+use stratalog_model::{ChronicleId, EventStore, Result, TierName, store::ChronicleStatus};
 use stratalog_visor_core::{Catalog, CatalogState};
 
 /// A session, as `pg_stat_activity` and `stratalog.sessions` show it.
@@ -91,6 +91,21 @@ impl CatalogContext {
     /// The catalog now.
     pub(crate) fn state(&self) -> Arc<CatalogState> {
         self.catalog.state()
+    }
+
+    /// Events and bytes of each table, bytes in memory and in files.
+    pub(crate) fn table_numbers(&self) -> Vec<ChronicleStatus> {
+        let mut in_files: HashMap<ChronicleId, u64> = HashMap::new();
+        for piece in self.store.pieces() {
+            if piece.tier != TierName::Journal {
+                *in_files.entry(piece.chronicle).or_default() += piece.bytes;
+            }
+        }
+        let mut numbers = self.store.status().chronicles;
+        for number in &mut numbers {
+            number.bytes += in_files.get(&number.id).copied().unwrap_or(0);
+        }
+        numbers
     }
 
     /// The schemas that unqualified names are looked up in, without those that do not exist.

@@ -19,6 +19,7 @@ mod class;
 mod information;
 mod own;
 mod server;
+mod tiers;
 mod types;
 
 pub(crate) use class::index_definition;
@@ -71,11 +72,15 @@ const LIVE: &[(&str, &str, Live)] = &[
     ("pg_catalog", "pg_user", server::users),
     ("stratalog", "chronicles", own::chronicles),
     ("stratalog", "journal", own::journal),
+    ("stratalog", "moves", tiers::moves),
+    ("stratalog", "pieces", tiers::pieces),
     ("stratalog", "producers", own::producers),
     ("stratalog", "promises", own::promises),
     ("stratalog", "sessions", own::sessions),
     ("stratalog", "settings", own::settings),
     ("stratalog", "store", own::store),
+    ("stratalog", "tails", tiers::tails),
+    ("stratalog", "watermarks", tiers::watermarks),
 ];
 
 static FIXED_BATCHES: LazyLock<HashMap<i64, RecordBatch>> = LazyLock::new(|| {

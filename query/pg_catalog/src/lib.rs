@@ -28,5 +28,6 @@ mod table;
 pub use column_type::{type_name, type_oid};
 pub use context::{CatalogContext, SessionRow, SessionsView, SettingRow, SettingsView};
 pub use functions::register_functions;
+pub use relation::table_of_regclass;
 pub use rewrite::rewrite;
 pub use schema::{Schemas, schemas};

@@ -3,13 +3,58 @@
 use std::sync::Arc;
 
 use stratalog_functions::quote_ident;
-use stratalog_model::{ChronicleDefinition, ChronicleId, ColumnDefinition};
+use stratalog_model::{
+    ChronicleDefinition, ChronicleId, ColumnDefinition, Error, ErrorKind, Result,
+};
 use stratalog_visor_core::CatalogState;
 
 use crate::{
     oid,
     spec::{SYSTEM_TABLES, Table},
 };
+
+/// The user's table that `text` names as a `regclass` does: quoted and qualified as SQL writes
+/// it, else found along `search_path` after the system tables; or an oid.
+///
+/// # Errors
+/// `UndefinedTable`, `WrongObjectType` for what is no user's table, `FeatureNotSupported` for
+/// one of another database.
+pub fn table_of_regclass(
+    state: &CatalogState,
+    database: &str,
+    search_path: &[String],
+    text: &str,
+) -> Result<Arc<ChronicleDefinition>> {
+    let named = name_parts(text);
+    if let Some([other, _, _]) = named.as_deref()
+        && other != database
+    {
+        return Err(Error::new(
+            ErrorKind::FeatureNotSupported,
+            format!("cross-database references are not supported: {text}"),
+        ));
+    }
+    let found = match text.trim().parse::<u32>() {
+        Ok(number) => Relation::of_oid(state, database, i64::from(number)),
+        Err(_) if named.is_some_and(|parts| parts.len() > 3) => None,
+        Err(_) => Relation::of_name(state, database, search_path, text),
+    };
+    match found {
+        Some(Relation::Table(chronicle)) => Ok(chronicle),
+        Some(other) => {
+            let kind =
+                if matches!(other, Relation::Index(_)) { "an index" } else { "a system table" };
+            Err(Error::new(
+                ErrorKind::WrongObjectType,
+                format!("\"{}\" is {kind}, not a table of events", other.name()),
+            ))
+        }
+        None => Err(Error::new(
+            ErrorKind::UndefinedTable,
+            format!("relation \"{text}\" does not exist"),
+        )),
+    }
+}
 
 /// What an oid of `pg_class` stands for.
 #[derive(Debug, Clone)]

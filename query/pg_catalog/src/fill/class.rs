@@ -56,7 +56,7 @@ pub(super) fn of_system_tables(rows: &mut Rows<'_>) -> Result<()> {
 
 pub(super) fn of_tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     let state = context.state();
-    let numbers = context.store.status().chronicles;
+    let numbers = context.table_numbers();
     let schemas: Vec<(String, i64)> = state
         .schemas(&context.database)
         .map(|schema| (schema.name.clone(), i64::from(schema.oid)))
@@ -226,7 +226,7 @@ pub(super) fn comments(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<
 }
 
 pub(super) fn table_numbers(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
-    let numbers = context.store.status().chronicles;
+    let numbers = context.table_numbers();
     for chronicle in context.state().chronicles(&context.database) {
         let number = numbers.iter().find(|status| status.id == chronicle.id);
         rows.push(&[

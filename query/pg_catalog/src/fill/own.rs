@@ -5,18 +5,24 @@ use stratalog_model::{
     invariant::{Promise, broken_count},
 };
 
+use super::tiers;
 use crate::{
     CatalogContext,
     rows::{Rows, Value},
 };
 
 pub(super) fn chronicles(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
-    let numbers = context.store.status().chronicles;
+    let numbers = context.table_numbers();
     let snapshot = context.store.snapshot();
+    let pieces = context.store.pieces();
     for chronicle in context.state().chronicles(&context.database) {
         let number = numbers.iter().find(|status| status.id == chronicle.id);
         let extent = snapshot.extent(chronicle, &TickRanges::all());
-        let hull = extent.filter(|extent| extent.rows > 0).map(|extent| extent.ticks);
+        let hull = match extent {
+            Some(extent) => extent.ticks,
+            None => tiers::hull(&pieces, chronicle.id),
+        };
+        let ends = (!hull.is_empty()).then(|| (hull.start, previous(hull.end)));
         let time = |tick| micros(chronicle, tick);
         let names = chronicle.key_columns.iter().filter_map(|column| chronicle.column(*column));
         rows.push(&[
@@ -24,8 +30,8 @@ pub(super) fn chronicles(context: &CatalogContext, rows: &mut Rows<'_>) -> Resul
             ("name", (&chronicle.name).into()),
             ("id", chronicle.id.0.into()),
             ("rows", extent.map(|extent| extent.rows).or(number.map(|status| status.rows)).into()),
-            ("first_time", hull.and_then(|ticks| time(ticks.start)).into()),
-            ("last_time", hull.and_then(|ticks| time(previous(ticks.end))).into()),
+            ("first_time", ends.and_then(|(first, _)| time(first)).into()),
+            ("last_time", ends.and_then(|(_, last)| time(last)).into()),
             ("bytes", number.map_or(0, |status| status.bytes).into()),
             ("series", number.map_or(0, |status| status.series).into()),
             ("granularity", chronicle.scale.granularity().to_string().into()),
@@ -45,12 +51,12 @@ pub(super) fn chronicles(context: &CatalogContext, rows: &mut Rows<'_>) -> Resul
 }
 
 /// Microseconds since 1970 at which a tick starts.
-fn micros(chronicle: &ChronicleDefinition, tick: stratalog_model::Tick) -> Option<i64> {
+pub(super) fn micros(chronicle: &ChronicleDefinition, tick: stratalog_model::Tick) -> Option<i64> {
     chronicle.scale.time_ns_of(tick).map(|ns| ns.div_euclid(1_000))
 }
 
 /// The last tick of a range that ends before `end`.
-fn previous(end: stratalog_model::Tick) -> stratalog_model::Tick {
+pub(super) fn previous(end: stratalog_model::Tick) -> stratalog_model::Tick {
     stratalog_model::Tick(end.0.saturating_sub(1))
 }
 

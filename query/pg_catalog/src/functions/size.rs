@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{Array as _, ArrayRef, AsArray, Int64Array};
 use datafusion::common::Result;
 use stratalog_functions::function::{Arguments, Function, Parameter, text_at};
-use stratalog_model::ColumnType;
+use stratalog_model::{ColumnType, TierName};
 
 use super::{Declare, same_bigint, text_of_oid};
 use crate::{CatalogContext, relation::Relation};
@@ -56,8 +56,10 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
             ColumnType::BigInt,
             "Bytes of all tables and of the journal.",
             |context, arguments| {
-                let status = context.store.status();
-                let bytes = status.log.stored_bytes;
+                let pieces = context.store.pieces().into_iter();
+                let files = pieces.filter(|piece| piece.tier != TierName::Journal);
+                let bytes = context.store.status().log.stored_bytes
+                    + files.map(|piece| piece.bytes).sum::<u64>();
                 same_bigint(arguments, i64::try_from(bytes).unwrap_or(i64::MAX))
             },
         ),
@@ -74,7 +76,7 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
 fn table_bytes(context: &CatalogContext, arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let state = context.state();
     let path = context.search_path(&state);
-    let numbers = context.store.status().chronicles;
+    let numbers = context.table_numbers();
     let given = arguments.array(0)?;
     let as_numbers = given.as_primitive_opt::<arrow::datatypes::Int64Type>();
     let as_texts = given.as_string_view_opt();
@@ -104,7 +106,7 @@ fn table_bytes(context: &CatalogContext, arguments: &Arguments<'_>) -> Result<Ar
 
 fn database_bytes(context: &CatalogContext, arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let state = context.state();
-    let numbers = context.store.status().chronicles;
+    let numbers = context.table_numbers();
     let given = arguments.array(0)?;
     let as_numbers = given.as_primitive_opt::<arrow::datatypes::Int64Type>();
     let as_texts = given.as_string_view_opt();

@@ -18,6 +18,19 @@ pub(crate) const OWN: &[Spec] = &[
         columns: "written int8, durable int8, queued_bytes int8, stored_bytes int8, segments int8, \
             frames int8, writes int8, syncs int8, poisoned text, torn_bytes int8",
     },
+    Spec {
+        name: "moves",
+        oid: 14_007,
+        columns: "number int8, schema text, name text, kind text, state text, started timestamptz, \
+            ended timestamptz, rows int8, pieces_added int8, pieces_removed int8, error text",
+    },
+    Spec {
+        name: "pieces",
+        oid: 14_008,
+        columns: "schema text, name text, tier text, number int8, file text, first_time \
+            timestamptz, last_time timestamptz, first_tick int8, last_tick int8, rows int8, bytes \
+            int8, first_gsn int8, last_gsn int8, schema_version int4, state text",
+    },
     Spec { name: "producers", oid: 14_006, columns: "producer text, last_sequence int8" },
     Spec { name: "promises", oid: 14_002, columns: "promise text, text text, broken int8" },
     Spec {
@@ -37,5 +50,16 @@ pub(crate) const OWN: &[Spec] = &[
         oid: 14_005,
         columns: "committed_gsn int8, memory_bytes int8, memory_bytes_max int8, chronicles int8, \
             rows int8",
+    },
+    Spec {
+        name: "tails",
+        oid: 14_009,
+        columns: "schema text, name text, last_tick int8, last_time timestamptz, last_gsn int8",
+    },
+    Spec {
+        name: "watermarks",
+        oid: 14_010,
+        columns: "schema text, name text, committed int8, through int8, sealed_tick int8, \
+            sealed_time timestamptz, story_tick int8, story_time timestamptz",
     },
 ];

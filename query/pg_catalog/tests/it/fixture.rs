@@ -17,10 +17,12 @@ use datafusion::{
 };
 use stratalog_model::{
     Append, BoxFuture, ChronicleDefinition, ChronicleId, Clock, ColumnType, Durability, Error,
-    EventStore, Frame, Gsn, Log, Lsn, ProducerId, Result, Snapshot, Tick, TickRange, TickRanges,
+    EventStore, Frame, Gsn, Log, Lsn, ProducerId, Result, SchemaVersion, Snapshot, Tick, TickRange,
+    TickRanges, TierName,
     log::{Completion, LogStatus, Reservation},
     store::{
-        AppendOptions, ChronicleStatus, MoveStatus, Moved, PieceStatus, StoreStatus, Watermarks,
+        AppendOptions, ChronicleStatus, MoveKind, MoveStatus, Moved, PieceStatus, StoreStatus,
+        Watermarks,
     },
     tier::{BatchStream, Extent, ScanRequest},
 };
@@ -103,13 +105,65 @@ impl EventStore for TenEvents {
         Box::pin(async { Ok(Moved::default()) })
     }
     fn pieces(&self) -> Vec<PieceStatus> {
-        Vec::new()
+        let tablet = PieceStatus {
+            chronicle: ChronicleId(1),
+            tier: TierName::Tablet,
+            number: Some(4),
+            file: Some("00000004.tablet".to_string()),
+            ticks: TickRange::new(Tick(-1_000_000_000), Tick(3_000_000_001)),
+            rows: 6,
+            bytes: 4_096,
+            gsns: (Gsn(1), Gsn(6)),
+            schema_version: Some(SchemaVersion(1)),
+        };
+        let journal = PieceStatus {
+            tier: TierName::Journal,
+            number: None,
+            file: None,
+            ticks: TickRange::new(Tick(0), Tick(10)),
+            rows: 4,
+            bytes: 512,
+            gsns: (Gsn(7), Gsn(10)),
+            schema_version: None,
+            ..tablet.clone()
+        };
+        let unknown = PieceStatus { chronicle: ChronicleId(99), ..journal.clone() };
+        vec![journal, tablet, unknown]
     }
     fn moves(&self) -> Vec<MoveStatus> {
-        Vec::new()
+        let done = MoveStatus {
+            number: 1,
+            chronicle: ChronicleId(1),
+            kind: MoveKind::Flush,
+            started_ns: 1_704_067_200_000_000_000,
+            ended_ns: Some(1_704_067_201_500_000_000),
+            moved: Moved { rows: 6, pieces_added: 1, pieces_removed: 0 },
+            error: None,
+        };
+        let failed = MoveStatus {
+            number: 2,
+            kind: MoveKind::Merge,
+            moved: Moved::default(),
+            error: Some("no space".to_string()),
+            ..done.clone()
+        };
+        let running =
+            MoveStatus { number: 3, ended_ns: None, moved: Moved::default(), ..done.clone() };
+        let dropped = MoveStatus { number: 4, chronicle: ChronicleId(99), ..done.clone() };
+        vec![done, failed, running, dropped]
     }
     fn watermarks(&self) -> Vec<Watermarks> {
-        Vec::new()
+        let mark = |id, tablets, stories| Watermarks {
+            chronicle: ChronicleId(id),
+            through: Gsn(6),
+            tablets,
+            stories,
+        };
+        vec![
+            mark(1, Some(Tick(3_000_000_000)), None),
+            mark(2, Some(Tick(1_000)), Some(Tick(2_000))),
+            mark(99, None, None),
+        ]
     }
     fn forget(&self, _: ChronicleId) {}
     fn producers(&self) -> Vec<(ProducerId, u64)> {

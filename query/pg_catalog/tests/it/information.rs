@@ -39,7 +39,7 @@ async fn the_tables_of_the_system_itself() {
     let session = session().await;
     assert_eq!(
         rows(&session, "SELECT schema, name, rows, bytes, series, collision, key_columns FROM stratalog.chronicles ORDER BY 1 DESC").await,
-        ["public|cpu|10|8192|2|first|[host]", "other|log|10|0|0|all|[]"]
+        ["public|cpu|10|12288|2|first|[host]", "other|log|10|0|0|all|[]"]
     );
     let times = rows(
         &session,
@@ -63,6 +63,40 @@ async fn the_tables_of_the_system_itself() {
     assert_eq!(
         rows(&session, "SELECT pid, usename, datname FROM pg_stat_activity").await,
         ["77|ada|stratalog"]
+    );
+}
+
+#[tokio::test]
+async fn where_events_are_and_what_moves_them() {
+    let session = session().await;
+    // Of tables that were dropped, nothing is shown.
+    assert_eq!(
+        rows(&session, "SELECT schema, name, tier, number, file, first_tick, last_tick, rows, bytes, first_gsn, last_gsn, schema_version, state FROM stratalog.pieces").await,
+        [
+            "public|cpu|journal|||0|9|4|512|7|10||live",
+            "public|cpu|tablet|4|00000004.tablet|-1000000000|3000000000|6|4096|1|6|1|live"
+        ]
+    );
+    assert_eq!(
+        rows(&session, "SELECT c.base - p.first_time = interval '1 second', p.last_time - c.base = interval '3 seconds' FROM stratalog.pieces p JOIN stratalog.chronicles c ON c.name = p.name WHERE p.tier = 'tablet'").await,
+        ["true|true"]
+    );
+    assert_eq!(
+        rows(&session, "SELECT number, name, kind, state, started, ended - started, rows, pieces_added, pieces_removed, error FROM stratalog.moves").await,
+        [
+            "1|cpu|flush|done|2024-01-01T00:00:00Z|PT1.5S|6|1|0|",
+            "2|cpu|merge|failed|2024-01-01T00:00:00Z|PT1.5S|0|0|0|no space",
+            "3|cpu|flush|running|2024-01-01T00:00:00Z||0|0|0|"
+        ]
+    );
+    // What is in stories is sealed, too.
+    assert_eq!(
+        rows(&session, "SELECT schema, name, committed, through, sealed_tick, sealed_time IS NULL, story_tick, story_time = sealed_time FROM stratalog.watermarks").await,
+        ["public|cpu|10|6|3000000000|false||", "other|log|10|6|2000|false|2000|true"]
+    );
+    assert_eq!(
+        rows(&session, "SELECT schema, name, last_tick, last_time IS NULL, last_gsn FROM stratalog.tails ORDER BY name").await,
+        ["public|cpu|9|false|10", "other|log|9|false|"]
     );
 }
 

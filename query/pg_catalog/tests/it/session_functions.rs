@@ -49,11 +49,11 @@ async fn names_and_oids() {
 async fn sizes_comments_and_definitions() {
     assert_eq!(
         one("SELECT pg_size_pretty(pg_table_size('cpu'::regclass)), pg_total_relation_size('cpu'), obj_description('cpu'::regclass, 'pg_class')").await,
-        "8192 bytes|8192|usage"
+        "12 kB|12288|usage"
     );
     assert_eq!(
         one("SELECT col_description('cpu'::regclass, 3), pg_database_size('stratalog')").await,
-        "where|8192"
+        "where|12288"
     );
     assert_eq!(
         one("SELECT parse_ident('a.\"B c\"'), quote_ident('B c')").await,
