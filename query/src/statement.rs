@@ -1,5 +1,6 @@
 //! Statements: parsed, prepared, executed.
 
+pub(crate) mod call;
 pub(crate) mod complexity;
 pub mod copy;
 pub(crate) mod ddl;
@@ -33,7 +34,7 @@ pub enum StatementKind {
     Read,
     /// INSERT, DELETE, COPY … FROM.
     Write,
-    /// CREATE, ALTER, DROP, COMMENT.
+    /// CREATE, ALTER, DROP, COMMENT; CALL.
     Definition,
     /// BEGIN, COMMIT, ROLLBACK and their synonyms.
     Transaction,
@@ -99,6 +100,8 @@ pub(crate) enum Plan {
     Explain(explain::Explain),
     /// INSERT.
     Insert(Box<insert::Insert>),
+    /// CALL.
+    Call(call::Call),
     /// From its tree, when it is executed.
     Tree,
 }

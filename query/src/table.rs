@@ -9,6 +9,7 @@ mod provider;
 pub mod pushdown;
 pub mod scan;
 mod statistics;
+mod tier_metrics;
 
 pub use provider::{ChronicleTable, Pin};
 pub use scan::ChronicleScan;

@@ -27,7 +27,7 @@ use super::{
 use crate::{
     Outcome, Parsed, Prepared, RowsTag, StatementKind,
     statement::{
-        Plan, copy, ddl, delete, explain, insert, parameters, parse, query, refused, setting,
+        Plan, call, copy, ddl, delete, explain, insert, parameters, parse, query, refused, setting,
         transaction,
     },
 };
@@ -233,13 +233,19 @@ impl Session {
             Statement::Delete(tree) => {
                 prepared.settle(delete::parameter_types(self, tree, &told).await?);
             }
+            Statement::Call(function) => {
+                let (plan, types) = call::plan(self, &parsed, function, &told).await?;
+                prepared.result = Some(call::schema());
+                prepared.settle(types);
+                prepared.plan = Plan::Call(plan);
+            }
             Statement::Prepare { .. } | Statement::Copy { .. } => {}
             other => {
                 let count = parameters::count(other)?;
                 if count > 0 {
                     return Err(Error::new(
                         ErrorKind::UndefinedParameter,
-                        "there is no parameter $1: only queries, INSERT and DELETE take parameters",
+                        "there is no parameter $1: only queries, INSERT, DELETE and CALL take parameters",
                     ));
                 }
             }
@@ -270,6 +276,7 @@ impl Session {
             Plan::Insert(insert) => {
                 work.guard(insert::run(self, insert, types, &values, work)).await
             }
+            Plan::Call(call) => work.guard(call::run(self, call, types, &values, work)).await,
             Plan::Tree => match prepared.parsed.statement() {
                 Statement::Delete(tree) => {
                     work.guard(delete::run(self, tree, types, &values, work)).await

@@ -65,11 +65,11 @@ pub fn error(statement: &Statement) -> Error {
         }
         Statement::Analyze(_) | Statement::Vacuum(_) => {
             not_supported("VACUUM and ANALYZE are not needed: statistics are always exact")
+                .with_hint("CALL stratalog.compact('table') merges what a table has on disk")
         }
         Statement::Lock(_) | Statement::LockTables { .. } => {
             not_supported("LOCK is not supported: readers and writers never block each other")
         }
-        Statement::Call(_) => Error::not_yet("CALL"),
         Statement::ExplainTable { .. } => not_supported("DESCRIBE is not supported")
             .with_hint("use \\d table in psql, or information_schema.columns"),
         Statement::ShowTables { .. }

@@ -273,7 +273,7 @@ pub async fn prepare(session: &Session, statement: &Statement) -> Result<Outcome
     };
     let parsed = Arc::new(Parsed::new(tree.statement, tree.text, tree.system_columns));
     let prepared = Box::pin(session.prepare(&parsed, &types)).await?;
-    if matches!(prepared.plan, crate::statement::Plan::Tree) {
+    if matches!(prepared.plan, crate::statement::Plan::Tree | crate::statement::Plan::Call(_)) {
         return Err(Error::new(
             ErrorKind::SyntaxError,
             "PREPARE takes SELECT, INSERT, VALUES and EXPLAIN",

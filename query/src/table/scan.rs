@@ -14,7 +14,7 @@ use datafusion::{
         DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
         ReplaceChildrenOptions, SortOrderPushdownResult, StatisticsArgs,
         execution_plan::{Boundedness, EmissionType},
-        metrics::{BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet},
+        metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet},
         stream::EmptyRecordBatchStream,
     },
 };
@@ -25,7 +25,7 @@ use stratalog_model::{
     tier::{BatchStream, ScanOrder, ScanRequest},
 };
 
-use super::statistics;
+use super::{statistics, tier_metrics};
 use crate::errors::to_datafusion;
 
 /// Rows below which a second stream costs more than it gives.
@@ -249,12 +249,13 @@ impl ExecutionPlan for ChronicleScan {
             batches: stream::iter(streams).flatten().boxed(),
             left: self.request.limit,
             metrics: BaselineMetrics::new(&self.metrics, partition),
-            bytes: MetricBuilder::new(&self.metrics).counter("bytes_read", partition),
         }))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
+        let mut metrics = self.metrics.clone_inner();
+        tier_metrics::add(&mut metrics, &self.request.metrics);
+        Some(metrics)
     }
 
     fn statistics_from_inputs(
@@ -308,7 +309,6 @@ struct Reading {
     batches: stream::BoxStream<'static, stratalog_model::Result<RecordBatch>>,
     left: Option<usize>,
     metrics: BaselineMetrics,
-    bytes: Count,
 }
 
 impl Stream for Reading {
@@ -333,7 +333,6 @@ impl Stream for Reading {
                     _ => batch,
                 };
                 self.left = self.left.map(|left| left.saturating_sub(batch.num_rows()));
-                self.bytes.add(batch.get_array_memory_size());
                 Poll::Ready(Some(Ok(batch)))
             }
             Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(to_datafusion(error)))),

@@ -7,10 +7,11 @@ use std::sync::{
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use futures::TryStreamExt;
-use stratalog_engine::{Engine, EngineSettings};
+use stratalog_engine::{Engine, EngineSettings, Files, Manifest};
 use stratalog_journal::{Journal, JournalSettings, LocalDisk};
 use stratalog_model::{Clock, Error, ErrorKind, EventStore, Result};
 use stratalog_query::{Login, Outcome, Parts, QueryService, QuerySettings, Rows, Session};
+use stratalog_tablet::Tablets;
 use stratalog_text::write_value;
 use stratalog_visor_core::Catalog;
 
@@ -60,14 +61,23 @@ impl Database {
                 .unwrap();
         let catalog_log = SlowLog { inner: Arc::new(catalog_log), late_ms: Arc::clone(&late_ms) };
         let catalog = Catalog::open(Arc::new(catalog_log), Arc::clone(&clock)).unwrap();
-        let log = Journal::open(disk, directory.path().join("journal"), journal_settings).unwrap();
-        let log = SlowLog { inner: Arc::new(log), late_ms };
+        let journal = |name: &str| {
+            let folder = directory.path().join(name);
+            let log = Journal::open(disk.clone(), folder, journal_settings.clone()).unwrap();
+            Arc::new(SlowLog { inner: Arc::new(log), late_ms: Arc::clone(&late_ms) })
+        };
+        let manifest = Arc::new(Manifest::open(journal("manifest")).unwrap());
+        let tablets = Tablets::open(disk.clone(), &directory.path().join("tablets"), None).unwrap();
+        let files = Files { tablets: Arc::new(tablets), manifest };
         let state = catalog.state();
-        let store: Arc<dyn EventStore> =
-            Engine::open(Arc::new(log), Arc::clone(&clock), EngineSettings::default(), &|id| {
-                state.chronicle_by_id(id).cloned()
-            })
-            .unwrap();
+        let store: Arc<dyn EventStore> = Engine::open_with(
+            journal("journal"),
+            Arc::clone(&clock),
+            EngineSettings::default(),
+            &|id| state.chronicle_by_id(id).cloned(),
+            Some(files),
+        )
+        .unwrap();
         if settings.spill_directory.is_none() {
             let spill = directory.path().join("spill");
             std::fs::create_dir_all(&spill).unwrap();

@@ -23,5 +23,6 @@ mod selects;
 mod settings;
 mod slow_log;
 mod system_columns;
+mod tiers;
 mod transactions;
 mod types;

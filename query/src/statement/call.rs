@@ -1,0 +1,253 @@
+//! CALL of our procedures: work on a table's pieces that somebody asks for.
+//!
+//! ```text
+//!   CALL stratalog.flush('cpu')   ─► argument ─► table ─► EventStore::flush
+//!   CALL stratalog.compact($1)    (planned as SELECT)     EventStore::compact
+//! ```
+//! A CALL that is cancelled is no longer waited for; the move that it began goes on.
+
+use std::{ops::ControlFlow, sync::Arc};
+
+use arrow::{
+    array::{ArrayRef, Int64Array, RecordBatch},
+    datatypes::{DataType, Field, Schema, SchemaRef},
+};
+use datafusion::{
+    scalar::ScalarValue,
+    sql::sqlparser::ast::{
+        Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Query as Tree, SelectItem,
+        SetExpr, Statement,
+    },
+};
+use futures::{StreamExt, TryStreamExt, stream};
+use stratalog_model::{ColumnType, Error, ErrorKind, Result, store::Moved};
+use stratalog_pg_catalog::table_of_regclass;
+
+use super::{
+    names, parse, query,
+    walk::{self, Look},
+};
+use crate::{
+    Outcome, Parsed, Rows, RowsTag, Session,
+    errors::{from_arrow, from_datafusion},
+    session::work::Work,
+};
+
+/// The schema of our procedures.
+const SCHEMA: &str = "stratalog";
+
+/// A planned CALL.
+#[derive(Debug)]
+pub struct Call {
+    procedure: Procedure,
+    /// Of one column, the name of the table.
+    argument: query::Query,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Procedure {
+    /// What is in the journal moves out of it.
+    Flush,
+    /// The same, and then all pieces become as few as can be.
+    Compact,
+}
+
+impl Procedure {
+    const ALL: [Procedure; 2] = [Procedure::Flush, Procedure::Compact];
+
+    fn name(self) -> &'static str {
+        match self {
+            Procedure::Flush => "flush",
+            Procedure::Compact => "compact",
+        }
+    }
+}
+
+/// Plans a CALL.
+///
+/// # Errors
+/// `UndefinedFunction` for another procedure, and for arguments that are not one text; what
+/// is wrong with the argument.
+pub async fn plan(
+    session: &Session,
+    parsed: &Arc<Parsed>,
+    function: &Function,
+    told: &[Option<ColumnType>],
+) -> Result<(Call, Vec<Option<ColumnType>>)> {
+    let arguments = arguments(function)?;
+    let named = procedure(session, function)?;
+    if arguments.is_empty() {
+        return Err(undefined(function, named, &[]));
+    }
+    let tree = selected(arguments)?;
+    let planner = session.enter_planner(parsed.system_columns()).await;
+    let (argument, types) = query::plan(&planner, &tree, told, parsed.system_columns()).await?;
+    let columns = argument.schema.fields().iter();
+    let given: Vec<Option<ColumnType>> = columns
+        .map(|field| match field.data_type() {
+            DataType::Null => Some(ColumnType::Text),
+            _ => ColumnType::from_arrow_field(field),
+        })
+        .collect();
+    match (named, given.as_slice()) {
+        (Some(procedure), [Some(ColumnType::Text)]) => Ok((Call { procedure, argument }, types)),
+        _ => Err(undefined(function, named, &given)),
+    }
+}
+
+/// The arguments of a call that has nothing else.
+fn arguments(function: &Function) -> Result<Vec<Expr>> {
+    let wrong = |what: &str| {
+        let name = &function.name;
+        Error::new(ErrorKind::SyntaxError, format!("{what} in CALL of {name}"))
+            .with_hint("write CALL stratalog.flush('table')")
+    };
+    if function.over.is_some()
+        || function.filter.is_some()
+        || function.null_treatment.is_some()
+        || !function.within_group.is_empty()
+    {
+        return Err(wrong("OVER, FILTER or the like"));
+    }
+    let list = match &function.args {
+        FunctionArguments::None => return Err(wrong("no parentheses")),
+        FunctionArguments::Subquery(_) => return Err(subquery()),
+        FunctionArguments::List(list) => list,
+    };
+    if list.duplicate_treatment.is_some() || !list.clauses.is_empty() {
+        return Err(wrong("DISTINCT, ORDER BY or the like"));
+    }
+    let plain = list.args.iter().map(|argument| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Ok(expr.clone()),
+        FunctionArg::Unnamed(_) => Err(wrong("*")),
+        _ => Err(wrong("a named argument")),
+    });
+    let plain: Vec<Expr> = plain.collect::<Result<_>>()?;
+    if walk::look(&plain, &mut Subqueries).is_break() { Err(subquery()) } else { Ok(plain) }
+}
+
+struct Subqueries;
+
+impl Look for Subqueries {
+    fn pre_visit_query(&mut self, _: &Tree) -> walk::Flow {
+        ControlFlow::Break(())
+    }
+}
+
+fn subquery() -> Error {
+    Error::new(ErrorKind::FeatureNotSupported, "cannot use subquery in CALL argument")
+}
+
+/// Which of our procedures a name means to the session.
+fn procedure(session: &Session, function: &Function) -> Result<Option<Procedure>> {
+    let (schema, name) = names::table(&function.name, session.database())?;
+    let ours = match schema {
+        Some(schema) => schema == SCHEMA,
+        None => session.variables().parsed().search_path.iter().any(|schema| schema == SCHEMA),
+    };
+    let mut known = Procedure::ALL.into_iter();
+    Ok(known.find(|procedure| ours && procedure.name() == name))
+}
+
+fn undefined(function: &Function, named: Option<Procedure>, given: &[Option<ColumnType>]) -> Error {
+    let types: Vec<String> = given
+        .iter()
+        .map(|given| given.as_ref().map_or_else(|| "unknown".to_string(), ToString::to_string))
+        .collect();
+    let message = format!("procedure {}({}) does not exist", function.name, types.join(", "));
+    Error::new(ErrorKind::UndefinedFunction, message).with_hint(match named {
+        Some(procedure) => format!(
+            "{SCHEMA}.{0} takes the name of one table as text: CALL {SCHEMA}.{0}('cpu')",
+            procedure.name()
+        ),
+        None => "the procedures are stratalog.flush and stratalog.compact; functions are called \
+                 by SELECT"
+            .to_string(),
+    })
+}
+
+/// `SELECT arguments`.
+fn selected(arguments: Vec<Expr>) -> Result<Tree> {
+    let tree = parse::statements("SELECT NULL", usize::MAX)?.into_iter().next();
+    if let Some(parse::Tree { statement: Statement::Query(mut tree), .. }) = tree
+        && let SetExpr::Select(select) = tree.body.as_mut()
+    {
+        select.projection = arguments.into_iter().map(SelectItem::UnnamedExpr).collect();
+        return Ok(*tree);
+    }
+    Err(Error::internal("SELECT NULL is no query"))
+}
+
+/// The shape of the one row that a CALL answers with.
+pub fn schema() -> SchemaRef {
+    let column = |name| Field::new(name, DataType::Int64, true);
+    Arc::new(Schema::new(vec![column("rows"), column("pieces_added"), column("pieces_removed")]))
+}
+
+/// Runs a CALL.
+///
+/// # Errors
+/// `ActiveTransaction` in a block; `UndefinedTable`, `WrongObjectType`, `NullNotAllowed`; what
+/// the move says.
+pub async fn run(
+    session: &Session,
+    call: &Call,
+    types: &[ColumnType],
+    values: &[ScalarValue],
+    work: &Arc<Work>,
+) -> Result<Outcome> {
+    session.transaction.check_outside(&format!("CALL {SCHEMA}.{}", call.procedure.name()))?;
+    let text = text(session, call, types, values, work).await?;
+    let state = session.parts().catalog.state();
+    let path = session.variables().parsed().search_path;
+    let chronicle = table_of_regclass(&state, session.database(), &path, &text)?;
+    let moved = match call.procedure {
+        Procedure::Flush => session.store().flush(chronicle.id).await?,
+        Procedure::Compact => session.store().compact(chronicle.id).await?,
+    };
+    Ok(Outcome::Rows(row(moved)?))
+}
+
+/// The value of the argument.
+async fn text(
+    session: &Session,
+    call: &Call,
+    types: &[ColumnType],
+    values: &[ScalarValue],
+    work: &Arc<Work>,
+) -> Result<String> {
+    let rows = query::run(session, &call.argument, types, values, work, RowsTag::Select).await?;
+    let batches: Vec<RecordBatch> = rows.try_collect().await?;
+    let mut filled = batches.iter().filter(|batch| batch.num_rows() > 0);
+    let (Some(batch), None) = (filled.next(), filled.next()) else { return Err(set()) };
+    if batch.num_rows() > 1 {
+        return Err(set());
+    }
+    let column = batch.columns().first().ok_or_else(|| Error::internal("no argument"))?;
+    let value = ScalarValue::try_from_array(column, 0).map_err(from_datafusion)?;
+    match value.try_as_str().flatten() {
+        Some(text) => Ok(text.to_string()),
+        None => Err(Error::new(
+            ErrorKind::NullNotAllowed,
+            format!("{SCHEMA}.{} needs the name of a table, not NULL", call.procedure.name()),
+        )),
+    }
+}
+
+fn set() -> Error {
+    Error::new(
+        ErrorKind::FeatureNotSupported,
+        "set-returning functions are not allowed in CALL arguments",
+    )
+}
+
+fn row(moved: Moved) -> Result<Rows> {
+    let number = |value: u64| -> ArrayRef {
+        Arc::new(Int64Array::from(vec![i64::try_from(value).unwrap_or(i64::MAX)]))
+    };
+    let columns =
+        vec![number(moved.rows), number(moved.pieces_added), number(moved.pieces_removed)];
+    let schema = schema();
+    let batch = RecordBatch::try_new(Arc::clone(&schema), columns).map_err(from_arrow)?;
+    Ok(Rows::new(schema, stream::iter([Ok(batch)]).boxed(), RowsTag::Word("CALL")))
+}

@@ -1,0 +1,42 @@
+//! What a scan did in each tier, as EXPLAIN ANALYZE shows it.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use datafusion::physical_plan::metrics::{Count, Metric, MetricValue, MetricsSet};
+use stratalog_model::{TierName, tier::ScanMetrics};
+
+/// The tiers, from the newest events to the oldest.
+const TIERS: [TierName; 3] = [TierName::Journal, TierName::Tablet, TierName::Story];
+
+/// Adds the counts of the tiers in which there was something to read or to pass over:
+/// `tablet_parts_read`, `tablet_parts_pruned`, `tablet_rows_read`, `tablet_bytes_read`.
+pub fn add(set: &mut MetricsSet, scan: &ScanMetrics) {
+    for tier in TIERS {
+        let metrics = scan.of(tier);
+        let (read, pruned) = (value(&metrics.parts_read), value(&metrics.parts_pruned));
+        if read == 0 && pruned == 0 {
+            continue;
+        }
+        for (what, counted) in [
+            ("parts_read", read),
+            ("parts_pruned", pruned),
+            ("rows_read", value(&metrics.rows)),
+            ("bytes_read", value(&metrics.bytes)),
+        ] {
+            let count = Count::new();
+            count.add(counted);
+            let name = format!("{tier}_{what}").into();
+            set.push(Arc::new(Metric::new(MetricValue::Count { name, count }, None)));
+        }
+    }
+}
+
+fn value(counter: &AtomicU64) -> usize {
+    usize::try_from(counter.load(Ordering::Relaxed)).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+//! Events that are moved by hand, and what is shown of them.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use datafusion::scalar::ScalarValue;
+use stratalog_model::{ColumnType, ErrorKind};
+use stratalog_query::QuerySettings;
+
+use crate::harness::{Answer, Database, finish, run};
+
+const CREATE: &str =
+    "CREATE TABLE t (time timestamptz NOT NULL, k text NOT NULL, x int, PRIMARY KEY (k, time))";
+
+async fn filled() -> Database {
+    let db = Database::new();
+    db.tag(CREATE).await;
+    db.tag("INSERT INTO t VALUES ('2024-01-01', 'a', 1), ('2024-01-02', 'b', 2)").await;
+    db
+}
+
+/// Where the events of `t` are.
+async fn tiers(db: &Database) -> Vec<String> {
+    db.rows("SELECT _tier, count(*) FROM t GROUP BY _tier ORDER BY _tier").await
+}
+
+#[tokio::test]
+async fn a_call_tells_what_it_moved() {
+    let db = filled().await;
+    assert_eq!(tiers(&db).await, ["journal|2"]);
+    let answer = db.run("CALL stratalog.flush('t')").await.unwrap();
+    assert_eq!(answer.names(), ["rows", "pieces_added", "pieces_removed"]);
+    assert_eq!((answer.lines(), answer.tag.as_str()), (vec!["2|1|0".to_string()], "CALL"));
+    assert_eq!(tiers(&db).await, ["tablet|2"]);
+    assert_eq!(db.rows("CALL stratalog.flush('public.t')").await, ["0|0|0"]);
+    db.tag("INSERT INTO t VALUES ('2024-01-01 12:00', 'c', 3)").await;
+    assert_eq!(tiers(&db).await, ["journal|1", "tablet|2"]);
+    // The one event out of the journal, and then both tablets into one.
+    assert_eq!(db.rows("CALL stratalog.compact('t')").await, ["4|2|2"]);
+    assert_eq!(tiers(&db).await, ["tablet|3"]);
+    assert_eq!(db.rows("SELECT x FROM t ORDER BY time").await, ["1", "3", "2"]);
+}
+
+async fn call(db: &Database, told: &[Option<ColumnType>], value: ScalarValue) -> Answer {
+    let parsed = db.session.parse("CALL stratalog.flush($1)").unwrap().remove(0);
+    let prepared = db.session.prepare(&parsed, told).await.unwrap();
+    assert_eq!(prepared.parameter_types(), [ColumnType::Text]);
+    assert_eq!(prepared.result().unwrap().fields().len(), 3);
+    finish(db.session.execute(&prepared, vec![value]).await.unwrap()).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_parameter_names_the_table() {
+    let db = filled().await;
+    let text = |text: &str| ScalarValue::Utf8(Some(text.to_string()));
+    assert_eq!(call(&db, &[], text("t")).await.lines(), ["2|1|0"]);
+    assert_eq!(call(&db, &[Some(ColumnType::Text)], text("\"t\"")).await.lines(), ["0|0|0"]);
+    let parsed = db.session.parse("CALL stratalog.flush($1)").unwrap().remove(0);
+    let error = db.session.prepare(&parsed, &[Some(ColumnType::BigInt)]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::UndefinedFunction);
+    assert!(error.message().contains("stratalog.flush(bigint)"), "{error}");
+    assert!(error.hint().is_some_and(|hint| hint.contains("CALL stratalog.flush('cpu')")));
+    let prepared = db.session.prepare(&parsed, &[]).await.unwrap();
+    let error = db.session.execute(&prepared, vec![ScalarValue::Utf8(None)]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NullNotAllowed);
+    // One prepared before the table was made finds it.
+    let parsed = db.session.parse("CALL stratalog.compact('later')").unwrap().remove(0);
+    let prepared = db.session.prepare(&parsed, &[]).await.unwrap();
+    let error = db.session.execute(&prepared, vec![]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::UndefinedTable);
+    db.tag("CREATE TABLE later (time timestamptz)").await;
+    let answer = finish(db.session.execute(&prepared, vec![]).await.unwrap()).await.unwrap();
+    assert_eq!(answer.lines(), ["0|0|0"]);
+}
+
+/// Whether the events of `t` leave the journal, without anybody who waits for it.
+async fn move_on_their_own(db: &Database) -> bool {
+    let until = Instant::now() + Duration::from_secs(20);
+    while Instant::now() < until {
+        if tiers(db).await == ["tablet|2"] {
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    false
+}
+
+async fn filled_with_late_answers() -> (Database, Arc<AtomicU64>) {
+    let late_ms = Arc::new(AtomicU64::new(0));
+    let db = Database::with_late_answers(QuerySettings::default(), Arc::clone(&late_ms));
+    db.tag(CREATE).await;
+    db.tag("INSERT INTO t VALUES ('2024-01-01', 'a', 1), ('2024-01-02', 'b', 2)").await;
+    late_ms.store(1_500, Ordering::Relaxed);
+    (db, late_ms)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_ends_at_the_timeout_and_its_move_does_not() {
+    let (db, _) = filled_with_late_answers().await;
+    db.tag("SET statement_timeout = '100ms'").await;
+    let started = Instant::now();
+    let error = db.error("CALL stratalog.flush('t')").await;
+    assert_eq!(error.kind(), ErrorKind::QueryCanceled);
+    assert!(started.elapsed() < Duration::from_millis(1_400), "{:?}", started.elapsed());
+    assert!(move_on_their_own(&db).await);
+    let moves = "SELECT kind, state, rows, pieces_added FROM stratalog.moves";
+    assert_eq!(db.rows(moves).await, ["flush|done|2|1"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancel_request_ends_a_call() {
+    let (db, _) = filled_with_late_answers().await;
+    let session = Arc::clone(&db.session);
+    let running = tokio::spawn(async move { run(&session, "CALL stratalog.compact('t')").await });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let (process, secret) = db.session.key();
+    assert!(db.service.cancel(process, secret));
+    let error = running.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::QueryCanceled);
+    assert!(move_on_their_own(&db).await);
+}
+
+/// The number after `name=` in a plan.
+fn figure(plan: &str, name: &str) -> Option<f64> {
+    let (_, rest) = plan.split_once(&format!("{name}="))?;
+    let (number, _) = rest.split_once([',', ']', ' '])?;
+    number.parse().ok()
+}
+
+#[tokio::test]
+async fn explain_analyze_counts_in_each_tier() {
+    let db = filled().await;
+    let plan = async |sql: &str| db.rows(&format!("EXPLAIN ANALYZE {sql}")).await.join("\n");
+    let all = "SELECT k, x FROM t";
+    let text = plan(all).await;
+    assert_eq!(figure(&text, "journal_parts_read"), Some(1.0), "{text}");
+    assert_eq!(figure(&text, "journal_rows_read"), Some(2.0), "{text}");
+    assert!(figure(&text, "journal_bytes_read") > Some(0.0), "{text}");
+    assert!(!text.contains("tablet_") && !text.contains("story_"), "{text}");
+
+    db.tag("CALL stratalog.flush('t')").await;
+    let text = plan(all).await;
+    assert_eq!(figure(&text, "tablet_parts_read"), Some(1.0), "{text}");
+    assert_eq!(figure(&text, "tablet_parts_pruned"), Some(0.0), "{text}");
+    assert_eq!(figure(&text, "tablet_rows_read"), Some(2.0), "{text}");
+    assert!(figure(&text, "tablet_bytes_read") > Some(0.0), "{text}");
+    assert!(!text.contains("journal_") && !text.contains("story_"), "{text}");
+
+    db.tag("INSERT INTO t VALUES ('2024-02-01', 'a', 3)").await;
+    let text = plan("SELECT k, x FROM t WHERE time > '2024-01-15'").await;
+    assert_eq!(figure(&text, "tablet_parts_read"), Some(0.0), "{text}");
+    assert_eq!(figure(&text, "tablet_parts_pruned"), Some(1.0), "{text}");
+    assert_eq!(figure(&text, "journal_parts_read"), Some(1.0), "{text}");
+    assert_eq!(figure(&text, "output_rows"), Some(1.0), "{text}");
+}
