@@ -1,8 +1,8 @@
 //! Runs `.slt` files against Stratalog, and says what differs.
 //!
 //! *What it is*: the driver of `cases/*.slt`, our own records, in every [`Mode`] (in
-//! process and over the Postgres wire; tier states come as further modes), and of a curated
-//! list of DataFusion's files ([`upstream`]), in process.
+//! process, over the Postgres wire, and with events in lower tiers, all of them or some), and
+//! of a curated list of DataFusion's files ([`upstream`]), in process.
 //!
 //! *What it deliberately is not*: a parser or comparer of its own (the `sqllogictest` crate
 //! is), or a part of the product.
@@ -13,6 +13,9 @@
 //! The expected results of `cases` come from PostgreSQL: `oracle.py` verifies or rewrites
 //! them. Column types are checked in process, where they are known: `B` boolean, `I`
 //! integer, `R` float or numeric, `D` date, `P` timestamp, `T` anything else.
+//!
+//! Results are the same wherever events are. The few records that show where that is say
+//! `onlyif journal`, or `onlyif` or `skipif` with the label of another mode.
 
 pub mod failure;
 pub mod letter;

@@ -1,36 +1,60 @@
 //! The ways in which a file's statements reach a database.
 
 pub mod in_process;
+pub mod tiers;
 pub mod wire;
 
-use std::{path::Path, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use sqllogictest::{AsyncDB, DBOutput};
 
+use self::tiers::{Mover, Moves};
 use crate::{Failure, Letter};
 
 /// Longest time that one record may take.
 const RECORD_SECONDS_MAX: u64 = 60;
 
-/// One way. Files run in each; `skipif` and `onlyif` know the label.
+/// One way. Files run in each; `skipif` and `onlyif` know the labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// Through a session of the query service, in this process.
     InProcess,
     /// Through a server's Postgres port.
     Wire,
+    /// In this process; whatever was committed moves into a lower tier after each statement.
+    Tier(Moves),
 }
 
 impl Mode {
-    /// Every mode.
-    pub const ALL: [Mode; 2] = [Mode::InProcess, Mode::Wire];
+    /// Every mode; `seed` decides what happens by chance.
+    pub fn all(seed: u64) -> [Mode; 4] {
+        let tier = Mode::Tier;
+        [Mode::InProcess, Mode::Wire, tier(Moves::Tablet), tier(Moves::Mixed { seed })]
+    }
 
-    /// Its name in `skipif` and `onlyif` lines and in reports.
+    /// Its name, in reports and on the command line.
     pub fn label(self) -> &'static str {
         match self {
             Mode::InProcess => "in-process",
             Mode::Wire => "wire",
+            Mode::Tier(moves) => moves.label(),
+        }
+    }
+
+    /// Where events are: `onlyif journal` is for records that show it.
+    pub fn tier(self) -> &'static str {
+        match self {
+            Mode::InProcess | Mode::Wire => "journal",
+            Mode::Tier(moves) => moves.label(),
+        }
+    }
+
+    /// What must be given to make the same happen again; `None` where nothing is left to chance.
+    pub fn seed(self) -> Option<u64> {
+        match self {
+            Mode::Tier(Moves::Mixed { seed }) => Some(seed),
+            _ => None,
         }
     }
 
@@ -42,6 +66,11 @@ impl Mode {
         Ok(match self {
             Mode::InProcess => Database::InProcess(in_process::Instance::open(directory).await?),
             Mode::Wire => Database::Wire(wire::Instance::open(directory).await?),
+            Mode::Tier(moves) => {
+                let instance = in_process::Instance::open(directory).await?;
+                let mover = Arc::new(Mover::new(instance.embedded(), moves));
+                Database::Tier(instance, mover)
+            }
         })
     }
 }
@@ -53,6 +82,8 @@ pub enum Database {
     InProcess(in_process::Instance),
     /// Behind a port.
     Wire(wire::Instance),
+    /// In this process, with what moves its events.
+    Tier(in_process::Instance, Arc<Mover>),
 }
 
 impl Database {
@@ -61,13 +92,16 @@ impl Database {
         Ok(match self {
             Database::InProcess(instance) => Connection::InProcess(instance.connect()?),
             Database::Wire(instance) => Connection::Wire(instance.connect().await?),
+            Database::Tier(instance, mover) => {
+                Connection::Tier(instance.connect()?, Arc::clone(mover))
+            }
         })
     }
 
     /// Stops the database.
     pub async fn close(self) -> Result<(), Failure> {
         match self {
-            Database::InProcess(instance) => instance.close().await,
+            Database::InProcess(instance) | Database::Tier(instance, _) => instance.close().await,
             Database::Wire(instance) => instance.close().await,
         }
     }
@@ -80,6 +114,8 @@ pub enum Connection {
     InProcess(in_process::Client),
     /// A socket.
     Wire(wire::Client),
+    /// A session, and what moves events after its statements.
+    Tier(in_process::Client, Arc<Mover>),
 }
 
 #[async_trait]
@@ -93,6 +129,13 @@ impl AsyncDB for Connection {
             match self {
                 Connection::InProcess(client) => client.run(sql).await,
                 Connection::Wire(client) => client.run(sql).await,
+                Connection::Tier(client, mover) => {
+                    let output = client.run(sql).await?;
+                    if client.is_outside_of_block() {
+                        mover.after_statement().await?;
+                    }
+                    Ok(output)
+                }
             }
         };
         match tokio::time::timeout(limit, run).await {
@@ -102,7 +145,7 @@ impl AsyncDB for Connection {
     }
 
     async fn shutdown(&mut self) {
-        if let Connection::InProcess(client) = self {
+        if let Connection::InProcess(client) | Connection::Tier(client, _) = self {
             client.close();
         }
     }

@@ -53,7 +53,12 @@ pub async fn run_file(path: &Path, mode: Mode) -> Result<Report, Failure> {
     let directory =
         tempfile::tempdir().map_err(|error| Failure::of_harness(format!("tempdir: {error}")))?;
     let database = mode.open(&directory.path().join("data")).await?;
-    let report = run_records(records, mode.label(), || database.connect()).await;
+    let mut report = run_records(records, mode, || database.connect()).await;
+    if let Some(seed) = mode.seed() {
+        for failure in &mut report.failures {
+            failure.push_str(&format!("\nto see it again: seed={seed}"));
+        }
+    }
     database.close().await?;
     Ok(report)
 }
@@ -61,15 +66,19 @@ pub async fn run_file(path: &Path, mode: Mode) -> Result<Report, Failure> {
 /// Runs records over connections that `connect` makes.
 async fn run_records<F>(
     records: Vec<Record<Letter>>,
-    label: &str,
+    mode: Mode,
     connect: impl FnMut() -> F,
 ) -> Report
 where
     F: Future<Output = Result<Connection, Failure>>,
 {
     let mut report = Report { files: 1, ..Report::default() };
+    let label = mode.label();
     let mut runner = Runner::new(connect);
     runner.add_label(label);
+    if label != mode.tier() {
+        runner.add_label(mode.tier());
+    }
     runner.with_column_validator(letters_match);
     for record in records {
         if matches!(record, Record::Halt { .. }) {

@@ -6,7 +6,7 @@ use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use futures::TryStreamExt;
 use sqllogictest::DBOutput;
 use stratalog::{Embedded, StartError, settings::Settings};
-use stratalog_query::{Login, Outcome, QueryService, Session};
+use stratalog_query::{Login, Outcome, QueryService, Session, TransactionState};
 use stratalog_text::ColumnWriter;
 
 use crate::{Failure, Letter, mode::shown};
@@ -37,6 +37,11 @@ impl Instance {
     pub async fn open(directory: &Path) -> Result<Self, Failure> {
         let embedded = Embedded::open(&settings(directory)).await.map_err(not_started)?;
         Ok(Self { embedded })
+    }
+
+    /// The database itself.
+    pub(crate) fn embedded(&self) -> &Embedded {
+        &self.embedded
     }
 
     /// Opens a session.
@@ -147,6 +152,11 @@ impl Client {
         Ok((0..batch.num_rows())
             .map(|row| writers.iter().map(|writer| cell(writer, row)).collect())
             .collect())
+    }
+
+    /// Whether no transaction block is open.
+    pub(crate) fn is_outside_of_block(&self) -> bool {
+        self.session.transaction() == TransactionState::Idle
     }
 
     /// Ends the session.

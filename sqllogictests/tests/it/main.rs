@@ -1,6 +1,9 @@
 //! Runs `cases/*.slt` in every mode, and DataFusion's files in process.
 //!
-//!     cargo test -p stratalog-sqllogictests -- [in-process | wire | upstream] [part of a file name …]
+//!     cargo test -p stratalog-sqllogictests -- [in-process | wire | tablet | mixed | upstream]
+//!         [seed=NUMBER] [part of a file name …]
+//!
+//! The seed decides which tables move when in mode `mixed`; a failure names it.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,6 +16,7 @@
 )]
 
 use std::{
+    hash::{BuildHasher, RandomState},
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -27,20 +31,25 @@ fn main() -> ExitCode {
 }
 
 async fn run(arguments: &[String]) -> ExitCode {
-    let sections = ["in-process", "wire", "upstream"];
-    let chosen = |name: &str| {
-        arguments.iter().any(|argument| argument == name)
-            || !arguments.iter().any(|argument| sections.contains(&argument.as_str()))
+    let (seeds, words): (Vec<&str>, Vec<&str>) =
+        arguments.iter().map(String::as_str).partition(|word| word.starts_with("seed="));
+    let seed = match seeds.last() {
+        Some(word) => word["seed=".len()..].parse().expect("seed=NUMBER"),
+        None => RandomState::new().hash_one("seed"),
     };
-    let filters: Vec<&String> =
-        arguments.iter().filter(|argument| !sections.contains(&argument.as_str())).collect();
+    let modes = Mode::all(seed);
+    let is_section =
+        |word: &str| word == "upstream" || modes.iter().any(|mode| mode.label() == word);
+    let (sections, filters): (Vec<&str>, Vec<&str>) =
+        words.into_iter().partition(|word| is_section(word));
+    let chosen = |name: &str| sections.is_empty() || sections.contains(&name);
     let wanted = |path: &Path| {
         let name = path.to_string_lossy();
-        filters.is_empty() || filters.iter().any(|filter| name.contains(filter.as_str()))
+        filters.is_empty() || filters.iter().any(|filter| name.contains(filter))
     };
 
     let mut failed = false;
-    for mode in Mode::ALL.into_iter().filter(|mode| chosen(mode.label())) {
+    for mode in modes.into_iter().filter(|mode| chosen(mode.label())) {
         let mut total = Report::default();
         for path in cases().into_iter().filter(|path| wanted(path)) {
             match run_file(&path, mode).await {

@@ -1,0 +1,84 @@
+//! Moves events into lower tiers behind the back of the statements: their results must not
+//! change.
+
+use std::sync::Arc;
+
+use stratalog::{Embedded, demo::generator::Chance};
+use stratalog_model::{ChronicleId, EventStore, TierName};
+use tokio::sync::Mutex;
+
+use crate::Failure;
+
+/// One in so many moves of [`Moves::Mixed`] merges the pieces of its table as well.
+const COMPACT_ONE_IN: u64 = 8;
+
+/// What is moved after a statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moves {
+    /// Every table, into tablets.
+    Tablet,
+    /// Each table with probability one half; now and then its tablets are merged.
+    Mixed {
+        /// Decides which.
+        seed: u64,
+    },
+}
+
+impl Moves {
+    /// The label of the mode, and the state in which the tables are.
+    pub fn label(self) -> &'static str {
+        match self {
+            Moves::Tablet => "tablet",
+            Moves::Mixed { .. } => "mixed",
+        }
+    }
+}
+
+/// Moves the events of one database.
+#[derive(Debug)]
+pub struct Mover {
+    store: Arc<dyn EventStore>,
+    moves: Moves,
+    chance: Mutex<Chance>,
+}
+
+impl Mover {
+    pub(crate) fn new(embedded: &Embedded, moves: Moves) -> Self {
+        let seed = match moves {
+            Moves::Mixed { seed } => seed,
+            Moves::Tablet => 0,
+        };
+        Self { store: Arc::clone(embedded.store()), moves, chance: Mutex::new(Chance(seed)) }
+    }
+
+    /// Moves what the statements so far have committed.
+    ///
+    /// # Errors
+    /// Those of the store; also when a table that was moved is still in the journal, as no
+    /// other statement runs meanwhile.
+    pub async fn after_statement(&self) -> Result<(), Failure> {
+        let mut chance = self.chance.lock().await;
+        for table in self.in_journal() {
+            match self.moves {
+                Moves::Tablet => self.store.flush(table).await?,
+                Moves::Mixed { .. } if chance.below(2) == 0 => continue,
+                Moves::Mixed { .. } if chance.below(COMPACT_ONE_IN) == 0 => {
+                    self.store.compact(table).await?
+                }
+                Moves::Mixed { .. } => self.store.flush(table).await?,
+            };
+            if self.in_journal().contains(&table) {
+                let table = table.0;
+                return Err(Failure::of_harness(format!("table number {table} did not move")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Tables with events that could be moved.
+    fn in_journal(&self) -> Vec<ChronicleId> {
+        let pieces = self.store.pieces().into_iter();
+        let here = pieces.filter(|piece| piece.tier == TierName::Journal);
+        here.map(|piece| piece.chronicle).collect()
+    }
+}
