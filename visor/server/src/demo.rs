@@ -1,4 +1,4 @@
-//! `stratalog demo`: load, ask, kill, recover, compare; in one run, on a temporary directory.
+//! `stratalog demo`: load, ask, move, kill, recover, compare; in one run, on a temporary directory.
 
 use std::{
     io::{self, IsTerminal as _},
@@ -15,6 +15,7 @@ use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 pub mod child;
 pub mod generator;
 pub mod queries;
+mod tiers;
 
 use child::ServerProcess;
 use generator::{Chance, CpuGenerator, CpuShape, METRICS, create_table};
@@ -126,7 +127,8 @@ async fn demo(arguments: &DemoArguments, directory: &Path) -> Result<(), SqlErro
     println!("\n   busiest hosts of the last hour: {}", busiest(&client, &shape).await?);
 
     let before = checksums(&client).await?;
-    println!("\n4. Before    {before}");
+    tiers::demonstrate(&client, &connect(&server).await?, &shape).await?;
+    println!("\n5. Before    {before}");
     if before.rows != shape.rows() {
         return Err(SqlError::local(format!(
             "{} rows were acknowledged, {} are there",
@@ -141,15 +143,15 @@ async fn demo(arguments: &DemoArguments, directory: &Path) -> Result<(), SqlErro
     let server = start()?;
     let client = connect(&server).await?;
     println!(
-        "5. kill -9   of process {killed}; process {} answers after {:.2} s",
+        "6. kill -9   of process {killed}; process {} answers after {:.2} s",
         server.id(),
         restart.elapsed().as_secs_f64()
     );
     let after = checksums(&client).await?;
-    println!("6. After     {after}");
+    println!("7. After     {after}");
     if before != after {
         return Err(SqlError::local(format!(
-            "DATA CHANGED over kill -9 and restart: before {before:?}, after {after:?}"
+            "DATA CHANGED over moves, kill -9 and restart: before {before:?}, after {after:?}"
         )));
     }
     println!("             unchanged: nothing that was acknowledged is lost\n");

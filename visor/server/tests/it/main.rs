@@ -17,3 +17,4 @@ mod settings;
 mod sql;
 mod start;
 mod support;
+mod tiers;

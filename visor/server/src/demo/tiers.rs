@@ -1,0 +1,167 @@
+//! Where the rows are: before they move, while they do, and after; and that answers stay the
+//! same.
+
+use std::{cell::Cell, time::Instant};
+
+use futures::{StreamExt as _, future::try_join};
+use tokio_postgres::{Client, SimpleQueryMessage};
+
+use super::{
+    generator::{Chance, CpuShape},
+    grouped,
+    queries::QUERY_TYPES,
+};
+use crate::sql::error::SqlError;
+
+/// Types of query that are asked again and again while rows move.
+const ASKED: [&str; 4] =
+    ["single-groupby-1-1-12", "cpu-max-all-8", "high-cpu-1", "groupby-orderby-limit"];
+
+/// Moves the rows of `cpu` through `client` while `asking` asks, and prints what is where.
+///
+/// # Errors
+/// What the server says; an answer that is another than before.
+pub async fn demonstrate(
+    client: &Client,
+    asking: &Client,
+    shape: &CpuShape,
+) -> Result<(), SqlError> {
+    println!("\n4. Tiers     {}", places(asking).await?);
+    let questions = questions(asking, shape).await?;
+    let (moved, during) = (Cell::new(false), Cell::new(None));
+    let start = Instant::now();
+    let moving = async {
+        client.batch_execute("CALL stratalog.flush('cpu')").await?;
+        moved.set(true);
+        Ok::<_, SqlError>(start.elapsed().as_secs_f64())
+    };
+    let answering = async {
+        let mut answers = 0_u64;
+        while !moved.get() {
+            for question in &questions {
+                question.ask_again(asking).await?;
+                answers += 1;
+            }
+            let places = places(asking).await?;
+            if places.journal.rows > 0 && places.tablets.rows > 0 {
+                during.set(Some(places));
+            }
+        }
+        Ok(answers)
+    };
+    let (seconds, answers) = try_join(moving, answering).await?;
+    println!("             CALL stratalog.flush('cpu'), while another client goes on asking");
+    if let Some(during) = during.get() {
+        println!("             {during}");
+    }
+    println!("             {}", places(asking).await?);
+    for question in &questions {
+        question.ask_again(asking).await?;
+    }
+    println!(
+        "             {answers} answers in these {seconds:.1} s, the same as before and after"
+    );
+    Ok(())
+}
+
+/// Rows and bytes of `cpu` in one tier.
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    rows: u64,
+    bytes: u64,
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.rows {
+            0 => f.write_str("nothing"),
+            rows => write!(f, "{} rows, {:.1} MB", grouped(rows), self.bytes as f64 / 1e6),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Places {
+    journal: Place,
+    tablets: Place,
+}
+
+impl std::fmt::Display for Places {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "journal {}; tablets {}", self.journal, self.tablets)
+    }
+}
+
+async fn places(client: &Client) -> Result<Places, SqlError> {
+    let sql = "SELECT tier, sum(rows), sum(bytes) FROM stratalog.pieces WHERE name = 'cpu' \
+               GROUP BY tier";
+    let mut places = Places::default();
+    for message in client.simple_query(sql).await? {
+        let SimpleQueryMessage::Row(row) = message else { continue };
+        let number = |at: usize| -> Result<u64, SqlError> {
+            let text = row.try_get(at)?.unwrap_or("0");
+            text.parse().map_err(|_| SqlError::local(format!("\"{text}\" is no number")))
+        };
+        let place = Place { rows: number(1)?, bytes: number(2)? };
+        match row.try_get(0)? {
+            Some("journal") => places.journal = place,
+            _ => places.tablets = place,
+        }
+    }
+    Ok(places)
+}
+
+/// A query with the answer that it had.
+#[derive(Debug)]
+struct Question {
+    sql: String,
+    answer: Answer,
+}
+
+/// Rows, and the sum of their checksums: rows come in any order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Answer {
+    rows: u64,
+    sum: u64,
+}
+
+impl Question {
+    async fn ask_again(&self, client: &Client) -> Result<(), SqlError> {
+        let now = ask(client, &self.sql).await?;
+        if now == self.answer {
+            return Ok(());
+        }
+        let (before, sql) = (self.answer, &self.sql);
+        Err(SqlError::local(format!(
+            "AN ANSWER CHANGED while rows moved: before {before:?}, now {now:?}\n{sql}"
+        )))
+    }
+}
+
+async fn questions(client: &Client, shape: &CpuShape) -> Result<Vec<Question>, SqlError> {
+    let mut chance = Chance(shape.seed);
+    let mut questions = Vec::new();
+    for asked in QUERY_TYPES.iter().filter(|asked| ASKED.contains(&asked.name)) {
+        let sql = asked.sql(shape, &mut chance);
+        let answer = ask(client, &sql).await?;
+        questions.push(Question { sql, answer });
+    }
+    Ok(questions)
+}
+
+async fn ask(client: &Client, sql: &str) -> Result<Answer, SqlError> {
+    let mut stream = std::pin::pin!(client.simple_query_raw(sql).await?);
+    let mut answer = Answer { rows: 0, sum: 0 };
+    while let Some(message) = stream.next().await {
+        let SimpleQueryMessage::Row(row) = message? else { continue };
+        let mut checksum = 0;
+        for at in 0..row.len() {
+            let text = row.try_get(at)?.unwrap_or("NULL");
+            checksum = crc32c::crc32c_append(checksum, text.as_bytes());
+            checksum = crc32c::crc32c_append(checksum, b"\t");
+        }
+        answer.rows += 1;
+        answer.sum = answer.sum.wrapping_add(u64::from(checksum));
+    }
+    Ok(answer)
+}
