@@ -104,6 +104,7 @@ fn cpu() -> Arc<ChronicleDefinition> {
         scale: TickScale::starting_at(0, Granularity::NANOSECOND),
         collision: Collision::First,
         late: LatePolicy::Accept,
+        tiering: Default::default(),
         durability: Durability::Disk,
         schema_version: SchemaVersion(1),
         schema_versions: BTreeMap::from([(SchemaVersion(1), ids)]),

@@ -147,6 +147,12 @@ async fn tidy(core: &Arc<Core>, pressure: &Pressure) -> Result<Option<Turn>> {
     }
     let ids: Vec<ChronicleId> = core.published().versions.keys().copied().collect();
     for id in ids {
+        let expired = collect::expire(core, id).await?;
+        let dropped = collect::drop_dead(core, id).await?;
+        if expired > 0 || dropped != Moved::default() {
+            tracing::debug!(chronicle = %id, expired, pieces = dropped.pieces_removed, "events expired");
+            return Ok(Some(Turn { useful: true }));
+        }
         let moved = collect::merge(core, id, MERGE_FAN_IN).await?;
         if moved != Moved::default() {
             tracing::debug!(chronicle = %id, rows = moved.rows, "tablets merged");

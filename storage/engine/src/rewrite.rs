@@ -27,6 +27,7 @@ use crate::{
         story::StoryWriter,
     },
     sabotage,
+    settings::EngineSettings,
     version::{Version, published::Pinned},
 };
 
@@ -47,7 +48,7 @@ pub async fn settle(core: &Arc<Core>, files: &Files, chronicle: &Arc<Chronicle>)
         version.pieces().has_replaced() || piece.fences_among(version.fences()).next().is_some()
     };
     let records: Vec<PieceRecord> = pieces.iter().map(|piece| *piece.record()).collect();
-    let unsettled = choose::unsettled(&records, &core.settings);
+    let unsettled = choose::unsettled(&records, &settings_of(core, chronicle));
     let inputs: Vec<Arc<OpenPiece>> = pieces
         .into_iter()
         .filter(|piece| unsettled.contains(&piece.record().id) || dead(piece))
@@ -75,7 +76,8 @@ pub fn next(
     let pieces = pieces_of(chronicle);
     let records: Vec<PieceRecord> = pieces.iter().map(|piece| *piece.record()).collect();
     let archive = || {
-        let chosen = choose::archive(&records, &core.settings, core.clock.now_ns())?;
+        let settings = settings_of(core, chronicle);
+        let chosen = choose::archive(&records, &settings, core.clock.now_ns())?;
         Some((MoveKind::Archive, TierName::Story, chosen))
     };
     let merge = || {
@@ -87,6 +89,13 @@ pub fn next(
     let (kind, target, chosen) = merge().or_else(archive)?;
     let inputs = pieces.into_iter().filter(|piece| chosen.contains(&piece.record().id));
     Some((kind, target, inputs.collect()))
+}
+
+/// The settings, as the options of a chronicle change them.
+fn settings_of(core: &Core, chronicle: &Chronicle) -> EngineSettings {
+    let definition = core.files.as_ref().and_then(|files| files.definitions.of(chronicle.id()));
+    let tiering = definition.map(|definition| definition.tiering).unwrap_or_default();
+    core.settings.for_chronicle(&tiering)
 }
 
 fn pieces_of(chronicle: &Chronicle) -> Vec<Arc<OpenPiece>> {
@@ -202,7 +211,7 @@ impl Writing<'_> {
     }
 
     async fn stories(&mut self, version: SchemaVersion, sweep: &mut Sweep<'_>) -> Result<()> {
-        let settings = &self.core.settings;
+        let settings = settings_of(self.core, self.chronicle);
         let definition = self.files.definitions.of(self.chronicle.id());
         let definition = definition.ok_or_else(|| Error::internal("the table was dropped"))?;
         let schema = StorySchema::of(&definition, version)?;

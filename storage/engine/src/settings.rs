@@ -1,6 +1,7 @@
 //! Settings of the engine.
 
 use serde::{Deserialize, Serialize};
+use stratalog_model::Tiering;
 
 /// What an operator may set. Plain numbers; the server reads them from its configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +40,19 @@ pub struct EngineSettings {
     pub story_bytes_max: u64,
     /// Milliseconds after which the events of a tablet become a story at the latest (F35).
     pub story_age_max_ms: u64,
+}
+
+impl EngineSettings {
+    /// These, with what a chronicle's options say.
+    #[must_use]
+    pub fn for_chronicle(&self, tiering: &Tiering) -> Self {
+        Self {
+            story_rows_max: tiering.story_rows_max.unwrap_or(self.story_rows_max),
+            story_bytes_max: tiering.story_bytes_max.unwrap_or(self.story_bytes_max),
+            story_age_max_ms: tiering.story_age_max_ms.unwrap_or(self.story_age_max_ms),
+            ..self.clone()
+        }
+    }
 }
 
 impl Default for EngineSettings {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     ChronicleId, Collision, ColumnId, ColumnType, Durability, Error, ErrorKind, LatePolicy, Result,
-    SchemaVersion, TickScale,
+    SchemaVersion, TickScale, Tiering,
 };
 
 /// Names of the system columns, which no user column may have; not part of `SELECT *`.
@@ -63,6 +63,9 @@ pub struct ChronicleDefinition {
     pub late: LatePolicy,
     /// Default durability of its appends.
     pub durability: Durability,
+    /// How its events go down the tiers.
+    #[serde(default)]
+    pub tiering: Tiering,
     /// Current schema version.
     pub schema_version: SchemaVersion,
     /// The columns of every schema version that events may have been written with.

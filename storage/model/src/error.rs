@@ -90,6 +90,8 @@ kinds! {
     NotNullViolation = "23502", false;
     /// A second event with the same collision key.
     UniqueViolation = "23505", false;
+    /// An event at or below the sealed tick of a table with late = 'reject'.
+    LateEvent = "23514", false;
     /// A transaction command in the wrong state.
     InvalidTransactionState = "25000", false;
     /// A command that cannot run inside a transaction block.

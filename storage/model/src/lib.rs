@@ -25,6 +25,7 @@ pub mod range;
 pub mod store;
 pub mod tick;
 pub mod tier;
+pub mod tiering;
 pub mod types;
 
 pub use chronicle::{ChronicleDefinition, ColumnDefinition};
@@ -42,6 +43,7 @@ pub use range::{TickRange, TickRanges};
 pub use store::{Append, Appended, EventStore, Snapshot};
 pub use tick::{Granularity, Tick, TickScale};
 pub use tier::{Tier, TierName};
+pub use tiering::Tiering;
 pub use types::ColumnType;
 
 /// A boxed future that may be sent between threads.

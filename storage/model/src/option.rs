@@ -56,4 +56,6 @@ pub enum LatePolicy {
     /// They are stored in their place.
     #[default]
     Accept,
+    /// They are refused: those with ticks up to the highest that has left the journal.
+    Reject,
 }

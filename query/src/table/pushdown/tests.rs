@@ -39,6 +39,7 @@ fn chronicle(granularity: &str, precision: u8) -> ChronicleDefinition {
         scale: TickScale::starting_at(1_000_000_000_000_000_000, granularity),
         collision: Collision::Last,
         late: LatePolicy::Accept,
+        tiering: Default::default(),
         durability: Durability::Disk,
         schema_version: SchemaVersion(1),
         schema_versions: BTreeMap::new(),

@@ -92,3 +92,59 @@ fn small_neighbours_fill_one() {
         pieces.iter().map(|piece| PieceRecord { unpacked_bytes: 9_000, ..*piece }).collect();
     assert_eq!(merge(&wide, &settings(), 2), None);
 }
+
+fn story(id: u64, ticks: (i64, i64), rows: u64) -> PieceRecord {
+    PieceRecord { file: PieceFile::Story { tail_at: 1 }, ..piece(id, ticks, rows) }
+}
+
+#[test]
+fn an_epoch_closes_by_rows_bytes_or_age() {
+    let settings = EngineSettings {
+        story_rows_max: 1000,
+        story_bytes_max: 5000,
+        story_age_max_ms: 60_000,
+        ..settings()
+    };
+    let pieces = [piece(1, (0, 10), 400), piece(2, (10, 20), 400), story(9, (0, 20), 100_000)];
+    let now = 59_999 * 1_000_000;
+    assert_eq!(archive(&pieces, &settings, now), None);
+    assert_eq!(archive(&pieces[2..], &settings, i64::MAX), None, "there is no tablet");
+    assert_eq!(archive(&pieces, &settings, now + 1_000_000).unwrap(), [1, 2], "by age");
+    let rows = EngineSettings { story_rows_max: 800, ..settings.clone() };
+    assert_eq!(archive(&pieces, &rows, now).unwrap(), [1, 2]);
+    let bytes = EngineSettings { story_bytes_max: 800, ..settings.clone() };
+    assert_eq!(archive(&pieces, &bytes, now).unwrap(), [1, 2]);
+    // As many as one story has, the oldest ticks first.
+    let few = EngineSettings { story_rows_max: 300, ..settings.clone() };
+    assert_eq!(archive(&pieces, &few, now).unwrap(), [1]);
+    // A story that much comes late to is written again.
+    let late = [piece(1, (0, 10), 400), story(2, (5, 6), 3000), story(3, (10, 20), 10)];
+    assert_eq!(archive(&late, &settings, i64::MAX).unwrap(), [1, 2]);
+}
+
+#[test]
+fn a_compaction_leaves_full_disjoint_stories_alone() {
+    let settings =
+        EngineSettings { story_rows_max: 1000, story_bytes_max: 5000, ..EngineSettings::default() };
+    let none: Vec<u64> = Vec::new();
+    let chosen =
+        |pieces: &[PieceRecord]| -> Vec<u64> { unsettled(pieces, &settings).into_iter().collect() };
+    assert_eq!(chosen(&[story(1, (0, 10), 900), story(2, (10, 20), 900)]), none);
+    assert_eq!(chosen(&[story(1, (0, 10), 20)]), none);
+    assert_eq!(chosen(&[story(1, (0, 10), 20), story(2, (10, 20), 20)]), [1, 2]);
+    assert_eq!(
+        chosen(&[story(1, (0, 100), 900), story(2, (10, 20), 900), story(3, (50, 60), 900)]),
+        [1, 2, 3]
+    );
+    assert_eq!(chosen(&[story(1, (0, 10), 900), piece(2, (10, 20), 900)]), [2]);
+}
+
+#[test]
+fn what_is_too_deep_for_memory_is_merged_first() {
+    let settings = EngineSettings { move_bytes: 1000, ..settings() };
+    let deep_ones: Vec<_> = (0..20).map(|at| piece(at, (0, 100), 30)).collect();
+    assert_eq!(deep(&deep_ones, &settings).unwrap().len(), 16);
+    assert_eq!(deep(&deep_ones[..10], &settings), None);
+    let roomy = EngineSettings { move_bytes: 10_000, ..settings };
+    assert_eq!(deep(&deep_ones, &roomy), None);
+}

@@ -115,7 +115,7 @@ impl<'a> Push<'a> {
     /// Admits one piece: waits for memory and pending keys, reserves, and encodes.
     ///
     /// # Errors
-    /// `UniqueViolation`, `OutOfMemory`, `DatetimeOverflow`, `DeadlockDetected`.
+    /// `UniqueViolation`, `LateEvent`, `OutOfMemory`, `DatetimeOverflow`, `DeadlockDetected`.
     pub async fn admit(
         &self,
         start: usize,
@@ -143,6 +143,7 @@ impl<'a> Push<'a> {
                 on_conflict: self.on_conflict,
                 outcome,
                 taken: &taken,
+                late: self.definition.late,
             };
             match self.chronicle.admit(&candidates, &mut piece_ticks) {
                 Ok(admission) => break admission,
@@ -156,6 +157,10 @@ impl<'a> Push<'a> {
                         self.rows.columns(),
                         start + row,
                     ));
+                }
+                Err(Refused::Late(row, sealed)) => {
+                    let columns = self.rows.columns();
+                    return Err(violation::late(self.definition, columns, start + row, sealed));
                 }
                 Err(Refused::NoTickLeft) => return Err(violation::no_tick_left(self.definition)),
                 Err(Refused::Pending(holder)) => {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use stratalog_model::store::OnConflict;
+use stratalog_model::{LatePolicy, store::OnConflict};
 
 use super::{chunk::Reserved, keys::Groups, outcome::Outcome};
 pub use crate::pieces::lookup::Taken;
@@ -16,6 +16,8 @@ pub enum Refused {
     Pending(Arc<Outcome>),
     /// No tick is free after that of a row.
     NoTickLeft,
+    /// A row is late; the first tick that is not.
+    Late(usize, i64),
     /// Events changed hands since [`Taken`] was found out.
     Moved,
 }
@@ -33,6 +35,8 @@ pub struct Candidates<'a> {
     pub outcome: &'a Arc<Outcome>,
     /// Keys that events in pieces have.
     pub taken: &'a Taken,
+    /// What happens to late ones.
+    pub late: LatePolicy,
 }
 
 /// Admitted events.

@@ -15,7 +15,7 @@ use ahash::RandomState;
 use hashbrown::HashMap;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use stratalog_model::{
-    ChronicleDefinition, ChronicleId, Collision, Gsn, Result, SchemaVersion, invariant,
+    ChronicleDefinition, ChronicleId, Collision, Gsn, LatePolicy, Result, SchemaVersion, invariant,
     store::OnConflict,
 };
 
@@ -144,6 +144,12 @@ impl Chronicle {
         };
         if candidates.taken.epoch() != state.version.epoch() && !state.version.pieces().is_empty() {
             return Err(Refused::Moved);
+        }
+        if candidates.late == LatePolicy::Reject {
+            let sealed = state.version.pieces().sealed();
+            if let Some(row) = ticks.iter().position(|tick| *tick < sealed) {
+                return Err(Refused::Late(row, sealed));
+            }
         }
         let mut admission_kept = None;
         let mut moved = false;

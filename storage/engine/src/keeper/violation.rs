@@ -66,6 +66,25 @@ pub fn duplicate_key(definition: &ChronicleDefinition, columns: &[ArrayRef], row
     .with_detail(format!("Key ({})=({}) already exists.", names.join(", "), values.join(", ")))
 }
 
+/// The error of row `row`, an event that is late, where `sealed` is the first tick that is not.
+pub fn late(
+    definition: &ChronicleDefinition,
+    columns: &[ArrayRef],
+    row: usize,
+    sealed: i64,
+) -> Error {
+    let at = definition.position(definition.tick_column);
+    let time = at.and_then(|at| {
+        Some(value_text(columns.get(at)?, row, &definition.columns.get(at)?.column_type))
+    });
+    Error::new(
+        ErrorKind::LateEvent,
+        format!("event of {} is late in \"{}\"", time.unwrap_or_default(), definition.name),
+    )
+    .with_detail(format!("Events up to tick {} are sealed.", sealed.saturating_sub(1)))
+    .with_hint("ALTER TABLE … SET (late = 'accept') stores late events in their place")
+}
+
 /// The error of `collision = 'next'` when no later tick is free.
 pub fn no_tick_left(definition: &ChronicleDefinition) -> Error {
     Error::new(

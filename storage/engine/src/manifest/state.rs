@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use stratalog_model::{
-    ChronicleId, Error, Gsn, Lsn, ProducerId, Result, SchemaVersion, StatementId, TickRange,
+    ChronicleId, Error, Gsn, Lsn, ProducerId, Result, SchemaVersion, StatementId, Tick, TickRange,
 };
 
 use crate::version::Fence;
@@ -27,6 +27,8 @@ pub struct Owned {
     pub through: Gsn,
     /// Arrival numbers below this one were given.
     pub next_seq: u64,
+    /// No event of a piece has, or ever had, this tick or a later one.
+    pub sealed: Option<Tick>,
     /// The pieces, by number.
     pub pieces: BTreeMap<u64, PieceRecord>,
     /// Deletes up to `through` that hide rows of a piece.
@@ -163,6 +165,7 @@ impl ManifestState {
                         return Err(contradiction(format!("piece {} cannot be added", piece.id)));
                     }
                     next.last_piece = next.last_piece.max(piece.id);
+                    owned.sealed = owned.sealed.max(Some(piece.ticks.end));
                 }
                 (owned.through, owned.next_seq) = (moved.through, moved.next_seq);
                 owned.fences.clone_from(&moved.fences);

@@ -15,6 +15,8 @@ use crate::version::Fence;
 pub struct PieceSet {
     /// Events up to this gsn are in the pieces.
     pub through: Gsn,
+    /// No event in a piece has, or ever had, this tick or a later one.
+    sealed: Option<Tick>,
     pieces: BTreeMap<u64, Arc<OpenPiece>>,
     /// Events of the pieces that later ones replaced, and the gsn's of those.
     replaced: Arc<BTreeMap<u64, u64>>,
@@ -36,9 +38,24 @@ impl PieceSet {
     pub fn with(&self, added: Vec<Arc<OpenPiece>>, removed: &[u64], through: Gsn) -> Self {
         let mut next = self.clone();
         next.through = through;
+        let ends = added.iter().map(|piece| piece.record().ticks.end);
+        next.sealed = next.sealed.max(ends.max());
         next.pieces.retain(|id, _| !removed.contains(id));
         next.pieces.extend(added.into_iter().map(|piece| (piece.record().id, piece)));
         next
+    }
+
+    /// The set that knows of pieces that are gone: `sealed` was behind the last of them.
+    #[must_use]
+    pub fn with_sealed(mut self, sealed: Option<Tick>) -> Self {
+        self.sealed = self.sealed.max(sealed);
+        self
+    }
+
+    /// No event in a piece has, or ever had, this tick or a later one: events before it are
+    /// late.
+    pub fn sealed(&self) -> i64 {
+        self.sealed.map_or(i64::MIN, |tick| tick.0)
     }
 
     /// The set in which the event of an arrival number is replaced by that of `gsn`.

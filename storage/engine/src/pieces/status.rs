@@ -62,7 +62,7 @@ pub fn watermarks(chronicle: ChronicleId, version: &Version) -> Watermarks {
     Watermarks {
         chronicle,
         through: pieces.through,
-        tablets: pieces.iter().map(last).max(),
+        tablets: Some(pieces.sealed()).filter(|end| *end > i64::MIN).map(|end| Tick(end - 1)),
         stories: stories.map(last).max(),
     }
 }

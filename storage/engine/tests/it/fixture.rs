@@ -79,6 +79,7 @@ pub fn definition(id: u32, collision: Collision, keyed: bool) -> ChronicleDefini
         scale: TickScale::starting_at(0, Granularity::from_ns(1000).unwrap()),
         collision,
         late: LatePolicy::Accept,
+        tiering: Default::default(),
         durability: Durability::Disk,
         schema_version: SchemaVersion(1),
         schema_versions: BTreeMap::from([(SchemaVersion(1), ids)]),

@@ -30,4 +30,5 @@ mod scans;
 mod scenario;
 mod schema_change;
 mod tablets;
+mod tiers;
 mod types;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use stratalog_model::{
     ChronicleDefinition, ChronicleId, Collision, ColumnDefinition, ColumnId, ColumnType, Error,
-    ErrorKind, Granularity, Result, SchemaVersion, TickScale,
+    ErrorKind, Granularity, Result, SchemaVersion, TickScale, Tiering,
 };
 
 use super::{
@@ -60,6 +60,7 @@ pub(crate) fn define(
         scale: TickScale::starting_at(now_ns, granularity),
         collision: given.collision.unwrap_or(default_collision),
         late: given.late.unwrap_or_default(),
+        tiering: given.tiering.onto(Tiering::default()),
         durability: given.durability.unwrap_or_default(),
         schema_version: SchemaVersion(1),
         schema_versions: BTreeMap::from([(

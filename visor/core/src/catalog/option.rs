@@ -1,16 +1,26 @@
 //! WITH (…) options of CREATE TABLE and ALTER TABLE … SET.
 
-use stratalog_model::{Collision, Durability, Error, ErrorKind, Granularity, LatePolicy, Result};
+use stratalog_model::{
+    Collision, Durability, Error, ErrorKind, Granularity, LatePolicy, Result, Tiering, tiering,
+};
 
 use super::name;
 
 /// Options that have a meaning now.
-pub const OPTIONS: [&str; 4] = ["granularity", "collision", "late", "durability"];
+pub const OPTIONS: [&str; 8] = [
+    "granularity",
+    "collision",
+    "late",
+    "durability",
+    "retention",
+    "story_rows_max",
+    "story_bytes_max",
+    "story_age_max",
+];
 
 /// Options that get a meaning later: refused, so that nobody relies on what is not kept.
-pub const OPTIONS_LATER: [&str; 19] = [
+pub const OPTIONS_LATER: [&str; 15] = [
     "tiering",
-    "retention",
     "partitions",
     "replicas",
     "placement",
@@ -19,9 +29,6 @@ pub const OPTIONS_LATER: [&str; 19] = [
     "time_source",
     "acceptance_window",
     "tablet_span",
-    "story_rows_max",
-    "story_bytes_max",
-    "story_age_max",
     "backlog",
     "backlog_bytes_max",
     "pin_for",
@@ -37,6 +44,28 @@ pub(crate) struct Given {
     pub collision: Option<Collision>,
     pub late: Option<LatePolicy>,
     pub durability: Option<Durability>,
+    pub tiering: GivenTiering,
+}
+
+/// Options of [`Tiering`]; `Some(None)` gives one up.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct GivenTiering {
+    retention_ms: Option<Option<u64>>,
+    story_rows_max: Option<Option<u64>>,
+    story_bytes_max: Option<Option<u64>>,
+    story_age_max_ms: Option<Option<u64>>,
+}
+
+impl GivenTiering {
+    /// What holds once the given options replace those of `known`.
+    pub(crate) fn onto(self, known: Tiering) -> Tiering {
+        Tiering {
+            retention_ms: self.retention_ms.unwrap_or(known.retention_ms),
+            story_rows_max: self.story_rows_max.unwrap_or(known.story_rows_max),
+            story_bytes_max: self.story_bytes_max.unwrap_or(known.story_bytes_max),
+            story_age_max_ms: self.story_age_max_ms.unwrap_or(known.story_age_max_ms),
+        }
+    }
 }
 
 /// Reads the options of a CREATE TABLE.
@@ -54,6 +83,18 @@ pub(crate) fn read(options: &[(String, String)]) -> Result<Given> {
             "collision" => given.collision = Some(value.parse()?),
             "durability" => given.durability = Some(value.parse()?),
             "late" => given.late = Some(read_late(value)?),
+            "retention" => {
+                given.tiering.retention_ms = Some(or_off(option, value, tiering::duration_ms)?);
+            }
+            "story_rows_max" => {
+                given.tiering.story_rows_max = Some(or_off(option, value, tiering::count)?);
+            }
+            "story_bytes_max" => {
+                given.tiering.story_bytes_max = Some(or_off(option, value, tiering::size_bytes)?);
+            }
+            "story_age_max" => {
+                given.tiering.story_age_max_ms = Some(or_off(option, value, tiering::duration_ms)?);
+            }
             later if OPTIONS_LATER.contains(&later) => {
                 return Err(Error::not_yet(format!("option \"{later}\"")).with_hint(format!(
                     "leave it out; supported options are {}",
@@ -97,16 +138,26 @@ fn unrecognized(option: &str) -> Error {
         .with_hint(hint)
 }
 
+/// The value of an option that `off` gives up.
+fn or_off(
+    option: &str,
+    value: &str,
+    read: fn(&str, &str) -> Result<u64>,
+) -> Result<Option<u64>> {
+    match value.trim().eq_ignore_ascii_case("off") {
+        true => Ok(None),
+        false => read(option, value).map(Some),
+    }
+}
+
 fn read_late(value: &str) -> Result<LatePolicy> {
     match value.to_ascii_lowercase().as_str() {
         "accept" => Ok(LatePolicy::Accept),
-        "reject" => {
-            Err(Error::not_yet("late = 'reject'").with_hint("use 'accept', which is the default"))
-        }
+        "reject" => Ok(LatePolicy::Reject),
         _ => Err(Error::new(
             ErrorKind::InvalidParameterValue,
             format!("late = '{value}' is unknown"),
         )
-        .with_hint("use 'accept'")),
+        .with_hint("use 'accept' or 'reject'")),
     }
 }

@@ -360,13 +360,15 @@ fn set_options(
     let definition = find(state, id)?;
     let given = option::read_change(options)?;
     let (durability, late) = (given.durability, given.late);
+    let tiering = given.tiering.onto(definition.tiering);
     let same = durability.is_none_or(|value| value == definition.durability)
-        && late.is_none_or(|value| value == definition.late);
+        && late.is_none_or(|value| value == definition.late)
+        && tiering == definition.tiering;
     if same {
         let outcome = Outcome::default();
         return Ok(Plan { change: None, outcome, shows: Some(id) });
     }
-    Ok(Plan::of(Change::SetOptions { id, durability, late }).showing(id))
+    Ok(Plan::of(Change::SetOptions { id, durability, late, tiering: Some(tiering) }).showing(id))
 }
 
 fn check_column_name(definition: &ChronicleDefinition, name: &str) -> Result<()> {

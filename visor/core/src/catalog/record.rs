@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use stratalog_model::{
     ChronicleDefinition, ChronicleId, ColumnDefinition, ColumnId, Durability, Error, ErrorKind,
-    LatePolicy, Result,
+    LatePolicy, Result, Tiering,
 };
 
 /// The newest format that this version reads, and the one that it writes.
@@ -27,7 +27,13 @@ pub(crate) enum Change {
     RenameChronicle { id: ChronicleId, to: String },
     RenameColumn { id: ChronicleId, column: ColumnId, to: String },
     AddColumn { id: ChronicleId, column: Box<ColumnDefinition> },
-    SetOptions { id: ChronicleId, durability: Option<Durability>, late: Option<LatePolicy> },
+    SetOptions {
+        id: ChronicleId,
+        durability: Option<Durability>,
+        late: Option<LatePolicy>,
+        #[serde(default)]
+        tiering: Option<Tiering>,
+    },
     CommentOnChronicle { id: ChronicleId, comment: Option<String> },
     CommentOnColumn { id: ChronicleId, column: ColumnId, comment: Option<String> },
     Several(Vec<Change>),

@@ -1,0 +1,133 @@
+//! Options of tables that say how events go down the tiers, and away.
+
+use std::{sync::Arc, time::Duration};
+
+use stratalog_engine::{Engine, EngineSettings, Grapher};
+use stratalog_model::{
+    ChronicleDefinition, Collision, ErrorKind, EventStore, LatePolicy, TierName, Tiering,
+};
+
+use crate::{fixture::*, memory_log::MemoryLog};
+
+fn many(from: i64, rows: i64) -> Vec<Row> {
+    (from..from + rows).map(|at| row(at, "a", at as f64)).collect()
+}
+
+fn open_small(
+    log: &MemoryLog,
+    stored: &Stored,
+    definition: &Arc<ChronicleDefinition>,
+    settings: EngineSettings,
+) -> Arc<Engine> {
+    let known = Arc::clone(definition);
+    let find = move |id| (id == known.id).then(|| Arc::clone(&known));
+    let (clock, files) = (Arc::new(StillClock), Some(stored.files(definition)));
+    Engine::open_with(Arc::new(log.clone()), clock, settings, &find, files).unwrap()
+}
+
+/// Waits for what the grapher does by itself.
+async fn until(what: &str, done: impl AsyncFn() -> bool) {
+    for _ in 0..200 {
+        if done().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("{what} did not come about");
+}
+
+fn tiers(engine: &Engine) -> Vec<TierName> {
+    engine.pieces().iter().map(|piece| piece.tier).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn late_events_are_refused_where_the_table_says_so() {
+    let (log, mut stored) = (MemoryLog::default(), Stored::new(1));
+    let mut strict = definition(1, Collision::Last, true);
+    strict.late = LatePolicy::Reject;
+    let strict = Arc::new(strict);
+    let engine = stored.open(&log, &strict);
+    append(&engine, &strict, &many(0, 100)).await.unwrap();
+    // Not yet: the journal has all of it.
+    append(&engine, &strict, &[row(50, "b", 1.0)]).await.unwrap();
+    engine.flush(strict.id).await.unwrap();
+    let refused = error(append(&engine, &strict, &[row(100, "b", 1.0), row(99, "b", 1.0)]).await);
+    assert_eq!(refused.kind(), ErrorKind::LateEvent);
+    assert!(refused.message().contains("1970-01-01 00:00:00.000099"), "{refused}");
+    assert!(refused.hint().is_some());
+    assert_eq!(rows(&engine, &strict).await.len(), 101);
+    append(&engine, &strict, &[row(100, "b", 1.0)]).await.unwrap();
+    // Also once what was sealed is gone, and after a restart.
+    engine.delete(&strict, ranges(&[(50, i64::MAX)]).hull()).await.unwrap();
+    engine.compact(strict.id).await.unwrap();
+    drop(engine);
+    stored.reopen();
+    let engine = stored.open(&MemoryLog::with_frames(log.frames()), &strict);
+    assert_eq!(rows(&engine, &strict).await, many(0, 50));
+    let refused = error(append(&engine, &strict, &[row(60, "b", 1.0)]).await);
+    assert_eq!(refused.kind(), ErrorKind::LateEvent);
+    // The table may change its mind.
+    let mut lax = strict.as_ref().clone();
+    lax.late = LatePolicy::Accept;
+    append(&engine, &Arc::new(lax), &[row(60, "b", 1.0)]).await.unwrap();
+    assert_eq!(rows(&engine, &strict).await.len(), 51);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_go_when_they_are_older_than_they_are_kept() {
+    for collision in [Collision::First, Collision::Last] {
+        let (log, mut stored) = (MemoryLog::default(), Stored::new(2));
+        let mut brief = definition(1, collision, true);
+        // The clock stands at 0; a tick is a microsecond.
+        brief.tiering = Tiering { retention_ms: Some(10), ..Tiering::default() };
+        let brief = Arc::new(brief);
+        let engine = open_small(&log, &stored, &brief, small());
+        append(&engine, &brief, &many(-30_000, 100)).await.unwrap();
+        if collision == Collision::Last {
+            append(&engine, &brief, &many(-30_000, 10)).await.unwrap();
+        }
+        engine.compact(brief.id).await.unwrap();
+        append(&engine, &brief, &many(-20_000, 100)).await.unwrap();
+        engine.flush(brief.id).await.unwrap();
+        append(&engine, &brief, &many(-12_000, 100)).await.unwrap();
+        append(&engine, &brief, &many(-5_000, 100)).await.unwrap();
+        let pinned = engine.snapshot();
+        let before = read(pinned.as_ref(), &brief).await;
+        assert_eq!(before.len(), 400);
+        let grapher = Grapher::start(&engine).unwrap();
+        until("the end of old events", async || {
+            rows(&engine, &brief).await == many(-5_000, 100) && tiers(&engine).len() == 1
+        })
+        .await;
+        assert_eq!(read(pinned.as_ref(), &brief).await, before, "a snapshot has changed");
+        drop(pinned);
+        engine.trim().await.unwrap();
+        drop((grapher, engine));
+        stored.reopen();
+        let engine = open_small(&MemoryLog::with_frames(log.frames()), &stored, &brief, small());
+        assert_eq!(rows(&engine, &brief).await, many(-5_000, 100));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tablets_become_stories_when_there_is_enough_for_one() {
+    let (log, stored) = (MemoryLog::default(), Stored::new(3));
+    let mut eager = definition(1, Collision::First, true);
+    eager.tiering = Tiering { story_rows_max: Some(500), ..Tiering::default() };
+    let eager = Arc::new(eager);
+    let engine = open_small(&log, &stored, &eager, small());
+    let _grapher = Grapher::start(&engine).unwrap();
+    append(&engine, &eager, &many(0, 400)).await.unwrap();
+    engine.flush(eager.id).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(!tiers(&engine).contains(&TierName::Story), "too few for a story");
+    append(&engine, &eager, &many(400, 400)).await.unwrap();
+    engine.flush(eager.id).await.unwrap();
+    until("a story", async || tiers(&engine).contains(&TierName::Story)).await;
+    assert_eq!(rows(&engine, &eager).await, many(0, 800));
+    let marks = engine.watermarks();
+    assert_eq!(marks[0].tablets.map(|tick| tick.0), Some(799));
+    assert!(marks[0].stories.is_some());
+    let ended = engine.moves().into_iter().filter(|moved| moved.ended_ns.is_some());
+    assert!(ended.map(|moved| moved.kind.to_string()).any(|kind| kind == "archive"));
+}
