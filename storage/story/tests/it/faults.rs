@@ -39,7 +39,7 @@ fn each_failure(operation: Operation, failure: Failure, copied: bool) -> u64 {
             return tried;
         };
         let kind = match failure {
-            Failure::Device => ErrorKind::Io,
+            Failure::Device | Failure::ReadOnly => ErrorKind::Io,
             Failure::Full => ErrorKind::DiskFull,
         };
         assert_eq!(error.kind(), kind, "{operation:?} {nth}: {error}");
