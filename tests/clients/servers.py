@@ -1,4 +1,4 @@
-"""Starts the servers that tests and benchmarks talk to: Stratalog, and PostgreSQL as oracle."""
+"""Starts the servers that tests and benchmarks talk to: Stratalog, PostgreSQL as oracle, an object store."""
 
 import atexit
 import os
@@ -118,7 +118,8 @@ class Stratalog:
     def start_failing(self, seconds=60):
         """Starts a server that must refuse; returns its exit status and what it said."""
         done = subprocess.run(
-            self.command(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds
+            self.command(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds,
+            env={**os.environ, **self.environment},
         )
         return done.returncode, done.stdout + done.stderr
 
@@ -259,3 +260,60 @@ class Postgres:
 
     def __exit__(self, *_):
         self.stop()
+
+
+class ObjectStore:
+    """An S3 server (versitygw) on a loopback port; buckets are folders below `directory`."""
+
+    def __init__(self, directory, *buckets):
+        self.directory = pathlib.Path(directory)
+        self.program = self._program()
+        self.port = free_port()
+        self.process = None
+        for bucket in buckets:
+            (self.directory / bucket).mkdir(parents=True)
+
+    @staticmethod
+    def _program():
+        """Where the server lies; it is installed the first time. RuntimeError says why it cannot be."""
+        # `environment` finds the Go that `scripts/setup` put aside.
+        script = "source scripts/environment; exec storage/story/tests/s3-server"
+        done = subprocess.run(["bash", "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=600)
+        if done.returncode != 0:
+            raise RuntimeError(f"versitygw cannot be installed (scripts/setup test brings Go): {done.stderr[-500:]}")
+        return done.stdout.strip()
+
+    def environment(self):
+        """What a client of it needs in its environment."""
+        return {
+            "AWS_ACCESS_KEY_ID": "story",
+            "AWS_SECRET_ACCESS_KEY": "teller",
+            "AWS_REGION": "us-east-1",
+            "AWS_ENDPOINT": f"http://127.0.0.1:{self.port}",
+            "AWS_ALLOW_HTTP": "true",
+        }
+
+    def start(self):
+        self.process = subprocess.Popen(
+            [*dying_with_us("KILL"), self.program, "--access", "story", "--secret", "teller",
+             "--port", f"127.0.0.1:{self.port}", "--quiet", "posix", self.directory],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )
+        running.append(self)
+        wait_for_port(self.port, self.process, 20)
+        return self
+
+    def kill(self):
+        """At once; `start` brings it back on the same port with all it had."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+        if self in running:
+            running.remove(self)
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *_):
+        self.kill()
