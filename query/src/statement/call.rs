@@ -48,7 +48,7 @@ pub struct Call {
 enum Procedure {
     /// What is in the journal moves out of it.
     Flush,
-    /// The same, and then all pieces become as few as can be.
+    /// The same, and then all pieces become as few stories as can be.
     Compact,
 }
 

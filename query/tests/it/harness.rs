@@ -1,16 +1,20 @@
 //! A database in a temporary directory, and short ways to ask it.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicI64, AtomicU64, Ordering},
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, AtomicU64, Ordering},
+    },
 };
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use futures::TryStreamExt;
-use stratalog_engine::{Engine, EngineSettings, Files, Manifest};
+use stratalog_engine::{Definitions, Engine, EngineSettings, Files, Manifest, Shelves};
 use stratalog_journal::{Journal, JournalSettings, LocalDisk};
-use stratalog_model::{Clock, Error, ErrorKind, EventStore, Result};
+use stratalog_model::{Clock, Disk, Error, ErrorKind, EventStore, Result};
 use stratalog_query::{Login, Outcome, Parts, QueryService, QuerySettings, Rows, Session};
+use stratalog_story::{LocalShelf, Stories};
 use stratalog_tablet::Tablets;
 use stratalog_text::write_value;
 use stratalog_visor_core::Catalog;
@@ -67,8 +71,9 @@ impl Database {
             Arc::new(SlowLog { inner: Arc::new(log), late_ms: Arc::clone(&late_ms) })
         };
         let manifest = Arc::new(Manifest::open(journal("manifest")).unwrap());
-        let tablets = Tablets::open(disk.clone(), &directory.path().join("tablets"), None).unwrap();
-        let files = Files { tablets: Arc::new(tablets), manifest };
+        let now = Arc::clone(&catalog);
+        let definitions = Definitions::new(move |id| now.state().chronicle_by_id(id).cloned());
+        let files = Files { shelves: shelves(directory.path()), manifest, definitions };
         let state = catalog.state();
         let store: Arc<dyn EventStore> = Engine::open_with(
             journal("journal"),
@@ -128,6 +133,20 @@ impl Database {
     pub async fn plan(&self, sql: &str) -> String {
         self.rows(&format!("EXPLAIN {sql}")).await.join("\n")
     }
+}
+
+/// Tablets and stories in a directory.
+fn shelves(directory: &Path) -> Shelves {
+    let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
+    let tablets = Tablets::open(Arc::clone(&disk), &directory.join("tablets"), None).unwrap();
+    let shelf = LocalShelf::open(Arc::clone(&disk), &directory.join("stories")).unwrap();
+    let spool = directory.join("spool");
+    let opening = || {
+        let opening = Stories::open(Arc::new(shelf), disk, &spool, 1 << 20);
+        futures::executor::block_on(opening).unwrap()
+    };
+    let stories = std::thread::scope(|scope| scope.spawn(opening).join().unwrap());
+    Shelves { tablets: Arc::new(tablets), stories: Arc::new(stories) }
 }
 
 pub fn login() -> Login {

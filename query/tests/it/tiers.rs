@@ -40,9 +40,10 @@ async fn a_call_tells_what_it_moved() {
     assert_eq!(db.rows("CALL stratalog.flush('public.t')").await, ["0|0|0"]);
     db.tag("INSERT INTO t VALUES ('2024-01-01 12:00', 'c', 3)").await;
     assert_eq!(tiers(&db).await, ["journal|1", "tablet|2"]);
-    // The one event out of the journal, and then both tablets into one.
+    // The one event out of the journal, and then both tablets into one story.
     assert_eq!(db.rows("CALL stratalog.compact('t')").await, ["4|2|2"]);
-    assert_eq!(tiers(&db).await, ["tablet|3"]);
+    assert_eq!(tiers(&db).await, ["story|3"]);
+    assert_eq!(db.rows("CALL stratalog.compact('t')").await, ["0|0|0"]);
     assert_eq!(db.rows("SELECT x FROM t ORDER BY time").await, ["1", "3", "2"]);
 }
 
@@ -79,10 +80,10 @@ async fn a_parameter_names_the_table() {
 }
 
 /// Whether the events of `t` leave the journal, without anybody who waits for it.
-async fn move_on_their_own(db: &Database) -> bool {
+async fn move_on_their_own(db: &Database, tier: &str) -> bool {
     let until = Instant::now() + Duration::from_secs(20);
     while Instant::now() < until {
-        if tiers(db).await == ["tablet|2"] {
+        if tiers(db).await == [format!("{tier}|2")] {
             return true;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -107,7 +108,7 @@ async fn a_call_ends_at_the_timeout_and_its_move_does_not() {
     let error = db.error("CALL stratalog.flush('t')").await;
     assert_eq!(error.kind(), ErrorKind::QueryCanceled);
     assert!(started.elapsed() < Duration::from_millis(1_400), "{:?}", started.elapsed());
-    assert!(move_on_their_own(&db).await);
+    assert!(move_on_their_own(&db, "tablet").await);
     let moves = "SELECT kind, state, rows, pieces_added FROM stratalog.moves";
     assert_eq!(db.rows(moves).await, ["flush|done|2|1"]);
 }
@@ -122,7 +123,7 @@ async fn a_cancel_request_ends_a_call() {
     assert!(db.service.cancel(process, secret));
     let error = running.await.unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::QueryCanceled);
-    assert!(move_on_their_own(&db).await);
+    assert!(move_on_their_own(&db, "story").await);
 }
 
 /// The number after `name=` in a plan.
@@ -157,4 +158,11 @@ async fn explain_analyze_counts_in_each_tier() {
     assert_eq!(figure(&text, "tablet_parts_pruned"), Some(1.0), "{text}");
     assert_eq!(figure(&text, "journal_parts_read"), Some(1.0), "{text}");
     assert_eq!(figure(&text, "output_rows"), Some(1.0), "{text}");
+
+    db.tag("CALL stratalog.compact('t')").await;
+    let text = plan("SELECT k, x FROM t WHERE k = 'b'").await;
+    assert!(figure(&text, "story_parts_read") > Some(0.0), "{text}");
+    assert!(figure(&text, "story_rows_read") > Some(0.0), "{text}");
+    assert!(figure(&text, "story_bytes_read") > Some(0.0), "{text}");
+    assert!(!text.contains("journal_") && !text.contains("tablet_"), "{text}");
 }

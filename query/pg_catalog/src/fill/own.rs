@@ -1,7 +1,7 @@
 //! Schema `stratalog`: every number that an operator needs.
 
 use stratalog_model::{
-    ChronicleDefinition, Result, TickRanges,
+    ChronicleDefinition, LatePolicy, Result, TickRanges,
     invariant::{Promise, broken_count},
 };
 
@@ -37,7 +37,7 @@ pub(super) fn chronicles(context: &CatalogContext, rows: &mut Rows<'_>) -> Resul
             ("granularity", chronicle.scale.granularity().to_string().into()),
             ("base", chronicle.scale.base_ns().div_euclid(1_000).into()),
             ("collision", chronicle.collision.to_string().into()),
-            ("late", "accept".into()),
+            ("late", late(chronicle.late).into()),
             ("durability", chronicle.durability.to_string().into()),
             ("key_columns", Value::Texts(names.map(|column| column.name.clone()).collect())),
             ("tick_column", chronicle.tick().map(|column| column.name.clone()).into()),
@@ -48,6 +48,13 @@ pub(super) fn chronicles(context: &CatalogContext, rows: &mut Rows<'_>) -> Resul
         ])?;
     }
     Ok(())
+}
+
+fn late(policy: LatePolicy) -> &'static str {
+    match policy {
+        LatePolicy::Accept => "accept",
+        LatePolicy::Reject => "reject",
+    }
 }
 
 /// Microseconds since 1970 at which a tick starts.

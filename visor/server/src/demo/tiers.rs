@@ -17,7 +17,7 @@ use crate::sql::error::SqlError;
 const ASKED: [&str; 4] =
     ["single-groupby-1-1-12", "cpu-max-all-8", "high-cpu-1", "groupby-orderby-limit"];
 
-/// Moves the rows of `cpu` through `client` while `asking` asks, and prints what is where.
+/// Moves the rows of `cpu` down through `client` while `asking` asks, and prints what is where.
 ///
 /// # Errors
 /// What the server says; an answer that is another than before.
@@ -28,85 +28,91 @@ pub async fn demonstrate(
 ) -> Result<(), SqlError> {
     println!("\n4. Tiers     {}", places(asking).await?);
     let questions = questions(asking, shape).await?;
-    let (moved, during) = (Cell::new(false), Cell::new(None));
+    let mut answers = 0;
+    for procedure in ["flush", "compact"] {
+        println!(
+            "             CALL stratalog.{procedure}('cpu'), while another client goes on asking"
+        );
+        let asked = move_by(procedure, client, asking, &questions).await?;
+        if let Some(during) = asked.during {
+            println!("             {during}");
+        }
+        println!("             {} after {:.1} s", places(asking).await?, asked.seconds);
+        answers += asked.answers;
+    }
+    for question in &questions {
+        question.ask_again(asking).await?;
+    }
+    println!("             {answers} answers meanwhile, the same as before and after");
+    Ok(())
+}
+
+/// What was seen while rows moved.
+#[derive(Debug)]
+struct Asked {
+    seconds: f64,
+    answers: u64,
+    /// Rows in several tiers, seen last.
+    during: Option<Places>,
+}
+
+async fn move_by(
+    procedure: &str,
+    client: &Client,
+    asking: &Client,
+    questions: &[Question],
+) -> Result<Asked, SqlError> {
+    let moved = Cell::new(false);
     let start = Instant::now();
     let moving = async {
-        client.batch_execute("CALL stratalog.flush('cpu')").await?;
+        client.batch_execute(&format!("CALL stratalog.{procedure}('cpu')")).await?;
         moved.set(true);
         Ok::<_, SqlError>(start.elapsed().as_secs_f64())
     };
     let answering = async {
-        let mut answers = 0_u64;
+        let (mut answers, mut during) = (0, None);
         while !moved.get() {
-            for question in &questions {
+            for question in questions {
                 question.ask_again(asking).await?;
                 answers += 1;
             }
             let places = places(asking).await?;
-            if places.journal.rows > 0 && places.tablets.rows > 0 {
-                during.set(Some(places));
+            if places.0.len() > 1 {
+                during = Some(places);
             }
         }
-        Ok(answers)
+        Ok((answers, during))
     };
-    let (seconds, answers) = try_join(moving, answering).await?;
-    println!("             CALL stratalog.flush('cpu'), while another client goes on asking");
-    if let Some(during) = during.get() {
-        println!("             {during}");
-    }
-    println!("             {}", places(asking).await?);
-    for question in &questions {
-        question.ask_again(asking).await?;
-    }
-    println!(
-        "             {answers} answers in these {seconds:.1} s, the same as before and after"
-    );
-    Ok(())
+    let (seconds, (answers, during)) = try_join(moving, answering).await?;
+    Ok(Asked { seconds, answers, during })
 }
 
-/// Rows and bytes of `cpu` in one tier.
-#[derive(Debug, Clone, Copy, Default)]
-struct Place {
-    rows: u64,
-    bytes: u64,
-}
-
-impl std::fmt::Display for Place {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.rows {
-            0 => f.write_str("nothing"),
-            rows => write!(f, "{} rows, {:.1} MB", grouped(rows), self.bytes as f64 / 1e6),
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Places {
-    journal: Place,
-    tablets: Place,
-}
+/// Rows and bytes of `cpu` in each tier that has some.
+#[derive(Debug)]
+struct Places(Vec<(String, u64, u64)>);
 
 impl std::fmt::Display for Places {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "journal {}; tablets {}", self.journal, self.tablets)
+        for (at, (tier, rows, bytes)) in self.0.iter().enumerate() {
+            let comma = if at > 0 { ", " } else { "" };
+            write!(f, "{comma}{tier} {} rows {} MB", grouped(*rows), bytes / 1_000_000)?;
+        }
+        Ok(())
     }
 }
 
 async fn places(client: &Client) -> Result<Places, SqlError> {
     let sql = "SELECT tier, sum(rows), sum(bytes) FROM stratalog.pieces WHERE name = 'cpu' \
-               GROUP BY tier";
-    let mut places = Places::default();
+               GROUP BY tier ORDER BY tier";
+    let mut places = Places(Vec::new());
     for message in client.simple_query(sql).await? {
         let SimpleQueryMessage::Row(row) = message else { continue };
         let number = |at: usize| -> Result<u64, SqlError> {
             let text = row.try_get(at)?.unwrap_or("0");
             text.parse().map_err(|_| SqlError::local(format!("\"{text}\" is no number")))
         };
-        let place = Place { rows: number(1)?, bytes: number(2)? };
-        match row.try_get(0)? {
-            Some("journal") => places.journal = place,
-            _ => places.tablets = place,
-        }
+        let tier = row.try_get(0)?.unwrap_or("?").to_string();
+        places.0.push((tier, number(1)?, number(2)?));
     }
     Ok(places)
 }
