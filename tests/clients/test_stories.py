@@ -327,6 +327,12 @@ def refused(connection, query):
     return caught.value.sqlstate, str(caught.value)
 
 
+def append(connection, first, last):
+    """Events newer than all others, a minute apart."""
+    connection.execute("INSERT INTO t SELECT '2025-01-01'::timestamptz + n * INTERVAL '1 minute', 'new', n "
+                       f"FROM generate_series({first}, {last}) AS n")
+
+
 def test_stories_in_an_object_store(directory, tmp_path):
     store = object_store(tmp_path)
     everything_sql = "SELECT count(*), sum(v), min(time)::text, max(time)::text FROM t"
@@ -353,11 +359,9 @@ def test_stories_in_an_object_store(directory, tmp_path):
             assert connection.execute(everything_sql).fetchall() == expected
             assert tiers(connection) == {"story": 10_000}
             # Newer events, in tablets and in the journal.
-            insert = ("INSERT INTO t SELECT '2025-01-01'::timestamptz + n * INTERVAL '1 minute', 'new', n "
-                      "FROM generate_series(%s::bigint, %s::bigint) AS n")
-            connection.execute(insert, (1, 100))
+            append(connection, 1, 100)
             connection.execute("CALL stratalog.flush('t')")
-            connection.execute(insert, (101, 200))
+            append(connection, 101, 200)
             assert tiers(connection) == {"story": 10_000, "tablet": 100, "journal": 100}
 
         store.kill()
@@ -365,12 +369,12 @@ def test_stories_in_an_object_store(directory, tmp_path):
         with connect(server) as connection:
             # What does not need the store goes on, at once.
             start = time.monotonic()
-            connection.execute(insert, (201, 300))
+            append(connection, 201, 300)
             connection.execute("INSERT INTO other VALUES (now(), 1)")
             assert connection.execute(newer).fetchall() == [(300, 45_150)]
             assert one(connection, "SELECT count(*) FROM other") == 1
             connection.execute("CALL stratalog.flush('t')")
-            connection.execute(insert, (301, 400))
+            append(connection, 301, 400)
             assert connection.execute(newer).fetchall() == [(400, 80_200)]
             assert time.monotonic() - start < 10
             state, message = refused(connection, f"SELECT sum(v) FROM t WHERE time < '{old}'")
