@@ -28,9 +28,10 @@ pub enum Mode {
 
 impl Mode {
     /// Every mode; `seed` decides what happens by chance.
-    pub fn all(seed: u64) -> [Mode; 4] {
-        let tier = Mode::Tier;
-        [Mode::InProcess, Mode::Wire, tier(Moves::Tablet), tier(Moves::Mixed { seed })]
+    pub fn all(seed: u64) -> [Mode; 5] {
+        let moved = [Moves::Tablet, Moves::Story, Moves::Mixed { seed }].map(Mode::Tier);
+        let [tablet, story, mixed] = moved;
+        [Mode::InProcess, Mode::Wire, tablet, story, mixed]
     }
 
     /// Its name, in reports and on the command line.

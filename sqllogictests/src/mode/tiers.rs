@@ -17,6 +17,8 @@ const COMPACT_ONE_IN: u64 = 8;
 pub enum Moves {
     /// Every table, into tablets.
     Tablet,
+    /// Every table, into stories.
+    Story,
     /// Each table with probability one half; now and then its tablets are merged.
     Mixed {
         /// Decides which.
@@ -29,6 +31,7 @@ impl Moves {
     pub fn label(self) -> &'static str {
         match self {
             Moves::Tablet => "tablet",
+            Moves::Story => "story",
             Moves::Mixed { .. } => "mixed",
         }
     }
@@ -46,7 +49,7 @@ impl Mover {
     pub(crate) fn new(embedded: &Embedded, moves: Moves) -> Self {
         let seed = match moves {
             Moves::Mixed { seed } => seed,
-            Moves::Tablet => 0,
+            Moves::Tablet | Moves::Story => 0,
         };
         Self { store: Arc::clone(embedded.store()), moves, chance: Mutex::new(Chance(seed)) }
     }
@@ -61,6 +64,7 @@ impl Mover {
         for table in self.in_journal() {
             match self.moves {
                 Moves::Tablet => self.store.flush(table).await?,
+                Moves::Story => self.store.compact(table).await?,
                 Moves::Mixed { .. } if chance.below(2) == 0 => continue,
                 Moves::Mixed { .. } if chance.below(COMPACT_ONE_IN) == 0 => {
                     self.store.compact(table).await?

@@ -9,8 +9,33 @@ use crate::{manifest::PieceRecord, settings::EngineSettings};
 /// Pieces that one merge brings together, at most.
 const FAN_IN_MAX: usize = 16;
 
+/// Events of a story take about so many times its bytes when they are unpacked.
+const UNPACKED_SHARE: u64 = 8;
+
 /// One in so many events of a story that come late makes it worth writing again.
 const LATE_SHARE: u64 = 8;
+
+/// How large pieces of a tier become.
+#[derive(Debug, Clone, Copy)]
+pub struct Largest {
+    /// Events.
+    pub rows: u64,
+    /// Bytes of them when they are unpacked.
+    pub unpacked_bytes: u64,
+}
+
+impl Largest {
+    /// Of tablets.
+    pub fn tablet(settings: &EngineSettings) -> Self {
+        Self { rows: settings.tablet_rows_max as u64, unpacked_bytes: settings.move_bytes }
+    }
+
+    /// Of stories.
+    pub fn story(settings: &EngineSettings) -> Self {
+        let unpacked_bytes = settings.story_bytes_max.saturating_mul(UNPACKED_SHARE);
+        Self { rows: settings.story_rows_max, unpacked_bytes }
+    }
+}
 
 /// What the journal tier holds of one chronicle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,10 +82,10 @@ pub fn flush(loads: &[Load], pressure: &Pressure) -> Option<ChronicleId> {
     chosen.map(|load| load.chronicle)
 }
 
-/// Which pieces of one chronicle are worth being one, by number: at least `fan_in` that
-/// overlap at some tick, or that are neighbours and small. Those where the most overlap come
+/// Which pieces of one tier are worth being one, by number: at least `fan_in` that overlap at
+/// some tick, or that are neighbours and together no larger than `largest`. Those where the most overlap come
 /// first: every read of those ticks goes through all of them.
-pub fn merge(pieces: &[PieceRecord], settings: &EngineSettings, fan_in: usize) -> Option<Vec<u64>> {
+pub fn merge(pieces: &[PieceRecord], largest: Largest, fan_in: usize) -> Option<Vec<u64>> {
     let mut by_shape: BTreeMap<SchemaVersion, Vec<&PieceRecord>> = BTreeMap::new();
     for piece in pieces {
         by_shape.entry(piece.schema_version).or_default().push(piece);
@@ -69,7 +94,7 @@ pub fn merge(pieces: &[PieceRecord], settings: &EngineSettings, fan_in: usize) -
     let mut best: Option<Vec<&PieceRecord>> = None;
     for alike in by_shape.values_mut() {
         alike.sort_by_key(|piece| (piece.ticks.start, piece.id));
-        let found = deepest(alike, fan_in).or_else(|| small(alike, settings, fan_in));
+        let found = deepest(alike, fan_in).or_else(|| small(alike, largest, fan_in));
         best = best.max_by_len(found);
     }
     Some(best?.iter().map(|piece| piece.id).collect())
@@ -190,7 +215,7 @@ fn deepest<'a>(pieces: &[&'a PieceRecord], fan_in: usize) -> Option<Vec<&'a Piec
 /// The longest run of neighbours that together fill a tablet or less.
 fn small<'a>(
     pieces: &[&'a PieceRecord],
-    settings: &EngineSettings,
+    largest: Largest,
     fan_in: usize,
 ) -> Option<Vec<&'a PieceRecord>> {
     let (mut from, mut rows, mut bytes) = (0, 0, 0);
@@ -198,10 +223,7 @@ fn small<'a>(
     for (at, piece) in pieces.iter().enumerate() {
         rows += piece.rows;
         bytes += piece.unpacked_bytes;
-        while rows > settings.tablet_rows_max as u64
-            || bytes > settings.move_bytes
-            || at + 1 - from > FAN_IN_MAX
-        {
+        while rows > largest.rows || bytes > largest.unpacked_bytes || at + 1 - from > FAN_IN_MAX {
             let Some(first) = pieces.get(from) else { break };
             rows -= first.rows;
             bytes -= first.unpacked_bytes;

@@ -127,10 +127,12 @@ pub async fn compact(core: &Arc<Core>, id: ChronicleId) -> Result<Moved> {
     let collected = collect(core, id).await?;
     let _turn = core.moving.lock().await;
     let Some(chronicle) = core.known(id) else { return Ok(collected) };
-    let number = core.moves.begin(core.clock.as_ref(), id, MoveKind::Merge);
+    let number = core.moves.begin(core.clock.as_ref(), id, MoveKind::Archive);
     let result = rewrite::settle(core, files, &chronicle).await;
     core.moves.end(core.clock.as_ref(), number, &result);
-    Ok(collected.and(result?))
+    let moved = collected.and(result?);
+    files.shelves.stories.remove_doomed().await?;
+    Ok(moved)
 }
 
 /// Brings pieces of a chronicle into stories, or merges at least `fan_in` of them, once, where

@@ -89,7 +89,7 @@ pub struct Core {
     pub moving: tokio::sync::Mutex<()>,
     /// What they did.
     pub moves: Moves,
-    /// Where recovery waits for stories.
+    /// Where recovery and the grapher wait.
     pub waiting: Waiting,
     /// Highest number that a piece was made under, whether or not the manifest names it.
     last_piece: AtomicU64,

@@ -53,8 +53,7 @@ impl Grapher {
         let (wake, woken) = channel();
         let core = Arc::downgrade(engine.core());
         let stop = Arc::new(AtomicBool::new(false));
-        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-        let work = Work { core: core.clone(), stop: Arc::clone(&stop), runtime, rests: 0 };
+        let work = Work { core: core.clone(), stop: Arc::clone(&stop), rests: 0 };
         let builder = std::thread::Builder::new().name("grapher".to_string());
         let thread = builder.spawn(move || work.run(&woken))?;
         engine.core().relief.begin(wake.clone());
@@ -81,7 +80,6 @@ impl Drop for Grapher {
 struct Work {
     core: Weak<Core>,
     stop: Arc<AtomicBool>,
-    runtime: tokio::runtime::Runtime,
     /// Looks to leave out.
     rests: u32,
 }
@@ -100,7 +98,7 @@ impl Work {
                 continue;
             }
             core.relief.turn_begins();
-            let turn = self.runtime.block_on(step(&core));
+            let turn = core.waiting.block_on(step(&core));
             core.relief.turn_ends(matches!(turn, Ok(Some(Turn { useful: true }))));
             match turn {
                 Ok(None | Some(Turn { useful: true })) => {}
@@ -110,7 +108,7 @@ impl Work {
                     return;
                 }
                 Err(error) => {
-                    tracing::error!(%error, "events stay in the journal for now");
+                    tracing::error!(%error, "events stay where they are for now");
                     self.rests = RESTS;
                 }
             }
@@ -146,20 +144,36 @@ async fn tidy(core: &Arc<Core>, pressure: &Pressure) -> Result<Option<Turn>> {
         return Ok(Some(Turn { useful: freed > 0 }));
     }
     let ids: Vec<ChronicleId> = core.published().versions.keys().copied().collect();
+    // One whose files are out of reach does not keep the others waiting.
+    let mut failed = Ok(None);
     for id in ids {
-        let expired = collect::expire(core, id).await?;
-        let dropped = collect::drop_dead(core, id).await?;
-        if expired > 0 || dropped != Moved::default() {
-            tracing::debug!(chronicle = %id, expired, pieces = dropped.pieces_removed, "events expired");
-            return Ok(Some(Turn { useful: true }));
-        }
-        let moved = collect::merge(core, id, MERGE_FAN_IN).await?;
-        if moved != Moved::default() {
-            tracing::debug!(chronicle = %id, rows = moved.rows, "tablets merged");
-            return Ok(Some(Turn { useful: true }));
+        match settle(core, id).await {
+            Ok(false) => {}
+            Ok(true) => return Ok(Some(Turn { useful: true })),
+            Err(error) => failed = Err(error),
         }
     }
-    Ok(None)
+    if let Some(files) = &core.files {
+        files.shelves.stories.remove_doomed().await?;
+    }
+    failed
+}
+
+/// One move of a chronicle that is due; whether there was any.
+async fn settle(core: &Arc<Core>, id: ChronicleId) -> Result<bool> {
+    let expired = collect::expire(core, id).await?;
+    let dropped = collect::drop_dead(core, id).await?;
+    if expired > 0 || dropped != Moved::default() {
+        let pieces = dropped.pieces_removed;
+        tracing::debug!(chronicle = %id, expired, pieces, "events have expired");
+        return Ok(true);
+    }
+    let moved = collect::merge(core, id, MERGE_FAN_IN).await?;
+    if moved != Moved::default() {
+        tracing::debug!(chronicle = %id, rows = moved.rows, "pieces merged");
+        return Ok(true);
+    }
+    Ok(false)
 }
 
 fn observe(core: &Core) -> (Vec<Load>, Pressure) {

@@ -15,7 +15,7 @@ use stratalog_model::{
 use stratalog_story::{StoryId, StoryName, StorySchema};
 
 use crate::{
-    choose,
+    choose::{self, Largest},
     collect::{self, Files},
     engine::Core,
     keeper::chronicle::Chronicle,
@@ -83,10 +83,17 @@ pub fn next(
     let merge = || {
         let tablets: Vec<PieceRecord> =
             records.iter().filter(|record| record.tier() == TierName::Tablet).copied().collect();
-        let chosen = choose::merge(&tablets, &core.settings, fan_in)?;
+        let chosen = choose::merge(&tablets, Largest::tablet(&core.settings), fan_in)?;
         Some((MoveKind::Merge, TierName::Tablet, chosen))
     };
-    let (kind, target, chosen) = merge().or_else(archive)?;
+    let join = || {
+        let stories: Vec<PieceRecord> =
+            records.iter().filter(|record| record.tier() == TierName::Story).copied().collect();
+        let largest = Largest::story(&settings_of(core, chronicle));
+        let chosen = choose::merge(&stories, largest, fan_in)?;
+        Some((MoveKind::Merge, TierName::Story, chosen))
+    };
+    let (kind, target, chosen) = merge().or_else(archive).or_else(join)?;
     let inputs = pieces.into_iter().filter(|piece| chosen.contains(&piece.record().id));
     Some((kind, target, inputs.collect()))
 }

@@ -1,4 +1,5 @@
-//! Waiting on threads that may block, for what must be waited for elsewhere.
+//! Waiting on threads that may block. What keeps connections open to far places does so on one
+//! runtime, that of the server: on another they would stand still while nobody waits there.
 
 use tokio::runtime::{Builder, Handle, Runtime};
 

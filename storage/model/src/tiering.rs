@@ -54,7 +54,12 @@ const SIZES: [(&str, u64); 8] = [
 /// `InvalidParameterValue` for anything else, and for none at all.
 pub fn duration_ms(option: &str, text: &str) -> Result<u64> {
     measured(text, &DURATIONS).filter(|ms| *ms > 0).ok_or_else(|| {
-        invalid(option, text, "a duration", "write a number and a unit, as in '90d', '12h' or '30min'")
+        invalid(
+            option,
+            text,
+            "a duration",
+            "write a number and a unit, as in '90d', '12h' or '30min'",
+        )
     })
 }
 
@@ -74,9 +79,8 @@ pub fn size_bytes(option: &str, text: &str) -> Result<u64> {
 /// As [`duration_ms`].
 pub fn count(option: &str, text: &str) -> Result<u64> {
     let number = text.trim().parse().ok().filter(|count| *count > 0);
-    number.ok_or_else(|| {
-        invalid(option, text, "a number of rows", "write a whole number from 1 on")
-    })
+    number
+        .ok_or_else(|| invalid(option, text, "a number of rows", "write a whole number from 1 on"))
 }
 
 fn measured(text: &str, units: &[(&str, u64)]) -> Option<u64> {

@@ -7,9 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use stratalog_engine::{
-    Definitions, Engine, EngineSettings, Grapher, Manifest, Shelves, Waiting,
-};
+use stratalog_engine::{Definitions, Engine, EngineSettings, Grapher, Manifest, Shelves, Waiting};
 use stratalog_journal::{Beginning, Journal, JournalSettings, LocalDisk};
 use stratalog_model::{ChronicleId, Clock, Disk, Error, ErrorKind, EventStore, Log};
 use stratalog_query::{Parts, QueryService, QuerySettings};
@@ -30,6 +28,8 @@ use crate::{
 const CATALOG_SEGMENT_BYTES: u64 = 32 << 20;
 /// Bytes that are kept of what was read about stories: a megabyte each, about.
 const STORY_HEADS_BYTES: usize = 64 << 20;
+/// Part of the space that is always left which the manifest leaves, too.
+const MANIFEST_FREE_SHARE: u64 = 4;
 /// Sessions that this process opens for itself, beside those of clients.
 const SESSIONS_OWN: usize = 16;
 
@@ -105,8 +105,7 @@ impl Embedded {
         clock.keep_ahead()?;
         let catalog = Catalog::open(Arc::clone(&commands), Arc::clone(&clock) as Arc<dyn Clock>)?;
         let now = Arc::clone(&catalog);
-        let definitions =
-            Definitions::new(move |id| now.state().chronicle_by_id(id).cloned());
+        let definitions = Definitions::new(move |id| now.state().chronicle_by_id(id).cloned());
         let owned = stratalog_engine::Files { shelves, manifest, definitions };
         let memory_bytes = available_memory_bytes();
         let engine_settings = EngineSettings {
@@ -242,7 +241,12 @@ impl Files {
         let all = made.then_some(Beginning::First);
         let commands = journal(directory.catalog(), catalog_settings, all)?;
         let found = directory.has_manifest().then_some(Beginning::Any);
-        let edits = journal(directory.manifest(), catalog_settings, found)?;
+        // A move frees space: it may use some that appends may not.
+        let edit_settings = JournalSettings {
+            free_bytes_min: catalog_settings.free_bytes_min / MANIFEST_FREE_SHARE,
+            ..catalog_settings.clone()
+        };
+        let edits = journal(directory.manifest(), &edit_settings, found)?;
         let manifest = Manifest::open(Arc::clone(&edits))?;
         let needed = Beginning::At(manifest.state().floor.lsn);
         let events = journal(directory.journal(), events_settings, made.then_some(needed))?;
@@ -264,8 +268,11 @@ fn open_stories(
     let shelf: Arc<dyn Shelf> = if url.is_empty() {
         Arc::new(LocalShelf::open(Arc::clone(disk), &directory.stories())?)
     } else {
-        // Whatever is not one of the store's options is passed over by it.
-        let options = std::env::vars().map(|(name, value)| (name.to_ascii_lowercase(), value));
+        let options = std::env::vars_os().filter_map(|(name, value)| {
+            let name = name.to_str()?.to_ascii_lowercase();
+            let theirs = ["aws_", "google_", "azure_"].iter().any(|of| name.starts_with(of));
+            theirs.then_some((name, value.into_string().ok()?))
+        });
         Arc::new(RemoteShelf::from_url(url, options, RemoteSettings::default())?)
     };
     let disk = Arc::clone(disk);

@@ -57,8 +57,8 @@ fn events_leave_where_it_helps() {
 #[test]
 fn disjoint_full_pieces_stay_as_they_are() {
     let full: Vec<_> = (0..20).map(|at| piece(at, (at as i64, at as i64 + 1), 100)).collect();
-    assert_eq!(merge(&full, &settings(), 2), None);
-    assert_eq!(merge(&[], &settings(), 2), None);
+    assert_eq!(merge(&full, Largest::tablet(&settings()), 2), None);
+    assert_eq!(merge(&[], Largest::tablet(&settings()), 2), None);
 }
 
 #[test]
@@ -70,27 +70,27 @@ fn those_that_overlap_most_come_first() {
         piece(4, (15, 30), 100),
         piece(5, (30, 40), 100),
     ];
-    let mut chosen = merge(&pieces, &settings(), 2).unwrap();
+    let mut chosen = merge(&pieces, Largest::tablet(&settings()), 2).unwrap();
     chosen.sort_unstable();
     assert_eq!(chosen, [1, 2, 3]);
-    assert_eq!(merge(&pieces, &settings(), 4), None);
+    assert_eq!(merge(&pieces, Largest::tablet(&settings()), 4), None);
     // Ends are not inside: those at 30 only touch.
-    assert_eq!(merge(&pieces[3..], &settings(), 2), None);
+    assert_eq!(merge(&pieces[3..], Largest::tablet(&settings()), 2), None);
 }
 
 #[test]
 fn small_neighbours_fill_one() {
     let mut pieces: Vec<_> = (0..8).map(|at| piece(at, (at as i64, at as i64 + 1), 30)).collect();
-    assert_eq!(merge(&pieces, &settings(), 2).unwrap(), [0, 1, 2]);
-    assert_eq!(merge(&pieces, &settings(), 4), None, "three fill a tablet");
+    assert_eq!(merge(&pieces, Largest::tablet(&settings()), 2).unwrap(), [0, 1, 2]);
+    assert_eq!(merge(&pieces, Largest::tablet(&settings()), 4), None, "three fill a tablet");
     pieces[1].schema_version = SchemaVersion(2);
-    let mut chosen = merge(&pieces, &settings(), 2).unwrap();
+    let mut chosen = merge(&pieces, Largest::tablet(&settings()), 2).unwrap();
     chosen.sort_unstable();
     assert_eq!(chosen, [0, 2, 3], "another shape is no neighbour");
     // Few rows, but wide ones.
     let wide: Vec<_> =
         pieces.iter().map(|piece| PieceRecord { unpacked_bytes: 9_000, ..*piece }).collect();
-    assert_eq!(merge(&wide, &settings(), 2), None);
+    assert_eq!(merge(&wide, Largest::tablet(&settings()), 2), None);
 }
 
 fn story(id: u64, ticks: (i64, i64), rows: u64) -> PieceRecord {

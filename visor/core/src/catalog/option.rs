@@ -139,11 +139,7 @@ fn unrecognized(option: &str) -> Error {
 }
 
 /// The value of an option that `off` gives up.
-fn or_off(
-    option: &str,
-    value: &str,
-    read: fn(&str, &str) -> Result<u64>,
-) -> Result<Option<u64>> {
+fn or_off(option: &str, value: &str, read: fn(&str, &str) -> Result<u64>) -> Result<Option<u64>> {
     match value.trim().eq_ignore_ascii_case("off") {
         true => Ok(None),
         false => read(option, value).map(Some),

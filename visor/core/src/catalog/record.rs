@@ -18,15 +18,39 @@ const FORMAT: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Change {
-    CreateDatabase { oid: u32, name: String },
-    DropDatabase { name: String },
-    CreateSchema { oid: u32, database: String, name: String },
-    DropSchema { database: String, name: String },
+    CreateDatabase {
+        oid: u32,
+        name: String,
+    },
+    DropDatabase {
+        name: String,
+    },
+    CreateSchema {
+        oid: u32,
+        database: String,
+        name: String,
+    },
+    DropSchema {
+        database: String,
+        name: String,
+    },
     CreateChronicle(Box<ChronicleDefinition>),
-    DropChronicle { id: ChronicleId },
-    RenameChronicle { id: ChronicleId, to: String },
-    RenameColumn { id: ChronicleId, column: ColumnId, to: String },
-    AddColumn { id: ChronicleId, column: Box<ColumnDefinition> },
+    DropChronicle {
+        id: ChronicleId,
+    },
+    RenameChronicle {
+        id: ChronicleId,
+        to: String,
+    },
+    RenameColumn {
+        id: ChronicleId,
+        column: ColumnId,
+        to: String,
+    },
+    AddColumn {
+        id: ChronicleId,
+        column: Box<ColumnDefinition>,
+    },
     SetOptions {
         id: ChronicleId,
         durability: Option<Durability>,
@@ -34,8 +58,15 @@ pub(crate) enum Change {
         #[serde(default)]
         tiering: Option<Tiering>,
     },
-    CommentOnChronicle { id: ChronicleId, comment: Option<String> },
-    CommentOnColumn { id: ChronicleId, column: ColumnId, comment: Option<String> },
+    CommentOnChronicle {
+        id: ChronicleId,
+        comment: Option<String>,
+    },
+    CommentOnColumn {
+        id: ChronicleId,
+        column: ColumnId,
+        comment: Option<String>,
+    },
     Several(Vec<Change>),
 }
 

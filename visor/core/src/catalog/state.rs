@@ -231,12 +231,14 @@ impl CatalogState {
                 definition.schema_versions.insert(version, columns);
                 Ok(())
             })?,
-            Change::SetOptions { id, durability, late, tiering } => self.alter(*id, |definition| {
-                definition.durability = durability.unwrap_or(definition.durability);
-                definition.late = late.unwrap_or(definition.late);
-                definition.tiering = tiering.unwrap_or(definition.tiering);
-                Ok(())
-            })?,
+            Change::SetOptions { id, durability, late, tiering } => {
+                self.alter(*id, |definition| {
+                    definition.durability = durability.unwrap_or(definition.durability);
+                    definition.late = late.unwrap_or(definition.late);
+                    definition.tiering = tiering.unwrap_or(definition.tiering);
+                    Ok(())
+                })?
+            }
             Change::CommentOnChronicle { id, comment } => self.alter(*id, |definition| {
                 definition.comment.clone_from(comment);
                 Ok(())

@@ -169,10 +169,8 @@ fn options_of_later_parts_are_refused() {
             (ErrorKind::FeatureNotSupported, format!("option \"{option}\" is not yet supported"))
         );
     }
-    for (option, value) in [("late", "reject"), ("durability", "quorum")] {
-        let new = with_option(cpu(), option, value);
-        assert_eq!(refused(&catalog, creation(new)).0, ErrorKind::FeatureNotSupported);
-    }
+    let new = with_option(cpu(), "durability", "quorum");
+    assert_eq!(refused(&catalog, creation(new)).0, ErrorKind::FeatureNotSupported);
 }
 
 #[test]
@@ -191,6 +189,10 @@ fn unknown_options_and_values_are_refused_with_a_hint() {
         ("collision", "maybe"),
         ("late", "never"),
         ("durability", "paper"),
+        ("retention", "for ever"),
+        ("story_rows_max", "-1"),
+        ("story_bytes_max", "0"),
+        ("story_age_max", "90"),
     ] {
         let kind = refused(&catalog, creation(with_option(cpu(), option, value))).0;
         assert_eq!(kind, ErrorKind::InvalidParameterValue, "{option} {value}");
@@ -341,10 +343,18 @@ fn only_some_options_may_change() {
     let changed = apply(&catalog, set("durability", "relaxed")).unwrap();
     assert_eq!(changed.chronicle.unwrap().durability, Durability::Relaxed);
     assert!(!apply(&catalog, set("durability", "relaxed")).unwrap().changed);
+    let kept = |option: &str, value: &str| {
+        apply(&catalog, set(option, value)).unwrap().chronicle.unwrap().tiering
+    };
+    assert_eq!(kept("retention", "2h").retention_ms, Some(7_200_000));
+    let both = kept("story_bytes_max", "1GiB");
+    assert_eq!((both.retention_ms, both.story_bytes_max), (Some(7_200_000), Some(1 << 30)));
+    assert!(!apply(&catalog, set("retention", "120 min")).unwrap().changed);
+    assert_eq!(kept("retention", "off").retention_ms, None);
     for (option, value, kind) in [
         ("collision", "last", ErrorKind::CannotChangeNow),
         ("granularity", "1s", ErrorKind::CannotChangeNow),
-        ("retention", "1d", ErrorKind::FeatureNotSupported),
+        ("retention", "1 fortnight", ErrorKind::InvalidParameterValue),
         ("colour", "red", ErrorKind::InvalidParameterValue),
     ] {
         assert_eq!(refused(&catalog, set(option, value)).0, kind, "{option}");
