@@ -21,9 +21,9 @@ fn setting(name: &str) -> Option<u64> {
 }
 
 /// What the scenario leaves when the server is closed, or killed, and what is in it.
-async fn image(killed: bool, last: Option<Step>) -> (Image, World) {
+async fn image(killed: bool, last: &[Step]) -> (Image, World) {
     let mut world = World::new(1, Durability::Disk);
-    for step in SCENARIO.into_iter().chain(last) {
+    for step in SCENARIO.into_iter().chain(last.iter().copied()) {
         world.value += 1.0;
         world.act(step).await.unwrap();
     }
@@ -53,6 +53,9 @@ fn assert_told(error: &Error, path: &Path) {
     assert!(message.contains(name.as_ref()), "{error}");
     assert!(message.contains("offset") || message.contains("header"), "{error}");
 }
+
+/// Folders with files in which bits are flipped.
+const KINDS: [&str; 4] = ["journal", "manifest", "tablets", "stories"];
 
 /// What a flip led to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -98,13 +101,15 @@ async fn flip_each(
     killed: bool,
     check: impl AsyncFn(&Flip, &FaultyDisk, &World) -> Outcome,
 ) -> (u64, Outcomes) {
-    let (image, known) = image(killed, None).await;
+    // All tiers have something then.
+    let last = [Step::Append(0, "a", 25, 50), Step::Flush(0), Step::Append(0, "b", 50, 55)];
+    let (image, known) = image(killed, &last).await;
     let flips = setting("STRATALOG_FLIPS").unwrap_or(900);
     let seed = setting("STRATALOG_SEEDS").unwrap_or_else(|| u64::from(std::process::id()));
     let mut random = Random::new(seed);
     let mut outcomes = Outcomes::new();
     for number in 0..flips {
-        let kind = ["journal", "manifest", "tablets"][number as usize % 3];
+        let kind = KINDS[number as usize % KINDS.len()];
         let flip = Flip::somewhere(&image, kind, &mut random);
         let _at = At(format!("seed {seed}, number {number}: {flip:?}"));
         let outcome = check(&flip, &flip.disk(&image), &known).await;
@@ -135,8 +140,10 @@ async fn a_flipped_bit_of_any_file_never_becomes_a_wrong_row() {
             }
             Err(error) => {
                 assert_told(&error, path);
-                // Nothing is made of it: its tablet stays as it is.
-                assert_told(&life.engine.compact(definition.id).await.unwrap_err(), path);
+                // Nothing is made of it: it stays as it is.
+                if let Err(error) = life.engine.compact(definition.id).await {
+                    assert_told(&error, path);
+                }
                 assert!(life.named().iter().any(|name| path.ends_with(name)));
                 life.close();
                 Outcome::NotRead
@@ -148,6 +155,7 @@ async fn a_flipped_bit_of_any_file_never_becomes_a_wrong_row() {
     assert!(enough("journal", Outcome::NotOpened), "{outcomes:?}");
     assert!(enough("manifest", Outcome::NotOpened), "{outcomes:?}");
     assert!(enough("tablets", Outcome::NotRead), "{outcomes:?}");
+    assert!(enough("stories", Outcome::NotRead), "{outcomes:?}");
 }
 
 /// Then a flip in what was written last may pass for a torn tail.
@@ -184,13 +192,14 @@ async fn a_flipped_bit_after_a_kill_costs_at_most_what_nothing_attests() {
     assert!(enough("journal", Outcome::Harmless), "{outcomes:?}");
     assert!(enough("manifest", Outcome::NotOpened), "{outcomes:?}");
     assert!(enough("tablets", Outcome::NotRead), "{outcomes:?}");
+    assert!(enough("stories", Outcome::NotRead), "{outcomes:?}");
 }
 
 /// The disk has lost its last sector of edits: by what is left, tablets that were merged are
 /// missing, and what they were merged into is of no use. It stays there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_start_that_misses_tablets_removes_none() {
-    let (mut image, known) = image(true, Some(Step::Compact(0))).await;
+    let (mut image, known) = image(true, &[Step::Compact(0)]).await;
     let edits = |path: &Path| path.starts_with("/data/manifest") && path.extension().is_some();
     let (_, bytes) = image.iter_mut().rfind(|(path, _)| edits(path)).unwrap();
     let used = bytes.iter().rposition(|byte| *byte != 0).unwrap();
@@ -199,6 +208,6 @@ async fn a_start_that_misses_tablets_removes_none() {
     let before = files(&disk);
     let started = Life::try_open(&disk, true, &known.definitions, &Sizes::tiny());
     let error = started.map(Life::close).unwrap_err();
-    assert!(error.message().ends_with(".tablet is missing"), "{error}");
+    assert!(error.message().ends_with(" is missing"), "{error}");
     assert_eq!(files(&disk), before);
 }

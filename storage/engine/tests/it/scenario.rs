@@ -184,7 +184,13 @@ impl World {
     /// Does a step; when it fails, says what may be so now, and does it again.
     pub async fn step(&mut self, step: Step, told: &[ErrorKind]) {
         self.value += 1.0;
-        let Err(error) = self.act(step).await else { return self.check().await };
+        let Err(error) = self.act(step).await else {
+            // Reads that fail change nothing: once it has been met is soon enough.
+            if !self.disk.is_failing() {
+                self.check().await;
+            }
+            return;
+        };
         assert!(told.contains(&error.kind()), "{step:?}: {error}");
         if matches!(step, Step::Delete(_)) && self.shows(&self.after(step)).await {
             // Done, and then what it did could not be counted.

@@ -5,6 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use stratalog_sim::Random;
+
 use super::{run::Run, server::Server, verify::Loss};
 
 impl Run {
@@ -37,6 +39,23 @@ impl Run {
                 Err(error) if error.contains("damaged") => 0,
                 Err(error) => return Err(format!("after a bit flip at {at}: {error}")),
             };
+        }
+        for flip in 0..flips {
+            let folder = ["tablets", "manifest"][flip as usize % 2];
+            let copy = self.copy()?;
+            let (path, used) = some_file(&copy.join(folder), &mut self.random)?;
+            let (at, bit) = (self.random.below(used) as usize, 1 << self.random.below(8));
+            change(&path, |bytes| bytes[at] ^= bit)?;
+            let shown = self
+                .serve(&copy)
+                .and_then(|server| self.check(&server, &self.ledger, Loss::Process));
+            match shown {
+                Err(error) if !error.contains("damaged") => {
+                    let path = path.display();
+                    return Err(format!("after a bit flip at {at} of {path}: {error}"));
+                }
+                _ => {}
+            }
         }
         let copy = self.copy()?;
         let (path, used) = last_segment(&copy)?;
@@ -87,6 +106,22 @@ fn last_segment(data: &Path) -> Result<(PathBuf, u64), String> {
     };
     let full = segments.into_iter().rev().find_map(|path| Some((path.clone(), used(&path)?)));
     full.filter(|(_, used)| *used > 5000).ok_or_else(|| "the journal is empty".to_string())
+}
+
+/// A file of a folder, and the length of what was written to it.
+fn some_file(folder: &Path, random: &mut Random) -> Result<(PathBuf, u64), String> {
+    let entries = fs::read_dir(folder).map_err(|error| error.to_string())?;
+    let used = |path: PathBuf| {
+        let bytes = fs::read(&path).ok()?;
+        let last = bytes.iter().rposition(|byte| *byte != 0)?;
+        path.extension().is_some().then_some((path, last as u64 + 1))
+    };
+    let mut files: Vec<_> = entries.filter_map(|entry| used(entry.ok()?.path())).collect();
+    if files.is_empty() {
+        return Err(format!("nothing is in {}", folder.display()));
+    }
+    files.sort();
+    Ok(files.swap_remove(random.below(files.len() as u64) as usize))
 }
 
 fn change(path: &Path, change: impl FnOnce(&mut Vec<u8>)) -> Result<(), String> {

@@ -9,6 +9,7 @@ use std::{
 };
 
 use super::{
+    moves::{self, Moved},
     run::{Plan, Run, Summary},
     verify::Loss,
 };
@@ -115,6 +116,7 @@ pub fn cut_and_check(plan: Plan, mut device: LoopDevice) -> Result<Summary, Stri
     let mut run = Run::start_on(plan, Some(device.data()))?;
     let mut summary = Summary::default();
     while summary.cycles < run.plan.cycles && begin.elapsed() < run.plan.time {
+        moves::spoil_index(&run.data, &mut run.random)?;
         let server = run.serve(&run.data)?;
         run.check(&server, &run.ledger, Loss::Machine)?;
         let switch = Switch::new(&device.mount_point())?;
@@ -123,6 +125,7 @@ pub fn cut_and_check(plan: Plan, mut device: LoopDevice) -> Result<Summary, Stri
         cut?;
         device.unmount()?;
         device.mount()?;
+        summary.moved = summary.moved.most(Moved::of(&run.data));
         summary.cycles += 1;
     }
     let mut server = run.serve(&run.data)?;

@@ -13,6 +13,7 @@ use stratalog_sim::Random;
 
 use super::{
     ledger::{Ledger, TABLES},
+    moves::{self, Moved},
     server::Server,
     verify::{Loss, verify},
     writer::{Connection, connect, write},
@@ -51,6 +52,8 @@ pub struct Summary {
     pub rows: u64,
     pub changes: u64,
     pub timed_out: u64,
+    /// The most that was seen.
+    pub moved: Moved,
 }
 
 /// A server, its directory, and the ledger beside it.
@@ -122,9 +125,11 @@ impl Run {
         let begin = Instant::now();
         let mut summary = Summary::default();
         while summary.cycles < self.plan.cycles && begin.elapsed() < self.plan.time {
+            moves::spoil_index(&self.data, &mut self.random)?;
             let server = self.serve(&self.data)?;
             summary.rows = self.check(&server, &self.ledger, Loss::Process)?;
             self.write_until(server, Loss::Process, Server::kill)?;
+            summary.moved = summary.moved.most(Moved::of(&self.data));
             summary.cycles += 1;
         }
         for _ in 0..2 {
@@ -158,6 +163,10 @@ impl Run {
         let random = Random::new(self.random.any());
         let changes = self.ledger.changes.clone().make(connection, ledger, random);
         writers.push(self.runtime.spawn(changes));
+        let address = server.address.clone();
+        let connection = Connection { address, ending: Arc::clone(&ending), loss };
+        let random = Random::new(self.random.any());
+        writers.push(self.runtime.spawn(moves::ask(connection, random)));
         std::thread::sleep(Duration::from_millis(self.random.between(150, 1200)));
         ending.store(true, Ordering::SeqCst);
         end(&mut server);

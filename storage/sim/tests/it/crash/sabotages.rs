@@ -16,22 +16,26 @@ use super::{
 };
 
 /// Caught by killing the server.
-const BY_KILL: [&str; 5] = [
+const BY_KILL: [&str; 8] = [
     "ack-before-durable",
+    "border-off",
     "collision-off",
     "dedup-off",
     "journal-acknowledged-before-write",
+    "late-lost-in-merge",
+    "mark-lost-in-merge",
     "visible-before-commit",
 ];
 /// Caught by killing the server while tables are changed and nothing else is written.
-const BY_KILL_AMID_CHANGES: [&str; 2] = ["delete-unlogged", "journal-acknowledged-before-write"];
+const BY_KILL_AMID_CHANGES: [&str; 3] =
+    ["delete-unlogged", "fence-ignored", "journal-acknowledged-before-write"];
 /// Caught by damaging its files.
 const BY_DAMAGE: [&str; 2] = ["journal-checksum-ignored", "journal-damage-cut"];
 /// Caught by cutting the power.
-const BY_POWER_CUT: [&str; 1] = ["journal-no-sync"];
+const BY_POWER_CUT: [&str; 2] = ["journal-no-sync", "tablet-unsynced"];
 
 /// What is said of a promise that was broken. Any other error is a fault of the test.
-const BROKEN_PROMISES: [&str; 11] = [
+const BROKEN_PROMISES: [&str; 13] = [
     "CL-1 broken",
     "a statement in part",
     "acknowledged, and lost",
@@ -40,8 +44,10 @@ const BROKEN_PROMISES: [&str; 11] = [
     "does not exist",
     "has a wrong payload",
     "is damaged at",
+    "is missing",
     "is there twice",
     "not those that were acknowledged",
+    "the journal ends at gsn",
     "their gsn's are",
 ];
 

@@ -58,6 +58,8 @@ impl Server {
             .arg(directory)
             .args(["--pg-listen", "127.0.0.1:0"])
             .args(["--segment-bytes", "20MiB", "--free-bytes-min", "1MiB"])
+            // So little that events move all the time.
+            .args(["--memory-bytes-max", "64MiB", "--journal-bytes-high", "24MiB"])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(errors);
