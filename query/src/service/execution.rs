@@ -49,7 +49,7 @@ impl Execution {
             .worker_threads(threads.max(1))
             .thread_name("query")
             .thread_stack_size(STACK_BYTES)
-            .enable_time()
+            .enable_all()
             .build()
             .map_err(|error| Error::io("cannot start the threads of queries", error))?;
         Ok(Self { runtime: Some(runtime) })

@@ -125,13 +125,14 @@ async fn collect_all(core: &Arc<Core>, files: &Files, chronicle: &Arc<Chronicle>
 pub async fn compact(core: &Arc<Core>, id: ChronicleId) -> Result<Moved> {
     let files = files_of(core)?;
     let collected = collect(core, id).await?;
-    let _turn = core.moving.lock().await;
+    let turn = core.moving.lock().await;
     let Some(chronicle) = core.known(id) else { return Ok(collected) };
     let number = core.moves.begin(core.clock.as_ref(), id, MoveKind::Archive);
     let result = rewrite::settle(core, files, &chronicle).await;
     core.moves.end(core.clock.as_ref(), number, &result);
     let moved = collected.and(result?);
-    files.shelves.stories.remove_doomed().await?;
+    drop(turn);
+    remove_doomed(files).await;
     Ok(moved)
 }
 
@@ -233,6 +234,13 @@ pub async fn expire(core: &Arc<Core>, id: ChronicleId) -> Result<u64> {
     drop(published);
     let range = TickRange::new(Tick::MIN, before);
     delete::delete(Arc::clone(core), definition, range).await
+}
+
+/// Removes stories that are of no use. Not while others wait to move: they may be far away.
+pub async fn remove_doomed(files: &Files) {
+    if let Err(error) = files.shelves.stories.remove_doomed().await {
+        tracing::warn!(%error, "stories that are of no use are left for later");
+    }
 }
 
 fn files_of(core: &Core) -> Result<&Files> {
@@ -448,7 +456,6 @@ pub async fn raise_floor(core: &Arc<Core>) -> Result<u64> {
     let Some(files) = &core.files else { return Ok(0) };
     let _turn = core.moving.lock().await;
     forget(core, files).await?;
-    files.shelves.stories.remove_doomed().await?;
     // Before the versions are looked at: what they show then is at least as late.
     let places = core.places.list();
     let published = core.published();

@@ -8,6 +8,7 @@
 
 use std::{
     io,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Weak,
         atomic::{AtomicBool, Ordering},
@@ -17,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use stratalog_model::{ChronicleId, ErrorKind, Result, store::Moved};
+use stratalog_model::{ChronicleId, Error, ErrorKind, Result, store::Moved};
 
 use crate::{
     Engine,
@@ -98,7 +99,11 @@ impl Work {
                 continue;
             }
             core.relief.turn_begins();
-            let turn = core.waiting.block_on(step(&core));
+            let work = AssertUnwindSafe(|| core.waiting.block_on(step(&core)));
+            let turn = catch_unwind(work).unwrap_or_else(|_| {
+                core.moves.break_off(core.clock.as_ref());
+                Err(Error::internal("a move broke off"))
+            });
             core.relief.turn_ends(matches!(turn, Ok(Some(Turn { useful: true }))));
             match turn {
                 Ok(None | Some(Turn { useful: true })) => {}
@@ -154,7 +159,7 @@ async fn tidy(core: &Arc<Core>, pressure: &Pressure) -> Result<Option<Turn>> {
         }
     }
     if let Some(files) = &core.files {
-        files.shelves.stories.remove_doomed().await?;
+        collect::remove_doomed(files).await;
     }
     failed
 }

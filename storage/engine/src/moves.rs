@@ -64,6 +64,14 @@ impl Moves {
         }
     }
 
+    /// Whatever was under way has ended without a word.
+    pub fn break_off(&self, clock: &dyn Clock) {
+        for moved in self.0.lock().moves.iter_mut().filter(|moved| moved.ended_ns.is_none()) {
+            moved.ended_ns = Some(clock.now_ns());
+            moved.error = Some("it broke off".to_string());
+        }
+    }
+
     /// All of them.
     pub fn list(&self) -> Vec<MoveStatus> {
         self.0.lock().moves.iter().cloned().collect()

@@ -350,7 +350,8 @@ impl Applier<'_> {
         self.open_bytes += decoded.frame.payload.len();
         self.open.entry(statement).or_default().push(decoded);
         let bytes_max = self.core.budget.bytes_max() / OPEN_SHARE;
-        if self.committed.is_none() && self.open_bytes as u64 > bytes_max {
+        let enough = self.open_bytes as u64 > bytes_max;
+        if self.committed.is_none() && enough && !crate::sabotage::active("visible-before-commit") {
             let committed = committed_statements(self.core)?;
             let without = self.open.extract_if(|statement, _| !committed.contains(statement));
             let without: Vec<Decoded> = without.flat_map(|(_, frames)| frames).collect();

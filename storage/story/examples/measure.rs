@@ -2,7 +2,7 @@
 //! settings that one may choose (RFC 8). `cargo run --release -p stratalog-story --example
 //! measure -- [hosts] [hours]`.
 
-#![allow(
+#![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::indexing_slicing,

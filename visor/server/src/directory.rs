@@ -57,8 +57,7 @@ const SPILL: &str = "spill";
 const HARMLESS: [&str; 3] = [LOCK, FORMAT_NEW, "lost+found"];
 
 /// Entries that it may have as well once FORMAT.new is there.
-const PARTS: [&str; 9] =
-    [CATALOG, JOURNAL, MANIFEST, TABLETS, STORIES, SPOOL, INDEX, CLOCK, SPILL];
+const PARTS: [&str; 9] = [CATALOG, JOURNAL, MANIFEST, TABLETS, STORIES, SPOOL, INDEX, CLOCK, SPILL];
 
 /// A data directory that this process holds. Dropping it gives the lock back.
 pub struct DataDirectory {

@@ -16,6 +16,9 @@ use url::Url;
 
 use super::{ReadShape, Shelf, Spool, StoryName, blocking, cut_off, missing};
 
+/// Characters that are shown of what a store says of an error.
+const ERROR_CHARS_MAX: usize = 300;
+
 /// How an object store is spoken to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -178,13 +181,22 @@ impl RemoteShelf {
             }
             _ => (
                 ErrorKind::ConnectionFailure,
-                "check that the object store can be reached; it is tried again later",
+                "check that the object store can be reached, and its credentials; it is tried again later",
             ),
         };
-        Error::new(kind, format!("cannot {what} {place}: {error}"))
+        Error::new(kind, format!("cannot {what} {place}: {}", short(&error)))
             .with_hint(hint)
             .with_source(error)
     }
+}
+
+/// What a store says, without the pages that some of them say.
+fn short(error: &object_store::Error) -> String {
+    let mut text: String = error.to_string().chars().take(ERROR_CHARS_MAX).collect();
+    if text.chars().count() == ERROR_CHARS_MAX {
+        text.push('…');
+    }
+    text
 }
 
 #[async_trait]
@@ -240,9 +252,9 @@ impl Shelf for RemoteShelf {
             let object = object.map_err(|error| {
                 Error::new(
                     ErrorKind::ConnectionFailure,
-                    format!("cannot list {}: {error}", self.place),
+                    format!("cannot list {}: {}", self.place, short(&error)),
                 )
-                .with_hint("check that the object store can be reached")
+                .with_hint("check that the object store can be reached, and its credentials")
                 .with_source(error)
             })?;
             let Some(rest) = object.location.prefix_match(&self.prefix) else { continue };
