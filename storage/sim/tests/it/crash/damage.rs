@@ -41,9 +41,10 @@ impl Run {
             };
         }
         for flip in 0..flips {
-            let folder = ["tablets", "manifest"][flip as usize % 2];
+            // Wherever the events are by then.
+            let folders = [&["tablets", "stories"][..], &["manifest"]][flip as usize % 2];
             let copy = self.copy()?;
-            let (path, used) = some_file(&copy.join(folder), &mut self.random)?;
+            let (path, used) = some_file(&copy, folders, &mut self.random)?;
             let (at, bit) = (self.random.below(used) as usize, 1 << self.random.below(8));
             change(&path, |bytes| bytes[at] ^= bit)?;
             let shown = self
@@ -108,17 +109,26 @@ fn last_segment(data: &Path) -> Result<(PathBuf, u64), String> {
     full.filter(|(_, used)| *used > 5000).ok_or_else(|| "the journal is empty".to_string())
 }
 
-/// A file of a folder, and the length of what was written to it.
-fn some_file(folder: &Path, random: &mut Random) -> Result<(PathBuf, u64), String> {
-    let entries = fs::read_dir(folder).map_err(|error| error.to_string())?;
+/// A file of some folders, or of folders in them, and the length of what was written to it.
+fn some_file(data: &Path, folders: &[&str], random: &mut Random) -> Result<(PathBuf, u64), String> {
     let used = |path: PathBuf| {
         let bytes = fs::read(&path).ok()?;
         let last = bytes.iter().rposition(|byte| *byte != 0)?;
         path.extension().is_some().then_some((path, last as u64 + 1))
     };
-    let mut files: Vec<_> = entries.filter_map(|entry| used(entry.ok()?.path())).collect();
+    let mut files = Vec::new();
+    let mut left: Vec<PathBuf> = folders.iter().map(|folder| data.join(folder)).collect();
+    while let Some(folder) = left.pop() {
+        let entries = fs::read_dir(&folder).map_err(|error| error.to_string())?;
+        for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+            match path.is_dir() {
+                true => left.push(path),
+                false => files.extend(used(path)),
+            }
+        }
+    }
     if files.is_empty() {
-        return Err(format!("nothing is in {}", folder.display()));
+        return Err(format!("nothing is in {folders:?}"));
     }
     files.sort();
     Ok(files.swap_remove(random.below(files.len() as u64) as usize))
