@@ -4,7 +4,6 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::indexing_slicing,
     clippy::disallowed_methods,
     reason = "a program that measures fails as tests do, and uses the real clock"
