@@ -209,7 +209,7 @@ def test_what_a_block_does_not_keep_is_refused(server, table):
 def test_bad_definitions_and_overflow(connection, table):
     for options, sqlstate in (("no_such_option = 1", "22023"), ("granularity = '3 parsecs'", "22023"),
                               ("collision = 'sometimes'", "22023"), ("durability = 'hope'", "22023"),
-                              ("retention = '90d'", "0A000")):
+                              ("retention = 'for ever'", "22023"), ("tiering = 'auto'", "0A000")):
         with pytest.raises(psycopg.Error) as error:
             connection.execute(f"CREATE TABLE {table} (time TIMESTAMPTZ NOT NULL) WITH ({options})")
         assert error.value.sqlstate == sqlstate, (options, str(error.value))
