@@ -12,6 +12,9 @@ const FAN_IN_MAX: usize = 16;
 /// Events of a story take about so many times its bytes when they are unpacked.
 const UNPACKED_SHARE: u64 = 8;
 
+/// Overlapping pieces that are merged hold at most so many times what a piece has, unpacked.
+const OVERLAP_SHARE: u64 = 4;
+
 /// One in so many events of a story that come late makes it worth writing again.
 const LATE_SHARE: u64 = 8;
 
@@ -22,6 +25,25 @@ pub struct Largest {
     pub rows: u64,
     /// Bytes of them when they are unpacked.
     pub unpacked_bytes: u64,
+}
+
+impl Pressure {
+    /// Whether memory is short.
+    pub fn is_memory_short(&self) -> bool {
+        let wanted = self.memory_bytes.saturating_add(self.memory_bytes_wanted);
+        self.memory_bytes >= self.memory_bytes_high
+            || (self.memory_bytes_wanted > 0 && wanted > self.memory_bytes_max)
+    }
+
+    /// Whether the journal is long.
+    pub fn is_journal_long(&self) -> bool {
+        self.journal_bytes >= self.journal_bytes_high
+    }
+
+    /// Whether anything is short.
+    pub fn is_high(&self) -> bool {
+        self.is_memory_short() || self.is_journal_long()
+    }
 }
 
 impl Largest {
@@ -69,12 +91,9 @@ pub struct Pressure {
 /// most; where the journal is long, those of the one that holds on to its beginning. `None`
 /// when nothing is short.
 pub fn flush(loads: &[Load], pressure: &Pressure) -> Option<ChronicleId> {
-    let wanted = pressure.memory_bytes.saturating_add(pressure.memory_bytes_wanted);
-    let short = pressure.memory_bytes >= pressure.memory_bytes_high
-        || (pressure.memory_bytes_wanted > 0 && wanted > pressure.memory_bytes_max);
-    let chosen = if short {
+    let chosen = if pressure.is_memory_short() {
         loads.iter().max_by_key(|load| (load.bytes, load.chronicle))
-    } else if pressure.journal_bytes >= pressure.journal_bytes_high {
+    } else if pressure.is_journal_long() {
         loads.iter().min_by_key(|load| (load.oldest_gsn, load.chronicle))
     } else {
         None
@@ -83,8 +102,9 @@ pub fn flush(loads: &[Load], pressure: &Pressure) -> Option<ChronicleId> {
 }
 
 /// Which pieces of one tier are worth being one, by number: at least `fan_in` that overlap at
-/// some tick, or that are neighbours and together no larger than `largest`. Those where the most overlap come
-/// first: every read of those ticks goes through all of them.
+/// some tick, or that are neighbours and together no larger than `largest`. Those where the
+/// most overlap come first: every read of those ticks goes through all of them; of too many,
+/// the smallest.
 pub fn merge(pieces: &[PieceRecord], largest: Largest, fan_in: usize) -> Option<Vec<u64>> {
     let mut by_shape: BTreeMap<SchemaVersion, Vec<&PieceRecord>> = BTreeMap::new();
     for piece in pieces {
@@ -94,7 +114,8 @@ pub fn merge(pieces: &[PieceRecord], largest: Largest, fan_in: usize) -> Option<
     let mut best: Option<Vec<&PieceRecord>> = None;
     for alike in by_shape.values_mut() {
         alike.sort_by_key(|piece| (piece.ticks.start, piece.id));
-        let found = deepest(alike, fan_in).or_else(|| small(alike, largest, fan_in));
+        let overlapping = deepest(alike, fan_in).map(|most| few(most, largest));
+        let found = overlapping.or_else(|| small(alike, largest, fan_in));
         best = best.max_by_len(found);
     }
     Some(best?.iter().map(|piece| piece.id).collect())
@@ -111,8 +132,9 @@ pub fn deep(pieces: &[PieceRecord], settings: &EngineSettings) -> Option<Vec<u64
         alike.sort_by_key(|piece| (piece.ticks.start, piece.id));
         let most = deepest(&alike, FAN_IN_MAX)?;
         let bytes: u64 = most.iter().map(|piece| piece.unpacked_bytes).sum();
-        let much = bytes > settings.move_bytes.saturating_mul(4);
-        much.then(|| most.iter().map(|piece| piece.id).collect())
+        let largest = Largest::tablet(settings);
+        let much = bytes > largest.unpacked_bytes.saturating_mul(OVERLAP_SHARE);
+        much.then(|| few(most, largest).iter().map(|piece| piece.id).collect())
     })
 }
 
@@ -193,7 +215,7 @@ impl<T> Longer for Option<Vec<T>> {
     }
 }
 
-/// The pieces that overlap where the most do, the smallest of them where there are too many.
+/// The pieces that overlap where the most do.
 fn deepest<'a>(pieces: &[&'a PieceRecord], fan_in: usize) -> Option<Vec<&'a PieceRecord>> {
     let mut open: Vec<&PieceRecord> = Vec::new();
     let mut most: Vec<&PieceRecord> = Vec::new();
@@ -207,9 +229,22 @@ fn deepest<'a>(pieces: &[&'a PieceRecord], fan_in: usize) -> Option<Vec<&'a Piec
     if most.len() < fan_in {
         return None;
     }
-    most.sort_by_key(|piece| (piece.rows, piece.id));
-    most.truncate(FAN_IN_MAX);
     Some(most)
+}
+
+/// The smallest of pieces that overlap, two or more: all of them are in memory when they are
+/// merged.
+fn few(mut pieces: Vec<&PieceRecord>, largest: Largest) -> Vec<&PieceRecord> {
+    pieces.sort_by_key(|piece| (piece.unpacked_bytes, piece.id));
+    let bytes_max = largest.unpacked_bytes.saturating_mul(OVERLAP_SHARE);
+    let mut bytes = 0;
+    let fits = pieces.iter().take(FAN_IN_MAX).take_while(|piece| {
+        bytes += piece.unpacked_bytes;
+        bytes <= bytes_max
+    });
+    let fits = fits.count().max(2);
+    pieces.truncate(fits);
+    pieces
 }
 
 /// The longest run of neighbours that together fill a tablet or less.

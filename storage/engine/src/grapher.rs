@@ -25,6 +25,7 @@ use crate::{
     choose::{self, Load, Pressure},
     collect,
     engine::Core,
+    expiry,
 };
 
 /// Time between two looks.
@@ -32,6 +33,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Looks that are left out after a move that failed, or did not help.
 const RESTS: u32 = 50;
+
+/// Looks of which one goes over the pieces of every chronicle.
+const SETTLE_EVERY: u64 = 10;
 
 /// Pieces that overlap, or are small, from which on they are merged.
 const MERGE_FAN_IN: usize = 8;
@@ -54,7 +58,7 @@ impl Grapher {
         let (wake, woken) = channel();
         let core = Arc::downgrade(engine.core());
         let stop = Arc::new(AtomicBool::new(false));
-        let work = Work { core: core.clone(), stop: Arc::clone(&stop), rests: 0 };
+        let work = Work { core: core.clone(), stop: Arc::clone(&stop), rests: 0, looks: 0 };
         let builder = std::thread::Builder::new().name("grapher".to_string());
         let thread = builder.spawn(move || work.run(&woken))?;
         engine.core().relief.begin(wake.clone());
@@ -83,6 +87,8 @@ struct Work {
     stop: Arc<AtomicBool>,
     /// Looks to leave out.
     rests: u32,
+    /// Looks so far.
+    looks: u64,
 }
 
 impl Work {
@@ -98,13 +104,16 @@ impl Work {
             if self.rests > 0 && core.relief.wanted() == 0 {
                 continue;
             }
+            self.looks += 1;
+            let all = self.looks.is_multiple_of(SETTLE_EVERY);
             core.relief.turn_begins();
-            let work = AssertUnwindSafe(|| core.waiting.block_on(step(&core)));
+            let work = AssertUnwindSafe(|| core.waiting.block_on(step(&core, all)));
             let turn = catch_unwind(work).unwrap_or_else(|_| {
                 core.moves.break_off(core.clock.as_ref());
                 Err(Error::internal("a move broke off"))
             });
-            core.relief.turn_ends(matches!(turn, Ok(Some(Turn { useful: true }))));
+            let full = matches!(&turn, Err(error) if error.kind() == ErrorKind::DiskFull);
+            core.relief.turn_ends(matches!(turn, Ok(Some(Turn { useful: true }))), full);
             match turn {
                 Ok(None | Some(Turn { useful: true })) => {}
                 Ok(Some(Turn { useful: false })) => self.rests = RESTS,
@@ -127,11 +136,13 @@ struct Turn {
     useful: bool,
 }
 
-/// One move, when one is due.
-async fn step(core: &Arc<Core>) -> Result<Option<Turn>> {
-    let (loads, pressure) = observe(core);
+/// One move, when one is due. What concerns every chronicle is looked at where `all` says so:
+/// there may be many.
+async fn step(core: &Arc<Core>, all: bool) -> Result<Option<Turn>> {
+    let pressure = pressure_on(core);
+    let loads = if pressure.is_high() { loads_of(core) } else { Vec::new() };
     let Some(chronicle) = choose::flush(&loads, &pressure) else {
-        return tidy(core, &pressure).await;
+        return tidy(core, &pressure, all).await;
     };
     let moved = collect::collect(core, chronicle).await?;
     let freed = collect::raise_floor(core).await?;
@@ -142,11 +153,13 @@ async fn step(core: &Arc<Core>) -> Result<Option<Turn>> {
 }
 
 /// What there is to do when nothing is short.
-async fn tidy(core: &Arc<Core>, pressure: &Pressure) -> Result<Option<Turn>> {
-    let long = pressure.journal_bytes >= pressure.journal_bytes_high;
-    if long || !core.dropped.lock().is_empty() {
+async fn tidy(core: &Arc<Core>, pressure: &Pressure, all: bool) -> Result<Option<Turn>> {
+    if pressure.is_journal_long() || !core.dropped.lock().is_empty() {
         let freed = collect::raise_floor(core).await?;
         return Ok(Some(Turn { useful: freed > 0 }));
+    }
+    if !all {
+        return Ok(None);
     }
     let ids: Vec<ChronicleId> = core.published().versions.keys().copied().collect();
     // One whose files are out of reach does not keep the others waiting.
@@ -166,8 +179,8 @@ async fn tidy(core: &Arc<Core>, pressure: &Pressure) -> Result<Option<Turn>> {
 
 /// One move of a chronicle that is due; whether there was any.
 async fn settle(core: &Arc<Core>, id: ChronicleId) -> Result<bool> {
-    let expired = collect::expire(core, id).await?;
-    let dropped = collect::drop_dead(core, id).await?;
+    let expired = expiry::expire(core, id).await?;
+    let dropped = expiry::drop_dead(core, id).await?;
     if expired > 0 || dropped != Moved::default() {
         let pieces = dropped.pieces_removed;
         tracing::debug!(chronicle = %id, expired, pieces, "events have expired");
@@ -181,21 +194,24 @@ async fn settle(core: &Arc<Core>, id: ChronicleId) -> Result<bool> {
     Ok(false)
 }
 
-fn observe(core: &Core) -> (Vec<Load>, Pressure) {
+fn loads_of(core: &Core) -> Vec<Load> {
     let published = core.published();
     let loads = published.versions.iter().filter_map(|(id, pinned)| {
         let oldest = pinned.version.batches().next()?;
         let bytes = pinned.version.batches().map(|batch| batch.bytes()).sum();
         Some(Load { chronicle: *id, bytes, oldest_gsn: oldest.first_gsn() })
     });
+    loads.collect()
+}
+
+fn pressure_on(core: &Core) -> Pressure {
     let settings = &core.settings;
-    let pressure = Pressure {
+    Pressure {
         memory_bytes: core.budget.used(),
         memory_bytes_high: settings.memory_bytes_max / 100 * settings.move_from_percent,
         memory_bytes_wanted: core.relief.wanted(),
         memory_bytes_max: settings.memory_bytes_max,
         journal_bytes: core.log.status().stored_bytes,
         journal_bytes_high: settings.journal_bytes_high,
-    };
-    (loads.collect(), pressure)
+    }
 }

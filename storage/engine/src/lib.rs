@@ -29,6 +29,7 @@ mod choose;
 mod collect;
 mod delete;
 mod engine;
+mod expiry;
 mod grapher;
 mod keeper;
 mod manifest;

@@ -11,6 +11,7 @@ pub mod block;
 pub mod build;
 pub mod events;
 pub mod lookup;
+pub mod marks;
 pub mod piece;
 pub mod read;
 pub mod reader;

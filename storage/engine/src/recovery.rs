@@ -202,7 +202,7 @@ async fn keep(files: &Files, state: &ManifestState) -> Result<()> {
     }
     // Not before: where edits were lost, these may hold what others lack.
     tablets.keep_only(&blocks)?;
-    stories.keep_only(&names).await?;
+    stories.keep_only(&names, &there.1).await?;
     Ok(())
 }
 

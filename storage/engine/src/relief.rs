@@ -16,7 +16,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use stratalog_model::Result;
+use stratalog_model::{Error, ErrorKind, Result};
 use tokio::sync::watch;
 
 use crate::{budget::Claim, engine::Core};
@@ -46,6 +46,8 @@ struct Turns {
     ended: u64,
     /// Whether the last one moved anything.
     helped: bool,
+    /// Whether it could not, because the disk is full.
+    full: bool,
 }
 
 impl Relief {
@@ -60,7 +62,7 @@ impl Relief {
         self.turns.send_modify(|turns| {
             turns.begun += 1;
             turns.ended = turns.begun;
-            turns.helped = false;
+            (turns.helped, turns.full) = (false, false);
         });
     }
 
@@ -74,11 +76,12 @@ impl Relief {
         self.turns.send_modify(|turns| turns.begun += 1);
     }
 
-    /// It has done what it could; `helped` says whether that was anything.
-    pub fn turn_ends(&self, helped: bool) {
+    /// It has done what it could; `helped` says whether that was anything, and `full` that it
+    /// found no room on the disk.
+    pub fn turn_ends(&self, helped: bool, full: bool) {
         self.turns.send_modify(|turns| {
             turns.ended = turns.begun;
-            turns.helped = helped;
+            (turns.helped, turns.full) = (helped, full);
         });
     }
 
@@ -91,7 +94,7 @@ impl Core {
     /// Claims bytes of the memory budget; waits when moving events out can make room.
     ///
     /// # Errors
-    /// `OutOfMemory` when it cannot, or there is no grapher.
+    /// `OutOfMemory` when it cannot, or there is no grapher; `DiskFull` when that is why.
     pub async fn claim(&self, bytes: usize) -> Result<Claim> {
         let mut refused = match self.budget.claim(bytes) {
             Ok(claim) => return Ok(claim),
@@ -117,6 +120,9 @@ impl Core {
             }
             idle = if helped { 0 } else { idle + 1 };
             if idle > IDLE_TURNS_MAX {
+                if turns.borrow().full {
+                    refused = no_room(&refused);
+                }
                 break;
             }
             if idle > 0 {
@@ -125,6 +131,15 @@ impl Core {
         }
         Err(refused)
     }
+}
+
+fn no_room(refused: &Error) -> Error {
+    Error::new(
+        ErrorKind::DiskFull,
+        "the memory budget for events is used up, and they cannot move out: the disk is full",
+    )
+    .with_detail(refused.message().to_string())
+    .with_hint("free disk space; nothing of this statement was kept, and a restart is not needed")
 }
 
 /// Bytes that one claim waits for.

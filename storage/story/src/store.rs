@@ -133,15 +133,19 @@ impl Stories {
             .with_hint("restore the file from a backup"))
     }
 
-    /// Removes the stories that `kept` does not name. Returns how many that were.
+    /// Removes those of `files` that `kept` does not name. Returns how many that were.
     ///
     /// # Errors
     /// `Io`, `ConnectionFailure`.
-    pub async fn keep_only(&self, kept: &BTreeSet<StoryName>) -> Result<usize> {
+    pub async fn keep_only(
+        &self,
+        kept: &BTreeSet<StoryName>,
+        files: &BTreeMap<StoryName, u64>,
+    ) -> Result<usize> {
         let mut removed = 0;
-        for name in self.shelf.list().await?.into_keys() {
-            if !kept.contains(&name) {
-                self.remove(name).await?;
+        for name in files.keys() {
+            if !kept.contains(name) {
+                self.remove(*name).await?;
                 removed += 1;
             }
         }

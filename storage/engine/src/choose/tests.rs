@@ -143,7 +143,12 @@ fn a_compaction_leaves_full_disjoint_stories_alone() {
 fn what_is_too_deep_for_memory_is_merged_first() {
     let settings = EngineSettings { move_bytes: 1000, ..settings() };
     let deep_ones: Vec<_> = (0..20).map(|at| piece(at, (0, 100), 30)).collect();
-    assert_eq!(deep(&deep_ones, &settings).unwrap().len(), 16);
+    // Of 300 bytes each, as many as 4 times 1000 hold.
+    assert_eq!(deep(&deep_ones, &settings).unwrap().len(), 13);
+    assert_eq!(merge(&deep_ones, Largest::tablet(&settings), 8).unwrap().len(), 13);
+    let wide: Vec<_> =
+        deep_ones.iter().map(|piece| PieceRecord { unpacked_bytes: 9000, ..*piece }).collect();
+    assert_eq!(merge(&wide, Largest::tablet(&settings), 8).unwrap().len(), 2, "never fewer");
     assert_eq!(deep(&deep_ones[..10], &settings), None);
     let roomy = EngineSettings { move_bytes: 10_000, ..settings };
     assert_eq!(deep(&deep_ones, &roomy), None);

@@ -36,8 +36,18 @@ impl Taken {
         onwards: bool,
     ) -> Result<Self> {
         let mut taken = Self::none(version);
+        let (Some(first), Some(last)) = (ticks.iter().min(), ticks.iter().max()) else {
+            return Ok(taken);
+        };
+        // What comes in order lies behind all pieces, however many there are.
+        if *first >= version.pieces().sealed() {
+            return Ok(taken);
+        }
         for piece in version.pieces().iter() {
             let hull = piece.record().ticks;
+            if *first >= hull.end.0 || (!onwards && *last < hull.start.0) {
+                continue;
+            }
             // The lowest and highest tick that is asked for of each group that is, here.
             let mut asked: HashMap<usize, (i64, i64), RandomState> = HashMap::default();
             for (row, tick) in ticks.iter().enumerate() {

@@ -99,8 +99,22 @@ impl Reader {
         filters.collect()
     }
 
+    /// Checks that the numbers that rows are chosen by were read, for every row.
+    fn check(&self, events: &Events, hull: &TickRange) -> Result<()> {
+        let wanted = self.wanted(hull);
+        let there = |wanted: bool, values: &[i64]| !wanted || values.len() == events.rows;
+        if there(wanted.ticks, &events.ticks)
+            && there(wanted.seqs, &events.seqs)
+            && there(wanted.gsns, &events.gsns)
+        {
+            return Ok(());
+        }
+        Err(Error::internal(format!("numbers of events of {} are missing", self.piece.place())))
+    }
+
     /// The rows that are seen of events with ticks in `hull`; `None` for all.
     fn seen(&self, events: &Events, hull: &TickRange) -> Result<Option<Vec<u32>>> {
+        self.check(events, hull)?;
         let Shared { request, keys, version, visible, .. } = self.shared.as_ref();
         let pieces = version.pieces();
         let inside = request.ticks.covers(hull);

@@ -6,6 +6,7 @@ use stratalog_model::{Gsn, Result, Tick, TickRanges, TierName, tier::Extent};
 
 use super::{
     events::{Events, Wanted},
+    marks::Marks,
     piece::{OpenPiece, is_behind},
 };
 use crate::version::Fence;
@@ -19,7 +20,7 @@ pub struct PieceSet {
     sealed: Option<Tick>,
     pieces: BTreeMap<u64, Arc<OpenPiece>>,
     /// Events of the pieces that later ones replaced, and the gsn's of those.
-    replaced: Arc<BTreeMap<u64, u64>>,
+    replaced: Marks,
 }
 
 impl PieceSet {
@@ -62,10 +63,7 @@ impl PieceSet {
     #[must_use]
     pub fn with_replaced(&self, replaced: impl IntoIterator<Item = (u64, u64)>) -> Self {
         let mut next = self.clone();
-        let marks = Arc::make_mut(&mut next.replaced);
-        for (seq, gsn) in replaced {
-            marks.entry(seq).or_insert(gsn);
-        }
+        next.replaced.extend(replaced);
         next
     }
 
@@ -73,25 +71,19 @@ impl PieceSet {
     #[must_use]
     pub fn without_replaced(&self, dropped: &[u64]) -> Self {
         let mut next = self.clone();
-        if !dropped.is_empty() {
-            let marks = Arc::make_mut(&mut next.replaced);
-            for seq in dropped {
-                marks.remove(seq);
-            }
-        }
+        next.replaced.remove(dropped);
         next
     }
 
     /// Whether an event is hidden from a snapshot, because another took its place.
     pub fn is_replaced(&self, seq: i64, visible: Gsn) -> bool {
         !self.replaced.is_empty()
-            && self.replaced.get(&seq.cast_unsigned()).is_some_and(|gsn| *gsn <= visible.0)
+            && self.replaced.get(seq.cast_unsigned()).is_some_and(|gsn| gsn <= visible)
     }
 
     /// The events that others up to `through` replaced, by arrival number, with their gsn's.
     pub fn replaced_through(&self, through: Gsn) -> Vec<(u64, u64)> {
-        let marks = self.replaced.iter().map(|(seq, gsn)| (*seq, *gsn));
-        marks.filter(|(_, gsn)| *gsn <= through.0).collect()
+        self.replaced.iter().filter(|(_, gsn)| *gsn <= through.0).collect()
     }
 
     /// Whether any event is replaced.

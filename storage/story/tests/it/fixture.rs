@@ -1,6 +1,7 @@
 //! Stories with known rows.
 
 use std::{
+    collections::BTreeSet,
     future::Future,
     path::Path,
     sync::{Arc, LazyLock},
@@ -19,7 +20,7 @@ use stratalog_model::{
     ChronicleId, ColumnId, ColumnType, Disk, Granularity, Result, SchemaVersion, TickScale,
 };
 use stratalog_story::{
-    BuiltStory, GroupSummary, LocalShelf, Shelf, Source, Stories, StoryColumn, StoryId,
+    BuiltStory, GroupSummary, LocalShelf, Shelf, Source, Stories, StoryColumn, StoryId, StoryName,
     StorySchema, StorySettings,
 };
 use tokio::runtime::Runtime;
@@ -31,6 +32,12 @@ pub const OPEN_BYTES: usize = 8 << 20;
 pub fn wait<T>(future: impl Future<Output = T>) -> T {
     static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
     RUNTIME.block_on(future)
+}
+
+/// Removes the stories that are there and not in `kept`; how many that were.
+pub fn keep_only(stories: &Stories, kept: &BTreeSet<StoryName>) -> usize {
+    let files = wait(stories.files()).unwrap();
+    wait(stories.keep_only(kept, &files)).unwrap()
 }
 
 pub fn column(id: u32, name: &str, column_type: ColumnType, nullable: bool) -> StoryColumn {

@@ -56,12 +56,7 @@ fn parts_without_a_format_are_somebody_elses() {
 /// The steps of a first start on a disk that halts: whatever was done, the next one starts.
 #[test]
 fn a_power_cut_after_any_step_of_the_first_start_leaves_a_directory_that_starts() {
-    let settings = JournalSettings {
-        segment_bytes_max: 64 << 10,
-        frame_bytes_max: 16 << 10,
-        free_bytes_min: 0,
-        ..JournalSettings::default()
-    };
+    let settings = small_journals();
     let start = |disk: &FaultyDisk| -> Result<bool, StartError> {
         let disk: Arc<dyn Disk> = Arc::new(disk.clone());
         let mut directory = DataDirectory::open(&disk, Path::new("/data"))?;
@@ -91,12 +86,7 @@ fn a_power_cut_after_any_step_of_the_first_start_leaves_a_directory_that_starts(
 /// As the one above, where a directory of version 1 gets its manifest.
 #[test]
 fn a_power_cut_after_any_step_of_completing_version_1_leaves_a_directory_that_starts() {
-    let settings = JournalSettings {
-        segment_bytes_max: 64 << 10,
-        frame_bytes_max: 16 << 10,
-        free_bytes_min: 0,
-        ..JournalSettings::default()
-    };
+    let settings = small_journals();
     let start = |disk: &FaultyDisk| -> Result<bool, StartError> {
         let disk: Arc<dyn Disk> = Arc::new(disk.clone());
         let mut directory = DataDirectory::open(&disk, Path::new("/data"))?;
@@ -120,6 +110,15 @@ fn a_power_cut_after_any_step_of_completing_version_1_leaves_a_directory_that_st
                 break;
             }
         }
+    }
+}
+
+fn small_journals() -> JournalSettings {
+    JournalSettings {
+        segment_bytes_max: 64 << 10,
+        frame_bytes_max: 16 << 10,
+        free_bytes_min: 0,
+        ..JournalSettings::default()
     }
 }
 

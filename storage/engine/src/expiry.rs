@@ -1,0 +1,108 @@
+//! Events that go for good: those that a table keeps no longer (F60), and the files of which
+//! a delete has left nothing.
+//!
+//! ```text
+//!   older than retention ─► DELETE from the beginning ─► fence ─► pieces wholly behind it ─► edit
+//! ```
+
+use std::sync::Arc;
+
+use stratalog_model::{
+    ChronicleId, Result, Tick, TickRange, TierName,
+    store::{MoveKind, Moved},
+};
+
+use crate::{
+    collect::{self, Files},
+    delete,
+    engine::Core,
+    keeper::chronicle::Chronicle,
+    pieces::piece::OpenPiece,
+    rewrite,
+    version::{Version, published::Pinned},
+};
+
+/// Events are deleted when they are older than they are kept by one in so many parts of that.
+const RETENTION_STEPS: u64 = 64;
+
+/// Gives up the pieces of a chronicle all of whose events were deleted.
+///
+/// # Errors
+/// Those of the manifest.
+pub async fn drop_dead(core: &Arc<Core>, id: ChronicleId) -> Result<Moved> {
+    let files = collect::files_of(core)?;
+    let _turn = core.moving.lock().await;
+    let Some(chronicle) = core.known(id) else { return Ok(Moved::default()) };
+    // Read first: every snapshot of the version below has at least this gsn.
+    let shown = core.published().gsn;
+    let version = Arc::clone(&chronicle.state().version);
+    let pieces = version.pieces();
+    let dead = |piece: &&Arc<OpenPiece>| {
+        let record = piece.record();
+        let mut fences = version.fences().iter().filter(|fence| fence.gsn <= shown);
+        fences.any(|fence| fence.ticks.covers(&record.ticks) && record.gsns.1 <= fence.gsn)
+    };
+    let dead: Vec<Arc<OpenPiece>> = pieces.iter().filter(dead).cloned().collect();
+    if dead.is_empty() {
+        return Ok(Moved::default());
+    }
+    let number = core.moves.begin(core.clock.as_ref(), id, MoveKind::Retention);
+    let result = if pieces.has_replaced() {
+        // Reads them: what is known of their replaced events goes with them.
+        rewrite::rewrite(core, files, &chronicle, &dead, TierName::Tablet).await
+    } else {
+        give_up(core, files, &chronicle, &version, &dead).await
+    };
+    core.moves.end(core.clock.as_ref(), number, &result);
+    result
+}
+
+async fn give_up(
+    core: &Arc<Core>,
+    files: &Files,
+    chronicle: &Arc<Chronicle>,
+    version: &Version,
+    dead: &[Arc<OpenPiece>],
+) -> Result<Moved> {
+    collect::sync(core).await?;
+    let removed: Vec<u64> = dead.iter().map(|piece| piece.record().id).collect();
+    let (publishing, moving, gone) = (Arc::clone(core), Arc::clone(chronicle), removed.clone());
+    let publish = move || {
+        publishing.change(|_| {
+            let version = moving.swap_pieces(Vec::new(), &gone, &[]);
+            (Some(Pinned { chronicle: Arc::clone(&moving), version }), ())
+        });
+    };
+    let moved = Moved { pieces_removed: removed.len() as u64, ..Moved::default() };
+    let (through, forgotten) = (version.pieces().through, Vec::new());
+    let change = collect::Change { through, written: &[], removed, forgotten, version };
+    collect::commit(core, files, chronicle, change, publish).await?;
+    dead.iter().for_each(|piece| piece.doom());
+    Ok(moved)
+}
+
+/// Deletes what a chronicle keeps no longer, if that is worth it; returns how many events.
+///
+/// # Errors
+/// Those of a DELETE.
+pub async fn expire(core: &Arc<Core>, id: ChronicleId) -> Result<u64> {
+    let definition = core.files.as_ref().and_then(|files| files.definitions.of(id));
+    let Some(definition) = definition else { return Ok(0) };
+    let Some(retention_ms) = definition.tiering.retention_ms else { return Ok(0) };
+    let published = core.published();
+    let Some(pinned) = published.versions.get(&id) else { return Ok(0) };
+    let pieces = pinned.version.pieces().iter().map(|piece| piece.record().ticks.start);
+    let batches = pinned.version.batches().map(|batch| batch.hull().start);
+    let Some(oldest) = pieces.chain(batches).min() else { return Ok(0) };
+    let ms = |ms: u64| i64::try_from(ms).unwrap_or(i64::MAX).saturating_mul(1_000_000);
+    let before_ns = core.clock.now_ns().saturating_sub(ms(retention_ms));
+    // One DELETE for a sixty-fourth of the time, not one for each event.
+    let worth_ns = before_ns.saturating_sub(ms(retention_ms / RETENTION_STEPS));
+    let before = definition.scale.bound_at_or_after(i128::from(before_ns));
+    if oldest >= definition.scale.bound_at_or_after(i128::from(worth_ns)) {
+        return Ok(0);
+    }
+    drop(published);
+    let range = TickRange::new(Tick::MIN, before);
+    delete::delete(Arc::clone(core), definition, range).await
+}
