@@ -9,7 +9,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use stratalog_model::{
-    Error, Gsn, Result, SchemaVersion, TierName,
+    ChronicleDefinition, Gsn, Result, SchemaVersion, TierName,
     store::{MoveKind, Moved},
 };
 use stratalog_story::{StoryId, StoryName, StorySchema};
@@ -40,7 +40,11 @@ pub async fn settle(core: &Arc<Core>, files: &Files, chronicle: &Arc<Chronicle>)
     let mut moved = Moved::default();
     // What is deep first, so that few pieces are in memory at a time.
     while let Some(inputs) = overlapping(core, chronicle) {
-        moved = moved.and(rewrite(core, files, chronicle, &inputs, TierName::Tablet).await?);
+        let merged = rewrite(core, files, chronicle, &inputs, TierName::Tablet).await?;
+        if merged.pieces_removed == 0 {
+            return Ok(moved);
+        }
+        moved = moved.and(merged);
     }
     let pieces = pieces_of(chronicle);
     let version = Arc::clone(&chronicle.state().version);
@@ -112,7 +116,8 @@ fn pieces_of(chronicle: &Chronicle) -> Vec<Arc<OpenPiece>> {
 /// Brings pieces of a chronicle into new ones of a tier. Only by whoever moves events.
 ///
 /// # Errors
-/// `DiskFull`, `Io`, `ConnectionFailure`, `DataCorrupted`: nothing has changed then.
+/// `DiskFull`, `Io`, `ConnectionFailure`, `DataCorrupted`: nothing has changed then. Of a
+/// chronicle that was dropped nothing is moved.
 pub async fn rewrite(
     core: &Arc<Core>,
     files: &Files,
@@ -123,6 +128,10 @@ pub async fn rewrite(
     // Read first: every snapshot of the version below has at least this gsn.
     let shown = core.published().gsn;
     let version = Arc::clone(&chronicle.state().version);
+    // Nobody asks for the events of a chronicle that was dropped in the meantime.
+    let Some(definition) = files.definitions.of(chronicle.id()) else {
+        return Ok(Moved::default());
+    };
     // What replaced or deleted events must not be lost once they are gone.
     collect::sync(core).await?;
     let first = core.next_piece(files);
@@ -132,6 +141,7 @@ pub async fn rewrite(
         core,
         files,
         chronicle,
+        definition: &definition,
         from,
         first,
         target,
@@ -174,6 +184,7 @@ struct Writing<'a> {
     core: &'a Core,
     files: &'a Files,
     chronicle: &'a Chronicle,
+    definition: &'a ChronicleDefinition,
     from: From,
     /// Number of the first.
     first: u64,
@@ -218,10 +229,8 @@ impl Writing<'_> {
     }
 
     async fn stories(&mut self, version: SchemaVersion, sweep: &mut Sweep<'_>) -> Result<()> {
-        let settings = settings_of(self.core, self.chronicle);
-        let definition = self.files.definitions.of(self.chronicle.id());
-        let definition = definition.ok_or_else(|| Error::internal("the table was dropped"))?;
-        let schema = StorySchema::of(&definition, version)?;
+        let settings = self.core.settings.for_chronicle(&self.definition.tiering);
+        let schema = StorySchema::of(self.definition, version)?;
         let mut open: Option<StoryWriter> = None;
         while let Some(rows) = sweep.window(settings.slice_rows_max, &mut self.dropped).await? {
             let mut writer = match open.take() {

@@ -312,6 +312,11 @@ impl Stored {
         *self.definition.lock().unwrap() = Some(Arc::clone(definition));
     }
 
+    /// The chronicle is dropped.
+    pub fn forget(&self) {
+        *self.definition.lock().unwrap() = None;
+    }
+
     /// As the next process finds it.
     pub fn reopen(&mut self) {
         self.manifest = MemoryLog::with_frames(self.manifest.frames());

@@ -110,6 +110,27 @@ async fn events_go_when_they_are_older_than_they_are_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_moved_of_a_table_that_is_dropped_meanwhile() {
+    let (log, stored) = (MemoryLog::default(), Stored::new(4));
+    let definition = Arc::new(definition(1, Collision::All, true));
+    let engine = stored.open(&log, &definition);
+    // Pieces that overlap deeply, which are merged before they become stories.
+    for _ in 0..12 {
+        append(&engine, &definition, &many(0, 30)).await.unwrap();
+        engine.flush(definition.id).await.unwrap();
+    }
+    append(&engine, &definition, &many(0, 30)).await.unwrap();
+    stored.forget();
+    let moved = engine.compact(definition.id).await.unwrap();
+    assert_eq!(moved.pieces_removed, 0, "{moved:?}");
+    assert_eq!(moved.rows, 30, "what was in memory is, as before: {moved:?}");
+    assert_eq!(tiers(&engine), [TierName::Tablet; 13]);
+    stored.define(&definition);
+    assert!(engine.compact(definition.id).await.unwrap().pieces_removed > 0);
+    assert_eq!(rows(&engine, &definition).await.len(), 13 * 30);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tablets_become_stories_when_there_is_enough_for_one() {
     let (log, stored) = (MemoryLog::default(), Stored::new(3));
     let mut eager = definition(1, Collision::First, true);
