@@ -14,23 +14,23 @@ use stratalog_model::{
     PartitionId, Result, SchemaVersion, StatementId, TickRange, TierName,
     store::{MoveKind, Moved},
 };
-use stratalog_story::{StoryId, StoryName};
-use stratalog_tablet::TabletId;
 use tokio::sync::oneshot;
 
 use crate::{
     engine::Core,
     keeper::chronicle::Chronicle,
-    manifest::{Edit, Floor, Manifest, Move, PieceRecord},
+    manifest::{Edit, Manifest, Move},
     memtable::batch::MemoryBatch,
     pieces::{
         build::{self, From, Sizes, Written},
+        numbers::Numbers,
         piece::{OpenPiece, Shelves},
     },
     rewrite, sabotage,
     version::{Fence, Version, published::Pinned},
 };
 
+pub mod floor;
 pub mod places;
 
 /// Replaced events that one edit tells of.
@@ -78,8 +78,16 @@ impl fmt::Debug for Definitions {
 /// # Errors
 /// `DiskFull`, `Io`: what had moved before stays so. `FeatureNotSupported` without files.
 pub async fn collect(core: &Arc<Core>, id: ChronicleId) -> Result<Moved> {
-    let files = files_of(core)?;
     let _turn = core.moving.lock().await;
+    collect_now(core, id).await
+}
+
+/// As [`collect`]. Only by whoever moves events.
+///
+/// # Errors
+/// As [`collect`].
+pub async fn collect_now(core: &Arc<Core>, id: ChronicleId) -> Result<Moved> {
+    let files = files_of(core)?;
     let Some(chronicle) = core.known(id) else { return Ok(Moved::default()) };
     let number = core.moves.begin(core.clock.as_ref(), id, MoveKind::Flush);
     let result = collect_all(core, files, &chronicle).await;
@@ -224,14 +232,19 @@ async fn move_out(
     shown: Gsn,
 ) -> Result<Moved> {
     sync(core).await?;
-    let first = core.next_piece(files);
     let id = chronicle.id();
     let fences = version.fences();
     let sizes = Sizes::of(&core.settings);
     let from = From { shown, since_ns: core.clock.now_ns() };
     let tablets = &files.shelves.tablets;
-    let written = build::build(tablets, id, &batches, fences, from, first, sizes)
-        .inspect_err(|_| core.give_up_pieces(files, first))?;
+    let mut numbers = Numbers::new(core, files, TierName::Tablet);
+    let written = match build::build(tablets, id, &batches, fences, from, &mut numbers, sizes) {
+        Ok(written) => written,
+        Err(error) => {
+            numbers.give_up(id);
+            return Err(error);
+        }
+    };
     drop(batches);
     let moved = Moved {
         rows: written.iter().map(|written| written.record.rows).sum(),
@@ -248,7 +261,7 @@ async fn move_out(
             (Some(Pinned { chronicle: Arc::clone(&moving), version }), ())
         });
     };
-    commit(core, files, chronicle, change, publish).await?;
+    commit(files, chronicle, change, numbers, publish).await?;
     Ok(moved)
 }
 
@@ -291,30 +304,31 @@ pub struct Change<'a> {
 /// Makes a change durable, then visible.
 ///
 /// # Errors
-/// Those of the manifest: then the new pieces are given up, unless nobody knows whether it
-/// has the edit.
+/// Those of the manifest: then the new pieces, whose numbers these are, are given up, unless
+/// nobody knows whether it has the edit.
 pub async fn commit(
-    core: &Arc<Core>,
     files: &Files,
     chronicle: &Arc<Chronicle>,
     change: Change<'_>,
+    numbers: Numbers<'_>,
     publish: impl FnOnce() + Send + 'static,
 ) -> Result<()> {
-    let first = change.written.first().map(|written| written.record.id);
-    let last = change.written.last().map(|written| written.record.id);
-    core.used_pieces(last);
     let applied = apply(files, chronicle, change, publish).await;
     #[cfg(feature = "sabotage")]
     let applied = applied.and_then(|()| files.shelves.tablets.sync_late());
-    if let (Err(error), Some(first)) = (&applied, first)
+    if let Err(error) = &applied
         && !matches!(error.kind(), ErrorKind::Io | ErrorKind::Shutdown)
     {
-        core.give_up_pieces(files, first);
+        numbers.give_up(chronicle.id());
     }
     applied
 }
 
-async fn apply(
+/// As [`commit`], of a change without new pieces.
+///
+/// # Errors
+/// Those of the manifest.
+pub async fn apply(
     files: &Files,
     chronicle: &Arc<Chronicle>,
     change: Change<'_>,
@@ -346,7 +360,7 @@ async fn apply(
 
 /// Events of pieces that were replaced by others up to `through`, and of which the manifest
 /// does not know that yet.
-fn news(files: &Files, id: ChronicleId, version: &Version, through: Gsn) -> Vec<(u64, u64)> {
+pub fn news(files: &Files, id: ChronicleId, version: &Version, through: Gsn) -> Vec<(u64, u64)> {
     let state = files.manifest.state();
     let known = state.chronicles.get(&id).map(|owned| &owned.replaced);
     let new = |(seq, _): &(u64, u64)| known.is_none_or(|known| !known.contains_key(seq));
@@ -358,89 +372,10 @@ fn owned_through(files: &Files, id: ChronicleId) -> Gsn {
 }
 
 /// The deletes that hide rows of pieces.
-fn lasting(version: &Version) -> Vec<Fence> {
+pub fn lasting(version: &Version) -> Vec<Fence> {
     let hides = |fence: &&Fence| {
         let mut pieces = version.pieces().iter();
         pieces.any(|piece| piece.fences_among(std::slice::from_ref(*fence)).next().is_some())
     };
     version.fences().iter().filter(hides).copied().collect()
-}
-
-/// Lets the journal begin where some event, or some delete, still needs it.
-///
-/// # Errors
-/// `Io`.
-pub async fn raise_floor(core: &Arc<Core>) -> Result<u64> {
-    let Some(files) = &core.files else { return Ok(0) };
-    let _turn = core.moving.lock().await;
-    forget(core, files).await?;
-    // Before the versions are looked at: what they show then is at least as late.
-    let places = core.places.list();
-    let published = core.published();
-    let oldest = published
-        .versions
-        .values()
-        .filter_map(|pinned| pinned.version.batches().next().map(|batch| batch.first_gsn()));
-    let oldest = oldest.min().unwrap_or(u64::MAX);
-    let Some(place) = places.into_iter().rev().find(|place| place.gsn < oldest) else {
-        return Ok(0);
-    };
-    let state = files.manifest.state();
-    if place.lsn <= state.floor.lsn {
-        return Ok(0);
-    }
-    let producers = core.producers.lock().list();
-    // What the edits say must not be less durable than they are.
-    sync(core).await?;
-    // Deletes and replacements that only the journal tells of so far.
-    for (id, pinned) in &published.versions {
-        let Some(owned) = state.chronicles.get(id) else { continue };
-        let (version, through) = (&pinned.version, owned.through);
-        let told = news(files, *id, version, through).is_empty();
-        if !told || lasting(version) != owned.fences {
-            let (removed, forgotten) = (Vec::new(), Vec::new());
-            let change = Change { through, written: &[], removed, forgotten, version };
-            commit(core, files, &pinned.chronicle, change, || ()).await?;
-        }
-    }
-    drop(published);
-    let floor =
-        Floor { lsn: place.lsn, gsn: Gsn(place.gsn), statement: place.statement, producers };
-    let lsn = floor.lsn;
-    if sabotage::active("release-before-edit") {
-        core.log.release(lsn)?;
-    }
-    files.manifest.apply(Edit::Raise(floor), || ()).await?;
-    core.places.forget_before(lsn);
-    core.log.release(lsn)
-}
-
-/// Gives up the pieces of chronicles that were dropped: those that nobody reads at once.
-async fn forget(core: &Arc<Core>, files: &Files) -> Result<()> {
-    let state = files.manifest.state();
-    let dropped = std::mem::take(&mut *core.dropped.lock());
-    let named: Vec<ChronicleId> =
-        dropped.keys().filter(|id| state.chronicles.contains_key(id)).copied().collect();
-    if named.is_empty() {
-        return Ok(());
-    }
-    if let Err(error) = files.manifest.apply(Edit::Forget(named.clone()), || ()).await {
-        core.dropped.lock().extend(dropped);
-        return Err(error);
-    }
-    for (id, owned) in named.iter().filter_map(|id| Some((id, state.chronicles.get(id)?))) {
-        let read: &[Arc<OpenPiece>] = dropped.get(id).map_or(&[], Vec::as_slice);
-        read.iter().for_each(|piece| piece.doom());
-        let unread = |record: &&PieceRecord| read.iter().all(|p| p.record().id != record.id);
-        for record in owned.pieces.values().filter(unread) {
-            match record.tier() {
-                TierName::Story => {
-                    let name = StoryName { chronicle: *id, id: StoryId(record.id) };
-                    files.shelves.stories.doom(name);
-                }
-                _ => files.shelves.tablets.remove(TabletId(record.id))?,
-            }
-        }
-    }
-    Ok(())
 }

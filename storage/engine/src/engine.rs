@@ -26,8 +26,6 @@ use stratalog_model::{
     },
 };
 
-use stratalog_tablet::TabletId;
-
 use crate::{
     budget::Budget,
     collect::{self, Files, places::Places},
@@ -159,7 +157,7 @@ impl Engine {
     /// # Errors
     /// `Io`.
     pub async fn trim(&self) -> Result<u64> {
-        collect::raise_floor(&self.core).await
+        collect::floor::raise_floor(&self.core).await
     }
 }
 
@@ -293,28 +291,8 @@ impl Core {
     /// A number such that no piece has it, or a higher one. Only by whoever moves events.
     pub fn next_piece(&self, files: &Files) -> u64 {
         let named = files.manifest.state().last_piece;
-        self.last_piece.fetch_max(named, Ordering::Relaxed).max(named) + 1
-    }
-
-    /// Pieces were made under numbers up to `last`.
-    pub fn used_pieces(&self, last: Option<u64>) {
-        self.last_piece.fetch_max(last.unwrap_or(0), Ordering::Relaxed);
-    }
-
-    /// The pieces from `first` on are of no use: whatever there is of them goes, and their
-    /// numbers are not used again.
-    pub fn give_up_pieces(&self, files: &Files, first: u64) {
-        match files.shelves.tablets.remove_from(TabletId(first)) {
-            Ok(last) => {
-                let last = last.map_or(0, |id| id.0);
-                self.last_piece.fetch_max(last, Ordering::Relaxed);
-            }
-            Err(error) => {
-                tracing::warn!(%error, "tablets that are of no use are left for the next start");
-                // More than one move makes.
-                self.last_piece.fetch_add(1 << 32, Ordering::Relaxed);
-            }
-        }
+        self.last_piece.fetch_max(named, Ordering::Relaxed);
+        self.last_piece.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Highest statement id so far.

@@ -76,7 +76,7 @@ async fn give_up(
     let moved = Moved { pieces_removed: removed.len() as u64, ..Moved::default() };
     let (through, forgotten) = (version.pieces().through, Vec::new());
     let change = collect::Change { through, written: &[], removed, forgotten, version };
-    collect::commit(core, files, chronicle, change, publish).await?;
+    collect::apply(files, chronicle, change, publish).await?;
     dead.iter().for_each(|piece| piece.doom());
     Ok(moved)
 }

@@ -22,10 +22,11 @@ use stratalog_model::{ChronicleId, Error, ErrorKind, Result, store::Moved};
 
 use crate::{
     Engine,
-    choose::{self, Load, Pressure},
-    collect,
+    choose::Pressure,
+    collect::{self, floor},
     engine::Core,
     expiry,
+    urgent::{self, Turn},
 };
 
 /// Time between two looks.
@@ -112,8 +113,7 @@ impl Work {
                 core.moves.break_off(core.clock.as_ref());
                 Err(Error::internal("a move broke off"))
             });
-            let full = matches!(&turn, Err(error) if error.kind() == ErrorKind::DiskFull);
-            core.relief.turn_ends(matches!(turn, Ok(Some(Turn { useful: true }))), full);
+            core.relief.turn_ends(&turn);
             match turn {
                 Ok(None | Some(Turn { useful: true })) => {}
                 Ok(Some(Turn { useful: false })) => self.rests = RESTS,
@@ -130,32 +130,23 @@ impl Work {
     }
 }
 
-/// What came of a move.
-struct Turn {
-    /// It freed memory, or a part of the journal.
-    useful: bool,
-}
-
 /// One move, when one is due. What concerns every chronicle is looked at where `all` says so:
 /// there may be many.
 async fn step(core: &Arc<Core>, all: bool) -> Result<Option<Turn>> {
-    let pressure = pressure_on(core);
-    let loads = if pressure.is_high() { loads_of(core) } else { Vec::new() };
-    let Some(chronicle) = choose::flush(&loads, &pressure) else {
-        return tidy(core, &pressure, all).await;
-    };
-    let moved = collect::collect(core, chronicle).await?;
-    let freed = collect::raise_floor(core).await?;
-    tracing::debug!(%chronicle, rows = moved.rows, freed, "events moved into tablets");
-    // Memory is free when the last snapshot that needs it is gone.
-    let needed = pressure.memory_bytes_wanted > 0 && moved.rows > 0;
-    Ok(Some(Turn { useful: freed > 0 || needed || core.budget.used() < pressure.memory_bytes }))
+    let pressure = Pressure::on(core);
+    if pressure.is_high() {
+        let _turn = core.moving.lock().await;
+        if let Some(turn) = urgent::flush(core).await? {
+            return Ok(Some(turn));
+        }
+    }
+    tidy(core, &pressure, all).await
 }
 
 /// What there is to do when nothing is short.
 async fn tidy(core: &Arc<Core>, pressure: &Pressure, all: bool) -> Result<Option<Turn>> {
     if pressure.is_journal_long() || !core.dropped.lock().is_empty() {
-        let freed = collect::raise_floor(core).await?;
+        let freed = floor::raise_floor(core).await?;
         return Ok(Some(Turn { useful: freed > 0 }));
     }
     if !all {
@@ -192,26 +183,4 @@ async fn settle(core: &Arc<Core>, id: ChronicleId) -> Result<bool> {
         return Ok(true);
     }
     Ok(false)
-}
-
-fn loads_of(core: &Core) -> Vec<Load> {
-    let published = core.published();
-    let loads = published.versions.iter().filter_map(|(id, pinned)| {
-        let oldest = pinned.version.batches().next()?;
-        let bytes = pinned.version.batches().map(|batch| batch.bytes()).sum();
-        Some(Load { chronicle: *id, bytes, oldest_gsn: oldest.first_gsn() })
-    });
-    loads.collect()
-}
-
-fn pressure_on(core: &Core) -> Pressure {
-    let settings = &core.settings;
-    Pressure {
-        memory_bytes: core.budget.used(),
-        memory_bytes_high: settings.memory_bytes_max / 100 * settings.move_from_percent,
-        memory_bytes_wanted: core.relief.wanted(),
-        memory_bytes_max: settings.memory_bytes_max,
-        journal_bytes: core.log.status().stored_bytes,
-        journal_bytes_high: settings.journal_bytes_high,
-    }
 }

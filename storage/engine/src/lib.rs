@@ -42,6 +42,7 @@ mod relief;
 mod rewrite;
 mod sabotage;
 mod settings;
+mod urgent;
 mod version;
 mod waiting;
 

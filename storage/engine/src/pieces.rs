@@ -12,6 +12,7 @@ pub mod build;
 pub mod events;
 pub mod lookup;
 pub mod marks;
+pub mod numbers;
 pub mod piece;
 pub mod read;
 pub mod reader;

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use stratalog_model::{Error, ErrorKind, Result};
 use tokio::sync::watch;
 
-use crate::{budget::Claim, engine::Core};
+use crate::{budget::Claim, engine::Core, urgent::Turn};
 
 /// Turns that one claim waits for, at most.
 const TURNS_MAX: usize = 1000;
@@ -76,9 +76,10 @@ impl Relief {
         self.turns.send_modify(|turns| turns.begun += 1);
     }
 
-    /// It has done what it could; `helped` says whether that was anything, and `full` that it
-    /// found no room on the disk.
-    pub fn turn_ends(&self, helped: bool, full: bool) {
+    /// It has done what it could.
+    pub fn turn_ends(&self, turn: &Result<Option<Turn>>) {
+        let helped = matches!(turn, Ok(Some(Turn { useful: true })));
+        let full = matches!(turn, Err(error) if error.kind() == ErrorKind::DiskFull);
         self.turns.send_modify(|turns| {
             turns.ended = turns.begun;
             (turns.helped, turns.full) = (helped, full);

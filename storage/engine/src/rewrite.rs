@@ -12,7 +12,7 @@ use stratalog_model::{
     ChronicleDefinition, Gsn, Result, SchemaVersion, TierName,
     store::{MoveKind, Moved},
 };
-use stratalog_story::{StoryId, StoryName, StorySchema};
+use stratalog_story::StorySchema;
 
 use crate::{
     choose::{self, Largest},
@@ -22,12 +22,14 @@ use crate::{
     manifest::PieceRecord,
     pieces::{
         build::{self, From, Sizes, Written},
+        numbers::Numbers,
         piece::{OpenPiece, Part},
         rows::Rows,
         story::StoryWriter,
     },
     sabotage,
     settings::EngineSettings,
+    urgent,
     version::{Version, published::Pinned},
 };
 
@@ -134,7 +136,6 @@ pub async fn rewrite(
     };
     // What replaced or deleted events must not be lost once they are gone.
     collect::sync(core).await?;
-    let first = core.next_piece(files);
     let since_ns = inputs.iter().map(|piece| piece.record().since_ns).min();
     let from = From { shown, since_ns: since_ns.unwrap_or_default() };
     let mut writing = Writing {
@@ -143,16 +144,16 @@ pub async fn rewrite(
         chronicle,
         definition: &definition,
         from,
-        first,
         target,
+        numbers: Numbers::new(core, files, target),
         written: Vec::new(),
         dropped: Vec::new(),
     };
-    if let Err(error) = writing.write(inputs, &version).await {
-        writing.give_up();
+    if let Err(error) = urgent::beside(core, writing.write(inputs, &version)).await {
+        writing.numbers.give_up(chronicle.id());
         return Err(error);
     }
-    let Writing { written, dropped, .. } = writing;
+    let Writing { written, dropped, numbers, .. } = writing;
     let removed: Vec<u64> = inputs.iter().map(|piece| piece.record().id).collect();
     let moved = Moved {
         rows: written.iter().map(|written| written.record.rows).sum(),
@@ -160,6 +161,8 @@ pub async fn rewrite(
         pieces_removed: removed.len() as u64,
     };
     let added = collect::open(files, chronicle, &written)?;
+    // Events may have left the journal meanwhile, and others may have been deleted.
+    let version = Arc::clone(&chronicle.state().version);
     let change = collect::Change {
         through: version.pieces().through,
         written: &written,
@@ -174,7 +177,7 @@ pub async fn rewrite(
             (Some(Pinned { chronicle: Arc::clone(&moving), version }), ())
         });
     };
-    collect::commit(core, files, chronicle, change, publish).await?;
+    collect::commit(files, chronicle, change, numbers, publish).await?;
     inputs.iter().for_each(|piece| piece.doom());
     Ok(moved)
 }
@@ -186,9 +189,8 @@ struct Writing<'a> {
     chronicle: &'a Chronicle,
     definition: &'a ChronicleDefinition,
     from: From,
-    /// Number of the first.
-    first: u64,
     target: TierName,
+    numbers: Numbers<'a>,
     written: Vec<Written>,
     /// Arrival numbers of replaced events that are left out.
     dropped: Vec<u64>,
@@ -222,8 +224,9 @@ impl Writing<'_> {
         let tablets = &self.files.shelves.tablets;
         let id = self.chronicle.id();
         while let Some(rows) = sweep.window(settings.tablet_rows_max, &mut self.dropped).await? {
-            let (from, first) = (self.from, self.first);
-            build::write_windows(tablets, id, &rows, from, first, sizes, &mut self.written)?;
+            let (from, numbers) = (self.from, &mut self.numbers);
+            let tablets = build::write_windows(tablets, id, &rows, from, numbers, sizes)?;
+            self.written.extend(tablets);
         }
         Ok(())
     }
@@ -236,8 +239,7 @@ impl Writing<'_> {
             let mut writer = match open.take() {
                 Some(writer) => writer,
                 None => {
-                    let id = self.first + self.written.len() as u64;
-                    StoryWriter::new(&self.files.shelves.stories, id, &schema)?
+                    StoryWriter::new(&self.files.shelves.stories, self.numbers.take(), &schema)?
                 }
             };
             writer.push(&rows)?;
@@ -259,19 +261,6 @@ impl Writing<'_> {
         self.written.push(Written { record, tablet: None });
         Ok(())
     }
-
-    /// What was written is of no use.
-    fn give_up(self) {
-        self.core.used_pieces(Some(self.first + self.written.len() as u64));
-        for written in &self.written {
-            if written.record.tier() == TierName::Story {
-                let id = StoryId(written.record.id);
-                let name = StoryName { chronicle: self.chronicle.id(), id };
-                self.files.shelves.stories.doom(name);
-            }
-        }
-        self.core.give_up_pieces(self.files, self.first);
-    }
 }
 
 /// Goes through parts of pieces by time, with as few of them in memory as overlap.
@@ -289,6 +278,8 @@ impl Sweep<'_> {
     async fn window(&mut self, rows_max: usize, dropped: &mut Vec<u64>) -> Result<Option<Rows>> {
         let rows_max = rows_max.max(1);
         loop {
+            // For what is urgent.
+            tokio::task::yield_now().await;
             self.next = self.next.take().or_else(|| self.parts.next());
             let Some((piece, part)) = self.next.take() else {
                 let Some(pool) = Rows::concat(std::mem::take(&mut self.pool))? else {

@@ -188,17 +188,15 @@ impl Tablets {
         Path::new(folder).join(format!("{:020}{SUFFIX}", id.0)).to_string_lossy().into_owned()
     }
 
-    /// Removes the tablets from `first` on, those under way as well; returns the highest.
+    /// Removes the files of tablets, finished or not. None of them needs to be there.
     ///
     /// # Errors
-    /// `Io`: some may be left.
-    pub fn remove_from(&self, first: TabletId) -> Result<Option<TabletId>> {
+    /// `Io`.
+    pub fn remove_all(&self, ids: &BTreeSet<TabletId>) -> Result<()> {
         let failed = |error| Error::io(format!("cannot open {}", self.folder.display()), error);
-        let mut last = None;
         for name in self.disk.list(&self.folder).map_err(failed)? {
             let id = parse_name(&name, SUFFIX).or_else(|| parse_name(&name, BUILDING_SUFFIX));
-            if let Some(id) = id.filter(|id| *id >= first) {
-                last = last.max(Some(id));
+            if let Some(id) = id.filter(|id| ids.contains(id)) {
                 let path = self.folder.join(&name);
                 self.disk.remove_file(&path).map_err(|error| {
                     Error::io(format!("cannot remove {}", path.display()), error)
@@ -206,7 +204,7 @@ impl Tablets {
                 self.index.remove(id);
             }
         }
-        Ok(last)
+        Ok(())
     }
 
     /// Sabotage: makes durable what [`Builder::finish`] did not.

@@ -160,7 +160,7 @@ impl ManifestState {
                     }
                 }
                 for piece in &moved.added {
-                    let new = piece.id > self.last_piece && piece.gsns.1 <= moved.through;
+                    let new = piece.gsns.1 <= moved.through;
                     if !new || owned.pieces.insert(piece.id, *piece).is_some() {
                         return Err(contradiction(format!("piece {} cannot be added", piece.id)));
                     }

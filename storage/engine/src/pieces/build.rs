@@ -6,7 +6,7 @@ use arrow::{array::UInt32Array, buffer::ScalarBuffer};
 use stratalog_model::{ChronicleId, Error, ErrorKind, Gsn, Result, Tick, TickRange};
 use stratalog_tablet::{BlockHead, BlockSummary, Built, TabletId, Tablets};
 
-use super::{block::Block, rows::Rows};
+use super::{block::Block, numbers::Numbers, rows::Rows};
 use crate::{
     keeper::keys::Groups,
     manifest::{PieceFile, PieceRecord},
@@ -56,8 +56,8 @@ pub struct Written {
     pub tablet: Option<(Built, Vec<BlockHead>)>,
 }
 
-/// Writes the events of `batches` that are in force at `shown` into tablets numbered from
-/// `first` on. Every tablet is durable when this returns.
+/// Writes the events of `batches` that are in force at `shown` into tablets. Every tablet is
+/// durable when this returns.
 ///
 /// # Errors
 /// `DiskFull`, `Io`; what was written is then of no use, and removed by the next start.
@@ -67,7 +67,7 @@ pub fn build(
     batches: &[Arc<MemoryBatch>],
     fences: &[Fence],
     from: From,
-    first: u64,
+    numbers: &mut Numbers<'_>,
     sizes: Sizes,
 ) -> Result<Vec<Written>> {
     let mut by_shape: BTreeMap<_, Vec<Arc<MemoryBatch>>> = BTreeMap::new();
@@ -77,13 +77,12 @@ pub fn build(
     let mut written = Vec::new();
     for batches in by_shape.values() {
         let Some(rows) = Rows::of_batches(batches, fences, from.shown)? else { continue };
-        write_windows(tablets, chronicle, &rows, from, first, sizes, &mut written)?;
+        written.extend(write_windows(tablets, chronicle, &rows, from, numbers, sizes)?);
     }
     Ok(written)
 }
 
-/// Writes events into tablets of one window of ticks each, numbered from `first` on, behind
-/// those in `written`.
+/// Writes events into tablets of one window of ticks each.
 ///
 /// # Errors
 /// As [`build`].
@@ -92,19 +91,18 @@ pub fn write_windows(
     chronicle: ChronicleId,
     rows: &Rows,
     from: From,
-    first: u64,
+    numbers: &mut Numbers<'_>,
     sizes: Sizes,
-    written: &mut Vec<Written>,
-) -> Result<()> {
+) -> Result<Vec<Written>> {
     let mut by_tick: Vec<u32> = (0..rows.len() as u32).collect();
     by_tick.sort_by_key(|row| rows.ticks.get(*row as usize).copied());
     let groups = Groups::of(&rows.columns, &rows.shape.keys_at, rows.len())?;
     let ranks = ranks(&groups);
-    for window in by_tick.chunks(sizes.tablet_rows_max.max(1)) {
-        let id = TabletId(first + written.len() as u64);
-        written.push(write(tablets, id, chronicle, rows, &groups, &ranks, window, from, sizes)?);
-    }
-    Ok(())
+    let windows = by_tick.chunks(sizes.tablet_rows_max.max(1)).map(|window| {
+        let id = TabletId(numbers.take());
+        write(tablets, id, chronicle, rows, &groups, &ranks, window, from, sizes)
+    });
+    windows.collect()
 }
 
 /// The place of each group in the order of keys.

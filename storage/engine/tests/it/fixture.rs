@@ -317,6 +317,11 @@ impl Stored {
         *self.definition.lock().unwrap() = None;
     }
 
+    /// Where the files are.
+    pub fn disk(&self) -> FaultyDisk {
+        self.disk.clone()
+    }
+
     /// As the next process finds it.
     pub fn reopen(&mut self) {
         self.manifest = MemoryLog::with_frames(self.manifest.frames());

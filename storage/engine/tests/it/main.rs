@@ -32,3 +32,4 @@ mod schema_change;
 mod tablets;
 mod tiers;
 mod types;
+mod urgent;

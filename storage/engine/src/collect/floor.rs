@@ -1,0 +1,103 @@
+//! Where the journal begins: what lies before is in pieces, or of no use.
+
+use std::sync::Arc;
+
+use stratalog_model::{ChronicleId, Gsn, Result, TierName};
+use stratalog_story::{StoryId, StoryName};
+use stratalog_tablet::TabletId;
+
+use super::{Change, Files, apply, lasting, news, sync};
+use crate::{
+    engine::Core,
+    manifest::{Edit, Floor, PieceRecord},
+    pieces::piece::OpenPiece,
+    sabotage,
+};
+
+/// Gives up what belonged to dropped chronicles, and lets the journal begin where some event, or
+/// some delete, still needs it. Returns the bytes that this freed.
+///
+/// # Errors
+/// `Io`.
+pub async fn raise_floor(core: &Arc<Core>) -> Result<u64> {
+    let Some(files) = &core.files else { return Ok(0) };
+    let _turn = core.moving.lock().await;
+    forget(core, files).await?;
+    raise(core, files).await
+}
+
+/// Lets the journal begin later. Only by whoever moves events.
+///
+/// # Errors
+/// `Io`.
+pub async fn raise(core: &Arc<Core>, files: &Files) -> Result<u64> {
+    // Before the versions are looked at: what they show then is at least as late.
+    let places = core.places.list();
+    let published = core.published();
+    let oldest = published
+        .versions
+        .values()
+        .filter_map(|pinned| pinned.version.batches().next().map(|batch| batch.first_gsn()));
+    let oldest = oldest.min().unwrap_or(u64::MAX);
+    let Some(place) = places.into_iter().rev().find(|place| place.gsn < oldest) else {
+        return Ok(0);
+    };
+    let state = files.manifest.state();
+    if place.lsn <= state.floor.lsn {
+        return Ok(0);
+    }
+    let producers = core.producers.lock().list();
+    // What the edits say must not be less durable than they are.
+    sync(core).await?;
+    // Deletes and replacements that only the journal tells of so far.
+    for (id, pinned) in &published.versions {
+        let Some(owned) = state.chronicles.get(id) else { continue };
+        let (version, through) = (&pinned.version, owned.through);
+        let told = news(files, *id, version, through).is_empty();
+        if !told || lasting(version) != owned.fences {
+            let (removed, forgotten) = (Vec::new(), Vec::new());
+            let change = Change { through, written: &[], removed, forgotten, version };
+            apply(files, &pinned.chronicle, change, || ()).await?;
+        }
+    }
+    drop(published);
+    let floor =
+        Floor { lsn: place.lsn, gsn: Gsn(place.gsn), statement: place.statement, producers };
+    let lsn = floor.lsn;
+    if sabotage::active("release-before-edit") {
+        core.log.release(lsn)?;
+    }
+    files.manifest.apply(Edit::Raise(floor), || ()).await?;
+    core.places.forget_before(lsn);
+    core.log.release(lsn)
+}
+
+/// Gives up the pieces of chronicles that were dropped: those that nobody reads at once.
+async fn forget(core: &Arc<Core>, files: &Files) -> Result<()> {
+    let state = files.manifest.state();
+    let dropped = std::mem::take(&mut *core.dropped.lock());
+    let named: Vec<ChronicleId> =
+        dropped.keys().filter(|id| state.chronicles.contains_key(id)).copied().collect();
+    if named.is_empty() {
+        return Ok(());
+    }
+    if let Err(error) = files.manifest.apply(Edit::Forget(named.clone()), || ()).await {
+        core.dropped.lock().extend(dropped);
+        return Err(error);
+    }
+    for (id, owned) in named.iter().filter_map(|id| Some((id, state.chronicles.get(id)?))) {
+        let read: &[Arc<OpenPiece>] = dropped.get(id).map_or(&[], Vec::as_slice);
+        read.iter().for_each(|piece| piece.doom());
+        let unread = |record: &&PieceRecord| read.iter().all(|p| p.record().id != record.id);
+        for record in owned.pieces.values().filter(unread) {
+            match record.tier() {
+                TierName::Story => {
+                    let name = StoryName { chronicle: *id, id: StoryId(record.id) };
+                    files.shelves.stories.doom(name);
+                }
+                _ => files.shelves.tablets.remove(TabletId(record.id))?,
+            }
+        }
+    }
+    Ok(())
+}

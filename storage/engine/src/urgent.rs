@@ -1,0 +1,96 @@
+//! Events that must leave the journal now, because memory or the journal is short (F29–F33).
+
+use std::{pin::pin, sync::Arc, time::Duration};
+
+use stratalog_model::Result;
+
+use crate::{
+    choose::{self, Load, Pressure},
+    collect::{self, floor},
+    engine::Core,
+};
+
+/// Time between two looks while something longer is under way.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The same after a move that failed, or did not help.
+const REST: Duration = Duration::from_secs(5);
+
+/// What came of a move.
+#[derive(Debug, Clone, Copy)]
+pub struct Turn {
+    /// It freed memory, or a part of the journal.
+    pub useful: bool,
+}
+
+/// One flush, when one is due. Only by whoever moves events.
+///
+/// # Errors
+/// As [`collect::collect`].
+pub async fn flush(core: &Arc<Core>) -> Result<Option<Turn>> {
+    let pressure = Pressure::on(core);
+    let loads = if pressure.is_high() { loads_of(core) } else { Vec::new() };
+    let Some(chronicle) = choose::flush(&loads, &pressure) else { return Ok(None) };
+    let moved = collect::collect_now(core, chronicle).await?;
+    let freed = floor::raise(core, collect::files_of(core)?).await?;
+    tracing::debug!(%chronicle, rows = moved.rows, freed, "events moved into tablets");
+    // Memory is free when the last snapshot that needs it is gone.
+    let needed = pressure.memory_bytes_wanted > 0 && moved.rows > 0;
+    Ok(Some(Turn { useful: freed > 0 || needed || core.budget.used() < pressure.memory_bytes }))
+}
+
+/// Does something that takes long, and in between what is urgent: appends that wait for memory
+/// do not wait for `work`, which gives way wherever it waits. Only by whoever moves events.
+///
+/// # Errors
+/// Those of `work`.
+pub async fn beside<T>(core: &Arc<Core>, work: impl Future<Output = Result<T>>) -> Result<T> {
+    let mut work = pin!(work);
+    let mut pause = PAUSE;
+    loop {
+        tokio::select! {
+            biased;
+            () = tokio::time::sleep(pause) => pause = PAUSE,
+            done = &mut work => return done,
+        }
+        if !Pressure::on(core).is_high() {
+            continue;
+        }
+        core.relief.turn_begins();
+        let turn = flush(core).await;
+        core.relief.turn_ends(&turn);
+        match turn {
+            Ok(None | Some(Turn { useful: true })) => {}
+            Ok(Some(Turn { useful: false })) => pause = REST,
+            Err(error) => {
+                tracing::error!(%error, "events stay in the journal for now");
+                pause = REST;
+            }
+        }
+    }
+}
+
+fn loads_of(core: &Core) -> Vec<Load> {
+    let published = core.published();
+    let loads = published.versions.iter().filter_map(|(id, pinned)| {
+        let oldest = pinned.version.batches().next()?;
+        let bytes = pinned.version.batches().map(|batch| batch.bytes()).sum();
+        Some(Load { chronicle: *id, bytes, oldest_gsn: oldest.first_gsn() })
+    });
+    loads.collect()
+}
+
+impl Pressure {
+    /// What there is now.
+    pub fn on(core: &Core) -> Self {
+        let settings = &core.settings;
+        Self {
+            memory_bytes: core.budget.used(),
+            memory_bytes_high: settings.memory_bytes_max / 100 * settings.move_from_percent,
+            memory_bytes_wanted: core.relief.wanted(),
+            memory_bytes_max: settings.memory_bytes_max,
+            journal_bytes: core.log.status().stored_bytes,
+            journal_bytes_high: settings.journal_bytes_high,
+        }
+    }
+}

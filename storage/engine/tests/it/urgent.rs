@@ -1,0 +1,115 @@
+//! Moves that take long do not hold up appends.
+
+use std::{collections::BTreeMap, ops::Range, path::Path, sync::Arc};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use stratalog_engine::{Engine, EngineSettings, Grapher};
+use stratalog_model::{Collision, Disk, EventStore, Result, TierName};
+use stratalog_story::{LocalShelf, ReadShape, Shelf, Spool, Stories, StoryName};
+use tokio::sync::watch;
+
+use crate::{fixture::*, memory_log::MemoryLog};
+
+/// A shelf that takes stories only while it is open.
+#[derive(Debug)]
+struct Gate {
+    shelf: LocalShelf,
+    open: watch::Receiver<bool>,
+    waiting: watch::Sender<bool>,
+}
+
+#[async_trait]
+impl Shelf for Gate {
+    async fn put(&self, name: StoryName, spool: &Spool) -> Result<()> {
+        self.waiting.send_replace(true);
+        self.open.clone().wait_for(|open| *open).await.unwrap();
+        self.shelf.put(name, spool).await
+    }
+
+    async fn read(&self, name: StoryName, range: Range<u64>) -> Result<Bytes> {
+        self.shelf.read(name, range).await
+    }
+
+    async fn len(&self, name: StoryName) -> Result<u64> {
+        self.shelf.len(name).await
+    }
+
+    async fn list(&self) -> Result<BTreeMap<StoryName, u64>> {
+        self.shelf.list().await
+    }
+
+    async fn remove(&self, name: StoryName) -> Result<()> {
+        self.shelf.remove(name).await
+    }
+
+    async fn tidy(&self) -> Result<()> {
+        self.shelf.tidy().await
+    }
+
+    fn place(&self, name: StoryName) -> String {
+        self.shelf.place(name)
+    }
+
+    fn shape(&self) -> ReadShape {
+        self.shelf.shape()
+    }
+}
+
+fn many(from: i64, rows: i64, value: f64) -> Vec<Row> {
+    (from..from + rows).map(|at| row(at, "a", value)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn appends_go_on_while_a_store_is_slow() {
+    let (log, mut stored) = (MemoryLog::default(), Stored::new(1));
+    let cpu = chronicle(1, Collision::Last, true);
+    let known = Arc::clone(&cpu);
+    let find = move |id| (id == known.id).then(|| Arc::clone(&known));
+    let settings = EngineSettings { memory_bytes_max: 500_000, ..small() };
+    let (opener, open) = watch::channel(false);
+    let (waiting, mut waits) = watch::channel(false);
+    let mut files = stored.files(&cpu);
+    let disk: Arc<dyn Disk> = Arc::new(stored.disk());
+    let shelf = LocalShelf::open(Arc::clone(&disk), Path::new("/data/stories")).unwrap();
+    let gate = Arc::new(Gate { shelf, open, waiting });
+    let stories = Stories::open(gate, disk, Path::new("/data/spool"), 1 << 20).await.unwrap();
+    files.shelves.stories = Arc::new(stories);
+    let (clock, shared) = (Arc::new(StillClock), Arc::new(log.clone()));
+    let engine = Engine::open_with(shared, clock, settings.clone(), &find, Some(files)).unwrap();
+    let grapher = Grapher::start(&engine).unwrap();
+
+    append(&engine, &cpu, &many(0, 1000, 0.0)).await.unwrap();
+    let (moving, id) = (Arc::clone(&engine), cpu.id);
+    let compacting = tokio::spawn(async move { moving.compact(id).await });
+    waits.wait_for(|waiting| *waiting).await.unwrap();
+    // Of the very events that move: some are replaced, some deleted.
+    append(&engine, &cpu, &many(500, 100, 1.0)).await.unwrap();
+    engine.delete(&cpu, ranges(&[(i64::MIN, 200)]).hull()).await.unwrap();
+    // Many times what memory has room for.
+    for at in 1..100 {
+        append(&engine, &cpu, &many(at * 1000, 1000, at as f64)).await.unwrap();
+    }
+    assert!(!compacting.is_finished());
+    assert!(engine.status().memory_bytes <= 500_000);
+    let expected = || {
+        let first = many(200, 300, 0.0).into_iter().chain(many(500, 100, 1.0));
+        let first = first.chain(many(600, 400, 0.0));
+        first.chain((1..100).flat_map(|at| many(at * 1000, 1000, at as f64)))
+    };
+    let right = async |engine: &Engine| {
+        let found = rows(engine, &cpu).await;
+        assert!(found.iter().eq(expected().collect::<Vec<_>>().iter()), "{} rows", found.len());
+    };
+    right(&engine).await;
+    opener.send_replace(true);
+    compacting.await.unwrap().unwrap();
+    assert!(engine.pieces().iter().any(|piece| piece.tier == TierName::Story));
+    right(&engine).await;
+    drop((grapher, engine));
+    stored.reopen();
+    let log = Arc::new(MemoryLog::with_frames(log.frames()));
+    let files = Some(stored.files(&cpu));
+    let engine = Engine::open_with(log, Arc::new(StillClock), settings, &find, files).unwrap();
+    right(&engine).await;
+}
