@@ -234,11 +234,11 @@ async fn move_out(
     sync(core).await?;
     let id = chronicle.id();
     let fences = version.fences();
-    let sizes = Sizes::of(&core.settings);
+    let sizes = Sizes::of(&core.settings, core.backlog.is_open());
     let from = From { shown, since_ns: core.clock.now_ns() };
     let tablets = &files.shelves.tablets;
     let mut numbers = Numbers::new(core, files, TierName::Tablet);
-    let written = match build::build(tablets, id, &batches, fences, from, &mut numbers, sizes) {
+    let mut written = match build::build(tablets, id, &batches, fences, from, &mut numbers, sizes) {
         Ok(written) => written,
         Err(error) => {
             numbers.give_up(id);
@@ -251,7 +251,7 @@ async fn move_out(
         pieces_added: written.len() as u64,
         pieces_removed: 0,
     };
-    let added = open(files, chronicle, &written)?;
+    let added = open(core, files, chronicle, &mut written)?;
     let (removed, forgotten) = (Vec::new(), Vec::new());
     let change = Change { through, written: &written, removed, forgotten, version };
     let (publishing, moving) = (Arc::clone(core), Arc::clone(chronicle));
@@ -265,26 +265,43 @@ async fn move_out(
     Ok(moved)
 }
 
-/// Pieces that were written, as versions have them. The index knows their blocks then.
+/// Pieces that were written, as versions have them. The index knows their blocks then, and the
+/// backlog those that are wanted in memory.
 ///
 /// # Errors
 /// `Internal`.
 pub fn open(
+    core: &Core,
     files: &Files,
     chronicle: &Chronicle,
-    written: &[Written],
+    written: &mut [Written],
 ) -> Result<Vec<Arc<OpenPiece>>> {
     let mut opened = Vec::with_capacity(written.len());
     for written in written {
-        if let Some((built, heads)) = &written.tablet {
-            files.shelves.tablets.remember(built, heads);
-        }
         let shape = chronicle.known_shape(written.record.schema_version);
         let shape = shape.ok_or_else(|| Error::internal("a batch has no shape"))?;
         let shelves = files.shelves.clone();
-        opened.push(Arc::new(OpenPiece::new(written.record, chronicle.id(), shape, shelves)));
+        let piece = Arc::new(OpenPiece::new(written.record, chronicle.id(), shape, shelves));
+        if let Some(tablet) = written.tablet.take() {
+            files.shelves.tablets.remember(&tablet.built, &tablet.heads);
+            if !tablet.blocks.is_empty() {
+                core.backlog
+                    .keep(&piece, tablet.blocks, |id, since_ns| is_pinned(core, id, since_ns));
+            }
+        }
+        opened.push(piece);
     }
     Ok(opened)
+}
+
+/// Whether events of a chronicle that left the journal at `since_ns` are pinned now (F17).
+pub fn is_pinned(core: &Core, id: ChronicleId, since_ns: i64) -> bool {
+    let definition = core.files.as_ref().and_then(|files| files.definitions.of(id));
+    let pinned_for = definition.and_then(|definition| definition.tiering.pin_for_ms);
+    pinned_for.is_some_and(|ms| {
+        let ns = i64::try_from(ms).unwrap_or(i64::MAX).saturating_mul(1_000_000);
+        core.clock.now_ns().saturating_sub(since_ns) < ns
+    })
 }
 
 /// A change of a chronicle's pieces.

@@ -27,6 +27,7 @@ use stratalog_model::{
 };
 
 use crate::{
+    backlog::Backlog,
     budget::Budget,
     collect::{self, Files, places::Places},
     delete,
@@ -67,6 +68,8 @@ pub struct Core {
     pub budget: Arc<Budget>,
     /// Who waits for it.
     pub relief: Relief,
+    /// Events that are in tablets and in memory.
+    pub backlog: Backlog,
     /// Idempotent producers.
     pub producers: Mutex<Producers>,
     /// Statements that wait for each other.
@@ -123,6 +126,7 @@ impl Engine {
     ) -> Result<Arc<Self>> {
         let core = Arc::new(Core {
             budget: Budget::new(settings.memory_bytes_max),
+            backlog: Backlog::new(settings.backlog_bytes_max),
             producers: Mutex::new(Producers::new(settings.producers_max)),
             log,
             clock,

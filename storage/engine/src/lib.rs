@@ -24,6 +24,7 @@
 //! | what a snapshot sees | `version/`, `player/select.rs` |
 //! | order of scans | `player/merge.rs` |
 
+mod backlog;
 mod budget;
 mod choose;
 mod collect;

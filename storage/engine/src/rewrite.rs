@@ -83,7 +83,13 @@ pub fn next(
     let records: Vec<PieceRecord> = pieces.iter().map(|piece| *piece.record()).collect();
     let archive = || {
         let settings = settings_of(core, chronicle);
-        let chosen = choose::archive(&records, &settings, core.clock.now_ns())?;
+        let pinned = |record: &&PieceRecord| {
+            record.tier() == TierName::Tablet
+                && collect::is_pinned(core, chronicle.id(), record.since_ns)
+        };
+        let free: Vec<PieceRecord> =
+            records.iter().filter(|record| !pinned(record)).copied().collect();
+        let chosen = choose::archive(&free, &settings, core.clock.now_ns())?;
         Some((MoveKind::Archive, TierName::Story, chosen))
     };
     let merge = || {
@@ -146,6 +152,7 @@ pub async fn rewrite(
         from,
         target,
         numbers: Numbers::new(core, files, target),
+        keep_blocks: inputs.iter().any(|piece| piece.kept_bytes() > 0),
         written: Vec::new(),
         dropped: Vec::new(),
     };
@@ -153,14 +160,14 @@ pub async fn rewrite(
         writing.numbers.give_up(chronicle.id());
         return Err(error);
     }
-    let Writing { written, dropped, numbers, .. } = writing;
+    let Writing { mut written, dropped, numbers, .. } = writing;
     let removed: Vec<u64> = inputs.iter().map(|piece| piece.record().id).collect();
     let moved = Moved {
         rows: written.iter().map(|written| written.record.rows).sum(),
         pieces_added: written.len() as u64,
         pieces_removed: removed.len() as u64,
     };
-    let added = collect::open(files, chronicle, &written)?;
+    let added = collect::open(core, files, chronicle, &mut written)?;
     // Events may have left the journal meanwhile, and others may have been deleted.
     let version = Arc::clone(&chronicle.state().version);
     let change = collect::Change {
@@ -191,6 +198,8 @@ struct Writing<'a> {
     from: From,
     target: TierName,
     numbers: Numbers<'a>,
+    /// Whether the events are in memory, and shall be.
+    keep_blocks: bool,
     written: Vec<Written>,
     /// Arrival numbers of replaced events that are left out.
     dropped: Vec<u64>,
@@ -220,7 +229,7 @@ impl Writing<'_> {
     async fn tablets(&mut self, sweep: &mut Sweep<'_>) -> Result<()> {
         let settings = &self.core.settings;
         // A window is one tablet, however many events a tick has.
-        let sizes = Sizes { tablet_rows_max: usize::MAX, ..Sizes::of(settings) };
+        let sizes = Sizes { tablet_rows_max: usize::MAX, ..Sizes::of(settings, self.keep_blocks) };
         let tablets = &self.files.shelves.tablets;
         let id = self.chronicle.id();
         while let Some(rows) = sweep.window(settings.tablet_rows_max, &mut self.dropped).await? {

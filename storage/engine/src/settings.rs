@@ -20,6 +20,8 @@ pub struct EngineSettings {
     pub compaction_fan_in: usize,
     /// Rows from which a batch is no longer merged with its neighbours.
     pub compaction_rows_max: usize,
+    /// Budget for events in memory that have left the journal, in bytes; 0 keeps none (F29).
+    pub backlog_bytes_max: u64,
     /// Percentage of the memory budget from which on events become tablets.
     pub move_from_percent: u64,
     /// Bytes of the journal from which on events become tablets, so that it can begin later.
@@ -63,6 +65,7 @@ impl Default for EngineSettings {
             producers_max: 100_000,
             compaction_fan_in: 32,
             compaction_rows_max: 2048,
+            backlog_bytes_max: 128 << 20,
             move_from_percent: 40,
             journal_bytes_high: 2 << 30,
             move_bytes: 64 << 20,

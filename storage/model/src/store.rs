@@ -184,6 +184,8 @@ pub struct PieceStatus {
     pub rows: u64,
     /// Bytes in the file; for the journal, in memory.
     pub bytes: u64,
+    /// Bytes in memory, where events may be read without the file.
+    pub memory_bytes: u64,
     /// Lowest and highest gsn.
     pub gsns: (Gsn, Gsn),
     /// Shape of the events; `None` for the journal, where they may have several.

@@ -16,6 +16,9 @@ pub struct Tiering {
     pub story_bytes_max: Option<u64>,
     /// Milliseconds after which events in tablets become a story at the latest.
     pub story_age_max_ms: Option<u64>,
+    /// Milliseconds for which events that left the journal stay in tablets, and in memory
+    /// longer than those of others (F17).
+    pub pin_for_ms: Option<u64>,
 }
 
 /// Units of durations, in milliseconds.

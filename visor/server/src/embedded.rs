@@ -111,6 +111,7 @@ impl Embedded {
         let engine_settings = EngineSettings {
             memory_bytes_max: settings.memory_bytes_max.bytes(memory_bytes),
             journal_bytes_high: settings.journal_bytes_high.0,
+            backlog_bytes_max: settings.backlog_bytes_max.0,
             story_rows_max: settings.story_rows_max,
             story_bytes_max: settings.story_bytes_max.0,
             story_age_max_ms: settings.story_age_max_ms,

@@ -156,6 +156,10 @@ settings! {
     /// so that disk space is freed and a start has less to replay.
     journal_bytes_high: Bytes, "bytes" = Bytes(2 << 30);
 
+    /// Memory for events that are in tablets already, so that reading them needs no file; the
+    /// oldest are let go first, those of tables with `pin_for` last; 0 keeps none.
+    backlog_bytes_max: Bytes, "bytes" = Bytes(256 << 20);
+
     /// Where stories, the Parquet files of the cold tier, lie: in the data directory when empty,
     /// else in an object store: `s3://bucket/prefix`, `gs://bucket/prefix` or
     /// `az://container/prefix`, with its credentials in the environment as its own tools expect

@@ -30,6 +30,7 @@ pub(super) fn pieces(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()
             ("last_tick", last.0.into()),
             ("rows", piece.rows.into()),
             ("bytes", piece.bytes.into()),
+            ("memory_bytes", piece.memory_bytes.into()),
             ("first_gsn", piece.gsns.0.0.into()),
             ("last_gsn", piece.gsns.1.0.into()),
             ("schema_version", piece.schema_version.map(|version| version.0).into()),

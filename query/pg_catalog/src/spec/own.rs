@@ -29,7 +29,7 @@ pub(crate) const OWN: &[Spec] = &[
         oid: 14_008,
         columns: "schema text, name text, tier text, number int8, file text, first_time \
             timestamptz, last_time timestamptz, first_tick int8, last_tick int8, rows int8, bytes \
-            int8, first_gsn int8, last_gsn int8, schema_version int4, state text",
+            int8, memory_bytes int8, first_gsn int8, last_gsn int8, schema_version int4, state text",
     },
     Spec { name: "producers", oid: 14_006, columns: "producer text, last_sequence int8" },
     Spec { name: "promises", oid: 14_002, columns: "promise text, text text, broken int8" },

@@ -113,6 +113,7 @@ impl EventStore for TenEvents {
             ticks: TickRange::new(Tick(-1_000_000_000), Tick(3_000_000_001)),
             rows: 6,
             bytes: 4_096,
+            memory_bytes: 0,
             gsns: (Gsn(1), Gsn(6)),
             schema_version: Some(SchemaVersion(1)),
         };
@@ -123,6 +124,7 @@ impl EventStore for TenEvents {
             ticks: TickRange::new(Tick(0), Tick(10)),
             rows: 4,
             bytes: 512,
+            memory_bytes: 512,
             gsns: (Gsn(7), Gsn(10)),
             schema_version: None,
             ..tablet.clone()

@@ -32,6 +32,11 @@ impl Block {
         self.ticks.len()
     }
 
+    /// Bytes in memory.
+    pub fn bytes(&self) -> usize {
+        self.columns.iter().map(Column::bytes).sum::<usize>() + self.rows() * 3 * size_of::<i64>()
+    }
+
     /// The payload.
     ///
     /// # Errors

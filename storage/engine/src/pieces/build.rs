@@ -25,15 +25,18 @@ pub struct Sizes {
     pub block_rows_max: usize,
     /// Bytes of a block before it is packed, about.
     pub block_bytes: usize,
+    /// Whether the blocks are wanted in memory as well.
+    pub keep_blocks: bool,
 }
 
 impl Sizes {
     /// What the settings say.
-    pub fn of(settings: &EngineSettings) -> Self {
+    pub fn of(settings: &EngineSettings, keep_blocks: bool) -> Self {
         Self {
             tablet_rows_max: settings.tablet_rows_max,
             block_rows_max: settings.block_rows_max,
             block_bytes: settings.block_bytes,
+            keep_blocks,
         }
     }
 }
@@ -52,8 +55,19 @@ pub struct From {
 pub struct Written {
     /// For the manifest.
     pub record: PieceRecord,
-    /// What the blocks of a tablet hold, for the index.
-    pub tablet: Option<(Built, Vec<BlockHead>)>,
+    /// What there is to a tablet besides.
+    pub tablet: Option<NewTablet>,
+}
+
+/// A tablet that was written.
+#[derive(Debug)]
+pub struct NewTablet {
+    /// For the index.
+    pub built: Built,
+    /// What its blocks hold, for the index.
+    pub heads: Vec<BlockHead>,
+    /// Those that are wanted in memory, by number.
+    pub blocks: BTreeMap<u32, Block>,
 }
 
 /// Writes the events of `batches` that are in force at `shown` into tablets. Every tablet is
@@ -162,7 +176,7 @@ fn write(
         builder.push(summary, &block.encode()?)?;
     }
     let (built, heads) = builder.finish()?;
-    check(tablets, &built, rows.shape.as_ref(), window.len())?;
+    let blocks = check(tablets, &built, rows.shape.as_ref(), window.len(), sizes.keep_blocks)?;
     let record = PieceRecord {
         id: built.id.0,
         schema_version: built.schema_version,
@@ -177,7 +191,7 @@ fn write(
         since_ns: from.since_ns,
         file: PieceFile::Tablet,
     };
-    Ok(Written { record, tablet: Some((built, heads)) })
+    Ok(Written { record, tablet: Some(NewTablet { built, heads, blocks }) })
 }
 
 fn summary(block: &Block, rows: &[u32], groups: &Groups) -> BlockSummary {
@@ -199,10 +213,17 @@ fn summary(block: &Block, rows: &[u32], groups: &Groups) -> BlockSummary {
     }
 }
 
-/// Reads a tablet back, before anybody counts on it.
-fn check(tablets: &Tablets, built: &Built, shape: &Shape, rows: usize) -> Result<()> {
+/// Reads a tablet back, before anybody counts on it; returns its blocks when they are kept.
+fn check(
+    tablets: &Tablets,
+    built: &Built,
+    shape: &Shape,
+    rows: usize,
+    keep: bool,
+) -> Result<BTreeMap<u32, Block>> {
+    let mut blocks = BTreeMap::new();
     if sabotage::active("tablet-unverified") {
-        return Ok(());
+        return Ok(blocks);
     }
     let tablet = tablets.tablet(built)?;
     let mut found = 0;
@@ -214,11 +235,14 @@ fn check(tablets: &Tablets, built: &Built, shape: &Shape, rows: usize) -> Result
             return Err(wrong(built, "a block has other ticks than it says"));
         }
         found += block.rows();
+        if keep {
+            blocks.insert(head.number, block);
+        }
     }
     if found != rows {
         return Err(wrong(built, &format!("it has {found} events of {rows}")));
     }
-    Ok(())
+    Ok(blocks)
 }
 
 fn wrong(built: &Built, what: &str) -> Error {

@@ -6,6 +6,7 @@ use std::sync::{
 };
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use stratalog_model::{ChronicleId, Error, ErrorKind, Result, Tick, TickRange, TierName};
 use stratalog_story::{BuiltStory, Stories, Story, StoryId};
 use stratalog_tablet::{BlockHead, Built, Tablet, TabletId, Tablets};
@@ -15,6 +16,7 @@ use super::{
     events::{Events, Wanted},
 };
 use crate::{
+    backlog::Kept,
     manifest::{PieceFile, PieceRecord},
     memtable::shape::Shape,
     sabotage,
@@ -40,6 +42,7 @@ pub struct OpenPiece {
     shelves: Shelves,
     tablet: OnceLock<Tablet>,
     parts: OnceLock<Vec<Part>>,
+    kept: Mutex<Option<Arc<Kept>>>,
     doomed: AtomicBool,
 }
 
@@ -67,13 +70,29 @@ impl OpenPiece {
         shape: Arc<Shape>,
         shelves: Shelves,
     ) -> Self {
-        let (tablet, parts) = (OnceLock::new(), OnceLock::new());
-        Self { record, chronicle, shape, shelves, tablet, parts, doomed: AtomicBool::new(false) }
+        let (tablet, parts, kept) = (OnceLock::new(), OnceLock::new(), Mutex::default());
+        let doomed = AtomicBool::new(false);
+        Self { record, chronicle, shape, shelves, tablet, parts, kept, doomed }
     }
 
     /// What the manifest says of it.
     pub fn record(&self) -> &PieceRecord {
         &self.record
+    }
+
+    /// Whose events.
+    pub fn chronicle(&self) -> ChronicleId {
+        self.chronicle
+    }
+
+    /// Has the blocks in memory from here on, or no more.
+    pub fn keep(&self, kept: Option<Arc<Kept>>) {
+        *self.kept.lock() = kept;
+    }
+
+    /// Bytes of its events in memory.
+    pub fn kept_bytes(&self) -> u64 {
+        self.kept.lock().as_ref().map_or(0, |kept| kept.bytes())
     }
 
     /// Shape of its events.
@@ -180,6 +199,10 @@ impl OpenPiece {
     }
 
     fn read_block(&self, head: &BlockHead) -> Result<Block> {
+        let kept = self.kept.lock().clone();
+        if let Some(block) = kept.as_ref().and_then(|kept| kept.block(head.number)) {
+            return Ok(block.clone());
+        }
         let payload = self.tablet()?.read(head)?;
         Block::decode(&payload, &self.shape, head.summary.rows as usize).map_err(|error| {
             let place = format!("block {} of tablet {}", head.number, self.record.id);

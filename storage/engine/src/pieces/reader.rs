@@ -48,7 +48,8 @@ impl Reader {
 
     /// The events of a block of a tablet.
     pub fn read_at_hand(&self, part: &Part) -> Result<Events> {
-        self.request().metrics.tablet.read(part.rows, part.bytes);
+        let bytes = if self.piece.kept_bytes() > 0 { 0 } else { part.bytes };
+        self.request().metrics.tablet.read(part.rows, bytes);
         self.piece.read_at_hand(part)
     }
 

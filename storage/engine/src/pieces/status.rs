@@ -25,6 +25,7 @@ pub fn pieces(chronicle: ChronicleId, version: &Version) -> Vec<PieceStatus> {
                 ticks: record.ticks,
                 rows: record.rows,
                 bytes: record.bytes,
+                memory_bytes: piece.kept_bytes(),
                 gsns: record.gsns,
                 schema_version: Some(record.schema_version),
             }
@@ -40,6 +41,7 @@ pub fn pieces(chronicle: ChronicleId, version: &Version) -> Vec<PieceStatus> {
             ticks: TickRange::EMPTY,
             rows: 0,
             bytes: 0,
+            memory_bytes: 0,
             gsns: (Gsn(first.first_gsn()), Gsn(0)),
             schema_version: None,
         };
@@ -47,6 +49,7 @@ pub fn pieces(chronicle: ChronicleId, version: &Version) -> Vec<PieceStatus> {
             journal.ticks = journal.ticks.hull(&batch.hull());
             journal.rows += batch.rows() as u64;
             journal.bytes += batch.bytes();
+            journal.memory_bytes = journal.bytes;
             journal.gsns.1 = Gsn(batch.last_gsn());
         }
         pieces.push(journal);

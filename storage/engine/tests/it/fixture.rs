@@ -298,23 +298,25 @@ pub fn shelves(disk: &FaultyDisk) -> Result<Shelves> {
 pub struct Stored {
     disk: FaultyDisk,
     manifest: MemoryLog,
-    definition: Arc<Mutex<Option<Arc<ChronicleDefinition>>>>,
+    definitions: Arc<Mutex<Vec<Arc<ChronicleDefinition>>>>,
 }
 
 impl Stored {
     pub fn new(seed: u64) -> Self {
         let (disk, manifest) = (FaultyDisk::new(seed), MemoryLog::default());
-        Self { disk, manifest, definition: Arc::default() }
+        Self { disk, manifest, definitions: Arc::default() }
     }
 
     /// The chronicle is what `definition` says from now on.
     pub fn define(&self, definition: &Arc<ChronicleDefinition>) {
-        *self.definition.lock().unwrap() = Some(Arc::clone(definition));
+        let mut known = self.definitions.lock().unwrap();
+        known.retain(|other| other.id != definition.id);
+        known.push(Arc::clone(definition));
     }
 
-    /// The chronicle is dropped.
+    /// All chronicles are dropped.
     pub fn forget(&self) {
-        *self.definition.lock().unwrap() = None;
+        self.definitions.lock().unwrap().clear();
     }
 
     /// Where the files are.
@@ -330,8 +332,8 @@ impl Stored {
     pub fn files(&self, definition: &Arc<ChronicleDefinition>) -> Files {
         let manifest = Manifest::open(Arc::new(self.manifest.clone())).unwrap();
         self.define(definition);
-        let known = Arc::clone(&self.definition);
-        let find = move |id| known.lock().unwrap().clone().filter(|known| known.id == id);
+        let known = Arc::clone(&self.definitions);
+        let find = move |id| known.lock().unwrap().iter().find(|known| known.id == id).cloned();
         Files {
             shelves: shelves(&self.disk).unwrap(),
             manifest: Arc::new(manifest),

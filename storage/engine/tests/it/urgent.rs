@@ -1,6 +1,6 @@
 //! Moves that take long do not hold up appends.
 
-use std::{collections::BTreeMap, ops::Range, path::Path, sync::Arc};
+use std::{collections::BTreeMap, ops::Range, path::Path, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -87,9 +87,12 @@ async fn appends_go_on_while_a_store_is_slow() {
     append(&engine, &cpu, &many(500, 100, 1.0)).await.unwrap();
     engine.delete(&cpu, ranges(&[(i64::MIN, 200)]).hull()).await.unwrap();
     // Many times what memory has room for.
-    for at in 1..100 {
-        append(&engine, &cpu, &many(at * 1000, 1000, at as f64)).await.unwrap();
-    }
+    let much = async {
+        for at in 1..100 {
+            append(&engine, &cpu, &many(at * 1000, 1000, at as f64)).await.unwrap();
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(120), much).await.expect("appends stand still");
     assert!(!compacting.is_finished());
     assert!(engine.status().memory_bytes <= 500_000);
     let expected = || {

@@ -7,7 +7,7 @@ use stratalog_model::{
 use super::name;
 
 /// Options that have a meaning now.
-pub const OPTIONS: [&str; 8] = [
+pub const OPTIONS: [&str; 9] = [
     "granularity",
     "collision",
     "late",
@@ -16,10 +16,11 @@ pub const OPTIONS: [&str; 8] = [
     "story_rows_max",
     "story_bytes_max",
     "story_age_max",
+    "pin_for",
 ];
 
 /// Options that get a meaning later: refused, so that nobody relies on what is not kept.
-pub const OPTIONS_LATER: [&str; 15] = [
+pub const OPTIONS_LATER: [&str; 14] = [
     "tiering",
     "partitions",
     "replicas",
@@ -31,7 +32,6 @@ pub const OPTIONS_LATER: [&str; 15] = [
     "tablet_span",
     "backlog",
     "backlog_bytes_max",
-    "pin_for",
     "replay_epoch",
     "flush_events",
     "on_failure",
@@ -54,6 +54,7 @@ pub(crate) struct GivenTiering {
     story_rows_max: Option<Option<u64>>,
     story_bytes_max: Option<Option<u64>>,
     story_age_max_ms: Option<Option<u64>>,
+    pin_for_ms: Option<Option<u64>>,
 }
 
 impl GivenTiering {
@@ -64,6 +65,7 @@ impl GivenTiering {
             story_rows_max: self.story_rows_max.unwrap_or(known.story_rows_max),
             story_bytes_max: self.story_bytes_max.unwrap_or(known.story_bytes_max),
             story_age_max_ms: self.story_age_max_ms.unwrap_or(known.story_age_max_ms),
+            pin_for_ms: self.pin_for_ms.unwrap_or(known.pin_for_ms),
         }
     }
 }
@@ -94,6 +96,9 @@ pub(crate) fn read(options: &[(String, String)]) -> Result<Given> {
             }
             "story_age_max" => {
                 given.tiering.story_age_max_ms = Some(or_off(option, value, tiering::duration_ms)?);
+            }
+            "pin_for" => {
+                given.tiering.pin_for_ms = Some(or_off(option, value, tiering::duration_ms)?);
             }
             later if OPTIONS_LATER.contains(&later) => {
                 return Err(Error::not_yet(format!("option \"{later}\"")).with_hint(format!(

@@ -193,6 +193,7 @@ fn unknown_options_and_values_are_refused_with_a_hint() {
         ("story_rows_max", "-1"),
         ("story_bytes_max", "0"),
         ("story_age_max", "90"),
+        ("pin_for", "1 moon"),
     ] {
         let kind = refused(&catalog, creation(with_option(cpu(), option, value))).0;
         assert_eq!(kind, ErrorKind::InvalidParameterValue, "{option} {value}");
