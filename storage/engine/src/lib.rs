@@ -25,6 +25,7 @@
 //! | order of scans | `player/merge.rs` |
 
 mod budget;
+pub mod check;
 mod choose;
 mod collect;
 mod delete;
@@ -48,7 +49,7 @@ mod waiting;
 pub use collect::{Definitions, Files};
 pub use engine::Engine;
 pub use grapher::Grapher;
-pub use manifest::Manifest;
+pub use manifest::{Manifest, ManifestReplay};
 pub use pieces::piece::Shelves;
 #[cfg(feature = "sabotage")]
 pub use sabotage::FAULTS;
