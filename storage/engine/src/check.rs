@@ -138,6 +138,3 @@ struct Tally {
 
 /// Tallies by chronicle.
 type Tallies = BTreeMap<ChronicleId, Tally>;
-
-#[cfg(test)]
-mod tests;

@@ -59,6 +59,15 @@ pub struct CheckArguments {
 /// `stratalog check`.
 pub fn run(arguments: &CheckArguments) -> ExitCode {
     quiet_index();
+    let runtime = match crate::threads::runtime() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("ERROR:  cannot start threads: {error}");
+            return ExitCode::from(UNCHECKED);
+        }
+    };
+    // What keeps connections to an object store open does so on one runtime.
+    let _entered = runtime.enter();
     match check(arguments) {
         Ok(State::Damaged) => ExitCode::from(DAMAGED),
         Ok(State::Unchecked) => ExitCode::from(UNCHECKED),

@@ -126,7 +126,7 @@ impl Journaled {
     fn is_before(&mut self, subject: &Subject, lsn: Lsn) -> bool {
         if !self.started {
             // The journal was given up further meanwhile.
-            if lsn > self.floor.lsn
+            if lsn > self.floor.lsn.max(Lsn(1))
                 && let Some(manifest) = &subject.manifest
             {
                 self.floor = manifest.state().floor.clone();
@@ -136,7 +136,7 @@ impl Journaled {
                 return true;
             }
             // A journal that never gave anything up has the floor 0.
-            if lsn > self.floor.lsn && self.floor.lsn > Lsn(0) {
+            if lsn > self.floor.lsn.max(Lsn(1)) {
                 self.gsn = None;
             }
             self.started = true;

@@ -57,3 +57,6 @@ impl Ranges {
         self.0.iter().flat_map(|(first, count)| *first..first.saturating_add(*count))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,6 +16,9 @@ use stratalog_visor_core::{CatalogState, catalog::CatalogReplay, clock::MasterCl
 
 use crate::{StartError, directory::DataDirectory};
 
+/// Faults of the journal that are told one by one.
+const FAULTS_MAX: usize = 1000;
+
 /// Where the parts lie.
 #[derive(Debug, Clone)]
 pub(super) struct Folders {
@@ -183,7 +186,11 @@ impl Parts<'_> {
                             None if foreign => None,
                             None => Some(check.lost(Lsn(0), None)),
                         };
-                        faults.push((fault, means));
+                        if faults.len() < FAULTS_MAX {
+                            faults.push((fault, means));
+                        } else {
+                            report.unlisted += 1;
+                        }
                     }
                 }
                 Ok(())
