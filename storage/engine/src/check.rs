@@ -11,6 +11,7 @@
 //! Memory: one block or row group, the frames' counts of open statements, and a bit for each
 //! arrival number of one chronicle, up to 64 MiB; beyond that double owners are not looked for.
 
+mod compare;
 mod journal;
 mod pieces;
 mod rebuild;

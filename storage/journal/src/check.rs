@@ -29,6 +29,9 @@ use crate::{
 /// Bytes of one read of the search for the next sound header.
 const SEARCH_BYTES: usize = 1 << 20;
 
+/// What stands where no frame does.
+const ZEROS: &str = "there are zeros instead";
+
 /// How much of a journal is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
@@ -161,11 +164,14 @@ impl Check<'_> {
             let lost = recovery::lost(format!("the journal {shown} has lost all of its segments"));
             return self.fault(directory.clone(), lost, None);
         }
-        for (at, (_, segment)) in segments.iter().enumerate() {
+        for (at, (number, segment)) in segments.iter().enumerate() {
             let Some(segment) = segment else { continue };
             self.summary.segments += 1;
             self.summary.bytes += segment.bytes;
-            let next = segments.get(at + 1).map(|(_, next)| next.as_ref());
+            // Behind a gap nobody knows what the next one was.
+            let next = segments
+                .get(at + 1)
+                .map(|(other, next)| next.as_ref().filter(|_| other.0 == number.0 + 1));
             self.segment(segment, next)?;
         }
         Ok(())
@@ -261,6 +267,7 @@ impl Check<'_> {
             file: file.as_ref(),
             segment,
             next: next.flatten().map(|next| next.header.first_lsn),
+            next_unread: matches!(next, Some(None)),
             expected: segment.header.first_lsn,
             checksum: Some(segment.header.previous_checksum),
             refused,
@@ -351,7 +358,7 @@ impl Check<'_> {
             return Ok(true);
         }
         let what = match stop {
-            Stop::Blank => "there are zeros instead",
+            Stop::Blank => ZEROS,
             Stop::Unknown => "a record of a kind that this version does not know",
             Stop::Overrun(_) => "a frame that is longer than its segment",
             _ => "the checksum of its header does not match",
@@ -363,6 +370,7 @@ impl Check<'_> {
                 walk.reader.resume_at(at);
                 Ok(true)
             }
+            None if walk.next_unread && what == ZEROS => Ok(false),
             None => {
                 self.lose(walk, offset, walk.next, None, what)?;
                 Ok(false)
@@ -398,6 +406,8 @@ struct Walk<'a> {
     segment: &'a Segment,
     /// First lsn of the segment behind it, if that can be read.
     next: Option<Lsn>,
+    /// There is one, and it cannot be read: where this one ends, nobody knows.
+    next_unread: bool,
     expected: Lsn,
     /// Checksum of the last frame's header; `None` once anything was lost.
     checksum: Option<u32>,
@@ -418,8 +428,9 @@ impl Walk<'_> {
             if chunk.is_empty() {
                 return Ok(None);
             }
-            for (place, offset) in
-                chunk.chunks(frame::ALIGNMENT as usize).zip((at..).step_by(frame::ALIGNMENT as usize))
+            for (place, offset) in chunk
+                .chunks(frame::ALIGNMENT as usize)
+                .zip((at..).step_by(frame::ALIGNMENT as usize))
             {
                 if let Parsed::Header(header, _) = Header::parse(place, self.segment.seed)
                     && header.lsn >= self.expected

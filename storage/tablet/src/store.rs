@@ -404,7 +404,9 @@ impl Tablet {
             return damage("a block is cut off");
         }
         match BlockHead::decode(&bytes, at, self.seed) {
-            Ok((head, _)) if head.number as usize != number => damage("blocks are missing before it"),
+            Ok((head, _)) if head.number as usize != number => {
+                damage("blocks are missing before it")
+            }
             Ok(read) => Ok(read),
             Err(what) => damage(what),
         }

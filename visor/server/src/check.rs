@@ -35,9 +35,9 @@ const UNCHECKED: u8 = 7;
 /// Looks at a data directory that no server holds.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
-Exit status: 0 nothing is damaged; 1 something is; anything else: it could not be
-checked (2 settings, 4 a server holds the directory, 5 there is no database in it,
-6 a newer version made it, 7 anything else).
+Exit status: 0 when nothing is damaged, 1 when something is. Otherwise it could
+not be checked: 2 settings, 4 a server holds the directory, 5 no database is in
+it, 6 a newer version made it, 7 anything else.
 
 While a server holds the directory, ask that: CALL stratalog.check()")]
 pub struct CheckArguments {

@@ -137,8 +137,7 @@ impl Embedded {
         let grapher = Grapher::start(&engine)
             .map_err(|error| Error::io("the system has no thread for the grapher", error))?;
         let logs = [Arc::clone(&commands), Arc::clone(&edits), Arc::clone(&events)];
-        let online =
-            Online::new(disk, &directory, Arc::clone(&engine), Arc::clone(&catalog), logs);
+        let online = Online::new(disk, &directory, Arc::clone(&engine), Arc::clone(&catalog), logs);
         let store: Arc<dyn EventStore> = engine;
         let service = QueryService::new(Parts {
             catalog: Arc::clone(&catalog),

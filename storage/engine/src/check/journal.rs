@@ -10,7 +10,7 @@ use stratalog_model::{
 };
 
 use super::{
-    Cure, Line, PartKind, Report, State, Tally, Tallies, is_finding, name,
+    Cure, Line, PartKind, Report, State, Tallies, Tally, is_finding, name,
     seqs::Ranges,
     subject::{Known, Subject},
     times, told,
@@ -328,7 +328,9 @@ fn undecodable(
             told(error),
             times(Some(definition), &frame.ticks)
         ))
-        .with_hint("start the version of Stratalog that wrote it; or restore the file from a backup")
+        .with_hint(
+            "start the version of Stratalog that wrote it; or restore the file from a backup",
+        )
 }
 
 fn stranger(path: &Path, offset: u64, id: ChronicleId) -> Line {

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use stratalog_model::{
-    ChronicleDefinition, ChronicleId, Error, ErrorKind, Result, Tick, TickRange, TierName,
+    ChronicleDefinition, ChronicleId, Error, ErrorKind, Result, TickRange, TierName,
 };
 use stratalog_story::Source;
 use stratalog_tablet::TabletId;
 
 use super::{
     Cure, Line, PartKind, Progress, Report, State, Tally,
+    compare::{OfPiece, Summary},
     journal::{Journaled, Shapes},
     name,
     seqs::Seqs,
@@ -17,9 +18,8 @@ use super::{
     times, told,
 };
 use crate::{
-    keeper::keys::Groups,
     manifest::{Owned, PieceRecord},
-    memtable::{column::Column, shape::Shape},
+    memtable::shape::Shape,
     pieces::{
         block::Block,
         events::{Events, Wanted},
@@ -76,15 +76,8 @@ pub fn check(
                 TierName::Story => &mut of_stories,
                 _ => &mut of_tablets,
             };
-            let mut piece = OfPiece {
-                shape: of_chronicle.shape(&mut shapes, record),
-                record,
-                rows: 0,
-                hull: TickRange::EMPTY,
-                gsns: (u64::MAX, 0),
-                twice: 0,
-                before: None,
-            };
+            let shape = of_chronicle.shape(&mut shapes, record);
+            let mut piece = OfPiece::new(record, shape);
             let found = of_chronicle.report.lines.len();
             if record.tier() == TierName::Story {
                 of_chronicle.story(&mut piece)?;
@@ -147,28 +140,6 @@ struct OfChronicle<'a, 'p> {
     seqs: Seqs,
 }
 
-/// One piece, and what was read of it so far.
-struct OfPiece<'a> {
-    record: &'a PieceRecord,
-    /// `None` when nobody knows its columns: then only bytes are compared.
-    shape: Option<Arc<Shape>>,
-    rows: u64,
-    hull: TickRange,
-    gsns: (u64, u64),
-    /// Events that somebody else has, too.
-    twice: u64,
-    /// Key, tick and number of the event before.
-    before: Option<(Box<[u8]>, i64, i64)>,
-}
-
-/// What a block or row group says of its events.
-struct Summary<'a> {
-    rows: u64,
-    ticks: (i64, i64),
-    gsns: (u64, u64),
-    keys: (&'a [u8], &'a [u8]),
-}
-
 impl OfChronicle<'_, '_> {
     fn line(&self, part: PartKind, path: String) -> Line {
         Line::new(part, path, State::Damaged).with_table(self.table.clone())
@@ -200,10 +171,11 @@ impl OfChronicle<'_, '_> {
             wrong.push(format!("the delete of gsn {} has no ticks", fence.gsn));
         }
         if self.definition.is_some()
-            && let Some(version) = pieces.values().map(|piece| piece.schema_version).find(|version| {
-                let known = self.definition.as_ref();
-                known.is_some_and(|known| Shape::of(known, *version).is_err())
-            })
+            && let Some(version) =
+                pieces.values().map(|piece| piece.schema_version).find(|version| {
+                    let known = self.definition.as_ref();
+                    known.is_some_and(|known| Shape::of(known, *version).is_err())
+                })
         {
             wrong.push(format!("the catalog does not know its schema version {version}"));
         }
@@ -270,7 +242,15 @@ impl OfChronicle<'_, '_> {
             });
             if let Err(error) = checked {
                 let place = format!("block {} at offset {}", head.number, head.offset);
-                self.part(PartKind::Tablets, &path, &place, said.rows, &summary.hull(), &error, cure)?;
+                self.part(
+                    PartKind::Tablets,
+                    &path,
+                    &place,
+                    said.rows,
+                    &summary.hull(),
+                    &error,
+                    cure,
+                )?;
                 piece.believe(&said);
                 piece.before = None;
             }
@@ -459,83 +439,4 @@ impl OfChronicle<'_, '_> {
     fn mends(&self, path: &str) -> String {
         format!("restore {path} from a backup: a piece is never changed, so any copy of it will do")
     }
-}
-
-impl OfPiece<'_> {
-    /// Counts what cannot be read as what is said of it: the record is compared with the rest.
-    fn believe(&mut self, said: &Summary<'_>) {
-        self.rows += said.rows;
-        self.hull = self.hull.hull(&hull(said.ticks));
-        self.gsns = (self.gsns.0.min(said.gsns.0), self.gsns.1.max(said.gsns.1));
-    }
-
-    /// Compares the events of a block or row group with what is said of them.
-    fn part(&mut self, parts: &[Events], said: &Summary<'_>, seqs: &mut Seqs) -> Result<()> {
-        let wrong = |what: String| Err(Error::new(ErrorKind::DataCorrupted, what));
-        let Some(shape) = self.shape.clone() else { return Ok(()) };
-        let mut found = Found::default();
-        for events in parts {
-            let numbers = [&events.ticks, &events.seqs, &events.gsns];
-            if numbers.iter().any(|numbers| numbers.len() != events.rows) {
-                return wrong("numbers of events are missing".to_string());
-            }
-            let columns: Vec<Column> = events.columns.iter().flatten().cloned().collect();
-            let groups = Groups::of(&columns, &shape.keys_at, events.rows)?;
-            let rows = events.ticks.iter().zip(events.seqs.iter().zip(events.gsns.iter()));
-            for (row, (tick, (seq, gsn))) in rows.enumerate() {
-                let key = groups.keys.get(groups.group(row)).map_or(&[][..], |key| key);
-                let ordered = self.before.as_ref().is_none_or(|(before, at, number)| {
-                    (before.as_ref(), *at, *number) < (key, *tick, *seq)
-                });
-                if !ordered {
-                    return wrong(format!("its row {} is out of order", found.rows));
-                }
-                match &mut self.before {
-                    Some((before, at, number)) if before.as_ref() == key => {
-                        (*at, *number) = (*tick, *seq);
-                    }
-                    before => *before = Some((key.into(), *tick, *seq)),
-                }
-                if found.rows == 0 {
-                    found.first_key = key.into();
-                }
-                found.rows += 1;
-                found.ticks = (found.ticks.0.min(*tick), found.ticks.1.max(*tick));
-                let gsn = gsn.cast_unsigned();
-                found.gsns = (found.gsns.0.min(gsn), found.gsns.1.max(gsn));
-                self.twice += u64::from(seqs.insert(seq.cast_unsigned()));
-            }
-        }
-        let last_key = self.before.as_ref().map_or(&[][..], |(key, ..)| key);
-        if (found.rows, found.ticks, found.gsns) != (said.rows, said.ticks, said.gsns) {
-            return wrong(format!(
-                "it has {} events of ticks {:?} and gsn's {:?}, and says {}, {:?} and {:?}",
-                found.rows, found.ticks, found.gsns, said.rows, said.ticks, said.gsns
-            ));
-        }
-        if (found.first_key.as_ref(), last_key) != said.keys {
-            return wrong("it has other keys than it says".to_string());
-        }
-        self.believe(said);
-        Ok(())
-    }
-}
-
-/// What a block or row group has.
-struct Found {
-    rows: u64,
-    ticks: (i64, i64),
-    gsns: (u64, u64),
-    first_key: Box<[u8]>,
-}
-
-impl Default for Found {
-    fn default() -> Self {
-        let nothing = (i64::MAX, i64::MIN);
-        Self { rows: 0, ticks: nothing, gsns: (u64::MAX, 0), first_key: Box::default() }
-    }
-}
-
-fn hull(ticks: (i64, i64)) -> TickRange {
-    TickRange::new(Tick(ticks.0), Tick(ticks.1).next())
 }

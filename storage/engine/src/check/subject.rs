@@ -82,9 +82,9 @@ impl Subject {
     /// Whether a story is one of those that count.
     pub fn names_story(&self, name: StoryName) -> bool {
         let owned = self.state.chronicles.get(&name.chronicle);
-        owned.and_then(|owned| owned.pieces.get(&name.id.0)).is_some_and(|piece| {
-            piece.story(name.chronicle).is_some()
-        })
+        owned
+            .and_then(|owned| owned.pieces.get(&name.id.0))
+            .is_some_and(|piece| piece.story(name.chronicle).is_some())
     }
 
     /// First frame of the journal that is needed.
@@ -117,10 +117,7 @@ impl Engine {
     ///
     /// # Errors
     /// `FeatureNotSupported` for an engine without files.
-    pub fn subject(
-        &self,
-        definitions: Arc<Definitions>,
-    ) -> stratalog_model::Result<Subject> {
+    pub fn subject(&self, definitions: Arc<Definitions>) -> stratalog_model::Result<Subject> {
         let core = self.core();
         let files = crate::collect::files_of(core)?;
         // Read first: the journal has all that is behind it and in no pinned piece.

@@ -164,7 +164,7 @@ fn a_check_of_what_is_durable_does_not_look_behind_it() {
     let disk: std::sync::Arc<dyn Disk> = std::sync::Arc::new(sample.disk.clone());
     let (path, bytes) = &sample.segments[2];
     let last = sample.frames.last().unwrap().0;
-    let mut count = |through: Lsn| {
+    let count = |through: Lsn| {
         let (mut frames, mut faults) = (0, 0);
         let scope = Scope::Durable(Lsn(1), through);
         check(&disk, Path::new(DIRECTORY), &sample.settings, scope, &mut |sight| {

@@ -33,8 +33,7 @@ pub(super) fn inspect(
     progress: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<Found> {
     let folders = Folders::of(directory);
-    let mut parts =
-        Parts { disk: Arc::clone(disk), folders, progress, report: Report::default() };
+    let mut parts = Parts { disk: Arc::clone(disk), folders, progress, report: Report::default() };
     parts.format(wrong);
     parts.clock();
     let catalog = parts.catalog(Scope::Closed(Beginning::First))?;

@@ -66,7 +66,8 @@ impl Progress {
             return Self { bar: ProgressBar::hidden(), pending };
         }
         let bar = ProgressBar::new(bytes_of(path));
-        if let Ok(style) = ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes}, {eta} left")
+        if let Ok(style) =
+            ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes}, {eta} left")
         {
             bar.set_style(style);
         }

@@ -10,7 +10,9 @@
 use std::{io, path::Path, sync::Arc};
 
 use stratalog_engine::check::{Cure, PartKind, Rebuild, State, Subject};
-use stratalog_journal::{Beginning, Journal, JournalSettings, Scope, Sight, check as check_journal};
+use stratalog_journal::{
+    Beginning, Journal, JournalSettings, Scope, Sight, check as check_journal,
+};
 use stratalog_model::{ChronicleId, Disk, Error, Log as _, Lsn, Result};
 use stratalog_tablet::TabletId;
 
@@ -27,8 +29,7 @@ pub(super) fn repair(
     found: &Found,
 ) -> Result<Vec<String>> {
     let mut done = Vec::new();
-    let mut damaged =
-        found.report.lines.iter().filter(|line| line.state == State::Damaged).count();
+    let mut damaged = found.report.lines.iter().filter(|line| line.state == State::Damaged).count();
     let mut tablets: Vec<(ChronicleId, u64)> = Vec::new();
     for line in &found.report.lines {
         if let Cure::Tablet(chronicle, id) = line.cure
@@ -78,7 +79,11 @@ fn tablet(
     clear(&folder)?;
     let made = rebuild.finish(disk, &folder);
     let moved = made.and_then(|same| {
-        if same { put(disk, &folder, subject, TabletId(id), done).map(|()| true) } else { Ok(false) }
+        if same {
+            put(disk, &folder, subject, TabletId(id), done).map(|()| true)
+        } else {
+            Ok(false)
+        }
     });
     clear(&folder)?;
     moved

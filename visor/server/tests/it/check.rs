@@ -224,7 +224,7 @@ fn files_that_are_cut_or_missing_or_others_are_told() {
             let damaged = named(&output, "damaged");
             let what = format!("{name} {what}: {}", told(&output));
             assert_eq!(output.status.code(), Some(1), "{what}");
-            assert!(damaged.iter().any(|path| *path == name), "{what}");
+            assert!(damaged.contains(&name), "{what}");
             assert!(damaged.iter().all(|path| *path == name || path == "manifest"), "{what}");
         };
         std::fs::write(path, &bytes[..bytes.len() / 2]).unwrap();
@@ -269,7 +269,9 @@ fn a_finding_says_what_it_means() {
     flipped[100] ^= 1;
     std::fs::write(&path, flipped).unwrap();
     let text = stdout(&left.check(&[]));
-    for part in ["table public.a", "12000 rows", "2026-01-01T00:00:01Z", "offset 0", "from a backup"] {
+    for part in
+        ["table public.a", "12000 rows", "2026-01-01T00:00:01Z", "offset 0", "from a backup"]
+    {
         assert!(text.contains(part), "{part}: {text}");
     }
     // Nothing has a copy of it.
