@@ -119,3 +119,6 @@ impl Default for Found {
 fn hull(ticks: (i64, i64)) -> TickRange {
     TickRange::new(Tick(ticks.0), Tick(ticks.1).next())
 }
+
+#[cfg(test)]
+mod tests;
