@@ -1,8 +1,11 @@
 """CALL stratalog.check() by psql: the parts of a server that goes on, and damage as rows."""
 
+import os
+import subprocess
+
 import pytest
 
-from servers import Stratalog
+from servers import ObjectStore, Stratalog, stratalog_binary
 from test_psql import psql
 
 pytestmark = pytest.mark.ours
@@ -46,3 +49,34 @@ def test_damage_is_a_row(directory):
         assert [line[0] for line in damaged] == ["tablets"], damaged
         assert damaged[0][1].endswith(path.name) and damaged[0][2] == "public.t", damaged
         assert "2026-01-01T" in damaged[0][6] and "backup" in damaged[0][6], damaged
+
+
+def test_stories_in_an_object_store(directory):
+    try:
+        bucket = ObjectStore(directory / "buckets", "lake")
+    except RuntimeError as reason:
+        pytest.skip(str(reason))
+    data, url = directory / "data", ("--story-url", "s3://lake/p")
+    with bucket, Stratalog(data, *url, environment=bucket.environment()) as server:
+        fill(server, "t")
+        psql(server, "-c", "CALL stratalog.compact('t')")
+        found = lines(server)
+        assert ["20000"] == [line[3] for line in found if line[0] == "stories"], found
+        server.stop()
+        command = [str(stratalog_binary()), "check", "--data-dir", str(data), *url]
+
+        def check():
+            return subprocess.run(command, capture_output=True, text=True, timeout=300,
+                                  env={**os.environ, **bucket.environment()})
+
+        done = check()
+        assert done.returncode == 0 and "20000 rows" in done.stdout, done.stdout + done.stderr
+        [story] = (directory / "buckets").glob("**/*.parquet")
+        whole = story.read_bytes()
+        story.write_bytes(whole[:1000] + bytes([whole[1000] ^ 1]) + whole[1001:])
+        done = check()
+        assert done.returncode == 1 and story.name in done.stdout, done.stdout + done.stderr
+        bucket.kill()
+        # What cannot be reached is not damaged.
+        done = check()
+        assert done.returncode == 7 and "damaged" not in done.stdout, done.stdout + done.stderr

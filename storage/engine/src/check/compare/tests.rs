@@ -33,8 +33,10 @@ fn record() -> PieceRecord {
     }
 }
 
-/// (key, tick, seq), with the gsn of the seq.
-fn events(rows: &[(&str, i64, i64)]) -> Events {
+/// Key, tick and seq, which is the gsn as well.
+type Row<'a> = (&'a str, i64, i64);
+
+fn events(rows: &[Row]) -> Events {
     let ticks: Vec<i64> = rows.iter().map(|row| row.1).collect();
     let seqs: Vec<i64> = rows.iter().map(|row| row.2).collect();
     let keys: StringViewArray = rows.iter().map(|row| Some(row.0)).collect();
@@ -57,7 +59,7 @@ fn key(text: &str) -> Vec<u8> {
 
 /// What comes of rows that say "three events, ticks 1 to 9, gsn 4 to 6, keys a to b"; and how
 /// many of them were met before.
-fn compared(rows: &[(&str, i64, i64)], seqs: &mut Seqs) -> (Result<()>, u64) {
+fn compared(rows: &[Row], seqs: &mut Seqs) -> (Result<()>, u64) {
     let (record, first, last) = (record(), key("a"), key("b"));
     let said = Summary { rows: 3, ticks: (1, 9), gsns: (4, 6), keys: (&first, &last) };
     let mut piece = OfPiece::new(&record, Some(shape()));
@@ -68,7 +70,7 @@ fn compared(rows: &[(&str, i64, i64)], seqs: &mut Seqs) -> (Result<()>, u64) {
 #[test]
 fn rows_are_those_that_are_said_and_in_order() {
     let right = [("a", 1, 4), ("a", 9, 5), ("b", 2, 6)];
-    let wrong: [(&str, &[(&str, i64, i64)]); 7] = [
+    let wrong: [(&str, &[Row]); 7] = [
         ("events of ticks", &right[..2]),
         ("events of ticks", &[("a", 1, 4), ("a", 8, 5), ("b", 2, 6)]),
         ("events of ticks", &[("a", 1, 4), ("a", 9, 5), ("b", 2, 7)]),
