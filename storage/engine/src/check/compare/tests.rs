@@ -34,7 +34,7 @@ fn record() -> PieceRecord {
 }
 
 /// Key, tick and seq, which is the gsn as well.
-type Row<'a> = (&'a str, i64, i64);
+type Row = (&'static str, i64, i64);
 
 fn events(rows: &[Row]) -> Events {
     let ticks: Vec<i64> = rows.iter().map(|row| row.1).collect();
