@@ -13,6 +13,7 @@
 
 mod assign;
 mod errors;
+pub mod inspect;
 pub mod outcome;
 mod rules;
 pub mod service;
@@ -22,6 +23,7 @@ pub mod statement;
 mod table;
 mod types;
 
+pub use inspect::{Inspected, Inspector};
 pub use outcome::{CopyIn, CopyOut, CopySink, Outcome, Rows, RowsTag};
 pub use service::{Login, Parts, QueryService, STACK_BYTES};
 pub use session::{Notice, Session, TransactionState};

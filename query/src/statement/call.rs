@@ -1,15 +1,18 @@
-//! CALL of our procedures: work on a table's pieces that somebody asks for.
+//! CALL of our procedures: work on a table's pieces that somebody asks for, and a look at all
+//! that is kept.
 //!
 //! ```text
 //!   CALL stratalog.flush('cpu')   ─► argument ─► table ─► EventStore::flush
 //!   CALL stratalog.compact($1)    (planned as SELECT)     EventStore::compact
+//!   CALL stratalog.check()        ──────────────────────► Inspector::inspect
 //! ```
-//! A CALL that is cancelled is no longer waited for; the move that it began goes on.
+//! A CALL that is cancelled is no longer waited for; the move that it began goes on, a check
+//! ends.
 
 use std::{ops::ControlFlow, sync::Arc};
 
 use arrow::{
-    array::{ArrayRef, Int64Array, RecordBatch},
+    array::{ArrayRef, Int64Array, RecordBatch, StringViewArray},
     datatypes::{DataType, Field, Schema, SchemaRef},
 };
 use datafusion::{
@@ -28,7 +31,7 @@ use super::{
     walk::{self, Look},
 };
 use crate::{
-    Outcome, Parsed, Rows, RowsTag, Session,
+    Inspected, Outcome, Parsed, Rows, RowsTag, Session,
     errors::{from_arrow, from_datafusion},
     session::work::Work,
 };
@@ -40,8 +43,18 @@ const SCHEMA: &str = "stratalog";
 #[derive(Debug)]
 pub struct Call {
     procedure: Procedure,
-    /// Of one column, the name of the table.
-    argument: query::Query,
+    /// Of one column, the name of the table; `None` for the procedure that has no argument.
+    argument: Option<query::Query>,
+}
+
+impl Call {
+    /// The shape of the rows that it answers with.
+    pub fn schema(&self) -> SchemaRef {
+        match self.procedure {
+            Procedure::Check => inspected_schema(),
+            Procedure::Flush | Procedure::Compact => moved_schema(),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,15 +63,18 @@ enum Procedure {
     Flush,
     /// The same, and then all pieces become as few stories as can be.
     Compact,
+    /// Everything that is kept is read, and compared with what is known of it.
+    Check,
 }
 
 impl Procedure {
-    const ALL: [Procedure; 2] = [Procedure::Flush, Procedure::Compact];
+    const ALL: [Procedure; 3] = [Procedure::Flush, Procedure::Compact, Procedure::Check];
 
     fn name(self) -> &'static str {
         match self {
             Procedure::Flush => "flush",
             Procedure::Compact => "compact",
+            Procedure::Check => "check",
         }
     }
 }
@@ -77,7 +93,12 @@ pub async fn plan(
     let arguments = arguments(function)?;
     let named = procedure(session, function)?;
     if arguments.is_empty() {
-        return Err(undefined(function, named, &[]));
+        return match named {
+            Some(procedure @ Procedure::Check) => {
+                Ok((Call { procedure, argument: None }, Vec::new()))
+            }
+            _ => Err(undefined(function, named, &[])),
+        };
     }
     let tree = selected(arguments)?;
     let planner = session.enter_planner(parsed.system_columns()).await;
@@ -90,7 +111,9 @@ pub async fn plan(
         })
         .collect();
     match (named, given.as_slice()) {
-        (Some(procedure), [Some(ColumnType::Text)]) => Ok((Call { procedure, argument }, types)),
+        (Some(procedure), [Some(ColumnType::Text)]) if procedure != Procedure::Check => {
+            Ok((Call { procedure, argument: Some(argument) }, types))
+        }
         _ => Err(undefined(function, named, &given)),
     }
 }
@@ -156,12 +179,15 @@ fn undefined(function: &Function, named: Option<Procedure>, given: &[Option<Colu
         .collect();
     let message = format!("procedure {}({}) does not exist", function.name, types.join(", "));
     Error::new(ErrorKind::UndefinedFunction, message).with_hint(match named {
+        Some(Procedure::Check) => {
+            format!("{SCHEMA}.check looks at everything: CALL {SCHEMA}.check()")
+        }
         Some(procedure) => format!(
             "{SCHEMA}.{0} takes the name of one table as text: CALL {SCHEMA}.{0}('cpu')",
             procedure.name()
         ),
-        None => "the procedures are stratalog.flush and stratalog.compact; functions are called \
-                 by SELECT"
+        None => "the procedures are stratalog.flush, stratalog.compact and stratalog.check; \
+                 functions are called by SELECT"
             .to_string(),
     })
 }
@@ -178,10 +204,24 @@ fn selected(arguments: Vec<Expr>) -> Result<Tree> {
     Err(Error::internal("SELECT NULL is no query"))
 }
 
-/// The shape of the one row that a CALL answers with.
-pub fn schema() -> SchemaRef {
+/// The shape of the one row that tells of a move.
+fn moved_schema() -> SchemaRef {
     let column = |name| Field::new(name, DataType::Int64, true);
     Arc::new(Schema::new(vec![column("rows"), column("pieces_added"), column("pieces_removed")]))
+}
+
+/// The shape of the rows that tell of a check.
+fn inspected_schema() -> SchemaRef {
+    let column = |name: &str, of: DataType| Field::new(name, of, true);
+    Arc::new(Schema::new(vec![
+        column("part", DataType::Utf8View),
+        column("path", DataType::Utf8View),
+        column("table_name", DataType::Utf8View),
+        column("rows", DataType::Int64),
+        column("bytes", DataType::Int64),
+        column("state", DataType::Utf8View),
+        column("detail", DataType::Utf8View),
+    ]))
 }
 
 /// Runs a CALL.
@@ -197,12 +237,22 @@ pub async fn run(
     work: &Arc<Work>,
 ) -> Result<Outcome> {
     session.transaction.check_outside(&format!("CALL {SCHEMA}.{}", call.procedure.name()))?;
-    let text = text(session, call, types, values, work).await?;
+    let Some(argument) = &call.argument else {
+        let Some(inspector) = session.parts().inspector.clone() else {
+            return Err(Error::new(
+                ErrorKind::FeatureNotSupported,
+                format!("{SCHEMA}.check needs a data directory, and there is none"),
+            ));
+        };
+        return Ok(Outcome::Rows(inspected(inspector.inspect().await?)?));
+    };
+    let text = text(session, call.procedure, argument, types, values, work).await?;
     let state = session.parts().catalog.state();
     let path = session.variables().parsed().search_path;
     let chronicle = table_of_regclass(&state, session.database(), &path, &text)?;
     let moved = match call.procedure {
         Procedure::Flush => session.store().flush(chronicle.id).await?,
+        Procedure::Check => return Err(Error::internal("a check is of no table")),
         Procedure::Compact => session.store().compact(chronicle.id).await?,
     };
     Ok(Outcome::Rows(row(moved)?))
@@ -211,12 +261,13 @@ pub async fn run(
 /// The value of the argument.
 async fn text(
     session: &Session,
-    call: &Call,
+    procedure: Procedure,
+    argument: &query::Query,
     types: &[ColumnType],
     values: &[ScalarValue],
     work: &Arc<Work>,
 ) -> Result<String> {
-    let rows = query::run(session, &call.argument, types, values, work, RowsTag::Select).await?;
+    let rows = query::run(session, argument, types, values, work, RowsTag::Select).await?;
     let batches: Vec<RecordBatch> = rows.try_collect().await?;
     let mut filled = batches.iter().filter(|batch| batch.num_rows() > 0);
     let (Some(batch), None) = (filled.next(), filled.next()) else { return Err(set()) };
@@ -229,7 +280,7 @@ async fn text(
         Some(text) => Ok(text.to_string()),
         None => Err(Error::new(
             ErrorKind::NullNotAllowed,
-            format!("{SCHEMA}.{} needs the name of a table, not NULL", call.procedure.name()),
+            format!("{SCHEMA}.{} needs the name of a table, not NULL", procedure.name()),
         )),
     }
 }
@@ -247,7 +298,29 @@ fn row(moved: Moved) -> Result<Rows> {
     };
     let columns =
         vec![number(moved.rows), number(moved.pieces_added), number(moved.pieces_removed)];
-    let schema = schema();
+    let schema = moved_schema();
+    let batch = RecordBatch::try_new(Arc::clone(&schema), columns).map_err(from_arrow)?;
+    Ok(Rows::new(schema, stream::iter([Ok(batch)]).boxed(), RowsTag::Word("CALL")))
+}
+
+fn inspected(found: Vec<Inspected>) -> Result<Rows> {
+    let text = |of: fn(&Inspected) -> Option<&str>| -> ArrayRef {
+        Arc::new(found.iter().map(of).collect::<StringViewArray>())
+    };
+    let number = |of: fn(&Inspected) -> Option<u64>| -> ArrayRef {
+        let value = |row| of(row).map(|value| i64::try_from(value).unwrap_or(i64::MAX));
+        Arc::new(found.iter().map(value).collect::<Int64Array>())
+    };
+    let columns = vec![
+        text(|row| Some(&row.part)),
+        text(|row| Some(&row.path)),
+        text(|row| row.table_name.as_deref()),
+        number(|row| row.rows),
+        number(|row| row.bytes),
+        text(|row| Some(&row.state)),
+        text(|row| Some(&row.detail)),
+    ];
+    let schema = inspected_schema();
     let batch = RecordBatch::try_new(Arc::clone(&schema), columns).map_err(from_arrow)?;
     Ok(Rows::new(schema, stream::iter([Ok(batch)]).boxed(), RowsTag::Word("CALL")))
 }

@@ -26,6 +26,7 @@
 
 mod backlog;
 mod budget;
+pub mod check;
 mod choose;
 mod collect;
 mod delete;
@@ -50,7 +51,7 @@ mod waiting;
 pub use collect::{Definitions, Files};
 pub use engine::Engine;
 pub use grapher::Grapher;
-pub use manifest::Manifest;
+pub use manifest::{Manifest, ManifestReplay};
 pub use pieces::piece::Shelves;
 #[cfg(feature = "sabotage")]
 pub use sabotage::FAULTS;

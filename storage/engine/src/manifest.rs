@@ -23,7 +23,7 @@ use stratalog_model::{
 };
 use tokio::sync::oneshot;
 
-pub use state::{Edit, Floor, ManifestState, Move, PieceFile, PieceRecord};
+pub use state::{Edit, Floor, ManifestState, Move, Owned, PieceFile, PieceRecord};
 
 /// Edits after which a snapshot is worth its bytes, at least.
 const EDITS_MIN: usize = 256;
@@ -56,37 +56,10 @@ impl Manifest {
     /// `DataCorrupted` when a record cannot be read, contradicts those before it, or those
     /// before it are lost; what the log says.
     pub fn open(log: Arc<dyn Log>) -> Result<Self> {
-        let (mut edits, mut snapshots, mut parts) = (0, 0, Vec::new());
-        let whole = log.status().first <= Lsn(1);
-        let mut state = whole.then(ManifestState::default);
-        log.replay(&mut |lsn, frame| {
-            if frame.statement == StatementId(0) {
-                let edit = record::edit(&frame.payload).map_err(|error| at(lsn, error))?;
-                // What comes before the first snapshot that is kept is summed up in it.
-                if let Some(before) = state.take() {
-                    state = Some(before.after(&edit).map_err(|error| contradicts(lsn, &error))?);
-                    edits += 1;
-                }
-                return Ok(());
-            }
-            snapshots = snapshots.max(frame.statement.0);
-            match frame.kind {
-                FrameKind::Commit => {
-                    let whole: Vec<u8> = std::mem::take(&mut parts).concat();
-                    state = Some(record::snapshot(&whole).map_err(|error| at(lsn, error))?);
-                    edits = 0;
-                }
-                _ => {
-                    // Those of one that was never completed.
-                    if frame.first_seq == 0 {
-                        parts.clear();
-                    }
-                    parts.push(frame.payload);
-                }
-            }
-            Ok(())
-        })?;
-        let state = state.ok_or_else(lost)?;
+        let mut replay = ManifestReplay::new(log.status().first <= Lsn(1));
+        log.replay(&mut |lsn, frame| replay.frame(lsn, frame))?;
+        let (edits, snapshots) = (replay.edits, replay.snapshots);
+        let state = replay.finish()?;
         let current = Current { state: Arc::new(state), edits, snapshots };
         Ok(Self { log, current: Arc::new(Mutex::new(current)), turn: Arc::default() })
     }
@@ -176,6 +149,68 @@ impl Manifest {
         let done = Box::new(move |result| drop(sender.send(result)));
         self.log.submit(frame, reservation, Durability::Disk, done);
         written.await.unwrap_or_else(|_| Err(closed()))
+    }
+}
+
+/// The records of a manifest's log, on their way to the state that they tell.
+#[derive(Debug)]
+pub struct ManifestReplay {
+    /// `None` before the first snapshot of a log that has given up its beginning.
+    state: Option<ManifestState>,
+    /// Edits since the last snapshot.
+    edits: usize,
+    /// Statement of the last snapshot.
+    snapshots: u64,
+    /// Those of a snapshot that is not whole yet.
+    parts: Vec<bytes::Bytes>,
+}
+
+impl ManifestReplay {
+    /// At the beginning of a log; `whole` says whether that is the first record ever written.
+    pub fn new(whole: bool) -> Self {
+        let state = whole.then(ManifestState::default);
+        Self { state, edits: 0, snapshots: 0, parts: Vec::new() }
+    }
+
+    /// Takes the next frame.
+    ///
+    /// # Errors
+    /// `DataCorrupted` for a record that cannot be read, or contradicts those before it.
+    pub fn frame(&mut self, lsn: Lsn, frame: Frame) -> Result<()> {
+        if frame.statement == StatementId(0) {
+            let edit = record::edit(&frame.payload).map_err(|error| at(lsn, error))?;
+            // What comes before the first snapshot that is kept is summed up in it.
+            if let Some(before) = self.state.take() {
+                let after = before.after(&edit);
+                self.state = Some(after.map_err(|error| contradicts(lsn, &error))?);
+                self.edits += 1;
+            }
+            return Ok(());
+        }
+        self.snapshots = self.snapshots.max(frame.statement.0);
+        match frame.kind {
+            FrameKind::Commit => {
+                let whole: Vec<u8> = std::mem::take(&mut self.parts).concat();
+                self.state = Some(record::snapshot(&whole).map_err(|error| at(lsn, error))?);
+                self.edits = 0;
+            }
+            _ => {
+                // Those of one that was never completed.
+                if frame.first_seq == 0 {
+                    self.parts.clear();
+                }
+                self.parts.push(frame.payload);
+            }
+        }
+        Ok(())
+    }
+
+    /// The state that the records tell.
+    ///
+    /// # Errors
+    /// `DataCorrupted` when what they were written for is lost.
+    pub fn finish(self) -> Result<ManifestState> {
+        self.state.ok_or_else(lost)
     }
 }
 

@@ -17,10 +17,12 @@
 //!
 //!   open: headers of all segments, all frames of the last one, judge and cut its tail
 //!   replay: every frame of every segment, verified before it is handed out
+//!   check: the same without changing anything, and on behind what does not hold
 //! ```
 //! `docs/formats.md` draws the bytes.
 
 mod aligned;
+mod check;
 mod continuation;
 mod frame;
 mod gather;
@@ -37,6 +39,7 @@ mod settings;
 mod tail;
 mod writer;
 
+pub use check::{Fault, Lost, Scope, Sight, Summary, check};
 pub use frame::FRAME_OVERHEAD_BYTES;
 pub use journal::{Beginning, Journal};
 pub use local_disk::LocalDisk;

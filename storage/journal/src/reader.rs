@@ -77,6 +77,13 @@ impl<'a> FrameReader<'a> {
         self.offset
     }
 
+    /// Goes to another place, behind what does not hold.
+    pub(crate) fn resume_at(&mut self, offset: u64) {
+        self.offset = offset;
+        self.chunk = Bytes::new();
+        self.chunk_at = offset;
+    }
+
     /// Reads on.
     pub(crate) fn step(&mut self) -> io::Result<Step> {
         let bytes = self.view(frame::HEADER_BYTES)?;

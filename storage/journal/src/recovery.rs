@@ -74,7 +74,7 @@ pub(crate) fn check_there(place: &Place) -> Result<()> {
 }
 
 /// A journal that was made, and of which nothing is left.
-fn lost(what: String) -> Error {
+pub(crate) fn lost(what: String) -> Error {
     Error::new(ErrorKind::DataCorrupted, what)
         .with_detail("it was made together with the data directory, and has had a segment since")
         .with_hint("restore its directory from a backup")
@@ -126,29 +126,43 @@ pub(crate) fn recover(place: &Place, existing: Option<Beginning>) -> Result<Reco
 /// Numbers of the segments. Anything else in the directory is refused, but for the lock
 /// and a spare, which is removed.
 fn list(place: &Place) -> Result<BTreeSet<SegmentId>> {
-    let directory = &place.directory;
-    let failed = |error| Error::io(format_args!("cannot read {}", directory.display()), error);
-    let mut numbers = BTreeSet::new();
-    let mut spare = false;
-    for name in place.disk.list(directory).map_err(failed)? {
-        match name.as_str() {
-            segment::LOCK_NAME => {}
-            segment::SPARE_NAME => spare = true,
-            _ => match segment::parse_name(&name) {
-                Some(number) => {
-                    numbers.insert(number);
-                }
-                None => return Err(foreign(directory, &name)),
-            },
-        }
+    let names = names(place)?;
+    if let Some(name) = names.foreign.first() {
+        return Err(foreign(&place.directory, name));
     }
-    if spare {
-        place.disk.remove_file(&place.path(segment::SPARE_NAME)).map_err(failed)?;
+    if names.spare {
+        place.disk.remove_file(&place.path(segment::SPARE_NAME)).map_err(|error| {
+            Error::io(format_args!("cannot read {}", place.directory.display()), error)
+        })?;
     }
-    Ok(numbers)
+    Ok(names.numbers)
 }
 
-fn foreign(directory: &Path, name: &str) -> Error {
+/// What lies in a journal's directory, besides the lock.
+pub(crate) struct Names {
+    pub(crate) numbers: BTreeSet<SegmentId>,
+    pub(crate) spare: bool,
+    /// Files that are not ours.
+    pub(crate) foreign: Vec<String>,
+}
+
+/// Lists the directory, and changes nothing.
+pub(crate) fn names(place: &Place) -> Result<Names> {
+    let directory = &place.directory;
+    let failed = |error| Error::io(format_args!("cannot read {}", directory.display()), error);
+    let mut names = Names { numbers: BTreeSet::new(), spare: false, foreign: Vec::new() };
+    for name in place.disk.list(directory).map_err(failed)? {
+        match (name.as_str(), segment::parse_name(&name)) {
+            (segment::LOCK_NAME, _) => {}
+            (segment::SPARE_NAME, _) => names.spare = true,
+            (_, Some(number)) => drop(names.numbers.insert(number)),
+            (_, None) => names.foreign.push(name),
+        }
+    }
+    Ok(names)
+}
+
+pub(crate) fn foreign(directory: &Path, name: &str) -> Error {
     Error::new(
         ErrorKind::ObjectNotInPrerequisiteState,
         format!(
@@ -159,7 +173,7 @@ fn foreign(directory: &Path, name: &str) -> Error {
     .with_hint("check that the data directory is the right one, then move that file elsewhere")
 }
 
-fn read_header(place: &Place, number: SegmentId) -> Result<Segment> {
+pub(crate) fn read_header(place: &Place, number: SegmentId) -> Result<Segment> {
     let path = place.path(&segment::file_name(number));
     let failed = |error| unreadable(&path, error);
     let file = place.disk.open(&path).map_err(failed)?;
@@ -226,15 +240,8 @@ fn check_order(segments: &[Segment], place: &Place, beginning: Beginning) -> Res
     let mut previous_lsn = Lsn(1);
     for (number, found) in (first..).map(SegmentId).zip(segments) {
         if found.header.number != number {
-            return Err(Error::new(
-                ErrorKind::DataCorrupted,
-                format!(
-                    "journal segment {} is missing",
-                    place.path(&segment::file_name(number)).display()
-                ),
-            )
-            .with_detail(format!("segment {} is there", found.path.display()))
-            .with_hint("restore the file from a backup"));
+            let error = missing(&place.path(&segment::file_name(number)));
+            return Err(error.with_detail(format!("segment {} is there", found.path.display())));
         }
         let first = found.header.first_lsn;
         if first < previous_lsn || number == SegmentId(1) && first != Lsn(1) {
@@ -244,6 +251,12 @@ fn check_order(segments: &[Segment], place: &Place, beginning: Beginning) -> Res
         previous_lsn = first;
     }
     Ok(())
+}
+
+/// A segment should be there.
+pub(crate) fn missing(path: &Path) -> Error {
+    let what = format!("journal segment {} is missing", path.display());
+    Error::new(ErrorKind::DataCorrupted, what).with_hint("restore the file from a backup")
 }
 
 fn create(place: &Place) -> Result<Recovered> {

@@ -296,7 +296,7 @@ fn has_blank_sector(file: &dyn DiskFile, start: u64, end: u64) -> bool {
     false
 }
 
-fn read_up_to(file: &dyn DiskFile, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+pub(crate) fn read_up_to(file: &dyn DiskFile, buffer: &mut [u8], at: u64) -> io::Result<usize> {
     let mut filled = 0;
     while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
         match file.read_at(rest, at + filled as u64)? {

@@ -155,8 +155,12 @@ impl Story {
         Ok(Verified { parts: Arc::new(parts), len: self.built().bytes })
     }
 
-    /// Reads every block before the tail, in bounded memory.
-    pub(crate) async fn verify_blocks(&self) -> Result<()> {
+    /// Reads every byte before the tail, in bounded memory, and compares it with its checksum;
+    /// the tail was compared when the story was opened.
+    ///
+    /// # Errors
+    /// `DataCorrupted`, with file, offset and range; `Io`, `ConnectionFailure`.
+    pub async fn verify_blocks(&self) -> Result<()> {
         let step = self.shelf().shape().request_bytes.max(1);
         let mut at = 0;
         while at < self.blocks().end() {

@@ -58,6 +58,21 @@ impl Stories {
         Ok(Self { shelf, disk, spool: spool.to_path_buf(), open, doomed: Mutex::default() })
     }
 
+    /// The stories of a shelf that nobody uses, for whoever only looks: nothing is made or
+    /// removed, and nothing kept in memory.
+    pub fn look(shelf: Arc<dyn Shelf>, disk: Arc<dyn Disk>, spool: &Path) -> Self {
+        let (open, doomed) = (Mutex::new(Cache::new(0)), Mutex::default());
+        Self { shelf, disk, spool: spool.to_path_buf(), open, doomed }
+    }
+
+    /// As [`Self::open_story`], from what lies on the shelf now, whatever is kept in memory.
+    ///
+    /// # Errors
+    /// As [`Self::open_story`].
+    pub async fn open_anew(&self, built: &BuiltStory) -> Result<Arc<Story>> {
+        Story::open(Arc::clone(&self.shelf), built).await.map(Arc::new)
+    }
+
     /// Begins a story of a number that was never used.
     ///
     /// # Errors

@@ -66,9 +66,14 @@ impl Index {
         None
     }
 
+    /// Whether there is room for the blocks of a tablet.
+    pub(crate) fn takes(heads: &[BlockHead]) -> bool {
+        heads.iter().all(|head| head.head_bytes as usize <= ENTRY_BYTES_MAX)
+    }
+
     /// Remembers the blocks of a tablet.
     pub(crate) fn put(&self, tablet: TabletId, heads: &[BlockHead], seed: u32) {
-        if heads.iter().any(|head| head.head_bytes as usize > ENTRY_BYTES_MAX) {
+        if !Self::takes(heads) {
             return;
         }
         self.guarded(|database| {

@@ -18,6 +18,9 @@ use crate::{
     index::Index,
 };
 
+/// Ending of the name of a damaged tablet that was replaced by a sound one.
+const ASIDE_SUFFIX: &str = ".damaged";
+
 /// The tablets of a data directory.
 #[derive(Debug)]
 pub struct Tablets {
@@ -45,7 +48,7 @@ impl Tablets {
                 removed.map_err(|error| {
                     Error::io(format!("cannot remove {}", path.display()), error)
                 })?;
-            } else if parse_name(&name, SUFFIX).is_none() {
+            } else if parse_name(&name, SUFFIX).is_none() && !is_aside(&name) {
                 return Err(Error::new(
                     ErrorKind::ObjectNotInPrerequisiteState,
                     format!("{} is no tablet", path.display()),
@@ -55,6 +58,25 @@ impl Tablets {
         }
         let index = Index::open(index);
         Ok(Self { disk, folder: folder.to_path_buf(), index })
+    }
+
+    /// The tablets of a folder that nobody has open, for whoever only looks: nothing is made
+    /// or removed there. `index` is a copy of where sled lies: sled writes where it opens.
+    pub fn look(disk: Arc<dyn Disk>, folder: &Path, index: Option<&Path>) -> Self {
+        Self { disk, folder: folder.to_path_buf(), index: Index::open(index) }
+    }
+
+    /// What else lies in the folder: names of files that were never finished, and of others.
+    /// Ones that were put aside are passed over.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn others(&self) -> Result<(Vec<String>, Vec<String>)> {
+        let failed = |error| Error::io(format!("cannot open {}", self.folder.display()), error);
+        let mut names = self.disk.list(&self.folder).map_err(failed)?;
+        names.retain(|name| parse_name(name, SUFFIX).is_none() && !is_aside(name));
+        let building = |name: &String| parse_name(name, BUILDING_SUFFIX).is_some();
+        Ok(names.into_iter().partition(building))
     }
 
     /// Begins a tablet.
@@ -127,6 +149,47 @@ impl Tablets {
             }
         };
         Ok(tablet.heads.get_or_init(|| heads))
+    }
+
+    /// Whether the index says the same of a tablet's blocks as its file; it need not say
+    /// anything of one for which it has no room.
+    pub fn remembers(&self, built: &Built, heads: &[BlockHead]) -> bool {
+        if !Index::takes(heads) {
+            return true;
+        }
+        self.index.get(built.id, built.blocks, built.checksum).is_some_and(|known| known == heads)
+    }
+
+    /// Events of a tablet's first block, as the index says.
+    pub fn first_block_rows(&self, built: &Built) -> Option<usize> {
+        let heads = self.index.get(built.id, built.blocks, built.checksum)?;
+        heads.first().map(|head| head.summary.rows as usize)
+    }
+
+    /// Puts a damaged tablet aside, under another name, so that a sound one can have its.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn put_aside(&self, id: TabletId) -> Result<PathBuf> {
+        let from = path_of(&self.folder, id, SUFFIX);
+        let failed = |error| Error::io(format!("cannot rename {}", from.display()), error);
+        let free = (0..).map(|number: u32| match number {
+            0 => path_of(&self.folder, id, &format!("{SUFFIX}{ASIDE_SUFFIX}")),
+            _ => path_of(&self.folder, id, &format!("{SUFFIX}.{number}{ASIDE_SUFFIX}")),
+        });
+        for to in free {
+            if !self.disk.exists(&to).map_err(failed)? {
+                self.disk.rename(&from, &to).map_err(failed)?;
+                self.disk.sync_dir(&self.folder).map_err(failed)?;
+                return Ok(to);
+            }
+        }
+        Err(Error::internal("no name is free"))
+    }
+
+    /// Where the file of a tablet lies.
+    pub fn path(&self, id: TabletId) -> PathBuf {
+        path_of(&self.folder, id, SUFFIX)
     }
 
     /// Removes the files that `kept` does not name, and what is remembered of them. Returns
@@ -292,42 +355,59 @@ impl Tablet {
 
     /// The heads of all blocks, from the file.
     fn read_heads(&self) -> Result<Vec<BlockHead>> {
+        match self.heads_on_disk() {
+            (heads, None) => Ok(heads),
+            (_, Some(error)) => Err(error),
+        }
+    }
+
+    /// The heads of the blocks as the file has them, whatever the index says; where one does
+    /// not hold, those before it, and why: `DataCorrupted` with file and offset, or `Io`.
+    pub fn heads_on_disk(&self) -> (Vec<BlockHead>, Option<Error>) {
+        let mut heads: Vec<BlockHead> = Vec::new();
         let built = &self.built;
         let end = built.bytes - END_BYTES as u64;
-        let mut heads: Vec<BlockHead> = Vec::with_capacity(built.blocks as usize);
         let (mut at, mut checksum, mut rows) = (HEADER_BYTES as u64, 0, 0);
         while at < end {
-            let mut bytes = vec![0; FIXED_BYTES];
-            let damage = |what: &str| Err(damaged(&self.path, at, what));
-            if !self.fill(&mut bytes, at)? {
-                return damage("a block is cut off");
+            match self.head_at(at, heads.len()) {
+                Ok((head, own)) => {
+                    checksum = crc32c::crc32c_append(checksum, &own.to_le_bytes());
+                    rows += u64::from(head.summary.rows);
+                    at += head.bytes();
+                    heads.push(head);
+                }
+                Err(error) => return (heads, Some(error)),
             }
-            let Some(len) = BlockHead::head_bytes_in(&bytes) else {
-                return damage("there is no block");
-            };
-            bytes.resize(len, 0);
-            if let Some(rest) = bytes.get_mut(FIXED_BYTES..)
-                && !self.fill(rest, at + FIXED_BYTES as u64)?
-            {
-                return damage("a block is cut off");
-            }
-            let (head, own) = match BlockHead::decode(&bytes, at, self.seed) {
-                Ok(read) => read,
-                Err(what) => return damage(what),
-            };
-            if head.number as usize != heads.len() {
-                return damage("blocks are missing before it");
-            }
-            checksum = crc32c::crc32c_append(checksum, &own.to_le_bytes());
-            rows += u64::from(head.summary.rows);
-            at += head.bytes();
-            heads.push(head);
         }
         let same = at == end && heads.len() == built.blocks as usize && rows == built.rows;
-        if !same || checksum != built.checksum {
-            return Err(damaged(&self.path, at, "its blocks are not those that its end counts"));
+        let wrong = !same || checksum != built.checksum;
+        let what = "its blocks are not those that its end counts";
+        (heads, wrong.then(|| damaged(&self.path, at, what)))
+    }
+
+    /// The head of block `number`, which lies at `at`, and its checksum.
+    fn head_at(&self, at: u64, number: usize) -> Result<(BlockHead, u32)> {
+        let damage = |what: &str| Err(damaged(&self.path, at, what));
+        let mut bytes = vec![0; FIXED_BYTES];
+        if !self.fill(&mut bytes, at)? {
+            return damage("a block is cut off");
         }
-        Ok(heads)
+        let Some(len) = BlockHead::head_bytes_in(&bytes) else {
+            return damage("there is no block");
+        };
+        bytes.resize(len, 0);
+        if let Some(rest) = bytes.get_mut(FIXED_BYTES..)
+            && !self.fill(rest, at + FIXED_BYTES as u64)?
+        {
+            return damage("a block is cut off");
+        }
+        match BlockHead::decode(&bytes, at, self.seed) {
+            Ok((head, _)) if head.number as usize != number => {
+                damage("blocks are missing before it")
+            }
+            Ok(read) => Ok(read),
+            Err(what) => damage(what),
+        }
     }
 
     fn fill(&self, buffer: &mut [u8], at: u64) -> Result<bool> {
@@ -352,6 +432,11 @@ fn read_full(file: &dyn DiskFile, buffer: &mut [u8], at: u64) -> std::io::Result
         }
     }
     Ok(true)
+}
+
+/// Whether a file was put aside because it is damaged.
+fn is_aside(name: &str) -> bool {
+    name.ends_with(ASIDE_SUFFIX)
 }
 
 fn parse_name(name: &str, suffix: &str) -> Option<TabletId> {

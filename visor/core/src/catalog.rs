@@ -45,14 +45,9 @@ impl Catalog {
     /// `DataCorrupted` when a record cannot be read or contradicts those before it;
     /// `ObjectNotInPrerequisiteState` when a newer version wrote it; what the log says.
     pub fn open(log: Arc<dyn Log>, clock: Arc<dyn Clock>) -> Result<Arc<Self>> {
-        let mut state = CatalogState::genesis();
-        log.replay(&mut |lsn, frame| {
-            if frame.kind == FrameKind::Catalog {
-                let after = record::decode(&frame.payload).and_then(|change| state.after(&change));
-                state = after.map_err(|error| at_lsn(lsn, error))?;
-            }
-            Ok(())
-        })?;
+        let mut replay = CatalogReplay::default();
+        log.replay(&mut |lsn, frame| replay.frame(lsn, &frame))?;
+        let state = replay.finish();
         tracing::info!(
             version = state.version(),
             chronicles = state.chronicle_count(),
@@ -135,6 +130,37 @@ impl Catalog {
                 )),
             }
         })
+    }
+}
+
+/// The records of a catalog's log, on their way to the state that they tell.
+#[derive(Debug)]
+pub struct CatalogReplay(CatalogState);
+
+impl Default for CatalogReplay {
+    fn default() -> Self {
+        Self(CatalogState::genesis())
+    }
+}
+
+impl CatalogReplay {
+    /// Takes the next frame.
+    ///
+    /// # Errors
+    /// `DataCorrupted` for a record that cannot be read, or contradicts those before it;
+    /// `ObjectNotInPrerequisiteState` when a newer version wrote it.
+    pub fn frame(&mut self, lsn: Lsn, frame: &Frame) -> Result<()> {
+        if frame.kind == FrameKind::Catalog {
+            let change = record::decode(&frame.payload);
+            let after = change.and_then(|change| self.0.after(&change));
+            self.0 = after.map_err(|error| at_lsn(lsn, error))?;
+        }
+        Ok(())
+    }
+
+    /// The state so far.
+    pub fn finish(self) -> CatalogState {
+        self.0
     }
 }
 

@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 use stratalog_model::{Clock, Disk, Error, Result, invariant};
 
 use lease::Lease;
+pub use lease::LeaseFound;
 pub use source::{SystemTimeSource, TimeSource};
 
 /// How far ahead of the issued time the lease is put when it has run out, in nanoseconds.
@@ -91,6 +92,14 @@ impl MasterClock {
         source: Arc<dyn TimeSource>,
     ) -> Result<Arc<Self>> {
         Self::open_if(disk, directory, source, true)
+    }
+
+    /// Looks at the lease in `directory`, and changes nothing.
+    ///
+    /// # Errors
+    /// As [`Self::open_existing`].
+    pub fn look(disk: &dyn Disk, directory: &Path) -> Result<LeaseFound> {
+        Lease::look(disk, directory)
     }
 
     fn open_if(

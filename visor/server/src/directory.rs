@@ -112,14 +112,7 @@ impl DataDirectory {
                 entry: foreign.clone(),
             });
         }
-        let lock_path = path.join(LOCK);
-        let lock = disk.lock(&lock_path).map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => StartError::DirectoryLocked {
-                path: path.to_path_buf(),
-                holder: read_text(disk, &lock_path).and_then(|text| text.trim().parse().ok()),
-            },
-            _ => failed("lock the data directory", error),
-        })?;
+        let lock = Self::lock(disk, path)?;
         let made = disk.exists(&path.join(FORMAT)).map_err(|error| failed("read", error))?;
         let mut directory = Self { path: path.to_path_buf(), made: None, _lock: lock };
         directory.note_holder(disk).map_err(|error| failed("write to", error))?;
@@ -130,6 +123,59 @@ impl DataDirectory {
             directory.begin(disk).map_err(|error| failed("write to", error))?;
         }
         Ok(directory)
+    }
+
+    /// Takes the directory at `path`, which was made before, and changes nothing in it. Also
+    /// says what is wrong with its FORMAT, if anything is.
+    ///
+    /// # Errors
+    /// [`StartError::NoDatabase`], [`StartError::DirectoryLocked`], [`StartError::NewerFormat`],
+    /// or what the disk says.
+    pub fn hold(
+        disk: &Arc<dyn Disk>,
+        path: &Path,
+    ) -> Result<(Self, Option<StartError>), StartError> {
+        let failed = |action: &str, error: io::Error| {
+            StartError::from(Error::io(format!("cannot {action} {}", path.display()), error))
+        };
+        let none = |exists| StartError::NoDatabase { path: path.to_path_buf(), exists };
+        if !disk.exists(path).map_err(|error| failed("read", error))? {
+            return Err(none(false));
+        }
+        let names = disk.list(path).map_err(|error| failed("list the data directory", error))?;
+        let has = |wanted: &str| names.iter().any(|name| name == wanted);
+        // Without FORMAT it may be one that has lost it, but not one that was never finished.
+        let parts = [CATALOG, JOURNAL, CLOCK].into_iter().all(has);
+        if !has(FORMAT) && (!parts || has(FORMAT_NEW)) {
+            return Err(none(true));
+        }
+        let lock = Self::lock(disk, path)?;
+        let mut directory = Self { path: path.to_path_buf(), made: None, _lock: lock };
+        match directory.check_format(disk) {
+            Ok(version) => {
+                directory.made = Some(version);
+                Ok((directory, None))
+            }
+            Err(newer @ StartError::NewerFormat { .. }) => Err(newer),
+            Err(error) => {
+                directory.made = Some(if has(MANIFEST) { FORMAT_VERSION } else { 1 });
+                Ok((directory, Some(error)))
+            }
+        }
+    }
+
+    fn lock(disk: &Arc<dyn Disk>, path: &Path) -> Result<Box<dyn Send + Sync>, StartError> {
+        let lock_path = path.join(LOCK);
+        disk.lock(&lock_path).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => StartError::DirectoryLocked {
+                path: path.to_path_buf(),
+                holder: read_text(disk, &lock_path).and_then(|text| text.trim().parse().ok()),
+            },
+            _ => {
+                let action = format!("cannot lock the data directory {}", path.display());
+                StartError::from(Error::io(action, error))
+            }
+        })
     }
 
     /// Whether it was made to the end by an earlier process: then every part must be there.
@@ -156,6 +202,16 @@ impl DataDirectory {
             self.made = Some(FORMAT_VERSION);
         }
         Ok(())
+    }
+
+    /// The file that says which format it has.
+    pub fn format(&self) -> PathBuf {
+        self.path.join(FORMAT)
+    }
+
+    /// What a start that was interrupted may have left.
+    pub fn format_new(&self) -> PathBuf {
+        self.path.join(FORMAT_NEW)
     }
 
     /// The directory itself.

@@ -20,6 +20,7 @@ use stratalog_visor_core::{
 
 use crate::{
     StartError,
+    check::Online,
     directory::DataDirectory,
     settings::{Settings, available_memory_bytes},
 };
@@ -136,12 +137,15 @@ impl Embedded {
         }
         let grapher = Grapher::start(&engine)
             .map_err(|error| Error::io("the system has no thread for the grapher", error))?;
+        let logs = [Arc::clone(&commands), Arc::clone(&edits), Arc::clone(&events)];
+        let online = Online::new(disk, &directory, Arc::clone(&engine), Arc::clone(&catalog), logs);
         let store: Arc<dyn EventStore> = engine;
         let service = QueryService::new(Parts {
             catalog: Arc::clone(&catalog),
             store: Arc::clone(&store),
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             settings: query_settings(settings, memory_bytes, &directory),
+            inspector: Some(Arc::new(online)),
         })?;
         Ok(Self {
             service,
@@ -266,18 +270,43 @@ fn open_stories(
     directory: &DataDirectory,
     url: &str,
 ) -> Result<Stories, Error> {
-    let shelf: Arc<dyn Shelf> = if url.is_empty() {
-        Arc::new(LocalShelf::open(Arc::clone(disk), &directory.stories())?)
-    } else {
+    let shelf = open_shelf(disk, &directory.stories(), url, Way::Use)?;
+    let disk = Arc::clone(disk);
+    Waiting::new()?.block_on(Stories::open(shelf, disk, &directory.spool(), STORY_HEADS_BYTES))
+}
+
+/// What a shelf is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// It is made if it is missing.
+    Use,
+    /// Nothing is made.
+    Look,
+}
+
+/// Where stories lie: a folder, or an object store.
+///
+/// # Errors
+/// `DiskFull`, `Io`; `InvalidParameterValue` for a URL that is none.
+pub(crate) fn open_shelf(
+    disk: &Arc<dyn Disk>,
+    folder: &Path,
+    url: &str,
+    way: Way,
+) -> Result<Arc<dyn Shelf>, Error> {
+    if !url.is_empty() {
         let options = std::env::vars_os().filter_map(|(name, value)| {
             let name = name.to_str()?.to_ascii_lowercase();
             let theirs = ["aws_", "google_", "azure_"].iter().any(|of| name.starts_with(of));
             theirs.then_some((name, value.into_string().ok()?))
         });
-        Arc::new(RemoteShelf::from_url(url, options, RemoteSettings::default())?)
-    };
+        return Ok(Arc::new(RemoteShelf::from_url(url, options, RemoteSettings::default())?));
+    }
     let disk = Arc::clone(disk);
-    Waiting::new()?.block_on(Stories::open(shelf, disk, &directory.spool(), STORY_HEADS_BYTES))
+    Ok(match way {
+        Way::Use => Arc::new(LocalShelf::open(disk, folder)?),
+        Way::Look => Arc::new(LocalShelf::look(disk, folder)),
+    })
 }
 
 /// Events of a table that the catalog never made: the next table to be made would show them

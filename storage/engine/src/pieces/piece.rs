@@ -220,15 +220,7 @@ impl OpenPiece {
             return Ok(open);
         }
         let record = &self.record;
-        let tablet = self.shelves.tablets.tablet(&Built {
-            id: TabletId(record.id),
-            chronicle: self.chronicle,
-            schema_version: record.schema_version,
-            bytes: record.bytes,
-            blocks: record.parts,
-            rows: record.rows,
-            checksum: record.checksum,
-        })?;
+        let tablet = self.shelves.tablets.tablet(&record.tablet(self.chronicle))?;
         Ok(self.tablet.get_or_init(|| tablet))
     }
 
@@ -266,6 +258,19 @@ impl PieceRecord {
         match self.file {
             PieceFile::Tablet => TierName::Tablet,
             PieceFile::Story { .. } => TierName::Story,
+        }
+    }
+
+    /// What a tablet is compared with when it is opened.
+    pub fn tablet(&self, chronicle: ChronicleId) -> Built {
+        Built {
+            id: TabletId(self.id),
+            chronicle,
+            schema_version: self.schema_version,
+            bytes: self.bytes,
+            blocks: self.parts,
+            rows: self.rows,
+            checksum: self.checksum,
         }
     }
 

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use stratalog_journal::{Beginning, Journal, JournalSettings};
-use stratalog_model::{Durability, ErrorKind, Frame, Log, Lsn, Result};
+use stratalog_journal::{Beginning, Journal, JournalSettings, Scope, Sight, check};
+use stratalog_model::{Disk, Durability, ErrorKind, Frame, Log, Lsn, Result};
 use stratalog_sim::{Crash, FaultyDisk};
 
 use crate::support::*;
@@ -74,6 +74,7 @@ impl Sample {
     /// Opens with one file replaced; frames found, or `None` if the damage was reported.
     fn damaged(&self, path: &Path, bytes: Vec<u8>) -> Option<usize> {
         self.disk.overwrite(path, bytes);
+        let (faults, seen) = self.check();
         let found = match self.read() {
             Ok(found) => {
                 assert_eq!(found, self.frames[..found.len()], "a wrong frame");
@@ -86,9 +87,105 @@ impl Sample {
                 None
             }
         };
+        // A check says the same, and reads on behind what is damaged.
+        assert_eq!(faults.is_empty(), found.is_some(), "{faults:?}");
+        assert!(seen.iter().all(|frame| self.frames.contains(frame)), "a wrong frame");
+        if let Some(found) = found {
+            assert_eq!(seen, self.frames[..found]);
+        }
+        let covered = |lsn: Lsn| {
+            let lost = faults.iter().filter_map(|(_, lost)| *lost);
+            let mut lost = lost.map(|(first, last)| first <= lsn && last.is_none_or(|l| lsn <= l));
+            lost.any(|lost| lost)
+        };
+        // But for those of a segment whose header is damaged: nothing in it can be verified.
+        if found.is_none() && faults.iter().all(|(_, lost)| lost.is_some()) {
+            let unseen = self.frames.iter().filter(|frame| !seen.contains(frame));
+            for (lsn, _) in unseen {
+                assert!(covered(*lsn), "frame {lsn} is not told: {faults:?}");
+            }
+        }
+        for (named, _) in &faults {
+            assert_eq!(named, path);
+        }
         self.restore();
         found
     }
+
+    /// What a check says: the faults with their files and frames, and the frames that hold.
+    fn check(&self) -> (Vec<Told>, Vec<(Lsn, Frame)>) {
+        let disk: std::sync::Arc<dyn Disk> = std::sync::Arc::new(self.disk.clone());
+        self.disk.set_read_only(true);
+        let (mut faults, mut seen) = (Vec::new(), Vec::new());
+        let scope = Scope::Closed(Beginning::First);
+        let settings = &self.settings;
+        check(&disk, Path::new(DIRECTORY), settings, scope, &mut |sight| {
+            match sight {
+                Sight::Frame { lsn, frame, .. } => seen.push((lsn, frame)),
+                Sight::Fault(fault) => {
+                    let lost = fault.lost.map(|lost| (lost.first, lost.last));
+                    faults.push((fault.path, lost));
+                }
+            }
+            Ok(())
+        })
+        .unwrap();
+        self.disk.set_read_only(false);
+        (faults, seen)
+    }
+}
+
+/// A file with a fault, and the frames that cannot be read.
+type Told = (PathBuf, Option<(Lsn, Option<Lsn>)>);
+
+#[test]
+fn a_check_reads_on_behind_damage_and_says_which_frames_are_lost() {
+    let sample = sample(End::Closed, true);
+    let (path, bytes) = &sample.segments[1];
+    let mut flipped = bytes.clone();
+    // Two frames: the header of one, the payload of another.
+    let headers: Vec<usize> = (4096..bytes.len())
+        .step_by(128)
+        .filter(|at| bytes[*at..].starts_with(b"SLFR") && bytes[at + 12] != 0)
+        .collect();
+    flipped[headers[0] + 50] ^= 1;
+    flipped[headers[2] + 130] ^= 1;
+    sample.disk.overwrite(path, flipped);
+    let (faults, seen) = sample.check();
+    assert_eq!(faults.len(), 2, "{faults:?}");
+    assert!(faults.iter().all(|(named, lost)| named == path && lost.is_some()), "{faults:?}");
+    assert_eq!(seen.len(), sample.frames.len() - 2);
+    sample.restore();
+}
+
+#[test]
+fn a_check_of_what_is_durable_does_not_look_behind_it() {
+    let sample = sample(End::Closed, true);
+    let disk: std::sync::Arc<dyn Disk> = std::sync::Arc::new(sample.disk.clone());
+    let (path, bytes) = &sample.segments[2];
+    let last = sample.frames.last().unwrap().0;
+    let count = |through: Lsn| {
+        let (mut frames, mut faults) = (0, 0);
+        let scope = Scope::Durable(Lsn(1), through);
+        check(&disk, Path::new(DIRECTORY), &sample.settings, scope, &mut |sight| {
+            match sight {
+                Sight::Frame { .. } => frames += 1,
+                Sight::Fault(_) => faults += 1,
+            }
+            Ok(())
+        })
+        .unwrap();
+        (frames, faults)
+    };
+    assert_eq!(count(Lsn(0)), (0, 0));
+    assert_eq!(count(last), (last.0, 0));
+    // Somebody is writing the last frame.
+    let mut torn = bytes.clone();
+    let used = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+    torn[used - 700..].fill(9);
+    sample.disk.overwrite(path, torn);
+    assert_eq!(count(Lsn(last.0 - 3)), (last.0 - 3, 0));
+    assert_eq!(count(last).1, 1);
 }
 
 #[test]

@@ -37,6 +37,11 @@ impl LocalShelf {
         Ok(Self { disk, folder: folder.to_path_buf() })
     }
 
+    /// The shelf in a folder, for whoever only looks: nothing is made there.
+    pub fn look(disk: Arc<dyn Disk>, folder: &Path) -> Self {
+        Self { disk, folder: folder.to_path_buf() }
+    }
+
     fn path(&self, name: StoryName) -> PathBuf {
         self.folder.join(name.to_string())
     }

@@ -49,7 +49,47 @@ enum Slot {
     },
 }
 
+/// What was found of a lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeaseFound {
+    /// Nanoseconds since 1970 up to which time may have been issued; `None` where an operator
+    /// lets time start at the machine's clock.
+    pub lease_ns: Option<i64>,
+    /// One of the two copies is damaged: the next start goes by the other.
+    pub copy_damaged: bool,
+    /// Length of the file.
+    pub bytes: u64,
+}
+
 impl Lease {
+    /// Looks at the file of `directory`, which was made before, and changes nothing.
+    pub(crate) fn look(disk: &dyn Disk, directory: &Path) -> Result<LeaseFound> {
+        let path = directory.join(FILE);
+        let failed = |action: &'static str| {
+            move |error| Error::io(format_args!("{action} clock file"), error)
+        };
+        if !disk.exists(&path).map_err(failed("find"))? {
+            return Err(lost(&path, "is missing"));
+        }
+        let file = disk.open(&path).map_err(failed("open"))?;
+        let bytes = file.len().map_err(failed("measure"))?;
+        let first = read_slot(file.as_ref(), 0).map_err(failed("read"))?;
+        if bytes < SLOT_BYTES * SLOTS && first != Slot::Anew {
+            let least = SLOT_BYTES * SLOTS;
+            return Err(lost(&path, format_args!("is shorter than {least} bytes")));
+        }
+        let slots = [first, read_slot(file.as_ref(), 1).map_err(failed("read"))?];
+        let lease_ns = newest(&slots).map(|(_, lease_ns)| lease_ns);
+        let copy_damaged = slots.contains(&Slot::Damaged);
+        if lease_ns.is_none() && copy_damaged {
+            return Err(both_damaged(&path));
+        }
+        if lease_ns.is_none() && first != Slot::Anew {
+            return Err(lost(&path, "holds zeros only"));
+        }
+        Ok(LeaseFound { lease_ns, copy_damaged, bytes })
+    }
+
     /// Opens the file of `directory` and says which time was leased last. Makes it when
     /// there is none, but not if there must be one.
     pub(crate) fn open(
@@ -91,11 +131,7 @@ impl Lease {
         for slot in 0..SLOTS {
             slots.push(read_slot(file.as_ref(), slot).map_err(failed("read"))?);
         }
-        let newest = slots.iter().filter_map(|slot| match slot {
-            Slot::Written { sequence, lease_ns } => Some((*sequence, *lease_ns)),
-            _ => None,
-        });
-        let newest = newest.max();
+        let newest = newest(&slots);
         let damaged = slots.contains(&Slot::Damaged);
         match newest {
             Some((sequence, lease_ns)) => {
@@ -109,12 +145,7 @@ impl Lease {
                 let lease = Self { file, sequence, written_ns: lease_ns, failed: None };
                 Ok((lease, Some(floor_ns)))
             }
-            None if damaged => Err(lost(
-                &path,
-                format_args!(
-                    "is damaged in both of its copies (offsets 0 and {SLOT_BYTES}, {RECORD_BYTES} bytes each)"
-                ),
-            )),
+            None if damaged => Err(both_damaged(&path)),
             None if existing && !anew => Err(lost(&path, "holds zeros only")),
             None => Ok((Self { file, sequence: 0, written_ns: i64::MIN, failed: None }, None)),
         }
@@ -150,6 +181,24 @@ impl Lease {
         self.written_ns = lease_ns;
         Ok(())
     }
+}
+
+/// Sequence and time of the newest lease.
+fn newest(slots: &[Slot]) -> Option<(u64, i64)> {
+    let written = slots.iter().filter_map(|slot| match slot {
+        Slot::Written { sequence, lease_ns } => Some((*sequence, *lease_ns)),
+        _ => None,
+    });
+    written.max()
+}
+
+fn both_damaged(path: &Path) -> Error {
+    lost(
+        path,
+        format_args!(
+            "is damaged in both of its copies (offsets 0 and {SLOT_BYTES}, {RECORD_BYTES} bytes each)"
+        ),
+    )
 }
 
 /// Nobody knows how far time was given out.

@@ -1,0 +1,141 @@
+//! A look at everything that is kept, without changing it (CL-2, CL-6).
+//!
+//! ```text
+//!   Subject: who owns what (a manifest, or the version that is shown), and where files lie
+//!      │
+//!      ├─ frame, lost ◄── journal: decoded, counted, gsn's given as recovery gives them
+//!      ├─ pieces      ◄── tablets and stories: every byte, every value, order, counts
+//!      └─ finish      ◄── is every event owned once, does the journal reach the pieces
+//!                 each part, and each thing that is wrong ─► Report
+//! ```
+//! Memory: one block or row group, the frames' counts of open statements, and a bit for each
+//! arrival number of one chronicle, up to 64 MiB; beyond that double owners are not looked for.
+
+mod compare;
+mod journal;
+mod pieces;
+mod rebuild;
+mod report;
+mod seqs;
+mod subject;
+
+use std::{collections::BTreeMap, path::Path, sync::Arc};
+
+use stratalog_model::{
+    ChronicleDefinition, ChronicleId, Error, ErrorKind, Frame, Lsn, Result, TickRange,
+};
+
+pub use rebuild::Rebuild;
+pub use report::{Cure, Line, PartKind, Report, State};
+pub use subject::{Known, Subject};
+
+use journal::Journaled;
+
+/// Called with the bytes that were read since the last time; an error ends the check.
+pub type Progress<'a> = dyn FnMut(u64) -> Result<()> + 'a;
+
+/// A check under way.
+pub struct Check<'a> {
+    subject: &'a Subject,
+    progress: &'a mut Progress<'a>,
+    report: Report,
+    journaled: Journaled,
+}
+
+impl<'a> Check<'a> {
+    /// A check of `subject`.
+    pub fn new(subject: &'a Subject, progress: &'a mut Progress<'a>) -> Self {
+        let journaled = Journaled::new(&subject.state.floor);
+        Self { subject, progress, report: Report::default(), journaled }
+    }
+
+    /// Takes a frame of the journal, in the order of lsn's; all from the floor on.
+    ///
+    /// # Errors
+    /// What `progress` says.
+    pub fn frame(&mut self, path: &Path, offset: u64, lsn: Lsn, frame: Frame) -> Result<()> {
+        (self.progress)(frame.payload.len() as u64)?;
+        self.journaled.frame(self.subject, &mut self.report, path, offset, lsn, frame);
+        Ok(())
+    }
+
+    /// Frames of the journal from `lsn` on cannot be read; `frame` is the header of a single
+    /// one, without a payload. Returns what that means for the data.
+    pub fn lost(&mut self, lsn: Lsn, frame: Option<&Frame>) -> String {
+        self.journaled.lost(self.subject, lsn, frame)
+    }
+
+    /// Looks at all files that the manifest names. Blocks.
+    ///
+    /// # Errors
+    /// What `progress` says; `ConnectionFailure` for an object store that cannot be reached.
+    pub fn pieces(&mut self) -> Result<()> {
+        pieces::check(self.subject, &self.journaled, self.progress, &mut self.report)
+    }
+
+    /// What was found. `torn` tells of a torn tail of the journal.
+    pub fn finish(mut self, torn: bool) -> Report {
+        self.journaled.finish(self.subject, torn, &mut self.report);
+        self.report
+    }
+}
+
+/// A range of ticks of a chronicle as times, the last one included.
+fn times(definition: Option<&ChronicleDefinition>, ticks: &TickRange) -> String {
+    if ticks.is_empty() {
+        return "no ticks".to_string();
+    }
+    let last = stratalog_model::Tick(ticks.end.0.saturating_sub(1));
+    let Some(definition) = definition else {
+        return format!("ticks {} to {last}", ticks.start);
+    };
+    let shown = |tick| definition.scale.time_ns_of(tick).map(timestamp);
+    match (shown(ticks.start), shown(last)) {
+        (Some(first), Some(last)) => format!("{first} to {last}"),
+        _ => format!("ticks {} to {last}", ticks.start),
+    }
+}
+
+/// A time in UTC.
+fn timestamp(time_ns: i64) -> String {
+    let array = arrow::array::TimestampNanosecondArray::from(vec![time_ns]);
+    let text = arrow::util::display::array_value_to_string(&array, 0);
+    text.map_or_else(|_| format!("{time_ns} ns since 1970"), |text| format!("{text}Z"))
+}
+
+/// The table of a chronicle, for people.
+fn name(definition: Option<&Arc<ChronicleDefinition>>, id: ChronicleId) -> String {
+    definition.map_or_else(|| format!("number {id}"), |known| known.qualified_name())
+}
+
+/// Whether an error is about what was read, and not about reading on.
+fn is_finding(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::DataCorrupted
+            | ErrorKind::Io
+            | ErrorKind::Internal
+            | ErrorKind::ObjectNotInPrerequisiteState
+            | ErrorKind::DatetimeOverflow
+    )
+}
+
+/// An error as one line: what, and its detail.
+fn told(error: &Error) -> String {
+    match error.detail() {
+        Some(detail) => format!("{}; {detail}", error.message()),
+        None => error.message().to_string(),
+    }
+}
+
+/// Rows and bytes of the parts of one kind.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tally {
+    files: u64,
+    rows: u64,
+    bytes: u64,
+    damaged: u64,
+}
+
+/// Tallies by chronicle.
+type Tallies = BTreeMap<ChronicleId, Tally>;

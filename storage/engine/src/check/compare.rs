@@ -1,0 +1,124 @@
+//! What is read of a piece, compared with what the piece itself says: counts, ticks, numbers,
+//! keys, order, and whether an event was met before.
+
+use std::sync::Arc;
+
+use stratalog_model::{Error, ErrorKind, Result, Tick, TickRange};
+
+use super::seqs::Seqs;
+use crate::{
+    keeper::keys::Groups,
+    manifest::PieceRecord,
+    memtable::{column::Column, shape::Shape},
+    pieces::events::Events,
+};
+
+/// One piece, and what was read of it so far.
+pub struct OfPiece<'a> {
+    pub record: &'a PieceRecord,
+    /// `None` when nobody knows its columns: then only bytes are compared.
+    pub shape: Option<Arc<Shape>>,
+    pub rows: u64,
+    pub hull: TickRange,
+    pub gsns: (u64, u64),
+    /// Events that somebody else has, too.
+    pub twice: u64,
+    /// Key, tick and number of the event before.
+    pub before: Option<(Box<[u8]>, i64, i64)>,
+}
+
+/// What a block or row group says of its events.
+pub struct Summary<'a> {
+    pub rows: u64,
+    pub ticks: (i64, i64),
+    pub gsns: (u64, u64),
+    pub keys: (&'a [u8], &'a [u8]),
+}
+
+impl<'a> OfPiece<'a> {
+    /// One of which nothing was read yet.
+    pub fn new(record: &'a PieceRecord, shape: Option<Arc<Shape>>) -> Self {
+        let (hull, gsns) = (TickRange::EMPTY, (u64::MAX, 0));
+        Self { record, shape, rows: 0, hull, gsns, twice: 0, before: None }
+    }
+
+    /// Counts what cannot be read as what is said of it: the record is compared with the rest.
+    pub fn believe(&mut self, said: &Summary<'_>) {
+        self.rows += said.rows;
+        self.hull = self.hull.hull(&hull(said.ticks));
+        self.gsns = (self.gsns.0.min(said.gsns.0), self.gsns.1.max(said.gsns.1));
+    }
+
+    /// Compares the events of a block or row group with what is said of them.
+    pub fn part(&mut self, parts: &[Events], said: &Summary<'_>, seqs: &mut Seqs) -> Result<()> {
+        let wrong = |what: String| Err(Error::new(ErrorKind::DataCorrupted, what));
+        let Some(shape) = self.shape.clone() else { return Ok(()) };
+        let mut found = Found::default();
+        for events in parts {
+            let numbers = [&events.ticks, &events.seqs, &events.gsns];
+            if numbers.iter().any(|numbers| numbers.len() != events.rows) {
+                return wrong("numbers of events are missing".to_string());
+            }
+            let columns: Vec<Column> = events.columns.iter().flatten().cloned().collect();
+            let groups = Groups::of(&columns, &shape.keys_at, events.rows)?;
+            let rows = events.ticks.iter().zip(events.seqs.iter().zip(events.gsns.iter()));
+            for (row, (tick, (seq, gsn))) in rows.enumerate() {
+                let key = groups.keys.get(groups.group(row)).map_or(&[][..], |key| key);
+                let ordered = self.before.as_ref().is_none_or(|(before, at, number)| {
+                    (before.as_ref(), *at, *number) < (key, *tick, *seq)
+                });
+                if !ordered {
+                    return wrong(format!("its row {} is out of order", found.rows));
+                }
+                match &mut self.before {
+                    Some((before, at, number)) if before.as_ref() == key => {
+                        (*at, *number) = (*tick, *seq);
+                    }
+                    before => *before = Some((key.into(), *tick, *seq)),
+                }
+                if found.rows == 0 {
+                    found.first_key = key.into();
+                }
+                found.rows += 1;
+                found.ticks = (found.ticks.0.min(*tick), found.ticks.1.max(*tick));
+                let gsn = gsn.cast_unsigned();
+                found.gsns = (found.gsns.0.min(gsn), found.gsns.1.max(gsn));
+                self.twice += u64::from(seqs.insert(seq.cast_unsigned()));
+            }
+        }
+        let last_key = self.before.as_ref().map_or(&[][..], |(key, ..)| key);
+        if (found.rows, found.ticks, found.gsns) != (said.rows, said.ticks, said.gsns) {
+            return wrong(format!(
+                "it has {} events of ticks {:?} and gsn's {:?}, and says {}, {:?} and {:?}",
+                found.rows, found.ticks, found.gsns, said.rows, said.ticks, said.gsns
+            ));
+        }
+        if (found.first_key.as_ref(), last_key) != said.keys {
+            return wrong("it has other keys than it says".to_string());
+        }
+        self.believe(said);
+        Ok(())
+    }
+}
+
+/// What a block or row group has.
+struct Found {
+    rows: u64,
+    ticks: (i64, i64),
+    gsns: (u64, u64),
+    first_key: Box<[u8]>,
+}
+
+impl Default for Found {
+    fn default() -> Self {
+        let nothing = (i64::MAX, i64::MIN);
+        Self { rows: 0, ticks: nothing, gsns: (u64::MAX, 0), first_key: Box::default() }
+    }
+}
+
+fn hull(ticks: (i64, i64)) -> TickRange {
+    TickRange::new(Tick(ticks.0), Tick(ticks.1).next())
+}
+
+#[cfg(test)]
+mod tests;

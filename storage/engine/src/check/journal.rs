@@ -1,0 +1,361 @@
+//! The events of the journal: decoded, counted, and told from those that pieces own.
+
+use std::{collections::BTreeMap, path::Path, sync::Arc};
+
+use ahash::RandomState;
+use hashbrown::{HashMap, HashSet};
+use stratalog_model::{
+    ChronicleDefinition, ChronicleId, Error, ErrorKind, Frame, FrameKind, Lsn, Result,
+    SchemaVersion, StatementId, TickRange,
+};
+
+use super::{
+    Cure, Line, PartKind, Report, State, Tallies, Tally, is_finding, name,
+    seqs::Ranges,
+    subject::{Known, Subject},
+    times, told,
+};
+use crate::{
+    keeper::ticks,
+    manifest::Floor,
+    memtable::{
+        column::Column,
+        encode::{self, Decoded},
+        shape::Shape,
+    },
+};
+
+/// What was met in the journal.
+pub struct Journaled {
+    /// Where it begins.
+    floor: Floor,
+    /// The first needed frame was met, or one behind it.
+    started: bool,
+    /// Highest gsn so far; `None` when frames are lost, so that nobody knows.
+    gsn: Option<u64>,
+    /// Frames of statements whose commit frame was not met yet.
+    open: HashMap<StatementId, Vec<Held>, RandomState>,
+    shapes: Shapes,
+    /// Chronicles that nobody knows, and of which that was said.
+    strangers: HashSet<ChronicleId, RandomState>,
+    /// What the journal owns.
+    tallies: Tallies,
+    /// Its arrival numbers.
+    seqs: BTreeMap<ChronicleId, Ranges>,
+}
+
+/// A frame without its payload.
+#[derive(Clone, Copy)]
+struct Held {
+    chronicle: ChronicleId,
+    count: u32,
+    first_seq: u64,
+    bytes: u64,
+}
+
+/// Shapes of the schema versions that were met.
+#[derive(Default)]
+pub struct Shapes(HashMap<(ChronicleId, SchemaVersion), Arc<Shape>, RandomState>);
+
+impl Shapes {
+    /// The shape of a version.
+    ///
+    /// # Errors
+    /// `Internal` when the definition does not know it.
+    pub fn of(
+        &mut self,
+        definition: &ChronicleDefinition,
+        version: SchemaVersion,
+    ) -> Result<Arc<Shape>> {
+        let key = (definition.id, version);
+        if let Some(known) = self.0.get(&key) {
+            return Ok(Arc::clone(known));
+        }
+        let shape = Arc::new(Shape::of(definition, version)?);
+        self.0.insert(key, Arc::clone(&shape));
+        Ok(shape)
+    }
+}
+
+impl Journaled {
+    pub fn new(floor: &Floor) -> Self {
+        Self {
+            floor: floor.clone(),
+            started: false,
+            gsn: Some(floor.gsn.0),
+            open: HashMap::default(),
+            shapes: Shapes::default(),
+            strangers: HashSet::default(),
+            tallies: Tallies::new(),
+            seqs: BTreeMap::new(),
+        }
+    }
+
+    /// Takes a frame.
+    pub fn frame(
+        &mut self,
+        subject: &Subject,
+        report: &mut Report,
+        path: &Path,
+        offset: u64,
+        lsn: Lsn,
+        frame: Frame,
+    ) {
+        if self.is_before(subject, lsn) {
+            return;
+        }
+        let id = frame.chronicle;
+        if matches!(frame.kind, FrameKind::Events | FrameKind::Delete) {
+            match (subject.definitions)(id) {
+                Known::Chronicle(definition) => {
+                    if let Err(error) = self.decode(&definition, &frame) {
+                        report.push(undecodable(&definition, path, offset, lsn, &frame, &error));
+                    }
+                }
+                Known::Dropped => {}
+                Known::Never if subject.known && self.strangers.insert(id) => {
+                    report.push(stranger(path, offset, id));
+                }
+                Known::Never => {}
+            }
+        }
+        self.count(subject, report, path, offset, &frame);
+    }
+
+    /// Whether a frame is before those that are needed.
+    fn is_before(&mut self, subject: &Subject, lsn: Lsn) -> bool {
+        if !self.started {
+            // The journal was given up further meanwhile.
+            if lsn > self.floor.lsn.max(Lsn(1))
+                && let Some(manifest) = &subject.manifest
+            {
+                self.floor = manifest.state().floor.clone();
+                self.gsn = Some(self.floor.gsn.0);
+            }
+            if lsn < self.floor.lsn {
+                return true;
+            }
+            // A journal that never gave anything up has the floor 0.
+            if lsn > self.floor.lsn.max(Lsn(1)) {
+                self.gsn = None;
+            }
+            self.started = true;
+        }
+        false
+    }
+
+    /// Counts a frame as recovery does.
+    fn count(
+        &mut self,
+        subject: &Subject,
+        report: &mut Report,
+        path: &Path,
+        offset: u64,
+        frame: &Frame,
+    ) {
+        let held = Held {
+            chronicle: frame.chronicle,
+            count: frame.count,
+            first_seq: frame.first_seq,
+            bytes: frame.payload.len() as u64,
+        };
+        let committed = match frame.kind {
+            FrameKind::Events if frame.commits() => vec![held],
+            FrameKind::Events => {
+                self.open.entry(frame.statement).or_default().push(held);
+                return;
+            }
+            FrameKind::Commit => self.open.remove(&frame.statement).unwrap_or_default(),
+            FrameKind::Delete | FrameKind::Catalog | FrameKind::Manifest => return,
+        };
+        for held in committed {
+            let Some(gsn) = &mut self.gsn else { continue };
+            let first = *gsn + 1;
+            *gsn += u64::from(held.count);
+            let (last, through) = (*gsn, subject.through(held.chronicle).0);
+            if last <= through || subject.definition(held.chronicle).is_none() {
+                continue;
+            }
+            if first <= through {
+                report.push(astride(subject, path, offset, held.chronicle, (first, last)));
+            }
+            let tally = self.tallies.entry(held.chronicle).or_default();
+            tally.files += 1;
+            tally.rows += u64::from(held.count);
+            tally.bytes += held.bytes;
+            let seqs = self.seqs.entry(held.chronicle).or_default();
+            seqs.push(held.first_seq, u64::from(held.count));
+        }
+    }
+
+    fn decode(&mut self, definition: &ChronicleDefinition, frame: &Frame) -> Result<()> {
+        if frame.kind != FrameKind::Events {
+            return Ok(());
+        }
+        let shape = self.shapes.of(definition, frame.schema_version)?;
+        let (_, ticks) = events(definition, &shape, frame)?;
+        let hull = ticks.iter().fold(TickRange::EMPTY, |hull, tick| {
+            let tick = stratalog_model::Tick(*tick);
+            hull.hull(&TickRange::new(tick, tick.next()))
+        });
+        if hull == frame.ticks {
+            return Ok(());
+        }
+        let shown = |ticks| times(Some(definition), ticks);
+        let what =
+            format!("its events are from {}, and it says {}", shown(&hull), shown(&frame.ticks));
+        Err(Error::new(ErrorKind::DataCorrupted, what))
+    }
+
+    /// Frames from `lsn` on cannot be read; returns what that means.
+    pub fn lost(&mut self, subject: &Subject, lsn: Lsn, frame: Option<&Frame>) -> String {
+        let Some(frame) = frame else {
+            self.gsn = None;
+            return "how many events that concerns, and of which tables, is not known".to_string();
+        };
+        if lsn < self.floor.lsn {
+            return "pieces hold its events, so none is lost".to_string();
+        }
+        let definition = subject.definition(frame.chronicle);
+        let table = name(definition.as_ref(), frame.chronicle);
+        let ticks = times(definition.as_deref(), &frame.ticks);
+        let gsns = self.gsn.map(|gsn| (gsn + 1, gsn + u64::from(frame.count)));
+        let through = subject.through(frame.chronicle).0;
+        let mut ignored = Report::default();
+        // Its header says how many gsn's it had.
+        self.count(subject, &mut ignored, Path::new(""), 0, frame);
+        let events = format!("{} events of table {table}, {ticks}", frame.count);
+        match gsns.filter(|_| frame.commits()) {
+            _ if frame.kind != FrameKind::Events => "it holds no events".to_string(),
+            Some((first, last)) if last <= through => {
+                format!("{events}, gsn {first} to {last}: pieces hold them, so none is lost")
+            }
+            Some((first, last)) => format!("{events}, gsn {first} to {last}, cannot be read"),
+            None => format!("{events}, cannot be read"),
+        }
+    }
+
+    /// Arrival numbers that the journal owns.
+    pub fn seqs(&self, id: ChronicleId) -> impl Iterator<Item = u64> {
+        self.seqs.get(&id).into_iter().flat_map(Ranges::numbers)
+    }
+
+    /// Says what there was, and whether it reaches as far as the pieces.
+    pub fn finish(&self, subject: &Subject, torn: bool, report: &mut Report) {
+        for (id, Tally { files, rows, bytes, .. }) in &self.tallies {
+            let line = Line::new(PartKind::Journal, "journal", State::Sound)
+                .with_table(name(subject.definition(*id).as_ref(), *id))
+                .with_rows(*rows)
+                .with_bytes(*bytes);
+            report.push(line.with_detail(format!("{files} frames, which no piece holds")));
+        }
+        let uncommitted: u64 = self.open.values().flatten().map(|held| u64::from(held.count)).sum();
+        if uncommitted > 0 {
+            let what = "events of statements that were rolled back or under way: they do not count";
+            let line = Line::new(PartKind::Journal, "journal", State::Sound);
+            report.push(line.with_rows(uncommitted).with_detail(what));
+        }
+        let Some(gsn) = self.gsn else { return };
+        let ahead = subject.chronicles().filter(|(_, owned)| owned.through.0 > gsn);
+        let ahead: Vec<_> = ahead.map(|(id, owned)| (*id, owned.through.0)).collect();
+        let Some(last) = ahead.iter().map(|(_, through)| *through).max() else {
+            if !report.is_damaged(PartKind::Ownership) {
+                let line = Line::new(PartKind::Ownership, "manifest", State::Sound);
+                let floor = self.floor.gsn;
+                report.push(line.with_detail(format!(
+                    "pieces own events as the manifest says, the journal those behind; \
+                     it goes on from gsn {floor} to {gsn}"
+                )));
+            }
+            return;
+        };
+        let tables: Vec<String> =
+            ahead.iter().map(|(id, _)| name(subject.definition(*id).as_ref(), *id)).collect();
+        let tables = tables.join(", ");
+        let why = if torn {
+            "its last frames are damaged in a way that looks like a write that was cut off by a \
+             crash, but they were durable: pieces made from them are"
+        } else {
+            "it has lost its last frames"
+        };
+        let line = Line::new(PartKind::Journal, "journal", State::Damaged).with_detail(format!(
+            "the journal ends at gsn {gsn}, and tablets go on to {last}: {why}. Events of {tables} \
+             up to that gsn are safe in their pieces; those of other tables from gsn {} on are \
+             lost. A start is refused, and changes nothing",
+            gsn + 1
+        ));
+        report.push(line.with_hint("restore the last segment of the journal from a backup"));
+    }
+}
+
+/// The columns and ticks of a frame's events, as recovery reads them.
+///
+/// # Errors
+/// `DataCorrupted`; `DatetimeOverflow` for a time without a tick.
+pub fn events(
+    definition: &ChronicleDefinition,
+    shape: &Shape,
+    frame: &Frame,
+) -> Result<(Vec<Column>, Vec<i64>)> {
+    let Decoded { columns, ticks } =
+        encode::decode(&frame.payload, &shape.schema, frame.count as usize)?;
+    if let Some(ticks) = ticks {
+        return Ok((columns, ticks.to_vec()));
+    }
+    let Some(Column::Plain(times)) = columns.get(shape.tick_at) else {
+        return Err(Error::internal("the tick column is missing"));
+    };
+    let ticks = ticks::assign(&ticks::values(times)?, shape.tick_unit_ns, &definition.scale)?;
+    Ok((columns, ticks))
+}
+
+fn undecodable(
+    definition: &Arc<ChronicleDefinition>,
+    path: &Path,
+    offset: u64,
+    lsn: Lsn,
+    frame: &Frame,
+    error: &Error,
+) -> Line {
+    debug_assert!(is_finding(error), "{error}");
+    Line::new(PartKind::Journal, path.to_string_lossy(), State::Damaged)
+        .with_table(definition.qualified_name())
+        .with_rows(u64::from(frame.count))
+        .with_bytes(frame.payload.len() as u64)
+        .with_detail(format!(
+            "frame {lsn} at offset {offset} has a sound checksum and events that cannot be read: \
+             {}; {}",
+            told(error),
+            times(Some(definition), &frame.ticks)
+        ))
+        .with_hint(
+            "start the version of Stratalog that wrote it; or restore the file from a backup",
+        )
+}
+
+fn stranger(path: &Path, offset: u64, id: ChronicleId) -> Line {
+    Line::new(PartKind::Ownership, path.to_string_lossy(), State::Damaged)
+        .with_detail(format!(
+            "the frame at offset {offset} holds events of table number {id}, which the catalog \
+             has never made: it has lost records, or is that of another data directory"
+        ))
+        .with_hint("restore the directories catalog, manifest and journal from one backup")
+}
+
+fn astride(
+    subject: &Subject,
+    path: &Path,
+    offset: u64,
+    id: ChronicleId,
+    (first, last): (u64, u64),
+) -> Line {
+    Line::new(PartKind::Ownership, path.to_string_lossy(), State::Damaged)
+        .with_table(name(subject.definition(id).as_ref(), id))
+        .with_cure(Cure::None)
+        .with_detail(format!(
+            "the events of gsn {first} to {last}, whose statement ends at offset {offset}, are \
+             owned by pieces up to gsn {} and by the journal from there on: some are seen twice",
+            subject.through(id)
+        ))
+        .with_hint("restore the directories manifest and journal from one backup")
+}

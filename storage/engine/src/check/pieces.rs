@@ -1,0 +1,442 @@
+//! Tablets and stories: every byte and every value, compared with what the manifest says.
+
+use std::sync::Arc;
+
+use stratalog_model::{
+    ChronicleDefinition, ChronicleId, Error, ErrorKind, Result, TickRange, TierName,
+};
+use stratalog_story::Source;
+use stratalog_tablet::TabletId;
+
+use super::{
+    Cure, Line, PartKind, Progress, Report, State, Tally,
+    compare::{OfPiece, Summary},
+    journal::{Journaled, Shapes},
+    name,
+    seqs::Seqs,
+    subject::{Known, Subject},
+    times, told,
+};
+use crate::{
+    manifest::{Owned, PieceRecord},
+    memtable::shape::Shape,
+    pieces::{
+        block::Block,
+        events::{Events, Wanted},
+    },
+    waiting::Waiting,
+};
+
+/// Rows of a story that are decoded at once.
+const BATCH_ROWS: usize = 8192;
+
+/// Looks at the pieces of all chronicles.
+///
+/// # Errors
+/// What `progress` says; `ConnectionFailure`.
+pub fn check(
+    subject: &Subject,
+    journaled: &Journaled,
+    progress: &mut Progress<'_>,
+    report: &mut Report,
+) -> Result<()> {
+    let mut shapes = Shapes::default();
+    let waiting = Waiting::new()?;
+    let (mut tablets, mut unknown) = (0_u64, 0_u64);
+    for (id, owned) in subject.chronicles() {
+        let definition = match (subject.definitions)(*id) {
+            Known::Chronicle(definition) => Some(definition),
+            Known::Dropped => None,
+            Known::Never => {
+                if subject.known && !owned.pieces.is_empty() {
+                    report.push(stranger(*id, owned));
+                }
+                None
+            }
+        };
+        let mut seqs = Seqs::default();
+        for seq in journaled.seqs(*id) {
+            seqs.insert(seq);
+        }
+        let mut of_chronicle = OfChronicle {
+            subject,
+            id: *id,
+            table: name(definition.as_ref(), *id),
+            definition,
+            owned,
+            waiting: &waiting,
+            progress: &mut *progress,
+            report: &mut *report,
+            seqs,
+        };
+        of_chronicle.check_border();
+        let (mut of_tablets, mut of_stories) = (Tally::default(), Tally::default());
+        for record in owned.pieces.values() {
+            let tally = match record.tier() {
+                TierName::Story => &mut of_stories,
+                _ => &mut of_tablets,
+            };
+            let shape = of_chronicle.shape(&mut shapes, record);
+            let mut piece = OfPiece::new(record, shape);
+            let found = of_chronicle.report.lines.len();
+            if record.tier() == TierName::Story {
+                of_chronicle.story(&mut piece)?;
+            } else {
+                tablets += 1;
+                unknown += u64::from(!of_chronicle.tablet(&mut piece)?);
+            }
+            if of_chronicle.report.lines.len() > found {
+                tally.damaged += 1;
+            } else {
+                tally.files += 1;
+                tally.rows += record.rows;
+                tally.bytes += record.bytes;
+            }
+        }
+        of_chronicle.sum_up(PartKind::Tablets, of_tablets);
+        of_chronicle.sum_up(PartKind::Stories, of_stories);
+    }
+    report.push(index(tablets, unknown));
+    Ok(())
+}
+
+/// What the index knows of `tablets` sound ones.
+fn index(tablets: u64, unknown: u64) -> Line {
+    let line = |state| Line::new(PartKind::Index, "index", state);
+    if unknown == 0 {
+        return line(State::Sound).with_detail(format!("it knows the blocks of {tablets} tablets"));
+    }
+    line(State::Warning)
+        .with_detail(format!(
+            "of {unknown} of {tablets} tablets it says nothing, or something else than their \
+             files: it is damaged, or behind. Nothing is lost: what it does not know is read from \
+             the files"
+        ))
+        .with_hint("it is put right when these tablets are read; --repair has it made anew")
+        .with_cure(Cure::Index)
+}
+
+fn stranger(id: ChronicleId, owned: &Owned) -> Line {
+    Line::new(PartKind::Ownership, "manifest", State::Damaged)
+        .with_rows(owned.pieces.values().map(|piece| piece.rows).sum())
+        .with_detail(format!(
+            "the manifest names {} pieces of table number {id}, which the catalog has never made: \
+             it has lost records, or is that of another data directory",
+            owned.pieces.len()
+        ))
+        .with_hint("restore the directories catalog, manifest and journal from one backup")
+}
+
+/// The pieces of one chronicle.
+struct OfChronicle<'a, 'p> {
+    subject: &'a Subject,
+    id: ChronicleId,
+    table: String,
+    definition: Option<Arc<ChronicleDefinition>>,
+    owned: &'a Owned,
+    waiting: &'a Waiting,
+    progress: &'a mut Progress<'p>,
+    report: &'a mut Report,
+    seqs: Seqs,
+}
+
+impl OfChronicle<'_, '_> {
+    fn line(&self, part: PartKind, path: String) -> Line {
+        Line::new(part, path, State::Damaged).with_table(self.table.clone())
+    }
+
+    fn shape(&self, shapes: &mut Shapes, record: &PieceRecord) -> Option<Arc<Shape>> {
+        shapes.of(self.definition.as_ref()?, record.schema_version).ok()
+    }
+
+    /// What the manifest says by itself.
+    fn check_border(&mut self) {
+        let Owned { through, next_seq: _, sealed, pieces, fences, .. } = self.owned;
+        let mut wrong = Vec::new();
+        for piece in pieces.values() {
+            if piece.gsns.1 > *through || piece.gsns.0 > piece.gsns.1 {
+                wrong.push(format!(
+                    "piece {} has gsn's {} to {}, and pieces own events up to {through}",
+                    piece.id, piece.gsns.0, piece.gsns.1
+                ));
+            }
+            if sealed.is_none_or(|sealed| piece.ticks.end > sealed) {
+                wrong.push(format!("piece {} has later ticks than the sealed one", piece.id));
+            }
+            if piece.id > self.subject.state.last_piece {
+                wrong.push(format!("piece {} has a number that was never given", piece.id));
+            }
+        }
+        if let Some(fence) = fences.iter().find(|fence| fence.ticks.is_empty()) {
+            wrong.push(format!("the delete of gsn {} has no ticks", fence.gsn));
+        }
+        if self.definition.is_some()
+            && let Some(version) =
+                pieces.values().map(|piece| piece.schema_version).find(|version| {
+                    let known = self.definition.as_ref();
+                    known.is_some_and(|known| Shape::of(known, *version).is_err())
+                })
+        {
+            wrong.push(format!("the catalog does not know its schema version {version}"));
+        }
+        if !wrong.is_empty() {
+            let line = self.line(PartKind::Ownership, "manifest".to_string());
+            self.report.push(line.with_detail(wrong.join("; ")).with_hint(
+                "restore the directories catalog, manifest and journal from one backup",
+            ));
+        }
+    }
+
+    /// Reads a tablet. Whether the index knows it.
+    fn tablet(&mut self, piece: &mut OfPiece<'_>) -> Result<bool> {
+        let record = piece.record;
+        let tablets = &self.subject.shelves.tablets;
+        let path = tablets.file_name(TabletId(record.id));
+        let built = record.tablet(self.id);
+        let cure = Cure::Tablet(self.id, record.id);
+        let tablet = match tablets.tablet(&built) {
+            Ok(tablet) => tablet,
+            Err(error) => {
+                self.unreadable(PartKind::Tablets, path, record, &error, cure);
+                return Ok(true);
+            }
+        };
+        let (heads, error) = tablet.heads_on_disk();
+        let whole = error.is_none();
+        let rows: u64 = heads.iter().map(|head| u64::from(head.summary.rows)).sum();
+        if let Some(error) = error {
+            let line = self.line(PartKind::Tablets, path.clone()).with_cure(cure);
+            let lost = record.rows.saturating_sub(rows);
+            self.report.push(
+                line.with_rows(lost)
+                    .with_detail(format!(
+                        "{}: from block {} on, {lost} of its {} events cannot be read; the tablet \
+                         has {}",
+                        told(&error),
+                        heads.len(),
+                        record.rows,
+                        self.times(&record.ticks)
+                    ))
+                    .with_hint(self.mends(&path)),
+            );
+        }
+        for head in &heads {
+            (self.progress)(head.bytes())?;
+            let summary = &head.summary;
+            let read = tablet.read(head).and_then(|payload| match &piece.shape {
+                None => Ok(None),
+                Some(shape) => Block::decode(&payload, shape, summary.rows as usize).map(Some),
+            });
+            let said = Summary {
+                rows: u64::from(summary.rows),
+                ticks: summary.ticks,
+                gsns: summary.gsns,
+                keys: (&summary.keys.0, &summary.keys.1),
+            };
+            let checked = read.and_then(|block| match block {
+                None => {
+                    piece.believe(&said);
+                    Ok(())
+                }
+                Some(block) => piece.part(&[Events::of_block(block)], &said, &mut self.seqs),
+            });
+            if let Err(error) = checked {
+                let place = format!("block {} at offset {}", head.number, head.offset);
+                self.part(
+                    PartKind::Tablets,
+                    &path,
+                    &place,
+                    said.rows,
+                    &summary.hull(),
+                    &error,
+                    cure,
+                )?;
+                piece.believe(&said);
+                piece.before = None;
+            }
+        }
+        if whole {
+            self.whole(PartKind::Tablets, &path, piece, cure);
+        }
+        Ok(!whole || tablets.remembers(&built, &heads))
+    }
+
+    /// Reads a story.
+    fn story(&mut self, piece: &mut OfPiece<'_>) -> Result<()> {
+        let Some(built) = piece.record.story(self.id) else { return Ok(()) };
+        let stories = &self.subject.shelves.stories;
+        let (waiting, path) = (self.waiting, stories.place(built.name()));
+        let story = match waiting.block_on(stories.open_anew(&built)) {
+            Ok(story) => story,
+            Err(error) if error.kind() == ErrorKind::ConnectionFailure => return Err(error),
+            Err(error) => {
+                self.unreadable(PartKind::Stories, path, piece.record, &error, Cure::None);
+                return Ok(());
+            }
+        };
+        let sources = match &piece.shape {
+            Some(shape) => Wanted::all(shape).sources(shape)?,
+            None => {
+                let columns = story.schema().columns.iter();
+                let columns = columns.map(|column| Source::Column(column.id));
+                columns.chain([Source::Tick, Source::Seq, Source::Gsn]).collect()
+            }
+        };
+        let before = self.report.lines.len();
+        for group in story.groups() {
+            (self.progress)(group.bytes)?;
+            let summary = &group.summary;
+            let said = Summary {
+                rows: summary.rows,
+                ticks: summary.ticks,
+                gsns: summary.gsns,
+                keys: (&summary.keys.0, &summary.keys.1),
+            };
+            let read = waiting.block_on(story.fetch(group.number, &sources, None));
+            let rows = read.and_then(|fetched| fetched.decode(BATCH_ROWS));
+            let checked = rows.and_then(|mut rows| match &piece.shape {
+                None => {
+                    piece.believe(&said);
+                    rows.try_for_each(|batch| batch.map(drop))
+                }
+                Some(shape) => {
+                    let shape = Arc::clone(shape);
+                    let wanted = Wanted::all(&shape);
+                    let events = rows.map(|batch| Events::of_batch(&batch?, &wanted, &shape));
+                    let events = events.collect::<Result<Vec<_>>>()?;
+                    piece.part(&events, &said, &mut self.seqs)
+                }
+            });
+            // Each group is sorted by itself.
+            piece.before = None;
+            if let Err(error) = checked {
+                if error.kind() == ErrorKind::ConnectionFailure {
+                    return Err(error);
+                }
+                let place = format!("row group {}", group.number);
+                let hull = summary.hull();
+                self.part(PartKind::Stories, &path, &place, said.rows, &hull, &error, Cure::None)?;
+                piece.believe(&said);
+            }
+        }
+        // Filters, and whatever else lies between the values.
+        if self.report.lines.len() == before
+            && let Err(error) = waiting.block_on(story.verify_blocks())
+        {
+            if error.kind() == ErrorKind::ConnectionFailure {
+                return Err(error);
+            }
+            let line = self.line(PartKind::Stories, path.clone()).with_detail(format!(
+                "{}: no event of it lies there, but filters that queries use",
+                told(&error)
+            ));
+            let hint = self.mends(&path);
+            self.report.push(line.with_rows(0).with_hint(hint));
+        }
+        self.whole(PartKind::Stories, &path, piece, Cure::None);
+        Ok(())
+    }
+
+    /// A piece cannot be opened: all of its events are gone.
+    fn unreadable(
+        &mut self,
+        part: PartKind,
+        path: String,
+        record: &PieceRecord,
+        error: &Error,
+        cure: Cure,
+    ) {
+        let hint = self.mends(&path);
+        let ticks = self.times(&record.ticks);
+        let line = self.line(part, path).with_rows(record.rows).with_bytes(record.bytes);
+        let what = told(error);
+        let what = format!("{what}: its {} events, {ticks}, cannot be read", record.rows);
+        self.report.push(line.with_detail(what).with_hint(hint).with_cure(cure));
+    }
+
+    /// A block or row group is wrong.
+    #[expect(clippy::too_many_arguments, reason = "one call for both tiers, all of it is needed")]
+    fn part(
+        &mut self,
+        part: PartKind,
+        path: &str,
+        place: &str,
+        rows: u64,
+        hull: &TickRange,
+        error: &Error,
+        cure: Cure,
+    ) -> Result<()> {
+        let what = format!("{place}: {}: its {rows} events, {}", told(error), self.times(hull));
+        let line = self.line(part, path.to_string()).with_rows(rows).with_detail(what);
+        let hint = self.mends(path);
+        self.report.push(line.with_hint(hint).with_cure(cure));
+        Ok(())
+    }
+
+    /// Compares all that was read with the record.
+    fn whole(&mut self, part: PartKind, path: &str, piece: &OfPiece<'_>, cure: Cure) {
+        let record = piece.record;
+        let gsns = (record.gsns.0.0, record.gsns.1.0);
+        let same = piece.rows == record.rows && piece.hull == record.ticks && piece.gsns == gsns;
+        if !same {
+            let what = format!(
+                "it has {} events, {}, gsn {} to {}; the manifest says {} events, {}, gsn {} to {}",
+                piece.rows,
+                self.times(&piece.hull),
+                piece.gsns.0,
+                piece.gsns.1,
+                record.rows,
+                self.times(&record.ticks),
+                gsns.0,
+                gsns.1
+            );
+            let hint = self.mends(path);
+            let line = self.line(part, path.to_string()).with_rows(record.rows);
+            self.report.push(line.with_detail(what).with_hint(hint).with_cure(cure));
+        }
+        if piece.twice > 0 {
+            let line = self.line(PartKind::Ownership, path.to_string()).with_rows(piece.twice);
+            self.report.push(
+                line.with_detail(format!(
+                    "{} of its events are in another piece, or in the journal, as well: they are \
+                     seen twice",
+                    piece.twice
+                ))
+                .with_hint("restore the directories manifest, tablets and stories from one backup"),
+            );
+        }
+    }
+
+    fn sum_up(&mut self, part: PartKind, tally: Tally) {
+        if tally.files == 0 {
+            return;
+        }
+        let folder = if part == PartKind::Stories { "stories" } else { "tablets" };
+        let of = match tally.damaged {
+            0 => String::new(),
+            damaged => format!(" of {}", tally.files + damaged),
+        };
+        let dropped = match &self.definition {
+            None if self.subject.known => "; the table was dropped, and they will be removed",
+            _ => "",
+        };
+        let compared = match self.seqs.is_whole() {
+            true => "",
+            false => "; too many to see whether one of their events is owned twice",
+        };
+        let files = tally.files;
+        let mut line = self.line(part, folder.to_string());
+        line.state = State::Sound;
+        let line = line.with_rows(tally.rows).with_bytes(tally.bytes);
+        self.report.push(line.with_detail(format!("{files}{of} files{dropped}{compared}")));
+    }
+
+    fn times(&self, ticks: &TickRange) -> String {
+        times(self.definition.as_deref(), ticks)
+    }
+
+    /// What mends a piece.
+    fn mends(&self, path: &str) -> String {
+        format!("restore {path} from a backup: a piece is never changed, so any copy of it will do")
+    }
+}

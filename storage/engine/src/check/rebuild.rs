@@ -1,0 +1,198 @@
+//! A damaged tablet made again from the journal, where that still has its events.
+//!
+//! ```text
+//!   frames ─► events of the tablet's ticks and gsn's ─► in force when it was built ─► file
+//!                                                          same checksum as the record's? ─► it is
+//! ```
+//! Nothing is guessed: what comes out has every byte of the tablet that the manifest names, by
+//! the checksum of all its heads, which cover the payloads; or it is thrown away.
+
+use std::{collections::BTreeMap, path::Path, sync::Arc};
+
+use ahash::RandomState;
+use hashbrown::HashMap;
+use stratalog_model::{
+    ChronicleDefinition, ChronicleId, Collision, Disk, Error, Frame, FrameKind, Gsn, Lsn, Result,
+    StatementId, Tick,
+};
+use stratalog_tablet::{TabletId, Tablets};
+
+use super::{
+    journal::events,
+    subject::{Known, Subject},
+};
+use crate::{
+    keeper::keys::Groups,
+    manifest::PieceRecord,
+    memtable::shape::Shape,
+    pieces::{
+        build::{From, Sizes, write_windows},
+        rows::Rows,
+    },
+    version::Fence,
+};
+
+/// Gathers what a tablet was made from.
+pub struct Rebuild<'a> {
+    subject: &'a Subject,
+    definition: Arc<ChronicleDefinition>,
+    shape: Arc<Shape>,
+    record: PieceRecord,
+    gsn: u64,
+    open: HashMap<StatementId, Vec<Frame>, RandomState>,
+    found: Vec<Rows>,
+    fences: Vec<Fence>,
+}
+
+impl<'a> Rebuild<'a> {
+    /// Begins with a tablet of the manifest; `None` when there is nothing to try: the journal
+    /// begins behind its events, or nobody knows their columns.
+    pub fn new(subject: &'a Subject, chronicle: ChronicleId, id: u64) -> Option<Self> {
+        let record = *subject.state.chronicles.get(&chronicle)?.pieces.get(&id)?;
+        let Known::Chronicle(definition) = (subject.definitions)(chronicle) else { return None };
+        let shape = Arc::new(Shape::of(&definition, record.schema_version).ok()?);
+        let floor = &subject.state.floor;
+        if record.gsns.0 <= floor.gsn {
+            return None;
+        }
+        let (open, found, fences) = (HashMap::default(), Vec::new(), Vec::new());
+        let gsn = floor.gsn.0;
+        Some(Self { subject, definition, shape, record, gsn, open, found, fences })
+    }
+
+    /// Takes a frame of the journal, in the order of lsn's; all from the floor on.
+    ///
+    /// # Errors
+    /// `DataCorrupted` for one that cannot be read.
+    pub fn frame(&mut self, lsn: Lsn, frame: Frame) -> Result<()> {
+        if lsn < self.subject.state.floor.lsn {
+            return Ok(());
+        }
+        match frame.kind {
+            FrameKind::Events if frame.commits() => self.commit(&frame),
+            FrameKind::Events => {
+                // Only what this is about need stay in memory.
+                let ours = frame.chronicle == self.definition.id;
+                let payload = if ours { frame.payload.clone() } else { Default::default() };
+                let held = Frame { payload, ..frame };
+                self.open.entry(held.statement).or_default().push(held);
+                Ok(())
+            }
+            FrameKind::Commit => {
+                let frames = self.open.remove(&frame.statement).unwrap_or_default();
+                frames.iter().try_for_each(|frame| self.commit(frame))
+            }
+            FrameKind::Delete if frame.chronicle == self.definition.id => {
+                self.fences.push(Fence { ticks: frame.ticks, gsn: Gsn(self.gsn) });
+                Ok(())
+            }
+            FrameKind::Delete | FrameKind::Catalog | FrameKind::Manifest => Ok(()),
+        }
+    }
+
+    fn commit(&mut self, frame: &Frame) -> Result<()> {
+        let first = self.gsn + 1;
+        self.gsn += u64::from(frame.count);
+        let record = &self.record;
+        let ours = frame.chronicle == self.definition.id
+            && frame.schema_version == record.schema_version
+            && frame.ticks.overlaps(&record.ticks)
+            && self.gsn >= record.gsns.0.0
+            && first <= record.fenced_through.0;
+        if !ours {
+            return Ok(());
+        }
+        let (columns, ticks) = events(&self.definition, &self.shape, frame)?;
+        let numbers = |from: u64| (from..).take(ticks.len()).map(u64::cast_signed).collect();
+        let rows = Rows {
+            shape: Arc::clone(&self.shape),
+            columns,
+            seqs: numbers(frame.first_seq),
+            gsns: numbers(first),
+            ticks,
+        };
+        let inside = |row: &u32| {
+            rows.ticks.get(*row as usize).is_some_and(|tick| record.ticks.contains(Tick(*tick)))
+        };
+        let picked: Vec<u32> = (0..rows.len() as u32).filter(inside).collect();
+        self.found.push(rows.pick(&picked)?);
+        Ok(())
+    }
+
+    /// Makes the tablet in `folder`, which is empty; whether it is the one of the manifest. If
+    /// so it is durable, and lies there under its name.
+    ///
+    /// # Errors
+    /// `DiskFull`, `Io`.
+    pub fn finish(mut self, disk: &Arc<dyn Disk>, folder: &Path) -> Result<bool> {
+        let record = self.record;
+        let Some(rows) = Rows::concat(std::mem::take(&mut self.found))? else { return Ok(false) };
+        let kept = self.in_force(&rows)?;
+        if kept.len() as u64 != record.rows {
+            return Ok(false);
+        }
+        let Some(block_rows) = self.block_rows() else { return Ok(false) };
+        let rows = rows.pick(&kept)?;
+        let tablets = Tablets::open(Arc::clone(disk), folder, None)?;
+        let sizes = Sizes {
+            tablet_rows_max: usize::MAX,
+            block_rows_max: block_rows,
+            block_bytes: usize::MAX,
+        };
+        let from = From { shown: record.fenced_through, since_ns: record.since_ns };
+        let (mut written, id) = (Vec::new(), self.definition.id);
+        write_windows(&tablets, id, &rows, from, record.id, sizes, &mut written)?;
+        let [made] = written.as_slice() else {
+            return Err(Error::internal("a tablet became several"));
+        };
+        Ok(made.record == record)
+    }
+
+    /// The rows that were in force when the tablet was built.
+    fn in_force(&self, rows: &Rows) -> Result<Vec<u32>> {
+        let shown = self.record.fenced_through;
+        let at = |values: &[i64], row: u32| values.get(row as usize).copied().unwrap_or_default();
+        let groups = Groups::of(&rows.columns, &self.shape.keys_at, rows.len())?;
+        let mut last: BTreeMap<(&[u8], i64), i64> = BTreeMap::new();
+        let replaces = matches!(self.definition.collision, Collision::Last);
+        for row in 0..rows.len() as u32 {
+            let key = groups.keys.get(groups.group(row as usize)).map_or(&[][..], |key| key);
+            let gsn = at(&rows.gsns, row);
+            if replaces && gsn.cast_unsigned() <= shown.0 {
+                let newest = last.entry((key, at(&rows.ticks, row))).or_insert(gsn);
+                *newest = gsn.max(*newest);
+            }
+        }
+        let (low, high) = self.record.gsns;
+        let kept = (0..rows.len() as u32).filter(|row| {
+            let (tick, gsn) = (at(&rows.ticks, *row), at(&rows.gsns, *row));
+            let key = groups.keys.get(groups.group(*row as usize)).map_or(&[][..], |key| key);
+            let newest = last.get(&(key, tick)).is_none_or(|newest| *newest == gsn);
+            let number = Gsn(gsn.cast_unsigned());
+            let deleted = self.fences.iter().any(|fence| {
+                fence.gsn <= shown && fence.gsn >= number && fence.ticks.contains(Tick(tick))
+            });
+            (low..=high).contains(&number) && newest && !deleted
+        });
+        Ok(kept.collect())
+    }
+
+    /// Events of each block but the last: as the damaged file says, or the index.
+    fn block_rows(&self) -> Option<usize> {
+        let record = &self.record;
+        if record.parts == 1 {
+            return usize::try_from(record.rows).ok();
+        }
+        let tablets = &self.subject.shelves.tablets;
+        let built = record.tablet(self.definition.id);
+        let on_disk = tablets.tablet(&built).ok().and_then(|tablet| {
+            tablet.heads_on_disk().0.first().map(|head| head.summary.rows as usize)
+        });
+        on_disk.or_else(|| tablets.first_block_rows(&built))
+    }
+
+    /// The number of the tablet.
+    pub fn id(&self) -> TabletId {
+        TabletId(self.record.id)
+    }
+}

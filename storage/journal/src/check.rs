@@ -1,0 +1,456 @@
+//! Looks at a journal without changing it, and goes on behind damage.
+//!
+//! ```text
+//!   sound frames ─► visit │ X ─► Fault: lsn 9 to 11 ─► next sound header ─► visit │ …
+//! ```
+//! A start stops at the first byte that is not right. Whoever wants to know all that is wrong
+//! reads on at the next header whose checksum holds.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use stratalog_model::{Disk, DiskFile, Error, Frame, Lsn, Result, SegmentId};
+
+use crate::{
+    JournalSettings,
+    frame::{self, Header, Parsed, Record},
+    journal::Beginning,
+    reader::{FrameReader, Step, Stop, frame_of},
+    recovery,
+    rotation::Place,
+    segment::{self, Segment},
+    tail::{self, unreadable},
+};
+
+/// Bytes of one read of the search for the next sound header.
+const SEARCH_BYTES: usize = 1 << 20;
+
+/// What stands where no frame does.
+const ZEROS: &str = "there are zeros instead";
+
+/// How much of a journal is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// All of it; nobody has it open.
+    Closed(Beginning),
+    /// The frames of these lsn's, both included, which are durable. Somebody may write behind
+    /// them, and give up segments before the first.
+    Durable(Lsn, Lsn),
+}
+
+/// What a check meets, in the order of lsn's.
+#[derive(Debug)]
+pub enum Sight<'a> {
+    /// A frame whose checksums hold.
+    Frame {
+        /// The segment's file.
+        path: &'a Path,
+        /// Where the frame starts in it.
+        offset: u64,
+        /// Its position.
+        lsn: Lsn,
+        /// All of it.
+        frame: Frame,
+    },
+    /// Something is wrong.
+    Fault(Fault),
+}
+
+/// What is wrong.
+#[derive(Debug)]
+pub struct Fault {
+    /// The file.
+    pub path: PathBuf,
+    /// What a start would say, or might.
+    pub error: Error,
+    /// Frames that cannot be read.
+    pub lost: Option<Lost>,
+}
+
+/// Frames that cannot be read.
+#[derive(Debug)]
+pub struct Lost {
+    /// The first.
+    pub first: Lsn,
+    /// The last, if that is known.
+    pub last: Option<Lsn>,
+    /// What the header says of the only one, when that holds; without a payload.
+    pub frame: Option<Frame>,
+}
+
+/// What a check has seen.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Segments that were looked at.
+    pub segments: u64,
+    /// Bytes of their files.
+    pub bytes: u64,
+    /// Sound frames.
+    pub frames: u64,
+    /// Last lsn that could be read; 0 for none.
+    pub last: Lsn,
+    /// A torn tail, which the next start cuts: file, offset, bytes.
+    pub torn: Option<(PathBuf, u64, u64)>,
+    /// Files that the next start removes: segments that were given up, and a spare.
+    pub leftover: Vec<PathBuf>,
+}
+
+/// Reads all of a journal that `scope` names; `visit` may end that by an error.
+///
+/// # Errors
+/// What `visit` returns, and `Io` when the directory cannot be listed. What is wrong with the
+/// journal is handed to `visit`.
+pub fn check(
+    disk: &Arc<dyn Disk>,
+    directory: &Path,
+    settings: &JournalSettings,
+    scope: Scope,
+    visit: &mut dyn FnMut(Sight<'_>) -> Result<()>,
+) -> Result<Summary> {
+    let place = Place {
+        disk: Arc::clone(disk),
+        directory: directory.to_path_buf(),
+        settings: Arc::new(settings.clone()),
+    };
+    let mut check = Check { place, scope, visit, summary: Summary::default() };
+    if matches!(scope, Scope::Durable(from, through) if through < from) {
+        return Ok(check.summary);
+    }
+    check.run()?;
+    Ok(check.summary)
+}
+
+struct Check<'a> {
+    place: Place,
+    scope: Scope,
+    visit: &'a mut dyn FnMut(Sight<'_>) -> Result<()>,
+    summary: Summary,
+}
+
+impl Check<'_> {
+    fn run(&mut self) -> Result<()> {
+        let directory = self.place.directory.clone();
+        if let Err(error) = recovery::check_there(&self.place) {
+            return self.fault(directory, error, None);
+        }
+        let names = recovery::names(&self.place)?;
+        for name in &names.foreign {
+            let error = recovery::foreign(&directory, name);
+            self.fault(directory.join(name), error, None)?;
+        }
+        if names.spare && matches!(self.scope, Scope::Closed(_)) {
+            self.summary.leftover.push(self.place.path(segment::SPARE_NAME));
+        }
+        let mut segments = Vec::with_capacity(names.numbers.len());
+        for number in &names.numbers {
+            match recovery::read_header(&self.place, *number) {
+                Ok(segment) => segments.push((*number, Some(segment))),
+                Err(_) if self.was_released(*number) => {}
+                Err(error) => {
+                    let path = self.place.path(&segment::file_name(*number));
+                    self.fault(path, error, None)?;
+                    segments.push((*number, None));
+                }
+            }
+        }
+        self.leave_out_released(&mut segments);
+        self.check_order(&segments)?;
+        if segments.is_empty() {
+            let shown = directory.display();
+            let lost = recovery::lost(format!("the journal {shown} has lost all of its segments"));
+            return self.fault(directory.clone(), lost, None);
+        }
+        for (at, (number, segment)) in segments.iter().enumerate() {
+            let Some(segment) = segment else { continue };
+            self.summary.segments += 1;
+            self.summary.bytes += segment.bytes;
+            // Behind a gap nobody knows what the next one was.
+            let next = segments
+                .get(at + 1)
+                .map(|(other, next)| next.as_ref().filter(|_| other.0 == number.0 + 1));
+            self.segment(segment, next)?;
+        }
+        Ok(())
+    }
+
+    fn fault(&mut self, path: PathBuf, error: Error, lost: Option<Lost>) -> Result<()> {
+        (self.visit)(Sight::Fault(Fault { path, error, lost }))
+    }
+
+    /// Whether a file has gone meanwhile, because nothing in it is needed.
+    fn was_released(&self, number: SegmentId) -> bool {
+        let path = self.place.path(&segment::file_name(number));
+        matches!(self.scope, Scope::Durable(..)) && !self.place.disk.exists(&path).unwrap_or(true)
+    }
+
+    /// Segments with frames before the first one needed only: a start removes them.
+    fn leave_out_released(&mut self, segments: &mut Vec<(SegmentId, Option<Segment>)>) {
+        let (from, closed) = match self.scope {
+            Scope::Closed(Beginning::At(from)) => (from, true),
+            Scope::Durable(from, _) => (from, false),
+            Scope::Closed(_) => return,
+        };
+        let needed = segments.iter().rposition(|(_, segment)| {
+            segment.as_ref().is_some_and(|segment| segment.header.first_lsn <= from)
+        });
+        for (number, _) in segments.drain(..needed.unwrap_or(0)) {
+            if closed {
+                self.summary.leftover.push(self.place.path(&segment::file_name(number)));
+            }
+        }
+        if let Scope::Durable(_, through) = self.scope {
+            segments.retain(|(_, segment)| {
+                segment.as_ref().is_none_or(|segment| segment.header.first_lsn <= through)
+            });
+        }
+    }
+
+    fn check_order(&mut self, segments: &[(SegmentId, Option<Segment>)]) -> Result<()> {
+        let Some((oldest, header)) = segments.first() else { return Ok(()) };
+        let late = |from: Lsn| header.as_ref().is_some_and(|found| found.header.first_lsn > from);
+        let mut expected = match self.scope {
+            Scope::Closed(Beginning::First) => SegmentId(1),
+            Scope::Closed(Beginning::At(from)) if late(from) => SegmentId((oldest.0 - 1).max(1)),
+            _ => *oldest,
+        };
+        let mut previous = Lsn(1);
+        for (number, segment) in segments {
+            while expected < *number && !self.was_released(expected) {
+                let path = self.place.path(&segment::file_name(expected));
+                let error = recovery::missing(&path);
+                self.fault(path, error, None)?;
+                expected = SegmentId(expected.0 + 1);
+            }
+            expected = SegmentId(number.0 + 1);
+            let Some(segment) = segment else { continue };
+            let first = segment.header.first_lsn;
+            if first < previous || *number == SegmentId(1) && first != Lsn(1) {
+                let what = "its header does not follow the segment before";
+                let error = tail::damaged(&segment.path, 0, first, None, what);
+                self.fault(segment.path.clone(), error, None)?;
+            }
+            previous = first;
+        }
+        Ok(())
+    }
+
+    /// Reads one segment. `next` is the one behind it: none, one that cannot be read, or its
+    /// header.
+    fn segment(&mut self, segment: &Segment, next: Option<Option<&Segment>>) -> Result<()> {
+        let file = match self.place.disk.open(&segment.path) {
+            Ok(file) => file,
+            Err(_) if self.was_released(segment.header.number) => return Ok(()),
+            Err(error) => {
+                return self.fault(segment.path.clone(), unreadable(&segment.path, error), None);
+            }
+        };
+        let mut end = None;
+        let mut refused = None;
+        if next.is_none() && matches!(self.scope, Scope::Closed(_)) {
+            match tail::examine(file.as_ref(), segment, &self.place.settings) {
+                Ok(tail) => {
+                    end = Some(tail.offset);
+                    if tail.torn_end > tail.offset {
+                        let bytes = tail.torn_end - tail.offset;
+                        self.summary.torn = Some((segment.path.clone(), tail.offset, bytes));
+                    }
+                }
+                Err(error) => refused = Some(error),
+            }
+        }
+        let mut walk = Walk {
+            reader: FrameReader::new(file.as_ref(), segment),
+            file: file.as_ref(),
+            segment,
+            next: next.flatten().map(|next| next.header.first_lsn),
+            next_unread: matches!(next, Some(None)),
+            expected: segment.header.first_lsn,
+            checksum: Some(segment.header.previous_checksum),
+            refused,
+        };
+        match self.walk(&mut walk, end) {
+            Err(Stopped::Disk(error)) => {
+                self.fault(segment.path.clone(), unreadable(&segment.path, error), None)?;
+            }
+            Err(Stopped::Visitor(error)) => return Err(error),
+            Ok(()) => {}
+        }
+        if let Some(error) = walk.refused.take() {
+            self.fault(segment.path.clone(), error, None)?;
+        }
+        let Some(Some(next)) = next else { return Ok(()) };
+        if walk.expected != next.header.first_lsn && walk.checksum.is_some() {
+            let what = "the next segment follows other frames";
+            let (first, last) = (walk.expected, Lsn(next.header.first_lsn.0.saturating_sub(1)));
+            let error = tail::damaged(&segment.path, walk.reader.offset(), first, Some(last), what);
+            let lost = Lost { first, last: Some(last), frame: None };
+            return self.fault(segment.path.clone(), error, Some(lost));
+        }
+        if walk.checksum.is_some_and(|checksum| checksum != next.header.previous_checksum) {
+            let what = "it was written after another segment than the one before it";
+            let error = tail::damaged(&next.path, 0, walk.expected, None, what);
+            self.fault(next.path.clone(), error, None)?;
+        }
+        Ok(())
+    }
+
+    /// Hands out frames up to `end`, or to where nothing sound follows.
+    fn walk(&mut self, walk: &mut Walk<'_>, end: Option<u64>) -> Result<(), Stopped> {
+        loop {
+            if end.is_some_and(|end| walk.reader.offset() >= end) {
+                return Ok(());
+            }
+            if let Scope::Durable(_, through) = self.scope
+                && walk.expected > through
+            {
+                walk.checksum = None;
+                return Ok(());
+            }
+            match walk.reader.step()? {
+                Step::Record { offset, header, checksum, payload } => {
+                    if header.lsn != walk.expected || header.durable >= header.lsn {
+                        let what = format!("found frame {} instead", header.lsn);
+                        self.lose(walk, offset, Some(header.lsn), None, &what)?;
+                        if header.lsn < walk.expected {
+                            return Ok(());
+                        }
+                    }
+                    walk.expected = header.lsn;
+                    if let Record::Frame(_) = header.record {
+                        walk.expected = Lsn(header.lsn.0 + 1);
+                        walk.checksum = walk.checksum.and(Some(checksum));
+                        self.summary.last = header.lsn;
+                    }
+                    let Some(frame) = frame_of(&header, payload) else { continue };
+                    self.summary.frames += 1;
+                    let path = walk.segment.path.as_path();
+                    (self.visit)(Sight::Frame { path, offset, lsn: header.lsn, frame })
+                        .map_err(Stopped::Visitor)?;
+                }
+                Step::Stop(stop) => {
+                    // All that the next segment follows is there.
+                    if walk.next == Some(walk.expected) && walk.refused.is_none() {
+                        return Ok(());
+                    }
+                    if !self.skip(walk, stop)? {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Tells of what does not hold, and goes to the next header that does; `false` when there
+    /// is none.
+    fn skip(&mut self, walk: &mut Walk<'_>, stop: Stop) -> Result<bool, Stopped> {
+        let offset = walk.reader.offset();
+        if let Stop::DamagedPayload(header) = &stop
+            && header.lsn == walk.expected
+        {
+            let frame = frame_of(header, Bytes::new());
+            let what = "the checksum of its payload does not match";
+            self.lose(walk, offset, Some(Lsn(header.lsn.0 + 1)), frame, what)?;
+            walk.reader.resume_at(offset + header.extent());
+            return Ok(true);
+        }
+        let what = match stop {
+            Stop::Blank => ZEROS,
+            Stop::Unknown => "a record of a kind that this version does not know",
+            Stop::Overrun(_) => "a frame that is longer than its segment",
+            _ => "the checksum of its header does not match",
+        };
+        let found = walk.next_header(offset + frame::ALIGNMENT)?;
+        match found {
+            Some((at, header)) => {
+                self.lose(walk, offset, Some(header.lsn), None, what)?;
+                walk.reader.resume_at(at);
+                Ok(true)
+            }
+            None if walk.next_unread && what == ZEROS => Ok(false),
+            None => {
+                self.lose(walk, offset, walk.next, None, what)?;
+                Ok(false)
+            }
+        }
+    }
+
+    /// The frames from the expected one on, up to `until`, cannot be read.
+    fn lose(
+        &mut self,
+        walk: &mut Walk<'_>,
+        offset: u64,
+        until: Option<Lsn>,
+        frame: Option<Frame>,
+        what: &str,
+    ) -> Result<(), Stopped> {
+        let first = walk.expected;
+        let last = until.map(|until| Lsn(until.0.saturating_sub(1).max(first.0)));
+        let path = walk.segment.path.clone();
+        let own = || tail::damaged(&path, offset, first, last, what);
+        let error = walk.refused.take().unwrap_or_else(own);
+        walk.expected = until.map_or(first, |until| until.max(first));
+        walk.checksum = None;
+        let lost = Some(Lost { first, last, frame });
+        self.fault(walk.segment.path.clone(), error, lost).map_err(Stopped::Visitor)
+    }
+}
+
+/// The way through one segment.
+struct Walk<'a> {
+    reader: FrameReader<'a>,
+    file: &'a dyn DiskFile,
+    segment: &'a Segment,
+    /// First lsn of the segment behind it, if that can be read.
+    next: Option<Lsn>,
+    /// There is one, and it cannot be read: where this one ends, nobody knows.
+    next_unread: bool,
+    expected: Lsn,
+    /// Checksum of the last frame's header; `None` once anything was lost.
+    checksum: Option<u32>,
+    /// What a start would say of the first thing that does not hold.
+    refused: Option<Error>,
+}
+
+impl Walk<'_> {
+    /// The first sound header from `from` on that may follow the frames so far.
+    fn next_header(&self, from: u64) -> io::Result<Option<(u64, Header)>> {
+        let mut buffer = vec![0; SEARCH_BYTES];
+        let mut at = from;
+        loop {
+            let wanted = self.segment.bytes.saturating_sub(at).min(SEARCH_BYTES as u64) as usize;
+            let filled =
+                tail::read_up_to(self.file, buffer.get_mut(..wanted).unwrap_or_default(), at)?;
+            let chunk = buffer.get(..filled).unwrap_or_default();
+            if chunk.is_empty() {
+                return Ok(None);
+            }
+            for (place, offset) in chunk
+                .chunks(frame::ALIGNMENT as usize)
+                .zip((at..).step_by(frame::ALIGNMENT as usize))
+            {
+                if let Parsed::Header(header, _) = Header::parse(place, self.segment.seed)
+                    && header.lsn >= self.expected
+                {
+                    return Ok(Some((offset, header)));
+                }
+            }
+            at += filled as u64;
+        }
+    }
+}
+
+/// Why a walk ended early.
+enum Stopped {
+    Disk(io::Error),
+    Visitor(Error),
+}
+
+impl From<io::Error> for Stopped {
+    fn from(error: io::Error) -> Self {
+        Self::Disk(error)
+    }
+}

@@ -1,0 +1,151 @@
+//! `stratalog check`: every checksum, every count and who owns what, of a data directory that
+//! no server holds; and the same from within one.
+//!
+//! ```text
+//!   FORMAT, clock ─► catalog ─► manifest ─► journal ─► tablets, stories ─► index ─► what is left
+//!                       tables     who owns what   └──── compared with that ────┘
+//! ```
+//! Nothing is changed, unless --repair is given: then what a second copy allows.
+
+mod offline;
+mod online;
+mod parts;
+mod print;
+mod repair;
+
+use std::{path::PathBuf, process::ExitCode, sync::Arc};
+
+use stratalog_engine::check::{Report, State};
+use stratalog_journal::LocalDisk;
+use stratalog_model::{Disk, Result};
+
+pub(crate) use online::Online;
+
+use crate::{
+    StartError,
+    directory::DataDirectory,
+    settings::{Layers, Settings},
+};
+
+/// Exit status when something is damaged.
+const DAMAGED: u8 = 1;
+/// Exit status when it could not be looked at, for a reason that no other status has.
+const UNCHECKED: u8 = 7;
+
+/// Looks at a data directory that no server holds.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "\
+Exit status: 0 when nothing is damaged, 1 when something is. Otherwise it could
+not be checked: 2 settings, 4 a server holds the directory, 5 no database is in
+it, 6 a newer version made it, 7 anything else.
+
+While a server holds the directory, ask that: CALL stratalog.check()")]
+pub struct CheckArguments {
+    /// The data directory.
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Where stories lie, if not there: as for serve.
+    #[arg(long, value_name = "URL")]
+    story_url: Option<String>,
+    /// TOML file with settings, as for serve.
+    #[arg(long, value_name = "FILE", env = "STRATALOG_CONFIG")]
+    config: Option<PathBuf>,
+    /// Mend what a second copy allows, and say what was done. A damaged file is kept as
+    /// NAME.damaged.
+    #[arg(long)]
+    repair: bool,
+}
+
+/// `stratalog check`.
+pub fn run(arguments: &CheckArguments) -> ExitCode {
+    quiet_index();
+    let runtime = match crate::threads::runtime() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("ERROR:  cannot start threads: {error}");
+            return ExitCode::from(UNCHECKED);
+        }
+    };
+    // What keeps connections to an object store open does so on one runtime.
+    let _entered = runtime.enter();
+    match check(arguments) {
+        Ok(State::Damaged) => ExitCode::from(DAMAGED),
+        Ok(State::Unchecked) => ExitCode::from(UNCHECKED),
+        Ok(State::Sound | State::Warning) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("ERROR:  {error}");
+            if matches!(error, StartError::DirectoryLocked { .. }) {
+                eprintln!(
+                    "  hint: a server that holds it can check it: stratalog sql -c \"CALL stratalog.check()\""
+                );
+            }
+            ExitCode::from(match error.exit_status() {
+                DAMAGED => UNCHECKED,
+                other => other,
+            })
+        }
+    }
+}
+
+/// sled may panic on what it finds; that is told as a line, not as a panic.
+fn quiet_index() {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if panic.location().is_none_or(|place| !place.file().contains("/sled-")) {
+            before(panic);
+        }
+    }));
+}
+
+fn settings(arguments: &CheckArguments) -> std::result::Result<Settings, StartError> {
+    let mut flags = Vec::new();
+    if let Some(directory) = &arguments.data_dir {
+        flags.push(("data_dir".to_string(), directory.display().to_string()));
+    }
+    if let Some(url) = &arguments.story_url {
+        flags.push(("story_url".to_string(), url.clone()));
+    }
+    let environment = std::env::vars().collect();
+    let layers = Layers { file: arguments.config.clone(), environment, flags };
+    Ok(layers.load()?.0)
+}
+
+fn check(arguments: &CheckArguments) -> std::result::Result<State, StartError> {
+    let settings = settings(arguments)?;
+    let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
+    let path = PathBuf::from(&settings.data_dir);
+    let (directory, wrong) = DataDirectory::hold(&disk, &path)?;
+    let look = || {
+        let progress = print::Progress::new(&path);
+        let mut advance = |bytes: u64| {
+            progress.advance(bytes);
+            Ok(())
+        };
+        let wrong = wrong.as_ref();
+        let found = offline::inspect(&disk, &directory, wrong, &settings.story_url, &mut advance);
+        progress.finish();
+        found
+    };
+    let found = look()?;
+    print::report(&path, &found.report);
+    if !arguments.repair || found.report.state() == State::Sound {
+        return Ok(found.report.state());
+    }
+    let done = repair::repair(&disk, &directory, &found)?;
+    println!();
+    if done.is_empty() {
+        println!("repair: there is nothing that a second copy could mend; nothing was changed");
+        return Ok(found.report.state());
+    }
+    done.iter().for_each(|done| println!("repair: {done}"));
+    drop(found);
+    println!();
+    let after: Report = look()?.report;
+    print::report(&path, &after);
+    Ok(after.state())
+}
+
+/// Waits for what only a runtime can do; on a thread that may block.
+fn wait<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
+    stratalog_engine::Waiting::new()?.block_on(future)
+}

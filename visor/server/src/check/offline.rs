@@ -1,0 +1,169 @@
+//! A data directory that no server holds.
+
+use std::{io, path::Path, sync::Arc};
+
+use stratalog_engine::{
+    Shelves,
+    check::{Line, PartKind, Report, State, Subject},
+};
+use stratalog_journal::{Beginning, Scope};
+use stratalog_model::{Disk, Error, Result};
+use stratalog_story::Stories;
+use stratalog_tablet::Tablets;
+
+use super::parts::{Folders, Parts, definitions, left_over};
+use crate::{
+    StartError,
+    directory::DataDirectory,
+    embedded::{Way, open_shelf},
+};
+
+/// What was found, and what it was compared with, where there is something.
+pub(super) struct Found {
+    pub(super) report: Report,
+    pub(super) subject: Option<Subject>,
+}
+
+/// Looks at all of a directory. `wrong` is what is wrong with its FORMAT.
+pub(super) fn inspect(
+    disk: &Arc<dyn Disk>,
+    directory: &DataDirectory,
+    wrong: Option<&StartError>,
+    story_url: &str,
+    progress: &mut dyn FnMut(u64) -> Result<()>,
+) -> Result<Found> {
+    let folders = Folders::of(directory);
+    let mut parts = Parts { disk: Arc::clone(disk), folders, progress, report: Report::default() };
+    parts.format(wrong);
+    parts.clock();
+    let catalog = parts.catalog(Scope::Closed(Beginning::First))?;
+    let manifest = if directory.has_manifest() {
+        parts.manifest(Scope::Closed(Beginning::Any))?
+    } else {
+        let line = Line::new(PartKind::Manifest, "manifest", State::Sound);
+        parts.report.push(line.with_detail("version 1 has none: the next start makes it"));
+        Some(stratalog_engine::ManifestReplay::new(true))
+    };
+    let copy = IndexCopy::of(&directory.index());
+    let index = copy.as_ref().ok().map(IndexCopy::path);
+    let shelf = open_shelf(disk, &directory.stories(), story_url, Way::Look)?;
+    let shelves = Shelves {
+        tablets: Arc::new(Tablets::look(Arc::clone(disk), &directory.tablets(), index)),
+        stories: Arc::new(Stories::look(shelf, Arc::clone(disk), &directory.spool())),
+    };
+    let definitions = catalog.map(|state| definitions(Arc::new(state)));
+    let subject =
+        manifest.map(|manifest| Subject::of_directory(manifest, shelves.clone(), definitions));
+    let subject = match subject.transpose() {
+        Ok(subject) => subject,
+        Err(error) => {
+            let line = Line::new(PartKind::Manifest, "manifest", State::Damaged);
+            parts.report.push(super::parts::of_error(line, &error));
+            None
+        }
+    };
+    match &subject {
+        Some(subject) => {
+            let from = Beginning::At(subject.floor());
+            parts.events(subject, Scope::Closed(from))?;
+        }
+        None => parts.events_alone(Scope::Closed(Beginning::Any))?,
+    }
+    let mut report = parts.report;
+    unnamed(disk, directory, story_url, &shelves, subject.as_ref(), &mut report)?;
+    Ok(Found { report, subject })
+}
+
+/// Files that nothing names.
+fn unnamed(
+    disk: &Arc<dyn Disk>,
+    directory: &DataDirectory,
+    story_url: &str,
+    shelves: &Shelves,
+    subject: Option<&Subject>,
+    report: &mut Report,
+) -> Result<()> {
+    let failed = |path: &Path, error| Error::io(format!("cannot read {}", path.display()), error);
+    let exists = |path: &Path| disk.exists(path).map_err(|error| failed(path, error));
+    let mut lines = Vec::new();
+    if exists(&directory.tablets())? {
+        let (building, foreign) = shelves.tablets.others()?;
+        for name in building {
+            lines.push(left_over(format!("tablets/{name}"), "a tablet that was never finished"));
+        }
+        for name in foreign {
+            let line = Line::new(PartKind::Files, format!("tablets/{name}"), State::Damaged);
+            let line = line.with_detail("no file of Stratalog: a start is refused");
+            lines.push(line.with_hint("move the file elsewhere"));
+        }
+        if let Some(subject) = subject {
+            for id in shelves.tablets.files()?.into_keys().filter(|id| !subject.names_tablet(*id)) {
+                let path = shelves.tablets.file_name(id);
+                lines.push(left_over(path, "a tablet that the manifest does not name"));
+            }
+        }
+    }
+    if let Some(subject) = subject
+        && (!story_url.is_empty() || exists(&directory.stories())?)
+    {
+        let files = super::wait(shelves.stories.files())?;
+        for name in files.into_keys().filter(|name| !subject.names_story(*name)) {
+            let path = shelves.stories.place(name);
+            let path = Path::new(&path).strip_prefix(directory.path()).unwrap_or(Path::new(&path));
+            let path = path.display().to_string();
+            lines.push(left_over(path, "a story that the manifest does not name"));
+        }
+    }
+    let folders = [
+        (directory.spool(), "spool", "a story that was never finished"),
+        (directory.spill(), "spill", "a temporary file of a query"),
+    ];
+    for (folder, name, what) in folders {
+        let there = if exists(&folder)? { disk.list(&folder) } else { Ok(Vec::new()) };
+        for file in there.map_err(|error| failed(&folder, error))? {
+            lines.push(left_over(format!("{name}/{file}"), what));
+        }
+    }
+    if exists(&directory.format_new())? {
+        let line = Line::new(PartKind::Files, "FORMAT.new", State::Warning);
+        lines.push(line.with_detail("left by a start that was interrupted; the next completes it"));
+    }
+    if subject.is_none() {
+        // By a manifest that has lost edits, what others need may be of no use.
+        for line in &mut lines {
+            line.cure = stratalog_engine::check::Cure::None;
+            line.hint = Some("it stays as it is until the manifest is mended".to_string());
+        }
+    }
+    lines.into_iter().for_each(|line| report.push(line));
+    Ok(())
+}
+
+/// A copy of the index: sled writes where it opens.
+struct IndexCopy(tempfile::TempDir);
+
+impl IndexCopy {
+    fn of(index: &Path) -> io::Result<Self> {
+        let copy = tempfile::Builder::new().prefix("stratalog-check-").tempdir()?;
+        copy_folder(index, copy.path())?;
+        Ok(Self(copy))
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let to = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            std::fs::create_dir(&to)?;
+            copy_folder(&entry.path(), &to)?;
+        } else {
+            std::fs::copy(entry.path(), &to)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,302 @@
+//! The parts of a data directory, each looked at in its turn; the same whether or not a server
+//! has it open.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use stratalog_engine::{
+    ManifestReplay,
+    check::{Check, Cure, Known, Line, PartKind, Report, State, Subject},
+};
+use stratalog_journal::{Fault, JournalSettings, Scope, Sight, Summary, check as check_journal};
+use stratalog_model::{Disk, Error, ErrorKind, Lsn, Result};
+use stratalog_visor_core::{CatalogState, catalog::CatalogReplay, clock::MasterClock};
+
+use crate::{StartError, directory::DataDirectory};
+
+/// Faults of the journal that are told one by one.
+const FAULTS_MAX: usize = 1000;
+
+/// Where the parts lie.
+#[derive(Debug, Clone)]
+pub(super) struct Folders {
+    pub(super) root: PathBuf,
+    pub(super) format: PathBuf,
+    pub(super) clock: PathBuf,
+    pub(super) catalog: PathBuf,
+    pub(super) manifest: PathBuf,
+    pub(super) journal: PathBuf,
+}
+
+impl Folders {
+    pub(super) fn of(directory: &DataDirectory) -> Self {
+        Self {
+            root: directory.path().to_path_buf(),
+            format: directory.format(),
+            clock: directory.clock(),
+            catalog: directory.catalog(),
+            manifest: directory.manifest(),
+            journal: directory.journal(),
+        }
+    }
+}
+
+/// A look at the parts, under way.
+pub(super) struct Parts<'a> {
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) folders: Folders,
+    /// Called with bytes that were read; its error ends the check.
+    pub(super) progress: &'a mut dyn FnMut(u64) -> Result<()>,
+    pub(super) report: Report,
+}
+
+impl Parts<'_> {
+    /// A path below the data directory, or as it is.
+    fn shown(&self, path: &Path) -> String {
+        path.strip_prefix(&self.folders.root).unwrap_or(path).display().to_string()
+    }
+
+    /// FORMAT, with what is wrong with it.
+    pub(super) fn format(&mut self, wrong: Option<&StartError>) {
+        let line = |state| Line::new(PartKind::Format, "FORMAT", state);
+        let line = match wrong {
+            None => {
+                let file = self.disk.open(&self.folders.format).and_then(|file| file.len());
+                line(State::Sound).with_bytes(file.unwrap_or_default())
+            }
+            Some(error) => {
+                let text = error.to_string();
+                let what = text.split("\n  hint: ").next().unwrap_or(&text).to_string();
+                line(State::Damaged).with_detail(what).with_hint(
+                    "copy the file FORMAT of any data directory of the same version of Stratalog: \
+                     all have the same",
+                )
+            }
+        };
+        self.report.push(line);
+    }
+
+    /// The clock's lease.
+    pub(super) fn clock(&mut self) {
+        let line = |state| Line::new(PartKind::Clock, "clock/clock", state);
+        let line = match MasterClock::look(self.disk.as_ref(), &self.folders.clock) {
+            Ok(found) if found.copy_damaged => line(State::Warning)
+                .with_bytes(found.bytes)
+                .with_detail(
+                    "one of the two copies of the lease is damaged; the next start goes by the \
+                     other, and lets time begin two seconds behind it",
+                )
+                .with_hint("nothing is to be done: the next lease takes its place"),
+            Ok(found) => line(State::Sound).with_bytes(found.bytes),
+            Err(error) => of_error(line(State::Damaged), &error),
+        };
+        self.report.push(line);
+    }
+
+    /// The catalog; `None` when it cannot be read.
+    pub(super) fn catalog(&mut self, scope: Scope) -> Result<Option<CatalogState>> {
+        let mut replay = CatalogReplay::default();
+        let folder = self.folders.catalog.clone();
+        let sound = self.journal(PartKind::Catalog, &folder, scope, &mut |lsn, frame| {
+            replay.frame(lsn, &frame)
+        })?;
+        let state = replay.finish();
+        let Some(summary) = sound else { return Ok(None) };
+        let tables = format!("{} tables", state.chronicle_count());
+        self.sum_up(PartKind::Catalog, &folder, &summary, &tables);
+        Ok(Some(state))
+    }
+
+    /// The manifest; `None` when it cannot be read.
+    pub(super) fn manifest(&mut self, scope: Scope) -> Result<Option<ManifestReplay>> {
+        let mut replay: Option<ManifestReplay> = None;
+        let mut next = Lsn(1);
+        let folder = self.folders.manifest.clone();
+        let sound = self.journal(PartKind::Manifest, &folder, scope, &mut |lsn, frame| {
+            // Segments were given up: what is behind them begins with a snapshot.
+            if lsn != next {
+                replay = Some(ManifestReplay::new(false));
+            }
+            next = Lsn(lsn.0 + 1);
+            replay.get_or_insert_with(|| ManifestReplay::new(true)).frame(lsn, frame)
+        })?;
+        let Some(summary) = sound else { return Ok(None) };
+        let edits = format!("{} records", summary.frames);
+        self.sum_up(PartKind::Manifest, &folder, &summary, &edits);
+        Ok(Some(replay.unwrap_or_else(|| ManifestReplay::new(true))))
+    }
+
+    /// A journal whose records are read one after another; `None` when something in it is wrong.
+    fn journal(
+        &mut self,
+        part: PartKind,
+        folder: &Path,
+        scope: Scope,
+        read: &mut dyn FnMut(Lsn, stratalog_model::Frame) -> Result<()>,
+    ) -> Result<Option<Summary>> {
+        let disk = Arc::clone(&self.disk);
+        let settings = JournalSettings::default();
+        let mut sound = true;
+        let summary = check_journal(&disk, folder, &settings, scope, &mut |sight| match sight {
+            Sight::Frame { path, offset, lsn, frame } => {
+                (self.progress)(frame.payload.len() as u64)?;
+                // What follows damage says nothing by itself.
+                if sound && let Err(error) = read(lsn, frame) {
+                    sound = false;
+                    let line = Line::new(part, self.shown(path), State::Damaged);
+                    let line = of_error(line, &error);
+                    let place = format!("the record at offset {offset}: {}", line.detail);
+                    self.report.push(line.with_detail(place));
+                }
+                Ok(())
+            }
+            Sight::Fault(fault) => {
+                sound = false;
+                let line = self.of_fault(part, &fault);
+                self.report.push(line);
+                Ok(())
+            }
+        })?;
+        self.torn(part, &summary, sound);
+        self.leftover(&summary);
+        Ok(sound.then_some(summary))
+    }
+
+    /// The journal of events, and whether anything in it is wrong.
+    pub(super) fn events(&mut self, subject: &Subject, scope: Scope) -> Result<()> {
+        let disk = Arc::clone(&self.disk);
+        let folder = self.folders.journal.clone();
+        let settings = JournalSettings::default();
+        let (mut report, mut faults) = (Report::default(), Vec::new());
+        let mut sound = true;
+        let summary = {
+            let mut check = Check::new(subject, &mut *self.progress);
+            let summary = check_journal(&disk, &folder, &settings, scope, &mut |sight| {
+                match sight {
+                    Sight::Frame { path, offset, lsn, frame } => {
+                        check.frame(path, offset, lsn, frame)?;
+                    }
+                    Sight::Fault(fault) => {
+                        sound = false;
+                        let foreign = fault.error.kind() != ErrorKind::DataCorrupted;
+                        let means = match &fault.lost {
+                            Some(lost) => Some(check.lost(lost.first, lost.frame.as_ref())),
+                            None if foreign => None,
+                            None => Some(check.lost(Lsn(0), None)),
+                        };
+                        if faults.len() < FAULTS_MAX {
+                            faults.push((fault, means));
+                        } else {
+                            report.unlisted += 1;
+                        }
+                    }
+                }
+                Ok(())
+            })?;
+            check.pieces()?;
+            report.append(check.finish(summary.torn.is_some()));
+            summary
+        };
+        for (fault, means) in faults {
+            let mut line = self.of_fault(PartKind::Journal, &fault);
+            if let Some(means) = means {
+                line.detail = format!("{}; {means}", line.detail);
+            }
+            if let Some(frame) = fault.lost.and_then(|lost| lost.frame) {
+                line.rows = Some(u64::from(frame.count));
+            }
+            self.report.push(line);
+        }
+        let sound = sound && !report.is_damaged(PartKind::Journal);
+        self.torn(PartKind::Journal, &summary, sound);
+        self.leftover(&summary);
+        if sound {
+            let frames = format!("{} frames", summary.frames);
+            self.sum_up(PartKind::Journal, &folder, &summary, &frames);
+        }
+        for line in &mut report.lines {
+            line.path = self.shown(Path::new(&line.path));
+        }
+        self.report.append(report);
+        Ok(())
+    }
+
+    /// The journal of events, where nobody can say what of it is needed: its checksums only.
+    pub(super) fn events_alone(&mut self, scope: Scope) -> Result<()> {
+        let folder = self.folders.journal.clone();
+        let sound = self.journal(PartKind::Journal, &folder, scope, &mut |_, _| Ok(()))?;
+        if let Some(summary) = sound {
+            let what = format!("{} frames; their events were not looked at", summary.frames);
+            self.sum_up(PartKind::Journal, &folder, &summary, &what);
+        }
+        let line = Line::new(PartKind::Ownership, "manifest", State::Unchecked);
+        self.report.push(line.with_detail(
+            "tablets and stories were not looked at: only a sound manifest says what they must be",
+        ));
+        Ok(())
+    }
+
+    fn of_fault(&self, part: PartKind, fault: &Fault) -> Line {
+        of_error(Line::new(part, self.shown(&fault.path), State::Damaged), &fault.error)
+    }
+
+    fn sum_up(&mut self, part: PartKind, folder: &Path, summary: &Summary, what: &str) {
+        let line = Line::new(part, self.shown(folder), State::Sound).with_bytes(summary.bytes);
+        self.report.push(line.with_detail(format!("{} segments, {what}", summary.segments)));
+    }
+
+    fn torn(&mut self, part: PartKind, summary: &Summary, sound: bool) {
+        let Some((path, offset, bytes)) = &summary.torn else { return };
+        let line = Line::new(part, self.shown(path), State::Warning).with_bytes(*bytes);
+        let line = line.with_detail(format!(
+            "{bytes} bytes from offset {offset} on are a torn tail, which nothing says was ever \
+             durable: what a crash leaves of a write that it cut off. Where the server was closed \
+             in order, or only killed, it may be damage"
+        ));
+        let (hint, cure) = match sound {
+            true => ("the next start cuts it, and so does --repair", Cure::Tail),
+            false => ("it stays as it is until the damage is mended", Cure::None),
+        };
+        self.report.push(line.with_hint(hint).with_cure(cure));
+    }
+
+    fn leftover(&mut self, summary: &Summary) {
+        for path in &summary.leftover {
+            let line = left_over(self.shown(path), "a segment that nothing needs");
+            self.report.push(line);
+        }
+    }
+}
+
+/// A file that the next start removes.
+pub(super) fn left_over(path: String, what: &str) -> Line {
+    Line::new(PartKind::Files, path, State::Warning)
+        .with_detail(what)
+        .with_hint("the next start removes it, and so does --repair")
+        .with_cure(Cure::Remove)
+}
+
+/// A line with what an error says.
+pub(super) fn of_error(line: Line, error: &Error) -> Line {
+    let line = line.with_detail(match error.detail() {
+        Some(detail) => format!("{}; {detail}", error.message()),
+        None => error.message().to_string(),
+    });
+    match error.hint() {
+        Some(hint) => line.with_hint(hint),
+        None => line,
+    }
+}
+
+/// What a catalog says of the numbers of chronicles.
+pub(super) fn definitions(
+    state: Arc<CatalogState>,
+) -> Arc<dyn Fn(stratalog_model::ChronicleId) -> Known + Send + Sync> {
+    Arc::new(move |id| match state.chronicle_by_id(id) {
+        Some(known) => Known::Chronicle(Arc::clone(known)),
+        None if state.has_given(id) => Known::Dropped,
+        None => Known::Never,
+    })
+}

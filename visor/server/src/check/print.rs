@@ -1,0 +1,102 @@
+//! What a check says, for people.
+
+use std::{cell::Cell, io::IsTerminal as _, path::Path, time::Duration};
+
+use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
+use stratalog_engine::check::{Line, Report, State};
+
+/// Prints a report.
+pub(super) fn report(path: &Path, report: &Report) {
+    for line in &report.lines {
+        println!("{}", text(line));
+    }
+    if report.unlisted > 0 {
+        println!("… and {} more findings", report.unlisted);
+    }
+    let count = |state| report.count(state);
+    let (damaged, warnings) = (count(State::Damaged), count(State::Warning));
+    let warned = match warnings {
+        0 => String::new(),
+        1 => "; 1 warning, of no consequence for the data".to_string(),
+        _ => format!("; {warnings} warnings, of no consequence for the data"),
+    };
+    let shown = path.display();
+    match (report.state(), damaged) {
+        (State::Sound | State::Warning, _) => println!("{shown} is sound{warned}"),
+        (State::Unchecked, _) => println!("{shown} could not be checked as a whole{warned}"),
+        (State::Damaged, 1) => println!("{shown} is damaged: 1 finding{warned}"),
+        (State::Damaged, _) => println!("{shown} is damaged: {damaged} findings{warned}"),
+    }
+}
+
+/// One line about what is right, several about what is not.
+fn text(line: &Line) -> String {
+    let mut facts = Vec::new();
+    facts.extend(line.table.as_ref().map(|table| format!("table {table}")));
+    facts.extend(line.rows.map(|rows| format!("{rows} rows")));
+    facts.extend(line.bytes.map(|bytes| HumanBytes(bytes).to_string()));
+    let Line { part, state, path, .. } = line;
+    let facts = facts.join(", ");
+    let head = format!("{part:<10} {state:<9} {path}");
+    let head = if facts.is_empty() { head } else { format!("{head}: {facts}") };
+    if line.state == State::Sound {
+        return match line.detail.as_str() {
+            "" => head,
+            detail => format!("{head}; {detail}"),
+        };
+    }
+    let hint = line.hint.as_ref().map(|hint| format!("\n    hint: {hint}"));
+    format!("{head}\n    {}{}", line.detail, hint.unwrap_or_default())
+}
+
+/// A bar on a terminal, and nothing elsewhere.
+pub(super) struct Progress {
+    bar: ProgressBar,
+    /// Bytes that the bar does not show yet.
+    pending: Cell<u64>,
+}
+
+/// Bytes between two changes of the bar.
+const STEP_BYTES: u64 = 1 << 20;
+
+impl Progress {
+    pub(super) fn new(path: &Path) -> Self {
+        let pending = Cell::new(0);
+        if !std::io::stderr().is_terminal() {
+            return Self { bar: ProgressBar::hidden(), pending };
+        }
+        let bar = ProgressBar::new(bytes_of(path));
+        if let Ok(style) =
+            ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes}, {eta} left")
+        {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Self { bar, pending }
+    }
+
+    pub(super) fn advance(&self, bytes: u64) {
+        let pending = self.pending.get() + bytes;
+        if pending < STEP_BYTES {
+            self.pending.set(pending);
+            return;
+        }
+        self.pending.set(0);
+        self.bar.inc(pending);
+    }
+
+    pub(super) fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// Bytes of all files, about as many as are read.
+fn bytes_of(folder: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+    let sizes = entries.flatten().map(|entry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => bytes_of(&entry.path()),
+        Ok(metadata) => metadata.len(),
+        Err(_) => 0,
+    });
+    sizes.sum()
+}

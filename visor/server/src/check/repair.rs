@@ -1,0 +1,169 @@
+//! Mending what a second copy allows, and nothing by guessing.
+//!
+//! | what | from |
+//! |---|---|
+//! | a tablet | the journal, if that still has its events and every byte comes out the same |
+//! | a torn tail | recovery: what nothing says was ever durable is cut |
+//! | the index | the tablets: it is removed, and the next start makes it anew |
+//! | files that nothing names | removed, as the next start does; only when nothing is damaged |
+
+use std::{io, path::Path, sync::Arc};
+
+use stratalog_engine::check::{Cure, PartKind, Rebuild, State, Subject};
+use stratalog_journal::{
+    Beginning, Journal, JournalSettings, Scope, Sight, check as check_journal,
+};
+use stratalog_model::{ChronicleId, Disk, Error, Log as _, Lsn, Result};
+use stratalog_tablet::TabletId;
+
+use super::offline::Found;
+use crate::directory::DataDirectory;
+
+/// Where tablets are made again; empty otherwise.
+const REPAIR: &str = "repair";
+
+/// Mends, and says what was done.
+pub(super) fn repair(
+    disk: &Arc<dyn Disk>,
+    directory: &DataDirectory,
+    found: &Found,
+) -> Result<Vec<String>> {
+    let mut done = Vec::new();
+    let mut damaged = found.report.lines.iter().filter(|line| line.state == State::Damaged).count();
+    let mut tablets: Vec<(ChronicleId, u64)> = Vec::new();
+    for line in &found.report.lines {
+        if let Cure::Tablet(chronicle, id) = line.cure
+            && !tablets.contains(&(chronicle, id))
+        {
+            tablets.push((chronicle, id));
+        }
+    }
+    if let Some(subject) = &found.subject
+        && !found.report.is_damaged(PartKind::Journal)
+    {
+        for (chronicle, id) in tablets {
+            if tablet(disk, directory, subject, chronicle, id, &mut done)? {
+                let cured = |cure| cure == Cure::Tablet(chronicle, id);
+                damaged -= found.report.lines.iter().filter(|line| cured(line.cure)).count();
+            }
+        }
+    }
+    for line in &found.report.lines {
+        match line.cure {
+            Cure::Tail => tail(disk, directory, found, line.part, &mut done)?,
+            Cure::Index if damaged == 0 => index(directory, &mut done)?,
+            Cure::Remove if damaged == 0 => remove(directory.path(), &line.path, &mut done)?,
+            Cure::Index | Cure::Remove | Cure::Tablet(..) | Cure::None => {}
+        }
+    }
+    Ok(done)
+}
+
+/// Makes a tablet again from the journal; whether that came out.
+fn tablet(
+    disk: &Arc<dyn Disk>,
+    directory: &DataDirectory,
+    subject: &Subject,
+    chronicle: ChronicleId,
+    id: u64,
+    done: &mut Vec<String>,
+) -> Result<bool> {
+    let Some(mut rebuild) = Rebuild::new(subject, chronicle, id) else { return Ok(false) };
+    let scope = Scope::Closed(Beginning::At(subject.floor()));
+    let settings = JournalSettings::default();
+    check_journal(disk, &directory.journal(), &settings, scope, &mut |sight| match sight {
+        Sight::Frame { lsn, frame, .. } => rebuild.frame(lsn, frame),
+        Sight::Fault(fault) => Err(fault.error),
+    })?;
+    let folder = directory.path().join(REPAIR);
+    clear(&folder)?;
+    let made = rebuild.finish(disk, &folder);
+    let moved = made.and_then(|same| {
+        if same {
+            put(disk, &folder, subject, TabletId(id), done).map(|()| true)
+        } else {
+            Ok(false)
+        }
+    });
+    clear(&folder)?;
+    moved
+}
+
+/// Puts a tablet that was made again into its place.
+fn put(
+    disk: &Arc<dyn Disk>,
+    folder: &Path,
+    subject: &Subject,
+    id: TabletId,
+    done: &mut Vec<String>,
+) -> Result<()> {
+    let tablets = &subject.shelves().tablets;
+    let to = tablets.path(id);
+    let failed = |error| Error::io(format!("cannot write {}", to.display()), error);
+    let name = tablets.file_name(id);
+    if disk.exists(&to).map_err(failed)? {
+        let aside = tablets.put_aside(id)?;
+        done.push(format!("the damaged {name} is kept as {}", aside.display()));
+    }
+    let made = folder.join(to.file_name().unwrap_or_default());
+    disk.rename(&made, &to)
+        .and_then(|()| disk.sync_dir(to.parent().unwrap_or(folder)))
+        .map_err(failed)?;
+    done.push(format!("{name} was made again from the journal, every byte as it was"));
+    Ok(())
+}
+
+/// Cuts the torn tail of a journal, as a start does.
+fn tail(
+    disk: &Arc<dyn Disk>,
+    directory: &DataDirectory,
+    found: &Found,
+    part: PartKind,
+    done: &mut Vec<String>,
+) -> Result<()> {
+    let floor = found.subject.as_ref().map(Subject::floor);
+    let (folder, beginning) = match (part, floor) {
+        (PartKind::Catalog, _) => (directory.catalog(), Beginning::First),
+        (PartKind::Manifest, _) => (directory.manifest(), Beginning::Any),
+        (PartKind::Journal, Some(floor)) if !found.report.is_damaged(PartKind::Journal) => {
+            (directory.journal(), Beginning::At(floor.max(Lsn(1))))
+        }
+        _ => return Ok(()),
+    };
+    let settings = JournalSettings::default();
+    let journal = Journal::open_existing(Arc::clone(disk), folder, settings, beginning)?;
+    let cut = journal.status().torn_bytes;
+    journal.close()?;
+    done.push(format!("cut the torn tail of the {part}, {cut} bytes"));
+    Ok(())
+}
+
+/// Removes the index: the next start makes it from the tablets.
+fn index(directory: &DataDirectory, done: &mut Vec<String>) -> Result<()> {
+    clear(&directory.index())?;
+    done.push("removed the index; the next start makes it anew from the tablets".to_string());
+    Ok(())
+}
+
+/// Removes a file that nothing names.
+fn remove(root: &Path, path: &str, done: &mut Vec<String>) -> Result<()> {
+    let file = root.join(path);
+    // What lies in an object store is removed by the next start.
+    let Ok(metadata) = std::fs::symlink_metadata(&file) else { return Ok(()) };
+    let removed = match metadata.is_dir() {
+        true => std::fs::remove_dir_all(&file),
+        false => std::fs::remove_file(&file),
+    };
+    removed.map_err(|error| Error::io(format!("cannot remove {}", file.display()), error))?;
+    done.push(format!("removed {path}"));
+    Ok(())
+}
+
+fn clear(folder: &Path) -> Result<()> {
+    match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Error::io(format!("cannot remove {}", folder.display()), error))
+        }
+        _ => Ok(()),
+    }
+}
