@@ -1,6 +1,6 @@
 //! The service that protocols call.
 
-mod base;
+pub(crate) mod base;
 mod execution;
 
 use std::{

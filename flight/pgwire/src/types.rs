@@ -116,7 +116,7 @@ pub fn wire_type(column_type: &ColumnType) -> WireType {
     let precise = |oid, precision: u8| WireType {
         oid,
         size: 8,
-        modifier: if precision < 6 { i32::from(precision) } else { -1 },
+        modifier: if precision <= 6 { i32::from(precision) } else { -1 },
     };
     match column_type {
         ColumnType::Boolean => plain(oid::BOOL, 1),
@@ -139,7 +139,10 @@ pub fn wire_type(column_type: &ColumnType) -> WireType {
         ColumnType::Interval => plain(oid::INTERVAL, 16),
         ColumnType::Uuid => plain(oid::UUID, 16),
         ColumnType::Jsonb => plain(oid::JSONB, -1),
-        ColumnType::Array(element) => plain(array_of(wire_type(element).oid), -1),
+        ColumnType::Array(element) => {
+            let element = wire_type(element);
+            WireType { oid: array_of(element.oid), size: -1, modifier: element.modifier }
+        }
     }
 }
 

@@ -21,9 +21,11 @@ use crate::function::{sql_name, text_at};
 
 mod part;
 mod source;
+mod unit;
 mod year;
 
 use part::{Kind, Part};
+pub use unit::{CalendarUnit, steady_unit};
 
 /// Both functions.
 pub fn functions() -> Vec<Arc<ScalarUDF>> {

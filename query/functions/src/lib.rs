@@ -33,7 +33,7 @@ mod to_char;
 mod whole;
 mod zone;
 
-pub use date_part::Extract;
+pub use date_part::{CalendarUnit, Extract, steady_unit};
 pub use function::failed;
 pub use quote::{quote_ident, quote_literal};
 pub use register::{FunctionPage, documentation, register};

@@ -16,7 +16,7 @@ use datafusion::{
         ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, Signature, Volatility,
     },
 };
-use stratalog_functions::function::sql_name;
+use stratalog_functions::{CalendarUnit, function::sql_name, steady_unit};
 use stratalog_model::{Error, ErrorKind};
 use stratalog_text::calendar::{Civil, civil_of, days_of};
 
@@ -67,6 +67,16 @@ fn unit_of(name: &str) -> Result<Unit> {
         "millennium" | "millennia" | "mil" | "mils" => Unit::Years(1_000),
         _ => return Err(unknown(name, "timestamp")),
     })
+}
+
+/// The unit of the calendar that times are cut to; `None` for those below a second, and for
+/// unknown ones.
+pub fn calendar_unit(name: &str) -> Option<CalendarUnit> {
+    match unit_of(name).ok()? {
+        Unit::Common("second") => Some(CalendarUnit::Second),
+        Unit::Common(name) => steady_unit(name),
+        Unit::Years(_) => Some(CalendarUnit::Year),
+    }
 }
 
 fn unknown(name: &str, of: &str) -> datafusion::error::DataFusionError {

@@ -2,12 +2,17 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::{
+    array::{BooleanArray, Int64Array, RecordBatch},
+    compute::cast,
+    datatypes::{Field, Schema, SchemaRef},
+};
 use async_trait::async_trait;
 use datafusion::{
     catalog::{Session, TableProvider},
     common::{
         Column, Constraint, Constraints, DFSchema,
+        cast::as_boolean_array,
         tree_node::{Transformed, TreeNode},
     },
     error::Result,
@@ -16,13 +21,16 @@ use datafusion::{
 };
 use parking_lot::Mutex;
 use stratalog_model::{
-    ChronicleDefinition, Snapshot,
+    ChronicleDefinition, Snapshot, TickRanges,
     batch::system_column_type,
     chronicle::SYSTEM_COLUMNS,
     tier::{ScanOrder, ScanRequest},
 };
 
-use super::{ChronicleScan, pushdown};
+use super::{
+    ChronicleScan,
+    pushdown::{self, calendar},
+};
 
 /// The snapshot that the statement being planned reads. A session plans one statement at
 /// a time; every table of it reads the same snapshot.
@@ -138,6 +146,42 @@ impl ChronicleTable {
     }
 }
 
+impl ChronicleTable {
+    /// The ticks that predicates on the calendar leave of those that the table has.
+    fn narrowed(
+        &self,
+        state: &dyn Session,
+        snapshot: &dyn Snapshot,
+        filters: &[Expr],
+    ) -> Option<TickRanges> {
+        if !filters.iter().any(|filter| calendar::concerns(&self.definition, filter)) {
+            return None;
+        }
+        let tick = self.definition.position(self.definition.tick_column)?;
+        let field = Arc::clone(self.schema.fields().get(tick)?);
+        let evaluate = |predicate: &Expr, times| answers(state, &field, predicate, times);
+        let pushed = pushdown::push(&self.definition, filters).ticks;
+        let within = pushed.intersect(&snapshot.hull(&self.definition).into());
+        Some(calendar::narrow(&self.definition, filters, within, &evaluate))
+    }
+}
+
+/// What `predicate`, which speaks of the column `field` alone, says of each of its values.
+pub(super) fn answers(
+    state: &dyn Session,
+    field: &Arc<Field>,
+    predicate: &Expr,
+    times: Vec<i64>,
+) -> Result<BooleanArray> {
+    let schema = Arc::new(Schema::new(vec![Arc::clone(field)]));
+    let times = cast(&Int64Array::from(times), field.data_type())?;
+    let times = RecordBatch::try_new(Arc::clone(&schema), vec![times])?;
+    let columns = DFSchema::try_from(schema)?;
+    let predicate = state.create_physical_expr(unqualified(predicate.clone()), &columns)?;
+    let answers = predicate.evaluate(&times)?.into_array(times.num_rows())?;
+    Ok(as_boolean_array(&answers)?.clone())
+}
+
 /// A filter that names columns alone.
 fn unqualified(filter: Expr) -> Expr {
     let plain = |expr| {
@@ -175,7 +219,9 @@ impl TableProvider for ChronicleTable {
             .map(|filter| {
                 if pushdown::exact(&self.definition, filter).is_some() {
                     TableProviderFilterPushDown::Exact
-                } else if pushdown::hull(&self.definition, filter).is_all() {
+                } else if pushdown::hull(&self.definition, filter).is_all()
+                    && !calendar::concerns(&self.definition, filter)
+                {
                     TableProviderFilterPushDown::Unsupported
                 } else {
                     self.inexact.lock().insert(unqualified((*filter).clone()));
@@ -199,8 +245,12 @@ impl TableProvider for ChronicleTable {
         })?;
         let (batch_rows_max, streams) =
             (state.config().batch_size(), state.config().target_partitions());
+        let narrowed = self.narrowed(state, snapshot.as_ref(), filters);
         let scan = |projection: Option<&[usize]>, limit| {
-            let request = self.request(projection, filters, limit, batch_rows_max, streams);
+            let mut request = self.request(projection, filters, limit, batch_rows_max, streams);
+            if let Some(ticks) = &narrowed {
+                request.ticks = request.ticks.intersect(ticks);
+            }
             Arc::new(ChronicleScan::new(Arc::clone(&snapshot), request))
         };
         let Some(left) = self.left_to_us(filters) else {

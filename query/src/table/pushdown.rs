@@ -11,6 +11,7 @@ use datafusion::{
 };
 use stratalog_model::{ChronicleDefinition, TickRange, TickRanges, tier::KeyFilter};
 
+pub mod calendar;
 mod key;
 mod time;
 

@@ -21,7 +21,7 @@ use datafusion::{
 use futures::{Stream, StreamExt, stream};
 use parking_lot::Mutex;
 use stratalog_model::{
-    ChronicleDefinition, Snapshot,
+    ChronicleDefinition, Snapshot, TickRanges,
     tier::{BatchStream, ScanOrder, ScanRequest},
 };
 
@@ -30,6 +30,9 @@ use crate::errors::to_datafusion;
 
 /// Rows below which a second stream costs more than it gives.
 const ROWS_PER_STREAM: u64 = 16_384;
+
+/// Ranges of ticks that EXPLAIN shows in full.
+const RANGES_SHOWN: usize = 4;
 
 /// A scan of one chronicle in one snapshot.
 pub struct ChronicleScan {
@@ -175,11 +178,7 @@ impl DisplayAs for ChronicleScan {
         let columns: Vec<&str> =
             self.schema.fields().iter().map(|field| field.name().as_str()).collect();
         write!(f, ", columns=[{}]", columns.join(", "))?;
-        if self.request.ticks.is_all() {
-            f.write_str(", ticks=all")?;
-        } else {
-            write!(f, ", ticks={}", self.request.ticks)?;
-        }
+        show_ticks(&self.request.ticks, f)?;
         for key in &self.request.keys {
             let name = chronicle.columns.get(key.column).map_or("?", |column| column.name.as_str());
             write!(f, ", keys={name} in {} value(s)", key.values.len())?;
@@ -193,6 +192,19 @@ impl DisplayAs for ChronicleScan {
             write!(f, ", limit={limit}")?;
         }
         Ok(())
+    }
+}
+
+/// The ranges; of many the first, the last and how many there are.
+fn show_ticks(ticks: &TickRanges, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match ticks.as_slice() {
+        _ if ticks.is_all() => f.write_str(", ticks=all"),
+        [first, second, .., last] if ticks.as_slice().len() > RANGES_SHOWN => {
+            let ranges = ticks.as_slice().len();
+            write!(f, ", ticks={first} {second} … {last}, ranges={ranges}")
+        }
+        [_, _, ..] => write!(f, ", ticks={ticks}, ranges={}", ticks.as_slice().len()),
+        _ => write!(f, ", ticks={ticks}"),
     }
 }
 

@@ -71,6 +71,12 @@ fn comparison() -> impl Strategy<Value = String> {
         (0..4i32, 0..4i32).prop_map(|(a, b)| format!("s IN ('s{a}', 's{b}')")),
         (0..4i32).prop_map(|s| format!("s <> 's{s}'")),
         (0..240i32).prop_map(|v| format!("v < {v}")),
+        (0..60i32).prop_map(|m| format!("extract(minute FROM time) = {m}")),
+        (0..3i32).prop_map(|m| format!("extract(minute FROM time)::int % 3 = {m}")),
+        (0..24i32).prop_map(|h| format!("extract(hour FROM time) IN (0, {h})")),
+        (0..7i32).prop_map(|d| format!("date_part('dow', time) = {d}")),
+        Just("time::date = '2024-01-01'".to_string()),
+        moment().prop_map(|at| format!("date_trunc('minute', time) >= {at}")),
         Just("k = 3000000000".to_string()),
         Just("k = NULL".to_string()),
     ]
@@ -92,6 +98,7 @@ fn filter() -> impl Strategy<Value = Filter> {
 fn pushed_filters_agree_with_plain_ones() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let db = runtime.block_on(database());
+    runtime.block_on(db.tag("SET TimeZone = 'Asia/Kathmandu'"));
     let mut runner = TestRunner::new(ProptestConfig { cases: 400, ..ProptestConfig::default() });
     runner
         .run(&(filter(), 0..TABLES.len()), |(filter, table)| {
@@ -128,4 +135,29 @@ async fn plans_show_what_was_pushed() {
         db.rows("EXPLAIN ANALYZE SELECT v FROM fine WHERE k = 1 AND v > 3").await.join("\n");
     assert!(analyzed.contains("output_rows=60"), "{analyzed}");
     assert!(analyzed.contains("streams="), "{analyzed}");
+}
+
+#[tokio::test]
+async fn plans_show_the_ranges_of_the_calendar() {
+    let db = Database::new();
+    db.tag("CREATE TABLE days (time timestamptz NOT NULL, v int, PRIMARY KEY (time)) WITH (collision = 'last')").await;
+    db.tag("INSERT INTO days SELECT timestamptz '2012-01-01 06:00+00' + n * interval '1 day', n FROM generate_series(0, 365) AS g(n)").await;
+    let mondays = "SELECT v FROM days WHERE extract(dow FROM time) = 1";
+    let plan = db.plan(mondays).await;
+    assert!(plan.contains("ranges=53,") && plan.contains("FilterExec"), "{plan}");
+    let march = format!("{mondays} AND extract(month FROM time) = 3");
+    let plan = db.plan(&march).await;
+    assert!(plan.contains("ranges=4,"), "{plan}");
+    // An event that took the place of another hides how many there are, not where they end.
+    db.tag("CALL stratalog.flush('days')").await;
+    db.tag("INSERT INTO days VALUES ('2012-03-05 06:00+00', 1000)").await;
+    let plan = db.plan(mondays).await;
+    assert!(plan.contains("ranges=53,"), "{plan}");
+    assert_eq!(db.rows(&format!("{march} ORDER BY v")).await, ["71", "78", "85", "1000"]);
+    let plan = db.plan("SELECT v FROM days WHERE extract(dow FROM time) = 1 OR v > 3").await;
+    assert!(plan.contains("ticks=all"), "{plan}");
+    // Nothing but Mondays is read of what is kept by days.
+    let analyzed = db.rows(&format!("EXPLAIN ANALYZE {mondays}")).await.join("\n");
+    let scan = analyzed.lines().find(|line| line.contains("ChronicleScan")).unwrap();
+    assert!(scan.contains("output_rows=53,"), "{scan}");
 }

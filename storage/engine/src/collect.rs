@@ -238,7 +238,8 @@ async fn move_out(
     let from = From { shown, since_ns: core.clock.now_ns() };
     let tablets = &files.shelves.tablets;
     let mut numbers = Numbers::new(core, files, TierName::Tablet);
-    let mut written = match build::build(tablets, id, &batches, fences, from, &mut numbers, sizes) {
+    let number = &mut || numbers.take();
+    let mut written = match build::build(tablets, id, &batches, fences, from, number, sizes) {
         Ok(written) => written,
         Err(error) => {
             numbers.give_up(id);

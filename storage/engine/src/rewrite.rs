@@ -233,8 +233,8 @@ impl Writing<'_> {
         let tablets = &self.files.shelves.tablets;
         let id = self.chronicle.id();
         while let Some(rows) = sweep.window(settings.tablet_rows_max, &mut self.dropped).await? {
-            let (from, numbers) = (self.from, &mut self.numbers);
-            let tablets = build::write_windows(tablets, id, &rows, from, numbers, sizes)?;
+            let (from, number) = (self.from, &mut || self.numbers.take());
+            let tablets = build::write_windows(tablets, id, &rows, from, number, sizes)?;
             self.written.extend(tablets);
         }
         Ok(())

@@ -86,6 +86,11 @@ pub trait Snapshot: Send + Sync + std::fmt::Debug {
     /// Exact facts about the events of a chronicle; `None` when telling would need
     /// reading them.
     fn extent(&self, chronicle: &ChronicleDefinition, ranges: &TickRanges) -> Option<Extent>;
+    /// Ticks outside of which a chronicle has no event, told without reading any: where the
+    /// ends lie exactly, [`Self::extent`] says.
+    fn hull(&self, chronicle: &ChronicleDefinition) -> TickRange {
+        self.extent(chronicle, &TickRanges::all()).map_or(TickRange::ALL, |extent| extent.ticks)
+    }
     /// Starts a scan: streams that together return each event once. One stream when the
     /// request orders. The same request is dealt to streams in the same way every time.
     fn scan(&self, request: ScanRequest) -> Result<Vec<BatchStream>>;

@@ -4,7 +4,7 @@ use std::{io::Write as _, process::ExitCode};
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::{check, demo, import, serve, settings, sql};
+use crate::{check, demo, export, import, serve, settings, sql};
 
 /// Events in a tiered, time-ordered log, with SQL over all of them.
 #[derive(Debug, Parser)]
@@ -22,6 +22,8 @@ enum Command {
     Sql(sql::SqlArguments),
     /// Store the rows of a CSV, NDJSON or Parquet file in a table
     Import(import::ImportArguments),
+    /// Write the rows of a table or a query into a CSV, NDJSON or Parquet file
+    Export(export::ExportArguments),
     /// Verify all that a data directory holds, and mend what can be mended
     Check(check::CheckArguments),
     /// Load, query, kill and recover a server of its own, in about a minute
@@ -46,6 +48,7 @@ pub fn run() -> ExitCode {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Sql(arguments) => sql::run(&arguments),
         Command::Import(arguments) => import::run(&arguments),
+        Command::Export(arguments) => export::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Docs { page: Page::Settings } => {

@@ -11,7 +11,11 @@
 //! its name and the table's oid, which no other table ever gets: what went into one table says
 //! nothing of another, also when it has the name of one that was dropped.
 
-use std::{path::PathBuf, process::ExitCode, time::Instant};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Instant,
+};
 
 use bytes::Bytes;
 use futures::{StreamExt as _, stream};
@@ -19,7 +23,7 @@ use uuid::Uuid;
 
 mod create;
 mod infer;
-mod progress;
+pub(crate) mod progress;
 pub mod source;
 mod table;
 
@@ -39,15 +43,35 @@ pub use table::{TableName, quote};
 /// Bytes of COPY data handed over at a time.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// What the input is.
+/// What is in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum InputFormat {
+pub enum FileFormat {
     /// Values between delimiters, one record per line; quotes may hold line ends.
     Csv,
     /// One JSON object per line.
     Ndjson,
     /// Parquet.
     Parquet,
+}
+
+impl FileFormat {
+    /// The form that is asked for, or that the ending of `file` tells.
+    ///
+    /// # Errors
+    /// An ending that tells none.
+    pub fn of(asked: Option<Self>, file: &Path) -> Result<Self, SqlError> {
+        let ending = file.extension().and_then(|ending| ending.to_str()).unwrap_or("");
+        match (asked, ending.to_ascii_lowercase().as_str()) {
+            (Some(format), _) => Ok(format),
+            (None, "csv" | "tsv" | "txt") => Ok(Self::Csv),
+            (None, "ndjson" | "jsonl" | "json") => Ok(Self::Ndjson),
+            (None, "parquet" | "pq") => Ok(Self::Parquet),
+            (None, _) => Err(SqlError::local(format!(
+                "the form of {} cannot be told from its name: give --format csv, ndjson or parquet",
+                file.display()
+            ))),
+        }
+    }
 }
 
 /// Stores the rows of a file.
@@ -60,7 +84,7 @@ pub struct ImportArguments {
     table: String,
     /// Form of the input; by default told from the file's ending.
     #[arg(long, value_enum)]
-    format: Option<InputFormat>,
+    format: Option<FileFormat>,
     /// Make the table from the input's columns if it does not exist.
     #[arg(long)]
     create: bool,
@@ -182,28 +206,8 @@ fn with_odd_times(error: SqlError, odd: &[(String, String)]) -> SqlError {
 }
 
 fn source_options(arguments: &ImportArguments) -> Result<SourceOptions, SqlError> {
-    let ending = arguments.file.extension().and_then(|ending| ending.to_str()).unwrap_or("");
-    let format = match (arguments.format, ending.to_ascii_lowercase().as_str()) {
-        (Some(format), _) => format,
-        (None, "csv" | "tsv" | "txt") => InputFormat::Csv,
-        (None, "ndjson" | "jsonl" | "json") => InputFormat::Ndjson,
-        (None, "parquet" | "pq") => InputFormat::Parquet,
-        (None, _) => {
-            return Err(SqlError::local(format!(
-                "the form of {} cannot be told from its name: give --format csv, ndjson or parquet",
-                arguments.file.display()
-            )));
-        }
-    };
-    let delimiter = match arguments.delimiter.as_str() {
-        "\\t" | "tab" => b'\t',
-        one if one.len() == 1 => one.bytes().next().unwrap_or(b','),
-        other => {
-            return Err(SqlError::local(format!(
-                "--delimiter \"{other}\" must be one ASCII character, or tab"
-            )));
-        }
-    };
+    let format = FileFormat::of(arguments.format, &arguments.file)?;
+    let delimiter = delimiter_of(&arguments.delimiter)?;
     Ok(SourceOptions {
         file: arguments.file.clone(),
         format,
@@ -212,6 +216,17 @@ fn source_options(arguments: &ImportArguments) -> Result<SourceOptions, SqlError
         null: arguments.null.clone(),
         infer_rows: if arguments.create { arguments.infer_rows.max(1) } else { 0 },
     })
+}
+
+/// The character that --delimiter names.
+pub(crate) fn delimiter_of(text: &str) -> Result<u8, SqlError> {
+    match (text, text.as_bytes()) {
+        ("\\t" | "tab", _) => Ok(b'\t'),
+        (_, [one]) => Ok(*one),
+        _ => Err(SqlError::local(format!(
+            "--delimiter \"{text}\" must be one ASCII character, or tab"
+        ))),
+    }
 }
 
 /// Rows on their way into the table.

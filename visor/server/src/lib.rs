@@ -15,6 +15,7 @@ pub mod cli;
 pub mod demo;
 pub mod directory;
 mod embedded;
+pub mod export;
 pub mod import;
 mod logging;
 mod serve;

@@ -26,7 +26,7 @@ use shell::{Next, Shell};
 
 use crate::{Embedded, settings::Settings};
 
-/// What to connect to; shared by `sql` and `import`.
+/// What to connect to; shared by `sql`, `import` and `export`.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct ConnectArguments {
     /// Server as a URL: postgres://user@host:port/database.

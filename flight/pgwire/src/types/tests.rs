@@ -27,6 +27,14 @@ fn ids_sizes_and_modifiers_are_those_of_postgresql() {
         (ColumnType::Jsonb, 3802, -1, -1),
         (ColumnType::Array(Box::new(ColumnType::Text)), 1009, -1, -1),
         (ColumnType::Array(Box::new(ColumnType::Jsonb)), 3807, -1, -1),
+        (ColumnType::Timestamp { precision: 6 }, 1114, 8, 6),
+        (ColumnType::Array(Box::new(ColumnType::TimestampTz { precision: 0 })), 1185, -1, 0),
+        (
+            ColumnType::Array(Box::new(ColumnType::Numeric { precision: 10, scale: 2 })),
+            1231,
+            -1,
+            655_366,
+        ),
     ] {
         let wire = wire_type(&ours);
         assert_eq!((wire.oid, wire.size, wire.modifier), (oid, size, modifier), "{ours}");

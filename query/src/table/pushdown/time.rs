@@ -36,16 +36,22 @@ pub enum Axis {
     Tick,
 }
 
+/// The tick column as an axis.
+pub fn axis_of_tick(definition: &ChronicleDefinition) -> Option<Axis> {
+    let tick = definition.tick()?;
+    let unit_ns = i128::from(tick.column_type.timestamp_unit_ns()?);
+    let zoned = matches!(tick.column_type, stratalog_model::ColumnType::TimestampTz { .. });
+    Some(Axis::Time { scale: definition.scale, unit_ns, zoned })
+}
+
 /// The axis that `expr` is, if it is one.
 pub fn axis(definition: &ChronicleDefinition, expr: &Expr) -> Option<Axis> {
     match expr {
         Expr::Alias(alias) => axis(definition, &alias.expr),
         Expr::Column(column) if column.name == "_tick" => Some(Axis::Tick),
         Expr::Column(column) => {
-            let tick = definition.tick().filter(|tick| tick.name == column.name)?;
-            let unit_ns = i128::from(tick.column_type.timestamp_unit_ns()?);
-            let zoned = matches!(tick.column_type, stratalog_model::ColumnType::TimestampTz { .. });
-            Some(Axis::Time { scale: definition.scale, unit_ns, zoned })
+            definition.tick().filter(|tick| tick.name == column.name)?;
+            axis_of_tick(definition)
         }
         Expr::Cast(cast) => casted(axis(definition, &cast.expr)?, cast.field.data_type()),
         Expr::TryCast(cast) => casted(axis(definition, &cast.expr)?, cast.field.data_type()),
@@ -118,8 +124,30 @@ impl Axis {
         }
     }
 
+    /// Where a tick lies: nanoseconds since 1970 as the column shows them, or the tick.
+    pub fn value_of(&self, tick: Tick) -> i128 {
+        match self {
+            Axis::Time { scale, unit_ns, .. } | Axis::Date { scale, unit_ns } => {
+                let granularity = i128::from(scale.granularity().ns());
+                let ns = i128::from(scale.base_ns()) + i128::from(tick.0) * granularity;
+                ns.div_euclid(*unit_ns) * unit_ns
+            }
+            Axis::Tick => i128::from(tick.0),
+        }
+    }
+
+    /// The number that the column holds for a tick; `None` where it has none.
+    pub fn count_of(&self, tick: Tick) -> Option<i64> {
+        let unit_ns = match self {
+            Axis::Time { unit_ns, .. } => *unit_ns,
+            Axis::Date { .. } => DAY_NS,
+            Axis::Tick => 1,
+        };
+        i64::try_from(self.value_of(tick).div_euclid(unit_ns)).ok()
+    }
+
     /// The first tick whose value on this axis is at or after `at`.
-    fn first_at_or_after(&self, at: i128) -> Tick {
+    pub fn first_at_or_after(&self, at: i128) -> Tick {
         match self {
             Axis::Time { scale, unit_ns, .. } | Axis::Date { scale, unit_ns } => {
                 let whole = -((-at).div_euclid(*unit_ns));
@@ -134,7 +162,8 @@ impl Axis {
     }
 }
 
-fn timestamp(value: &ScalarValue) -> Option<(i64, TimeUnit, bool)> {
+/// Count, unit and whether it has a time zone, of a timestamp that is not NULL.
+pub fn timestamp(value: &ScalarValue) -> Option<(i64, TimeUnit, bool)> {
     match value {
         ScalarValue::TimestampSecond(Some(count), zone) => {
             Some((*count, TimeUnit::Second, zone.is_some()))
@@ -152,7 +181,8 @@ fn timestamp(value: &ScalarValue) -> Option<(i64, TimeUnit, bool)> {
     }
 }
 
-fn time_unit_ns(unit: TimeUnit) -> i128 {
+/// Nanoseconds of a unit.
+pub fn time_unit_ns(unit: TimeUnit) -> i128 {
     match unit {
         TimeUnit::Second => 1_000_000_000,
         TimeUnit::Millisecond => 1_000_000,

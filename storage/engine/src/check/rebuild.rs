@@ -138,10 +138,11 @@ impl<'a> Rebuild<'a> {
             tablet_rows_max: usize::MAX,
             block_rows_max: block_rows,
             block_bytes: usize::MAX,
+            keep_blocks: false,
         };
         let from = From { shown: record.fenced_through, since_ns: record.since_ns };
-        let (mut written, id) = (Vec::new(), self.definition.id);
-        write_windows(&tablets, id, &rows, from, record.id, sizes, &mut written)?;
+        let (id, number) = (self.definition.id, &mut || record.id);
+        let written = write_windows(&tablets, id, &rows, from, number, sizes)?;
         let [made] = written.as_slice() else {
             return Err(Error::internal("a tablet became several"));
         };

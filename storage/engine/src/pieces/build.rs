@@ -6,7 +6,7 @@ use arrow::{array::UInt32Array, buffer::ScalarBuffer};
 use stratalog_model::{ChronicleId, Error, ErrorKind, Gsn, Result, Tick, TickRange};
 use stratalog_tablet::{BlockHead, BlockSummary, Built, TabletId, Tablets};
 
-use super::{block::Block, numbers::Numbers, rows::Rows};
+use super::{block::Block, rows::Rows};
 use crate::{
     keeper::keys::Groups,
     manifest::{PieceFile, PieceRecord},
@@ -70,8 +70,8 @@ pub struct NewTablet {
     pub blocks: BTreeMap<u32, Block>,
 }
 
-/// Writes the events of `batches` that are in force at `shown` into tablets. Every tablet is
-/// durable when this returns.
+/// Writes the events of `batches` that are in force at `shown` into tablets, whose numbers
+/// `number` tells. Every tablet is durable when this returns.
 ///
 /// # Errors
 /// `DiskFull`, `Io`; what was written is then of no use, and removed by the next start.
@@ -81,7 +81,7 @@ pub fn build(
     batches: &[Arc<MemoryBatch>],
     fences: &[Fence],
     from: From,
-    numbers: &mut Numbers<'_>,
+    number: &mut dyn FnMut() -> u64,
     sizes: Sizes,
 ) -> Result<Vec<Written>> {
     let mut by_shape: BTreeMap<_, Vec<Arc<MemoryBatch>>> = BTreeMap::new();
@@ -91,12 +91,12 @@ pub fn build(
     let mut written = Vec::new();
     for batches in by_shape.values() {
         let Some(rows) = Rows::of_batches(batches, fences, from.shown)? else { continue };
-        written.extend(write_windows(tablets, chronicle, &rows, from, numbers, sizes)?);
+        written.extend(write_windows(tablets, chronicle, &rows, from, number, sizes)?);
     }
     Ok(written)
 }
 
-/// Writes events into tablets of one window of ticks each.
+/// Writes events into tablets of one window of ticks each, whose numbers `number` tells.
 ///
 /// # Errors
 /// As [`build`].
@@ -105,7 +105,7 @@ pub fn write_windows(
     chronicle: ChronicleId,
     rows: &Rows,
     from: From,
-    numbers: &mut Numbers<'_>,
+    number: &mut dyn FnMut() -> u64,
     sizes: Sizes,
 ) -> Result<Vec<Written>> {
     let mut by_tick: Vec<u32> = (0..rows.len() as u32).collect();
@@ -113,7 +113,7 @@ pub fn write_windows(
     let groups = Groups::of(&rows.columns, &rows.shape.keys_at, rows.len())?;
     let ranks = ranks(&groups);
     let windows = by_tick.chunks(sizes.tablet_rows_max.max(1)).map(|window| {
-        let id = TabletId(numbers.take());
+        let id = TabletId(number());
         write(tablets, id, chronicle, rows, &groups, &ranks, window, from, sizes)
     });
     windows.collect()

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use stratalog_model::{
-    ChronicleDefinition, Gsn, Result, TickRanges, Tier, TierName,
+    ChronicleDefinition, Gsn, Result, TickRange, TickRanges, Tier, TierName,
     store::Snapshot,
     tier::{BatchStream, Extent, Piece, ScanOrder, ScanRequest},
 };
@@ -51,6 +51,15 @@ impl Snapshot for PinnedSnapshot {
             sum.ticks = sum.ticks.hull(&extent.ticks);
         }
         Some(sum)
+    }
+
+    fn hull(&self, chronicle: &ChronicleDefinition) -> TickRange {
+        let Some(pinned) = self.published.versions.get(&chronicle.id) else {
+            return TickRange::EMPTY;
+        };
+        let batches = pinned.version.batches().map(|batch| batch.hull());
+        let pieces = pinned.version.pieces().iter().map(|piece| piece.record().ticks);
+        batches.chain(pieces).fold(TickRange::EMPTY, |hull, ticks| hull.hull(&ticks))
     }
 
     fn scan(&self, request: ScanRequest) -> Result<Vec<BatchStream>> {

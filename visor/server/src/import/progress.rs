@@ -6,13 +6,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::source::Size;
 
-/// How far an import is.
-pub(super) struct Progress {
+/// How far an import or an export is.
+pub(crate) struct Progress {
     bar: ProgressBar,
 }
 
 impl Progress {
-    pub(super) fn new(size: Size) -> Self {
+    pub(crate) fn new(size: Size) -> Self {
         if !std::io::stderr().is_terminal() {
             return Self { bar: ProgressBar::hidden() };
         }
@@ -33,13 +33,13 @@ impl Progress {
     }
 
     /// `position` is in the unit of the size; `rows` counts all so far.
-    pub(super) fn advance(&self, position: u64, rows: u64) {
+    pub(crate) fn advance(&self, position: u64, rows: u64) {
         self.bar.set_position(position);
         let seconds = self.bar.elapsed().as_secs_f64().max(1e-9);
         self.bar.set_message(format!("{rows} rows, {:.0}/s", rows as f64 / seconds));
     }
 
-    pub(super) fn finish(&self) {
+    pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
     }
 }

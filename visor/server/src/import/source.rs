@@ -10,11 +10,12 @@ use std::{
     },
 };
 
-use super::InputFormat;
+use super::FileFormat;
 use crate::sql::{error::SqlError, rows::ResultColumn};
 
 mod csv;
 mod lines;
+mod members;
 mod ndjson;
 mod parquet;
 
@@ -26,7 +27,7 @@ pub struct SourceOptions {
     /// The file; `-` is standard input.
     pub file: PathBuf,
     /// Its form.
-    pub format: InputFormat,
+    pub format: FileFormat,
     /// CSV: the first line names the columns.
     pub header: bool,
     /// CSV: between values.
@@ -90,9 +91,9 @@ pub trait Source: Send {
 pub fn open(options: SourceOptions) -> Result<Box<dyn Source>, SqlError> {
     let input = Input::open(&options)?;
     Ok(match options.format {
-        InputFormat::Csv => Box::new(csv::CsvSource::open(input, options)?),
-        InputFormat::Ndjson => Box::new(ndjson::NdjsonSource::open(input, &options)?),
-        InputFormat::Parquet => Box::new(parquet::ParquetSource::open(input)?),
+        FileFormat::Csv => Box::new(csv::CsvSource::open(input, options)?),
+        FileFormat::Ndjson => Box::new(ndjson::NdjsonSource::open(input, &options)?),
+        FileFormat::Parquet => Box::new(parquet::ParquetSource::open(input)?),
     })
 }
 

@@ -10,9 +10,12 @@ use super::rows::{ResultColumn, TextRows};
 
 mod delimited;
 mod json;
+mod new_file;
 mod parquet;
 mod table;
 
+pub use delimited::CsvOptions;
+pub use new_file::NewFile;
 pub use parquet::ParquetOutput;
 pub use table::{TableOptions, display_width};
 
@@ -72,9 +75,9 @@ pub struct OutputOptions {
 pub fn output(options: &OutputOptions, target: Target) -> io::Result<Box<dyn Output>> {
     Ok(match options.format {
         Format::Table => Box::new(table::TableOutput::new(target, options.table)),
-        Format::Csv => Box::new(delimited::CsvOutput::new(target)),
+        Format::Csv => csv(target, CsvOptions::default()),
         Format::Json => Box::new(json::JsonOutput::array(target)),
-        Format::Ndjson => Box::new(json::JsonOutput::lines(target)),
+        Format::Ndjson => ndjson(target),
         Format::Parquet => match &options.file {
             Some(path) => Box::new(ParquetOutput::new(path)),
             None => {
@@ -85,6 +88,21 @@ pub fn output(options: &OutputOptions, target: Target) -> io::Result<Box<dyn Out
             }
         },
     })
+}
+
+/// Lines of CSV.
+pub fn csv(target: Target, options: CsvOptions) -> Box<dyn Output> {
+    Box::new(delimited::CsvOutput::new(target, options))
+}
+
+/// One JSON object per line.
+pub fn ndjson(target: Target) -> Box<dyn Output> {
+    Box::new(json::JsonOutput::lines(target))
+}
+
+/// A Parquet file's bytes.
+pub fn parquet(target: Target) -> Box<dyn Output> {
+    Box::new(ParquetOutput::stream(target))
 }
 
 #[cfg(test)]

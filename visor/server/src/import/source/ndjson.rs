@@ -1,11 +1,14 @@
 //! NDJSON: objects become lines of COPY's text form, in the order of the table's columns.
 
-use std::io::{BufRead as _, BufReader};
+use std::{
+    collections::HashMap,
+    io::{BufRead as _, BufReader},
+};
 
 use serde_json::{Map, Value};
 use stratalog_model::ColumnType;
 
-use super::{Batch, Input, Lines, Size, Source, SourceOptions};
+use super::{Batch, Input, Lines, Size, Source, SourceOptions, members};
 use crate::{
     import::infer::Guess,
     sql::{error::SqlError, rows::ResultColumn},
@@ -14,7 +17,19 @@ use crate::{
 /// A line longer than this is no record.
 const LINE_BYTES_MAX: u64 = 64 << 20;
 
-type Object = Map<String, Value>;
+/// An object, and the texts of its values: what is parsed has lost digits of numbers.
+struct Object {
+    values: Map<String, Value>,
+    texts: HashMap<String, String>,
+}
+
+impl Object {
+    fn of(values: Map<String, Value>, line: &[u8]) -> Self {
+        let line = String::from_utf8_lossy(line);
+        let named = members::parts(&line).into_iter().filter_map(members::named);
+        Self { values, texts: named.map(|(name, text)| (name, text.to_string())).collect() }
+    }
+}
 
 /// Objects, one per line; blank lines are skipped.
 pub(super) struct NdjsonSource {
@@ -40,7 +55,7 @@ impl NdjsonSource {
         let mut objects = Vec::new();
         while objects.len() < options.infer_rows {
             let Some((line, object)) = source.read()? else { break };
-            for (name, value) in &object {
+            for (name, value) in &object.values {
                 let guess = match source.guesses.iter_mut().find(|(known, _)| known == name) {
                     Some((_, guess)) => guess,
                     None => {
@@ -78,7 +93,7 @@ impl NdjsonSource {
                 continue;
             }
             return match serde_json::from_slice(&text) {
-                Ok(Value::Object(object)) => Ok(Some((self.line, object))),
+                Ok(Value::Object(values)) => Ok(Some((self.line, Object::of(values, &text)))),
                 Ok(_) => Err(bad("not a JSON object".to_string())),
                 Err(error) => Err(bad(format!("not JSON: {error}"))),
             };
@@ -94,7 +109,7 @@ impl NdjsonSource {
 
     fn write(&self, line: u64, object: &Object, bytes: &mut Vec<u8>) -> Result<(), SqlError> {
         if let Some(name) =
-            object.keys().find(|name| !self.table.iter().any(|column| column.name == **name))
+            object.values.keys().find(|name| !self.table.iter().any(|column| column.name == **name))
         {
             return Err(SqlError {
                 sqlstate: "42703".into(),
@@ -106,9 +121,10 @@ impl NdjsonSource {
             if at > 0 {
                 bytes.push(b'\t');
             }
-            match object.get(&column.name) {
+            let text = object.texts.get(&column.name).map_or("null", String::as_str);
+            match object.values.get(&column.name) {
                 None | Some(Value::Null) => bytes.extend_from_slice(b"\\N"),
-                Some(value) => escape(&text_of(value, &column.column_type), bytes),
+                Some(value) => escape(&text_of(value, text, &column.column_type), bytes),
             }
         }
         bytes.push(b'\n');
@@ -169,25 +185,26 @@ impl Source for NdjsonSource {
     }
 }
 
-/// A value as the text that its column reads.
-fn text_of(value: &Value, column_type: &ColumnType) -> String {
+/// A value, which is written as `written`, as the text that its column reads.
+fn text_of(value: &Value, written: &str, column_type: &ColumnType) -> String {
     match (value, column_type) {
-        (_, ColumnType::Jsonb) => value.to_string(),
+        (_, ColumnType::Jsonb) => written.to_string(),
         (Value::String(text), _) => text.clone(),
         (Value::Array(items), ColumnType::Array(element)) => {
             let items: Vec<String> = items
                 .iter()
-                .map(|item| match item {
+                .zip(members::parts(written))
+                .map(|(item, written)| match item {
                     Value::Null => "NULL".to_string(),
                     item => {
-                        let text = text_of(item, element);
+                        let text = text_of(item, written, element);
                         format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
                     }
                 })
                 .collect();
             format!("{{{}}}", items.join(","))
         }
-        _ => value.to_string(),
+        _ => written.to_string(),
     }
 }
 

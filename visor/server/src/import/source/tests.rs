@@ -8,7 +8,7 @@ use stratalog_model::ColumnType;
 
 use super::*;
 
-fn options(file: &tempfile::NamedTempFile, format: InputFormat) -> SourceOptions {
+fn options(file: &tempfile::NamedTempFile, format: FileFormat) -> SourceOptions {
     SourceOptions {
         file: file.path().to_path_buf(),
         format,
@@ -40,7 +40,7 @@ fn text(batch: &Batch) -> &str {
 #[test]
 fn csv_is_cut_at_records_and_keeps_count_of_lines() {
     let file = written("\u{feff}a,b\r\n1,\"x\ny\"\r\n2,\"q\"\"\"\r\n3,z");
-    let mut source = open(options(&file, InputFormat::Csv)).unwrap();
+    let mut source = open(options(&file, FileFormat::Csv)).unwrap();
     assert_eq!(
         types(source.as_ref()),
         [("a".to_string(), ColumnType::BigInt), ("b".to_string(), ColumnType::Text)]
@@ -63,7 +63,7 @@ fn csv_types_are_the_narrowest_that_hold_all_values() {
          1,99999999999999999999,1.5,true,007,2013-01-01,2013-01-01 05:00:00,2013-01-01T05:00:00Z,6f1f2ad1-9b1e-4a1c-8f7e-2f7f3ad1c001,10:20:30,,1\n\
          -2,1,2,false,11,2013-12-31,2013-01-01,2013-01-01 05:00:00+01,6f1f2ad1-9b1e-4a1c-8f7e-2f7f3ad1c002,23:59:59.5,,y\n",
     );
-    let source = open(options(&file, InputFormat::Csv)).unwrap();
+    let source = open(options(&file, FileFormat::Csv)).unwrap();
     let found: Vec<ColumnType> =
         types(source.as_ref()).into_iter().map(|(_, found)| found).collect();
     assert_eq!(
@@ -88,14 +88,14 @@ fn csv_types_are_the_narrowest_that_hold_all_values() {
 #[test]
 fn csv_null_text_has_no_type_and_uneven_lines_are_named() {
     let file = written("a;b\nNA;1\n2;NA\n");
-    let mut wanted = options(&file, InputFormat::Csv);
+    let mut wanted = options(&file, FileFormat::Csv);
     wanted.delimiter = b';';
     wanted.null = "NA".to_string();
     let source = open(wanted).unwrap();
     assert!(types(source.as_ref()).iter().all(|(_, found)| *found == ColumnType::BigInt));
     assert_eq!(source.copy_options(), "FORMAT csv, DELIMITER ';', NULL 'NA'");
     let uneven = written("a,b\n1,2\n3\n");
-    let error = open(options(&uneven, InputFormat::Csv)).err().unwrap();
+    let error = open(options(&uneven, FileFormat::Csv)).err().unwrap();
     assert_eq!(error.message, "line 3 has 1 values for 2 columns");
 }
 
@@ -103,7 +103,7 @@ fn csv_null_text_has_no_type_and_uneven_lines_are_named() {
 fn csv_with_an_open_quote_names_the_line_of_the_quote() {
     let said = |text: &str, infer_rows: usize| {
         let file = written(text);
-        let wanted = SourceOptions { infer_rows, ..options(&file, InputFormat::Csv) };
+        let wanted = SourceOptions { infer_rows, ..options(&file, FileFormat::Csv) };
         let error = open(wanted)
             .and_then(|mut source| {
                 source.next_batch(1)?;
@@ -135,7 +135,7 @@ fn csv_longer_than_the_buffer_comes_out_whole() {
         text_in.push_str(&format!("{row},\"{}\n\"\n", "x".repeat(row % 50)));
     }
     let file = written(&text_in);
-    let mut source = open(options(&file, InputFormat::Csv)).unwrap();
+    let mut source = open(options(&file, FileFormat::Csv)).unwrap();
     let all = batches(source.as_mut(), 7_001);
     assert_eq!(all.iter().map(|batch| batch.rows).sum::<u64>(), 60_000);
     let joined: String = all.iter().map(text).collect();
@@ -150,7 +150,7 @@ fn ndjson_becomes_copy_text_in_the_tables_order() {
     let file = written(
         "{\"t\": \"2026-01-01T00:00:00Z\", \"n\": 1, \"x\": \"a\\tb\\\\\", \"o\": {\"k\": [1]}, \"l\": [\"p\", null]}\n\n{\"t\": \"2026-01-02T00:00:00Z\", \"n\": 1.5, \"o\": null}\n",
     );
-    let mut source = open(options(&file, InputFormat::Ndjson)).unwrap();
+    let mut source = open(options(&file, FileFormat::Ndjson)).unwrap();
     let mut columns = source.columns().unwrap();
     columns.sort_by(|left, right| left.name.cmp(&right.name));
     let found: Vec<&ColumnType> = columns.iter().map(|column| &column.column_type).collect();
@@ -169,16 +169,33 @@ fn ndjson_becomes_copy_text_in_the_tables_order() {
     let all = batches(source.as_mut(), 10);
     assert_eq!(
         text(&all[0]),
-        "{\"p\",NULL}\t1\t{\"k\":[1]}\t2026-01-01T00:00:00Z\ta\\tb\\\\\n\\N\t1.5\t\\N\t2026-01-02T00:00:00Z\t\\N\n"
+        "{\"p\",NULL}\t1\t{\"k\": [1]}\t2026-01-01T00:00:00Z\ta\\tb\\\\\n\\N\t1.5\t\\N\t2026-01-02T00:00:00Z\t\\N\n"
     );
     assert_eq!(all[0].lines, Lines::At(vec![1, 3]));
+}
+
+#[test]
+fn ndjson_numbers_keep_their_digits() {
+    let numbers = "123456789012345678901234567890.10";
+    let file = written(&format!(
+        "{{\"n\": {numbers}, \"j\": {{\"a\": {numbers}}}, \"l\": [{numbers}, null, 1e-5]}}\n"
+    ));
+    let mut source = open(options(&file, FileFormat::Ndjson)).unwrap();
+    let list = ColumnType::Array(Box::new(ColumnType::NUMERIC));
+    let columns = [("n", ColumnType::NUMERIC), ("j", ColumnType::Jsonb), ("l", list)];
+    let named = |(name, column_type): (&str, _)| ResultColumn { name: name.into(), column_type };
+    source.bind(&columns.map(named)).unwrap();
+    assert_eq!(
+        text(&batches(source.as_mut(), 10)[0]),
+        format!("{numbers}\t{{\"a\": {numbers}}}\t{{\"{numbers}\",NULL,\"1e-5\"}}\n")
+    );
 }
 
 #[test]
 fn ndjson_errors_name_the_line() {
     for (bad, reason) in [("{\"a\": }", "line 2: not JSON"), ("[1]", "line 2: not a JSON object")] {
         let file = written(&format!("{{\"a\": 1}}\n{bad}\n"));
-        let mut wanted = options(&file, InputFormat::Ndjson);
+        let mut wanted = options(&file, FileFormat::Ndjson);
         wanted.infer_rows = 1;
         let mut source = open(wanted).unwrap();
         let columns = source.columns().unwrap();
@@ -187,7 +204,7 @@ fn ndjson_errors_name_the_line() {
         assert!(error.message.starts_with(reason), "{}", error.message);
     }
     let file = written("{\"a\": 1}\n{\"b\": 1}\n");
-    let mut wanted = options(&file, InputFormat::Ndjson);
+    let mut wanted = options(&file, FileFormat::Ndjson);
     wanted.infer_rows = 1;
     let mut source = open(wanted).unwrap();
     let columns = source.columns().unwrap();
@@ -213,7 +230,7 @@ fn parquet_keeps_its_types_and_is_cut_at_rows() {
         ::parquet::arrow::ArrowWriter::try_new(file.as_file_mut(), batch.schema(), None).unwrap();
     writer.write(&batch).unwrap();
     writer.close().unwrap();
-    let mut source = open(options(&file, InputFormat::Parquet)).unwrap();
+    let mut source = open(options(&file, FileFormat::Parquet)).unwrap();
     assert_eq!(types(source.as_ref())[0].1, ColumnType::TimestampTz { precision: 3 });
     assert_eq!(source.size(), Size::Rows(10_000));
     let all = batches(source.as_mut(), 3_000);
@@ -221,9 +238,7 @@ fn parquet_keeps_its_types_and_is_cut_at_rows() {
     assert_eq!(text(&all[0]).lines().next(), Some("1970-01-01 00:00:00+00\t\\N\ts\\t0"));
     assert_eq!(all[3].first_row, 9001);
     let bad = written("no parquet");
-    assert!(
-        open(options(&bad, InputFormat::Parquet)).err().unwrap().message.contains("as Parquet")
-    );
+    assert!(open(options(&bad, FileFormat::Parquet)).err().unwrap().message.contains("as Parquet"));
 }
 
 #[test]
@@ -242,21 +257,21 @@ fn errors_of_the_server_get_the_inputs_line() {
 #[test]
 fn blank_lines_are_no_records_and_lines_keep_their_numbers() {
     let file = written("a,b\n\n1,2\n\r\n3,\"4\n4\"\n\n5,6\n\n");
-    let mut source = open(options(&file, InputFormat::Csv)).unwrap();
+    let mut source = open(options(&file, FileFormat::Csv)).unwrap();
     source.bind(&source.columns().unwrap()).unwrap();
     let batches = batches(source.as_mut(), 100);
     assert_eq!(batches.len(), 1);
     assert_eq!(text(&batches[0]), "1,2\n3,\"4\n4\"\n5,6\n");
     assert_eq!(batches[0].rows, 3);
     assert_eq!(batches[0].lines, Lines::At(vec![3, 5, 6, 8]));
-    let mut source = open(options(&file, InputFormat::Csv)).unwrap();
+    let mut source = open(options(&file, FileFormat::Csv)).unwrap();
     source.bind(&source.columns().unwrap()).unwrap();
     let lines: Vec<Lines> =
         self::batches(source.as_mut(), 2).into_iter().map(|batch| batch.lines).collect();
     assert_eq!(lines, [Lines::At(vec![3, 5, 6]), Lines::At(vec![8])]);
     // The value of an only column may be empty.
     let file = written("a\n1\n\n2\n");
-    let mut source = open(options(&file, InputFormat::Csv)).unwrap();
+    let mut source = open(options(&file, FileFormat::Csv)).unwrap();
     source.bind(&source.columns().unwrap()).unwrap();
     assert_eq!(source.next_batch(100).unwrap().unwrap().rows, 3);
 }
@@ -264,7 +279,7 @@ fn blank_lines_are_no_records_and_lines_keep_their_numbers() {
 #[test]
 fn columns_without_a_name_are_called_by_their_place() {
     let file = written(",time,\n0,2026-01-01 00:00:00,x\n");
-    let source = open(options(&file, InputFormat::Csv)).unwrap();
+    let source = open(options(&file, FileFormat::Csv)).unwrap();
     assert_eq!(source.names().unwrap(), ["column1", "time", "column3"]);
 }
 
@@ -279,7 +294,7 @@ fn digits_that_a_double_would_lose_are_kept() {
         ("123456789012345678.25\n1e5", ColumnType::Text),
     ] {
         let file = written(&format!("v\n{values}\n"));
-        let source = open(options(&file, InputFormat::Csv)).unwrap();
+        let source = open(options(&file, FileFormat::Csv)).unwrap();
         assert_eq!(types(source.as_ref()), [("v".to_string(), wanted)], "{values}");
     }
 }
@@ -287,6 +302,6 @@ fn digits_that_a_double_would_lose_are_kept() {
 #[test]
 fn a_value_that_is_no_time_among_times_is_told() {
     let file = written("time,v\n2026-01-01 00:00:00,1\nN/A,2\n,3\n");
-    let source = open(options(&file, InputFormat::Csv)).unwrap();
+    let source = open(options(&file, FileFormat::Csv)).unwrap();
     assert_eq!(source.odd_times(), [("time".to_string(), "N/A".to_string())]);
 }

@@ -218,17 +218,18 @@ fn column_type(pg: &Type, modifier: i32) -> ColumnType {
         Type::INT8 | Type::OID => ColumnType::BigInt,
         Type::FLOAT4 => ColumnType::Real,
         Type::FLOAT8 => ColumnType::Double,
-        Type::NUMERIC => {
+        Type::NUMERIC | Type::NUMERIC_ARRAY => {
             // The modifier holds (precision << 16 | scale) + 4.
             let packed = modifier.checked_sub(4).filter(|packed| *packed >= 0);
             let part =
                 |shift: u32| packed.and_then(|packed| u8::try_from((packed >> shift) & 0x7ff).ok());
-            match (part(16), part(0)) {
+            let number = match (part(16), part(0)) {
                 (Some(precision @ 1..=38), Some(scale)) if scale <= precision => {
                     ColumnType::Numeric { precision, scale }
                 }
                 _ => ColumnType::NUMERIC,
-            }
+            };
+            if *pg == Type::NUMERIC { number } else { element(number) }
         }
         Type::BYTEA => ColumnType::Bytea,
         Type::TIMESTAMP => ColumnType::Timestamp { precision: precision().unwrap_or(9) },
@@ -245,9 +246,16 @@ fn column_type(pg: &Type, modifier: i32) -> ColumnType {
         Type::FLOAT4_ARRAY => element(ColumnType::Real),
         Type::FLOAT8_ARRAY => element(ColumnType::Double),
         Type::TEXT_ARRAY | Type::VARCHAR_ARRAY => element(ColumnType::Text),
-        Type::TIMESTAMP_ARRAY => element(ColumnType::Timestamp { precision: 9 }),
-        Type::TIMESTAMPTZ_ARRAY => element(ColumnType::TimestampTz { precision: 9 }),
+        Type::TIMESTAMP_ARRAY => {
+            element(ColumnType::Timestamp { precision: precision().unwrap_or(9) })
+        }
+        Type::TIMESTAMPTZ_ARRAY => {
+            element(ColumnType::TimestampTz { precision: precision().unwrap_or(9) })
+        }
         Type::DATE_ARRAY => element(ColumnType::Date),
+        Type::TIME_ARRAY => element(ColumnType::Time),
+        Type::INTERVAL_ARRAY => element(ColumnType::Interval),
+        Type::BYTEA_ARRAY => element(ColumnType::Bytea),
         Type::UUID_ARRAY => element(ColumnType::Uuid),
         Type::JSONB_ARRAY => element(ColumnType::Jsonb),
         _ => ColumnType::Text,

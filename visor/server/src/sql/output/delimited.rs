@@ -5,28 +5,50 @@ use std::io;
 use super::{Output, Target};
 use crate::sql::rows::{ResultColumn, TextRows};
 
-/// Writes RFC 4180 lines as they come.
+/// How CSV looks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CsvOptions {
+    /// Whether the first line names the columns.
+    pub header: bool,
+    /// Between values; ASCII.
+    pub delimiter: u8,
+    /// The unquoted text that means NULL.
+    pub null: String,
+}
+
+impl Default for CsvOptions {
+    /// RFC 4180 with a header line; NULL is empty.
+    fn default() -> Self {
+        Self { header: true, delimiter: b',', null: String::new() }
+    }
+}
+
+/// Writes lines as they come.
 pub(super) struct CsvOutput {
     target: Target,
+    options: CsvOptions,
     line: Vec<u8>,
 }
 
 impl CsvOutput {
-    pub(super) fn new(target: Target) -> Self {
-        Self { target, line: Vec::new() }
+    pub(super) fn new(target: Target, options: CsvOptions) -> Self {
+        Self { target, options, line: Vec::new() }
     }
 
     fn line<'a>(&mut self, values: impl Iterator<Item = Option<&'a str>>) -> io::Result<()> {
         self.line.clear();
         for (at, value) in values.enumerate() {
             if at > 0 {
-                self.line.push(b',');
+                self.line.push(self.options.delimiter);
             }
-            let Some(value) = value else { continue };
+            let Some(value) = value else {
+                self.line.extend_from_slice(self.options.null.as_bytes());
+                continue;
+            };
             // `\.` alone on a line ends the data of some readers.
-            let quoted = value.is_empty()
-                || value == "\\."
-                || value.bytes().any(|byte| matches!(byte, b',' | b'"' | b'\n' | b'\r'));
+            let special =
+                |byte| matches!(byte, b'"' | b'\n' | b'\r') || byte == self.options.delimiter;
+            let quoted = value == self.options.null || value == "\\." || value.bytes().any(special);
             if quoted {
                 self.line.push(b'"');
                 self.line.extend_from_slice(value.replace('"', "\"\"").as_bytes());
@@ -42,7 +64,10 @@ impl CsvOutput {
 
 impl Output for CsvOutput {
     fn columns(&mut self, columns: &[ResultColumn]) -> io::Result<()> {
-        self.line(columns.iter().map(|column| Some(column.name.as_str())))
+        match self.options.header {
+            true => self.line(columns.iter().map(|column| Some(column.name.as_str()))),
+            false => Ok(()),
+        }
     }
 
     fn rows(&mut self, rows: &TextRows) -> io::Result<()> {

@@ -2,48 +2,84 @@
 
 use std::{
     fs::File,
-    io,
+    io::{self, Write as _},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use arrow::{
     array::{RecordBatch, new_null_array},
-    datatypes::{Field, Schema, SchemaRef},
+    compute::{CastOptions, cast_with_options},
+    datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit},
 };
 use parquet::{
     arrow::ArrowWriter,
     basic::{Compression, ZstdLevel},
+    errors::ParquetError,
     file::properties::WriterProperties,
 };
 use stratalog_model::ColumnType;
 use stratalog_text::{ColumnBuilder, TextStyle};
 
-use super::Output;
+use super::{NewFile, Output, Target};
 use crate::sql::rows::{ResultColumn, TextRows};
+
+/// Bytes of a row group, encoded: what is held back in memory.
+const ROW_GROUP_BYTES_MAX: usize = 64 << 20;
+
+enum Place {
+    File(PathBuf),
+    /// `None` once it is written to.
+    Stream(Option<Target>),
+}
 
 /// Writes rows with their types; zstd-compressed. The file appears, or replaces what was
 /// there, when all of the result is in it.
 pub struct ParquetOutput {
-    path: PathBuf,
+    place: Place,
     types: Vec<ColumnType>,
     schema: SchemaRef,
-    writer: Option<ArrowWriter<File>>,
-    target: Option<Target>,
+    writer: Option<ArrowWriter<Target>>,
+    file: Option<(NewFile, File)>,
     style: TextStyle,
 }
 
 impl ParquetOutput {
     /// An output into the file at `path`; nothing is made there yet.
     pub fn new(path: &Path) -> Self {
+        Self::at(Place::File(path.to_path_buf()))
+    }
+
+    /// An output of the file's bytes, in their order.
+    pub fn stream(target: Target) -> Self {
+        Self::at(Place::Stream(Some(target)))
+    }
+
+    fn at(place: Place) -> Self {
         Self {
-            path: path.to_path_buf(),
+            place,
             types: Vec::new(),
             schema: Arc::new(Schema::empty()),
             writer: None,
-            target: None,
+            file: None,
             style: TextStyle::default(),
         }
+    }
+
+    fn open(&mut self) -> io::Result<Target> {
+        let path = match &mut self.place {
+            Place::File(path) => path,
+            Place::Stream(target) => {
+                return target.take().ok_or_else(|| io::Error::other("one result, one file"));
+            }
+        };
+        let failed = |error: io::Error| {
+            io::Error::new(error.kind(), format!("cannot make {}: {error}", path.display()))
+        };
+        let (new, file) = NewFile::create(path).map_err(failed)?;
+        let second = file.try_clone().map_err(failed)?;
+        self.file = Some((new, file));
+        Ok(Box::new(second))
     }
 }
 
@@ -51,7 +87,7 @@ impl Output for ParquetOutput {
     fn columns(&mut self, columns: &[ResultColumn]) -> io::Result<()> {
         let fields: Vec<_> = columns
             .iter()
-            .map(|column| column.column_type.arrow_field(&column.name, true))
+            .map(|column| storable(&column.column_type.arrow_field(&column.name, true)))
             .collect();
         for (field, column) in fields.iter().zip(columns) {
             check_writable(field, column)?;
@@ -59,13 +95,12 @@ impl Output for ParquetOutput {
         self.types = columns.iter().map(|column| column.column_type.clone()).collect();
         self.schema = Arc::new(Schema::new(fields));
         let level = ZstdLevel::try_new(3).map_err(io::Error::other)?;
-        let properties =
-            WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();
-        let (target, file) = Target::create(&self.path).map_err(|error| {
-            io::Error::new(error.kind(), format!("cannot make {}: {error}", self.path.display()))
-        })?;
-        self.target = Some(target);
-        let writer = ArrowWriter::try_new(file, Arc::clone(&self.schema), Some(properties))
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(level))
+            .set_max_row_group_bytes(Some(ROW_GROUP_BYTES_MAX))
+            .build();
+        let target = self.open()?;
+        let writer = ArrowWriter::try_new(target, Arc::clone(&self.schema), Some(properties))
             .map_err(io::Error::other)?;
         self.writer = Some(writer);
         Ok(())
@@ -88,17 +123,52 @@ impl Output for ParquetOutput {
                 }
             }
         }
-        let arrays = builders.into_iter().map(|mut builder| builder.finish()).collect();
+        let strict = CastOptions { safe: false, ..CastOptions::default() };
+        let arrays = builders
+            .into_iter()
+            .zip(self.schema.fields())
+            .map(|(mut builder, field)| {
+                cast_with_options(&builder.finish(), field.data_type(), &strict)
+            })
+            .collect::<Result<_, _>>()
+            .map_err(io::Error::other)?;
         let batch =
             RecordBatch::try_new(Arc::clone(&self.schema), arrays).map_err(io::Error::other)?;
-        writer.write(&batch).map_err(io::Error::other)
+        writer.write(&batch).map_err(told)
     }
 
     fn end(&mut self) -> io::Result<()> {
-        let (Some(writer), Some(target)) = (self.writer.take(), self.target.take()) else {
-            return Ok(());
-        };
-        target.keep(&writer.into_inner().map_err(io::Error::other)?)
+        let Some(writer) = self.writer.take() else { return Ok(()) };
+        writer.into_inner().map_err(told)?.flush()?;
+        match self.file.take() {
+            Some((new, file)) => new.keep(&file),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The field in types that Parquet has, and that every tool reads: it has no seconds, and
+/// views of text are ways to hold them in memory.
+fn storable(field: &Field) -> Field {
+    let data_type = match field.data_type() {
+        DataType::Utf8View => DataType::Utf8,
+        DataType::Timestamp(TimeUnit::Second, zone) => {
+            DataType::Timestamp(TimeUnit::Millisecond, zone.clone())
+        }
+        DataType::List(item) => DataType::List(Arc::new(storable(item))),
+        other => other.clone(),
+    };
+    field.clone().with_data_type(data_type)
+}
+
+/// What the disk or the pipe said, if it was one of them.
+fn told(error: ParquetError) -> io::Error {
+    match error {
+        ParquetError::External(cause) => match cause.downcast::<io::Error>() {
+            Ok(error) => *error,
+            Err(cause) => io::Error::other(cause),
+        },
+        other => io::Error::other(other),
     }
 }
 
@@ -120,51 +190,4 @@ fn check_writable(field: &Field, column: &ResultColumn) -> io::Result<()> {
             ),
         )
     })
-}
-
-/// Where the bytes go until all are there. Dropped before [`Self::keep`], it removes them.
-struct Target {
-    /// Beside the file that is asked for; `None` for what is no file, such as a pipe, which
-    /// is written as it is.
-    temporary: Option<PathBuf>,
-    /// The file that is asked for; what a link points at.
-    path: PathBuf,
-}
-
-impl Target {
-    fn create(path: &Path) -> io::Result<(Self, File)> {
-        let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-        let existing = path.metadata().ok();
-        if existing.as_ref().is_some_and(|existing| !existing.is_file()) {
-            let file = File::options().write(true).open(&path)?;
-            return Ok((Self { temporary: None, path }, file));
-        }
-        let mut name = path.file_name().unwrap_or_default().to_os_string();
-        name.push(format!(".{}.new", std::process::id()));
-        let temporary = path.with_file_name(name);
-        let file = File::create(&temporary)?;
-        let target = Self { temporary: Some(temporary), path };
-        if let Some(existing) = existing {
-            file.set_permissions(existing.permissions())?;
-        }
-        Ok((target, file))
-    }
-
-    fn keep(mut self, file: &File) -> io::Result<()> {
-        let Some(temporary) = &self.temporary else { return Ok(()) };
-        // What takes the place of another file must be there after a crash, too.
-        file.sync_all()?;
-        std::fs::rename(temporary, &self.path)?;
-        self.temporary = None;
-        Ok(())
-    }
-}
-
-impl Drop for Target {
-    fn drop(&mut self) {
-        if let Some(temporary) = &self.temporary {
-            // What cannot be removed is left under a name that says what it is.
-            let _ = std::fs::remove_file(temporary);
-        }
-    }
 }

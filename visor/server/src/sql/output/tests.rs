@@ -66,6 +66,21 @@ fn csv_tells_null_from_the_empty_string() {
 }
 
 #[test]
+fn csv_quotes_what_its_own_options_would_change() {
+    let target = Shared::default();
+    let options = CsvOptions { header: false, delimiter: b'\t', null: "t".into() };
+    let mut output = csv(Box::new(target.clone()), options);
+    output.columns(&columns()).unwrap();
+    output.rows(&rows()).unwrap();
+    output.end().unwrap();
+    let text = String::from_utf8(target.0.lock().unwrap().clone()).unwrap();
+    assert_eq!(
+        text,
+        "1\t\"a, \"\"b\"\"\nc\"\t\"t\"\t\"{x,NULL,\"\"y z\"\"}\"\t\"{\"\"k\"\": 1}\"\n-22\t\tt\t{}\tt\n"
+    );
+}
+
+#[test]
 fn json_has_numbers_booleans_arrays_and_objects() {
     let lines = "{\"n\":1,\"name\":\"a, \\\"b\\\"\\nc\",\"ok\":true,\"tags\":[\"x\",null,\"y z\"],\"extra\":{\"k\": 1}}\n\
                  {\"n\":-22,\"name\":\"\",\"ok\":null,\"tags\":[],\"extra\":null}\n";

@@ -1,0 +1,151 @@
+//! Predicates on the calendar of the tick column as ranges of ticks (F20): Mondays, nine to
+//! eleven, the first quarters of even years.
+//!
+//! ```text
+//!   extract(dow FROM time) = 1 AND extract(hour FROM time) IN (9, 10)
+//!   ├ looks at days  ─► one cell a day ──► evaluated at the first tick of each ─► Mondays
+//!   └ looks at hours ─► one cell an hour of those Mondays ─► evaluated ─► 9 to 11 o'clock
+//! ```
+//! A predicate is not understood, it is tried: ticks are cut into cells within which nothing
+//! changes that it looks at (see [`leaf`]), and it is evaluated once for each cell, by the
+//! same functions that filter rows. Days and hours are those of the clocks it names, with
+//! their changes to summer time and back.
+//!
+//! The rows are still filtered: ranges spare reading, they decide nothing.
+
+use arrow::array::{Array as _, BooleanArray};
+use datafusion::logical_expr::{BinaryExpr, Expr, Operator, utils::split_conjunction};
+use stratalog_functions::CalendarUnit;
+use stratalog_model::{ChronicleDefinition, TickRange, TickRanges};
+
+use super::{
+    hull, ticks,
+    time::{Axis, axis_of_tick},
+};
+
+mod cells;
+mod leaf;
+mod zone;
+
+use leaf::{Leaf, leaves};
+
+/// Most cells that a predicate is tried on: seven years of hours, 179 years of days. Trying
+/// them takes some milliseconds.
+const CELLS_MAX: usize = 65_536;
+
+/// Most ranges that a scan is given.
+const RANGES_MAX: usize = 10_000;
+
+/// Evaluates a predicate for values of the tick column, counted in the column's unit.
+pub type Evaluate<'a> = &'a dyn Fn(&Expr, Vec<i64>) -> datafusion::error::Result<BooleanArray>;
+
+/// Whether [`narrow`] may have something to say of `filter`.
+pub fn concerns(definition: &ChronicleDefinition, filter: &Expr) -> bool {
+    if ticks(definition, filter).is_some() {
+        return false;
+    }
+    match filter {
+        filter if leaves(definition, filter).is_some() => true,
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
+            concerns(definition, left) || concerns(definition, right)
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
+            let narrows = |side| concerns(definition, side) || !hull(definition, side).is_all();
+            (concerns(definition, left) || concerns(definition, right))
+                && narrows(left)
+                && narrows(right)
+        }
+        _ => false,
+    }
+}
+
+/// Those of the ticks `within` for which all of `filters` may be true. Where that is too
+/// much to try, more ticks than that, up to all of `within`.
+pub fn narrow(
+    definition: &ChronicleDefinition,
+    filters: &[Expr],
+    within: TickRanges,
+    evaluate: Evaluate<'_>,
+) -> TickRanges {
+    match axis_of_tick(definition) {
+        Some(axis) => Narrowing { definition, axis, evaluate }.all(filters, within),
+        None => within,
+    }
+}
+
+struct Narrowing<'a> {
+    definition: &'a ChronicleDefinition,
+    axis: Axis,
+    evaluate: Evaluate<'a>,
+}
+
+impl Narrowing<'_> {
+    /// Coarse units first: what they leave is cut into finer ones.
+    fn all<'e>(
+        &self,
+        filters: impl IntoIterator<Item = &'e Expr>,
+        within: TickRanges,
+    ) -> TickRanges {
+        let mut filters: Vec<(Option<CalendarUnit>, &Expr)> = filters
+            .into_iter()
+            .flat_map(split_conjunction)
+            .map(|filter| (self.finest(filter), filter))
+            .collect();
+        filters.sort_by_key(|(unit, _)| std::cmp::Reverse(*unit));
+        filters.into_iter().fold(within, |within, (_, filter)| self.one(filter, within))
+    }
+
+    /// The finest unit that a filter looks at; the finest of all where that is not known.
+    fn finest(&self, filter: &Expr) -> Option<CalendarUnit> {
+        let leaves = leaves(self.definition, filter)?;
+        let unit = |leaf: &Leaf| match leaf {
+            Leaf::Unit { unit, .. } => *unit,
+            Leaf::Ticks(_) | Leaf::Clock { .. } => CalendarUnit::Year,
+        };
+        leaves.iter().map(unit).min()
+    }
+
+    fn one(&self, filter: &Expr, within: TickRanges) -> TickRanges {
+        if let Some(ticks) = ticks(self.definition, filter) {
+            return within.intersect(&ticks);
+        }
+        if let Some(leaves) = leaves(self.definition, filter)
+            && let Some(found) = self.tried(filter, &leaves, &within)
+        {
+            return found;
+        }
+        match filter {
+            Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
+                let either = self.all([&**left], within.clone());
+                either.union(&self.all([&**right], within))
+            }
+            Expr::BinaryExpr(BinaryExpr { op: Operator::And, .. }) => self.all([filter], within),
+            _ => within,
+        }
+    }
+
+    /// The ticks for which `predicate` is true, found by trying it on each cell; `None` if
+    /// there are too many, or if it fails.
+    fn tried(&self, predicate: &Expr, leaves: &[Leaf], within: &TickRanges) -> Option<TickRanges> {
+        let mut tried: Vec<TickRange> = Vec::new();
+        for range in within.as_slice() {
+            let left = CELLS_MAX.checked_sub(tried.len())?;
+            let starts = cells::cells(&self.axis, leaves, *range, left)?;
+            let ends = starts.iter().skip(1).copied().chain([range.end]);
+            tried.extend(starts.iter().zip(ends).map(|(start, end)| TickRange::new(*start, end)));
+        }
+        if tried.is_empty() {
+            return Some(TickRanges::none());
+        }
+        let shown = |cell: &TickRange| self.axis.count_of(cell.start);
+        let times = tried.iter().map(shown).collect::<Option<Vec<i64>>>()?;
+        let answers = (self.evaluate)(predicate, times).ok()?;
+        let is_true = |at: usize| answers.is_valid(at) && answers.value(at);
+        let found = tried.into_iter().enumerate().filter(|(at, _)| is_true(*at));
+        let found = TickRanges::from_ranges(found.map(|(_, cell)| cell));
+        (found.as_slice().len() <= RANGES_MAX).then_some(found)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,380 @@
+//! `stratalog export`: the rows of a table or a query into a file or a pipe.
+//!
+//! ```text
+//!   one statement, one snapshot ─► rows of text ─► CSV | NDJSON | Parquet ─► FILE.….new ─► FILE
+//!                                   some at a time
+//! ```
+//! The opposite of `stratalog import`, which makes the same rows of what is written here. The
+//! file appears under its name when all of it is on disk, and not at all when something fails
+//! on the way.
+
+use std::{
+    io::{self, Write},
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Instant,
+};
+
+use stratalog_model::ColumnType;
+
+use crate::{
+    import::{FileFormat, TableName, delimiter_of, progress::Progress, quote, source::Size},
+    sql::{
+        ConnectArguments,
+        connection::{Canceller, Connection, Receiver},
+        error::SqlError,
+        output::{CsvOptions, NewFile, Output, Target, csv, ndjson, parquet},
+        rows::{ResultColumn, TextRows},
+        splitter::leading_words,
+    },
+};
+
+/// Bytes that are collected before they are written.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// What values look like in the file, whatever the server's settings are: as import reads
+/// them back without loss. An export may take as long as it takes.
+const SETTINGS: &[&str] = &[
+    "SET TimeZone = 'UTC'",
+    "SET DateStyle = 'ISO, YMD'",
+    "SET IntervalStyle = 'postgres'",
+    "SET bytea_output = 'hex'",
+    "SET extra_float_digits = 1",
+    "SET statement_timeout = 0",
+];
+
+/// Writes rows into a file.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ExportArguments {
+    /// The file to make; - is standard output.
+    file: PathBuf,
+    /// Table whose rows are written, in the order of time: name, or schema.name.
+    #[arg(long, short = 't', required_unless_present = "query", conflicts_with = "query")]
+    table: Option<String>,
+    /// Query whose rows are written.
+    #[arg(long, value_name = "SQL")]
+    query: Option<String>,
+    /// Form of the file; by default told from its ending.
+    #[arg(long, value_enum)]
+    format: Option<FileFormat>,
+    /// Replace a file that exists, once all rows are there.
+    #[arg(long)]
+    force: bool,
+    /// CSV: the first line names the columns (default).
+    #[arg(long, overrides_with = "no_header")]
+    header: bool,
+    /// CSV: no line names the columns.
+    #[arg(long)]
+    no_header: bool,
+    /// CSV: what stands between values.
+    #[arg(long, default_value = ",", value_name = "CHARACTER")]
+    delimiter: String,
+    /// CSV: the unquoted text that means NULL.
+    #[arg(long, default_value = "", value_name = "TEXT")]
+    null: String,
+    #[command(flatten)]
+    connect: ConnectArguments,
+}
+
+/// `stratalog export`.
+pub fn run(arguments: &ExportArguments) -> ExitCode {
+    let runtime = match crate::threads::runtime() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("ERROR:  cannot start threads: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match runtime.block_on(export(arguments)) {
+        Ok(()) => ExitCode::SUCCESS,
+        // Nobody reads on: nothing is wrong with the rows.
+        Err(error) if error.is_broken_pipe() => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{}", error.render(arguments.query.as_deref().unwrap_or("")));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn export(arguments: &ExportArguments) -> Result<(), SqlError> {
+    let form = Form::of(arguments)?;
+    let place = Place::of(&arguments.file, arguments.force)?;
+    let mut connection = arguments.connect.connect("stratalog export").await?;
+    for setting in SETTINGS {
+        connection.run(setting, &mut Nothing).await?;
+    }
+    let (statement, what) = match (&arguments.table, &arguments.query) {
+        (Some(table), _) => (all_of(table, &mut connection).await?, table.as_str()),
+        (None, Some(query)) => (checked(query)?, "the query"),
+        (None, None) => return Err(SqlError::local("give --table or --query")),
+    };
+    // What is wrong with it is said before there is a file.
+    connection.describe(&statement).await?;
+    let start = Instant::now();
+    let written = Arc::new(AtomicU64::new(0));
+    let (target, file) = place.open(&written)?;
+    let mut rows = Rows {
+        output: form.output(target),
+        rows: 0,
+        written: Arc::clone(&written),
+        progress: Progress::new(Size::Unknown),
+        texts: form.format == FileFormat::Parquet,
+    };
+    let canceller = connection.canceller();
+    let run = connection.run(&statement, &mut rows);
+    let ended = tokio::select! {
+        ended = run => ended,
+        () = stopped() => Err(interrupted(&canceller).await),
+    };
+    let ended = ended.and_then(|_| Ok(rows.output.end()?));
+    rows.progress.finish();
+    let count = rows.rows;
+    drop(rows);
+    ended.map_err(|error| nothing_written(error, &arguments.file))?;
+    let to_pipe = file.is_none();
+    if let Some((new, file)) = file {
+        let kept = place.may_take_the_place().and_then(|()| Ok(new.keep(&file)?));
+        kept.map_err(|error| nothing_written(error, &arguments.file))?;
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    let bytes = written.load(Ordering::Relaxed);
+    let line = format!(
+        "{count} rows of {what} into {}, {bytes} bytes, in {seconds:.1} s ({:.0} rows/s)",
+        arguments.file.display(),
+        count as f64 / seconds.max(1e-9)
+    );
+    if to_pipe {
+        eprintln!("{line}")
+    } else {
+        println!("{line}")
+    }
+    Ok(())
+}
+
+/// A statement that does nothing but return rows.
+fn checked(query: &str) -> Result<String, SqlError> {
+    let first = leading_words(query, 1);
+    let reads = match first.first().map(String::as_str) {
+        Some(word) => matches!(word, "SELECT" | "WITH" | "VALUES" | "TABLE"),
+        None => query.trim_start().starts_with('('),
+    };
+    if !reads {
+        return Err(SqlError::local(
+            "--query writes the rows of a query: SELECT, WITH, VALUES or TABLE",
+        ));
+    }
+    Ok(query.to_string())
+}
+
+fn nothing_written(error: SqlError, file: &Path) -> SqlError {
+    if file.as_os_str() == "-" || error.hint.is_some() {
+        return error;
+    }
+    let hint =
+        format!("{} is as it was: run the command again once this is mended", file.display());
+    error.with_hint(hint)
+}
+
+/// Ends when the process is asked to stop.
+async fn stopped() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut terminated) = signal(SignalKind::terminate()) {
+            tokio::select! {
+                _ = terminated.recv() => {}
+                _ = tokio::signal::ctrl_c() => {}
+            }
+            return;
+        }
+    }
+    let _ = tokio::signal::ctrl_c().await;
+}
+
+async fn interrupted(canceller: &Canceller) -> SqlError {
+    canceller.cancel().await;
+    SqlError::of("57014", "interrupted")
+}
+
+/// The query for all rows of a table, in the order of its time if it has one.
+async fn all_of(table: &str, connection: &mut Connection) -> Result<String, SqlError> {
+    let quoted = TableName::parse(table)?.quoted();
+    let question = format!(
+        "SELECT c.tick_column FROM stratalog.chronicles c \
+         JOIN pg_catalog.pg_namespace n ON n.nspname = c.schema \
+         JOIN pg_catalog.pg_class t ON t.relname = c.name AND t.relnamespace = n.oid \
+         WHERE t.oid = '{}'::regclass",
+        quoted.replace('\'', "''")
+    );
+    let mut tick = OneText(None);
+    connection.run(&question, &mut tick).await?;
+    Ok(match tick.0 {
+        Some(tick) => format!("SELECT * FROM {quoted} ORDER BY {}", quote(&tick)),
+        None => format!("SELECT * FROM {quoted}"),
+    })
+}
+
+/// How rows are written.
+struct Form {
+    format: FileFormat,
+    csv: CsvOptions,
+}
+
+impl Form {
+    fn of(arguments: &ExportArguments) -> Result<Self, SqlError> {
+        let format = FileFormat::of(arguments.format, &arguments.file)?;
+        let delimiter = delimiter_of(&arguments.delimiter)?;
+        let null = arguments.null.clone();
+        let confusing = |byte: u8| matches!(byte, b'"' | b'\n' | b'\r') || byte == delimiter;
+        if matches!(delimiter, b'"' | b'\n' | b'\r') || null.bytes().any(confusing) {
+            return Err(SqlError::local(
+                "--delimiter and --null must do without quotes and line ends, and --null without the delimiter",
+            ));
+        }
+        Ok(Self { format, csv: CsvOptions { header: !arguments.no_header, delimiter, null } })
+    }
+
+    fn output(&self, target: Target) -> Box<dyn Output> {
+        match self.format {
+            FileFormat::Csv => csv(target, self.csv.clone()),
+            FileFormat::Ndjson => ndjson(target),
+            FileFormat::Parquet => parquet(target),
+        }
+    }
+}
+
+/// Where rows go.
+struct Place {
+    path: PathBuf,
+    force: bool,
+}
+
+impl Place {
+    fn of(path: &Path, force: bool) -> Result<Self, SqlError> {
+        let place = Self { path: path.to_path_buf(), force };
+        place.may_take_the_place()?;
+        Ok(place)
+    }
+
+    /// Refuses a file that exists; what is no file, such as a pipe, is written as it is.
+    fn may_take_the_place(&self) -> Result<(), SqlError> {
+        let there = self.path.as_os_str() != "-" && self.path.is_file();
+        if there && !self.force {
+            return Err(SqlError::local(format!("{} exists", self.path.display()))
+                .with_hint("give another file, or --force to replace it"));
+        }
+        Ok(())
+    }
+
+    fn open(&self, written: &Arc<AtomicU64>) -> Result<(Target, NewPlace), SqlError> {
+        let counted = |inner: Target| -> Target {
+            let counted = Counted { inner, written: Arc::clone(written) };
+            Box::new(io::BufWriter::with_capacity(BUFFER_BYTES, counted))
+        };
+        if self.path.as_os_str() == "-" {
+            return Ok((counted(Box::new(io::stdout())), None));
+        }
+        let failed = |error: io::Error| {
+            SqlError::of("58030", format!("cannot make {}: {error}", self.path.display()))
+        };
+        let (new, file) = NewFile::create(&self.path).map_err(failed)?;
+        let second = file.try_clone().map_err(failed)?;
+        Ok((counted(Box::new(second)), Some((new, file))))
+    }
+}
+
+/// A file that has no name yet; `None` for standard output.
+type NewPlace = Option<(NewFile, std::fs::File)>;
+
+struct Counted {
+    inner: Target,
+    written: Arc<AtomicU64>,
+}
+
+impl Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.inner.write(bytes)?;
+        self.written.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+/// Hands rows on as they come.
+struct Rows {
+    output: Box<dyn Output>,
+    rows: u64,
+    written: Arc<AtomicU64>,
+    progress: Progress,
+    /// Whether values that Parquet has no type for are written as text.
+    texts: bool,
+}
+
+impl Receiver for Rows {
+    fn columns(&mut self, columns: &[ResultColumn]) -> io::Result<()> {
+        let mut columns = columns.to_vec();
+        for column in columns.iter_mut().filter(|column| self.texts && has_interval(column)) {
+            column.column_type = ColumnType::Text;
+        }
+        self.output.columns(&columns)
+    }
+
+    fn rows(&mut self, rows: &TextRows) -> io::Result<()> {
+        self.output.rows(rows)?;
+        self.rows += rows.len() as u64;
+        self.progress.advance(self.written.load(Ordering::Relaxed), self.rows);
+        Ok(())
+    }
+
+    fn bytes(&mut self, _bytes: &[u8]) -> io::Result<()> {
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "a COPY statement is no query"))
+    }
+}
+
+/// Parquet's own intervals hold no more than milliseconds, and few programs read them.
+fn has_interval(column: &ResultColumn) -> bool {
+    let mut inner = &column.column_type;
+    while let ColumnType::Array(element) = inner {
+        inner = element;
+    }
+    *inner == ColumnType::Interval
+}
+
+/// For a result of one text, or of no row.
+struct OneText(Option<String>);
+
+impl Receiver for OneText {
+    fn columns(&mut self, _columns: &[ResultColumn]) -> io::Result<()> {
+        Ok(())
+    }
+    fn rows(&mut self, rows: &TextRows) -> io::Result<()> {
+        let first = rows.iter().next().and_then(|mut row| row.next().flatten());
+        self.0 = first.map(str::to_string);
+        Ok(())
+    }
+    fn bytes(&mut self, _bytes: &[u8]) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// For statements without a result.
+struct Nothing;
+
+impl Receiver for Nothing {
+    fn columns(&mut self, _columns: &[ResultColumn]) -> io::Result<()> {
+        Ok(())
+    }
+    fn rows(&mut self, _rows: &TextRows) -> io::Result<()> {
+        Ok(())
+    }
+    fn bytes(&mut self, _bytes: &[u8]) -> io::Result<()> {
+        Ok(())
+    }
+}
