@@ -12,6 +12,7 @@
 //! a COPY. A read pins one snapshot, a write fills one append.
 
 mod assign;
+mod backups;
 mod errors;
 pub mod outcome;
 mod rules;
@@ -22,6 +23,7 @@ pub mod statement;
 mod table;
 mod types;
 
+pub use backups::{BackedUp, Backups};
 pub use outcome::{CopyIn, CopyOut, CopySink, Outcome, Rows, RowsTag};
 pub use service::{Login, Parts, QueryService, STACK_BYTES};
 pub use session::{Notice, Session, TransactionState};

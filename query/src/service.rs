@@ -18,7 +18,7 @@ use stratalog_visor_core::Catalog;
 
 pub use self::execution::STACK_BYTES;
 pub(crate) use self::execution::{Execution, StoppablePlan};
-use crate::{QuerySettings, Session, session::work::Stop};
+use crate::{Backups, QuerySettings, Session, session::work::Stop};
 
 /// What the service is wired to.
 #[derive(Debug)]
@@ -31,6 +31,8 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     /// Limits.
     pub settings: QuerySettings,
+    /// Makes backups; `None` where there is nothing to be backed up.
+    pub backups: Option<Arc<dyn Backups>>,
 }
 
 /// Who connects.

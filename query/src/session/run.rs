@@ -235,7 +235,7 @@ impl Session {
             }
             Statement::Call(function) => {
                 let (plan, types) = call::plan(self, &parsed, function, &told).await?;
-                prepared.result = Some(call::schema());
+                prepared.result = Some(plan.schema());
                 prepared.settle(types);
                 prepared.plan = Plan::Call(plan);
             }

@@ -1,15 +1,17 @@
-//! CALL of our procedures: work on a table's pieces that somebody asks for.
+//! CALL of our procedures: work on a table's pieces, or a backup, that somebody asks for.
 //!
 //! ```text
 //!   CALL stratalog.flush('cpu')   ─► argument ─► table ─► EventStore::flush
 //!   CALL stratalog.compact($1)    (planned as SELECT)     EventStore::compact
+//!   CALL stratalog.backup('URL')  ─► argument ──────────► Backups::backup
 //! ```
-//! A CALL that is cancelled is no longer waited for; the move that it began goes on.
+//! A CALL that is cancelled is no longer waited for; the move that it began goes on, a backup
+//! ends.
 
 use std::{ops::ControlFlow, sync::Arc};
 
 use arrow::{
-    array::{ArrayRef, Int64Array, RecordBatch},
+    array::{ArrayRef, Int64Array, RecordBatch, StringViewArray},
     datatypes::{DataType, Field, Schema, SchemaRef},
 };
 use datafusion::{
@@ -28,7 +30,7 @@ use super::{
     walk::{self, Look},
 };
 use crate::{
-    Outcome, Parsed, Rows, RowsTag, Session,
+    BackedUp, Outcome, Parsed, Rows, RowsTag, Session,
     errors::{from_arrow, from_datafusion},
     session::work::Work,
 };
@@ -40,7 +42,7 @@ const SCHEMA: &str = "stratalog";
 #[derive(Debug)]
 pub struct Call {
     procedure: Procedure,
-    /// Of one column, the name of the table.
+    /// Of one column, the name of the table or the place of the backup.
     argument: query::Query,
 }
 
@@ -50,15 +52,26 @@ enum Procedure {
     Flush,
     /// The same, and then all pieces become as few stories as can be.
     Compact,
+    /// A copy of the database is made elsewhere.
+    Backup,
 }
 
 impl Procedure {
-    const ALL: [Procedure; 2] = [Procedure::Flush, Procedure::Compact];
+    const ALL: [Procedure; 3] = [Procedure::Flush, Procedure::Compact, Procedure::Backup];
 
     fn name(self) -> &'static str {
         match self {
             Procedure::Flush => "flush",
             Procedure::Compact => "compact",
+            Procedure::Backup => "backup",
+        }
+    }
+
+    /// What it takes, and how a call looks.
+    fn argument(self) -> (&'static str, &'static str) {
+        match self {
+            Procedure::Flush | Procedure::Compact => ("the name of one table", "cpu"),
+            Procedure::Backup => ("one URL or path", "s3://bucket/prefix"),
         }
     }
 }
@@ -156,12 +169,12 @@ fn undefined(function: &Function, named: Option<Procedure>, given: &[Option<Colu
         .collect();
     let message = format!("procedure {}({}) does not exist", function.name, types.join(", "));
     Error::new(ErrorKind::UndefinedFunction, message).with_hint(match named {
-        Some(procedure) => format!(
-            "{SCHEMA}.{0} takes the name of one table as text: CALL {SCHEMA}.{0}('cpu')",
-            procedure.name()
-        ),
-        None => "the procedures are stratalog.flush and stratalog.compact; functions are called \
-                 by SELECT"
+        Some(procedure) => {
+            let (name, (what, example)) = (procedure.name(), procedure.argument());
+            format!("{SCHEMA}.{name} takes {what} as text: CALL {SCHEMA}.{name}('{example}')")
+        }
+        None => "the procedures are stratalog.flush, stratalog.compact and stratalog.backup; \
+                 functions are called by SELECT"
             .to_string(),
     })
 }
@@ -178,10 +191,22 @@ fn selected(arguments: Vec<Expr>) -> Result<Tree> {
     Err(Error::internal("SELECT NULL is no query"))
 }
 
-/// The shape of the one row that a CALL answers with.
-pub fn schema() -> SchemaRef {
-    let column = |name| Field::new(name, DataType::Int64, true);
-    Arc::new(Schema::new(vec![column("rows"), column("pieces_added"), column("pieces_removed")]))
+impl Call {
+    /// The shape of the one row that it answers with.
+    pub fn schema(&self) -> SchemaRef {
+        let number = |name: &&str| Field::new(*name, DataType::Int64, true);
+        Arc::new(Schema::new(match self.procedure {
+            Procedure::Flush | Procedure::Compact => {
+                ["rows", "pieces_added", "pieces_removed"].iter().map(number).collect()
+            }
+            Procedure::Backup => {
+                let numbers = ["files", "bytes", "stored_files", "stored_bytes"];
+                let mut fields = vec![Field::new("backup", DataType::Utf8View, true)];
+                fields.extend(numbers.iter().map(number));
+                fields
+            }
+        }))
+    }
 }
 
 /// Runs a CALL.
@@ -198,14 +223,21 @@ pub async fn run(
 ) -> Result<Outcome> {
     session.transaction.check_outside(&format!("CALL {SCHEMA}.{}", call.procedure.name()))?;
     let text = text(session, call, types, values, work).await?;
-    let state = session.parts().catalog.state();
-    let path = session.variables().parsed().search_path;
-    let chronicle = table_of_regclass(&state, session.database(), &path, &text)?;
-    let moved = match call.procedure {
-        Procedure::Flush => session.store().flush(chronicle.id).await?,
-        Procedure::Compact => session.store().compact(chronicle.id).await?,
+    let table = || {
+        let state = session.parts().catalog.state();
+        let path = session.variables().parsed().search_path;
+        table_of_regclass(&state, session.database(), &path, &text).map(|chronicle| chronicle.id)
     };
-    Ok(Outcome::Rows(row(moved)?))
+    let columns = match call.procedure {
+        Procedure::Flush => moved(session.store().flush(table()?).await?),
+        Procedure::Compact => moved(session.store().compact(table()?).await?),
+        Procedure::Backup => {
+            let backups = session.parts().backups.as_ref();
+            let backups = backups.ok_or_else(|| Error::not_yet("a backup of this database"))?;
+            made(backups.backup(&text).await?)
+        }
+    };
+    Ok(Outcome::Rows(row(call, columns)?))
 }
 
 /// The value of the argument.
@@ -229,7 +261,11 @@ async fn text(
         Some(text) => Ok(text.to_string()),
         None => Err(Error::new(
             ErrorKind::NullNotAllowed,
-            format!("{SCHEMA}.{} needs the name of a table, not NULL", call.procedure.name()),
+            format!(
+                "{SCHEMA}.{} needs {}, not NULL",
+                call.procedure.name(),
+                call.procedure.argument().0
+            ),
         )),
     }
 }
@@ -241,13 +277,22 @@ fn set() -> Error {
     )
 }
 
-fn row(moved: Moved) -> Result<Rows> {
-    let number = |value: u64| -> ArrayRef {
-        Arc::new(Int64Array::from(vec![i64::try_from(value).unwrap_or(i64::MAX)]))
-    };
-    let columns =
-        vec![number(moved.rows), number(moved.pieces_added), number(moved.pieces_removed)];
-    let schema = schema();
+fn number(value: u64) -> ArrayRef {
+    Arc::new(Int64Array::from(vec![i64::try_from(value).unwrap_or(i64::MAX)]))
+}
+
+fn moved(moved: Moved) -> Vec<ArrayRef> {
+    [moved.rows, moved.pieces_added, moved.pieces_removed].map(number).to_vec()
+}
+
+fn made(backup: BackedUp) -> Vec<ArrayRef> {
+    let name: ArrayRef = Arc::new(StringViewArray::from(vec![backup.name]));
+    let numbers = [backup.files, backup.bytes, backup.stored_files, backup.stored_bytes];
+    [name].into_iter().chain(numbers.map(number)).collect()
+}
+
+fn row(call: &Call, columns: Vec<ArrayRef>) -> Result<Rows> {
+    let schema = call.schema();
     let batch = RecordBatch::try_new(Arc::clone(&schema), columns).map_err(from_arrow)?;
     Ok(Rows::new(schema, stream::iter([Ok(batch)]).boxed(), RowsTag::Word("CALL")))
 }

@@ -88,7 +88,8 @@ impl Database {
             std::fs::create_dir_all(&spill).unwrap();
             settings.spill_directory = Some(spill);
         }
-        let service = QueryService::new(Parts { catalog, store, clock, settings }).unwrap();
+        let service =
+            QueryService::new(Parts { catalog, store, clock, settings, backups: None }).unwrap();
         let session = service.connect(login()).unwrap();
         Self { service, session, _directory: directory }
     }

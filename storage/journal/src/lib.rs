@@ -22,6 +22,7 @@
 
 mod aligned;
 mod continuation;
+mod extent;
 mod frame;
 mod gather;
 mod journal;
@@ -37,6 +38,7 @@ mod settings;
 mod tail;
 mod writer;
 
+pub use extent::Extent;
 pub use frame::FRAME_OVERHEAD_BYTES;
 pub use journal::{Beginning, Journal};
 pub use local_disk::LocalDisk;

@@ -159,7 +159,7 @@ fn foreign(directory: &Path, name: &str) -> Error {
     .with_hint("check that the data directory is the right one, then move that file elsewhere")
 }
 
-fn read_header(place: &Place, number: SegmentId) -> Result<Segment> {
+pub(crate) fn read_header(place: &Place, number: SegmentId) -> Result<Segment> {
     let path = place.path(&segment::file_name(number));
     let failed = |error| unreadable(&path, error);
     let file = place.disk.open(&path).map_err(failed)?;

@@ -4,7 +4,7 @@ use std::{io::Write as _, process::ExitCode};
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::{demo, import, serve, settings, sql};
+use crate::{backup, demo, import, serve, settings, sql};
 
 /// Events in a tiered, time-ordered log, with SQL over all of them.
 #[derive(Debug, Parser)]
@@ -22,6 +22,12 @@ enum Command {
     Sql(sql::SqlArguments),
     /// Store the rows of a CSV, NDJSON or Parquet file in a table
     Import(import::ImportArguments),
+    /// Copy a database to a folder or an object store
+    Backup(backup::BackupArguments),
+    /// List the backups of a place, or remove old ones
+    Backups(backup::BackupsArguments),
+    /// Make a data directory of a backup
+    Restore(backup::RestoreArguments),
     /// Load, query, kill and recover a server of its own, in about a minute
     Demo(demo::DemoArguments),
     /// Print a page of the manual that is made from the program
@@ -44,6 +50,9 @@ pub fn run() -> ExitCode {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Sql(arguments) => sql::run(&arguments),
         Command::Import(arguments) => import::run(&arguments),
+        Command::Backup(arguments) => backup::run_backup(&arguments),
+        Command::Backups(arguments) => backup::run_backups(&arguments),
+        Command::Restore(arguments) => backup::run_restore(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Docs { page: Page::Settings } => {
             let page = settings::settings_page();
