@@ -21,8 +21,21 @@ const LIST_BYTES_MAX: u64 = 1 << 28;
 pub struct Backup {
     /// Its name.
     pub name: String,
-    /// What belongs to it, or why that cannot be told.
-    pub list: Result<List>,
+    /// What is in it, or why that cannot be told.
+    pub summary: Result<Summary>,
+}
+
+/// What is in a backup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Summary {
+    /// Nanoseconds since 1970 when it was begun.
+    pub time_ns: i64,
+    /// Files.
+    pub files: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Bytes that no earlier one had.
+    pub stored_bytes: u64,
 }
 
 /// What was removed.
@@ -41,34 +54,49 @@ pub struct Kept {
 /// # Errors
 /// `Io`, `ConnectionFailure`.
 pub async fn backups(place: &Place) -> Result<Vec<Backup>> {
-    let lists = lists(place).await?.into_iter();
-    Ok(lists.map(|(name, list)| Backup { name, list }).collect())
+    let mut found = Vec::new();
+    for (name, bytes) in names(place).await? {
+        let summary = match read(place, &name, bytes).await {
+            Err(error) if !is_of_the_list(&error) => return Err(error),
+            list => list.map(|list| Summary {
+                time_ns: list.time_ns,
+                files: list.files.len() as u64,
+                bytes: list.bytes(),
+                stored_bytes: list.stored_bytes,
+            }),
+        };
+        found.push(Backup { name, summary });
+    }
+    Ok(found)
 }
 
-/// The lists by name.
-pub(crate) async fn lists(place: &Place) -> Result<BTreeMap<String, Result<List>>> {
-    let mut lists = BTreeMap::new();
-    for (file, bytes) in place.list(BACKUPS).await? {
-        let Some(name) = file.strip_suffix(SUFFIX).filter(|name| time_ms(name).is_some()) else {
-            continue;
-        };
-        let at = format!("{BACKUPS}/{file}");
-        let list = match place.read(&at, 0..bytes.min(LIST_BYTES_MAX)).await {
-            Ok(text) => {
-                List::decode(&text, &place.place(&at)).and_then(|list| match list.name == name {
-                    true => Ok(list),
-                    false => Err(Error::new(
-                        ErrorKind::DataCorrupted,
-                        format!("the list {} is that of {}", place.place(&at), list.name),
-                    )),
-                })
-            }
-            Err(error) if error.kind() == ErrorKind::DataCorrupted => Err(error),
-            Err(error) => return Err(error),
-        };
-        lists.insert(name.to_string(), list);
+/// Whether another list may be read all the same.
+fn is_of_the_list(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::DataCorrupted | ErrorKind::ObjectNotInPrerequisiteState)
+}
+
+/// The names of the backups, and the lengths of their lists.
+pub(crate) async fn names(place: &Place) -> Result<BTreeMap<String, u64>> {
+    let files = place.list(BACKUPS).await?.into_iter();
+    let name = |file: String| {
+        let name = file.strip_suffix(SUFFIX)?;
+        time_ms(name).map(|_| name.to_string())
+    };
+    Ok(files.filter_map(|(file, bytes)| Some((name(file)?, bytes))).collect())
+}
+
+/// The list of a backup.
+pub(crate) async fn read(place: &Place, name: &str, bytes: u64) -> Result<List> {
+    let at = format!("{BACKUPS}/{name}{SUFFIX}");
+    let text = place.read(&at, 0..bytes.min(LIST_BYTES_MAX)).await?;
+    let list = List::decode(&text, &place.place(&at))?;
+    if list.name != name {
+        return Err(Error::new(
+            ErrorKind::DataCorrupted,
+            format!("the list {} is that of {}", place.place(&at), list.name),
+        ));
     }
-    Ok(lists)
+    Ok(list)
 }
 
 /// The time that a name of a backup tells, in milliseconds since 1970.
@@ -92,16 +120,17 @@ pub async fn keep(place: &Place, newest: usize) -> Result<Kept> {
 }
 
 async fn keep_guarded(place: &Place, guard: &PlaceGuard, newest: usize) -> Result<Kept> {
-    let lists = lists(place).await?;
-    let old = lists.len().saturating_sub(newest);
+    let names = names(place).await?;
+    let old = names.len().saturating_sub(newest);
     let mut needed = BTreeSet::new();
     let mut gone = Vec::new();
-    for (number, (name, list)) in lists.into_iter().enumerate() {
+    for (number, (name, bytes)) in names.into_iter().enumerate() {
         if number < old {
             gone.push(name);
         } else {
             // Whatever it has must stay.
-            needed.extend(list?.files.into_iter().map(|file| file.object));
+            let list = read(place, &name, bytes).await?;
+            needed.extend(list.files.into_iter().map(|file| file.object));
         }
     }
     let mut kept = Kept::default();

@@ -31,7 +31,7 @@ mod save;
 mod source;
 mod watch;
 
-pub use keep::{Backup, Kept, backups, keep};
+pub use keep::{Backup, Kept, Summary, backups, keep};
 pub use list::{Entry, FORMAT_VERSION, List};
 pub use place::{Place, PlaceGuard};
 pub use restore::{Restored, Target, restore};

@@ -35,8 +35,6 @@ const HARMLESS: [&str; 2] = [LOCK, "lost+found"];
 /// Folders of a data directory.
 const FOLDERS: [&str; 7] =
     ["catalog", "journal", "manifest", "tablets", "stories", "clock", "spool"];
-/// Segments of the manifest's journal.
-const MANIFEST_SEGMENT_BYTES: u64 = 32 << 20;
 
 /// Where a backup is restored to.
 #[derive(Debug)]
@@ -47,6 +45,8 @@ pub struct Target {
     pub directory: PathBuf,
     /// Where stories go, if not into the directory; must be empty.
     pub stories: Option<Arc<dyn Shelf>>,
+    /// How the journal of the manifest is made.
+    pub manifest: JournalSettings,
 }
 
 /// What was restored.
@@ -75,7 +75,7 @@ pub async fn restore(
 ) -> Result<Restored> {
     let list = find(place, backup).await?;
     watch.begin(list.bytes());
-    let Target { disk, directory, stories } = target;
+    let Target { disk, directory, stories, manifest } = target;
     let _lock = begin(disk, directory)?;
     if let Some(shelf) = stories
         && let Some(name) = shelf.list().await?.keys().next()
@@ -86,7 +86,7 @@ pub async fn restore(
         ));
     }
     check_room(disk.as_ref(), directory, &list)?;
-    let restoring = Restoring { place, disk, directory, watch };
+    let restoring = Restoring { place, disk, directory, manifest, watch };
     let format = list.files.iter().find(|file| file.path == FORMAT);
     let format = format.ok_or_else(|| damaged(&place.root(), "its list names no FORMAT"))?;
     restoring.write(format, &directory.join(RESTORING)).await?;
@@ -103,16 +103,20 @@ pub async fn restore(
 }
 
 async fn find(place: &Place, backup: Option<&str>) -> Result<List> {
-    let mut lists = keep::lists(place).await?;
+    let names = keep::names(place).await?;
     let found = match backup {
-        Some(name) => lists.remove(name),
-        None => lists.pop_last().map(|(_, list)| list),
+        Some(name) => names.get_key_value(name),
+        None => names.last_key_value(),
     };
-    found.unwrap_or_else(|| {
+    let Some((name, bytes)) = found else {
         let what = backup.map_or("no backup".to_string(), |name| format!("no backup \"{name}\""));
-        Err(Error::new(ErrorKind::UndefinedObject, format!("there is {what} in {}", place.root()))
-            .with_hint("\"stratalog backups --from URL\" lists those that are there"))
-    })
+        return Err(Error::new(
+            ErrorKind::UndefinedObject,
+            format!("there is {what} in {}", place.root()),
+        )
+        .with_hint("\"stratalog backups --from URL\" lists those that are there"));
+    };
+    keep::read(place, name, *bytes).await
 }
 
 /// Takes an empty directory.
@@ -164,6 +168,7 @@ struct Restoring<'a> {
     place: &'a Place,
     disk: &'a Arc<dyn Disk>,
     directory: &'a Path,
+    manifest: &'a JournalSettings,
     watch: &'a Watch,
 }
 
@@ -246,12 +251,9 @@ impl Restoring<'_> {
             Ok(())
         })
         .await?;
-        let settings = JournalSettings {
-            segment_bytes_max: MANIFEST_SEGMENT_BYTES,
-            ..JournalSettings::default()
-        };
         let folder = self.directory.join("manifest");
-        let log: Arc<dyn Log> = Arc::new(Journal::open(Arc::clone(self.disk), folder, settings)?);
+        let log: Arc<dyn Log> =
+            Arc::new(Journal::open(Arc::clone(self.disk), folder, self.manifest.clone())?);
         let written = write_manifest(Arc::clone(&log), &state).await;
         written.and(log.close())
     }

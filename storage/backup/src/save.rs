@@ -21,6 +21,9 @@ use crate::{
 /// Where the manifest's state is in a backup; it is no file of a data directory.
 pub(crate) const MANIFEST_PATH: &str = "manifest/state";
 
+/// Lists of earlier backups that are looked at.
+const LISTS_READ: usize = 3;
+
 /// A backup that was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Saved {
@@ -58,10 +61,17 @@ async fn save_guarded(
     time_ns: i64,
     watch: &Watch,
 ) -> Result<Saved> {
-    let lists = keep::lists(place).await?;
-    let newest = lists.keys().next_back().cloned();
-    let known = lists.into_values().filter_map(Result::ok).flat_map(|list| list.files);
-    let known = known.map(|file| (file.object, (file.bytes, file.checksum))).collect();
+    let names = keep::names(place).await?;
+    let mut known = BTreeMap::new();
+    for (name, bytes) in names.iter().rev().take(LISTS_READ) {
+        // What only others have is compared with what is there.
+        if let Ok(list) = keep::read(place, name, *bytes).await {
+            known.extend(
+                list.files.into_iter().map(|file| (file.object, (file.bytes, file.checksum))),
+            );
+        }
+    }
+    let newest = names.keys().next_back().cloned();
     let there = place.list(FILES).await?;
     let captured = capture(source).await?;
     let mut store = Store { place, watch, known, there, files: Vec::new(), stored: (0, 0) };
@@ -152,6 +162,7 @@ impl Store<'_> {
         self.add_bytes(MANIFEST_PATH, manifest).await?;
         // First, so that the journal is held for a short time.
         for extent in &events {
+            held.check_room().await?;
             self.add_segment(source, &source.events, "journal", extent).await?;
         }
         held.let_journal_go();
@@ -159,6 +170,7 @@ impl Store<'_> {
             self.add_segment(source, &source.commands, "catalog", extent).await?;
         }
         for piece in &pieces {
+            held.check_room().await?;
             self.add_piece(&held, piece).await?;
         }
         Ok(())

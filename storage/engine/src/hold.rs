@@ -134,6 +134,18 @@ impl Held {
         self.journal = None;
     }
 
+    /// Refuses to go on while the disk lacks room that what is held would make.
+    ///
+    /// # Errors
+    /// `DiskFull`; what the log says that has stopped for good.
+    pub async fn check_room(&self) -> Result<()> {
+        let journal = self.core.release.0.lock().before.is_some();
+        if !journal && !self.shelves.tablets.is_holding() {
+            return Ok(());
+        }
+        self.core.log.reserve(0).await.map(drop)
+    }
+
     /// The state, for [`write_manifest`].
     ///
     /// # Errors
@@ -164,7 +176,7 @@ impl Held {
     /// `DataCorrupted`, with file and offset; `Io`, `ConnectionFailure`.
     pub async fn verify(&self, piece: &HeldPiece) -> Result<()> {
         match piece.story() {
-            Some(built) => self.shelves.stories.open_story(&built).await?.check().await,
+            Some(built) => self.shelves.stories.verify(&built).await,
             None => self.shelves.tablets.tablet(&piece.tablet())?.verify(),
         }
     }

@@ -125,6 +125,14 @@ impl Stories {
         StoriesHold(Arc::clone(self))
     }
 
+    /// Reads every byte and every value of a story, also what is kept of it in memory.
+    ///
+    /// # Errors
+    /// As [`Self::open_story`].
+    pub async fn verify(&self, built: &BuiltStory) -> Result<()> {
+        Arc::new(Story::open(Arc::clone(&self.shelf), built).await?).check().await
+    }
+
     /// Reads a range of the file of a story, all of it, as it is.
     ///
     /// # Errors

@@ -191,6 +191,11 @@ impl Tablets {
         TabletsHold(Arc::clone(self))
     }
 
+    /// Whether tablets are there only because somebody [holds](Self::hold) them.
+    pub fn is_holding(&self) -> bool {
+        !self.holding.lock().doomed.is_empty()
+    }
+
     /// Where the file of a tablet is, and on which disk.
     pub fn path(&self, id: TabletId) -> (Arc<dyn Disk>, PathBuf) {
         (Arc::clone(&self.disk), path_of(&self.folder, id, SUFFIX))

@@ -96,8 +96,7 @@ impl Embedded {
         let mut directory = DataDirectory::open(&disk, &PathBuf::from(&settings.data_dir))?;
         directory.empty_spill()?;
         let events_settings = journal_settings(settings);
-        let catalog_settings =
-            JournalSettings { segment_bytes_max: CATALOG_SEGMENT_BYTES, ..events_settings.clone() };
+        let catalog_settings = small_journal_settings(settings);
         let Files { clock, commands, edits, events, manifest, shelves } = Files::open(
             &disk,
             &mut directory,
@@ -318,6 +317,11 @@ fn journal_settings(settings: &Settings) -> JournalSettings {
         free_bytes_min: settings.free_bytes_min.0,
         ..JournalSettings::default()
     }
+}
+
+/// Those of the catalog's journal, and of the manifest's.
+pub(crate) fn small_journal_settings(settings: &Settings) -> JournalSettings {
+    JournalSettings { segment_bytes_max: CATALOG_SEGMENT_BYTES, ..journal_settings(settings) }
 }
 
 fn query_settings(

@@ -56,7 +56,8 @@ impl Server {
                 state.state().chronicle_by_id(id).cloned()
             })
             .unwrap();
-        let parts = Parts { catalog, store, clock, settings: QuerySettings::default() };
+        let parts =
+            Parts { catalog, store, clock, settings: QuerySettings::default(), backups: None };
         let service = QueryService::new(parts).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();

@@ -9,7 +9,7 @@ use stratalog_model::{Disk, Error};
 use stratalog_story::{RemoteSettings, RemoteShelf, Shelf, environment};
 
 use crate::{
-    Embedded,
+    Embedded, embedded,
     settings::Settings,
     sql::{
         ConnectArguments,
@@ -176,13 +176,13 @@ async fn list(arguments: &BackupsArguments) -> Result<(), SqlError> {
     println!("{:<24} {:>10} {:>12} {:>12}", "backup", "files", "bytes", "stored");
     let mut damaged = None;
     for backup in found {
-        match backup.list {
-            Ok(list) => println!(
+        match backup.summary {
+            Ok(summary) => println!(
                 "{:<24} {:>10} {:>12} {:>12}",
                 backup.name,
-                list.files.len(),
-                HumanBytes(list.bytes()).to_string(),
-                HumanBytes(list.stored_bytes).to_string()
+                summary.files,
+                HumanBytes(summary.bytes).to_string(),
+                HumanBytes(summary.stored_bytes).to_string()
             ),
             Err(error) => {
                 println!("{:<24} cannot be read", backup.name);
@@ -203,7 +203,8 @@ async fn bring_back(arguments: &RestoreArguments) -> Result<(), SqlError> {
         }
         None => None,
     };
-    let target = Target { disk, directory: arguments.data_dir.clone(), stories };
+    let manifest = embedded::small_journal_settings(&Settings::default());
+    let target = Target { disk, directory: arguments.data_dir.clone(), stories, manifest };
     let watch = Arc::new(Watch::default());
     let (seen, name) = (Arc::clone(&watch), arguments.backup.clone());
     let working = aside(async move { restore(&place, name.as_deref(), &target, &seen).await });
