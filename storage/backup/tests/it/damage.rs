@@ -102,3 +102,28 @@ async fn a_write_that_lies_is_found_before_the_backup_counts() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_interrupted_backup_left_is_used_when_it_is_right_and_only_then() {
+    let (_disk, database) = Database::new(1);
+    database.fill().await;
+    let there = FaultyDisk::new(2);
+    let first = database.backup(&place(&there), 1_000_000_000).await.unwrap();
+    let left: Vec<_> =
+        there.paths().into_iter().filter(|path| path.starts_with("/backups/files")).collect();
+    let other = FaultyDisk::new(3);
+    for (number, path) in left.iter().enumerate() {
+        let mut bytes = there.contents(path).unwrap();
+        match number % 4 {
+            0 => bytes[0] ^= 1,
+            1 => bytes.truncate(bytes.len() / 2),
+            _ => {}
+        }
+        lay(&other, path, &bytes);
+    }
+    let wrong = left.len().div_ceil(4) + (left.len() - 1).div_ceil(4);
+    let again = database.backup(&place(&other), 2_000_000_000).await.unwrap();
+    assert_eq!((again.files, again.stored_files), (first.files, wrong as u64));
+    let found = restored(&place(&other), None, &database.definitions).await.unwrap();
+    assert_eq!(found[0], database.rows(0).await);
+}

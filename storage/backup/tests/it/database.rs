@@ -304,3 +304,9 @@ pub async fn restored(
     }
     Ok(tables)
 }
+
+/// Puts a file where none is.
+pub fn lay(disk: &FaultyDisk, path: &Path, bytes: &[u8]) {
+    disk.create_dir_all(path.parent().unwrap()).unwrap();
+    disk.create(path).unwrap().write_all_at(bytes, 0).unwrap();
+}

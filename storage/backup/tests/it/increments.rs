@@ -69,9 +69,11 @@ async fn old_backups_go_with_the_files_that_only_they_have() {
     }
     let before = objects(&there).len();
     // What an interrupted backup left, and what it had begun.
-    there.overwrite(Path::new("/backups/files/tablet-7-00"), vec![1; 10]);
+    let left = ["/backups/files/tablet-7-00", "/backups/files/tablet-8-00.building"].map(Path::new);
+    left.iter().for_each(|path| lay(&there, path, b"left"));
     let kept = keep(&place, 2).await.unwrap();
     assert_eq!(kept.backups, 1);
+    assert!(there.paths().iter().all(|path| !left.contains(&path.as_path())));
     assert!(kept.files > 0 && objects(&there).len() < before);
     assert_eq!(restored(&place, None, &database.definitions).await.unwrap()[0], last);
     let left = backups(&place).await.unwrap();
@@ -152,4 +154,38 @@ async fn a_backup_that_nobody_wants_any_more_ends() {
     database.engine().trim().await.unwrap();
     assert!(database.source.events.extents().unwrap().len() <= segments.max(2));
     database.backup(&place, 1).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_held_stays_until_the_hold_ends() {
+    let (disk, database) = Database::new(1);
+    database.fill().await;
+    let (engine, table) = (database.engine(), database.definitions[0].id);
+    let held = engine.hold().unwrap();
+    let pieces = held.pieces();
+    let first = database.source.events.extents().unwrap()[0].path.clone();
+    // All of it is replaced, moves, and is rewritten.
+    for number in 0..30 {
+        database.append(0, number * 5..number * 5 + 30, 100 + number).await.unwrap();
+    }
+    engine.compact(table).await.unwrap();
+    engine.trim().await.unwrap();
+    let named = engine.pieces();
+    let gone = |id| named.iter().all(|piece| piece.number != Some(id));
+    assert!(pieces.len() > 1 && pieces.iter().all(|piece| gone(piece.id())), "nothing is old");
+    for piece in &pieces {
+        held.verify(piece).await.unwrap();
+    }
+    assert_eq!(database.source.events.extents().unwrap()[0].path, first);
+    assert!(disk.paths().contains(&first));
+    let tablets = pieces.iter().filter(|piece| piece.story().is_none());
+    let tablets: Vec<_> = tablets.map(|piece| piece.tablet_path(&held).1).collect();
+    drop(held);
+    assert!(!tablets.is_empty() && tablets.iter().all(|path| !disk.paths().contains(path)));
+    assert!(!disk.paths().contains(&first), "the journal keeps what nobody holds");
+    engine.compact(table).await.unwrap();
+    let stories = disk.paths();
+    let stories = stories.iter().filter(|path| path.starts_with("/data/stories")).count();
+    let named = named.iter().filter(|piece| piece.tier.to_string() == "story").count();
+    assert_eq!(stories, named);
 }
