@@ -87,7 +87,10 @@ impl DatabaseBackups {
 /// Whether a folder, which need not exist, lies in another one.
 fn lies_in(disk: &Arc<dyn Disk>, folder: &Path, directory: &Path) -> bool {
     let directory = disk.canonical(directory);
-    folder.ancestors().any(|above| disk.canonical(above) == directory)
+    let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf());
+    let mut above = folder.ancestors();
+    let there = above.find(|above| disk.exists(above).unwrap_or(false));
+    there.is_some_and(|there| disk.canonical(there).starts_with(&directory))
 }
 
 impl Backups for DatabaseBackups {
