@@ -12,6 +12,7 @@
 //! a COPY. A read pins one snapshot, a write fills one append.
 
 mod assign;
+mod backups;
 mod errors;
 pub mod inspect;
 pub mod outcome;
@@ -23,6 +24,7 @@ pub mod statement;
 mod table;
 mod types;
 
+pub use backups::{BackedUp, Backups};
 pub use inspect::{Inspected, Inspector};
 pub use outcome::{CopyIn, CopyOut, CopySink, Outcome, Rows, RowsTag};
 pub use service::{Login, Parts, QueryService, STACK_BYTES};

@@ -18,7 +18,7 @@ use stratalog_visor_core::Catalog;
 
 pub use self::execution::STACK_BYTES;
 pub(crate) use self::execution::{Execution, StoppablePlan};
-use crate::{Inspector, QuerySettings, Session, session::work::Stop};
+use crate::{Backups, Inspector, QuerySettings, Session, session::work::Stop};
 
 /// What the service is wired to.
 #[derive(Debug)]
@@ -33,6 +33,8 @@ pub struct Parts {
     pub settings: QuerySettings,
     /// Who looks at the files; `None` where there are none.
     pub inspector: Option<Arc<dyn Inspector>>,
+    /// Makes backups; `None` where there is nothing to be backed up.
+    pub backups: Option<Arc<dyn Backups>>,
 }
 
 /// Who connects.

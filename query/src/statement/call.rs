@@ -1,12 +1,14 @@
-//! CALL of our procedures: work on a table's pieces that somebody asks for, and a look at all
-//! that is kept.
+//! CALL of our procedures: work on a table's pieces that somebody asks for, a look at all that is
+//! kept, and a backup of it.
 //!
 //! ```text
 //!   CALL stratalog.flush('cpu')   ─► argument ─► table ─► EventStore::flush
 //!   CALL stratalog.compact($1)    (planned as SELECT)     EventStore::compact
 //!   CALL stratalog.check()        ──────────────────────► Inspector::inspect
+//!   CALL stratalog.backup('URL')  ─► argument ──────────► Backups::backup
 //! ```
-//! A CALL that is cancelled is no longer waited for; the move that it began goes on, a check
+//! A CALL that is cancelled is no longer waited for; the move that it began goes on, a check or a
+//! backup
 //! ends.
 
 use std::{ops::ControlFlow, sync::Arc};
@@ -31,7 +33,7 @@ use super::{
     walk::{self, Look},
 };
 use crate::{
-    Inspected, Outcome, Parsed, Rows, RowsTag, Session,
+    BackedUp, Inspected, Outcome, Parsed, Rows, RowsTag, Session,
     errors::{from_arrow, from_datafusion},
     session::work::Work,
 };
@@ -43,7 +45,8 @@ const SCHEMA: &str = "stratalog";
 #[derive(Debug)]
 pub struct Call {
     procedure: Procedure,
-    /// Of one column, the name of the table; `None` for the procedure that has no argument.
+    /// Of one column, the name of the table or the place of the backup; `None` for the procedure
+    /// that has no argument.
     argument: Option<query::Query>,
 }
 
@@ -53,6 +56,7 @@ impl Call {
         match self.procedure {
             Procedure::Check => inspected_schema(),
             Procedure::Flush | Procedure::Compact => moved_schema(),
+            Procedure::Backup => made_schema(),
         }
     }
 }
@@ -65,16 +69,29 @@ enum Procedure {
     Compact,
     /// Everything that is kept is read, and compared with what is known of it.
     Check,
+    /// A copy of the database is made elsewhere.
+    Backup,
 }
 
 impl Procedure {
-    const ALL: [Procedure; 3] = [Procedure::Flush, Procedure::Compact, Procedure::Check];
+    const ALL: [Procedure; 4] =
+        [Procedure::Flush, Procedure::Compact, Procedure::Check, Procedure::Backup];
 
     fn name(self) -> &'static str {
         match self {
             Procedure::Flush => "flush",
             Procedure::Compact => "compact",
             Procedure::Check => "check",
+            Procedure::Backup => "backup",
+        }
+    }
+
+    /// What it takes, and how a call looks.
+    fn argument(self) -> (&'static str, &'static str) {
+        match self {
+            Procedure::Flush | Procedure::Compact => ("the name of one table", "'cpu'"),
+            Procedure::Check => ("no argument", ""),
+            Procedure::Backup => ("one URL or path", "'s3://bucket/prefix'"),
         }
     }
 }
@@ -182,11 +199,12 @@ fn undefined(function: &Function, named: Option<Procedure>, given: &[Option<Colu
         Some(Procedure::Check) => {
             format!("{SCHEMA}.check looks at everything: CALL {SCHEMA}.check()")
         }
-        Some(procedure) => format!(
-            "{SCHEMA}.{0} takes the name of one table as text: CALL {SCHEMA}.{0}('cpu')",
-            procedure.name()
-        ),
-        None => "the procedures are stratalog.flush, stratalog.compact and stratalog.check; \
+        Some(procedure) => {
+            let (name, (what, example)) = (procedure.name(), procedure.argument());
+            format!("{SCHEMA}.{name} takes {what} as text: CALL {SCHEMA}.{name}({example})")
+        }
+        None => "the procedures are stratalog.flush, stratalog.compact, stratalog.check and \
+                 stratalog.backup; \
                  functions are called by SELECT"
             .to_string(),
     })
@@ -208,6 +226,14 @@ fn selected(arguments: Vec<Expr>) -> Result<Tree> {
 fn moved_schema() -> SchemaRef {
     let column = |name| Field::new(name, DataType::Int64, true);
     Arc::new(Schema::new(vec![column("rows"), column("pieces_added"), column("pieces_removed")]))
+}
+
+/// The shape of the one row that tells of a backup.
+fn made_schema() -> SchemaRef {
+    let mut fields = vec![Field::new("backup", DataType::Utf8View, true)];
+    let numbers = ["files", "bytes", "stored_files", "stored_bytes"];
+    fields.extend(numbers.iter().map(|name| Field::new(*name, DataType::Int64, true)));
+    Arc::new(Schema::new(fields))
 }
 
 /// The shape of the rows that tell of a check.
@@ -247,15 +273,22 @@ pub async fn run(
         return Ok(Outcome::Rows(inspected(inspector.inspect().await?)?));
     };
     let text = text(session, call.procedure, argument, types, values, work).await?;
-    let state = session.parts().catalog.state();
-    let path = session.variables().parsed().search_path;
-    let chronicle = table_of_regclass(&state, session.database(), &path, &text)?;
-    let moved = match call.procedure {
-        Procedure::Flush => session.store().flush(chronicle.id).await?,
-        Procedure::Check => return Err(Error::internal("a check is of no table")),
-        Procedure::Compact => session.store().compact(chronicle.id).await?,
+    let table = || {
+        let state = session.parts().catalog.state();
+        let path = session.variables().parsed().search_path;
+        table_of_regclass(&state, session.database(), &path, &text).map(|chronicle| chronicle.id)
     };
-    Ok(Outcome::Rows(row(moved)?))
+    let columns = match call.procedure {
+        Procedure::Flush => moved(session.store().flush(table()?).await?),
+        Procedure::Compact => moved(session.store().compact(table()?).await?),
+        Procedure::Check => return Err(Error::internal("a check has no argument")),
+        Procedure::Backup => {
+            let backups = session.parts().backups.as_ref();
+            let backups = backups.ok_or_else(|| Error::not_yet("a backup of this database"))?;
+            made(backups.backup(&text).await?)
+        }
+    };
+    Ok(Outcome::Rows(rows(call.schema(), columns)?))
 }
 
 /// The value of the argument.
@@ -280,7 +313,7 @@ async fn text(
         Some(text) => Ok(text.to_string()),
         None => Err(Error::new(
             ErrorKind::NullNotAllowed,
-            format!("{SCHEMA}.{} needs the name of a table, not NULL", procedure.name()),
+            format!("{SCHEMA}.{} needs {}, not NULL", procedure.name(), procedure.argument().0),
         )),
     }
 }
@@ -292,15 +325,18 @@ fn set() -> Error {
     )
 }
 
-fn row(moved: Moved) -> Result<Rows> {
-    let number = |value: u64| -> ArrayRef {
-        Arc::new(Int64Array::from(vec![i64::try_from(value).unwrap_or(i64::MAX)]))
-    };
-    let columns =
-        vec![number(moved.rows), number(moved.pieces_added), number(moved.pieces_removed)];
-    let schema = moved_schema();
-    let batch = RecordBatch::try_new(Arc::clone(&schema), columns).map_err(from_arrow)?;
-    Ok(Rows::new(schema, stream::iter([Ok(batch)]).boxed(), RowsTag::Word("CALL")))
+fn number(value: u64) -> ArrayRef {
+    Arc::new(Int64Array::from(vec![i64::try_from(value).unwrap_or(i64::MAX)]))
+}
+
+fn moved(moved: Moved) -> Vec<ArrayRef> {
+    [moved.rows, moved.pieces_added, moved.pieces_removed].map(number).to_vec()
+}
+
+fn made(backup: BackedUp) -> Vec<ArrayRef> {
+    let name: ArrayRef = Arc::new(StringViewArray::from(vec![backup.name]));
+    let numbers = [backup.files, backup.bytes, backup.stored_files, backup.stored_bytes];
+    [name].into_iter().chain(numbers.map(number)).collect()
 }
 
 fn inspected(found: Vec<Inspected>) -> Result<Rows> {
@@ -320,7 +356,10 @@ fn inspected(found: Vec<Inspected>) -> Result<Rows> {
         text(|row| Some(&row.state)),
         text(|row| Some(&row.detail)),
     ];
-    let schema = inspected_schema();
+    rows(inspected_schema(), columns)
+}
+
+fn rows(schema: SchemaRef, columns: Vec<ArrayRef>) -> Result<Rows> {
     let batch = RecordBatch::try_new(Arc::clone(&schema), columns).map_err(from_arrow)?;
     Ok(Rows::new(schema, stream::iter([Ok(batch)]).boxed(), RowsTag::Word("CALL")))
 }

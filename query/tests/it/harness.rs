@@ -88,8 +88,15 @@ impl Database {
             std::fs::create_dir_all(&spill).unwrap();
             settings.spill_directory = Some(spill);
         }
-        let service =
-            QueryService::new(Parts { catalog, store, clock, settings, inspector: None }).unwrap();
+        let service = QueryService::new(Parts {
+            catalog,
+            store,
+            clock,
+            settings,
+            inspector: None,
+            backups: None,
+        })
+        .unwrap();
         let session = service.connect(login()).unwrap();
         Self { service, session, _directory: directory }
     }

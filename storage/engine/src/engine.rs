@@ -31,6 +31,7 @@ use crate::{
     budget::Budget,
     collect::{self, Files, places::Places},
     delete,
+    hold::Release,
     keeper::{
         append::OpenAppend, chronicle::Chronicle, chunk::Chunk, outcome::Waits,
         producers::Producers,
@@ -86,6 +87,8 @@ pub struct Core {
     pub files: Option<Files>,
     /// Where the journal may begin.
     pub places: Places,
+    /// Who holds the journal's segments.
+    pub release: Release,
     /// Held by whoever moves events.
     pub moving: tokio::sync::Mutex<()>,
     /// What they did.
@@ -141,6 +144,7 @@ impl Engine {
             last_statement: AtomicU64::new(0),
             files,
             places: Places::default(),
+            release: Release::default(),
             moving: tokio::sync::Mutex::default(),
             moves: Moves::default(),
             waiting: Waiting::new()?,

@@ -33,6 +33,7 @@ mod delete;
 mod engine;
 mod expiry;
 mod grapher;
+mod hold;
 mod keeper;
 mod manifest;
 mod memtable;
@@ -51,6 +52,7 @@ mod waiting;
 pub use collect::{Definitions, Files};
 pub use engine::Engine;
 pub use grapher::Grapher;
+pub use hold::{Held, HeldPiece, write_manifest};
 pub use manifest::{Manifest, ManifestReplay};
 pub use pieces::piece::Shelves;
 #[cfg(feature = "sabotage")]

@@ -214,6 +214,24 @@ impl ManifestReplay {
     }
 }
 
+/// A state as snapshots have it.
+///
+/// # Errors
+/// `Internal`.
+pub fn encode(state: &ManifestState) -> Result<Vec<u8>> {
+    record::of_snapshot(state)
+}
+
+/// Writes a state as the first snapshot of an empty log.
+///
+/// # Errors
+/// `DataCorrupted` for a state that cannot be read; what the log says.
+pub async fn write(log: Arc<dyn Log>, state: &[u8]) -> Result<()> {
+    let manifest = Manifest::open(log)?;
+    let state = record::snapshot(state)?;
+    manifest.write_snapshot(&state, StatementId(1)).await.map(drop)
+}
+
 fn frame(kind: FrameKind, statement: StatementId, number: u64, payload: bytes::Bytes) -> Frame {
     Frame {
         kind,

@@ -9,7 +9,9 @@ use stratalog_model::{
 };
 
 use crate::{
-    JournalSettings, frame,
+    JournalSettings,
+    extent::{self, Extent},
+    frame,
     queue::{Answer, Pending, Shared},
     reader::{FrameReader, frame_of},
     recovery,
@@ -115,6 +117,23 @@ impl Journal {
             tail,
             lock: Mutex::new(Some(lock)),
         })
+    }
+
+    /// The segments, up to what is written now, which need not be durable: what a copy has, as
+    /// long as nothing is [released](Log::release).
+    ///
+    /// # Errors
+    /// `Io` for a journal that has stopped for good.
+    pub fn extents(&self) -> Result<Vec<Extent>> {
+        self.shared.extents()
+    }
+
+    /// Reads all frames of one of [`Self::extents`] and compares their checksums.
+    ///
+    /// # Errors
+    /// `DataCorrupted`, with file and offset; `Io`.
+    pub fn verify(&self, extent: &Extent) -> Result<()> {
+        extent::verify(&self.shared.place, extent)
     }
 
     /// Visits the frames of one segment; `next` is the one that follows it.

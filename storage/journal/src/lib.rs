@@ -24,6 +24,7 @@
 mod aligned;
 mod check;
 mod continuation;
+mod extent;
 mod frame;
 mod gather;
 mod journal;
@@ -40,6 +41,7 @@ mod tail;
 mod writer;
 
 pub use check::{Fault, Lost, Scope, Sight, Summary, check};
+pub use extent::Extent;
 pub use frame::FRAME_OVERHEAD_BYTES;
 pub use journal::{Beginning, Journal};
 pub use local_disk::LocalDisk;

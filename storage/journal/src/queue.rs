@@ -22,7 +22,7 @@ use stratalog_model::{
 };
 use tokio::sync::Semaphore;
 
-use crate::{frame, gather::Gather, rotation::Place, sabotaged, writer::Writer};
+use crate::{extent::Extent, frame, gather::Gather, rotation::Place, sabotaged, writer::Writer};
 
 mod serve;
 
@@ -203,6 +203,18 @@ impl Shared {
             bytes += segment.bytes;
         }
         Ok(bytes)
+    }
+
+    /// The segments, up to what is written now.
+    ///
+    /// # Errors
+    /// `Io` for a journal that has stopped for good.
+    pub(crate) fn extents(&self) -> Result<Vec<Extent>> {
+        let desk = self.desk.lock();
+        match self.refusal() {
+            Some(error) if error.kind() == ErrorKind::Io => Err(error),
+            _ => Ok(desk.writer.extents()),
+        }
     }
 
     /// Whether something was submitted: then the log can no longer be replayed.

@@ -18,6 +18,7 @@ use stratalog_model::{DiskFile, Durability, Error, Lsn, SegmentId, invariant, lo
 
 use crate::{
     continuation::Continuation,
+    extent::Extent,
     frame::{self, Header},
     queue::Pending,
     recovery::{Recovered, erase},
@@ -398,6 +399,32 @@ impl Writer {
     /// Takes segments that were released, and whose files are still there, back into the log.
     pub(crate) fn take_back(&mut self, segments: impl DoubleEndedIterator<Item = Sealed>) {
         segments.rev().for_each(|segment| self.sealed.push_front(segment));
+    }
+
+    /// The segments, up to what is written.
+    pub(crate) fn extents(&self) -> Vec<Extent> {
+        let next = self.sealed.iter().skip(1).map(|segment| segment.first);
+        let ends = next.chain([self.first]).map(|next| Lsn(next.0.saturating_sub(1)));
+        let mut extents: Vec<Extent> = self
+            .sealed
+            .iter()
+            .zip(ends)
+            .map(|(segment, last)| Extent {
+                path: segment.path.clone(),
+                first: segment.first,
+                last,
+                used_bytes: segment.bytes,
+                bytes: segment.bytes,
+            })
+            .collect();
+        extents.push(Extent {
+            path: self.path.clone(),
+            first: self.first,
+            last: self.written,
+            used_bytes: self.position,
+            bytes: if self.preallocated { self.limit } else { self.position },
+        });
+        extents
     }
 
     /// Last lsn written.

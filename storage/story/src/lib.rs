@@ -29,6 +29,7 @@ mod encoding;
 mod footer;
 mod form;
 mod key;
+mod objects;
 mod order;
 mod plan;
 mod read;
@@ -41,11 +42,12 @@ mod story;
 
 pub use build::{Builder, BuiltStory, GroupSummary, StorySettings};
 pub use key::KeyValues;
+pub use objects::{Content, ObjectStatus, Objects, RemoteSettings, environment, without_secrets};
 pub use read::{Fetched, Rows};
 pub use schema::{Source, StoryColumn, StorySchema};
 pub use select::Selection;
 pub use shelf::{
-    LocalShelf, ReadShape, RemoteSettings, RemoteShelf, Shelf, Spool, StoryId, StoryName,
+    LocalShelf, ReadShape, RemoteShelf, Shelf, Spool, StoryId, StoryName, make_folder,
 };
-pub use store::Stories;
+pub use store::{Stories, StoriesHold};
 pub use story::{GroupHead, Story};

@@ -10,9 +10,10 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use stratalog_model::{ChronicleId, Disk, Error, ErrorKind, Result};
 
-pub use local::LocalShelf;
-pub(crate) use local::make_folder;
-pub use remote::{RemoteSettings, RemoteShelf};
+pub use local::{LocalShelf, make_folder};
+pub use remote::RemoteShelf;
+
+use crate::objects::{self, Content};
 
 /// Ending of the name of a story.
 const SUFFIX: &str = ".parquet";
@@ -131,18 +132,37 @@ pub trait Shelf: Send + Sync + fmt::Debug {
 
 /// A story that should be there is not.
 fn missing(place: &str) -> Error {
-    Error::new(ErrorKind::DataCorrupted, format!("story {place} is missing"))
-        .with_hint("restore the file from a backup")
+    objects::missing("story", place)
 }
 
 /// A story ends before it should.
 fn cut_off(place: &str, range: &Range<u64>, len: u64) -> Error {
-    Error::new(
-        ErrorKind::DataCorrupted,
-        format!("story {place} is damaged at offset {len}: it is cut off"),
-    )
-    .with_detail(format!("bytes {}..{} were to be read", range.start, range.end))
-    .with_hint("restore the file from a backup")
+    objects::cut_off("story", place, range, len)
+}
+
+#[async_trait]
+impl Content for Spool {
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    async fn read(&self, range: Range<u64>) -> Result<Bytes> {
+        let spool = self.clone();
+        blocking(move || {
+            let failed = |error| Error::io(format!("cannot read {}", spool.path.display()), error);
+            let file = spool.disk.open(&spool.path).map_err(failed)?;
+            let mut bytes = vec![0; range.end.saturating_sub(range.start) as usize];
+            let mut done = 0;
+            while let Some(rest) = bytes.get_mut(done..).filter(|rest| !rest.is_empty()) {
+                match file.read_at(rest, range.start + done as u64).map_err(failed)? {
+                    0 => return Err(failed(std::io::ErrorKind::UnexpectedEof.into())),
+                    read => done += read,
+                }
+            }
+            Ok(Bytes::from(bytes))
+        })
+        .await
+    }
 }
 
 /// Does work that blocks without holding up the other tasks of the runtime, where there is one.

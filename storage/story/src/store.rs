@@ -2,10 +2,15 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ops::Range,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use stratalog_model::{Disk, Error, ErrorKind, Result};
 
@@ -28,6 +33,17 @@ pub struct Stories {
     spool: PathBuf,
     open: Mutex<Cache>,
     doomed: Mutex<Vec<StoryName>>,
+    holds: AtomicUsize,
+}
+
+/// As long as it lives, no doomed story is removed.
+#[derive(Debug)]
+pub struct StoriesHold(Arc<Stories>);
+
+impl Drop for StoriesHold {
+    fn drop(&mut self) {
+        self.0.holds.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl Stories {
@@ -55,14 +71,16 @@ impl Stories {
         }
         shelf.tidy().await?;
         let open = Mutex::new(Cache::new(open_bytes_max));
-        Ok(Self { shelf, disk, spool: spool.to_path_buf(), open, doomed: Mutex::default() })
+        let (doomed, holds) = (Mutex::default(), AtomicUsize::new(0));
+        Ok(Self { shelf, disk, spool: spool.to_path_buf(), open, doomed, holds })
     }
 
     /// The stories of a shelf that nobody uses, for whoever only looks: nothing is made or
     /// removed, and nothing kept in memory.
     pub fn look(shelf: Arc<dyn Shelf>, disk: Arc<dyn Disk>, spool: &Path) -> Self {
         let (open, doomed) = (Mutex::new(Cache::new(0)), Mutex::default());
-        Self { shelf, disk, spool: spool.to_path_buf(), open, doomed }
+        let holds = AtomicUsize::new(0);
+        Self { shelf, disk, spool: spool.to_path_buf(), open, doomed, holds }
     }
 
     /// As [`Self::open_story`], from what lies on the shelf now, whatever is kept in memory.
@@ -116,12 +134,39 @@ impl Stories {
         self.doomed.lock().push(name);
     }
 
-    /// Removes what was doomed. What cannot be removed stays so.
+    /// Keeps the stories that a manifest names which is read from now on: what is doomed
+    /// meanwhile stays, until a later [`Self::remove_doomed`].
+    pub fn hold(self: &Arc<Self>) -> StoriesHold {
+        self.holds.fetch_add(1, Ordering::SeqCst);
+        StoriesHold(Arc::clone(self))
+    }
+
+    /// Reads every byte and every value of a story, also what is kept of it in memory.
+    ///
+    /// # Errors
+    /// As [`Self::open_story`].
+    pub async fn verify(&self, built: &BuiltStory) -> Result<()> {
+        self.open_anew(built).await?.check().await
+    }
+
+    /// Reads a range of the file of a story, all of it, as it is.
+    ///
+    /// # Errors
+    /// `DataCorrupted` when the file is missing or ends before; `Io`, `ConnectionFailure`.
+    pub async fn read_raw(&self, name: StoryName, range: Range<u64>) -> Result<Bytes> {
+        self.shelf.read(name, range).await
+    }
+
+    /// Removes what was doomed, unless somebody [holds](Self::hold) it. What cannot be removed
+    /// stays so.
     ///
     /// # Errors
     /// `Io`, `ConnectionFailure`.
     pub async fn remove_doomed(&self) -> Result<()> {
         loop {
+            if self.holds.load(Ordering::SeqCst) > 0 {
+                return Ok(());
+            }
             let Some(name) = self.doomed.lock().last().copied() else { return Ok(()) };
             self.remove(name).await?;
             self.doomed.lock().retain(|doomed| *doomed != name);

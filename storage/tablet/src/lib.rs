@@ -29,4 +29,4 @@ pub use block::{BlockHead, BlockSummary};
 pub use file::{Builder, Built, TabletId};
 #[cfg(feature = "sabotage")]
 pub use sabotage::FAULTS;
-pub use store::{Tablet, Tablets};
+pub use store::{Tablet, Tablets, TabletsHold};

@@ -7,6 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use stratalog_model::{ChronicleId, Disk, DiskFile, Error, ErrorKind, Result, SchemaVersion};
 
 use crate::{
@@ -27,6 +28,37 @@ pub struct Tablets {
     disk: Arc<dyn Disk>,
     folder: PathBuf,
     index: Index,
+    holding: Mutex<Holding>,
+}
+
+/// Who holds files, and those that go when nobody does.
+#[derive(Debug, Default)]
+struct Holding {
+    holds: usize,
+    doomed: Vec<TabletId>,
+}
+
+/// As long as it lives, no tablet is removed. Dropping the last one removes those that would
+/// have gone.
+#[derive(Debug)]
+pub struct TabletsHold(Arc<Tablets>);
+
+impl Drop for TabletsHold {
+    fn drop(&mut self) {
+        let doomed = {
+            let mut holding = self.0.holding.lock();
+            holding.holds -= 1;
+            if holding.holds > 0 {
+                return;
+            }
+            std::mem::take(&mut holding.doomed)
+        };
+        for id in doomed {
+            if let Err(error) = self.0.remove(id) {
+                tracing::warn!(%error, "a tablet of no use is left for the next start");
+            }
+        }
+    }
 }
 
 impl Tablets {
@@ -57,13 +89,14 @@ impl Tablets {
             }
         }
         let index = Index::open(index);
-        Ok(Self { disk, folder: folder.to_path_buf(), index })
+        Ok(Self { disk, folder: folder.to_path_buf(), index, holding: Mutex::default() })
     }
 
     /// The tablets of a folder that nobody has open, for whoever only looks: nothing is made
     /// or removed there. `index` is a copy of where sled lies: sled writes where it opens.
     pub fn look(disk: Arc<dyn Disk>, folder: &Path, index: Option<&Path>) -> Self {
-        Self { disk, folder: folder.to_path_buf(), index: Index::open(index) }
+        let (index, holding) = (Index::open(index), Mutex::default());
+        Self { disk, folder: folder.to_path_buf(), index, holding }
     }
 
     /// What else lies in the folder: names of files that were never finished, and of others.
@@ -216,11 +249,35 @@ impl Tablets {
         Ok(removed)
     }
 
-    /// Removes a tablet that no manifest names any more. Whoever has it open reads on.
+    /// Keeps the tablets that a manifest names which is read from now on.
+    pub fn hold(self: &Arc<Self>) -> TabletsHold {
+        self.holding.lock().holds += 1;
+        TabletsHold(Arc::clone(self))
+    }
+
+    /// Whether tablets are there only because somebody [holds](Self::hold) them.
+    pub fn is_holding(&self) -> bool {
+        !self.holding.lock().doomed.is_empty()
+    }
+
+    /// Where the file of a tablet is, and on which disk.
+    pub fn file(&self, id: TabletId) -> (Arc<dyn Disk>, PathBuf) {
+        (Arc::clone(&self.disk), self.path(id))
+    }
+
+    /// Removes a tablet that no manifest names any more, once nobody [holds](Self::hold) it.
+    /// Whoever has it open reads on.
     ///
     /// # Errors
     /// `Io`.
     pub fn remove(&self, id: TabletId) -> Result<()> {
+        {
+            let mut holding = self.holding.lock();
+            if holding.holds > 0 {
+                holding.doomed.push(id);
+                return Ok(());
+            }
+        }
         let path = path_of(&self.folder, id, SUFFIX);
         self.disk
             .remove_file(&path)

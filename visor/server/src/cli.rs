@@ -4,7 +4,7 @@ use std::{io::Write as _, process::ExitCode};
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::{check, demo, export, import, serve, settings, sql};
+use crate::{backup, check, demo, export, import, serve, settings, sql};
 
 /// Events in a tiered, time-ordered log, with SQL over all of them.
 #[derive(Debug, Parser)]
@@ -26,6 +26,12 @@ enum Command {
     Export(export::ExportArguments),
     /// Verify all that a data directory holds, and mend what can be mended
     Check(check::CheckArguments),
+    /// Copy a database to a folder or an object store
+    Backup(backup::BackupArguments),
+    /// List the backups of a place, or remove old ones
+    Backups(backup::BackupsArguments),
+    /// Make a data directory of a backup
+    Restore(backup::RestoreArguments),
     /// Load, query, kill and recover a server of its own, in about a minute
     Demo(demo::DemoArguments),
     /// Print a page of the manual that is made from the program
@@ -50,6 +56,9 @@ pub fn run() -> ExitCode {
         Command::Import(arguments) => import::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
+        Command::Backup(arguments) => backup::run_backup(&arguments),
+        Command::Backups(arguments) => backup::run_backups(&arguments),
+        Command::Restore(arguments) => backup::run_restore(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Docs { page: Page::Settings } => {
             let page = settings::settings_page();

@@ -7,11 +7,12 @@ use std::{
     sync::Arc,
 };
 
+use stratalog_backup::Source;
 use stratalog_engine::{Definitions, Engine, EngineSettings, Grapher, Manifest, Shelves, Waiting};
 use stratalog_journal::{Beginning, Journal, JournalSettings, LocalDisk};
 use stratalog_model::{ChronicleId, Clock, Disk, Error, ErrorKind, EventStore, Log};
-use stratalog_query::{Parts, QueryService, QuerySettings};
-use stratalog_story::{LocalShelf, RemoteSettings, RemoteShelf, Shelf, Stories};
+use stratalog_query::{Backups, Parts, QueryService, QuerySettings};
+use stratalog_story::{LocalShelf, RemoteSettings, RemoteShelf, Shelf, Stories, environment};
 use stratalog_tablet::Tablets;
 use stratalog_visor_core::{
     Catalog,
@@ -20,6 +21,7 @@ use stratalog_visor_core::{
 
 use crate::{
     StartError,
+    backup::DatabaseBackups,
     check::Online,
     directory::DataDirectory,
     settings::{Settings, available_memory_bytes},
@@ -45,6 +47,7 @@ pub struct Embedded {
     grapher: Option<Grapher>,
     /// The events', the manifest's, then the catalog's.
     journals: Vec<Arc<dyn Log>>,
+    backups: Arc<DatabaseBackups>,
     directory: DataDirectory,
     closed: bool,
 }
@@ -94,8 +97,7 @@ impl Embedded {
         let mut directory = DataDirectory::open(&disk, &PathBuf::from(&settings.data_dir))?;
         directory.empty_spill()?;
         let events_settings = journal_settings(settings);
-        let catalog_settings =
-            JournalSettings { segment_bytes_max: CATALOG_SEGMENT_BYTES, ..events_settings.clone() };
+        let catalog_settings = small_journal_settings(settings);
         let Files { clock, commands, edits, events, manifest, shelves } = Files::open(
             &disk,
             &mut directory,
@@ -104,7 +106,8 @@ impl Embedded {
             &settings.story_url,
         )?;
         clock.keep_ahead()?;
-        let catalog = Catalog::open(Arc::clone(&commands), Arc::clone(&clock) as Arc<dyn Clock>)?;
+        let commands_log = Arc::clone(&commands) as Arc<dyn Log>;
+        let catalog = Catalog::open(commands_log, Arc::clone(&clock) as Arc<dyn Clock>)?;
         let now = Arc::clone(&catalog);
         let definitions = Definitions::new(move |id| now.state().chronicle_by_id(id).cloned());
         let owned = stratalog_engine::Files { shelves, manifest, definitions };
@@ -121,7 +124,7 @@ impl Embedded {
         let known = catalog.state();
         let stranger = Cell::new(None);
         let engine = Engine::open_with(
-            Arc::clone(&events),
+            Arc::clone(&events) as Arc<dyn Log>,
             Arc::clone(&clock) as Arc<dyn Clock>,
             engine_settings,
             &|id| {
@@ -137,7 +140,17 @@ impl Embedded {
         }
         let grapher = Grapher::start(&engine)
             .map_err(|error| Error::io("the system has no thread for the grapher", error))?;
-        let logs = [Arc::clone(&commands), Arc::clone(&edits), Arc::clone(&events)];
+        let backups = Arc::new(DatabaseBackups {
+            source: Source {
+                engine: Arc::clone(&engine),
+                events: Arc::clone(&events),
+                commands: Arc::clone(&commands),
+                disk: Arc::clone(&disk),
+                directory: directory.path().to_path_buf(),
+            },
+            clock: Arc::clone(&clock) as Arc<dyn Clock>,
+        });
+        let logs: [Arc<dyn Log>; 3] = [commands.clone(), Arc::clone(&edits), events.clone()];
         let online = Online::new(disk, &directory, Arc::clone(&engine), Arc::clone(&catalog), logs);
         let store: Arc<dyn EventStore> = engine;
         let service = QueryService::new(Parts {
@@ -146,6 +159,7 @@ impl Embedded {
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             settings: query_settings(settings, memory_bytes, &directory),
             inspector: Some(Arc::new(online)),
+            backups: Some(Arc::clone(&backups) as Arc<dyn Backups>),
         })?;
         Ok(Self {
             service,
@@ -154,6 +168,7 @@ impl Embedded {
             clock,
             grapher: Some(grapher),
             journals: vec![events, edits, commands],
+            backups,
             directory,
             closed: false,
         })
@@ -172,6 +187,11 @@ impl Embedded {
     /// The catalog, for benches and tests.
     pub fn catalog(&self) -> &Arc<Catalog> {
         &self.catalog
+    }
+
+    /// Makes backups of it.
+    pub fn backups(&self) -> &Arc<DatabaseBackups> {
+        &self.backups
     }
 
     /// The data directory.
@@ -214,9 +234,9 @@ impl Drop for Embedded {
 /// What a data directory keeps its truth in, open.
 pub(crate) struct Files {
     clock: Arc<MasterClock>,
-    commands: Arc<dyn Log>,
+    commands: Arc<Journal>,
     edits: Arc<dyn Log>,
-    events: Arc<dyn Log>,
+    events: Arc<Journal>,
     manifest: Arc<Manifest>,
     shelves: Shelves,
 }
@@ -241,7 +261,7 @@ impl Files {
                 Some(beginning) => Journal::open_existing(disk, path, settings, beginning)?,
                 None => Journal::open(disk, path, settings)?,
             };
-            Ok::<Arc<dyn Log>, Error>(Arc::new(journal))
+            Ok::<Arc<Journal>, Error>(Arc::new(journal))
         };
         let all = made.then_some(Beginning::First);
         let commands = journal(directory.catalog(), catalog_settings, all)?;
@@ -251,7 +271,7 @@ impl Files {
             free_bytes_min: catalog_settings.free_bytes_min / MANIFEST_FREE_SHARE,
             ..catalog_settings.clone()
         };
-        let edits = journal(directory.manifest(), &edit_settings, found)?;
+        let edits: Arc<dyn Log> = journal(directory.manifest(), &edit_settings, found)?;
         let manifest = Manifest::open(Arc::clone(&edits))?;
         let needed = Beginning::At(manifest.state().floor.lsn);
         let events = journal(directory.journal(), events_settings, made.then_some(needed))?;
@@ -295,12 +315,7 @@ pub(crate) fn open_shelf(
     way: Way,
 ) -> Result<Arc<dyn Shelf>, Error> {
     if !url.is_empty() {
-        let options = std::env::vars_os().filter_map(|(name, value)| {
-            let name = name.to_str()?.to_ascii_lowercase();
-            let theirs = ["aws_", "google_", "azure_"].iter().any(|of| name.starts_with(of));
-            theirs.then_some((name, value.into_string().ok()?))
-        });
-        return Ok(Arc::new(RemoteShelf::from_url(url, options, RemoteSettings::default())?));
+        return Ok(Arc::new(RemoteShelf::from_url(url, environment(), RemoteSettings::default())?));
     }
     let disk = Arc::clone(disk);
     Ok(match way {
@@ -332,6 +347,11 @@ fn journal_settings(settings: &Settings) -> JournalSettings {
         free_bytes_min: settings.free_bytes_min.0,
         ..JournalSettings::default()
     }
+}
+
+/// Those of the catalog's journal, and of the manifest's.
+pub(crate) fn small_journal_settings(settings: &Settings) -> JournalSettings {
+    JournalSettings { segment_bytes_max: CATALOG_SEGMENT_BYTES, ..journal_settings(settings) }
 }
 
 fn query_settings(

@@ -2,7 +2,8 @@
 //!
 //! *What it is*: settings, the data directory, the wiring of clock, journals, catalog,
 //! engine, query service and listeners ([`Server`], and [`Embedded`] without listeners),
-//! and the commands `serve`, `sql`, `import`, `check` and `demo`.
+//! and the commands `serve`, `sql`, `import`, `export`, `check`, `backup`, `backups`, `restore` and
+//! `demo`.
 //!
 //! *What it deliberately is not*: it stores nothing, plans nothing and speaks no protocol
 //! itself; those parts know nothing of each other and meet here.
@@ -10,6 +11,7 @@
 //! *Data path*: settings → data directory → clock → catalog → engine → query service →
 //! listeners; and back in the opposite order when it closes.
 
+mod backup;
 pub mod check;
 pub mod cli;
 pub mod demo;
@@ -25,6 +27,7 @@ pub mod sql;
 mod start_error;
 mod threads;
 
+pub use backup::DatabaseBackups;
 pub use embedded::Embedded;
 pub use server::Server;
 pub use start_error::StartError;

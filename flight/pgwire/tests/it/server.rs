@@ -57,7 +57,7 @@ impl Server {
             })
             .unwrap();
         let own = QuerySettings::default();
-        let parts = Parts { catalog, store, clock, settings: own, inspector: None };
+        let parts = Parts { catalog, store, clock, settings: own, inspector: None, backups: None };
         let service = QueryService::new(parts).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();

@@ -69,7 +69,7 @@ pub async fn raise(core: &Arc<Core>, files: &Files) -> Result<u64> {
     }
     files.manifest.apply(Edit::Raise(floor), || ()).await?;
     core.places.forget_before(lsn);
-    core.log.release(lsn)
+    core.release.release(core.log.as_ref(), lsn)
 }
 
 /// Gives up the pieces of chronicles that were dropped: those that nobody reads at once.

@@ -211,7 +211,10 @@ impl Shelf for LocalShelf {
 }
 
 /// Makes a folder, with those above it that are missing, and makes them durable.
-pub(crate) fn make_folder(disk: &dyn Disk, folder: &Path) -> Result<()> {
+///
+/// # Errors
+/// `DiskFull`, `Io`.
+pub fn make_folder(disk: &dyn Disk, folder: &Path) -> Result<()> {
     let failed = |error| Error::io(format!("cannot make {}", folder.display()), error);
     let mut parents: Vec<&Path> = folder.parent().into_iter().collect();
     while let Some(parent) = parents.last().copied()

@@ -12,7 +12,7 @@ use crate::tree::Tree;
 
 /// What each crate of the product may depend on, directly. Crates that only test
 /// (`sim`, `sqllogictests`, `xtask`, …) and the server, which wires everything, are free.
-const ALLOWED: [(&str, &[&str]); 12] = [
+const ALLOWED: [(&str, &[&str]); 13] = [
     ("stratalog-model", &[]),
     ("stratalog-journal", &["stratalog-model"]),
     ("stratalog-tablet", &["stratalog-model"]),
@@ -20,6 +20,10 @@ const ALLOWED: [(&str, &[&str]); 12] = [
     (
         "stratalog-engine",
         &["stratalog-model", "stratalog-journal", "stratalog-tablet", "stratalog-story"],
+    ),
+    (
+        "stratalog-backup",
+        &["stratalog-model", "stratalog-journal", "stratalog-story", "stratalog-engine"],
     ),
     ("stratalog-visor-core", &["stratalog-model"]),
     ("stratalog-text", &["stratalog-model"]),

@@ -1,0 +1,76 @@
+//! One instant of a database, held for as long as it is copied.
+//!
+//! ```text
+//!   hold │ manifest's state │ journal synced │ journal's extents │ catalog's extents │ clock
+//!            what events                        all events that     tables of all       not less
+//!            pieces own                         were acknowledged   these events        than issued
+//! ```
+//! A restart that finds this state is one after a crash in which the last moves had not come
+//! about: the journal still has what they moved. When the catalog changed meanwhile, journal and
+//! catalog are taken again, so that both are of one instant.
+
+use std::path::Path;
+
+use bytes::Bytes;
+use stratalog_engine::Held;
+use stratalog_journal::Extent;
+use stratalog_model::{Disk, Error, Log as _, Lsn, Result};
+
+use crate::{Source, content::read_file};
+
+/// Times that the journal and the catalog are taken while tables come and go. The last time
+/// counts: tables may be gone then whose last events are not.
+const TRIES: usize = 100;
+
+/// What of a database is to be copied.
+#[derive(Debug)]
+pub struct Captured {
+    pub held: Held,
+    pub manifest: Bytes,
+    pub events: Vec<Extent>,
+    pub commands: Vec<Extent>,
+    pub clock: Bytes,
+    pub format: Bytes,
+}
+
+/// Holds a database at one instant.
+///
+/// # Errors
+/// `Io`, for a journal that has stopped for good as well.
+pub async fn capture(source: &Source) -> Result<Captured> {
+    let held = source.engine.hold()?;
+    let manifest = held.manifest()?;
+    let (events, commands) = extents(source, &held).await?;
+    let needed = events.iter().rposition(|extent| extent.first <= held.floor());
+    let events = match needed {
+        Some(first) => events.into_iter().skip(first).collect(),
+        // A floor that nobody ever set.
+        None if held.floor() == Lsn(0) => events,
+        None => return Err(Error::internal("the journal's beginning was given up")),
+    };
+    let disk = source.disk.as_ref();
+    let clock = whole_file(disk, &source.directory.join("clock").join("clock"))?;
+    let format = whole_file(disk, &source.directory.join("FORMAT"))?;
+    Ok(Captured { held, manifest, events, commands, clock, format })
+}
+
+async fn extents(source: &Source, held: &Held) -> Result<(Vec<Extent>, Vec<Extent>)> {
+    let mut tries = 0;
+    loop {
+        let before = source.commands.status().written;
+        held.sync().await?;
+        let events = source.events.extents()?;
+        let commands = source.commands.extents()?;
+        tries += 1;
+        let same = commands.last().is_some_and(|extent| extent.last == before);
+        if same || tries == TRIES {
+            return Ok((events, commands));
+        }
+    }
+}
+
+fn whole_file(disk: &dyn Disk, path: &Path) -> Result<Bytes> {
+    let len = disk.open(path).and_then(|file| file.len());
+    let len = len.map_err(|error| Error::io(format!("cannot read {}", path.display()), error))?;
+    read_file(disk, path, 0..len)
+}

@@ -1,0 +1,142 @@
+//! Bytes on their way into a place.
+
+use std::{io, ops::Range, path::PathBuf, sync::Arc};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use stratalog_model::{Disk, Error, ErrorKind, Result};
+use stratalog_story::{Content, Stories, StoryName};
+
+use crate::Watch;
+
+/// Bytes that are read at a time.
+pub const CHUNK_BYTES: u64 = 4 << 20;
+
+/// The beginning of a file on a disk.
+pub struct OfFile {
+    pub disk: Arc<dyn Disk>,
+    pub path: PathBuf,
+    pub bytes: u64,
+}
+
+#[async_trait]
+impl Content for OfFile {
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    async fn read(&self, range: Range<u64>) -> Result<Bytes> {
+        read_file(self.disk.as_ref(), &self.path, range)
+    }
+}
+
+/// Reads a part of a file, all of it. Blocks.
+pub fn read_file(disk: &dyn Disk, path: &std::path::Path, range: Range<u64>) -> Result<Bytes> {
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound => lost(&path.display().to_string(), "is missing"),
+        io::ErrorKind::UnexpectedEof => lost(&path.display().to_string(), "is cut off"),
+        _ => Error::io(format!("cannot read {}", path.display()), error),
+    };
+    let file = disk.open(path).map_err(failed)?;
+    let mut bytes = vec![0; range.end.saturating_sub(range.start) as usize];
+    let mut done = 0;
+    while let Some(rest) = bytes.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, range.start + done as u64).map_err(failed)? {
+            0 => return Err(failed(io::ErrorKind::UnexpectedEof.into())),
+            read => done += read,
+        }
+    }
+    Ok(bytes.into())
+}
+
+/// A file that should be there is not, or not all of it.
+pub fn lost(place: &str, what: &str) -> Error {
+    Error::new(ErrorKind::DataCorrupted, format!("{place} {what}"))
+}
+
+/// A story, wherever it lies.
+pub struct OfStory {
+    pub stories: Arc<Stories>,
+    pub name: StoryName,
+    pub bytes: u64,
+}
+
+#[async_trait]
+impl Content for OfStory {
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    async fn read(&self, range: Range<u64>) -> Result<Bytes> {
+        self.stories.read_raw(self.name, range).await
+    }
+}
+
+/// Bytes in memory.
+pub struct InMemory(pub Bytes);
+
+#[async_trait]
+impl Content for InMemory {
+    fn bytes(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    async fn read(&self, range: Range<u64>) -> Result<Bytes> {
+        let range = range.start as usize..range.end as usize;
+        if self.0.get(range.clone()).is_none() {
+            return Err(Error::internal("a part that is not there was to be read"));
+        }
+        Ok(self.0.slice(range))
+    }
+}
+
+/// Adds up what is read, once, from the beginning to the end, and ends when nobody wants it.
+pub struct Summed<'a> {
+    content: &'a dyn Content,
+    watch: &'a Watch,
+    /// How far, and the checksum so far.
+    sum: Mutex<(u64, u32)>,
+}
+
+impl<'a> Summed<'a> {
+    pub fn new(content: &'a dyn Content, watch: &'a Watch) -> Self {
+        Self { content, watch, sum: Mutex::new((0, 0)) }
+    }
+
+    /// The checksum of all of it.
+    ///
+    /// # Errors
+    /// `Internal` when not all was read.
+    pub fn checksum(&self) -> Result<u32> {
+        let (at, checksum) = *self.sum.lock();
+        if at != self.content.bytes() {
+            return Err(Error::internal("a file was not read to its end"));
+        }
+        Ok(checksum)
+    }
+}
+
+#[async_trait]
+impl Content for Summed<'_> {
+    fn bytes(&self) -> u64 {
+        self.content.bytes()
+    }
+
+    async fn read(&self, range: Range<u64>) -> Result<Bytes> {
+        self.watch.check()?;
+        let bytes = self.content.read(range.clone()).await?;
+        let mut sum = self.sum.lock();
+        if sum.0 == range.start && bytes.len() as u64 == range.end - range.start {
+            *sum = (range.end, crc32c::crc32c_append(sum.1, &bytes));
+        }
+        Ok(bytes)
+    }
+}
+
+/// The parts of so many bytes.
+pub fn chunks(bytes: u64) -> impl Iterator<Item = Range<u64>> {
+    (0..bytes)
+        .step_by(CHUNK_BYTES as usize)
+        .map(move |start| start..(start + CHUNK_BYTES).min(bytes))
+}

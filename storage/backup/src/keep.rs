@@ -1,0 +1,154 @@
+//! What backups there are, and which of them stay.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use chrono::NaiveDateTime;
+use stratalog_model::{Error, ErrorKind, Result};
+
+use crate::{
+    List, Place, PlaceGuard,
+    place::{BACKUPS, FILES},
+};
+
+/// Ending of the name of a list.
+pub(crate) const SUFFIX: &str = ".backup";
+
+/// Bytes that a list may have: about a million files.
+const LIST_BYTES_MAX: u64 = 1 << 28;
+
+/// A backup that is there.
+#[derive(Debug)]
+pub struct Backup {
+    /// Its name.
+    pub name: String,
+    /// What is in it, or why that cannot be told.
+    pub summary: Result<Summary>,
+}
+
+/// What is in a backup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Summary {
+    /// Nanoseconds since 1970 when it was begun.
+    pub time_ns: i64,
+    /// Files.
+    pub files: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Bytes that no earlier one had.
+    pub stored_bytes: u64,
+}
+
+/// What was removed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// Backups.
+    pub backups: u64,
+    /// Files that no other backup has.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// The backups of a place, oldest first.
+///
+/// # Errors
+/// `Io`, `ConnectionFailure`.
+pub async fn backups(place: &Place) -> Result<Vec<Backup>> {
+    let mut found = Vec::new();
+    for (name, bytes) in names(place).await? {
+        let summary = match read(place, &name, bytes).await {
+            Err(error) if !is_of_the_list(&error) => return Err(error),
+            list => list.map(|list| Summary {
+                time_ns: list.time_ns,
+                files: list.files.len() as u64,
+                bytes: list.bytes(),
+                stored_bytes: list.stored_bytes,
+            }),
+        };
+        found.push(Backup { name, summary });
+    }
+    Ok(found)
+}
+
+/// Whether another list may be read all the same.
+fn is_of_the_list(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::DataCorrupted | ErrorKind::ObjectNotInPrerequisiteState)
+}
+
+/// The names of the backups, and the lengths of their lists.
+pub(crate) async fn names(place: &Place) -> Result<BTreeMap<String, u64>> {
+    let files = place.list(BACKUPS).await?.into_iter();
+    let name = |file: String| {
+        let name = file.strip_suffix(SUFFIX)?;
+        time_ms(name).map(|_| name.to_string())
+    };
+    Ok(files.filter_map(|(file, bytes)| Some((name(file)?, bytes))).collect())
+}
+
+/// The list of a backup.
+pub(crate) async fn read(place: &Place, name: &str, bytes: u64) -> Result<List> {
+    let at = format!("{BACKUPS}/{name}{SUFFIX}");
+    let text = place.read(&at, 0..bytes.min(LIST_BYTES_MAX)).await?;
+    let list = List::decode(&text, &place.place(&at))?;
+    if list.name != name {
+        return Err(Error::new(
+            ErrorKind::DataCorrupted,
+            format!("the list {} is that of {}", place.place(&at), list.name),
+        ));
+    }
+    Ok(list)
+}
+
+/// The time that a name of a backup tells, in milliseconds since 1970.
+pub(crate) fn time_ms(name: &str) -> Option<i64> {
+    let time = NaiveDateTime::parse_from_str(name.strip_suffix('Z')?, "%Y%m%dT%H%M%S%.3f").ok()?;
+    Some(time.and_utc().timestamp_millis())
+}
+
+/// Removes all backups but the newest `newest`, at least one, and all files that none of those
+/// needs, also what interrupted backups left.
+///
+/// # Errors
+/// `ObjectInUse` while somebody else changes the place; `DataCorrupted` when the list of a backup
+/// that stays cannot be read: then nothing is removed; `Io`, `ConnectionFailure`: what was not
+/// removed is removed the next time.
+pub async fn keep(place: &Place, newest: usize) -> Result<Kept> {
+    let guard = place.guard().await?;
+    let kept = keep_guarded(place, &guard, newest.max(1)).await;
+    guard.end().await;
+    kept
+}
+
+async fn keep_guarded(place: &Place, guard: &PlaceGuard, newest: usize) -> Result<Kept> {
+    let names = names(place).await?;
+    let old = names.len().saturating_sub(newest);
+    let mut needed = BTreeSet::new();
+    let mut gone = Vec::new();
+    for (number, (name, bytes)) in names.into_iter().enumerate() {
+        if number < old {
+            gone.push(name);
+        } else {
+            // Whatever it has must stay.
+            let list = read(place, &name, bytes).await?;
+            needed.extend(list.files.into_iter().map(|file| file.object));
+        }
+    }
+    let mut kept = Kept::default();
+    guard.check().await?;
+    // Lists first, durably: a backup that is there has its files.
+    for name in gone {
+        place.remove(&format!("{BACKUPS}/{name}{SUFFIX}")).await?;
+        kept.backups += 1;
+    }
+    place.tidy(BACKUPS)?;
+    for (file, bytes) in place.list(FILES).await? {
+        if !needed.contains(&file) {
+            guard.check().await?;
+            place.remove(&format!("{FILES}/{file}")).await?;
+            kept.files += 1;
+            kept.bytes += bytes;
+        }
+    }
+    place.tidy(FILES)?;
+    Ok(kept)
+}

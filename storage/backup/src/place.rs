@@ -1,0 +1,410 @@
+//! Where backups lie: a folder, or below a prefix of an object store.
+//!
+//! ```text
+//!   PLACE/files/<what it is>-<hash>     files, each stored once, whatever backups have it
+//!   PLACE/backups/<name>.backup         lists: a backup is there when its list is
+//!   PLACE/LOCK, PLACE/locks/lock        held by the one who changes something
+//! ```
+
+use std::{
+    collections::{BTreeMap, hash_map::RandomState},
+    hash::{BuildHasher as _, Hasher as _},
+    io,
+    ops::Range,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use stratalog_model::{Disk, Error, ErrorKind, Result};
+use stratalog_story::{
+    Content, Objects, RemoteSettings, environment, make_folder, without_secrets,
+};
+
+use crate::content::{InMemory, chunks, lost, read_file};
+
+/// Folder of the files.
+pub(crate) const FILES: &str = "files";
+/// Folder of the lists.
+pub(crate) const BACKUPS: &str = "backups";
+
+const FOLDERS: [&str; 2] = [FILES, BACKUPS];
+const BUILDING_SUFFIX: &str = ".building";
+const LOCAL_LOCK: &str = "LOCK";
+const LOCKS: &str = "locks";
+const REMOTE_LOCK: &str = "locks/lock";
+
+/// How often a lock of an object store says that its holder lives, in seconds.
+const RENEWAL_SECONDS: u64 = 60;
+/// A lock that has not said so for as long, by the store's clock, is nobody's.
+const STALE_MS: i64 = 15 * 60 * 1000;
+
+/// A place of backups.
+#[derive(Debug, Clone)]
+pub struct Place(Kind);
+
+#[derive(Debug, Clone)]
+enum Kind {
+    Local { disk: Arc<dyn Disk>, folder: PathBuf },
+    Remote(Arc<Objects>),
+}
+
+impl Place {
+    /// The place of a path, or of a URL: `file:///path`, `s3://bucket/prefix`,
+    /// `gs://bucket/prefix`, `az://container/prefix`, with credentials in the environment.
+    /// Touches nothing.
+    ///
+    /// # Errors
+    /// `InvalidParameterValue`.
+    pub fn of_url(url: &str, disk: &Arc<dyn Disk>) -> Result<Self> {
+        let invalid = |what: &str| {
+            Error::new(
+                ErrorKind::InvalidParameterValue,
+                format!("\"{}\" is no place of backups: {what}", without_secrets(url)),
+            )
+            .with_hint("write a path, file:///path, s3://bucket/prefix, gs://bucket/prefix or az://container/prefix")
+        };
+        if url.trim().is_empty() {
+            return Err(invalid("it is empty"));
+        }
+        if !url.contains("://") {
+            return Ok(Self::folder(Arc::clone(disk), Path::new(url)));
+        }
+        let parsed = url::Url::parse(url).map_err(|error| invalid(&error.to_string()))?;
+        if parsed.scheme() == "file" {
+            let path = parsed.to_file_path();
+            let path = path.map_err(|()| invalid("its path is not that of a local file"))?;
+            return Ok(Self::folder(Arc::clone(disk), &path));
+        }
+        let settings = RemoteSettings::default();
+        Ok(Self::objects(Objects::from_url(url, environment(), "file of a backup", settings)?))
+    }
+
+    /// A folder, made when something is stored there.
+    pub fn folder(disk: Arc<dyn Disk>, folder: &Path) -> Self {
+        Self(Kind::Local { disk, folder: folder.to_path_buf() })
+    }
+
+    /// An object store.
+    pub fn objects(objects: Objects) -> Self {
+        Self(Kind::Remote(Arc::new(objects)))
+    }
+
+    /// The folder, where it is one.
+    pub fn local(&self) -> Option<&Path> {
+        match &self.0 {
+            Kind::Local { folder, .. } => Some(folder),
+            Kind::Remote(_) => None,
+        }
+    }
+
+    /// Where all of it lies, for people.
+    pub fn root(&self) -> String {
+        match &self.0 {
+            Kind::Local { folder, .. } => folder.display().to_string(),
+            Kind::Remote(objects) => objects.root().to_string(),
+        }
+    }
+
+    /// Where a file lies, for people.
+    pub(crate) fn place(&self, name: &str) -> String {
+        match &self.0 {
+            Kind::Local { folder, .. } => folder.join(name).display().to_string(),
+            Kind::Remote(objects) => objects.place(name),
+        }
+    }
+
+    /// Makes sure that nobody else changes anything, and that there is a place.
+    ///
+    /// # Errors
+    /// `ObjectInUse` when somebody else does; `DiskFull`, `Io`, `ConnectionFailure`.
+    pub async fn guard(&self) -> Result<PlaceGuard> {
+        match &self.0 {
+            Kind::Local { disk, folder } => {
+                for name in FOLDERS {
+                    make_folder(disk.as_ref(), &folder.join(name))?;
+                }
+                let lock =
+                    disk.lock(&folder.join(LOCAL_LOCK)).map_err(|error| match error.kind() {
+                        io::ErrorKind::WouldBlock => self.in_use("another process uses it"),
+                        _ => Error::io(format!("cannot lock {}", folder.display()), error),
+                    })?;
+                Ok(PlaceGuard(Guard::Local(lock)))
+            }
+            Kind::Remote(objects) => self.lock_remote(objects).await,
+        }
+    }
+
+    fn in_use(&self, what: &str) -> Error {
+        Error::new(
+            ErrorKind::ObjectInUse,
+            format!(
+                "a backup to {}, or a removal of backups there, is under way: {what}",
+                self.root()
+            ),
+        )
+        .with_hint("wait until it has ended, and try again")
+    }
+
+    async fn lock_remote(&self, objects: &Arc<Objects>) -> Result<PlaceGuard> {
+        let token = InMemory(Bytes::from(token()));
+        for _ in 0..3 {
+            // Also when an answer got lost: what is there tells.
+            objects.put_first(REMOTE_LOCK, &token).await?;
+            if read_all(objects, REMOTE_LOCK).await?.is_some_and(|found| found == token.0) {
+                return Ok(PlaceGuard(Guard::remote(objects, token.0)));
+            }
+            // The store's clock is told by what it says of a file that is new.
+            let probe = format!("{LOCKS}/{}", String::from_utf8_lossy(&token.0));
+            objects.replace(&probe, &token).await?;
+            let there = objects.list(LOCKS).await?;
+            objects.remove(&probe).await?;
+            let put_ms = |name: &str| there.get(name).map(|file| file.put_ms);
+            if let (Some(lock_ms), Some(now_ms)) = (put_ms(REMOTE_LOCK), put_ms(&probe)) {
+                let silent_ms = now_ms.saturating_sub(lock_ms);
+                if silent_ms < STALE_MS {
+                    return Err(self.in_use(&format!(
+                        "its lock was renewed {} s ago; one that was killed is passed over after {} minutes",
+                        silent_ms / 1000,
+                        STALE_MS / 60_000
+                    )));
+                }
+                objects.remove(REMOTE_LOCK).await?;
+            }
+        }
+        Err(self.in_use("several others want it"))
+    }
+
+    /// Puts a file there under a name that is free, whole and durable; `false` where it is taken.
+    /// Only with the [guard](Self::guard).
+    ///
+    /// # Errors
+    /// `DiskFull`, `Io`, `ConnectionFailure`; what `content` says.
+    pub(crate) async fn put(&self, name: &str, content: &dyn Content) -> Result<bool> {
+        match &self.0 {
+            Kind::Local { disk, folder } => {
+                let path = folder.join(name);
+                let failed = |error| Error::io(format!("cannot write {}", path.display()), error);
+                if disk.exists(&path).map_err(failed)? {
+                    return Ok(false);
+                }
+                put_file(disk.as_ref(), &path, content).await?;
+                Ok(true)
+            }
+            Kind::Remote(objects) => objects.put(name, content).await,
+        }
+    }
+
+    /// Reads a range of a file, all of it.
+    ///
+    /// # Errors
+    /// `DataCorrupted` when it is missing or cut off; `Io`, `ConnectionFailure`.
+    pub(crate) async fn read(&self, name: &str, range: Range<u64>) -> Result<Bytes> {
+        match &self.0 {
+            Kind::Local { disk, folder } => read_file(disk.as_ref(), &folder.join(name), range),
+            Kind::Remote(objects) => objects.read(name, range).await,
+        }
+    }
+
+    /// The checksum of a file, of which all is read.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub(crate) async fn checksum(&self, name: &str, bytes: u64) -> Result<u32> {
+        let mut checksum = 0;
+        for range in chunks(bytes) {
+            checksum = crc32c::crc32c_append(checksum, &self.read(name, range).await?);
+        }
+        Ok(checksum)
+    }
+
+    /// The files of a folder, by name without it, and their lengths. Those that were never
+    /// finished are not among them.
+    ///
+    /// # Errors
+    /// `Io`, `ConnectionFailure`.
+    pub(crate) async fn list(&self, of: &str) -> Result<BTreeMap<String, u64>> {
+        match &self.0 {
+            Kind::Local { disk, folder } => {
+                let folder = folder.join(of);
+                let failed = |error| Error::io(format!("cannot read {}", folder.display()), error);
+                if !disk.exists(&folder).map_err(failed)? {
+                    return Ok(BTreeMap::new());
+                }
+                let names = disk.list(&folder).map_err(failed)?.into_iter();
+                let whole = names.filter(|name| !name.ends_with(BUILDING_SUFFIX));
+                let len = |name: String| {
+                    let bytes = disk.open(&folder.join(&name))?.len()?;
+                    Ok((name, bytes))
+                };
+                whole.map(len).collect::<io::Result<_>>().map_err(failed)
+            }
+            Kind::Remote(objects) => {
+                let files = objects.list(of).await?.into_iter();
+                let below =
+                    |name: &str| Some(name.strip_prefix(of)?.strip_prefix('/')?.to_string());
+                Ok(files.filter_map(|(name, file)| Some((below(&name)?, file.bytes))).collect())
+            }
+        }
+    }
+
+    /// Removes a file, if it is there. Only with the guard.
+    ///
+    /// # Errors
+    /// `Io`, `ConnectionFailure`.
+    pub(crate) async fn remove(&self, name: &str) -> Result<()> {
+        match &self.0 {
+            Kind::Local { disk, folder } => {
+                let path = folder.join(name);
+                match disk.remove_file(&path) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                        Err(Error::io(format!("cannot remove {}", path.display()), error))
+                    }
+                    _ => Ok(()),
+                }
+            }
+            Kind::Remote(objects) => objects.remove(name).await,
+        }
+    }
+
+    /// Makes removals from a folder durable, and removes what was never finished there. Only
+    /// with the guard.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(crate) fn tidy(&self, of: &str) -> Result<()> {
+        let Kind::Local { disk, folder } = &self.0 else { return Ok(()) };
+        let folder = folder.join(of);
+        let failed = |error| Error::io(format!("cannot tidy {}", folder.display()), error);
+        for name in disk.list(&folder).map_err(failed)? {
+            if name.ends_with(BUILDING_SUFFIX) {
+                disk.remove_file(&folder.join(name)).map_err(failed)?;
+            }
+        }
+        disk.sync_dir(&folder).map_err(failed)
+    }
+}
+
+/// Keeps others from changing a place.
+#[derive(Debug)]
+pub struct PlaceGuard(Guard);
+
+enum Guard {
+    Local(Box<dyn Send + Sync>),
+    Remote { objects: Arc<Objects>, token: Bytes, renewal: tokio::task::JoinHandle<()> },
+}
+
+impl std::fmt::Debug for Guard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Guard")
+    }
+}
+
+impl Guard {
+    fn remote(objects: &Arc<Objects>, token: Bytes) -> Self {
+        let (store, mine) = (Arc::clone(objects), token.clone());
+        let renewal = tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(Duration::from_secs(RENEWAL_SECONDS)).await;
+                match read_all(&store, REMOTE_LOCK).await {
+                    Ok(Some(found)) if found == mine => {
+                        if let Err(error) = store.replace(REMOTE_LOCK, &InMemory(found)).await {
+                            tracing::warn!(%error, "the lock of the backups is not renewed");
+                        }
+                    }
+                    // It is somebody else's: see `check`.
+                    Ok(_) => return,
+                    Err(error) => tracing::warn!(%error, "the lock of the backups is not renewed"),
+                }
+            }
+        });
+        Self::Remote { objects: Arc::clone(objects), token, renewal }
+    }
+}
+
+impl PlaceGuard {
+    /// Whether it is still ours: a process that stood still for long may have lost it.
+    ///
+    /// # Errors
+    /// `ObjectInUse`; `ConnectionFailure`.
+    pub(crate) async fn check(&self) -> Result<()> {
+        let Guard::Remote { objects, token, .. } = &self.0 else { return Ok(()) };
+        if read_all(objects, REMOTE_LOCK).await?.is_some_and(|found| found == *token) {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::ObjectInUse,
+            format!("somebody else took the lock of the backups in {}", objects.root()),
+        )
+        .with_hint("this process stood still for long; run it again"))
+    }
+
+    /// Lets others in.
+    pub async fn end(self) {
+        match self.0 {
+            Guard::Local(lock) => drop(lock),
+            Guard::Remote { objects, token, renewal } => {
+                renewal.abort();
+                let found = read_all(&objects, REMOTE_LOCK).await;
+                let ours = found.is_ok_and(|found| found.is_some_and(|found| found == token));
+                if ours && let Err(error) = objects.remove(REMOTE_LOCK).await {
+                    tracing::warn!(%error, "the lock of the backups is left, and passed over after 15 minutes");
+                }
+            }
+        }
+    }
+}
+
+/// A small file of an object store; `None` when it is not there.
+async fn read_all(objects: &Objects, name: &str) -> Result<Option<Bytes>> {
+    let read = async {
+        let bytes = objects.len(name).await?;
+        objects.read(name, 0..bytes).await
+    };
+    match read.await {
+        Ok(bytes) => Ok(Some(bytes)),
+        // It is missing, or was replaced in between.
+        Err(error) if error.kind() == ErrorKind::DataCorrupted => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// What nobody else has.
+fn token() -> String {
+    let number = || RandomState::new().build_hasher().finish();
+    format!("{:016x}{:016x}", number(), number())
+}
+
+/// Writes a file under another name, synced, and renames it.
+async fn put_file(disk: &dyn Disk, path: &Path, content: &dyn Content) -> Result<()> {
+    let failed = |error| Error::io(format!("cannot write {}", path.display()), error);
+    let folder = path.parent().ok_or_else(|| Error::internal("a file without a folder"))?;
+    let mut building = path.as_os_str().to_os_string();
+    building.push(BUILDING_SUFFIX);
+    let building = PathBuf::from(building);
+    if disk.exists(&building).map_err(failed)? {
+        disk.remove_file(&building).map_err(failed)?;
+    }
+    let file = disk.create(&building).map_err(failed)?;
+    let write = async {
+        for range in chunks(content.bytes()) {
+            let start = range.start;
+            let bytes = content.read(range).await?;
+            file.write_all_at(&bytes, start).map_err(failed)?;
+        }
+        file.sync_all().map_err(failed)
+    };
+    if let Err(error) = write.await {
+        // Room that a full disk needs; what cannot be removed is overwritten the next time.
+        disk.remove_file(&building).ok();
+        return Err(error);
+    }
+    disk.rename(&building, path).map_err(failed)?;
+    disk.sync_dir(folder).map_err(failed)
+}
+
+/// Something of a backup is not what its list says.
+pub(crate) fn damaged(place: &str, what: &str) -> Error {
+    lost(place, &format!("is damaged: {what}"))
+}

@@ -1,0 +1,305 @@
+//! Makes a data directory of a backup.
+//!
+//! ```text
+//!   FORMAT.restoring, synced ─► files, each compared, synced ─► manifest ─► folders synced
+//!                                                                                │
+//!                          FORMAT ◄─ renamed, synced ◄───────────────────────────┘
+//! ```
+//! Until the last step nothing takes the directory for a database.
+
+use std::{
+    io,
+    path::{Component, Path, PathBuf},
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use stratalog_engine::write_manifest;
+use stratalog_journal::{Journal, JournalSettings};
+use stratalog_model::{Disk, DiskFile, Error, ErrorKind, Log, Result};
+use stratalog_story::{Shelf, Spool, StoryName, make_folder};
+
+use crate::{
+    Entry, List, Place, Watch,
+    content::chunks,
+    keep,
+    place::{FILES, damaged},
+    save::MANIFEST_PATH,
+};
+
+const FORMAT: &str = "FORMAT";
+const RESTORING: &str = "FORMAT.restoring";
+const LOCK: &str = "LOCK";
+/// Entries that a directory may have before.
+const HARMLESS: [&str; 2] = [LOCK, "lost+found"];
+/// Folders of a data directory.
+const FOLDERS: [&str; 7] =
+    ["catalog", "journal", "manifest", "tablets", "stories", "clock", "spool"];
+
+/// Where a backup is restored to.
+#[derive(Debug)]
+pub struct Target {
+    /// The disk of the directory.
+    pub disk: Arc<dyn Disk>,
+    /// Made if it is missing; must be empty.
+    pub directory: PathBuf,
+    /// Where stories go, if not into the directory; must be empty.
+    pub stories: Option<Arc<dyn Shelf>>,
+    /// How the journal of the manifest is made.
+    pub manifest: JournalSettings,
+}
+
+/// What was restored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restored {
+    /// Name of the backup.
+    pub name: String,
+    /// Files.
+    pub files: u64,
+    /// Bytes of them in the backup.
+    pub bytes: u64,
+}
+
+/// Makes a data directory of a backup: of the newest without a name. Every file is compared with
+/// its checksum. Blocks between its waits.
+///
+/// # Errors
+/// `UndefinedObject` when there is no such backup; `ObjectNotInPrerequisiteState` for a target
+/// that is not empty; `DataCorrupted`, naming the file, for damage; `DiskFull`, `Io`,
+/// `ConnectionFailure`, `QueryCanceled`: then the directory is no database.
+pub async fn restore(
+    place: &Place,
+    backup: Option<&str>,
+    target: &Target,
+    watch: &Watch,
+) -> Result<Restored> {
+    let list = find(place, backup).await?;
+    watch.begin(list.bytes());
+    let Target { disk, directory, stories, manifest } = target;
+    let _lock = begin(disk, directory)?;
+    if let Some(shelf) = stories
+        && let Some(name) = shelf.list().await?.keys().next()
+    {
+        return Err(not_empty(
+            &format!("\"{}\" is there", shelf.place(*name)),
+            "the place of stories",
+        ));
+    }
+    check_room(disk.as_ref(), directory, &list)?;
+    let restoring = Restoring { place, disk, directory, manifest, watch };
+    let format = list.files.iter().find(|file| file.path == FORMAT);
+    let format = format.ok_or_else(|| damaged(&place.root(), "its list names no FORMAT"))?;
+    restoring.write(format, &directory.join(RESTORING)).await?;
+    let synced = disk.sync_dir(directory);
+    synced.map_err(|error| Error::io(format!("cannot sync {}", directory.display()), error))?;
+    for folder in FOLDERS {
+        make_folder(disk.as_ref(), &directory.join(folder))?;
+    }
+    for file in &list.files {
+        restoring.add(file, stories.as_deref()).await?;
+    }
+    restoring.complete()?;
+    Ok(Restored { files: list.files.len() as u64, bytes: list.bytes(), name: list.name })
+}
+
+async fn find(place: &Place, backup: Option<&str>) -> Result<List> {
+    let names = keep::names(place).await?;
+    let found = match backup {
+        Some(name) => names.get_key_value(name),
+        None => names.last_key_value(),
+    };
+    let Some((name, bytes)) = found else {
+        let what = backup.map_or("no backup".to_string(), |name| format!("no backup \"{name}\""));
+        return Err(Error::new(
+            ErrorKind::UndefinedObject,
+            format!("there is {what} in {}", place.root()),
+        )
+        .with_hint("\"stratalog backups --from URL\" lists those that are there"));
+    };
+    keep::read(place, name, *bytes).await
+}
+
+/// Takes an empty directory.
+fn begin(disk: &Arc<dyn Disk>, directory: &Path) -> Result<Box<dyn Send + Sync>> {
+    let failed = |error| Error::io(format!("cannot use {}", directory.display()), error);
+    make_folder(disk.as_ref(), directory)?;
+    let names = disk.list(directory).map_err(failed)?;
+    if let Some(name) = names.iter().find(|name| !HARMLESS.contains(&name.as_str())) {
+        let what = match name.as_str() {
+            RESTORING => "it holds what a restore that was interrupted left".to_string(),
+            name => format!("it holds \"{name}\""),
+        };
+        return Err(not_empty(&what, &directory.display().to_string()));
+    }
+    disk.lock(&directory.join(LOCK)).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => Error::new(
+            ErrorKind::ObjectInUse,
+            format!("{} is in use by another process", directory.display()),
+        ),
+        _ => failed(error),
+    })
+}
+
+fn not_empty(what: &str, place: &str) -> Error {
+    Error::new(
+        ErrorKind::ObjectNotInPrerequisiteState,
+        format!("cannot restore into {place}: {what}"),
+    )
+    .with_hint("choose an empty or a new one, or remove what is there; nothing was touched")
+}
+
+fn check_room(disk: &dyn Disk, directory: &Path, list: &List) -> Result<()> {
+    let failed =
+        |error| Error::io(format!("cannot see the room of {}", directory.display()), error);
+    let free = disk.free_bytes(directory).map_err(failed)?;
+    let needed: u64 = list.files.iter().map(|file| file.restored_bytes).sum();
+    if needed <= free {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::DiskFull,
+        format!("the disk of {} has no room for the backup", directory.display()),
+    )
+    .with_detail(format!("{free} bytes are free; it needs {needed}"))
+    .with_hint("make room, or restore to another disk"))
+}
+
+struct Restoring<'a> {
+    place: &'a Place,
+    disk: &'a Arc<dyn Disk>,
+    directory: &'a Path,
+    manifest: &'a JournalSettings,
+    watch: &'a Watch,
+}
+
+impl Restoring<'_> {
+    async fn add(&self, file: &Entry, stories: Option<&dyn Shelf>) -> Result<()> {
+        let story = file.path.strip_prefix("stories/").and_then(|name| name.parse().ok());
+        match (file.path.as_str(), story, stories) {
+            (FORMAT, ..) => {}
+            (MANIFEST_PATH, ..) => self.write_manifest(file).await?,
+            (_, Some(name), Some(shelf)) => self.put_story(file, name, shelf).await?,
+            _ => {
+                let path = self.path_of(file)?;
+                if let Some(folder) = path.parent() {
+                    make_folder(self.disk.as_ref(), folder)?;
+                }
+                self.write(file, &path).await?;
+                self.sync_folder(&path)?;
+            }
+        }
+        self.watch.advance(file.bytes);
+        Ok(())
+    }
+
+    /// Where a file belongs, which is nowhere but in one of the folders.
+    fn path_of(&self, file: &Entry) -> Result<PathBuf> {
+        let path = Path::new(&file.path);
+        let plain = path.components().all(|part| matches!(part, Component::Normal(_)));
+        let first = path.components().next().and_then(|part| part.as_os_str().to_str());
+        if !plain || !first.is_some_and(|first| FOLDERS.contains(&first)) {
+            let what = format!("its list names \"{}\", which is no file of a database", file.path);
+            return Err(damaged(&self.place.root(), &what));
+        }
+        Ok(self.directory.join(path))
+    }
+
+    /// Copies a file and makes it durable; its name is not yet.
+    async fn write(&self, file: &Entry, path: &Path) -> Result<()> {
+        let failed = |error| Error::io(format!("cannot write {}", path.display()), error);
+        let target = self.disk.create(path).map_err(failed)?;
+        extend(target.as_ref(), file.restored_bytes.max(file.bytes)).map_err(failed)?;
+        self.read(file, |at, bytes| target.write_all_at(bytes, at).map_err(failed)).await?;
+        target.sync_all().map_err(failed)
+    }
+
+    /// Hands the bytes of a file on, all of them, and compares them.
+    async fn read(
+        &self,
+        file: &Entry,
+        mut take: impl FnMut(u64, &Bytes) -> Result<()>,
+    ) -> Result<()> {
+        let name = format!("{FILES}/{}", file.object);
+        let told = |error: Error| match error.kind() {
+            ErrorKind::DataCorrupted => hinted(error),
+            _ => error,
+        };
+        let mut checksum = 0;
+        for range in chunks(file.bytes) {
+            self.watch.check()?;
+            let bytes = self.place.read(&name, range.clone()).await.map_err(told)?;
+            checksum = crc32c::crc32c_append(checksum, &bytes);
+            take(range.start, &bytes)?;
+        }
+        if checksum != file.checksum {
+            let what = format!("its checksum does not match; it would be {}", file.path);
+            return Err(hinted(damaged(&self.place.place(&name), &what)));
+        }
+        Ok(())
+    }
+
+    fn sync_folder(&self, path: &Path) -> Result<()> {
+        let folder = path.parent().unwrap_or(self.directory);
+        let synced = self.disk.sync_dir(folder);
+        synced.map_err(|error| Error::io(format!("cannot sync {}", folder.display()), error))
+    }
+
+    async fn write_manifest(&self, file: &Entry) -> Result<()> {
+        let mut state = Vec::new();
+        self.read(file, |_, bytes| {
+            state.extend_from_slice(bytes);
+            Ok(())
+        })
+        .await?;
+        let folder = self.directory.join("manifest");
+        let log: Arc<dyn Log> =
+            Arc::new(Journal::open(Arc::clone(self.disk), folder, self.manifest.clone())?);
+        let written = write_manifest(Arc::clone(&log), &state).await;
+        written.and(log.close())
+    }
+
+    /// To a shelf that is not in the directory.
+    async fn put_story(&self, file: &Entry, name: StoryName, shelf: &dyn Shelf) -> Result<()> {
+        let path = self.directory.join("spool").join(format!("{:020}.building", name.id.0));
+        self.write(file, &path).await?;
+        let spool = Spool { disk: Arc::clone(self.disk), path: path.clone(), bytes: file.bytes };
+        shelf.put(name, &spool).await?;
+        let mut checksum = 0;
+        for range in chunks(file.bytes) {
+            self.watch.check()?;
+            checksum = crc32c::crc32c_append(checksum, &shelf.read(name, range).await?);
+        }
+        if checksum != file.checksum {
+            return Err(damaged(&shelf.place(name), "it does not read back as it was written"));
+        }
+        match self.disk.remove_file(&path) {
+            // A shelf on the same disk has taken it.
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(Error::io(format!("cannot remove {}", path.display()), error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Says that it is a data directory, durably.
+    fn complete(&self) -> Result<()> {
+        let directory = self.directory;
+        let failed = |error| Error::io(format!("cannot write to {}", directory.display()), error);
+        self.disk.sync_dir(directory).map_err(failed)?;
+        let (from, to) = (directory.join(RESTORING), directory.join(FORMAT));
+        self.disk.rename(&from, &to).map_err(failed)?;
+        self.disk.sync_dir(directory).map_err(failed)
+    }
+}
+
+fn hinted(error: Error) -> Error {
+    error.with_hint("choose another backup with --backup; the directory is not complete: remove it")
+}
+
+/// Gives a new file its length, and the room for it where the file system can.
+fn extend(file: &dyn DiskFile, bytes: u64) -> io::Result<()> {
+    match file.preallocate(bytes) {
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => file.set_len(bytes),
+        outcome => outcome,
+    }
+}

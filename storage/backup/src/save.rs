@@ -1,0 +1,333 @@
+//! Stores a backup: what the place does not have yet, and then the list.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use chrono::{DateTime, SecondsFormat};
+use sha2::{Digest as _, Sha256};
+use stratalog_engine::{Held, HeldPiece};
+use stratalog_journal::{Extent, Journal};
+use stratalog_model::{Error, ErrorKind, Result};
+use stratalog_story::Content;
+
+use crate::{
+    Entry, List, Place, PlaceGuard, Source, Watch,
+    capture::{Captured, capture},
+    content::{InMemory, OfFile, OfStory, Summed, chunks},
+    keep,
+    place::{BACKUPS, FILES, damaged},
+};
+
+/// Where the manifest's state is in a backup; it is no file of a data directory.
+pub(crate) const MANIFEST_PATH: &str = "manifest/state";
+
+/// Lists of earlier backups that are looked at.
+const LISTS_READ: usize = 3;
+
+/// A backup that was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Saved {
+    /// Its name.
+    pub name: String,
+    /// Files in it.
+    pub files: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Files that the place did not have before.
+    pub stored_files: u64,
+    /// Bytes of these.
+    pub stored_bytes: u64,
+}
+
+/// Makes a backup of all that was acknowledged before this is called. Blocks between its waits.
+/// `time_ns` is the time now, in nanoseconds since 1970.
+///
+/// # Errors
+/// `ObjectInUse` while somebody else changes the place; `DataCorrupted` for damage in the
+/// database, or where the place does not give back what it got; `DiskFull`, `Io`,
+/// `ConnectionFailure`; `QueryCanceled`. There is no new backup then, and the others are as they
+/// were.
+pub async fn save(source: &Source, place: &Place, time_ns: i64, watch: &Watch) -> Result<Saved> {
+    let guard = place.guard().await?;
+    let saved = save_guarded(source, place, &guard, time_ns, watch).await;
+    guard.end().await;
+    saved
+}
+
+async fn save_guarded(
+    source: &Source,
+    place: &Place,
+    guard: &PlaceGuard,
+    time_ns: i64,
+    watch: &Watch,
+) -> Result<Saved> {
+    let names = keep::names(place).await?;
+    let mut known = BTreeMap::new();
+    for (name, bytes) in names.iter().rev().take(LISTS_READ) {
+        // What only others have is compared with what is there.
+        if let Ok(list) = keep::read(place, name, *bytes).await {
+            known.extend(
+                list.files.into_iter().map(|file| (file.object, (file.bytes, file.checksum))),
+            );
+        }
+    }
+    let newest = names.keys().next_back().cloned();
+    let there = place.list(FILES).await?;
+    let captured = capture(source).await?;
+    let mut store = Store { place, watch, known, there, files: Vec::new(), stored: (0, 0) };
+    store.add_all(source, captured).await?;
+    let Store { files, stored, .. } = store;
+    let name = name(time_ns, newest.as_deref())?;
+    let list = List { name: name.clone(), time_ns, stored_bytes: stored.1, files };
+    watch.check()?;
+    guard.check().await?;
+    put_list(place, &list).await?;
+    Ok(Saved {
+        name,
+        files: list.files.len() as u64,
+        bytes: list.bytes(),
+        stored_files: stored.0,
+        stored_bytes: stored.1,
+    })
+}
+
+/// Makes the backup be there, and looks once more whether all of its files are.
+async fn put_list(place: &Place, list: &List) -> Result<()> {
+    let text = Bytes::from(list.encode()?);
+    let name = format!("{BACKUPS}/{}{}", list.name, keep::SUFFIX);
+    if !place.put(&name, &InMemory(text.clone())).await? {
+        return Err(Error::new(
+            ErrorKind::ObjectInUse,
+            format!("there is a backup {} already", list.name),
+        ));
+    }
+    let whole = async {
+        if place.read(&name, 0..text.len() as u64).await? != text {
+            return Err(unfaithful(&place.place(&name)));
+        }
+        let there = place.list(FILES).await?;
+        match list.files.iter().find(|file| there.get(&file.object) != Some(&file.bytes)) {
+            Some(file) => {
+                let file = place.place(&format!("{FILES}/{}", file.object));
+                Err(damaged(&file, "it was removed or changed while the backup was made"))
+            }
+            None => Ok(()),
+        }
+    };
+    let whole = whole.await;
+    if whole.is_err() {
+        place.remove(&name).await?;
+        place.tidy(BACKUPS)?;
+    }
+    whole
+}
+
+/// A name that sorts behind all that are there.
+fn name(time_ns: i64, newest: Option<&str>) -> Result<String> {
+    let mut ms = time_ns.div_euclid(1_000_000);
+    loop {
+        let time = DateTime::from_timestamp_millis(ms);
+        let time = time.ok_or_else(|| Error::internal("the time has no name"))?;
+        let text = time.to_rfc3339_opts(SecondsFormat::Millis, true).replace(['-', ':'], "");
+        let Some(newest) = newest.filter(|newest| *newest >= text.as_str()) else {
+            return Ok(text);
+        };
+        // The clock of whoever made that one is ahead.
+        ms = keep::time_ms(newest).unwrap_or(ms).max(ms) + 1;
+    }
+}
+
+/// What is stored of a backup so far.
+struct Store<'a> {
+    place: &'a Place,
+    watch: &'a Watch,
+    /// Length and checksum of each file that a backup has.
+    known: BTreeMap<String, (u64, u32)>,
+    /// Length of each file that is there.
+    there: BTreeMap<String, u64>,
+    files: Vec<Entry>,
+    /// Files and bytes that were not there before.
+    stored: (u64, u64),
+}
+
+impl Store<'_> {
+    async fn add_all(&mut self, source: &Source, captured: Captured) -> Result<()> {
+        let Captured { mut held, manifest, events, commands, clock, format } = captured;
+        let pieces = held.pieces();
+        let segments = events.iter().chain(&commands).map(|extent| extent.used_bytes);
+        let bytes = pieces.iter().map(HeldPiece::bytes).chain(segments).sum::<u64>();
+        self.watch.begin(bytes + (manifest.len() + clock.len() + format.len()) as u64);
+        self.add_bytes("FORMAT", format).await?;
+        self.add_bytes("clock/clock", clock).await?;
+        self.add_bytes(MANIFEST_PATH, manifest).await?;
+        // First, so that the journal is held for a short time.
+        for extent in &events {
+            held.check_room().await?;
+            self.add_segment(source, &source.events, "journal", extent).await?;
+        }
+        held.let_journal_go();
+        for extent in &commands {
+            self.add_segment(source, &source.commands, "catalog", extent).await?;
+        }
+        for piece in &pieces {
+            held.check_room().await?;
+            self.add_piece(&held, piece).await?;
+        }
+        Ok(())
+    }
+
+    async fn add_bytes(&mut self, path: &str, bytes: Bytes) -> Result<()> {
+        let object = format!("{}-{}", path.replace('/', "-"), hash(&bytes));
+        let length = bytes.len() as u64;
+        self.add(path.to_string(), object, length, &InMemory(bytes)).await
+    }
+
+    /// Without the zeros behind its last frame.
+    async fn add_segment(
+        &mut self,
+        source: &Source,
+        journal: &Journal,
+        folder: &str,
+        extent: &Extent,
+    ) -> Result<()> {
+        journal.verify(extent)?;
+        let (disk, path) = (std::sync::Arc::clone(&source.disk), extent.path.clone());
+        let mut content = OfFile { disk, path, bytes: extent.used_bytes };
+        let (hash, bytes) = self.hash_without_zeros(&content).await?;
+        content.bytes = bytes;
+        let name = extent.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let object = format!("{folder}-{}-{hash}", name.trim_end_matches(".journal"));
+        self.add(format!("{folder}/{name}"), object, extent.bytes, &content).await?;
+        self.watch.advance(extent.used_bytes - bytes);
+        Ok(())
+    }
+
+    async fn hash_without_zeros(&self, content: &dyn Content) -> Result<(String, u64)> {
+        let (mut hasher, mut end, mut zeros) = (Sha256::new(), 0, 0_u64);
+        for range in chunks(content.bytes()) {
+            self.watch.check()?;
+            let bytes = content.read(range.clone()).await?;
+            let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
+            if used > 0 {
+                for part in chunks(zeros) {
+                    hasher.update(vec![0; (part.end - part.start) as usize]);
+                }
+                hasher.update(bytes.get(..used).unwrap_or_default());
+                (end, zeros) = (range.start + used as u64, 0);
+            }
+            zeros += (bytes.len() - used) as u64;
+        }
+        Ok((short(&hasher.finalize()), end))
+    }
+
+    /// What the manifest says of it, with the checksum of its checksums, is its name.
+    async fn add_piece(&mut self, held: &Held, piece: &HeldPiece) -> Result<()> {
+        let hash = hash(&piece.described()?);
+        let (path, object, content): (_, _, Box<dyn Content>) = match piece.story() {
+            Some(built) => {
+                let name = built.name();
+                let stories = std::sync::Arc::clone(held.stories());
+                let story = OfStory { stories, name, bytes: piece.bytes() };
+                (format!("stories/{name}"), format!("story-{}-{hash}", piece.id()), Box::new(story))
+            }
+            None => {
+                let (disk, path) = piece.tablet_path(held);
+                let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                let file = OfFile { disk, path, bytes: piece.bytes() };
+                (format!("tablets/{name}"), format!("tablet-{}-{hash}", piece.id()), Box::new(file))
+            }
+        };
+        if !self.has(&object, piece.bytes()) {
+            held.verify(piece).await?;
+        }
+        self.add(path, object, piece.bytes(), content.as_ref()).await
+    }
+
+    /// Whether a backup has a file, and it is there.
+    fn has(&self, object: &str, bytes: u64) -> bool {
+        let known = self.known.get(object).is_some_and(|known| known.0 == bytes);
+        known && self.there.get(object) == Some(&bytes)
+    }
+
+    async fn add(
+        &mut self,
+        path: String,
+        object: String,
+        restored_bytes: u64,
+        content: &dyn Content,
+    ) -> Result<()> {
+        self.watch.check()?;
+        let bytes = content.bytes();
+        let checksum = match self.known.get(&object) {
+            Some((_, checksum)) if self.has(&object, bytes) => *checksum,
+            _ => self.store(&object, content).await?,
+        };
+        self.known.insert(object.clone(), (bytes, checksum));
+        self.there.insert(object.clone(), bytes);
+        self.watch.advance(bytes);
+        self.files.push(Entry { path, object, bytes, checksum, restored_bytes });
+        Ok(())
+    }
+
+    /// Stores a file that no backup has, and reads it back.
+    async fn store(&mut self, object: &str, content: &dyn Content) -> Result<u32> {
+        let name = format!("{FILES}/{object}");
+        let bytes = content.bytes();
+        if let Some(length) = self.there.get(object) {
+            if *length == bytes {
+                let summed = Summed::new(content, self.watch);
+                for range in chunks(bytes) {
+                    summed.read(range).await?;
+                }
+                let checksum = summed.checksum()?;
+                // An interrupted backup left it.
+                if self.place.checksum(&name, bytes).await? == checksum {
+                    return Ok(checksum);
+                }
+            }
+            self.place.remove(&name).await?;
+        }
+        let summed = Summed::new(content, self.watch);
+        if !self.place.put(&name, &summed).await? {
+            return Err(damaged(&self.place.place(&name), "it came from somewhere else"));
+        }
+        let checksum = summed.checksum()?;
+        let found = self.place.checksum(&name, bytes).await;
+        if !matches!(found, Ok(found) if found == checksum) {
+            self.place.remove(&name).await?;
+            found?;
+            return Err(unfaithful(&self.place.place(&name)));
+        }
+        self.stored = (self.stored.0 + 1, self.stored.1 + bytes);
+        Ok(checksum)
+    }
+}
+
+fn unfaithful(place: &str) -> Error {
+    damaged(place, "it does not read back as it was written")
+        .with_hint("check the disk and the memory of the machine, or the object store")
+}
+
+/// 128 bits that no two contents share.
+fn hash(bytes: &[u8]) -> String {
+    short(&Sha256::digest(bytes))
+}
+
+fn short(hash: &[u8]) -> String {
+    hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_sort_by_time_and_never_go_back() {
+        let first = name(1_795_309_323_004_000_000, None).unwrap();
+        assert_eq!(first, "20261122T010203.004Z");
+        let next = name(1_795_309_323_004_000_000, Some(&first)).unwrap();
+        assert_eq!(next, "20261122T010203.005Z");
+        // The clock was set back by a year.
+        assert_eq!(name(1_763_773_323_004_000_000, Some(&next)).unwrap(), "20261122T010203.006Z");
+    }
+}

@@ -1,0 +1,17 @@
+//! Backups of databases that run, on disks and stores that fail.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs,
+    reason = "helpers of tests fail as tests do"
+)]
+
+mod concurrency;
+mod damage;
+mod database;
+mod failures;
+mod increments;
+mod remote;

@@ -1,0 +1,446 @@
+//! Files by name in an object store: S3, Google Cloud Storage, Azure, or whatever speaks like one
+//! of them. Stories lie there, and backups.
+
+use std::{collections::BTreeMap, ops::Range, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt};
+use object_store::{
+    BackoffConfig, ClientOptions, GetOptions, GetRange, MultipartUpload, ObjectStore,
+    ObjectStoreExt, ObjectStoreScheme, PutMode, PutOptions, PutPayload, RetryConfig,
+    aws::AmazonS3Builder, azure::MicrosoftAzureBuilder, gcp::GoogleCloudStorageBuilder, path::Path,
+};
+use serde::{Deserialize, Serialize};
+use stratalog_model::{Error, ErrorKind, Result};
+use url::Url;
+
+/// Characters that are shown of what a store says of an error.
+const ERROR_CHARS_MAX: usize = 300;
+
+/// How an object store is spoken to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RemoteSettings {
+    /// Milliseconds that a connection may take.
+    pub connect_timeout_ms: u64,
+    /// Milliseconds that one request may take.
+    pub request_timeout_ms: u64,
+    /// Times that a request is sent again.
+    pub retries_max: usize,
+    /// Milliseconds after which a request is not sent again.
+    pub retry_timeout_ms: u64,
+    /// Files up to this size are put in one request, larger ones in parts of this size: 5 MiB
+    /// or more.
+    pub part_bytes: usize,
+    /// Parts that are sent at a time.
+    pub parts_at_once: usize,
+    /// Requests at a time of one read.
+    pub reads_at_once: usize,
+}
+
+impl Default for RemoteSettings {
+    fn default() -> Self {
+        Self {
+            connect_timeout_ms: 5_000,
+            request_timeout_ms: 30_000,
+            retries_max: 5,
+            retry_timeout_ms: 60_000,
+            part_bytes: 8 << 20,
+            parts_at_once: 4,
+            reads_at_once: 8,
+        }
+    }
+}
+
+/// What is to be put somewhere: read from its beginning to its end, a part at a time.
+#[async_trait]
+pub trait Content: Send + Sync {
+    /// Length.
+    fn bytes(&self) -> u64;
+
+    /// A part of it, all of which is there.
+    ///
+    /// # Errors
+    /// What the place says where it lies.
+    async fn read(&self, range: Range<u64>) -> Result<Bytes>;
+}
+
+/// A file that is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ObjectStatus {
+    /// Length.
+    pub bytes: u64,
+    /// Milliseconds since 1970 when it was put there, by the store's own clock.
+    pub put_ms: i64,
+}
+
+/// Files below a prefix of an object store.
+#[derive(Debug)]
+pub struct Objects {
+    store: Arc<dyn ObjectStore>,
+    prefix: Path,
+    /// What people call it: the URL without what is secret.
+    place: String,
+    /// What people call one of its files.
+    noun: &'static str,
+    settings: RemoteSettings,
+}
+
+impl Objects {
+    /// The files below `prefix` of a store; errors call one of them a `noun`.
+    pub fn new(
+        store: Arc<dyn ObjectStore>,
+        prefix: &str,
+        noun: &'static str,
+        settings: RemoteSettings,
+    ) -> Self {
+        let place = format!("{store}/{prefix}");
+        Self { store, prefix: Path::from(prefix), place, noun, settings }
+    }
+
+    /// Those of a URL: `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix`.
+    /// `options` are those of the environment (`AWS_REGION`, `AWS_ENDPOINT`,
+    /// `GOOGLE_SERVICE_ACCOUNT`, `AZURE_STORAGE_ACCOUNT_NAME` …); ones that the store does not
+    /// know are passed over.
+    ///
+    /// # Errors
+    /// `InvalidParameterValue` for a URL or options that name no store.
+    pub fn from_url(
+        url: &str,
+        options: impl IntoIterator<Item = (String, String)>,
+        noun: &'static str,
+        settings: RemoteSettings,
+    ) -> Result<Self> {
+        let invalid = |reason: String| {
+            Error::new(
+                ErrorKind::InvalidParameterValue,
+                format!("\"{}\" is no place of any {noun}: {reason}", without_secrets(url)),
+            )
+            .with_hint("write s3://bucket/prefix, gs://bucket/prefix or az://container/prefix")
+        };
+        let parsed = Url::parse(url).map_err(|error| invalid(error.to_string()))?;
+        // What object_store says of such a URL shows all of it.
+        let unknown = || invalid("it is of no kind of store that is known".to_string());
+        let (scheme, prefix) = ObjectStoreScheme::parse(&parsed).map_err(|_| unknown())?;
+        let built = build(&scheme, &parsed, options, &settings);
+        let Some(store) = built.map_err(|error| invalid(error.to_string()))? else {
+            return Err(unknown());
+        };
+        Ok(Self { store, prefix, place: without_secrets(url), noun, settings })
+    }
+
+    /// How it is spoken to.
+    pub fn settings(&self) -> &RemoteSettings {
+        &self.settings
+    }
+
+    /// Where all of it lies, for people.
+    pub fn root(&self) -> &str {
+        &self.place
+    }
+
+    /// Where a file lies, for people.
+    pub fn place(&self, name: &str) -> String {
+        format!("{}/{name}", self.place.trim_end_matches('/'))
+    }
+
+    fn path(&self, name: &str) -> Path {
+        name.split('/').fold(self.prefix.clone(), |path, part| path.join(part))
+    }
+
+    /// Puts a file there whole under a name that is free; `false`, and nothing is done, where it
+    /// is taken. What is small is put with that condition; what is large in parts, which have
+    /// none.
+    ///
+    /// # Errors
+    /// `ConnectionFailure`; what `content` says.
+    pub async fn put(&self, name: &str, content: &dyn Content) -> Result<bool> {
+        let failed = |error| self.failed("write", name, error);
+        let path = self.path(name);
+        match self.store.head(&path).await {
+            Ok(_) => return Ok(false),
+            Err(object_store::Error::NotFound { .. }) => {}
+            Err(error) => return Err(failed(error)),
+        }
+        if content.bytes() > self.settings.part_bytes as u64 {
+            self.put_in_parts(&path, content).await.map_err(failed)?;
+            return Ok(true);
+        }
+        if self.put_whole(&path, content, PutMode::Create).await.map_err(failed)? {
+            return Ok(true);
+        }
+        // It was not there a moment ago: an answer got lost, and the request was sent again.
+        // Whether it is ours is seen when it is read back.
+        Ok(self.len(name).await? == content.bytes())
+    }
+
+    /// Puts a small file there, only if the name is free at that very moment: of several who do
+    /// so at once, one gets `true`.
+    ///
+    /// # Errors
+    /// As [`Self::put`].
+    pub async fn put_first(&self, name: &str, content: &dyn Content) -> Result<bool> {
+        let put = self.put_whole(&self.path(name), content, PutMode::Create).await;
+        put.map_err(|error| self.failed("write", name, error))
+    }
+
+    /// Puts a small file there, in the place of what has the name.
+    ///
+    /// # Errors
+    /// As [`Self::put`].
+    pub async fn replace(&self, name: &str, content: &dyn Content) -> Result<()> {
+        let put = self.put_whole(&self.path(name), content, PutMode::Overwrite).await;
+        put.map(drop).map_err(|error| self.failed("write", name, error))
+    }
+
+    /// One request; a name that is in use is told apart.
+    async fn put_whole(
+        &self,
+        path: &Path,
+        content: &dyn Content,
+        mode: PutMode,
+    ) -> object_store::Result<bool> {
+        let bytes = part(content, 0..content.bytes()).await?;
+        let options = PutOptions { mode, ..PutOptions::default() };
+        match self.store.put_opts(path, PutPayload::from_bytes(bytes.clone()), options).await {
+            Ok(_) => Ok(true),
+            Err(object_store::Error::AlreadyExists { .. }) => Ok(false),
+            // Stores that know no conditions: names are never used twice, so that one that was
+            // looked up before is free.
+            Err(
+                object_store::Error::NotImplemented { .. }
+                | object_store::Error::NotSupported { .. },
+            ) => {
+                self.store.put(path, PutPayload::from_bytes(bytes)).await?;
+                Ok(true)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn put_in_parts(&self, path: &Path, content: &dyn Content) -> object_store::Result<()> {
+        let mut upload = self.store.put_multipart(path).await?;
+        let sent = self.send_parts(upload.as_mut(), content).await;
+        if sent.is_err()
+            && let Err(error) = upload.abort().await
+        {
+            tracing::warn!(%error, %path, "parts of an upload that failed are left in the store");
+        }
+        sent
+    }
+
+    async fn send_parts(
+        &self,
+        upload: &mut dyn MultipartUpload,
+        content: &dyn Content,
+    ) -> object_store::Result<()> {
+        let part_bytes = self.settings.part_bytes.max(5 << 20) as u64;
+        let mut sending = futures::stream::FuturesUnordered::new();
+        let mut at = 0;
+        while at < content.bytes() {
+            let end = (at + part_bytes).min(content.bytes());
+            let bytes = part(content, at..end).await?;
+            sending.push(upload.put_part(PutPayload::from_bytes(bytes)));
+            at = end;
+            if sending.len() >= self.settings.parts_at_once.max(1) {
+                sending.try_next().await?;
+            }
+        }
+        while sending.try_next().await?.is_some() {}
+        upload.complete().await?;
+        Ok(())
+    }
+
+    /// Reads a range of a file, all of it.
+    ///
+    /// # Errors
+    /// `DataCorrupted` when the file is missing or ends before; `ConnectionFailure`.
+    pub async fn read(&self, name: &str, range: Range<u64>) -> Result<Bytes> {
+        if range.is_empty() {
+            return Ok(Bytes::new());
+        }
+        let options =
+            GetOptions { range: Some(GetRange::Bounded(range.clone())), ..GetOptions::default() };
+        let result = self.store.get_opts(&self.path(name), options).await;
+        let result = result.map_err(|error| self.failed("read", name, error))?;
+        let (len, found) = (result.meta.size, result.range.clone());
+        let bytes = result.bytes().await.map_err(|error| self.failed("read", name, error))?;
+        if found != range || bytes.len() as u64 != range.end - range.start {
+            return Err(cut_off(self.noun, &self.place(name), &range, len));
+        }
+        Ok(bytes)
+    }
+
+    /// Length of a file.
+    ///
+    /// # Errors
+    /// `DataCorrupted` when the file is missing; `ConnectionFailure`.
+    pub async fn len(&self, name: &str) -> Result<u64> {
+        let head = self.store.head(&self.path(name)).await;
+        Ok(head.map_err(|error| self.failed("read", name, error))?.size)
+    }
+
+    /// The files below a folder, or all of them with an empty one, by name.
+    ///
+    /// # Errors
+    /// `ConnectionFailure`.
+    pub async fn list(&self, folder: &str) -> Result<BTreeMap<String, ObjectStatus>> {
+        let below = if folder.is_empty() { self.prefix.clone() } else { self.path(folder) };
+        let mut files = BTreeMap::new();
+        let mut found = self.store.list(Some(&below));
+        while let Some(object) = found.next().await {
+            let object = object.map_err(|error| {
+                Error::new(
+                    ErrorKind::ConnectionFailure,
+                    format!("cannot list {}: {}", self.place, short(&error)),
+                )
+                .with_hint("check that the object store can be reached, and its credentials")
+                .with_source(error)
+            })?;
+            let Some(rest) = object.location.prefix_match(&self.prefix) else { continue };
+            let rest: Vec<_> = rest.map(|part| part.as_ref().to_string()).collect();
+            let put_ms = object.last_modified.timestamp_millis();
+            files.insert(rest.join("/"), ObjectStatus { bytes: object.size, put_ms });
+        }
+        Ok(files)
+    }
+
+    /// Removes a file; one that is not there is removed already.
+    ///
+    /// # Errors
+    /// `ConnectionFailure`.
+    pub async fn remove(&self, name: &str) -> Result<()> {
+        match self.store.delete(&self.path(name)).await {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(self.failed("remove", name, error)),
+        }
+    }
+
+    fn failed(&self, what: &str, name: &str, error: object_store::Error) -> Error {
+        use object_store::Error as E;
+        let place = self.place(name);
+        let (kind, hint) = match &error {
+            E::NotFound { .. } => return missing(self.noun, &place).with_source(error),
+            E::PermissionDenied { .. } | E::Unauthenticated { .. } => (
+                ErrorKind::ObjectNotInPrerequisiteState,
+                "check the credentials of the object store and what they allow",
+            ),
+            E::NotSupported { .. } | E::NotImplemented { .. } => {
+                (ErrorKind::FeatureNotSupported, "use another object store")
+            }
+            E::InvalidPath { .. } | E::UnknownConfigurationKey { .. } => {
+                (ErrorKind::InvalidParameterValue, "check the URL of the object store")
+            }
+            E::Generic { source, .. } => match source.downcast_ref::<Error>() {
+                // What was to be put there could not be read.
+                Some(own) => {
+                    let told = own.duplicate();
+                    return told.with_source(error);
+                }
+                None => (ErrorKind::ConnectionFailure, UNREACHABLE),
+            },
+            _ => (ErrorKind::ConnectionFailure, UNREACHABLE),
+        };
+        Error::new(kind, format!("cannot {what} {place}: {}", short(&error)))
+            .with_hint(hint)
+            .with_source(error)
+    }
+}
+
+const UNREACHABLE: &str =
+    "check that the object store can be reached, and its credentials; it is tried again later";
+
+/// What the environment says of object stores, for [`Objects::from_url`].
+pub fn environment() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os().filter_map(|(name, value)| {
+        let name = name.to_str()?.to_ascii_lowercase();
+        let theirs = ["aws_", "google_", "azure_"].iter().any(|of| name.starts_with(of));
+        theirs.then_some((name, value.into_string().ok()?))
+    })
+}
+
+/// A file that should be there is not.
+pub(crate) fn missing(noun: &str, place: &str) -> Error {
+    Error::new(ErrorKind::DataCorrupted, format!("{noun} {place} is missing"))
+        .with_hint("restore the file from a backup")
+}
+
+/// A file ends before it should.
+pub(crate) fn cut_off(noun: &str, place: &str, range: &Range<u64>, len: u64) -> Error {
+    Error::new(
+        ErrorKind::DataCorrupted,
+        format!("{noun} {place} is damaged at offset {len}: it is cut off"),
+    )
+    .with_detail(format!("bytes {}..{} were to be read", range.start, range.end))
+    .with_hint("restore the file from a backup")
+}
+
+/// What a store says, without the pages that some of them say.
+fn short(error: &object_store::Error) -> String {
+    let mut text: String = error.to_string().chars().take(ERROR_CHARS_MAX).collect();
+    if text.chars().count() == ERROR_CHARS_MAX {
+        text.push('…');
+    }
+    text
+}
+
+/// The store of a URL; `None` for kinds that are none.
+fn build(
+    scheme: &ObjectStoreScheme,
+    url: &Url,
+    options: impl IntoIterator<Item = (String, String)>,
+    settings: &RemoteSettings,
+) -> object_store::Result<Option<Arc<dyn ObjectStore>>> {
+    let retry = RetryConfig {
+        backoff: BackoffConfig::default(),
+        max_retries: settings.retries_max,
+        retry_timeout: Duration::from_millis(settings.retry_timeout_ms),
+    };
+    let client = ClientOptions::new()
+        .with_connect_timeout(Duration::from_millis(settings.connect_timeout_ms))
+        .with_timeout(Duration::from_millis(settings.request_timeout_ms));
+    macro_rules! store {
+        ($builder:ty) => {{
+            let builder = <$builder>::new()
+                .with_url(url.to_string())
+                .with_retry(retry)
+                .with_client_options(client);
+            let builder = options.into_iter().fold(builder, |builder, (key, value)| {
+                match key.to_ascii_lowercase().parse() {
+                    Ok(key) => builder.with_config(key, value),
+                    Err(_) => builder,
+                }
+            });
+            Ok(Some(Arc::new(builder.build()?)))
+        }};
+    }
+    match scheme {
+        ObjectStoreScheme::AmazonS3 => store!(AmazonS3Builder),
+        ObjectStoreScheme::GoogleCloudStorage => store!(GoogleCloudStorageBuilder),
+        ObjectStoreScheme::MicrosoftAzure => store!(MicrosoftAzureBuilder),
+        _ => Ok(None),
+    }
+}
+
+/// A part of what is sent; an error of it is told apart from those of the store.
+async fn part(content: &dyn Content, range: Range<u64>) -> object_store::Result<Bytes> {
+    let read = content.read(range).await;
+    read.map_err(|error| object_store::Error::Generic {
+        store: "what was to be sent",
+        source: Box::new(error),
+    })
+}
+
+/// A URL without user, password and query.
+pub fn without_secrets(url: &str) -> String {
+    match Url::parse(url) {
+        Ok(mut url) => {
+            url.set_username("").ok();
+            url.set_password(None).ok();
+            url.set_query(None);
+            url.to_string()
+        }
+        Err(_) => url.split(['?', '@']).next().unwrap_or_default().to_string(),
+    }
+}

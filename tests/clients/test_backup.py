@@ -1,0 +1,131 @@
+"""Backups while a server runs: over psql, to a folder and to an object store, and what they restore."""
+
+import os
+import subprocess
+import threading
+
+import pytest
+
+from servers import Stratalog, stratalog_binary
+from test_stories import connect, object_store
+
+pytestmark = pytest.mark.ours
+
+TABLE = "CREATE TABLE t (time TIMESTAMPTZ NOT NULL, host TEXT NOT NULL, v BIGINT, PRIMARY KEY (host, time))"
+SUMS = "SELECT count(*), sum(v), count(DISTINCT _tier) FROM t"
+
+
+def program(*arguments, environment=None):
+    done = subprocess.run([stratalog_binary(), *map(str, arguments)], capture_output=True, text=True, timeout=120,
+                          env={**os.environ, **(environment or {})})
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def psql(server, statement):
+    done = subprocess.run(["psql", "-XAt", "-h", "127.0.0.1", "-p", str(server.port), "-U", "stratalog", "-d", "stratalog",
+                           "-v", "ON_ERROR_STOP=1", "-c", statement], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def append(connection, first, last):
+    """One statement."""
+    connection.execute("INSERT INTO t SELECT '2025-01-01'::timestamptz + n * INTERVAL '1 second', 'h' || n % 5, n "
+                       f"FROM generate_series({first}, {last}) AS n")
+
+
+def fill(connection):
+    connection.execute(TABLE)
+    append(connection, 1, 20_000)
+    connection.execute("CALL stratalog.compact('t')")
+    append(connection, 20_001, 30_000)
+    connection.execute("CALL stratalog.flush('t')")
+    append(connection, 30_001, 31_000)
+
+
+def test_backup_by_psql_while_rows_come(tmp_path):
+    place = tmp_path / "place"
+    with Stratalog(tmp_path / "data") as server, connect(server) as connection:
+        fill(connection)
+        acknowledged = [31]
+        stop = threading.Event()
+
+        def load():
+            with connect(server) as loading:
+                while not stop.is_set():
+                    first = acknowledged[0] * 1000 + 1
+                    append(loading, first, first + 999)
+                    acknowledged[0] += 1
+                    if acknowledged[0] % 7 == 0:
+                        loading.execute("CALL stratalog.compact('t')")
+
+        loader = threading.Thread(target=load)
+        loader.start()
+        made = []
+        try:
+            for _ in range(4):
+                before = acknowledged[0]
+                (answer,) = psql(server, f"CALL stratalog.backup('{place}')")
+                made.append((answer.split("|")[0], before, acknowledged[0] + 1))
+        finally:
+            stop.set()
+            loader.join()
+    listed = program("backups", "--from", place).splitlines()[1:]
+    assert [line.split()[0] for line in listed] == [name for name, _, _ in made]
+    for name, before, after in made:
+        target = tmp_path / name
+        program("restore", "--from", place, "--backup", name, "--data-dir", target)
+        with Stratalog(target) as restored, connect(restored) as connection:
+            count, total, _ = connection.execute(SUMS).fetchone()
+            # All of what was acknowledged, and whole statements only.
+            assert count % 1000 == 0 and before <= count // 1000 <= after, name
+            assert total == count * (count + 1) // 2
+
+
+def test_backup_to_an_object_store(tmp_path):
+    store = object_store(tmp_path)
+    place = "s3://lake/backups/here"
+    with store:
+        environment = store.environment()
+        with Stratalog(tmp_path / "data", "--story-url", "s3://lake/stories", environment=environment) as server:
+            with connect(server) as connection:
+                fill(connection)
+                expected = connection.execute(SUMS).fetchone()
+                first = connection.execute(f"CALL stratalog.backup('{place}')").fetchone()
+                assert first[1] == first[3] > 5
+                append(connection, 31_001, 31_010)
+                second = connection.execute(f"CALL stratalog.backup('{place}')").fetchone()
+                # Stories and tablets are not sent again.
+                assert second[3] < second[1] and second[0] > first[0]
+                latest = connection.execute(SUMS).fetchone()
+        # With stories in the directory, and in another place of the store.
+        program("restore", "--from", place, "--backup", first[0], "--data-dir", tmp_path / "one", environment=environment)
+        with Stratalog(tmp_path / "one") as restored, connect(restored) as connection:
+            assert connection.execute(SUMS).fetchone() == expected
+        stories = "s3://lake/restored"
+        program("restore", "--from", place, "--data-dir", tmp_path / "two", "--story-url", stories, environment=environment)
+        with Stratalog(tmp_path / "two", "--story-url", stories, environment=environment) as restored:
+            with connect(restored) as connection:
+                assert connection.execute(SUMS).fetchone() == latest
+        # A directory whose stories are in the store, without a server.
+        program("backup", "--data-dir", tmp_path / "two", "--story-url", stories, "--to", place, environment=environment)
+        said = program("backups", "--from", place, "--keep", "1", environment=environment)
+        assert said.startswith("removed 2 backups")
+        program("restore", "--from", place, "--data-dir", tmp_path / "three", environment=environment)
+        with Stratalog(tmp_path / "three") as restored, connect(restored) as connection:
+            assert connection.execute(SUMS).fetchone() == latest
+
+
+def test_a_store_that_is_not_reached(tmp_path):
+    store = object_store(tmp_path)
+    with Stratalog(tmp_path / "data", environment=store.environment()) as server, connect(server) as connection:
+        fill(connection)
+        before = connection.execute(SUMS).fetchone()
+        connection.execute("SET statement_timeout = '3s'")
+        with pytest.raises(Exception) as caught:
+            connection.execute("CALL stratalog.backup('s3://lake/nowhere')").fetchall()
+        assert caught.value.sqlstate in ("08006", "57014")
+        connection.execute("SET statement_timeout = 0")
+        append(connection, 31_001, 31_010)
+        assert connection.execute("SELECT count(*) FROM t").fetchone()[0] == before[0] + 10

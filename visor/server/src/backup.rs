@@ -1,0 +1,113 @@
+//! Backups of an open database, and the commands `backup`, `backups` and `restore`.
+//!
+//! ```text
+//!   CALL stratalog.backup('URL') ─┐
+//!   stratalog backup --data-dir ──┴─► DatabaseBackups ─► a thread of its own: stratalog_backup::save
+//! ```
+
+mod command;
+
+use std::{path::Path, sync::Arc};
+
+use stratalog_backup::{Place, Saved, Source, Watch, save};
+use stratalog_model::{BoxFuture, Clock, Disk, Error, ErrorKind, Result};
+use stratalog_query::{BackedUp, Backups};
+
+pub(crate) use command::{
+    BackupArguments, BackupsArguments, RestoreArguments, run_backup, run_backups, run_restore,
+};
+
+/// Makes backups of one database.
+#[derive(Debug)]
+pub struct DatabaseBackups {
+    pub(crate) source: Source,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+/// Whoever waits has gone: the work ends.
+struct Waiting(Arc<Watch>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+impl DatabaseBackups {
+    /// Makes a backup in the place of a URL or path. It ends soon after the returned future is
+    /// dropped; `watch` tells how far it is.
+    ///
+    /// # Errors
+    /// `InvalidParameterValue` for a place that is none, or is in the data directory; what
+    /// [`save`] says.
+    pub async fn run(&self, url: &str, watch: &Arc<Watch>) -> Result<Saved> {
+        let place = Place::of_url(url, &self.source.disk)?;
+        if let Some(folder) = place.local() {
+            self.check_outside(folder)?;
+        }
+        let _waiting = Waiting(Arc::clone(watch));
+        let (source, watch, time_ns) =
+            (self.source.clone(), Arc::clone(watch), self.clock.now_ns());
+        let runtime = tokio::runtime::Handle::current();
+        let working = tokio::task::spawn_blocking(move || {
+            runtime.block_on(save(&source, &place, time_ns, &watch))
+        });
+        let saved = working
+            .await
+            .unwrap_or_else(|error| Err(Error::internal(format!("a backup broke off: {error}"))))?;
+        tracing::info!(
+            backup = saved.name,
+            files = saved.files,
+            bytes = saved.bytes,
+            stored_files = saved.stored_files,
+            stored_bytes = saved.stored_bytes,
+            "backup made"
+        );
+        Ok(saved)
+    }
+
+    /// A start refuses or removes what it does not know in the data directory.
+    fn check_outside(&self, folder: &Path) -> Result<()> {
+        let (disk, directory) = (&self.source.disk, &self.source.directory);
+        if !lies_in(disk, folder, directory) {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::InvalidParameterValue,
+            format!(
+                "a backup in {} would lie in the data directory {}",
+                folder.display(),
+                directory.display()
+            ),
+        )
+        .with_hint("give a folder outside of it, best on another machine, or an object store"))
+    }
+}
+
+/// Whether a folder, which need not exist, lies in another one.
+fn lies_in(disk: &Arc<dyn Disk>, folder: &Path, directory: &Path) -> bool {
+    let directory = disk.canonical(directory);
+    let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf());
+    let mut above = folder.ancestors();
+    let there = above.find(|above| disk.exists(above).unwrap_or(false));
+    there.is_some_and(|there| disk.canonical(there).starts_with(&directory))
+}
+
+impl Backups for DatabaseBackups {
+    fn backup<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<BackedUp>> {
+        Box::pin(async move {
+            let place = Place::of_url(url, &self.source.disk)?;
+            if place.local().is_some_and(Path::is_relative) {
+                return Err(Error::new(
+                    ErrorKind::InvalidParameterValue,
+                    format!("\"{url}\" is no complete path"),
+                )
+                .with_detail("the folder is one of the machine that the server runs on")
+                .with_hint("write a path that begins with /, or the URL of an object store"));
+            }
+            let saved = self.run(url, &Arc::default()).await?;
+            let Saved { name, files, bytes, stored_files, stored_bytes } = saved;
+            Ok(BackedUp { name, files, bytes, stored_files, stored_bytes })
+        })
+    }
+}

@@ -1,0 +1,302 @@
+//! The commands.
+
+use std::{io::IsTerminal as _, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
+
+use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
+use stratalog_backup::{Place, Target, Watch, backups, keep, restore};
+use stratalog_journal::LocalDisk;
+use stratalog_model::{Disk, Error};
+use stratalog_story::{RemoteSettings, RemoteShelf, Shelf, environment};
+
+use crate::{
+    Embedded, embedded,
+    settings::Settings,
+    sql::{
+        ConnectArguments,
+        connection::{Connection, Receiver},
+        error::SqlError,
+        rows::{ResultColumn, TextRows},
+    },
+};
+
+/// Copies a database to a folder or an object store.
+///
+/// Files that an earlier backup in the same place has are not stored again. With --data-dir no
+/// server may have the directory open; otherwise the server makes the backup, and a path is one of
+/// its machine.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct BackupArguments {
+    /// Where to: a path, file:///path, s3://bucket/prefix, gs://bucket/prefix or
+    /// az://container/prefix, with credentials in the environment.
+    #[arg(long, value_name = "URL")]
+    to: String,
+    /// With --data-dir: where its stories are, if in an object store.
+    #[arg(long, value_name = "URL", requires = "data_dir", env = "STRATALOG_STORY_URL")]
+    story_url: Option<String>,
+    #[command(flatten)]
+    connect: ConnectArguments,
+}
+
+/// Lists the backups of a place, or removes old ones.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct BackupsArguments {
+    /// Where they are, as in `stratalog backup`.
+    #[arg(long, value_name = "URL")]
+    from: String,
+    /// Remove all but the newest N backups, and the files that only those had.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    keep: Option<u32>,
+}
+
+/// Makes a data directory of a backup.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct RestoreArguments {
+    /// Where the backup is, as in `stratalog backup`.
+    #[arg(long, value_name = "URL")]
+    from: String,
+    /// Its name; the newest by default.
+    #[arg(long, value_name = "NAME")]
+    backup: Option<String>,
+    /// The directory to make; must be empty, or not exist.
+    #[arg(long, value_name = "DIR")]
+    data_dir: PathBuf,
+    /// Put stories into this place of an object store, which must be empty, instead of the
+    /// directory.
+    #[arg(long, value_name = "URL")]
+    story_url: Option<String>,
+}
+
+/// `stratalog backup`.
+pub(crate) fn run_backup(arguments: &BackupArguments) -> ExitCode {
+    run(make(arguments))
+}
+
+/// `stratalog backups`.
+pub(crate) fn run_backups(arguments: &BackupsArguments) -> ExitCode {
+    run(list(arguments))
+}
+
+/// `stratalog restore`.
+pub(crate) fn run_restore(arguments: &RestoreArguments) -> ExitCode {
+    run(bring_back(arguments))
+}
+
+fn run(command: impl Future<Output = Result<(), SqlError>> + Send) -> ExitCode {
+    let runtime = match crate::threads::runtime() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("ERROR:  cannot start threads: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match runtime.block_on(command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{}", error.render(""));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn make(arguments: &BackupArguments) -> Result<(), SqlError> {
+    let Some(directory) = &arguments.connect.data_dir else { return ask_server(arguments).await };
+    let settings = Settings {
+        data_dir: directory.display().to_string(),
+        story_url: arguments.story_url.clone().unwrap_or_default(),
+        ..Settings::default()
+    };
+    let opened = Embedded::open_existing(&settings).await;
+    let embedded = opened.map_err(|error| SqlError::local(error.to_string()))?;
+    let watch = Arc::new(Watch::default());
+    let saved = watched(&watch, embedded.backups().run(&arguments.to, &watch)).await;
+    let closed = tokio::task::spawn_blocking(move || embedded.close()).await;
+    let saved = saved?;
+    match closed {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => return Err(SqlError::local(error.to_string())),
+        Err(error) => return Err(SqlError::local(format!("closing broke off: {error}"))),
+    }
+    told(&saved.name, [saved.files, saved.bytes, saved.stored_files, saved.stored_bytes]);
+    Ok(())
+}
+
+async fn ask_server(arguments: &BackupArguments) -> Result<(), SqlError> {
+    let mut connection = arguments.connect.connect("stratalog backup").await?;
+    let statement = format!("CALL stratalog.backup('{}')", arguments.to.replace('\'', "''"));
+    let mut row = OneRow::default();
+    let canceller = connection.canceller();
+    let bar = spinner("the server makes the backup");
+    let made = {
+        let mut running = std::pin::pin!(call(&mut connection, &statement, &mut row));
+        tokio::select! {
+            made = &mut running => made,
+            () = interrupted() => {
+                canceller.cancel().await;
+                running.await
+            }
+        }
+    };
+    bar.finish_and_clear();
+    made?;
+    let number = |at: usize| row.0.get(at).and_then(|value| value.parse().ok()).unwrap_or(0);
+    let name = row.0.first().cloned().unwrap_or_default();
+    told(&name, [number(1), number(2), number(3), number(4)]);
+    Ok(())
+}
+
+async fn call(
+    connection: &mut Connection,
+    statement: &str,
+    row: &mut OneRow,
+) -> Result<String, SqlError> {
+    connection.run(statement, row).await
+}
+
+fn told(name: &str, [files, bytes, stored_files, stored_bytes]: [u64; 4]) {
+    println!(
+        "backup {name}: {files} files, {}; {stored_files} of them, {}, were not there before",
+        HumanBytes(bytes),
+        HumanBytes(stored_bytes)
+    );
+}
+
+async fn list(arguments: &BackupsArguments) -> Result<(), SqlError> {
+    let place = Place::of_url(&arguments.from, &disk())?;
+    if let Some(newest) = arguments.keep {
+        let kept = aside(async move { keep(&place, newest as usize).await }).await?;
+        println!(
+            "removed {} backups, and {} files, {}",
+            kept.backups,
+            kept.files,
+            HumanBytes(kept.bytes)
+        );
+        return Ok(());
+    }
+    let found = aside(async move { backups(&place).await }).await?;
+    println!("{:<24} {:>10} {:>12} {:>12}", "backup", "files", "bytes", "stored");
+    let mut damaged = None;
+    for backup in found {
+        match backup.summary {
+            Ok(summary) => println!(
+                "{:<24} {:>10} {:>12} {:>12}",
+                backup.name,
+                summary.files,
+                HumanBytes(summary.bytes).to_string(),
+                HumanBytes(summary.stored_bytes).to_string()
+            ),
+            Err(error) => {
+                println!("{:<24} cannot be read", backup.name);
+                damaged = damaged.or(Some(error));
+            }
+        }
+    }
+    damaged.map_or(Ok(()), |error| Err(error.into()))
+}
+
+async fn bring_back(arguments: &RestoreArguments) -> Result<(), SqlError> {
+    let disk = disk();
+    let place = Place::of_url(&arguments.from, &disk)?;
+    let stories: Option<Arc<dyn Shelf>> = match &arguments.story_url {
+        Some(url) => {
+            let settings = RemoteSettings::default();
+            Some(Arc::new(RemoteShelf::from_url(url, environment(), settings)?))
+        }
+        None => None,
+    };
+    let manifest = embedded::small_journal_settings(&Settings::default());
+    let target = Target { disk, directory: arguments.data_dir.clone(), stories, manifest };
+    let watch = Arc::new(Watch::default());
+    let (seen, name) = (Arc::clone(&watch), arguments.backup.clone());
+    let working = aside(async move { restore(&place, name.as_deref(), &target, &seen).await });
+    let restored = watched(&watch, working).await?;
+    println!(
+        "restored {} into {}: {} files, {}",
+        restored.name,
+        arguments.data_dir.display(),
+        restored.files,
+        HumanBytes(restored.bytes)
+    );
+    Ok(())
+}
+
+fn disk() -> Arc<dyn Disk> {
+    Arc::new(LocalDisk)
+}
+
+/// Does work that blocks between its waits on a thread of its own.
+async fn aside<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Error>> + Send + 'static,
+) -> Result<T, Error> {
+    let runtime = tokio::runtime::Handle::current();
+    let done = tokio::task::spawn_blocking(move || runtime.block_on(work)).await;
+    done.unwrap_or_else(|error| Err(Error::internal(format!("it broke off: {error}"))))
+}
+
+/// Waits, with a bar on a terminal; an interrupt ends the work.
+async fn watched<T>(
+    watch: &Watch,
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    let bar = spinner("looking for what is to be done");
+    let mut work = std::pin::pin!(work);
+    let mut sized = false;
+    loop {
+        tokio::select! {
+            done = &mut work => {
+                bar.finish_and_clear();
+                return done;
+            }
+            () = interrupted() => watch.cancel(),
+            () = tokio::time::sleep(Duration::from_millis(200)) => {
+                if watch.bytes() > 0 && !sized {
+                    sized = true;
+                    bar.set_length(watch.bytes());
+                    bar.set_message("");
+                    let style = ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes}, {eta} left");
+                    if let Ok(style) = style {
+                        bar.set_style(style);
+                    }
+                }
+                bar.set_position(watch.done());
+            }
+        }
+    }
+}
+
+/// Something that moves on a terminal, and nothing elsewhere.
+fn spinner(message: &'static str) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new_spinner().with_message(message);
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
+/// Returns on Ctrl-C.
+async fn interrupted() {
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Keeps the values of the row that comes.
+#[derive(Debug, Default)]
+struct OneRow(Vec<String>);
+
+impl Receiver for OneRow {
+    fn columns(&mut self, _: &[ResultColumn]) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    fn rows(&mut self, rows: &TextRows) -> std::io::Result<()> {
+        for row in rows.iter() {
+            self.0 = row.map(|value| value.unwrap_or_default().to_string()).collect();
+        }
+        Ok(())
+    }
+
+    fn bytes(&mut self, _: &[u8]) -> std::io::Result<()> {
+        Ok(())
+    }
+}
