@@ -19,6 +19,8 @@ pub(crate) fn settings(directory: &Path) -> Settings {
     let mut settings =
         Settings { data_dir: directory.to_string_lossy().into_owned(), ..Settings::default() };
     settings.segment_bytes.0 = SEGMENT_BYTES;
+    // Tablets are read from their files.
+    settings.backlog_bytes_max.0 = 0;
     settings
 }
 

@@ -277,6 +277,8 @@ pub fn small() -> EngineSettings {
         block_rows_max: 16,
         slice_rows_max: 40,
         story_rows_max: 150,
+        // A few tablets: most are read from their files.
+        backlog_bytes_max: 15_000,
         ..Default::default()
     }
 }

@@ -46,6 +46,8 @@ impl Default for Sizes {
             slice_rows_max: 200,
             story_rows_max: 1000,
             compaction_fan_in: 4,
+            // A few tablets: most are read from their files.
+            backlog_bytes_max: 50_000,
             ..EngineSettings::default()
         };
         Self { events: journal.clone(), edits: journal, engine }
