@@ -78,7 +78,8 @@ impl Database {
         let store: Arc<dyn EventStore> = Engine::open_with(
             journal("journal"),
             Arc::clone(&clock),
-            EngineSettings::default(),
+            // Tablets are read from their files.
+            EngineSettings { backlog_bytes_max: 0, ..EngineSettings::default() },
             &|id| state.chronicle_by_id(id).cloned(),
             Some(files),
         )
