@@ -71,13 +71,17 @@ impl Backlog {
         if bytes as u64 > self.budget.bytes_max() {
             return;
         }
+        // Dropped last: files of no use may go with them.
+        let mut gone = Vec::new();
         let mut kept = self.kept.lock();
         kept.retain(|_, piece| piece.strong_count() > 0);
         let claim = loop {
             match self.budget.claim(bytes) {
                 Ok(claim) => break claim,
-                Err(_) if !let_go(&mut kept, of(piece), of) => return,
-                Err(_) => {}
+                Err(_) => match let_go(&mut kept, of(piece), of) {
+                    Some(piece) => gone.push(piece),
+                    None => return,
+                },
             }
         };
         kept.insert((piece.record().since_ns, piece.record().id), Arc::downgrade(piece));
@@ -85,21 +89,20 @@ impl Backlog {
     }
 }
 
-/// Lets go of the oldest that is not pinned, or of the oldest of all when `any`; whether
-/// there was one.
+/// Lets go of the oldest that is not pinned, or of the oldest of all when `any`; `None` when
+/// there is none.
 fn let_go(
     kept: &mut BTreeMap<(i64, u64), Weak<OpenPiece>>,
     any: bool,
     is_pinned: impl Fn(&OpenPiece) -> bool,
-) -> bool {
+) -> Option<Option<Arc<OpenPiece>>> {
     let free = |piece: &Weak<OpenPiece>| piece.upgrade().is_none_or(|piece| !is_pinned(&piece));
     let oldest = kept
         .iter()
         .find(|(_, piece)| free(piece))
         .or_else(|| kept.first_key_value().filter(|_| any));
-    let Some(place) = oldest.map(|(place, _)| *place) else { return false };
-    if let Some(piece) = kept.remove(&place).and_then(|piece| piece.upgrade()) {
-        piece.keep(None);
-    }
-    true
+    let place = oldest.map(|(place, _)| *place)?;
+    let piece = kept.remove(&place).and_then(|piece| piece.upgrade());
+    piece.iter().for_each(|piece| piece.keep(None));
+    Some(piece)
 }

@@ -297,12 +297,14 @@ pub fn open(
 
 /// Whether events of a chronicle that left the journal at `since_ns` are pinned now (F17).
 pub fn is_pinned(core: &Core, id: ChronicleId, since_ns: i64) -> bool {
-    let definition = core.files.as_ref().and_then(|files| files.definitions.of(id));
-    let pinned_for = definition.and_then(|definition| definition.tiering.pin_for_ms);
-    pinned_for.is_some_and(|ms| {
-        let ns = i64::try_from(ms).unwrap_or(i64::MAX).saturating_mul(1_000_000);
-        core.clock.now_ns().saturating_sub(since_ns) < ns
-    })
+    pin_for_ns(core, id).is_some_and(|ns| core.clock.now_ns().saturating_sub(since_ns) < ns)
+}
+
+/// Nanoseconds for which events of a chronicle are pinned once they left the journal (F17).
+pub fn pin_for_ns(core: &Core, id: ChronicleId) -> Option<i64> {
+    let definition = core.files.as_ref()?.definitions.of(id)?;
+    let ms = i64::try_from(definition.tiering.pin_for_ms?).unwrap_or(i64::MAX);
+    Some(ms.saturating_mul(1_000_000))
 }
 
 /// A change of a chronicle's pieces.

@@ -145,9 +145,12 @@ async fn step(core: &Arc<Core>, all: bool) -> Result<Option<Turn>> {
 
 /// What there is to do when nothing is short.
 async fn tidy(core: &Arc<Core>, pressure: &Pressure, all: bool) -> Result<Option<Turn>> {
-    if pressure.is_journal_long() || !core.dropped.lock().is_empty() {
+    let dropped = !core.dropped.lock().is_empty();
+    if dropped || (all && pressure.is_journal_long()) {
         let freed = floor::raise_floor(core).await?;
-        return Ok(Some(Turn { useful: freed > 0 }));
+        if freed > 0 {
+            return Ok(Some(Turn { useful: true }));
+        }
     }
     if !all {
         return Ok(None);

@@ -34,6 +34,11 @@ struct Releasing {
 }
 
 impl Release {
+    /// Whether the log keeps what it could give up, for a while.
+    pub fn is_held(&self) -> bool {
+        self.0.lock().holds > 0
+    }
+
     /// Lets the log give up what is before a frame, now or when nobody holds it any more.
     ///
     /// # Errors

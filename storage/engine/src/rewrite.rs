@@ -93,10 +93,16 @@ pub fn next(
         Some((MoveKind::Archive, TierName::Story, chosen))
     };
     let merge = || {
-        let tablets: Vec<PieceRecord> =
-            records.iter().filter(|record| record.tier() == TierName::Tablet).copied().collect();
-        let chosen = choose::merge(&tablets, Largest::tablet(&core.settings), fan_in)?;
-        Some((MoveKind::Merge, TierName::Tablet, chosen))
+        let mut alike: BTreeMap<i64, Vec<PieceRecord>> = BTreeMap::new();
+        let quarter_ns = collect::pin_for_ns(core, chronicle.id()).map(|ns| (ns / 4).max(1));
+        for record in records.iter().filter(|record| record.tier() == TierName::Tablet) {
+            // What is pinned is not merged with what is so no more, or not for long.
+            let quarter = quarter_ns.map_or(0, |ns| record.since_ns.div_euclid(ns));
+            alike.entry(quarter).or_default().push(*record);
+        }
+        let largest = Largest::tablet(&core.settings);
+        let mut chosen = alike.values().map(|tablets| choose::merge(tablets, largest, fan_in));
+        Some((MoveKind::Merge, TierName::Tablet, chosen.find_map(|chosen| chosen)?))
     };
     let join = || {
         let stories: Vec<PieceRecord> =
@@ -152,7 +158,7 @@ pub async fn rewrite(
         from,
         target,
         numbers: Numbers::new(core, files, target),
-        keep_blocks: inputs.iter().any(|piece| piece.kept_bytes() > 0),
+        keep_blocks: mostly_kept(inputs),
         written: Vec::new(),
         dropped: Vec::new(),
     };
@@ -168,8 +174,16 @@ pub async fn rewrite(
         pieces_removed: removed.len() as u64,
     };
     let added = collect::open(core, files, chronicle, &mut written)?;
-    // Events may have left the journal meanwhile, and others may have been deleted.
-    let version = Arc::clone(&chronicle.state().version);
+    // Events may have left the journal meanwhile, others may have been deleted, or all of them.
+    let Some(version) = chronicle.version() else {
+        numbers.give_up(chronicle.id());
+        return Ok(Moved::default());
+    };
+    // What the edit says of deletes must not be more durable than they are.
+    if let Err(error) = collect::sync(core).await {
+        numbers.give_up(chronicle.id());
+        return Err(error);
+    }
     let change = collect::Change {
         through: version.pieces().through,
         written: &written,
@@ -187,6 +201,13 @@ pub async fn rewrite(
     collect::commit(files, chronicle, change, numbers, publish).await?;
     inputs.iter().for_each(|piece| piece.doom());
     Ok(moved)
+}
+
+/// Whether most of the events are in memory.
+fn mostly_kept(inputs: &[Arc<OpenPiece>]) -> bool {
+    let rows = |piece: &&Arc<OpenPiece>| piece.record().rows;
+    let kept: u64 = inputs.iter().filter(|piece| piece.kept_bytes() > 0).map(|p| rows(&p)).sum();
+    kept * 2 > inputs.iter().map(|piece| rows(&piece)).sum()
 }
 
 /// New pieces that are being written.

@@ -13,8 +13,8 @@ use crate::{
 /// Time between two looks while something longer is under way.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The same after a move that failed, or did not help.
-const REST: Duration = Duration::from_secs(5);
+/// Looks that are left out after a move that failed, or did not help, unless appends wait.
+const RESTS: u32 = 100;
 
 /// What came of a move.
 #[derive(Debug, Clone, Copy)]
@@ -46,12 +46,15 @@ pub async fn flush(core: &Arc<Core>) -> Result<Option<Turn>> {
 /// Those of `work`.
 pub async fn beside<T>(core: &Arc<Core>, work: impl Future<Output = Result<T>>) -> Result<T> {
     let mut work = pin!(work);
-    let mut pause = PAUSE;
+    let mut rests: u32 = 0;
     loop {
         tokio::select! {
             biased;
-            () = tokio::time::sleep(pause) => pause = PAUSE,
+            () = tokio::time::sleep(PAUSE) => rests = rests.saturating_sub(1),
             done = &mut work => return done,
+        }
+        if rests > 0 && core.relief.wanted() == 0 {
+            continue;
         }
         if !Pressure::on(core).is_high() {
             continue;
@@ -61,10 +64,10 @@ pub async fn beside<T>(core: &Arc<Core>, work: impl Future<Output = Result<T>>) 
         core.relief.turn_ends(&turn);
         match turn {
             Ok(None | Some(Turn { useful: true })) => {}
-            Ok(Some(Turn { useful: false })) => pause = REST,
+            Ok(Some(Turn { useful: false })) => rests = RESTS,
             Err(error) => {
                 tracing::error!(%error, "events stay in the journal for now");
-                pause = REST;
+                rests = RESTS;
             }
         }
     }
@@ -84,12 +87,14 @@ impl Pressure {
     /// What there is now.
     pub fn on(core: &Core) -> Self {
         let settings = &core.settings;
+        // While somebody copies the journal, moving events out does not make it shorter.
+        let journal_bytes = if core.release.is_held() { 0 } else { core.log.status().stored_bytes };
         Self {
             memory_bytes: core.budget.used(),
             memory_bytes_high: settings.memory_bytes_max / 100 * settings.move_from_percent,
             memory_bytes_wanted: core.relief.wanted(),
             memory_bytes_max: settings.memory_bytes_max,
-            journal_bytes: core.log.status().stored_bytes,
+            journal_bytes,
             journal_bytes_high: settings.journal_bytes_high,
         }
     }

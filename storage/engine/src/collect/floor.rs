@@ -95,7 +95,11 @@ async fn forget(core: &Arc<Core>, files: &Files) -> Result<()> {
                     let name = StoryName { chronicle: *id, id: StoryId(record.id) };
                     files.shelves.stories.doom(name);
                 }
-                _ => files.shelves.tablets.remove(TabletId(record.id))?,
+                _ => {
+                    if let Err(error) = files.shelves.tablets.remove(TabletId(record.id)) {
+                        tracing::warn!(%error, "a tablet of no use is left for the next start");
+                    }
+                }
             }
         }
     }

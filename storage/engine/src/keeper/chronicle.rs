@@ -256,6 +256,12 @@ impl Chronicle {
         state.account();
     }
 
+    /// The version; `None` when the chronicle is forgotten.
+    pub fn version(&self) -> Option<Arc<Version>> {
+        let state = self.state();
+        (!state.forgotten).then(|| Arc::clone(&state.version))
+    }
+
     /// Makes a batch part of the version; `None` when the chronicle is forgotten. Only
     /// under the publisher's lock.
     pub fn commit(

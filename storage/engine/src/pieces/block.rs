@@ -32,9 +32,11 @@ impl Block {
         self.ticks.len()
     }
 
-    /// Bytes in memory.
+    /// Bytes in memory, of one that was decoded: the payload, in which the columns lie, has the
+    /// numbers as well.
     pub fn bytes(&self) -> usize {
-        self.columns.iter().map(Column::bytes).sum::<usize>() + self.rows() * 3 * size_of::<i64>()
+        let numbers = 2 * 3 * size_of::<i64>();
+        self.columns.iter().map(Column::bytes).sum::<usize>() + self.rows() * numbers
     }
 
     /// The payload.

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ops::Range, path::Path, sync::Arc, time::Durati
 use async_trait::async_trait;
 use bytes::Bytes;
 use stratalog_engine::{Engine, EngineSettings, Grapher};
-use stratalog_model::{Collision, Disk, EventStore, Result, TierName};
+use stratalog_model::{ChronicleDefinition, Collision, Disk, EventStore, Result, TierName};
 use stratalog_story::{LocalShelf, ReadShape, Shelf, Spool, Stories, StoryName};
 use tokio::sync::watch;
 
@@ -56,6 +56,34 @@ impl Shelf for Gate {
     }
 }
 
+/// An engine of one chronicle and little memory, on such a shelf.
+struct Slow {
+    engine: Arc<Engine>,
+    /// Opens the shelf.
+    opener: watch::Sender<bool>,
+    /// Whether a story has come to it.
+    waits: watch::Receiver<bool>,
+}
+
+impl Slow {
+    async fn open(stored: &Stored, log: &MemoryLog, cpu: &Arc<ChronicleDefinition>) -> Self {
+        let known = Arc::clone(cpu);
+        let find = move |id| (id == known.id).then(|| Arc::clone(&known));
+        let settings = EngineSettings { memory_bytes_max: 500_000, ..small() };
+        let (opener, open) = watch::channel(false);
+        let (waiting, waits) = watch::channel(false);
+        let mut files = stored.files(cpu);
+        let disk: Arc<dyn Disk> = Arc::new(stored.disk());
+        let shelf = LocalShelf::open(Arc::clone(&disk), Path::new("/data/stories")).unwrap();
+        let gate = Arc::new(Gate { shelf, open, waiting });
+        let stories = Stories::open(gate, disk, Path::new("/data/spool"), 1 << 20).await.unwrap();
+        files.shelves.stories = Arc::new(stories);
+        let (clock, log) = (Arc::new(StillClock), Arc::new(log.clone()));
+        let engine = Engine::open_with(log, clock, settings, &find, Some(files)).unwrap();
+        Self { engine, opener, waits }
+    }
+}
+
 fn many(from: i64, rows: i64, value: f64) -> Vec<Row> {
     (from..from + rows).map(|at| row(at, "a", value)).collect()
 }
@@ -64,19 +92,7 @@ fn many(from: i64, rows: i64, value: f64) -> Vec<Row> {
 async fn appends_go_on_while_a_store_is_slow() {
     let (log, mut stored) = (MemoryLog::default(), Stored::new(1));
     let cpu = chronicle(1, Collision::Last, true);
-    let known = Arc::clone(&cpu);
-    let find = move |id| (id == known.id).then(|| Arc::clone(&known));
-    let settings = EngineSettings { memory_bytes_max: 500_000, ..small() };
-    let (opener, open) = watch::channel(false);
-    let (waiting, mut waits) = watch::channel(false);
-    let mut files = stored.files(&cpu);
-    let disk: Arc<dyn Disk> = Arc::new(stored.disk());
-    let shelf = LocalShelf::open(Arc::clone(&disk), Path::new("/data/stories")).unwrap();
-    let gate = Arc::new(Gate { shelf, open, waiting });
-    let stories = Stories::open(gate, disk, Path::new("/data/spool"), 1 << 20).await.unwrap();
-    files.shelves.stories = Arc::new(stories);
-    let (clock, shared) = (Arc::new(StillClock), Arc::new(log.clone()));
-    let engine = Engine::open_with(shared, clock, settings.clone(), &find, Some(files)).unwrap();
+    let Slow { engine, opener, mut waits } = Slow::open(&stored, &log, &cpu).await;
     let grapher = Grapher::start(&engine).unwrap();
 
     append(&engine, &cpu, &many(0, 1000, 0.0)).await.unwrap();
@@ -112,7 +128,32 @@ async fn appends_go_on_while_a_store_is_slow() {
     drop((grapher, engine));
     stored.reopen();
     let log = Arc::new(MemoryLog::with_frames(log.frames()));
-    let files = Some(stored.files(&cpu));
-    let engine = Engine::open_with(log, Arc::new(StillClock), settings, &find, files).unwrap();
+    let (files, known) = (Some(stored.files(&cpu)), Arc::clone(&cpu));
+    let find = move |id| (id == known.id).then(|| Arc::clone(&known));
+    let engine = Engine::open_with(log, Arc::new(StillClock), small(), &find, files).unwrap();
     right(&engine).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_table_is_dropped_while_its_story_is_made() {
+    let (log, stored) = (MemoryLog::default(), Stored::new(2));
+    let cpu = chronicle(1, Collision::All, true);
+    let Slow { engine, opener, mut waits } = Slow::open(&stored, &log, &cpu).await;
+    append(&engine, &cpu, &many(0, 1000, 0.0)).await.unwrap();
+    let (moving, id) = (Arc::clone(&engine), cpu.id);
+    let compacting = tokio::spawn(async move { moving.compact(id).await });
+    waits.wait_for(|waiting| *waiting).await.unwrap();
+    engine.forget(cpu.id);
+    stored.forget();
+    opener.send_replace(true);
+    // Only the flush before has come to something.
+    let moved = compacting.await.unwrap().unwrap();
+    assert_eq!((moved.rows, moved.pieces_removed), (1000, 0));
+    engine.trim().await.unwrap();
+    assert!(engine.pieces().is_empty());
+    let left = |folder: &str| {
+        let paths = stored.disk().paths();
+        paths.iter().filter(|path| path.starts_with(folder)).count()
+    };
+    assert_eq!(left("/data/tablets"), 0);
 }
