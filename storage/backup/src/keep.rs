@@ -14,7 +14,7 @@ use crate::{
 pub(crate) const SUFFIX: &str = ".backup";
 
 /// Bytes that a list may have: about a million files.
-const LIST_BYTES_MAX: u64 = 1 << 28;
+pub(crate) const LIST_BYTES_MAX: u64 = 1 << 28;
 
 /// A backup that is there.
 #[derive(Debug)]

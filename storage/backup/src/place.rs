@@ -292,7 +292,16 @@ pub struct PlaceGuard(Guard);
 
 enum Guard {
     Local(Box<dyn Send + Sync>),
-    Remote { objects: Arc<Objects>, token: Bytes, renewal: tokio::task::JoinHandle<()> },
+    Remote { objects: Arc<Objects>, token: Bytes, renewal: Renewal },
+}
+
+/// The task that says that the holder of a lock lives; as long as this does.
+struct Renewal(tokio::task::JoinHandle<()>);
+
+impl Drop for Renewal {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 impl std::fmt::Debug for Guard {
@@ -319,7 +328,7 @@ impl Guard {
                 }
             }
         });
-        Self::Remote { objects: Arc::clone(objects), token, renewal }
+        Self::Remote { objects: Arc::clone(objects), token, renewal: Renewal(renewal) }
     }
 }
 
@@ -345,7 +354,7 @@ impl PlaceGuard {
         match self.0 {
             Guard::Local(lock) => drop(lock),
             Guard::Remote { objects, token, renewal } => {
-                renewal.abort();
+                drop(renewal);
                 let found = read_all(&objects, REMOTE_LOCK).await;
                 let ours = found.is_ok_and(|found| found.is_some_and(|found| found == token));
                 if ours && let Err(error) = objects.remove(REMOTE_LOCK).await {

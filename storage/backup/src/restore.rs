@@ -8,6 +8,7 @@
 //! Until the last step nothing takes the directory for a database.
 
 use std::{
+    collections::BTreeSet,
     io,
     path::{Component, Path, PathBuf},
     sync::Arc,
@@ -86,7 +87,8 @@ pub async fn restore(
         ));
     }
     check_room(disk.as_ref(), directory, &list)?;
-    let restoring = Restoring { place, disk, directory, manifest, watch };
+    let folders = BTreeSet::new();
+    let mut restoring = Restoring { place, disk, directory, manifest, watch, folders };
     let format = list.files.iter().find(|file| file.path == FORMAT);
     let format = format.ok_or_else(|| damaged(&place.root(), "its list names no FORMAT"))?;
     restoring.write(format, &directory.join(RESTORING)).await?;
@@ -170,10 +172,12 @@ struct Restoring<'a> {
     directory: &'a Path,
     manifest: &'a JournalSettings,
     watch: &'a Watch,
+    /// Those that have new files, whose names are not durable yet.
+    folders: BTreeSet<PathBuf>,
 }
 
 impl Restoring<'_> {
-    async fn add(&self, file: &Entry, stories: Option<&dyn Shelf>) -> Result<()> {
+    async fn add(&mut self, file: &Entry, stories: Option<&dyn Shelf>) -> Result<()> {
         let story = file.path.strip_prefix("stories/").and_then(|name| name.parse().ok());
         match (file.path.as_str(), story, stories) {
             (FORMAT, ..) => {}
@@ -181,11 +185,11 @@ impl Restoring<'_> {
             (_, Some(name), Some(shelf)) => self.put_story(file, name, shelf).await?,
             _ => {
                 let path = self.path_of(file)?;
-                if let Some(folder) = path.parent() {
+                let folder = path.parent().unwrap_or(self.directory);
+                if self.folders.insert(folder.to_path_buf()) {
                     make_folder(self.disk.as_ref(), folder)?;
                 }
                 self.write(file, &path).await?;
-                self.sync_folder(&path)?;
             }
         }
         self.watch.advance(file.bytes);
@@ -238,12 +242,6 @@ impl Restoring<'_> {
         Ok(())
     }
 
-    fn sync_folder(&self, path: &Path) -> Result<()> {
-        let folder = path.parent().unwrap_or(self.directory);
-        let synced = self.disk.sync_dir(folder);
-        synced.map_err(|error| Error::io(format!("cannot sync {}", folder.display()), error))
-    }
-
     async fn write_manifest(&self, file: &Entry) -> Result<()> {
         let mut state = Vec::new();
         self.read(file, |_, bytes| {
@@ -285,6 +283,9 @@ impl Restoring<'_> {
     fn complete(&self) -> Result<()> {
         let directory = self.directory;
         let failed = |error| Error::io(format!("cannot write to {}", directory.display()), error);
+        for folder in &self.folders {
+            self.disk.sync_dir(folder).map_err(failed)?;
+        }
         self.disk.sync_dir(directory).map_err(failed)?;
         let (from, to) = (directory.join(RESTORING), directory.join(FORMAT));
         self.disk.rename(&from, &to).map_err(failed)?;

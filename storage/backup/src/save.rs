@@ -94,6 +94,14 @@ async fn save_guarded(
 /// Makes the backup be there, and looks once more whether all of its files are.
 async fn put_list(place: &Place, list: &List) -> Result<()> {
     let text = Bytes::from(list.encode()?);
+    if text.len() as u64 > keep::LIST_BYTES_MAX {
+        let files = list.files.len();
+        return Err(Error::new(
+            ErrorKind::LimitExceeded,
+            format!("a backup of {files} files is too large: its list could not be read"),
+        )
+        .with_hint("CALL stratalog.compact brings tables into fewer files"));
+    }
     let name = format!("{BACKUPS}/{}{}", list.name, keep::SUFFIX);
     if !place.put(&name, &InMemory(text.clone())).await? {
         return Err(Error::new(

@@ -121,6 +121,31 @@ pub fn merge(pieces: &[PieceRecord], largest: Largest, fan_in: usize) -> Option<
     Some(best?.iter().map(|piece| piece.id).collect())
 }
 
+/// Parts of the time for which events are pinned, within which tablets are merged.
+const PIN_PARTS: i64 = 4;
+
+/// As [`merge`], of the tablets. Where events are pinned for a time after they left the journal,
+/// those that left it in different quarters of it stay apart: a tablet is as old as the oldest
+/// of its events, and younger ones must not lose their time to them.
+pub fn merge_tablets(
+    pieces: &[PieceRecord],
+    largest: Largest,
+    fan_in: usize,
+    pin_for_ns: Option<i64>,
+) -> Option<Vec<u64>> {
+    let mut parts: BTreeMap<i64, Vec<PieceRecord>> = BTreeMap::new();
+    for tablet in pieces.iter().filter(|piece| piece.tier() == TierName::Tablet) {
+        let part = pin_for_ns.map_or(0, |ns| tablet.since_ns.div_euclid((ns / PIN_PARTS).max(1)));
+        parts.entry(part).or_default().push(*tablet);
+    }
+    parts.values().find_map(|tablets| merge(tablets, largest, fan_in))
+}
+
+/// Whether events that left the journal at `since_ns` are pinned (F17).
+pub fn is_pinned(since_ns: i64, pin_for_ns: i64, now_ns: i64) -> bool {
+    now_ns.saturating_sub(since_ns) < pin_for_ns
+}
+
 /// The pieces that overlap at some tick, where so many do that they must not be in memory all
 /// at once.
 pub fn deep(pieces: &[PieceRecord], settings: &EngineSettings) -> Option<Vec<u64>> {
@@ -140,10 +165,18 @@ pub fn deep(pieces: &[PieceRecord], settings: &EngineSettings) -> Option<Vec<u64
 
 /// Which pieces become stories now, by number; `None` while the epoch is open: the tablets
 /// have few events, few bytes, and are young (F35). The oldest ticks come first, as many as
-/// one story has; with them the stories that they overlap, where that is worth it.
-pub fn archive(pieces: &[PieceRecord], settings: &EngineSettings, now_ns: i64) -> Option<Vec<u64>> {
+/// one story has; with them the stories that they overlap, where that is worth it. Tablets whose
+/// events are pinned stay.
+pub fn archive(
+    pieces: &[PieceRecord],
+    settings: &EngineSettings,
+    pin_for_ns: Option<i64>,
+    now_ns: i64,
+) -> Option<Vec<u64>> {
+    let pinned =
+        |piece: &PieceRecord| pin_for_ns.is_some_and(|ns| is_pinned(piece.since_ns, ns, now_ns));
     let mut tablets: Vec<&PieceRecord> =
-        pieces.iter().filter(|piece| piece.tier() == TierName::Tablet).collect();
+        pieces.iter().filter(|piece| piece.tier() == TierName::Tablet && !pinned(piece)).collect();
     let sum = |of: fn(&PieceRecord) -> u64| tablets.iter().map(|piece| of(piece)).sum::<u64>();
     let oldest = tablets.iter().map(|piece| piece.since_ns).min()?;
     let age_ms = u64::try_from(now_ns.saturating_sub(oldest) / 1_000_000).unwrap_or(0);

@@ -17,6 +17,7 @@ use stratalog_model::{
 use tokio::sync::oneshot;
 
 use crate::{
+    choose,
     engine::Core,
     keeper::chronicle::Chronicle,
     manifest::{Edit, Manifest, Move},
@@ -237,22 +238,17 @@ async fn move_out(
     let sizes = Sizes::of(&core.settings, core.backlog.is_open());
     let from = From { shown, since_ns: core.clock.now_ns() };
     let tablets = &files.shelves.tablets;
-    let mut numbers = Numbers::new(core, files, TierName::Tablet);
+    let mut numbers = Numbers::new(core, files, id, TierName::Tablet);
     let number = &mut || numbers.take();
-    let mut written = match build::build(tablets, id, &batches, fences, from, number, sizes) {
-        Ok(written) => written,
-        Err(error) => {
-            numbers.give_up(id);
-            return Err(error);
-        }
-    };
+    let written = build::build(tablets, id, &batches, fences, from, number, sizes)?;
     drop(batches);
     let moved = Moved {
         rows: written.iter().map(|written| written.record.rows).sum(),
         pieces_added: written.len() as u64,
         pieces_removed: 0,
     };
-    let added = open(core, files, chronicle, &mut written)?;
+    let added = open(files, chronicle, &written)?;
+    let kept = added.clone();
     let (removed, forgotten) = (Vec::new(), Vec::new());
     let change = Change { through, written: &written, removed, forgotten, version };
     let (publishing, moving) = (Arc::clone(core), Arc::clone(chronicle));
@@ -263,48 +259,54 @@ async fn move_out(
         });
     };
     commit(files, chronicle, change, numbers, publish).await?;
+    keep(core, &kept, written);
     Ok(moved)
 }
 
-/// Pieces that were written, as versions have them. The index knows their blocks then, and the
-/// backlog those that are wanted in memory.
+/// Pieces that were written, as versions have them. The index knows their blocks then.
 ///
 /// # Errors
 /// `Internal`.
 pub fn open(
-    core: &Core,
     files: &Files,
     chronicle: &Chronicle,
-    written: &mut [Written],
+    written: &[Written],
 ) -> Result<Vec<Arc<OpenPiece>>> {
     let mut opened = Vec::with_capacity(written.len());
     for written in written {
         let shape = chronicle.known_shape(written.record.schema_version);
         let shape = shape.ok_or_else(|| Error::internal("a batch has no shape"))?;
         let shelves = files.shelves.clone();
-        let piece = Arc::new(OpenPiece::new(written.record, chronicle.id(), shape, shelves));
-        if let Some(tablet) = written.tablet.take() {
+        if let Some(tablet) = &written.tablet {
             files.shelves.tablets.remember(&tablet.built, &tablet.heads);
-            if !tablet.blocks.is_empty() {
-                core.backlog
-                    .keep(&piece, tablet.blocks, |id, since_ns| is_pinned(core, id, since_ns));
-            }
         }
-        opened.push(piece);
+        opened.push(Arc::new(OpenPiece::new(written.record, chronicle.id(), shape, shelves)));
     }
     Ok(opened)
 }
 
-/// Whether events of a chronicle that left the journal at `since_ns` are pinned now (F17).
-pub fn is_pinned(core: &Core, id: ChronicleId, since_ns: i64) -> bool {
-    pin_for_ns(core, id).is_some_and(|ns| core.clock.now_ns().saturating_sub(since_ns) < ns)
+/// Keeps the blocks that are wanted in memory of pieces that the manifest has.
+pub fn keep(core: &Core, pieces: &[Arc<OpenPiece>], written: Vec<Written>) {
+    let is_pinned = |id, since_ns| {
+        let now_ns = core.clock.now_ns();
+        pin_for_ns(core, id).is_some_and(|ns| choose::is_pinned(since_ns, ns, now_ns))
+    };
+    for (piece, written) in pieces.iter().zip(written) {
+        if let Some(tablet) = written.tablet.filter(|tablet| !tablet.blocks.is_empty()) {
+            core.backlog.keep(piece, tablet.blocks, is_pinned);
+        }
+    }
 }
 
 /// Nanoseconds for which events of a chronicle are pinned once they left the journal (F17).
 pub fn pin_for_ns(core: &Core, id: ChronicleId) -> Option<i64> {
     let definition = core.files.as_ref()?.definitions.of(id)?;
-    let ms = i64::try_from(definition.tiering.pin_for_ms?).unwrap_or(i64::MAX);
-    Some(ms.saturating_mul(1_000_000))
+    definition.tiering.pin_for_ms.map(ns_of_ms)
+}
+
+/// Milliseconds of an option in nanoseconds, as many as there can be.
+pub fn ns_of_ms(ms: u64) -> i64 {
+    i64::try_from(ms).unwrap_or(i64::MAX).saturating_mul(1_000_000)
 }
 
 /// A change of a chronicle's pieces.
@@ -330,16 +332,17 @@ pub async fn commit(
     files: &Files,
     chronicle: &Arc<Chronicle>,
     change: Change<'_>,
-    numbers: Numbers<'_>,
+    mut numbers: Numbers<'_>,
     publish: impl FnOnce() + Send + 'static,
 ) -> Result<()> {
+    let given = numbers.hand_over();
     let applied = apply(files, chronicle, change, publish).await;
     #[cfg(feature = "sabotage")]
     let applied = applied.and_then(|()| files.shelves.tablets.sync_late());
     if let Err(error) = &applied
         && !matches!(error.kind(), ErrorKind::Io | ErrorKind::Shutdown)
     {
-        numbers.give_up(chronicle.id());
+        numbers.take_back(given);
     }
     applied
 }

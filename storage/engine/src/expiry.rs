@@ -13,7 +13,7 @@ use stratalog_model::{
 };
 
 use crate::{
-    collect::{self, Files},
+    collect::{self, Files, ns_of_ms},
     delete,
     engine::Core,
     keeper::chronicle::Chronicle,
@@ -94,10 +94,9 @@ pub async fn expire(core: &Arc<Core>, id: ChronicleId) -> Result<u64> {
     let pieces = pinned.version.pieces().iter().map(|piece| piece.record().ticks.start);
     let batches = pinned.version.batches().map(|batch| batch.hull().start);
     let Some(oldest) = pieces.chain(batches).min() else { return Ok(0) };
-    let ms = |ms: u64| i64::try_from(ms).unwrap_or(i64::MAX).saturating_mul(1_000_000);
-    let before_ns = core.clock.now_ns().saturating_sub(ms(retention_ms));
+    let before_ns = core.clock.now_ns().saturating_sub(ns_of_ms(retention_ms));
     // One DELETE for a sixty-fourth of the time, not one for each event.
-    let worth_ns = before_ns.saturating_sub(ms(retention_ms / RETENTION_STEPS));
+    let worth_ns = before_ns.saturating_sub(ns_of_ms(retention_ms / RETENTION_STEPS));
     let before = definition.scale.bound_at_or_after(i128::from(before_ns));
     if oldest >= definition.scale.bound_at_or_after(i128::from(worth_ns)) {
         return Ok(0);

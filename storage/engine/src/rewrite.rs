@@ -81,28 +81,16 @@ pub fn next(
 ) -> Option<(MoveKind, TierName, Vec<Arc<OpenPiece>>)> {
     let pieces = pieces_of(chronicle);
     let records: Vec<PieceRecord> = pieces.iter().map(|piece| *piece.record()).collect();
+    let pin_for_ns = collect::pin_for_ns(core, chronicle.id());
     let archive = || {
         let settings = settings_of(core, chronicle);
-        let pinned = |record: &&PieceRecord| {
-            record.tier() == TierName::Tablet
-                && collect::is_pinned(core, chronicle.id(), record.since_ns)
-        };
-        let free: Vec<PieceRecord> =
-            records.iter().filter(|record| !pinned(record)).copied().collect();
-        let chosen = choose::archive(&free, &settings, core.clock.now_ns())?;
+        let chosen = choose::archive(&records, &settings, pin_for_ns, core.clock.now_ns())?;
         Some((MoveKind::Archive, TierName::Story, chosen))
     };
     let merge = || {
-        let mut alike: BTreeMap<i64, Vec<PieceRecord>> = BTreeMap::new();
-        let quarter_ns = collect::pin_for_ns(core, chronicle.id()).map(|ns| (ns / 4).max(1));
-        for record in records.iter().filter(|record| record.tier() == TierName::Tablet) {
-            // What is pinned is not merged with what is so no more, or not for long.
-            let quarter = quarter_ns.map_or(0, |ns| record.since_ns.div_euclid(ns));
-            alike.entry(quarter).or_default().push(*record);
-        }
         let largest = Largest::tablet(&core.settings);
-        let mut chosen = alike.values().map(|tablets| choose::merge(tablets, largest, fan_in));
-        Some((MoveKind::Merge, TierName::Tablet, chosen.find_map(|chosen| chosen)?))
+        let chosen = choose::merge_tablets(&records, largest, fan_in, pin_for_ns)?;
+        Some((MoveKind::Merge, TierName::Tablet, chosen))
     };
     let join = || {
         let stories: Vec<PieceRecord> =
@@ -157,33 +145,25 @@ pub async fn rewrite(
         definition: &definition,
         from,
         target,
-        numbers: Numbers::new(core, files, target),
+        numbers: Numbers::new(core, files, chronicle.id(), target),
         keep_blocks: mostly_kept(inputs),
         written: Vec::new(),
         dropped: Vec::new(),
     };
-    if let Err(error) = urgent::beside(core, writing.write(inputs, &version)).await {
-        writing.numbers.give_up(chronicle.id());
-        return Err(error);
-    }
-    let Writing { mut written, dropped, numbers, .. } = writing;
+    urgent::beside(core, writing.write(inputs, &version)).await?;
+    let Writing { written, dropped, numbers, .. } = writing;
     let removed: Vec<u64> = inputs.iter().map(|piece| piece.record().id).collect();
     let moved = Moved {
         rows: written.iter().map(|written| written.record.rows).sum(),
         pieces_added: written.len() as u64,
         pieces_removed: removed.len() as u64,
     };
-    let added = collect::open(core, files, chronicle, &mut written)?;
+    let added = collect::open(files, chronicle, &written)?;
+    let kept = added.clone();
     // Events may have left the journal meanwhile, others may have been deleted, or all of them.
-    let Some(version) = chronicle.version() else {
-        numbers.give_up(chronicle.id());
-        return Ok(Moved::default());
-    };
+    let Some(version) = chronicle.version() else { return Ok(Moved::default()) };
     // What the edit says of deletes must not be more durable than they are.
-    if let Err(error) = collect::sync(core).await {
-        numbers.give_up(chronicle.id());
-        return Err(error);
-    }
+    collect::sync(core).await?;
     let change = collect::Change {
         through: version.pieces().through,
         written: &written,
@@ -199,15 +179,19 @@ pub async fn rewrite(
         });
     };
     collect::commit(files, chronicle, change, numbers, publish).await?;
-    inputs.iter().for_each(|piece| piece.doom());
+    for piece in inputs {
+        piece.doom();
+        piece.keep(None);
+    }
+    collect::keep(core, &kept, written);
     Ok(moved)
 }
 
 /// Whether most of the events are in memory.
 fn mostly_kept(inputs: &[Arc<OpenPiece>]) -> bool {
-    let rows = |piece: &&Arc<OpenPiece>| piece.record().rows;
-    let kept: u64 = inputs.iter().filter(|piece| piece.kept_bytes() > 0).map(|p| rows(&p)).sum();
-    kept * 2 > inputs.iter().map(|piece| rows(&piece)).sum()
+    let kept = inputs.iter().filter(|piece| piece.kept_bytes() > 0);
+    let rows: u64 = inputs.iter().map(|piece| piece.record().rows).sum();
+    kept.map(|piece| piece.record().rows).sum::<u64>() * 2 > rows
 }
 
 /// New pieces that are being written.

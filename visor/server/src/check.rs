@@ -59,13 +59,7 @@ pub struct CheckArguments {
 /// `stratalog check`.
 pub fn run(arguments: &CheckArguments) -> ExitCode {
     quiet_index();
-    let runtime = match crate::threads::runtime() {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            eprintln!("ERROR:  cannot start threads: {error}");
-            return ExitCode::from(UNCHECKED);
-        }
-    };
+    let Some(runtime) = crate::threads::of_command() else { return ExitCode::from(UNCHECKED) };
     // What keeps connections to an object store open does so on one runtime.
     let _entered = runtime.enter();
     match check(arguments) {

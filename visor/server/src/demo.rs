@@ -48,13 +48,7 @@ pub struct DemoArguments {
 
 /// `stratalog demo`.
 pub fn run(arguments: &DemoArguments) -> ExitCode {
-    let runtime = match crate::threads::runtime() {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            eprintln!("cannot start threads: {error}");
-            return ExitCode::FAILURE;
-        }
-    };
+    let Some(runtime) = crate::threads::of_command() else { return ExitCode::FAILURE };
     let outcome = runtime.block_on(async {
         let directory = tempfile::Builder::new().prefix("stratalog-demo-").tempdir()?;
         // Signals are waited for before there is anything to clean up.

@@ -22,7 +22,7 @@ use std::{
 use stratalog_model::ColumnType;
 
 use crate::{
-    import::{FileFormat, TableName, delimiter_of, progress::Progress, quote, source::Size},
+    import::{CsvArguments, FileFormat, TableName, progress::Progress, quote, source::Size},
     sql::{
         ConnectArguments,
         connection::{Canceller, Connection, Receiver},
@@ -64,31 +64,15 @@ pub struct ExportArguments {
     /// Replace a file that exists, once all rows are there.
     #[arg(long)]
     force: bool,
-    /// CSV: the first line names the columns (default).
-    #[arg(long, overrides_with = "no_header")]
-    header: bool,
-    /// CSV: no line names the columns.
-    #[arg(long)]
-    no_header: bool,
-    /// CSV: what stands between values.
-    #[arg(long, default_value = ",", value_name = "CHARACTER")]
-    delimiter: String,
-    /// CSV: the unquoted text that means NULL.
-    #[arg(long, default_value = "", value_name = "TEXT")]
-    null: String,
+    #[command(flatten)]
+    csv: CsvArguments,
     #[command(flatten)]
     connect: ConnectArguments,
 }
 
 /// `stratalog export`.
 pub fn run(arguments: &ExportArguments) -> ExitCode {
-    let runtime = match crate::threads::runtime() {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            eprintln!("ERROR:  cannot start threads: {error}");
-            return ExitCode::FAILURE;
-        }
-    };
+    let Some(runtime) = crate::threads::of_command() else { return ExitCode::FAILURE };
     match runtime.block_on(export(arguments)) {
         Ok(()) => ExitCode::SUCCESS,
         // Nobody reads on: nothing is wrong with the rows.
@@ -227,15 +211,15 @@ struct Form {
 impl Form {
     fn of(arguments: &ExportArguments) -> Result<Self, SqlError> {
         let format = FileFormat::of(arguments.format, &arguments.file)?;
-        let delimiter = delimiter_of(&arguments.delimiter)?;
-        let null = arguments.null.clone();
+        let csv = arguments.csv.options()?;
+        let delimiter = csv.delimiter;
         let confusing = |byte: u8| matches!(byte, b'"' | b'\n' | b'\r') || byte == delimiter;
-        if matches!(delimiter, b'"' | b'\n' | b'\r') || null.bytes().any(confusing) {
+        if matches!(delimiter, b'"' | b'\n' | b'\r') || csv.null.bytes().any(confusing) {
             return Err(SqlError::local(
                 "--delimiter and --null must do without quotes and line ends, and --null without the delimiter",
             ));
         }
-        Ok(Self { format, csv: CsvOptions { header: !arguments.no_header, delimiter, null } })
+        Ok(Self { format, csv })
     }
 
     fn output(&self, target: Target) -> Box<dyn Output> {

@@ -34,6 +34,7 @@ use crate::sql::{
     ConnectArguments,
     connection::{Connection, Receiver},
     error::SqlError,
+    output::CsvOptions,
     rows::{ResultColumn, TextRows},
 };
 
@@ -97,18 +98,8 @@ pub struct ImportArguments {
     /// Rows looked at to find the types of the table to make.
     #[arg(long, default_value_t = 100_000, value_name = "ROWS", requires = "create")]
     infer_rows: usize,
-    /// CSV: the first line names the columns (default).
-    #[arg(long, overrides_with = "no_header")]
-    header: bool,
-    /// CSV: the first line is data; values are for the table's columns in their order.
-    #[arg(long)]
-    no_header: bool,
-    /// CSV: what stands between values.
-    #[arg(long, default_value = ",", value_name = "CHARACTER")]
-    delimiter: String,
-    /// CSV: the unquoted text that means NULL.
-    #[arg(long, default_value = "", value_name = "TEXT")]
-    null: String,
+    #[command(flatten)]
+    csv: CsvArguments,
     /// Rows of one batch: what is stored at once, or not at all.
     #[arg(long, default_value_t = 50_000, value_name = "ROWS", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     batch_rows: u64,
@@ -120,15 +111,26 @@ pub struct ImportArguments {
     connect: ConnectArguments,
 }
 
+/// How CSV is written.
+#[derive(Debug, Clone, clap::Args)]
+pub struct CsvArguments {
+    /// CSV: the first line names the columns (default).
+    #[arg(long, overrides_with = "no_header")]
+    header: bool,
+    /// CSV: no line names the columns; values are in their order.
+    #[arg(long)]
+    no_header: bool,
+    /// CSV: what stands between values.
+    #[arg(long, default_value = ",", value_name = "CHARACTER")]
+    delimiter: String,
+    /// CSV: the unquoted text that means NULL.
+    #[arg(long, default_value = "", value_name = "TEXT")]
+    null: String,
+}
+
 /// `stratalog import`.
 pub fn run(arguments: &ImportArguments) -> ExitCode {
-    let runtime = match crate::threads::runtime() {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            eprintln!("ERROR:  cannot start threads: {error}");
-            return ExitCode::FAILURE;
-        }
-    };
+    let Some(runtime) = crate::threads::of_command() else { return ExitCode::FAILURE };
     let result = runtime.block_on(import(arguments));
     // A reader that waits for standard input cannot be woken.
     runtime.shutdown_background();
@@ -207,25 +209,31 @@ fn with_odd_times(error: SqlError, odd: &[(String, String)]) -> SqlError {
 
 fn source_options(arguments: &ImportArguments) -> Result<SourceOptions, SqlError> {
     let format = FileFormat::of(arguments.format, &arguments.file)?;
-    let delimiter = delimiter_of(&arguments.delimiter)?;
+    let CsvOptions { header, delimiter, null } = arguments.csv.options()?;
     Ok(SourceOptions {
         file: arguments.file.clone(),
         format,
-        header: !arguments.no_header,
+        header,
         delimiter,
-        null: arguments.null.clone(),
+        null,
         infer_rows: if arguments.create { arguments.infer_rows.max(1) } else { 0 },
     })
 }
 
-/// The character that --delimiter names.
-pub(crate) fn delimiter_of(text: &str) -> Result<u8, SqlError> {
-    match (text, text.as_bytes()) {
-        ("\\t" | "tab", _) => Ok(b'\t'),
-        (_, [one]) => Ok(*one),
-        _ => Err(SqlError::local(format!(
-            "--delimiter \"{text}\" must be one ASCII character, or tab"
-        ))),
+impl CsvArguments {
+    /// What they say.
+    pub(crate) fn options(&self) -> Result<CsvOptions, SqlError> {
+        let text = &self.delimiter;
+        let delimiter = match (text.as_str(), text.as_bytes()) {
+            ("\\t" | "tab", _) => b'\t',
+            (_, [one]) => *one,
+            _ => {
+                return Err(SqlError::local(format!(
+                    "--delimiter \"{text}\" must be one ASCII character, or tab"
+                )));
+            }
+        };
+        Ok(CsvOptions { header: !self.no_header, delimiter, null: self.null.clone() })
     }
 }
 

@@ -12,3 +12,8 @@ use tokio::runtime::{Builder, Runtime};
 pub fn runtime() -> io::Result<Runtime> {
     Builder::new_multi_thread().enable_all().thread_stack_size(STACK_BYTES).build()
 }
+
+/// The same for a command; `None` after saying why there is none.
+pub fn of_command() -> Option<Runtime> {
+    runtime().inspect_err(|error| eprintln!("ERROR:  cannot start threads: {error}")).ok()
+}

@@ -107,19 +107,19 @@ fn an_epoch_closes_by_rows_bytes_or_age() {
     };
     let pieces = [piece(1, (0, 10), 400), piece(2, (10, 20), 400), story(9, (0, 20), 100_000)];
     let now = 59_999 * 1_000_000;
-    assert_eq!(archive(&pieces, &settings, now), None);
-    assert_eq!(archive(&pieces[2..], &settings, i64::MAX), None, "there is no tablet");
-    assert_eq!(archive(&pieces, &settings, now + 1_000_000).unwrap(), [1, 2], "by age");
+    assert_eq!(archive(&pieces, &settings, None, now), None);
+    assert_eq!(archive(&pieces[2..], &settings, None, i64::MAX), None, "there is no tablet");
+    assert_eq!(archive(&pieces, &settings, None, now + 1_000_000).unwrap(), [1, 2], "by age");
     let rows = EngineSettings { story_rows_max: 800, ..settings.clone() };
-    assert_eq!(archive(&pieces, &rows, now).unwrap(), [1, 2]);
+    assert_eq!(archive(&pieces, &rows, None, now).unwrap(), [1, 2]);
     let bytes = EngineSettings { story_bytes_max: 800, ..settings.clone() };
-    assert_eq!(archive(&pieces, &bytes, now).unwrap(), [1, 2]);
+    assert_eq!(archive(&pieces, &bytes, None, now).unwrap(), [1, 2]);
     // As many as one story has, the oldest ticks first.
     let few = EngineSettings { story_rows_max: 300, ..settings.clone() };
-    assert_eq!(archive(&pieces, &few, now).unwrap(), [1]);
+    assert_eq!(archive(&pieces, &few, None, now).unwrap(), [1]);
     // A story that much comes late to is written again.
     let late = [piece(1, (0, 10), 400), story(2, (5, 6), 3000), story(3, (10, 20), 10)];
-    assert_eq!(archive(&late, &settings, i64::MAX).unwrap(), [1, 2]);
+    assert_eq!(archive(&late, &settings, None, i64::MAX).unwrap(), [1, 2]);
 }
 
 #[test]
@@ -152,4 +152,25 @@ fn what_is_too_deep_for_memory_is_merged_first() {
     assert_eq!(deep(&deep_ones[..10], &settings), None);
     let roomy = EngineSettings { move_bytes: 10_000, ..settings };
     assert_eq!(deep(&deep_ones, &roomy), None);
+}
+
+#[test]
+fn pinned_tablets_stay_and_keep_their_time() {
+    let minute = 60_000_000_000;
+    let at = |id: u64, since_ns: i64| PieceRecord { since_ns, ..piece(id, (0, 10), 10) };
+    let pieces: Vec<PieceRecord> = (0..8).map(|id| at(id, id as i64 * 10 * minute)).collect();
+    let eager = EngineSettings { story_rows_max: 1, ..settings() };
+    let (now, hour) = (80 * minute, Some(60 * minute));
+    let chosen = |pin| archive(&pieces, &eager, pin, now);
+    // Those of the first 20 minutes are an hour old; the first of them fills a story.
+    assert_eq!(chosen(None), chosen(hour));
+    let all = EngineSettings { story_rows_max: 1000, story_age_max_ms: 1, ..settings() };
+    assert_eq!(archive(&pieces, &all, hour, now).unwrap(), [0, 1, 2]);
+    assert_eq!(archive(&pieces, &all, None, now).unwrap().len(), 8);
+    assert_eq!(archive(&pieces[3..], &all, hour, now), None, "all are pinned");
+    // Quarters of an hour: two and two, then one, …
+    let largest = Largest::tablet(&settings());
+    assert_eq!(merge_tablets(&pieces, largest, 2, None).unwrap().len(), 8);
+    assert_eq!(merge_tablets(&pieces, largest, 2, hour).unwrap(), [0, 1]);
+    assert_eq!(merge_tablets(&pieces, largest, 3, hour), None);
 }

@@ -9,18 +9,19 @@ use stratalog_tablet::TabletId;
 use crate::{collect::Files, engine::Core};
 
 /// The numbers of one move. Another move may take numbers at the same time: those of one are
-/// ascending, and not without gaps.
+/// ascending, and not without gaps. Dropping them gives up what was made under them.
 pub struct Numbers<'a> {
     core: &'a Core,
     files: &'a Files,
+    chronicle: ChronicleId,
     tier: TierName,
     taken: BTreeSet<u64>,
 }
 
 impl<'a> Numbers<'a> {
-    /// None yet, of pieces of a tier.
-    pub fn new(core: &'a Core, files: &'a Files, tier: TierName) -> Self {
-        Self { core, files, tier, taken: BTreeSet::new() }
+    /// None yet, of pieces of a chronicle and a tier.
+    pub fn new(core: &'a Core, files: &'a Files, chronicle: ChronicleId, tier: TierName) -> Self {
+        Self { core, files, chronicle, tier, taken: BTreeSet::new() }
     }
 
     /// One that no piece was ever made under.
@@ -30,16 +31,34 @@ impl<'a> Numbers<'a> {
         number
     }
 
-    /// What was made under them is of no use, and goes.
-    pub fn give_up(self, chronicle: ChronicleId) {
+    /// What was made under them is the manifest's, or may be: nothing is given up from here on.
+    pub fn hand_over(&mut self) -> Given {
+        Given(std::mem::take(&mut self.taken))
+    }
+
+    /// The manifest does not have it, after all.
+    pub fn take_back(&mut self, given: Given) {
+        self.taken = given.0;
+    }
+}
+
+/// Numbers that the manifest may name.
+pub struct Given(BTreeSet<u64>);
+
+impl Drop for Numbers<'_> {
+    fn drop(&mut self) {
+        let taken = std::mem::take(&mut self.taken);
+        if taken.is_empty() {
+            return;
+        }
         let shelves = &self.files.shelves;
         if self.tier == TierName::Story {
-            for id in self.taken.into_iter().map(StoryId) {
-                shelves.stories.doom(StoryName { chronicle, id });
+            for id in taken.into_iter().map(StoryId) {
+                shelves.stories.doom(StoryName { chronicle: self.chronicle, id });
             }
             return;
         }
-        let tablets = self.taken.into_iter().map(TabletId).collect();
+        let tablets = taken.into_iter().map(TabletId).collect();
         if let Err(error) = shelves.tablets.remove_all(&tablets) {
             tracing::warn!(%error, "tablets that are of no use are left for the next start");
         }

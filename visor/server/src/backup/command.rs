@@ -82,13 +82,7 @@ pub(crate) fn run_restore(arguments: &RestoreArguments) -> ExitCode {
 }
 
 fn run(command: impl Future<Output = Result<(), SqlError>> + Send) -> ExitCode {
-    let runtime = match crate::threads::runtime() {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            eprintln!("ERROR:  cannot start threads: {error}");
-            return ExitCode::FAILURE;
-        }
-    };
+    let Some(runtime) = crate::threads::of_command() else { return ExitCode::FAILURE };
     match runtime.block_on(command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
