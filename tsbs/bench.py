@@ -9,7 +9,6 @@ import datetime
 import json
 import os
 import pathlib
-import platform
 import re
 import shutil
 import statistics
@@ -23,9 +22,10 @@ import psycopg
 import tsbs
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "clients"))
+from measures import drop_caches, line_of, machine, percentile, write_results  # noqa: E402
 from servers import ROOT, Postgres, Stratalog, stratalog_binary  # noqa: E402
+from tiers import TierBench  # noqa: E402
 
-RESULTS = pathlib.Path(__file__).resolve().parent / "results"
 MEMORY = pathlib.Path("/dev/shm") if pathlib.Path("/dev/shm").is_dir() else pathlib.Path("/tmp")
 
 
@@ -40,6 +40,7 @@ class Bench:
         self.postgres = Postgres(settings={"shared_buffers": "1GB", "max_wal_size": "8GB"})
         self.data = MEMORY / f"stratalog-bench-{os.getpid()}.copy"
         self.rows = 0
+        self.tiers = TierBench(self)
         self.load = [os.getloadavg()[0]]
 
     def note(self, what, value, unit, target=None, met=None, **more):
@@ -289,6 +290,13 @@ class Bench:
             self.note(f"  PostgreSQL, indexed", peer, "ms")
 
     def run(self):
+        if "tiers" in self.arguments.parts:
+            self.tiers.run()
+        if "rows" in self.arguments.parts:
+            self.run_rows()
+        self.load.append(os.getloadavg()[0])
+
+    def run_rows(self):
         self.prepare()
         self.ours.start()
         self.postgres.start()
@@ -299,10 +307,10 @@ class Bench:
         if self.arguments.queries:
             self.bench_tsbs()
         self.bench_recovery(literal)
-        self.load.append(os.getloadavg()[0])
 
     def close(self):
         self.data.unlink(missing_ok=True)
+        self.tiers.close()
         self.ours.stop()
         self.postgres.stop()
 
@@ -359,67 +367,8 @@ def timed_writes(file, offset, seconds, size):
     return offset, statistics.median(found)
 
 
-def drop_caches():
-    """Whether the page cache could be emptied."""
-    try:
-        pathlib.Path("/proc/sys/vm/drop_caches").write_text("1\n")
-        return True
-    except OSError:
-        return False
-
-
 def median_of(report):
     return float(re.search(r"all queries\s*:\s*min:.*?med:\s*([0-9.]+)ms", report, re.DOTALL)[1])
-
-
-def percentile(values, percent):
-    return sorted(values)[min(len(values) - 1, len(values) * percent // 100)]
-
-
-def shown(value):
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3f}"
-
-
-def line_of(figure):
-    """One line of a table that fits 80 columns."""
-    verdict = {None: "", True: "met", False: "MISSED"}[figure["met"]]
-    return (f"  {figure['what']:46} {shown(figure['value']):>9} {figure['unit']:7}"
-            f"{figure['target'] or '':>9} {verdict}").rstrip()
-
-
-def machine(directory):
-    """What the figures depend on."""
-    cpu = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
-    memory = next(int(line.split()[1]) for line in open("/proc/meminfo") if line.startswith("MemTotal"))
-    file_system = subprocess.run(["stat", "-f", "-c", "%T", directory], capture_output=True, text=True).stdout.strip()
-    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
-    return {
-        "cpu": cpu,
-        "cores": os.cpu_count(),
-        "memory_gb": round(memory / 1e6, 1),
-        "kernel": platform.release(),
-        "file_system": {"ext2/ext3": "ext4"}.get(file_system, file_system),
-        "postgres": subprocess.run([Postgres.programs() / "postgres", "--version"], capture_output=True, text=True).stdout.strip(),
-        "commit": commit,
-        "at": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
-    }
-
-
-def write_results(bench, details):
-    RESULTS.mkdir(exist_ok=True)
-    name = details["at"].replace(" UTC", "").replace(" ", "-").replace(":", "")
-    document = {"machine": details, "rows": bench.rows, "scale": bench.arguments.scale, "load": bench.load, "figures": bench.figures}
-    (RESULTS / f"{name}.json").write_text(json.dumps(document, indent=2) + "\n")
-    lines = [f"# {details['at']}", ""]
-    lines += [f"{key}: {value}  " for key, value in details.items() if key != "at"]
-    lines += [f"data: {bench.rows} rows of TSBS cpu-only, scale {bench.arguments.scale}  ",
-              f"load average before and after: {', '.join(f'{load:.1f}' for load in bench.load)}  ", "",
-              "| what | value | target | |", "|---|---:|---:|---|"]
-    for figure in bench.figures:
-        verdict = {None: "", True: "met", False: "**missed**"}[figure["met"]]
-        lines.append(f"| {figure['what']} | {shown(figure['value'])} {figure['unit']} | {figure['target'] or ''} | {verdict} |")
-    (RESULTS / f"{name}.md").write_text("\n".join(lines) + "\n")
-    print(f"written to tsbs/results/{name}.md")
 
 
 def main():
@@ -429,6 +378,11 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=8, help="of one round of INSERTs")
     parser.add_argument("--queries", type=int, default=20, help="per TSBS query type; 0 for none")
+    parser.add_argument("--parts", nargs="+", choices=["rows", "tiers"], default=["rows", "tiers"])
+    parser.add_argument("--tier-scale", type=int, default=1000, help="hosts of the day that goes through the tiers")
+    parser.add_argument("--ingest-seconds", type=float, default=600, help="of ingest while events move; 0 for none")
+    parser.add_argument("--alone-seconds", type=float, default=15, help="of ingest while nothing moves")
+    parser.add_argument("--stories", type=int, default=1000, help="to be opened; 0 for none")
     parser.add_argument("--directory", type=pathlib.Path, default=pathlib.Path("/var/tmp"),
                         help="on the disk to measure")
     parser.add_argument("--strict", action="store_true", help="fail when a target is missed")

@@ -29,7 +29,7 @@ use stratalog_model::{
 
 use super::{
     ChronicleScan,
-    pushdown::{self, calendar},
+    pushdown::{self, calendar, value},
 };
 
 /// The snapshot that the statement being planned reads. A session plans one statement at
@@ -123,6 +123,7 @@ impl ChronicleTable {
             projection,
             ticks: pushed.ticks,
             keys: pushed.keys,
+            values: pushed.values,
             order: ScanOrder::Any,
             limit,
             batch_rows_max,
@@ -221,6 +222,7 @@ impl TableProvider for ChronicleTable {
                     TableProviderFilterPushDown::Exact
                 } else if pushdown::hull(&self.definition, filter).is_all()
                     && !calendar::concerns(&self.definition, filter)
+                    && value::filters(&self.definition, filter).is_empty()
                 {
                     TableProviderFilterPushDown::Unsupported
                 } else {

@@ -9,11 +9,12 @@ use datafusion::{
     logical_expr::{Between, BinaryExpr, Expr, Operator, expr::InList},
     scalar::ScalarValue,
 };
-use stratalog_model::{ChronicleDefinition, TickRange, TickRanges, tier::KeyFilter};
+use stratalog_model::{ChronicleDefinition, TickRange, TickRanges, ValueFilter, tier::KeyFilter};
 
 pub mod calendar;
 mod key;
 mod time;
+pub mod value;
 
 /// What one conjunct of a WHERE clause asks of a scan.
 #[derive(Debug, Clone)]
@@ -33,6 +34,8 @@ pub struct Pushed {
     pub ticks: TickRanges,
     /// Keys to read.
     pub keys: Vec<KeyFilter>,
+    /// What else is asked of values, as far as statistics can tell.
+    pub values: Vec<ValueFilter>,
 }
 
 /// The exact meaning of `filter` as a conjunct, if it has one.
@@ -64,13 +67,16 @@ pub fn hull(definition: &ChronicleDefinition, filter: &Expr) -> TickRanges {
 
 /// What all of `filters` ask together.
 pub fn push(definition: &ChronicleDefinition, filters: &[Expr]) -> Pushed {
-    let mut pushed = Pushed { ticks: TickRanges::all(), keys: Vec::new() };
+    let mut pushed = Pushed { ticks: TickRanges::all(), keys: Vec::new(), values: Vec::new() };
     for filter in filters {
         match exact(definition, filter) {
             Some(Conjunct::Ticks(ticks)) => pushed.ticks = pushed.ticks.intersect(&ticks),
             Some(Conjunct::Keys(keys)) => pushed.keys.push(keys),
             Some(Conjunct::Nothing) => pushed.ticks = TickRanges::none(),
-            None => pushed.ticks = pushed.ticks.intersect(&hull(definition, filter)),
+            None => {
+                pushed.ticks = pushed.ticks.intersect(&hull(definition, filter));
+                pushed.values.extend(value::filters(definition, filter));
+            }
         }
     }
     pushed

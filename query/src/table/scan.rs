@@ -183,6 +183,11 @@ impl DisplayAs for ChronicleScan {
             let name = chronicle.columns.get(key.column).map_or("?", |column| column.name.as_str());
             write!(f, ", keys={name} in {} value(s)", key.values.len())?;
         }
+        for filter in &self.request.values {
+            let name =
+                chronicle.columns.get(filter.column).map_or("?", |column| column.name.as_str());
+            write!(f, ", values={name} {}", filter.wanted)?;
+        }
         f.write_str(match self.request.order {
             ScanOrder::Any => ", order=any",
             ScanOrder::Ascending => ", order=time",

@@ -14,7 +14,9 @@ pub fn of(snapshot: &dyn Snapshot, request: &ScanRequest, schema: &Schema) -> St
         return Statistics::new_unknown(schema);
     };
     let rows = usize::try_from(extent.rows).unwrap_or(usize::MAX);
-    let whole = request.keys.is_empty() && request.limit.is_none_or(|limit| limit >= rows);
+    let whole = request.keys.is_empty()
+        && request.values.is_empty()
+        && request.limit.is_none_or(|limit| limit >= rows);
     let num_rows = if whole {
         Precision::Exact(rows)
     } else {

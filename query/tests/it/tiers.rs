@@ -166,3 +166,57 @@ async fn explain_analyze_counts_in_each_tier() {
     assert!(figure(&text, "story_bytes_read") > Some(0.0), "{text}");
     assert!(!text.contains("journal_") && !text.contains("tablet_"), "{text}");
 }
+
+/// Parts of a tier that a query passed over, and that it read.
+async fn parts(db: &Database, tier: &str, sql: &str) -> (f64, f64) {
+    let text = db.rows(&format!("EXPLAIN ANALYZE {sql}")).await.join("\n");
+    let count = |what: &str| figure(&text, &format!("{tier}_parts_{what}")).unwrap_or(0.0);
+    (count("pruned"), count("read"))
+}
+
+#[tokio::test]
+async fn parts_without_the_wanted_values_are_passed_over() {
+    let db = Database::new();
+    db.tag("CREATE TABLE v (time timestamptz NOT NULL, n int, x double precision, t text)").await;
+    // Three tablets, as many blocks at least.
+    for part in 0..3 {
+        let first = part * 1000;
+        db.tag(&format!(
+            "INSERT INTO v SELECT timestamptz '2024-01-01' + n * interval '1 s', \
+             CASE WHEN n >= 1000 THEN n END, n / 2.0, 'text ' || lpad(n::text, 5, '0') \
+             FROM generate_series({first}, {}) AS g(n)",
+            first + 999
+        ))
+        .await;
+        db.tag("CALL stratalog.flush('v')").await;
+    }
+    let all = parts(&db, "tablet", "SELECT n FROM v").await;
+    assert!(all.0 == 0.0 && all.1 >= 3.0, "{all:?}");
+    for (condition, rows) in [
+        ("n > 2990", "9"),
+        ("n >= 2990 AND x < 1e6", "10"),
+        ("n IS NULL", "1000"),
+        ("x < 2.0", "4"),
+        ("x BETWEEN 600 AND 601", "3"),
+        ("t = 'text 02000'", "1"),
+        ("t IN ('text 02000', 'text 02999')", "2"),
+        ("n = 1500 OR n = 1501", "2"),
+        ("n > 5000", "0"),
+    ] {
+        let (pruned, read) =
+            parts(&db, "tablet", &format!("SELECT n FROM v WHERE {condition}")).await;
+        assert!(pruned >= 2.0 && pruned + read == all.1, "{condition}: {pruned}, {read}");
+        let count = format!("SELECT count(*) FROM v WHERE {condition}");
+        assert_eq!(db.rows(&count).await, [rows], "{condition}");
+    }
+    let plan = db.rows("EXPLAIN SELECT x FROM v WHERE n > 2990 AND t < 'u'").await.join("\n");
+    assert!(plan.contains("values=n >= 2990, values=t <= \"u\""), "{plan}");
+    // What holds NaN cannot be told by its lowest and highest value.
+    db.tag("INSERT INTO v VALUES ('2024-02-01', 1, 'NaN', '')").await;
+    db.tag("CALL stratalog.flush('v')").await;
+    assert_eq!(db.rows("SELECT n FROM v WHERE x > 1e6").await, ["1"]);
+    db.tag("CALL stratalog.compact('v')").await;
+    assert_eq!(db.rows("SELECT n FROM v WHERE x > 1e6").await, ["1"]);
+    let none = parts(&db, "story", "SELECT n FROM v WHERE n > 5000").await;
+    assert!(none.0 >= 1.0 && none.1 == 0.0, "{none:?}");
+}

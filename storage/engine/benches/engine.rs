@@ -218,6 +218,7 @@ fn reads(criterion: &mut Criterion) {
             })
             .into_iter()
             .collect(),
+        values: vec![],
         order,
         limit: None,
         batch_rows_max: 8192,

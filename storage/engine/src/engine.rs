@@ -38,6 +38,7 @@ use crate::{
     },
     memtable::{batch::MemoryBatch, compact},
     moves::Moves,
+    pace::Pace,
     pieces::{piece::OpenPiece, status},
     player::snapshot::PinnedSnapshot,
     recovery,
@@ -71,6 +72,8 @@ pub struct Core {
     pub relief: Relief,
     /// Events that are in tablets and in memory.
     pub backlog: Backlog,
+    /// How fast merges and stories are written.
+    pub pace: Pace,
     /// Idempotent producers.
     pub producers: Mutex<Producers>,
     /// Statements that wait for each other.
@@ -130,6 +133,7 @@ impl Engine {
         let core = Arc::new(Core {
             budget: Budget::new(settings.memory_bytes_max),
             backlog: Backlog::new(settings.backlog_bytes_max),
+            pace: Pace::new(settings.move_bytes_per_second_max),
             producers: Mutex::new(Producers::new(settings.producers_max)),
             log,
             clock,

@@ -38,6 +38,7 @@ mod keeper;
 mod manifest;
 mod memtable;
 mod moves;
+mod pace;
 mod pieces;
 mod player;
 mod recovery;

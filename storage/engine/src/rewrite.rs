@@ -240,7 +240,9 @@ impl Writing<'_> {
         while let Some(rows) = sweep.window(settings.tablet_rows_max, &mut self.dropped).await? {
             let (from, number) = (self.from, &mut || self.numbers.take());
             let tablets = build::write_windows(tablets, id, &rows, from, number, sizes)?;
+            let bytes = tablets.iter().map(|written| written.record.bytes).sum();
             self.written.extend(tablets);
+            self.core.pace.keep(bytes).await;
         }
         Ok(())
     }
@@ -256,7 +258,9 @@ impl Writing<'_> {
                     StoryWriter::new(&self.files.shelves.stories, self.numbers.take(), &schema)?
                 }
             };
+            let before = writer.bytes();
             writer.push(&rows)?;
+            self.core.pace.keep(writer.bytes().saturating_sub(before)).await;
             let full = writer.rows() >= settings.story_rows_max
                 || writer.bytes() >= settings.story_bytes_max;
             match full {

@@ -28,6 +28,9 @@ pub struct EngineSettings {
     pub journal_bytes_high: u64,
     /// Bytes of batches that become tablets at a time, about; as much again is needed meanwhile.
     pub move_bytes: u64,
+    /// Bytes that merges and stories write in a second at most; 0 for no limit. What appends
+    /// wait for is not held up.
+    pub move_bytes_per_second_max: u64,
     /// Events of a tablet, at most.
     pub tablet_rows_max: usize,
     /// Events of a block of a tablet, at most.
@@ -69,9 +72,10 @@ impl Default for EngineSettings {
             move_from_percent: 40,
             journal_bytes_high: 2 << 30,
             move_bytes: 64 << 20,
+            move_bytes_per_second_max: 0,
             tablet_rows_max: 1 << 18,
             block_rows_max: 8192,
-            block_bytes: 256 << 10,
+            block_bytes: 2 << 20,
             slice_rows_max: 1 << 18,
             story_rows_max: 4 << 20,
             story_bytes_max: 256 << 20,

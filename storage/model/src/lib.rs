@@ -27,6 +27,7 @@ pub mod tick;
 pub mod tier;
 pub mod tiering;
 pub mod types;
+pub mod values;
 
 pub use chronicle::{ChronicleDefinition, ColumnDefinition};
 pub use clock::Clock;
@@ -45,6 +46,7 @@ pub use tick::{Granularity, Tick, TickScale};
 pub use tier::{Tier, TierName};
 pub use tiering::Tiering;
 pub use types::ColumnType;
+pub use values::ValueFilter;
 
 /// A boxed future that may be sent between threads.
 pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -14,7 +14,7 @@ use arrow::{
     datatypes::SchemaRef,
 };
 
-use crate::{ChronicleDefinition, Gsn, Result, TickRange, TickRanges};
+use crate::{ChronicleDefinition, Gsn, Result, TickRange, TickRanges, ValueFilter};
 
 /// Where an event is read from; the value of `_tier`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -123,6 +123,9 @@ pub struct ScanRequest {
     pub ticks: TickRanges,
     /// Only events whose key columns have these values. Applied exactly.
     pub keys: Vec<KeyFilter>,
+    /// What is asked of other columns. Parts without such values may be passed over; what is
+    /// read of the others is for the reader to look at.
+    pub values: Vec<ValueFilter>,
     /// Order wanted.
     pub order: ScanOrder,
     /// Stop after about so many rows (never fewer, when there are as many).

@@ -1,13 +1,14 @@
 //! Making a story: slices into a spool file, the file onto the shelf, and a look at it there.
 
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use arrow::{
     array::{Array, ArrayRef, AsArray, RecordBatch},
-    datatypes::{DataType, Field, Int64Type},
+    datatypes::{DataType, Field, Float32Type, Float64Type, Int64Type},
 };
 use bytes::Bytes;
 use parquet::{
@@ -19,7 +20,8 @@ use parquet::{
 };
 use serde::{Deserialize, Serialize};
 use stratalog_model::{
-    ChronicleId, ColumnType, Disk, Error, ErrorKind, Result, SchemaVersion, Tick, TickRange,
+    ChronicleId, ColumnId, ColumnType, Disk, Error, ErrorKind, Result, SchemaVersion, Tick,
+    TickRange,
 };
 
 use crate::{
@@ -131,6 +133,8 @@ pub struct Builder {
     file: Option<Sink>,
     writer: Option<ArrowWriter<Sink>>,
     groups: Vec<GroupSummary>,
+    /// Columns in which NaN was seen.
+    with_nan: BTreeSet<ColumnId>,
     digest: Digest,
 }
 
@@ -159,6 +163,7 @@ impl Builder {
             file: Some(Sink::new(file)),
             writer: None,
             groups: Vec::new(),
+            with_nan: BTreeSet::new(),
             digest: Digest::new(schema),
         })
     }
@@ -190,6 +195,9 @@ impl Builder {
             return Err(self.failed(error));
         }
         self.digest.add(&rows)?;
+        let columns = self.schema.columns.iter().zip(rows.columns());
+        let with_nan = columns.filter(|(_, array)| has_nan(array)).map(|(column, _)| column.id);
+        self.with_nan.extend(with_nan);
         self.groups.push(summary);
         Ok(())
     }
@@ -238,7 +246,8 @@ impl Builder {
         }
         let (tail_at, checksums) = writer.inner_mut().begin_tail();
         built.tail_at = tail_at;
-        let pairs = footer::encode(&self.schema, &built, &self.groups, checksums);
+        let parts = footer::Parts { groups: &self.groups, with_nan: &self.with_nan, checksums };
+        let pairs = footer::encode(&self.schema, &built, &parts);
         let pairs = pairs.map_err(|error| {
             Error::internal("the columns of a story cannot be written").with_source(error)
         })?;
@@ -409,6 +418,14 @@ impl Drop for Builder {
             tracing::warn!(%error, "a spool file is left for the next start");
         }
     }
+}
+
+/// Whether NaN is among the values of a column of floats.
+fn has_nan(array: &ArrayRef) -> bool {
+    let floats = array.as_primitive_opt::<Float64Type>();
+    let singles = array.as_primitive_opt::<Float32Type>();
+    floats.is_some_and(|floats| floats.iter().flatten().any(f64::is_nan))
+        || singles.is_some_and(|singles| singles.iter().flatten().any(f32::is_nan))
 }
 
 /// The paths of the leaf columns; with their values where these lie flat.

@@ -1,9 +1,11 @@
 //! What a story says of itself: text metadata of the Parquet file.
 
+use std::collections::BTreeSet;
+
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::{Buf, BufMut, Bytes};
 use parquet::file::metadata::KeyValue;
-use stratalog_model::{ChronicleId, Granularity, SchemaVersion, TickScale};
+use stratalog_model::{ChronicleId, ColumnId, Granularity, SchemaVersion, TickScale};
 
 use crate::{
     block::{BLOCK_BYTES, Blocks},
@@ -31,6 +33,7 @@ const LAST_TICK: &str = "stratalog.last_tick";
 const FIRST_GSN: &str = "stratalog.first_gsn";
 const LAST_GSN: &str = "stratalog.last_gsn";
 const GROUPS: &str = "stratalog.groups";
+const NAN: &str = "stratalog.nan_columns";
 const BLOCK: &str = "stratalog.block_bytes";
 const CHECKSUMS: &str = "stratalog.block_checksums";
 
@@ -39,17 +42,27 @@ const CHECKSUMS: &str = "stratalog.block_checksums";
 pub(crate) struct Footer {
     pub(crate) schema: StorySchema,
     pub(crate) groups: Vec<GroupSummary>,
+    /// Columns in which NaN is, of which Parquet's statistics do not tell; `None` when that is
+    /// not known.
+    pub(crate) with_nan: Option<BTreeSet<ColumnId>>,
     pub(crate) blocks: Blocks,
     /// With the length and checksum of the tail that this was found in.
     pub(crate) built: BuiltStory,
+}
+
+/// What is gathered while a story is written.
+#[derive(Debug)]
+pub(crate) struct Parts<'a> {
+    pub(crate) groups: &'a [GroupSummary],
+    pub(crate) with_nan: &'a BTreeSet<ColumnId>,
+    pub(crate) checksums: &'a [u32],
 }
 
 /// The metadata of a story.
 pub(crate) fn encode(
     schema: &StorySchema,
     built: &BuiltStory,
-    groups: &[GroupSummary],
-    checksums: &[u32],
+    parts: &Parts<'_>,
 ) -> serde_json::Result<Vec<KeyValue>> {
     let pair = |key: &str, value: String| KeyValue::new(key.to_string(), value);
     Ok(vec![
@@ -68,9 +81,10 @@ pub(crate) fn encode(
         pair(LAST_TICK, built.ticks.1.to_string()),
         pair(FIRST_GSN, built.gsns.0.to_string()),
         pair(LAST_GSN, built.gsns.1.to_string()),
-        pair(GROUPS, encode_groups(groups)),
+        pair(GROUPS, encode_groups(parts.groups)),
+        pair(NAN, serde_json::to_string(parts.with_nan)?),
         pair(BLOCK, BLOCK_BYTES.to_string()),
-        pair(CHECKSUMS, Blocks::encode(checksums)),
+        pair(CHECKSUMS, Blocks::encode(parts.checksums)),
     ])
 }
 
@@ -101,6 +115,8 @@ pub(crate) fn decode(pairs: &[KeyValue], place: &BuiltStory) -> Result<Footer, S
     };
     schema.validate().map_err(|error| error.to_string())?;
     let groups = decode_groups(metadata.get(GROUPS)?).ok_or("its groups cannot be read")?;
+    // Stories of earlier builds do not say.
+    let with_nan = metadata.get(NAN).is_ok().then(|| metadata.json(NAN)).transpose()?;
     let blocks = Blocks::decode(metadata.get(CHECKSUMS)?, place.tail_at);
     let blocks = blocks.ok_or("the checksums of its blocks cannot be read")?;
     let built = BuiltStory {
@@ -115,7 +131,7 @@ pub(crate) fn decode(pairs: &[KeyValue], place: &BuiltStory) -> Result<Footer, S
         gsns: (metadata.parse(FIRST_GSN)?, metadata.parse(LAST_GSN)?),
         checksum: place.checksum,
     };
-    Ok(Footer { schema, groups, blocks, built })
+    Ok(Footer { schema, groups, with_nan, blocks, built })
 }
 
 struct Metadata<'a>(&'a [KeyValue]);

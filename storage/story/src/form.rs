@@ -269,7 +269,8 @@ fn milliseconds(seconds: i64) -> Result<i64> {
     }
 }
 
-fn seconds(milliseconds: i64) -> i64 {
+/// Seconds of what is stored; the ends of the range stay where they are.
+pub(crate) fn seconds(milliseconds: i64) -> i64 {
     match milliseconds {
         i64::MIN | i64::MAX => milliseconds,
         _ => milliseconds.div_euclid(SECOND_MS),

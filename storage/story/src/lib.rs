@@ -35,10 +35,12 @@ mod plan;
 mod read;
 mod schema;
 mod select;
+mod sharing;
 mod shelf;
 mod sink;
 mod store;
 mod story;
+mod values;
 
 pub use build::{Builder, BuiltStory, GroupSummary, StorySettings};
 pub use key::KeyValues;
@@ -51,3 +53,4 @@ pub use shelf::{
 };
 pub use store::{Stories, StoriesHold};
 pub use story::{GroupHead, Story};
+pub use values::ColumnValues;

@@ -7,7 +7,7 @@ use arrow::{
     datatypes::{Field, Schema, SchemaRef},
 };
 use bytes::{Buf, Bytes};
-use futures::{StreamExt, TryStreamExt};
+use futures::{FutureExt, StreamExt, TryStreamExt};
 use parquet::{
     arrow::{
         ProjectionMask,
@@ -46,7 +46,7 @@ impl Story {
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`; `Internal` for a column or group that the
     /// story does not have, or values of a wrong type.
-    pub async fn may_hold(&self, group: u32, keys: &[KeyValues]) -> Result<bool> {
+    pub async fn may_hold(self: &Arc<Self>, group: u32, keys: &[KeyValues]) -> Result<bool> {
         self.group(group)?;
         for key in keys {
             let leaf = self.leaf(Source::Column(key.column))?;
@@ -141,18 +141,27 @@ impl Story {
     }
 
     /// Reads the blocks around ranges, and compares them with their checksums (CL-6).
-    async fn verified(&self, needed: impl IntoIterator<Item = Range<u64>>) -> Result<Verified> {
+    async fn verified(
+        self: &Arc<Self>,
+        needed: impl IntoIterator<Item = Range<u64>>,
+    ) -> Result<Verified> {
         let shape = self.shelf().shape();
         let requests = plan::requests(needed, self.blocks(), shape);
         let reads = requests.into_iter().map(|range| async move {
-            let bytes = self.shelf().read(self.built().name(), range.clone()).await?;
-            self.blocks()
-                .verify(range.start, &bytes)
-                .map_err(|block| self.damaged(&block, "the checksum of a block does not match"))?;
+            let read = || Arc::clone(self).read_blocks(range.clone()).boxed();
+            let bytes = self.sharing().read(range.clone(), read).await?;
             Ok::<_, Error>((range.start, bytes))
         });
         let parts = futures::stream::iter(reads).buffered(shape.at_once).try_collect().await?;
         Ok(Verified { parts: Arc::new(parts), len: self.built().bytes })
+    }
+
+    /// Reads whole blocks.
+    async fn read_blocks(self: Arc<Self>, range: Range<u64>) -> Result<Bytes> {
+        let bytes = self.shelf().read(self.built().name(), range.clone()).await?;
+        let verified = self.blocks().verify(range.start, &bytes);
+        verified.map_err(|block| self.damaged(&block, "the checksum of a block does not match"))?;
+        Ok(bytes)
     }
 
     /// Reads every byte before the tail, in bounded memory, and compares it with its checksum;
@@ -160,7 +169,7 @@ impl Story {
     ///
     /// # Errors
     /// `DataCorrupted`, with file, offset and range; `Io`, `ConnectionFailure`.
-    pub async fn verify_blocks(&self) -> Result<()> {
+    pub async fn verify_blocks(self: &Arc<Self>) -> Result<()> {
         let step = self.shelf().shape().request_bytes.max(1);
         let mut at = 0;
         while at < self.blocks().end() {

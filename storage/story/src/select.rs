@@ -12,6 +12,7 @@ use crate::{
     key::{KeyValues, Stored},
     schema::Source,
     story::Story,
+    values::ColumnValues,
 };
 
 /// Rows of a group: whole pages that may hold what is wanted. What they hold besides is for
@@ -77,8 +78,8 @@ impl Selection {
 }
 
 impl Story {
-    /// The rows of a group that may have such ticks and key values, by summary and page index;
-    /// `None` when there is none.
+    /// The rows of a group that may have such ticks, keys and other values, by summary and page
+    /// index; `None` when there is none.
     ///
     /// # Errors
     /// `Internal` for a column or group that the story does not have, or values of a wrong type.
@@ -87,6 +88,7 @@ impl Story {
         group: u32,
         ticks: &TickRanges,
         keys: &[KeyValues],
+        others: &[ColumnValues],
     ) -> Result<Option<Selection>> {
         let head = self.group(group)?;
         let hull = head.summary.hull();
@@ -113,6 +115,13 @@ impl Story {
             let values = Stored::of(&key.values)?;
             selection =
                 self.keep(group, leaf, selection, |index, page| values.may_be_in_page(index, page));
+        }
+        for other in others {
+            let Some(of) = self.page_values(other.column) else { continue };
+            let leaf = self.leaf(Source::Column(other.column))?;
+            selection = self.keep(group, leaf, selection, |index, page| {
+                other.wanted.may_be_in(&of.summary(index, page))
+            });
         }
         Ok((selection.rows() > 0).then_some(selection))
     }

@@ -1,6 +1,6 @@
 //! A story that is open for reading.
 
-use std::{ops::Range, sync::Arc};
+use std::{collections::BTreeSet, ops::Range, sync::Arc};
 
 use arrow::{
     array::{AsArray, RecordBatch},
@@ -12,7 +12,7 @@ use parquet::{
     errors::ParquetError,
     file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader},
 };
-use stratalog_model::{Error, ErrorKind, Result};
+use stratalog_model::{ColumnId, Error, ErrorKind, Result};
 
 use crate::{
     block::Blocks,
@@ -20,6 +20,7 @@ use crate::{
     digest::{CHUNK_ROWS, Digest},
     footer,
     schema::{Source, StorySchema},
+    sharing::Sharing,
     shelf::Shelf,
 };
 
@@ -49,8 +50,10 @@ pub struct Story {
     built: BuiltStory,
     schema: StorySchema,
     heads: Vec<GroupHead>,
+    with_nan: Option<BTreeSet<ColumnId>>,
     blocks: Blocks,
     metadata: ArrowReaderMetadata,
+    sharing: Sharing,
     /// Length of the tail: what it takes in memory is in proportion.
     memory_bytes: usize,
 }
@@ -95,8 +98,10 @@ impl Story {
             built: *built,
             schema: footer.schema,
             heads,
+            with_nan: footer.with_nan,
             blocks: footer.blocks,
             metadata,
+            sharing: Sharing::default(),
             memory_bytes,
         })
     }
@@ -189,6 +194,11 @@ impl Story {
         })
     }
 
+    /// Whether NaN may be among the values of a column.
+    pub(crate) fn may_have_nan(&self, column: ColumnId) -> bool {
+        self.with_nan.as_ref().is_none_or(|with_nan| with_nan.contains(&column))
+    }
+
     pub(crate) fn metadata(&self) -> &Arc<ParquetMetaData> {
         self.metadata.metadata()
     }
@@ -199,6 +209,10 @@ impl Story {
 
     pub(crate) fn blocks(&self) -> &Blocks {
         &self.blocks
+    }
+
+    pub(crate) fn sharing(&self) -> &Sharing {
+        &self.sharing
     }
 
     pub(crate) fn shelf(&self) -> &dyn Shelf {

@@ -2,17 +2,19 @@
 //!
 //! ```text
 //!     0  "SLTB"               4  CRC32C of bytes 8..head bytes, seeded with the tablet's seed
-//!     8  CRC32C of payload   12  payload bytes        16  bytes of it unpacked
+//!     8  sections            12  payload bytes        16  bytes of it unpacked
 //!    20  head bytes          24  number in the file   28  rows
 //!    32  first tick          40  last tick            48  first gsn      56  last gsn
 //!    64  bytes of first key  68  bytes of last key    72  bytes of statistics
-//!    76  codec (0 as it is, 1 zstd)                   77  zeros
-//!    96  first key, last key, statistics, zeros up to a multiple of 16
-//!        payload, zeros up to a multiple of 16
+//!    76  zeros
+//!    96  first key, last key, statistics, 16 bytes for each section, zeros up to a multiple of 16
+//!        payload: the sections, zeros up to a multiple of 16
 //! ```
 
 use bytes::{Buf, BufMut, Bytes};
 use stratalog_model::{Tick, TickRange};
+
+use crate::section::{self, ENTRY_BYTES, SectionHead};
 
 /// Bytes of a head before its keys.
 pub(crate) const FIXED_BYTES: usize = 96;
@@ -22,13 +24,6 @@ pub(crate) const ALIGNMENT: usize = 16;
 pub(crate) const HEAD_BYTES_MAX: usize = 16 << 20;
 
 const MAGIC: &[u8; 4] = b"SLTB";
-
-/// How a payload is packed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Codec {
-    Plain = 0,
-    Zstd = 1,
-}
 
 /// What a block says of its events, all of it exact.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -64,8 +59,7 @@ pub struct BlockHead {
     pub(crate) head_bytes: u32,
     pub(crate) payload_bytes: u32,
     pub(crate) unpacked_bytes: u32,
-    pub(crate) payload_checksum: u32,
-    pub(crate) codec: Codec,
+    pub(crate) sections: Vec<SectionHead>,
 }
 
 impl BlockHead {
@@ -73,6 +67,17 @@ impl BlockHead {
     pub fn bytes(&self) -> u64 {
         u64::from(self.head_bytes)
             + u64::from(self.payload_bytes).next_multiple_of(ALIGNMENT as u64)
+    }
+
+    /// Sections of the payload.
+    pub fn sections(&self) -> usize {
+        self.sections.len()
+    }
+
+    /// Bytes of some sections as they are stored.
+    pub fn stored_bytes(&self, wanted: &[usize]) -> u64 {
+        let sections = wanted.iter().filter_map(|at| self.sections.get(*at));
+        sections.map(|section| u64::from(section.stored_bytes)).sum()
     }
 
     /// Bytes of the payload when unpacked.
@@ -86,7 +91,7 @@ impl BlockHead {
         let mut out = Vec::with_capacity(self.head_bytes as usize);
         out.put_slice(MAGIC);
         out.put_u32_le(0);
-        out.put_u32_le(self.payload_checksum);
+        out.put_u32_le(self.sections.len() as u32);
         out.put_u32_le(self.payload_bytes);
         out.put_u32_le(self.unpacked_bytes);
         out.put_u32_le(self.head_bytes);
@@ -99,11 +104,11 @@ impl BlockHead {
         out.put_u32_le(summary.keys.0.len() as u32);
         out.put_u32_le(summary.keys.1.len() as u32);
         out.put_u32_le(summary.statistics.len() as u32);
-        out.put_u8(self.codec as u8);
         out.resize(FIXED_BYTES, 0);
         out.put_slice(&summary.keys.0);
         out.put_slice(&summary.keys.1);
         out.put_slice(&summary.statistics);
+        self.sections.iter().for_each(|section| section.encode(&mut out));
         out.resize(self.head_bytes as usize, 0);
         let checksum = crc32c::crc32c_append(seed, out.get(8..).unwrap_or(&[]));
         if let Some(slot) = out.get_mut(4..8) {
@@ -113,9 +118,9 @@ impl BlockHead {
     }
 
     /// Bytes of a head with these parts.
-    pub(crate) fn head_bytes_of(summary: &BlockSummary) -> usize {
+    pub(crate) fn head_bytes_of(summary: &BlockSummary, sections: usize) -> usize {
         let parts = summary.keys.0.len() + summary.keys.1.len() + summary.statistics.len();
-        (FIXED_BYTES + parts).next_multiple_of(ALIGNMENT)
+        (FIXED_BYTES + parts + sections * ENTRY_BYTES).next_multiple_of(ALIGNMENT)
     }
 
     /// How long the head is that begins with these bytes, if they begin one.
@@ -137,7 +142,7 @@ impl BlockHead {
             return Err("the checksum of a block's head does not match");
         }
         let mut fields = head.get(8..).unwrap_or(&[]);
-        let payload_checksum = fields.get_u32_le();
+        let sections = fields.get_u32_le() as usize;
         let payload_bytes = fields.get_u32_le();
         let unpacked_bytes = fields.get_u32_le();
         let head_bytes = fields.get_u32_le();
@@ -145,15 +150,10 @@ impl BlockHead {
         let rows = fields.get_u32_le();
         let ticks = (fields.get_i64_le(), fields.get_i64_le());
         let gsns = (fields.get_u64_le(), fields.get_u64_le());
-        let lengths = [fields.get_u32_le(), fields.get_u32_le(), fields.get_u32_le()];
-        let codec = match fields.get_u8() {
-            0 => Codec::Plain,
-            1 => Codec::Zstd,
-            _ => return Err("a block is packed in a way that this version does not know"),
-        };
+        let lengths = [(); 3].map(|()| fields.get_u32_le() as usize);
         let mut at = FIXED_BYTES;
-        let mut part = |bytes: u32| -> Result<Bytes, &'static str> {
-            let end = at.saturating_add(bytes as usize);
+        let mut part = |bytes: usize| -> Result<Bytes, &'static str> {
+            let end = at.saturating_add(bytes);
             let part = head.get(at..end).ok_or("a block's head is shorter than its parts")?;
             at = end;
             Ok(Bytes::copy_from_slice(part))
@@ -161,17 +161,15 @@ impl BlockHead {
         let [first, last, statistics] = lengths;
         let keys = (part(first)?, part(last)?);
         let statistics = part(statistics)?;
+        let sections = section::decode_all(&part(sections.saturating_mul(ENTRY_BYTES))?)?;
+        let ends = sections.last().map_or(0, SectionHead::end);
+        let unpacked: u64 = sections.iter().map(|section| u64::from(section.unpacked_bytes)).sum();
+        if ends != u64::from(payload_bytes) || unpacked != u64::from(unpacked_bytes) {
+            return Err("the sections of a block are not its payload");
+        }
         let summary = BlockSummary { rows, ticks, gsns, keys, statistics };
-        let head = Self {
-            offset,
-            number,
-            summary,
-            head_bytes,
-            payload_bytes,
-            unpacked_bytes,
-            payload_checksum,
-            codec,
-        };
+        let head =
+            Self { offset, number, summary, head_bytes, payload_bytes, unpacked_bytes, sections };
         Ok((head, checksum))
     }
 }

@@ -1,7 +1,7 @@
 //! A block file: its header, its blocks, its end.
 //!
 //! ```text
-//!     0  "SLTABLET"     8  format version (1)   12  zeros
+//!     0  "SLTABLET"     8  format version (2)   12  zeros
 //!    16  tablet        24  chronicle            32  schema version    36  zeros
 //!    60  CRC32C of bytes 0..60: the seed of the heads' checksums
 //!    64  blocks
@@ -19,12 +19,13 @@ use bytes::{Buf, BufMut};
 use stratalog_model::{ChronicleId, Disk, DiskFile, Error, ErrorKind, Result, SchemaVersion};
 
 use crate::{
-    block::{ALIGNMENT, BlockHead, BlockSummary, Codec, HEAD_BYTES_MAX},
+    block::{ALIGNMENT, BlockHead, BlockSummary, HEAD_BYTES_MAX},
     sabotage,
+    section::{Packer, Section},
 };
 
 /// The format that this version writes, and the newest that it reads.
-const FORMAT_VERSION: u32 = 1;
+const FORMAT_VERSION: u32 = 2;
 pub(crate) const HEADER_BYTES: usize = 64;
 pub(crate) const END_BYTES: usize = 32;
 const MAGIC: &[u8; 8] = b"SLTABLET";
@@ -34,9 +35,6 @@ const END_MAGIC: &[u8; 4] = b"SLTE";
 pub(crate) const SUFFIX: &str = ".tablet";
 /// Name of one that is being made.
 pub(crate) const BUILDING_SUFFIX: &str = ".building";
-
-/// zstd's level: its fastest that still halves codes and floats.
-const ZSTD_LEVEL: i32 = 1;
 
 /// Payload bytes, unpacked, that a block may have.
 const UNPACKED_BYTES_MAX: usize = 1 << 30;
@@ -116,6 +114,7 @@ pub struct Builder {
     file: Box<dyn DiskFile>,
     seed: u32,
     heads: Vec<BlockHead>,
+    packer: Packer,
     built: Built,
 }
 
@@ -144,6 +143,7 @@ impl Builder {
             file,
             seed,
             heads: Vec::new(),
+            packer: Packer::new(),
             built,
         })
     }
@@ -153,40 +153,36 @@ impl Builder {
         self.built.bytes
     }
 
-    /// Adds a block. `payload` is packed where that makes it smaller.
+    /// Adds a block. Each section is packed where that makes it smaller.
     ///
     /// # Errors
-    /// `DiskFull`, `Io`; `LimitExceeded` for a payload over 1 GiB, or keys and statistics
-    /// over 16 MiB.
-    pub fn push(&mut self, summary: BlockSummary, payload: &[u8]) -> Result<()> {
-        let head_bytes = BlockHead::head_bytes_of(&summary);
-        if payload.len() > UNPACKED_BYTES_MAX || head_bytes > HEAD_BYTES_MAX {
+    /// `DiskFull`, `Io`; `LimitExceeded` for a payload over 1 GiB, or keys, statistics and
+    /// heads of sections over 16 MiB.
+    pub fn push(&mut self, summary: BlockSummary, sections: &[Section<'_>]) -> Result<()> {
+        let head_bytes = BlockHead::head_bytes_of(&summary, sections.len());
+        let unpacked_bytes: usize = sections.iter().map(|section| section.bytes.len()).sum();
+        if unpacked_bytes > UNPACKED_BYTES_MAX || head_bytes > HEAD_BYTES_MAX {
             return Err(Error::new(
                 ErrorKind::LimitExceeded,
                 format!(
-                    "a block of {} bytes, with {head_bytes} bytes about them, is too large",
-                    payload.len()
+                    "a block of {unpacked_bytes} bytes, with {head_bytes} bytes about them, is \
+                     too large"
                 ),
             ));
         }
-        let packed = zstd::bulk::compress(payload, ZSTD_LEVEL).ok();
-        let (stored, codec) = match packed.as_deref().filter(|packed| packed.len() < payload.len())
-        {
-            Some(packed) => (packed, Codec::Zstd),
-            None => (payload, Codec::Plain),
-        };
+        let mut payload = Vec::with_capacity(unpacked_bytes / 4);
+        let packed = sections.iter().map(|section| self.packer.add(*section, &mut payload));
         let head = BlockHead {
             offset: self.built.bytes,
             number: self.built.blocks,
             head_bytes: head_bytes as u32,
-            payload_bytes: stored.len() as u32,
-            unpacked_bytes: payload.len() as u32,
-            payload_checksum: crc32c::crc32c(stored),
-            codec,
+            sections: packed.collect(),
+            payload_bytes: payload.len() as u32,
+            unpacked_bytes: unpacked_bytes as u32,
             summary,
         };
         let (mut bytes, checksum) = head.encode(self.seed);
-        bytes.extend_from_slice(stored);
+        bytes.extend_from_slice(&payload);
         bytes.resize(bytes.len().next_multiple_of(ALIGNMENT), 0);
         self.file.write_all_at(&bytes, head.offset).map_err(|error| self.failed("write", error))?;
         self.built.checksum = crc32c::crc32c_append(self.built.checksum, &checksum.to_le_bytes());

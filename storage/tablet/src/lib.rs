@@ -14,7 +14,7 @@
 //!   Builder: block, block, … end ─► <id>.building ─► fsync ─► <id>.tablet ─► fsync of folder
 //!                                                                │
 //!   Tablet::blocks ◄── sled (tablet, block) ─► head ◄── rebuilt ─┘   whenever sled is not right
-//!   Tablet::read(head) ─► payload, verified before it is unpacked (CL-6)
+//!   Tablet::read(head, sections) ─► verified before it is unpacked (CL-6)
 //! ```
 //! sled is an index and nothing more (CL-9): what it says is checked against the file that it
 //! is about, and what it does not say is read from there. `docs/formats.md` draws the bytes.
@@ -22,11 +22,14 @@
 mod block;
 mod file;
 mod index;
+mod planes;
 mod sabotage;
+mod section;
 mod store;
 
 pub use block::{BlockHead, BlockSummary};
 pub use file::{Builder, Built, TabletId};
 #[cfg(feature = "sabotage")]
 pub use sabotage::FAULTS;
+pub use section::Section;
 pub use store::{Tablet, Tablets, TabletsHold};

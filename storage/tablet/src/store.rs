@@ -11,12 +11,13 @@ use parking_lot::Mutex;
 use stratalog_model::{ChronicleId, Disk, DiskFile, Error, ErrorKind, Result, SchemaVersion};
 
 use crate::{
-    block::{BlockHead, Codec, FIXED_BYTES},
+    block::{BlockHead, FIXED_BYTES},
     file::{
         BUILDING_SUFFIX, Builder, Built, END_BYTES, HEADER_BYTES, SUFFIX, TabletId, inspect,
         path_of,
     },
     index::Index,
+    section,
 };
 
 /// Ending of the name of a damaged tablet that was replaced by a sound one.
@@ -374,32 +375,38 @@ impl Tablet {
         &self.built
     }
 
-    /// The payload of a block. Verified before it is unpacked (CL-6).
+    /// Some sections of a block, by ascending number. Each is verified before it is unpacked
+    /// (CL-6).
     ///
     /// # Errors
-    /// `DataCorrupted`, with file and offset; `Io`.
-    pub fn read(&self, head: &BlockHead) -> Result<Bytes> {
-        let at = head.offset + u64::from(head.head_bytes);
-        let mut stored = vec![0; head.payload_bytes as usize];
-        if !self.fill(&mut stored, at)? {
-            return Err(damaged(&self.path, head.offset, "a block is cut off"));
+    /// `DataCorrupted`, with file and offset; `Io`; `Internal` for a section that it has not.
+    pub fn read(&self, head: &BlockHead, wanted: &[usize]) -> Result<Vec<Bytes>> {
+        let runs = section::runs(&head.sections, wanted);
+        let runs = runs.ok_or_else(|| Error::internal("a block has no such section"))?;
+        let mut found = Vec::with_capacity(wanted.len());
+        for (start, end, sections) in runs {
+            let at = head.offset + u64::from(head.head_bytes) + start;
+            let mut stored = vec![0; (end - start) as usize];
+            if !self.fill(&mut stored, at)? {
+                return Err(damaged(&self.path, head.offset, "a block is cut off"));
+            }
+            let stored = Bytes::from(stored);
+            for section in sections {
+                let from = (section.offset - start) as usize;
+                let own = stored.slice(from..from + section.stored_bytes as usize);
+                let unpacked = section.unpack(own);
+                found.push(unpacked.map_err(|what| damaged(&self.path, head.offset, what))?);
+            }
         }
-        if crc32c::crc32c(&stored) != head.payload_checksum {
-            return Err(damaged(&self.path, head.offset, "the checksum of a block does not match"));
-        }
-        let payload = match head.codec {
-            Codec::Plain => stored,
-            Codec::Zstd => zstd::bulk::decompress(&stored, head.unpacked_bytes())
-                .map_err(|_| damaged(&self.path, head.offset, "a block cannot be unpacked"))?,
-        };
-        if payload.len() != head.unpacked_bytes() {
-            return Err(damaged(
-                &self.path,
-                head.offset,
-                "a block has another length than it says",
-            ));
-        }
-        Ok(payload.into())
+        Ok(found)
+    }
+
+    /// All sections of a block, as [`Self::read`].
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_all(&self, head: &BlockHead) -> Result<Vec<Bytes>> {
+        self.read(head, &(0..head.sections()).collect::<Vec<_>>())
     }
 
     /// Reads every byte and compares every checksum.
@@ -407,7 +414,7 @@ impl Tablet {
     /// # Errors
     /// `DataCorrupted`, with file and offset; `Io`.
     pub fn verify(&self) -> Result<()> {
-        self.read_heads()?.iter().try_for_each(|head| self.read(head).map(drop))
+        self.read_heads()?.iter().try_for_each(|head| self.read_all(head).map(drop))
     }
 
     /// The heads of all blocks, from the file.

@@ -116,6 +116,7 @@ impl Embedded {
             memory_bytes_max: settings.memory_bytes_max.bytes(memory_bytes),
             journal_bytes_high: settings.journal_bytes_high.0,
             backlog_bytes_max: settings.backlog_bytes_max.0,
+            move_bytes_per_second_max: settings.move_bytes_per_second_max.0,
             story_rows_max: settings.story_rows_max,
             story_bytes_max: settings.story_bytes_max.0,
             story_age_max_ms: settings.story_age_max_ms,

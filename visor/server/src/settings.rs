@@ -159,6 +159,9 @@ settings! {
     /// Memory for events that are in tablets already, so that reading them needs no file; the
     /// oldest are let go first, those of tables with `pin_for` last; 0 keeps none.
     backlog_bytes_max: Bytes, "bytes" = Bytes(256 << 20);
+    /// Bytes that merges and stories write in a second at most, so that appends and queries keep
+    /// the disk; 0 for no limit. What appends wait for is not held up.
+    move_bytes_per_second_max: Bytes, "bytes" = Bytes(0);
 
     /// Where stories, the Parquet files of the cold tier, lie: in the data directory when empty,
     /// else in an object store: `s3://bucket/prefix`, `gs://bucket/prefix` or

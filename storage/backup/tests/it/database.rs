@@ -220,6 +220,7 @@ impl Database {
             projection: vec![definition.columns.len(), 1],
             ticks: TickRanges::all(),
             keys: vec![],
+            values: vec![],
             order: ScanOrder::Ascending,
             limit: None,
             batch_rows_max: 1000,

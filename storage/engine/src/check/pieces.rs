@@ -23,6 +23,7 @@ use crate::{
     pieces::{
         block::Block,
         events::{Events, Wanted},
+        statistics,
     },
     waiting::Waiting,
 };
@@ -223,9 +224,13 @@ impl OfChronicle<'_, '_> {
         for head in &heads {
             (self.progress)(head.bytes())?;
             let summary = &head.summary;
-            let read = tablet.read(head).and_then(|payload| match &piece.shape {
+            let rows = summary.rows as usize;
+            let read = tablet.read_all(head).and_then(|sections| match &piece.shape {
                 None => Ok(None),
-                Some(shape) => Block::decode(&payload, shape, summary.rows as usize).map(Some),
+                Some(shape) => {
+                    let events = Block::decode(&sections, &Wanted::all(shape), shape, rows)?;
+                    events.into_block().map(Some)
+                }
             });
             let said = Summary {
                 rows: u64::from(summary.rows),
@@ -238,7 +243,8 @@ impl OfChronicle<'_, '_> {
                     piece.believe(&said);
                     Ok(())
                 }
-                Some(block) => piece.part(&[Events::of_block(block)], &said, &mut self.seqs),
+                Some(block) => statistics::check(&block.columns, &summary.statistics)
+                    .and_then(|()| piece.part(&[Events::of_block(block)], &said, &mut self.seqs)),
             });
             if let Err(error) = checked {
                 let place = format!("block {} at offset {}", head.number, head.offset);

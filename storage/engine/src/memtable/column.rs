@@ -5,9 +5,10 @@ use std::sync::Arc;
 use ahash::RandomState;
 use arrow::{
     array::{
-        Array, ArrayRef, AsArray, BooleanArray, Int64Array, StringViewArray, StringViewBuilder,
-        UInt8Array, UInt16Array, UInt32Array, new_null_array,
+        Array, ArrayRef, AsArray, BooleanArray, Int64Array, NullBufferBuilder, StringViewArray,
+        StringViewBuilder, UInt8Array, UInt16Array, UInt32Array, new_null_array,
     },
+    buffer::NullBuffer,
     compute::{cast, concat, filter, take},
     datatypes::{DataType, Field},
 };
@@ -92,6 +93,25 @@ impl Column {
         })
     }
 
+    /// The rows at `rows`, as [`Self::store`] would store them.
+    pub fn pick(&self, rows: &UInt32Array) -> Result<Self> {
+        let coded = match self {
+            Self::Plain(_) => None,
+            Self::Coded8 { codes, values } => {
+                let code = |row: u32| codes.values().get(row as usize).map(|code| u32::from(*code));
+                recode(rows.values(), code, codes.nulls(), values)
+            }
+            Self::Coded16 { codes, values } => {
+                let code = |row: u32| codes.values().get(row as usize).map(|code| u32::from(*code));
+                recode(rows.values(), code, codes.nulls(), values)
+            }
+        };
+        match coded {
+            Some(coded) => Ok(coded),
+            None => Self::store(&self.rows(rows)?),
+        }
+    }
+
     /// The rows that `mask` keeps, stored alike.
     pub fn filter(&self, mask: &BooleanArray) -> Result<Self> {
         Ok(match self {
@@ -109,6 +129,12 @@ impl Column {
 
     /// One column out of several of the same declared type.
     pub fn concat(parts: &[Column]) -> Result<Self> {
+        if let [Self::Plain(array)] = parts {
+            return Self::store(array);
+        }
+        if let Some(coded) = concat_codes(parts) {
+            return Ok(coded);
+        }
         let arrays =
             parts.iter().map(|part| part.slice(0, part.len())).collect::<Result<Vec<_>>>()?;
         let views: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
@@ -153,14 +179,108 @@ impl Column {
     }
 }
 
+/// Entries that the dictionary of so many rows may have; `None` when they need none.
+fn entries_max(rows: usize) -> Option<usize> {
+    // Below 65,536, so that the code of a new entry never wraps onto an old one.
+    (rows >= DICTIONARY_ROWS_MIN).then(|| (rows / 4).clamp(4, DICTIONARY_ENTRIES_MAX))
+}
+
+/// Coded text: codes below 65,536, each with a value.
+fn coded(codes: Vec<u16>, nulls: Option<NullBuffer>, values: StringViewArray) -> Column {
+    if values.len() <= 256 {
+        let codes: Vec<u8> = codes.iter().map(|code| *code as u8).collect();
+        return Column::Coded8 { codes: UInt8Array::new(codes.into(), nulls), values };
+    }
+    Column::Coded16 { codes: UInt16Array::new(codes.into(), nulls), values }
+}
+
+/// The rows at `rows` of coded text, with codes of their own in the order in which they come
+/// first; `None` where codes would not save half of the space.
+fn recode(
+    rows: &[u32],
+    code: impl Fn(u32) -> Option<u32>,
+    nulls: Option<&NullBuffer>,
+    values: &StringViewArray,
+) -> Option<Column> {
+    let entries_max = entries_max(rows.len())?;
+    let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
+    let nulls = nulls.map(|nulls| {
+        let valid = |row: &u32| (*row as usize) < nulls.len() && nulls.is_valid(*row as usize);
+        rows.iter().map(valid).collect::<NullBuffer>()
+    });
+    let mut renumbered = vec![u16::MAX; values.len()];
+    let mut used = StringViewBuilder::new();
+    let mut count = 0;
+    let mut codes: Vec<u16> = Vec::with_capacity(rows.len());
+    for (at, row) in rows.iter().enumerate() {
+        if nulls.as_ref().is_some_and(|nulls| nulls.is_null(at)) {
+            codes.push(0);
+            continue;
+        }
+        let old = code(*row)? as usize;
+        let slot = renumbered.get_mut(old)?;
+        if *slot == u16::MAX {
+            if count >= entries_max {
+                return None;
+            }
+            *slot = count as u16;
+            count += 1;
+            used.append_value(values.value(old));
+        }
+        codes.push(*slot);
+    }
+    Some(coded(codes, nulls, used.finish()))
+}
+
+/// Coded texts one after another, with one dictionary; `None` where one is not coded, or codes
+/// would not save half of the space.
+fn concat_codes(parts: &[Column]) -> Option<Column> {
+    let rows = parts.iter().map(Column::len).sum();
+    let entries_max = entries_max(rows)?;
+    let mut by_text: HashMap<&str, u16, RandomState> = HashMap::default();
+    let mut together = StringViewBuilder::new();
+    let mut codes: Vec<u16> = Vec::with_capacity(rows);
+    let mut nulls = NullBufferBuilder::new(rows);
+    for part in parts {
+        let (Column::Coded8 { values, .. } | Column::Coded16 { values, .. }) = part else {
+            return None;
+        };
+        let mut renumbered: Vec<u16> = Vec::with_capacity(values.len());
+        for text in values.iter().flatten() {
+            let next = by_text.len();
+            let code = *by_text.entry(text).or_insert(next as u16);
+            if usize::from(code) == next {
+                if next >= entries_max {
+                    return None;
+                }
+                together.append_value(text);
+            }
+            renumbered.push(code);
+        }
+        let new = |old: usize| renumbered.get(old).copied().unwrap_or_default();
+        let own = match part {
+            Column::Coded8 { codes: old, .. } => {
+                codes.extend(old.values().iter().map(|old| new(usize::from(*old))));
+                old.nulls()
+            }
+            Column::Coded16 { codes: old, .. } => {
+                codes.extend(old.values().iter().map(|old| new(usize::from(*old))));
+                old.nulls()
+            }
+            Column::Plain(_) => return None,
+        };
+        match own {
+            Some(own) => nulls.append_buffer(own),
+            None => nulls.append_n_non_nulls(part.len()),
+        }
+    }
+    Some(coded(codes, nulls.finish(), together.finish()))
+}
+
 /// Codes for `text`, or `None` when they would not save half of the space.
 fn code(text: &StringViewArray) -> Option<Column> {
     let rows = text.len();
-    if rows < DICTIONARY_ROWS_MIN {
-        return None;
-    }
-    // Below 65,536, so that the code of a new entry never wraps onto an old one.
-    let entries_max = (rows / 4).clamp(4, DICTIONARY_ENTRIES_MAX);
+    let entries_max = entries_max(rows)?;
     let mut by_text: HashMap<&[u8], u16, RandomState> = HashMap::default();
     let mut by_view: HashMap<u128, u16, RandomState> = HashMap::default();
     let mut first_rows: Vec<u32> = Vec::new();
@@ -190,14 +310,7 @@ fn code(text: &StringViewArray) -> Option<Column> {
     for row in &first_rows {
         values.append_value(text.value(*row as usize));
     }
-    let values = values.finish();
-    let nulls = nulls.cloned();
-    Some(if first_rows.len() <= 256 {
-        let codes: Vec<u8> = codes.iter().map(|code| *code as u8).collect();
-        Column::Coded8 { codes: UInt8Array::new(codes.into(), nulls), values }
-    } else {
-        Column::Coded16 { codes: UInt16Array::new(codes.into(), nulls), values }
-    })
+    Some(coded(codes, nulls.cloned(), values.finish()))
 }
 
 fn text_bytes(text: &StringViewArray) -> usize {

@@ -1,16 +1,18 @@
-//! The payload of a block of a tablet: that of an Events frame, with the numbers of the events
-//! as two more columns. Ticks and numbers are kept as differences, each from the one before:
-//! within a key they hardly vary, and pack to nearly nothing.
+//! The sections of a block of a tablet: one for each column of the events, an Events frame's
+//! payload of that column alone, then one each for the numbers of the events, `_tick`, `_seq` and
+//! `_gsn`. Numbers are kept as differences, each from the one before: within a key they hardly
+//! vary, and pack to nearly nothing.
 
 use arrow::{
     array::{Array, ArrayRef, AsArray, Int64Array},
     buffer::ScalarBuffer,
-    datatypes::{DataType, Field, Int64Type, Schema, SchemaRef},
+    datatypes::{DataType, Field, Int64Type, Schema},
 };
 use bytes::Bytes;
 use std::sync::Arc;
 use stratalog_model::{Error, ErrorKind, Result};
 
+use super::events::{Events, Wanted};
 use crate::memtable::{column::Column, encode, shape::Shape};
 
 /// The events of a block, by ascending (key, tick, seq).
@@ -39,42 +41,73 @@ impl Block {
         self.columns.iter().map(Column::bytes).sum::<usize>() + self.rows() * numbers
     }
 
-    /// The payload.
+    /// The sections, with the width of the values of each in bytes.
     ///
     /// # Errors
     /// `Internal` when the columns have different lengths.
-    pub fn encode(&self) -> Result<Bytes> {
-        let numbers = |values: &[i64]| -> Column {
-            Column::Plain(Arc::new(Int64Array::new(differences(values), None)))
-        };
-        let mut columns = self.columns.clone();
-        columns.push(numbers(&self.seqs));
-        columns.push(numbers(&self.gsns));
-        encode::encode(&columns, Some(&differences(&self.ticks)))
+    pub fn encode(&self) -> Result<Vec<(Bytes, u8)>> {
+        let numbers = [&self.ticks, &self.seqs, &self.gsns]
+            .map(|values| Column::Plain(Arc::new(Int64Array::new(differences(values), None))));
+        let columns = self.columns.iter().chain(&numbers);
+        let sections = columns.map(|column| {
+            let width = match column {
+                Column::Plain(array) => array.data_type().primitive_width().unwrap_or(1),
+                Column::Coded8 { .. } => 1,
+                Column::Coded16 { .. } => 2,
+            };
+            let bytes = encode::encode(std::slice::from_ref(column), None)?;
+            Ok((bytes, u8::try_from(width).unwrap_or(1)))
+        });
+        sections.collect()
     }
 
-    /// Reads a payload of `rows` events of a shape.
+    /// The sections that hold what is wanted of a shape's events, in ascending order.
+    pub fn sections(wanted: &Wanted, shape: &Shape) -> Vec<usize> {
+        let numbers = [wanted.ticks, wanted.seqs, wanted.gsns];
+        let numbers = (shape.columns.len()..).zip(numbers).filter(|(_, wanted)| *wanted);
+        let mut sections = wanted.columns.clone();
+        sections.extend(numbers.map(|(at, _)| at));
+        sections
+    }
+
+    /// Reads the [sections](Self::sections) of what is wanted of `rows` events of a shape.
     ///
     /// # Errors
-    /// `DataCorrupted` when the bytes are no such payload.
-    pub fn decode(payload: &Bytes, shape: &Shape, rows: usize) -> Result<Self> {
-        let decoded = encode::decode(payload, &schema_of(shape), rows)?;
-        let mut columns = decoded.columns;
-        let gsns = columns.pop().as_ref().and_then(sums);
-        let seqs = columns.pop().as_ref().and_then(sums);
-        let ticks = decoded.ticks.map(|ticks| summed(&ticks));
-        match (ticks, seqs, gsns) {
-            (Some(ticks), Some(seqs), Some(gsns)) => Ok(Self { columns, ticks, seqs, gsns }),
-            _ => Err(Error::new(ErrorKind::DataCorrupted, "a block has no numbers of its events")),
+    /// `DataCorrupted` when the bytes are no such sections.
+    pub fn decode(
+        sections: &[Bytes],
+        wanted: &Wanted,
+        shape: &Shape,
+        rows: usize,
+    ) -> Result<Events> {
+        let mut sections = sections.iter();
+        let mut next = |field: &Arc<Field>| -> Result<Column> {
+            let missing = || Error::new(ErrorKind::DataCorrupted, "a block lacks a column");
+            let section = sections.next().ok_or_else(missing)?;
+            let schema = Arc::new(Schema::new(vec![Arc::clone(field)]));
+            let mut decoded = encode::decode(section, &schema, rows)?;
+            decoded.columns.pop().ok_or_else(missing)
+        };
+        let mut columns = vec![None; shape.columns.len()];
+        for at in &wanted.columns {
+            let field = shape.schema.fields().get(*at);
+            let field = field.ok_or_else(|| Error::internal("a shape lacks a column"))?;
+            if let Some(slot) = columns.get_mut(*at) {
+                *slot = Some(next(field)?);
+            }
         }
+        let number = Arc::new(Field::new("", DataType::Int64, true));
+        let mut numbers = |wanted: bool| -> Result<ScalarBuffer<i64>> {
+            if !wanted {
+                return Ok(Vec::new().into());
+            }
+            let none = "a block has no numbers of its events";
+            sums(&next(&number)?).ok_or_else(|| Error::new(ErrorKind::DataCorrupted, none))
+        };
+        let (ticks, seqs) = (numbers(wanted.ticks)?, numbers(wanted.seqs)?);
+        let gsns = numbers(wanted.gsns)?;
+        Ok(Events { rows, columns, ticks, seqs, gsns })
     }
-}
-
-/// The declared types of a shape's columns, and those of the numbers.
-fn schema_of(shape: &Shape) -> SchemaRef {
-    let number = || Arc::new(Field::new("", DataType::Int64, true));
-    let fields = shape.schema.fields().iter().cloned().chain([number(), number()]);
-    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
 fn differences(values: &[i64]) -> ScalarBuffer<i64> {

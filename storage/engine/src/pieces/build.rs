@@ -4,9 +4,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use arrow::{array::UInt32Array, buffer::ScalarBuffer};
 use stratalog_model::{ChronicleId, Error, ErrorKind, Gsn, Result, Tick, TickRange};
-use stratalog_tablet::{BlockHead, BlockSummary, Built, TabletId, Tablets};
+use stratalog_tablet::{BlockHead, BlockSummary, Built, Section, TabletId, Tablets};
 
-use super::{block::Block, rows::Rows};
+use super::{block::Block, events::Wanted, order, rows::Rows, statistics};
 use crate::{
     keeper::keys::Groups,
     manifest::{PieceFile, PieceRecord},
@@ -145,9 +145,7 @@ fn write(
     sizes: Sizes,
 ) -> Result<Written> {
     let at = |values: &[i64], row: u32| values.get(row as usize).copied().unwrap_or_default();
-    let rank = |row: u32| ranks.get(groups.group(row as usize)).copied().unwrap_or_default();
-    let mut sorted = window.to_vec();
-    sorted.sort_unstable_by_key(|row| (rank(*row), at(&rows.ticks, *row), at(&rows.seqs, *row)));
+    let sorted = order::by_key(rows, groups, ranks, window);
     let bytes: usize = rows.columns.iter().map(Column::bytes).sum();
     let row_bytes = bytes / rows.ticks.len().max(1) + 24;
     let block_rows = (sizes.block_bytes / row_bytes.max(1)).clamp(1, sizes.block_rows_max.max(1));
@@ -159,11 +157,8 @@ fn write(
             chunk.iter().map(|row| at(values, *row)).collect::<Vec<_>>().into()
         };
         let indices = UInt32Array::from(chunk.to_vec());
-        let columns = rows
-            .columns
-            .iter()
-            .map(|column| Column::store(&column.rows(&indices)?))
-            .collect::<Result<Vec<_>>>()?;
+        let columns =
+            rows.columns.iter().map(|column| column.pick(&indices)).collect::<Result<Vec<_>>>()?;
         let block = Block {
             columns,
             ticks: pick(&rows.ticks),
@@ -173,7 +168,9 @@ fn write(
         let summary = summary(&block, chunk, groups);
         hull = hull.hull(&summary.hull());
         gsns = (gsns.0.min(summary.gsns.0), gsns.1.max(summary.gsns.1));
-        builder.push(summary, &block.encode()?)?;
+        let sections = block.encode()?;
+        let sections = sections.iter().map(|(bytes, width)| Section { bytes, word_bytes: *width });
+        builder.push(summary, &sections.collect::<Vec<_>>())?;
     }
     let (built, heads) = builder.finish()?;
     let blocks = check(tablets, &built, rows.shape.as_ref(), window.len(), sizes.keep_blocks)?;
@@ -209,7 +206,7 @@ fn summary(block: &Block, rows: &[u32], groups: &Groups) -> BlockSummary {
         ticks: hull(&block.ticks),
         gsns: (gsns.0.cast_unsigned(), gsns.1.cast_unsigned()),
         keys: (key(rows.first()), key(rows.last())),
-        statistics: bytes::Bytes::new(),
+        statistics: statistics::of_columns(&block.columns),
     }
 }
 
@@ -229,14 +226,15 @@ fn check(
     let mut found = 0;
     for head in tablets.blocks(&tablet)? {
         let summary = &head.summary;
-        let block = Block::decode(&tablet.read(head)?, shape, summary.rows as usize)?;
+        let sections = tablet.read_all(head)?;
+        let events = Block::decode(&sections, &Wanted::all(shape), shape, summary.rows as usize)?;
         let inside = |tick: &i64| summary.hull().contains(Tick(*tick));
-        if !block.ticks.iter().all(inside) {
+        if !events.ticks.iter().all(inside) {
             return Err(wrong(built, "a block has other ticks than it says"));
         }
-        found += block.rows();
+        found += events.rows;
         if keep {
-            blocks.insert(head.number, block);
+            blocks.insert(head.number, events.into_block()?);
         }
     }
     if found != rows {

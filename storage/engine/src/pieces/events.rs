@@ -80,6 +80,15 @@ impl Events {
         Self { rows, columns: columns.into_iter().map(Some).collect(), ticks, seqs, gsns }
     }
 
+    /// All of them, as a block; `Internal` when a column was not read.
+    ///
+    /// # Errors
+    /// `Internal`.
+    pub fn into_block(self) -> Result<Block> {
+        let (ticks, seqs, gsns) = (self.ticks.clone(), self.seqs.clone(), self.gsns.clone());
+        Ok(Block { ticks, seqs, gsns, columns: self.whole()? })
+    }
+
     /// The columns of a batch that a story gave for `wanted`.
     ///
     /// # Errors

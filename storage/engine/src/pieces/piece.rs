@@ -7,13 +7,16 @@ use std::sync::{
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use stratalog_model::{ChronicleId, Error, ErrorKind, Result, Tick, TickRange, TierName};
+use stratalog_model::{
+    ChronicleId, Error, ErrorKind, Result, Tick, TickRange, TierName, values::ValueSummary,
+};
 use stratalog_story::{BuiltStory, Stories, Story, StoryId};
 use stratalog_tablet::{BlockHead, Built, Tablet, TabletId, Tablets};
 
 use super::{
     block::Block,
     events::{Events, Wanted},
+    statistics,
 };
 use crate::{
     backlog::Kept,
@@ -60,6 +63,20 @@ pub struct Part {
     /// Bytes in the file.
     pub bytes: u64,
     head: Option<BlockHead>,
+}
+
+impl Part {
+    /// Bytes of what is wanted of a shape's events, as they lie in the file of a tablet.
+    pub fn stored_bytes(&self, wanted: &Wanted, shape: &Shape) -> u64 {
+        let sections = Block::sections(wanted, shape);
+        self.head.as_ref().map_or(self.bytes, |head| head.stored_bytes(&sections))
+    }
+
+    /// What the file says of the values of the column at a place of the shape, where that is
+    /// known without opening it.
+    pub fn values(&self, at: usize) -> Option<ValueSummary> {
+        statistics::of_column(self.head.as_ref()?.summary.statistics.clone(), at, self.rows)
+    }
 }
 
 impl OpenPiece {
@@ -171,7 +188,7 @@ impl OpenPiece {
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
     pub async fn read(&self, part: &Part, wanted: &Wanted) -> Result<Events> {
         if part.head.is_some() {
-            return self.read_at_hand(part);
+            return self.read_at_hand(part, wanted);
         }
         let story = self.story().await?.ok_or_else(|| Error::internal("a part has no file"))?;
         let batch = story.read(part.number, &wanted.sources(&self.shape)?, None).await?;
@@ -182,9 +199,9 @@ impl OpenPiece {
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`; `Internal` for a part of a story.
-    pub fn read_at_hand(&self, part: &Part) -> Result<Events> {
+    pub fn read_at_hand(&self, part: &Part, wanted: &Wanted) -> Result<Events> {
         let head = part.head.as_ref().ok_or_else(|| Error::internal("a story is not at hand"))?;
-        self.read_block(head).map(Events::of_block)
+        self.read_block(head, wanted)
     }
 
     /// The story, open; `None` for a tablet.
@@ -198,13 +215,14 @@ impl OpenPiece {
         }
     }
 
-    fn read_block(&self, head: &BlockHead) -> Result<Block> {
+    fn read_block(&self, head: &BlockHead, wanted: &Wanted) -> Result<Events> {
         let kept = self.kept.lock().clone();
         if let Some(block) = kept.as_ref().and_then(|kept| kept.block(head.number)) {
-            return Ok(block.clone());
+            return Ok(Events::of_block(block.clone()));
         }
-        let payload = self.tablet()?.read(head)?;
-        Block::decode(&payload, &self.shape, head.summary.rows as usize).map_err(|error| {
+        let sections = self.tablet()?.read(head, &Block::sections(wanted, &self.shape))?;
+        let rows = head.summary.rows as usize;
+        Block::decode(&sections, wanted, &self.shape, rows).map_err(|error| {
             let place = format!("block {} of tablet {}", head.number, self.record.id);
             match error.kind() {
                 ErrorKind::DataCorrupted => error.with_context(place),

@@ -15,7 +15,7 @@ use stratalog_model::{
     ChronicleDefinition, Error, Gsn, Result, TickRange, TickRanges, Tier, TierName,
     tier::{BatchStream, Extent, Piece, ScanOrder, ScanRequest},
 };
-use stratalog_story::{Fetched, KeyValues, Selection, Story};
+use stratalog_story::{ColumnValues, Fetched, KeyValues, Selection, Story};
 
 use super::{events::Events, piece::Part, reader::Reader};
 use crate::{
@@ -74,7 +74,9 @@ impl Tier for FiledTier {
             }
             let parts = piece.parts_at_hand()?.unwrap_or(&[]).iter();
             let wanted = parts.filter(|part| {
-                request.ticks.overlaps(&part.hull) && may_hold(part, keys.as_deref())
+                request.ticks.overlaps(&part.hull)
+                    && may_hold(part, keys.as_deref())
+                    && reader.may_hold_values(part)
             });
             let parts: Vec<Part> = wanted.cloned().collect();
             metrics.pruned(u64::from(record.parts) - parts.len() as u64);
@@ -200,13 +202,15 @@ impl StoryPiece {
         let piece = reader.piece();
         let parts = piece.parts().await?;
         let Some(story) = piece.story().await? else { return Ok(Vec::new()) };
-        let values: Vec<KeyValues> = reader.key_values();
+        let keys_wanted: Vec<KeyValues> = reader.key_values();
+        let values_wanted: Vec<ColumnValues> = reader.column_values();
         let mut chosen = Vec::new();
         for part in parts.iter().filter(|part| (groups.0..groups.1).contains(&part.number)) {
             if request.ticks.overlaps(&part.hull)
                 && may_hold(part, keys.as_deref())
-                && let Some(selection) = story.select(part.number, &request.ticks, &values)?
-                && (values.is_empty() || story.may_hold(part.number, &values).await?)
+                && let Some(selection) =
+                    story.select(part.number, &request.ticks, &keys_wanted, &values_wanted)?
+                && (keys_wanted.is_empty() || story.may_hold(part.number, &keys_wanted).await?)
             {
                 chosen.push((Arc::clone(&story), part.clone(), selection));
             }

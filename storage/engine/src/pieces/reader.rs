@@ -7,10 +7,10 @@ use arrow::array::{
     UInt32Array,
 };
 use stratalog_model::{
-    Error, Result, Tick, TickRange,
+    Error, Result, Tick, TickRange, ValueFilter,
     tier::{ScanOrder, ScanRequest},
 };
-use stratalog_story::{KeyValues, Source};
+use stratalog_story::{ColumnValues, KeyValues, Source};
 
 use super::{
     events::{Events, Wanted},
@@ -48,9 +48,11 @@ impl Reader {
 
     /// The events of a block of a tablet.
     pub fn read_at_hand(&self, part: &Part) -> Result<Events> {
-        let bytes = if self.piece.kept_bytes() > 0 { 0 } else { part.bytes };
+        let wanted = self.wanted(&part.hull);
+        let in_memory = self.piece.kept_bytes() > 0;
+        let bytes = if in_memory { 0 } else { part.stored_bytes(&wanted, self.piece.shape()) };
         self.request().metrics.tablet.read(part.rows, bytes);
-        self.piece.read_at_hand(part)
+        self.piece.read_at_hand(part, &wanted)
     }
 
     /// What must be read of a part whose ticks lie in `hull`.
@@ -98,6 +100,31 @@ impl Reader {
             Some(KeyValues { column, values: Arc::clone(&filter.values) })
         });
         filters.collect()
+    }
+
+    /// What is asked of other columns that the piece has, by their places in its shape.
+    fn values_at(&self) -> impl Iterator<Item = (usize, &ValueFilter)> {
+        let request = self.request();
+        request.values.iter().filter_map(|filter| {
+            let column = request.chronicle.columns.get(filter.column)?.id;
+            Some((self.piece.shape().position(column)?, filter))
+        })
+    }
+
+    /// Whether a part of a tablet may hold values that are asked for.
+    pub fn may_hold_values(&self, part: &Part) -> bool {
+        self.values_at().all(|(at, filter)| {
+            part.values(at).is_none_or(|values| filter.wanted.may_be_in(&values))
+        })
+    }
+
+    /// As [`Self::key_values`], what is asked of other columns.
+    pub fn column_values(&self) -> Vec<ColumnValues> {
+        let columns = &self.piece.shape().columns;
+        let values = self.values_at().filter_map(|(at, filter)| {
+            Some(ColumnValues { column: *columns.get(at)?, wanted: filter.wanted.clone() })
+        });
+        values.collect()
     }
 
     /// Checks that the numbers that rows are chosen by were read, for every row.

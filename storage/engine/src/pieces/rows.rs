@@ -128,7 +128,7 @@ impl Rows {
             return Err(Error::internal("events are picked that are not there"));
         }
         let indices = UInt32Array::from(rows.to_vec());
-        let columns = self.columns.iter().map(|column| Column::store(&column.rows(&indices)?));
+        let columns = self.columns.iter().map(|column| column.pick(&indices));
         Ok(Self {
             shape: Arc::clone(&self.shape),
             columns: columns.collect::<Result<_>>()?,

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use stratalog_model::{Error, Gsn, Result};
 use stratalog_story::{Builder, GroupSummary, Stories, StoryId, StorySchema, StorySettings};
 
-use super::{build::ranks, rows::Rows};
+use super::{build::ranks, order, rows::Rows};
 use crate::{
     keeper::keys::Groups,
     manifest::{PieceFile, PieceRecord},
@@ -49,9 +49,8 @@ impl StoryWriter {
         let groups = Groups::of(&rows.columns, &rows.shape.keys_at, rows.len())?;
         let ranks = ranks(&groups);
         let at = |values: &[i64], row: u32| values.get(row as usize).copied().unwrap_or_default();
-        let rank = |row: u32| ranks.get(groups.group(row as usize)).copied().unwrap_or_default();
-        let mut order: Vec<u32> = (0..rows.len() as u32).collect();
-        order.sort_unstable_by_key(|row| (rank(*row), at(&rows.ticks, *row), at(&rows.seqs, *row)));
+        let all: Vec<u32> = (0..rows.len() as u32).collect();
+        let order = order::by_key(rows, &groups, &ranks, &all);
         let key = |row: Option<&u32>| {
             let key = row.and_then(|row| groups.keys.get(groups.group(*row as usize)));
             key.map(|key| Bytes::copy_from_slice(key)).unwrap_or_default()

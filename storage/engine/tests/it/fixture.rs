@@ -191,6 +191,7 @@ pub fn request(definition: &Arc<ChronicleDefinition>, order: ScanOrder) -> ScanR
         projection: vec![1, 2, user, user + 1, user + 2, 3, 0],
         ticks: TickRanges::all(),
         keys: vec![],
+        values: vec![],
         order,
         limit: None,
         batch_rows_max: 100,

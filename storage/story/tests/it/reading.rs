@@ -56,8 +56,9 @@ fn pages_that_cannot_hold_what_is_wanted_are_not_read() {
     }
     let built = wait(builder.finish()).unwrap();
     let story = wait(stories.open_story(&built)).unwrap();
-    let select =
-        |group, ticks: &TickRanges, keys: &[KeyValues]| story.select(group, ticks, keys).unwrap();
+    let select = |group, ticks: &TickRanges, keys: &[KeyValues]| {
+        story.select(group, ticks, keys, &[]).unwrap()
+    };
     assert!(select(0, &TickRanges::all(), &[]).unwrap().is_all());
     assert_eq!(select(0, &between(500, 600), &[]), None);
     let cases = [

@@ -242,7 +242,7 @@ fn every_type_of_key_is_found() {
             let keys =
                 [stratalog_story::KeyValues { column: ColumnId(11), values: sorted.slice(row, 1) }];
             let all = stratalog_model::TickRanges::all();
-            let selection = story.select(0, &all, &keys).unwrap().unwrap();
+            let selection = story.select(0, &all, &keys, &[]).unwrap().unwrap();
             assert!(selection.ranges().iter().any(|range| range.contains(&row)), "{of}");
             assert!(!selection.is_all(), "{of}");
             assert!(wait(story.may_hold(0, &keys)).unwrap(), "{of}");

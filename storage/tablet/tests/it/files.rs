@@ -32,12 +32,13 @@ fn payloads_that_do_not_shrink_are_kept_as_they_are() {
     let noise: Vec<u8> = (0..5000).map(|_| random.any() as u8).collect();
     let mut builder = tablets.build(TabletId(1), CHRONICLE, SchemaVersion(1)).unwrap();
     for payload in [noise.as_slice(), &[], &[0; 100_000]] {
-        builder.push(BlockSummary { rows: 1, ..BlockSummary::default() }, payload).unwrap();
+        let summary = BlockSummary { rows: 1, ..BlockSummary::default() };
+        builder.push(summary, &[section(payload, 8)]).unwrap();
     }
     let (built, _) = builder.finish().unwrap();
     let tablet = tablets.tablet(&built).unwrap();
     let heads = tablets.blocks(&tablet).unwrap();
-    let read: Vec<_> = heads.iter().map(|head| tablet.read(head).unwrap()).collect();
+    let read: Vec<_> = heads.iter().map(|head| tablet.read_all(head).unwrap().remove(0)).collect();
     assert_eq!(read, [noise, Vec::new(), vec![0; 100_000]]);
     assert!(heads[0].bytes() > 5000 && heads[2].bytes() < 500);
 }
@@ -47,7 +48,7 @@ fn unfinished_files_go_and_foreign_ones_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let tablets = local(folder.path());
     let mut builder = tablets.build(TabletId(9), CHRONICLE, SchemaVersion(1)).unwrap();
-    builder.push(summary(1), b"never finished").unwrap();
+    builder.push(summary(1), &[section(b"never finished", 1)]).unwrap();
     drop(builder);
     drop(tablets);
     let file = |name: &str| folder.path().join("tablets").join(name);

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use bytes::Bytes;
 use stratalog_journal::LocalDisk;
 use stratalog_model::{ChronicleId, Disk, Result, SchemaVersion};
-use stratalog_tablet::{BlockHead, BlockSummary, Built, TabletId, Tablets};
+use stratalog_tablet::{BlockHead, BlockSummary, Built, Section, TabletId, Tablets};
 
 pub const CHRONICLE: ChronicleId = ChronicleId(7);
 
@@ -31,11 +31,18 @@ pub fn summary(block: u32) -> BlockSummary {
     }
 }
 
+pub fn section(bytes: &[u8], word_bytes: u8) -> Section<'_> {
+    Section { bytes, word_bytes }
+}
+
 /// Builds a tablet of `blocks` blocks.
 pub fn build(tablets: &Tablets, id: u64, blocks: u32) -> Result<(Built, Vec<BlockHead>)> {
     let mut builder = tablets.build(TabletId(id), CHRONICLE, SchemaVersion(3))?;
     for block in 0..blocks {
-        builder.push(summary(block), &payload(id, block))?;
+        let (bytes, words) =
+            (payload(id, block), (0..50_u64 * u64::from(block)).collect::<Vec<_>>());
+        let words: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        builder.push(summary(block), &[section(&bytes, 1), section(&words, 8)])?;
     }
     let (built, heads) = builder.finish()?;
     tablets.remember(&built, &heads);
@@ -49,7 +56,11 @@ pub fn check(tablets: &Tablets, built: &Built) -> Result<()> {
     assert_eq!(heads.len(), built.blocks as usize);
     for (block, head) in (0..).zip(heads) {
         assert_eq!(head.summary, summary(block));
-        assert_eq!(tablet.read(head)?, payload(built.id.0, block));
+        assert_eq!(tablet.read(head, &[0])?, [payload(built.id.0, block)]);
+        let both = tablet.read_all(head)?;
+        assert_eq!(tablet.read(head, &[1])?, both[1..]);
+        let words = both[1].chunks(8).map(|word| u64::from_le_bytes(word.try_into().unwrap()));
+        assert!(words.eq(0..50 * u64::from(block)));
     }
     Ok(())
 }

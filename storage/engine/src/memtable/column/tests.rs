@@ -1,3 +1,5 @@
+use stratalog_sim::Random;
+
 use super::*;
 
 fn text(values: impl IntoIterator<Item = Option<String>>) -> ArrayRef {
@@ -49,6 +51,33 @@ fn short_and_long_text_do_not_mix_up() {
     same(&column, &array);
     let parts = [column.clone(), column];
     same(&Column::concat(&parts).unwrap(), &concat(&[&array, &array]).unwrap());
+}
+
+#[test]
+fn picked_and_joined_text_is_stored_as_if_it_came_so() {
+    let mut random = Random::new(11);
+    for _ in 0..300 {
+        let mut texts = || {
+            let rows = [0, 9, 60, 700, 3000][random.below(5) as usize];
+            let (distinct, nulls) = (random.between(1, 400), random.below(3));
+            text((0..rows).map(|_| {
+                let value = random.below(distinct);
+                (nulls == 0 || random.below(nulls + 1) > 0).then(|| format!("{value:0>13}"))
+            }))
+        };
+        let arrays = [texts(), texts(), texts()];
+        let columns = arrays.each_ref().map(|array| Column::store(array).unwrap());
+        let joined = Column::concat(&columns).unwrap();
+        let whole = concat(&arrays.each_ref().map(|array| array.as_ref())).unwrap();
+        same(&joined, &whole);
+        let picked: UInt32Array = (0..random.below(900))
+            .filter_map(|_| (!whole.is_empty()).then(|| random.below(whole.len() as u64) as u32))
+            .collect();
+        let stored = Column::store(&take(&whole, &picked, None).unwrap()).unwrap();
+        for column in [joined, Column::store(&whole).unwrap()] {
+            assert_eq!(format!("{:?}", column.pick(&picked).unwrap()), format!("{stored:?}"));
+        }
+    }
 }
 
 #[test]

@@ -1,0 +1,177 @@
+//! What conditions on other columns leave of their values: enough to pass over parts of which
+//! statistics rule them out (F87). The condition itself stays a filter above the scan.
+
+use arrow::{array::Array, compute::cast, datatypes::DataType};
+use datafusion::{
+    logical_expr::{Between, BinaryExpr, Expr, Operator, expr::InList},
+    scalar::ScalarValue,
+};
+use stratalog_model::{
+    ChronicleDefinition, ColumnType, ValueFilter,
+    values::{Ranked, Wanted},
+};
+
+/// What must hold of single columns wherever `filter` is true.
+pub fn filters(definition: &ChronicleDefinition, filter: &Expr) -> Vec<ValueFilter> {
+    match filter {
+        Expr::Alias(alias) => filters(definition, &alias.expr),
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
+            let mut both = filters(definition, left);
+            both.extend(filters(definition, right));
+            both
+        }
+        _ => single(definition, filter).into_iter().collect(),
+    }
+}
+
+/// What must hold of one column wherever `filter` is true.
+fn single(definition: &ChronicleDefinition, filter: &Expr) -> Option<ValueFilter> {
+    let truth = |inner: &Expr, value: bool| {
+        let operand = Operand::of(definition, inner)?;
+        let value = Ranked::Whole(value.into());
+        let boolean = operand.of == DataType::Boolean;
+        boolean.then(|| operand.wants(Wanted::Between(Some(value.clone()), Some(value))))
+    };
+    match filter {
+        Expr::Alias(alias) => single(definition, &alias.expr),
+        Expr::Column(_) => truth(filter, true),
+        Expr::IsTrue(inner) => truth(inner, true).or_else(|| single(definition, inner)),
+        Expr::Not(inner) | Expr::IsFalse(inner) => truth(inner, false),
+        Expr::IsNull(inner) => Some(Operand::of(definition, inner)?.wants(Wanted::Null)),
+        Expr::IsNotNull(inner) => Some(Operand::of(definition, inner)?.wants(ANY)),
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
+            let (one, other) = (single(definition, left)?, single(definition, right)?);
+            let same = one.column == other.column;
+            let wanted = one.wanted.or(other.wanted).filter(|_| same)?;
+            Some(ValueFilter { column: one.column, wanted })
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => match Operand::of(definition, left) {
+            Some(operand) => operand.compared(*op, right),
+            None => Operand::of(definition, right)?.compared(op.swap()?, left),
+        },
+        Expr::Between(Between { expr, negated: false, low, high }) => {
+            let operand = Operand::of(definition, expr)?;
+            let (low, high) = (operand.rank(low)?, operand.rank(high)?);
+            Some(operand.wants(Wanted::Between(low.map(|low| low.0), high.map(|high| high.1))))
+        }
+        Expr::InList(InList { expr, list, negated: false }) => {
+            let operand = Operand::of(definition, expr)?;
+            let mut hull: Option<Wanted> = None;
+            for value in list {
+                // Nothing is equal to NULL.
+                let Some((low, high)) = operand.rank(value)? else { continue };
+                let value = Wanted::Between(Some(low), Some(high));
+                hull = Some(match hull {
+                    Some(hull) => hull.or(value)?,
+                    None => value,
+                });
+            }
+            Some(operand.wants(hull?))
+        }
+        _ => None,
+    }
+}
+
+/// All values but NULL.
+const ANY: Wanted = Wanted::Between(None, None);
+
+/// A column, as it is compared.
+struct Operand {
+    /// Its position.
+    column: usize,
+    /// Its own type.
+    of: DataType,
+    /// The type in which it is compared; whatever is greater in the one is not less in the other.
+    compared_as: DataType,
+}
+
+impl Operand {
+    fn of(definition: &ChronicleDefinition, expr: &Expr) -> Option<Self> {
+        match expr {
+            Expr::Alias(alias) => Self::of(definition, &alias.expr),
+            Expr::Column(column) => {
+                let named = |known: &stratalog_model::ColumnDefinition| known.name == column.name;
+                let column = definition.columns.iter().position(named)?;
+                let column_type = &definition.columns.get(column)?.column_type;
+                // These have no order, or not that of what is stored.
+                let ranked = !matches!(
+                    column_type,
+                    ColumnType::Jsonb | ColumnType::Interval | ColumnType::Array(_)
+                );
+                let of = column_type.arrow_type();
+                ranked.then(|| Self { column, compared_as: of.clone(), of })
+            }
+            Expr::Cast(cast) => {
+                let operand = Self::of(definition, &cast.expr)?;
+                let to = cast.field.data_type();
+                let keeps_order = match (&operand.compared_as, to) {
+                    (from, to) if is_integer(from) => {
+                        matches!(to, DataType::Float64 | DataType::Decimal128(..))
+                            || (is_integer(to) && from.primitive_width() <= to.primitive_width())
+                    }
+                    (DataType::Float32, to) => *to == DataType::Float64,
+                    (from, to) => is_text(from) && is_text(to),
+                };
+                keeps_order.then(|| Self { compared_as: to.clone(), ..operand })
+            }
+            _ => None,
+        }
+    }
+
+    fn wants(&self, wanted: Wanted) -> ValueFilter {
+        ValueFilter { column: self.column, wanted }
+    }
+
+    fn compared(&self, op: Operator, value: &Expr) -> Option<ValueFilter> {
+        let ranked = self.rank(value)??;
+        let (low, high) = (Some(ranked.0), Some(ranked.1));
+        Some(self.wants(match op {
+            Operator::Eq => Wanted::Between(low, high),
+            Operator::Gt | Operator::GtEq => Wanted::Between(low, None),
+            Operator::Lt | Operator::LtEq => Wanted::Between(None, high),
+            Operator::NotEq => ANY,
+            _ => return None,
+        }))
+    }
+
+    /// Values of the column between which lies all that compares equal to a constant; nothing
+    /// for NULL. `None` when it is no constant, or has no place among the column's values.
+    fn rank(&self, value: &Expr) -> Option<Option<(Ranked, Ranked)>> {
+        let Expr::Literal(value, _) = value else { return None };
+        if value.is_null() {
+            return Some(None);
+        }
+        let value = match (value, &self.compared_as) {
+            (value, to) if is_text(to) => {
+                let text = value.try_as_str().flatten()?;
+                ScalarValue::Utf8View(Some(text.to_string()))
+            }
+            (value, to) if value.data_type() == *to => value.clone(),
+            _ => return None,
+        };
+        if let (DataType::Decimal128(_, scale), true) = (&self.compared_as, is_integer(&self.of)) {
+            let ScalarValue::Decimal128(Some(value), ..) = value else { return None };
+            let unit = 10_i128.checked_pow(u32::try_from(*scale).ok()?)?;
+            let low = value.div_euclid(unit);
+            let high = low + i128::from(value.rem_euclid(unit) > 0);
+            return Some(Some((Ranked::Whole(low), Ranked::Whole(high))));
+        }
+        let array = value.to_array().ok()?;
+        let array = match array.data_type() {
+            DataType::Utf8 | DataType::LargeUtf8 => cast(&array, &DataType::Utf8View).ok()?,
+            _ => array,
+        };
+        match Wanted::among(&array)? {
+            Wanted::Between(Some(low), Some(high)) => Some(Some((low, high))),
+            _ => None,
+        }
+    }
+}
+
+fn is_integer(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Int16 | DataType::Int32 | DataType::Int64)
+}
+
+fn is_text(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+}

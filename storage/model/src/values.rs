@@ -1,0 +1,225 @@
+//! What is known of the values of a part of a column, and what is wanted of them: parts whose
+//! lowest and highest values rule an event out need not be read (F86, F87).
+//!
+//! All of this may only err on one side: a part that is passed over holds nothing that is wanted.
+
+use std::{cmp::Ordering, fmt};
+
+use arrow::{
+    array::{Array, ArrayRef, ArrowNumericType, AsArray, PrimitiveArray},
+    compute::{max, max_binary, max_boolean, max_fixed_size_binary, max_string_view},
+    compute::{min, min_binary, min_boolean, min_fixed_size_binary, min_string_view},
+    datatypes::{
+        DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type,
+        Int64Type, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType,
+        TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
+    },
+};
+use bytes::Bytes;
+
+/// Bytes of a text that are kept.
+const BYTES_MAX: usize = 32;
+
+/// A value, in the order of its type.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Ranked {
+    /// A number without a fraction: also dates and times in the unit of their column, decimals
+    /// in units of their last digit, false as 0 and true as 1.
+    Whole(i128),
+    /// Neither NaN nor -0.
+    Float(f64),
+    /// Text, bytea and uuid: in the order of their bytes.
+    Bytes(Bytes),
+}
+
+impl Ranked {
+    /// A float; `None` for NaN, which has no place among the others.
+    pub fn float(value: f64) -> Option<Self> {
+        // The two zeros are one value.
+        (!value.is_nan()).then_some(Self::Float(if value == 0.0 { 0.0 } else { value }))
+    }
+
+    /// The order of two values; numbers of different kinds are compared as floats, where
+    /// neighbours may fall together. `None` where there is no order between them.
+    fn order(&self, other: &Self) -> Option<Ordering> {
+        match (self, other) {
+            (Self::Whole(one), Self::Whole(other)) => Some(one.cmp(other)),
+            (Self::Float(one), Self::Float(other)) => one.partial_cmp(other),
+            (Self::Whole(one), Self::Float(other)) => (*one as f64).partial_cmp(other),
+            (Self::Float(one), Self::Whole(other)) => one.partial_cmp(&(*other as f64)),
+            (Self::Bytes(one), Self::Bytes(other)) => Some(one.cmp(other)),
+            _ => None,
+        }
+    }
+}
+
+/// What is known of the values of a part of a column.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ValueSummary {
+    /// Rows.
+    pub rows: u64,
+    /// How many of them are NULL.
+    pub nulls: u64,
+    /// No value is lower than the first or higher than the second, which need not be there
+    /// themselves. `None` when nothing is known, or when all are NULL.
+    pub hull: Option<(Ranked, Ranked)>,
+}
+
+impl ValueSummary {
+    /// What there is to know of an array of the Arrow type of a column.
+    pub fn of(array: &ArrayRef) -> Self {
+        let nulls = array.logical_null_count() as u64;
+        Self { rows: array.len() as u64, nulls, hull: hull(array) }
+    }
+}
+
+/// What is wanted of a column's values. NULL is not wanted unless said.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Wanted {
+    /// NULL, and nothing else.
+    Null,
+    /// Values between two, these included, and as far as there is none: all but NULL.
+    Between(Option<Ranked>, Option<Ranked>),
+}
+
+/// A conjunct `column … values`, of which only so much is known. What a scan returns may
+/// hold other events as well: whoever asked looks at them again.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ValueFilter {
+    /// Position in `ChronicleDefinition::columns`.
+    pub column: usize,
+    /// Of its values.
+    pub wanted: Wanted,
+}
+
+impl Wanted {
+    /// Exactly the values of `array`, and what lies between them; `None` when they have no order.
+    pub fn among(array: &ArrayRef) -> Option<Self> {
+        let (low, high) = hull(array)?;
+        Some(Self::Between(Some(low), Some(high)))
+    }
+
+    /// Whether a part of which so much is known may hold such a value.
+    pub fn may_be_in(&self, part: &ValueSummary) -> bool {
+        match self {
+            Self::Null => part.nulls > 0,
+            Self::Between(..) if part.nulls >= part.rows => false,
+            Self::Between(low, high) => {
+                let Some((lowest, highest)) = &part.hull else { return true };
+                let below = |one: &Ranked, other: &Ranked| one.order(other) == Some(Ordering::Less);
+                !low.as_ref().is_some_and(|low| below(highest, low))
+                    && !high.as_ref().is_some_and(|high| below(high, lowest))
+            }
+        }
+    }
+
+    /// What either wants.
+    #[must_use]
+    pub fn or(self, other: Self) -> Option<Self> {
+        let outer = |one: Option<Ranked>, other: Option<Ranked>, wanted: Ordering| {
+            let (one, other) = (one?, other?);
+            Some(if one.order(&other)? == wanted { one } else { other })
+        };
+        match (self, other) {
+            (Self::Null, Self::Null) => Some(Self::Null),
+            (Self::Between(low, high), Self::Between(other_low, other_high)) => {
+                let low = outer(low, other_low, Ordering::Less);
+                Some(Self::Between(low, outer(high, other_high, Ordering::Greater)))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Ranked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Whole(value) => value.fmt(f),
+            Self::Float(value) => value.fmt(f),
+            Self::Bytes(bytes) => write!(f, "{:?}", String::from_utf8_lossy(bytes)),
+        }
+    }
+}
+
+impl fmt::Display for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Null => f.write_str("is null"),
+            Self::Between(None, None) => f.write_str("is not null"),
+            Self::Between(Some(low), None) => write!(f, ">= {low}"),
+            Self::Between(None, Some(high)) => write!(f, "<= {high}"),
+            Self::Between(Some(low), Some(high)) => write!(f, "{low} … {high}"),
+        }
+    }
+}
+
+/// A value that none of `bytes` and what begins with it is above; `None` when there is none.
+fn above(bytes: &[u8]) -> Option<Bytes> {
+    let Some(head) = bytes.get(..BYTES_MAX).filter(|_| bytes.len() > BYTES_MAX) else {
+        return Some(Bytes::copy_from_slice(bytes));
+    };
+    let last = head.iter().rposition(|byte| *byte < u8::MAX)?;
+    let mut above = head.get(..=last)?.to_vec();
+    *above.last_mut()? += 1;
+    Some(above.into())
+}
+
+/// The hull of texts.
+fn around(low: Option<&[u8]>, high: Option<&[u8]>) -> Option<(Ranked, Ranked)> {
+    let low = low?;
+    let low = Bytes::copy_from_slice(low.get(..BYTES_MAX).unwrap_or(low));
+    Some((Ranked::Bytes(low), Ranked::Bytes(above(high?)?)))
+}
+
+/// The lowest and the highest value; `None` without values, or where they have no order.
+fn hull(array: &ArrayRef) -> Option<(Ranked, Ranked)> {
+    fn whole<T: ArrowNumericType<Native: Into<i128>>>(
+        array: &ArrayRef,
+    ) -> Option<(Ranked, Ranked)> {
+        let values: &PrimitiveArray<T> = array.as_primitive_opt()?;
+        Some((Ranked::Whole(min(values)?.into()), Ranked::Whole(max(values)?.into())))
+    }
+    fn float<T: ArrowNumericType<Native: Into<f64>>>(array: &ArrayRef) -> Option<(Ranked, Ranked)> {
+        // In this order NaN of either sign comes first or last.
+        let values: &PrimitiveArray<T> = array.as_primitive_opt()?;
+        Some((Ranked::float(min(values)?.into())?, Ranked::float(max(values)?.into())?))
+    }
+    match array.data_type() {
+        DataType::Boolean => {
+            let values = array.as_boolean();
+            let rank = |value: bool| Ranked::Whole(value.into());
+            Some((rank(min_boolean(values)?), rank(max_boolean(values)?)))
+        }
+        DataType::Int16 => whole::<Int16Type>(array),
+        DataType::Int32 => whole::<Int32Type>(array),
+        DataType::Int64 => whole::<Int64Type>(array),
+        DataType::Date32 => whole::<Date32Type>(array),
+        DataType::Time64(TimeUnit::Microsecond) => whole::<Time64MicrosecondType>(array),
+        DataType::Timestamp(TimeUnit::Second, _) => whole::<TimestampSecondType>(array),
+        DataType::Timestamp(TimeUnit::Millisecond, _) => whole::<TimestampMillisecondType>(array),
+        DataType::Timestamp(TimeUnit::Microsecond, _) => whole::<TimestampMicrosecondType>(array),
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => whole::<TimestampNanosecondType>(array),
+        DataType::Decimal128(..) => whole::<Decimal128Type>(array),
+        DataType::Float32 => float::<Float32Type>(array),
+        DataType::Float64 => float::<Float64Type>(array),
+        DataType::Utf8View => {
+            let values = array.as_string_view();
+            around(
+                min_string_view(values).map(str::as_bytes),
+                max_string_view(values).map(str::as_bytes),
+            )
+        }
+        DataType::Binary => {
+            let values = array.as_binary::<i32>();
+            around(min_binary(values), max_binary(values))
+        }
+        DataType::FixedSizeBinary(_) => {
+            let values = array.as_fixed_size_binary();
+            around(min_fixed_size_binary(values), max_fixed_size_binary(values))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,129 @@
+//! Reads of the same bytes at the same time: one of them is carried out, and all have its
+//! outcome (F39). A dashboard asks for the same hours many times at once.
+
+use std::{collections::HashMap, fmt, ops::Range};
+
+use bytes::Bytes;
+use futures::{
+    FutureExt,
+    future::{BoxFuture, WeakShared},
+};
+use parking_lot::Mutex;
+use stratalog_model::Result;
+
+type Read = BoxFuture<'static, Option<Bytes>>;
+
+/// The reads of one file that are under way.
+#[derive(Default)]
+pub(crate) struct Sharing(Mutex<HashMap<(u64, u64), WeakShared<Read>>>);
+
+impl Sharing {
+    /// What lies in a range: from whoever reads it now, else by `read`. Whoever is gone takes
+    /// nothing from the others; a read that fails is tried once by each of them.
+    pub(crate) async fn read(
+        &self,
+        range: Range<u64>,
+        read: impl Fn() -> BoxFuture<'static, Result<Bytes>>,
+    ) -> Result<Bytes> {
+        let key = (range.start, range.end);
+        let shared = {
+            let mut reads = self.0.lock();
+            match reads.get(&key).and_then(WeakShared::upgrade) {
+                Some(shared) => shared,
+                None => {
+                    let shared = read().map(Result::ok).boxed().shared();
+                    reads.retain(|_, read| read.upgrade().is_some());
+                    reads.extend(shared.downgrade().map(|read| (key, read)));
+                    shared
+                }
+            }
+        };
+        match shared.await {
+            Some(bytes) => Ok(bytes),
+            None => read().await,
+        }
+    }
+}
+
+impl fmt::Debug for Sharing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} reads", self.0.lock().len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    };
+
+    use futures::{channel::oneshot, executor::block_on, future::join3, poll};
+    use stratalog_model::{Error, ErrorKind};
+
+    use super::*;
+
+    #[test]
+    fn one_reads_for_all_that_ask_at_the_same_time() {
+        let (sharing, reads) = (Sharing::default(), Arc::new(AtomicUsize::new(0)));
+        let read = || {
+            let reads = Arc::clone(&reads);
+            async move {
+                reads.fetch_add(1, Ordering::Relaxed);
+                futures::pending!();
+                Ok(Bytes::from_static(b"some"))
+            }
+            .boxed()
+        };
+        let all =
+            join3(sharing.read(0..4, read), sharing.read(0..4, read), sharing.read(4..8, read));
+        let (one, other, third) = block_on(async {
+            futures::pin_mut!(all);
+            assert!(poll!(&mut all).is_pending());
+            all.await
+        });
+        assert_eq!(
+            (one.unwrap(), other.unwrap(), third.unwrap()),
+            ("some".into(), "some".into(), "some".into())
+        );
+        assert_eq!(reads.load(Ordering::Relaxed), 2);
+        // Later ones read again.
+        block_on(sharing.read(0..4, read)).unwrap();
+        assert_eq!(reads.load(Ordering::Relaxed), 3);
+        assert_eq!(sharing.0.lock().len(), 1);
+    }
+
+    #[test]
+    fn who_leaves_takes_nothing_from_the_others() {
+        let sharing = Sharing::default();
+        let (sender, receiver) = oneshot::channel::<()>();
+        let receiver = receiver.shared();
+        let read = || {
+            let receiver = receiver.clone();
+            async move {
+                receiver.await.map_err(|_| Error::internal("nobody answers"))?;
+                Ok(Bytes::from_static(b"some"))
+            }
+            .boxed()
+        };
+        block_on(async {
+            let (mut first, mut second) =
+                (Box::pin(sharing.read(0..4, read)), Box::pin(sharing.read(0..4, read)));
+            assert!(poll!(&mut first).is_pending() && poll!(&mut second).is_pending());
+            drop(first);
+            sender.send(()).unwrap();
+            assert_eq!(second.await.unwrap(), "some");
+        });
+    }
+
+    #[test]
+    fn each_hears_of_a_failure() {
+        let sharing = Sharing::default();
+        let read = || async { Err(Error::new(ErrorKind::Io, "no disk")) }.boxed();
+        block_on(async {
+            for result in [sharing.read(0..4, read).await, sharing.read(0..4, read).await] {
+                assert_eq!(result.unwrap_err().kind(), ErrorKind::Io);
+            }
+        });
+    }
+}

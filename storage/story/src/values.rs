@@ -1,0 +1,89 @@
+//! What the page index says of the values of a column.
+
+use bytes::Bytes;
+use parquet::file::page_index::column_index::{ColumnIndexMetaData, PrimitiveColumnIndex};
+use stratalog_model::{
+    ColumnId, ColumnType,
+    values::{Ranked, ValueSummary, Wanted},
+};
+
+use crate::{form, story::Story};
+
+/// Only events whose column may have such values are wanted: what is read of the others is
+/// for the reader to leave out.
+#[derive(Debug, Clone)]
+pub struct ColumnValues {
+    /// A column that is no list.
+    pub column: ColumnId,
+    /// Its values.
+    pub wanted: Wanted,
+}
+
+/// How the page index of a column is to be read.
+#[derive(Debug)]
+pub(crate) struct PageValues<'a> {
+    column_type: &'a ColumnType,
+    may_have_nan: bool,
+}
+
+impl Story {
+    /// How to read the page index of a column; `None` for one that has several values in a
+    /// row, or that the story does not have.
+    pub(crate) fn page_values(&self, id: ColumnId) -> Option<PageValues<'_>> {
+        let column = self.schema().columns.iter().find(|column| column.id == id)?;
+        let column_type = &column.column_type;
+        let flat = !matches!(column_type, ColumnType::Array(_) | ColumnType::Interval);
+        flat.then(|| PageValues { column_type, may_have_nan: self.may_have_nan(id) })
+    }
+}
+
+impl PageValues<'_> {
+    /// What is known of a page. Where the index does not count NULL, there may be some; it
+    /// does not count rows.
+    pub(crate) fn summary(&self, index: &ColumnIndexMetaData, page: usize) -> ValueSummary {
+        if index.is_null_page(page) {
+            return ValueSummary { rows: 1, nulls: 1, hull: None };
+        }
+        let nulls = index.null_count(page).map_or(1, |nulls| nulls.max(0).cast_unsigned());
+        ValueSummary { rows: u64::MAX, nulls, hull: self.hull(index, page) }
+    }
+
+    fn hull(&self, index: &ColumnIndexMetaData, page: usize) -> Option<(Ranked, Ranked)> {
+        fn of<T: Copy>(
+            index: &PrimitiveColumnIndex<T>,
+            page: usize,
+            rank: impl Fn(T) -> Option<Ranked>,
+        ) -> Option<(Ranked, Ranked)> {
+            Some((rank(*index.min_value(page)?)?, rank(*index.max_value(page)?)?))
+        }
+        let float = |value: f64| Ranked::float(value).filter(|_| !self.may_have_nan);
+        let whole = |value: i64| Some(Ranked::Whole(self.in_own_unit(value).into()));
+        match index {
+            ColumnIndexMetaData::BOOLEAN(index) => {
+                of(index, page, |value| Some(Ranked::Whole(value.into())))
+            }
+            ColumnIndexMetaData::INT32(index) => of(index, page, |value| whole(value.into())),
+            ColumnIndexMetaData::INT64(index) => of(index, page, whole),
+            ColumnIndexMetaData::FLOAT(index) => of(index, page, |value| float(value.into())),
+            ColumnIndexMetaData::DOUBLE(index) => of(index, page, float),
+            // As numbers these have another order than as bytes.
+            _ if matches!(self.column_type, ColumnType::Numeric { .. }) => None,
+            ColumnIndexMetaData::BYTE_ARRAY(index)
+            | ColumnIndexMetaData::FIXED_LEN_BYTE_ARRAY(index) => {
+                let rank = |value: &[u8]| Ranked::Bytes(Bytes::copy_from_slice(value));
+                Some((rank(index.min_value(page)?), rank(index.max_value(page)?)))
+            }
+            _ => None,
+        }
+    }
+
+    /// A number as the column has it, where it is stored in another unit.
+    fn in_own_unit(&self, stored: i64) -> i64 {
+        match self.column_type {
+            ColumnType::Timestamp { precision: 0 } | ColumnType::TimestampTz { precision: 0 } => {
+                form::seconds(stored)
+            }
+            _ => stored,
+        }
+    }
+}
