@@ -23,9 +23,6 @@ use crate::{
     version::Version,
 };
 
-/// Row groups of a story that one stream reads, at least, where any order will do.
-const GROUPS_PER_STREAM: u32 = 4;
-
 /// Row groups that are fetched while the one before is decoded.
 const GROUPS_AHEAD: usize = 2;
 
@@ -136,28 +133,34 @@ fn each(batches: Vec<RecordBatch>) -> impl Stream<Item = Result<RecordBatch>> + 
     stream::iter(batches.into_iter().map(Ok))
 }
 
-/// A story as a request reads it: in one go where order matters, otherwise in several that
-/// can go on at the same time.
+/// A story as a request reads it: in one go where order matters, otherwise in several that can
+/// go on at the same time. These take turns, so that each has its share of every range of time.
 fn of_story(reader: &Arc<Reader>, keys: Option<&Arc<[Vec<u8>]>>) -> Vec<Box<dyn Piece>> {
     let request = reader.request();
     let all = reader.piece().record().parts;
-    let each = match request.order {
-        ScanOrder::Any => all.div_ceil(request.streams.max(1) as u32).max(GROUPS_PER_STREAM),
-        _ => all.max(1),
+    let pieces = match request.order {
+        ScanOrder::Any => all.clamp(1, request.streams.max(1) as u32),
+        _ => 1,
     };
-    let piece = |from: u32| -> Box<dyn Piece> {
+    let piece = |turn: u32| -> Box<dyn Piece> {
         let (reader, keys) = (Arc::clone(reader), keys.cloned());
-        Box::new(StoryPiece { reader, keys, groups: (from, all.min(from.saturating_add(each))) })
+        Box::new(StoryPiece { reader, keys, turn, turns: pieces })
     };
-    (0..all).step_by(each as usize).map(piece).collect()
+    (0..pieces).map(piece).collect()
 }
 
-/// Neighbouring row groups of a story.
+/// Every n-th row group of a story.
 struct StoryPiece {
     reader: Arc<Reader>,
     keys: Option<Arc<[Vec<u8>]>>,
-    /// The first, and the first that is not one of them.
-    groups: (u32, u32),
+    turn: u32,
+    turns: u32,
+}
+
+impl StoryPiece {
+    fn has(&self, part: &Part) -> bool {
+        part.number % self.turns == self.turn
+    }
 }
 
 impl Piece for StoryPiece {
@@ -167,8 +170,7 @@ impl Piece for StoryPiece {
 
     fn rows_max(&self) -> usize {
         let record = self.reader.piece().record();
-        let share = u64::from(self.groups.1 - self.groups.0) * record.rows;
-        (share / u64::from(record.parts.max(1))) as usize
+        record.rows.div_ceil(u64::from(self.turns)) as usize
     }
 
     fn read(self: Box<Self>) -> BatchStream {
@@ -197,7 +199,7 @@ impl Piece for StoryPiece {
 impl StoryPiece {
     /// The groups that may hold what is wanted, in the wanted order.
     async fn choose(&self) -> Result<Vec<(Arc<Story>, Part, Selection)>> {
-        let Self { reader, keys, groups } = self;
+        let Self { reader, keys, .. } = self;
         let request = reader.request();
         let piece = reader.piece();
         let parts = piece.parts().await?;
@@ -205,7 +207,9 @@ impl StoryPiece {
         let keys_wanted: Vec<KeyValues> = reader.key_values();
         let values_wanted: Vec<ColumnValues> = reader.column_values();
         let mut chosen = Vec::new();
-        for part in parts.iter().filter(|part| (groups.0..groups.1).contains(&part.number)) {
+        let mut all = 0;
+        for part in parts.iter().filter(|part| self.has(part)) {
+            all += 1;
             if request.ticks.overlaps(&part.hull)
                 && may_hold(part, keys.as_deref())
                 && let Some(selection) =
@@ -215,7 +219,6 @@ impl StoryPiece {
                 chosen.push((Arc::clone(&story), part.clone(), selection));
             }
         }
-        let all = (groups.1 - groups.0) as usize;
         request.metrics.story.pruned((all - chosen.len()) as u64);
         match request.order {
             ScanOrder::Any => {}
