@@ -413,10 +413,44 @@ def test_a_start_without_the_store_or_its_password(directory, tmp_path):
         status, said = Stratalog(directory, *flags, environment=guessed).start_failing()
         assert status != 0 and "s3://lake" in said and "403" in said
         assert "guessed-wrong" not in said
-    status, said = Stratalog(directory, *flags, environment=store.environment()).start_failing(120)
-    assert status != 0 and "s3://lake" in said and "reached" in said
     with store, Stratalog(directory, *flags, environment=store.environment()) as server, connect(server) as connection:
-        assert one(connection, "SELECT 1") == 1
+        for table in ("cold", "hot"):
+            connection.execute(f"CREATE TABLE {table} (time TIMESTAMPTZ NOT NULL, n INT)")
+            connection.execute(f"INSERT INTO {table} VALUES ('2024-01-01', 1)")
+        connection.execute("CALL stratalog.compact('cold')")
+    # Whatever is not in the store is there without it.
+    server = Stratalog(directory, *flags, environment=store.environment())
+    server.start(90)
+    with connect(server) as connection:
+        assert one(connection, "SELECT n FROM hot") == 1
+        with pytest.raises(psycopg.errors.ConnectionFailure):
+            connection.execute("SELECT n FROM cold")
+        connection.execute("INSERT INTO cold VALUES ('2024-01-02', 2)")
+        with store:
+            assert connection.execute("SELECT n FROM cold ORDER BY n").fetchall() == [(1,), (2,)]
+            connection.execute("CALL stratalog.compact('cold')")
+            assert tiers(connection, "cold") == {"story": 2}
+    assert "out of reach" in server.output()
+    server.stop()
+
+
+def test_a_prefix_belongs_to_one_directory(directory, tmp_path):
+    store = object_store(tmp_path)
+    flags = ("--story-url", "s3://lake/mine")
+    with store:
+        with Stratalog(directory, *flags, environment=store.environment()) as server, connect(server) as connection:
+            connection.execute("CREATE TABLE t (time TIMESTAMPTZ NOT NULL, n INT)")
+            connection.execute("INSERT INTO t VALUES ('2024-01-01', 1)")
+            connection.execute("CALL stratalog.compact('t')")
+        other = Stratalog(tmp_path / "other", *flags, environment=store.environment())
+        status, said = other.start_failing(120)
+        assert status != 0 and "those of another data directory" in said and "s3://lake/mine/owner" in said
+        with Stratalog(directory, *flags, environment=store.environment()) as server, connect(server) as connection:
+            assert one(connection, "SELECT n FROM t") == 1
+        # Who is sure of it takes it.
+        (store.directory / "lake" / "mine" / "owner").unlink()
+        with Stratalog(tmp_path / "other", *flags, environment=store.environment()) as server:
+            assert server.alive()
 
 
 def test_events_move_into_an_object_store_by_themselves(directory, tmp_path):

@@ -14,11 +14,12 @@
 //! chronicles that no longer exist are passed over, but their gsn's stay used.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc,
         mpsc::{Receiver, SyncSender, sync_channel},
     },
+    time::Duration,
 };
 
 use ahash::RandomState;
@@ -27,7 +28,7 @@ use hashbrown::{HashMap, HashSet};
 use stratalog_model::{
     ChronicleDefinition, ChronicleId, Error, ErrorKind, Frame, FrameKind, Lsn, Result, StatementId,
 };
-
+use stratalog_story::{Stories, StoryName};
 use stratalog_tablet::TabletId;
 
 use crate::{
@@ -49,6 +50,9 @@ use crate::{
     },
     version::published::Pinned,
 };
+
+/// How long a start waits for the list of stories.
+const REACH_MAX: Duration = Duration::from_secs(30);
 
 /// Parcels that may wait between two steps.
 const QUEUE_PARCELS_MAX: usize = 2;
@@ -193,17 +197,38 @@ async fn keep(files: &Files, state: &ManifestState) -> Result<()> {
             None => drop(blocks.insert(TabletId(record.id))),
         }
     }
-    let there = (tablets.files()?, stories.files().await?);
+    let there = (tablets.files()?, within_reach(stories).await?);
     for (chronicle, record) in state.pieces() {
-        match record.story(chronicle) {
-            Some(built) => stories.check(&built, &there.1)?,
-            None => tablets.check(TabletId(record.id), record.bytes, &there.0)?,
+        match (record.story(chronicle), &there.1) {
+            (Some(built), Some(there)) => stories.check(&built, there)?,
+            // It is looked for when somebody reads it.
+            (Some(_), None) => {}
+            (None, _) => tablets.check(TabletId(record.id), record.bytes, &there.0)?,
         }
     }
     // Not before: where edits were lost, these may hold what others lack.
     tablets.keep_only(&blocks)?;
-    stories.keep_only(&names, &there.1).await?;
+    if let Some(there) = &there.1 {
+        stories.keep_only(&names, there).await?;
+    }
     Ok(())
+}
+
+/// The stories that are there; `None` when they are out of reach. What is in other tiers is not
+/// kept from its users for that.
+async fn within_reach(stories: &Stories) -> Result<Option<BTreeMap<StoryName, u64>>> {
+    let files = tokio::time::timeout(REACH_MAX, stories.files()).await;
+    let error = match files {
+        Ok(Ok(files)) => return Ok(Some(files)),
+        Ok(Err(error)) if error.kind() == ErrorKind::ConnectionFailure => error.to_string(),
+        Ok(Err(error)) => return Err(error),
+        Err(_) => format!("there is no answer within {} s", REACH_MAX.as_secs()),
+    };
+    tracing::warn!(
+        %error,
+        "stories are out of reach: they are not looked for now, and queries that need them fail"
+    );
+    Ok(None)
 }
 
 fn decode_all(

@@ -5,7 +5,7 @@
 
 /// Every fault.
 #[cfg(feature = "sabotage")]
-pub const FAULTS: [&str; 13] = [
+pub const FAULTS: [&str; 14] = [
     "dedup-off",
     "ack-before-durable",
     "visible-before-commit",
@@ -19,6 +19,7 @@ pub const FAULTS: [&str; 13] = [
     "pin-ignored",
     "release-before-edit",
     "tablet-unverified",
+    "values-too-narrow",
 ];
 
 /// Whether a fault is switched on.

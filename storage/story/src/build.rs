@@ -27,7 +27,7 @@ use stratalog_model::{
 use crate::{
     digest::Digest,
     encoding::{self, Choice},
-    footer, form,
+    footer, form, sabotage,
     schema::{Source, StorySchema},
     shelf::{Shelf, Spool, StoryId, StoryName},
     sink::Sink,
@@ -224,6 +224,9 @@ impl Builder {
     }
 
     async fn check_shelf(&self, built: &BuiltStory) -> Result<()> {
+        if sabotage::active("story-unverified") {
+            return Ok(());
+        }
         let story = Arc::new(Story::open(Arc::clone(&self.shelf), built).await?);
         if story.verify().await? == self.digest {
             return Ok(());

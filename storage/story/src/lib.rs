@@ -33,6 +33,7 @@ mod objects;
 mod order;
 mod plan;
 mod read;
+mod sabotage;
 mod schema;
 mod select;
 mod sharing;
@@ -46,6 +47,8 @@ pub use build::{Builder, BuiltStory, GroupSummary, StorySettings};
 pub use key::KeyValues;
 pub use objects::{Content, ObjectStatus, Objects, RemoteSettings, environment, without_secrets};
 pub use read::{Fetched, Rows};
+#[cfg(feature = "sabotage")]
+pub use sabotage::FAULTS;
 pub use schema::{Source, StoryColumn, StorySchema};
 pub use select::Selection;
 pub use shelf::{

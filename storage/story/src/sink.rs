@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use stratalog_model::DiskFile;
 
-use crate::block::BLOCK_BYTES;
+use crate::{block::BLOCK_BYTES, sabotage};
 
 /// Bytes that are written at a time.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -60,6 +60,9 @@ impl Sink {
     /// Makes the file durable.
     pub(crate) fn sync(&mut self) -> io::Result<()> {
         self.write_out()?;
+        if sabotage::active("story-unsynced") {
+            return Ok(());
+        }
         self.file.sync_all()
     }
 

@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
-    sync::{Arc, OnceLock},
+    sync::Arc,
 };
 
 use bytes::Bytes;
@@ -161,7 +161,7 @@ impl Tablets {
         if found != *built {
             return Err(damaged(&path, 0, "it is not the tablet that the manifest names"));
         }
-        Ok(Tablet { path, file, built: *built, seed, heads: OnceLock::new() })
+        Ok(Tablet { path, file, built: *built, seed })
     }
 
     /// What the blocks of a tablet hold, by ascending (key, tick): from the index, or, where
@@ -169,20 +169,16 @@ impl Tablets {
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`.
-    pub fn blocks<'a>(&self, tablet: &'a Tablet) -> Result<&'a [BlockHead]> {
-        if let Some(known) = tablet.heads.get() {
-            return Ok(known);
-        }
+    pub fn blocks(&self, tablet: &Tablet) -> Result<Vec<BlockHead>> {
         let built = &tablet.built;
-        let heads = match self.index.get(built.id, built.blocks, built.checksum) {
-            Some(heads) if checksum_of(&heads, tablet.seed) == built.checksum => heads,
+        match self.index.get(built.id, built.blocks, built.checksum) {
+            Some(heads) if checksum_of(&heads, tablet.seed) == built.checksum => Ok(heads),
             _ => {
                 let heads = tablet.read_heads()?;
                 self.remember(built, &heads);
-                heads
+                Ok(heads)
             }
-        };
-        Ok(tablet.heads.get_or_init(|| heads))
+        }
     }
 
     /// Whether the index says the same of a tablet's blocks as its file; it need not say
@@ -366,7 +362,6 @@ pub struct Tablet {
     file: Box<dyn DiskFile>,
     built: Built,
     seed: u32,
-    heads: OnceLock<Vec<BlockHead>>,
 }
 
 impl Tablet {

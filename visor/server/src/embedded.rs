@@ -291,7 +291,11 @@ fn open_stories(
     directory: &DataDirectory,
     url: &str,
 ) -> Result<Stories, Error> {
-    let shelf = open_shelf(disk, &directory.stories(), url, Way::Use)?;
+    let shelf: Arc<dyn Shelf> = if url.is_empty() {
+        open_shelf(disk, &directory.stories(), url, Way::Use)?
+    } else {
+        Arc::new(remote_shelf(url)?.owned_by(&directory.identity(disk)?))
+    };
     let disk = Arc::clone(disk);
     Waiting::new()?.block_on(Stories::open(shelf, disk, &directory.spool(), STORY_HEADS_BYTES))
 }
@@ -316,13 +320,17 @@ pub(crate) fn open_shelf(
     way: Way,
 ) -> Result<Arc<dyn Shelf>, Error> {
     if !url.is_empty() {
-        return Ok(Arc::new(RemoteShelf::from_url(url, environment(), RemoteSettings::default())?));
+        return Ok(Arc::new(remote_shelf(url)?));
     }
     let disk = Arc::clone(disk);
     Ok(match way {
         Way::Use => Arc::new(LocalShelf::open(disk, folder)?),
         Way::Look => Arc::new(LocalShelf::look(disk, folder)),
     })
+}
+
+fn remote_shelf(url: &str) -> Result<RemoteShelf, Error> {
+    RemoteShelf::from_url(url, environment(), RemoteSettings::default())
 }
 
 /// Events of a table that the catalog never made: the next table to be made would show them

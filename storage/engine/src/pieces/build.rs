@@ -226,7 +226,7 @@ fn check(
     let mut found = 0;
     for head in tablets.blocks(&tablet)? {
         let summary = &head.summary;
-        let sections = tablet.read_all(head)?;
+        let sections = tablet.read_all(&head)?;
         let events = Block::decode(&sections, &Wanted::all(shape), shape, summary.rows as usize)?;
         let inside = |tick: &i64| summary.hull().contains(Tick(*tick));
         if !events.ticks.iter().all(inside) {

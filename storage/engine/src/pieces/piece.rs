@@ -62,7 +62,7 @@ pub struct Part {
     pub keys: (Bytes, Bytes),
     /// Bytes in the file.
     pub bytes: u64,
-    head: Option<BlockHead>,
+    head: Option<Arc<BlockHead>>,
 }
 
 impl Part {
@@ -170,13 +170,14 @@ impl OpenPiece {
         if self.tier() == TierName::Story {
             return Ok(None);
         }
-        let parts = self.shelves.tablets.blocks(self.tablet()?)?.iter().map(|head| Part {
+        let heads = self.shelves.tablets.blocks(self.tablet()?)?;
+        let parts = heads.into_iter().map(|head| Part {
             number: head.number,
             rows: u64::from(head.summary.rows),
             hull: head.summary.hull(),
             keys: head.summary.keys.clone(),
             bytes: head.bytes(),
-            head: Some(head.clone()),
+            head: Some(Arc::new(head)),
         });
         let parts: Vec<Part> = parts.collect();
         Ok(Some(self.parts.get_or_init(|| parts)))

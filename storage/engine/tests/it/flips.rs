@@ -14,14 +14,14 @@ use stratalog_sim::{Crash, FaultyDisk, Random};
 use crate::{life::*, scenario::*};
 
 /// Files, and what is in them.
-type Image = BTreeMap<PathBuf, Vec<u8>>;
+pub type Image = BTreeMap<PathBuf, Vec<u8>>;
 
 fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.split("..").next()?.parse().ok()
 }
 
 /// What the scenario leaves when the server is closed, or killed, and what is in it.
-async fn image(killed: bool, last: &[Step]) -> (Image, World) {
+pub async fn image(killed: bool, last: &[Step]) -> (Image, World) {
     let mut world = World::new(1, Durability::Disk);
     for step in SCENARIO.into_iter().chain(last.iter().copied()) {
         world.value += 1.0;
@@ -36,7 +36,7 @@ async fn image(killed: bool, last: &[Step]) -> (Image, World) {
     (world.disk.paths().into_iter().filter_map(contents).collect(), world)
 }
 
-fn disk_of(image: &Image) -> FaultyDisk {
+pub fn disk_of(image: &Image) -> FaultyDisk {
     let disk = FaultyDisk::new(1);
     for (path, bytes) in image {
         disk.create_dir_all(path.parent().unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! Each fault of `sabotage.rs`, here and in the tablets' crate, makes a test fail: the tests
+//! Each fault of `sabotage.rs`, here and in the crates of tablets and stories, makes a test fail: the tests
 //! have teeth.
 //!
 //! Runs this binary again, with `STRATALOG_SABOTAGE` set and one test named.
@@ -6,7 +6,7 @@
 use std::{collections::BTreeSet, process::Command};
 
 /// Each fault, and tests that notice it.
-const CAUGHT_BY: [(&str, &str); 19] = [
+const CAUGHT_BY: [(&str, &str); 23] = [
     ("dedup-off", "producers::a_retry_is_acknowledged_and_not_stored_again"),
     ("ack-before-durable", "faults::nothing_is_visible_before_it_is_durable"),
     ("delete-unlogged", "deletes::nothing_is_gone_before_it_is_durable"),
@@ -23,9 +23,13 @@ const CAUGHT_BY: [(&str, &str); 19] = [
     ("pin-ignored", "tablets::tablets_of_dropped_chronicles_go_with_their_last_reader"),
     ("release-before-edit", POWER_CUT),
     ("release-before-edit", "failpoints::a_kill_at_every_call_loses_nothing"),
+    ("story-name-unsynced", POWER_CUT),
+    ("story-unsynced", POWER_CUT),
+    ("story-unverified", "failpoints::a_tablet_that_reads_back_wrongly_is_not_counted_on"),
     ("tablet-name-unsynced", POWER_CUT),
     ("tablet-unsynced", POWER_CUT),
     ("tablet-unverified", "failpoints::a_tablet_that_reads_back_wrongly_is_not_counted_on"),
+    ("values-too-narrow", "values::a_wanted_value_is_never_passed_over"),
 ];
 
 const POWER_CUT: &str = "failpoints::a_power_cut_at_every_call_loses_nothing_that_is_durable";
@@ -46,7 +50,9 @@ fn run(test: &str, fault: &str) -> Result<(), String> {
 
 #[test]
 fn every_fault_is_caught() {
-    for fault in stratalog_engine::FAULTS.iter().chain(&stratalog_tablet::FAULTS) {
+    let (tablets, stories) = (&stratalog_tablet::FAULTS, &stratalog_story::FAULTS);
+    let faults = || stratalog_engine::FAULTS.iter().chain(tablets).chain(stories);
+    for fault in faults() {
         assert!(CAUGHT_BY.iter().any(|(known, _)| known == fault), "{fault} has no test");
     }
     let tests: BTreeSet<&str> = CAUGHT_BY.iter().map(|(_, test)| *test).collect();
@@ -59,6 +65,6 @@ fn every_fault_is_caught() {
             Err(told) => println!("caught {fault}: {told}"),
         }
     }
-    let known = stratalog_engine::FAULTS.len() + stratalog_tablet::FAULTS.len();
+    let known = faults().count();
     println!("{known} of {known} caught");
 }

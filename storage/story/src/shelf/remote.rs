@@ -5,24 +5,34 @@ use std::{collections::BTreeMap, ops::Range, sync::Arc};
 use async_trait::async_trait;
 use bytes::Bytes;
 use object_store::ObjectStore;
-use stratalog_model::{Error, Result};
+use stratalog_model::{Error, ErrorKind, Result};
+use tokio::sync::OnceCell;
 
 use super::{ReadShape, Shelf, Spool, StoryName};
-use crate::objects::{Objects, RemoteSettings};
+use crate::objects::{Content, Objects, RemoteSettings};
 
 /// What one of the files is, for people.
 const NOUN: &str = "story";
+
+/// Name of the file that tells whose the prefix is.
+const OWNER: &str = "owner";
+
+/// Bytes of it that are read.
+const OWNER_BYTES_MAX: u64 = 256;
 
 /// Stories in an object store, below a prefix.
 #[derive(Debug)]
 pub struct RemoteShelf {
     objects: Objects,
+    /// Who we are; nobody when we only look.
+    owner: Option<String>,
+    claimed: OnceCell<()>,
 }
 
 impl RemoteShelf {
     /// The shelf below `prefix` of a store.
     pub fn new(store: Arc<dyn ObjectStore>, prefix: &str, settings: RemoteSettings) -> Self {
-        Self { objects: Objects::new(store, prefix, NOUN, settings) }
+        Self::over(Objects::new(store, prefix, NOUN, settings))
     }
 
     /// The shelf of a URL, as [`Objects::from_url`] reads it.
@@ -34,13 +44,54 @@ impl RemoteShelf {
         options: impl IntoIterator<Item = (String, String)>,
         settings: RemoteSettings,
     ) -> Result<Self> {
-        Ok(Self { objects: Objects::from_url(url, options, NOUN, settings)? })
+        Ok(Self::over(Objects::from_url(url, options, NOUN, settings)?))
+    }
+
+    fn over(objects: Objects) -> Self {
+        Self { objects, owner: None, claimed: OnceCell::new() }
+    }
+
+    /// The same, for `owner` alone: whoever else finds the prefix claimed neither lists it, nor
+    /// puts anything there, nor removes what is there. For two who each remove what they do not
+    /// know.
+    #[must_use]
+    pub fn owned_by(self, owner: &str) -> Self {
+        Self { owner: Some(owner.to_string()), ..self }
+    }
+
+    /// Makes the prefix ours, once, unless it is somebody else's.
+    async fn claim(&self) -> Result<()> {
+        let Some(owner) = &self.owner else { return Ok(()) };
+        let claimed = self.claimed.get_or_try_init(|| async {
+            self.objects.put(OWNER, &Text(owner.clone())).await?;
+            let len = self.objects.len(OWNER).await?.min(OWNER_BYTES_MAX);
+            let found = self.objects.read(OWNER, 0..len).await?;
+            if found == owner.as_bytes() {
+                return Ok(());
+            }
+            let place = self.objects.place(OWNER);
+            let whose = String::from_utf8_lossy(&found);
+            Err(Error::new(
+                ErrorKind::ObjectInUse,
+                format!(
+                    "the stories of {} are those of another data directory",
+                    self.objects.root()
+                ),
+            )
+            .with_detail(format!("{place} names {whose}, and this directory is {owner}"))
+            .with_hint(format!(
+                "give this server a story_url of its own; where the other directory is gone for \
+                 good, remove {place}"
+            )))
+        });
+        claimed.await.map(|()| ())
     }
 }
 
 #[async_trait]
 impl Shelf for RemoteShelf {
     async fn put(&self, name: StoryName, spool: &Spool) -> Result<()> {
+        self.claim().await?;
         match self.objects.put(&name.to_string(), spool).await? {
             true => Ok(()),
             false => Err(Error::internal(format!("there is a story {name} already"))),
@@ -56,11 +107,13 @@ impl Shelf for RemoteShelf {
     }
 
     async fn list(&self) -> Result<BTreeMap<StoryName, u64>> {
+        self.claim().await?;
         let files = self.objects.list("").await?.into_iter();
         Ok(files.filter_map(|(name, file)| Some((name.parse().ok()?, file.bytes))).collect())
     }
 
     async fn remove(&self, name: StoryName) -> Result<()> {
+        self.claim().await?;
         self.objects.remove(&name.to_string()).await
     }
 
@@ -77,5 +130,20 @@ impl Shelf for RemoteShelf {
     fn shape(&self) -> ReadShape {
         let at_once = self.objects.settings().reads_at_once.max(1);
         ReadShape { request_bytes: 4 << 20, gap_bytes_max: 1 << 20, at_once }
+    }
+}
+
+/// A text that is put as a file.
+struct Text(String);
+
+#[async_trait]
+impl Content for Text {
+    fn bytes(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    async fn read(&self, range: Range<u64>) -> Result<Bytes> {
+        let text = Bytes::copy_from_slice(self.0.as_bytes());
+        Ok(text.slice(range.start as usize..range.end as usize))
     }
 }

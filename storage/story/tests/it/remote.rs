@@ -211,6 +211,40 @@ fn a_store_that_is_down_is_told_as_that() {
 }
 
 #[test]
+fn a_prefix_is_for_one_owner() {
+    let (store, folder) = (Arc::new(Unreliable::default()), tempfile::tempdir().unwrap());
+    store.parts_left.store(usize::MAX, Ordering::Relaxed);
+    let owned = |owner: &str| {
+        let store: Arc<dyn ObjectStore> = Arc::clone(&store) as _;
+        let shelf = RemoteShelf::new(store, "lake", RemoteSettings::default()).owned_by(owner);
+        on_shelf(Arc::new(shelf), Arc::new(LocalDisk), folder.path()).unwrap()
+    };
+    let stories = owned("first");
+    let built = build(&stories, 1, 2).unwrap();
+    let others = owned("second");
+    let errors = [
+        build(&others, 2, 2).unwrap_err(),
+        wait(others.files()).unwrap_err(),
+        wait(others.remove(built.name())).unwrap_err(),
+    ];
+    for error in errors {
+        assert_eq!(error.kind(), ErrorKind::ObjectInUse);
+        let detail = error.detail().unwrap();
+        assert!(detail.ends_with("names first, and this directory is second"), "{detail}");
+    }
+    // Whoever only reads may, and the owner comes back.
+    check(&others, &built).unwrap();
+    let again = owned("first");
+    assert_eq!(wait(again.files()).unwrap(), [(built.name(), built.bytes)].into());
+    // Out of reach nothing is claimed, and nothing refused for good.
+    let fresh = owned("first");
+    store.down.store(true, Ordering::Relaxed);
+    assert_eq!(wait(fresh.files()).unwrap_err().kind(), ErrorKind::ConnectionFailure);
+    store.down.store(false, Ordering::Relaxed);
+    build(&fresh, 3, 2).unwrap();
+}
+
+#[test]
 fn large_stories_go_in_parts_and_broken_uploads_are_given_up() {
     let (store, folder) = (Arc::new(Unreliable::default()), tempfile::tempdir().unwrap());
     let stories = remote(&store, &folder);

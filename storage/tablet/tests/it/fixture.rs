@@ -54,7 +54,7 @@ pub fn check(tablets: &Tablets, built: &Built) -> Result<()> {
     let tablet = tablets.tablet(built)?;
     let heads = tablets.blocks(&tablet)?;
     assert_eq!(heads.len(), built.blocks as usize);
-    for (block, head) in (0..).zip(heads) {
+    for (block, head) in (0..).zip(&heads) {
         assert_eq!(head.summary, summary(block));
         assert_eq!(tablet.read(head, &[0])?, [payload(built.id.0, block)]);
         let both = tablet.read_all(head)?;
