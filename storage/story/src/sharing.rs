@@ -1,7 +1,7 @@
 //! Reads of the same bytes at the same time: one of them is carried out, and all have its
 //! outcome (F39). A dashboard asks for the same hours many times at once.
 
-use std::{collections::HashMap, fmt, ops::Range};
+use std::{collections::HashMap, fmt, ops::Range, sync::Arc};
 
 use bytes::Bytes;
 use futures::{
@@ -9,9 +9,10 @@ use futures::{
     future::{BoxFuture, WeakShared},
 };
 use parking_lot::Mutex;
-use stratalog_model::Result;
+use stratalog_model::{Error, Result};
 
-type Read = BoxFuture<'static, Option<Bytes>>;
+/// An error is for whoever takes it first.
+type Read = BoxFuture<'static, Result<Bytes, Arc<Mutex<Option<Error>>>>>;
 
 /// The reads of one file that are under way.
 #[derive(Default)]
@@ -19,7 +20,8 @@ pub(crate) struct Sharing(Mutex<HashMap<(u64, u64), WeakShared<Read>>>);
 
 impl Sharing {
     /// What lies in a range: from whoever reads it now, else by `read`. Whoever is gone takes
-    /// nothing from the others; a read that fails is tried once by each of them.
+    /// nothing from the others; of a read that fails one has the error, and the others read
+    /// themselves.
     pub(crate) async fn read(
         &self,
         range: Range<u64>,
@@ -31,15 +33,21 @@ impl Sharing {
             match reads.get(&key).and_then(WeakShared::upgrade) {
                 Some(shared) => shared,
                 None => {
-                    let shared = read().map(Result::ok).boxed().shared();
+                    let failed = |error| Arc::new(Mutex::new(Some(error)));
+                    let shared = read().map(move |read| read.map_err(failed)).boxed().shared();
                     reads.retain(|_, read| read.upgrade().is_some());
                     reads.extend(shared.downgrade().map(|read| (key, read)));
                     shared
                 }
             }
         };
-        match shared.await {
-            Some(bytes) => Ok(bytes),
+        let failed = match shared.await {
+            Ok(bytes) => return Ok(bytes),
+            Err(failed) => failed,
+        };
+        let error = failed.lock().take();
+        match error {
+            Some(error) => Err(error),
             None => read().await,
         }
     }
@@ -53,13 +61,15 @@ impl fmt::Debug for Sharing {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    };
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use futures::{channel::oneshot, executor::block_on, future::join3, poll};
-    use stratalog_model::{Error, ErrorKind};
+    use futures::{
+        channel::oneshot,
+        executor::block_on,
+        future::{join, join3},
+        poll,
+    };
+    use stratalog_model::ErrorKind;
 
     use super::*;
 
@@ -117,13 +127,28 @@ mod tests {
     }
 
     #[test]
-    fn each_hears_of_a_failure() {
-        let sharing = Sharing::default();
-        let read = || async { Err(Error::new(ErrorKind::Io, "no disk")) }.boxed();
-        block_on(async {
-            for result in [sharing.read(0..4, read).await, sharing.read(0..4, read).await] {
-                assert_eq!(result.unwrap_err().kind(), ErrorKind::Io);
+    fn each_hears_of_a_failure_of_its_own() {
+        let (sharing, reads) = (Sharing::default(), Arc::new(AtomicUsize::new(0)));
+        let read = || {
+            let reads = Arc::clone(&reads);
+            async move {
+                futures::pending!();
+                match reads.fetch_add(1, Ordering::Relaxed) {
+                    0 => Err(Error::new(ErrorKind::Io, "no disk")),
+                    _ => Ok(Bytes::from_static(b"some")),
+                }
             }
+            .boxed()
+        };
+        let both = join(sharing.read(0..4, read), sharing.read(0..4, read));
+        let (one, other) = block_on(async {
+            futures::pin_mut!(both);
+            assert!(poll!(&mut both).is_pending());
+            assert!(poll!(&mut both).is_pending());
+            both.await
         });
+        assert_eq!(one.unwrap_err().kind(), ErrorKind::Io);
+        assert_eq!(other.unwrap(), "some");
+        assert_eq!(reads.load(Ordering::Relaxed), 2);
     }
 }

@@ -84,7 +84,8 @@ impl RemoteShelf {
                  good, remove {place}"
             )))
         });
-        claimed.await.map(|()| ())
+        claimed.await?;
+        Ok(())
     }
 }
 
