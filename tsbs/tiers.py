@@ -66,8 +66,7 @@ class Feed:
         self.latencies, self.rates = [], []
         self.resident, self.journal, self.queries = [], [], []
         self.rows = [0] * self.CONNECTIONS
-        self.failures = []
-        self.done = threading.Event()
+        self.ended, self.failures = [], []
 
     def run(self, seconds):
         with psycopg.connect(self.server.dsn(), autocommit=True) as connection:
@@ -78,7 +77,7 @@ class Feed:
         for thread in senders:
             thread.start()
         self.watch(senders, began)
-        self.seconds = time.monotonic() - began
+        self.seconds = max(self.ended) - began
         if self.failures:
             raise self.failures[0]
         with psycopg.connect(self.server.dsn(), autocommit=True) as connection:
@@ -109,6 +108,7 @@ class Feed:
                     self.rows[number] += batch.count(b"\n")
         except Exception as error:
             self.failures.append(error)
+        self.ended.append(time.monotonic())
 
     def watch(self, senders, began):
         """Memory, journal, and how long a small query takes, twice a second."""
@@ -276,8 +276,9 @@ class TierBench:
             found[what] = time.monotonic() - began
             if what == "with":
                 server.stop(seconds=600)
-        speed = size / 1e6 / max(found["without"] - found["with"], 0.001)
-        self.note("index of tablets rebuilt", min(speed, 100_000), "MB/s", ">= 100", speed >= 100, seconds=found)
+        # What lies within the noise is told as if a start took no other time.
+        speed = size / 1e6 / max(found["without"] - found["with"], found["without"] / 20)
+        self.note("index of tablets rebuilt, at least", speed, "MB/s", ">= 100", speed >= 100, seconds=found)
 
     def scan_once(self, server, answer):
         with psycopg.connect(server.dsn(), autocommit=True) as connection:

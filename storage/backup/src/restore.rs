@@ -46,6 +46,8 @@ pub struct Target {
     pub directory: PathBuf,
     /// Where stories go, if not into the directory; must be empty.
     pub stories: Option<Arc<dyn Shelf>>,
+    /// Files of its own that the directory has besides, by name.
+    pub own: Vec<(String, Bytes)>,
     /// How the journal of the manifest is made.
     pub manifest: JournalSettings,
 }
@@ -76,7 +78,7 @@ pub async fn restore(
 ) -> Result<Restored> {
     let list = find(place, backup).await?;
     watch.begin(list.bytes());
-    let Target { disk, directory, stories, manifest } = target;
+    let Target { disk, directory, stories, own, manifest } = target;
     let _lock = begin(disk, directory)?;
     if let Some(shelf) = stories
         && let Some(name) = shelf.list().await?.keys().next()
@@ -92,6 +94,14 @@ pub async fn restore(
     let format = list.files.iter().find(|file| file.path == FORMAT);
     let format = format.ok_or_else(|| damaged(&place.root(), "its list names no FORMAT"))?;
     restoring.write(format, &directory.join(RESTORING)).await?;
+    for (name, bytes) in own {
+        let path = directory.join(name);
+        let made = disk.create(&path).and_then(|file| {
+            file.write_all_at(bytes, 0)?;
+            file.sync_all()
+        });
+        made.map_err(|error| Error::io(format!("cannot write {}", path.display()), error))?;
+    }
     let synced = disk.sync_dir(directory);
     synced.map_err(|error| Error::io(format!("cannot sync {}", directory.display()), error))?;
     for folder in FOLDERS {

@@ -70,6 +70,9 @@ impl Grapher {
 impl Drop for Grapher {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
+        if let Some(core) = self.core.upgrade() {
+            core.pace.end();
+        }
         // When it has ended already, there is nobody to be woken.
         self.wake.send(()).ok();
         if let Some(thread) = self.thread.take()

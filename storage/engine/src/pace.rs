@@ -1,10 +1,13 @@
 //! How fast moves may write: what takes long must not take the disk from appends and queries
 //! (F40).
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use parking_lot::Mutex;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep};
 
 /// Work that is further ahead than this waits.
 const AHEAD_MAX: Duration = Duration::from_millis(100);
@@ -16,12 +19,19 @@ pub struct Pace {
     bytes_per_second: u64,
     /// When what was written so far would be written at this pace.
     due: Mutex<Option<Instant>>,
+    /// Nobody waits any more.
+    ended: AtomicBool,
 }
 
 impl Pace {
     /// So many; 0 for no limit.
     pub fn new(bytes_per_second: u64) -> Self {
-        Self { bytes_per_second, due: Mutex::default() }
+        Self { bytes_per_second, due: Mutex::default(), ended: AtomicBool::new(false) }
+    }
+
+    /// From here on nothing waits: what is under way is to end soon.
+    pub fn end(&self) {
+        self.ended.store(true, Ordering::Release);
     }
 
     /// So many bytes were written: returns when more may be.
@@ -35,8 +45,12 @@ impl Pace {
             let from = due.map_or(now, |due| due.max(now));
             *due.insert(from.checked_add(takes).unwrap_or(from))
         };
-        if due.saturating_duration_since(Instant::now()) > AHEAD_MAX {
-            sleep_until(due).await;
+        loop {
+            let left = due.saturating_duration_since(Instant::now());
+            if left <= AHEAD_MAX || self.ended.load(Ordering::Acquire) {
+                return;
+            }
+            sleep(AHEAD_MAX).await;
         }
     }
 }
@@ -56,8 +70,11 @@ mod tests {
         // A rest is not made up for.
         tokio::time::sleep(Duration::from_millis(300)).await;
         let began = Instant::now();
-        pace.keep(3_000_000).await;
-        assert!(began.elapsed() >= Duration::from_millis(300), "{:?}", began.elapsed());
+        pace.keep(5_000_000).await;
+        assert!(began.elapsed() >= Duration::from_millis(400), "{:?}", began.elapsed());
+        // Who ends does not wait for years.
+        pace.end();
+        pace.keep(u64::MAX).await;
     }
 
     #[tokio::test]

@@ -118,6 +118,10 @@ impl Wanted {
     pub fn or(self, other: Self) -> Option<Self> {
         let outer = |one: Option<Ranked>, other: Option<Ranked>, wanted: Ordering| {
             let (one, other) = (one?, other?);
+            // As floats, whole numbers that differ may be equal.
+            if std::mem::discriminant(&one) != std::mem::discriminant(&other) {
+                return None;
+            }
             Some(if one.order(&other)? == wanted { one } else { other })
         };
         match (self, other) {

@@ -41,6 +41,10 @@ impl PageValues<'_> {
     /// What is known of a page. Where the index does not count NULL, there may be some; it
     /// does not count rows.
     pub(crate) fn summary(&self, index: &ColumnIndexMetaData, page: usize) -> ValueSummary {
+        // A chunk with a page of nothing but NaN has none.
+        if matches!(index, ColumnIndexMetaData::NONE) {
+            return ValueSummary { rows: u64::MAX, nulls: 1, hull: None };
+        }
         if index.is_null_page(page) {
             return ValueSummary { rows: 1, nulls: 1, hull: None };
         }

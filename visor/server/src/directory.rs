@@ -27,9 +27,12 @@ use std::{
     sync::Arc,
 };
 
-use stratalog_model::{Disk, Error, ErrorKind};
+use stratalog_model::{Disk, Error};
 
-use crate::StartError;
+use crate::{
+    StartError,
+    identity::{ID, ID_NEW},
+};
 
 /// Format version of the directories that this program makes and reads.
 pub const FORMAT_VERSION: u32 = 2;
@@ -40,7 +43,6 @@ const MANIFEST_SINCE: u32 = 2;
 const FORMAT: &str = "FORMAT";
 const FORMAT_NEW: &str = "FORMAT.new";
 const LOCK: &str = "LOCK";
-const ID: &str = "ID";
 const MAGIC: &str = "stratalog data directory";
 const FORMAT_BYTES_MAX: usize = 256;
 
@@ -59,7 +61,8 @@ const SPILL: &str = "spill";
 const HARMLESS: [&str; 3] = [LOCK, FORMAT_NEW, "lost+found"];
 
 /// Entries that it may have as well once FORMAT.new is there.
-const PARTS: [&str; 9] = [CATALOG, JOURNAL, MANIFEST, TABLETS, STORIES, SPOOL, INDEX, CLOCK, SPILL];
+const PARTS: [&str; 11] =
+    [CATALOG, JOURNAL, MANIFEST, TABLETS, STORIES, SPOOL, INDEX, CLOCK, SPILL, ID, ID_NEW];
 
 /// A data directory that this process holds. Dropping it gives the lock back.
 pub struct DataDirectory {
@@ -280,35 +283,6 @@ impl DataDirectory {
                     .into()
             }),
         }
-    }
-
-    /// A name that no other directory has: made at the first call, and durable then. A copy of
-    /// the directory has it, too; a restored backup has its own.
-    ///
-    /// # Errors
-    /// `DiskFull`, `Io`; `DataCorrupted` for a file that does not hold one.
-    pub fn identity(&self, disk: &Arc<dyn Disk>) -> Result<String, Error> {
-        let path = self.path.join(ID);
-        let failed = |error| Error::io(format!("cannot use {}", path.display()), error);
-        if disk.exists(&path).map_err(failed)? {
-            let text = read_text(disk, &path).unwrap_or_default();
-            let id = text.trim_end().parse::<uuid::Uuid>().map_err(|error| {
-                let what =
-                    format!("{} does not tell what the directory is known by", path.display());
-                Error::new(ErrorKind::DataCorrupted, what)
-                    .with_detail(error.to_string())
-                    .with_hint("write the text of the object \"owner\" below story_url into it")
-            });
-            return id.map(|id| id.to_string());
-        }
-        let id = uuid::Uuid::new_v4().to_string();
-        let new = self.path.join(format!("{ID}.new"));
-        let file = disk.create(&new).map_err(failed)?;
-        file.write_all_at(format!("{id}\n").as_bytes(), 0).map_err(failed)?;
-        file.sync_all().map_err(failed)?;
-        disk.rename(&new, &path).map_err(failed)?;
-        disk.sync_dir(&self.path).map_err(failed)?;
-        Ok(id)
     }
 
     /// Writes our process id where a second server finds it. Not synced: it only serves a

@@ -24,6 +24,7 @@ use crate::{
     backup::DatabaseBackups,
     check::Online,
     directory::DataDirectory,
+    identity,
     settings::{Settings, available_memory_bytes},
 };
 
@@ -294,7 +295,7 @@ fn open_stories(
     let shelf: Arc<dyn Shelf> = if url.is_empty() {
         open_shelf(disk, &directory.stories(), url, Way::Use)?
     } else {
-        Arc::new(remote_shelf(url)?.owned_by(&directory.identity(disk)?))
+        Arc::new(remote_shelf(url)?.owned_by(&identity::of(disk, directory.path())?))
     };
     let disk = Arc::clone(disk);
     Waiting::new()?.block_on(Stories::open(shelf, disk, &directory.spool(), STORY_HEADS_BYTES))

@@ -18,6 +18,7 @@ pub mod demo;
 pub mod directory;
 mod embedded;
 pub mod export;
+mod identity;
 pub mod import;
 mod logging;
 mod serve;

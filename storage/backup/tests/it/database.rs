@@ -282,6 +282,7 @@ pub async fn restore_to(
     backup: Option<&str>,
 ) -> Result<Restored> {
     let target = Target {
+        own: Vec::new(),
         disk: Arc::new(disk.clone()),
         directory: PathBuf::from("/data"),
         stories: None,

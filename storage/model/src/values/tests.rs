@@ -96,5 +96,8 @@ fn either_of_two_wants_what_lies_around_both() {
     assert_eq!(ints(&[5]).or(Wanted::Null), None);
     let open = ints(&[5]).or(Wanted::Between(None, Some(Ranked::Whole(2)))).unwrap();
     assert_eq!(open, Wanted::Between(None, Some(Ranked::Whole(5))));
+    let whole = Wanted::Between(None, Some(Ranked::Whole((1 << 53) + 1)));
+    let either = whole.or(Wanted::Between(None, float(9_007_199_254_740_992.0))).unwrap();
+    assert_eq!(either, Wanted::Between(None, None));
     assert_eq!(Wanted::among(&array(Int32Array::from(vec![None::<i32>]))), None);
 }

@@ -63,7 +63,11 @@ impl RemoteShelf {
     async fn claim(&self) -> Result<()> {
         let Some(owner) = &self.owner else { return Ok(()) };
         let claimed = self.claimed.get_or_try_init(|| async {
-            self.objects.put(OWNER, &Text(owner.clone())).await?;
+            let put = self.objects.put(OWNER, &Text(owner.clone())).await;
+            put.map_err(|error| match error.kind() {
+                ErrorKind::DataCorrupted => no_bucket(self.objects.root()),
+                _ => error,
+            })?;
             let len = self.objects.len(OWNER).await?.min(OWNER_BYTES_MAX);
             let found = self.objects.read(OWNER, 0..len).await?;
             if found == owner.as_bytes() {
@@ -132,6 +136,12 @@ impl Shelf for RemoteShelf {
         let at_once = self.objects.settings().reads_at_once.max(1);
         ReadShape { request_bytes: 4 << 20, gap_bytes_max: 1 << 20, at_once }
     }
+}
+
+/// Even what is put there is not found.
+fn no_bucket(place: &str) -> Error {
+    let what = format!("there is no bucket or container for {place}");
+    Error::new(ErrorKind::InvalidParameterValue, what).with_hint("make it, or mend story_url")
 }
 
 /// A text that is put as a file.

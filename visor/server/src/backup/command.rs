@@ -9,7 +9,7 @@ use stratalog_model::{Disk, Error};
 use stratalog_story::{RemoteSettings, RemoteShelf, Shelf, environment};
 
 use crate::{
-    Embedded, embedded,
+    Embedded, embedded, identity,
     settings::Settings,
     sql::{
         ConnectArguments,
@@ -190,15 +190,18 @@ async fn list(arguments: &BackupsArguments) -> Result<(), SqlError> {
 async fn bring_back(arguments: &RestoreArguments) -> Result<(), SqlError> {
     let disk = disk();
     let place = Place::of_url(&arguments.from, &disk)?;
-    let stories: Option<Arc<dyn Shelf>> = match &arguments.story_url {
+    // The directory has the place of its stories to itself from the first of them on.
+    let id = identity::anew();
+    let (stories, own): (Option<Arc<dyn Shelf>>, _) = match &arguments.story_url {
         Some(url) => {
             let settings = RemoteSettings::default();
-            Some(Arc::new(RemoteShelf::from_url(url, environment(), settings)?))
+            let shelf = RemoteShelf::from_url(url, environment(), settings)?.owned_by(&id);
+            (Some(Arc::new(shelf)), vec![(identity::ID.to_string(), identity::text_of(&id).into())])
         }
-        None => None,
+        None => (None, Vec::new()),
     };
     let manifest = embedded::small_journal_settings(&Settings::default());
-    let target = Target { disk, directory: arguments.data_dir.clone(), stories, manifest };
+    let target = Target { disk, directory: arguments.data_dir.clone(), stories, own, manifest };
     let watch = Arc::new(Watch::default());
     let (seen, name) = (Arc::clone(&watch), arguments.backup.clone());
     let working = aside(async move { restore(&place, name.as_deref(), &target, &seen).await });
