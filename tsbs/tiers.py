@@ -30,6 +30,8 @@ BUDGETS = {"memory-bytes-max": 1024 * MIB, "query-memory-bytes-max": 512 * MIB, 
 # What a process has besides: code, stacks, an allocator's slack, buffers of the wire and of the journal.
 BESIDE = 256 * MIB
 HOUR_OF_A_HOST = "SELECT max(usage_user) FROM cpu WHERE hostname = 'host_7' AND time < '2016-01-01 01:00:00+00'"
+# Of one slice of time: no story has fewer, where it has as many.
+STORY_ROWS = 262_144
 STORY_SCAN = "SELECT sum(usage_user) FROM cpu"
 
 
@@ -316,19 +318,20 @@ class TierBench:
     def bench_opening(self):
         count = self.arguments.stories
         print(f"Opening {count} stories of about 10 MB")
-        server = self.server("many", memory_bytes_max="40%", story_rows_max=125_000)
-        columns = [f"m{at} DOUBLE PRECISION" for at in range(10)]
+        server = self.server("many", memory_bytes_max="40%", story_rows_max=STORY_ROWS)
+        columns = [f"m{at} DOUBLE PRECISION" for at in range(5)]
         with psycopg.connect(server.dsn(), autocommit=True) as connection:
             connection.execute(f"CREATE TABLE noise (time TIMESTAMPTZ NOT NULL, {', '.join(columns)})")
             for part in range(count // 50):
                 values = ", ".join("random()" for _ in columns)
                 connection.execute(
-                    f"INSERT INTO noise SELECT timestamptz '2020-01-01 00:00:00+00' + (n + {part * 50 * 125_000}) * interval '1 second', "
-                    f"{values} FROM generate_series(1, {50 * 125_000}) AS series(n)")
+                    f"INSERT INTO noise SELECT timestamptz '2020-01-01 00:00:00+00' + (n + {part * 50 * STORY_ROWS}) * interval '1 second', "
+                    f"{values} FROM generate_series(1, {50 * STORY_ROWS}) AS series(n)")
                 connection.execute("CALL stratalog.compact('noise')")
             stories, size = connection.execute(
                 "SELECT count(*), sum(bytes)::int8 FROM stratalog.pieces WHERE tier = 'story'").fetchone()
-            newest = "SELECT avg(m1) FROM noise WHERE time > (SELECT max(time) FROM noise) - interval '1 hour'"
+            last = connection.execute("SELECT max(time) FROM noise").fetchone()[0]
+            newest = f"SELECT avg(m1) FROM noise WHERE time > timestamptz '{last}' - interval '1 hour'"
             answer = connection.execute(newest).fetchone()[0]
         found = []
         for _ in range(self.arguments.rounds):
