@@ -7,7 +7,7 @@ use arrow::{
     compute::cast,
     datatypes::{
         DataType, Field, FieldRef, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
-        TimeUnit, TimestampMicrosecondType,
+        TimeUnit, TimestampMicrosecondType, TimestampNanosecondType,
     },
 };
 use datafusion::{
@@ -207,14 +207,20 @@ fn truncate_years(array: &ArrayRef, years: i64, wanted: &DataType, name: &str) -
         DataType::Timestamp(_, zone) => zone.clone(),
         _ => None,
     };
-    let micros = cast(array, &DataType::Timestamp(TimeUnit::Microsecond, zone.clone()))?;
     let from = i64::from(years > 10);
-    let cut: TimestampMicrosecondArray =
-        micros.as_primitive::<TimestampMicrosecondType>().unary(|micros| {
-            let year = civil_of(micros.div_euclid(DAY_US)).year;
-            let year = (year - from).div_euclid(years) * years + from;
-            days_of(Civil { year, month: 1, day: 1 }).saturating_mul(DAY_US)
-        });
+    let first_of = |day: i64| {
+        let year = (civil_of(day).year - from).div_euclid(years) * years + from;
+        days_of(Civil { year, month: 1, day: 1 }).saturating_mul(DAY_US)
+    };
+    // A cast to microseconds would round what lies before 1970 up.
+    let cut: TimestampMicrosecondArray = match array.as_primitive_opt::<TimestampNanosecondType>() {
+        Some(nanos) => nanos.unary(|nanos| first_of(nanos.div_euclid(DAY_US * 1_000))),
+        None => {
+            let micros = cast(array, &DataType::Timestamp(TimeUnit::Microsecond, zone.clone()))?;
+            let micros = micros.as_primitive::<TimestampMicrosecondType>();
+            micros.unary(|micros| first_of(micros.div_euclid(DAY_US)))
+        }
+    };
     let years = cast(&cut.with_timezone_opt(zone), wanted)?;
     if years.null_count() > array.null_count() {
         let error = Error::new(ErrorKind::DatetimeOverflow, "timestamp out of range");
