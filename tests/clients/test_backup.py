@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from servers import Stratalog, stratalog_binary
-from test_stories import connect, object_store
+from tables import connect, object_store
 
 pytestmark = pytest.mark.ours
 

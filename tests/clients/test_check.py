@@ -5,7 +5,8 @@ import subprocess
 
 import pytest
 
-from servers import ObjectStore, Stratalog, stratalog_binary
+from servers import Stratalog, stratalog_binary
+from tables import object_store
 from test_psql import psql
 
 pytestmark = pytest.mark.ours
@@ -52,10 +53,7 @@ def test_damage_is_a_row(directory):
 
 
 def test_stories_in_an_object_store(directory):
-    try:
-        bucket = ObjectStore(directory / "buckets", "lake")
-    except RuntimeError as reason:
-        pytest.skip(str(reason))
+    bucket = object_store(directory)
     data, url = directory / "data", ("--story-url", "s3://lake/p")
     with bucket, Stratalog(data, *url, environment=bucket.environment()) as server:
         fill(server, "t")

@@ -14,7 +14,8 @@ import pytest
 
 import story_files
 from servers import Stratalog, stratalog_binary
-from test_stories import COLUMNS, connect, copy, everything, one
+from tables import connect, copy, one
+from test_stories import COLUMNS, everything
 
 pytestmark = pytest.mark.ours
 

@@ -1,5 +1,5 @@
 """Stories, the Parquet files of the cold tier: what other tools read in them, the same answers before
-and after every move, stories in an object store, and retention."""
+and after every move, and retention."""
 
 import contextlib
 import decimal
@@ -10,14 +10,14 @@ import threading
 import time
 import uuid
 
-import psycopg
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 import story_files
-from servers import ObjectStore, Stratalog
+from servers import Stratalog
+from tables import KEYED, connect, copy, moment, one, tiers, wait_until
 
 pytestmark = pytest.mark.ours
 
@@ -61,29 +61,6 @@ ARRAYS = {f"{of}[]": ["{}", "{NULL}", "{" + ",".join(f'"{value}"' for value in v
 ARRAYS |= {"bytea[]": ["{}", r'{"\\x00ff",NULL,"\\x"}'], "jsonb[]": ["{}", r'{"{\"a\": 1}",NULL,"null"}']}
 VALUES = TYPES | ARRAYS
 COLUMNS = {f"c{n}": sql_type for n, sql_type in enumerate(VALUES)}
-
-
-KEYED = "CREATE TABLE t (time TIMESTAMPTZ NOT NULL, host TEXT NOT NULL, v BIGINT, PRIMARY KEY (host, time))"
-
-
-def moment(nanoseconds):
-    """A time as SQL takes it, with all nine digits."""
-    seconds, part = divmod(nanoseconds, 10**9)
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds)) + f".{part:09}+00"
-
-
-def copy(connection, table, columns, rows):
-    with connection.cursor() as cursor, cursor.copy(f"COPY {table} ({', '.join(columns)}) FROM STDIN") as into:
-        for row in rows:
-            into.write_row(row)
-
-
-def one(connection, query, *parameters):
-    return connection.execute(query, parameters).fetchone()[0]
-
-
-def connect(server):
-    return psycopg.connect(server.dsn(), autocommit=True)
 
 
 # ---------------------------------------------------------------- other tools
@@ -226,10 +203,6 @@ def answers(connection):
     return {query: connection.execute(query).fetchall() for query in QUERIES}
 
 
-def tiers(connection, table="t"):
-    return dict(connection.execute(f"SELECT _tier, count(*) FROM {table} GROUP BY _tier").fetchall())
-
-
 @contextlib.contextmanager
 def asking_all_the_time(server, expected):
     """Asks in the background, and fails when an answer is another one."""
@@ -311,167 +284,7 @@ def test_the_same_answers_in_every_tier(directory):
     server.stop()
 
 
-# ---------------------------------------------------------------- an object store
-
-def object_store(directory):
-    try:
-        return ObjectStore(directory / "buckets", "lake")
-    except RuntimeError as reason:
-        pytest.skip(str(reason))
-
-
-def refused(connection, query):
-    """SQLSTATE and message of a statement that must fail."""
-    with pytest.raises(psycopg.Error) as caught:
-        connection.execute(query).fetchall()
-    return caught.value.sqlstate, str(caught.value)
-
-
-def append(connection, first, last):
-    """Events newer than all others, a minute apart."""
-    connection.execute("INSERT INTO t SELECT '2025-01-01'::timestamptz + n * INTERVAL '1 minute', 'new', n "
-                       f"FROM generate_series({first}, {last}) AS n")
-
-
-def test_stories_in_an_object_store(directory, tmp_path):
-    store = object_store(tmp_path)
-    everything_sql = "SELECT count(*), sum(v), min(time)::text, max(time)::text FROM t"
-    old = moment(START_NS + 1_000 * MINUTE_NS)
-    with store, Stratalog(directory, "--story-url", "s3://lake/some/prefix", environment=store.environment()) as server:
-        with connect(server) as connection:
-            connection.execute(KEYED)
-            connection.execute("CREATE TABLE other (time TIMESTAMPTZ NOT NULL, v BIGINT)")
-            rows = ([moment(START_NS + n * MINUTE_NS), HOSTS[n % 7], n] for n in range(10_000))
-            copy(connection, "t", ["time", "host", "v"], rows)
-            expected = connection.execute(everything_sql).fetchall()
-            connection.execute("CALL stratalog.compact('t')")
-            assert tiers(connection) == {"story": 10_000}
-            assert connection.execute(everything_sql).fetchall() == expected
-            (file,) = connection.execute("SELECT file FROM stratalog.pieces WHERE name = 't' AND tier = 'story'").fetchone()
-        (path,) = (store.directory / "lake" / "some" / "prefix").glob("*/*.parquet")
-        assert file.endswith("/".join(path.parts[-2:]))
-        assert story_files.files(server.data_dir / "stories") == []
-        assert story_files.pyarrow_reads([path]).num_rows == 10_000
-
-        server.kill()
-        server.start()
-        with connect(server) as connection:
-            assert connection.execute(everything_sql).fetchall() == expected
-            assert tiers(connection) == {"story": 10_000}
-            # Newer events, in tablets and in the journal.
-            append(connection, 1, 100)
-            connection.execute("CALL stratalog.flush('t')")
-            append(connection, 101, 200)
-            assert tiers(connection) == {"story": 10_000, "tablet": 100, "journal": 100}
-
-        store.kill()
-        newer = "SELECT count(*), sum(v) FROM t WHERE time >= '2025-01-01'"
-        with connect(server) as connection:
-            # What does not need the store goes on, at once.
-            start = time.monotonic()
-            append(connection, 201, 300)
-            connection.execute("INSERT INTO other VALUES (now(), 1)")
-            assert connection.execute(newer).fetchall() == [(300, 45_150)]
-            assert one(connection, "SELECT count(*) FROM other") == 1
-            connection.execute("CALL stratalog.flush('t')")
-            append(connection, 301, 400)
-            assert connection.execute(newer).fetchall() == [(400, 80_200)]
-            assert time.monotonic() - start < 10
-            state, message = refused(connection, f"SELECT sum(v) FROM t WHERE time < '{old}'")
-            assert state in ("08006", "58030"), (state, message)
-            assert path.name in message, message
-            state, message = refused(connection, "CALL stratalog.compact('t')")
-            assert state in ("08006", "58030"), (state, message)
-            assert ".parquet" in message, message
-            assert one(connection, "SELECT count(*) FROM stratalog.moves WHERE state = 'failed' AND error <> ''") >= 1
-            # The connection and the rest are as they were.
-            assert connection.execute(newer).fetchall() == [(400, 80_200)]
-
-        store.start()
-        with connect(server) as connection:
-            assert one(connection, f"SELECT sum(v) FROM t WHERE time < '{old}'") == 999 * 1_000 // 2
-            assert one(connection, "SELECT count(*) FROM t") == 10_400
-            connection.execute("CALL stratalog.compact('t')")
-            assert tiers(connection) == {"story": 10_400}
-            assert connection.execute(newer).fetchall() == [(400, 80_200)]
-            named = {file for (file,) in connection.execute("SELECT file FROM stratalog.pieces WHERE tier = 'story'")}
-        server.kill()
-        server.start()
-        with connect(server) as connection:
-            assert tiers(connection) == {"story": 10_400}
-            assert connection.execute(f"{everything_sql} WHERE time < '2025-01-01'").fetchall() == expected
-        # What no version names is gone: what a failed move left, and what was merged.
-        kept = {"/".join(path.parts[-2:]) for path in (store.directory / "lake").glob("some/prefix/*/*.parquet")}
-        assert kept == {"/".join(file.split("/")[-2:]) for file in named}
-
-
-def test_a_start_without_the_store_or_its_password(directory, tmp_path):
-    store = object_store(tmp_path)
-    flags = ("--story-url", "s3://lake")
-    with store:
-        guessed = {**store.environment(), "AWS_SECRET_ACCESS_KEY": "guessed-wrong"}
-        status, said = Stratalog(directory, *flags, environment=guessed).start_failing()
-        assert status != 0 and "s3://lake" in said and "403" in said
-        assert "guessed-wrong" not in said
-    with store, Stratalog(directory, *flags, environment=store.environment()) as server, connect(server) as connection:
-        for table in ("cold", "hot"):
-            connection.execute(f"CREATE TABLE {table} (time TIMESTAMPTZ NOT NULL, n INT)")
-            connection.execute(f"INSERT INTO {table} VALUES ('2024-01-01', 1)")
-        connection.execute("CALL stratalog.compact('cold')")
-    # Whatever is not in the store is there without it.
-    server = Stratalog(directory, *flags, environment=store.environment())
-    server.start(90)
-    with connect(server) as connection:
-        assert one(connection, "SELECT n FROM hot") == 1
-        with pytest.raises(psycopg.errors.ConnectionFailure):
-            connection.execute("SELECT n FROM cold")
-        connection.execute("INSERT INTO cold VALUES ('2024-01-02', 2)")
-        with store:
-            assert connection.execute("SELECT n FROM cold ORDER BY n").fetchall() == [(1,), (2,)]
-            connection.execute("CALL stratalog.compact('cold')")
-            assert tiers(connection, "cold") == {"story": 2}
-    assert "out of reach" in server.output()
-    server.stop()
-
-
-def test_a_prefix_belongs_to_one_directory(directory, tmp_path):
-    store = object_store(tmp_path)
-    flags = ("--story-url", "s3://lake/mine")
-    with store:
-        with Stratalog(directory, *flags, environment=store.environment()) as server, connect(server) as connection:
-            connection.execute("CREATE TABLE t (time TIMESTAMPTZ NOT NULL, n INT)")
-            connection.execute("INSERT INTO t VALUES ('2024-01-01', 1)")
-            connection.execute("CALL stratalog.compact('t')")
-        other = Stratalog(tmp_path / "other", *flags, environment=store.environment())
-        status, said = other.start_failing(120)
-        assert status != 0 and "those of another data directory" in said and "s3://lake/mine/owner" in said
-        with Stratalog(directory, *flags, environment=store.environment()) as server, connect(server) as connection:
-            assert one(connection, "SELECT n FROM t") == 1
-        # Who is sure of it takes it.
-        (store.directory / "lake" / "mine" / "owner").unlink()
-        with Stratalog(tmp_path / "other", *flags, environment=store.environment()) as server:
-            assert server.alive()
-
-
-def test_events_move_into_an_object_store_by_themselves(directory, tmp_path):
-    store = object_store(tmp_path)
-    with store, Stratalog(directory, "--story-url", "s3://lake", environment=store.environment()) as server:
-        with connect(server) as connection:
-            connection.execute(f"{KEYED} WITH (story_rows_max = '1000')")
-            copy(connection, "t", ["time", "host", "v"], ([moment(START_NS + n * MINUTE_NS), "h", n] for n in range(5_000)))
-            connection.execute("CALL stratalog.flush('t')")
-            wait_until(connection, "SELECT DISTINCT tier, sum(rows) FROM stratalog.pieces GROUP BY tier", [("story", 5_000)])
-            assert connection.execute("SELECT count(*), sum(v) FROM t").fetchall() == [(5_000, 4_999 * 2_500)]
-
-
 # ---------------------------------------------------------------- retention
-
-def wait_until(connection, query, expected, seconds=20):
-    deadline = time.monotonic() + seconds
-    while (found := connection.execute(query).fetchall()) != expected:
-        assert time.monotonic() < deadline, (query, found)
-        time.sleep(0.1)
-
 
 def test_retention(directory):
     with Stratalog(directory) as server, connect(server) as connection:

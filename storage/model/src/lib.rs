@@ -22,6 +22,7 @@ pub mod invariant;
 pub mod log;
 pub mod option;
 pub mod range;
+pub mod sabotage;
 pub mod store;
 pub mod tick;
 pub mod tier;

@@ -196,8 +196,11 @@ impl Builder {
         }
         self.digest.add(&rows)?;
         let columns = self.schema.columns.iter().zip(rows.columns());
-        let with_nan = columns.filter(|(_, array)| has_nan(array)).map(|(column, _)| column.id);
-        self.with_nan.extend(with_nan);
+        for (column, array) in columns {
+            if !self.with_nan.contains(&column.id) && has_nan(array) {
+                self.with_nan.insert(column.id);
+            }
+        }
         self.groups.push(summary);
         Ok(())
     }
@@ -423,12 +426,13 @@ impl Drop for Builder {
     }
 }
 
-/// Whether NaN is among the values of a column of floats.
+/// Whether NaN is among the values of a column of floats, or under a NULL of it, where a NaN
+/// that is none costs a page that might have been passed over.
 fn has_nan(array: &ArrayRef) -> bool {
     let floats = array.as_primitive_opt::<Float64Type>();
     let singles = array.as_primitive_opt::<Float32Type>();
-    floats.is_some_and(|floats| floats.iter().flatten().any(f64::is_nan))
-        || singles.is_some_and(|singles| singles.iter().flatten().any(f32::is_nan))
+    floats.is_some_and(|floats| floats.values().iter().any(|float| float.is_nan()))
+        || singles.is_some_and(|singles| singles.values().iter().any(|single| single.is_nan()))
 }
 
 /// The paths of the leaf columns; with their values where these lie flat.

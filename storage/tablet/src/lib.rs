@@ -26,10 +26,12 @@ mod planes;
 mod sabotage;
 mod section;
 mod store;
+mod tablet;
 
 pub use block::{BlockHead, BlockSummary};
 pub use file::{Builder, Built, TabletId};
 #[cfg(feature = "sabotage")]
 pub use sabotage::FAULTS;
 pub use section::Section;
-pub use store::{Tablet, Tablets, TabletsHold};
+pub use store::{Tablets, TabletsHold};
+pub use tablet::Tablet;

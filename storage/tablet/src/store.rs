@@ -1,4 +1,4 @@
-//! The folder of block files, and readers of them.
+//! The folder of block files.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -6,18 +6,14 @@ use std::{
     sync::Arc,
 };
 
-use bytes::Bytes;
 use parking_lot::Mutex;
-use stratalog_model::{ChronicleId, Disk, DiskFile, Error, ErrorKind, Result, SchemaVersion};
+use stratalog_model::{ChronicleId, Disk, Error, ErrorKind, Result, SchemaVersion};
 
 use crate::{
-    block::{BlockHead, FIXED_BYTES},
-    file::{
-        BUILDING_SUFFIX, Builder, Built, END_BYTES, HEADER_BYTES, SUFFIX, TabletId, inspect,
-        path_of,
-    },
+    block::BlockHead,
+    file::{BUILDING_SUFFIX, Builder, Built, SUFFIX, TabletId, path_of},
     index::Index,
-    section,
+    tablet::{Tablet, damaged, missing},
 };
 
 /// Ending of the name of a damaged tablet that was replaced by a sound one.
@@ -142,26 +138,7 @@ impl Tablets {
     /// # Errors
     /// `DataCorrupted` when it is missing, damaged or another one; `Io`.
     pub fn tablet(&self, built: &Built) -> Result<Tablet> {
-        let path = path_of(&self.folder, built.id, SUFFIX);
-        let failed = |error| Error::io(format!("cannot read {}", path.display()), error);
-        if !self.disk.exists(&path).map_err(failed)? {
-            return Err(missing(&path));
-        }
-        let file = self.disk.open(&path).map_err(failed)?;
-        let len = file.len().map_err(failed)?;
-        let mut header = [0; HEADER_BYTES];
-        let mut end = [0; END_BYTES];
-        let end_at = len.saturating_sub(END_BYTES as u64);
-        let whole = read_full(file.as_ref(), &mut header, 0).map_err(failed)?
-            && read_full(file.as_ref(), &mut end, end_at).map_err(failed)?;
-        if !whole {
-            return Err(damaged(&path, 0, "it is cut off"));
-        }
-        let (found, seed) = inspect(&header, &end, len).map_err(|what| damaged(&path, 0, &what))?;
-        if found != *built {
-            return Err(damaged(&path, 0, "it is not the tablet that the manifest names"));
-        }
-        Ok(Tablet { path, file, built: *built, seed })
+        Tablet::open(self.disk.as_ref(), path_of(&self.folder, built.id, SUFFIX), built)
     }
 
     /// What the blocks of a tablet hold, by ascending (key, tick): from the index, or, where
@@ -170,11 +147,11 @@ impl Tablets {
     /// # Errors
     /// `DataCorrupted`, `Io`.
     pub fn blocks(&self, tablet: &Tablet) -> Result<Vec<BlockHead>> {
-        let built = &tablet.built;
+        let built = tablet.built();
         match self.index.get(built.id, built.blocks, built.checksum) {
-            Some(heads) if checksum_of(&heads, tablet.seed) == built.checksum => Ok(heads),
+            Some(heads) if tablet.has(&heads) => Ok(heads),
             _ => {
-                let heads = tablet.read_heads()?;
+                let heads = tablet.heads()?;
                 self.remember(built, &heads);
                 Ok(heads)
             }
@@ -355,144 +332,6 @@ impl Tablets {
     }
 }
 
-/// One tablet, open for reading.
-#[derive(Debug)]
-pub struct Tablet {
-    path: PathBuf,
-    file: Box<dyn DiskFile>,
-    built: Built,
-    seed: u32,
-}
-
-impl Tablet {
-    /// What the manifest knows of it.
-    pub fn built(&self) -> &Built {
-        &self.built
-    }
-
-    /// Some sections of a block, by ascending number. Each is verified before it is unpacked
-    /// (CL-6).
-    ///
-    /// # Errors
-    /// `DataCorrupted`, with file and offset; `Io`; `Internal` for a section that it has not.
-    pub fn read(&self, head: &BlockHead, wanted: &[usize]) -> Result<Vec<Bytes>> {
-        let runs = section::runs(&head.sections, wanted);
-        let runs = runs.ok_or_else(|| Error::internal("a block has no such section"))?;
-        let mut found = Vec::with_capacity(wanted.len());
-        for (start, end, sections) in runs {
-            let at = head.offset + u64::from(head.head_bytes) + start;
-            let mut stored = vec![0; (end - start) as usize];
-            if !self.fill(&mut stored, at)? {
-                return Err(damaged(&self.path, head.offset, "a block is cut off"));
-            }
-            let stored = Bytes::from(stored);
-            for section in sections {
-                let from = (section.offset - start) as usize;
-                let own = stored.slice(from..from + section.stored_bytes as usize);
-                let unpacked = section.unpack(own);
-                found.push(unpacked.map_err(|what| damaged(&self.path, head.offset, what))?);
-            }
-        }
-        Ok(found)
-    }
-
-    /// All sections of a block, as [`Self::read`].
-    ///
-    /// # Errors
-    /// As [`Self::read`].
-    pub fn read_all(&self, head: &BlockHead) -> Result<Vec<Bytes>> {
-        self.read(head, &(0..head.sections()).collect::<Vec<_>>())
-    }
-
-    /// Reads every byte and compares every checksum.
-    ///
-    /// # Errors
-    /// `DataCorrupted`, with file and offset; `Io`.
-    pub fn verify(&self) -> Result<()> {
-        self.read_heads()?.iter().try_for_each(|head| self.read_all(head).map(drop))
-    }
-
-    /// The heads of all blocks, from the file.
-    fn read_heads(&self) -> Result<Vec<BlockHead>> {
-        match self.heads_on_disk() {
-            (heads, None) => Ok(heads),
-            (_, Some(error)) => Err(error),
-        }
-    }
-
-    /// The heads of the blocks as the file has them, whatever the index says; where one does
-    /// not hold, those before it, and why: `DataCorrupted` with file and offset, or `Io`.
-    pub fn heads_on_disk(&self) -> (Vec<BlockHead>, Option<Error>) {
-        let mut heads: Vec<BlockHead> = Vec::new();
-        let built = &self.built;
-        let end = built.bytes - END_BYTES as u64;
-        let (mut at, mut checksum, mut rows) = (HEADER_BYTES as u64, 0, 0);
-        while at < end {
-            match self.head_at(at, heads.len()) {
-                Ok((head, own)) => {
-                    checksum = crc32c::crc32c_append(checksum, &own.to_le_bytes());
-                    rows += u64::from(head.summary.rows);
-                    at += head.bytes();
-                    heads.push(head);
-                }
-                Err(error) => return (heads, Some(error)),
-            }
-        }
-        let same = at == end && heads.len() == built.blocks as usize && rows == built.rows;
-        let wrong = !same || checksum != built.checksum;
-        let what = "its blocks are not those that its end counts";
-        (heads, wrong.then(|| damaged(&self.path, at, what)))
-    }
-
-    /// The head of block `number`, which lies at `at`, and its checksum.
-    fn head_at(&self, at: u64, number: usize) -> Result<(BlockHead, u32)> {
-        let damage = |what: &str| Err(damaged(&self.path, at, what));
-        let mut bytes = vec![0; FIXED_BYTES];
-        if !self.fill(&mut bytes, at)? {
-            return damage("a block is cut off");
-        }
-        let Some(len) = BlockHead::head_bytes_in(&bytes) else {
-            return damage("there is no block");
-        };
-        bytes.resize(len, 0);
-        if let Some(rest) = bytes.get_mut(FIXED_BYTES..)
-            && !self.fill(rest, at + FIXED_BYTES as u64)?
-        {
-            return damage("a block is cut off");
-        }
-        match BlockHead::decode(&bytes, at, self.seed) {
-            Ok((head, _)) if head.number as usize != number => {
-                damage("blocks are missing before it")
-            }
-            Ok(read) => Ok(read),
-            Err(what) => damage(what),
-        }
-    }
-
-    fn fill(&self, buffer: &mut [u8], at: u64) -> Result<bool> {
-        read_full(self.file.as_ref(), buffer, at)
-            .map_err(|error| Error::io(format!("cannot read {}", self.path.display()), error))
-    }
-}
-
-/// The checksum of the heads' checksums.
-fn checksum_of(heads: &[BlockHead], seed: u32) -> u32 {
-    let own = heads.iter().map(|head| head.encode(seed).1);
-    own.fold(0, |checksum, own| crc32c::crc32c_append(checksum, &own.to_le_bytes()))
-}
-
-/// Fills `buffer`; `false` when the file ends before.
-fn read_full(file: &dyn DiskFile, buffer: &mut [u8], at: u64) -> std::io::Result<bool> {
-    let mut done = 0;
-    while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
-        match file.read_at(rest, at + done as u64)? {
-            0 => return Ok(false),
-            read => done += read,
-        }
-    }
-    Ok(true)
-}
-
 /// Whether a file was put aside because it is damaged.
 fn is_aside(name: &str) -> bool {
     name.ends_with(ASIDE_SUFFIX)
@@ -502,17 +341,4 @@ fn parse_name(name: &str, suffix: &str) -> Option<TabletId> {
     let digits = name.strip_suffix(suffix)?;
     let valid = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit());
     digits.parse().ok().filter(|_| valid).map(TabletId)
-}
-
-fn missing(path: &Path) -> Error {
-    let what = format!("tablet {} is missing", path.display());
-    Error::new(ErrorKind::DataCorrupted, what).with_hint("restore the file from a backup")
-}
-
-fn damaged(path: &Path, offset: u64, what: &str) -> Error {
-    Error::new(
-        ErrorKind::DataCorrupted,
-        format!("tablet {} is damaged at offset {offset}: {what}", path.display()),
-    )
-    .with_hint("restore the file from a backup")
 }

@@ -224,7 +224,8 @@ fn check(
     }
     let tablet = tablets.tablet(built)?;
     let mut found = 0;
-    for head in tablets.blocks(&tablet)? {
+    // As the file has them: the index learns of the tablet once the manifest names it.
+    for head in tablet.heads()? {
         let summary = &head.summary;
         let sections = tablet.read_all(&head)?;
         let events = Block::decode(&sections, &Wanted::all(shape), shape, summary.rows as usize)?;

@@ -66,12 +66,6 @@ pub struct Part {
 }
 
 impl Part {
-    /// Bytes of what is wanted of a shape's events, as they lie in the file of a tablet.
-    pub fn stored_bytes(&self, wanted: &Wanted, shape: &Shape) -> u64 {
-        let sections = Block::sections(wanted, shape);
-        self.head.as_ref().map_or(self.bytes, |head| head.stored_bytes(&sections))
-    }
-
     /// What the file says of the values of the column at a place of the shape, where that is
     /// known without opening it.
     pub fn values(&self, at: usize) -> Option<ValueSummary> {
@@ -189,20 +183,37 @@ impl OpenPiece {
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
     pub async fn read(&self, part: &Part, wanted: &Wanted) -> Result<Events> {
         if part.head.is_some() {
-            return self.read_at_hand(part, wanted);
+            return self.read_at_hand(part, wanted).map(|(events, _)| events);
         }
         let story = self.story().await?.ok_or_else(|| Error::internal("a part has no file"))?;
         let batch = story.read(part.number, &wanted.sources(&self.shape)?, None).await?;
         Events::of_batch(&batch, wanted, &self.shape)
     }
 
-    /// The events of a part of a tablet.
+    /// The events of a part of a tablet, and the bytes that were read of its file; none where
+    /// the part is in memory.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`; `Internal` for a part of a story.
-    pub fn read_at_hand(&self, part: &Part, wanted: &Wanted) -> Result<Events> {
+    pub fn read_at_hand(&self, part: &Part, wanted: &Wanted) -> Result<(Events, u64)> {
         let head = part.head.as_ref().ok_or_else(|| Error::internal("a story is not at hand"))?;
-        self.read_block(head, wanted)
+        let kept = self.kept.lock().clone();
+        if let Some(block) = kept.as_ref().and_then(|kept| kept.block(head.number)) {
+            return Ok((Events::of_block(block.clone()), 0));
+        }
+        let wanted_sections = Block::sections(wanted, &self.shape);
+        let sections = self.tablet()?.read(head, &wanted_sections)?;
+        let rows = head.summary.rows as usize;
+        let events = Block::decode(&sections, wanted, &self.shape, rows).map_err(|error| {
+            let place = format!("block {} of tablet {}", head.number, self.record.id);
+            match error.kind() {
+                ErrorKind::DataCorrupted => error.with_context(place),
+                _ => Error::new(ErrorKind::DataCorrupted, "a block cannot be read")
+                    .with_context(place)
+                    .with_source(error),
+            }
+        })?;
+        Ok((events, head.stored_bytes(&wanted_sections)))
     }
 
     /// The story, open; `None` for a tablet.
@@ -214,24 +225,6 @@ impl OpenPiece {
             Some(built) => self.shelves.stories.open_story(&built).await.map(Some),
             None => Ok(None),
         }
-    }
-
-    fn read_block(&self, head: &BlockHead, wanted: &Wanted) -> Result<Events> {
-        let kept = self.kept.lock().clone();
-        if let Some(block) = kept.as_ref().and_then(|kept| kept.block(head.number)) {
-            return Ok(Events::of_block(block.clone()));
-        }
-        let sections = self.tablet()?.read(head, &Block::sections(wanted, &self.shape))?;
-        let rows = head.summary.rows as usize;
-        Block::decode(&sections, wanted, &self.shape, rows).map_err(|error| {
-            let place = format!("block {} of tablet {}", head.number, self.record.id);
-            match error.kind() {
-                ErrorKind::DataCorrupted => error.with_context(place),
-                _ => Error::new(ErrorKind::DataCorrupted, "a block cannot be read")
-                    .with_context(place)
-                    .with_source(error),
-            }
-        })
     }
 
     fn tablet(&self) -> Result<&Tablet> {

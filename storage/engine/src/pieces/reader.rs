@@ -48,11 +48,9 @@ impl Reader {
 
     /// The events of a block of a tablet.
     pub fn read_at_hand(&self, part: &Part) -> Result<Events> {
-        let wanted = self.wanted(&part.hull);
-        let in_memory = self.piece.kept_bytes() > 0;
-        let bytes = if in_memory { 0 } else { part.stored_bytes(&wanted, self.piece.shape()) };
+        let (events, bytes) = self.piece.read_at_hand(part, &self.wanted(&part.hull))?;
         self.request().metrics.tablet.read(part.rows, bytes);
-        self.piece.read_at_hand(part, &wanted)
+        Ok(events)
     }
 
     /// What must be read of a part whose ticks lie in `hull`.

@@ -152,3 +152,24 @@ async fn tablets_become_stories_when_there_is_enough_for_one() {
     let ended = engine.moves().into_iter().filter(|moved| moved.ended_ns.is_some());
     assert!(ended.map(|moved| moved.kind.to_string()).any(|kind| kind == "archive"));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stories_are_written_at_the_pace_that_is_set() {
+    let definition = Arc::new(definition(1, Collision::All, true));
+    let compact = async |seed, move_bytes_per_second_max| {
+        let (log, stored) = (MemoryLog::default(), Stored::new(seed));
+        let settings = EngineSettings { move_bytes_per_second_max, ..small() };
+        let engine = open_small(&log, &stored, &definition, settings);
+        append(&engine, &definition, &many(0, 2_000)).await.unwrap();
+        let began = std::time::Instant::now();
+        engine.compact(definition.id).await.unwrap();
+        assert_eq!(rows(&engine, &definition).await, many(0, 2_000));
+        let bytes: u64 = engine.pieces().iter().map(|piece| piece.bytes).sum();
+        (bytes, began.elapsed())
+    };
+    let (bytes, _) = compact(1, 0).await;
+    // Footers are not counted, and 100 ms may be ahead.
+    let (paced, took) = compact(2, bytes).await;
+    assert_eq!(paced, bytes);
+    assert!(took >= Duration::from_millis(200), "{took:?}");
+}
