@@ -26,7 +26,8 @@ use ahash::RandomState;
 use arrow::buffer::ScalarBuffer;
 use hashbrown::{HashMap, HashSet};
 use stratalog_model::{
-    ChronicleDefinition, ChronicleId, Error, ErrorKind, Frame, FrameKind, Lsn, Result, StatementId,
+    ChronicleDefinition, ChronicleId, Error, ErrorKind, Frame, FrameKind, Gsn, Lsn, Result,
+    StatementId,
 };
 use stratalog_story::{Stories, StoryName};
 use stratalog_tablet::TabletId;
@@ -126,18 +127,8 @@ pub fn recover(core: &Arc<Core>, definitions: &dyn Fn(ChronicleId) -> Definition
         replayed
     })?;
     let published = core.published();
+    reaches_pieces(core, published.gsn)?;
     for pinned in published.versions.values() {
-        let through = pinned.version.pieces().through;
-        if published.gsn < through {
-            return Err(Error::new(
-                ErrorKind::DataCorrupted,
-                format!(
-                    "the journal ends at gsn {}, and tablets go on to {through}",
-                    published.gsn
-                ),
-            )
-            .with_hint("restore the directory of the journal from a backup"));
-        }
         delete::free(core, &pinned.chronicle)?;
     }
     // Nothing is open: whatever was is rolled back.
@@ -149,6 +140,22 @@ pub fn recover(core: &Arc<Core>, definitions: &dyn Fn(ChronicleId) -> Definition
         elapsed_ms = (core.clock.monotonic_ns() - started_ns) / 1_000_000,
         "events recovered"
     );
+    Ok(())
+}
+
+/// Whether the journal, which ends at `gsn`, has all that the manifest goes by.
+fn reaches_pieces(core: &Core, gsn: Gsn) -> Result<()> {
+    let Some(files) = &core.files else { return Ok(()) };
+    for (id, owned) in &files.manifest.state().chronicles {
+        let last = owned.last_gsn();
+        if gsn < last && !core.dropped.lock().contains_key(id) {
+            return Err(Error::new(
+                ErrorKind::DataCorrupted,
+                format!("the journal ends at gsn {gsn}, and pieces go on to {last}"),
+            )
+            .with_hint("restore the directory of the journal from a backup"));
+        }
+    }
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! The faults of the engine that the crash tests switch on ([`stratalog_model::sabotage`]).
 
 /// Every fault.
-pub const FAULTS: [&str; 14] = [
+pub const FAULTS: [&str; 15] = [
     "dedup-off",
     "ack-before-durable",
     "visible-before-commit",
@@ -14,6 +14,7 @@ pub const FAULTS: [&str; 14] = [
     "move-before-sync",
     "pin-ignored",
     "release-before-edit",
+    "rewrite-before-sync",
     "tablet-unverified",
     "values-too-narrow",
 ];

@@ -256,9 +256,9 @@ impl Journaled {
             report.push(line.with_rows(uncommitted).with_detail(what));
         }
         let Some(gsn) = self.gsn else { return };
-        let ahead = subject.chronicles().filter(|(_, owned)| owned.through.0 > gsn);
-        let ahead: Vec<_> = ahead.map(|(id, owned)| (*id, owned.through.0)).collect();
-        let Some(last) = ahead.iter().map(|(_, through)| *through).max() else {
+        let last = subject.chronicles().map(|(id, owned)| (*id, owned.last_gsn().0));
+        let ahead: Vec<_> = last.filter(|(_, last)| *last > gsn).collect();
+        let Some(last) = ahead.iter().map(|(_, last)| *last).max() else {
             if !report.is_damaged(PartKind::Ownership) {
                 let line = Line::new(PartKind::Ownership, "manifest", State::Sound);
                 let floor = self.floor.gsn;
@@ -279,7 +279,7 @@ impl Journaled {
             "it has lost its last frames"
         };
         let line = Line::new(PartKind::Journal, "journal", State::Damaged).with_detail(format!(
-            "the journal ends at gsn {gsn}, and tablets go on to {last}: {why}. Events of {tables} \
+            "the journal ends at gsn {gsn}, and pieces go on to {last}: {why}. Events of {tables} \
              up to that gsn are safe in their pieces; those of other tables from gsn {} on are \
              lost. A start is refused, and changes nothing",
             gsn + 1

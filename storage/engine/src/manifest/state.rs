@@ -126,6 +126,17 @@ pub struct Move {
     pub forgotten: Vec<u64>,
 }
 
+impl Owned {
+    /// Highest gsn that is told of here. The journal reaches it: events that it gives a lower
+    /// one would be taken for deleted, or for those that the pieces hold.
+    pub fn last_gsn(&self) -> Gsn {
+        let carried_out = self.pieces.values().map(|piece| piece.fenced_through);
+        let deleted = self.fences.iter().map(|fence| fence.gsn);
+        let replaced = self.replaced.values().copied().map(Gsn);
+        carried_out.chain(deleted).chain(replaced).fold(self.through, Gsn::max)
+    }
+}
+
 impl ManifestState {
     /// Entries that a snapshot has.
     pub fn records(&self) -> usize {

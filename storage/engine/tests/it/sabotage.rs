@@ -6,7 +6,7 @@
 use std::{collections::BTreeSet, process::Command};
 
 /// Each fault, and tests that notice it.
-const CAUGHT_BY: [(&str, &str); 23] = [
+const CAUGHT_BY: [(&str, &str); 24] = [
     ("dedup-off", "producers::a_retry_is_acknowledged_and_not_stored_again"),
     ("ack-before-durable", "faults::nothing_is_visible_before_it_is_durable"),
     ("delete-unlogged", "deletes::nothing_is_gone_before_it_is_durable"),
@@ -23,6 +23,7 @@ const CAUGHT_BY: [(&str, &str); 23] = [
     ("pin-ignored", "tablets::tablets_of_dropped_chronicles_go_with_their_last_reader"),
     ("release-before-edit", POWER_CUT),
     ("release-before-edit", "failpoints::a_kill_at_every_call_loses_nothing"),
+    ("rewrite-before-sync", "tablets::a_delete_beside_a_rewrite_hides_no_later_events"),
     ("story-name-unsynced", POWER_CUT),
     ("story-unsynced", POWER_CUT),
     ("story-unverified", "failpoints::a_tablet_that_reads_back_wrongly_is_not_counted_on"),
