@@ -66,6 +66,25 @@ impl Parsed {
         self.kind
     }
 
+    /// Whether it can be one of several statements of a transaction: it reads, or writes rows.
+    pub fn is_transactional(&self) -> bool {
+        match self.statement {
+            Statement::Query(_)
+            | Statement::Insert(_)
+            | Statement::Copy { .. }
+            | Statement::Explain { .. }
+            | Statement::ShowVariable { .. }
+            | Statement::Set(_)
+            | Statement::Execute { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Whether it is BEGIN: what came before in the same message becomes part of the block.
+    pub fn begins(&self) -> bool {
+        matches!(self.statement, Statement::StartTransaction { .. })
+    }
+
     pub(crate) fn statement(&self) -> &Statement {
         &self.statement
     }

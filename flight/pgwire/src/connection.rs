@@ -172,6 +172,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             Frontend::Close(close) => self.close(&close),
             Frontend::Sync => {
                 self.skipping = false;
+                self.end_implicit().await?;
                 self.ready()
             }
             Frontend::Flush => self.flush().await,

@@ -148,6 +148,24 @@ impl Session {
         self.execute(&prepared, Vec::new()).await
     }
 
+    /// Opens a block for statements that come in one message, or in one pipeline; it commits
+    /// with [`Session::end_implicit`]. Nothing happens where a block is open.
+    pub fn begin_implicit(&self) {
+        transaction::begin_implicit(self);
+    }
+
+    /// Ends the block of [`Session::begin_implicit`], if it is open: commits, or, when a
+    /// statement has failed, rolls back.
+    ///
+    /// # Errors
+    /// What committing says: nothing of the block is stored then.
+    pub async fn end_implicit(&self) -> Result<()> {
+        if !self.transaction.is_implicit() {
+            return Ok(());
+        }
+        transaction::commit(self).await.map(drop)
+    }
+
     async fn prepare_statement(
         &self,
         parsed: &Arc<Parsed>,
@@ -291,7 +309,9 @@ impl Session {
         match statement {
             Statement::StartTransaction { .. }
             | Statement::Commit { .. }
-            | Statement::Rollback { .. } => {
+            | Statement::Rollback { .. }
+            | Statement::Savepoint { .. }
+            | Statement::ReleaseSavepoint { .. } => {
                 work.guard(transaction::run(self, statement, work)).await
             }
             Statement::Set(set) => setting::set(self, set),

@@ -1,16 +1,24 @@
 //! The transaction block of a session.
 //!
-//! A block reads one snapshot, pinned by its first read, and takes one writing statement,
-//! or one that defines something, held back until COMMIT. What is not kept is refused: see
-//! the errors below.
+//! ```text
+//!   BEGIN ─► reads: one snapshot ─────────────────┐
+//!            writes: one append, lent to each ────┴► read of a table written to: both
+//!            SAVEPOINT: a mark in the append
+//!   COMMIT ─► the append, at once and whole
+//! ```
+//! Instead of writing, a block may define something, held back until COMMIT. What is not kept
+//! is refused: see the errors below.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use parking_lot::Mutex;
 use stratalog_model::{Append, ChronicleId, Error, ErrorKind, EventStore, Result, Snapshot};
 use stratalog_visor_core::catalog::Command;
 
-use super::TransactionState;
+use super::{TransactionState, variables::Marked};
+
+/// Savepoints that a block has at a time.
+const SAVEPOINTS_MAX: usize = 1 << 16;
 
 /// Where a session stands, and what its block holds.
 #[derive(Default)]
@@ -19,22 +27,54 @@ pub struct Transaction(Mutex<Block>);
 #[derive(Default)]
 struct Block {
     state: TransactionState,
+    /// Nobody said BEGIN: it lasts as long as a message or a pipeline.
+    implicit: bool,
+    modes: Modes,
     snapshot: Option<Arc<dyn Snapshot>>,
+    /// What was written; lent out while a statement writes or reads it.
     append: Option<Box<dyn Append>>,
-    written: Option<ChronicleId>,
+    written: BTreeSet<ChronicleId>,
+    /// What the block sees of `snapshot` and `append`, until it writes again.
+    own: Option<Arc<dyn Snapshot>>,
+    savepoints: Vec<Savepoint>,
     definition: Option<Vec<Command>>,
-    read_only: bool,
     began_ns: Option<i64>,
+}
+
+/// How a block reads and writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Modes {
+    /// It may not write.
+    pub read_only: bool,
+    /// Each statement reads a snapshot of its own: READ COMMITTED.
+    pub per_statement: bool,
+}
+
+/// A place to come back to.
+struct Savepoint {
+    name: String,
+    /// Where, in the append.
+    mark: usize,
+    written: BTreeSet<ChronicleId>,
+    defined: bool,
+    settings: Marked,
 }
 
 /// What a block held when it ended: to be carried out by COMMIT, dropped by ROLLBACK.
 pub struct Ended {
     /// Where the session stood.
     pub state: TransactionState,
-    /// The rows of the block's writing statement.
+    /// The rows that were written.
     pub append: Option<Box<dyn Append>>,
     /// The commands of the block's definition.
     pub definition: Vec<Command>,
+}
+
+/// The append of a block, in the hands of one statement; or that of a statement by itself.
+/// Dropped unfinished, it makes the block fail.
+pub struct Lent {
+    append: Option<Box<dyn Append>>,
+    home: Option<Arc<Transaction>>,
 }
 
 impl std::fmt::Debug for Transaction {
@@ -49,24 +89,51 @@ impl Transaction {
         self.0.lock().state
     }
 
-    /// Opens a block; false when one is open.
-    pub fn begin(&self, read_only: bool, now_ns: i64) -> bool {
+    /// Opens a block; false when one is open. An implicit one becomes one that is not.
+    pub fn begin(&self, implicit: bool, modes: Modes, now_ns: i64) -> bool {
         let mut block = self.0.lock();
+        if block.state == TransactionState::Block && block.implicit && !implicit {
+            block.implicit = false;
+            block.modes.read_only = modes.read_only;
+            return true;
+        }
         if block.state != TransactionState::Idle {
             return false;
         }
         *block = Block {
             state: TransactionState::Block,
-            read_only,
+            implicit,
+            modes,
             began_ns: Some(now_ns),
             ..Block::default()
         };
         true
     }
 
-    /// Changes whether the open block may write.
-    pub fn set_read_only(&self, read_only: bool) {
-        self.0.lock().read_only = read_only;
+    /// Whether a block is open that nobody began.
+    pub fn is_implicit(&self) -> bool {
+        self.0.lock().implicit
+    }
+
+    /// How the open block reads and writes.
+    pub fn modes(&self) -> Modes {
+        self.0.lock().modes
+    }
+
+    /// Changes how the open block reads and writes.
+    ///
+    /// # Errors
+    /// `ActiveTransaction` for another isolation level once the block has read.
+    pub fn set_modes(&self, modes: Modes) -> Result<()> {
+        let mut block = self.0.lock();
+        if modes.per_statement != block.modes.per_statement && block.snapshot.is_some() {
+            return Err(Error::new(
+                ErrorKind::ActiveTransaction,
+                "SET TRANSACTION ISOLATION LEVEL must be called before any query",
+            ));
+        }
+        block.modes = modes;
+        Ok(())
     }
 
     /// When the open block began.
@@ -74,21 +141,18 @@ impl Transaction {
         self.0.lock().began_ns
     }
 
-    /// Whether a block is open that may not write.
-    pub fn is_read_only(&self) -> bool {
-        self.0.lock().read_only
-    }
-
-    /// An error in a block: what it holds is dropped, and only its end is accepted.
+    /// An error in a block: what it holds is dropped, unless there are savepoints to go back
+    /// to, and only its end is accepted, or going back.
     pub fn fail(&self) {
         let mut block = self.0.lock();
-        if block.state == TransactionState::Block {
-            *block = Block {
-                state: TransactionState::Failed,
-                began_ns: block.began_ns,
-                ..Block::default()
-            };
+        if block.state != TransactionState::Block {
+            return;
         }
+        if block.savepoints.is_empty() {
+            let Block { began_ns, modes, implicit, .. } = *block;
+            *block = Block { began_ns, modes, implicit, ..Block::default() };
+        }
+        block.state = TransactionState::Failed;
     }
 
     /// Ends the block.
@@ -101,48 +165,62 @@ impl Transaction {
         }
     }
 
-    /// The snapshot that a read of the session uses now.
-    pub fn snapshot(&self, store: &dyn EventStore) -> Arc<dyn Snapshot> {
-        let mut block = self.0.lock();
-        match block.state {
-            TransactionState::Block => {
-                Arc::clone(block.snapshot.get_or_insert_with(|| store.snapshot()))
-            }
-            TransactionState::Idle | TransactionState::Failed => store.snapshot(),
-        }
-    }
-
-    /// Checks that a statement may write to a chronicle now.
+    /// The snapshot that a statement uses now which reads the chronicles `reads`: one of what
+    /// is committed, and, where the block wrote to one of them, of its own rows over that.
     ///
     /// # Errors
-    /// `ReadOnlyTransaction`; `FeatureNotSupported` for a second writing statement.
+    /// Those of [`Append::over`].
+    pub async fn snapshot(
+        self: &Arc<Self>,
+        store: &dyn EventStore,
+        reads: &[ChronicleId],
+    ) -> Result<Arc<dyn Snapshot>> {
+        let (base, mut lent) = {
+            let mut block = self.0.lock();
+            if block.state != TransactionState::Block {
+                return Ok(store.snapshot());
+            }
+            if block.modes.per_statement {
+                (block.snapshot, block.own) = (None, None);
+            }
+            let base = Arc::clone(block.snapshot.get_or_insert_with(|| store.snapshot()));
+            if !reads.iter().any(|chronicle| block.written.contains(chronicle)) {
+                return Ok(base);
+            }
+            if let Some(own) = &block.own {
+                return Ok(Arc::clone(own));
+            }
+            let append = block.append.take().ok_or_else(lent_out)?;
+            (base, Lent { append: Some(append), home: Some(Arc::clone(self)) })
+        };
+        let own = lent.append()?.over(&base).await;
+        let append = lent.append.take();
+        let mut block = self.0.lock();
+        block.append = append;
+        block.own = own.as_ref().ok().cloned();
+        own
+    }
+
+    /// The chronicles that the block wrote to.
+    pub fn written(&self) -> Vec<ChronicleId> {
+        self.0.lock().written.iter().copied().collect()
+    }
+
+    /// Checks that a statement may write now.
+    ///
+    /// # Errors
+    /// `ReadOnlyTransaction`.
     pub fn check_write(&self, read_only_default: bool) -> Result<()> {
         let block = self.0.lock();
         let read_only = match block.state {
             TransactionState::Idle => read_only_default,
-            TransactionState::Block | TransactionState::Failed => block.read_only,
+            TransactionState::Block | TransactionState::Failed => block.modes.read_only,
         };
         if read_only {
             return Err(Error::new(
                 ErrorKind::ReadOnlyTransaction,
                 "cannot write in a read-only transaction",
             ));
-        }
-        if block.written.is_some() {
-            return Err(Error::not_yet("a transaction block with more than one writing statement")
-                .with_hint("insert all rows in one statement, or COMMIT between the statements"));
-        }
-        Ok(())
-    }
-
-    /// Checks that a statement may read a chronicle now.
-    ///
-    /// # Errors
-    /// `FeatureNotSupported` when the block wrote to it: its rows are not visible yet.
-    pub fn check_read(&self, chronicle: ChronicleId) -> Result<()> {
-        if self.0.lock().written == Some(chronicle) {
-            return Err(Error::not_yet("reading a table after writing to it in the same block")
-                .with_hint("COMMIT first"));
         }
         Ok(())
     }
@@ -159,6 +237,19 @@ impl Transaction {
             .with_hint("COMMIT first"));
         }
         Ok(())
+    }
+
+    /// Checks that the block wrote nothing, for a statement that defines something.
+    ///
+    /// # Errors
+    /// `FeatureNotSupported`.
+    pub fn check_unwritten(&self) -> Result<()> {
+        let block = self.0.lock();
+        if block.written.is_empty() {
+            return Ok(());
+        }
+        Err(Error::not_yet("a statement that defines something in a block that has written rows")
+            .with_hint("COMMIT first"))
     }
 
     /// Checks that no block is open, for a statement that cannot be part of one.
@@ -189,19 +280,160 @@ impl Transaction {
         }
     }
 
-    /// Keeps the append of a block's writing statement until the block ends; gives it back
-    /// when there is no block, to be committed at once.
-    pub fn hold(&self, append: Box<dyn Append>, chronicle: ChronicleId) -> Option<Box<dyn Append>> {
+    /// The append for a statement that writes: the block's, or a new one. `numbered` when the
+    /// statement's producer numbers it.
+    ///
+    /// # Errors
+    /// What `begin` says; `FeatureNotSupported` for a number within a block.
+    pub fn lend(
+        self: &Arc<Self>,
+        numbered: bool,
+        begin: impl FnOnce() -> Result<Box<dyn Append>>,
+    ) -> Result<Lent> {
         let mut block = self.0.lock();
-        match block.state {
-            TransactionState::Block => {
+        if block.state == TransactionState::Idle {
+            return Ok(Lent { append: Some(begin()?), home: None });
+        }
+        let append = match block.append.take() {
+            Some(append) if numbered => {
                 block.append = Some(append);
-                block.written = Some(chronicle);
-                None
+                return Err(Error::new(
+                    ErrorKind::FeatureNotSupported,
+                    "stratalog.producer_sequence numbers a block as a whole",
+                )
+                .with_hint("set it before the first statement of the block that writes"));
             }
-            // The block failed meanwhile: the rows go with it.
-            TransactionState::Failed => None,
-            TransactionState::Idle => Some(append),
+            Some(append) => append,
+            None if block.written.is_empty() => begin()?,
+            None => return Err(lent_out()),
+        };
+        Ok(Lent { append: Some(append), home: Some(Arc::clone(self)) })
+    }
+
+    /// SAVEPOINT.
+    ///
+    /// # Errors
+    /// `NoActiveTransaction` outside of a block; `LimitExceeded`.
+    pub fn savepoint(&self, name: &str, settings: Marked) -> Result<()> {
+        let mut block = self.0.lock();
+        let block = &mut *block;
+        block.check_open("SAVEPOINT")?;
+        if block.savepoints.len() >= SAVEPOINTS_MAX {
+            return Err(Error::new(
+                ErrorKind::LimitExceeded,
+                format!("a block has at most {SAVEPOINTS_MAX} savepoints"),
+            )
+            .with_hint("RELEASE those that are no longer needed"));
+        }
+        let mark = block.append.as_mut().map_or(Ok(0), |append| append.savepoint())?;
+        block.savepoints.push(Savepoint {
+            name: name.to_string(),
+            mark,
+            written: block.written.clone(),
+            defined: block.definition.is_some(),
+            settings,
+        });
+        Ok(())
+    }
+
+    /// RELEASE: forgets a savepoint and those after it.
+    ///
+    /// # Errors
+    /// `NoActiveTransaction` outside of a block; `InvalidSavepoint`.
+    pub fn release(&self, name: &str) -> Result<()> {
+        let mut block = self.0.lock();
+        block.check_open("RELEASE SAVEPOINT")?;
+        let at = block.find(name)?;
+        block.savepoints.truncate(at);
+        Ok(())
+    }
+
+    /// ROLLBACK TO: what came after a savepoint is undone. Returns the settings of then.
+    ///
+    /// # Errors
+    /// `NoActiveTransaction` outside of a block; `InvalidSavepoint`.
+    pub fn roll_back_to(&self, name: &str) -> Result<Marked> {
+        let mut block = self.0.lock();
+        let block = &mut *block;
+        block.check_open("ROLLBACK TO SAVEPOINT")?;
+        let at = block.find(name)?;
+        block.savepoints.truncate(at + 1);
+        let Some(savepoint) = block.savepoints.last() else { return Err(no_savepoint(name)) };
+        if let Some(append) = &mut block.append {
+            append.roll_back_to(savepoint.mark);
+        }
+        block.written.clone_from(&savepoint.written);
+        block.own = None;
+        if !savepoint.defined {
+            block.definition = None;
+        }
+        block.state = TransactionState::Block;
+        Ok(savepoint.settings.clone())
+    }
+}
+
+impl Block {
+    fn check_open(&self, command: &str) -> Result<()> {
+        match self.state {
+            TransactionState::Block | TransactionState::Failed if !self.implicit => Ok(()),
+            _ => Err(Error::new(
+                ErrorKind::NoActiveTransaction,
+                format!("{command} can only be used in transaction blocks"),
+            )),
         }
     }
+
+    /// The last savepoint of a name.
+    fn find(&self, name: &str) -> Result<usize> {
+        let at = self.savepoints.iter().rposition(|savepoint| savepoint.name == name);
+        at.ok_or_else(|| no_savepoint(name))
+    }
+
+    /// The append comes home from a statement.
+    fn take_back(&mut self, append: Box<dyn Append>, wrote: Option<ChronicleId>) {
+        match self.state {
+            TransactionState::Block => self.append = Some(append),
+            // What there is to go back to.
+            TransactionState::Failed if !self.savepoints.is_empty() => self.append = Some(append),
+            TransactionState::Failed | TransactionState::Idle => return,
+        }
+        self.own = None;
+        self.written.extend(wrote);
+    }
+}
+
+impl Lent {
+    /// The append.
+    ///
+    /// # Errors
+    /// `Internal` when it was given back.
+    pub fn append(&mut self) -> Result<&mut Box<dyn Append>> {
+        self.append.as_mut().ok_or_else(lent_out)
+    }
+
+    /// The statement has written all its rows, to a chronicle: they are the block's. Outside
+    /// of a block it gets the append, to be committed.
+    pub fn finish(mut self, chronicle: ChronicleId) -> Option<Box<dyn Append>> {
+        let append = self.append.take()?;
+        let Some(home) = &self.home else { return Some(append) };
+        home.0.lock().take_back(append, Some(chronicle));
+        None
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let (Some(append), Some(home)) = (self.append.take(), &self.home) else { return };
+        home.fail();
+        home.0.lock().take_back(append, None);
+    }
+}
+
+fn lent_out() -> Error {
+    Error::internal("another statement of the block is writing")
+}
+
+fn no_savepoint(name: &str) -> Error {
+    let message = format!("savepoint \"{name}\" does not exist");
+    Error::new(ErrorKind::InvalidSavepoint, message)
 }

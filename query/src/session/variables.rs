@@ -39,6 +39,13 @@ struct Inner {
     parsed: Parsed,
 }
 
+/// What was set at a savepoint.
+#[derive(Debug, Clone)]
+pub struct Marked {
+    session: BTreeMap<&'static str, String>,
+    local: BTreeMap<&'static str, String>,
+}
+
 /// Settings in the form in which they are used.
 #[derive(Debug, Clone)]
 pub struct Parsed {
@@ -164,6 +171,22 @@ impl Variables {
     pub fn begin(&self) {
         let mut inner = self.inner.lock();
         inner.before_block = Some(inner.session.clone());
+    }
+
+    /// What is set now, for a savepoint.
+    pub fn mark(&self) -> Marked {
+        let inner = self.inner.lock();
+        Marked { session: inner.session.clone(), local: inner.local.clone() }
+    }
+
+    /// Goes back to what was set at a savepoint.
+    pub fn go_back(&self, marked: Marked) {
+        let mut inner = self.inner.lock();
+        (inner.session, inner.local) = (marked.session, marked.local);
+        // What was valid then still is.
+        if let Err(error) = inner.parse() {
+            tracing::error!(%error, "settings of before a savepoint");
+        }
     }
 
     /// The block ends.

@@ -41,6 +41,7 @@ pub async fn run(session: &Session, statement: &Statement, work: &Work) -> Resul
     }
     let read_only = super::transaction::is_on(session, "default_transaction_read_only");
     session.transaction.check_write(read_only)?;
+    session.transaction.check_unwritten()?;
     if session.transaction() == TransactionState::Block {
         for notice in session.parts().catalog.check(&commands)? {
             session.say(Notice::new(notice));

@@ -95,7 +95,8 @@ pub async fn run(
     work: &Arc<Work>,
 ) -> Result<Outcome> {
     let started = Instant::now();
-    let snapshot = session.transaction.snapshot(session.store().as_ref());
+    let store = session.store().as_ref();
+    let snapshot = session.transaction.snapshot(store, &explain.query.chronicles).await?;
     let plan = if types.is_empty() {
         explain.query.plan.clone()
     } else {

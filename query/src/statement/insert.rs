@@ -25,7 +25,7 @@ use datafusion::{
 };
 use futures::StreamExt;
 use stratalog_model::{
-    Append, ChronicleDefinition, Collision, ColumnType, Error, ErrorKind, ProducerId, Result,
+    ChronicleDefinition, Collision, ColumnType, Error, ErrorKind, ProducerId, Result,
     store::{AppendOptions, Appended, OnConflict},
 };
 
@@ -33,7 +33,10 @@ use self::{
     cells::Cell, columns::Targets, compute::Computing, returning::Returning, values::Values,
 };
 use super::{names, parameters, query};
-use crate::{Notice, Outcome, Parsed, RowsTag, Session, session::work::Work};
+use crate::{
+    Notice, Outcome, Parsed, RowsTag, Session,
+    session::{transaction::Lent, work::Work},
+};
 
 /// A planned INSERT.
 #[derive(Debug)]
@@ -263,22 +266,34 @@ pub async fn run(
     values: &[ScalarValue],
     work: &Arc<Work>,
 ) -> Result<Outcome> {
+    check_write(session)?;
+    let (transaction, store) = (&session.transaction, session.store().as_ref());
+    // Subqueries of RETURNING see what was there before the statement, as all others do.
+    let before = match &insert.returning {
+        Some(returning) => Some(transaction.snapshot(store, &returning.reads).await?),
+        None => None,
+    };
+    let computing = Computing::new(session, work, types, values);
+    let mut rows = None;
+    match &insert.source {
+        Source::Values(source) if source.is_computed_in_pieces() => drop(computing.pin().await?),
+        Source::Values(_) => {}
+        Source::Query(source) => {
+            rows = Some(query::run(session, source, types, values, work, RowsTag::Insert).await?);
+        }
+    }
     let mut writer = Writer::begin(session, &insert.targets, insert.on_conflict)?;
     writer.keep = insert.returning.is_some();
-    // Subqueries of RETURNING see what was there before the statement.
-    let before = writer.keep.then(|| session.transaction.snapshot(session.store().as_ref()));
-    let computing = Computing::new(session, work, types, values);
-    match &insert.source {
-        Source::Values(source) => {
+    match (&insert.source, rows) {
+        (Source::Values(source), _) => {
             for piece in source.pieces() {
                 let arrays = source.arrays(&computing, piece, &insert.targets).await?;
                 let batch = insert.targets.fill(&computing, arrays, piece.len()).await?;
                 writer.push(batch).await?;
             }
         }
-        Source::Query(source) => {
-            let mut rows =
-                query::run(session, source, types, values, work, RowsTag::Insert).await?;
+        (Source::Query(_), None) => return Err(Error::internal("a query was not run")),
+        (Source::Query(_), Some(mut rows)) => {
             while let Some(batch) = rows.next().await {
                 let batch = batch?;
                 let arrays = insert.targets.assign(session, &batch)?;
@@ -297,9 +312,14 @@ pub async fn run(
     }
 }
 
+fn check_write(session: &Session) -> Result<()> {
+    let read_only = super::transaction::is_on(session, "default_transaction_read_only");
+    session.transaction.check_write(read_only)
+}
+
 /// One writing statement: rows go in, then all of them are committed or held for the block.
 pub struct Writer {
-    append: Box<dyn Append>,
+    append: Lent,
     chronicle: Arc<ChronicleDefinition>,
     on_conflict: OnConflict,
     /// Whether what was admitted is kept, for RETURNING.
@@ -332,16 +352,14 @@ impl Writer {
     /// Starts a writing statement.
     ///
     /// # Errors
-    /// `ReadOnlyTransaction`, `FeatureNotSupported` for a second one of a block.
+    /// `ReadOnlyTransaction`; `FeatureNotSupported` for a number within a block.
     pub fn begin(session: &Session, targets: &Targets, on_conflict: OnConflict) -> Result<Self> {
-        let read_only = super::transaction::is_on(session, "default_transaction_read_only");
-        session.transaction.check_write(read_only)?;
-        let options = AppendOptions {
-            durability: Some(targets.chronicle.durability),
-            producer: take_producer(session)?,
-        };
+        check_write(session)?;
+        // As durable as the strictest of the tables asks for.
+        let options = AppendOptions { durability: None, producer: take_producer(session)? };
+        let numbered = options.producer.is_some();
         Ok(Self {
-            append: session.store().begin(options)?,
+            append: session.transaction.lend(numbered, || session.store().begin(options))?,
             chronicle: Arc::clone(&targets.chronicle),
             on_conflict,
             keep: false,
@@ -353,12 +371,13 @@ impl Writer {
     /// Takes rows with all columns of the chronicle.
     ///
     /// # Errors
-    /// As [`Append::push`].
+    /// As `Append::push`.
     pub async fn push(&mut self, rows: arrow::array::RecordBatch) -> Result<()> {
         if rows.num_rows() == 0 {
             return Ok(());
         }
-        let admitted = self.append.push(&self.chronicle, rows, self.on_conflict).await?;
+        let append = self.append.append()?;
+        let admitted = append.push(&self.chronicle, rows, self.on_conflict).await?;
         self.rows = self.rows.saturating_add(admitted.events.len() as u64);
         if self.keep {
             self.admitted.push(admitted.events);
@@ -369,9 +388,9 @@ impl Writer {
     /// Commits, or leaves the rows to the open block.
     ///
     /// # Errors
-    /// As [`Append::commit`]; those of a statement that is stopped before that.
+    /// As `Append::commit`; those of a statement that is stopped before that.
     pub async fn finish(self, session: &Session, work: &Work) -> Result<Finished> {
-        let appended = match session.transaction.hold(self.append, self.chronicle.id) {
+        let appended = match self.append.finish(self.chronicle.id) {
             Some(append) => {
                 work.commit()?;
                 Some(append.commit().await?)

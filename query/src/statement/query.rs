@@ -285,10 +285,8 @@ pub async fn run(
     work: &Arc<Work>,
     tag: RowsTag,
 ) -> Result<Rows> {
-    for chronicle in &query.chronicles {
-        session.transaction.check_read(*chronicle)?;
-    }
-    let snapshot = session.transaction.snapshot(session.store().as_ref());
+    let store = session.store().as_ref();
+    let snapshot = session.transaction.snapshot(store, &query.chronicles).await?;
     if let Some(point) = &query.point
         && let Some(rows) = point.run(&snapshot, values, session.settings().batch_rows_max)?
     {

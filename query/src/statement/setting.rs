@@ -16,8 +16,9 @@ use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 
 use super::{explain::text_rows, names, transaction};
 use crate::{
-    Notice, Outcome, Parsed, Rows, RowsTag, Session, TransactionState, session::text_schema,
-    session::work::Work, types::column_type,
+    Notice, Outcome, Parsed, Rows, RowsTag, Session, TransactionState,
+    session::{text_schema, transaction::Modes, work::Work},
+    types::column_type,
 };
 
 fn done(tag: &str) -> Outcome {
@@ -45,19 +46,23 @@ pub fn set(session: &Session, set: &Set) -> Result<Outcome> {
             if snapshot.is_some() {
                 return Err(Error::not_yet("SET TRANSACTION SNAPSHOT"));
             }
-            let read_only = transaction::modes(modes)?;
+            let named = transaction::modes(modes)?;
             if *for_session {
-                if let Some(read_only) = read_only {
+                if let Some(read_only) = named.read_only {
                     let value = if read_only { "on" } else { "off" };
                     session.variables().set("default_transaction_read_only", value, false)?;
+                }
+                if let Some(per_statement) = named.per_statement {
+                    let level = transaction::isolation(per_statement);
+                    session.variables().set("default_transaction_isolation", level, false)?;
                 }
             } else if session.transaction() == TransactionState::Idle {
                 session.say(Notice::warning(
                     "25P01",
                     "SET TRANSACTION can only be used in transaction blocks",
                 ));
-            } else if let Some(read_only) = read_only {
-                session.transaction.set_read_only(read_only);
+            } else {
+                session.transaction.set_modes(named.over(session.transaction.modes()))?;
             }
         }
         Set::SetSessionAuthorization(parameter) => match &parameter.kind {
@@ -102,14 +107,19 @@ fn assign(session: &Session, name: &str, values: &[Expr], local: bool) -> Result
     let texts: Vec<String> =
         values.iter().map(|value| text_of(value, list)).collect::<Result<_>>()?;
     session.variables().set(name, &texts.join(", "), local)?;
-    let read_only = match name.to_ascii_lowercase().as_str() {
-        "transaction_read_only" => session.setting("transaction_read_only"),
-        _ => None,
-    };
-    if let Some(value) = read_only {
-        session.transaction.set_read_only(value == "on");
+    let modes = session.transaction.modes();
+    let now = |name: &str| session.setting(name).unwrap_or_default();
+    match name.to_ascii_lowercase().as_str() {
+        "transaction_read_only" => {
+            let read_only = now("transaction_read_only") == "on";
+            session.transaction.set_modes(Modes { read_only, ..modes })
+        }
+        "transaction_isolation" => {
+            let per_statement = transaction::reads_committed(&now("transaction_isolation"));
+            session.transaction.set_modes(Modes { per_statement, ..modes })
+        }
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// The text of a value as SET takes it; in a list, quoted where its case matters.
@@ -231,10 +241,9 @@ fn all_schema() -> SchemaRef {
 /// `UndefinedObject`.
 pub fn show(session: &Session, variable: &[Ident]) -> Result<Outcome> {
     if let Some(name) = shown(session, variable)? {
-        let value = if name == "transaction_read_only" && session.transaction.is_read_only() {
-            "on".to_string()
-        } else {
-            session.setting(&name).unwrap_or_default()
+        let value = match name.as_str() {
+            "transaction_read_only" | "transaction_isolation" => transaction::mode(session, &name),
+            _ => session.setting(&name).unwrap_or_default(),
         };
         return Ok(Outcome::Rows(text_rows(&name, vec![value], RowsTag::Word("SHOW"))?));
     }

@@ -1,15 +1,21 @@
-//! BEGIN, COMMIT, ROLLBACK.
+//! BEGIN, COMMIT, ROLLBACK, savepoints.
 
 use datafusion::sql::sqlparser::ast::{
     Statement, TransactionAccessMode, TransactionIsolationLevel, TransactionMode,
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
-use super::ddl;
+use super::{ddl, names};
 use crate::{
     Notice, Outcome, Session, TransactionState,
-    session::{transaction::Ended, work::Work},
+    session::{
+        transaction::{Ended, Modes},
+        work::Work,
+    },
 };
+
+/// The isolation level at which a block reads one snapshot.
+const REPEATABLE_READ: &str = "repeatable read";
 
 /// Runs a transaction command.
 ///
@@ -24,10 +30,12 @@ pub async fn run(session: &Session, statement: &Statement, work: &Work) -> Resul
                     "BEGIN takes transaction modes only",
                 ));
             }
-            let read_only = self::modes(modes)?
-                .unwrap_or_else(|| is_on(session, "default_transaction_read_only"));
-            if session.transaction.begin(read_only, session.parts().clock.now_ns()) {
-                session.variables().begin();
+            let modes = self::modes(modes)?.over(defaults(session));
+            let implicit = session.transaction.is_implicit();
+            if session.transaction.begin(false, modes, session.parts().clock.now_ns()) {
+                if !implicit {
+                    session.variables().begin();
+                }
             } else {
                 session.say(Notice::warning("25001", "there is already a transaction in progress"));
             }
@@ -36,42 +44,71 @@ pub async fn run(session: &Session, statement: &Statement, work: &Work) -> Resul
         Statement::Commit { chain, .. } => {
             refuse_chain(*chain)?;
             work.commit()?;
-            let Ended { state, append, definition } = session.transaction.end();
-            match state {
-                TransactionState::Idle => {
-                    session.say(no_transaction());
-                    Ok(done("COMMIT"))
-                }
-                TransactionState::Failed => {
-                    session.variables().end(false);
-                    Ok(done("ROLLBACK"))
-                }
-                TransactionState::Block => {
-                    // A block holds one or the other. What a definition has to tell was
-                    // told when it was given.
-                    let committed = match append {
-                        Some(append) => append.commit().await.map(|_| ()),
-                        None => ddl::apply(session, definition).await.map(|_| ()),
-                    };
-                    session.variables().end(committed.is_ok());
-                    committed.map(|()| done("COMMIT"))
-                }
-            }
-        }
-        Statement::Rollback { chain, savepoint } => {
-            refuse_chain(*chain)?;
-            if savepoint.is_some() {
-                return Err(Error::not_yet("ROLLBACK TO SAVEPOINT"));
-            }
-            let ended = session.transaction.end();
-            if ended.state == TransactionState::Idle {
+            if session.transaction() == TransactionState::Idle || session.transaction.is_implicit()
+            {
                 session.say(no_transaction());
-            } else {
+            }
+            commit(session).await.map(done)
+        }
+        Statement::Rollback { savepoint: Some(name), .. } => {
+            let settings = session.transaction.roll_back_to(&names::fold(name))?;
+            session.variables().go_back(settings);
+            Ok(done("ROLLBACK"))
+        }
+        Statement::Savepoint { name } => {
+            session.transaction.savepoint(&names::fold(name), session.variables().mark())?;
+            Ok(done("SAVEPOINT"))
+        }
+        Statement::ReleaseSavepoint { name } => {
+            session.transaction.release(&names::fold(name))?;
+            Ok(done("RELEASE"))
+        }
+        Statement::Rollback { chain, savepoint: None } => {
+            refuse_chain(*chain)?;
+            let implicit = session.transaction.is_implicit();
+            let ended = session.transaction.end();
+            if ended.state == TransactionState::Idle || implicit {
+                session.say(no_transaction());
+            }
+            if ended.state != TransactionState::Idle {
                 session.variables().end(false);
             }
             Ok(done("ROLLBACK"))
         }
         _ => Err(Error::internal("not a transaction command")),
+    }
+}
+
+/// Opens a block that lasts as long as a message or a pipeline, unless one is open.
+pub fn begin_implicit(session: &Session) {
+    if session.transaction.begin(true, defaults(session), session.parts().clock.now_ns()) {
+        session.variables().begin();
+    }
+}
+
+/// Ends a block: commits what it holds, unless it has failed; says what it did.
+///
+/// # Errors
+/// What committing says.
+pub async fn commit(session: &Session) -> Result<&'static str> {
+    let Ended { state, append, definition } = session.transaction.end();
+    match state {
+        TransactionState::Idle => Ok("COMMIT"),
+        TransactionState::Failed => {
+            session.variables().end(false);
+            Ok("ROLLBACK")
+        }
+        TransactionState::Block => {
+            // A block holds one or the other. What a definition has to tell was told when it
+            // was given.
+            let committed = match append {
+                Some(append) => append.commit().await.map(|_| ()),
+                None if definition.is_empty() => Ok(()),
+                None => ddl::apply(session, definition).await.map(|_| ()),
+            };
+            session.variables().end(committed.is_ok());
+            committed.map(|()| "COMMIT")
+        }
     }
 }
 
@@ -92,17 +129,68 @@ pub fn is_on(session: &Session, name: &str) -> bool {
     session.setting(name).as_deref() == Some("on")
 }
 
-/// Checks transaction modes; whether READ ONLY or READ WRITE was among them.
+/// Modes that a statement names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Named {
+    /// READ ONLY or READ WRITE.
+    pub read_only: Option<bool>,
+    /// READ COMMITTED or REPEATABLE READ.
+    pub per_statement: Option<bool>,
+}
+
+impl Named {
+    /// These, and others where none is named.
+    pub fn over(self, others: Modes) -> Modes {
+        Modes {
+            read_only: self.read_only.unwrap_or(others.read_only),
+            per_statement: self.per_statement.unwrap_or(others.per_statement),
+        }
+    }
+}
+
+/// The modes of a block that names none.
+fn defaults(session: &Session) -> Modes {
+    let isolation = session.setting("default_transaction_isolation").unwrap_or_default();
+    Modes {
+        read_only: is_on(session, "default_transaction_read_only"),
+        per_statement: reads_committed(&isolation),
+    }
+}
+
+/// What SHOW says of a mode: `transaction_read_only` or `transaction_isolation`.
+pub fn mode(session: &Session, name: &str) -> String {
+    let modes = match session.transaction() {
+        TransactionState::Idle => defaults(session),
+        TransactionState::Block | TransactionState::Failed => session.transaction.modes(),
+    };
+    match name {
+        "transaction_isolation" => isolation(modes.per_statement),
+        _ if modes.read_only => "on",
+        _ => "off",
+    }
+    .to_string()
+}
+
+/// The isolation level at which each statement reads a snapshot of its own, or not.
+pub fn isolation(per_statement: bool) -> &'static str {
+    if per_statement { "read committed" } else { REPEATABLE_READ }
+}
+
+/// Whether each statement reads a snapshot of its own at an isolation level.
+pub fn reads_committed(isolation: &str) -> bool {
+    isolation != REPEATABLE_READ
+}
+
+/// The modes among those that a statement names.
 ///
 /// # Errors
 /// `FeatureNotSupported` for SERIALIZABLE.
-pub fn modes(modes: &[TransactionMode]) -> Result<Option<bool>> {
-    let mut read_only = None;
+pub fn modes(modes: &[TransactionMode]) -> Result<Named> {
+    let mut named = Named::default();
     for mode in modes {
         match mode {
-            TransactionMode::AccessMode(TransactionAccessMode::ReadOnly) => read_only = Some(true),
-            TransactionMode::AccessMode(TransactionAccessMode::ReadWrite) => {
-                read_only = Some(false);
+            TransactionMode::AccessMode(access) => {
+                named.read_only = Some(*access == TransactionAccessMode::ReadOnly);
             }
             TransactionMode::IsolationLevel(
                 TransactionIsolationLevel::Serializable | TransactionIsolationLevel::Snapshot,
@@ -111,10 +199,12 @@ pub fn modes(modes: &[TransactionMode]) -> Result<Option<bool>> {
                     ErrorKind::FeatureNotSupported,
                     "isolation level SERIALIZABLE is not supported",
                 )
-                .with_hint("a block reads one snapshot: REPEATABLE READ"));
+                .with_hint("a block can read one snapshot: REPEATABLE READ"));
             }
-            TransactionMode::IsolationLevel(_) => {}
+            TransactionMode::IsolationLevel(level) => {
+                named.per_statement = Some(*level != TransactionIsolationLevel::RepeatableRead);
+            }
         }
     }
-    Ok(read_only)
+    Ok(named)
 }

@@ -80,7 +80,6 @@ async fn what_is_not_offered_is_refused() {
         "UPDATE t SET x = 1",
         "TRUNCATE t",
         "MERGE INTO t USING t AS u ON t.x = u.x WHEN MATCHED THEN DELETE",
-        "SAVEPOINT s",
         "LISTEN c",
         "DECLARE c CURSOR FOR SELECT 1",
         "GRANT SELECT ON t TO bob",

@@ -175,9 +175,7 @@ impl Engine {
 
 impl EventStore for Engine {
     fn begin(&self, options: AppendOptions) -> Result<Box<dyn Append>> {
-        let statement = self.core.last_statement.fetch_add(1, Ordering::Relaxed) + 1;
-        let core = Arc::clone(&self.core);
-        Ok(Box::new(OpenAppend::new(core, StatementId(statement), options)))
+        Ok(Box::new(OpenAppend::new(Arc::clone(&self.core), options)))
     }
 
     fn snapshot(&self) -> Arc<dyn Snapshot> {
@@ -305,6 +303,11 @@ impl Core {
         let named = files.manifest.state().last_piece;
         self.last_piece.fetch_max(named, Ordering::Relaxed);
         self.last_piece.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// A statement id that was never used.
+    pub fn next_statement(&self) -> StatementId {
+        StatementId(self.last_statement.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
     /// Highest statement id so far.

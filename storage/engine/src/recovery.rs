@@ -352,10 +352,12 @@ impl Applier<'_> {
         match frame.kind {
             FrameKind::Events if frame.commits() => self.commit(decoded)?,
             FrameKind::Events => self.hold(decoded)?,
-            FrameKind::Commit => {
-                for decoded in self.open.remove(&frame.statement).unwrap_or_default() {
-                    self.open_bytes -= decoded.frame.payload.len();
-                    self.commit(decoded)?;
+            FrameKind::Commit | FrameKind::Transaction => {
+                for statement in frame.completes()? {
+                    for decoded in self.open.remove(&statement).unwrap_or_default() {
+                        self.open_bytes -= decoded.frame.payload.len();
+                        self.commit(decoded)?;
+                    }
                 }
             }
             FrameKind::Delete => {
@@ -446,9 +448,7 @@ fn rows_of<'a>(frames: impl IntoIterator<Item = &'a Decoded>) -> u64 {
 fn committed_statements(core: &Core) -> Result<HashSet<StatementId, RandomState>> {
     let mut statements = HashSet::default();
     core.log.replay(&mut |_, frame| {
-        if frame.kind == FrameKind::Commit {
-            statements.insert(frame.statement);
-        }
+        statements.extend(frame.completes()?);
         Ok(())
     })?;
     Ok(statements)

@@ -1,7 +1,7 @@
 //! The faults of the engine that the crash tests switch on ([`stratalog_model::sabotage`]).
 
 /// Every fault.
-pub const FAULTS: [&str; 15] = [
+pub const FAULTS: [&str; 17] = [
     "dedup-off",
     "ack-before-durable",
     "visible-before-commit",
@@ -12,9 +12,11 @@ pub const FAULTS: [&str; 15] = [
     "late-lost-in-merge",
     "mark-lost-in-merge",
     "move-before-sync",
+    "own-marks-lost",
     "pin-ignored",
     "release-before-edit",
     "rewrite-before-sync",
+    "savepoint-ignored",
     "tablet-unverified",
     "values-too-narrow",
 ];

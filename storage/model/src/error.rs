@@ -96,6 +96,8 @@ kinds! {
     InvalidTransactionState = "25000", false;
     /// A command that cannot run inside a transaction block.
     ActiveTransaction = "25001", false;
+    /// A command that needs a transaction block, outside of one.
+    NoActiveTransaction = "25P01", false;
     /// The transaction block has failed; only ROLLBACK is accepted.
     FailedTransaction = "25P02", false;
     /// The session was ended because it left a transaction block open for too long.
@@ -104,6 +106,8 @@ kinds! {
     ReadOnlyTransaction = "25006", false;
     /// A prepared statement that does not exist.
     UndefinedPreparedStatement = "26000", false;
+    /// A savepoint that does not exist.
+    InvalidSavepoint = "3B001", false;
     /// A login that is refused.
     InvalidAuthorization = "28000", false;
     /// Other objects depend on this one.

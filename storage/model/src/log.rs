@@ -11,8 +11,8 @@ use std::any::Any;
 use bytes::Bytes;
 
 use crate::{
-    BoxFuture, ChronicleId, Durability, Lsn, PartitionId, ProducerId, Result, SchemaVersion,
-    StatementId, TickRange,
+    BoxFuture, ChronicleId, Durability, Error, ErrorKind, Lsn, PartitionId, ProducerId, Result,
+    SchemaVersion, StatementId, TickRange,
 };
 
 /// What a frame says.
@@ -29,14 +29,25 @@ pub enum FrameKind {
     Catalog = 4,
     /// A record of the manifest.
     Manifest = 5,
+    /// Several statements are complete, together: payload is their ids, eight bytes each, the
+    /// lowest first, in the order in which their events count.
+    Transaction = 6,
 }
+
+/// Every kind.
+const KINDS: [FrameKind; 6] = [
+    FrameKind::Events,
+    FrameKind::Commit,
+    FrameKind::Delete,
+    FrameKind::Catalog,
+    FrameKind::Manifest,
+    FrameKind::Transaction,
+];
 
 impl FrameKind {
     /// The kind of a byte on disk.
     pub fn from_byte(byte: u8) -> Option<Self> {
-        [Self::Events, Self::Commit, Self::Delete, Self::Catalog, Self::Manifest]
-            .into_iter()
-            .find(|kind| *kind as u8 == byte)
+        KINDS.into_iter().find(|kind| *kind as u8 == byte)
     }
 }
 
@@ -68,7 +79,28 @@ pub struct Frame {
 impl Frame {
     /// Whether reading this frame makes a statement count.
     pub fn commits(&self) -> bool {
-        self.kind == FrameKind::Commit || self.statement == StatementId(0)
+        matches!(self.kind, FrameKind::Commit | FrameKind::Transaction)
+            || self.statement == StatementId(0)
+    }
+
+    /// The statements of frames before this one that it makes count, in their order.
+    ///
+    /// # Errors
+    /// `DataCorrupted` for a payload that is no list of ids.
+    pub fn completes(&self) -> Result<Vec<StatementId>> {
+        match self.kind {
+            FrameKind::Commit => Ok(vec![self.statement]),
+            FrameKind::Transaction => match self.payload.as_chunks() {
+                (ids, []) => {
+                    Ok(ids.iter().map(|id| StatementId(u64::from_le_bytes(*id))).collect())
+                }
+                _ => Err(Error::new(
+                    ErrorKind::DataCorrupted,
+                    format!("a list of statements has {} bytes", self.payload.len()),
+                )),
+            },
+            _ => Ok(Vec::new()),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The contract between SQL and storage: append events, pin a snapshot, scan it.
 
-use std::{fmt, sync::Arc};
+use std::{any::Any, fmt, sync::Arc};
 
 use arrow::array::RecordBatch;
 
@@ -58,7 +58,8 @@ pub struct Appended {
 }
 
 /// One statement or transaction that appends: all of it becomes visible at once, by
-/// `commit`, or nothing does. Dropping it rolls it back.
+/// `commit`, or nothing does. Dropping it rolls it back; what follows a savepoint can be rolled
+/// back alone.
 pub trait Append: Send + Sync {
     /// Takes events of one chronicle, in arrival order. `rows` has the schema
     /// [`ChronicleDefinition::arrow_schema`]. Waits under back-pressure.
@@ -74,13 +75,30 @@ pub trait Append: Send + Sync {
         on_conflict: OnConflict,
     ) -> BoxFuture<'a, Result<Admitted>>;
 
+    /// What the transaction sees that this append belongs to: `base`, a snapshot of the same
+    /// store, and over it the events that were taken so far, as if they were committed.
+    ///
+    /// # Errors
+    /// `DataCorrupted`, `Io`, `ConnectionFailure` when keys of events in pieces cannot be read.
+    fn over<'a>(&'a self, base: &'a Arc<dyn Snapshot>) -> BoxFuture<'a, Result<Arc<dyn Snapshot>>>;
+
+    /// Marks a place to come back to; returns its name for [`Self::roll_back_to`].
+    ///
+    /// # Errors
+    /// `LimitExceeded` when there are too many.
+    fn savepoint(&mut self) -> Result<usize>;
+
+    /// Takes back what was pushed after a savepoint, also a push that failed: then the append
+    /// goes on. 0 is its beginning. Savepoints that came later are gone; this one stays.
+    fn roll_back_to(&mut self, savepoint: usize);
+
     /// Makes everything durable, then visible, then returns. When the returned future is
     /// dropped midway the append may or may not be stored, but never in part.
     fn commit(self: Box<Self>) -> BoxFuture<'static, Result<Appended>>;
 }
 
 /// All events that were committed at one instant; never changes (CL-5).
-pub trait Snapshot: Send + Sync + std::fmt::Debug {
+pub trait Snapshot: Any + Send + Sync + std::fmt::Debug {
     /// Highest gsn inside: the head of the log.
     fn gsn(&self) -> Gsn;
     /// Exact facts about the events of a chronicle; `None` when telling would need

@@ -219,6 +219,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                     self.out.empty_query()?;
                     return Ok(());
                 };
+                let more = self.reader.peek() != Some(b'S');
+                self.enter_implicit(prepared.parsed(), more).await?;
                 let outcome = match self.deallocate(statement.text()) {
                     Some(outcome) => outcome,
                     None => {

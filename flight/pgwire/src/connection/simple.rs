@@ -17,6 +17,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             Err(Ending::Error(error)) => self.report(&error)?,
             other => other?,
         }
+        self.end_implicit().await?;
         self.ready()
     }
 
@@ -25,13 +26,47 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         if statements.is_empty() {
             return self.out.empty_query().map_err(Ending::Error);
         }
-        for statement in &statements {
+        for (at, statement) in statements.iter().enumerate() {
+            let last = at + 1 == statements.len();
+            self.enter_implicit(statement, !last).await?;
             let outcome = self.run_statement(statement).await?;
+            if last && matches!(outcome, Outcome::Done(_)) {
+                // Before it is said to be done.
+                self.commit_implicit().await?;
+            }
             self.answer_outcome(outcome).await?;
             self.tell()?;
             self.flush_if_full().await?;
         }
         Ok(())
+    }
+
+    /// Statements of one message, or of one pipeline, are one transaction, as far as they can
+    /// be. `more` when others follow.
+    pub(super) async fn enter_implicit(&mut self, statement: &Parsed, more: bool) -> Step<()> {
+        if statement.begins() {
+            return Ok(());
+        }
+        match statement.is_transactional() {
+            true if more => self.session.begin_implicit(),
+            true => {}
+            false => self.commit_implicit().await?,
+        }
+        Ok(())
+    }
+
+    /// Commits what enter_implicit began.
+    async fn commit_implicit(&mut self) -> Step<()> {
+        let session = Arc::clone(&self.session);
+        self.watched(async move { session.end_implicit().await }).await
+    }
+
+    /// The end of a message, or of a pipeline.
+    pub(super) async fn end_implicit(&mut self) -> Step<()> {
+        match self.commit_implicit().await {
+            Err(Ending::Error(error)) => self.report(&error),
+            other => other,
+        }
     }
 
     async fn run_statement(&mut self, statement: &Arc<Parsed>) -> Step<Outcome> {

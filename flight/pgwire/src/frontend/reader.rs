@@ -148,6 +148,12 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         Some(Inbound::Message(b'd', self.buffer.split_to(here).freeze()))
     }
 
+    /// The kind of the next message, if that much of it is here.
+    pub fn peek(&self) -> Option<u8> {
+        let between = self.refused.is_none() && self.data_left == 0;
+        self.buffer.first().copied().filter(|_| between)
+    }
+
     /// The next message if it is here already. COPY data is a stream, whatever messages it
     /// comes in: of large ones the parts are handed out as they come, each a message.
     pub fn buffered(&mut self) -> Option<Inbound> {

@@ -235,6 +235,41 @@ async fn messages_of_a_pipeline() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_pipeline_is_one_transaction() {
+    let server = Server::start().await;
+    let mut wire = Wire::ready(server.port).await;
+    let mut other = Wire::ready(server.port).await;
+    wire.query("CREATE TABLE t (time timestamptz NOT NULL, n int)").await;
+    let mut seen = async || {
+        let replies = other.query("SELECT n FROM t").await;
+        replies.iter().filter(|reply| reply.0 == 'D').count()
+    };
+    let statement = |sql: &str| [parse("", sql, &[]), bind("", "", &[]), execute("", 0)].concat();
+    let insert = statement("INSERT INTO t VALUES ('2024-01-01', 1)");
+    let flush = framed(b'H', b"");
+    // Not before Sync.
+    wire.send(&[insert.clone(), flush.clone(), insert.clone(), flush].concat()).await;
+    for _ in 0..2 {
+        assert_eq!(kinds(&wire.until('C').await), "12C");
+    }
+    assert_eq!(seen().await, 0);
+    wire.send(&sync()).await;
+    assert_eq!(kinds(&wire.until('Z').await), "Z");
+    assert_eq!(seen().await, 2);
+    // All or nothing.
+    let wrong = statement("SELECT nothing");
+    wire.send(&[insert.clone(), insert.clone(), wrong, insert.clone(), sync()].concat()).await;
+    let replies = wire.until('Z').await;
+    assert_eq!(kinds(&replies), "12C12CEZ");
+    assert_eq!(replies.last().unwrap().1[0], b'I');
+    assert_eq!(seen().await, 2);
+    // One by itself is committed before it is said to be done.
+    wire.send(&[insert, sync()].concat()).await;
+    assert_eq!(kinds(&wire.until('Z').await), "12CZ");
+    assert_eq!(seen().await, 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn after_an_error_messages_are_skipped_until_sync() {
     let server = Server::start().await;
     let mut wire = Wire::ready(server.port).await;

@@ -17,6 +17,7 @@ async fn statements_run_in_order_up_to_the_first_that_fails() {
         .await
         .unwrap_err();
     assert_eq!(code(&error), "42703");
+    // They are one transaction.
     let messages =
         client.simple_query("SELECT n FROM t; SELECT 'a' AS x WHERE false").await.unwrap();
     let tags: Vec<u64> = messages
@@ -26,7 +27,42 @@ async fn statements_run_in_order_up_to_the_first_that_fails() {
             _ => None,
         })
         .collect();
-    assert_eq!(tags, [1, 0]);
+    assert_eq!(tags, [0, 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn statements_of_a_message_are_one_transaction_as_far_as_they_can_be() {
+    let server = Server::start().await;
+    let mut wire = Wire::ready(server.port).await;
+    let mut other = Wire::ready(server.port).await;
+    let insert = |n: i32| format!("INSERT INTO t VALUES ('2024-01-01', {n})");
+    let (one, two, three) = (insert(1), insert(2), insert(3));
+    let create = "CREATE TABLE t (time timestamptz NOT NULL, n int)";
+    // A definition is carried out at once, and what came before it is committed.
+    let replies = wire.query(&format!("{create}; {one}; {two}; SELECT sum(n) FROM t")).await;
+    assert_eq!(kinds(&replies), "CCCTDCZ");
+    let mut seen = async || {
+        let replies = other.query("SELECT n FROM t ORDER BY n").await;
+        replies.iter().filter(|reply| reply.0 == 'D').count()
+    };
+    assert_eq!(seen().await, 2);
+    let replies = wire.query(&format!("{three}; {three}; SELECT 1 / 0; {three}")).await;
+    assert_eq!((kinds(&replies).as_str(), sqlstate(&replies).as_str()), ("CCTEZ", "22012"));
+    assert_eq!(replies.last().unwrap().1[0], b'I');
+    assert_eq!(seen().await, 2);
+    let replies = wire.query(&format!("{three}; DELETE FROM t; SELECT 1 / 0")).await;
+    assert_eq!(kinds(&replies), "CCTEZ");
+    assert_eq!(seen().await, 0);
+    // BEGIN takes what came before it along.
+    let replies = wire.query(&format!("{one}; BEGIN; {two}; SAVEPOINT s")).await;
+    assert_eq!(kinds(&replies), "CCCCZ");
+    assert_eq!(replies.last().unwrap().1[0], b'T');
+    assert_eq!(seen().await, 0);
+    assert_eq!(kinds(&wire.query("ROLLBACK TO s; COMMIT").await), "CCZ");
+    assert_eq!(seen().await, 2);
+    let replies = wire.query(&format!("{one}; SAVEPOINT s")).await;
+    assert_eq!(sqlstate(&replies), "25P01");
+    assert_eq!(seen().await, 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -70,7 +70,7 @@ pub const SETTINGS: &[SettingPage] = &[
     setting("client_min_messages", "notice", Rule::OneOf(&["notice", "warning", "error"]), false, "least severe messages sent to the client"),
     setting("DateStyle", "ISO, MDY", Rule::DateStyle, true, "order of day, month and year in ambiguous dates; output is ISO"),
     setting("default_transaction_deferrable", "off", Rule::SwitchOnly(false), false, "always off"),
-    setting("default_transaction_isolation", "repeatable read", Rule::Only(&["read committed", "read uncommitted", "repeatable read"]), false, "a block reads one snapshot, whatever weaker level is asked for"),
+    setting("default_transaction_isolation", "repeatable read", Rule::Only(&["read committed", "read uncommitted", "repeatable read"]), false, "repeatable read: a block reads one snapshot; read committed: each of its statements one of its own"),
     setting("default_transaction_read_only", "off", Rule::Switch, true, "whether new blocks refuse to write"),
     setting("escape_string_warning", "on", Rule::Fixed, false, "always on"),
     setting("extra_float_digits", "1", Rule::Integer(-15, 3), false, "digits of floats in text form"),
@@ -100,7 +100,7 @@ pub const SETTINGS: &[SettingPage] = &[
     setting("synchronous_commit", "on", Rule::SwitchOnly(true), false, "always on: see the table option durability"),
     setting("TimeZone", "UTC", Rule::TimeZone, true, "zone in which timestamptz is shown and read"),
     setting("transaction_deferrable", "off", Rule::SwitchOnly(false), false, "always off"),
-    setting("transaction_isolation", "repeatable read", Rule::Only(&["read committed", "read uncommitted", "repeatable read"]), false, "a block reads one snapshot, whatever weaker level is asked for"),
+    setting("transaction_isolation", "repeatable read", Rule::Only(&["read committed", "read uncommitted", "repeatable read"]), false, "repeatable read: a block reads one snapshot; read committed: each of its statements one of its own"),
     setting("transaction_read_only", "off", Rule::Switch, false, "whether the block refuses to write"),
 ];
 

@@ -1,9 +1,6 @@
 //! Values that need a plan: expressions in VALUES, and defaults.
 
-use std::{
-    fmt::Display,
-    sync::{Arc, OnceLock},
-};
+use std::{fmt::Display, sync::Arc};
 
 use arrow::{
     array::ArrayRef,
@@ -16,6 +13,7 @@ use datafusion::{
 };
 use futures::TryStreamExt;
 use stratalog_model::{ColumnType, Error, ErrorKind, Result, Snapshot};
+use tokio::sync::OnceCell;
 
 use crate::{
     RowsTag, Session,
@@ -42,7 +40,7 @@ pub struct Computing<'a> {
     work: Arc<Work>,
     types: &'a [ColumnType],
     values: &'a [ScalarValue],
-    snapshot: OnceLock<Arc<dyn Snapshot>>,
+    snapshot: OnceCell<Arc<dyn Snapshot>>,
 }
 
 impl<'a> Computing<'a> {
@@ -53,7 +51,7 @@ impl<'a> Computing<'a> {
         types: &'a [ColumnType],
         values: &'a [ScalarValue],
     ) -> Self {
-        Self { session, work: Arc::clone(work), types, values, snapshot: OnceLock::new() }
+        Self { session, work: Arc::clone(work), types, values, snapshot: OnceCell::new() }
     }
 
     /// For values that no statement stores, and that have no parameters.
@@ -72,6 +70,20 @@ impl<'a> Computing<'a> {
         Ok((value, self.types.get(at).unwrap_or(&ColumnType::Text)))
     }
 
+    /// The events that all expressions see: those of before the statement, if this is called
+    /// before it stores any.
+    ///
+    /// # Errors
+    /// As `Transaction::snapshot`.
+    pub async fn pin(&self) -> Result<Arc<dyn Snapshot>> {
+        let (session, store) = (self.session, self.session.store().as_ref());
+        let transaction = &session.transaction;
+        let pinned = self
+            .snapshot
+            .get_or_try_init(async || transaction.snapshot(store, &transaction.written()).await);
+        pinned.await.cloned()
+    }
+
     /// The values of the expressions of a plan that [`plan`] or [`plan_repeated`] made.
     ///
     /// # Errors
@@ -84,12 +96,10 @@ impl<'a> Computing<'a> {
                 .with_param_values(parameters::for_plan(self.types, self.values))
                 .map_err(from_datafusion)?
         };
-        for chronicle in query::chronicles(&plan)? {
-            self.session.transaction.check_read(chronicle)?;
-        }
-        let snapshot = self
-            .snapshot
-            .get_or_init(|| self.session.transaction.snapshot(self.session.store().as_ref()));
+        let snapshot = match query::chronicles(&plan)?.is_empty() {
+            true => self.session.store().snapshot(),
+            false => self.pin().await?,
+        };
         let fields: Vec<FieldRef> = plan
             .schema()
             .fields()
@@ -101,7 +111,7 @@ impl<'a> Computing<'a> {
             self.session,
             &plan,
             Arc::clone(&schema),
-            Arc::clone(snapshot),
+            snapshot,
             &self.work,
             RowsTag::Select,
         )

@@ -12,7 +12,7 @@ use datafusion::{
     sql::sqlparser::ast::{Ident, SelectItem},
 };
 use stratalog_model::{
-    ChronicleDefinition, Error, Result, Snapshot,
+    ChronicleDefinition, ChronicleId, Error, Result, Snapshot,
     batch::{EventBatch, system_column_type},
     chronicle::SYSTEM_COLUMNS,
 };
@@ -37,6 +37,8 @@ pub struct Returning {
     sql: String,
     /// System columns that it mentions.
     mentioned: Vec<usize>,
+    /// Chronicles that its subqueries read.
+    pub reads: Vec<ChronicleId>,
 }
 
 impl Returning {
@@ -62,9 +64,9 @@ impl Returning {
             MemTable::try_new(stored_schema(chronicle, &mentioned), vec![Vec::new()])
                 .map_err(from_datafusion)?,
         );
-        let plan = Self { schema: Arc::new(Schema::empty()), sql, mentioned };
-        let schema = plan.logical(session, table).await?.1;
-        Ok(Self { schema, ..plan })
+        let empty = Self { schema: Arc::new(Schema::empty()), sql, mentioned, reads: Vec::new() };
+        let (plan, schema) = empty.logical(session, table).await?;
+        Ok(Self { schema, reads: query::chronicles(&plan)?, ..empty })
     }
 
     async fn logical(

@@ -64,6 +64,11 @@ impl Values {
         Ok(Self { rows, plan: kept })
     }
 
+    /// Whether expressions of later pieces are computed when earlier pieces are stored.
+    pub fn is_computed_in_pieces(&self) -> bool {
+        self.rows.len() > ROWS_MAX && expressions(&self.rows).next().is_some()
+    }
+
     /// How many rows there are in each of the pieces that [`Self::arrays`] gives.
     pub fn pieces(&self) -> impl Iterator<Item = &[Vec<Cell>]> {
         self.rows.chunks(ROWS_MAX)

@@ -165,7 +165,11 @@ impl Journaled {
                 self.open.entry(frame.statement).or_default().push(held);
                 return;
             }
-            FrameKind::Commit => self.open.remove(&frame.statement).unwrap_or_default(),
+            // A list of none that can be read is told of by `frame`.
+            FrameKind::Commit | FrameKind::Transaction => {
+                let statements = frame.completes().unwrap_or_default().into_iter();
+                statements.filter_map(|statement| self.open.remove(&statement)).flatten().collect()
+            }
             FrameKind::Delete | FrameKind::Catalog | FrameKind::Manifest => return,
         };
         for held in committed {

@@ -78,9 +78,12 @@ impl<'a> Rebuild<'a> {
                 self.open.entry(held.statement).or_default().push(held);
                 Ok(())
             }
-            FrameKind::Commit => {
-                let frames = self.open.remove(&frame.statement).unwrap_or_default();
-                frames.iter().try_for_each(|frame| self.commit(frame))
+            FrameKind::Commit | FrameKind::Transaction => {
+                for statement in frame.completes()? {
+                    let frames = self.open.remove(&statement).unwrap_or_default();
+                    frames.iter().try_for_each(|frame| self.commit(frame))?;
+                }
+                Ok(())
             }
             FrameKind::Delete if frame.chronicle == self.definition.id => {
                 self.fences.push(Fence { ticks: frame.ticks, gsn: Gsn(self.gsn) });

@@ -3,6 +3,7 @@
 //! ```text
 //!   push          one small push:  [chunk held] ──────────────► Events frame, statement 0
 //!   push, push …  more:            Events, Events … (statement n, as they come) ─► Commit n
+//!   savepoints    between them:    Events … (n), Events … (n + 3) ─► Transaction n, n + 3
 //!
 //!   frame durable ─► gsn's ─► version published ─► waiters woken ─► commit returns
 //! ```
@@ -10,91 +11,74 @@
 //! Streamed frames need not be synced one by one: the commit frame follows when all are
 //! written, and its sync covers them.
 
-use std::sync::Arc;
+use std::{any::Any, sync::Arc};
 
 use arrow::array::RecordBatch;
-use parking_lot::Mutex;
 use stratalog_model::{
     Append, BoxFuture, ChronicleDefinition, Durability, Error, ErrorKind, Gsn, Lsn, ProducerId,
     Result, StatementId,
     batch::EventBatch,
-    store::{Admitted, AppendOptions, Appended, OnConflict},
+    store::{Admitted, AppendOptions, Appended, OnConflict, Snapshot},
 };
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 
 use super::{
     admission::{Push, Tally},
     chunk::{Chunk, commit_frame},
     outcome::{Ending, Outcome},
+    part::Part,
     producers,
 };
-use crate::engine::Core;
+use crate::{engine::Core, player::snapshot::PinnedSnapshot};
 
 /// Streamed bytes after which one frame is synced, so that the commit's sync stays short.
 const UNSYNCED_BYTES_MAX: usize = 8 << 20;
+
+/// Parts of an append at most: the ids that the frame names which commits it.
+const PARTS_MAX: usize = 1 << 16;
 
 /// An open append.
 #[derive(Debug)]
 pub struct OpenAppend {
     // Fields drop in this order: keys are freed before those who wait for them wake.
-    held: Option<Chunk>,
-    streamed: Vec<Chunk>,
+    /// What was taken, between savepoints: never none.
+    parts: Vec<Part>,
     /// Goes along with the committing frame, which may outlive this.
     ending: Option<Ending>,
     outcome: Arc<Outcome>,
     core: Arc<Core>,
-    statement: StatementId,
     options: AppendOptions,
     strictest: Option<Durability>,
-    flight: Arc<Flight>,
     unsynced_bytes: usize,
     broken: bool,
     duplicate: bool,
 }
 
-/// What is known about streamed frames.
-#[derive(Debug, Default)]
-struct Flight {
-    state: Mutex<FlightState>,
-    changed: Notify,
-}
-
-#[derive(Debug, Default)]
-struct FlightState {
-    outstanding: usize,
-    ended: bool,
-    failed: Option<Error>,
-}
-
 /// The committed part of a commit: everything that must happen whether or not anyone
 /// still waits for it.
 struct Completed {
-    chunks: Vec<Chunk>,
+    parts: Vec<Part>,
     producer: Option<(ProducerId, u64)>,
     ending: Option<Ending>,
     core: Arc<Core>,
     durability: Durability,
-    flight: Arc<Flight>,
-    statement: StatementId,
 }
 
 impl OpenAppend {
-    /// An append under a statement id that was never used.
-    pub fn new(core: Arc<Core>, statement: StatementId, options: AppendOptions) -> Self {
+    /// An append without events.
+    pub fn new(core: Arc<Core>, options: AppendOptions) -> Self {
+        let statement = core.next_statement();
         let duplicate = options
             .producer
             .is_some_and(|(producer, number)| core.producers.lock().is_duplicate(producer, number));
         let outcome = Outcome::new(statement.0);
         Self {
-            held: None,
-            streamed: Vec::new(),
+            parts: vec![Part::new(Arc::clone(&core), statement)],
             ending: Some(Ending(Arc::clone(&outcome))),
             outcome,
             core,
-            statement,
             options,
             strictest: None,
-            flight: Arc::default(),
             unsynced_bytes: 0,
             broken: false,
             duplicate,
@@ -127,8 +111,7 @@ impl OpenAppend {
                 Ok(piece) => piece,
                 // The first try of this very statement may have committed meanwhile.
                 Err(error) if error.kind() == ErrorKind::UniqueViolation && self.retried() => {
-                    self.held = None;
-                    self.streamed.clear();
+                    self.parts.iter_mut().for_each(Part::clear);
                     self.duplicate = true;
                     return Ok(nothing(definition, &push.rows));
                 }
@@ -137,8 +120,11 @@ impl OpenAppend {
             tally.add(&mut piece);
             if let Some(chunk) = piece.chunk.take() {
                 next_seq += chunk.rows() as u64;
-                if let Some(earlier) = self.held.replace(chunk) {
-                    self.stream(earlier).await?;
+                let part = self.parts.last_mut().ok_or_else(no_part)?;
+                if let Some(earlier) = part.hold(chunk) {
+                    let durability = self.streamed_at(earlier.payload.len());
+                    let part = self.parts.last_mut().ok_or_else(no_part)?;
+                    part.stream(earlier, durability).await?;
                 }
             }
             start += rows;
@@ -152,33 +138,14 @@ impl OpenAppend {
         })
     }
 
-    /// Hands a chunk to the log; it does not count before the commit frame.
-    async fn stream(&mut self, chunk: Chunk) -> Result<()> {
-        if let Some(error) = &self.flight.state.lock().failed {
-            return Err(error.duplicate());
-        }
-        let bytes = chunk.payload.len();
+    /// How durable a streamed frame of so many bytes must be by itself.
+    fn streamed_at(&mut self, bytes: usize) -> Durability {
         self.unsynced_bytes += bytes;
-        let durability = if self.unsynced_bytes >= UNSYNCED_BYTES_MAX {
-            self.unsynced_bytes = 0;
-            self.durability()
-        } else {
-            Durability::Relaxed
-        };
-        let reservation = self.core.log.reserve(bytes).await?;
-        let frame = chunk.frame(self.statement, None);
-        self.streamed.push(chunk);
-        self.flight.state.lock().outstanding += 1;
-        let landing = Landing { flight: Arc::clone(&self.flight), landed: false };
-        let (core, statement) = (Arc::clone(&self.core), self.statement);
-        let done = Box::new(move |result: Result<Lsn>| {
-            if let Ok(lsn) = &result {
-                landing.flight.opened(&core, statement, *lsn);
-            }
-            landing.land(result.err());
-        });
-        self.core.log.submit(frame, reservation, durability, done);
-        Ok(())
+        if self.unsynced_bytes < UNSYNCED_BYTES_MAX {
+            return Durability::Relaxed;
+        }
+        self.unsynced_bytes = 0;
+        self.durability()
     }
 
     fn durability(&self) -> Durability {
@@ -205,7 +172,10 @@ impl OpenAppend {
             outcome: Arc::clone(&self.outcome),
             producer: self.options.producer,
         };
-        if self.held.is_none() && self.streamed.is_empty() && self.options.producer.is_none() {
+        let first = self.parts.first().map(Part::statement).unwrap_or_default();
+        let mut parts = std::mem::take(&mut self.parts);
+        parts.retain(|part| !part.is_empty());
+        if parts.is_empty() && self.options.producer.is_none() {
             return Ok(Appended {
                 first_gsn: None,
                 last_gsn: None,
@@ -214,33 +184,35 @@ impl OpenAppend {
                 duplicate: false,
             });
         }
-        self.core.check_known(self.streamed.iter().chain(&self.held))?;
+        self.core.check_known(parts.iter().flat_map(Part::chunks))?;
         let producer = self.options.producer;
-        let frame = match self.held.take() {
-            Some(chunk) if self.streamed.is_empty() => {
-                let frame = chunk.frame(StatementId(0), producer);
-                self.streamed.push(chunk);
-                frame
-            }
-            held => {
-                if let Some(chunk) = held {
-                    self.stream(chunk).await?;
+        let alone = match parts.as_mut_slice() {
+            [part] => part.alone().map(|chunk| chunk.frame(StatementId(0), producer)),
+            _ => None,
+        };
+        let frame = match alone {
+            Some(frame) => frame,
+            None => {
+                for part in &mut parts {
+                    if let Some(chunk) = part.release() {
+                        let durability = self.streamed_at(chunk.payload.len());
+                        part.stream(chunk, durability).await?;
+                    }
                 }
-                self.flight.landed().await?;
-                commit_frame(self.statement, producer)
+                for part in &parts {
+                    part.landed().await?;
+                }
+                let ids: Vec<StatementId> = parts.iter().map(Part::statement).collect();
+                match ids.split_first() {
+                    Some((first, others)) => commit_frame(*first, others, producer),
+                    None => commit_frame(first, &[], producer),
+                }
             }
         };
         let core = Arc::clone(&self.core);
         let reservation = core.log.reserve(frame.payload.len()).await?;
-        let completed = Completed {
-            chunks: std::mem::take(&mut self.streamed),
-            producer,
-            ending: self.ending.take(),
-            core: Arc::clone(&core),
-            durability,
-            flight: Arc::clone(&self.flight),
-            statement: self.statement,
-        };
+        let ending = self.ending.take();
+        let completed = Completed { parts, producer, ending, core: Arc::clone(&core), durability };
         let (sender, receiver) = oneshot::channel();
         if crate::sabotage::active("ack-before-durable") {
             let _ = sender.send(completed.publish(Lsn(0)));
@@ -276,7 +248,7 @@ impl OpenAppend {
                 producers::Admission::New => return Ok(false),
                 producers::Admission::Duplicate => return Ok(true),
                 producers::Admission::Wait(other) => {
-                    self.core.waits.wait(self.statement.0, &other).await?;
+                    self.core.waits.wait(self.outcome.id(), &other).await?;
                 }
             }
         }
@@ -302,26 +274,52 @@ impl Append for OpenAppend {
         })
     }
 
+    fn over<'a>(&'a self, base: &'a Arc<dyn Snapshot>) -> BoxFuture<'a, Result<Arc<dyn Snapshot>>> {
+        Box::pin(async move {
+            let base: &dyn Any = base.as_ref();
+            let base = base.downcast_ref::<PinnedSnapshot>();
+            let base = base.ok_or_else(|| Error::internal("a snapshot of another store"))?;
+            let chunks = self.parts.iter().flat_map(Part::chunks);
+            let seen = base.with(chunks, &self.core.budget).await?;
+            Ok(Arc::new(seen) as Arc<dyn Snapshot>)
+        })
+    }
+
+    fn savepoint(&mut self) -> Result<usize> {
+        if self.parts.last().is_none_or(|part| !part.is_empty()) {
+            if self.parts.len() >= PARTS_MAX {
+                return Err(Error::new(
+                    ErrorKind::LimitExceeded,
+                    format!("a transaction has at most {PARTS_MAX} savepoints with rows between"),
+                )
+                .with_hint("commit more often"));
+            }
+            self.parts.push(Part::new(Arc::clone(&self.core), self.core.next_statement()));
+        }
+        Ok(self.parts.len() - 1)
+    }
+
+    fn roll_back_to(&mut self, savepoint: usize) {
+        // The last first: each may have taken keys of those before.
+        while self.parts.len() > savepoint && !crate::sabotage::active("savepoint-ignored") {
+            self.parts.pop();
+        }
+        self.parts.push(Part::new(Arc::clone(&self.core), self.core.next_statement()));
+        self.broken = false;
+    }
+
     fn commit(self: Box<Self>) -> BoxFuture<'static, Result<Appended>> {
         Box::pin(self.finish())
-    }
-}
-
-impl Drop for OpenAppend {
-    fn drop(&mut self) {
-        // Unless it went on into its commit, which says so itself.
-        if self.ending.is_some() {
-            self.flight.end(&self.core, self.statement);
-        }
     }
 }
 
 impl Completed {
     /// `lsn` is that of the frame that commits.
     fn publish(self, lsn: Lsn) -> Result<Appended> {
-        let Self { chunks, producer, ending, core, durability, flight, statement } = self;
+        let Self { mut parts, producer, ending, core, durability } = self;
+        parts.iter().for_each(Part::end);
+        let chunks: Vec<Chunk> = parts.iter_mut().flat_map(Part::take).collect();
         let rows: u64 = chunks.iter().map(|chunk| chunk.rows() as u64).sum();
-        flight.end(&core, statement);
         let first = core.publish(chunks, producer, lsn)?;
         drop(ending);
         let stored = rows > 0;
@@ -332,72 +330,6 @@ impl Completed {
             durability,
             duplicate: false,
         })
-    }
-}
-
-impl Flight {
-    /// Waits until every streamed frame is written.
-    async fn landed(&self) -> Result<()> {
-        loop {
-            let changed = self.changed.notified();
-            {
-                let state = self.state.lock();
-                if let Some(error) = &state.failed {
-                    return Err(error.duplicate());
-                }
-                if state.outstanding == 0 {
-                    return Ok(());
-                }
-            }
-            changed.await;
-        }
-    }
-
-    /// A frame of the statement is in the journal.
-    fn opened(&self, core: &Core, statement: StatementId, lsn: Lsn) {
-        let state = self.state.lock();
-        if !state.ended {
-            core.places.opened(statement, lsn);
-        }
-    }
-
-    /// The statement has ended; what lands from here on is of no use.
-    fn end(&self, core: &Core, statement: StatementId) {
-        let mut state = self.state.lock();
-        state.ended = true;
-        core.places.ended(statement);
-    }
-
-    fn land(&self, failed: Option<Error>) {
-        let mut state = self.state.lock();
-        state.outstanding -= 1;
-        if let Some(error) = failed {
-            state.failed.get_or_insert(error);
-        }
-        drop(state);
-        self.changed.notify_one();
-    }
-}
-
-/// One streamed frame under way; a log that drops its completion counts as a failure.
-struct Landing {
-    flight: Arc<Flight>,
-    landed: bool,
-}
-
-impl Landing {
-    fn land(mut self, failed: Option<Error>) {
-        self.landed = true;
-        self.flight.land(failed);
-    }
-}
-
-impl Drop for Landing {
-    fn drop(&mut self) {
-        if !self.landed {
-            let error = Error::new(ErrorKind::Shutdown, "the log was closed");
-            self.flight.land(Some(error));
-        }
     }
 }
 
@@ -414,6 +346,10 @@ impl Drop for Turn {
             self.core.producers.lock().leave(producer, &self.outcome);
         }
     }
+}
+
+fn no_part() -> Error {
+    Error::internal("an append has no part")
 }
 
 /// What an append that was committed before takes: no event.

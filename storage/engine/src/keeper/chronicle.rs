@@ -77,6 +77,11 @@ impl Chronicle {
         self.id
     }
 
+    /// What happens when two events have one key and tick.
+    pub fn collision(&self) -> Collision {
+        self.collision
+    }
+
     /// Whether keys are indexed by tick. Not so without keys under `all`.
     pub fn indexed(&self) -> bool {
         self.indexed

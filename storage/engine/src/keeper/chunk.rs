@@ -108,18 +108,27 @@ impl Chunk {
     }
 }
 
-/// The frame that makes a statement count.
-pub fn commit_frame(statement: StatementId, producer: Option<(ProducerId, u64)>) -> Frame {
+/// The frame that makes statements count, `first` and others after it.
+pub fn commit_frame(
+    first: StatementId,
+    others: &[StatementId],
+    producer: Option<(ProducerId, u64)>,
+) -> Frame {
+    let ids = [first].into_iter().chain(others.iter().copied());
+    let (kind, payload) = match others {
+        [] => (FrameKind::Commit, Bytes::new()),
+        _ => (FrameKind::Transaction, ids.flat_map(|id| id.0.to_le_bytes()).collect()),
+    };
     Frame {
-        kind: FrameKind::Commit,
+        kind,
         partition: PartitionId(0),
         chronicle: Default::default(),
         schema_version: SchemaVersion(0),
-        statement,
+        statement: first,
         ticks: TickRange::EMPTY,
         count: 0,
         first_seq: 0,
         producer,
-        payload: Bytes::new(),
+        payload,
     }
 }

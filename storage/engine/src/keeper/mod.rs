@@ -14,6 +14,7 @@ pub mod chunk;
 pub mod keys;
 pub mod locator;
 pub mod outcome;
+pub mod part;
 pub mod producers;
 pub mod series;
 pub mod ticks;

@@ -13,7 +13,7 @@ use parking_lot::RwLock;
 use stratalog_model::{Tick, TickRange};
 
 use super::{column::Column, shape::Shape};
-use crate::budget::Claim;
+use crate::budget::{Budget, Claim};
 
 /// Consecutive rows whose seq and gsn both count on by one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,6 +76,25 @@ impl MemoryBatch {
         };
         batch.ordered = batch.is_ordered();
         batch
+    }
+
+    /// The same rows, with those marks that a snapshot at `visible` sees, and no others to come.
+    pub fn private(&self, visible: u64, budget: &Arc<Budget>) -> Self {
+        let mut marks = self.superseded().as_ref().clone();
+        marks.retain(|mark| mark.gsn <= visible);
+        Self {
+            shape: Arc::clone(&self.shape),
+            columns: self.columns.clone(),
+            ticks: self.ticks.clone(),
+            runs: self.runs.clone(),
+            last_gsn: self.last_gsn,
+            hull: self.hull,
+            ordered: self.ordered,
+            permutation: self.permutation.clone(),
+            superseded: RwLock::new(Arc::new(marks)),
+            // What it shares is claimed already.
+            claim: budget.claim_anyway(0),
+        }
     }
 
     /// Rows.

@@ -9,6 +9,7 @@
 pub mod keyed;
 pub mod keys;
 pub mod merge;
+pub mod own;
 pub mod piece;
 pub mod select;
 pub mod snapshot;

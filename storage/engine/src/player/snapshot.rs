@@ -1,39 +1,103 @@
 //! A pinned snapshot (CL-5).
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
+use ahash::RandomState;
 use arrow::array::RecordBatch;
+use hashbrown::HashMap;
 use stratalog_model::{
-    ChronicleDefinition, Gsn, Result, TickRange, TickRanges, Tier, TierName,
+    ChronicleDefinition, ChronicleId, Error, Gsn, Result, TickRange, TickRanges, Tier, TierName,
+    chronicle::SYSTEM_COLUMNS,
     store::Snapshot,
     tier::{BatchStream, Extent, Piece, ScanOrder, ScanRequest},
 };
 
-use super::{merge::Merge, stream, stream::Chained, tier::JournalTier};
-use crate::{pieces::read::FiledTier, version::published::Published};
+use super::{
+    merge::Merge,
+    own::{self, Own},
+    stream,
+    stream::Chained,
+    tier::JournalTier,
+};
+use crate::{
+    budget::Budget,
+    keeper::chunk::Chunk,
+    pieces::read::FiledTier,
+    version::published::{Pinned, Published},
+};
 
-/// Everything that was committed at one instant.
+/// System columns that a commit gives.
+const GIVEN_BY_COMMIT: [&str; 2] = ["_gsn", "_toid"];
+
+/// Everything that was committed at one instant, and what one transaction took over it.
 #[derive(Debug)]
 pub struct PinnedSnapshot {
     published: Arc<Published>,
+    own: HashMap<ChronicleId, Own, RandomState>,
 }
 
 impl PinnedSnapshot {
     /// Pins what is published.
     pub fn new(published: Arc<Published>) -> Self {
-        Self { published }
+        Self { published, own: HashMap::default() }
     }
 
-    /// The tiers that hold events of a chronicle; each event is in exactly one (CL-2).
-    fn tiers(&self, chronicle: &ChronicleDefinition) -> Vec<Box<dyn Tier>> {
-        match self.published.versions.get(&chronicle.id) {
-            Some(pinned) => vec![
-                Box::new(FiledTier::new(Arc::clone(&pinned.version), TierName::Story)),
-                Box::new(FiledTier::new(Arc::clone(&pinned.version), TierName::Tablet)),
-                Box::new(JournalTier::new(pinned.clone())),
-            ],
-            None => Vec::new(),
+    /// The same, and over it `chunks` in their order.
+    ///
+    /// # Errors
+    /// Those of pieces that must be looked into.
+    pub async fn with(
+        &self,
+        chunks: impl Iterator<Item = &Chunk>,
+        budget: &Arc<Budget>,
+    ) -> Result<Self> {
+        let mut by_chronicle: BTreeMap<ChronicleId, Vec<&Chunk>> = BTreeMap::new();
+        for chunk in chunks {
+            by_chronicle.entry(chunk.reserved.chronicle.id()).or_default().push(chunk);
         }
+        let mut own = HashMap::default();
+        for (id, chunks) in by_chronicle {
+            let below = self.published.versions.get(&id);
+            let over = own::over(below, self.published.gsn, &chunks, budget).await?;
+            own.extend(over.map(|over| (id, over)));
+        }
+        Ok(Self { published: Arc::clone(&self.published), own })
+    }
+
+    /// The version of a chronicle, and the gsn up to which it is seen.
+    fn pinned(&self, id: ChronicleId) -> Option<(&Pinned, Gsn)> {
+        match self.own.get(&id) {
+            Some(own) => Some((&own.pinned, own.visible)),
+            None => Some((self.published.versions.get(&id)?, self.published.gsn)),
+        }
+    }
+
+    /// What cannot be told of events that are not committed.
+    fn check(&self, request: &ScanRequest) -> Result<()> {
+        let chronicle = &request.chronicle;
+        let named = |at: &usize| SYSTEM_COLUMNS.get(at.checked_sub(chronicle.columns.len())?);
+        let unknown = |name: &&&str| GIVEN_BY_COMMIT.contains(*name);
+        match request.projection.iter().filter_map(named).find(unknown) {
+            Some(name) if self.own.contains_key(&chronicle.id) => Err(Error::not_yet(format!(
+                "{name} of a table that was written to in the same transaction"
+            ))
+            .with_hint("events get it when they are committed")),
+            _ => Ok(()),
+        }
+    }
+
+    /// The tiers that hold events of a chronicle, each event in exactly one (CL-2); and the gsn
+    /// up to which they are seen.
+    fn tiers(&self, chronicle: &ChronicleDefinition) -> (Vec<Box<dyn Tier>>, Gsn) {
+        let Some((pinned, visible)) = self.pinned(chronicle.id) else {
+            return (Vec::new(), self.published.gsn);
+        };
+        let tiers: Vec<Box<dyn Tier>> = vec![
+            Box::new(FiledTier::new(Arc::clone(&pinned.version), TierName::Story)),
+            Box::new(FiledTier::new(Arc::clone(&pinned.version), TierName::Tablet)),
+            Box::new(JournalTier::new(pinned.clone())),
+        ];
+        (tiers, visible)
     }
 }
 
@@ -44,8 +108,9 @@ impl Snapshot for PinnedSnapshot {
 
     fn extent(&self, chronicle: &ChronicleDefinition, ranges: &TickRanges) -> Option<Extent> {
         let mut sum = Extent::EMPTY;
-        for tier in self.tiers(chronicle) {
-            let extent = tier.extent(chronicle, ranges, self.published.gsn)?;
+        let (tiers, visible) = self.tiers(chronicle);
+        for tier in tiers {
+            let extent = tier.extent(chronicle, ranges, visible)?;
             sum.rows += extent.rows;
             sum.bytes += extent.bytes;
             sum.ticks = sum.ticks.hull(&extent.ticks);
@@ -54,7 +119,7 @@ impl Snapshot for PinnedSnapshot {
     }
 
     fn hull(&self, chronicle: &ChronicleDefinition) -> TickRange {
-        let Some(pinned) = self.published.versions.get(&chronicle.id) else {
+        let Some((pinned, _)) = self.pinned(chronicle.id) else {
             return TickRange::EMPTY;
         };
         let batches = pinned.version.batches().map(|batch| batch.hull());
@@ -63,11 +128,13 @@ impl Snapshot for PinnedSnapshot {
     }
 
     fn scan(&self, request: ScanRequest) -> Result<Vec<BatchStream>> {
+        self.check(&request)?;
         let request = Arc::new(request);
         let mut pieces: Vec<Box<dyn Piece>> = Vec::new();
         if !request.ticks.is_empty() && request.limit != Some(0) {
-            for tier in self.tiers(&request.chronicle) {
-                pieces.extend(tier.pieces(&request, self.published.gsn)?);
+            let (tiers, visible) = self.tiers(&request.chronicle);
+            for tier in tiers {
+                pieces.extend(tier.pieces(&request, visible)?);
             }
         }
         if request.order != ScanOrder::Any {

@@ -192,6 +192,19 @@ impl Version {
         Self { fences: Arc::new(fences), ..self.clone() }
     }
 
+    /// The version with other batches and pieces, which nobody but one transaction sees. The
+    /// tick index does not serve it.
+    #[must_use]
+    pub fn private(&self, batches: Vec<Arc<MemoryBatch>>, pieces: PieceSet) -> Self {
+        Self {
+            sealed: Arc::new(batches),
+            tail: Vec::new(),
+            fences: Arc::clone(&self.fences),
+            pieces: Arc::new(pieces),
+            epoch: u64::MAX,
+        }
+    }
+
     fn drop_idle_fences(&mut self) {
         let fences: Vec<Fence> = self
             .fences

@@ -1,7 +1,7 @@
 //! Random statements against a simple model.
 //!
-//! Several statements are open at once; they push, wait, commit, roll back and fail in any
-//! order, between deletes, schema changes, held snapshots and reopened logs. After every
+//! Several statements are open at once; they push, wait, commit, roll back, go back to
+//! savepoints and fail in any order, between deletes, schema changes, held snapshots and reopened logs. After every
 //! few steps the engine must show what the model says.
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -43,6 +43,8 @@ struct Statement {
     append: Box<dyn Append>,
     /// What it stores when it commits, in order.
     rows: Vec<Row>,
+    /// Names of savepoints, and how many rows there were.
+    savepoints: Vec<(usize, usize)>,
 }
 
 struct Model {
@@ -146,7 +148,7 @@ impl World {
         let on_conflict = if self.random.chance(60) { OnConflict::Skip } else { OnConflict::Error };
         if self.open.len() < 4 && (self.open.is_empty() || self.random.chance(40)) {
             let append = self.engine.begin(AppendOptions::default()).unwrap();
-            self.open.push(Statement { append, rows: Vec::new() });
+            self.open.push(Statement { append, rows: Vec::new(), savepoints: Vec::new() });
         }
         let at = self.random.below(self.open.len() as u64) as usize;
         let mut statement = self.open.swap_remove(at);
@@ -162,7 +164,7 @@ impl World {
         let outcome = if first && pending_elsewhere {
             // It may wait; nobody else moves here, so waiting is all it would do.
             match tokio::time::timeout(std::time::Duration::from_millis(2), pushed).await {
-                Err(_) => return,
+                Err(_) => return self.roll_back(statement),
                 Ok(outcome) => outcome,
             }
         } else {
@@ -180,7 +182,7 @@ impl World {
                     before.push(row.clone());
                 }
                 assert!(clash, "refused without a reason");
-                return;
+                return self.roll_back(statement);
             }
         };
         let ticks: Vec<i64> = admitted.events.ticks.to_vec();
@@ -220,6 +222,34 @@ impl World {
                 }
             }
         }
+        self.open.push(statement);
+    }
+
+    /// Marks a place in a statement, or goes back to one.
+    fn savepoint(&mut self) {
+        if self.open.is_empty() {
+            return;
+        }
+        let at = self.random.below(self.open.len() as u64) as usize;
+        if self.random.chance(40) {
+            let statement = self.open.swap_remove(at);
+            return self.roll_back(statement);
+        }
+        let Some(statement) = self.open.get_mut(at) else { return };
+        let name = statement.append.savepoint().unwrap();
+        statement.savepoints.push((name, statement.rows.len()));
+    }
+
+    /// Goes back to one of a statement's savepoints; without any, it is over.
+    fn roll_back(&mut self, mut statement: Statement) {
+        if statement.savepoints.is_empty() {
+            return;
+        }
+        let at = self.random.below(statement.savepoints.len() as u64) as usize;
+        statement.savepoints.truncate(at + 1);
+        let (name, rows) = statement.savepoints[at];
+        statement.append.roll_back_to(name);
+        statement.rows.truncate(rows);
         self.open.push(statement);
     }
 
@@ -333,6 +363,7 @@ impl World {
         }
         expected.truncate(wanted.limit.unwrap_or(usize::MAX));
         assert_eq!(scan(snapshot.as_ref(), wanted.clone()).await, expected);
+        self.check_own(&snapshot, &found).await;
         for (old, seen) in &self.pinned {
             let again = read(old.as_ref(), &self.definition).await;
             assert_eq!(&again, seen, "a pinned snapshot changed");
@@ -349,11 +380,59 @@ impl World {
                 "a pinned snapshot by key"
             );
         }
+        if !self.pinned.is_empty() {
+            let at = self.random.below(self.pinned.len() as u64) as usize;
+            let (old, seen) = self.pinned.swap_remove(at);
+            self.check_own(&old, &seen).await;
+            self.pinned.push((old, seen));
+        }
         if self.pinned.len() < 4 && self.random.chance(30) {
             self.pinned.push((snapshot, found));
         } else if self.random.chance(20) {
             self.pinned.pop();
         }
+    }
+
+    /// What an open statement sees over a snapshot.
+    async fn check_own(&mut self, snapshot: &Arc<dyn Snapshot>, below: &[Read]) {
+        if self.open.is_empty() {
+            return;
+        }
+        let at = self.random.below(self.open.len() as u64) as usize;
+        let statement = &self.open[at];
+        let over = statement.append.over(snapshot).await.unwrap();
+        let mut expected: Vec<Row> = below.iter().map(|read| read.row.clone()).collect();
+        for row in &statement.rows {
+            if self.model.collision == Collision::Last {
+                expected.retain(|other| other.tick != row.tick || other.host != row.host);
+            }
+            expected.push(row.clone());
+        }
+        let sorted = |mut rows: Vec<Row>| {
+            rows.sort_by(|a, b| (a.tick, a.value).partial_cmp(&(b.tick, b.value)).unwrap());
+            rows
+        };
+        // Nobody knows their gsn's yet: arrival numbers in their place.
+        let mut wanted = request(&self.definition, ScanOrder::Ascending);
+        if !statement.rows.is_empty() {
+            assert!(over.scan(wanted.clone()).is_err());
+        }
+        wanted.projection[4] = self.definition.columns.len() + 1;
+        let found = scan(over.as_ref(), wanted.clone()).await;
+        let extent = over.extent(&self.definition, &TickRanges::all());
+        assert!(extent.is_none_or(|extent| extent.rows == found.len() as u64));
+        let wrong =
+            |pair: &&[Read]| (pair[0].row.tick, pair[0].seq) >= (pair[1].row.tick, pair[1].seq);
+        assert_eq!(found.windows(2).find(wrong), None, "not in order");
+        let rows = |found: &[Read]| found.iter().map(|read| read.row.clone()).collect();
+        assert_eq!(sorted(rows(&found)), sorted(expected));
+        wanted.keys = vec![host_filter(&["a"])];
+        let start = self.clock - self.random.below(150) as i64;
+        wanted.ticks = TickRange::new(Tick(start), Tick(start + 50)).into();
+        let fits =
+            |read: &&Read| read.row.host == "a" && wanted.ticks.contains(Tick(read.row.tick));
+        let expected: Vec<Read> = found.iter().filter(fits).cloned().collect();
+        assert_eq!(scan(over.as_ref(), wanted).await, expected);
     }
 
     async fn reopen(&mut self) {
@@ -387,8 +466,9 @@ async fn run(seed: u64, collision: Collision, tablets: bool, steps: usize) {
     let mut world = World::new(seed, collision, tablets);
     for step in 0..steps {
         match world.random.below(100) {
-            0..=54 => world.push().await,
-            55..=89 => world.end().await,
+            0..=49 => world.push().await,
+            50..=79 => world.end().await,
+            80..=89 => world.savepoint(),
             90..=92 => world.delete().await,
             93 if world.definition.columns.len() < 9 => world.add_column(),
             94 => world.reopen().await,

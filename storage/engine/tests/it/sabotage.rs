@@ -6,7 +6,7 @@
 use std::{collections::BTreeSet, process::Command};
 
 /// Each fault, and tests that notice it.
-const CAUGHT_BY: [(&str, &str); 24] = [
+const CAUGHT_BY: [(&str, &str); 26] = [
     ("dedup-off", "producers::a_retry_is_acknowledged_and_not_stored_again"),
     ("ack-before-durable", "faults::nothing_is_visible_before_it_is_durable"),
     ("delete-unlogged", "deletes::nothing_is_gone_before_it_is_durable"),
@@ -20,6 +20,8 @@ const CAUGHT_BY: [(&str, &str); 24] = [
     ("late-lost-in-merge", "failpoints::a_kill_at_every_call_loses_nothing"),
     ("mark-lost-in-merge", "failpoints::a_kill_at_every_call_loses_nothing"),
     ("move-before-sync", "tablets::what_moved_is_durable_whatever_its_statement_asked_for"),
+    ("own-marks-lost", "model::random_statements_last"),
+    ("savepoint-ignored", "model::random_statements_all"),
     ("pin-ignored", "tablets::tablets_of_dropped_chronicles_go_with_their_last_reader"),
     ("release-before-edit", POWER_CUT),
     ("release-before-edit", "failpoints::a_kill_at_every_call_loses_nothing"),

@@ -1,0 +1,124 @@
+//! What a transaction sees of a chronicle that it writes to: a snapshot, and over it the
+//! events that it has taken and not committed.
+//!
+//! ```text
+//!   snapshot: [batch][batch] pieces          at gsn 90
+//!   own:                     [chunk][chunk]  as if committed next, at 91 …
+//!   last:     replaced rows are marked in copies, so that nobody else sees the marks
+//! ```
+
+use std::sync::Arc;
+
+use ahash::RandomState;
+use hashbrown::{HashMap, HashSet};
+use stratalog_model::{Collision, Gsn, Result, TickRange};
+
+use crate::{
+    budget::Budget,
+    keeper::{chunk::Chunk, keys::Groups},
+    memtable::batch::{MemoryBatch, Run, Superseded},
+    pieces::lookup::Taken,
+    version::published::Pinned,
+};
+
+/// A version that one transaction sees, and the gsn up to which it sees it.
+#[derive(Debug, Clone)]
+pub struct Own {
+    /// The version.
+    pub pinned: Pinned,
+    /// Its own events have gsn's up to this one, which others will get in the end.
+    pub visible: Gsn,
+}
+
+/// Of each key and tick, the gsn of its last own event.
+type Latest = HashMap<Box<[u8]>, HashMap<i64, u64, RandomState>, RandomState>;
+
+/// `chunks`, all of one chronicle, over what a snapshot at `visible` sees of it.
+///
+/// # Errors
+/// Those of pieces that must be looked into.
+pub async fn over(
+    below: Option<&Pinned>,
+    visible: Gsn,
+    chunks: &[&Chunk],
+    budget: &Arc<Budget>,
+) -> Result<Option<Own>> {
+    let Some(first) = chunks.first() else { return Ok(None) };
+    let chronicle = Arc::clone(&first.reserved.chronicle);
+    let base = below.map(|pinned| Arc::clone(&pinned.version)).unwrap_or_default();
+    let mut gsn = visible.0;
+    let mut own = Vec::with_capacity(chunks.len());
+    for chunk in chunks {
+        let run = Run { row: 0, seq: chunk.reserved.first_seq, gsn: gsn + 1 };
+        gsn += chunk.rows() as u64;
+        let (shape, columns, ticks) = (&chunk.shape, &chunk.columns, &chunk.ticks);
+        // Their memory is claimed by the chunk.
+        let claim = budget.claim_anyway(0);
+        let batch =
+            MemoryBatch::new(shape.clone(), columns.clone(), ticks.clone(), vec![run], claim);
+        own.push(Arc::new(batch));
+    }
+    let mut batches: Vec<Arc<MemoryBatch>> = base.batches().cloned().collect();
+    let mut pieces = base.pieces().as_ref().clone();
+    if chronicle.collision() == Collision::Last {
+        for batch in &mut batches {
+            *batch = Arc::new(batch.private(visible.0, budget));
+        }
+        let mut latest = Latest::default();
+        let mut replaced = Vec::new();
+        for batch in &own {
+            let groups = groups_of(batch)?;
+            let taken = Taken::find(&base, &groups, batch.ticks(), false).await?;
+            for (row, tick) in batch.ticks().iter().enumerate() {
+                let seq = taken.seq(groups.group(row), *tick);
+                replaced.extend(seq.map(|seq| (seq, batch.gsn(row))));
+            }
+            enter(&mut latest, batch, &groups);
+        }
+        pieces = pieces.with_replaced(replaced);
+        let hull = own.iter().fold(TickRange::EMPTY, |hull, batch| hull.hull(&batch.hull()));
+        let marked = |_: &&Arc<MemoryBatch>| !crate::sabotage::active("own-marks-lost");
+        for batch in
+            batches.iter().chain(&own).filter(marked).filter(|batch| batch.hull().overlaps(&hull))
+        {
+            mark(batch, &latest)?;
+        }
+    }
+    batches.extend(own);
+    let version = Arc::new(base.private(batches, pieces));
+    Ok(Some(Own { pinned: Pinned { chronicle, version }, visible: Gsn(gsn) }))
+}
+
+fn groups_of(batch: &MemoryBatch) -> Result<Groups> {
+    Groups::of(batch.columns(), &batch.shape().keys_at, batch.rows())
+}
+
+fn enter(latest: &mut Latest, batch: &MemoryBatch, groups: &Groups) {
+    for (row, tick) in batch.ticks().iter().enumerate() {
+        let Some(key) = groups.keys.get(groups.group(row)) else { continue };
+        let ticks = match latest.get_mut(key) {
+            Some(ticks) => ticks,
+            None => latest.entry(key.clone()).or_default(),
+        };
+        ticks.insert(*tick, batch.gsn(row));
+    }
+}
+
+/// Marks the rows of a batch that nobody else sees whose key and tick a later event has.
+fn mark(batch: &MemoryBatch, latest: &Latest) -> Result<()> {
+    let groups = groups_of(batch)?;
+    let by_group: Vec<_> = groups.keys.iter().map(|key| latest.get(key.as_ref())).collect();
+    let mut marks = batch.superseded().as_ref().clone();
+    let known: HashSet<u32, RandomState> = marks.iter().map(|mark| mark.row).collect();
+    for (row, tick) in batch.ticks().iter().enumerate() {
+        let later = by_group.get(groups.group(row)).copied().flatten();
+        let later = later.and_then(|ticks| ticks.get(tick)).copied();
+        if let Some(gsn) = later.filter(|gsn| *gsn > batch.gsn(row))
+            && !known.contains(&(row as u32))
+        {
+            marks.push(Superseded { row: row as u32, gsn });
+        }
+    }
+    batch.set_superseded(marks);
+    Ok(())
+}
