@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use datafusion::sql::sqlparser::ast::Statement;
-use stratalog_model::ColumnType;
+use stratalog_model::{ColumnType, chronicle::SYSTEM_COLUMNS};
 
 /// What kind of statement a string holds, for protocols that must tell before they run it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,27 +66,14 @@ impl Parsed {
         self.kind
     }
 
-    /// Whether it can be one of several statements of a transaction: it reads, or writes rows.
-    pub fn is_transactional(&self) -> bool {
-        match self.statement {
-            Statement::Query(_)
-            | Statement::Insert(_)
-            | Statement::Copy { .. }
-            | Statement::Explain { .. }
-            | Statement::ShowVariable { .. }
-            | Statement::Set(_)
-            | Statement::Execute { .. } => true,
-            _ => false,
-        }
-    }
-
-    /// Whether it is BEGIN: what came before in the same message becomes part of the block.
-    pub fn begins(&self) -> bool {
-        matches!(self.statement, Statement::StartTransaction { .. })
-    }
-
     pub(crate) fn statement(&self) -> &Statement {
         &self.statement
+    }
+
+    /// Whether it names one of these system columns.
+    pub(crate) fn mentions(&self, names: &[&str]) -> bool {
+        let named = |at: &usize| SYSTEM_COLUMNS.get(*at).is_some_and(|name| names.contains(name));
+        self.system_columns.iter().any(named)
     }
 
     pub(crate) fn system_columns(&self) -> &[usize] {

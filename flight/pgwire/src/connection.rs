@@ -132,7 +132,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 match kind {
                     b'P' | b'B' | b'D' | b'E' | b'C' => self.skipping = true,
                     b'd' | b'c' | b'f' | b'H' => {}
-                    _ => self.ready()?,
+                    _ => {
+                        self.end_implicit().await?;
+                        self.ready()?;
+                    }
                 }
             }
             other => other?,

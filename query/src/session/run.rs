@@ -148,13 +148,49 @@ impl Session {
         self.execute(&prepared, Vec::new()).await
     }
 
-    /// Opens a block for statements that come in one message, or in one pipeline; it commits
-    /// with [`Session::end_implicit`]. Nothing happens where a block is open.
-    pub fn begin_implicit(&self) {
-        transaction::begin_implicit(self);
+    /// A statement comes that is one of several of a message, or of a pipeline: what can be
+    /// is one block, which ends with [`Session::end_implicit`]. One that must be by itself ends
+    /// the block before. `more` when others follow.
+    ///
+    /// # Errors
+    /// As [`Session::end_implicit`].
+    pub async fn enter_implicit(&self, parsed: &Parsed, more: bool) -> Result<()> {
+        match parsed.statement() {
+            // These end the block themselves, or are wrong in it.
+            Statement::StartTransaction { .. }
+            | Statement::Commit { .. }
+            | Statement::Rollback { .. }
+            | Statement::Savepoint { .. }
+            | Statement::ReleaseSavepoint { .. }
+            | Statement::Update(_)
+            | Statement::Merge(_)
+            | Statement::Truncate(_) => Ok(()),
+            // A block is numbered as a whole, and has no gsn's before it ends.
+            _ if parsed.kind() == StatementKind::Write
+                && (insert::is_numbered(self) || parsed.mentions(&["_gsn", "_toid"])) =>
+            {
+                self.end_implicit().await
+            }
+            Statement::Query(_)
+            | Statement::Insert(_)
+            | Statement::Copy { .. }
+            | Statement::Explain { .. }
+            | Statement::ShowVariable { .. }
+            | Statement::Set(_)
+            | Statement::Reset(_)
+            | Statement::Prepare { .. }
+            | Statement::Deallocate { .. }
+            | Statement::Execute { .. } => {
+                if more {
+                    transaction::begin_implicit(self);
+                }
+                Ok(())
+            }
+            _ => self.end_implicit().await,
+        }
     }
 
-    /// Ends the block of [`Session::begin_implicit`], if it is open: commits, or, when a
+    /// Ends the block of [`Session::enter_implicit`], if it is open: commits, or, when a
     /// statement has failed, rolls back.
     ///
     /// # Errors

@@ -33,7 +33,7 @@ struct Block {
     snapshot: Option<Arc<dyn Snapshot>>,
     /// What was written; lent out while a statement writes or reads it.
     append: Option<Box<dyn Append>>,
-    written: BTreeSet<ChronicleId>,
+    written: Arc<BTreeSet<ChronicleId>>,
     /// What the block sees of `snapshot` and `append`, until it writes again.
     own: Option<Arc<dyn Snapshot>>,
     savepoints: Vec<Savepoint>,
@@ -53,10 +53,11 @@ pub struct Modes {
 /// A place to come back to.
 struct Savepoint {
     name: String,
-    /// Where, in the append.
-    mark: usize,
-    written: BTreeSet<ChronicleId>,
+    /// Where, in the append; `None` when there was none.
+    mark: Option<usize>,
+    written: Arc<BTreeSet<ChronicleId>>,
     defined: bool,
+    modes: Modes,
     settings: Marked,
 }
 
@@ -93,8 +94,7 @@ impl Transaction {
     pub fn begin(&self, implicit: bool, modes: Modes, now_ns: i64) -> bool {
         let mut block = self.0.lock();
         if block.state == TransactionState::Block && block.implicit && !implicit {
-            block.implicit = false;
-            block.modes.read_only = modes.read_only;
+            (block.implicit, block.modes) = (false, modes);
             return true;
         }
         if block.state != TransactionState::Idle {
@@ -194,10 +194,13 @@ impl Transaction {
             (base, Lent { append: Some(append), home: Some(Arc::clone(self)) })
         };
         let own = lent.append()?.over(&base).await;
-        let append = lent.append.take();
         let mut block = self.0.lock();
-        block.append = append;
-        block.own = own.as_ref().ok().cloned();
+        if let Some(append) = lent.append.take() {
+            block.take_back(append, None);
+        }
+        if block.state == TransactionState::Block {
+            block.own = own.as_ref().ok().cloned();
+        }
         own
     }
 
@@ -262,7 +265,8 @@ impl Transaction {
             TransactionState::Block | TransactionState::Failed => Err(Error::new(
                 ErrorKind::ActiveTransaction,
                 format!("{command} cannot run inside a transaction block"),
-            )),
+            )
+            .with_hint("run it by itself: without BEGIN, or in the driver's autocommit mode")),
         }
     }
 
@@ -325,12 +329,13 @@ impl Transaction {
             )
             .with_hint("RELEASE those that are no longer needed"));
         }
-        let mark = block.append.as_mut().map_or(Ok(0), |append| append.savepoint())?;
+        let mark = block.append.as_mut().map(|append| append.savepoint()).transpose()?;
         block.savepoints.push(Savepoint {
             name: name.to_string(),
             mark,
-            written: block.written.clone(),
+            written: Arc::clone(&block.written),
             defined: block.definition.is_some(),
+            modes: block.modes,
             settings,
         });
         Ok(())
@@ -342,9 +347,14 @@ impl Transaction {
     /// `NoActiveTransaction` outside of a block; `InvalidSavepoint`.
     pub fn release(&self, name: &str) -> Result<()> {
         let mut block = self.0.lock();
+        let block = &mut *block;
         block.check_open("RELEASE SAVEPOINT")?;
         let at = block.find(name)?;
         block.savepoints.truncate(at);
+        let last = block.savepoints.iter().filter_map(|savepoint| savepoint.mark).max();
+        if let Some(append) = &mut block.append {
+            append.release(last.unwrap_or(0));
+        }
         Ok(())
     }
 
@@ -359,11 +369,12 @@ impl Transaction {
         let at = block.find(name)?;
         block.savepoints.truncate(at + 1);
         let Some(savepoint) = block.savepoints.last() else { return Err(no_savepoint(name)) };
-        if let Some(append) = &mut block.append {
-            append.roll_back_to(savepoint.mark);
+        match (&mut block.append, savepoint.mark) {
+            (Some(append), Some(mark)) => append.roll_back_to(mark),
+            (append, _) => *append = None,
         }
-        block.written.clone_from(&savepoint.written);
-        block.own = None;
+        block.written = Arc::clone(&savepoint.written);
+        (block.own, block.modes) = (None, savepoint.modes);
         if !savepoint.defined {
             block.definition = None;
         }
@@ -398,7 +409,9 @@ impl Block {
             TransactionState::Failed | TransactionState::Idle => return,
         }
         self.own = None;
-        self.written.extend(wrote);
+        if let Some(wrote) = wrote.filter(|wrote| !self.written.contains(wrote)) {
+            Arc::make_mut(&mut self.written).insert(wrote);
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A setting whose change would have no effect is refused, not accepted.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use parking_lot::Mutex;
 use stratalog_model::{Error, ErrorKind, Result};
@@ -13,6 +13,8 @@ mod registry;
 
 use registry::find;
 pub use registry::{Rule, SETTINGS, SettingPage};
+
+type Values = BTreeMap<&'static str, String>;
 
 /// Settings of one session, shared with the functions that read them.
 #[derive(Debug)]
@@ -25,11 +27,11 @@ struct Inner {
     /// What the session started with; RESET goes back to it.
     initial: BTreeMap<&'static str, String>,
     /// SET.
-    session: BTreeMap<&'static str, String>,
+    session: Arc<Values>,
     /// SET LOCAL, until the block ends.
-    local: BTreeMap<&'static str, String>,
+    local: Arc<Values>,
     /// `session` as it was when the block began.
-    before_block: Option<BTreeMap<&'static str, String>>,
+    before_block: Option<Arc<Values>>,
     /// Reported settings as the client knows them.
     reported: BTreeMap<&'static str, String>,
     /// `version` when that was found out.
@@ -42,8 +44,8 @@ struct Inner {
 /// What was set at a savepoint.
 #[derive(Debug, Clone)]
 pub struct Marked {
-    session: BTreeMap<&'static str, String>,
-    local: BTreeMap<&'static str, String>,
+    session: Arc<Values>,
+    local: Arc<Values>,
 }
 
 /// Settings in the form in which they are used.
@@ -129,9 +131,9 @@ impl Variables {
         let value = check::value(setting, value)?;
         let mut inner = self.inner.lock();
         let map = if local { &mut inner.local } else { &mut inner.session };
-        map.insert(setting.name, value);
+        Arc::make_mut(map).insert(setting.name, value);
         if !local {
-            inner.local.remove(setting.name);
+            Arc::make_mut(&mut inner.local).remove(setting.name);
         }
         inner.parse()
     }
@@ -154,29 +156,28 @@ impl Variables {
             return self.set(name, &initial, true);
         }
         let mut inner = self.inner.lock();
-        inner.session.remove(setting.name);
-        inner.local.remove(setting.name);
+        Arc::make_mut(&mut inner.session).remove(setting.name);
+        Arc::make_mut(&mut inner.local).remove(setting.name);
         inner.parse()
     }
 
     /// RESET ALL.
     pub fn reset_all(&self) -> Result<()> {
         let mut inner = self.inner.lock();
-        inner.session.clear();
-        inner.local.clear();
+        (inner.session, inner.local) = Default::default();
         inner.parse()
     }
 
     /// A block begins: its changes are undone if it rolls back.
     pub fn begin(&self) {
         let mut inner = self.inner.lock();
-        inner.before_block = Some(inner.session.clone());
+        inner.before_block = Some(Arc::clone(&inner.session));
     }
 
     /// What is set now, for a savepoint.
     pub fn mark(&self) -> Marked {
         let inner = self.inner.lock();
-        Marked { session: inner.session.clone(), local: inner.local.clone() }
+        Marked { session: Arc::clone(&inner.session), local: Arc::clone(&inner.local) }
     }
 
     /// Goes back to what was set at a savepoint.
@@ -196,7 +197,7 @@ impl Variables {
         if let (false, Some(before)) = (committed, before) {
             inner.session = before;
         }
-        inner.local.clear();
+        inner.local = Arc::default();
         // What was valid before the block still is.
         if let Err(error) = inner.parse() {
             tracing::error!(%error, "settings of before a block");

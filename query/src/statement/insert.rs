@@ -34,7 +34,7 @@ use self::{
 };
 use super::{names, parameters, query};
 use crate::{
-    Notice, Outcome, Parsed, RowsTag, Session,
+    Outcome, Parsed, RowsTag, Session,
     session::{transaction::Lent, work::Work},
 };
 
@@ -255,6 +255,19 @@ fn no_such_constraint() -> Error {
     )
 }
 
+impl Insert {
+    /// All columns of some rows of VALUES.
+    async fn batch_of(
+        &self,
+        computing: &Computing<'_>,
+        source: &Values,
+        piece: &[Vec<Cell>],
+    ) -> Result<arrow::array::RecordBatch> {
+        let arrays = source.arrays(computing, piece, &self.targets).await?;
+        self.targets.fill(computing, arrays, piece.len()).await
+    }
+}
+
 /// Runs a planned INSERT.
 ///
 /// # Errors
@@ -274,22 +287,31 @@ pub async fn run(
         None => None,
     };
     let computing = Computing::new(session, work, types, values);
+    // What is read is read before the block's rows are lent to the writer.
     let mut rows = None;
+    let mut first = None;
     match &insert.source {
-        Source::Values(source) if source.is_computed_in_pieces() => drop(computing.pin().await?),
-        Source::Values(_) => {}
+        Source::Values(source) => {
+            if source.is_computed_in_pieces() {
+                computing.pin().await?;
+            }
+            if let Some(piece) = source.pieces().next() {
+                first = Some(insert.batch_of(&computing, source, piece).await?);
+            }
+        }
         Source::Query(source) => {
             rows = Some(query::run(session, source, types, values, work, RowsTag::Insert).await?);
         }
     }
     let mut writer = Writer::begin(session, &insert.targets, insert.on_conflict)?;
     writer.keep = insert.returning.is_some();
+    if let Some(batch) = first {
+        writer.push(batch).await?;
+    }
     match (&insert.source, rows) {
         (Source::Values(source), _) => {
-            for piece in source.pieces() {
-                let arrays = source.arrays(&computing, piece, &insert.targets).await?;
-                let batch = insert.targets.fill(&computing, arrays, piece.len()).await?;
-                writer.push(batch).await?;
+            for piece in source.pieces().skip(1) {
+                writer.push(insert.batch_of(&computing, source, piece).await?).await?;
             }
         }
         (Source::Query(_), None) => return Err(Error::internal("a query was not run")),
@@ -399,9 +421,7 @@ impl Writer {
         };
         let duplicate = appended.is_some_and(|appended| appended.duplicate);
         if duplicate {
-            session.say(Notice::new(
-                "already stored: the producer's statement was acknowledged before",
-            ));
+            session.say(super::transaction::already_stored());
         }
         Ok(Finished {
             rows: if duplicate { 0 } else { self.rows },
@@ -416,6 +436,11 @@ fn sequence(session: &Session) -> Option<String> {
     session
         .setting("stratalog.producer_sequence")
         .filter(|sequence| !sequence.is_empty() && sequence != "0")
+}
+
+/// Whether the session numbers its next writing statement.
+pub fn is_numbered(session: &Session) -> bool {
+    sequence(session).is_some()
 }
 
 /// Refuses a number for a statement that a producer cannot number.

@@ -101,12 +101,13 @@ fn assign(session: &Session, name: &str, values: &[Expr], local: bool) -> Result
                 || name == "TimeZone" && ident.value.eq_ignore_ascii_case("local")))
     };
     if values.len() == 1 && values.iter().all(is_default) {
-        return session.variables().reset(name, local);
+        session.variables().reset(name, local)?;
+    } else {
+        let list = name.eq_ignore_ascii_case("search_path");
+        let texts: Vec<String> =
+            values.iter().map(|value| text_of(value, list)).collect::<Result<_>>()?;
+        session.variables().set(name, &texts.join(", "), local)?;
     }
-    let list = name.eq_ignore_ascii_case("search_path");
-    let texts: Vec<String> =
-        values.iter().map(|value| text_of(value, list)).collect::<Result<_>>()?;
-    session.variables().set(name, &texts.join(", "), local)?;
     let modes = session.transaction.modes();
     let now = |name: &str| session.setting(name).unwrap_or_default();
     match name.to_ascii_lowercase().as_str() {

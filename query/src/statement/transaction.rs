@@ -99,21 +99,29 @@ pub async fn commit(session: &Session) -> Result<&'static str> {
             Ok("ROLLBACK")
         }
         TransactionState::Block => {
-            // A block holds one or the other. What a definition has to tell was told when it
-            // was given.
+            // A block has rows or a definition. What that has to tell was told when it was
+            // given.
             let committed = match append {
-                Some(append) => append.commit().await.map(|_| ()),
-                None if definition.is_empty() => Ok(()),
-                None => ddl::apply(session, definition).await.map(|_| ()),
+                _ if !definition.is_empty() => ddl::apply(session, definition).await.map(|_| None),
+                Some(append) => append.commit().await.map(Some),
+                None => Ok(None),
             };
             session.variables().end(committed.is_ok());
-            committed.map(|()| "COMMIT")
+            if committed?.is_some_and(|appended| appended.duplicate) {
+                session.say(already_stored());
+            }
+            Ok("COMMIT")
         }
     }
 }
 
 fn done(tag: &str) -> Outcome {
     Outcome::Done(tag.to_string())
+}
+
+/// A producer's number that was committed before.
+pub fn already_stored() -> Notice {
+    Notice::new("already stored: the producer's statement was acknowledged before")
 }
 
 fn no_transaction() -> Notice {

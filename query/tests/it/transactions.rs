@@ -226,3 +226,96 @@ async fn an_error_in_the_middle_of_rows_fails_the_block() {
     assert_eq!(db.session.transaction(), TransactionState::Failed);
     db.tag("ROLLBACK").await;
 }
+
+#[tokio::test]
+async fn a_definition_after_rows_that_were_taken_back() {
+    let db = database().await;
+    db.tag("BEGIN").await;
+    db.tag("SAVEPOINT s").await;
+    db.tag("INSERT INTO t VALUES ('2024-01-01', 1)").await;
+    db.tag("ROLLBACK TO s").await;
+    db.tag("CREATE TABLE v (time timestamptz)").await;
+    assert_eq!(db.tag("COMMIT").await, "COMMIT");
+    assert_eq!(db.rows("SELECT (SELECT count(*) FROM v), (SELECT count(*) FROM t)").await, ["0|0"]);
+}
+
+#[tokio::test]
+async fn a_producers_number_goes_with_the_rows_that_were_taken_back() {
+    let db = database().await;
+    db.tag("SET stratalog.producer = '00000000-0000-0000-0000-000000000001'").await;
+    db.tag("SET stratalog.producer_sequence = 5").await;
+    db.tag("BEGIN").await;
+    db.tag("SAVEPOINT s").await;
+    db.tag("INSERT INTO t VALUES ('2024-01-01', 1)").await;
+    db.tag("ROLLBACK TO s").await;
+    db.tag("INSERT INTO t VALUES ('2024-01-01', 2)").await;
+    assert_eq!(db.tag("COMMIT").await, "COMMIT");
+    assert_eq!(db.rows("SELECT x FROM t").await, ["2"]);
+    // The same once more is told to be so.
+    db.tag("SET stratalog.producer_sequence = 5").await;
+    db.session.take_notices();
+    db.tag("BEGIN").await;
+    db.tag("INSERT INTO t VALUES ('2024-01-01', 3)").await;
+    db.tag("COMMIT").await;
+    assert!(db.session.take_notices()[0].message.starts_with("already stored"));
+    assert_eq!(db.rows("SELECT x FROM t").await, ["2"]);
+}
+
+#[tokio::test]
+async fn subqueries_of_values_see_what_the_block_wrote() {
+    for level in ["REPEATABLE READ", "READ COMMITTED"] {
+        let db = database().await;
+        db.tag("INSERT INTO u VALUES ('2024-01-01', 100)").await;
+        db.tag(&format!("BEGIN ISOLATION LEVEL {level}")).await;
+        db.tag("INSERT INTO t VALUES ('2024-01-01', 1)").await;
+        db.tag("INSERT INTO t VALUES ('2024-01-02', (SELECT max(x) + 1 FROM t))").await;
+        db.tag("INSERT INTO t VALUES ('2024-01-03', (SELECT max(x) FROM u)), (DEFAULT, 7)").await;
+        db.tag("COMMIT").await;
+        assert_eq!(db.rows("SELECT x FROM t ORDER BY x").await, ["1", "2", "7", "100"]);
+    }
+}
+
+#[tokio::test]
+async fn modes_go_back_with_a_savepoint() {
+    let db = database().await;
+    db.tag("BEGIN").await;
+    db.tag("SAVEPOINT s").await;
+    db.tag("SET LOCAL transaction_read_only = on").await;
+    assert_eq!(db.rows("SHOW transaction_read_only").await, ["on"]);
+    db.tag("ROLLBACK TO s").await;
+    db.tag("INSERT INTO t VALUES ('2024-01-01', 1)").await;
+    db.tag("COMMIT").await;
+    // Many savepoints, one at a time.
+    db.tag("BEGIN").await;
+    for _ in 0..300 {
+        db.tag("SAVEPOINT s").await;
+        db.tag("INSERT INTO t VALUES ('2024-01-02', 2)").await;
+        db.tag("RELEASE s").await;
+    }
+    db.tag("COMMIT").await;
+    assert_eq!(db.rows("SELECT sum(x) FROM t").await, ["601"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_waits_for_a_key_goes_on_when_it_is_given_back() {
+    let db = Database::new();
+    let options = "PRIMARY KEY (host, time)) WITH (collision = 'first')";
+    db.tag(&format!("CREATE TABLE f (time timestamptz, host text, x int, {options}")).await;
+    let other = db.service.connect(login()).unwrap();
+    db.tag("BEGIN").await;
+    db.tag("SAVEPOINT s").await;
+    db.tag("INSERT INTO f VALUES ('2024-01-01', 'a', 1)").await;
+    let waiting = tokio::spawn(async move {
+        run(&other, "INSERT INTO f VALUES ('2024-01-01', 'a', 2)").await.unwrap().tag
+    });
+    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    assert!(!waiting.is_finished());
+    db.tag("ROLLBACK TO s").await;
+    assert_eq!(waiting.await.unwrap(), "INSERT 0 1");
+    assert_eq!(
+        db.kind("INSERT INTO f VALUES ('2024-01-01', 'a', 3)").await,
+        ErrorKind::UniqueViolation
+    );
+    db.tag("ROLLBACK").await;
+    assert_eq!(db.rows("SELECT x FROM f").await, ["2"]);
+}

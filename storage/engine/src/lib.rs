@@ -46,6 +46,7 @@ mod relief;
 mod rewrite;
 mod sabotage;
 mod settings;
+mod tidy;
 mod urgent;
 mod version;
 mod waiting;

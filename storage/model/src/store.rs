@@ -88,6 +88,9 @@ pub trait Append: Send + Sync {
     /// `LimitExceeded` when there are too many.
     fn savepoint(&mut self) -> Result<usize>;
 
+    /// Forgets the savepoints after this one; 0 is its beginning.
+    fn release(&mut self, savepoint: usize);
+
     /// Takes back what was pushed after a savepoint, also a push that failed: then the append
     /// goes on. 0 is its beginning. Savepoints that came later are gone; this one stays.
     fn roll_back_to(&mut self, savepoint: usize);

@@ -219,7 +219,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                     self.out.empty_query()?;
                     return Ok(());
                 };
-                let more = self.reader.peek() != Some(b'S');
+                let more = !self.reader.is_sync_next();
                 self.enter_implicit(prepared.parsed(), more).await?;
                 let outcome = match self.deallocate(statement.text()) {
                     Some(outcome) => outcome,

@@ -43,16 +43,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
 
     /// Statements of one message, or of one pipeline, are one transaction, as far as they can
     /// be. `more` when others follow.
-    pub(super) async fn enter_implicit(&mut self, statement: &Parsed, more: bool) -> Step<()> {
-        if statement.begins() {
-            return Ok(());
-        }
-        match statement.is_transactional() {
-            true if more => self.session.begin_implicit(),
-            true => {}
-            false => self.commit_implicit().await?,
-        }
-        Ok(())
+    pub(super) async fn enter_implicit(&mut self, statement: &Arc<Parsed>, more: bool) -> Step<()> {
+        let (session, statement) = (Arc::clone(&self.session), Arc::clone(statement));
+        self.watched(async move { session.enter_implicit(&statement, more).await }).await
     }
 
     /// Commits what enter_implicit began.

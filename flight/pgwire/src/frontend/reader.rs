@@ -148,10 +148,26 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         Some(Inbound::Message(b'd', self.buffer.split_to(here).freeze()))
     }
 
-    /// The kind of the next message, if that much of it is here.
-    pub fn peek(&self) -> Option<u8> {
-        let between = self.refused.is_none() && self.data_left == 0;
-        self.buffer.first().copied().filter(|_| between)
+    /// Whether Sync is here already and comes next, but for messages that ask for nothing:
+    /// Close and Flush.
+    pub fn is_sync_next(&self) -> bool {
+        if self.refused.is_some() || self.data_left > 0 {
+            return false;
+        }
+        let mut rest: &[u8] = &self.buffer;
+        loop {
+            match rest {
+                [b'S', ..] => return true,
+                [b'C' | b'H', a, b, c, d, ..] => {
+                    let length = u32::from_be_bytes([*a, *b, *c, *d]) as usize;
+                    match rest.get(1..).and_then(|rest| rest.get(length.max(4)..)) {
+                        Some(next) => rest = next,
+                        None => return false,
+                    }
+                }
+                _ => return false,
+            }
+        }
     }
 
     /// The next message if it is here already. COPY data is a stream, whatever messages it

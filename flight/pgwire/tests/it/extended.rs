@@ -264,8 +264,9 @@ async fn a_pipeline_is_one_transaction() {
     assert_eq!(replies.last().unwrap().1[0], b'I');
     assert_eq!(seen().await, 2);
     // One by itself is committed before it is said to be done.
-    wire.send(&[insert, sync()].concat()).await;
-    assert_eq!(kinds(&wire.until('Z').await), "12CZ");
+    let returning = statement("INSERT INTO t VALUES ('2024-01-01', 1) RETURNING _gsn");
+    wire.send(&[returning, close(b'P', ""), framed(b'H', b""), sync()].concat()).await;
+    assert_eq!(kinds(&wire.until('Z').await), "12DC3Z");
     assert_eq!(seen().await, 3);
 }
 

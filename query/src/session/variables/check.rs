@@ -60,7 +60,8 @@ pub fn value(setting: &SettingPage, value: &str) -> Result<String> {
             Ok(trimmed.to_string())
         }
         Rule::DateStyle => date_style(setting, trimmed),
-        Rule::Encoding => match trimmed.to_ascii_lowercase().replace(['-', '_'], "").as_str() {
+        Rule::Encoding => match trimmed.to_ascii_lowercase().replace(['-', '_', '\''], "").as_str()
+        {
             "utf8" | "unicode" => Ok("UTF8".to_string()),
             _ => Err(no_effect(setting, value, "UTF8")),
         },

@@ -73,7 +73,7 @@ impl OpenAppend {
             .is_some_and(|(producer, number)| core.producers.lock().is_duplicate(producer, number));
         let outcome = Outcome::new(statement.0);
         Self {
-            parts: vec![Part::new(Arc::clone(&core), statement)],
+            parts: vec![Part::new(Arc::clone(&core), statement, statement.0)],
             ending: Some(Ending(Arc::clone(&outcome))),
             outcome,
             core,
@@ -105,7 +105,7 @@ impl OpenAppend {
         while start < total {
             let columns = push.store(start, self.core.settings.frame_bytes_max)?;
             let rows = columns.first().map_or(1, |column| column.len()).max(1);
-            let outcome = Arc::clone(&self.outcome);
+            let outcome = Arc::clone(self.parts.last().ok_or_else(no_part)?.outcome());
             let admitted = push.admit(start, columns, next_seq, &outcome, &self.core).await;
             let mut piece = match admitted {
                 Ok(piece) => piece,
@@ -121,7 +121,7 @@ impl OpenAppend {
             if let Some(chunk) = piece.chunk.take() {
                 next_seq += chunk.rows() as u64;
                 let part = self.parts.last_mut().ok_or_else(no_part)?;
-                if let Some(earlier) = part.hold(chunk) {
+                for earlier in part.keep(chunk, self.core.settings.frame_bytes_max) {
                     let durability = self.streamed_at(earlier.payload.len());
                     let part = self.parts.last_mut().ok_or_else(no_part)?;
                     part.stream(earlier, durability).await?;
@@ -136,6 +136,11 @@ impl OpenAppend {
         self.options.producer.is_some_and(|(producer, number)| {
             self.core.producers.lock().is_duplicate(producer, number)
         })
+    }
+
+    fn begin_part(&mut self) {
+        let (core, statement) = (Arc::clone(&self.core), self.core.next_statement());
+        self.parts.push(Part::new(core, statement, self.outcome.id()));
     }
 
     /// How durable a streamed frame of so many bytes must be by itself.
@@ -194,7 +199,7 @@ impl OpenAppend {
             Some(frame) => frame,
             None => {
                 for part in &mut parts {
-                    if let Some(chunk) = part.release() {
+                    for chunk in part.release() {
                         let durability = self.streamed_at(chunk.payload.len());
                         part.stream(chunk, durability).await?;
                     }
@@ -294,9 +299,21 @@ impl Append for OpenAppend {
                 )
                 .with_hint("commit more often"));
             }
-            self.parts.push(Part::new(Arc::clone(&self.core), self.core.next_statement()));
+            self.begin_part();
         }
         Ok(self.parts.len() - 1)
+    }
+
+    fn release(&mut self, savepoint: usize) {
+        let bytes_max = self.core.settings.frame_bytes_max;
+        let later = self.parts.split_off(self.parts.len().min(savepoint + 1));
+        for part in later {
+            let part = match self.parts.last_mut() {
+                Some(last) => last.join(part, bytes_max),
+                None => Some(part),
+            };
+            self.parts.extend(part);
+        }
     }
 
     fn roll_back_to(&mut self, savepoint: usize) {
@@ -304,7 +321,7 @@ impl Append for OpenAppend {
         while self.parts.len() > savepoint && !crate::sabotage::active("savepoint-ignored") {
             self.parts.pop();
         }
-        self.parts.push(Part::new(Arc::clone(&self.core), self.core.next_statement()));
+        self.begin_part();
         self.broken = false;
     }
 
@@ -321,7 +338,7 @@ impl Completed {
         let chunks: Vec<Chunk> = parts.iter_mut().flat_map(Part::take).collect();
         let rows: u64 = chunks.iter().map(|chunk| chunk.rows() as u64).sum();
         let first = core.publish(chunks, producer, lsn)?;
-        drop(ending);
+        drop((parts, ending));
         let stored = rows > 0;
         Ok(Appended {
             first_gsn: stored.then_some(Gsn(first)),

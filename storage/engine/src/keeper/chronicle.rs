@@ -15,29 +15,23 @@ use ahash::RandomState;
 use hashbrown::HashMap;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use stratalog_model::{
-    ChronicleDefinition, ChronicleId, Collision, Gsn, LatePolicy, Result, SchemaVersion, invariant,
-    store::OnConflict,
+    ChronicleDefinition, ChronicleId, Collision, Result, SchemaVersion, invariant,
 };
 
-use super::{
-    candidates::{Admission, Candidates, Refused, Taken},
-    chunk::Reserved,
-    keys::Groups,
-    locator::Locator,
-    series::{SeriesId, SeriesTable},
-};
+use super::{candidates::Taken, chunk::Reserved, keys::Groups, series::SeriesId};
 use crate::{
     budget::Budget,
     memtable::{batch::MemoryBatch, compact, shape::Shape},
-    pieces::{piece::OpenPiece, set::PieceSet},
     version::{Fence, Version},
     waiting::Waiting,
 };
 
+mod admit;
+mod pieces;
 mod state;
 
+use state::Override;
 pub use state::State;
-use state::{Override, Pending};
 
 /// A chronicle in the keeper.
 #[derive(Debug)]
@@ -122,135 +116,6 @@ impl Chronicle {
         let first = state.next_seq;
         state.next_seq += rows;
         first
-    }
-
-    /// Admits events, all or none (but those skipped). `ticks` are changed under
-    /// `collision = 'next'`.
-    pub fn admit(
-        self: &Arc<Self>,
-        candidates: &Candidates<'_>,
-        ticks: &mut [i64],
-    ) -> Result<Admission, Refused> {
-        let mut state = self.state.lock();
-        let state = &mut *state;
-        let mut reserved = Reserved {
-            chronicle: Arc::clone(self),
-            first_seq: candidates.first_seq,
-            end_seq: candidates.first_seq + ticks.len() as u64,
-            touched: Vec::new(),
-            // Rolling back takes the lock, so every way out of here undoes by hand.
-            committed: true,
-        };
-        let mut pending = Pending {
-            end_seq: reserved.end_seq,
-            outcome: Arc::clone(candidates.outcome),
-            overrides: Vec::new(),
-            replaced: Vec::new(),
-        };
-        if candidates.taken.epoch() != state.version.epoch() && !state.version.pieces().is_empty() {
-            return Err(Refused::Moved);
-        }
-        if candidates.late == LatePolicy::Reject {
-            let sealed = state.version.pieces().sealed();
-            if let Some(row) = ticks.iter().position(|tick| *tick < sealed) {
-                return Err(Refused::Late(row, sealed));
-            }
-        }
-        let mut admission_kept = None;
-        let mut moved = false;
-        if self.indexed {
-            let keys = &candidates.groups.keys;
-            reserved.touched =
-                keys.iter().map(|key| (state.series.intern(key), i64::MAX)).collect();
-            let judged = self.judge(
-                state,
-                candidates,
-                ticks,
-                &mut reserved.touched,
-                &mut pending,
-                &mut admission_kept,
-            );
-            match judged {
-                Ok((kept, any_moved)) => {
-                    reserved.end_seq = candidates.first_seq + kept;
-                    moved = any_moved;
-                }
-                Err(refused) => {
-                    state.remove_entries(&reserved);
-                    return Err(refused);
-                }
-            }
-        }
-        pending.end_seq = reserved.end_seq;
-        if reserved.end_seq > reserved.first_seq {
-            state.pending.insert(reserved.first_seq, pending);
-        }
-        state.account();
-        reserved.committed = false;
-        Ok(Admission { reserved, kept: admission_kept, moved })
-    }
-
-    /// Gives each event its place in the index; returns how many are kept, and whether a
-    /// tick was moved.
-    fn judge(
-        &self,
-        state: &mut State,
-        candidates: &Candidates<'_>,
-        ticks: &mut [i64],
-        touched: &mut [(SeriesId, i64)],
-        pending: &mut Pending,
-        kept: &mut Option<Vec<bool>>,
-    ) -> Result<(u64, bool), Refused> {
-        let rows = ticks.len();
-        let taken = candidates.taken;
-        let mut next = candidates.first_seq;
-        let mut moved = false;
-        for (row, tick) in ticks.iter_mut().enumerate() {
-            let Some((series, lowest)) = touched.get_mut(candidates.groups.group(row)) else {
-                continue;
-            };
-            let series = *series;
-            let holder = match self.collision {
-                Collision::All => None,
-                _ => state.series.series(series).and_then(|series| series.find(*tick)),
-            };
-            let group = candidates.groups.group(row);
-            let filed = taken.seq(group, *tick);
-            if let (Collision::Last, Some(filed)) = (self.collision, filed) {
-                pending.replaced.push((filed, next));
-            }
-            match (self.collision, holder) {
-                (Collision::Last | Collision::All, None) => {
-                    state.series.insert(series, *tick, next);
-                }
-                (_, None) if filed.is_none() => state.series.insert(series, *tick, next),
-                (Collision::Last | Collision::All, Some(_)) => {
-                    pending.overrides.push(Override { series, tick: *tick, seq: next });
-                }
-                (Collision::Next, _) => {
-                    *tick = free_tick(state, taken, series, group, *tick)?;
-                    moved = true;
-                    state.series.insert(series, *tick, next);
-                }
-                (Collision::First, holder) => {
-                    if let Some(other) = holder.and_then(|holder| state.pending_of(holder))
-                        && other.outcome.id() != candidates.outcome.id()
-                    {
-                        return Err(Refused::Pending(Arc::clone(&other.outcome)));
-                    }
-                    if candidates.on_conflict == OnConflict::Error {
-                        return Err(Refused::Taken(row));
-                    }
-                    if let Some(keep) = kept.get_or_insert_with(|| vec![true; rows]).get_mut(row) {
-                        *keep = false;
-                    }
-                    continue;
-                }
-            }
-            *lowest = (*lowest).min(*tick);
-            next += 1;
-        }
-        Ok((next - candidates.first_seq, moved))
     }
 
     /// Frees what a chunk reserved.
@@ -475,82 +340,6 @@ impl Chronicle {
         }
     }
 
-    /// The pieces take over the events up to the gsn `through`; what was replaced after
-    /// `shown` stays so. Only under the publisher's lock.
-    pub fn move_out(&self, added: Vec<Arc<OpenPiece>>, through: Gsn, shown: Gsn) -> Arc<Version> {
-        let mut state = self.state.lock();
-        let state = &mut *state;
-        let version = Arc::clone(&state.version);
-        let moved = version.batches().take_while(|batch| batch.last_gsn() <= through.0);
-        let late = moved.flat_map(|batch| {
-            let marks = batch.superseded();
-            let late = marks.iter().filter(|mark| mark.gsn > shown.0);
-            late.map(|mark| (batch.seq(mark.row as usize), mark.gsn)).collect::<Vec<_>>()
-        });
-        let pieces = version.pieces().with(added, &[], through).with_replaced(late);
-        state.version = Arc::new(version.with_moved(pieces));
-        if self.indexed {
-            state.move_out(through.0);
-        }
-        state.account();
-        Arc::clone(&state.version)
-    }
-
-    /// Puts pieces in the place of others, which held the same events, but those of the
-    /// arrival numbers `dropped`. Only under the publisher's lock.
-    pub fn swap_pieces(
-        &self,
-        added: Vec<Arc<OpenPiece>>,
-        removed: &[u64],
-        dropped: &[u64],
-    ) -> Arc<Version> {
-        let mut state = self.state.lock();
-        let pieces = state.version.pieces();
-        let pieces = pieces.with(added, removed, pieces.through).without_replaced(dropped);
-        state.version = Arc::new(state.version.with_pieces(pieces).without_idle_fences());
-        Arc::clone(&state.version)
-    }
-
-    /// Puts the pieces and deletes in place that the manifest names. Before any replay.
-    pub fn adopt(&self, pieces: PieceSet, fences: Vec<Fence>, next_seq: u64) -> Arc<Version> {
-        let mut state = self.state.lock();
-        state.version = Arc::new(Version::default().with_pieces(pieces).with_fences(fences));
-        state.next_seq = state.next_seq.max(next_seq);
-        Arc::clone(&state.version)
-    }
-
-    /// Puts one batch in the place of `old`; `None` when the version has changed there, or
-    /// they are about to leave. Only under the publisher's lock.
-    pub fn replace(
-        &self,
-        old: &[Arc<MemoryBatch>],
-        merged: Option<MemoryBatch>,
-    ) -> Option<Arc<Version>> {
-        if self.staying(old).len() < old.len() {
-            return None;
-        }
-        let mut state = self.state.lock();
-        if let Some(merged) = &merged {
-            merged.set_superseded(compact::marks_of(old, merged));
-        }
-        let next = state.version.with_merged(old, merged.map(Arc::new))?;
-        state.version = Arc::new(next.without_idle_fences());
-        state.shrink_locator();
-        state.account();
-        Some(Arc::clone(&state.version))
-    }
-
-    /// Drops all events and refuses later ones. Returns the pieces, which snapshots may read.
-    pub fn forget(&self) -> Vec<Arc<OpenPiece>> {
-        let mut state = self.state.lock();
-        state.forgotten = true;
-        let version = std::mem::take(&mut state.version);
-        state.series = SeriesTable::default();
-        state.locator = Locator::default();
-        state.account();
-        version.pieces().iter().cloned().collect()
-    }
-
     /// Keys that have an event.
     pub fn series_count(&self) -> u64 {
         self.state.lock().series.len() as u64
@@ -559,23 +348,5 @@ impl Chronicle {
     /// Bytes of the index.
     pub fn index_bytes(&self) -> u64 {
         self.state.lock().index_claim.bytes()
-    }
-}
-
-/// The first free tick at or after `tick`, which is taken.
-fn free_tick(
-    state: &mut State,
-    taken: &Taken,
-    series: SeriesId,
-    group: usize,
-    tick: i64,
-) -> Result<i64, Refused> {
-    let mut free = tick;
-    loop {
-        free = state.series.next_free(series, free).ok_or(Refused::NoTickLeft)?;
-        if taken.seq(group, free).is_none() {
-            return Ok(free);
-        }
-        free = free.checked_add(1).filter(|free| *free < i64::MAX).ok_or(Refused::NoTickLeft)?;
     }
 }

@@ -77,7 +77,9 @@ impl Waits {
                     .with_detail(
                         "this statement and another one wait for each other's uncommitted keys",
                     )
-                    .with_hint("send this statement again"));
+                    .with_hint(
+                        "roll back, or to a savepoint before the rows of this block, and try again",
+                    ));
             }
             at = edges.get(&next).copied();
         }

@@ -9,7 +9,10 @@ use parking_lot::Mutex;
 use stratalog_model::{Durability, Error, ErrorKind, Lsn, Result, StatementId};
 use tokio::sync::Notify;
 
-use super::chunk::Chunk;
+use super::{
+    chunk::Chunk,
+    outcome::{Ending, Outcome},
+};
 use crate::engine::Core;
 
 /// The events of a part. Dropping it rolls it back, unless its chunks were taken.
@@ -17,16 +20,29 @@ use crate::engine::Core;
 pub struct Part {
     core: Arc<Core>,
     statement: StatementId,
-    /// The last one, which may commit by itself.
-    held: Option<Chunk>,
+    /// Those that are not in the log yet: one by itself may commit by itself.
+    kept: Vec<Chunk>,
     streamed: Vec<Chunk>,
+    /// Who waits for keys of these chunks. Fields drop in this order: keys are freed before
+    /// those who wait for them wake.
+    outcome: Arc<Outcome>,
+    endings: Vec<Ending>,
     flight: Arc<Flight>,
 }
 
 impl Part {
-    /// A part without events, under a statement id that was never used.
-    pub fn new(core: Arc<Core>, statement: StatementId) -> Self {
-        Self { core, statement, held: None, streamed: Vec::new(), flight: Arc::default() }
+    /// A part without events, under a statement id that was never used. `waiter` is the id of
+    /// the append, which all its parts wait under.
+    pub fn new(core: Arc<Core>, statement: StatementId, waiter: u64) -> Self {
+        let outcome = Outcome::new(waiter);
+        let endings = vec![Ending(Arc::clone(&outcome))];
+        let (kept, streamed, flight) = (Vec::new(), Vec::new(), Arc::default());
+        Self { core, statement, kept, streamed, outcome, endings, flight }
+    }
+
+    /// How it ends.
+    pub fn outcome(&self) -> &Arc<Outcome> {
+        &self.outcome
     }
 
     /// Its statement id.
@@ -36,43 +52,60 @@ impl Part {
 
     /// Whether it took no event.
     pub fn is_empty(&self) -> bool {
-        self.held.is_none() && self.streamed.is_empty()
+        self.kept.is_empty() && self.streamed.is_empty()
     }
 
     /// Its events.
     pub fn chunks(&self) -> impl Iterator<Item = &Chunk> {
-        self.streamed.iter().chain(&self.held)
+        self.streamed.iter().chain(&self.kept)
     }
 
-    /// Holds a chunk; gives back the one that was held.
-    pub fn hold(&mut self, chunk: Chunk) -> Option<Chunk> {
-        self.held.replace(chunk)
+    /// Keeps a chunk; gives back those before it when together they have more than
+    /// `bytes_max`: the log is to have them.
+    pub fn keep(&mut self, chunk: Chunk, bytes_max: usize) -> Vec<Chunk> {
+        let fits = kept_bytes(&self.kept) + chunk.payload.len() <= bytes_max;
+        let before = if fits { Vec::new() } else { std::mem::take(&mut self.kept) };
+        self.kept.push(chunk);
+        before
     }
 
-    /// The chunk that is held, no more.
-    pub fn release(&mut self) -> Option<Chunk> {
-        self.held.take()
+    /// Takes over the events of the part after it, if both together keep no more than
+    /// `bytes_max`, and the log has none of them.
+    pub fn join(&mut self, mut next: Part, bytes_max: usize) -> Option<Part> {
+        let bytes = kept_bytes(&self.kept) + kept_bytes(&next.kept);
+        if !next.streamed.is_empty() || bytes > bytes_max {
+            return Some(next);
+        }
+        self.kept.append(&mut next.kept);
+        self.endings.append(&mut next.endings);
+        None
     }
 
-    /// Its only chunk, if it is held: it may commit by itself. It counts as streamed then.
+    /// The chunks that are kept, no more.
+    pub fn release(&mut self) -> Vec<Chunk> {
+        std::mem::take(&mut self.kept)
+    }
+
+    /// Its only chunk, if the log has not got it: it may commit by itself. It counts as
+    /// streamed then.
     pub fn alone(&mut self) -> Option<&Chunk> {
-        if !self.streamed.is_empty() {
+        if !self.streamed.is_empty() || self.kept.len() != 1 {
             return None;
         }
-        self.streamed.extend(self.held.take());
+        self.streamed.append(&mut self.kept);
         self.streamed.first()
     }
 
     /// Forgets all events: what they reserved is free.
     pub fn clear(&mut self) {
-        self.held = None;
+        self.kept.clear();
         self.streamed.clear();
     }
 
     /// Its events, to be committed.
     pub fn take(&mut self) -> Vec<Chunk> {
         let mut chunks = std::mem::take(&mut self.streamed);
-        chunks.extend(self.held.take());
+        chunks.append(&mut self.kept);
         chunks
     }
 
@@ -112,6 +145,10 @@ impl Part {
     pub fn end(&self) {
         self.flight.end(&self.core, self.statement);
     }
+}
+
+fn kept_bytes(chunks: &[Chunk]) -> usize {
+    chunks.iter().map(|chunk| chunk.payload.len()).sum()
 }
 
 impl Drop for Part {

@@ -67,6 +67,8 @@ pub async fn over(
         let mut latest = Latest::default();
         let mut replaced = Vec::new();
         for batch in &own {
+            // There may be many: others are to have their turn, and a statement its end.
+            tokio::task::yield_now().await;
             let groups = groups_of(batch)?;
             let taken = Taken::find(&base, &groups, batch.ticks(), false).await?;
             for (row, tick) in batch.ticks().iter().enumerate() {
@@ -81,6 +83,7 @@ pub async fn over(
         for batch in
             batches.iter().chain(&own).filter(marked).filter(|batch| batch.hull().overlaps(&hull))
         {
+            tokio::task::yield_now().await;
             mark(batch, &latest)?;
         }
     }

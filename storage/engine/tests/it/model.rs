@@ -235,7 +235,14 @@ impl World {
             let statement = self.open.swap_remove(at);
             return self.roll_back(statement);
         }
+        let release = self.random.chance(30);
         let Some(statement) = self.open.get_mut(at) else { return };
+        if release {
+            statement.savepoints.pop();
+            let last = statement.savepoints.last();
+            statement.append.release(last.map_or(0, |(name, _)| *name));
+            return;
+        }
         let name = statement.append.savepoint().unwrap();
         statement.savepoints.push((name, statement.rows.len()));
     }

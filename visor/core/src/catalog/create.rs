@@ -131,6 +131,12 @@ fn key_of(
         })?;
         ids.push(column);
     }
+    // A key is the same in any order: the only time among others is the tick.
+    let mut times = ids.iter().enumerate().filter(|(_, column)| column.column_type.is_timestamp());
+    if let (Some((at, _)), None) = (times.next(), times.next()) {
+        let tick = ids.remove(at);
+        ids.push(tick);
+    }
     let Some((tick, key)) = ids.split_last() else {
         return Err(Error::new(
             ErrorKind::InvalidTableDefinition,

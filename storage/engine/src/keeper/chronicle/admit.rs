@@ -1,0 +1,164 @@
+//! Which events are admitted, and the keys that they reserve.
+
+use std::sync::Arc;
+
+use stratalog_model::{Collision, LatePolicy, store::OnConflict};
+
+use super::{
+    Chronicle,
+    state::{Override, Pending, State},
+};
+use crate::keeper::{
+    candidates::{Admission, Candidates, Refused, Taken},
+    chunk::Reserved,
+    series::SeriesId,
+};
+
+impl Chronicle {
+    /// Admits events, all or none (but those skipped). `ticks` are changed under
+    /// `collision = 'next'`.
+    pub fn admit(
+        self: &Arc<Self>,
+        candidates: &Candidates<'_>,
+        ticks: &mut [i64],
+    ) -> Result<Admission, Refused> {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        let mut reserved = Reserved {
+            chronicle: Arc::clone(self),
+            first_seq: candidates.first_seq,
+            end_seq: candidates.first_seq + ticks.len() as u64,
+            touched: Vec::new(),
+            // Rolling back takes the lock, so every way out of here undoes by hand.
+            committed: true,
+        };
+        let mut pending = Pending {
+            end_seq: reserved.end_seq,
+            outcome: Arc::clone(candidates.outcome),
+            overrides: Vec::new(),
+            replaced: Vec::new(),
+        };
+        if candidates.taken.epoch() != state.version.epoch() && !state.version.pieces().is_empty() {
+            return Err(Refused::Moved);
+        }
+        if candidates.late == LatePolicy::Reject {
+            let sealed = state.version.pieces().sealed();
+            if let Some(row) = ticks.iter().position(|tick| *tick < sealed) {
+                return Err(Refused::Late(row, sealed));
+            }
+        }
+        let mut admission_kept = None;
+        let mut moved = false;
+        if self.indexed {
+            let keys = &candidates.groups.keys;
+            reserved.touched =
+                keys.iter().map(|key| (state.series.intern(key), i64::MAX)).collect();
+            let judged = self.judge(
+                state,
+                candidates,
+                ticks,
+                &mut reserved.touched,
+                &mut pending,
+                &mut admission_kept,
+            );
+            match judged {
+                Ok((kept, any_moved)) => {
+                    reserved.end_seq = candidates.first_seq + kept;
+                    moved = any_moved;
+                }
+                Err(refused) => {
+                    state.remove_entries(&reserved);
+                    return Err(refused);
+                }
+            }
+        }
+        pending.end_seq = reserved.end_seq;
+        if reserved.end_seq > reserved.first_seq {
+            state.pending.insert(reserved.first_seq, pending);
+        }
+        state.account();
+        reserved.committed = false;
+        Ok(Admission { reserved, kept: admission_kept, moved })
+    }
+
+    /// Gives each event its place in the index; returns how many are kept, and whether a
+    /// tick was moved.
+    fn judge(
+        &self,
+        state: &mut State,
+        candidates: &Candidates<'_>,
+        ticks: &mut [i64],
+        touched: &mut [(SeriesId, i64)],
+        pending: &mut Pending,
+        kept: &mut Option<Vec<bool>>,
+    ) -> Result<(u64, bool), Refused> {
+        let rows = ticks.len();
+        let taken = candidates.taken;
+        let mut next = candidates.first_seq;
+        let mut moved = false;
+        for (row, tick) in ticks.iter_mut().enumerate() {
+            let Some((series, lowest)) = touched.get_mut(candidates.groups.group(row)) else {
+                continue;
+            };
+            let series = *series;
+            let holder = match self.collision {
+                Collision::All => None,
+                _ => state.series.series(series).and_then(|series| series.find(*tick)),
+            };
+            let group = candidates.groups.group(row);
+            let filed = taken.seq(group, *tick);
+            if let (Collision::Last, Some(filed)) = (self.collision, filed) {
+                pending.replaced.push((filed, next));
+            }
+            match (self.collision, holder) {
+                (Collision::Last | Collision::All, None) => {
+                    state.series.insert(series, *tick, next);
+                }
+                (_, None) if filed.is_none() => state.series.insert(series, *tick, next),
+                (Collision::Last | Collision::All, Some(_)) => {
+                    pending.overrides.push(Override { series, tick: *tick, seq: next });
+                }
+                (Collision::Next, _) => {
+                    *tick = free_tick(state, taken, series, group, *tick)?;
+                    moved = true;
+                    state.series.insert(series, *tick, next);
+                }
+                (Collision::First, holder) => {
+                    if let Some(other) = holder.and_then(|holder| state.pending_of(holder))
+                        && other.outcome.id() != candidates.outcome.id()
+                    {
+                        return Err(Refused::Pending(Arc::clone(&other.outcome)));
+                    }
+                    if candidates.on_conflict == OnConflict::Error {
+                        return Err(Refused::Taken(row));
+                    }
+                    if let Some(keep) = kept.get_or_insert_with(|| vec![true; rows]).get_mut(row) {
+                        *keep = false;
+                    }
+                    continue;
+                }
+            }
+            *lowest = (*lowest).min(*tick);
+            next += 1;
+        }
+        Ok((next - candidates.first_seq, moved))
+    }
+}
+
+/// The first free tick at or after `tick`, which is taken.
+fn free_tick(
+    state: &mut State,
+    taken: &Taken,
+    series: SeriesId,
+    group: usize,
+    tick: i64,
+) -> Result<i64, Refused> {
+    let mut free = tick;
+    loop {
+        free = state.series.next_free(series, free).ok_or(Refused::NoTickLeft)?;
+        if taken.seq(group, free).is_none() {
+            return Ok(free);
+        }
+        free = free.checked_add(1).filter(|free| *free < i64::MAX).ok_or(Refused::NoTickLeft)?;
+    }
+}

@@ -1,0 +1,92 @@
+//! Events that go from memory into pieces, and pieces that take the place of others. All of it
+//! under the publisher's lock.
+
+use std::sync::Arc;
+
+use stratalog_model::Gsn;
+
+use super::Chronicle;
+use crate::{
+    keeper::{locator::Locator, series::SeriesTable},
+    memtable::{batch::MemoryBatch, compact},
+    pieces::{piece::OpenPiece, set::PieceSet},
+    version::{Fence, Version},
+};
+
+impl Chronicle {
+    /// The pieces take over the events up to the gsn `through`; what was replaced after
+    /// `shown` stays so. Only under the publisher's lock.
+    pub fn move_out(&self, added: Vec<Arc<OpenPiece>>, through: Gsn, shown: Gsn) -> Arc<Version> {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        let version = Arc::clone(&state.version);
+        let moved = version.batches().take_while(|batch| batch.last_gsn() <= through.0);
+        let late = moved.flat_map(|batch| {
+            let marks = batch.superseded();
+            let late = marks.iter().filter(|mark| mark.gsn > shown.0);
+            late.map(|mark| (batch.seq(mark.row as usize), mark.gsn)).collect::<Vec<_>>()
+        });
+        let pieces = version.pieces().with(added, &[], through).with_replaced(late);
+        state.version = Arc::new(version.with_moved(pieces));
+        if self.indexed {
+            state.move_out(through.0);
+        }
+        state.account();
+        Arc::clone(&state.version)
+    }
+
+    /// Puts pieces in the place of others, which held the same events, but those of the
+    /// arrival numbers `dropped`. Only under the publisher's lock.
+    pub fn swap_pieces(
+        &self,
+        added: Vec<Arc<OpenPiece>>,
+        removed: &[u64],
+        dropped: &[u64],
+    ) -> Arc<Version> {
+        let mut state = self.state.lock();
+        let pieces = state.version.pieces();
+        let pieces = pieces.with(added, removed, pieces.through).without_replaced(dropped);
+        state.version = Arc::new(state.version.with_pieces(pieces).without_idle_fences());
+        Arc::clone(&state.version)
+    }
+
+    /// Puts the pieces and deletes in place that the manifest names. Before any replay.
+    pub fn adopt(&self, pieces: PieceSet, fences: Vec<Fence>, next_seq: u64) -> Arc<Version> {
+        let mut state = self.state.lock();
+        state.version = Arc::new(Version::default().with_pieces(pieces).with_fences(fences));
+        state.next_seq = state.next_seq.max(next_seq);
+        Arc::clone(&state.version)
+    }
+
+    /// Puts one batch in the place of `old`; `None` when the version has changed there, or
+    /// they are about to leave. Only under the publisher's lock.
+    pub fn replace(
+        &self,
+        old: &[Arc<MemoryBatch>],
+        merged: Option<MemoryBatch>,
+    ) -> Option<Arc<Version>> {
+        if self.staying(old).len() < old.len() {
+            return None;
+        }
+        let mut state = self.state.lock();
+        if let Some(merged) = &merged {
+            merged.set_superseded(compact::marks_of(old, merged));
+        }
+        let next = state.version.with_merged(old, merged.map(Arc::new))?;
+        state.version = Arc::new(next.without_idle_fences());
+        state.shrink_locator();
+        state.account();
+        Some(Arc::clone(&state.version))
+    }
+
+    /// Drops all events and refuses later ones. Returns the pieces, which snapshots may read.
+    pub fn forget(&self) -> Vec<Arc<OpenPiece>> {
+        let mut state = self.state.lock();
+        state.forgotten = true;
+        let version = std::mem::take(&mut state.version);
+        state.series = SeriesTable::default();
+        state.locator = Locator::default();
+        state.account();
+        version.pieces().iter().cloned().collect()
+    }
+}
