@@ -196,13 +196,41 @@ def test_what_a_block_does_not_keep_is_refused(server, table):
         opened.execute(f"CREATE TABLE {table} (time TIMESTAMPTZ NOT NULL, v INT)")
         opened.commit()
         opened.execute(f"INSERT INTO {table} VALUES ('2024-01-01', 1)")
-        for sql in (f"INSERT INTO {table} VALUES ('2024-01-02', 2)", f"SELECT * FROM {table}"):
-            with pytest.raises(psycopg.errors.FeatureNotSupported):
+        for sql, error in ((f"SELECT _gsn FROM {table}", psycopg.errors.FeatureNotSupported),
+                           (f"DROP TABLE {table}", psycopg.errors.FeatureNotSupported),
+                           (f"DELETE FROM {table}", psycopg.errors.ActiveSqlTransaction)):
+            with pytest.raises(error):
                 opened.execute(sql)
             opened.rollback()
             opened.execute(f"INSERT INTO {table} VALUES ('2024-01-01', 1)")
         opened.rollback()
         assert opened.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
+
+
+@pytest.mark.ours
+def test_nested_transactions_and_pipelines(server, table):
+    with psycopg.connect(server.dsn(), autocommit=True) as opened:
+        opened.execute(f"CREATE TABLE {table} (time TIMESTAMPTZ NOT NULL, v INT)")
+        insert = f"INSERT INTO {table} VALUES ('2024-01-01', %s)"
+        with opened.transaction():
+            opened.execute(insert, (1,))
+            with pytest.raises(psycopg.errors.DivisionByZero), opened.transaction():
+                opened.execute(insert, (2,))
+                assert opened.execute(f"SELECT count(*) FROM {table}").fetchone() == (2,)
+                opened.execute("SELECT 1 / 0")
+            with opened.transaction():
+                opened.execute(insert, (3,))
+            with opened.cursor() as cursor, cursor.copy(f"COPY {table} FROM STDIN") as copy:
+                copy.write_row(("2024-01-02", 4))
+        values = f"SELECT array_agg(v ORDER BY v) FROM {table}"
+        assert opened.execute(values).fetchone() == ([1, 3, 4],)
+        with pytest.raises(psycopg.errors.DivisionByZero), opened.pipeline():
+            opened.execute(insert, (5,))
+            opened.execute("SELECT 1 / 0")
+        with opened.pipeline():
+            opened.execute(insert, (6,))
+            opened.execute(insert, (7,))
+        assert opened.execute(values).fetchone() == ([1, 3, 4, 6, 7],)
 
 
 @pytest.mark.ours

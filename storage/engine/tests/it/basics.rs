@@ -34,12 +34,15 @@ async fn what_is_committed_is_read_and_survives() {
 
 #[tokio::test]
 async fn a_large_statement_streams_and_becomes_visible_at_once() {
-    let (log, cpu, engine) = opened(Collision::All, false);
+    let (log, cpu, _) = opened(Collision::All, false);
+    let engine = open_with(&log, std::slice::from_ref(&cpu), small()).unwrap();
     let mut large = engine.begin(AppendOptions::default()).unwrap();
+    let mut frames = 0;
     for part in 0..3 {
         let rows: Vec<Row> = (0..1000).map(|at| row(part * 1000 + at, "h", at as f64)).collect();
         push(&mut large, &cpu, &rows).await.unwrap();
-        assert_eq!(log.frames().len(), part as usize, "the last one is held");
+        assert!(log.frames().len() > frames, "what is large streams");
+        frames = log.frames().len();
         assert!(rows_of(&engine, &cpu).await.is_empty());
     }
     let small = append(&engine, &cpu, &[row(7, "x", 0.0)]).await.unwrap();

@@ -18,12 +18,16 @@ async fn a_failed_frame_leaves_no_event_and_frees_its_keys() {
 
 #[tokio::test]
 async fn a_failed_frame_of_a_large_statement_fails_the_whole() {
-    let (log, cpu, engine) = opened(Collision::First, true);
+    let (log, cpu, _) = opened(Collision::First, true);
+    let engine = open_with(&log, std::slice::from_ref(&cpu), small()).unwrap();
     let mut large = engine.begin(AppendOptions::default()).unwrap();
-    push(&mut large, &cpu, &[row(1, "a", 1.0)]).await.unwrap();
+    // About two thirds of what is kept at most.
+    let rows = |from: i64| (from..from + 50).map(|at| row(at, "a", 1.0)).collect::<Vec<_>>();
+    push(&mut large, &cpu, &rows(0)).await.unwrap();
+    assert!(log.frames().is_empty());
     log.fail(Some(ErrorKind::DiskFull));
     // Streams the first part.
-    push(&mut large, &cpu, &[row(2, "a", 1.0)]).await.unwrap();
+    push(&mut large, &cpu, &rows(50)).await.unwrap();
     log.fail(None);
     assert_eq!(error(large.commit().await).kind(), ErrorKind::DiskFull);
     assert!(log.frames().iter().all(|frame| !frame.commits()));
