@@ -148,6 +148,11 @@ impl Session {
         self.execute(&prepared, Vec::new()).await
     }
 
+    /// Whether the block of [`Session::enter_implicit`] is open.
+    pub fn is_implicit(&self) -> bool {
+        self.transaction.is_implicit()
+    }
+
     /// A statement comes that is one of several of a message, or of a pipeline: what can be
     /// is one block, which ends with [`Session::end_implicit`]. One that must be by itself ends
     /// the block before. `more` when others follow.
@@ -179,12 +184,18 @@ impl Session {
             | Statement::Set(_)
             | Statement::Reset(_)
             | Statement::Prepare { .. }
-            | Statement::Deallocate { .. }
-            | Statement::Execute { .. } => {
+            | Statement::Deallocate { .. } => {
                 if more {
                     transaction::begin_implicit(self);
                 }
                 Ok(())
+            }
+            // As the one that it names; one that does not exist is wrong in the block.
+            Statement::Execute { name: Some(name), .. } => {
+                match self.kept(&crate::statement::names::single(name)?) {
+                    Some(kept) => Box::pin(self.enter_implicit(kept.parsed(), more)).await,
+                    None => Ok(()),
+                }
             }
             _ => self.end_implicit().await,
         }
@@ -196,10 +207,10 @@ impl Session {
     /// # Errors
     /// What committing says: nothing of the block is stored then.
     pub async fn end_implicit(&self) -> Result<()> {
-        if !self.transaction.is_implicit() {
-            return Ok(());
+        match self.is_implicit() {
+            true => transaction::commit(self).await.map(drop),
+            false => Ok(()),
         }
-        transaction::commit(self).await.map(drop)
     }
 
     async fn prepare_statement(

@@ -65,6 +65,8 @@ struct Savepoint {
 pub struct Ended {
     /// Where the session stood.
     pub state: TransactionState,
+    /// Whether rows were written: the append is there then, or they are lost.
+    pub wrote: bool,
     /// The rows that were written.
     pub append: Option<Box<dyn Append>>,
     /// The commands of the block's definition.
@@ -160,6 +162,7 @@ impl Transaction {
         let block = std::mem::take(&mut *self.0.lock());
         Ended {
             state: block.state,
+            wrote: !block.written.is_empty(),
             append: block.append,
             definition: block.definition.unwrap_or_default(),
         }
@@ -371,7 +374,9 @@ impl Transaction {
         let Some(savepoint) = block.savepoints.last() else { return Err(no_savepoint(name)) };
         match (&mut block.append, savepoint.mark) {
             (Some(append), Some(mark)) => append.roll_back_to(mark),
-            (append, _) => *append = None,
+            // What stands before the savepoint must not be forgotten.
+            (None, Some(_)) => return Err(lent_out()),
+            (append, None) => *append = None,
         }
         block.written = Arc::clone(&savepoint.written);
         (block.own, block.modes) = (None, savepoint.modes);
@@ -442,7 +447,8 @@ impl Drop for Lent {
     }
 }
 
-fn lent_out() -> Error {
+/// The append of a block is in other hands: a defect.
+pub fn lent_out() -> Error {
     Error::internal("another statement of the block is writing")
 }
 

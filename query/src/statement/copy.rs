@@ -141,6 +141,7 @@ async fn copy_in(
     let names = copied().map(|column| column.name.as_str()).collect();
     check_forced(&options, &names, Some(&targets.chronicle))?;
     let table = targets.chronicle.name.clone();
+    super::transaction::check_write(session)?;
     let writer = Writer::begin(session, &targets, OnConflict::Error)?;
     let sink = CopySink { session: session.shared()?, targets, writer, work: Arc::clone(work) };
     Ok(Outcome::CopyIn(CopyIn { table, options, columns, required, sink }))

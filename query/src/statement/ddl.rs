@@ -39,8 +39,7 @@ pub async fn run(session: &Session, statement: &Statement, work: &Work) -> Resul
     if matches!(tag, "CREATE DATABASE" | "DROP DATABASE") {
         session.transaction.check_outside(tag)?;
     }
-    let read_only = super::transaction::is_on(session, "default_transaction_read_only");
-    session.transaction.check_write(read_only)?;
+    super::transaction::check_write(session)?;
     session.transaction.check_unwritten()?;
     if session.transaction() == TransactionState::Block {
         for notice in session.parts().catalog.check(&commands)? {

@@ -45,9 +45,7 @@ pub async fn run(
     };
     super::insert::refuse_number(session, "DELETE")?;
     session.transaction.check_outside("DELETE")?;
-    session
-        .transaction
-        .check_write(super::transaction::is_on(session, "default_transaction_read_only"))?;
+    super::transaction::check_write(session)?;
     let chronicle = session.chronicle(name)?;
     let range = match &tree.selection {
         None => TickRange::ALL,

@@ -279,7 +279,7 @@ pub async fn run(
     values: &[ScalarValue],
     work: &Arc<Work>,
 ) -> Result<Outcome> {
-    check_write(session)?;
+    super::transaction::check_write(session)?;
     let (transaction, store) = (&session.transaction, session.store().as_ref());
     // Subqueries of RETURNING see what was there before the statement, as all others do.
     let before = match &insert.returning {
@@ -334,11 +334,6 @@ pub async fn run(
     }
 }
 
-fn check_write(session: &Session) -> Result<()> {
-    let read_only = super::transaction::is_on(session, "default_transaction_read_only");
-    session.transaction.check_write(read_only)
-}
-
 /// One writing statement: rows go in, then all of them are committed or held for the block.
 pub struct Writer {
     append: Lent,
@@ -371,12 +366,11 @@ pub struct Finished {
 }
 
 impl Writer {
-    /// Starts a writing statement.
+    /// Starts a statement that [may write](super::transaction::check_write).
     ///
     /// # Errors
-    /// `ReadOnlyTransaction`; `FeatureNotSupported` for a number within a block.
+    /// `FeatureNotSupported` for a number within a block.
     pub fn begin(session: &Session, targets: &Targets, on_conflict: OnConflict) -> Result<Self> {
-        check_write(session)?;
         // As durable as the strictest of the tables asks for.
         let options = AppendOptions { durability: None, producer: take_producer(session)? };
         let numbered = options.producer.is_some();

@@ -9,7 +9,7 @@ use super::{ddl, names};
 use crate::{
     Notice, Outcome, Session, TransactionState,
     session::{
-        transaction::{Ended, Modes},
+        transaction::{Ended, Modes, lent_out},
         work::Work,
     },
 };
@@ -91,7 +91,7 @@ pub fn begin_implicit(session: &Session) {
 /// # Errors
 /// What committing says.
 pub async fn commit(session: &Session) -> Result<&'static str> {
-    let Ended { state, append, definition } = session.transaction.end();
+    let Ended { state, wrote, append, definition } = session.transaction.end();
     match state {
         TransactionState::Idle => Ok("COMMIT"),
         TransactionState::Failed => {
@@ -104,6 +104,7 @@ pub async fn commit(session: &Session) -> Result<&'static str> {
             let committed = match append {
                 _ if !definition.is_empty() => ddl::apply(session, definition).await.map(|_| None),
                 Some(append) => append.commit().await.map(Some),
+                None if wrote => Err(lent_out()),
                 None => Ok(None),
             };
             session.variables().end(committed.is_ok());
@@ -130,6 +131,14 @@ fn no_transaction() -> Notice {
 
 fn refuse_chain(chain: bool) -> Result<()> {
     if chain { Err(Error::not_yet("AND CHAIN")) } else { Ok(()) }
+}
+
+/// Checks that the session may write now.
+///
+/// # Errors
+/// `ReadOnlyTransaction`.
+pub fn check_write(session: &Session) -> Result<()> {
+    session.transaction.check_write(is_on(session, "default_transaction_read_only"))
 }
 
 /// Whether a switch is on.

@@ -44,12 +44,18 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     /// Statements of one message, or of one pipeline, are one transaction, as far as they can
     /// be. `more` when others follow.
     pub(super) async fn enter_implicit(&mut self, statement: &Arc<Parsed>, more: bool) -> Step<()> {
+        if !more && !self.session.is_implicit() {
+            return Ok(());
+        }
         let (session, statement) = (Arc::clone(&self.session), Arc::clone(statement));
         self.watched(async move { session.enter_implicit(&statement, more).await }).await
     }
 
     /// Commits what enter_implicit began.
     async fn commit_implicit(&mut self) -> Step<()> {
+        if !self.session.is_implicit() {
+            return Ok(());
+        }
         let session = Arc::clone(&self.session);
         self.watched(async move { session.end_implicit().await }).await
     }

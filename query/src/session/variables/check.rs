@@ -60,8 +60,8 @@ pub fn value(setting: &SettingPage, value: &str) -> Result<String> {
             Ok(trimmed.to_string())
         }
         Rule::DateStyle => date_style(setting, trimmed),
-        Rule::Encoding => match trimmed.to_ascii_lowercase().replace(['-', '_', '\''], "").as_str()
-        {
+        // Some drivers put it in quotes at start-up.
+        Rule::Encoding => match encoding_name(trimmed).as_str() {
             "utf8" | "unicode" => Ok("UTF8".to_string()),
             _ => Err(no_effect(setting, value, "UTF8")),
         },
@@ -70,6 +70,12 @@ pub fn value(setting: &SettingPage, value: &str) -> Result<String> {
             .map(|uuid| uuid.to_string())
             .map_err(|_| invalid(setting, value)),
     }
+}
+
+/// The name of an encoding as names are compared: in lower case, without quotes and dashes.
+fn encoding_name(text: &str) -> String {
+    let quoted = text.strip_prefix('\'').and_then(|text| text.strip_suffix('\''));
+    quoted.unwrap_or(text).to_ascii_lowercase().replace(['-', '_'], "")
 }
 
 fn invalid(setting: &SettingPage, value: &str) -> Error {

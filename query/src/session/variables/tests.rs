@@ -34,6 +34,16 @@ fn set_local_ends_with_the_block_and_a_rollback_undoes_set() {
 }
 
 #[test]
+fn an_encoding_has_many_names() {
+    let variables = variables();
+    for name in ["utf-8", "'utf-8'", "UTF_8", "Unicode"] {
+        variables.set("client_encoding", name, false).unwrap();
+        assert_eq!(variables.get("client_encoding").as_deref(), Some("UTF8"));
+    }
+    assert!(variables.set("client_encoding", "u't'f8", false).is_err());
+}
+
+#[test]
 fn what_would_have_no_effect_is_refused() {
     let variables = variables();
     for (name, value, kind) in [

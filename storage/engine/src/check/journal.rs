@@ -119,6 +119,11 @@ impl Journaled {
                 Known::Never => {}
             }
         }
+        if let Err(error) = frame.completes() {
+            report.push(unlisted(path, offset, lsn, &error));
+            // What counts from here on is not known.
+            self.gsn = None;
+        }
         self.count(subject, report, path, offset, &frame);
     }
 
@@ -165,7 +170,7 @@ impl Journaled {
                 self.open.entry(frame.statement).or_default().push(held);
                 return;
             }
-            // A list of none that can be read is told of by `frame`.
+            // One whose list cannot be read was told of before.
             FrameKind::Commit | FrameKind::Transaction => {
                 let statements = frame.completes().unwrap_or_default().into_iter();
                 statements.filter_map(|statement| self.open.remove(&statement)).flatten().collect()
@@ -331,6 +336,19 @@ fn undecodable(
              {}; {}",
             told(error),
             times(Some(definition), &frame.ticks)
+        ))
+        .with_hint(
+            "start the version of Stratalog that wrote it; or restore the file from a backup",
+        )
+}
+
+/// A frame of a transaction that does not say which statements it commits.
+fn unlisted(path: &Path, offset: u64, lsn: Lsn, error: &Error) -> Line {
+    Line::new(PartKind::Journal, path.to_string_lossy(), State::Damaged)
+        .with_detail(format!(
+            "frame {lsn} at offset {offset} has a sound checksum, and commits statements that \
+             cannot be read: {}",
+            told(error)
         ))
         .with_hint(
             "start the version of Stratalog that wrote it; or restore the file from a backup",

@@ -43,7 +43,8 @@ pub struct OpenAppend {
     // Fields drop in this order: keys are freed before those who wait for them wake.
     /// What was taken, between savepoints: never none.
     parts: Vec<Part>,
-    /// Goes along with the committing frame, which may outlive this.
+    /// Of the whole, for those of the same producer who wait for their turn; its id is that
+    /// under which all parts wait. Goes along with the committing frame, which may outlive this.
     ending: Option<Ending>,
     outcome: Arc<Outcome>,
     core: Arc<Core>,

@@ -22,6 +22,8 @@ pub struct Part {
     statement: StatementId,
     /// Those that are not in the log yet: one by itself may commit by itself.
     kept: Vec<Chunk>,
+    /// Bytes of those.
+    kept_bytes: usize,
     streamed: Vec<Chunk>,
     /// Who waits for keys of these chunks. Fields drop in this order: keys are freed before
     /// those who wait for them wake.
@@ -37,7 +39,7 @@ impl Part {
         let outcome = Outcome::new(waiter);
         let endings = vec![Ending(Arc::clone(&outcome))];
         let (kept, streamed, flight) = (Vec::new(), Vec::new(), Arc::default());
-        Self { core, statement, kept, streamed, outcome, endings, flight }
+        Self { core, statement, kept, kept_bytes: 0, streamed, outcome, endings, flight }
     }
 
     /// How it ends.
@@ -63,8 +65,9 @@ impl Part {
     /// Keeps a chunk; gives back those before it when together they have more than
     /// `bytes_max`: the log is to have them.
     pub fn keep(&mut self, chunk: Chunk, bytes_max: usize) -> Vec<Chunk> {
-        let fits = kept_bytes(&self.kept) + chunk.payload.len() <= bytes_max;
-        let before = if fits { Vec::new() } else { std::mem::take(&mut self.kept) };
+        let fits = self.kept_bytes + chunk.payload.len() <= bytes_max;
+        let before = if fits { Vec::new() } else { self.release() };
+        self.kept_bytes += chunk.payload.len();
         self.kept.push(chunk);
         before
     }
@@ -72,10 +75,11 @@ impl Part {
     /// Takes over the events of the part after it, if both together keep no more than
     /// `bytes_max`, and the log has none of them.
     pub fn join(&mut self, mut next: Part, bytes_max: usize) -> Option<Part> {
-        let bytes = kept_bytes(&self.kept) + kept_bytes(&next.kept);
+        let bytes = self.kept_bytes + next.kept_bytes;
         if !next.streamed.is_empty() || bytes > bytes_max {
             return Some(next);
         }
+        self.kept_bytes = bytes;
         self.kept.append(&mut next.kept);
         self.endings.append(&mut next.endings);
         None
@@ -83,6 +87,7 @@ impl Part {
 
     /// The chunks that are kept, no more.
     pub fn release(&mut self) -> Vec<Chunk> {
+        self.kept_bytes = 0;
         std::mem::take(&mut self.kept)
     }
 
@@ -92,20 +97,19 @@ impl Part {
         if !self.streamed.is_empty() || self.kept.len() != 1 {
             return None;
         }
-        self.streamed.append(&mut self.kept);
+        self.streamed = self.release();
         self.streamed.first()
     }
 
     /// Forgets all events: what they reserved is free.
     pub fn clear(&mut self) {
-        self.kept.clear();
-        self.streamed.clear();
+        drop(self.take());
     }
 
     /// Its events, to be committed.
     pub fn take(&mut self) -> Vec<Chunk> {
         let mut chunks = std::mem::take(&mut self.streamed);
-        chunks.append(&mut self.kept);
+        chunks.append(&mut self.release());
         chunks
     }
 
@@ -145,10 +149,6 @@ impl Part {
     pub fn end(&self) {
         self.flight.end(&self.core, self.statement);
     }
-}
-
-fn kept_bytes(chunks: &[Chunk]) -> usize {
-    chunks.iter().map(|chunk| chunk.payload.len()).sum()
 }
 
 impl Drop for Part {

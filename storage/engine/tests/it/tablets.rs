@@ -10,7 +10,8 @@ use std::{
 
 use stratalog_journal::{Journal, JournalSettings};
 use stratalog_model::{
-    ChronicleDefinition, Collision, Disk, Durability, EventStore, Log, Tick, TickRange,
+    ChronicleDefinition, Collision, Disk, Durability, EventStore, Log, Result, Tick, TickRange,
+    store::AppendOptions,
 };
 use stratalog_sim::{Crash, FaultyDisk, Random};
 
@@ -89,16 +90,88 @@ async fn acknowledged_events_survive_deaths_while_they_move() {
     assert!(deaths > 200 && most > 5, "{deaths} deaths, {most} tablets");
 }
 
+/// A relaxed chronicle with the events 0 … 999 of host a.
+async fn thousand_relaxed(seed: u64) -> (Arc<ChronicleDefinition>, FaultyDisk, Life) {
+    let mut relaxed = definition(1, Collision::Last, true);
+    relaxed.durability = Durability::Relaxed;
+    let cpu = Arc::new(relaxed);
+    let disk = FaultyDisk::new(seed);
+    let life = Life::open(&disk, false, std::slice::from_ref(&cpu));
+    let many: Vec<Row> = (0..1000).map(|at| row(at, "a", at as f64)).collect();
+    append(&life.engine, &cpu, &many).await.unwrap();
+    (cpu, disk, life)
+}
+
+/// A block that writes to two chronicles, with savepoints, small and large: what it pushes
+/// and does not take back. Some of it streams long before the end.
+async fn block(life: &Life, tables: &[Arc<ChronicleDefinition>; 2], rows: i64) -> Result<Rows> {
+    let [one, two] = tables;
+    let of = |host: &str, from: i64| -> Vec<Row> {
+        (from..from + rows).map(|at| row(at, host, at as f64)).collect()
+    };
+    let mut block = life.engine.begin(AppendOptions::default())?;
+    push(&mut block, one, &of("first", 0)).await?;
+    let savepoint = block.savepoint()?;
+    push(&mut block, two, &of("lost", 0)).await?;
+    push(&mut block, one, &of("lost", 1)).await?;
+    block.roll_back_to(savepoint);
+    push(&mut block, two, &of("second", 0)).await?;
+    block.savepoint()?;
+    push(&mut block, one, &of("third", 2)).await?;
+    block.commit().await?;
+    let kept = [of("first", 0), of("second", 0), of("third", 2)].concat();
+    Ok(kept.into_iter().map(|row| ((row.tick, row.host), row.value)).collect())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_block_is_there_whole_or_not_at_all_after_a_death_at_every_call() {
+    let tables = [chronicle(1, Collision::Last, true), chronicle(2, Collision::First, true)];
+    for (rows, crash) in [3, 400].into_iter().flat_map(|n| [(n, Crash::Kill), (n, Crash::PowerCut)])
+    {
+        let whole = {
+            let life = Life::open(&FaultyDisk::new(1), false, &tables);
+            block(&life, &tables, rows).await.unwrap()
+        };
+        let (mut stored, mut gone) = (0, 0);
+        for nth in 1.. {
+            let disk = FaultyDisk::new(nth);
+            let life = Life::open(&disk, false, &tables);
+            disk.halt_after(nth);
+            let acknowledged = block(&life, &tables, rows).await.is_ok();
+            let unmet = !disk.is_halted();
+            let disk = disk.crash(crash);
+            life.close();
+            let life = Life::open(&disk, true, &tables);
+            let mut found = life.rows(&tables[0]).await;
+            found.extend(life.rows(&tables[1]).await);
+            match found.is_empty() {
+                true => gone += 1,
+                false => stored += 1,
+            }
+            assert!(found == whole || found.is_empty() && !acknowledged, "{crash:?} at call {nth}");
+            // It goes on, and nothing of a block that is gone is in the way.
+            if found.is_empty() {
+                assert_eq!(block(&life, &tables, rows).await.unwrap(), whole);
+            }
+            for table in &tables {
+                life.engine.flush(table.id).await.unwrap();
+            }
+            found = life.rows(&tables[0]).await;
+            found.extend(life.rows(&tables[1]).await);
+            assert_eq!(found, whole, "{crash:?} at call {nth}");
+            life.close();
+            if unmet {
+                break;
+            }
+        }
+        assert!(stored > 0 && gone > 0, "{stored} stored, {gone} gone");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_moved_is_durable_whatever_its_statement_asked_for() {
     for seed in 1..=10 {
-        let mut relaxed = definition(1, Collision::Last, true);
-        relaxed.durability = Durability::Relaxed;
-        let cpu = Arc::new(relaxed);
-        let disk = FaultyDisk::new(seed);
-        let life = Life::open(&disk, false, std::slice::from_ref(&cpu));
-        let many: Vec<Row> = (0..1000).map(|at| row(at, "a", at as f64)).collect();
-        append(&life.engine, &cpu, &many).await.unwrap();
+        let (cpu, disk, life) = thousand_relaxed(seed).await;
         append(&life.engine, &cpu, &[row(7, "a", -7.0)]).await.unwrap();
         assert_eq!(life.engine.flush(cpu.id).await.unwrap().rows, 1000);
         let known = life.rows(&cpu).await;
@@ -121,13 +194,7 @@ async fn what_moved_is_durable_whatever_its_statement_asked_for() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_delete_beside_a_rewrite_hides_no_later_events() {
     for seed in 1..=30 {
-        let mut relaxed = definition(1, Collision::Last, true);
-        relaxed.durability = Durability::Relaxed;
-        let cpu = Arc::new(relaxed);
-        let disk = FaultyDisk::new(seed);
-        let life = Life::open(&disk, false, std::slice::from_ref(&cpu));
-        let many: Vec<Row> = (0..1000).map(|at| row(at, "a", at as f64)).collect();
-        append(&life.engine, &cpu, &many).await.unwrap();
+        let (cpu, disk, life) = thousand_relaxed(seed).await;
         life.engine.flush(cpu.id).await.unwrap();
         // Nothing of this is durable by itself: events, and deletes at any time of a rewrite.
         let over = AtomicBool::new(false);
