@@ -33,6 +33,8 @@ pub enum RowsTag {
     Select,
     /// `INSERT 0 n`
     Insert,
+    /// `FETCH n`
+    Fetch,
     /// Nothing but a word: `EXPLAIN`, `SHOW`.
     Word(&'static str),
 }
@@ -43,6 +45,7 @@ impl RowsTag {
         match self {
             RowsTag::Select => format!("SELECT {rows}"),
             RowsTag::Insert => format!("INSERT 0 {rows}"),
+            RowsTag::Fetch => format!("FETCH {rows}"),
             RowsTag::Word(word) => word.to_string(),
         }
     }

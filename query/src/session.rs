@@ -2,6 +2,9 @@
 
 pub(crate) mod aside;
 pub(crate) mod catalog;
+pub(crate) mod cursor;
+mod cursors;
+mod definition;
 mod lookup;
 pub(crate) mod planner;
 mod run;
@@ -10,6 +13,7 @@ pub(crate) mod transaction;
 pub mod variables;
 mod views;
 pub(crate) mod work;
+pub(crate) use definition::Definition;
 
 use std::{
     collections::HashMap,
@@ -20,18 +24,21 @@ use std::{
     time::Duration,
 };
 
+use arrow::datatypes::SchemaRef;
 use datafusion::execution::session_state::SessionStateBuilder;
 use parking_lot::Mutex;
 use stratalog_model::{Error, ErrorKind, EventStore, Result};
-use stratalog_pg_catalog::CatalogContext;
+use stratalog_pg_catalog::{CatalogContext, CatalogView, CursorsView};
 use stratalog_text::TextStyle;
+use tokio::sync::Notify;
 
 use self::{
     catalog::{Scope, SessionCatalog, SessionCatalogs, SystemSchemas},
+    cursors::Cursors,
     planner::Planner,
     transaction::Transaction,
     variables::Variables,
-    views::{OpenSessions, SessionSettings},
+    views::{OpenSessions, SeenCatalog, SessionSettings},
     work::{Stop, Work},
 };
 use crate::{
@@ -96,6 +103,8 @@ pub struct Session {
     opened_ns: i64,
     variables: Arc<Variables>,
     pub(crate) transaction: Arc<Transaction>,
+    seen: Arc<SeenCatalog>,
+    cursors: Arc<Cursors>,
     planner: tokio::sync::Mutex<Planner>,
     /// Statements by name: those of PREPARE and of the extended protocol.
     kept: Mutex<HashMap<String, Arc<Prepared>>>,
@@ -104,6 +113,8 @@ pub struct Session {
     running: Mutex<Vec<Weak<Work>>>,
     activity: Mutex<Activity>,
     closed: AtomicBool,
+    terminated: AtomicBool,
+    on_termination: Notify,
 }
 
 /// What a session does, for pg_stat_activity.
@@ -152,11 +163,18 @@ impl Session {
             replaced: Vec::new(),
         }));
         let pin = Arc::new(Pin::default());
-        let context = Arc::new(CatalogContext {
+        let transaction: Arc<Transaction> = Arc::default();
+        let cursors: Arc<Cursors> = Arc::default();
+        let seen = Arc::new(SeenCatalog {
             catalog: Arc::clone(&parts.catalog),
+            transaction: Arc::clone(&transaction),
+        });
+        let context = Arc::new(CatalogContext {
+            catalog: Arc::clone(&seen) as Arc<dyn CatalogView>,
             store: Arc::clone(&parts.store),
             sessions: Arc::new(OpenSessions(Arc::clone(service.sessions()))),
             settings: Arc::new(SessionSettings(Arc::clone(&variables))),
+            cursors: Arc::clone(&cursors) as Arc<dyn CursorsView>,
             database: login.database.clone(),
             user: login.user.clone(),
             process_id: key.0,
@@ -192,7 +210,9 @@ impl Session {
             login,
             opened_ns: now,
             variables,
-            transaction: Arc::default(),
+            transaction,
+            seen,
+            cursors,
             planner: tokio::sync::Mutex::new(Planner::new(state, scope, pin)),
             kept: Mutex::default(),
             cache: Mutex::default(),
@@ -200,6 +220,8 @@ impl Session {
             running: Mutex::default(),
             activity: Mutex::new(Activity { changed_ns: now, ..Activity::default() }),
             closed: AtomicBool::new(false),
+            terminated: AtomicBool::new(false),
+            on_termination: Notify::new(),
         }))
     }
 
@@ -343,8 +365,38 @@ impl Session {
         self.closed.store(true, Ordering::Release);
         self.stop(Stop::Closed);
         self.forget_all();
+        self.cursors.close_all();
         self.transaction.end();
         self.service.sessions().remove(self.key.0);
+    }
+
+    /// Ends what runs, and has whoever serves the session end it (`pg_terminate_backend`).
+    pub(crate) fn terminate(&self) {
+        self.terminated.store(true, Ordering::Release);
+        self.stop(Stop::Terminated);
+        self.on_termination.notify_waiters();
+    }
+
+    /// Whether the session is to end, by another one's command; and the error that says so.
+    ///
+    /// # Errors
+    /// `Shutdown`.
+    pub fn check_terminated(&self) -> Result<()> {
+        match self.terminated.load(Ordering::Acquire) {
+            true => Err(work::terminated()),
+            false => Ok(()),
+        }
+    }
+
+    /// Ends when the session is to end, by another one's command.
+    pub async fn terminated(&self) -> Error {
+        loop {
+            let notified = self.on_termination.notified();
+            if let Err(error) = self.check_terminated() {
+                return error;
+            }
+            notified.await;
+        }
     }
 
     pub(crate) fn stop(&self, reason: Stop) {
@@ -355,6 +407,26 @@ impl Session {
 
     pub(crate) fn say(&self, notice: Notice) {
         self.notices.lock().push(notice);
+    }
+
+    pub(crate) fn cursors(&self) -> &Cursors {
+        &self.cursors
+    }
+
+    /// Shape of the rows of an open cursor of SQL, which is a portal to protocols.
+    pub fn cursor_schema(&self, name: &str) -> Option<SchemaRef> {
+        self.cursors.find(name).ok().map(|cursor| cursor.schema)
+    }
+
+    /// Closes a cursor of SQL; whether there was one.
+    pub fn close_cursor(&self, name: &str) -> bool {
+        self.cursors.close(name)
+    }
+
+    /// What lasts as long as a block ends with it.
+    pub(crate) fn end_block(&self, committed: bool) {
+        self.variables.end(committed);
+        self.cursors.end(committed);
     }
 
     pub(crate) fn parts(&self) -> &Parts {

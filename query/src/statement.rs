@@ -3,6 +3,7 @@
 pub(crate) mod call;
 pub(crate) mod complexity;
 pub mod copy;
+pub(crate) mod cursor;
 pub(crate) mod ddl;
 pub(crate) mod delete;
 pub(crate) mod dialect;
@@ -38,7 +39,7 @@ pub enum StatementKind {
     Definition,
     /// BEGIN, COMMIT, ROLLBACK and their synonyms.
     Transaction,
-    /// SET, RESET, DISCARD, PREPARE, DEALLOCATE …
+    /// SET, RESET, DISCARD, PREPARE, DEALLOCATE, DECLARE, FETCH …
     Session,
 }
 
@@ -102,6 +103,8 @@ pub struct Prepared {
 pub(crate) enum Plan {
     /// A query.
     Query(query::Query),
+    /// DECLARE of a cursor for a query.
+    Declare(query::Query),
     /// EXPLAIN of a query.
     Explain(explain::Explain),
     /// INSERT.
@@ -165,7 +168,11 @@ fn kind_of(statement: &Statement) -> StatementKind {
         | Statement::Discard { .. }
         | Statement::Prepare { .. }
         | Statement::Execute { .. }
-        | Statement::Deallocate { .. } => StatementKind::Session,
+        | Statement::Deallocate { .. }
+        | Statement::Declare { .. }
+        | Statement::Fetch { .. }
+        | Statement::Close { .. }
+        | Statement::UNLISTEN { .. } => StatementKind::Session,
         _ => StatementKind::Definition,
     }
 }

@@ -110,6 +110,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         if self.stop.soft.is_cancelled() {
             return Err(shutting_down());
         }
+        self.session.check_terminated().map_err(Ending::Fatal)?;
         let (kind, body) = match self.next_message().await? {
             Inbound::Message(kind, body) => (kind, Ok(body)),
             Inbound::Refused(kind, error) => (kind, Err(error)),
@@ -128,6 +129,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         };
         match answered {
             Err(Ending::Error(error)) => {
+                self.session.check_terminated().map_err(Ending::Fatal)?;
                 self.report(&error)?;
                 match kind {
                     b'P' | b'B' | b'D' | b'E' | b'C' => self.skipping = true,
@@ -161,6 +163,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             biased;
             inbound = self.reader.next() => Ok(inbound),
             () = self.stop.soft.cancelled() => Err(shutting_down()),
+            error = self.session.terminated() => Err(Ending::Fatal(error)),
             () = too_long => Err(idle_for_too_long()),
         }
     }

@@ -15,6 +15,7 @@
 
 pub mod budget;
 pub mod connection;
+mod copy_binary;
 pub mod encode;
 pub mod frontend;
 mod outbound;

@@ -150,14 +150,24 @@ impl Outbound {
         self.put(&RowDescription::new(fields.collect()))
     }
 
-    pub(crate) fn copy_in(&mut self, columns: usize) -> Result<()> {
-        let (count, formats) = text_columns(columns);
-        self.put(&CopyInResponse::new(0, count, formats))
+    pub(crate) fn copy_in(&mut self, columns: usize, binary: bool) -> Result<()> {
+        let format = i16::from(binary);
+        let count = i16::try_from(columns).unwrap_or(i16::MAX);
+        let formats = vec![format; columns];
+        self.put(&CopyInResponse::new(i8::from(binary), count, formats))
     }
 
-    pub(crate) fn copy_out(&mut self, columns: usize) -> Result<()> {
-        let (count, formats) = text_columns(columns);
-        self.put(&CopyOutResponse::new(0, count, formats))
+    pub(crate) fn copy_out(&mut self, columns: usize, binary: bool) -> Result<()> {
+        let format = i16::from(binary);
+        let count = i16::try_from(columns).unwrap_or(i16::MAX);
+        let formats = vec![format; columns];
+        self.put(&CopyOutResponse::new(i8::from(binary), count, formats))
+    }
+
+    pub(crate) fn copy_data(&mut self, data: &[u8]) -> Result<()> {
+        let start = self.begin(b'd');
+        self.bytes.extend_from_slice(data);
+        self.end(start)
     }
 
     pub(crate) fn copy_done(&mut self) {
@@ -183,6 +193,11 @@ impl Outbound {
         add(b'D', error.detail());
         add(b'H', error.hint());
         add(b'W', error.context());
+        let subject = error.subject();
+        add(b's', subject.schema.as_deref());
+        add(b't', subject.table.as_deref());
+        add(b'c', subject.column.as_deref());
+        add(b'n', subject.constraint.as_deref());
         add(b'P', error.position().map(|at| at.to_string()).as_deref());
         self.put(&ErrorResponse::new(fields))
     }
@@ -215,10 +230,6 @@ pub(crate) fn row_too_large() -> Error {
         stratalog_model::ErrorKind::LimitExceeded,
         "a row is larger than the 2 GB that one message can hold",
     )
-}
-
-fn text_columns(columns: usize) -> (i16, Vec<i16>) {
-    (i16::try_from(columns).unwrap_or(i16::MAX), vec![0; columns])
 }
 
 /// Strings of the protocol end at the first zero byte.

@@ -1,11 +1,7 @@
 //! How column types are named and sized on the wire.
 
 use arrow::datatypes::Field;
-use stratalog_model::ColumnType;
-
-/// Metadata key of a field whose PostgreSQL type its Arrow type does not tell: the catalog's
-/// `oid`, `name`, `char`, `regclass` … The value is the type's name.
-pub const TYPE_METADATA: &str = "stratalog.pg_type";
+use stratalog_model::{ColumnType, types::PG_TYPE_METADATA};
 
 /// Object ids of PostgreSQL's types.
 pub mod oid {
@@ -21,12 +17,16 @@ pub mod oid {
     pub const INT8: u32 = 20;
     /// `smallint`
     pub const INT2: u32 = 21;
+    /// `int2vector`
+    pub const INT2VECTOR: u32 = 22;
     /// `integer`
     pub const INT4: u32 = 23;
     /// `text`
     pub const TEXT: u32 = 25;
     /// `oid`
     pub const OID: u32 = 26;
+    /// `oidvector`
+    pub const OIDVECTOR: u32 = 30;
     /// `json`
     pub const JSON: u32 = 114;
     /// `real`
@@ -106,6 +106,11 @@ pub fn array_of(element: u32) -> u32 {
 
 /// Object id of the elements of an array type; `None` for other types.
 pub fn element_of(array: u32) -> Option<u32> {
+    match array {
+        oid::INT2VECTOR => return Some(oid::INT2),
+        oid::OIDVECTOR => return Some(oid::OID),
+        _ => {}
+    }
     ARRAYS.iter().find(|(_, id)| *id == array).map(|(element, _)| *element)
 }
 
@@ -149,11 +154,15 @@ pub fn wire_type(column_type: &ColumnType) -> WireType {
 /// The wire type of a result's field.
 pub fn field_type(field: &Field) -> WireType {
     let plain = |oid, size| WireType { oid, size, modifier: -1 };
-    match field.metadata().get(TYPE_METADATA).map(String::as_str) {
+    match field.metadata().get(PG_TYPE_METADATA).map(String::as_str) {
         Some("oid") => return plain(oid::OID, 4),
-        Some("oid[]" | "oidvector") => return plain(1028, -1),
+        Some("oid[]") => return plain(array_of(oid::OID), -1),
+        Some("int2vector") => return plain(oid::INT2VECTOR, -1),
+        Some("oidvector") => return plain(oid::OIDVECTOR, -1),
         Some("name") => return plain(oid::NAME, 64),
-        Some("name[]") => return plain(1003, -1),
+        Some("name[]") => return plain(array_of(oid::NAME), -1),
+        Some("varchar") => return plain(oid::VARCHAR, -1),
+        Some("char[]") => return plain(array_of(oid::CHAR), -1),
         Some("char") => return plain(oid::CHAR, 1),
         Some("regproc") => return plain(oid::REGPROC, 4),
         Some("regclass") => return plain(oid::REGCLASS, 4),

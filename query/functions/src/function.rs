@@ -18,7 +18,7 @@ use datafusion::{
         Volatility,
     },
 };
-use stratalog_model::{ColumnType, Error};
+use stratalog_model::{ColumnType, Error, types::PG_TYPE_METADATA};
 
 /// Bytes that one call may make of one batch where arguments say how many (CL-10).
 pub const RESULT_BYTES_MAX: usize = 256 << 20;
@@ -145,6 +145,8 @@ impl Parameter {
 pub enum Returns {
     /// Always this type.
     Type(ColumnType),
+    /// Always this type, which PostgreSQL calls otherwise: `name`, `oid` …
+    Known(ColumnType, &'static str),
     /// The type of the argument at this position.
     Same(usize),
     /// What the rule makes of the arguments' fields.
@@ -348,6 +350,12 @@ impl ScalarUDFImpl for Declared {
         let name = self.function.name;
         Ok(Arc::new(match &self.function.returns {
             Returns::Type(column_type) => column_type.arrow_field(name, true),
+            Returns::Known(column_type, pg_type) => {
+                let field = column_type.arrow_field(name, true);
+                let mut metadata = field.metadata().clone();
+                metadata.insert(PG_TYPE_METADATA.to_string(), (*pg_type).to_string());
+                field.with_metadata(metadata)
+            }
             Returns::Same(at) => match args.arg_fields.get(*at) {
                 Some(field) => field.as_ref().clone().with_name(name).with_nullable(true),
                 None => return plan_err!("{name} has no argument {at}"),

@@ -184,7 +184,22 @@ pub fn functions() -> Vec<Function> {
     ]
     .into_iter()
     .chain(compare::functions())
+    .map(|function| Function { aliases: names_of_json(function.name), ..function })
     .collect()
+}
+
+/// The name that the function has for the type json, which is jsonb here.
+fn names_of_json(name: &str) -> &'static [&'static str] {
+    match name {
+        "jsonb_extract_path" => &["json_extract_path"],
+        "jsonb_extract_path_text" => &["json_extract_path_text"],
+        "jsonb_typeof" => &["json_typeof"],
+        "jsonb_array_length" => &["json_array_length"],
+        "to_jsonb" => &["to_json", "array_to_json"],
+        "jsonb_build_object" => &["json_build_object"],
+        "jsonb_build_array" => &["json_build_array"],
+        _ => &[],
+    }
 }
 
 #[derive(Clone, Copy)]

@@ -16,6 +16,7 @@ mod format;
 pub mod function;
 mod interval;
 mod json;
+mod lists;
 pub mod literal;
 mod make_time;
 mod misc;
@@ -35,6 +36,7 @@ mod zone;
 
 pub use date_part::{CalendarUnit, Extract, steady_unit};
 pub use function::failed;
+pub use misc::with_backslashes;
 pub use quote::{quote_ident, quote_literal};
 pub use register::{FunctionPage, documentation, register};
 pub use whole::to_integer;

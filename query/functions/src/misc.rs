@@ -10,7 +10,7 @@ use arrow::{
     datatypes::{DataType, Field},
 };
 use datafusion::{common::Result, logical_expr::Volatility};
-use stratalog_model::ColumnType;
+use stratalog_model::{ColumnType, Error, ErrorKind};
 
 use crate::{
     failed,
@@ -51,6 +51,13 @@ pub fn functions() -> Vec<Function> {
             }
         };
     vec![
+        immutable(
+            "like_escape",
+            &[&[Text, Text]],
+            ColumnType::Text,
+            "A pattern of LIKE with another escape character, as one with a backslash.",
+            like_escape,
+        ),
         volatile(
             "gen_random_uuid",
             &[&[]],
@@ -179,6 +186,42 @@ pub fn functions() -> Vec<Function> {
             interval::age,
         ),
     ]
+}
+
+fn like_escape(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let (patterns, escapes) = (arguments.text(0)?, arguments.text(1)?);
+    text_rows(arguments.rows, |row| {
+        let (Some(pattern), Some(escape)) = (text_at(patterns, row), text_at(escapes, row)) else {
+            return Ok(None);
+        };
+        let mut characters = escape.chars();
+        let (escape, more) = (characters.next(), characters.next());
+        if more.is_some() {
+            return Err(failed(
+                Error::new(ErrorKind::InvalidEscape, "invalid escape string")
+                    .with_hint("Escape string must be empty or one character."),
+            ));
+        }
+        Ok(Some(with_backslashes(pattern, escape)))
+    })
+}
+
+/// A pattern of LIKE with an escape character, or none, as one with a backslash.
+pub fn with_backslashes(pattern: &str, escape: Option<char>) -> String {
+    let mut written = String::with_capacity(pattern.len());
+    let mut rest = pattern.chars();
+    while let Some(character) = rest.next() {
+        if Some(character) == escape {
+            written.push('\\');
+            written.extend(rest.next());
+        } else {
+            if character == '\\' {
+                written.push('\\');
+            }
+            written.push(character);
+        }
+    }
+    written
 }
 
 fn random_uuids(arguments: &Arguments<'_>) -> Result<ArrayRef> {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use datafusion::{common::Result, execution::FunctionRegistry, logical_expr::ScalarUDF};
 
 use crate::{
-    date_part, format, function::Function, json, literal::TypedLiterals, make_time, misc, number,
-    operator::JsonOperators, ordered_set, overlap, similar, time_bucket::TimeBucket, to_char,
-    whole, zone,
+    date_part, format, function::Function, json, lists, literal::TypedLiterals, make_time, misc,
+    number, operator::JsonOperators, ordered_set, overlap, similar, time_bucket::TimeBucket,
+    to_char, whole, zone,
 };
 
 /// One function, for the documentation.
@@ -23,6 +23,7 @@ pub struct FunctionPage {
 
 fn declared() -> Vec<Function> {
     let mut functions = json::functions();
+    functions.extend(lists::functions());
     functions.extend(misc::functions());
     functions.extend(zone::functions());
     functions.extend(to_char::functions());

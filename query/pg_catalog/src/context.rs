@@ -1,6 +1,6 @@
 //! What the system tables and functions of one session look at.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, fmt, sync::Arc};
 
 use stratalog_model::{ChronicleId, EventStore, Result, TierName, store::ChronicleStatus};
 use stratalog_visor_core::{Catalog, CatalogState};
@@ -36,6 +36,8 @@ pub trait SessionsView: Send + Sync + std::fmt::Debug {
     fn sessions(&self) -> Vec<SessionRow>;
     /// Cancels what a session runs; whether there is such a session (`pg_cancel_backend`).
     fn cancel(&self, process_id: i32) -> bool;
+    /// Ends a session; false when there is none of that number.
+    fn terminate(&self, process_id: i32) -> bool;
 }
 
 /// A setting, as `pg_settings` shows it.
@@ -66,17 +68,52 @@ pub trait SettingsView: Send + Sync + std::fmt::Debug {
     fn list(&self) -> Vec<SettingRow>;
 }
 
+/// A cursor, as `pg_cursors` shows it.
+#[derive(Debug, Clone, Default)]
+pub struct CursorRow {
+    /// Its name.
+    pub name: String,
+    /// The DECLARE.
+    pub statement: String,
+    /// WITH HOLD.
+    pub holds: bool,
+    /// SCROLL.
+    pub scrolls: bool,
+    /// Microseconds since 1970 at which it was declared.
+    pub declared_us: i64,
+}
+
+/// The cursors of one session.
+pub trait CursorsView: fmt::Debug + Send + Sync {
+    /// Those that are open, by name.
+    fn cursors(&self) -> Vec<CursorRow>;
+}
+
+/// The catalog, as one session sees it.
+pub trait CatalogView: fmt::Debug + Send + Sync {
+    /// Now; never changes once taken.
+    fn state(&self) -> Arc<CatalogState>;
+}
+
+impl CatalogView for Catalog {
+    fn state(&self) -> Arc<CatalogState> {
+        Catalog::state(self)
+    }
+}
+
 /// What one session's system tables and functions look at.
 #[derive(Debug, Clone)]
 pub struct CatalogContext {
     /// Databases, schemas, chronicles.
-    pub catalog: Arc<Catalog>,
+    pub catalog: Arc<dyn CatalogView>,
     /// Numbers of events.
     pub store: Arc<dyn EventStore>,
     /// The sessions of the server.
     pub sessions: Arc<dyn SessionsView>,
     /// The settings of this session.
     pub settings: Arc<dyn SettingsView>,
+    /// The cursors of this session.
+    pub cursors: Arc<dyn CursorsView>,
     /// Database that the session is connected to.
     pub database: String,
     /// User.
@@ -108,14 +145,14 @@ impl CatalogContext {
         numbers
     }
 
-    /// The schemas that unqualified names are looked up in, without those that do not exist.
+    /// The schemas that unqualified names are looked up in, without those that do not exist. No
+    /// schema is made for a user, so `$user` is none.
     pub(crate) fn search_path(&self, state: &CatalogState) -> Vec<String> {
         let setting =
             self.settings.get("search_path").unwrap_or_else(|| "\"$user\", public".into());
         setting
             .split(',')
             .map(|name| name.trim().trim_matches('"'))
-            .map(|name| if name == "$user" { self.user.as_str() } else { name })
             .filter(|name| {
                 state.schema(&self.database, name).is_some()
                     || crate::oid::SYSTEM_SCHEMAS.iter().any(|(system, _)| system == name)

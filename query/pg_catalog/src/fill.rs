@@ -56,6 +56,7 @@ const LIVE: &[(&str, &str, Live)] = &[
     ("pg_catalog", "pg_authid", server::authids),
     ("pg_catalog", "pg_class", class::of_tables),
     ("pg_catalog", "pg_constraint", class::constraints),
+    ("pg_catalog", "pg_cursors", server::cursors),
     ("pg_catalog", "pg_database", server::databases),
     ("pg_catalog", "pg_description", class::comments),
     ("pg_catalog", "pg_index", class::indexes),

@@ -30,10 +30,33 @@ pub fn register_functions(
         .chain(object::functions(context))
         .chain(size::functions(context))
         .chain(registry_type::functions(context));
-    for function in functions {
+    for mut function in functions {
+        if let Some((column_type, pg_type)) = known_type(function.name) {
+            function.returns = Returns::Known(column_type, pg_type);
+        }
         registry.register_udf(Arc::new(function.into_udf()))?;
     }
     Ok(())
+}
+
+/// The type of a function's result, where PostgreSQL has one of its own for it.
+fn known_type(function: &str) -> Option<(ColumnType, &'static str)> {
+    match function {
+        "current_database"
+        | "current_catalog"
+        | "current_schema"
+        | "current_user"
+        | "current_role"
+        | "session_user"
+        | "user"
+        | "pg_get_userbyid"
+        | "pg_client_encoding"
+        | "getdatabaseencoding"
+        | "pg_encoding_to_char" => Some((ColumnType::Text, "name")),
+        "current_schemas" => Some((ColumnType::Array(Box::new(ColumnType::Text)), "name[]")),
+        "pg_my_temp_schema" => Some((ColumnType::BigInt, "oid")),
+        _ => None,
+    }
 }
 
 /// What a function computes from the context, for all rows.

@@ -26,7 +26,10 @@ mod spec;
 mod table;
 
 pub use column_type::{type_name, type_oid};
-pub use context::{CatalogContext, SessionRow, SessionsView, SettingRow, SettingsView};
+pub use context::{
+    CatalogContext, CatalogView, CursorRow, CursorsView, SessionRow, SessionsView, SettingRow,
+    SettingsView,
+};
 pub use functions::register_functions;
 pub use relation::table_of_regclass;
 pub use rewrite::rewrite;

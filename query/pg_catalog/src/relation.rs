@@ -1,6 +1,6 @@
 //! Tables and indexes, user's and system's, as `pg_class` counts them.
 
-use std::sync::Arc;
+use std::{iter::Peekable, str::Chars, sync::Arc};
 
 use stratalog_functions::quote_ident;
 use stratalog_model::{
@@ -180,10 +180,13 @@ pub(crate) fn name_parts(text: &str) -> Option<Vec<String>> {
                 if !any {
                     return None;
                 }
+                // Blanks around the dot say nothing.
+                while chars.next_if(|c| c.is_whitespace()).is_some() {}
                 parts.push(std::mem::take(&mut part));
                 any = false;
             }
             _ if quoted => part.push(c),
+            _ if c.is_whitespace() && only_blanks_before(&chars, '.') => {}
             _ => {
                 part.extend(c.to_lowercase());
                 any = true;
@@ -195,6 +198,10 @@ pub(crate) fn name_parts(text: &str) -> Option<Vec<String>> {
     }
     parts.push(part);
     Some(parts)
+}
+
+fn only_blanks_before(rest: &Peekable<Chars<'_>>, wanted: char) -> bool {
+    rest.clone().find(|c| !c.is_whitespace()) == Some(wanted)
 }
 
 /// Name of the primary key's index and constraint.

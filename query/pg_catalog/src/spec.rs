@@ -2,8 +2,10 @@
 
 use std::sync::{Arc, LazyLock};
 
-use arrow::datatypes::{Schema, SchemaRef};
-use stratalog_model::ColumnType;
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use stratalog_model::{ColumnType, types::PG_TYPE_METADATA};
+
+use crate::column_type::{oid_of_name, type_oid};
 
 mod information_schema;
 mod own;
@@ -27,7 +29,26 @@ pub(crate) struct Spec {
 pub(crate) struct Column {
     pub(crate) name: &'static str,
     pub(crate) column_type: ColumnType,
+    /// Its type in PostgreSQL, where ours is another.
+    pub(crate) pg_type: Option<&'static str>,
     pub(crate) nullable: bool,
+}
+
+impl Column {
+    /// The oid of its type.
+    pub(crate) fn type_number(&self) -> i64 {
+        let known = self.pg_type.and_then(oid_of_name);
+        known.unwrap_or_else(|| i64::from(type_oid(&self.column_type)))
+    }
+
+    fn arrow_field(&self) -> Field {
+        // Every column may be NULL to the planner: outer joins and defaults stay simple.
+        let field = self.column_type.arrow_field(self.name, true);
+        let Some(pg_type) = self.pg_type else { return field };
+        let mut metadata = field.metadata().clone();
+        metadata.insert(PG_TYPE_METADATA.to_string(), pg_type.to_string());
+        field.with_metadata(metadata)
+    }
 }
 
 /// A system table.
@@ -42,6 +63,10 @@ pub(crate) struct Table {
     pub(crate) arrow: SchemaRef,
 }
 
+/// Types of PostgreSQL that ours stand for.
+const SHOWN: [&str; 9] =
+    ["oid", "oid[]", "name", "name[]", "char", "char[]", "varchar", "int2vector", "oidvector"];
+
 fn type_of(name: &str) -> ColumnType {
     match name {
         "bool" => ColumnType::Boolean,
@@ -51,6 +76,8 @@ fn type_of(name: &str) -> ColumnType {
         "float4" => ColumnType::Real,
         "float8" => ColumnType::Double,
         "timestamptz" => ColumnType::TimestampTz { precision: 6 },
+        "int2vector" => ColumnType::Array(Box::new(ColumnType::SmallInt)),
+        "oidvector" => ColumnType::Array(Box::new(ColumnType::BigInt)),
         other => match other.strip_suffix("[]") {
             Some(element) => ColumnType::Array(Box::new(type_of(element))),
             None => ColumnType::Text,
@@ -66,14 +93,12 @@ impl Table {
             .filter_map(|column| column.trim().split_once(' '))
             .map(|(name, kind_name)| {
                 let nullable = kind == "v" || kind_name.ends_with('?');
-                Column { name, column_type: type_of(kind_name.trim_end_matches('?')), nullable }
+                let kind_name = kind_name.trim_end_matches('?');
+                let pg_type = SHOWN.into_iter().find(|shown| *shown == kind_name);
+                Column { name, column_type: type_of(kind_name), pg_type, nullable }
             })
             .collect();
-        // Every column may be NULL to the planner: outer joins and defaults stay simple.
-        let fields: Vec<_> = columns
-            .iter()
-            .map(|column| column.column_type.arrow_field(column.name, true))
-            .collect();
+        let fields: Vec<_> = columns.iter().map(Column::arrow_field).collect();
         Self {
             schema,
             name: spec.name,

@@ -5,6 +5,9 @@ use std::sync::Arc;
 use datafusion::sql::sqlparser::ast::ObjectName;
 use stratalog_model::{ChronicleDefinition, Error, ErrorKind, Result};
 
+use stratalog_pg_catalog::CatalogView as _;
+use stratalog_visor_core::CatalogState;
+
 use super::Session;
 use crate::statement::names;
 
@@ -12,12 +15,17 @@ use crate::statement::names;
 const SYSTEM_SCHEMAS: &[&str] = &["pg_catalog", "information_schema", "stratalog"];
 
 impl Session {
+    /// The catalog as the session sees it: with what its block defines.
+    pub(crate) fn catalog(&self) -> Arc<CatalogState> {
+        self.seen.state()
+    }
+
     /// The chronicle of a name, for a statement that changes it.
     ///
     /// # Errors
     /// `UndefinedTable`, `InsufficientPrivilege` for a system table.
     pub(crate) fn chronicle(&self, name: &ObjectName) -> Result<Arc<ChronicleDefinition>> {
-        let state = self.parts().catalog.state();
+        let state = self.catalog();
         let (schema, table) = names::table(name, self.database())?;
         let missing = |shown: String| {
             Error::new(ErrorKind::UndefinedTable, format!("relation \"{shown}\" does not exist"))
@@ -51,7 +59,7 @@ impl Session {
     /// # Errors
     /// `UndefinedSchema` when none does.
     pub(crate) fn creation_schema(&self) -> Result<String> {
-        let state = self.parts().catalog.state();
+        let state = self.catalog();
         self.variables()
             .parsed()
             .search_path

@@ -27,8 +27,8 @@ use super::{
 use crate::{
     Outcome, Parsed, Prepared, RowsTag, StatementKind,
     statement::{
-        Plan, call, copy, ddl, delete, explain, insert, parameters, parse, query, refused, setting,
-        transaction,
+        Plan, call, copy, cursor, ddl, delete, explain, insert, parameters, parse, query, refused,
+        setting, transaction,
     },
 };
 
@@ -184,7 +184,11 @@ impl Session {
             | Statement::Set(_)
             | Statement::Reset(_)
             | Statement::Prepare { .. }
-            | Statement::Deallocate { .. } => {
+            | Statement::Deallocate { .. }
+            | Statement::Declare { .. }
+            | Statement::Fetch { .. }
+            | Statement::Close { .. }
+            | Statement::UNLISTEN { .. } => {
                 if more {
                     transaction::begin_implicit(self);
                 }
@@ -219,7 +223,7 @@ impl Session {
         types: &[Option<ColumnType>],
     ) -> Result<Arc<Prepared>> {
         self.check_usable(parsed)?;
-        let catalog_version = self.parts().catalog.state().version();
+        let catalog_version = self.catalog().version();
         let settings_version = self.variables().version();
         let fresh = |prepared: &Arc<Prepared>| {
             prepared.catalog_version == catalog_version
@@ -304,6 +308,15 @@ impl Session {
                 prepared.settle(types);
                 prepared.plan = Plan::Call(plan);
             }
+            Statement::Declare { stmts } => {
+                let (_, _, tree) = cursor::declared(stmts)?;
+                let planner = self.enter_planner(parsed.system_columns()).await;
+                let (plan, types) =
+                    query::plan(&planner, tree, &told, parsed.system_columns()).await?;
+                prepared.settle(types);
+                prepared.plan = Plan::Declare(plan);
+            }
+            Statement::Fetch { .. } => prepared.result = cursor::fetched(self, parsed.statement())?,
             Statement::Prepare { .. } | Statement::Copy { .. } => {}
             other => {
                 let count = parameters::count(other)?;
@@ -334,6 +347,13 @@ impl Session {
                     .guard(query::run(self, query, types, &values, work, RowsTag::Select))
                     .await?;
                 Ok(Outcome::Rows(rows))
+            }
+            Plan::Declare(query) => {
+                let Statement::Declare { stmts } = prepared.parsed.statement() else {
+                    return Err(Error::internal("not a DECLARE"));
+                };
+                let text = prepared.parsed.text();
+                work.guard(cursor::declare(self, stmts, text, query, (types, &values))).await
             }
             Plan::Explain(explain) => {
                 work.guard(explain::run(self, explain, types, &values, work)).await
@@ -368,6 +388,10 @@ impl Session {
             Statement::Prepare { .. } => work.guard(setting::prepare(self, statement)).await,
             Statement::Deallocate { name, .. } => setting::deallocate(self, name),
             Statement::Execute { .. } => Box::pin(setting::execute(self, statement, work)).await,
+            Statement::Fetch { .. } => work.guard(cursor::fetch(self, statement, work)).await,
+            Statement::Close { cursor } => cursor::close(self, cursor),
+            // Nobody listens.
+            Statement::UNLISTEN { .. } => Ok(Outcome::Done("UNLISTEN".to_string())),
             Statement::Copy { .. } => work.guard(copy::run(self, parsed, work)).await,
             other if ddl::is_definition(other) => work.guard(ddl::run(self, other, work)).await,
             other => Err(refused::error(other)),
@@ -377,7 +401,7 @@ impl Session {
     /// The statement planned anew if the catalog or the settings have changed since.
     async fn refresh(&self, prepared: &Arc<Prepared>) -> Result<Arc<Prepared>> {
         if matches!(prepared.plan, Plan::Tree)
-            || prepared.catalog_version == self.parts().catalog.state().version()
+            || prepared.catalog_version == self.catalog().version()
                 && prepared.settings_version == self.variables().version()
         {
             return Ok(Arc::clone(prepared));
@@ -407,7 +431,7 @@ impl Session {
         let parsed = self.variables.parsed();
         let zone = self.variables.get("TimeZone").unwrap_or_default();
         let scope = Scope {
-            state: self.parts().catalog.state(),
+            state: self.catalog(),
             search_path: parsed.search_path,
             system_columns: system_columns.to_vec(),
             keyed: false,
@@ -430,12 +454,7 @@ impl Session {
                 "current transaction is aborted, commands ignored until end of transaction block",
             ));
         }
-        match parsed.kind() {
-            StatementKind::Transaction | StatementKind::Session => Ok(()),
-            StatementKind::Read | StatementKind::Write | StatementKind::Definition => {
-                self.transaction.check_undefined()
-            }
-        }
+        Ok(())
     }
 
     /// Registers a statement that starts now, so that it can be cancelled.

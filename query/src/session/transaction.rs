@@ -6,16 +6,17 @@
 //!            SAVEPOINT: a mark in the append
 //!   COMMIT ─► the append, at once and whole
 //! ```
-//! Instead of writing, a block may define something, held back until COMMIT. What is not kept
-//! is refused: see the errors below.
+//! What a block defines only it sees until COMMIT. It writes either to tables that it makes, or to
+//! those of before and defines nothing: one record decides whether it was. What is not kept is
+//! refused: see the errors below.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use parking_lot::Mutex;
 use stratalog_model::{Append, ChronicleId, Error, ErrorKind, EventStore, Result, Snapshot};
-use stratalog_visor_core::catalog::Command;
+use stratalog_visor_core::CatalogState;
 
-use super::{TransactionState, variables::Marked};
+use super::{TransactionState, definition::Definition, variables::Marked};
 
 /// Savepoints that a block has at a time.
 const SAVEPOINTS_MAX: usize = 1 << 16;
@@ -37,7 +38,8 @@ struct Block {
     /// What the block sees of `snapshot` and `append`, until it writes again.
     own: Option<Arc<dyn Snapshot>>,
     savepoints: Vec<Savepoint>,
-    definition: Option<Vec<Command>>,
+    /// Dropped after what was written to its tables.
+    definition: Option<Definition>,
     began_ns: Option<i64>,
 }
 
@@ -56,10 +58,13 @@ struct Savepoint {
     /// Where, in the append; `None` when there was none.
     mark: Option<usize>,
     written: Arc<BTreeSet<ChronicleId>>,
-    defined: bool,
+    definition: Option<Definition>,
     modes: Modes,
-    settings: Marked,
+    marks: Marks,
 }
+
+/// The settings of then, and how many cursors had been declared.
+pub type Marks = (Marked, u64);
 
 /// What a block held when it ended: to be carried out by COMMIT, dropped by ROLLBACK.
 pub struct Ended {
@@ -69,8 +74,8 @@ pub struct Ended {
     pub wrote: bool,
     /// The rows that were written.
     pub append: Option<Box<dyn Append>>,
-    /// The commands of the block's definition.
-    pub definition: Vec<Command>,
+    /// What was defined.
+    pub definition: Option<Definition>,
 }
 
 /// The append of a block, in the hands of one statement; or that of a statement by itself.
@@ -164,7 +169,7 @@ impl Transaction {
             state: block.state,
             wrote: !block.written.is_empty(),
             append: block.append,
-            definition: block.definition.unwrap_or_default(),
+            definition: block.definition,
         }
     }
 
@@ -231,31 +236,53 @@ impl Transaction {
         Ok(())
     }
 
-    /// Checks that the block does not hold a definition: what follows could not see it.
+    /// Checks that the block may write to a chronicle, for all that it defines.
     ///
     /// # Errors
     /// `FeatureNotSupported`.
-    pub fn check_undefined(&self) -> Result<()> {
-        if self.0.lock().definition.is_some() {
-            return Err(Error::not_yet(
-                "a statement after one that defines something in the same block",
+    pub fn check_target(&self, chronicle: ChronicleId) -> Result<()> {
+        match &self.0.lock().definition {
+            Some(definition) if !definition.made(chronicle) => Err(Error::not_yet(
+                "writing to a table that was there before, in a block that defines something",
             )
-            .with_hint("COMMIT first"));
+            .with_hint("COMMIT first")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that the block may define something which changes some chronicles.
+    ///
+    /// # Errors
+    /// `FeatureNotSupported` when it has written to them, or to what it has not made.
+    pub fn check_definition(&self, changes: &[ChronicleId]) -> Result<()> {
+        let block = self.0.lock();
+        let made = |id: &ChronicleId| block.definition.as_ref().is_some_and(|d| d.made(*id));
+        let refused = |what: &str| Err(Error::not_yet(what).with_hint("COMMIT first"));
+        if !block.written.iter().all(made) {
+            return refused("a statement that defines something in a block that has written rows");
+        }
+        if block.written.iter().any(|id| changes.contains(id)) {
+            return refused("changing a table that the block has written rows to");
         }
         Ok(())
     }
 
-    /// Checks that the block wrote nothing, for a statement that defines something.
-    ///
-    /// # Errors
-    /// `FeatureNotSupported`.
-    pub fn check_unwritten(&self) -> Result<()> {
-        let block = self.0.lock();
-        if block.written.is_empty() {
-            return Ok(());
+    /// The catalog as the block sees it; `None` as everybody does.
+    pub fn catalog(&self) -> Option<Arc<CatalogState>> {
+        self.0.lock().definition.as_ref().map(Definition::state)
+    }
+
+    /// What the block has defined so far.
+    pub fn definition(&self) -> Option<Definition> {
+        self.0.lock().definition.clone()
+    }
+
+    /// The block has defined more.
+    pub fn define(&self, definition: Definition) {
+        let mut block = self.0.lock();
+        if block.state == TransactionState::Block {
+            block.definition = Some(definition);
         }
-        Err(Error::not_yet("a statement that defines something in a block that has written rows")
-            .with_hint("COMMIT first"))
     }
 
     /// Checks that no block is open, for a statement that cannot be part of one.
@@ -270,20 +297,6 @@ impl Transaction {
                 format!("{command} cannot run inside a transaction block"),
             )
             .with_hint("run it by itself: without BEGIN, or in the driver's autocommit mode")),
-        }
-    }
-
-    /// Keeps the commands of a definition until the block ends; gives them back when there
-    /// is no block, to be carried out at once.
-    pub fn hold_definition(&self, commands: Vec<Command>) -> Option<Vec<Command>> {
-        let mut block = self.0.lock();
-        match block.state {
-            TransactionState::Block => {
-                block.definition = Some(commands);
-                None
-            }
-            TransactionState::Failed => None,
-            TransactionState::Idle => Some(commands),
         }
     }
 
@@ -321,7 +334,7 @@ impl Transaction {
     ///
     /// # Errors
     /// `NoActiveTransaction` outside of a block; `LimitExceeded`.
-    pub fn savepoint(&self, name: &str, settings: Marked) -> Result<()> {
+    pub fn savepoint(&self, name: &str, marks: Marks) -> Result<()> {
         let mut block = self.0.lock();
         let block = &mut *block;
         block.check_open("SAVEPOINT")?;
@@ -337,9 +350,9 @@ impl Transaction {
             name: name.to_string(),
             mark,
             written: Arc::clone(&block.written),
-            defined: block.definition.is_some(),
+            definition: block.definition.clone(),
             modes: block.modes,
-            settings,
+            marks,
         });
         Ok(())
     }
@@ -361,11 +374,11 @@ impl Transaction {
         Ok(())
     }
 
-    /// ROLLBACK TO: what came after a savepoint is undone. Returns the settings of then.
+    /// ROLLBACK TO: what came after a savepoint is undone. Returns what was marked then.
     ///
     /// # Errors
     /// `NoActiveTransaction` outside of a block; `InvalidSavepoint`.
-    pub fn roll_back_to(&self, name: &str) -> Result<Marked> {
+    pub fn roll_back_to(&self, name: &str) -> Result<Marks> {
         let mut block = self.0.lock();
         let block = &mut *block;
         block.check_open("ROLLBACK TO SAVEPOINT")?;
@@ -380,11 +393,9 @@ impl Transaction {
         }
         block.written = Arc::clone(&savepoint.written);
         (block.own, block.modes) = (None, savepoint.modes);
-        if !savepoint.defined {
-            block.definition = None;
-        }
+        block.definition.clone_from(&savepoint.definition);
         block.state = TransactionState::Block;
-        Ok(savepoint.settings.clone())
+        Ok(savepoint.marks.clone())
     }
 }
 

@@ -3,14 +3,32 @@
 use std::sync::Arc;
 
 use stratalog_model::Result;
-use stratalog_pg_catalog::{SessionRow, SessionsView, SettingRow, SettingsView};
+use stratalog_pg_catalog::{CatalogView, SessionRow, SessionsView, SettingRow, SettingsView};
+
+use stratalog_visor_core::{Catalog, CatalogState};
 
 use super::{
     TransactionState,
+    transaction::Transaction,
     variables::{Rule, Variables},
     work::Stop,
 };
 use crate::service::Sessions;
+
+/// The catalog as one session sees it: with what its open block defines.
+#[derive(Debug)]
+pub struct SeenCatalog {
+    /// Everybody's.
+    pub catalog: Arc<Catalog>,
+    /// The session's block.
+    pub transaction: Arc<Transaction>,
+}
+
+impl CatalogView for SeenCatalog {
+    fn state(&self) -> Arc<CatalogState> {
+        self.transaction.catalog().unwrap_or_else(|| self.catalog.state())
+    }
+}
 
 /// The open sessions of a service.
 #[derive(Debug)]
@@ -47,13 +65,19 @@ impl SessionsView for OpenSessions {
     }
 
     fn cancel(&self, process_id: i32) -> bool {
-        match self.0.open().iter().find(|session| session.key().0 == process_id) {
-            Some(session) => {
-                session.stop(Stop::User);
-                true
-            }
-            None => false,
-        }
+        let session = self.0.open().into_iter().find(|session| session.key().0 == process_id);
+        session.is_some_and(|session| {
+            session.stop(Stop::User);
+            true
+        })
+    }
+
+    fn terminate(&self, process_id: i32) -> bool {
+        let session = self.0.open().into_iter().find(|session| session.key().0 == process_id);
+        session.is_some_and(|session| {
+            session.terminate();
+            true
+        })
     }
 }
 

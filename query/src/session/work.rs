@@ -25,6 +25,8 @@ pub enum Stop {
     Shutdown = 2,
     /// The session ends.
     Closed = 3,
+    /// Another session ended this one.
+    Terminated = 4,
 }
 
 /// One running statement.
@@ -158,6 +160,7 @@ impl Work {
                 ErrorKind::Shutdown,
                 "terminating connection: the server is shutting down",
             )),
+            4 => Some(terminated()),
             3 => Some(Error::new(
                 ErrorKind::QueryCanceled,
                 "canceling statement: its session was closed",
@@ -173,6 +176,11 @@ impl Work {
         Error::new(ErrorKind::QueryCanceled, "canceling statement due to statement timeout")
             .with_detail(format!("statement_timeout is {} ms", self.timeout_ms))
     }
+}
+
+/// The error of a session that another one ended.
+pub fn terminated() -> Error {
+    Error::new(ErrorKind::Shutdown, "terminating connection due to administrator command")
 }
 
 /// A stream that ends with an error when its statement is stopped, and then drops what it

@@ -274,7 +274,7 @@ pub async fn run(
     };
     let text = text(session, call.procedure, argument, types, values, work).await?;
     let table = || {
-        let state = session.parts().catalog.state();
+        let state = session.catalog();
         let path = session.variables().parsed().search_path;
         table_of_regclass(&state, session.database(), &path, &text).map(|chronicle| chronicle.id)
     };

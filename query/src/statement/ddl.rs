@@ -8,11 +8,14 @@ use datafusion::sql::sqlparser::ast::{
     AlterTable, AlterTableOperation, CommentObject, ObjectName, ObjectType, RenameTableNameKind,
     SchemaName, Statement,
 };
-use stratalog_model::{ChronicleDefinition, Error, ErrorKind, Result};
+use stratalog_model::{Append, ChronicleDefinition, Error, ErrorKind, Result, store::Appended};
 use stratalog_visor_core::catalog::Command;
 
 use super::names;
-use crate::{Notice, Outcome, Session, TransactionState, session::work::Work};
+use crate::{
+    Notice, Outcome, Session, TransactionState,
+    session::{Definition, work::Work},
+};
 
 /// Whether this module carries a statement out.
 pub fn is_definition(statement: &Statement) -> bool {
@@ -29,49 +32,84 @@ pub fn is_definition(statement: &Statement) -> bool {
     }
 }
 
-/// Runs a definition; in a block it is checked, and carried out by COMMIT.
+/// Runs a definition; in a block only the block sees it, until COMMIT.
 ///
 /// # Errors
-/// `ActiveTransaction` for databases in a block; what is wrong with the statement, or the
-/// log.
+/// `ActiveTransaction` for databases in a block; `FeatureNotSupported` beside what the block wrote;
+/// what is wrong with the statement, or the log.
 pub async fn run(session: &Session, statement: &Statement, work: &Work) -> Result<Outcome> {
     let (tag, commands) = commands(session, statement).await?;
     if matches!(tag, "CREATE DATABASE" | "DROP DATABASE") {
         session.transaction.check_outside(tag)?;
     }
     super::transaction::check_write(session)?;
-    session.transaction.check_unwritten()?;
-    if session.transaction() == TransactionState::Block {
-        for notice in session.parts().catalog.check(&commands)? {
-            session.say(Notice::new(notice));
+    let notices = match session.transaction() {
+        TransactionState::Idle => {
+            work.commit()?;
+            let (catalog, store) =
+                (Arc::clone(&session.parts().catalog), Arc::clone(session.store()));
+            to_its_end(async move {
+                let applied = catalog.apply_all(commands).await?;
+                applied.dropped.iter().for_each(|dropped| store.forget(*dropped));
+                Ok(applied.notices)
+            })
+            .await?
         }
-    }
-    if let Some(commands) = session.transaction.hold_definition(commands) {
-        work.commit()?;
-        for notice in apply(session, commands).await? {
-            session.say(Notice::new(notice));
-        }
+        TransactionState::Block | TransactionState::Failed => define(session, commands).await?,
+    };
+    for notice in notices {
+        session.say(Notice::new(notice));
     }
     Ok(Outcome::Done(tag.to_string()))
 }
 
-/// Carries commands out, all or none; returns what they have to tell.
+/// Adds commands to what the open block defines.
+async fn define(session: &Session, commands: Vec<Command>) -> Result<Vec<String>> {
+    let seen = session.catalog();
+    let changes: Vec<_> = commands.iter().flat_map(|command| command.changes(&seen)).collect();
+    session.transaction.check_definition(&changes)?;
+    let before = session.transaction.definition();
+    let (parts, store) = (session.parts(), session.store());
+    let now_ns = parts.clock.now_ns();
+    let (definition, notices) =
+        Definition::after(before, &seen, commands, &parts.catalog, store, now_ns).await?;
+    session.transaction.define(definition);
+    Ok(notices)
+}
+
+/// Commits a block that defines something: what it wrote, to tables that it made, and then the
+/// record by which they are there.
 ///
 /// # Errors
-/// What is wrong with a command, or the log; then nothing changed.
-pub async fn apply(session: &Session, commands: Vec<Command>) -> Result<Vec<String>> {
-    let (catalog, store) =
-        (Arc::clone(&session.parts().catalog), Arc::clone(&session.parts().store));
-    // A task of its own: a client that leaves does not keep the store from forgetting what
-    // the catalog has dropped.
-    let applying = tokio::spawn(async move {
-        let applied = catalog.apply_all(commands).await?;
-        for dropped in applied.dropped {
-            store.forget(dropped);
-        }
-        Ok(applied.notices)
-    });
-    applying.await.unwrap_or_else(|error| {
+/// What is wrong with a command by now, or the logs; then nothing changed.
+pub async fn commit(
+    session: &Session,
+    definition: Definition,
+    append: Option<Box<dyn Append>>,
+) -> Result<Option<Appended>> {
+    let (catalog, store) = (Arc::clone(&session.parts().catalog), Arc::clone(session.store()));
+    to_its_end(async move {
+        let events = async move {
+            match append {
+                Some(append) => append.commit().await.map(Some),
+                None => Ok(None),
+            }
+        };
+        let commands = definition.commands().to_vec();
+        let (applied, appended) = catalog.apply_with(commands, Box::pin(events)).await?;
+        applied.dropped.iter().for_each(|dropped| store.forget(*dropped));
+        drop(definition);
+        Ok(appended)
+    })
+    .await
+}
+
+/// A task of its own: a client that leaves does not keep the store from forgetting what the
+/// catalog has dropped.
+async fn to_its_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    tokio::spawn(work).await.unwrap_or_else(|error| {
         Err(Error::internal("the statement broke off: a defect of the server").with_source(error))
     })
 }

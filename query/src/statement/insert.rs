@@ -369,8 +369,10 @@ impl Writer {
     /// Starts a statement that [may write](super::transaction::check_write).
     ///
     /// # Errors
-    /// `FeatureNotSupported` for a number within a block.
+    /// `FeatureNotSupported` for a number within a block, and for a table of before in one that
+    /// defines something.
     pub fn begin(session: &Session, targets: &Targets, on_conflict: OnConflict) -> Result<Self> {
+        session.transaction.check_target(targets.chronicle.id)?;
         // As durable as the strictest of the tables asks for.
         let options = AppendOptions { durability: None, producer: take_producer(session)? };
         let numbered = options.producer.is_some();

@@ -14,6 +14,7 @@ use datafusion::sql::sqlparser::{
 use stratalog_model::{Error, ErrorKind, Result, chronicle::SYSTEM_COLUMNS};
 
 mod distinct;
+mod fetch;
 mod rewrite;
 
 pub use rewrite::says_header_match;
@@ -84,7 +85,11 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
             .with_options(ParserOptions::new().with_unescape(true))
             .with_recursion_limit(DEPTH_MAX)
             .with_tokens_with_locations(tokens);
-        let mut statement = parser.parse_statement().map_err(|error| parser_error(sql, error))?;
+        let parsed = match fetch::is_fetch(part) {
+            true => fetch::parse(&mut parser),
+            false => parser.parse_statement(),
+        };
+        let mut statement = parsed.map_err(|error| parser_error(sql, error))?;
         if compares_distinct {
             distinct::end_operands(&mut statement);
         }

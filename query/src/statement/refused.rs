@@ -35,14 +35,7 @@ pub fn error(statement: &Statement) -> Error {
         Statement::Savepoint { .. } | Statement::ReleaseSavepoint { .. } => {
             Error::not_yet("SAVEPOINT")
         }
-        Statement::Declare { .. }
-        | Statement::Fetch { .. }
-        | Statement::Close { .. }
-        | Statement::Open(_) => Error::not_yet("a cursor of SQL (DECLARE, FETCH)")
-            .with_hint("rows are streamed; the protocol's portals fetch in parts"),
-        Statement::LISTEN { .. } | Statement::UNLISTEN { .. } | Statement::NOTIFY { .. } => {
-            Error::not_yet("LISTEN / NOTIFY")
-        }
+        Statement::LISTEN { .. } | Statement::NOTIFY { .. } => Error::not_yet("LISTEN / NOTIFY"),
         Statement::CreateView(_) | Statement::AlterView { .. } => Error::not_yet("a view"),
         Statement::CreateIndex(_) | Statement::AlterIndex { .. } => Error::not_yet("an index")
             .with_hint("time and key columns are indexed by the table's PRIMARY KEY"),

@@ -185,6 +185,7 @@ pub fn discard(session: &Session, object: &DiscardObject) -> Result<Outcome> {
             session.transaction.check_outside("DISCARD ALL")?;
             session.variables().reset_all()?;
             session.forget_all();
+            session.cursors().close_all();
             done("DISCARD ALL")
         }
         // Plans are kept per text and made anew when they are stale.

@@ -51,12 +51,14 @@ pub async fn run(session: &Session, statement: &Statement, work: &Work) -> Resul
             commit(session).await.map(done)
         }
         Statement::Rollback { savepoint: Some(name), .. } => {
-            let settings = session.transaction.roll_back_to(&names::fold(name))?;
+            let (settings, cursors) = session.transaction.roll_back_to(&names::fold(name))?;
             session.variables().go_back(settings);
+            session.cursors().go_back(cursors);
             Ok(done("ROLLBACK"))
         }
         Statement::Savepoint { name } => {
-            session.transaction.savepoint(&names::fold(name), session.variables().mark())?;
+            let marks = (session.variables().mark(), session.cursors().mark());
+            session.transaction.savepoint(&names::fold(name), marks)?;
             Ok(done("SAVEPOINT"))
         }
         Statement::ReleaseSavepoint { name } => {
@@ -71,7 +73,7 @@ pub async fn run(session: &Session, statement: &Statement, work: &Work) -> Resul
                 session.say(no_transaction());
             }
             if ended.state != TransactionState::Idle {
-                session.variables().end(false);
+                session.end_block(false);
             }
             Ok(done("ROLLBACK"))
         }
@@ -95,19 +97,18 @@ pub async fn commit(session: &Session) -> Result<&'static str> {
     match state {
         TransactionState::Idle => Ok("COMMIT"),
         TransactionState::Failed => {
-            session.variables().end(false);
+            session.end_block(false);
             Ok("ROLLBACK")
         }
         TransactionState::Block => {
-            // A block has rows or a definition. What that has to tell was told when it was
-            // given.
-            let committed = match append {
-                _ if !definition.is_empty() => ddl::apply(session, definition).await.map(|_| None),
-                Some(append) => append.commit().await.map(Some),
-                None if wrote => Err(lent_out()),
-                None => Ok(None),
+            let committed = match (append, definition) {
+                (None, _) if wrote => Err(lent_out()),
+                // What it has to tell was told when it was given.
+                (append, Some(definition)) => ddl::commit(session, definition, append).await,
+                (Some(append), None) => append.commit().await.map(Some),
+                (None, None) => Ok(None),
             };
-            session.variables().end(committed.is_ok());
+            session.end_block(committed.is_ok());
             if committed?.is_some_and(|appended| appended.duplicate) {
                 session.say(already_stored());
             }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     ChronicleId, Collision, ColumnId, ColumnType, Durability, Error, ErrorKind, LatePolicy, Result,
-    SchemaVersion, TickScale, Tiering,
+    SchemaVersion, Subject, TickScale, Tiering,
 };
 
 /// Names of the system columns, which no user column may have; not part of `SELECT *`.
@@ -77,6 +77,27 @@ pub struct ChronicleDefinition {
 }
 
 impl ChronicleDefinition {
+    /// What an error about this chronicle names.
+    pub fn subject(&self) -> Subject {
+        Subject {
+            schema: Some(self.schema.clone()),
+            table: Some(self.name.clone()),
+            ..Subject::default()
+        }
+    }
+
+    /// The error of a NULL in a column that takes none.
+    pub fn not_null_violation(&self, column: &str) -> Error {
+        Error::new(
+            ErrorKind::NotNullViolation,
+            format!(
+                "null value in column \"{column}\" of relation \"{}\" violates not-null constraint",
+                self.name
+            ),
+        )
+        .with_subject(Subject { column: Some(column.to_string()), ..self.subject() })
+    }
+
     /// Checks what must hold for every definition: names, types, key, tick, options.
     pub fn validate(&self) -> Result<()> {
         let invalid = |message: String| Error::new(ErrorKind::InvalidTableDefinition, message);

@@ -224,6 +224,20 @@ struct Notes {
     hint: Option<String>,
     context: Option<String>,
     position: Option<u32>,
+    subject: Subject,
+}
+
+/// What an error is about, by name, for programs that look for it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Subject {
+    /// The schema of the table.
+    pub schema: Option<String>,
+    /// The table.
+    pub table: Option<String>,
+    /// The column.
+    pub column: Option<String>,
+    /// The constraint that does not hold.
+    pub constraint: Option<String>,
 }
 
 impl Error {
@@ -281,6 +295,13 @@ impl Error {
         self
     }
 
+    /// Adds the names of what it is about.
+    #[must_use]
+    pub fn with_subject(mut self, subject: Subject) -> Self {
+        self.notes.subject = subject;
+        self
+    }
+
     /// Keeps the error that caused this one.
     #[must_use]
     pub fn with_source(
@@ -314,6 +335,11 @@ impl Error {
     /// Where in the input it happened, if told.
     pub fn context(&self) -> Option<&str> {
         self.notes.context.as_deref()
+    }
+
+    /// The names of what it is about, where told.
+    pub fn subject(&self) -> &Subject {
+        &self.notes.subject
     }
 
     /// Place in the statement's text: characters, from 1, if told.

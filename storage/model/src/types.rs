@@ -7,6 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, ErrorKind, Result};
 
+/// Metadata key of a field whose PostgreSQL type its Arrow type does not tell: the catalog's
+/// `oid`, `name`, `char`, `int2vector` … The value is the type's name.
+pub const PG_TYPE_METADATA: &str = "stratalog.pg_type";
+
 /// Largest number of decimal digits of a NUMERIC.
 pub const NUMERIC_PRECISION_MAX: u8 = 38;
 

@@ -4,6 +4,9 @@
 //!   apply(commands) ─► plan: pure, on the state now ─► record ─► log ─► durable ─► new state
 //!        one call at a time ─────────────────────────────────────────────────┘
 //! ```
+//! A transaction that makes chronicles and writes to them commits its events first, under ids that
+//! were set aside for it durably, and then its record, which decides: events of an id that has no
+//! chronicle do not count, as those of one that was dropped.
 
 mod command;
 mod create;
@@ -13,14 +16,25 @@ mod plan;
 mod record;
 mod state;
 
-use std::sync::Arc;
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
-use futures::{channel::oneshot, lock::Mutex as TurnMutex};
+use futures::{
+    channel::oneshot,
+    lock::{Mutex as TurnMutex, OwnedMutexGuard},
+};
 use parking_lot::RwLock;
 use stratalog_model::{
-    BoxFuture, ChronicleId, Clock, Durability, Error, ErrorKind, Frame, FrameKind, Log, Lsn,
-    PartitionId, Result, SchemaVersion, StatementId, TickRange,
+    BoxFuture, ChronicleDefinition, ChronicleId, Clock, Durability, Error, ErrorKind, Frame,
+    FrameKind, Log, Lsn, PartitionId, Result, SchemaVersion, StatementId, TickRange,
 };
+
+use record::Change;
 
 pub use command::{Command, NewChronicle, NewColumn, Outcome};
 pub use name::{DEFAULT_DATABASE, DEFAULT_SCHEMA, NAME_BYTES_MAX, SYSTEM_SCHEMAS};
@@ -36,7 +50,14 @@ pub struct Catalog {
     state: Arc<RwLock<Arc<CatalogState>>>,
     /// Held from the decision on a command until its record is durable and visible.
     turn: Arc<TurnMutex<()>>,
+    /// Chronicles of open transactions.
+    open: RwLock<BTreeMap<ChronicleId, Arc<ChronicleDefinition>>>,
+    /// States of open transactions so far.
+    previews: AtomicU64,
 }
+
+/// Versions of states that only an open transaction sees have this bit.
+const OPEN_VERSIONS: u64 = 1 << 63;
 
 impl Catalog {
     /// Replays the log. `clock` gives chronicles their creation time.
@@ -54,7 +75,14 @@ impl Catalog {
             "catalog replayed"
         );
         let state = Arc::new(RwLock::new(Arc::new(state)));
-        Ok(Arc::new(Self { log, clock, state, turn: Arc::default() }))
+        Ok(Arc::new(Self {
+            log,
+            clock,
+            state,
+            turn: Arc::default(),
+            open: RwLock::default(),
+            previews: AtomicU64::new(0),
+        }))
     }
 
     /// The catalog now; never changes once taken.
@@ -62,14 +90,54 @@ impl Catalog {
         Arc::clone(&self.state.read())
     }
 
-    /// Checks that commands could be carried out now, one after another; returns what
-    /// each would have to tell. Nothing changes.
+    /// The state that a transaction sees which has given commands in `state`, and what they would
+    /// have to tell. Nothing changes for others.
     ///
     /// # Errors
     /// What is wrong with a command, as [`Self::apply`] says it.
-    pub fn check(&self, commands: &[Command]) -> Result<Vec<String>> {
-        let plan = plan::plan_all(&self.state(), commands, self.clock.as_ref())?;
-        Ok(plan.outcome.notices)
+    pub fn preview(
+        &self,
+        state: &CatalogState,
+        commands: &[Command],
+    ) -> Result<(Arc<CatalogState>, Vec<String>)> {
+        let plan = plan::plan_all(state, commands, self.clock.as_ref())?;
+        let mut seen = state.clone();
+        if let Some(change) = &plan.change {
+            seen.apply(change)?;
+        }
+        let version = OPEN_VERSIONS | self.previews.fetch_add(1, Ordering::Relaxed);
+        Ok((Arc::new(seen.under(version)), plan.outcome.notices))
+    }
+
+    /// Sets an id aside for a chronicle that an open transaction makes: events can be stored
+    /// under it before the chronicle itself is, and count when it comes to be.
+    ///
+    /// # Errors
+    /// What the log says.
+    pub fn reserve(&self) -> BoxFuture<'_, Result<ChronicleId>> {
+        Box::pin(async move {
+            let turn = Arc::clone(&self.turn).lock_owned().await;
+            let id = self.state().next_chronicle();
+            self.record(turn, &Change::ReserveChronicle { id }).await?;
+            Ok(id)
+        })
+    }
+
+    /// Tells of a chronicle of an open transaction; until [`Self::close`].
+    pub fn open_for(&self, chronicle: Arc<ChronicleDefinition>) {
+        self.open.write().insert(chronicle.id, chronicle);
+    }
+
+    /// The transaction that made a chronicle has ended; whether the chronicle is there.
+    pub fn close(&self, id: ChronicleId) -> bool {
+        self.open.write().remove(&id);
+        self.state().chronicle_by_id(id).is_some()
+    }
+
+    /// The chronicle of an id, of an open transaction's too.
+    pub fn definition(&self, id: ChronicleId) -> Option<Arc<ChronicleDefinition>> {
+        let open = self.open.read().get(&id).cloned();
+        open.or_else(|| self.state().chronicle_by_id(id).cloned())
     }
 
     /// Carries out a command, as [`Self::apply_all`] does several.
@@ -88,48 +156,72 @@ impl Catalog {
     /// What is wrong with a command, in PostgreSQL's words where it has some; what the
     /// log says when it cannot write: then nothing changed.
     pub fn apply_all(&self, commands: Vec<Command>) -> BoxFuture<'_, Result<Outcome>> {
+        Box::pin(async move { Ok(self.apply_with(commands, Box::pin(async { Ok(()) })).await?.0) })
+    }
+
+    /// As [`Self::apply_all`], and in between, when nothing is wrong with the commands, `events`:
+    /// the record makes it count, by the ids that were [set aside](Self::reserve).
+    ///
+    /// # Errors
+    /// As [`Self::apply_all`], and those of `events`: then nothing changed.
+    pub fn apply_with<'a, T: Send + 'a>(
+        &'a self,
+        commands: Vec<Command>,
+        events: BoxFuture<'a, Result<T>>,
+    ) -> BoxFuture<'a, Result<(Outcome, T)>> {
         Box::pin(async move {
             let turn = Arc::clone(&self.turn).lock_owned().await;
             let before = self.state();
             let plan = plan::plan_all(&before, &commands, self.clock.as_ref())?;
-            let Some(change) = plan.change else {
-                let chronicle = plan.shows.and_then(|id| before.chronicle_by_id(id)).cloned();
-                return Ok(Outcome { chronicle, ..plan.outcome });
+            // What does not fit is found before.
+            let fits = plan.change.as_ref().map(|change| before.after(change));
+            fits.transpose()?;
+            let done = events.await?;
+            let after = match &plan.change {
+                Some(change) => self.record(turn, change).await?,
+                None => before,
             };
-            let after = Arc::new(before.after(&change)?);
+            tracing::debug!(?commands, "catalog changed");
             let chronicle = plan.shows.and_then(|id| after.chronicle_by_id(id)).cloned();
-            let payload = record::encode(&change)?;
-            let reservation = self.log.reserve(payload.len()).await?;
-
-            // From here on the record may become durable, whether or not anybody still
-            // waits for it: so the log's thread publishes the state and ends the turn.
-            let (report, written) = oneshot::channel();
-            let published = Arc::clone(&self.state);
-            self.log.submit(
-                frame_of(payload),
-                reservation,
-                Durability::Disk,
-                Box::new(move |result| {
-                    if result.is_ok() {
-                        *published.write() = after;
-                    }
-                    drop(turn);
-                    // Nobody waits any more: the command was carried out all the same.
-                    let _ = report.send(result);
-                }),
-            );
-            match written.await {
-                Ok(Ok(lsn)) => {
-                    tracing::debug!(%lsn, ?commands, "catalog changed");
-                    Ok(Outcome { chronicle, ..plan.outcome })
-                }
-                Ok(Err(error)) => Err(error),
-                Err(oneshot::Canceled) => Err(Error::new(
-                    ErrorKind::Shutdown,
-                    "the catalog's log was closed; the statement may or may not be carried out",
-                )),
-            }
+            Ok((Outcome { chronicle, ..plan.outcome }, done))
         })
+    }
+
+    /// Writes a change that was decided on the state now, and shows it.
+    async fn record(
+        &self,
+        turn: OwnedMutexGuard<()>,
+        change: &Change,
+    ) -> Result<Arc<CatalogState>> {
+        let after = Arc::new(self.state().after(change)?);
+        let payload = record::encode(change)?;
+        let reservation = self.log.reserve(payload.len()).await?;
+
+        // From here on the record may become durable, whether or not anybody still
+        // waits for it: so the log's thread publishes the state and ends the turn.
+        let (report, written) = oneshot::channel();
+        let (published, shown) = (Arc::clone(&self.state), Arc::clone(&after));
+        self.log.submit(
+            frame_of(payload),
+            reservation,
+            Durability::Disk,
+            Box::new(move |result| {
+                if result.is_ok() {
+                    *published.write() = shown;
+                }
+                drop(turn);
+                // Nobody waits any more: the command was carried out all the same.
+                let _ = report.send(result);
+            }),
+        );
+        match written.await {
+            Ok(Ok(_)) => Ok(after),
+            Ok(Err(error)) => Err(error),
+            Err(oneshot::Canceled) => Err(Error::new(
+                ErrorKind::Shutdown,
+                "the catalog's log was closed; the statement may or may not be carried out",
+            )),
+        }
     }
 }
 

@@ -110,7 +110,7 @@ impl Embedded {
         let commands_log = Arc::clone(&commands) as Arc<dyn Log>;
         let catalog = Catalog::open(commands_log, Arc::clone(&clock) as Arc<dyn Clock>)?;
         let now = Arc::clone(&catalog);
-        let definitions = Definitions::new(move |id| now.state().chronicle_by_id(id).cloned());
+        let definitions = Definitions::new(move |id| now.definition(id));
         let owned = stratalog_engine::Files { shelves, manifest, definitions };
         let memory_bytes = available_memory_bytes();
         let engine_settings = EngineSettings {

@@ -10,7 +10,7 @@ use arrow::array::RecordBatch;
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt as _;
 use stratalog_model::{Error, ErrorKind, Result};
-use stratalog_query::{CopyIn, CopyOut, CopySink};
+use stratalog_query::{CopyIn, CopyOut, CopySink, Rows};
 use stratalog_text::{
     CopyParser, CopyWriter,
     copy::{CopyHeader, CopyLimits},
@@ -21,7 +21,11 @@ use tokio::{
 };
 
 use super::{Connection, Ending, Step, shutting_down, work::Work};
-use crate::frontend::{Frontend, Inbound};
+use crate::{
+    copy_binary::{self, BinaryCopyParser},
+    encode::{BINARY, RowWriter},
+    frontend::{Frontend, Inbound},
+};
 
 /// Clients send messages from one line to megabytes; small ones are put together.
 const PIECE_BYTES: usize = 128 << 10;
@@ -40,6 +44,28 @@ enum Feed {
     Done,
 }
 
+/// Reads the data, in the format that it has.
+enum Parser {
+    Lines(Box<CopyParser>),
+    Binary(BinaryCopyParser),
+}
+
+impl Parser {
+    fn push(&mut self, data: &[u8]) -> Result<Vec<RecordBatch>> {
+        match self {
+            Parser::Lines(parser) => parser.push(data),
+            Parser::Binary(parser) => parser.push(data),
+        }
+    }
+
+    fn finish(self) -> Result<Option<RecordBatch>> {
+        match self {
+            Parser::Lines(parser) => parser.finish(),
+            Parser::Binary(parser) => parser.finish(),
+        }
+    }
+}
+
 /// What the parser tells the sink. A channel that closes without `Done` means that nothing
 /// is stored.
 #[derive(Debug)]
@@ -49,7 +75,7 @@ enum Parsed {
 }
 
 /// Takes the client's data into the sink; rows stored. Dropping it stores nothing.
-async fn store(parser: CopyParser, sink: CopySink, feed: mpsc::Receiver<Feed>) -> Result<u64> {
+async fn store(parser: Parser, sink: CopySink, feed: mpsc::Receiver<Feed>) -> Result<u64> {
     let (sender, batches) = mpsc::channel(BATCHES_WAITING);
     let mut sinking = Work::spawn(sink_all(sink, batches));
     let parsed = parse_all(parser, feed, &sender).await;
@@ -78,7 +104,7 @@ async fn sink_all(mut sink: CopySink, mut batches: mpsc::Receiver<Parsed>) -> Re
 
 /// Parses all that comes. Also returns when the sink has ended: it says why itself.
 async fn parse_all(
-    mut parser: CopyParser,
+    mut parser: Parser,
     mut feed: mpsc::Receiver<Feed>,
     sink: &mpsc::Sender<Parsed>,
 ) -> Result<()> {
@@ -121,11 +147,17 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             record_bytes_max: self.settings.copy_line_bytes_max,
             ..CopyLimits::default()
         };
-        let parser = CopyParser::new(options, columns, self.session.text_style())?
-            .for_table(table)
-            .requiring(&required)
-            .with_limits(limits);
-        self.out.copy_in(count)?;
+        let (binary, style) = (options.binary, self.session.text_style());
+        let parser = if binary {
+            Parser::Binary(BinaryCopyParser::new(table, columns, &required, style, limits))
+        } else {
+            let parser = CopyParser::new(options, columns, style)?
+                .for_table(table)
+                .requiring(&required)
+                .with_limits(limits);
+            Parser::Lines(Box::new(parser))
+        };
+        self.out.copy_in(count, binary)?;
         self.flush().await?;
         let (sender, receiver) = mpsc::channel(PIECES_WAITING);
         let mut work = Work::spawn(store(parser, sink, receiver));
@@ -232,15 +264,26 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     /// Sends a result as COPY data, each row a message.
     pub(super) async fn copy_out(&mut self, copy: CopyOut) -> Step<()> {
         let CopyOut { options, mut rows } = copy;
-        let header = options.header != CopyHeader::Absent;
         let schema = std::sync::Arc::clone(rows.schema());
-        self.out.copy_out(schema.fields().len())?;
-        let writer = CopyWriter::new(options, schema, self.session.text_style());
-        if header {
-            let start = self.out.begin(b'd');
-            writer.write_header(&mut self.out.bytes);
-            self.out.end(start)?;
-        }
+        self.out.copy_out(schema.fields().len(), options.binary)?;
+        let count = if options.binary {
+            self.copy_out_binary(&mut rows).await?
+        } else {
+            let header = options.header != CopyHeader::Absent;
+            let writer = CopyWriter::new(options, schema, self.session.text_style());
+            if header {
+                let start = self.out.begin(b'd');
+                writer.write_header(&mut self.out.bytes);
+                self.out.end(start)?;
+            }
+            self.copy_out_lines(&mut rows, &writer).await?
+        };
+        self.out.copy_done();
+        self.out.complete(&format!("COPY {count}"))?;
+        Ok(())
+    }
+
+    async fn copy_out_lines(&mut self, rows: &mut Rows, writer: &CopyWriter) -> Step<u64> {
         let mut count = 0_u64;
         while let Some(batch) = self.watched(async { rows.next().await.transpose() }).await? {
             let mut lines = writer.rows(&batch)?;
@@ -248,15 +291,27 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 let start = self.out.begin(b'd');
                 lines.write(row, &mut self.out.bytes);
                 self.out.end(start)?;
-                if self.out.bytes.len() >= self.settings.output_buffer_bytes {
-                    self.flush().await?;
-                }
-                count += 1;
+                self.flush_if_full().await?;
             }
+            count += batch.num_rows() as u64;
         }
-        self.out.copy_done();
-        self.out.complete(&format!("COPY {count}"))?;
-        Ok(())
+        Ok(count)
+    }
+
+    async fn copy_out_binary(&mut self, rows: &mut Rows) -> Step<u64> {
+        let style = self.session.text_style();
+        self.out.copy_data(&copy_binary::header())?;
+        let mut count = 0_u64;
+        while let Some(batch) = self.watched(async { rows.next().await.transpose() }).await? {
+            let writer = RowWriter::new(&batch, &[BINARY], &style)?;
+            for row in 0..batch.num_rows() {
+                writer.write_as(b'd', row, &mut self.out)?;
+                self.flush_if_full().await?;
+            }
+            count += batch.num_rows() as u64;
+        }
+        self.out.copy_data(&copy_binary::TRAILER)?;
+        Ok(count)
     }
 }
 

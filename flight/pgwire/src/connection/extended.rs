@@ -184,11 +184,15 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 self.out.parameter_description(statement.parameters.clone())?;
                 (statement, Vec::new())
             }
-            Target::Portal => {
-                let portal =
-                    self.portals.get(&describe.name).ok_or_else(|| no_portal(&describe.name))?;
-                (Arc::clone(&portal.statement), portal.formats.clone())
-            }
+            Target::Portal => match self.portals.get(&describe.name) {
+                Some(portal) => (Arc::clone(&portal.statement), portal.formats.clone()),
+                None => {
+                    let cursor = self.session.cursor_schema(&describe.name);
+                    let schema = cursor.ok_or_else(|| no_portal(&describe.name))?;
+                    self.out.row_description(&schema, |_| 0)?;
+                    return Ok(());
+                }
+            },
         };
         match statement.prepared.as_ref().and_then(|prepared| prepared.result()) {
             Some(schema) => {
@@ -261,7 +265,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         // What does not exist is closed already.
         match close.target {
             Target::Statement => drop(self.statements.remove(&close.name)),
-            Target::Portal => drop(self.portals.remove(&close.name)),
+            Target::Portal => {
+                if self.portals.remove(&close.name).is_none() {
+                    self.session.close_cursor(&close.name);
+                }
+            }
         }
         self.out.close_complete()?;
         Ok(())

@@ -55,9 +55,13 @@ enum Values {
     Time(Int64Array),
     Interval(IntervalMonthDayNanoArray),
     Uuid(FixedSizeBinaryArray),
+    /// `"char"`: one byte, 0 for the empty one.
+    Char(StringViewArray),
     List {
         array: ListArray,
         element: u32,
+        /// The first subscript.
+        lower: i32,
         child: Box<BinaryWriter>,
     },
 }
@@ -110,6 +114,9 @@ impl BinaryWriter {
                 }
                 _ => return Err(unsupported()),
             },
+            ColumnType::Text if wire_oid == oid::CHAR => {
+                Values::Char(array.as_string_view().clone())
+            }
             ColumnType::Text => Values::Text(array.as_string_view().clone()),
             ColumnType::Jsonb => Values::Jsonb(array.as_string_view().clone()),
             ColumnType::Bytea => Values::Bytea(array.as_binary().clone()),
@@ -142,7 +149,11 @@ impl BinaryWriter {
                 let DataType::List(item) = list.data_type() else { return Err(unsupported()) };
                 let element = element_of(wire_oid).unwrap_or_else(|| wire_type(element).oid);
                 let child = Self::new(list.values(), item, element)?;
-                Values::List { child: Box::new(child), element, array: list }
+                let lower = match wire_oid {
+                    oid::INT2VECTOR | oid::OIDVECTOR => 0,
+                    _ => 1,
+                };
+                Values::List { child: Box::new(child), element, lower, array: list }
             }
         };
         Ok(Self { values })
@@ -158,7 +169,7 @@ impl BinaryWriter {
             Values::Float32(array) => array,
             Values::Float64(array) => array,
             Values::Decimal { array, .. } => array.as_ref(),
-            Values::Text(array) | Values::Jsonb(array) => array,
+            Values::Text(array) | Values::Jsonb(array) | Values::Char(array) => array,
             Values::Bytea(array) => array,
             Values::Timestamp { units, .. } => units,
             Values::Date(array) => array,
@@ -207,6 +218,7 @@ impl BinaryWriter {
                 write_numeric(&text, out);
             }
             Values::Text(array) => out.extend_from_slice(array.value(row).as_bytes()),
+            Values::Char(array) => out.push(array.value(row).bytes().next().unwrap_or(0)),
             Values::Jsonb(array) => {
                 // Version of the binary form.
                 out.push(1);
@@ -234,8 +246,8 @@ impl BinaryWriter {
                 out.extend_from_slice(&value.months.to_be_bytes());
             }
             Values::Uuid(array) => out.extend_from_slice(array.value(row)),
-            Values::List { array, element, child } => {
-                write_list(array, *element, child, row, out)?;
+            Values::List { array, element, lower, child } => {
+                write_list(array, (*element, *lower), child, row, out)?;
             }
         }
         Ok(true)
@@ -268,7 +280,7 @@ fn micros(units: i64, per_second: i64) -> Option<i64> {
 
 fn write_list(
     array: &ListArray,
-    element: u32,
+    (element, lower): (u32, i32),
     child: &BinaryWriter,
     row: usize,
     out: &mut Vec<u8>,
@@ -287,8 +299,7 @@ fn write_list(
         return Ok(());
     }
     out.extend_from_slice(&length.to_be_bytes());
-    // Lower bound.
-    out.extend_from_slice(&1_i32.to_be_bytes());
+    out.extend_from_slice(&lower.to_be_bytes());
     for at in start..end {
         let length_at = out.len();
         out.extend_from_slice(&[0; 4]);

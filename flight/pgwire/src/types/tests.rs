@@ -3,7 +3,9 @@ use std::collections::HashMap;
 use arrow::datatypes::{DataType, Field};
 use stratalog_model::ColumnType;
 
-use super::{TYPE_METADATA, array_of, column_type, element_of, field_type, wire_type};
+use stratalog_model::types::PG_TYPE_METADATA;
+
+use super::{array_of, column_type, element_of, field_type, wire_type};
 
 #[test]
 fn ids_sizes_and_modifiers_are_those_of_postgresql() {
@@ -74,7 +76,7 @@ fn every_type_comes_back_from_its_id() {
 fn the_catalogs_types_are_told_by_metadata() {
     let field = |name: &str| {
         Field::new("x", DataType::Int64, true)
-            .with_metadata(HashMap::from([(TYPE_METADATA.to_string(), name.to_string())]))
+            .with_metadata(HashMap::from([(PG_TYPE_METADATA.to_string(), name.to_string())]))
     };
     assert_eq!(field_type(&field("oid")).oid, 26);
     assert_eq!(field_type(&field("name")).size, 64);

@@ -16,12 +16,13 @@ struct Attribute<'a> {
     number: usize,
     name: &'a str,
     column_type: &'a ColumnType,
+    type_number: i64,
     nullable: bool,
     has_default: bool,
 }
 
 fn push(rows: &mut Rows<'_>, attribute: &Attribute<'_>) -> Result<()> {
-    let type_number = i64::from(type_oid(attribute.column_type));
+    let type_number = attribute.type_number;
     let base = base_type(type_number);
     let array = element_of_array(type_number).is_some();
     let collated = base.map_or(0, |base| base.collation);
@@ -55,6 +56,7 @@ pub(super) fn of_system_tables(rows: &mut Rows<'_>) -> Result<()> {
                     number: at + 1,
                     name: column.name,
                     column_type: &column.column_type,
+                    type_number: column.type_number(),
                     nullable: column.nullable,
                     has_default: false,
                 },
@@ -75,6 +77,7 @@ pub(super) fn of_tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result
                     number: at + 1,
                     name: &column.name,
                     column_type: &column.column_type,
+                    type_number: type_oid(&column.column_type).into(),
                     nullable: column.nullable,
                     has_default: column.default_sql.is_some(),
                 },
@@ -89,6 +92,7 @@ pub(super) fn of_tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result
                     number: at + 1,
                     name: &column.name,
                     column_type: &column.column_type,
+                    type_number: type_oid(&column.column_type).into(),
                     nullable: true,
                     has_default: false,
                 },

@@ -170,6 +170,20 @@ pub(super) fn activity(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<
     Ok(())
 }
 
+pub(super) fn cursors(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
+    for cursor in context.cursors.cursors() {
+        rows.push(&[
+            ("name", cursor.name.into()),
+            ("statement", cursor.statement.into()),
+            ("is_holdable", cursor.holds.into()),
+            ("is_binary", false.into()),
+            ("is_scrollable", cursor.scrolls.into()),
+            ("creation_time", cursor.declared_us.into()),
+        ])?;
+    }
+    Ok(())
+}
+
 pub(super) fn database_numbers(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     let sessions = context.sessions.sessions();
     for database in context.state().databases() {

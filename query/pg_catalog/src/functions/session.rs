@@ -26,6 +26,17 @@ fn texts() -> ColumnType {
     ColumnType::Array(Box::new(ColumnType::Text))
 }
 
+/// Whether something was done to each session of a number.
+fn each_session(arguments: &Arguments<'_>, act: impl Fn(i32) -> bool) -> Result<ArrayRef> {
+    let numbers = arguments.integers(0)?;
+    let done: BooleanArray = (0..arguments.rows)
+        .map(|row| {
+            (!numbers.is_null(row)).then(|| i32::try_from(numbers.value(row)).is_ok_and(&act))
+        })
+        .collect();
+    Ok(Arc::new(done))
+}
+
 pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
     let declare = Declare { context };
     let mut functions = vec![
@@ -83,18 +94,19 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
         Function {
             volatility: Volatility::Volatile,
             ..declare.stable("pg_cancel_backend", &[&[Integer]], ColumnType::Boolean, "Cancels what another session runs.", |context, arguments| {
-                let numbers = arguments.integers(0)?;
-                let cancelled: BooleanArray = (0..arguments.rows)
-                    .map(|row| {
-                        (!numbers.is_null(row)).then(|| {
-                            i32::try_from(numbers.value(row))
-                                .is_ok_and(|process| context.sessions.cancel(process))
-                        })
-                    })
-                    .collect();
-                Ok(Arc::new(cancelled))
+                each_session(arguments, |process| context.sessions.cancel(process))
             })
         },
+        Function {
+            volatility: Volatility::Volatile,
+            ..declare.stable("pg_terminate_backend", &[&[Integer], &[Integer, Integer]], ColumnType::Boolean, "Ends another session; does not wait until it has ended.", |context, arguments| {
+                each_session(arguments, |process| context.sessions.terminate(process))
+            })
+        },
+        declare.stable("pg_advisory_unlock_all", &[&[]], ColumnType::Text, "Nothing: there are no advisory locks.", |_, arguments| same_text(arguments, "")),
+        declare.stable("acldefault", &[&[Text, Integer]], texts(), "NULL: there are no grants.", |_, arguments| {
+            Ok(arrow::array::new_null_array(&texts().arrow_type(), arguments.rows))
+        }),
         declare.stable("parse_ident", &[&[Text], &[Text, Boolean]], texts(), "The parts of a qualified name.", parse_ident),
         declare.stable("pg_char_to_encoding", &[&[Text]], ColumnType::Integer, "6 for UTF8, -1 for any other.", |_, arguments| {
             let names = arguments.text(0)?;

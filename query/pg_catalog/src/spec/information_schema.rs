@@ -7,240 +7,241 @@ pub(crate) const INFORMATION_SCHEMA: &[Spec] = &[
     Spec {
         name: "applicable_roles",
         oid: 13236,
-        columns: "grantee text, role_name text, is_grantable text",
+        columns: "grantee name, role_name name, is_grantable varchar",
     },
     Spec {
         name: "character_sets",
         oid: 13250,
-        columns: "character_set_catalog text, character_set_schema text, character_set_name text, \
-            character_repertoire text, form_of_use text, default_collate_catalog text, \
-            default_collate_schema text, default_collate_name text",
+        columns: "character_set_catalog name, character_set_schema name, character_set_name name, \
+            character_repertoire name, form_of_use name, default_collate_catalog name, \
+            default_collate_schema name, default_collate_name name",
     },
     Spec {
         name: "check_constraints",
         oid: 13260,
-        columns: "constraint_catalog text, constraint_schema text, constraint_name text, check_clause \
-            text",
+        columns: "constraint_catalog name, constraint_schema name, constraint_name name, \
+            check_clause varchar",
     },
     Spec {
         name: "collations",
         oid: 13265,
-        columns: "collation_catalog text, collation_schema text, collation_name text, pad_attribute \
-            text",
+        columns: "collation_catalog name, collation_schema name, collation_name name, \
+            pad_attribute varchar",
     },
     Spec {
         name: "column_privileges",
         oid: 13285,
-        columns: "grantor text, grantee text, table_catalog text, table_schema text, table_name text, \
-            column_name text, privilege_type text, is_grantable text",
+        columns: "grantor name, grantee name, table_catalog name, table_schema name, table_name \
+            name, column_name name, privilege_type varchar, is_grantable varchar",
     },
     Spec {
         name: "column_udt_usage",
         oid: 13290,
-        columns: "udt_catalog text, udt_schema text, udt_name text, table_catalog text, table_schema \
-            text, table_name text, column_name text",
+        columns: "udt_catalog name, udt_schema name, udt_name name, table_catalog name, \
+            table_schema name, table_name name, column_name name",
     },
     Spec {
         name: "columns",
         oid: 13295,
-        columns: "table_catalog text, table_schema text, table_name text, column_name text, \
-            ordinal_position int4, column_default text, is_nullable text, data_type text, \
+        columns: "table_catalog name, table_schema name, table_name name, column_name name, \
+            ordinal_position int4, column_default varchar, is_nullable varchar, data_type varchar, \
             character_maximum_length int4, character_octet_length int4, numeric_precision int4, \
             numeric_precision_radix int4, numeric_scale int4, datetime_precision int4, \
-            interval_type text, interval_precision int4, character_set_catalog text, \
-            character_set_schema text, character_set_name text, collation_catalog text, \
-            collation_schema text, collation_name text, domain_catalog text, domain_schema text, \
-            domain_name text, udt_catalog text, udt_schema text, udt_name text, scope_catalog \
-            text, scope_schema text, scope_name text, maximum_cardinality int4, dtd_identifier \
-            text, is_self_referencing text, is_identity text, identity_generation text, \
-            identity_start text, identity_increment text, identity_maximum text, \
-            identity_minimum text, identity_cycle text, is_generated text, generation_expression \
-            text, is_updatable text",
+            interval_type varchar, interval_precision int4, character_set_catalog name, \
+            character_set_schema name, character_set_name name, collation_catalog name, \
+            collation_schema name, collation_name name, domain_catalog name, domain_schema name, \
+            domain_name name, udt_catalog name, udt_schema name, udt_name name, scope_catalog \
+            name, scope_schema name, scope_name name, maximum_cardinality int4, dtd_identifier \
+            name, is_self_referencing varchar, is_identity varchar, identity_generation varchar, \
+            identity_start varchar, identity_increment varchar, identity_maximum varchar, \
+            identity_minimum varchar, identity_cycle varchar, is_generated varchar, \
+            generation_expression varchar, is_updatable varchar",
     },
     Spec {
         name: "constraint_column_usage",
         oid: 13300,
-        columns: "table_catalog text, table_schema text, table_name text, column_name text, \
-            constraint_catalog text, constraint_schema text, constraint_name text",
+        columns: "table_catalog name, table_schema name, table_name name, column_name name, \
+            constraint_catalog name, constraint_schema name, constraint_name name",
     },
     Spec {
         name: "constraint_table_usage",
         oid: 13305,
-        columns: "table_catalog text, table_schema text, table_name text, constraint_catalog text, \
-            constraint_schema text, constraint_name text",
+        columns: "table_catalog name, table_schema name, table_name name, constraint_catalog name, \
+            constraint_schema name, constraint_name name",
     },
     Spec {
         name: "domains",
         oid: 13320,
-        columns: "domain_catalog text, domain_schema text, domain_name text, data_type text, \
+        columns: "domain_catalog name, domain_schema name, domain_name name, data_type varchar, \
             character_maximum_length int4, character_octet_length int4, character_set_catalog \
-            text, character_set_schema text, character_set_name text, collation_catalog text, \
-            collation_schema text, collation_name text, numeric_precision int4, \
+            name, character_set_schema name, character_set_name name, collation_catalog name, \
+            collation_schema name, collation_name name, numeric_precision int4, \
             numeric_precision_radix int4, numeric_scale int4, datetime_precision int4, \
-            interval_type text, interval_precision int4, domain_default text, udt_catalog text, \
-            udt_schema text, udt_name text, scope_catalog text, scope_schema text, scope_name \
-            text, maximum_cardinality int4, dtd_identifier text",
+            interval_type varchar, interval_precision int4, domain_default varchar, udt_catalog \
+            name, udt_schema name, udt_name name, scope_catalog name, scope_schema name, \
+            scope_name name, maximum_cardinality int4, dtd_identifier name",
     },
     Spec {
         name: "element_types",
         oid: 13493,
-        columns: "object_catalog text, object_schema text, object_name text, object_type text, \
-            collection_type_identifier text, data_type text, character_maximum_length int4, \
-            character_octet_length int4, character_set_catalog text, character_set_schema text, \
-            character_set_name text, collation_catalog text, collation_schema text, \
-            collation_name text, numeric_precision int4, numeric_precision_radix int4, \
-            numeric_scale int4, datetime_precision int4, interval_type text, interval_precision \
-            int4, domain_default text, udt_catalog text, udt_schema text, udt_name text, \
-            scope_catalog text, scope_schema text, scope_name text, maximum_cardinality int4, \
-            dtd_identifier text",
+        columns: "object_catalog name, object_schema name, object_name name, object_type varchar, \
+            collection_type_identifier name, data_type varchar, character_maximum_length int4, \
+            character_octet_length int4, character_set_catalog name, character_set_schema name, \
+            character_set_name name, collation_catalog name, collation_schema name, collation_name \
+            name, numeric_precision int4, numeric_precision_radix int4, numeric_scale int4, \
+            datetime_precision int4, interval_type varchar, interval_precision int4, \
+            domain_default varchar, udt_catalog name, udt_schema name, udt_name name, \
+            scope_catalog name, scope_schema name, scope_name name, maximum_cardinality int4, \
+            dtd_identifier name",
     },
-    Spec { name: "enabled_roles", oid: 13325, columns: "role_name text" },
+    Spec { name: "enabled_roles", oid: 13325, columns: "role_name name" },
     Spec {
         name: "foreign_tables",
         oid: 13541,
-        columns: "foreign_table_catalog text, foreign_table_schema text, foreign_table_name text, \
-            foreign_server_catalog text, foreign_server_name text",
+        columns: "foreign_table_catalog name, foreign_table_schema name, foreign_table_name name, \
+            foreign_server_catalog name, foreign_server_name name",
     },
-    Spec { name: "information_schema_catalog_name", oid: 13227, columns: "catalog_name text" },
+    Spec { name: "information_schema_catalog_name", oid: 13227, columns: "catalog_name name" },
     Spec {
         name: "key_column_usage",
         oid: 13329,
-        columns: "constraint_catalog text, constraint_schema text, constraint_name text, table_catalog \
-            text, table_schema text, table_name text, column_name text, ordinal_position int4, \
-            position_in_unique_constraint int4",
+        columns: "constraint_catalog name, constraint_schema name, constraint_name name, \
+            table_catalog name, table_schema name, table_name name, column_name name, \
+            ordinal_position int4, position_in_unique_constraint int4",
     },
     Spec {
         name: "parameters",
         oid: 13334,
-        columns: "specific_catalog text, specific_schema text, specific_name text, ordinal_position \
-            int4, parameter_mode text, is_result text, as_locator text, parameter_name text, \
-            data_type text, character_maximum_length int4, character_octet_length int4, \
-            character_set_catalog text, character_set_schema text, character_set_name text, \
-            collation_catalog text, collation_schema text, collation_name text, \
-            numeric_precision int4, numeric_precision_radix int4, numeric_scale int4, \
-            datetime_precision int4, interval_type text, interval_precision int4, udt_catalog \
-            text, udt_schema text, udt_name text, scope_catalog text, scope_schema text, \
-            scope_name text, maximum_cardinality int4, dtd_identifier text, parameter_default \
-            text",
+        columns: "specific_catalog name, specific_schema name, specific_name name, \
+            ordinal_position int4, parameter_mode varchar, is_result varchar, as_locator varchar, \
+            parameter_name name, data_type varchar, character_maximum_length int4, \
+            character_octet_length int4, character_set_catalog name, character_set_schema name, \
+            character_set_name name, collation_catalog name, collation_schema name, collation_name \
+            name, numeric_precision int4, numeric_precision_radix int4, numeric_scale int4, \
+            datetime_precision int4, interval_type varchar, interval_precision int4, udt_catalog \
+            name, udt_schema name, udt_name name, scope_catalog name, scope_schema name, \
+            scope_name name, maximum_cardinality int4, dtd_identifier name, parameter_default \
+            varchar",
     },
     Spec {
         name: "referential_constraints",
         oid: 13339,
-        columns: "constraint_catalog text, constraint_schema text, constraint_name text, \
-            unique_constraint_catalog text, unique_constraint_schema text, \
-            unique_constraint_name text, match_option text, update_rule text, delete_rule text",
+        columns: "constraint_catalog name, constraint_schema name, constraint_name name, \
+            unique_constraint_catalog name, unique_constraint_schema name, unique_constraint_name \
+            name, match_option varchar, update_rule varchar, delete_rule varchar",
     },
     Spec {
         name: "role_table_grants",
         oid: 13421,
-        columns: "grantor text, grantee text, table_catalog text, table_schema text, table_name text, \
-            privilege_type text, is_grantable text, with_hierarchy text",
+        columns: "grantor name, grantee name, table_catalog name, table_schema name, table_name \
+            name, privilege_type varchar, is_grantable varchar, with_hierarchy varchar",
     },
     Spec {
         name: "routines",
         oid: 13377,
-        columns: "specific_catalog text, specific_schema text, specific_name text, routine_catalog \
-            text, routine_schema text, routine_name text, routine_type text, module_catalog \
-            text, module_schema text, module_name text, udt_catalog text, udt_schema text, \
-            udt_name text, data_type text, character_maximum_length int4, character_octet_length \
-            int4, character_set_catalog text, character_set_schema text, character_set_name \
-            text, collation_catalog text, collation_schema text, collation_name text, \
-            numeric_precision int4, numeric_precision_radix int4, numeric_scale int4, \
-            datetime_precision int4, interval_type text, interval_precision int4, \
-            type_udt_catalog text, type_udt_schema text, type_udt_name text, scope_catalog text, \
-            scope_schema text, scope_name text, maximum_cardinality int4, dtd_identifier text, \
-            routine_body text, routine_definition text, external_name text, external_language \
-            text, parameter_style text, is_deterministic text, sql_data_access text, \
-            is_null_call text, sql_path text, schema_level_routine text, max_dynamic_result_sets \
-            int4, is_user_defined_cast text, is_implicitly_invocable text, security_type text, \
-            to_sql_specific_catalog text, to_sql_specific_schema text, to_sql_specific_name \
-            text, as_locator text, created timestamptz, last_altered timestamptz, \
-            new_savepoint_level text, is_udt_dependent text, result_cast_from_data_type text, \
-            result_cast_as_locator text, result_cast_char_max_length int4, \
-            result_cast_char_octet_length int4, result_cast_char_set_catalog text, \
-            result_cast_char_set_schema text, result_cast_char_set_name text, \
-            result_cast_collation_catalog text, result_cast_collation_schema text, \
-            result_cast_collation_name text, result_cast_numeric_precision int4, \
-            result_cast_numeric_precision_radix int4, result_cast_numeric_scale int4, \
-            result_cast_datetime_precision int4, result_cast_interval_type text, \
-            result_cast_interval_precision int4, result_cast_type_udt_catalog text, \
-            result_cast_type_udt_schema text, result_cast_type_udt_name text, \
-            result_cast_scope_catalog text, result_cast_scope_schema text, \
-            result_cast_scope_name text, result_cast_maximum_cardinality int4, \
-            result_cast_dtd_identifier text",
+        columns: "specific_catalog name, specific_schema name, specific_name name, routine_catalog \
+            name, routine_schema name, routine_name name, routine_type varchar, module_catalog \
+            name, module_schema name, module_name name, udt_catalog name, udt_schema name, \
+            udt_name name, data_type varchar, character_maximum_length int4, \
+            character_octet_length int4, character_set_catalog name, character_set_schema name, \
+            character_set_name name, collation_catalog name, collation_schema name, collation_name \
+            name, numeric_precision int4, numeric_precision_radix int4, numeric_scale int4, \
+            datetime_precision int4, interval_type varchar, interval_precision int4, \
+            type_udt_catalog name, type_udt_schema name, type_udt_name name, scope_catalog name, \
+            scope_schema name, scope_name name, maximum_cardinality int4, dtd_identifier name, \
+            routine_body varchar, routine_definition varchar, external_name varchar, \
+            external_language varchar, parameter_style varchar, is_deterministic varchar, \
+            sql_data_access varchar, is_null_call varchar, sql_path varchar, schema_level_routine \
+            varchar, max_dynamic_result_sets int4, is_user_defined_cast varchar, \
+            is_implicitly_invocable varchar, security_type varchar, to_sql_specific_catalog name, \
+            to_sql_specific_schema name, to_sql_specific_name name, as_locator varchar, created \
+            timestamptz, last_altered timestamptz, new_savepoint_level varchar, is_udt_dependent \
+            varchar, result_cast_from_data_type varchar, result_cast_as_locator varchar, \
+            result_cast_char_max_length int4, result_cast_char_octet_length int4, \
+            result_cast_char_set_catalog name, result_cast_char_set_schema name, \
+            result_cast_char_set_name name, result_cast_collation_catalog name, \
+            result_cast_collation_schema name, result_cast_collation_name name, \
+            result_cast_numeric_precision int4, result_cast_numeric_precision_radix int4, \
+            result_cast_numeric_scale int4, result_cast_datetime_precision int4, \
+            result_cast_interval_type varchar, result_cast_interval_precision int4, \
+            result_cast_type_udt_catalog name, result_cast_type_udt_schema name, \
+            result_cast_type_udt_name name, result_cast_scope_catalog name, \
+            result_cast_scope_schema name, result_cast_scope_name name, \
+            result_cast_maximum_cardinality int4, result_cast_dtd_identifier name",
     },
     Spec {
         name: "schemata",
         oid: 13382,
-        columns: "catalog_name text, schema_name text, schema_owner text, \
-            default_character_set_catalog text, default_character_set_schema text, \
-            default_character_set_name text, sql_path text",
+        columns: "catalog_name name, schema_name name, schema_owner name, \
+            default_character_set_catalog name, default_character_set_schema name, \
+            default_character_set_name name, sql_path varchar",
     },
     Spec {
         name: "sequences",
         oid: 13386,
-        columns: "sequence_catalog text, sequence_schema text, sequence_name text, data_type text, \
-            numeric_precision int4, numeric_precision_radix int4, numeric_scale int4, \
-            start_value text, minimum_value text, maximum_value text, increment text, \
-            cycle_option text",
+        columns: "sequence_catalog name, sequence_schema name, sequence_name name, data_type \
+            varchar, numeric_precision int4, numeric_precision_radix int4, numeric_scale int4, \
+            start_value varchar, minimum_value varchar, maximum_value varchar, increment varchar, \
+            cycle_option varchar",
     },
     Spec {
         name: "table_constraints",
         oid: 13411,
-        columns: "constraint_catalog text, constraint_schema text, constraint_name text, table_catalog \
-            text, table_schema text, table_name text, constraint_type text, is_deferrable text, \
-            initially_deferred text, enforced text, nulls_distinct text",
+        columns: "constraint_catalog name, constraint_schema name, constraint_name name, \
+            table_catalog name, table_schema name, table_name name, constraint_type varchar, \
+            is_deferrable varchar, initially_deferred varchar, enforced varchar, nulls_distinct \
+            varchar",
     },
     Spec {
         name: "table_privileges",
         oid: 13416,
-        columns: "grantor text, grantee text, table_catalog text, table_schema text, table_name text, \
-            privilege_type text, is_grantable text, with_hierarchy text",
+        columns: "grantor name, grantee name, table_catalog name, table_schema name, table_name \
+            name, privilege_type varchar, is_grantable varchar, with_hierarchy varchar",
     },
     Spec {
         name: "tables",
         oid: 13425,
-        columns: "table_catalog text, table_schema text, table_name text, table_type text, \
-            self_referencing_column_name text, reference_generation text, \
-            user_defined_type_catalog text, user_defined_type_schema text, \
-            user_defined_type_name text, is_insertable_into text, is_typed text, commit_action \
-            text",
+        columns: "table_catalog name, table_schema name, table_name name, table_type varchar, \
+            self_referencing_column_name name, reference_generation varchar, \
+            user_defined_type_catalog name, user_defined_type_schema name, user_defined_type_name \
+            name, is_insertable_into varchar, is_typed varchar, commit_action varchar",
     },
     Spec {
         name: "triggers",
         oid: 13440,
-        columns: "trigger_catalog text, trigger_schema text, trigger_name text, event_manipulation \
-            text, event_object_catalog text, event_object_schema text, event_object_table text, \
-            action_order int4, action_condition text, action_statement text, action_orientation \
-            text, action_timing text, action_reference_old_table text, \
-            action_reference_new_table text, action_reference_old_row text, \
-            action_reference_new_row text, created timestamptz",
+        columns: "trigger_catalog name, trigger_schema name, trigger_name name, event_manipulation \
+            varchar, event_object_catalog name, event_object_schema name, event_object_table name, \
+            action_order int4, action_condition varchar, action_statement varchar, \
+            action_orientation varchar, action_timing varchar, action_reference_old_table name, \
+            action_reference_new_table name, action_reference_old_row name, \
+            action_reference_new_row name, created timestamptz",
     },
     Spec {
         name: "user_defined_types",
         oid: 13463,
-        columns: "user_defined_type_catalog text, user_defined_type_schema text, \
-            user_defined_type_name text, user_defined_type_category text, is_instantiable text, \
-            is_final text, ordering_form text, ordering_category text, ordering_routine_catalog \
-            text, ordering_routine_schema text, ordering_routine_name text, reference_type text, \
-            data_type text, character_maximum_length int4, character_octet_length int4, \
-            character_set_catalog text, character_set_schema text, character_set_name text, \
-            collation_catalog text, collation_schema text, collation_name text, \
-            numeric_precision int4, numeric_precision_radix int4, numeric_scale int4, \
-            datetime_precision int4, interval_type text, interval_precision int4, \
-            source_dtd_identifier text, ref_dtd_identifier text",
+        columns: "user_defined_type_catalog name, user_defined_type_schema name, \
+            user_defined_type_name name, user_defined_type_category varchar, is_instantiable \
+            varchar, is_final varchar, ordering_form varchar, ordering_category varchar, \
+            ordering_routine_catalog name, ordering_routine_schema name, ordering_routine_name \
+            name, reference_type varchar, data_type varchar, character_maximum_length int4, \
+            character_octet_length int4, character_set_catalog name, character_set_schema name, \
+            character_set_name name, collation_catalog name, collation_schema name, collation_name \
+            name, numeric_precision int4, numeric_precision_radix int4, numeric_scale int4, \
+            datetime_precision int4, interval_type varchar, interval_precision int4, \
+            source_dtd_identifier name, ref_dtd_identifier name",
     },
     Spec {
         name: "view_table_usage",
         oid: 13478,
-        columns: "view_catalog text, view_schema text, view_name text, table_catalog text, \
-            table_schema text, table_name text",
+        columns: "view_catalog name, view_schema name, view_name name, table_catalog name, \
+            table_schema name, table_name name",
     },
     Spec {
         name: "views",
         oid: 13483,
-        columns: "table_catalog text, table_schema text, table_name text, view_definition text, \
-            check_option text, is_updatable text, is_insertable_into text, is_trigger_updatable \
-            text, is_trigger_deletable text, is_trigger_insertable_into text",
+        columns: "table_catalog name, table_schema name, table_name name, view_definition varchar, \
+            check_option varchar, is_updatable varchar, is_insertable_into varchar, \
+            is_trigger_updatable varchar, is_trigger_deletable varchar, is_trigger_insertable_into \
+            varchar",
     },
 ];

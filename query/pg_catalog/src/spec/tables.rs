@@ -8,35 +8,35 @@ pub(crate) const TABLES: &[Spec] = &[
     Spec {
         name: "pg_aggregate",
         oid: 2600,
-        columns: "aggfnoid text, aggkind text, aggnumdirectargs int2, aggtransfn text, aggfinalfn \
+        columns: "aggfnoid text, aggkind char, aggnumdirectargs int2, aggtransfn text, aggfinalfn \
             text, aggcombinefn text, aggserialfn text, aggdeserialfn text, aggmtransfn text, \
             aggminvtransfn text, aggmfinalfn text, aggfinalextra bool, aggmfinalextra bool, \
-            aggfinalmodify text, aggmfinalmodify text, aggsortop oid, aggtranstype oid, \
+            aggfinalmodify char, aggmfinalmodify char, aggsortop oid, aggtranstype oid, \
             aggtransspace int4, aggmtranstype oid, aggmtransspace int4, agginitval text?, \
             aggminitval text?",
     },
-    Spec { name: "pg_am", oid: 2601, columns: "oid oid, amname text, amhandler text, amtype text" },
+    Spec { name: "pg_am", oid: 2601, columns: "oid oid, amname name, amhandler text, amtype char" },
     Spec {
         name: "pg_amop",
         oid: 2602,
         columns: "oid oid, amopfamily oid, amoplefttype oid, amoprighttype oid, amopstrategy int2, \
-            amoppurpose text, amopopr oid, amopmethod oid, amopsortfamily oid",
+            amoppurpose char, amopopr oid, amopmethod oid, amopsortfamily oid",
     },
     Spec {
         name: "pg_amproc",
         oid: 2603,
-        columns: "oid oid, amprocfamily oid, amproclefttype oid, amprocrighttype oid, amprocnum int2, \
-            amproc text",
+        columns: "oid oid, amprocfamily oid, amproclefttype oid, amprocrighttype oid, amprocnum \
+            int2, amproc text",
     },
     Spec { name: "pg_attrdef", oid: 2604, columns: "oid oid, adrelid oid, adnum int2, adbin text" },
     Spec {
         name: "pg_attribute",
         oid: 1249,
-        columns: "attrelid oid, attname text, atttypid oid, attstattarget int4, attlen int2, attnum \
-            int2, attndims int4, attcacheoff int4, atttypmod int4, attbyval bool, attalign text, \
-            attstorage text, attcompression text, attnotnull bool, atthasdef bool, atthasmissing \
-            bool, attidentity text, attgenerated text, attisdropped bool, attislocal bool, \
-            attinhcount int4, attcollation oid, attacl text[]?, attoptions text[]?, \
+        columns: "attrelid oid, attname name, atttypid oid, attstattarget int4, attlen int2, \
+            attnum int2, attndims int4, attcacheoff int4, atttypmod int4, attbyval bool, attalign \
+            char, attstorage char, attcompression char, attnotnull bool, atthasdef bool, \
+            atthasmissing bool, attidentity char, attgenerated char, attisdropped bool, attislocal \
+            bool, attinhcount int4, attcollation oid, attacl text[]?, attoptions text[]?, \
             attfdwoptions text[]?, attmissingval text?",
     },
     Spec {
@@ -47,58 +47,58 @@ pub(crate) const TABLES: &[Spec] = &[
     Spec {
         name: "pg_authid",
         oid: 1260,
-        columns: "oid oid, rolname text, rolsuper bool, rolinherit bool, rolcreaterole bool, \
+        columns: "oid oid, rolname name, rolsuper bool, rolinherit bool, rolcreaterole bool, \
             rolcreatedb bool, rolcanlogin bool, rolreplication bool, rolbypassrls bool, \
             rolconnlimit int4, rolpassword text?, rolvaliduntil timestamptz?",
     },
     Spec {
         name: "pg_cast",
         oid: 2605,
-        columns: "oid oid, castsource oid, casttarget oid, castfunc oid, castcontext text, castmethod \
-            text",
+        columns: "oid oid, castsource oid, casttarget oid, castfunc oid, castcontext char, \
+            castmethod char",
     },
     Spec {
         name: "pg_class",
         oid: 1259,
-        columns: "oid oid, relname text, relnamespace oid, reltype oid, reloftype oid, relowner oid, \
-            relam oid, relfilenode oid, reltablespace oid, relpages int4, reltuples float4, \
+        columns: "oid oid, relname name, relnamespace oid, reltype oid, reloftype oid, relowner \
+            oid, relam oid, relfilenode oid, reltablespace oid, relpages int4, reltuples float4, \
             relallvisible int4, reltoastrelid oid, relhasindex bool, relisshared bool, \
-            relpersistence text, relkind text, relnatts int2, relchecks int2, relhasrules bool, \
+            relpersistence char, relkind char, relnatts int2, relchecks int2, relhasrules bool, \
             relhastriggers bool, relhassubclass bool, relrowsecurity bool, relforcerowsecurity \
-            bool, relispopulated bool, relreplident text, relispartition bool, relrewrite oid, \
+            bool, relispopulated bool, relreplident char, relispartition bool, relrewrite oid, \
             relfrozenxid int8, relminmxid int8, relacl text[]?, reloptions text[]?, relpartbound \
             text?",
     },
     Spec {
         name: "pg_collation",
         oid: 3456,
-        columns: "oid oid, collname text, collnamespace oid, collowner oid, collprovider text, \
+        columns: "oid oid, collname name, collnamespace oid, collowner oid, collprovider char, \
             collisdeterministic bool, collencoding int4, collcollate text?, collctype text?, \
             colliculocale text?, collversion text?",
     },
     Spec {
         name: "pg_constraint",
         oid: 2606,
-        columns: "oid oid, conname text, connamespace oid, contype text, condeferrable bool, \
+        columns: "oid oid, conname name, connamespace oid, contype char, condeferrable bool, \
             condeferred bool, convalidated bool, conrelid oid, contypid oid, conindid oid, \
-            conparentid oid, confrelid oid, confupdtype text, confdeltype text, confmatchtype \
-            text, conislocal bool, coninhcount int4, connoinherit bool, conkey int2[]?, confkey \
-            int2[]?, conpfeqop oid[]?, conppeqop oid[]?, conffeqop oid[]?, confdelsetcols \
-            int2[]?, conexclop oid[]?, conbin text?",
+            conparentid oid, confrelid oid, confupdtype char, confdeltype char, confmatchtype \
+            char, conislocal bool, coninhcount int4, connoinherit bool, conkey int2[]?, confkey \
+            int2[]?, conpfeqop oid[]?, conppeqop oid[]?, conffeqop oid[]?, confdelsetcols int2[]?, \
+            conexclop oid[]?, conbin text?",
     },
     Spec {
         name: "pg_conversion",
         oid: 2607,
-        columns: "oid oid, conname text, connamespace oid, conowner oid, conforencoding int4, \
+        columns: "oid oid, conname name, connamespace oid, conowner oid, conforencoding int4, \
             contoencoding int4, conproc text, condefault bool",
     },
     Spec {
         name: "pg_database",
         oid: 1262,
-        columns: "oid oid, datname text, datdba oid, encoding int4, datlocprovider text, datistemplate \
-            bool, datallowconn bool, datconnlimit int4, datfrozenxid int8, datminmxid int8, \
-            dattablespace oid, datcollate text, datctype text, daticulocale text?, \
-            datcollversion text?, datacl text[]?",
+        columns: "oid oid, datname name, datdba oid, encoding int4, datlocprovider char, \
+            datistemplate bool, datallowconn bool, datconnlimit int4, datfrozenxid int8, \
+            datminmxid int8, dattablespace oid, datcollate text, datctype text, daticulocale \
+            text?, datcollversion text?, datacl text[]?",
     },
     Spec {
         name: "pg_db_role_setting",
@@ -108,13 +108,14 @@ pub(crate) const TABLES: &[Spec] = &[
     Spec {
         name: "pg_default_acl",
         oid: 826,
-        columns: "oid oid, defaclrole oid, defaclnamespace oid, defaclobjtype text, defaclacl text[]",
+        columns: "oid oid, defaclrole oid, defaclnamespace oid, defaclobjtype char, defaclacl \
+            text[]",
     },
     Spec {
         name: "pg_depend",
         oid: 2608,
         columns: "classid oid, objid oid, objsubid int4, refclassid oid, refobjid oid, refobjsubid \
-            int4, deptype text",
+            int4, deptype char",
     },
     Spec {
         name: "pg_description",
@@ -124,31 +125,31 @@ pub(crate) const TABLES: &[Spec] = &[
     Spec {
         name: "pg_enum",
         oid: 3501,
-        columns: "oid oid, enumtypid oid, enumsortorder float4, enumlabel text",
+        columns: "oid oid, enumtypid oid, enumsortorder float4, enumlabel name",
     },
     Spec {
         name: "pg_event_trigger",
         oid: 3466,
-        columns: "oid oid, evtname text, evtevent text, evtowner oid, evtfoid oid, evtenabled text, \
-            evttags text[]?",
+        columns: "oid oid, evtname name, evtevent name, evtowner oid, evtfoid oid, evtenabled \
+            char, evttags text[]?",
     },
     Spec {
         name: "pg_extension",
         oid: 3079,
-        columns: "oid oid, extname text, extowner oid, extnamespace oid, extrelocatable bool, \
+        columns: "oid oid, extname name, extowner oid, extnamespace oid, extrelocatable bool, \
             extversion text, extconfig oid[]?, extcondition text[]?",
     },
     Spec {
         name: "pg_foreign_data_wrapper",
         oid: 2328,
-        columns: "oid oid, fdwname text, fdwowner oid, fdwhandler oid, fdwvalidator oid, fdwacl \
+        columns: "oid oid, fdwname name, fdwowner oid, fdwhandler oid, fdwvalidator oid, fdwacl \
             text[]?, fdwoptions text[]?",
     },
     Spec {
         name: "pg_foreign_server",
         oid: 1417,
-        columns: "oid oid, srvname text, srvowner oid, srvfdw oid, srvtype text?, srvversion text?, \
-            srvacl text[]?, srvoptions text[]?",
+        columns: "oid oid, srvname name, srvowner oid, srvfdw oid, srvtype text?, srvversion \
+            text?, srvacl text[]?, srvoptions text[]?",
     },
     Spec {
         name: "pg_foreign_table",
@@ -161,8 +162,8 @@ pub(crate) const TABLES: &[Spec] = &[
         columns: "indexrelid oid, indrelid oid, indnatts int2, indnkeyatts int2, indisunique bool, \
             indnullsnotdistinct bool, indisprimary bool, indisexclusion bool, indimmediate bool, \
             indisclustered bool, indisvalid bool, indcheckxmin bool, indisready bool, indislive \
-            bool, indisreplident bool, indkey int2[], indcollation oid[], indclass oid[], \
-            indoption int2[], indexprs text?, indpred text?",
+            bool, indisreplident bool, indkey int2vector, indcollation oidvector, indclass \
+            oidvector, indoption int2vector, indexprs text?, indpred text?",
     },
     Spec {
         name: "pg_inherits",
@@ -172,8 +173,8 @@ pub(crate) const TABLES: &[Spec] = &[
     Spec {
         name: "pg_language",
         oid: 2612,
-        columns: "oid oid, lanname text, lanowner oid, lanispl bool, lanpltrusted bool, lanplcallfoid \
-            oid, laninline oid, lanvalidator oid, lanacl text[]?",
+        columns: "oid oid, lanname name, lanowner oid, lanispl bool, lanpltrusted bool, \
+            lanplcallfoid oid, laninline oid, lanvalidator oid, lanacl text[]?",
     },
     Spec { name: "pg_largeobject", oid: 2613, columns: "loid oid, pageno int4, data text" },
     Spec {
@@ -184,55 +185,55 @@ pub(crate) const TABLES: &[Spec] = &[
     Spec {
         name: "pg_namespace",
         oid: 2615,
-        columns: "oid oid, nspname text, nspowner oid, nspacl text[]?",
+        columns: "oid oid, nspname name, nspowner oid, nspacl text[]?",
     },
     Spec {
         name: "pg_opclass",
         oid: 2616,
-        columns: "oid oid, opcmethod oid, opcname text, opcnamespace oid, opcowner oid, opcfamily oid, \
-            opcintype oid, opcdefault bool, opckeytype oid",
+        columns: "oid oid, opcmethod oid, opcname name, opcnamespace oid, opcowner oid, opcfamily \
+            oid, opcintype oid, opcdefault bool, opckeytype oid",
     },
     Spec {
         name: "pg_operator",
         oid: 2617,
-        columns: "oid oid, oprname text, oprnamespace oid, oprowner oid, oprkind text, oprcanmerge \
-            bool, oprcanhash bool, oprleft oid, oprright oid, oprresult oid, oprcom oid, \
-            oprnegate oid, oprcode text, oprrest text, oprjoin text",
+        columns: "oid oid, oprname name, oprnamespace oid, oprowner oid, oprkind char, oprcanmerge \
+            bool, oprcanhash bool, oprleft oid, oprright oid, oprresult oid, oprcom oid, oprnegate \
+            oid, oprcode text, oprrest text, oprjoin text",
     },
     Spec {
         name: "pg_opfamily",
         oid: 2753,
-        columns: "oid oid, opfmethod oid, opfname text, opfnamespace oid, opfowner oid",
+        columns: "oid oid, opfmethod oid, opfname name, opfnamespace oid, opfowner oid",
     },
     Spec { name: "pg_parameter_acl", oid: 6243, columns: "oid oid, parname text, paracl text[]?" },
     Spec {
         name: "pg_partitioned_table",
         oid: 3350,
-        columns: "partrelid oid, partstrat text, partnatts int2, partdefid oid, partattrs int2[], \
-            partclass oid[], partcollation oid[], partexprs text?",
+        columns: "partrelid oid, partstrat char, partnatts int2, partdefid oid, partattrs \
+            int2vector, partclass oidvector, partcollation oidvector, partexprs text?",
     },
     Spec {
         name: "pg_policy",
         oid: 3256,
-        columns: "oid oid, polname text, polrelid oid, polcmd text, polpermissive bool, polroles \
+        columns: "oid oid, polname name, polrelid oid, polcmd char, polpermissive bool, polroles \
             oid[], polqual text?, polwithcheck text?",
     },
     Spec {
         name: "pg_proc",
         oid: 1255,
-        columns: "oid oid, proname text, pronamespace oid, proowner oid, prolang oid, procost float4, \
-            prorows float4, provariadic oid, prosupport text, prokind text, prosecdef bool, \
-            proleakproof bool, proisstrict bool, proretset bool, provolatile text, proparallel \
-            text, pronargs int2, pronargdefaults int2, prorettype oid, proargtypes oid[], \
-            proallargtypes oid[]?, proargmodes text[]?, proargnames text[]?, proargdefaults \
-            text?, protrftypes oid[]?, prosrc text, probin text?, prosqlbody text?, proconfig \
-            text[]?, proacl text[]?",
+        columns: "oid oid, proname name, pronamespace oid, proowner oid, prolang oid, procost \
+            float4, prorows float4, provariadic oid, prosupport text, prokind char, prosecdef \
+            bool, proleakproof bool, proisstrict bool, proretset bool, provolatile char, \
+            proparallel char, pronargs int2, pronargdefaults int2, prorettype oid, proargtypes \
+            oidvector, proallargtypes oid[]?, proargmodes char[]?, proargnames text[]?, \
+            proargdefaults text?, protrftypes oid[]?, prosrc text, probin text?, prosqlbody text?, \
+            proconfig text[]?, proacl text[]?",
     },
     Spec {
         name: "pg_publication",
         oid: 6104,
-        columns: "oid oid, pubname text, pubowner oid, puballtables bool, pubinsert bool, pubupdate \
-            bool, pubdelete bool, pubtruncate bool, pubviaroot bool",
+        columns: "oid oid, pubname name, pubowner oid, puballtables bool, pubinsert bool, \
+            pubupdate bool, pubdelete bool, pubtruncate bool, pubviaroot bool",
     },
     Spec {
         name: "pg_publication_namespace",
@@ -242,19 +243,19 @@ pub(crate) const TABLES: &[Spec] = &[
     Spec {
         name: "pg_publication_rel",
         oid: 6106,
-        columns: "oid oid, prpubid oid, prrelid oid, prqual text?, prattrs int2[]?",
+        columns: "oid oid, prpubid oid, prrelid oid, prqual text?, prattrs int2vector?",
     },
     Spec {
         name: "pg_range",
         oid: 3541,
-        columns: "rngtypid oid, rngsubtype oid, rngmultitypid oid, rngcollation oid, rngsubopc oid, \
-            rngcanonical text, rngsubdiff text",
+        columns: "rngtypid oid, rngsubtype oid, rngmultitypid oid, rngcollation oid, rngsubopc \
+            oid, rngcanonical text, rngsubdiff text",
     },
     Spec { name: "pg_replication_origin", oid: 6000, columns: "roident oid, roname text" },
     Spec {
         name: "pg_rewrite",
         oid: 2618,
-        columns: "oid oid, rulename text, ev_class oid, ev_type text, ev_enabled text, is_instead \
+        columns: "oid oid, rulename name, ev_class oid, ev_type char, ev_enabled char, is_instead \
             bool, ev_qual text, ev_action text",
     },
     Spec {
@@ -265,14 +266,14 @@ pub(crate) const TABLES: &[Spec] = &[
     Spec {
         name: "pg_sequence",
         oid: 2224,
-        columns: "seqrelid oid, seqtypid oid, seqstart int8, seqincrement int8, seqmax int8, seqmin \
-            int8, seqcache int8, seqcycle bool",
+        columns: "seqrelid oid, seqtypid oid, seqstart int8, seqincrement int8, seqmax int8, \
+            seqmin int8, seqcache int8, seqcycle bool",
     },
     Spec {
         name: "pg_shdepend",
         oid: 1214,
         columns: "dbid oid, classid oid, objid oid, objsubid int4, refclassid oid, refobjid oid, \
-            deptype text",
+            deptype char",
     },
     Spec {
         name: "pg_shdescription",
@@ -287,8 +288,8 @@ pub(crate) const TABLES: &[Spec] = &[
     Spec {
         name: "pg_statistic",
         oid: 2619,
-        columns: "starelid oid, staattnum int2, stainherit bool, stanullfrac float4, stawidth int4, \
-            stadistinct float4, stakind1 int2, stakind2 int2, stakind3 int2, stakind4 int2, \
+        columns: "starelid oid, staattnum int2, stainherit bool, stanullfrac float4, stawidth \
+            int4, stadistinct float4, stakind1 int2, stakind2 int2, stakind3 int2, stakind4 int2, \
             stakind5 int2, staop1 oid, staop2 oid, staop3 oid, staop4 oid, staop5 oid, stacoll1 \
             oid, stacoll2 oid, stacoll3 oid, stacoll4 oid, stacoll5 oid, stanumbers1 float4[]?, \
             stanumbers2 float4[]?, stanumbers3 float4[]?, stanumbers4 float4[]?, stanumbers5 \
@@ -298,31 +299,31 @@ pub(crate) const TABLES: &[Spec] = &[
     Spec {
         name: "pg_statistic_ext",
         oid: 3381,
-        columns: "oid oid, stxrelid oid, stxname text, stxnamespace oid, stxowner oid, stxstattarget \
-            int4, stxkeys int2[], stxkind text[], stxexprs text?",
+        columns: "oid oid, stxrelid oid, stxname name, stxnamespace oid, stxowner oid, \
+            stxstattarget int4, stxkeys int2vector, stxkind char[], stxexprs text?",
     },
     Spec {
         name: "pg_statistic_ext_data",
         oid: 3429,
-        columns: "stxoid oid, stxdinherit bool, stxdndistinct text?, stxddependencies text?, stxdmcv \
-            text?, stxdexpr text?",
+        columns: "stxoid oid, stxdinherit bool, stxdndistinct text?, stxddependencies text?, \
+            stxdmcv text?, stxdexpr text?",
     },
     Spec {
         name: "pg_subscription",
         oid: 6100,
-        columns: "oid oid, subdbid oid, subskiplsn text, subname text, subowner oid, subenabled bool, \
-            subbinary bool, substream bool, subtwophasestate text, subdisableonerr bool, \
-            subconninfo text, subslotname text?, subsynccommit text, subpublications text[]",
+        columns: "oid oid, subdbid oid, subskiplsn text, subname name, subowner oid, subenabled \
+            bool, subbinary bool, substream bool, subtwophasestate char, subdisableonerr bool, \
+            subconninfo text, subslotname name?, subsynccommit text, subpublications text[]",
     },
     Spec {
         name: "pg_subscription_rel",
         oid: 6102,
-        columns: "srsubid oid, srrelid oid, srsubstate text, srsublsn text?",
+        columns: "srsubid oid, srrelid oid, srsubstate char, srsublsn text?",
     },
     Spec {
         name: "pg_tablespace",
         oid: 1213,
-        columns: "oid oid, spcname text, spcowner oid, spcacl text[]?, spcoptions text[]?",
+        columns: "oid oid, spcname name, spcowner oid, spcacl text[]?, spcoptions text[]?",
     },
     Spec {
         name: "pg_transform",
@@ -332,15 +333,15 @@ pub(crate) const TABLES: &[Spec] = &[
     Spec {
         name: "pg_trigger",
         oid: 2620,
-        columns: "oid oid, tgrelid oid, tgparentid oid, tgname text, tgfoid oid, tgtype int2, \
-            tgenabled text, tgisinternal bool, tgconstrrelid oid, tgconstrindid oid, \
-            tgconstraint oid, tgdeferrable bool, tginitdeferred bool, tgnargs int2, tgattr \
-            int2[], tgargs text, tgqual text?, tgoldtable text?, tgnewtable text?",
+        columns: "oid oid, tgrelid oid, tgparentid oid, tgname name, tgfoid oid, tgtype int2, \
+            tgenabled char, tgisinternal bool, tgconstrrelid oid, tgconstrindid oid, tgconstraint \
+            oid, tgdeferrable bool, tginitdeferred bool, tgnargs int2, tgattr int2vector, tgargs \
+            text, tgqual text?, tgoldtable name?, tgnewtable name?",
     },
     Spec {
         name: "pg_ts_config",
         oid: 3602,
-        columns: "oid oid, cfgname text, cfgnamespace oid, cfgowner oid, cfgparser oid",
+        columns: "oid oid, cfgname name, cfgnamespace oid, cfgowner oid, cfgparser oid",
     },
     Spec {
         name: "pg_ts_config_map",
@@ -350,28 +351,28 @@ pub(crate) const TABLES: &[Spec] = &[
     Spec {
         name: "pg_ts_dict",
         oid: 3600,
-        columns: "oid oid, dictname text, dictnamespace oid, dictowner oid, dicttemplate oid, \
+        columns: "oid oid, dictname name, dictnamespace oid, dictowner oid, dicttemplate oid, \
             dictinitoption text?",
     },
     Spec {
         name: "pg_ts_parser",
         oid: 3601,
-        columns: "oid oid, prsname text, prsnamespace oid, prsstart text, prstoken text, prsend text, \
-            prsheadline text, prslextype text",
+        columns: "oid oid, prsname name, prsnamespace oid, prsstart text, prstoken text, prsend \
+            text, prsheadline text, prslextype text",
     },
     Spec {
         name: "pg_ts_template",
         oid: 3764,
-        columns: "oid oid, tmplname text, tmplnamespace oid, tmplinit text, tmpllexize text",
+        columns: "oid oid, tmplname name, tmplnamespace oid, tmplinit text, tmpllexize text",
     },
     Spec {
         name: "pg_type",
         oid: 1247,
-        columns: "oid oid, typname text, typnamespace oid, typowner oid, typlen int2, typbyval bool, \
-            typtype text, typcategory text, typispreferred bool, typisdefined bool, typdelim \
-            text, typrelid oid, typsubscript text, typelem oid, typarray oid, typinput text, \
+        columns: "oid oid, typname name, typnamespace oid, typowner oid, typlen int2, typbyval \
+            bool, typtype char, typcategory char, typispreferred bool, typisdefined bool, typdelim \
+            char, typrelid oid, typsubscript text, typelem oid, typarray oid, typinput text, \
             typoutput text, typreceive text, typsend text, typmodin text, typmodout text, \
-            typanalyze text, typalign text, typstorage text, typnotnull bool, typbasetype oid, \
+            typanalyze text, typalign char, typstorage char, typnotnull bool, typbasetype oid, \
             typtypmod int4, typndims int4, typcollation oid, typdefaultbin text?, typdefault \
             text?, typacl text[]?",
     },

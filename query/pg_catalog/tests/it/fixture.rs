@@ -27,8 +27,8 @@ use stratalog_model::{
     tier::{BatchStream, Extent, ScanRequest},
 };
 use stratalog_pg_catalog::{
-    CatalogContext, SessionRow, SessionsView, SettingRow, SettingsView, register_functions,
-    rewrite, schemas,
+    CatalogContext, CursorRow, CursorsView, SessionRow, SessionsView, SettingRow, SettingsView,
+    register_functions, rewrite, schemas,
 };
 use stratalog_visor_core::{
     Catalog, Command,
@@ -202,8 +202,20 @@ impl SessionsView for OneSession {
             ..SessionRow::default()
         }]
     }
+    fn terminate(&self, _: i32) -> bool {
+        false
+    }
     fn cancel(&self, process_id: i32) -> bool {
         process_id == 77
+    }
+}
+
+#[derive(Debug)]
+struct NoCursors;
+
+impl CursorsView for NoCursors {
+    fn cursors(&self) -> Vec<CursorRow> {
+        Vec::new()
     }
 }
 
@@ -305,6 +317,7 @@ pub async fn session() -> SessionContext {
         store: Arc::new(TenEvents),
         sessions: Arc::new(OneSession),
         settings: Arc::new(FewSettings),
+        cursors: Arc::new(NoCursors),
         database: "stratalog".to_string(),
         user: "ada".to_string(),
         process_id: 77,

@@ -66,9 +66,12 @@ pub const SERVER_VERSION: &str = concat!("15.0 (Stratalog ", env!("CARGO_PKG_VER
 pub const SETTINGS: &[SettingPage] = &[
     setting("application_name", "", Rule::Text, true, "what the client calls itself, shown in pg_stat_activity"),
     setting("bytea_output", "hex", Rule::OneOf(&["hex", "escape"]), false, "text form of bytea"),
+    setting("check_function_bodies", "on", Rule::Switch, false, "means nothing: there are no functions to make"),
     setting("client_encoding", "UTF8", Rule::Encoding, true, "encoding of text on the wire; always UTF8"),
     setting("client_min_messages", "notice", Rule::OneOf(&["notice", "warning", "error"]), false, "least severe messages sent to the client"),
     setting("DateStyle", "ISO, MDY", Rule::DateStyle, true, "order of day, month and year in ambiguous dates; output is ISO"),
+    setting("default_table_access_method", "heap", Rule::OneOf(&["heap"]), false, "always heap, as PostgreSQL calls the only one that it has"),
+    setting("default_tablespace", "", Rule::OneOf(&[""]), false, "always empty: there is one place"),
     setting("default_transaction_deferrable", "off", Rule::SwitchOnly(false), false, "always off"),
     setting("default_transaction_isolation", "repeatable read", Rule::Only(&["read committed", "read uncommitted", "repeatable read"]), false, "repeatable read: a block reads one snapshot; read committed: each of its statements one of its own"),
     setting("default_transaction_read_only", "off", Rule::Switch, true, "whether new blocks refuse to write"),
@@ -87,7 +90,7 @@ pub const SETTINGS: &[SettingPage] = &[
     setting("lock_timeout", "0", Rule::DurationZero, false, "always 0: `statement_timeout` also ends a wait for a key that another block holds"),
     setting("max_identifier_length", "63", Rule::Fixed, false, "bytes of a name, at most"),
     setting("role", "none", Rule::Fixed, false, "always none"),
-    setting("row_security", "on", Rule::Fixed, false, "always on: there are no policies"),
+    setting("row_security", "on", Rule::Switch, false, "means nothing: there are no policies"),
     setting("search_path", "\"$user\", public", Rule::Names, false, "schemas in which unqualified names are looked up"),
     setting("server_encoding", "UTF8", Rule::Fixed, true, "always UTF8"),
     setting("server_version", SERVER_VERSION, Rule::Fixed, true, "PostgreSQL version that clients may count on"),
@@ -97,11 +100,13 @@ pub const SETTINGS: &[SettingPage] = &[
     setting("statement_timeout", "0", Rule::Duration, false, "cancels a statement that runs longer; 0 never does"),
     setting("stratalog.producer", "", Rule::Uuid, false, "who numbers the next writing statement, for retries"),
     setting("stratalog.producer_sequence", "0", Rule::Integer(0, i64::MAX), false, "number of the next writing statement"),
+    setting("synchronize_seqscans", "on", Rule::Switch, false, "means nothing: each scan reads by itself"),
     setting("synchronous_commit", "on", Rule::SwitchOnly(true), false, "always on: see the table option durability"),
     setting("TimeZone", "UTC", Rule::TimeZone, true, "zone in which timestamptz is shown and read"),
     setting("transaction_deferrable", "off", Rule::SwitchOnly(false), false, "always off"),
     setting("transaction_isolation", "repeatable read", Rule::Only(&["read committed", "read uncommitted", "repeatable read"]), false, "repeatable read: a block reads one snapshot; read committed: each of its statements one of its own"),
     setting("transaction_read_only", "off", Rule::Switch, false, "whether the block refuses to write"),
+    setting("xmloption", "content", Rule::OneOf(&["content", "document"]), false, "means nothing: there is no type xml"),
 ];
 
 /// The setting of a name, in any case; `timezone` and `time zone` are one.

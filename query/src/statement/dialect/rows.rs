@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    GroupByExpr, Ident, Query, Select, SelectItem, SetExpr, TableAlias, TableAliasColumnDef,
-    TableFactor, TableFunctionArgs, TableWithJoins,
+    GroupByExpr, Ident, ObjectName, Query, Select, SelectItem, SetExpr, TableAlias,
+    TableAliasColumnDef, TableFactor, TableFunctionArgs, TableWithJoins,
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
@@ -21,12 +21,26 @@ const VALUE: &str = "value";
 
 /// The list that a function's rows are made of, and whether they are jsonb.
 fn list_of(name: &str) -> Option<(&'static str, bool)> {
-    match name {
-        "jsonb_array_elements" => Some(("jsonb_elements_list", true)),
-        "jsonb_array_elements_text" => Some(("jsonb_elements_text_list", false)),
-        _ => None,
-    }
+    Some(match name {
+        "jsonb_array_elements" | "json_array_elements" => ("jsonb_elements_list", true),
+        "jsonb_array_elements_text" | "json_array_elements_text" => {
+            ("jsonb_elements_text_list", false)
+        }
+        "jsonb_object_keys" | "json_object_keys" => ("jsonb_keys_list", false),
+        "generate_subscripts" => ("subscripts_list", false),
+        "string_to_table" => ("string_to_array", false),
+        "_pg_expandarray" => ("expand_array_list", false),
+        _ => return None,
+    })
 }
+
+/// Whether the one column of a function in FROM is `value`, however the function is called there.
+fn has_value(name: &str) -> bool {
+    list_of(name).is_some_and(|(list, _)| list.starts_with("jsonb_elements"))
+}
+
+/// Functions in FROM that the planner reads itself.
+const TABLES: [&str; 2] = ["generate_series", "range"];
 
 fn name_of(function: &Function) -> Option<String> {
     function.name.0.last().and_then(|part| part.as_ident()).map(fold)
@@ -66,7 +80,10 @@ pub fn respell(expr: &mut Expr) -> Result<()> {
     let Expr::Function(function) = expr else { return Ok(()) };
     let Some(name) = name_of(function) else { return Ok(()) };
     if name == "generate_series" {
-        return Err(misplaced());
+        let FunctionArguments::List(list) = &function.args else { return Err(misplaced()) };
+        let arguments = unnamed(&list.args).filter(|list| (2..=3).contains(&list.len()));
+        *expr = arguments.and_then(series).ok_or_else(misplaced)?;
+        return Ok(());
     }
     if let FunctionArguments::List(list) = &function.args
         && let Some(arguments) = unnamed(&list.args)
@@ -77,6 +94,40 @@ pub fn respell(expr: &mut Expr) -> Result<()> {
     Ok(())
 }
 
+/// `unnest(series_list(from, to, step))`: of whole numbers, with bounds for each row.
+fn series(arguments: Vec<Expr>) -> Option<Expr> {
+    call("unnest", vec![call("series_list", arguments)?])
+}
+
+/// Whether the planner cannot tell a bound before it runs.
+fn computes(bound: &Expr) -> bool {
+    let found = walk::expressions(bound, |expr| match expr {
+        Expr::Function(function) => {
+            let name = name_of(function);
+            match name.is_some_and(|name| COUNTS.contains(&name.as_str())) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        }
+        Expr::Subquery(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    found.is_break()
+}
+
+/// Functions that count: series with such bounds are of whole numbers.
+const COUNTS: [&str; 9] = [
+    "array_length",
+    "array_lower",
+    "array_upper",
+    "cardinality",
+    "char_length",
+    "json_array_length",
+    "jsonb_array_length",
+    "length",
+    "regexp_count",
+];
+
 fn misplaced() -> Error {
     Error::new(ErrorKind::FeatureNotSupported, "generate_series() is not supported in this place")
         .with_hint("call it in FROM: SELECT … FROM generate_series(…) AS x")
@@ -85,8 +136,9 @@ fn misplaced() -> Error {
 /// `SELECT generate_series(1, 3)` says `SELECT x FROM …, generate_series(1, 3) AS x`.
 ///
 /// # Errors
-/// `FeatureNotSupported` where the rows would not be those of PostgreSQL.
+/// `FeatureNotSupported` for two of them, which would advance side by side.
 pub fn join_series(select: &mut Select) -> Result<()> {
+    let before = select.projection.clone();
     let mut series = None;
     for item in &mut select.projection {
         match item {
@@ -110,7 +162,9 @@ pub fn join_series(select: &mut Select) -> Result<()> {
     let starred = select.projection.iter().any(|item| matches!(item, SelectItem::Wildcard(_)));
     let columns = arguments.iter().any(names_column);
     if grouped || starred || columns || select.having.is_some() {
-        return Err(misplaced());
+        // A list for each row.
+        select.projection = before;
+        return Ok(());
     }
     let mut from = parse::statements("SELECT 1 FROM generate_series()", usize::MAX)?;
     let factor = from.pop().and_then(|tree| match tree.statement {
@@ -183,8 +237,8 @@ fn names_column(expr: &Expr) -> bool {
     found.is_break()
 }
 
-/// In FROM: `jsonb_array_elements(x)` is a lateral subquery, and LATERAL before a function
-/// is what the function is anyway.
+/// In FROM: `jsonb_array_elements(x)`, and any function that gives one value, is a lateral
+/// subquery, and LATERAL before a function is what the function is anyway.
 ///
 /// # Errors
 /// `FeatureNotSupported` for WITH ORDINALITY.
@@ -221,12 +275,24 @@ pub fn in_from(factor: &mut TableFactor) -> Result<()> {
     let Some(function) = name.0.last().and_then(|part| part.as_ident()).cloned() else {
         return Ok(());
     };
-    let rows = unnamed(&args.args).and_then(|given| elements(&fold(&function), given));
+    let called = fold(&function);
+    let Some(given) = unnamed(&args.args) else { return Ok(()) };
+    let rows = match TABLES.contains(&called.as_str()) {
+        false => elements(&called, given.clone()).or_else(|| call_of(name, given)),
+        true if given.iter().any(computes) => series(given),
+        true => None,
+    };
     let Some(rows) = rows else { return Ok(()) };
     if *with_ordinality {
         return Err(Error::not_yet("WITH ORDINALITY"));
     }
-    let Some(mut subquery) = query("SELECT 1 AS \"value\"") else { return Ok(()) };
+    let column = match (has_value(&called), &alias) {
+        (true, _) => VALUE.to_string(),
+        (false, Some(alias)) => fold(&alias.name),
+        (false, None) => called,
+    };
+    let column = Ident::with_quote('"', column);
+    let Some(mut subquery) = query(&format!("SELECT 1 AS {column}")) else { return Ok(()) };
     if let SetExpr::Select(select) = subquery.body.as_mut()
         && let Some(SelectItem::ExprWithAlias { expr, .. }) = select.projection.first_mut()
     {
@@ -240,6 +306,13 @@ pub fn in_from(factor: &mut TableFactor) -> Result<()> {
     });
     *factor = TableFactor::Derived { lateral: true, subquery, alias: Some(alias), sample: None };
     Ok(())
+}
+
+/// The function itself.
+fn call_of(name: &ObjectName, arguments: Vec<Expr>) -> Option<Expr> {
+    let Expr::Function(mut function) = call("f", arguments)? else { return None };
+    function.name = name.clone();
+    Some(Expr::Function(function))
 }
 
 fn query(sql: &str) -> Option<Box<Query>> {
@@ -291,7 +364,9 @@ fn alias_of(factor: &TableFactor) -> Option<String> {
         _ => return None,
     };
     let function = name.0.last().and_then(|part| part.as_ident()).map(fold)?;
-    list_of(&function)?;
+    if !has_value(&function) {
+        return None;
+    }
     alias.columns.is_empty().then(|| fold(&alias.name)).filter(|alias| alias != VALUE)
 }
 

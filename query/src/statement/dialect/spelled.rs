@@ -1,9 +1,11 @@
 //! Expressions that the parser groups, or the planner reads, otherwise than PostgreSQL.
 
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, BinaryOperator, CastKind, DataType, Expr, Subscript, UnaryOperator, Value,
-    ValueWithSpan,
+    AccessExpr, BinaryOperator, CastKind, CharacterLength, DataType, Expr, Subscript,
+    UnaryOperator, Value, ValueWithSpan,
 };
+
+use stratalog_functions::with_backslashes;
 
 use super::operators::call;
 
@@ -25,6 +27,7 @@ pub fn respell(expr: &mut Expr) {
         Expr::Like { pattern, escape_char, .. } | Expr::ILike { pattern, escape_char, .. } => {
             escape(pattern, escape_char);
         }
+        Expr::Cast { .. } => cut_to_length(expr),
         Expr::CompoundFieldAccess { access_chain, .. } => {
             for access in access_chain {
                 if let AccessExpr::Subscript(Subscript::Index { index }) = access {
@@ -33,6 +36,38 @@ pub fn respell(expr: &mut Expr) {
             }
         }
         _ => {}
+    }
+}
+
+/// A cast to `varchar(n)` keeps n characters, one to `char` the first: the same but for blanks
+/// at the end, which longer ones of `char(n)` would get.
+fn cut_to_length(expr: &mut Expr) {
+    let Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr: inner, data_type, .. } =
+        expr
+    else {
+        return;
+    };
+    let length = match data_type {
+        DataType::Varchar(Some(CharacterLength::IntegerLength { length, .. }))
+        | DataType::CharacterVarying(Some(CharacterLength::IntegerLength { length, .. }))
+        | DataType::CharVarying(Some(CharacterLength::IntegerLength { length, .. })) => *length,
+        DataType::Char(None)
+        | DataType::Character(None)
+        | DataType::Char(Some(CharacterLength::IntegerLength { length: 1, .. }))
+        | DataType::Character(Some(CharacterLength::IntegerLength { length: 1, .. })) => 1,
+        _ => return,
+    };
+    *data_type = DataType::Text;
+    let length = Expr::Value(Value::Number(length.to_string(), false).into());
+    let whole = Expr::Cast {
+        kind: CastKind::DoubleColon,
+        expr: Box::new(take(inner)),
+        data_type: DataType::Text,
+        array: false,
+        format: None,
+    };
+    if let Some(cut) = call("left", vec![whole, length]) {
+        **inner = cut;
     }
 }
 
@@ -138,32 +173,21 @@ fn null_row(expr: &mut Expr) {
 
 /// `LIKE 'a#%' ESCAPE '#'` says `LIKE 'a\%'`.
 fn escape(pattern: &mut Expr, escape_char: &mut Option<ValueWithSpan>) {
-    let (
-        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }),
-        Some(ValueWithSpan { value: Value::SingleQuotedString(escape), .. }),
-    ) = (pattern, &*escape_char)
-    else {
+    let Some(ValueWithSpan { value: Value::SingleQuotedString(escape), .. }) = &*escape_char else {
         return;
     };
     let mut characters = escape.chars();
-    let (escape, more) = (characters.next(), characters.next());
-    if more.is_some() || escape == Some('\\') {
+    let (first, more) = (characters.next(), characters.next());
+    if more.is_some() || first == Some('\\') {
         return;
     }
-    let mut written = String::new();
-    let mut rest = text.chars();
-    while let Some(character) = rest.next() {
-        if Some(character) == escape {
-            written.push('\\');
-            written.extend(rest.next());
-        } else {
-            if character == '\\' {
-                written.push('\\');
-            }
-            written.push(character);
-        }
+    if let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) = pattern {
+        *text = with_backslashes(text, first);
+    } else {
+        let escape = Expr::Value(Value::SingleQuotedString(escape.clone()).into());
+        let Some(read) = call("like_escape", vec![pattern.clone(), escape]) else { return };
+        *pattern = read;
     }
-    *text = written;
     *escape_char = None;
 }
 
@@ -202,6 +226,7 @@ mod tests {
             ("(a, b) IS NOT NULL", "((a) IS NOT NULL AND (b) IS NOT NULL)"),
             ("a LIKE 'x#_%' ESCAPE '#'", r"a LIKE 'x\_%'"),
             (r"a LIKE 'x\_%' ESCAPE ''", r"a LIKE 'x\\_%'"),
+            ("a LIKE b || '%' ESCAPE '/'", "a LIKE like_escape(b || '%', '/')"),
             ("a[-1]", "a[0]"),
             ("a[2]", "a[2]"),
             ("a[i]", "a[greatest(i, 0)]"),

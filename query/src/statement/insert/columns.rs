@@ -175,13 +175,7 @@ fn relabelled(array: ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
 
 /// The error of a NULL where none may be.
 pub fn not_null(chronicle: &ChronicleDefinition, column: &ColumnDefinition) -> Error {
-    Error::new(
-        ErrorKind::NotNullViolation,
-        format!(
-            "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
-            column.name, chronicle.name
-        ),
-    )
+    chronicle.not_null_violation(&column.name)
 }
 
 /// Positions of named columns; of all when none are named.

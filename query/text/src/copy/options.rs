@@ -78,6 +78,8 @@ pub enum CopyOptionValue {
 /// Everything that COPY's options decide. The delimiter, quote and escape are ASCII.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CopyOptions {
+    /// Values in binary: all that follows means nothing then.
+    pub binary: bool,
     /// Form of the data.
     pub format: CopyFormat,
     /// Between columns.
@@ -101,6 +103,7 @@ pub struct CopyOptions {
 impl Default for CopyOptions {
     fn default() -> Self {
         Self {
+            binary: false,
             format: CopyFormat::Text,
             delimiter: b'\t',
             null: "\\N".into(),
@@ -141,6 +144,21 @@ impl CopyOptions {
     }
 
     fn apply(&mut self, given: Given, direction: CopyDirection) -> Result<()> {
+        if given.binary {
+            self.binary = true;
+            let refused = |kind, what: &str| {
+                Err(Error::new(kind, format!("cannot specify {what} in BINARY mode")))
+            };
+            if given.delimiter.is_some() {
+                return refused(ErrorKind::SyntaxError, "DELIMITER");
+            }
+            if given.null.is_some() {
+                return refused(ErrorKind::SyntaxError, "NULL");
+            }
+            if given.header.is_some_and(|header| header != CopyHeader::Absent) {
+                return refused(ErrorKind::FeatureNotSupported, "HEADER");
+            }
+        }
         let csv = self.format == CopyFormat::Csv;
         let only_csv = |what: &str| {
             Error::new(
@@ -249,6 +267,7 @@ fn one_byte(what: &str, text: &str) -> Result<u8> {
 #[derive(Debug, Default)]
 struct Given {
     names: Vec<String>,
+    binary: bool,
     format: Option<CopyFormat>,
     delimiter: Option<String>,
     null: Option<String>,
@@ -280,10 +299,10 @@ impl Given {
         match name.as_str() {
             "format" => {
                 let format = text()?;
+                self.binary = format.eq_ignore_ascii_case("binary");
                 self.format = Some(match format.to_ascii_lowercase().as_str() {
-                    "text" => CopyFormat::Text,
+                    "text" | "binary" => CopyFormat::Text,
                     "csv" => CopyFormat::Csv,
-                    "binary" => return Err(Error::not_yet("COPY in binary format")),
                     _ => {
                         return Err(Error::new(
                             ErrorKind::InvalidParameterValue,

@@ -7,7 +7,7 @@ use arrow::{
     datatypes::{Schema, SchemaRef},
 };
 use memchr::{memchr, memchr_iter};
-use stratalog_model::{ColumnType, Error, ErrorKind, Result};
+use stratalog_model::{ColumnType, Error, ErrorKind, Result, Subject};
 
 use super::{
     CopyFormat, CopyHeader, CopyOptions, UNTERMINATED_HINT,
@@ -365,6 +365,11 @@ impl CopyParser {
                     column.name, self.table
                 ),
             )
+            .with_subject(Subject {
+                table: Some(self.table.clone()),
+                column: Some(column.name.clone()),
+                ..Subject::default()
+            })
             .with_context(self.line_context(text.as_bytes()))),
             None => Ok(()),
         }

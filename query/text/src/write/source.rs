@@ -17,7 +17,7 @@ use arrow::{
         UInt16Type, UInt32Type, UInt64Type,
     },
 };
-use stratalog_model::{ColumnType, Error, ErrorKind, Result};
+use stratalog_model::{ColumnType, Error, ErrorKind, Result, types::PG_TYPE_METADATA};
 
 use super::{
     datetime::{write_date, write_time, write_timestamp},
@@ -64,17 +64,41 @@ enum Kind<'a> {
     BinaryView(&'a BinaryViewArray),
     FixedBinary(&'a FixedSizeBinaryArray),
     Uuid(&'a FixedSizeBinaryArray),
-    Timestamp { values: &'a [i64], per_second: i64, zoned: bool },
+    Timestamp {
+        values: &'a [i64],
+        per_second: i64,
+        zoned: bool,
+    },
     Date32(&'a [i32]),
     Date64(&'a [i64]),
-    Time32 { values: &'a [i32], per_second: i64 },
-    Time64 { values: &'a [i64], per_second: i64 },
+    Time32 {
+        values: &'a [i32],
+        per_second: i64,
+    },
+    Time64 {
+        values: &'a [i64],
+        per_second: i64,
+    },
     YearMonth(&'a [i32]),
     DayTime(&'a PrimitiveArray<IntervalDayTimeType>),
     MonthDayNano(&'a PrimitiveArray<IntervalMonthDayNanoType>),
-    Duration { values: &'a [i64], per_second: i64 },
-    List { extents: Extents<'a>, child: Box<Source<'a>> },
-    Mapped { keys: Keys<'a>, values: Box<Source<'a>> },
+    Duration {
+        values: &'a [i64],
+        per_second: i64,
+    },
+    List {
+        extents: Extents<'a>,
+        child: Box<Source<'a>>,
+    },
+    /// The catalog's vectors: numbers with blanks between.
+    Vector {
+        extents: Extents<'a>,
+        child: Box<Source<'a>>,
+    },
+    Mapped {
+        keys: Keys<'a>,
+        values: Box<Source<'a>>,
+    },
 }
 
 /// Where the elements of a list lie in its child.
@@ -271,9 +295,11 @@ impl<'a> Source<'a> {
             },
             DataType::List(item) => {
                 let list = array.as_list::<i32>();
-                Kind::List {
-                    extents: Extents::Offsets32(list.value_offsets()),
-                    child: Box::new(Self::new(list.values(), item)?),
+                let extents = Extents::Offsets32(list.value_offsets());
+                let child = Box::new(Self::new(list.values(), item)?);
+                match field.metadata().get(PG_TYPE_METADATA).map(String::as_str) {
+                    Some("int2vector" | "oidvector") => Kind::Vector { extents, child },
+                    _ => Kind::List { extents, child },
                 }
             }
             DataType::LargeList(item) => {
@@ -449,6 +475,14 @@ impl<'a> Source<'a> {
                 write_interval(Interval { months: 0, days, nanos }, style.interval_style, out);
             }
             Kind::List { extents, child } => child.write_list(extents.of(row), style, out),
+            Kind::Vector { extents, child } => {
+                for (at, row) in extents.of(row).enumerate() {
+                    if at > 0 {
+                        out.push(b' ');
+                    }
+                    child.write(row, style, out);
+                }
+            }
             Kind::Mapped { keys, values } => values.write(keys.of(row), style, out),
         }
     }

@@ -4,7 +4,7 @@ use arrow::{
     array::{Array, ArrayRef, RecordBatch},
     util::display::{ArrayFormatter, FormatOptions},
 };
-use stratalog_model::{ChronicleDefinition, ColumnType, Error, ErrorKind, Result};
+use stratalog_model::{ChronicleDefinition, ColumnType, Error, ErrorKind, Result, Subject};
 
 /// Checks that `rows` is in the shape of the chronicle, without NULL where there must be none.
 ///
@@ -36,13 +36,7 @@ pub fn check_rows(definition: &ChronicleDefinition, rows: &RecordBatch) -> Resul
             )));
         }
         if !column.nullable && array.null_count() > 0 {
-            return Err(Error::new(
-                ErrorKind::NotNullViolation,
-                format!(
-                    "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
-                    column.name, definition.name
-                ),
-            ));
+            return Err(definition.not_null_violation(&column.name));
         }
     }
     Ok(())
@@ -59,10 +53,12 @@ pub fn duplicate_key(definition: &ChronicleDefinition, columns: &[ArrayRef], row
             values.push(value_text(array, row, &column.column_type));
         }
     }
+    let constraint = format!("{}_pkey", definition.name);
     Error::new(
         ErrorKind::UniqueViolation,
-        format!("duplicate key value violates unique constraint \"{}_pkey\"", definition.name),
+        format!("duplicate key value violates unique constraint \"{constraint}\""),
     )
+    .with_subject(Subject { constraint: Some(constraint), ..definition.subject() })
     .with_detail(format!("Key ({})=({}) already exists.", names.join(", "), values.join(", ")))
 }
 

@@ -144,7 +144,8 @@ impl Version {
                 self.fences
                     .iter()
                     .copied()
-                    .filter(|known| *known != fence)
+                    // It hides all that those hid.
+                    .filter(|known| !(fence.ticks.covers(&known.ticks) && known.gsn <= fence.gsn))
                     .chain([fence])
                     .collect(),
             ),

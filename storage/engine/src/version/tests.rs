@@ -76,6 +76,21 @@ fn a_delete_of_everything_leaves_nothing() {
 }
 
 #[test]
+fn a_later_delete_takes_the_place_of_those_it_covers() {
+    let version = Version::default().with_batch(batch(&[1, 5, 9, 900], 1), 9);
+    let prefix = |version: &Version, end, gsn| {
+        version.with_fence(Fence { ticks: range(i64::MIN, end), gsn: Gsn(gsn) })
+    };
+    let many = (2..800).fold(version, |version, end| prefix(&version, end, 4 + end as u64));
+    assert_eq!(many.fences().len(), 1);
+    assert_eq!(many.extent(&TickRanges::all(), Gsn(2000)).rows, 1);
+    // A smaller one hides what came since.
+    let later = prefix(&many.with_batch(batch(&[2], 2000), 9), 3, 2000);
+    assert_eq!(later.fences().len(), 2);
+    assert_eq!(later.extent(&TickRanges::all(), Gsn(2000)).rows, 1);
+}
+
+#[test]
 fn merging_replaces_neighbours_only() {
     let [a, b, c] = [batch(&[1], 1), batch(&[2], 2), batch(&[3], 3)];
     let version =

@@ -189,7 +189,7 @@ async fn a_flipped_bit_after_a_kill_costs_at_most_what_nothing_attests() {
     })
     .await;
     let enough = |kind, outcome| outcomes.get(&(kind, outcome)).is_some_and(|n| n * 100 > flips);
-    assert!(enough("journal", Outcome::Harmless), "{outcomes:?}");
+    assert!(enough("journal", Outcome::NotOpened), "{outcomes:?}");
     assert!(enough("manifest", Outcome::NotOpened), "{outcomes:?}");
     assert!(enough("tablets", Outcome::NotRead), "{outcomes:?}");
     assert!(enough("stories", Outcome::NotRead), "{outcomes:?}");

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use stratalog_model::{ChronicleDefinition, ChronicleId, ColumnType};
 
+use super::state::CatalogState;
+
 /// A column as CREATE TABLE or ADD COLUMN names it, before it has an id.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewColumn {
@@ -79,6 +81,16 @@ pub enum Command {
     },
     /// CREATE TABLE.
     CreateChronicle(NewChronicle),
+    /// CREATE TABLE of a transaction, under an id that was [set aside](super::Catalog::reserve)
+    /// for it.
+    CreateReserved {
+        /// The id.
+        id: ChronicleId,
+        /// Nanoseconds since 1970 of the statement: events may be stored by it already.
+        created_ns: i64,
+        /// The chronicle.
+        new: NewChronicle,
+    },
     /// DROP TABLE.
     DropChronicle {
         /// Database that holds it.
@@ -138,6 +150,32 @@ pub enum Command {
         /// The text; `None` and the empty text remove it.
         comment: Option<String>,
     },
+}
+
+impl Command {
+    /// The chronicles that the command changes or drops, in a state before it. A comment changes
+    /// none: events do not depend on it.
+    pub fn changes(&self, state: &CatalogState) -> Vec<ChronicleId> {
+        match self {
+            Command::RenameChronicle { id, .. }
+            | Command::RenameColumn { id, .. }
+            | Command::AddColumn { id, .. }
+            | Command::SetOptions { id, .. } => vec![*id],
+            Command::DropChronicle { database, schema, name, .. } => {
+                state.chronicle(database, schema, name).map(|found| found.id).into_iter().collect()
+            }
+            Command::DropSchema { database, name, .. } => {
+                state.chronicles_in(database, name).map(|found| found.id).collect()
+            }
+            Command::CreateDatabase { .. }
+            | Command::DropDatabase { .. }
+            | Command::CreateSchema { .. }
+            | Command::CreateChronicle(_)
+            | Command::CreateReserved { .. }
+            | Command::CommentOnChronicle { .. }
+            | Command::CommentOnColumn { .. } => Vec::new(),
+        }
+    }
 }
 
 /// What a command did.

@@ -90,7 +90,12 @@ fn plan(state: &CatalogState, command: &Command, now_ns: i64) -> Result<Plan> {
         Command::DropSchema { database, name, if_exists, cascade } => {
             drop_schema(state, database, name, *if_exists, *cascade)
         }
-        Command::CreateChronicle(new) => create_chronicle(state, new, now_ns),
+        Command::CreateChronicle(new) => {
+            create_chronicle(state, new, state.next_chronicle(), now_ns)
+        }
+        Command::CreateReserved { id, created_ns, new } => {
+            create_chronicle(state, new, *id, *created_ns)
+        }
         Command::DropChronicle { database, schema, name, if_exists } => {
             drop_chronicle(state, database, schema, name, *if_exists)
         }
@@ -230,7 +235,12 @@ fn drop_schema(
     Ok(plan)
 }
 
-fn create_chronicle(state: &CatalogState, new: &NewChronicle, now_ns: i64) -> Result<Plan> {
+fn create_chronicle(
+    state: &CatalogState,
+    new: &NewChronicle,
+    id: ChronicleId,
+    now_ns: i64,
+) -> Result<Plan> {
     known_database(state, &new.database)?;
     name::check("table", &new.name)?;
     name::check_not_system(&new.schema, &new.name)?;
@@ -253,8 +263,7 @@ fn create_chronicle(state: &CatalogState, new: &NewChronicle, now_ns: i64) -> Re
         )
         .with_hint("drop tables that are not needed, or put several series into one table"));
     }
-    let definition = create::define(new, state.next_chronicle(), now_ns)?;
-    let id = definition.id;
+    let definition = create::define(new, id, now_ns)?;
     Ok(Plan::of(Change::CreateChronicle(Box::new(definition))).showing(id))
 }
 

@@ -11,8 +11,11 @@ use stratalog_model::{
     LatePolicy, Result, Tiering,
 };
 
-/// The newest format that this version reads, and the one that it writes.
-const FORMAT: u32 = 1;
+/// The newest format that this version reads.
+const FORMAT: u32 = 2;
+
+/// The format of changes that every version knows.
+const FORMAT_FIRST: u32 = 1;
 
 /// A decided change. `Several` are carried out in their order, all or none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,6 +36,10 @@ pub(crate) enum Change {
     DropSchema {
         database: String,
         name: String,
+    },
+    /// Since format 2.
+    ReserveChronicle {
+        id: ChronicleId,
     },
     CreateChronicle(Box<ChronicleDefinition>),
     DropChronicle {
@@ -84,7 +91,11 @@ struct Envelope {
 
 /// The payload of a change.
 pub(crate) fn encode(change: &Change) -> Result<Bytes> {
-    match serde_json::to_vec(&Record { format: FORMAT, change }) {
+    let format = match change {
+        Change::ReserveChronicle { .. } => FORMAT,
+        _ => FORMAT_FIRST,
+    };
+    match serde_json::to_vec(&Record { format, change }) {
         Ok(json) => Ok(Bytes::from(json)),
         Err(error) => Err(Error::internal(format!("catalog record: {error}"))),
     }

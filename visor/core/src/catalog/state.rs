@@ -1,6 +1,9 @@
 //! The catalog at one instant.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use stratalog_model::{ChronicleDefinition, ChronicleId, Error, ErrorKind, Result, SchemaVersion};
 
@@ -64,6 +67,8 @@ pub struct CatalogState {
     databases: BTreeMap<String, Arc<Database>>,
     by_id: Arc<BTreeMap<ChronicleId, Arc<ChronicleDefinition>>>,
     next_chronicle: ChronicleId,
+    /// Ids that were given without a chronicle: of transactions that are open, or rolled back.
+    reserved: Arc<BTreeSet<ChronicleId>>,
     next_namespace: u32,
 }
 
@@ -75,13 +80,14 @@ impl CatalogState {
             databases: BTreeMap::new(),
             by_id: Arc::default(),
             next_chronicle: ChronicleId(1),
+            reserved: Arc::default(),
             next_namespace: OID_NAMESPACE_FIRST,
         };
         state.add_database(OID_DEFAULT_DATABASE, DEFAULT_DATABASE.to_string());
         state
     }
 
-    /// Grows with every change: caches key on it.
+    /// Another one for every state: caches key on it. Grows with every change.
     pub fn version(&self) -> u64 {
         self.version
     }
@@ -145,7 +151,8 @@ impl CatalogState {
         self.by_id.len()
     }
 
-    /// Whether a chronicle was ever made under that id; it may be dropped again.
+    /// Whether that id was ever given to a chronicle; it may be dropped again, or never have come
+    /// to be.
     pub fn has_given(&self, id: ChronicleId) -> bool {
         id < self.next_chronicle
     }
@@ -170,6 +177,12 @@ impl CatalogState {
         next.apply(change)?;
         next.version += 1;
         Ok(next)
+    }
+
+    /// This state, under a version of a transaction's own.
+    pub(crate) fn under(mut self, version: u64) -> Self {
+        self.version = version;
+        self
     }
 
     /// Makes `change` in this state.
@@ -204,11 +217,16 @@ impl CatalogState {
                 let dropped = dropped.ok_or_else(|| missing("schema", name))?;
                 self.forget(dropped.ids().collect());
             }
+            Change::ReserveChronicle { id } => {
+                self.give(*id)?;
+                Arc::make_mut(&mut self.reserved).insert(*id);
+            }
             Change::CreateChronicle(definition) => {
-                if self.by_id.contains_key(&definition.id) || definition.id < self.next_chronicle {
-                    return Err(misfit(format!("chronicle id {} was given before", definition.id)));
+                if self.reserved.contains(&definition.id) {
+                    Arc::make_mut(&mut self.reserved).remove(&definition.id);
+                } else {
+                    self.give(definition.id)?;
                 }
-                self.next_chronicle = ChronicleId(definition.id.0.saturating_add(1));
                 self.put(Arc::new(definition.as_ref().clone()))?;
             }
             Change::DropChronicle { id } => {
@@ -253,6 +271,15 @@ impl CatalogState {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Gives an id away.
+    fn give(&mut self, id: ChronicleId) -> Result<()> {
+        if id < self.next_chronicle {
+            return Err(misfit(format!("chronicle id {id} was given before")));
+        }
+        self.next_chronicle = ChronicleId(id.0.saturating_add(1));
         Ok(())
     }
 

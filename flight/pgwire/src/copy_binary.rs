@@ -1,0 +1,299 @@
+//! COPY's binary format.
+//!
+//! ```text
+//!   signature  flags  length  extension │ fields  length value  length value …  │ … │ -1
+//!   11 bytes   i32    i32     bytes     │ i16     i32    bytes                  │   │ i16
+//! ```
+//! Values are as in binary parameters and results; a length of -1 is NULL.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{ArrayRef, RecordBatch},
+    datatypes::{Schema, SchemaRef},
+};
+use bytes::{Buf, Bytes, BytesMut};
+use datafusion::common::ScalarValue;
+use stratalog_model::{ColumnType, Error, ErrorKind, Result, Subject};
+use stratalog_text::{TextStyle, copy::CopyLimits, parse_value};
+
+use crate::{parameter::decode, types::wire_type};
+
+/// What every binary COPY begins with.
+const SIGNATURE: [u8; 11] = *b"PGCOPY\n\xff\r\n\0";
+
+/// Bytes of the header with an empty extension.
+const HEADER_BYTES: usize = SIGNATURE.len() + 8;
+
+/// Flags above this bit change the format.
+const CRITICAL_FLAGS: u32 = 0xffff_0000;
+
+/// The header of what goes out.
+pub(crate) fn header() -> [u8; HEADER_BYTES] {
+    let mut header = [0; HEADER_BYTES];
+    for (to, from) in header.iter_mut().zip(SIGNATURE) {
+        *to = from;
+    }
+    header
+}
+
+/// Ends what goes out.
+pub(crate) const TRAILER: [u8; 2] = (-1_i16).to_be_bytes();
+
+#[derive(Debug)]
+struct Column {
+    name: String,
+    column_type: ColumnType,
+    wire: u32,
+    required: bool,
+    values: Vec<ScalarValue>,
+}
+
+/// What comes next in the data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Expected {
+    Header,
+    /// So many bytes of the header's extension.
+    Extension(usize),
+    Row,
+    Nothing,
+}
+
+/// Turns the bytes of a binary COPY … FROM into record batches. Feed it chunks as they come,
+/// cut anywhere; memory is bounded by the limits and the largest chunk.
+#[derive(Debug)]
+pub(crate) struct BinaryCopyParser {
+    table: String,
+    style: TextStyle,
+    limits: CopyLimits,
+    schema: SchemaRef,
+    columns: Vec<Column>,
+    pending: BytesMut,
+    expected: Expected,
+    line: u64,
+    batch_rows: usize,
+    batch_bytes: usize,
+}
+
+impl BinaryCopyParser {
+    /// A parser of data for `columns` of `table`, which the batches have in this order, all
+    /// nullable but `required`.
+    pub(crate) fn new(
+        table: String,
+        columns: Vec<(String, ColumnType)>,
+        required: &[String],
+        style: TextStyle,
+        limits: CopyLimits,
+    ) -> Self {
+        let fields: Vec<_> =
+            columns.iter().map(|(name, column_type)| column_type.arrow_field(name, true)).collect();
+        let columns = columns.into_iter().map(|(name, column_type)| Column {
+            wire: wire_type(&column_type).oid,
+            required: required.contains(&name),
+            values: Vec::new(),
+            name,
+            column_type,
+        });
+        Self {
+            table,
+            style,
+            limits,
+            schema: Arc::new(Schema::new(fields)),
+            columns: columns.collect(),
+            pending: BytesMut::new(),
+            expected: Expected::Header,
+            line: 0,
+            batch_rows: 0,
+            batch_bytes: 0,
+        }
+    }
+
+    /// Takes more data; returns the batches that it completes.
+    ///
+    /// # Errors
+    /// `BadCopyFormat`, `InvalidBinaryRepresentation`, `NotNullViolation`, `LimitExceeded`, with
+    /// the line and column.
+    pub(crate) fn push(&mut self, data: &[u8]) -> Result<Vec<RecordBatch>> {
+        self.pending.extend_from_slice(data);
+        let mut batches = Vec::new();
+        while self.step()? {
+            if self.batch_rows >= self.limits.batch_rows_max
+                || self.batch_bytes >= self.limits.batch_bytes_max
+            {
+                batches.push(self.batch()?);
+            }
+        }
+        if self.pending.len() > self.limits.record_bytes_max {
+            return Err(self.at_line(Error::new(
+                ErrorKind::LimitExceeded,
+                format!("a row is longer than {} bytes", self.limits.record_bytes_max),
+            )));
+        }
+        Ok(batches)
+    }
+
+    /// Ends the data; returns the last batch.
+    ///
+    /// # Errors
+    /// `BadCopyFormat` when it is cut off.
+    pub(crate) fn finish(mut self) -> Result<Option<RecordBatch>> {
+        match self.expected {
+            // As PostgreSQL, without the trailer too.
+            Expected::Row | Expected::Nothing if self.pending.is_empty() => {}
+            Expected::Header => return Err(self.bad_header()),
+            _ => {
+                self.line += 1;
+                return Err(self.at_line(bad("unexpected EOF in COPY data")));
+            }
+        }
+        if self.batch_rows == 0 { Ok(None) } else { self.batch().map(Some) }
+    }
+
+    /// Takes the next part, if all of it is there.
+    fn step(&mut self) -> Result<bool> {
+        match self.expected {
+            Expected::Header => {
+                let known = self.pending.len().min(SIGNATURE.len());
+                if self.pending.get(..known) != SIGNATURE.get(..known) {
+                    return Err(self.bad_header());
+                }
+                if self.pending.len() < HEADER_BYTES {
+                    return Ok(false);
+                }
+                self.pending.advance(SIGNATURE.len());
+                let flags = self.pending.get_u32();
+                if flags & CRITICAL_FLAGS != 0 {
+                    return Err(bad("unrecognized critical flags in COPY file header"));
+                }
+                let length = usize::try_from(self.pending.get_i32());
+                let length = length.map_err(|_| bad("invalid COPY file header (wrong length)"))?;
+                self.expected = Expected::Extension(length);
+                Ok(true)
+            }
+            Expected::Extension(length) => {
+                let here = length.min(self.pending.len());
+                self.pending.advance(here);
+                self.expected = match length - here {
+                    0 => Expected::Row,
+                    left => Expected::Extension(left),
+                };
+                Ok(self.expected == Expected::Row)
+            }
+            Expected::Row => self.row(),
+            Expected::Nothing if self.pending.is_empty() => Ok(false),
+            Expected::Nothing => {
+                self.line += 1;
+                Err(self.at_line(bad("received copy data after EOF marker")))
+            }
+        }
+    }
+
+    fn bad_header(&self) -> Error {
+        bad("COPY file signature not recognized").with_context(format!("COPY {}", self.table))
+    }
+
+    /// Takes a row, if all of it is there.
+    fn row(&mut self) -> Result<bool> {
+        let Some(bytes) = self.whole_row()? else { return Ok(false) };
+        if self.expected == Expected::Nothing {
+            return Ok(true);
+        }
+        self.line += 1;
+        self.batch_bytes += bytes.len();
+        self.batch_rows += 1;
+        let mut rest = bytes;
+        rest.advance(2);
+        for at in 0..self.columns.len() {
+            let value = match usize::try_from(rest.get_i32()) {
+                Ok(length) => Some(rest.split_to(length)),
+                Err(_) => None,
+            };
+            let Some(column) = self.columns.get_mut(at) else { continue };
+            let decoded = match (&value, column.required) {
+                (None, true) => Err(Error::new(
+                    ErrorKind::NotNullViolation,
+                    format!(
+                        "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
+                        column.name, self.table
+                    ),
+                )
+                .with_subject(Subject {
+                    table: Some(self.table.clone()),
+                    column: Some(column.name.clone()),
+                    ..Subject::default()
+                })),
+                _ => decode(value.as_ref(), 1, column.wire, &column.column_type, &self.style),
+            };
+            let place =
+                || format!("COPY {}, line {}, column {}", self.table, self.line, column.name);
+            let value = decoded.map_err(|error| error.with_context(place()))?;
+            column.values.push(value);
+        }
+        Ok(true)
+    }
+
+    /// The bytes of the next row; `None` when they have not all come.
+    fn whole_row(&mut self) -> Result<Option<Bytes>> {
+        let Some((count, _)) = self.pending.split_first_chunk::<2>() else { return Ok(None) };
+        let count = i16::from_be_bytes(*count);
+        if count == -1 {
+            self.pending.advance(2);
+            self.expected = Expected::Nothing;
+            return Ok(Some(Bytes::new()));
+        }
+        let wrong = |error: Error| {
+            error.with_context(format!("COPY {}, line {}", self.table, self.line + 1))
+        };
+        if usize::try_from(count) != Ok(self.columns.len()) {
+            let expected = self.columns.len();
+            return Err(wrong(bad(format!("row field count is {count}, expected {expected}"))));
+        }
+        let mut end = 2;
+        for _ in &self.columns {
+            let rest = self.pending.get(end..).unwrap_or_default();
+            let Some((length, _)) = rest.split_first_chunk::<4>() else { return Ok(None) };
+            let length = i32::from_be_bytes(*length);
+            end += 4;
+            match usize::try_from(length) {
+                Ok(length) => end += length,
+                Err(_) if length == -1 => {}
+                Err(_) => return Err(wrong(bad("invalid field size"))),
+            }
+            if end > self.pending.len() {
+                return Ok(None);
+            }
+        }
+        Ok(Some(self.pending.split_to(end).freeze()))
+    }
+
+    fn batch(&mut self) -> Result<RecordBatch> {
+        (self.batch_rows, self.batch_bytes) = (0, 0);
+        let style = &self.style;
+        let arrays = self.columns.iter_mut().map(|column| column.finish(style));
+        let arrays = arrays.collect::<Result<Vec<_>>>()?;
+        Ok(RecordBatch::try_new(Arc::clone(&self.schema), arrays)?)
+    }
+
+    fn at_line(&self, error: Error) -> Error {
+        error.with_context(format!("COPY {}, line {}", self.table, self.line))
+    }
+}
+
+impl Column {
+    fn finish(&mut self, style: &TextStyle) -> Result<ArrayRef> {
+        let values = std::mem::take(&mut self.values);
+        if values.is_empty() {
+            return Ok(parse_value(None, &self.column_type, style)?.slice(0, 0));
+        }
+        ScalarValue::iter_to_array(values).map_err(|error| {
+            Error::internal(format!("values of type {}: {error}", self.column_type))
+        })
+    }
+}
+
+fn bad(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::BadCopyFormat, message)
+}
+
+#[cfg(test)]
+mod tests;

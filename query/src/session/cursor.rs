@@ -1,0 +1,271 @@
+//! A cursor of SQL: a result that is read piece by piece.
+//!
+//! ```text
+//!   position   0     1 … n     n + 1
+//!              │     │         └ after the last row
+//!              │     └ on a row: the one that was read last
+//!              └ before the first
+//! ```
+
+use std::{collections::VecDeque, sync::Arc};
+
+use arrow::{
+    array::{RecordBatch, UInt32Array},
+    compute::take_record_batch,
+    datatypes::SchemaRef,
+};
+use datafusion::execution::memory_pool::MemoryReservation;
+use futures::{StreamExt as _, stream, stream::BoxStream};
+use stratalog_model::{Error, ErrorKind, Result};
+use tokio::sync::OwnedMutexGuard;
+
+use crate::{Rows, errors::from_datafusion};
+
+/// Where FETCH goes from where the cursor stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// So many rows on, or to the end.
+    Forward(Option<u64>),
+    /// So many rows back, or to the beginning.
+    Backward(Option<u64>),
+    /// To one row by number: from the first, or, below 0, from the last.
+    Absolute(i64),
+    /// To one row by its distance.
+    Relative(i64),
+}
+
+/// A result, and a place in it.
+#[derive(Debug)]
+pub struct SqlCursor {
+    rows: Rows,
+    ended: bool,
+    position: u64,
+    /// Rows that were read from the result.
+    read: u64,
+    /// Those at hand, in order: all of them, or, without SCROLL, those behind the position.
+    kept: VecDeque<RecordBatch>,
+    /// Of a cursor that goes back as well.
+    memory: Option<MemoryReservation>,
+}
+
+impl SqlCursor {
+    /// A cursor before the first of `rows`. It goes back when it has the memory for what it
+    /// has read.
+    pub fn new(rows: Rows, memory: Option<MemoryReservation>) -> Self {
+        Self { rows, ended: false, position: 0, read: 0, kept: VecDeque::new(), memory }
+    }
+
+    /// Shape of the rows.
+    pub fn schema(&self) -> &SchemaRef {
+        self.rows.schema()
+    }
+
+    /// Whether it goes back.
+    pub fn scrolls(&self) -> bool {
+        self.memory.is_some()
+    }
+
+    /// The rows of a FETCH; the cursor moves as they are taken.
+    ///
+    /// # Errors
+    /// `ObjectNotInPrerequisiteState` for going back without SCROLL. The stream has those of the
+    /// query, and `OutOfMemory`.
+    pub async fn fetch(
+        mut this: OwnedMutexGuard<Self>,
+        direction: Direction,
+    ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+        match direction {
+            Direction::Forward(Some(0)) => this.stay().await,
+            Direction::Forward(count) => Ok(Self::forward(this, count)),
+            Direction::Backward(count) => {
+                this.check_scrolls()?;
+                Ok(stream::iter(this.backward(count)?.into_iter().map(Ok)).boxed())
+            }
+            Direction::Relative(0) => this.stay().await,
+            Direction::Relative(distance) => {
+                let to = i128::from(this.position) + i128::from(distance);
+                this.go_to(u64::try_from(to.max(0)).unwrap_or(u64::MAX)).await
+            }
+            Direction::Absolute(number) => match u64::try_from(number) {
+                Ok(number) => this.go_to(number).await,
+                Err(_) => {
+                    this.check_scrolls()?;
+                    this.read_to(u64::MAX).await?;
+                    let last = i128::from(this.read) + 1 + i128::from(number);
+                    this.go_to(u64::try_from(last.max(0)).unwrap_or(0)).await
+                }
+            },
+        }
+    }
+
+    fn forward(
+        this: OwnedMutexGuard<Self>,
+        count: Option<u64>,
+    ) -> BoxStream<'static, Result<RecordBatch>> {
+        let left = count.unwrap_or(u64::MAX);
+        stream::try_unfold((this, left), |(mut this, left)| async move {
+            if left == 0 {
+                return Ok(None);
+            }
+            let (_, batch) = match this.next_rows(left).await? {
+                Some(found) => found,
+                None => return Ok(None),
+            };
+            let left = left - batch.num_rows() as u64;
+            Ok(Some((batch, (this, left))))
+        })
+        .boxed()
+    }
+
+    /// At most so many rows behind the position, of which the first has this number; none at
+    /// the end.
+    async fn next_rows(&mut self, most: u64) -> Result<Option<(u64, RecordBatch)>> {
+        let first = self.position + 1;
+        self.read_to(first).await?;
+        if first > self.read {
+            self.position = self.read + 1;
+            return Ok(None);
+        }
+        let Some((batch, row)) = self.find(first) else { return Err(lost()) };
+        let rows = (batch.num_rows() - row).min(usize::try_from(most).unwrap_or(usize::MAX));
+        let taken = batch.slice(row, rows);
+        self.position += rows as u64;
+        if self.memory.is_none() {
+            self.forget_passed();
+        }
+        Ok(Some((first, taken)))
+    }
+
+    /// Reads the result until a row is at hand, or it ends.
+    async fn read_to(&mut self, number: u64) -> Result<()> {
+        while !self.ended && self.read < number {
+            match self.rows.next().await.transpose()? {
+                Some(batch) if batch.num_rows() == 0 => {}
+                Some(batch) => {
+                    if let Some(memory) = &self.memory {
+                        memory.try_grow(batch.get_array_memory_size()).map_err(|error| {
+                            from_datafusion(error)
+                                .with_hint("a cursor without SCROLL keeps no rows that were read")
+                        })?;
+                    }
+                    self.read += batch.num_rows() as u64;
+                    self.kept.push_back(batch);
+                }
+                None => self.ended = true,
+            }
+        }
+        Ok(())
+    }
+
+    /// The batch that has a row, and where.
+    fn find(&self, number: u64) -> Option<(&RecordBatch, usize)> {
+        let mut behind = self.read;
+        for batch in self.kept.iter().rev() {
+            let before = behind - batch.num_rows() as u64;
+            if number > before && number <= behind {
+                return Some((batch, usize::try_from(number - before - 1).ok()?));
+            }
+            behind = before;
+        }
+        None
+    }
+
+    fn forget_passed(&mut self) {
+        let held: u64 = self.kept.iter().map(|batch| batch.num_rows() as u64).sum();
+        let mut before = self.read - held;
+        while let Some(first) = self.kept.front() {
+            let behind = before + first.num_rows() as u64;
+            // The row that the cursor stands on stays.
+            if behind >= self.position {
+                return;
+            }
+            before = behind;
+            self.kept.pop_front();
+        }
+    }
+
+    fn backward(&mut self, count: Option<u64>) -> Result<Vec<RecordBatch>> {
+        let count = match count {
+            Some(0) => return Ok(self.current().into_iter().collect()),
+            count => count.unwrap_or(u64::MAX),
+        };
+        let mut left = count.min(self.position.saturating_sub(1));
+        // Before the first, when there are not so many.
+        let to = self.position.saturating_sub(count);
+        let mut found = Vec::new();
+        while left > 0 {
+            let Some((batch, row)) = self.find(self.position - 1) else { return Err(lost()) };
+            let rows = (row + 1).min(usize::try_from(left).unwrap_or(usize::MAX));
+            let places = (row + 1 - rows..=row).rev();
+            let places: UInt32Array =
+                places.map(|row| u32::try_from(row).unwrap_or(u32::MAX)).collect();
+            found.push(take_record_batch(batch, &places).map_err(crate::errors::from_arrow)?);
+            self.position -= rows as u64;
+            left -= rows as u64;
+        }
+        self.position = to;
+        Ok(found)
+    }
+
+    /// To one row by number, which it returns.
+    async fn go_to(&mut self, number: u64) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+        if number <= self.position {
+            self.check_scrolls()?;
+        }
+        self.pass_to(number).await?;
+        Ok(stream::iter(self.current().map(Ok)).boxed())
+    }
+
+    async fn pass_to(&mut self, number: u64) -> Result<()> {
+        if number <= self.position {
+            self.position = number;
+            return Ok(());
+        }
+        while self.position < number {
+            if self.next_rows(number - self.position).await?.is_none() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// The row that the cursor stands on, once more.
+    async fn stay(&mut self) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+        if self.position > 0 {
+            self.check_scrolls()?;
+        }
+        Ok(stream::iter(self.current().map(Ok)).boxed())
+    }
+
+    fn current(&self) -> Option<RecordBatch> {
+        let (batch, row) = self.find(self.position)?;
+        Some(batch.slice(row, 1))
+    }
+
+    fn check_scrolls(&self) -> Result<()> {
+        match self.scrolls() {
+            true => Ok(()),
+            false => Err(Error::new(
+                ErrorKind::ObjectNotInPrerequisiteState,
+                "cursor can only scan forward",
+            )
+            .with_hint("Declare it with SCROLL option to enable backward scan.")),
+        }
+    }
+}
+
+fn lost() -> Error {
+    Error::internal("a cursor has lost its row")
+}
+
+/// Batches of no row, where only their number counts.
+pub async fn count(mut rows: BoxStream<'static, Result<RecordBatch>>) -> Result<u64> {
+    let mut count = 0;
+    while let Some(batch) = rows.next().await {
+        count += batch?.num_rows() as u64;
+    }
+    Ok(count)
+}
+
+/// A cursor that several may ask for, one at a time.
+pub type SharedCursor = Arc<tokio::sync::Mutex<SqlCursor>>;

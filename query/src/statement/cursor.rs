@@ -1,0 +1,175 @@
+//! DECLARE, FETCH, MOVE, CLOSE.
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use datafusion::{
+    execution::memory_pool::MemoryConsumer,
+    scalar::ScalarValue,
+    sql::sqlparser::ast::{
+        CloseCursor, Declare, FetchDirection, Ident, Query as Tree, Statement, Value, ValueWithSpan,
+    },
+};
+use stratalog_model::{ColumnType, Error, ErrorKind, Result};
+
+use super::{names, query};
+use crate::{
+    Outcome, Rows, RowsTag, Session, TransactionState,
+    session::{
+        cursor::{Direction, SqlCursor, count},
+        work::Work,
+    },
+};
+
+/// The cursor that a DECLARE declares.
+///
+/// # Errors
+/// `SyntaxError`; `FeatureNotSupported` for BINARY.
+pub fn declared(statements: &[Declare]) -> Result<(&Declare, &Ident, &Tree)> {
+    let [declare] = statements else {
+        return Err(Error::new(ErrorKind::SyntaxError, "DECLARE names one cursor"));
+    };
+    let ([name], Some(tree)) = (declare.names.as_slice(), declare.for_query.as_deref()) else {
+        return Err(Error::new(ErrorKind::SyntaxError, "DECLARE takes CURSOR FOR and a query"));
+    };
+    if declare.binary == Some(true) {
+        return Err(Error::not_yet("a binary cursor")
+            .with_hint("FETCH by the extended protocol gives binary results of any cursor"));
+    }
+    Ok((declare, name, tree))
+}
+
+/// Runs DECLARE: the query starts, and is read by FETCH.
+///
+/// # Errors
+/// `NoActiveTransaction` outside of a block, without HOLD; `DuplicateCursor`; those of the query.
+pub async fn declare(
+    session: &Session,
+    statements: &[Declare],
+    text: &str,
+    planned: &query::Query,
+    (types, values): (&[ColumnType], &[ScalarValue]),
+) -> Result<Outcome> {
+    let (declare, name, _) = declared(statements)?;
+    let holds = declare.hold == Some(true);
+    let in_block = session.transaction() != TransactionState::Idle;
+    if !holds && !in_block {
+        return Err(Error::new(
+            ErrorKind::NoActiveTransaction,
+            "DECLARE CURSOR can only be used in transaction blocks",
+        )
+        .with_hint("BEGIN first, or declare it WITH HOLD"));
+    }
+    let name = names::fold(name);
+    session.cursors().check_free(&name)?;
+    // It ends with the cursor; what stops a FETCH, and how long that may take, is the FETCH's.
+    let work = Work::start(0);
+    let rows = query::run(session, planned, types, values, &work, RowsTag::Fetch).await?;
+    let memory = match declare.scroll {
+        Some(true) => {
+            let planner = session.enter_planner(&[]).await;
+            let pool = &planner.tasks().runtime_env().memory_pool;
+            Some(MemoryConsumer::new("cursor").register(pool))
+        }
+        Some(false) | None => None,
+    };
+    let cursor = SqlCursor::new(rows, memory);
+    let now_ns = session.parts().clock.now_ns();
+    session.cursors().declare(&name, cursor, text, holds, in_block, now_ns)?;
+    Ok(Outcome::Done("DECLARE CURSOR".to_string()))
+}
+
+/// Shape of what FETCH gives; `None` for MOVE.
+///
+/// # Errors
+/// `InvalidCursorName`.
+pub fn fetched(session: &Session, statement: &Statement) -> Result<Option<SchemaRef>> {
+    let Statement::Fetch { name, into, .. } = statement else { return Ok(None) };
+    let open = session.cursors().find(&names::fold(name))?;
+    Ok(into.is_none().then_some(open.schema))
+}
+
+/// Runs FETCH or MOVE.
+///
+/// # Errors
+/// `InvalidCursorName`; `ObjectInUse` while another FETCH of it goes on;
+/// `ObjectNotInPrerequisiteState` for going back without SCROLL.
+pub async fn fetch(session: &Session, statement: &Statement, work: &Arc<Work>) -> Result<Outcome> {
+    let Statement::Fetch { name, direction, into, .. } = statement else {
+        return Err(Error::internal("not a FETCH"));
+    };
+    let name = names::fold(name);
+    let open = session.cursors().find(&name)?;
+    let cursor = Arc::clone(&open.cursor).try_lock_owned().map_err(|_| {
+        let message = format!("cursor \"{name}\" is being read by another statement");
+        Error::new(ErrorKind::ObjectInUse, message)
+    })?;
+    let rows = SqlCursor::fetch(cursor, to(direction)?).await?;
+    let rows = work.guard_stream(session.watch(rows));
+    if into.is_some() {
+        return Ok(Outcome::Done(format!("MOVE {}", count(rows).await?)));
+    }
+    Ok(Outcome::Rows(Rows::new(open.schema, rows, RowsTag::Fetch)))
+}
+
+/// Runs CLOSE.
+///
+/// # Errors
+/// `InvalidCursorName`.
+pub fn close(session: &Session, cursor: &CloseCursor) -> Result<Outcome> {
+    let tag = match cursor {
+        CloseCursor::All => {
+            session.cursors().close_all();
+            "CLOSE CURSOR ALL"
+        }
+        CloseCursor::Specific { name } => {
+            let name = names::fold(name);
+            session.cursors().find(&name)?;
+            session.cursors().close(&name);
+            "CLOSE CURSOR"
+        }
+    };
+    Ok(Outcome::Done(tag.to_string()))
+}
+
+fn to(direction: &FetchDirection) -> Result<Direction> {
+    Ok(match direction {
+        FetchDirection::Next => Direction::Forward(Some(1)),
+        FetchDirection::Prior => Direction::Backward(Some(1)),
+        FetchDirection::First => Direction::Absolute(1),
+        FetchDirection::Last => Direction::Absolute(-1),
+        FetchDirection::Absolute { limit } => Direction::Absolute(number(limit)?),
+        FetchDirection::Relative { limit } => Direction::Relative(number(limit)?),
+        FetchDirection::All | FetchDirection::ForwardAll => Direction::Forward(None),
+        FetchDirection::BackwardAll => Direction::Backward(None),
+        FetchDirection::Count { limit } => steps(number(limit)?),
+        FetchDirection::Forward { limit } => match limit {
+            Some(limit) => steps(number(limit)?),
+            None => Direction::Forward(Some(1)),
+        },
+        FetchDirection::Backward { limit } => match limit {
+            Some(limit) => steps(-number(limit)?),
+            None => Direction::Backward(Some(1)),
+        },
+    })
+}
+
+/// So many rows, back if below 0.
+fn steps(count: i64) -> Direction {
+    match count {
+        0.. => Direction::Forward(Some(count.unsigned_abs())),
+        _ => Direction::Backward(Some(count.unsigned_abs())),
+    }
+}
+
+/// A number of rows, as far as PostgreSQL counts them in a statement.
+fn number(limit: &ValueWithSpan) -> Result<i64> {
+    let Value::Number(text, _) = &limit.value else {
+        return Err(Error::internal("the number of a FETCH is none"));
+    };
+    let number: Option<i32> = text.parse().ok();
+    number.map(i64::from).ok_or_else(|| {
+        Error::new(ErrorKind::SyntaxError, format!("syntax error at or near \"{text}\""))
+            .with_hint("FETCH ALL gets all rows")
+    })
+}
