@@ -11,6 +11,7 @@ use stratalog_model::{Error, ErrorKind};
 
 mod message;
 mod names;
+pub mod place;
 mod plan;
 
 /// The error that a client sees for one of DataFusion.

@@ -10,6 +10,7 @@ pub(crate) mod dialect;
 pub(crate) mod explain;
 pub(crate) mod insert;
 pub(crate) mod names;
+pub(crate) mod origin;
 pub(crate) mod overlooked;
 pub(crate) mod parameters;
 pub(crate) mod parse;
@@ -26,7 +27,9 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use datafusion::sql::sqlparser::ast::Statement;
-use stratalog_model::{ColumnType, chronicle::SYSTEM_COLUMNS};
+use stratalog_model::{ColumnType, Error, chronicle::SYSTEM_COLUMNS};
+
+use crate::errors::place::place;
 
 /// What kind of statement a string holds, for protocols that must tell before they run it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,19 +50,33 @@ pub enum StatementKind {
 #[derive(Debug)]
 pub struct Parsed {
     text: String,
+    /// Characters of the string in front of it.
+    before: u32,
     kind: StatementKind,
     statement: Statement,
     system_columns: Vec<usize>,
 }
 
 impl Parsed {
-    pub(crate) fn new(statement: Statement, text: String, system_columns: Vec<usize>) -> Self {
-        Self { kind: kind_of(&statement), text, statement, system_columns }
+    pub(crate) fn new(tree: parse::Tree) -> Self {
+        let parse::Tree { statement, text, before, system_columns } = tree;
+        Self { kind: kind_of(&statement), text, before, statement, system_columns }
+    }
+
+    /// An error of planning or running it, with its place in the string.
+    pub(crate) fn place(&self, error: Error) -> Error {
+        place(error, &self.text, self.before)
     }
 
     /// The statement's own text, without the `;`.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// The portal that a MOVE or FETCH names which goes forward, by so many rows or to the end
+    /// (`None`), and whether it returns them: portals of the protocol are cursors of SQL, too.
+    pub fn goes_forward(&self) -> Option<(String, Option<u64>, bool)> {
+        cursor::forward(&self.statement)
     }
 
     /// What kind of statement it is.

@@ -17,6 +17,9 @@ import servers
 from servers import Postgres, Stratalog
 
 AGAINST_POSTGRES = os.environ.get("CLIENT_TESTS_AGAINST") == "postgres"
+# Tests of what clients need and the server does not have yet, a line each: `test_file.py::test_name[case]`.
+# One that passes is an error: its line goes; unless ` ?` behind it says that it passes at times.
+NOT_YET = pathlib.Path(__file__).with_name("not_yet.txt")
 names = itertools.count()
 
 
@@ -29,6 +32,12 @@ def pytest_collection_modifyitems(items):
         for item in items:
             if item.get_closest_marker("ours"):
                 item.add_marker(pytest.mark.skip(reason="PostgreSQL does not have it"))
+        return
+    lines = NOT_YET.read_text().splitlines()
+    strict = {line.removesuffix(" ?"): not line.endswith(" ?") for line in lines}
+    for item in items:
+        if item.nodeid in strict:
+            item.add_marker(pytest.mark.xfail(reason="not yet", strict=strict[item.nodeid]))
 
 
 @pytest.fixture(scope="session")

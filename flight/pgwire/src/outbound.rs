@@ -1,6 +1,6 @@
 //! What goes to the client, gathered until there is enough to send.
 
-use arrow::datatypes::Schema;
+use arrow::datatypes::{Field, Schema};
 use bytes::BytesMut;
 use pgwire::messages::{
     Message,
@@ -15,7 +15,7 @@ use pgwire::messages::{
         Authentication, BackendKeyData, NegotiateProtocolVersion, ParameterStatus, SecretKey,
     },
 };
-use stratalog_model::{Error, Result};
+use stratalog_model::{Error, Result, types::ORIGIN_METADATA};
 use stratalog_query::{Notice, TransactionState};
 
 use crate::types::field_type;
@@ -137,10 +137,11 @@ impl Outbound {
     ) -> Result<()> {
         let fields = schema.fields().iter().enumerate().map(|(at, field)| {
             let wire = field_type(field);
+            let (table, column) = origin(field);
             FieldDescription::new(
                 without_nul(field.name()),
-                0,
-                0,
+                table,
+                column,
                 wire.oid,
                 wire.size,
                 wire.modifier,
@@ -216,6 +217,17 @@ impl Outbound {
         }
         self.put(&NoticeResponse::new(fields))
     }
+}
+
+/// Table and column that a field shows; 0 for none.
+fn origin(field: &Field) -> (i32, i16) {
+    let told = field.metadata().get(ORIGIN_METADATA).and_then(|told| told.split_once('.'));
+    let parsed = told.and_then(|(table, column)| {
+        // Oids have no sign; their bits are sent.
+        let table: u32 = table.parse().ok()?;
+        Some((table.cast_signed(), column.parse().ok()?))
+    });
+    parsed.unwrap_or_default()
 }
 
 /// Overwrites the four bytes at `start` with a length.

@@ -121,6 +121,23 @@ pub fn functions() -> Vec<Function> {
             },
         ),
         declare(
+            "jsonb_concat",
+            &[&[Text, Text]],
+            ColumnType::Jsonb,
+            "The members or elements of both: what `||` calls. What is no object beside an object, or no array, is an array's one element.",
+            |arguments| {
+                let (left, right) = (arguments.text(0)?, arguments.text(1)?);
+                text_rows(arguments.rows, |row| {
+                    let (Some(left), Some(right)) = (text_at(left, row), text_at(right, row)) else {
+                        return Ok(None);
+                    };
+                    let both = [left, right].map(|json| normalize_jsonb(json).map_err(failed));
+                    let [left, right] = both;
+                    document::concat(&left?, &right?).map(Some)
+                })
+            },
+        ),
+        declare(
             "jsonb_exists",
             &[&[Text, Text]],
             ColumnType::Boolean,

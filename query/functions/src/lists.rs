@@ -47,7 +47,14 @@ pub fn functions() -> Vec<Function> {
             &[&[List, Integer], &[List, Integer, Parameter::Boolean]],
             list_of(ColumnType::Integer),
             "The subscripts of an array, as a list: what `generate_subscripts` calls.",
-            subscripts,
+            |arguments| subscripts(arguments, 1),
+        ),
+        declare(
+            "vector_subscripts_list",
+            &[&[List, Integer], &[List, Integer, Parameter::Boolean]],
+            list_of(ColumnType::Integer),
+            "The subscripts of a vector of the catalog, which begin with 0, as a list.",
+            |arguments| subscripts(arguments, 0),
         ),
         declare(
             "series_list",
@@ -102,7 +109,7 @@ fn lists(arguments: &Arguments<'_>) -> Result<ListArray> {
     Ok(cast(array, &DataType::List(Arc::clone(item)))?.as_list().clone())
 }
 
-fn subscripts(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+fn subscripts(arguments: &Arguments<'_>, first: i32) -> Result<ArrayRef> {
     let (lists, dimensions) = (lists(arguments)?, arguments.integers(1)?);
     let mut values = Vec::new();
     let mut lengths = Vec::with_capacity(arguments.rows);
@@ -118,8 +125,8 @@ fn subscripts(arguments: &Arguments<'_>) -> Result<ArrayRef> {
             !back.is_null(row) && back.value(row)
         };
         match back {
-            true => values.extend((1..=length).rev()),
-            false => values.extend(1..=length),
+            true => values.extend((first..first + length).rev()),
+            false => values.extend(first..first + length),
         }
         lengths.push(usize::try_from(length).ok());
     }

@@ -16,7 +16,7 @@ use stratalog_model::ColumnType;
 
 use crate::literal;
 
-/// Plans `->`, `->>`, `#>`, `#>>`, `@>`, `<@` and `?` on jsonb, and `&&` on arrays, as calls
+/// Plans `->`, `->>`, `#>`, `#>>`, `@>`, `<@`, `||` and `?` on jsonb, and `&&` on arrays, as calls
 /// of functions.
 #[derive(Debug)]
 pub struct JsonOperators {
@@ -38,6 +38,13 @@ impl JsonOperators {
 fn is_jsonb(expr: &Expr, schema: &DFSchema) -> bool {
     expr.to_field(schema)
         .is_ok_and(|(_, field)| ColumnType::from_arrow_field(&field) == Some(ColumnType::Jsonb))
+}
+
+/// Whether `||` stands between two values of jsonb; a constant beside one is another.
+fn joins_jsonb(expr: &RawBinaryExpr, schema: &DFSchema) -> bool {
+    let (left, right) = (is_jsonb(&expr.left, schema), is_jsonb(&expr.right, schema));
+    left && (right || matches!(expr.right, Expr::Literal(..)))
+        || right && matches!(expr.left, Expr::Literal(..))
 }
 
 impl ExprPlanner for JsonOperators {
@@ -62,6 +69,7 @@ impl ExprPlanner for JsonOperators {
             (BinaryOperator::HashArrow, _) => "jsonb_extract_path",
             (BinaryOperator::HashLongArrow, _) => "jsonb_extract_path_text",
             (BinaryOperator::Question, _) => "jsonb_exists",
+            (BinaryOperator::StringConcat, _) if joins_jsonb(&expr, schema) => "jsonb_concat",
             (BinaryOperator::PGOverlap, _) => {
                 let left = literal::array_beside(&expr.left, &expr.right, schema)?;
                 let right = literal::array_beside(&expr.right, &expr.left, schema)?;

@@ -34,3 +34,4 @@ pub use functions::register_functions;
 pub use relation::table_of_regclass;
 pub use rewrite::rewrite;
 pub use schema::{Schemas, schemas};
+pub use table::system_table_oid;

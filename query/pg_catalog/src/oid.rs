@@ -53,3 +53,11 @@ pub(crate) fn default(id: ChronicleId, column: ColumnId) -> i64 {
     let columns = i64::try_from(COLUMNS_MAX).unwrap_or(1_600);
     3_500_000_000 + (i64::from(id.0) * columns + i64::from(column.0)) % 700_000_000
 }
+
+/// Oids of the rows of tables count from here.
+const ROW_TYPE_FIRST: i64 = 2_000_000_000;
+
+/// The oid of the type of a table's rows.
+pub(crate) fn row_type(id: stratalog_model::ChronicleId) -> i64 {
+    ROW_TYPE_FIRST + i64::from(id.0)
+}

@@ -41,6 +41,11 @@ impl SystemTable {
     }
 }
 
+/// The oid of a system table; `None` for any other table.
+pub fn system_table_oid(table: &dyn TableProvider) -> Option<i64> {
+    table.downcast_ref::<SystemTable>().map(|table| table.table.oid)
+}
+
 #[async_trait]
 impl TableProvider for SystemTable {
     fn schema(&self) -> SchemaRef {

@@ -310,11 +310,20 @@ fn clauses(text: &str) -> Option<Error> {
         let message = format!("missing FROM-clause entry for table \"{name}\"");
         return Some(Error::new(ErrorKind::UndefinedTable, message));
     }
-    if text.starts_with("Dot access not supported") {
+    if text.starts_with("Dot access not supported")
+        || text.contains("Cannot access field at argument")
+    {
         return Some(Error::new(
             ErrorKind::WrongObjectType,
             "column notation .name applied to a value that is not of a composite type",
         ));
+    }
+    if text.starts_with("Unnest should be rewritten") {
+        let message = "a function that returns a set is not supported in this place";
+        return Some(
+            Error::new(ErrorKind::FeatureNotSupported, message)
+                .with_hint("call it in FROM: SELECT … FROM generate_series(…) AS x"),
+        );
     }
     if text.starts_with("Correlated scalar subquery must be aggregated") {
         let message = "a correlated subquery that is not aggregated is not supported";

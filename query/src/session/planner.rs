@@ -14,11 +14,15 @@ use datafusion::{
     sql::{parser::Statement as DataFusionStatement, sqlparser::ast::Statement},
 };
 use parking_lot::Mutex;
-use stratalog_model::{Result, Snapshot};
+use stratalog_model::{ErrorKind, Result, Snapshot};
 use stratalog_text::TextStyle;
 
 use super::catalog::Scope;
-use crate::{errors::from_datafusion, statement::dialect::merged, table::Pin};
+use crate::{
+    errors::from_datafusion,
+    statement::dialect::merged::{self, Which},
+    table::Pin,
+};
 
 /// Plans one statement at a time.
 pub struct Planner {
@@ -77,12 +81,27 @@ impl Planner {
     /// # Errors
     /// What is wrong with it; `FeatureNotSupported` when it is no query.
     pub async fn logical(&self, statement: &Statement) -> Result<LogicalPlan> {
-        if !merged::mentions(statement) {
-            return Box::pin(self.logical_as_written(statement)).await;
+        if merged::mentions(statement, Which::Right) {
+            let mut statement = statement.clone();
+            Box::pin(merged::write_out(self, &mut statement, Which::Right)).await?;
+            return Box::pin(self.with_merged_columns(&statement)).await;
         }
-        let mut statement = statement.clone();
-        Box::pin(merged::write_out(self, &mut statement)).await?;
-        Box::pin(self.logical_as_written(&statement)).await
+        Box::pin(self.with_merged_columns(statement)).await
+    }
+
+    /// A column that a join merges is ambiguous to the planner where it is a condition.
+    async fn with_merged_columns(&self, statement: &Statement) -> Result<LogicalPlan> {
+        match Box::pin(self.logical_as_written(statement)).await {
+            Err(error)
+                if error.kind() == ErrorKind::AmbiguousColumn
+                    && merged::mentions(statement, Which::All) =>
+            {
+                let mut statement = statement.clone();
+                Box::pin(merged::write_out(self, &mut statement, Which::All)).await?;
+                Box::pin(self.logical_as_written(&statement)).await.map_err(|_| error)
+            }
+            planned => planned,
+        }
     }
 
     /// The logical plan of a query without joins that merge columns other than PostgreSQL

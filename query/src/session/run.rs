@@ -11,7 +11,10 @@ use arrow::{
     array::RecordBatch,
     datatypes::{DataType, Field, Schema, SchemaRef},
 };
-use datafusion::{scalar::ScalarValue, sql::sqlparser::ast::Statement};
+use datafusion::{
+    scalar::ScalarValue,
+    sql::sqlparser::ast::{ObjectType, Statement},
+};
 use futures::{Stream, stream::BoxStream};
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use tokio::sync::MutexGuard;
@@ -82,10 +85,7 @@ impl Session {
         if trees.is_err() {
             self.fail_transaction();
         }
-        Ok(trees?
-            .into_iter()
-            .map(|tree| Arc::new(Parsed::new(tree.statement, tree.text, tree.system_columns)))
-            .collect())
+        Ok(trees?.into_iter().map(|tree| Arc::new(Parsed::new(tree))).collect())
     }
 
     /// As [`Session::prepare`], for a caller that tries other types next: no block fails.
@@ -114,7 +114,7 @@ impl Session {
         if prepared.is_err() {
             self.fail_transaction();
         }
-        prepared
+        prepared.map_err(|error| parsed.place(error))
     }
 
     /// Runs a prepared statement. `parameters` have the Arrow types of
@@ -132,7 +132,7 @@ impl Session {
         if outcome.is_err() {
             self.fail_transaction();
         }
-        outcome
+        outcome.map_err(|error| prepared.parsed.place(error))
     }
 
     /// Prepares without parameters, and runs.
@@ -393,6 +393,10 @@ impl Session {
             // Nobody listens.
             Statement::UNLISTEN { .. } => Ok(Outcome::Done("UNLISTEN".to_string())),
             Statement::Copy { .. } => work.guard(copy::run(self, parsed, work)).await,
+            Statement::CreateIndex(tree) => ddl::create_index(self, tree),
+            Statement::Drop { object_type: ObjectType::Index, if_exists, names, .. } => {
+                ddl::drop_index(self, *if_exists, names)
+            }
             other if ddl::is_definition(other) => work.guard(ddl::run(self, other, work)).await,
             other => Err(refused::error(other)),
         }

@@ -112,6 +112,15 @@ pub async fn fetch(session: &Session, statement: &Statement, work: &Arc<Work>) -
     Ok(Outcome::Rows(Rows::new(open.schema, rows, RowsTag::Fetch)))
 }
 
+/// Name, rows and whether it returns them, of a FETCH or MOVE that goes forward.
+pub fn forward(statement: &Statement) -> Option<(String, Option<u64>, bool)> {
+    let Statement::Fetch { name, direction, into, .. } = statement else { return None };
+    match to(direction).ok()? {
+        Direction::Forward(rows) => Some((names::fold(name), rows, into.is_none())),
+        _ => None,
+    }
+}
+
 /// Runs CLOSE.
 ///
 /// # Errors

@@ -5,8 +5,8 @@ mod create_table;
 use std::{collections::HashSet, sync::Arc};
 
 use datafusion::sql::sqlparser::ast::{
-    AlterTable, AlterTableOperation, CommentObject, ObjectName, ObjectType, RenameTableNameKind,
-    SchemaName, Statement,
+    AlterTable, AlterTableOperation, CommentObject, CreateIndex, Expr, ObjectName, ObjectType,
+    RenameTableNameKind, SchemaName, Statement,
 };
 use stratalog_model::{Append, ChronicleDefinition, Error, ErrorKind, Result, store::Appended};
 use stratalog_visor_core::catalog::Command;
@@ -61,6 +61,54 @@ pub async fn run(session: &Session, statement: &Statement, work: &Work) -> Resul
         session.say(Notice::new(notice));
     }
     Ok(Outcome::Done(tag.to_string()))
+}
+
+/// CREATE INDEX: changes no answer, and nothing is made; says so. Migrations and pandas send it.
+///
+/// # Errors
+/// `UndefinedTable`, `UndefinedColumn`; `FeatureNotSupported` for UNIQUE, which would change what is
+/// stored.
+pub fn create_index(session: &Session, tree: &CreateIndex) -> Result<Outcome> {
+    if tree.unique {
+        return Err(Error::new(
+            ErrorKind::FeatureNotSupported,
+            "CREATE UNIQUE INDEX is not supported: keys are fixed when a table is made",
+        )
+        .with_hint("use PRIMARY KEY in CREATE TABLE"));
+    }
+    super::transaction::check_write(session)?;
+    let chronicle = session.chronicle(&tree.table_name)?;
+    for column in &tree.columns {
+        if let Expr::Identifier(name) = &column.column.expr
+            && chronicle.column_named(&names::fold(name)).is_none()
+        {
+            let message = format!("column \"{}\" does not exist", names::fold(name));
+            return Err(Error::new(ErrorKind::UndefinedColumn, message));
+        }
+    }
+    session.say(Notice {
+        hint: Some("time and key columns are found by the table's PRIMARY KEY".to_string()),
+        ..Notice::new(format!(
+            "no index is made: every block of \"{}\" knows the range of values of each column",
+            chronicle.name
+        ))
+    });
+    Ok(Outcome::Done("CREATE INDEX".to_string()))
+}
+
+/// DROP INDEX: there is none.
+///
+/// # Errors
+/// `UndefinedObject`, without IF EXISTS.
+pub fn drop_index(session: &Session, if_exists: bool, objects: &[ObjectName]) -> Result<Outcome> {
+    for object in objects {
+        let missing = format!("index \"{object}\" does not exist");
+        if !if_exists {
+            return Err(Error::new(ErrorKind::UndefinedObject, missing));
+        }
+        session.say(Notice::new(format!("{missing}, skipping")));
+    }
+    Ok(Outcome::Done("DROP INDEX".to_string()))
 }
 
 /// Adds commands to what the open block defines.

@@ -51,6 +51,12 @@ impl Normalizer<'_> {
 
 impl Change for Normalizer<'_> {
     fn pre_visit_query(&mut self, query: &mut Query) -> Flow {
+        if !query.locks.is_empty() {
+            return self.go_on(Err(Error::new(
+                ErrorKind::FeatureNotSupported,
+                "SELECT … FOR UPDATE or FOR SHARE is not supported: events never change",
+            )));
+        }
         rows::name_elements(query);
         match query.body.as_mut() {
             SetExpr::Values(rows) => values::align(rows),

@@ -36,6 +36,8 @@ pub struct Tree {
     pub statement: Statement,
     /// Its own text, without `;`.
     pub text: String,
+    /// Characters of the string in front of it.
+    pub before: u32,
     /// Positions in [`SYSTEM_COLUMNS`] of the names that the text mentions.
     pub system_columns: Vec<usize>,
 }
@@ -58,6 +60,7 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
         .tokenize_with_location()
         .map_err(|error| syntax_error(sql, &error.to_string()))?;
     let mut lines = LineStarts::new(sql);
+    let mut counted = (0, 0_usize);
     let mut found = Vec::new();
     for part in tokens.split(|token| token.token == Token::SemiColon) {
         let significant =
@@ -70,6 +73,9 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
         let start = lines.offset(sql, first.span.start);
         let end = lines.offset(sql, last.span.end).max(start);
         let text = sql.get(start..end).unwrap_or(sql).trim().to_string();
+        let between = sql.get(counted.0..start).map_or(0, |passed| passed.chars().count());
+        counted = (start, counted.1 + between);
+        let before = u32::try_from(counted.1).unwrap_or(u32::MAX);
         check_chains(part)?;
         if let Some(at) = rewrite::unlogged(part) {
             let error = super::refused::unlogged();
@@ -97,7 +103,7 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
         if rest.token != Token::EOF {
             return Err(at_token(sql, &rest));
         }
-        found.push(Tree { statement, text, system_columns });
+        found.push(Tree { statement, text, before, system_columns });
     }
     Ok(found)
 }

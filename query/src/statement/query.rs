@@ -21,7 +21,7 @@ use futures::{StreamExt, TryStreamExt};
 use stratalog_model::{ChronicleId, ColumnType, Error, ErrorKind, Result, Snapshot};
 
 use super::{
-    names, parameters,
+    names, origin, parameters,
     point::PointQuery,
     system_columns,
     walk::{self, Change, Look},
@@ -117,6 +117,7 @@ pub async fn plan(
         let schema = result_schema(analyzed.schema().as_arrow(), &names);
         (plan, schema)
     };
+    let schema = origin::tell(&plan, &schema);
     Ok((Query { plan, schema, point, chronicles }, types))
 }
 

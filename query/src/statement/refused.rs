@@ -37,7 +37,7 @@ pub fn error(statement: &Statement) -> Error {
         }
         Statement::LISTEN { .. } | Statement::NOTIFY { .. } => Error::not_yet("LISTEN / NOTIFY"),
         Statement::CreateView(_) | Statement::AlterView { .. } => Error::not_yet("a view"),
-        Statement::CreateIndex(_) | Statement::AlterIndex { .. } => Error::not_yet("an index")
+        Statement::AlterIndex { .. } => Error::not_yet("an index")
             .with_hint("time and key columns are indexed by the table's PRIMARY KEY"),
         Statement::CreateRole(_)
         | Statement::AlterRole { .. }

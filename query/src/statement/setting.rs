@@ -282,7 +282,7 @@ pub async fn prepare(session: &Session, statement: &Statement) -> Result<Outcome
     let Some(tree) = inner.into_iter().next() else {
         return Err(Error::new(ErrorKind::SyntaxError, "PREPARE needs a statement"));
     };
-    let parsed = Arc::new(Parsed::new(tree.statement, tree.text, tree.system_columns));
+    let parsed = Arc::new(Parsed::new(tree));
     let prepared = Box::pin(session.prepare(&parsed, &types)).await?;
     if matches!(prepared.plan, crate::statement::Plan::Tree | crate::statement::Plan::Call(_)) {
         return Err(Error::new(

@@ -154,7 +154,7 @@ async fn files_programs_and_wrong_options_are_refused() {
         ("COPY m FROM '/etc/passwd'", ErrorKind::InsufficientPrivilege),
         ("COPY m TO '/tmp/x'", ErrorKind::InsufficientPrivilege),
         ("COPY m FROM PROGRAM 'id'", ErrorKind::InsufficientPrivilege),
-        ("COPY m FROM STDIN (FORMAT binary)", ErrorKind::FeatureNotSupported),
+        ("COPY m FROM STDIN (FORMAT binary, HEADER)", ErrorKind::FeatureNotSupported),
         ("COPY nope FROM STDIN", ErrorKind::UndefinedTable),
         ("COPY m (nope) FROM STDIN", ErrorKind::UndefinedColumn),
         ("COPY m (host, host) FROM STDIN", ErrorKind::DuplicateColumn),

@@ -26,7 +26,7 @@ pub const START_NS: i64 = 1_704_067_200_000_000_000;
 
 /// A clock that moves one microsecond with every look at it.
 #[derive(Debug)]
-pub struct StepClock(AtomicI64);
+pub struct StepClock(pub AtomicI64);
 
 impl Clock for StepClock {
     fn now_ns(&self) -> i64 {

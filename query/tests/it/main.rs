@@ -11,6 +11,7 @@
 )]
 
 mod copy;
+mod crashes;
 mod definitions;
 mod deletes;
 mod explain;

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, ErrorKind, Result};
 
+/// Metadata key of a result's field that shows a table's column as it is: `<oid>.<number>`.
+pub const ORIGIN_METADATA: &str = "stratalog.origin";
+
 /// Metadata key of a field whose PostgreSQL type its Arrow type does not tell: the catalog's
 /// `oid`, `name`, `char`, `int2vector` … The value is the type's name.
 pub const PG_TYPE_METADATA: &str = "stratalog.pg_type";

@@ -39,8 +39,18 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     /// they were. As in PostgreSQL, a result is known to have ended only when a row was
     /// asked for and there was none.
     pub(crate) async fn send_rows(&mut self, cursor: &mut Cursor, rows_max: usize) -> Step<u64> {
-        let mut sent = 0_u64;
         let limit = if rows_max == 0 { u64::MAX } else { rows_max as u64 };
+        self.pass_rows(cursor, limit, true).await
+    }
+
+    /// Sends rows, or passes them over, until the result ends or there were so many.
+    pub(crate) async fn pass_rows(
+        &mut self,
+        cursor: &mut Cursor,
+        limit: u64,
+        sends: bool,
+    ) -> Step<u64> {
+        let mut sent = 0_u64;
         while !cursor.ended && sent < limit {
             let (batch, first) = match cursor.batch.take() {
                 Some(batch) => batch,
@@ -52,6 +62,15 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                     }
                 },
             };
+            let left = batch.num_rows().saturating_sub(first);
+            if !sends {
+                let passed = left.min(usize::try_from(limit - sent).unwrap_or(usize::MAX));
+                sent += passed as u64;
+                if passed < left {
+                    cursor.batch = Some((batch, first + passed));
+                }
+                continue;
+            }
             let writer = RowWriter::new(&batch, &cursor.formats, &cursor.style)?;
             let mut row = first;
             while row < batch.num_rows() && sent < limit {

@@ -204,45 +204,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     }
 
     pub(super) async fn execute(&mut self, execute: &Execute) -> Step<()> {
-        let portal =
-            self.portals.get_mut(&execute.portal).ok_or_else(|| no_portal(&execute.portal))?;
-        // A portal that fails, or is dropped on the way, is finished.
-        let state = std::mem::replace(&mut portal.state, PortalState::Finished);
-        let statement = Arc::clone(&portal.statement);
-        let formats = portal.formats.clone();
-        let mut cursor = match state {
-            PortalState::Reading(cursor) => cursor,
-            PortalState::Finished => {
-                return Err(Ending::Error(Error::new(
-                    ErrorKind::ObjectNotInPrerequisiteState,
-                    format!("portal \"{}\" cannot be run", execute.portal),
-                )));
-            }
-            PortalState::Bound(values) => {
-                let Some(prepared) = statement.prepared.clone() else {
-                    self.out.empty_query()?;
-                    return Ok(());
-                };
-                let more = !self.reader.is_sync_next();
-                self.enter_implicit(prepared.parsed(), more).await?;
-                let outcome = match self.deallocate(statement.text()) {
-                    Some(outcome) => outcome,
-                    None => {
-                        let session = Arc::clone(&self.session);
-                        self.watched(async move { session.execute(&prepared, values).await })
-                            .await?
-                    }
-                };
-                match outcome {
-                    Outcome::Rows(rows) => {
-                        Box::new(Cursor::new(rows, formats, self.session.text_style()))
-                    }
-                    other => {
-                        self.answer_without_rows(other).await?;
-                        return self.tell();
-                    }
-                }
-            }
+        let Some(mut cursor) = self.open_portal(&execute.portal).await? else {
+            return self.tell();
         };
         let sent = if cursor.is_ended() {
             0
@@ -259,6 +222,70 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             portal.state = PortalState::Reading(cursor);
         }
         self.tell()
+    }
+
+    /// Rows of a portal that are passed over, or sent, for a MOVE or FETCH that names it; `None`
+    /// when there is no such portal.
+    pub(super) async fn go_forward(
+        &mut self,
+        portal: &str,
+        rows: Option<u64>,
+        sends: bool,
+    ) -> Step<Option<u64>> {
+        if rows == Some(0) || !self.portals.contains_key(portal) {
+            return Ok(None);
+        }
+        let Some(mut cursor) = self.open_portal(portal).await? else { return Ok(Some(0)) };
+        if sends {
+            self.out.row_description(cursor.rows().schema(), |_| 0)?;
+        }
+        let passed = self.pass_rows(&mut cursor, rows.unwrap_or(u64::MAX), sends).await?;
+        if let Some(portal) = self.portals.get_mut(portal) {
+            portal.state = PortalState::Reading(cursor);
+        }
+        Ok(Some(passed))
+    }
+
+    /// The rows of a portal, to be read on; when it has none, its statement is carried out and
+    /// answered.
+    async fn open_portal(&mut self, name: &str) -> Step<Option<Box<Cursor>>> {
+        let portal = self.portals.get_mut(name).ok_or_else(|| no_portal(name))?;
+        // A portal that fails, or is dropped on the way, is finished.
+        let state = std::mem::replace(&mut portal.state, PortalState::Finished);
+        let statement = Arc::clone(&portal.statement);
+        let formats = portal.formats.clone();
+        let values = match state {
+            PortalState::Reading(cursor) => return Ok(Some(cursor)),
+            PortalState::Finished => {
+                return Err(Ending::Error(Error::new(
+                    ErrorKind::ObjectNotInPrerequisiteState,
+                    format!("portal \"{name}\" cannot be run"),
+                )));
+            }
+            PortalState::Bound(values) => values,
+        };
+        let Some(prepared) = statement.prepared.clone() else {
+            self.out.empty_query()?;
+            return Ok(None);
+        };
+        let more = !self.reader.is_sync_next();
+        self.enter_implicit(prepared.parsed(), more).await?;
+        let outcome = match self.deallocate(statement.text()) {
+            Some(outcome) => outcome,
+            None => {
+                let session = Arc::clone(&self.session);
+                self.watched(async move { session.execute(&prepared, values).await }).await?
+            }
+        };
+        match outcome {
+            Outcome::Rows(rows) => {
+                Ok(Some(Box::new(Cursor::new(rows, formats, self.session.text_style()))))
+            }
+            other => {
+                self.answer_without_rows(other).await?;
+                Ok(None)
+            }
+        }
     }
 
     pub(super) fn close(&mut self, close: &Close) -> Step<()> {

@@ -29,6 +29,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         for (at, statement) in statements.iter().enumerate() {
             let last = at + 1 == statements.len();
             self.enter_implicit(statement, !last).await?;
+            if let Some((portal, rows, sends)) = statement.goes_forward()
+                && let Some(passed) = self.go_forward(&portal, rows, sends).await?
+            {
+                let word = if sends { "FETCH" } else { "MOVE" };
+                self.out.complete(&format!("{word} {passed}"))?;
+                continue;
+            }
             let outcome = self.run_statement(statement).await?;
             if last && matches!(outcome, Outcome::Done(_)) {
                 // Before it is said to be done.

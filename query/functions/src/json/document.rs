@@ -8,6 +8,7 @@ use datafusion::common::Result;
 use stratalog_model::{ColumnType, Error, ErrorKind};
 use stratalog_text::{TextStyle, normalize_jsonb, write_value};
 
+use super::scan;
 use crate::{
     failed,
     function::{Arguments, text_rows},
@@ -87,6 +88,22 @@ pub(super) fn object(arguments: &Arguments<'_>) -> Result<ArrayRef> {
         out.push('}');
         normalize_jsonb(&out).map(Some).map_err(failed)
     })
+}
+
+/// `left || right`, of normalized values.
+pub(super) fn concat(left: &str, right: &str) -> Result<String> {
+    let kinds = (scan::type_name(left), scan::type_name(right));
+    let (open, close) = if kinds == ("object", "object") { ('{', '}') } else { ('[', ']') };
+    let inside = |json: &str| match (open, scan::type_name(json)) {
+        ('{', _) | (_, "array") => {
+            json.get(1..json.len().saturating_sub(1)).unwrap_or_default().to_string()
+        }
+        _ => json.to_string(),
+    };
+    let parts = [inside(left), inside(right)];
+    let parts: Vec<&str> =
+        parts.iter().map(|part| part.trim()).filter(|part| !part.is_empty()).collect();
+    normalize_jsonb(&format!("{open}{}{close}", parts.join(","))).map_err(failed)
 }
 
 fn key_of(key: &Argument<'_>, position: usize, row: usize, style: &TextStyle) -> Result<String> {

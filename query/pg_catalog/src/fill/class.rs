@@ -73,6 +73,7 @@ pub(super) fn of_tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result
             ("oid", oid::table(chronicle.id).into()),
             ("relname", (&chronicle.name).into()),
             ("relnamespace", namespace.into()),
+            ("reltype", oid::row_type(chronicle.id).into()),
             ("relowner", oid::ROLE.into()),
             ("relam", oid::ACCESS_CHRONICLE.into()),
             ("relfilenode", oid::table(chronicle.id).into()),

@@ -1,5 +1,8 @@
 //! The server: databases, roles, sessions, settings, functions.
 
+use std::collections::BTreeMap;
+
+use datafusion::execution::SessionStateDefaults;
 use stratalog_model::Result;
 
 use crate::{
@@ -44,18 +47,38 @@ pub(super) fn tablespaces(rows: &mut Rows<'_>) -> Result<()> {
 }
 
 pub(super) fn functions(rows: &mut Rows<'_>) -> Result<()> {
-    for (at, page) in stratalog_functions::documentation().into_iter().enumerate() {
+    let mut known: BTreeMap<String, (&str, String)> = BTreeMap::new();
+    for page in stratalog_functions::documentation() {
+        known.insert(page.name, ("f", page.description));
+    }
+    let mut add = |kind, names: &mut dyn Iterator<Item = &str>| {
+        for name in names {
+            known.entry(name.to_string()).or_insert((kind, String::new()));
+        }
+    };
+    for function in SessionStateDefaults::default_scalar_functions() {
+        let aliases = function.aliases().iter().map(String::as_str);
+        add("f", &mut std::iter::once(function.name()).chain(aliases));
+    }
+    for function in SessionStateDefaults::default_aggregate_functions() {
+        let aliases = function.aliases().iter().map(String::as_str);
+        add("a", &mut std::iter::once(function.name()).chain(aliases));
+    }
+    for function in SessionStateDefaults::default_window_functions() {
+        add("w", &mut std::iter::once(function.name()));
+    }
+    for (at, (name, (kind, description))) in known.into_iter().enumerate() {
         rows.push(&[
             ("oid", (oid::FUNCTION_FIRST + i64::try_from(at).unwrap_or(0)).into()),
-            ("proname", page.name.into()),
+            ("proname", name.into()),
             ("pronamespace", 11_i64.into()),
             ("proowner", oid::ROLE.into()),
             ("prolang", 12_i64.into()),
-            ("prokind", "f".into()),
+            ("prokind", kind.into()),
             ("provolatile", "s".into()),
             ("proparallel", "s".into()),
             ("prorettype", 2_276_i64.into()),
-            ("prosrc", page.description.into()),
+            ("prosrc", description.into()),
         ])?;
     }
     Ok(())

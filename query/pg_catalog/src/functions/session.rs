@@ -103,6 +103,9 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
                 each_session(arguments, |process| context.sessions.terminate(process))
             })
         },
+        declare.stable("txid_current", &[&[]], ColumnType::BigInt, "A number that grows as events are committed.", |context, arguments| {
+            super::same_bigint(arguments, i64::try_from(context.store.snapshot().gsn().0).unwrap_or(i64::MAX).saturating_add(1))
+        }),
         declare.stable("pg_advisory_unlock_all", &[&[]], ColumnType::Text, "Nothing: there are no advisory locks.", |_, arguments| same_text(arguments, "")),
         declare.stable("acldefault", &[&[Text, Integer]], texts(), "NULL: there are no grants.", |_, arguments| {
             Ok(arrow::array::new_null_array(&texts().arrow_type(), arguments.rows))

@@ -1,8 +1,8 @@
 //! Functions under the names that PostgreSQL calls them by.
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, OrderByExpr,
-    OrderByOptions,
+    AccessExpr, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
+    ObjectName, OrderByExpr, OrderByOptions, Subscript,
 };
 
 use super::{build, called, replace, without_system_schema};
@@ -18,9 +18,42 @@ const ALIASES: &[(&str, &str)] = &[
     ("pg_get_partition_constraintdef", "pg_get_partkeydef"),
 ];
 
+/// Columns that are vectors, whose subscripts begin with 0.
+const VECTORS: &[&str] =
+    &["indkey", "indclass", "indcollation", "indoption", "partattrs", "proargtypes"];
+
+fn is_vector(expr: &Expr) -> bool {
+    let name = match expr {
+        Expr::Identifier(name) => Some(name),
+        Expr::CompoundIdentifier(parts) => parts.last(),
+        _ => None,
+    };
+    name.is_some_and(|name| VECTORS.contains(&name.value.to_ascii_lowercase().as_str()))
+}
+
+/// The subscript of a vector, as that of an array.
+fn from_one(access: &mut [AccessExpr]) {
+    if let Some(AccessExpr::Subscript(Subscript::Index { index })) = access.first_mut() {
+        replace(index, |index| Expr::BinaryOp {
+            left: Box::new(Expr::Nested(Box::new(index))),
+            op: BinaryOperator::Plus,
+            right: Box::new(build::one()),
+        });
+    }
+}
+
 /// Rewrites one expression; its parts are visited later.
 pub(super) fn rewrite(expr: &mut Expr) {
     match expr {
+        Expr::CompoundFieldAccess { root, access_chain } if is_vector(root) => {
+            from_one(access_chain);
+        }
+        Expr::CompoundFieldAccess { root, access_chain } => {
+            // `(i.indkey)[0]`
+            if matches!(root.as_ref(), Expr::Nested(inner) if is_vector(inner)) {
+                from_one(access_chain);
+            }
+        }
         Expr::Identifier(name)
             if name.quote_style.is_none()
                 && WORDS.contains(&name.value.to_ascii_lowercase().as_str()) =>
@@ -44,6 +77,9 @@ pub(super) fn rewrite(expr: &mut Expr) {
                 .iter()
                 .find(|(known, _)| name.as_deref() == Some(*known))
                 .map(|(_, to)| *to);
+            if name.as_deref() == Some("subscripts_list") && first_is_vector(&function.args) {
+                function.name = ObjectName::from(vec![Ident::new("vector_subscripts_list")]);
+            }
             if let Some(alias) = alias {
                 function.name = ObjectName::from(vec![Ident::new(alias)]);
             }
@@ -51,6 +87,11 @@ pub(super) fn rewrite(expr: &mut Expr) {
         }
         _ => {}
     }
+}
+
+fn first_is_vector(arguments: &FunctionArguments) -> bool {
+    let FunctionArguments::List(list) = arguments else { return false };
+    matches!(list.args.first(), Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(first))) if is_vector(first))
 }
 
 /// `first(value, time)` and `last(value, time)`.

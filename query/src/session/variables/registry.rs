@@ -89,6 +89,7 @@ pub const SETTINGS: &[SettingPage] = &[
     setting("lc_messages", "C", Rule::Fixed, false, "messages are in English"),
     setting("lock_timeout", "0", Rule::DurationZero, false, "always 0: `statement_timeout` also ends a wait for a key that another block holds"),
     setting("max_identifier_length", "63", Rule::Fixed, false, "bytes of a name, at most"),
+    setting("max_index_keys", "32", Rule::Fixed, false, "columns of a primary key that clients look for, at most"),
     setting("role", "none", Rule::Fixed, false, "always none"),
     setting("row_security", "on", Rule::Switch, false, "means nothing: there are no policies"),
     setting("search_path", "\"$user\", public", Rule::Names, false, "schemas in which unqualified names are looked up"),

@@ -1,6 +1,7 @@
 //! The columns that RIGHT and FULL JOIN … USING and NATURAL merge: in PostgreSQL their value
 //! is that of whichever side has one; the planner's is always the left side's. So such a
-//! join is written with ON, and the names of merged columns as what they mean.
+//! join is written with ON, and the names of merged columns as what they mean. Those of other
+//! joins are written so where the planner takes a merged column for an ambiguous one.
 //!
 //! ```text
 //!   SELECT x FROM a FULL JOIN b USING (x)
@@ -26,36 +27,45 @@ mod scope;
 
 pub use columns::Columns;
 
+/// The joins to be written out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    /// RIGHT and FULL.
+    Right,
+    /// All of them.
+    All,
+}
+
 /// Rewrites every select over such joins.
 ///
 /// # Errors
 /// What is wrong with the joined tables, or with the names that are to be merged.
-pub async fn write_out(planner: &Planner, statement: &mut Statement) -> Result<()> {
-    let _ = walk::change(statement, &mut NestedAliases);
+pub async fn write_out(planner: &Planner, statement: &mut Statement, which: Which) -> Result<()> {
+    let _ = walk::change(statement, &mut NestedAliases(which));
     // What is inside comes first, so that each step sees columns that are right.
     loop {
-        let mut finder = Finder::default();
+        let mut finder = Finder::of(which);
         let _ = walk::change(statement, &mut finder);
         let Some((with, factors)) = finder.found else { return Ok(()) };
         let columns = columns::of_factors(planner, with, factors).await;
-        let mut writer = Finder { columns: Some(columns), ..Finder::default() };
+        let mut writer = Finder { columns: Some(columns), ..Finder::of(which) };
         let _ = walk::change(statement, &mut writer);
         writer.written?;
     }
 }
 
 /// Whether a statement has such a join at all.
-pub fn mentions(statement: &Statement) -> bool {
-    struct Any;
+pub fn mentions(statement: &Statement, which: Which) -> bool {
+    struct Any(Which);
     impl Look for Any {
         fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
-            if select.from.iter().any(merges_right) {
+            if select.from.iter().any(|item| merges(item, self.0)) {
                 return ControlFlow::Break(());
             }
             ControlFlow::Continue(())
         }
     }
-    walk::look(statement, &mut Any).is_break()
+    walk::look(statement, &mut Any(which)).is_break()
 }
 
 /// The constraint of a join, if it is one that may merge columns.
@@ -82,30 +92,36 @@ enum Side {
     Either,
 }
 
-/// Whether a join of this item merges columns otherwise than to the left side's.
-fn merges_right(item: &TableWithJoins) -> bool {
+/// Whether a join of this item is one to be written out.
+fn merges(item: &TableWithJoins, which: Which) -> bool {
     let by_itself = item.joins.iter().any(|join| match &join.join_operator {
         JoinOperator::Right(constraint)
         | JoinOperator::RightOuter(constraint)
-        | JoinOperator::FullOuter(constraint) => {
-            matches!(constraint, JoinConstraint::Using(_) | JoinConstraint::Natural)
-        }
+        | JoinOperator::FullOuter(constraint) => is_merging(constraint),
+        JoinOperator::Join(constraint)
+        | JoinOperator::Inner(constraint)
+        | JoinOperator::Left(constraint)
+        | JoinOperator::LeftOuter(constraint) => which == Which::All && is_merging(constraint),
         _ => false,
     });
     let nested = |factor: &TableFactor| match factor {
-        TableFactor::NestedJoin { table_with_joins, .. } => merges_right(table_with_joins),
+        TableFactor::NestedJoin { table_with_joins, .. } => merges(table_with_joins, which),
         _ => false,
     };
     by_itself || nested(&item.relation) || item.joins.iter().any(|join| nested(&join.relation))
 }
 
+fn is_merging(constraint: &JoinConstraint) -> bool {
+    matches!(constraint, JoinConstraint::Using(_) | JoinConstraint::Natural)
+}
+
 /// `(a FULL JOIN b USING (x)) AS j` says `(SELECT * FROM a FULL JOIN b USING (x)) AS j`.
-struct NestedAliases;
+struct NestedAliases(Which);
 
 impl Change for NestedAliases {
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
         if let TableFactor::NestedJoin { table_with_joins, alias: alias @ Some(_) } = factor
-            && merges_right(table_with_joins)
+            && merges(table_with_joins, self.0)
             && let Some(mut subquery) = columns::select_all()
             && let SetExpr::Select(select) = subquery.body.as_mut()
         {
@@ -125,15 +141,16 @@ struct Frame {
 
 /// Finds the first select to be rewritten; or, given the columns of its tables, rewrites it.
 struct Finder {
+    which: Which,
     frames: Vec<Frame>,
     found: Option<(Option<With>, Vec<TableFactor>)>,
     columns: Option<Vec<Option<Columns>>>,
     written: Result<()>,
 }
 
-impl Default for Finder {
-    fn default() -> Self {
-        Self { frames: Vec::new(), found: None, columns: None, written: Ok(()) }
+impl Finder {
+    fn of(which: Which) -> Self {
+        Self { which, frames: Vec::new(), found: None, columns: None, written: Ok(()) }
     }
 }
 
@@ -146,7 +163,7 @@ impl Change for Finder {
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         // Only a select by itself has its tables in reach of ORDER BY.
         let alone = matches!(query.body.as_ref(), SetExpr::Select(_));
-        if let Some(select) = first_select(&mut query.body) {
+        if let Some(select) = first_select(&mut query.body, self.which) {
             let order_by = if alone { query.order_by.as_mut() } else { None };
             if let Some(columns) = self.columns.take() {
                 self.written = rewrite(select, order_by, columns);
@@ -184,11 +201,13 @@ impl Finder {
 }
 
 /// The first select of a body that has such a join.
-fn first_select(body: &mut SetExpr) -> Option<&mut Select> {
+fn first_select(body: &mut SetExpr, which: Which) -> Option<&mut Select> {
     match body {
-        SetExpr::Select(select) => select.from.iter().any(merges_right).then_some(&mut **select),
+        SetExpr::Select(select) => {
+            select.from.iter().any(|item| merges(item, which)).then_some(&mut **select)
+        }
         SetExpr::SetOperation { left, right, .. } => {
-            first_select(left).or_else(|| first_select(right))
+            first_select(left, which).or_else(|| first_select(right, which))
         }
         _ => None,
     }

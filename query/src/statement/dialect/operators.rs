@@ -2,7 +2,7 @@
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, TimezoneInfo, Value, ValueWithSpan,
+    FunctionArguments, Ident, ObjectNamePart, TimezoneInfo, Value, ValueWithSpan,
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
@@ -29,6 +29,7 @@ pub fn respell(expr: &mut Expr) -> Result<()> {
             }));
         }
         Expr::Function(function) => {
+            remove_all(function);
             order_interval_parts(function)?;
             if let Some(data_type) = local_clock(function)?
                 && let Some(now) = call("now", Vec::new())
@@ -45,6 +46,17 @@ pub fn respell(expr: &mut Expr) -> Result<()> {
         _ => {}
     }
     Ok(())
+}
+
+/// Every equal element is removed or replaced, not the first alone.
+fn remove_all(function: &mut Function) {
+    let Some(ObjectNamePart::Identifier(name)) = function.name.0.last_mut() else { return };
+    let all = match fold(name).as_str() {
+        "array_remove" => "array_remove_all",
+        "array_replace" => "array_replace_all",
+        _ => return,
+    };
+    *name = Ident::new(all);
 }
 
 fn take(expr: &mut Expr) -> Expr {

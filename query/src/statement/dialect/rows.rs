@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
     GroupByExpr, Ident, ObjectName, Query, Select, SelectItem, SetExpr, TableAlias,
-    TableAliasColumnDef, TableFactor, TableFunctionArgs, TableWithJoins,
+    TableAliasColumnDef, TableFactor, TableFunctionArgs, TableWithJoins, Value, ValueWithSpan,
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
@@ -109,10 +109,43 @@ fn computes(bound: &Expr) -> bool {
                 false => ControlFlow::Continue(()),
             }
         }
-        Expr::Subquery(_) => ControlFlow::Break(()),
+        Expr::Subquery(_) | Expr::Value(ValueWithSpan { value: Value::Placeholder(_), .. }) => {
+            ControlFlow::Break(())
+        }
+        // To a whole number, of what is none yet.
+        Expr::Cast { data_type, expr: inner, .. }
+            if is_whole(data_type) && !matches!(inner.as_ref(), Expr::Value(_)) =>
+        {
+            ControlFlow::Break(())
+        }
         _ => ControlFlow::Continue(()),
     });
     found.is_break()
+}
+
+fn is_whole(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Int(_)
+            | DataType::Integer(_)
+            | DataType::Int2(_)
+            | DataType::Int4(_)
+            | DataType::Int8(_)
+            | DataType::SmallInt(_)
+            | DataType::BigInt(_)
+    )
+}
+
+/// Whether an argument says that a series is one of times.
+fn is_of_times(arguments: &[Expr]) -> bool {
+    arguments.iter().any(|argument| {
+        let found = walk::expressions(argument, |expr| match expr {
+            Expr::Interval(_) | Expr::TypedString(_) => ControlFlow::Break(()),
+            Expr::Cast { data_type, .. } if !is_whole(data_type) => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        });
+        found.is_break()
+    })
 }
 
 /// Functions that count: series with such bounds are of whole numbers.
@@ -279,10 +312,13 @@ pub fn in_from(factor: &mut TableFactor) -> Result<()> {
     let Some(given) = unnamed(&args.args) else { return Ok(()) };
     let rows = match TABLES.contains(&called.as_str()) {
         false => elements(&called, given.clone()).or_else(|| call_of(name, given)),
-        true if given.iter().any(computes) => series(given),
+        true if given.iter().any(computes) && !is_of_times(&given) => series(given),
         true => None,
     };
-    let Some(rows) = rows else { return Ok(()) };
+    let Some(rows) = rows else {
+        args.args.iter_mut().for_each(as_bigint);
+        return Ok(());
+    };
     if *with_ordinality {
         return Err(Error::not_yet("WITH ORDINALITY"));
     }
@@ -306,6 +342,15 @@ pub fn in_from(factor: &mut TableFactor) -> Result<()> {
     });
     *factor = TableFactor::Derived { lateral: true, subquery, alias: Some(alias), sample: None };
     Ok(())
+}
+
+/// The planner reads series of bigint alone.
+fn as_bigint(argument: &mut FunctionArg) {
+    if let FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Cast { data_type, .. })) = argument
+        && is_whole(data_type)
+    {
+        *data_type = DataType::BigInt(None);
+    }
 }
 
 /// The function itself.

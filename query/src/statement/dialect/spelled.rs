@@ -8,6 +8,7 @@ use datafusion::sql::sqlparser::ast::{
 use stratalog_functions::with_backslashes;
 
 use super::operators::call;
+use crate::statement::names::fold;
 
 /// Decimal digits of a constant numeric, at most; what has more is a float.
 const DIGITS_MAX: usize = 76;
@@ -30,8 +31,16 @@ pub fn respell(expr: &mut Expr) {
         Expr::Cast { .. } => cut_to_length(expr),
         Expr::CompoundFieldAccess { access_chain, .. } => {
             for access in access_chain {
-                if let AccessExpr::Subscript(Subscript::Index { index }) = access {
-                    count_from_one(index);
+                match access {
+                    AccessExpr::Subscript(Subscript::Index { index }) => count_from_one(index),
+                    // The planner takes the name of a part as a text.
+                    AccessExpr::Dot(part) => {
+                        if let Expr::Identifier(name) = part {
+                            let name = Value::SingleQuotedString(fold(name));
+                            *part = Expr::Value(name.into());
+                        }
+                    }
+                    AccessExpr::Subscript(_) => {}
                 }
             }
         }

@@ -315,7 +315,18 @@ fn options_of_a_statement() {
     );
     for (pairs, message) in [
         (vec![("format", text("xml"))], "22023 COPY format \"xml\" not recognized"),
-        (vec![("format", text("binary"))], "0A000 COPY in binary format is not yet supported"),
+        (
+            vec![("format", text("binary")), ("delimiter", text(","))],
+            "42601 cannot specify DELIMITER in BINARY mode",
+        ),
+        (
+            vec![("format", text("binary")), ("null", text(""))],
+            "42601 cannot specify NULL in BINARY mode",
+        ),
+        (
+            vec![("format", text("binary")), ("header", text("true"))],
+            "0A000 cannot specify HEADER in BINARY mode",
+        ),
         (vec![("speed", text("fast"))], "42601 option \"speed\" not recognized"),
         (vec![("null", text("a")), ("NULL", text("b"))], "42601 conflicting or redundant options"),
         (

@@ -19,8 +19,9 @@ const OID_FIRST: u32 = 16_384;
 /// after a billion tables.
 const OID_NAMESPACE_FIRST: u32 = 1_000_000_000;
 
-/// Oid of the database that every data directory has (PostgreSQL's own `postgres` has it).
-const OID_DEFAULT_DATABASE: u32 = 5;
+/// Oid of the database that every data directory has: none of PostgreSQL's own, which its tools
+/// do not show.
+const OID_DEFAULT_DATABASE: u32 = OID_NAMESPACE_FIRST - 1;
 
 /// Oid of schema `public`, in each database.
 const OID_PUBLIC: u32 = 2_200;

@@ -1,0 +1,152 @@
+//! Where in a statement's text the name stands that an error of planning is about: the planner
+//! does not tell.
+
+use datafusion::sql::sqlparser::{
+    dialect::PostgreSqlDialect,
+    tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Word},
+};
+use stratalog_model::{Error, ErrorKind};
+
+/// The error with its place in the statement: characters from 1, after the `before` ones of
+/// the string that stand in front of the statement.
+pub fn place(error: Error, text: &str, before: u32) -> Error {
+    if error.position().is_some() {
+        return error;
+    }
+    let called = match error.kind() {
+        ErrorKind::UndefinedFunction => true,
+        ErrorKind::UndefinedColumn | ErrorKind::UndefinedTable | ErrorKind::AmbiguousColumn => {
+            false
+        }
+        ErrorKind::InvalidTextRepresentation => {
+            let literal = error
+                .message()
+                .rsplit_once(": \"")
+                .and_then(|(_, rest)| find_literal(text, rest.strip_suffix('"')?));
+            return at(error, literal, before);
+        }
+        _ => return error,
+    };
+    let found = subject(error.message()).and_then(|name| find(text, &name, called));
+    at(error, found, before)
+}
+
+fn at(error: Error, found: Option<u32>, before: u32) -> Error {
+    match found {
+        Some(place) => error.with_position(place.saturating_add(before)),
+        None => error,
+    }
+}
+
+/// The parts of the name that a message begins with: `column t.x does not exist`,
+/// `function f(integer) does not exist`, `relation "s.t" does not exist`.
+fn subject(message: &str) -> Option<Vec<String>> {
+    let rest = ["column reference ", "column ", "relation ", "function ", "table "]
+        .into_iter()
+        .find_map(|word| message.strip_prefix(word))
+        .or_else(|| message.split_once("entry for table ").map(|(_, rest)| rest))?;
+    let name = match rest.strip_prefix('"') {
+        Some(quoted) => quoted.split('"').next()?,
+        None => rest.split([' ', '(']).next()?,
+    };
+    let parts: Vec<String> = name.split('.').map(|part| part.replace('"', "")).collect();
+    parts.iter().all(|part| !part.is_empty()).then_some(parts)
+}
+
+fn words(text: &str) -> Option<Vec<TokenWithSpan>> {
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location().ok()?;
+    Some(tokens.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).collect())
+}
+
+fn is_word(token: &Token, name: &str) -> bool {
+    match token {
+        Token::Word(Word { value, quote_style: None, .. }) => value.eq_ignore_ascii_case(name),
+        Token::Word(Word { value, .. }) => value == name,
+        _ => false,
+    }
+}
+
+/// Where a name stands; a function's where it is called.
+fn find(text: &str, name: &[String], called: bool) -> Option<u32> {
+    let tokens = words(text)?;
+    let last = name.last()?;
+    let token = |at: usize| tokens.get(at).map(|token| &token.token);
+    let stands = |at: &usize| {
+        is_word_at(&tokens, *at, last)
+            && (token(at + 1) == Some(&Token::LParen)) == called
+            // Not a name that is given here.
+            && !at.checked_sub(1).and_then(token).is_some_and(|before| is_word(before, "as"))
+            // With its qualifier, where the message names that.
+            && (name.len() < 2
+                || at.checked_sub(2).is_some_and(|at| {
+                    is_word_at(&tokens, at, name.get(name.len() - 2).map_or("", String::as_str))
+                }))
+    };
+    let mut at = (0..tokens.len()).find(stands)?;
+    while at >= 2
+        && token(at - 1) == Some(&Token::Period)
+        && matches!(token(at - 2), Some(Token::Word(_)))
+    {
+        at -= 2;
+    }
+    characters(text, tokens.get(at)?.span.start)
+}
+
+fn is_word_at(tokens: &[TokenWithSpan], at: usize, name: &str) -> bool {
+    tokens.get(at).is_some_and(|token| is_word(&token.token, name))
+}
+
+/// Where a constant stands.
+fn find_literal(text: &str, value: &str) -> Option<u32> {
+    let tokens = words(text)?;
+    let found = tokens.iter().find(|token| match &token.token {
+        Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text) => text == value,
+        _ => false,
+    })?;
+    characters(text, found.span.start)
+}
+
+/// Characters from 1.
+fn characters(text: &str, location: Location) -> Option<u32> {
+    let line = usize::try_from(location.line).ok()?.checked_sub(1)?;
+    let before: usize =
+        text.split_inclusive('\n').take(line).map(|line| line.chars().count()).sum();
+    u32::try_from(before.checked_add(usize::try_from(location.column).ok()?)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn placed(kind: ErrorKind, message: &str, text: &str) -> Option<u32> {
+        place(Error::new(kind, message), text, 0).position()
+    }
+
+    #[test]
+    fn names_are_found_where_they_are_used() {
+        use ErrorKind::{
+            AmbiguousColumn, InvalidTextRepresentation, UndefinedColumn, UndefinedFunction,
+            UndefinedTable,
+        };
+        let column = "column \"hots\" does not exist";
+        assert_eq!(placed(UndefinedColumn, column, "SELECT hots FROM t"), Some(8));
+        assert_eq!(placed(UndefinedColumn, column, "SELECT 'hots', hots(1),\n  HOTS"), Some(27));
+        assert_eq!(placed(UndefinedColumn, column, "SELECT 1 AS hots"), None);
+        let qualified = "column t.x does not exist";
+        assert_eq!(placed(UndefinedColumn, qualified, "SELECT u.x, t.x FROM t"), Some(13));
+        let table = "relation \"s.nothing\" does not exist";
+        assert_eq!(placed(UndefinedTable, table, "SELECT 1 FROM s.nothing"), Some(15));
+        let function = "function f(integer) does not exist";
+        assert_eq!(placed(UndefinedFunction, function, "SELECT f, pg_catalog.f(1)"), Some(11));
+        let ambiguous = "column reference \"a\" is ambiguous";
+        assert_eq!(placed(AmbiguousColumn, ambiguous, "SELECT é, a FROM t, u"), Some(11));
+        let input = "invalid input syntax for type integer: \"x\"";
+        assert_eq!(placed(InvalidTextRepresentation, input, "SELECT x, 'x'::int"), Some(11));
+    }
+
+    #[test]
+    fn a_place_counts_from_the_beginning_of_the_string() {
+        let error = Error::new(ErrorKind::UndefinedColumn, "column \"x\" does not exist");
+        assert_eq!(place(error, "SELECT x", 10).position(), Some(18));
+    }
+}

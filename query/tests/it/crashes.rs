@@ -1,0 +1,143 @@
+//! Blocks that make tables, on a disk that stops at any call.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, atomic::AtomicI64},
+};
+
+use stratalog_engine::{Engine, EngineSettings};
+use stratalog_journal::{Journal, JournalSettings};
+use stratalog_model::{Clock, ErrorKind, EventStore, Log, Result};
+use stratalog_query::{Parts, QueryService, QuerySettings, Session};
+use stratalog_sim::{Crash, FaultyDisk};
+use stratalog_visor_core::Catalog;
+
+use crate::harness::{START_NS, StepClock, login, run};
+
+struct Life {
+    service: Arc<QueryService>,
+    session: Arc<Session>,
+    logs: [Arc<Journal>; 2],
+}
+
+impl Life {
+    fn open(disk: &FaultyDisk) -> Self {
+        let clock: Arc<dyn Clock> = Arc::new(StepClock(AtomicI64::new(START_NS)));
+        let log = |name: &str| {
+            let folder = PathBuf::from("/data").join(name);
+            let settings = JournalSettings {
+                segment_bytes_max: 256 << 10,
+                frame_bytes_max: 16 << 10,
+                group_bytes_max: 32 << 10,
+                ..JournalSettings::default()
+            };
+            Arc::new(Journal::open(Arc::new(disk.clone()), folder, settings).unwrap())
+        };
+        let logs = [log("catalog"), log("journal")];
+        let [commands, events] = logs.clone();
+        let catalog = Catalog::open(commands as Arc<dyn Log>, Arc::clone(&clock)).unwrap();
+        let state = catalog.state();
+        let store: Arc<dyn EventStore> = Engine::open_with(
+            events as Arc<dyn Log>,
+            Arc::clone(&clock),
+            EngineSettings { frame_bytes_max: 8 << 10, ..EngineSettings::default() },
+            &|id| {
+                assert!(state.has_given(id), "events of a table that was never made");
+                state.chronicle_by_id(id).cloned()
+            },
+            None,
+        )
+        .unwrap();
+        let service = QueryService::new(Parts {
+            catalog,
+            store,
+            clock,
+            settings: QuerySettings::default(),
+            inspector: None,
+            backups: None,
+        })
+        .unwrap();
+        let session = service.connect(login()).unwrap();
+        Self { service, session, logs }
+    }
+
+    async fn block(&self) -> Result<()> {
+        for sql in [
+            "BEGIN",
+            "CREATE TABLE one (time timestamptz NOT NULL, v int, PRIMARY KEY (time))",
+            "INSERT INTO one SELECT '2024-01-01'::timestamptz + n * interval '1 s', n FROM generate_series(1, 50) AS n",
+            "SAVEPOINT s",
+            "CREATE TABLE two (time timestamptz NOT NULL, w text)",
+            "INSERT INTO two VALUES ('2024-01-01', 'second')",
+            "COMMIT",
+        ] {
+            run(&self.session, sql).await?;
+        }
+        Ok(())
+    }
+
+    /// The rows of a table; `None` when there is none of that name.
+    async fn rows(&self, sql: &str) -> Option<Vec<String>> {
+        match run(&self.session, sql).await {
+            Ok(answer) => Some(answer.lines()),
+            Err(error) if error.kind() == ErrorKind::UndefinedTable => None,
+            Err(error) => panic!("{sql}: {error}"),
+        }
+    }
+
+    async fn found(&self) -> Option<[Vec<String>; 2]> {
+        let one = self.rows("SELECT count(*), sum(v) FROM one").await;
+        let two = self.rows("SELECT w FROM two").await;
+        assert_eq!(one.is_some(), two.is_some());
+        Some([one?, two?])
+    }
+
+    fn close(self) {
+        let Self { service, session, logs } = self;
+        service.shutdown();
+        drop((service, session));
+        for log in logs {
+            // Dead ones say that they are.
+            let _ = log.close();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_block_that_makes_tables_is_there_whole_or_not_at_all() {
+    let whole = Some([vec!["50|1275".to_string()], vec!["second".to_string()]]);
+    for crash in [Crash::Kill, Crash::PowerCut] {
+        let (mut stored, mut gone) = (0, 0);
+        for nth in 1.. {
+            let disk = FaultyDisk::new(nth);
+            let life = Life::open(&disk);
+            disk.halt_after(nth);
+            let acknowledged = life.block().await.is_ok();
+            let unmet = !disk.is_halted();
+            let disk = disk.crash(crash);
+            life.close();
+            let life = Life::open(&disk);
+            let found = life.found().await;
+            assert!(
+                found == whole || found.is_none() && !acknowledged,
+                "{crash:?} at call {nth}: {found:?}"
+            );
+            match found {
+                Some(_) => stored += 1,
+                None => {
+                    gone += 1;
+                    life.block().await.unwrap();
+                    assert_eq!(life.found().await, whole, "{crash:?} after call {nth}");
+                }
+            }
+            life.close();
+            let life = Life::open(&disk);
+            assert_eq!(life.found().await, whole, "{crash:?} after call {nth}");
+            life.close();
+            if unmet {
+                break;
+            }
+        }
+        assert!(stored > 0 && gone > 0, "{stored} stored, {gone} gone");
+    }
+}
