@@ -106,6 +106,8 @@ pub struct Prepared {
     /// Types that the client told.
     pub(crate) told: Vec<Option<ColumnType>>,
     pub(crate) parameter_types: Vec<ColumnType>,
+    /// Names of the parameters' types, where PostgreSQL has one that ours stands for.
+    pub(crate) shown: Vec<Option<&'static str>>,
     /// Positions of the parameters whose type nothing tells.
     pub(crate) guessed: Vec<usize>,
     pub(crate) result: Option<SchemaRef>,
@@ -138,6 +140,11 @@ impl Prepared {
         &self.parameter_types
     }
 
+    /// The name of a parameter's type, where PostgreSQL has one that ours stands for: `oid` …
+    pub fn shown_type(&self, parameter: usize) -> Option<&'static str> {
+        self.shown.get(parameter).copied().flatten()
+    }
+
     /// Whether nothing tells the type of a parameter, counted from 0.
     pub fn is_guessed(&self, parameter: usize) -> bool {
         self.guessed.contains(&parameter)
@@ -147,6 +154,7 @@ impl Prepared {
         let open = types.iter().enumerate().filter(|(_, found)| found.is_none());
         self.guessed = open.map(|(at, _)| at).collect();
         self.parameter_types = parameters::or_text(types);
+        self.shown = parameters::shown(&self.parsed.statement, self.parameter_types.len());
     }
 
     /// Shape of the rows; `None` when the statement returns none.

@@ -82,6 +82,37 @@ pub fn column_type(sql_type: &DataType) -> Result<ColumnType> {
     Ok(column_type)
 }
 
+/// The type of a parameter that is cast to one of PostgreSQL's own types, and its name; `None` for
+/// the types of columns.
+pub fn parameter_type(sql_type: &DataType) -> Option<(ColumnType, &'static str)> {
+    let name = match sql_type {
+        DataType::JSON => return Some((ColumnType::Jsonb, "json")),
+        DataType::Varchar(_) | DataType::CharacterVarying(_) | DataType::CharVarying(_) => {
+            return Some((ColumnType::Text, "varchar"));
+        }
+        DataType::Array(ArrayElemTypeDef::SquareBracket(element, _)) => {
+            let (element, name) = parameter_type(element)?;
+            let name = match name {
+                "oid" => "oid[]",
+                "name" => "name[]",
+                "char" => "char[]",
+                _ => return None,
+            };
+            return Some((ColumnType::Array(Box::new(element)), name));
+        }
+        DataType::Custom(name, modifiers) if modifiers.is_empty() => name,
+        _ => return None,
+    };
+    let word = name.0.last()?.as_ident()?;
+    match (word.value.to_ascii_lowercase().as_str(), word.quote_style) {
+        ("oid", _) => Some((ColumnType::BigInt, "oid")),
+        ("name", _) => Some((ColumnType::Text, "name")),
+        ("json", _) => Some((ColumnType::Jsonb, "json")),
+        ("char", Some(_)) => Some((ColumnType::Text, "char")),
+        _ => None,
+    }
+}
+
 /// The types of casts: the same as those of columns, where ours has an opinion.
 #[derive(Debug)]
 pub struct SqlTypes;

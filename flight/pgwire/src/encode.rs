@@ -63,21 +63,34 @@ impl<'a> RowWriter<'a> {
 
     /// Appends a DataRow. On an error nothing is appended.
     pub(crate) fn write(&self, row: usize, out: &mut Outbound) -> Result<()> {
-        self.write_as(b'D', row, out)
+        self.write_as(b'D', &[], row, out)
     }
 
-    /// Appends a row in a message of another kind: those of COPY in binary look the same.
-    pub(crate) fn write_as(&self, kind: u8, row: usize, out: &mut Outbound) -> Result<()> {
+    /// Appends a row in a message of another kind, behind `first`: those of COPY in binary look the
+    /// same.
+    pub(crate) fn write_as(
+        &self,
+        kind: u8,
+        first: &[u8],
+        row: usize,
+        out: &mut Outbound,
+    ) -> Result<()> {
         let before = out.bytes.len();
-        let written = self.write_values(kind, row, out);
+        let written = self.write_values((kind, first), row, out);
         if written.is_err() {
             out.bytes.truncate(before);
         }
         written
     }
 
-    fn write_values(&self, kind: u8, row: usize, out: &mut Outbound) -> Result<()> {
+    fn write_values(
+        &self,
+        (kind, first): (u8, &[u8]),
+        row: usize,
+        out: &mut Outbound,
+    ) -> Result<()> {
         let start = out.begin(kind);
+        out.bytes.extend_from_slice(first);
         let count = u16::try_from(self.columns.len()).unwrap_or(u16::MAX);
         out.bytes.extend_from_slice(&count.to_be_bytes());
         for column in &self.columns {

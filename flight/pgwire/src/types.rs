@@ -151,25 +151,33 @@ pub fn wire_type(column_type: &ColumnType) -> WireType {
     }
 }
 
+/// The wire type of PostgreSQL's name for a type that one of ours stands for.
+pub fn named_type(name: &str) -> Option<WireType> {
+    let plain = |oid, size| WireType { oid, size, modifier: -1 };
+    Some(match name {
+        "oid" => plain(oid::OID, 4),
+        "oid[]" => plain(array_of(oid::OID), -1),
+        "int2vector" => plain(oid::INT2VECTOR, -1),
+        "oidvector" => plain(oid::OIDVECTOR, -1),
+        "name" => plain(oid::NAME, 64),
+        "name[]" => plain(array_of(oid::NAME), -1),
+        "varchar" => plain(oid::VARCHAR, -1),
+        "char" => plain(oid::CHAR, 1),
+        "char[]" => plain(array_of(oid::CHAR), -1),
+        "json" => plain(oid::JSON, -1),
+        "regproc" => plain(oid::REGPROC, 4),
+        "regclass" => plain(oid::REGCLASS, 4),
+        "regtype" => plain(oid::REGTYPE, 4),
+        _ => return None,
+    })
+}
+
 /// The wire type of a result's field.
 pub fn field_type(field: &Field) -> WireType {
-    let plain = |oid, size| WireType { oid, size, modifier: -1 };
-    match field.metadata().get(PG_TYPE_METADATA).map(String::as_str) {
-        Some("oid") => return plain(oid::OID, 4),
-        Some("oid[]") => return plain(array_of(oid::OID), -1),
-        Some("int2vector") => return plain(oid::INT2VECTOR, -1),
-        Some("oidvector") => return plain(oid::OIDVECTOR, -1),
-        Some("name") => return plain(oid::NAME, 64),
-        Some("name[]") => return plain(array_of(oid::NAME), -1),
-        Some("varchar") => return plain(oid::VARCHAR, -1),
-        Some("char[]") => return plain(array_of(oid::CHAR), -1),
-        Some("char") => return plain(oid::CHAR, 1),
-        Some("regproc") => return plain(oid::REGPROC, 4),
-        Some("regclass") => return plain(oid::REGCLASS, 4),
-        Some("regtype") => return plain(oid::REGTYPE, 4),
-        _ => {}
-    }
-    wire_type(&ColumnType::from_arrow_field(field).unwrap_or(ColumnType::Text))
+    let named = field.metadata().get(PG_TYPE_METADATA).and_then(|name| named_type(name));
+    named.unwrap_or_else(|| {
+        wire_type(&ColumnType::from_arrow_field(field).unwrap_or(ColumnType::Text))
+    })
 }
 
 /// The column type that a client means by an object id; `None` when it leaves the type

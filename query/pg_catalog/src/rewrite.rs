@@ -31,8 +31,26 @@ mod table_oid;
 /// Rewrites a statement in place. Statements that use nothing of PostgreSQL's catalogs and
 /// types stay as they are.
 pub fn rewrite(statement: &mut Statement) {
+    let ControlFlow::Continue(()) = statement.visit(&mut Columns);
     let mut rewriter = Rewriter::default();
     let ControlFlow::Continue(()) = statement.visit(&mut rewriter);
+}
+
+/// `pg_catalog.pg_class.relname` says `pg_class.relname`.
+struct Columns;
+
+impl VisitorMut for Columns {
+    type Break = std::convert::Infallible;
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> Flow {
+        if let Expr::CompoundIdentifier(parts) = expr
+            && parts.len() == 3
+            && parts.first().is_some_and(|first| first.value.eq_ignore_ascii_case("pg_catalog"))
+        {
+            parts.remove(0);
+        }
+        Flow::Continue(())
+    }
 }
 
 #[derive(Debug, Default)]

@@ -159,6 +159,9 @@ pub fn unplannable(text: &str) -> Error {
 /// An execution error, told by its text alone.
 pub fn from_execution(text: &str) -> Error {
     let text = without_decoration(text);
+    if text.contains("Cannot access field at argument") {
+        return super::plan::not_composite();
+    }
     let lower = text.to_ascii_lowercase();
     let kind = if let Some(error) = regular_expression(&text) {
         return error;

@@ -304,6 +304,14 @@ fn windows(text: &str) -> Option<Error> {
     })
 }
 
+/// The error of a part of a value that has none.
+pub fn not_composite() -> Error {
+    Error::new(
+        ErrorKind::WrongObjectType,
+        "column notation .name applied to a value that is not of a composite type",
+    )
+}
+
 /// Clauses that stand where they cannot.
 fn clauses(text: &str) -> Option<Error> {
     if let Some(name) = text.strip_prefix("Invalid qualifier ") {
@@ -313,10 +321,7 @@ fn clauses(text: &str) -> Option<Error> {
     if text.starts_with("Dot access not supported")
         || text.contains("Cannot access field at argument")
     {
-        return Some(Error::new(
-            ErrorKind::WrongObjectType,
-            "column notation .name applied to a value that is not of a composite type",
-        ));
+        return Some(not_composite());
     }
     if text.starts_with("Unnest should be rewritten") {
         let message = "a function that returns a set is not supported in this place";

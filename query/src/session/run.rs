@@ -239,6 +239,7 @@ impl Session {
             parsed: Arc::clone(parsed),
             told: types.to_vec(),
             parameter_types: Vec::new(),
+            shown: Vec::new(),
             guessed: Vec::new(),
             result: None,
             plan: Plan::Tree,

@@ -84,7 +84,8 @@ pub async fn declare(
 /// # Errors
 /// `InvalidCursorName`.
 pub fn fetched(session: &Session, statement: &Statement) -> Result<Option<SchemaRef>> {
-    let Statement::Fetch { name, into, .. } = statement else { return Ok(None) };
+    let Statement::Fetch { name, direction, into, .. } = statement else { return Ok(None) };
+    to(direction)?;
     let open = session.cursors().find(&names::fold(name))?;
     Ok(into.is_none().then_some(open.schema))
 }

@@ -13,13 +13,13 @@ use datafusion::{
     logical_expr::LogicalPlan,
     scalar::ScalarValue,
     sql::sqlparser::ast::{
-        ArrayElemTypeDef, CastKind, DataType, ExactNumberInfo, Expr, LimitClause, Query,
+        ArrayElemTypeDef, CastKind, DataType, ExactNumberInfo, Expr, LimitClause, Query, Statement,
         TimezoneInfo, Value, ValueWithSpan, Visit, VisitMut,
     },
 };
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 
-use super::walk::{self, Change};
+use super::walk::{self, Change, Look};
 use crate::errors::from_datafusion;
 
 mod arrays;
@@ -82,6 +82,27 @@ pub fn cast_told(statement: &mut impl VisitMut, told: &mut [Option<ColumnType>])
     let _ = walk::change(statement, &mut written);
 }
 
+/// The names of parameters' types that PostgreSQL has beside those of columns: `$1::oid`.
+pub fn shown(statement: &Statement, count: usize) -> Vec<Option<&'static str>> {
+    struct Casts(Vec<Option<&'static str>>);
+    impl Look for Casts {
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            if let Expr::Cast { expr: inner, data_type, .. } = expr
+                && let Expr::Value(ValueWithSpan { value: Value::Placeholder(name), .. }) =
+                    inner.as_ref()
+                && let Some(at) = number(name)
+                && let Some(slot) = self.0.get_mut(at.saturating_sub(1))
+            {
+                *slot = crate::types::parameter_type(data_type).map(|(_, name)| name);
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let mut casts = Casts(vec![None; count]);
+    let _ = walk::look(statement, &mut casts);
+    casts.0
+}
+
 struct WrittenCasts<'a> {
     told: &'a mut [Option<ColumnType>],
 }
@@ -93,9 +114,9 @@ impl Change for WrittenCasts<'_> {
                 inner.as_ref()
             && let Some(at) = number(name)
             && let Some(slot @ None) = self.told.get_mut(at.saturating_sub(1))
-            && let Ok(column_type) = crate::types::column_type(data_type)
         {
-            *slot = Some(column_type);
+            let own = || crate::types::parameter_type(data_type).map(|(found, _)| found);
+            *slot = crate::types::column_type(data_type).ok().or_else(own);
         }
         ControlFlow::Continue(())
     }

@@ -300,17 +300,20 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
 
     async fn copy_out_binary(&mut self, rows: &mut Rows) -> Step<u64> {
         let style = self.session.text_style();
-        self.out.copy_data(&copy_binary::header())?;
+        // In one message with what comes first, as clients expect it.
+        let header = copy_binary::header();
+        let mut before: &[u8] = &header;
         let mut count = 0_u64;
         while let Some(batch) = self.watched(async { rows.next().await.transpose() }).await? {
             let writer = RowWriter::new(&batch, &[BINARY], &style)?;
             for row in 0..batch.num_rows() {
-                writer.write_as(b'd', row, &mut self.out)?;
+                writer.write_as(b'd', before, row, &mut self.out)?;
+                before = &[];
                 self.flush_if_full().await?;
             }
             count += batch.num_rows() as u64;
         }
-        self.out.copy_data(&copy_binary::TRAILER)?;
+        self.out.copy_data(&[before, &copy_binary::TRAILER].concat())?;
         Ok(count)
     }
 }

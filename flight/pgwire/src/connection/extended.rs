@@ -15,7 +15,7 @@ use crate::{
     encode::format_of,
     frontend::{Bind, Close, Describe, Execute, Parse, Target},
     parameter::decode,
-    types::{column_type, oid, wire_type},
+    types::{column_type, named_type, oid, wire_type},
 };
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
@@ -96,7 +96,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             .iter()
             .enumerate()
             .map(|(at, found)| match declared.get(at) {
-                None | Some(0 | &oid::UNKNOWN) => wire_type(found).oid,
+                None | Some(0 | &oid::UNKNOWN) => {
+                    let named = prepared.shown_type(at).and_then(named_type);
+                    named.map_or_else(|| wire_type(found).oid, |named| named.oid)
+                }
                 Some(declared) => *declared,
             })
             .collect();

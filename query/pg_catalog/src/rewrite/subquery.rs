@@ -43,6 +43,10 @@ pub(super) fn scalar(expr: &mut Expr) {
     if !reads_system_tables_only(query) {
         return;
     }
+    if empty::fold(query) {
+        *expr = build::null();
+        return;
+    }
     let SetExpr::Select(select) = query.body.as_mut() else { return };
     let counts = select.projection.iter().any(empty::is_aggregate);
     correlation::substitute(select);

@@ -40,7 +40,7 @@ fn has_value(name: &str) -> bool {
 }
 
 /// Functions in FROM that the planner reads itself.
-const TABLES: [&str; 2] = ["generate_series", "range"];
+const TABLES: [&str; 3] = ["generate_series", "range", "unnest"];
 
 fn name_of(function: &Function) -> Option<String> {
     function.name.0.last().and_then(|part| part.as_ident()).map(fold)
@@ -312,6 +312,7 @@ pub fn in_from(factor: &mut TableFactor) -> Result<()> {
     let Some(given) = unnamed(&args.args) else { return Ok(()) };
     let rows = match TABLES.contains(&called.as_str()) {
         false => elements(&called, given.clone()).or_else(|| call_of(name, given)),
+        true if called == "unnest" => None,
         true if given.iter().any(computes) && !is_of_times(&given) => series(given),
         true => None,
     };

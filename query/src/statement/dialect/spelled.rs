@@ -29,13 +29,14 @@ pub fn respell(expr: &mut Expr) {
             escape(pattern, escape_char);
         }
         Expr::Cast { .. } => cut_to_length(expr),
-        Expr::CompoundFieldAccess { access_chain, .. } => {
+        Expr::CompoundFieldAccess { root, access_chain } => {
+            let of_value = matches!(root.as_ref(), Expr::Nested(_));
             for access in access_chain {
                 match access {
                     AccessExpr::Subscript(Subscript::Index { index }) => count_from_one(index),
                     // The planner takes the name of a part as a text.
                     AccessExpr::Dot(part) => {
-                        if let Expr::Identifier(name) = part {
+                        if let (true, Expr::Identifier(name)) = (of_value, &*part) {
                             let name = Value::SingleQuotedString(fold(name));
                             *part = Expr::Value(name.into());
                         }

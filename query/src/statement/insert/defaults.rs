@@ -104,7 +104,9 @@ impl Missing {
                 Ok(arrow::array::new_null_array(&column.column_type.arrow_type(), rows))
             }
             Missing::Now => {
-                let now = TimestampNanosecondArray::from(vec![session.parts().clock.now_ns()]);
+                // Microseconds, as `now()` everywhere: clients read no more digits.
+                let now_ns = session.parts().clock.now_ns();
+                let now = TimestampNanosecondArray::from(vec![now_ns - now_ns.rem_euclid(1_000)]);
                 let now: ArrayRef = match column.column_type {
                     ColumnType::TimestampTz { .. } => Arc::new(now.with_timezone("UTC")),
                     _ => Arc::new(now),

@@ -14,7 +14,69 @@ pub(super) fn for_parser(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     drop_header_match(&mut rewritten);
     star_means_columns(&mut rewritten);
     trim_takes_spaces(&mut rewritten);
+    array_means_brackets(&mut rewritten);
     rewritten
+}
+
+/// Words that a type ends with.
+const TYPES: [&str; 24] = [
+    "bigint",
+    "bool",
+    "boolean",
+    "bytea",
+    "date",
+    "decimal",
+    "float4",
+    "float8",
+    "int",
+    "int2",
+    "int4",
+    "int8",
+    "integer",
+    "interval",
+    "jsonb",
+    "numeric",
+    "precision",
+    "real",
+    "smallint",
+    "text",
+    "timestamp",
+    "timestamptz",
+    "uuid",
+    "varchar",
+];
+
+/// `text ARRAY` says `text[]`.
+fn array_means_brackets(tokens: &mut Vec<TokenWithSpan>) {
+    let significant = significant(tokens);
+    let mut found = Vec::new();
+    for (place, at) in significant.iter().enumerate() {
+        let token = |place: Option<usize>| {
+            place.and_then(|place| significant.get(place)).and_then(|at| tokens.get(*at))
+        };
+        let ends_type = match token(place.checked_sub(1)).map(|token| &token.token) {
+            Some(Token::Word(word)) => {
+                let value = word.value.to_ascii_lowercase();
+                word.quote_style.is_none() && (TYPES.contains(&value.as_str()) || value == "zone")
+            }
+            _ => false,
+        };
+        let opens = matches!(
+            token(Some(place + 1)).map(|token| &token.token),
+            Some(Token::LBracket | Token::LParen)
+        );
+        let is_array =
+            tokens.get(*at).is_some_and(|token| is_keyword(&token.token, Keyword::ARRAY));
+        if is_array && ends_type && !opens {
+            found.push(*at);
+        }
+    }
+    for at in found.into_iter().rev() {
+        let Some(span) = tokens.get(at).map(|token| token.span) else { continue };
+        let brackets = [Token::LBracket, Token::RBracket];
+        let brackets = brackets.into_iter().map(|token| TokenWithSpan { token, span });
+        tokens.splice(at..=at, brackets);
+    }
 }
 
 /// The UNLOGGED of a CREATE UNLOGGED, which the parser does not know.
