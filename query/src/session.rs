@@ -5,6 +5,7 @@ pub(crate) mod catalog;
 pub(crate) mod cursor;
 mod cursors;
 mod definition;
+mod implicit;
 mod lookup;
 pub(crate) mod planner;
 mod run;

@@ -20,7 +20,10 @@ use stratalog_text::TextStyle;
 use super::catalog::Scope;
 use crate::{
     errors::from_datafusion,
-    statement::dialect::merged::{self, Which},
+    statement::{
+        dialect::merged::{self, Which},
+        parameters,
+    },
     table::Pin,
 };
 
@@ -110,8 +113,12 @@ impl Planner {
     /// # Errors
     /// As [`Self::logical`].
     pub async fn logical_as_written(&self, statement: &Statement) -> Result<LogicalPlan> {
+        let has_parameters = parameters::count(statement)? > 0;
         let statement = DataFusionStatement::Statement(Box::new(statement.clone()));
-        let plan = self.state.statement_to_plan(statement).await.map_err(from_datafusion)?;
+        let mut plan = self.state.statement_to_plan(statement).await.map_err(from_datafusion)?;
+        if has_parameters {
+            plan = parameters::without_names(plan)?;
+        }
         SQLOptions::new()
             .with_allow_ddl(false)
             .with_allow_dml(false)

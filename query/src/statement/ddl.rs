@@ -58,7 +58,13 @@ pub async fn run(session: &Session, statement: &Statement, work: &Work) -> Resul
         TransactionState::Block | TransactionState::Failed => define(session, commands).await?,
     };
     for notice in notices {
-        session.say(Notice::new(notice));
+        // Its SQLSTATE is that of the error that it would be without IF NOT EXISTS.
+        let sqlstate = match notice.ends_with("already exists, skipping") {
+            true if tag == "CREATE TABLE" => ErrorKind::DuplicateTable.sqlstate(),
+            true if tag == "CREATE SCHEMA" => ErrorKind::DuplicateSchema.sqlstate(),
+            _ => "00000",
+        };
+        session.say(Notice { sqlstate, ..Notice::new(notice) });
     }
     Ok(Outcome::Done(tag.to_string()))
 }

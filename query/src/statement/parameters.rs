@@ -3,21 +3,23 @@
 use std::{
     collections::{BTreeSet, HashMap},
     ops::ControlFlow,
+    sync::Arc,
 };
 
 use datafusion::{
     common::{
         ParamValues,
         metadata::{FieldMetadata, ScalarAndMetadata},
+        tree_node::{Transformed, TreeNode},
     },
-    logical_expr::LogicalPlan,
+    logical_expr::{Expr as PlanExpr, LogicalPlan, expr::Placeholder},
     scalar::ScalarValue,
     sql::sqlparser::ast::{
         ArrayElemTypeDef, CastKind, DataType, ExactNumberInfo, Expr, LimitClause, Query, Statement,
         TimezoneInfo, Value, ValueWithSpan, Visit, VisitMut,
     },
 };
-use stratalog_model::{ColumnType, Error, ErrorKind, Result};
+use stratalog_model::{ColumnType, Error, ErrorKind, Result, types::PG_TYPE_METADATA};
 
 use super::walk::{self, Change, Look};
 use crate::errors::from_datafusion;
@@ -230,6 +232,28 @@ pub fn types(
             })
         })
         .collect())
+}
+
+/// The plan whose parameters have plain types, whatever the columns beside them are called: one that
+/// stands beside two of them has one type.
+///
+/// # Errors
+/// What the planner says of the plan.
+pub fn without_names(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let plain = |expr: PlanExpr| match expr {
+        PlanExpr::Placeholder(Placeholder { id, field: Some(field) })
+            if field.metadata().contains_key(PG_TYPE_METADATA) =>
+        {
+            let mut metadata = field.metadata().clone();
+            metadata.remove(PG_TYPE_METADATA);
+            let field = Arc::new(field.as_ref().clone().with_metadata(metadata));
+            Ok(Transformed::yes(PlanExpr::Placeholder(Placeholder { id, field: Some(field) })))
+        }
+        other => Ok(Transformed::no(other)),
+    };
+    let plan = plan
+        .transform_up_with_subqueries(|node| node.map_expressions(|expr| expr.transform_up(plain)));
+    plan.map(|plan| plan.data).map_err(from_datafusion)
 }
 
 /// Text for each parameter whose type nothing tells.

@@ -1,6 +1,7 @@
 //! Writing values as PostgreSQL does, column at a time.
 
 pub mod datetime;
+mod extents;
 pub mod interval;
 pub mod number;
 mod source;

@@ -24,8 +24,9 @@ struct Attribute<'a> {
 fn push(rows: &mut Rows<'_>, attribute: &Attribute<'_>) -> Result<()> {
     let type_number = attribute.type_number;
     let base = base_type(type_number);
-    let array = element_of_array(type_number).is_some();
-    let collated = base.map_or(0, |base| base.collation);
+    let element = element_of_array(type_number);
+    let array = element.is_some();
+    let collated = base.or(element).map_or(0, |base| base.collation);
     rows.push(&[
         ("attrelid", attribute.relation.into()),
         ("attname", attribute.name.into()),
@@ -42,7 +43,7 @@ fn push(rows: &mut Rows<'_>, attribute: &Attribute<'_>) -> Result<()> {
         ("attnotnull", (!attribute.nullable).into()),
         ("atthasdef", attribute.has_default.into()),
         ("attislocal", true.into()),
-        ("attcollation", (if array { oid::COLLATION } else { collated }).into()),
+        ("attcollation", collated.into()),
     ])
 }
 
