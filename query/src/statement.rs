@@ -73,10 +73,18 @@ impl Parsed {
         &self.text
     }
 
-    /// The portal that a MOVE or FETCH names which goes forward, by so many rows or to the end
-    /// (`None`), and whether it returns them: portals of the protocol are cursors of SQL, too.
-    pub fn goes_forward(&self) -> Option<(String, Option<u64>, bool)> {
-        cursor::forward(&self.statement)
+    /// The cursor that a FETCH names, whose rows have the shape that it has now.
+    pub fn fetches(&self) -> Option<String> {
+        match &self.statement {
+            Statement::Fetch { name, into: None, .. } => Some(names::fold(name)),
+            _ => None,
+        }
+    }
+
+    /// The portal that a MOVE names which goes forward, by so many rows or to the end (`None`):
+    /// portals of the protocol are cursors of SQL, too.
+    pub fn moves_forward(&self) -> Option<(String, Option<u64>)> {
+        cursor::moves_forward(&self.statement)
     }
 
     /// What kind of statement it is.

@@ -239,6 +239,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         let sent = tokio::select! {
             biased;
             sent = writer.write_all(&self.out.bytes) => sent,
+            _ = self.session.terminated() => {
+                self.writer = None;
+                return Err(Ending::Gone);
+            }
             () = self.stop.hard.cancelled() => {
                 // Cut off within a message: nothing more can be said.
                 self.writer = None;

@@ -37,6 +37,7 @@ mod zone;
 pub use date_part::{CalendarUnit, Extract, steady_unit};
 pub use function::failed;
 pub use misc::with_backslashes;
+pub use operator::JsonSubscripts;
 pub use quote::{quote_ident, quote_literal};
 pub use register::{FunctionPage, documentation, register};
 pub use whole::to_integer;

@@ -7,8 +7,8 @@ use arrow::datatypes::DataType;
 use datafusion::{
     common::{DFSchema, Result},
     logical_expr::{
-        BinaryExpr, Expr, ExprSchemable, ScalarUDF,
-        planner::{ExprPlanner, PlannerResult, RawBinaryExpr},
+        BinaryExpr, Expr, ExprSchemable, GetFieldAccess, ScalarUDF,
+        planner::{ExprPlanner, PlannerResult, RawBinaryExpr, RawFieldAccessExpr},
     },
     sql::sqlparser::ast::BinaryOperator,
 };
@@ -97,6 +97,48 @@ impl ExprPlanner for JsonOperators {
             Some(call) => PlannerResult::Planned(call),
             None => PlannerResult::Original(expr),
         })
+    }
+}
+
+/// Plans subscripts of jsonb, which the planner would take for those of lists and rows.
+#[derive(Debug)]
+pub struct JsonSubscripts(JsonOperators);
+
+impl Default for JsonSubscripts {
+    fn default() -> Self {
+        let functions = crate::json::functions().into_iter();
+        Self(JsonOperators::new(functions.map(|function| Arc::new(function.into_udf())).collect()))
+    }
+}
+
+impl ExprPlanner for JsonSubscripts {
+    fn plan_field_access(
+        &self,
+        expr: RawFieldAccessExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawFieldAccessExpr>> {
+        let call = subscript(&expr.field_access, schema)
+            .filter(|_| is_jsonb(&expr.expr, schema))
+            .and_then(|(name, key)| self.0.call(name, expr.expr.clone(), key));
+        Ok(match call {
+            Some(call) => PlannerResult::Planned(call),
+            None => PlannerResult::Original(expr),
+        })
+    }
+}
+
+/// The function that a subscript of jsonb calls, and its argument: `j['key']`, `j[0]`.
+fn subscript(access: &GetFieldAccess, schema: &DFSchema) -> Option<(&'static str, Expr)> {
+    match access {
+        GetFieldAccess::NamedStructField { name } => {
+            Some(("jsonb_object_field", Expr::Literal(name.clone(), None)))
+        }
+        GetFieldAccess::ListIndex { key } => {
+            let by_position = key.get_type(schema).is_ok_and(|known| known.is_integer());
+            let name = if by_position { "jsonb_array_element" } else { "jsonb_object_field" };
+            Some((name, key.as_ref().clone()))
+        }
+        GetFieldAccess::ListRange { .. } => None,
     }
 }
 

@@ -94,6 +94,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     expr_planners.insert(0, Arc::new(IntervalOperators::default()));
     expr_planners.insert(0, Arc::new(TimeOperators::default()));
     expr_planners.insert(0, Arc::new(stratalog_functions::Extract));
+    expr_planners.insert(0, Arc::new(stratalog_functions::JsonSubscripts::default()));
     expr_planners.insert(0, Arc::new(OpenParameters));
     let builder = SessionStateBuilder::new()
         .with_config(config)

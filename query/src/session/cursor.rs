@@ -39,6 +39,8 @@ pub enum Direction {
 pub struct SqlCursor {
     rows: Rows,
     ended: bool,
+    /// Why no more can be read.
+    failed: Option<Error>,
     position: u64,
     /// Rows that were read from the result.
     read: u64,
@@ -52,7 +54,15 @@ impl SqlCursor {
     /// A cursor before the first of `rows`. It goes back when it has the memory for what it
     /// has read.
     pub fn new(rows: Rows, memory: Option<MemoryReservation>) -> Self {
-        Self { rows, ended: false, position: 0, read: 0, kept: VecDeque::new(), memory }
+        Self {
+            rows,
+            ended: false,
+            failed: None,
+            position: 0,
+            read: 0,
+            kept: VecDeque::new(),
+            memory,
+        }
     }
 
     /// Shape of the rows.
@@ -139,21 +149,35 @@ impl SqlCursor {
     /// Reads the result until a row is at hand, or it ends.
     async fn read_to(&mut self, number: u64) -> Result<()> {
         while !self.ended && self.read < number {
-            match self.rows.next().await.transpose()? {
-                Some(batch) if batch.num_rows() == 0 => {}
-                Some(batch) => {
-                    if let Some(memory) = &self.memory {
-                        memory.try_grow(batch.get_array_memory_size()).map_err(|error| {
-                            from_datafusion(error)
-                                .with_hint("a cursor without SCROLL keeps no rows that were read")
-                        })?;
-                    }
-                    self.read += batch.num_rows() as u64;
-                    self.kept.push_back(batch);
-                }
-                None => self.ended = true,
+            if let Some(failed) = &self.failed {
+                return Err(failed.duplicate());
+            }
+            let next = self.rows.next().await.transpose();
+            let kept = next.and_then(|batch| self.keep(batch));
+            if let Err(error) = kept {
+                self.failed = Some(error.duplicate());
+                return Err(error);
             }
         }
+        Ok(())
+    }
+
+    fn keep(&mut self, batch: Option<RecordBatch>) -> Result<()> {
+        let Some(batch) = batch else {
+            self.ended = true;
+            return Ok(());
+        };
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        if let Some(memory) = &self.memory {
+            memory.try_grow(batch.get_array_memory_size()).map_err(|error| {
+                from_datafusion(error)
+                    .with_hint("a cursor without SCROLL keeps no rows that were read")
+            })?;
+        }
+        self.read += batch.num_rows() as u64;
+        self.kept.push_back(batch);
         Ok(())
     }
 

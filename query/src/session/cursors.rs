@@ -7,7 +7,10 @@ use parking_lot::Mutex;
 use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_pg_catalog::{CursorRow, CursorsView};
 
-use super::cursor::{SharedCursor, SqlCursor};
+use super::{
+    cursor::{SharedCursor, SqlCursor},
+    work::Work,
+};
 
 /// Cursors that a session has open at a time.
 const CURSORS_MAX: usize = 1_000;
@@ -29,6 +32,8 @@ pub struct OpenCursor {
     pub cursor: SharedCursor,
     /// Shape of its rows.
     pub schema: SchemaRef,
+    /// What its query does.
+    pub work: Arc<Work>,
     /// The statement that declared it.
     pub statement: String,
     /// WITH HOLD.
@@ -51,7 +56,7 @@ impl Cursors {
     pub fn declare(
         &self,
         name: &str,
-        cursor: SqlCursor,
+        (cursor, work): (SqlCursor, Arc<Work>),
         statement: &str,
         holds: bool,
         in_block: bool,
@@ -62,6 +67,7 @@ impl Cursors {
         open.declared += 1;
         let declared = OpenCursor {
             schema: Arc::clone(cursor.schema()),
+            work,
             statement: statement.to_string(),
             holds,
             scrolls: cursor.scrolls(),

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use stratalog_model::{ChronicleId, EventStore, Result};
+use stratalog_model::{ChronicleId, Error, EventStore, Result};
 use stratalog_visor_core::{
     CatalogState,
-    catalog::{Catalog, Command},
+    catalog::{Catalog, Command, NewChronicle},
 };
 
 /// Commands that COMMIT carries out, and what they leave, for the block alone. Dropped instead,
@@ -15,6 +15,8 @@ pub struct Definition {
     commands: Vec<Command>,
     state: Arc<CatalogState>,
     made: Vec<Arc<Made>>,
+    /// The version of everybody's catalog that `state` builds on.
+    everybodys: u64,
 }
 
 /// A chronicle that is there for its block alone. When the block ends without having made it, its
@@ -28,7 +30,7 @@ struct Made {
 
 impl Definition {
     /// `before`, if any, and after it `commands`, in the state `seen`. Returns what they have to
-    /// tell, too.
+    /// tell, too; and no definition when nothing is defined.
     ///
     /// # Errors
     /// What is wrong with a command, or the catalog's log: an id is set aside for each new
@@ -36,37 +38,74 @@ impl Definition {
     pub async fn after(
         before: Option<Definition>,
         seen: &CatalogState,
-        mut commands: Vec<Command>,
+        commands: Vec<Command>,
         catalog: &Arc<Catalog>,
         store: &Arc<dyn EventStore>,
         now_ns: i64,
-    ) -> Result<(Definition, Vec<String>)> {
+    ) -> Result<(Option<Definition>, Vec<String>)> {
+        let everybodys = catalog.state().version();
         // What is wrong is found before anything is set aside.
-        catalog.preview(seen, &commands)?;
-        let mut made = Vec::new();
-        for command in &mut commands {
-            let Command::CreateChronicle(new) = command else { continue };
-            if seen.chronicle(&new.database, &new.schema, &new.name).is_some() {
-                continue;
-            }
-            let id = catalog.reserve().await?;
-            *command = Command::CreateReserved { id, created_ns: now_ns, new: new.clone() };
-            let (catalog, store) = (Arc::clone(catalog), Arc::clone(store));
-            made.push(Arc::new(Made { id, catalog, store }));
+        let (changed, notices) = catalog.preview(seen, &commands)?;
+        if changed.is_none() {
+            return Ok((before, notices));
         }
-        let (state, notices) = catalog.preview(seen, &commands)?;
+        let mut made = Vec::new();
+        let mut fixed = Vec::with_capacity(commands.len());
+        for command in commands {
+            match command {
+                Command::CreateChronicle(new) => {
+                    if seen.chronicle(&new.database, &new.schema, &new.name).is_some() {
+                        continue;
+                    }
+                    let id = catalog.reserve().await?;
+                    // By COMMIT, one of that name is another table: what was written is not in it.
+                    let new = NewChronicle { if_not_exists: false, ..new };
+                    fixed.push(Command::CreateReserved { id, created_ns: now_ns, new });
+                    let (catalog, store) = (Arc::clone(catalog), Arc::clone(store));
+                    made.push(Arc::new(Made { id, catalog, store }));
+                }
+                Command::DropChronicle { database, schema, name, .. } => {
+                    let found = seen.chronicle(&database, &schema, &name);
+                    fixed.extend(found.map(|found| Command::DropKnown { id: found.id }));
+                }
+                other => fixed.push(other),
+            }
+        }
+        let (state, _) = catalog.preview(seen, &fixed)?;
+        let state = state.ok_or_else(|| Error::internal("a definition that defines nothing"))?;
         let mut definition = match before {
             Some(before) => Definition { state, ..before },
-            None => Definition { commands: Vec::new(), state, made: Vec::new() },
+            None => Definition { commands: Vec::new(), state, made: Vec::new(), everybodys },
         };
-        definition.commands.extend(commands);
+        definition.commands.extend(fixed);
         definition.made.extend(made);
-        for made in &definition.made {
-            if let Some(chronicle) = definition.state.chronicle_by_id(made.id) {
+        definition.tell(catalog);
+        Ok((Some(definition), notices))
+    }
+
+    /// The same, in what others have defined meanwhile; `None` when they have defined nothing.
+    ///
+    /// # Errors
+    /// What is wrong with a command by now.
+    pub fn caught_up(&self, catalog: &Arc<Catalog>) -> Result<Option<Definition>> {
+        let now = catalog.state();
+        if now.version() == self.everybodys {
+            return Ok(None);
+        }
+        let (state, _) = catalog.preview(&now, &self.commands)?;
+        let state = state.ok_or_else(|| Error::internal("a definition that defines nothing"))?;
+        let caught_up = Definition { state, everybodys: now.version(), ..self.clone() };
+        caught_up.tell(catalog);
+        Ok(Some(caught_up))
+    }
+
+    /// Tells the catalog of the chronicles that were made.
+    fn tell(&self, catalog: &Catalog) {
+        for made in &self.made {
+            if let Some(chronicle) = self.state.chronicle_by_id(made.id) {
                 catalog.open_for(Arc::clone(chronicle));
             }
         }
-        Ok((definition, notices))
     }
 
     /// The catalog as the block sees it.

@@ -390,6 +390,12 @@ impl Session {
                 "current transaction is aborted, commands ignored until end of transaction block",
             ));
         }
+        // What others define, a block with definitions sees as well, or fails of.
+        if let Some(definition) = self.transaction.definition().filter(|_| !ends_block)
+            && let Some(caught_up) = definition.caught_up(&self.parts().catalog)?
+        {
+            self.transaction.define(caught_up);
+        }
         Ok(())
     }
 

@@ -314,6 +314,12 @@ impl Transaction {
         if block.state == TransactionState::Idle {
             return Ok(Lent { append: Some(begin()?), home: None });
         }
+        if numbered && block.definition.is_some() {
+            return Err(Error::not_yet(
+                "stratalog.producer_sequence in a block that defines something",
+            )
+            .with_hint("COMMIT the definitions first"));
+        }
         let append = match block.append.take() {
             Some(append) if numbered => {
                 block.append = Some(append);

@@ -10,6 +10,7 @@ use datafusion::{
         CloseCursor, Declare, FetchDirection, Ident, Query as Tree, Statement, Value, ValueWithSpan,
     },
 };
+use futures::{StreamExt as _, TryStreamExt as _};
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 
 use super::{names, query};
@@ -17,7 +18,7 @@ use crate::{
     Outcome, Rows, RowsTag, Session, TransactionState,
     session::{
         cursor::{Direction, SqlCursor, count},
-        work::Work,
+        work::{Stop, Work},
     },
 };
 
@@ -75,7 +76,7 @@ pub async fn declare(
     };
     let cursor = SqlCursor::new(rows, memory);
     let now_ns = session.parts().clock.now_ns();
-    session.cursors().declare(&name, cursor, text, holds, in_block, now_ns)?;
+    session.cursors().declare(&name, (cursor, work), text, holds, in_block, now_ns)?;
     Ok(Outcome::Done("DECLARE CURSOR".to_string()))
 }
 
@@ -106,18 +107,22 @@ pub async fn fetch(session: &Session, statement: &Statement, work: &Arc<Work>) -
         Error::new(ErrorKind::ObjectInUse, message)
     })?;
     let rows = SqlCursor::fetch(cursor, to(direction)?).await?;
-    let rows = work.guard_stream(session.watch(rows));
+    // A FETCH that is stopped ends what it was waiting for.
+    let reading = Arc::clone(&open.work);
+    let rows =
+        work.guard_stream(session.watch(rows)).inspect_err(move |_| reading.stop(Stop::User));
+    let rows = rows.boxed();
     if into.is_some() {
         return Ok(Outcome::Done(format!("MOVE {}", count(rows).await?)));
     }
     Ok(Outcome::Rows(Rows::new(open.schema, rows, RowsTag::Fetch)))
 }
 
-/// Name, rows and whether it returns them, of a FETCH or MOVE that goes forward.
-pub fn forward(statement: &Statement) -> Option<(String, Option<u64>, bool)> {
-    let Statement::Fetch { name, direction, into, .. } = statement else { return None };
+/// Name and rows of a MOVE that goes forward.
+pub fn moves_forward(statement: &Statement) -> Option<(String, Option<u64>)> {
+    let Statement::Fetch { name, direction, into: Some(_), .. } = statement else { return None };
     match to(direction).ok()? {
-        Direction::Forward(rows) => Some((names::fold(name), rows, into.is_none())),
+        Direction::Forward(rows) => Some((names::fold(name), rows)),
         _ => None,
     }
 }

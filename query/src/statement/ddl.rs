@@ -120,6 +120,10 @@ pub fn drop_index(session: &Session, if_exists: bool, objects: &[ObjectName]) ->
 /// Adds commands to what the open block defines.
 async fn define(session: &Session, commands: Vec<Command>) -> Result<Vec<String>> {
     let seen = session.catalog();
+    let (changed, notices) = session.parts().catalog.preview(&seen, &commands)?;
+    if changed.is_none() {
+        return Ok(notices);
+    }
     let changes: Vec<_> = commands.iter().flat_map(|command| command.changes(&seen)).collect();
     session.transaction.check_definition(&changes)?;
     let before = session.transaction.definition();
@@ -127,7 +131,9 @@ async fn define(session: &Session, commands: Vec<Command>) -> Result<Vec<String>
     let now_ns = parts.clock.now_ns();
     let (definition, notices) =
         Definition::after(before, &seen, commands, &parts.catalog, store, now_ns).await?;
-    session.transaction.define(definition);
+    if let Some(definition) = definition {
+        session.transaction.define(definition);
+    }
     Ok(notices)
 }
 

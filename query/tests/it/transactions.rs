@@ -1,5 +1,5 @@
 use stratalog_model::ErrorKind;
-use stratalog_query::TransactionState;
+use stratalog_query::{QuerySettings, TransactionState};
 
 use crate::harness::{Database, login, run};
 
@@ -318,4 +318,79 @@ async fn who_waits_for_a_key_goes_on_when_it_is_given_back() {
     );
     db.tag("ROLLBACK").await;
     assert_eq!(db.rows("SELECT x FROM f").await, ["2"]);
+}
+
+#[tokio::test]
+async fn a_table_that_another_session_has_made_meanwhile_fails_the_block() {
+    let db = Database::new();
+    let other = db.service.connect(login()).unwrap();
+    let create = "CREATE TABLE IF NOT EXISTS raced (time timestamptz, v int)";
+    for sql in ["BEGIN", create, "INSERT INTO raced VALUES ('2024-01-01', 1)"] {
+        db.tag(sql).await;
+    }
+    run(&other, create).await.unwrap();
+    assert_eq!(db.kind("COMMIT").await, ErrorKind::DuplicateTable);
+    assert_eq!(db.rows("SELECT count(*) FROM raced").await, ["0"]);
+    db.tag("INSERT INTO raced VALUES ('2024-01-01', 2)").await;
+    assert_eq!(db.rows("SELECT v FROM raced").await, ["2"]);
+}
+
+#[tokio::test]
+async fn a_block_with_definitions_sees_what_others_define() {
+    let db = database().await;
+    let other = db.service.connect(login()).unwrap();
+    let others = async |sql: &str| run(&other, sql).await.unwrap();
+    // Columns that both add are two.
+    db.tag("BEGIN ISOLATION LEVEL READ COMMITTED").await;
+    db.tag("ALTER TABLE t ADD COLUMN mine int DEFAULT 1").await;
+    others("ALTER TABLE t ADD COLUMN yours text DEFAULT 'x'").await;
+    others("INSERT INTO t (time, yours) VALUES ('2024-01-01', 'y')").await;
+    assert_eq!(db.rows("SELECT mine, yours FROM t").await, ["1|y"]);
+    db.tag("COMMIT").await;
+    assert_eq!(db.rows("SELECT mine, yours FROM t").await, ["1|y"]);
+    // A table that took the name of the one to be dropped stays.
+    db.tag("BEGIN").await;
+    db.tag("DROP TABLE t").await;
+    others("DROP TABLE t").await;
+    others("CREATE TABLE t (time timestamptz, kept int)").await;
+    others("INSERT INTO t VALUES ('2024-01-01', 7)").await;
+    assert_eq!(db.kind("COMMIT").await, ErrorKind::UndefinedTable);
+    assert_eq!(db.rows("SELECT kept FROM t").await, ["7"]);
+}
+
+#[tokio::test]
+async fn what_defines_nothing_stands_beside_any_rows() {
+    let db = database().await;
+    db.tag("BEGIN").await;
+    db.tag("CREATE TABLE IF NOT EXISTS t (time timestamptz)").await;
+    db.tag("DROP TABLE IF EXISTS nothing").await;
+    db.tag("INSERT INTO t VALUES ('2024-01-01', 1)").await;
+    db.tag("CREATE TABLE IF NOT EXISTS t (time timestamptz)").await;
+    db.tag("COMMIT").await;
+    assert_eq!(db.rows("SELECT count(*) FROM t").await, ["1"]);
+}
+
+#[tokio::test]
+async fn producers_do_not_number_blocks_that_define() {
+    let db = database().await;
+    db.tag("SET stratalog.producer = '00000000-0000-4000-8000-000000000001'").await;
+    db.tag("BEGIN").await;
+    db.tag("CREATE TABLE v (time timestamptz)").await;
+    db.tag("SET stratalog.producer_sequence = 1").await;
+    assert_eq!(
+        db.kind("INSERT INTO v VALUES ('2024-01-01')").await,
+        ErrorKind::FeatureNotSupported
+    );
+}
+
+#[tokio::test]
+async fn a_cursor_that_failed_does_not_go_on() {
+    let settings = QuerySettings { memory_bytes_max: 16 << 20, ..QuerySettings::default() };
+    let db = Database::with(settings);
+    let rows = "SELECT n, repeat('x', 100) FROM generate_series(1, 1000000) AS n";
+    db.tag(&format!("DECLARE c SCROLL CURSOR WITH HOLD FOR {rows}")).await;
+    assert_eq!(db.rows("FETCH 1 FROM c").await.len(), 1);
+    assert_eq!(db.kind("FETCH ALL FROM c").await, ErrorKind::OutOfMemory);
+    assert_eq!(db.kind("FETCH ALL FROM c").await, ErrorKind::OutOfMemory);
+    assert_eq!(db.tag("CLOSE c").await, "CLOSE CURSOR");
 }

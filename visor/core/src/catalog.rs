@@ -91,7 +91,7 @@ impl Catalog {
     }
 
     /// The state that a transaction sees which has given commands in `state`, and what they would
-    /// have to tell. Nothing changes for others.
+    /// have to tell; no state when they change nothing. Nothing changes for others.
     ///
     /// # Errors
     /// What is wrong with a command, as [`Self::apply`] says it.
@@ -99,14 +99,13 @@ impl Catalog {
         &self,
         state: &CatalogState,
         commands: &[Command],
-    ) -> Result<(Arc<CatalogState>, Vec<String>)> {
+    ) -> Result<(Option<Arc<CatalogState>>, Vec<String>)> {
         let plan = plan::plan_all(state, commands, self.clock.as_ref())?;
+        let Some(change) = &plan.change else { return Ok((None, plan.outcome.notices)) };
         let mut seen = state.clone();
-        if let Some(change) = &plan.change {
-            seen.apply(change)?;
-        }
+        seen.apply(change)?;
         let version = OPEN_VERSIONS | self.previews.fetch_add(1, Ordering::Relaxed);
-        Ok((Arc::new(seen.under(version)), plan.outcome.notices))
+        Ok((Some(Arc::new(seen.under(version))), plan.outcome.notices))
     }
 
     /// Sets an id aside for a chronicle that an open transaction makes: events can be stored

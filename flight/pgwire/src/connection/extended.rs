@@ -197,7 +197,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 }
             },
         };
-        match statement.prepared.as_ref().and_then(|prepared| prepared.result()) {
+        let prepared = statement.prepared.as_ref();
+        let cursor = prepared.and_then(|prepared| prepared.parsed().fetches());
+        let fetched = cursor.and_then(|cursor| self.session.cursor_schema(&cursor));
+        match fetched.as_ref().or_else(|| prepared.and_then(|prepared| prepared.result())) {
             Some(schema) => {
                 self.out.row_description(schema, |column| format_of(&formats, column))?;
             }
@@ -227,22 +230,18 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         self.tell()
     }
 
-    /// Rows of a portal that are passed over, or sent, for a MOVE or FETCH that names it; `None`
-    /// when there is no such portal.
+    /// Rows of a portal that are passed over, for a MOVE that names it; `None` when there is no such
+    /// portal.
     pub(super) async fn go_forward(
         &mut self,
         portal: &str,
         rows: Option<u64>,
-        sends: bool,
     ) -> Step<Option<u64>> {
         if rows == Some(0) || !self.portals.contains_key(portal) {
             return Ok(None);
         }
         let Some(mut cursor) = self.open_portal(portal).await? else { return Ok(Some(0)) };
-        if sends {
-            self.out.row_description(cursor.rows().schema(), |_| 0)?;
-        }
-        let passed = self.pass_rows(&mut cursor, rows.unwrap_or(u64::MAX), sends).await?;
+        let passed = self.pass_rows(&mut cursor, rows.unwrap_or(u64::MAX), false).await?;
         if let Some(portal) = self.portals.get_mut(portal) {
             portal.state = PortalState::Reading(cursor);
         }

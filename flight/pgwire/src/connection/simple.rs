@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use stratalog_query::{Outcome, Parsed};
+use stratalog_query::{Outcome, Parsed, TransactionState};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{Connection, Ending, Step, cursor::Cursor};
@@ -29,11 +29,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         for (at, statement) in statements.iter().enumerate() {
             let last = at + 1 == statements.len();
             self.enter_implicit(statement, !last).await?;
-            if let Some((portal, rows, sends)) = statement.goes_forward()
-                && let Some(passed) = self.go_forward(&portal, rows, sends).await?
+            if let Some((portal, rows)) = statement.moves_forward()
+                && self.session.transaction() != TransactionState::Failed
+                && let Some(passed) = self.go_forward(&portal, rows).await?
             {
-                let word = if sends { "FETCH" } else { "MOVE" };
-                self.out.complete(&format!("{word} {passed}"))?;
+                self.out.complete(&format!("MOVE {passed}"))?;
                 continue;
             }
             let outcome = self.run_statement(statement).await?;

@@ -4,6 +4,9 @@
 //! tables, foreign servers. A SELECT that joins such a table has no rows, whatever else it
 //! says; it becomes `SELECT NULL … WHERE false` with the same column names.
 
+use std::{collections::HashSet, sync::LazyLock};
+
+use datafusion::execution::SessionStateDefaults;
 use datafusion::sql::sqlparser::ast::{
     DataType, Distinct, Expr, Function, FunctionArg, FunctionArgExpr, GroupByExpr, Ident,
     JoinOperator, ObjectName, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins,
@@ -133,22 +136,14 @@ fn joins_empty(from: &TableWithJoins) -> bool {
     empty
 }
 
-const AGGREGATES: &[&str] = &[
-    "array_agg",
-    "avg",
-    "bool_and",
-    "bool_or",
-    "count",
-    "every",
-    "first_value",
-    "json_agg",
-    "jsonb_agg",
-    "last_value",
-    "max",
-    "min",
-    "string_agg",
-    "sum",
-];
+static AGGREGATES: LazyLock<HashSet<String>> = LazyLock::new(|| {
+    let known = SessionStateDefaults::default_aggregate_functions();
+    let known = known.iter().flat_map(|function| {
+        std::iter::once(function.name()).chain(function.aliases().iter().map(String::as_str))
+    });
+    let own = ["every", "first", "json_agg", "jsonb_agg", "last", "mode", "percentile_disc"];
+    known.chain(own).map(str::to_string).collect()
+});
 
 /// Whether a column of a result is an aggregate.
 pub(super) fn is_aggregate(item: &SelectItem) -> bool {
@@ -170,7 +165,7 @@ pub(super) fn is_aggregate(item: &SelectItem) -> bool {
         fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
             let over = matches!(expr, Expr::Function(Function { over: Some(_), .. }));
             match called(expr) {
-                Some(name) if self.depth == 0 && !over && AGGREGATES.contains(&name.as_str()) => {
+                Some(name) if self.depth == 0 && !over && AGGREGATES.contains(&name) => {
                     ControlFlow::Break(())
                 }
                 _ => ControlFlow::Continue(()),

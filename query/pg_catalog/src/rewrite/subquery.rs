@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::{build, correlation, empty, replace};
 
 /// `ARRAY(SELECT x …)` becomes `(SELECT array_agg(x …) …)`.
-pub(super) fn array(expr: &mut Expr) {
+pub(super) fn array(expr: &mut Expr, shadowed: bool) {
     let is_array = matches!(
         expr,
         Expr::Function(function) if matches!(function.args, FunctionArguments::Subquery(_))
@@ -23,7 +23,7 @@ pub(super) fn array(expr: &mut Expr) {
     replace(expr, |old| {
         let Expr::Function(function) = old else { return old };
         let FunctionArguments::Subquery(mut query) = function.args else { return build::null() };
-        if empty::fold(&mut query) {
+        if !shadowed && empty::fold(&mut query) {
             return build::cast(build::string("{}"), text_array());
         }
         if !aggregate(&mut query, "array_agg") {
@@ -38,12 +38,12 @@ pub(super) fn array(expr: &mut Expr) {
 /// by its form, becomes an aggregate: only those can be correlated. What it says of the
 /// outer row alone moves out: `(SELECT … WHERE p AND outer)` becomes
 /// `CASE WHEN outer THEN (SELECT … WHERE p) END`.
-pub(super) fn scalar(expr: &mut Expr) {
+pub(super) fn scalar(expr: &mut Expr, shadowed: bool) {
     let Expr::Subquery(query) = expr else { return };
     if !reads_system_tables_only(query) {
         return;
     }
-    if empty::fold(query) {
+    if !shadowed && empty::fold(query) {
         *expr = build::null();
         return;
     }

@@ -138,7 +138,9 @@ pub fn one_column(
                 }
             }
             Cell::Now => {
-                let now = TimestampNanosecondArray::from(vec![session.started_ns()]);
+                let now_ns = session.started_ns();
+                let now_ns = now_ns - now_ns.rem_euclid(1_000);
+                let now = TimestampNanosecondArray::from(vec![now_ns]);
                 let now: ArrayRef = Arc::new(now.with_timezone("UTC"));
                 let field = Field::new("now", now.data_type().clone(), true);
                 match column_type.is_timestamp() {

@@ -102,6 +102,11 @@ pub enum Command {
         /// A missing one is a notice instead of an error.
         if_exists: bool,
     },
+    /// DROP TABLE of a transaction: the one that its name meant then.
+    DropKnown {
+        /// Which chronicle.
+        id: ChronicleId,
+    },
     /// ALTER TABLE … RENAME TO.
     RenameChronicle {
         /// Which chronicle.
@@ -157,7 +162,8 @@ impl Command {
     /// none: events do not depend on it.
     pub fn changes(&self, state: &CatalogState) -> Vec<ChronicleId> {
         match self {
-            Command::RenameChronicle { id, .. }
+            Command::DropKnown { id }
+            | Command::RenameChronicle { id, .. }
             | Command::RenameColumn { id, .. }
             | Command::AddColumn { id, .. }
             | Command::SetOptions { id, .. } => vec![*id],

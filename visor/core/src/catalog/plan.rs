@@ -99,6 +99,11 @@ fn plan(state: &CatalogState, command: &Command, now_ns: i64) -> Result<Plan> {
         Command::DropChronicle { database, schema, name, if_exists } => {
             drop_chronicle(state, database, schema, name, *if_exists)
         }
+        Command::DropKnown { id } => {
+            let mut plan = Plan::of(Change::DropChronicle { id: find(state, *id)?.id });
+            plan.outcome.dropped = vec![*id];
+            Ok(plan)
+        }
         Command::RenameChronicle { id, to } => rename_chronicle(state, *id, to),
         Command::RenameColumn { id, from, to } => rename_column(state, *id, from, to),
         Command::AddColumn { id, column, if_not_exists } => {
