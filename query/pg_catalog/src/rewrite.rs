@@ -114,6 +114,7 @@ impl VisitorMut for Rewriter {
         operator(expr);
         cast::rewrite(expr);
         function::rewrite(expr);
+        subquery::of_domains(expr);
         subquery::array(expr, self.shadowed);
         subquery::membership(expr);
         match expr {

@@ -3,9 +3,9 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, BinaryOperator, DataType, Expr, FunctionArguments, GroupByExpr, OrderByExpr,
-    OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, UnaryOperator, Value, Visit,
-    VisitMut, Visitor, VisitorMut,
+    ArrayElemTypeDef, BinaryOperator, CaseWhen, DataType, Expr, FunctionArguments, GroupByExpr,
+    OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, UnaryOperator,
+    Value, Visit, VisitMut, Visitor, VisitorMut,
 };
 
 use super::{build, correlation, empty, replace};
@@ -32,6 +32,29 @@ pub(super) fn array(expr: &mut Expr, shadowed: bool) {
         }
         Expr::Subquery(query)
     });
+}
+
+/// What a CASE says of domains, which there are none of, is NULL: clients ask for the types below
+/// them by recursion, which cannot be taken out of its place.
+pub(super) fn of_domains(expr: &mut Expr) {
+    let Expr::Case { conditions, .. } = expr else { return };
+    for CaseWhen { condition, result } in conditions {
+        let is_domain = match &*condition {
+            Expr::BinaryOp { left, op: BinaryOperator::Eq, right } => {
+                let name = match left.as_ref() {
+                    Expr::Identifier(name) => Some(name),
+                    Expr::CompoundIdentifier(parts) => parts.last(),
+                    _ => None,
+                };
+                name.is_some_and(|name| name.value == "typtype")
+                    && build::string_of(right).is_some_and(|kind| kind == "d")
+            }
+            _ => false,
+        };
+        if is_domain && matches!(result, Expr::Subquery(_)) {
+            *result = build::null();
+        }
+    }
 }
 
 /// A scalar subquery over system tables that finds at most one row by its nature, but not
