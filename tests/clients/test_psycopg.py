@@ -13,17 +13,7 @@ from psycopg.rows import dict_row
 from psycopg.types import TypeInfo
 from psycopg.types.json import Jsonb
 
-from drivers import COLUMNS, START, at
-
-
-@pytest.fixture
-def filled(connection, table):
-    """1000 rows of ten hosts."""
-    connection.execute(f"CREATE TABLE {table} ({COLUMNS})")
-    with connection.cursor().copy(f"COPY {table} FROM STDIN") as copy:
-        for n in range(1000):
-            copy.write_row((at(n), f"h{n % 10}", n))
-    return table
+from drivers import COLUMNS, START, at, filled  # noqa: F401, a fixture
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import psycopg
 import pytest
 
 from conftest import AGAINST_POSTGRES
+from tables import wait_until
 
 FOREVER = ("SELECT count(*) FROM generate_series(1, 1000000) AS x(a), generate_series(1, 1000000) AS y(b) "
            "WHERE (a + b) % 7 = 3")
@@ -298,3 +299,45 @@ def test_refused_not_pretended(connection, table):
     for sql in (f"COPY {table} FROM '/etc/passwd'", f"COPY {table} TO PROGRAM 'cat'"):
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             connection.execute(sql)
+
+
+def test_now_has_the_digits_that_clients_read(connection, table):
+    connection.execute(f"CREATE TABLE {table} (time TIMESTAMPTZ NOT NULL DEFAULT now(), v INT)")
+    connection.execute(f"INSERT INTO {table} (v) VALUES (1)")
+    connection.execute(f"INSERT INTO {table} VALUES (now(), 2)")
+    assert len(connection.execute(f"SELECT time FROM {table}").fetchall()) == 2
+
+
+def test_a_prepared_fetch_has_the_shape_of_the_cursor(connection):
+    for query, row in (("SELECT 1", (1,)), ("SELECT 'a', 2::bigint", ("a", 2)), ("SELECT 'b'", ("b",))):
+        with connection.transaction():
+            connection.execute(f"DECLARE c CURSOR FOR {query}")
+            assert connection.execute("FETCH ALL FROM c", prepare=True).fetchall() == [row]
+
+
+@pytest.mark.ours
+def test_a_fetch_that_is_cancelled_ends_its_cursor(connection):
+    connection.execute(f"DECLARE c CURSOR WITH HOLD FOR {FOREVER}")
+    connection.execute("SET statement_timeout = 200")
+    for _ in range(2):
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            connection.execute("FETCH c")
+    connection.execute("CLOSE c")
+    assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_a_terminated_session_ends_though_its_client_does_not_read(server, connection):
+    other = psycopg.connect(server.dsn(), autocommit=True)
+    other.pgconn.send_query(b"SELECT repeat('x', 1000) FROM generate_series(1, 1000000)")
+    number = other.info.backend_pid
+    assert connection.execute("SELECT pg_terminate_backend(%s)", (number,)).fetchone() == (True,)
+    wait_until(connection, f"SELECT count(*) FROM pg_stat_activity WHERE pid = {number}", [(0,)])
+    other.close()
+
+
+def test_a_terminated_session_is_told_so(server, connection):
+    other = psycopg.connect(server.dsn(), autocommit=True)
+    connection.execute("SELECT pg_terminate_backend(%s)", (other.info.backend_pid,))
+    with pytest.raises(psycopg.errors.AdminShutdown):
+        other.execute("SELECT 1")
+    assert other.closed

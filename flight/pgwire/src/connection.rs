@@ -129,7 +129,6 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         };
         match answered {
             Err(Ending::Error(error)) => {
-                self.session.check_terminated().map_err(Ending::Fatal)?;
                 self.report(&error)?;
                 match kind {
                     b'P' | b'B' | b'D' | b'E' | b'C' => self.skipping = true,
@@ -201,6 +200,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
 
     /// Tells the client of an error, and an open transaction block as well.
     fn report(&mut self, error: &Error) -> Step<()> {
+        self.session.check_terminated().map_err(Ending::Fatal)?;
         self.session.fail_transaction();
         self.tell()?;
         self.out.error(Severity::Error, error).map_err(Ending::Fatal)

@@ -14,7 +14,7 @@ use arrow::{
 };
 use bytes::{Buf, Bytes, BytesMut};
 use datafusion::common::ScalarValue;
-use stratalog_model::{ColumnType, Error, ErrorKind, Result, Subject};
+use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_text::{TextStyle, copy::CopyLimits, parse_value};
 
 use crate::{parameter::decode, types::wire_type};
@@ -210,18 +210,7 @@ impl BinaryCopyParser {
             };
             let Some(column) = self.columns.get_mut(at) else { continue };
             let decoded = match (&value, column.required) {
-                (None, true) => Err(Error::new(
-                    ErrorKind::NotNullViolation,
-                    format!(
-                        "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
-                        column.name, self.table
-                    ),
-                )
-                .with_subject(Subject {
-                    table: Some(self.table.clone()),
-                    column: Some(column.name.clone()),
-                    ..Subject::default()
-                })),
+                (None, true) => Err(Error::not_null(&column.name, &self.table)),
                 _ => decode(value.as_ref(), 1, column.wire, &column.column_type, &self.style),
             };
             let place =

@@ -153,6 +153,12 @@ pub enum Returns {
     Rule(fn(&[FieldRef]) -> Result<DataType>),
 }
 
+impl From<ColumnType> for Returns {
+    fn from(column_type: ColumnType) -> Self {
+        Self::Type(column_type)
+    }
+}
+
 /// Arguments as arrays of one length.
 #[derive(Debug)]
 pub struct Arguments<'a> {
@@ -272,6 +278,25 @@ impl fmt::Debug for Function {
 }
 
 impl Function {
+    /// A function whose result its arguments alone decide.
+    pub fn immutable(
+        name: &'static str,
+        parameters: &'static [&'static [Parameter]],
+        returns: impl Into<Returns>,
+        description: &'static str,
+        run: fn(&Arguments<'_>) -> Result<ArrayRef>,
+    ) -> Self {
+        Self {
+            name,
+            aliases: &[],
+            parameters,
+            returns: returns.into(),
+            volatility: Volatility::Immutable,
+            description,
+            run: Arc::new(run),
+        }
+    }
+
     /// The signatures, for documentation and messages.
     pub fn signatures(&self) -> Vec<String> {
         self.parameters

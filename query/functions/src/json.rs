@@ -6,13 +6,13 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, Int32Array, ListArray, StringViewArray};
-use datafusion::{common::Result, logical_expr::Volatility};
+use datafusion::common::Result;
 use stratalog_model::{ColumnType, Error, ErrorKind};
 use stratalog_text::normalize_jsonb;
 
 use crate::{
     failed,
-    function::{Arguments, Function, Parameter, Returns, text_at, text_rows},
+    function::{Arguments, Function, Parameter, text_at, text_rows},
 };
 
 mod compare;
@@ -27,48 +27,36 @@ use Parameter::{Any, Array, Integer, Rest, Text};
 
 /// The jsonb functions.
 pub fn functions() -> Vec<Function> {
-    let declare =
-        |name, parameters, returns, description, run: fn(&Arguments<'_>) -> Result<ArrayRef>| {
-            Function {
-                name,
-                aliases: &[],
-                parameters,
-                returns: Returns::Type(returns),
-                volatility: Volatility::Immutable,
-                description,
-                run: Arc::new(run),
-            }
-        };
     vec![
-        declare(
+        Function::immutable(
             "jsonb_object_field",
             &[&[Text, Text]],
             ColumnType::Jsonb,
             "The member of an object: what `->` with a text key calls.",
             |arguments| member(arguments, Take::Json),
         ),
-        declare(
+        Function::immutable(
             "jsonb_object_field_text",
             &[&[Text, Text]],
             ColumnType::Text,
             "The member of an object as text: what `->>` with a text key calls.",
             |arguments| member(arguments, Take::Text),
         ),
-        declare(
+        Function::immutable(
             "jsonb_array_element",
             &[&[Text, Integer]],
             ColumnType::Jsonb,
             "The element of an array, from 0, or from the end when negative: what `->` with an integer calls.",
             |arguments| element(arguments, Take::Json),
         ),
-        declare(
+        Function::immutable(
             "jsonb_array_element_text",
             &[&[Text, Integer]],
             ColumnType::Text,
             "The element of an array as text: what `->>` with an integer calls.",
             |arguments| element(arguments, Take::Text),
         ),
-        declare(
+        Function::immutable(
             "jsonb_extract_path",
             &[
                 &[Text, Text],
@@ -81,7 +69,7 @@ pub fn functions() -> Vec<Function> {
             "The value at a path of keys and array positions: what `#>` calls.",
             |arguments| at_path(arguments, Take::Json),
         ),
-        declare(
+        Function::immutable(
             "jsonb_extract_path_text",
             &[
                 &[Text, Text],
@@ -94,21 +82,21 @@ pub fn functions() -> Vec<Function> {
             "The value at a path, as text: what `#>>` calls.",
             |arguments| at_path(arguments, Take::Text),
         ),
-        declare(
+        Function::immutable(
             "jsonb_typeof",
             &[&[Text]],
             ColumnType::Text,
             "object, array, string, number, boolean or null.",
             |arguments| each(arguments, |json| Ok(Some(scan::type_name(json).to_string()))),
         ),
-        declare(
+        Function::immutable(
             "jsonb_array_length",
             &[&[Text]],
             ColumnType::Integer,
             "Number of elements of an array.",
             array_length,
         ),
-        declare(
+        Function::immutable(
             "jsonb_contains",
             &[&[Text, Text]],
             ColumnType::Boolean,
@@ -120,7 +108,7 @@ pub fn functions() -> Vec<Function> {
                 })
             },
         ),
-        declare(
+        Function::immutable(
             "jsonb_concat",
             &[&[Text, Text]],
             ColumnType::Jsonb,
@@ -137,21 +125,21 @@ pub fn functions() -> Vec<Function> {
                 })
             },
         ),
-        declare(
+        Function::immutable(
             "jsonb_exists",
             &[&[Text, Text]],
             ColumnType::Boolean,
             "Whether an object has a key, or an array a string: what `?` calls.",
             |arguments| test(arguments, |left, key| Ok(scan::exists(left, key))),
         ),
-        declare(
+        Function::immutable(
             "jsonb_pretty",
             &[&[Text]],
             ColumnType::Text,
             "The value on several lines, indented by four spaces.",
             |arguments| each(arguments, |json| Ok(Some(scan::pretty(json)))),
         ),
-        declare(
+        Function::immutable(
             "jsonb_in",
             &[&[Text]],
             ColumnType::Jsonb,
@@ -163,35 +151,35 @@ pub fn functions() -> Vec<Function> {
                 })
             },
         ),
-        declare(
+        Function::immutable(
             "to_jsonb",
             &[&[Any]],
             ColumnType::Jsonb,
             "The value as jsonb: numbers, booleans and arrays as they are, all else as a string.",
             document::of_value,
         ),
-        declare(
+        Function::immutable(
             "jsonb_build_object",
             &[&[Rest]],
             ColumnType::Jsonb,
             "An object of keys and values by turns.",
             document::object,
         ),
-        declare(
+        Function::immutable(
             "jsonb_build_array",
             &[&[Rest]],
             ColumnType::Jsonb,
             "An array of the arguments.",
             document::array,
         ),
-        declare(
+        Function::immutable(
             elements::OF_JSON,
             &[&[Text]],
             ColumnType::Array(Box::new(ColumnType::Text)),
             "The elements of an array, as a list.",
             |arguments| elements::lists(arguments, Take::Json),
         ),
-        declare(
+        Function::immutable(
             elements::OF_TEXT,
             &[&[Text]],
             ColumnType::Array(Box::new(ColumnType::Text)),

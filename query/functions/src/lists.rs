@@ -11,7 +11,7 @@ use arrow::{
     compute::{cast, concat},
     datatypes::{DataType, Field, FieldRef, Fields, Int64Type},
 };
-use datafusion::{common::Result, logical_expr::Volatility};
+use datafusion::common::Result;
 use stratalog_model::{ColumnType, Error, ErrorKind};
 use stratalog_text::normalize_jsonb;
 
@@ -29,48 +29,36 @@ fn list_of(element: ColumnType) -> Returns {
 
 /// The functions.
 pub fn functions() -> Vec<Function> {
-    let declare =
-        |name, parameters, returns, description, run: fn(&Arguments<'_>) -> Result<ArrayRef>| {
-            Function {
-                name,
-                aliases: &[],
-                parameters,
-                returns,
-                volatility: Volatility::Immutable,
-                description,
-                run: Arc::new(run),
-            }
-        };
     vec![
-        declare(
+        Function::immutable(
             "subscripts_list",
             &[&[List, Integer], &[List, Integer, Parameter::Boolean]],
             list_of(ColumnType::Integer),
             "The subscripts of an array, as a list: what `generate_subscripts` calls.",
             |arguments| subscripts(arguments, 1),
         ),
-        declare(
+        Function::immutable(
             "vector_subscripts_list",
             &[&[List, Integer], &[List, Integer, Parameter::Boolean]],
             list_of(ColumnType::Integer),
             "The subscripts of a vector of the catalog, which begin with 0, as a list.",
             |arguments| subscripts(arguments, 0),
         ),
-        declare(
+        Function::immutable(
             "series_list",
             &[&[Integer, Integer], &[Integer, Integer, Integer]],
             list_of(ColumnType::BigInt),
             "Whole numbers from one to another, as a list: what `generate_series` calls where its bounds differ by row.",
             series,
         ),
-        declare(
+        Function::immutable(
             "jsonb_keys_list",
             &[&[Text]],
             list_of(ColumnType::Text),
             "The keys of an object, as a list: what `jsonb_object_keys` calls.",
             keys,
         ),
-        declare(
+        Function::immutable(
             "expand_array_list",
             &[&[List]],
             Returns::Rule(expanded_type),

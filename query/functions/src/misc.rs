@@ -14,7 +14,7 @@ use stratalog_model::{ColumnType, Error, ErrorKind};
 
 use crate::{
     failed,
-    function::{Arguments, Function, Parameter, Returns, text_at, text_rows},
+    function::{Arguments, Function, Parameter, text_at, text_rows},
     interval,
     quote::{quote_ident, quote_literal},
 };
@@ -23,35 +23,29 @@ use Parameter::{Any, Array, Double, Integer, Interval, Text, Time};
 
 /// The functions.
 pub fn functions() -> Vec<Function> {
-    let immutable =
-        |name, parameters, returns, description, run: fn(&Arguments<'_>) -> Result<ArrayRef>| {
-            Function {
-                name,
-                aliases: &[],
-                parameters,
-                returns: Returns::Type(returns),
-                volatility: Volatility::Immutable,
-                description,
-                run: Arc::new(run),
-            }
-        };
-    let volatile =
-        |name, parameters, returns, description, run: fn(&Arguments<'_>) -> Result<ArrayRef>| {
-            Function {
-                volatility: Volatility::Volatile,
-                ..immutable(name, parameters, returns, description, run)
-            }
-        };
+    let volatile = |name,
+                    parameters,
+                    returns: ColumnType,
+                    description,
+                    run: fn(&Arguments<'_>) -> Result<_>| {
+        Function {
+            volatility: Volatility::Volatile,
+            ..Function::immutable(name, parameters, returns, description, run)
+        }
+    };
     // What depends on the session's time zone is constant within a statement only.
-    let stable =
-        |name, parameters, returns, description, run: fn(&Arguments<'_>) -> Result<ArrayRef>| {
-            Function {
-                volatility: Volatility::Stable,
-                ..immutable(name, parameters, returns, description, run)
-            }
-        };
+    let stable = |name,
+                  parameters,
+                  returns: ColumnType,
+                  description,
+                  run: fn(&Arguments<'_>) -> Result<_>| {
+        Function {
+            volatility: Volatility::Stable,
+            ..Function::immutable(name, parameters, returns, description, run)
+        }
+    };
     vec![
-        immutable(
+        Function::immutable(
             "like_escape",
             &[&[Text, Text]],
             ColumnType::Text,
@@ -65,21 +59,21 @@ pub fn functions() -> Vec<Function> {
             "A random (version 4) uuid.",
             random_uuids,
         ),
-        immutable(
+        Function::immutable(
             "uuid_in",
             &[&[Text]],
             ColumnType::Uuid,
             "Reads a uuid: what a cast of text to uuid calls.",
             |arguments| parsed(arguments, &ColumnType::Uuid),
         ),
-        immutable(
+        Function::immutable(
             "bytea_in",
             &[&[Text]],
             ColumnType::Bytea,
             "Reads bytes written as '\\x0a0b' or with escapes: what a cast of text to bytea calls.",
             |arguments| parsed(arguments, &ColumnType::Bytea),
         ),
-        immutable(
+        Function::immutable(
             "interval_in",
             &[&[Text]],
             ColumnType::Interval,
@@ -100,49 +94,49 @@ pub fn functions() -> Vec<Function> {
             "The time now, also within one statement.",
             clock_timestamp,
         ),
-        immutable(
+        Function::immutable(
             "pg_typeof",
             &[&[Any]],
             ColumnType::Text,
             "Name of the type of a value.",
             type_names,
         ),
-        immutable(
+        Function::immutable(
             "quote_ident",
             &[&[Text]],
             ColumnType::Text,
             "A name, in double quotes where SQL needs them.",
             |arguments| each_text(arguments, |text| Some(quote_ident(text))),
         ),
-        immutable(
+        Function::immutable(
             "quote_literal",
             &[&[Any]],
             ColumnType::Text,
             "A string in single quotes.",
             |arguments| quoted(arguments, None),
         ),
-        immutable(
+        Function::immutable(
             "quote_nullable",
             &[&[Any]],
             ColumnType::Text,
             "A string in single quotes; NULL as the word.",
             |arguments| quoted(arguments, Some("NULL")),
         ),
-        immutable(
+        Function::immutable(
             "array_lower",
             &[&[Array, Integer]],
             ColumnType::Integer,
             "First subscript of an array: 1, or NULL when it is empty.",
             |arguments| bounds(arguments, |_| 1),
         ),
-        immutable(
+        Function::immutable(
             "array_upper",
             &[&[Array, Integer]],
             ColumnType::Integer,
             "Last subscript of an array, or NULL when it is empty.",
             |arguments| bounds(arguments, |length| length),
         ),
-        immutable(
+        Function::immutable(
             "make_interval",
             &[
                 &[Integer],
@@ -157,28 +151,28 @@ pub fn functions() -> Vec<Function> {
             "An interval from years, months, weeks, days, hours, minutes and seconds.",
             interval::make,
         ),
-        immutable(
+        Function::immutable(
             "justify_days",
             &[&[Interval]],
             ColumnType::Interval,
             "30 days become a month.",
             |arguments| interval::map(arguments, interval::justify_days),
         ),
-        immutable(
+        Function::immutable(
             "justify_hours",
             &[&[Interval]],
             ColumnType::Interval,
             "24 hours become a day.",
             |arguments| interval::map(arguments, interval::justify_hours),
         ),
-        immutable(
+        Function::immutable(
             "justify_interval",
             &[&[Interval]],
             ColumnType::Interval,
             "24 hours become a day, 30 days a month, all with one sign.",
             |arguments| interval::map(arguments, interval::justify_interval),
         ),
-        immutable(
+        Function::immutable(
             "age",
             &[&[Time, Time]],
             ColumnType::Interval,

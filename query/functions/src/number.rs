@@ -10,7 +10,7 @@ use arrow::{
 };
 use datafusion::{
     common::{Result, plan_err},
-    logical_expr::{Volatility, type_coercion::binary::comparison_coercion},
+    logical_expr::type_coercion::binary::comparison_coercion,
 };
 use stratalog_model::{ColumnType, Error, ErrorKind};
 
@@ -23,20 +23,8 @@ use Parameter::{Any, Array as List, Double, Integer, Numeric};
 
 /// The functions.
 pub fn functions() -> Vec<Function> {
-    let declare =
-        |name, parameters, returns, description, run: fn(&Arguments<'_>) -> Result<ArrayRef>| {
-            Function {
-                name,
-                aliases: &[],
-                parameters,
-                returns,
-                volatility: Volatility::Immutable,
-                description,
-                run: Arc::new(run),
-            }
-        };
     vec![
-        declare(
+        Function::immutable(
             "width_bucket",
             &[
                 &[Numeric, Numeric, Numeric, Integer],
@@ -47,7 +35,7 @@ pub fn functions() -> Vec<Function> {
             "The number of the bucket that a value falls into, of so many equal ones between two bounds: 0 below the first, one more than their number above the last. Or of buckets whose lower bounds are an array in ascending order.",
             width_bucket,
         ),
-        declare(
+        Function::immutable(
             "div",
             &[&[Numeric, Numeric]],
             Returns::Type(ColumnType::Numeric { precision: 38, scale: 0 }),

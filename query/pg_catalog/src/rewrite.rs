@@ -17,7 +17,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, FunctionArguments, ObjectName, Query, Select, SetExpr, Statement,
-    TableFactor, Value, Visit, VisitMut, Visitor, VisitorMut,
+    TableFactor, Value, VisitMut, VisitorMut,
 };
 
 mod build;
@@ -32,25 +32,17 @@ mod table_oid;
 /// types stay as they are.
 pub fn rewrite(statement: &mut Statement) {
     let ControlFlow::Continue(()) = statement.visit(&mut Columns);
-    let mut rewriter = Rewriter { shadowed: shadows(statement), ..Rewriter::default() };
+    let mut rewriter = Rewriter::default();
     let ControlFlow::Continue(()) = statement.visit(&mut rewriter);
 }
 
-/// Whether a CTE has the name of a system table.
-fn shadows(statement: &Statement) -> bool {
-    struct Ctes;
-    impl Visitor for Ctes {
-        type Break = ();
-        fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
-            let mut ctes = query.with.iter().flat_map(|with| &with.cte_tables);
-            let shadows = ctes.any(|cte| {
-                let name = cte.alias.name.value.to_ascii_lowercase();
-                crate::spec::system_table("pg_catalog", &name).is_some()
-            });
-            if shadows { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        }
-    }
-    statement.visit(&mut Ctes).is_break()
+/// Whether a CTE of a query has the name of a system table.
+fn shadows(query: &Query) -> bool {
+    let mut ctes = query.with.iter().flat_map(|with| &with.cte_tables);
+    ctes.any(|cte| {
+        let name = cte.alias.name.value.to_ascii_lowercase();
+        crate::spec::system_table("pg_catalog", &name).is_some()
+    })
 }
 
 /// `pg_catalog.pg_class.relname` says `pg_class.relname`.
@@ -72,7 +64,7 @@ impl VisitorMut for Columns {
 
 #[derive(Debug, Default)]
 struct Rewriter {
-    /// A CTE has the name of a system table: what is empty is not known by names.
+    /// A CTE met so far has the name of a system table: what is empty is not known by names.
     shadowed: bool,
     /// Subqueries of `ANY` and `ALL`, which are no scalar subqueries: where they lie.
     sets: Vec<usize>,
@@ -85,6 +77,7 @@ impl VisitorMut for Rewriter {
     type Break = std::convert::Infallible;
 
     fn pre_visit_query(&mut self, query: &mut Query) -> Flow {
+        self.shadowed |= shadows(query);
         if !self.shadowed {
             empty::fold(query);
         }

@@ -117,19 +117,15 @@ impl SqlCursor {
             if left == 0 {
                 return Ok(None);
             }
-            let (_, batch) = match this.next_rows(left).await? {
-                Some(found) => found,
-                None => return Ok(None),
-            };
+            let Some(batch) = this.next_rows(left).await? else { return Ok(None) };
             let left = left - batch.num_rows() as u64;
             Ok(Some((batch, (this, left))))
         })
         .boxed()
     }
 
-    /// At most so many rows behind the position, of which the first has this number; none at
-    /// the end.
-    async fn next_rows(&mut self, most: u64) -> Result<Option<(u64, RecordBatch)>> {
+    /// At most so many rows behind the position; none at the end.
+    async fn next_rows(&mut self, most: u64) -> Result<Option<RecordBatch>> {
         let first = self.position + 1;
         self.read_to(first).await?;
         if first > self.read {
@@ -143,7 +139,7 @@ impl SqlCursor {
         if self.memory.is_none() {
             self.forget_passed();
         }
-        Ok(Some((first, taken)))
+        Ok(Some(taken))
     }
 
     /// Reads the result until a row is at hand, or it ends.
@@ -282,7 +278,7 @@ fn lost() -> Error {
     Error::internal("a cursor has lost its row")
 }
 
-/// Batches of no row, where only their number counts.
+/// How many rows there are.
 pub async fn count(mut rows: BoxStream<'static, Result<RecordBatch>>) -> Result<u64> {
     let mut count = 0;
     while let Some(batch) = rows.next().await {

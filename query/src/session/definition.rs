@@ -29,8 +29,8 @@ struct Made {
 }
 
 impl Definition {
-    /// `before`, if any, and after it `commands`, in the state `seen`. Returns what they have to
-    /// tell, too; and no definition when nothing is defined.
+    /// `before`, if any, and after it `commands`, which change something in the state `seen`: that
+    /// of `before`, or everybody's.
     ///
     /// # Errors
     /// What is wrong with a command, or the catalog's log: an id is set aside for each new
@@ -42,15 +42,10 @@ impl Definition {
         catalog: &Arc<Catalog>,
         store: &Arc<dyn EventStore>,
         now_ns: i64,
-    ) -> Result<(Option<Definition>, Vec<String>)> {
-        let everybodys = catalog.state().version();
-        // What is wrong is found before anything is set aside.
-        let (changed, notices) = catalog.preview(seen, &commands)?;
-        if changed.is_none() {
-            return Ok((before, notices));
-        }
+    ) -> Result<Definition> {
         let mut made = Vec::new();
         let mut fixed = Vec::with_capacity(commands.len());
+        // What names mean now, they mean at COMMIT.
         for command in commands {
             match command {
                 Command::CreateChronicle(new) => {
@@ -68,35 +63,44 @@ impl Definition {
                     let found = seen.chronicle(&database, &schema, &name);
                     fixed.extend(found.map(|found| Command::DropKnown { id: found.id }));
                 }
+                Command::DropSchema { database, name, if_exists, .. } => {
+                    let held = seen.chronicles_in(&database, &name);
+                    fixed.extend(held.map(|held| Command::DropKnown { id: held.id }));
+                    let cascade = false;
+                    fixed.push(Command::DropSchema { database, name, if_exists, cascade });
+                }
                 other => fixed.push(other),
             }
         }
-        let (state, _) = catalog.preview(seen, &fixed)?;
-        let state = state.ok_or_else(|| Error::internal("a definition that defines nothing"))?;
+        let state = preview(catalog, seen, &fixed)?;
         let mut definition = match before {
             Some(before) => Definition { state, ..before },
-            None => Definition { commands: Vec::new(), state, made: Vec::new(), everybodys },
+            None => {
+                let everybodys = seen.version();
+                Definition { commands: Vec::new(), state, made: Vec::new(), everybodys }
+            }
         };
         definition.commands.extend(fixed);
         definition.made.extend(made);
         definition.tell(catalog);
-        Ok((Some(definition), notices))
+        Ok(definition)
     }
 
-    /// The same, in what others have defined meanwhile; `None` when they have defined nothing.
+    /// Whether others have defined something since, as of this version of everybody's catalog.
+    pub fn is_behind(&self, everybodys: u64) -> bool {
+        self.everybodys != everybodys
+    }
+
+    /// The same, in what others have defined meanwhile.
     ///
     /// # Errors
     /// What is wrong with a command by now.
-    pub fn caught_up(&self, catalog: &Arc<Catalog>) -> Result<Option<Definition>> {
+    pub fn caught_up(self, catalog: &Arc<Catalog>) -> Result<Definition> {
         let now = catalog.state();
-        if now.version() == self.everybodys {
-            return Ok(None);
-        }
-        let (state, _) = catalog.preview(&now, &self.commands)?;
-        let state = state.ok_or_else(|| Error::internal("a definition that defines nothing"))?;
-        let caught_up = Definition { state, everybodys: now.version(), ..self.clone() };
+        let state = preview(catalog, &now, &self.commands)?;
+        let caught_up = Definition { state, everybodys: now.version(), ..self };
         caught_up.tell(catalog);
-        Ok(Some(caught_up))
+        Ok(caught_up)
     }
 
     /// Tells the catalog of the chronicles that were made.
@@ -122,6 +126,15 @@ impl Definition {
     pub fn made(&self, chronicle: ChronicleId) -> bool {
         self.made.iter().any(|made| made.id == chronicle)
     }
+}
+
+fn preview(
+    catalog: &Catalog,
+    state: &CatalogState,
+    commands: &[Command],
+) -> Result<Arc<CatalogState>> {
+    let (seen, _) = catalog.preview(state, commands)?;
+    seen.ok_or_else(|| Error::internal("a definition that defines nothing"))
 }
 
 impl Drop for Made {

@@ -391,10 +391,11 @@ impl Session {
             ));
         }
         // What others define, a block with definitions sees as well, or fails of.
-        if let Some(definition) = self.transaction.definition().filter(|_| !ends_block)
-            && let Some(caught_up) = definition.caught_up(&self.parts().catalog)?
+        let catalog = &self.parts().catalog;
+        if !ends_block
+            && let Some(behind) = self.transaction.definition_behind(catalog.state().version())
         {
-            self.transaction.define(caught_up);
+            self.transaction.define(behind.caught_up(catalog)?);
         }
         Ok(())
     }

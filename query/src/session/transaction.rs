@@ -277,6 +277,13 @@ impl Transaction {
         self.0.lock().definition.clone()
     }
 
+    /// What the block has defined, if others have defined something since: as of this version of
+    /// everybody's catalog.
+    pub fn definition_behind(&self, everybodys: u64) -> Option<Definition> {
+        let block = self.0.lock();
+        block.definition.as_ref().filter(|definition| definition.is_behind(everybodys)).cloned()
+    }
+
     /// The block has defined more.
     pub fn define(&self, definition: Definition) {
         let mut block = self.0.lock();

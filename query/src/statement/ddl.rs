@@ -129,11 +129,9 @@ async fn define(session: &Session, commands: Vec<Command>) -> Result<Vec<String>
     let before = session.transaction.definition();
     let (parts, store) = (session.parts(), session.store());
     let now_ns = parts.clock.now_ns();
-    let (definition, notices) =
+    let definition =
         Definition::after(before, &seen, commands, &parts.catalog, store, now_ns).await?;
-    if let Some(definition) = definition {
-        session.transaction.define(definition);
-    }
+    session.transaction.define(definition);
     Ok(notices)
 }
 

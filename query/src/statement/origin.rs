@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::{
+    common::Column,
     datasource::source_as_provider,
-    logical_expr::{Distinct, Expr, LogicalPlan},
+    logical_expr::{Distinct, Expr, LogicalPlan, TableScan},
 };
 use stratalog_model::types::{ORIGIN_METADATA, PG_TYPE_METADATA};
 use stratalog_visor_core::catalog::oid_of;
@@ -35,44 +36,95 @@ pub fn tell(plan: &LogicalPlan, schema: &SchemaRef) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
+/// What a column of a plan shows.
+enum Source<'a> {
+    /// A column of a table.
+    Table(&'a TableScan),
+    /// What is computed over an input.
+    Computed(&'a LogicalPlan, &'a Expr),
+    /// A column of several inputs at once, of which this is the first.
+    Mixed(&'a LogicalPlan),
+}
+
+/// Where a column of a plan comes from, through all that passes columns on, and its place there.
+fn source(mut plan: &LogicalPlan, mut at: usize) -> Option<(Source<'_>, usize)> {
+    loop {
+        let (input, expression) = match plan {
+            LogicalPlan::Projection(projection) => (&projection.input, projection.expr.get(at)?),
+            // The columns of grouping sets are not those of its expressions.
+            LogicalPlan::Aggregate(aggregate)
+                if aggregate.group_expr.iter().any(|by| matches!(by, Expr::GroupingSet(_))) =>
+            {
+                return None;
+            }
+            LogicalPlan::Aggregate(aggregate) => {
+                let mut columns = aggregate.group_expr.iter().chain(&aggregate.aggr_expr);
+                (&aggregate.input, columns.nth(at)?)
+            }
+            LogicalPlan::Join(join) => {
+                let left = join.left.schema().fields().len();
+                (plan, at) = match at.checked_sub(left) {
+                    None => (&join.left, at),
+                    Some(at) => (&join.right, at),
+                };
+                continue;
+            }
+            LogicalPlan::SubqueryAlias(_)
+            | LogicalPlan::Filter(_)
+            | LogicalPlan::Sort(_)
+            | LogicalPlan::Limit(_)
+            | LogicalPlan::Distinct(Distinct::All(_)) => {
+                plan = plan.inputs().first().copied()?;
+                continue;
+            }
+            LogicalPlan::Union(union) => return Some((Source::Mixed(union.inputs.first()?), at)),
+            LogicalPlan::RecursiveQuery(query) => {
+                return Some((Source::Mixed(&query.static_term), at));
+            }
+            LogicalPlan::TableScan(scan) => return Some((Source::Table(scan), at)),
+            _ => return None,
+        };
+        match unaliased(expression) {
+            Expr::Column(column) => (plan, at) = (input, place(input, column, at)?),
+            computed => return Some((Source::Computed(input, computed), at)),
+        }
+    }
+}
+
+fn unaliased(mut expression: &Expr) -> &Expr {
+    while let Expr::Alias(alias) = expression {
+        expression = &alias.expr;
+    }
+    expression
+}
+
+/// Which column of a plan that is; most often the one at the same place.
+fn place(plan: &LogicalPlan, column: &Column, at: usize) -> Option<usize> {
+    let schema = plan.schema();
+    let here = (at < schema.fields().len()).then(|| schema.qualified_field(at));
+    match here {
+        Some((relation, field))
+            if relation == column.relation.as_ref() && *field.name() == column.name =>
+        {
+            Some(at)
+        }
+        _ => schema.index_of_column(column).ok(),
+    }
+}
+
 /// PostgreSQL's name for the type of a column of a plan, where ours is another.
 fn known_type(plan: &LogicalPlan, at: usize) -> Option<String> {
-    match plan {
-        LogicalPlan::Projection(projection) => {
-            known_type_of(&projection.input, projection.expr.get(at)?)
-        }
-        LogicalPlan::Aggregate(aggregate) => {
-            let groups = aggregate.group_expr.len();
-            let expression = match at.checked_sub(groups) {
-                None => aggregate.group_expr.get(at)?,
-                Some(at) => aggregate.aggr_expr.get(at)?,
-            };
-            known_type_of(&aggregate.input, expression)
-        }
-        LogicalPlan::SubqueryAlias(alias) => known_type(&alias.input, at),
-        LogicalPlan::Filter(filter) => known_type(&filter.input, at),
-        LogicalPlan::Sort(sort) => known_type(&sort.input, at),
-        LogicalPlan::Limit(limit) => known_type(&limit.input, at),
-        LogicalPlan::Distinct(Distinct::All(input)) => known_type(input, at),
-        LogicalPlan::RecursiveQuery(query) => known_type(&query.static_term, at),
-        LogicalPlan::Union(union) => known_type(union.inputs.first()?, at),
-        LogicalPlan::Join(join) => {
-            let left = join.left.schema().fields().len();
-            match at.checked_sub(left) {
-                None => known_type(&join.left, at),
-                Some(at) => known_type(&join.right, at),
-            }
-        }
-        LogicalPlan::TableScan(scan) => {
+    match source(plan, at)? {
+        (Source::Table(scan), at) => {
             scan.projected_schema.fields().get(at)?.metadata().get(PG_TYPE_METADATA).cloned()
         }
-        _ => None,
+        (Source::Mixed(first), at) => known_type(first, at),
+        (Source::Computed(input, expression), _) => known_type_of(input, expression),
     }
 }
 
 fn known_type_of(input: &LogicalPlan, expression: &Expr) -> Option<String> {
-    match expression {
-        Expr::Alias(alias) => known_type_of(input, &alias.expr),
+    match unaliased(expression) {
         Expr::Column(column) => known_type(input, input.schema().index_of_column(column).ok()?),
         Expr::ScalarSubquery(subquery) => known_type(&subquery.subquery, 0),
         Expr::Case(case) => {
@@ -87,45 +139,16 @@ fn known_type_of(input: &LogicalPlan, expression: &Expr) -> Option<String> {
     }
 }
 
-/// Oid of the table and number of the column, from 1, that a column of a plan shows.
+/// Oid of the table and number of the column, from 1, that a column of a plan shows as it is.
 fn origin(plan: &LogicalPlan, at: usize) -> Option<(i64, usize)> {
-    match plan {
-        LogicalPlan::Projection(projection) => {
-            of_expression(&projection.input, projection.expr.get(at)?)
-        }
-        LogicalPlan::Aggregate(aggregate) => {
-            of_expression(&aggregate.input, aggregate.group_expr.get(at)?)
-        }
-        LogicalPlan::SubqueryAlias(alias) => origin(&alias.input, at),
-        LogicalPlan::Filter(filter) => origin(&filter.input, at),
-        LogicalPlan::Sort(sort) => origin(&sort.input, at),
-        LogicalPlan::Limit(limit) => origin(&limit.input, at),
-        LogicalPlan::Join(join) => {
-            let left = join.left.schema().fields().len();
-            match at.checked_sub(left) {
-                None => origin(&join.left, at),
-                Some(at) => origin(&join.right, at),
-            }
-        }
-        LogicalPlan::TableScan(scan) => {
-            let provider = source_as_provider(&scan.source).ok()?;
-            let name = scan.projected_schema.fields().get(at)?.name();
-            if let Some(table) = provider.downcast_ref::<ChronicleTable>() {
-                let definition = table.definition();
-                let place = definition.columns.iter().position(|column| column.name == *name)?;
-                return Some((i64::from(oid_of(definition.id)), place + 1));
-            }
-            let table = stratalog_pg_catalog::system_table_oid(provider.as_ref())?;
-            Some((table, scan.source.schema().index_of(name).ok()? + 1))
-        }
-        _ => None,
+    let (Source::Table(scan), at) = source(plan, at)? else { return None };
+    let provider = source_as_provider(&scan.source).ok()?;
+    let name = scan.projected_schema.fields().get(at)?.name();
+    if let Some(table) = provider.downcast_ref::<ChronicleTable>() {
+        let definition = table.definition();
+        let column = definition.columns.iter().position(|column| column.name == *name)?;
+        return Some((i64::from(oid_of(definition.id)), column + 1));
     }
-}
-
-fn of_expression(input: &LogicalPlan, expression: &Expr) -> Option<(i64, usize)> {
-    match expression {
-        Expr::Alias(alias) => of_expression(input, &alias.expr),
-        Expr::Column(column) => origin(input, input.schema().index_of_column(column).ok()?),
-        _ => None,
-    }
+    let table = stratalog_pg_catalog::system_table_oid(provider.as_ref())?;
+    Some((table, scan.source.schema().index_of(name).ok()? + 1))
 }

@@ -100,6 +100,9 @@ pub fn shown(statement: &Statement, count: usize) -> Vec<Option<&'static str>> {
             ControlFlow::Continue(())
         }
     }
+    if count == 0 {
+        return Vec::new();
+    }
     let mut casts = Casts(vec![None; count]);
     let _ = walk::look(statement, &mut casts);
     casts.0

@@ -359,6 +359,24 @@ async fn a_block_with_definitions_sees_what_others_define() {
 }
 
 #[tokio::test]
+async fn a_schema_that_a_block_drops_keeps_what_others_make_in_it() {
+    let db = database().await;
+    let other = db.service.connect(login()).unwrap();
+    db.tag("CREATE SCHEMA s").await;
+    db.tag("CREATE TABLE s.a (time timestamptz)").await;
+    db.tag("BEGIN").await;
+    db.tag("DROP SCHEMA s CASCADE").await;
+    run(&other, "CREATE TABLE s.b (time timestamptz)").await.unwrap();
+    assert_eq!(db.kind("COMMIT").await, ErrorKind::DependentObjects);
+    assert!(db.rows("SELECT * FROM s.a, s.b").await.is_empty());
+    db.tag("BEGIN").await;
+    db.tag("DROP SCHEMA s CASCADE").await;
+    assert_eq!(db.kind("SELECT * FROM s.a").await, ErrorKind::UndefinedTable);
+    db.tag("ROLLBACK").await;
+    db.tag("DROP SCHEMA s CASCADE").await;
+}
+
+#[tokio::test]
 async fn what_defines_nothing_stands_beside_any_rows() {
     let db = database().await;
     db.tag("BEGIN").await;

@@ -88,14 +88,8 @@ impl ChronicleDefinition {
 
     /// The error of a NULL in a column that takes none.
     pub fn not_null_violation(&self, column: &str) -> Error {
-        Error::new(
-            ErrorKind::NotNullViolation,
-            format!(
-                "null value in column \"{column}\" of relation \"{}\" violates not-null constraint",
-                self.name
-            ),
-        )
-        .with_subject(Subject { column: Some(column.to_string()), ..self.subject() })
+        Error::not_null(column, &self.name)
+            .with_subject(Subject { column: Some(column.to_string()), ..self.subject() })
     }
 
     /// Checks what must hold for every definition: names, types, key, tick, options.

@@ -246,6 +246,16 @@ impl Error {
         Self { kind, message: message.into(), notes: Box::default(), source: None }
     }
 
+    /// A NULL in a column that takes none.
+    pub fn not_null(column: &str, table: &str) -> Self {
+        let message = format!(
+            "null value in column \"{column}\" of relation \"{table}\" violates not-null constraint"
+        );
+        let (table, column) = (Some(table.to_string()), Some(column.to_string()));
+        let subject = Subject { table, column, ..Subject::default() };
+        Self::new(ErrorKind::NotNullViolation, message).with_subject(subject)
+    }
+
     /// Something that a later part of the product will offer.
     pub fn not_yet(what: impl fmt::Display) -> Self {
         Self::new(ErrorKind::FeatureNotSupported, format!("{what} is not yet supported"))

@@ -116,8 +116,11 @@ impl Catalog {
     pub fn reserve(&self) -> BoxFuture<'_, Result<ChronicleId>> {
         Box::pin(async move {
             let turn = Arc::clone(&self.turn).lock_owned().await;
-            let id = self.state().next_chronicle();
-            self.record(turn, &Change::ReserveChronicle { id }).await?;
+            let before = self.state();
+            let id = before.next_chronicle();
+            let change = Change::ReserveChronicle { id };
+            let after = Arc::new(before.after(&change)?);
+            self.record(turn, &change, after).await?;
             Ok(id)
         })
     }
@@ -172,41 +175,42 @@ impl Catalog {
             let turn = Arc::clone(&self.turn).lock_owned().await;
             let before = self.state();
             let plan = plan::plan_all(&before, &commands, self.clock.as_ref())?;
-            // What does not fit is found before.
-            let fits = plan.change.as_ref().map(|change| before.after(change));
-            fits.transpose()?;
-            let done = events.await?;
+            // What does not fit is found before `events`.
             let after = match &plan.change {
-                Some(change) => self.record(turn, change).await?,
+                Some(change) => Arc::new(before.after(change)?),
                 None => before,
             };
+            let done = events.await?;
+            if let Some(change) = &plan.change {
+                self.record(turn, change, Arc::clone(&after)).await?;
+            }
             tracing::debug!(?commands, "catalog changed");
             let chronicle = plan.shows.and_then(|id| after.chronicle_by_id(id)).cloned();
             Ok((Outcome { chronicle, ..plan.outcome }, done))
         })
     }
 
-    /// Writes a change that was decided on the state now, and shows it.
+    /// Writes a change that was decided on the state now, and shows the state after it.
     async fn record(
         &self,
         turn: OwnedMutexGuard<()>,
         change: &Change,
-    ) -> Result<Arc<CatalogState>> {
-        let after = Arc::new(self.state().after(change)?);
+        after: Arc<CatalogState>,
+    ) -> Result<()> {
         let payload = record::encode(change)?;
         let reservation = self.log.reserve(payload.len()).await?;
 
         // From here on the record may become durable, whether or not anybody still
         // waits for it: so the log's thread publishes the state and ends the turn.
         let (report, written) = oneshot::channel();
-        let (published, shown) = (Arc::clone(&self.state), Arc::clone(&after));
+        let published = Arc::clone(&self.state);
         self.log.submit(
             frame_of(payload),
             reservation,
             Durability::Disk,
             Box::new(move |result| {
                 if result.is_ok() {
-                    *published.write() = shown;
+                    *published.write() = after;
                 }
                 drop(turn);
                 // Nobody waits any more: the command was carried out all the same.
@@ -214,7 +218,7 @@ impl Catalog {
             }),
         );
         match written.await {
-            Ok(Ok(_)) => Ok(after),
+            Ok(Ok(_)) => Ok(()),
             Ok(Err(error)) => Err(error),
             Err(oneshot::Canceled) => Err(Error::new(
                 ErrorKind::Shutdown,

@@ -7,7 +7,7 @@ use arrow::{
     datatypes::{Schema, SchemaRef},
 };
 use memchr::{memchr, memchr_iter};
-use stratalog_model::{ColumnType, Error, ErrorKind, Result, Subject};
+use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 
 use super::{
     CopyFormat, CopyHeader, CopyOptions, UNTERMINATED_HINT,
@@ -358,19 +358,8 @@ impl CopyParser {
             .with_context(self.line_context(text.as_bytes())));
         }
         match missing.and_then(|at| self.columns.get(at)) {
-            Some(column) => Err(Error::new(
-                ErrorKind::NotNullViolation,
-                format!(
-                    "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
-                    column.name, self.table
-                ),
-            )
-            .with_subject(Subject {
-                table: Some(self.table.clone()),
-                column: Some(column.name.clone()),
-                ..Subject::default()
-            })
-            .with_context(self.line_context(text.as_bytes()))),
+            Some(column) => Err(Error::not_null(&column.name, &self.table)
+                .with_context(self.line_context(text.as_bytes()))),
             None => Ok(()),
         }
     }

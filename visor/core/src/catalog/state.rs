@@ -88,7 +88,7 @@ impl CatalogState {
         state
     }
 
-    /// Another one for every state: caches key on it. Grows with every change.
+    /// Another one for every state that shows something else: caches key on it. Grows with changes.
     pub fn version(&self) -> u64 {
         self.version
     }
@@ -176,7 +176,10 @@ impl CatalogState {
     pub(crate) fn after(&self, change: &Change) -> Result<Self> {
         let mut next = self.clone();
         next.apply(change)?;
-        next.version += 1;
+        // An id that was set aside shows nothing: plans stay as they are.
+        if !matches!(change, Change::ReserveChronicle { .. }) {
+            next.version += 1;
+        }
         Ok(next)
     }
 
