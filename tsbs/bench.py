@@ -23,8 +23,9 @@ import tsbs
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "clients"))
 from measures import drop_caches, line_of, machine, percentile, write_results  # noqa: E402
-from servers import ROOT, Postgres, Stratalog, stratalog_binary  # noqa: E402
+from servers import ROOT, Postgres, Stratalog, running, stratalog_binary  # noqa: E402
 from tiers import TierBench  # noqa: E402
+from wires import IDLE, WireBench  # noqa: E402
 
 MEMORY = pathlib.Path("/dev/shm") if pathlib.Path("/dev/shm").is_dir() else pathlib.Path("/tmp")
 
@@ -36,11 +37,12 @@ class Bench:
         self.arguments = arguments
         self.directory = directory
         self.figures = []
-        self.ours = Stratalog(directory / "stratalog")
+        self.ours = Stratalog(directory / "stratalog", "--connections-max", str(2 * IDLE))
         self.postgres = Postgres(settings={"shared_buffers": "1GB", "max_wal_size": "8GB"})
         self.data = MEMORY / f"stratalog-bench-{os.getpid()}.copy"
         self.rows = 0
         self.tiers = TierBench(self)
+        self.wires = WireBench(self)
         self.load = [os.getloadavg()[0]]
 
     def note(self, what, value, unit, target=None, met=None, **more):
@@ -48,6 +50,12 @@ class Bench:
         figure = {"what": what, "value": value, "unit": unit, "target": target, "met": met, **more}
         self.figures.append(figure)
         print(line_of(figure), flush=True)
+
+    def start(self):
+        """Both servers, if they do not run yet."""
+        for server in (self.ours, self.postgres):
+            if server not in running:
+                server.start()
 
     def prepare(self):
         seconds = max(1, self.arguments.rows // self.arguments.scale) * 10
@@ -292,14 +300,15 @@ class Bench:
     def run(self):
         if "tiers" in self.arguments.parts:
             self.tiers.run()
+        if "wire" in self.arguments.parts:
+            self.wires.run()
         if "rows" in self.arguments.parts:
             self.run_rows()
         self.load.append(os.getloadavg()[0])
 
     def run_rows(self):
         self.prepare()
-        self.ours.start()
-        self.postgres.start()
+        self.start()
         self.bench_copy()
         self.bench_inserts()
         self.bench_journal()
@@ -378,7 +387,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=8, help="of one round of INSERTs")
     parser.add_argument("--queries", type=int, default=20, help="per TSBS query type; 0 for none")
-    parser.add_argument("--parts", nargs="+", choices=["rows", "tiers"], default=["rows", "tiers"])
+    parser.add_argument("--parts", nargs="+", choices=["rows", "tiers", "wire"], default=["rows", "tiers", "wire"])
     parser.add_argument("--tier-scale", type=int, default=1000, help="hosts of the day that goes through the tiers")
     parser.add_argument("--ingest-seconds", type=float, default=600, help="of ingest while events move; 0 for none")
     parser.add_argument("--alone-seconds", type=float, default=15, help="of ingest while nothing moves")

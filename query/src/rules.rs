@@ -9,6 +9,7 @@ pub mod bytes;
 pub mod checked;
 pub mod common_types;
 pub mod compared;
+pub mod counted_sets;
 pub mod date_trunc;
 pub mod digits;
 pub mod domain;

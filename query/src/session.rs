@@ -8,6 +8,7 @@ mod definition;
 mod implicit;
 mod lookup;
 pub(crate) mod planner;
+mod planning;
 mod run;
 pub(crate) use run::text_schema;
 pub(crate) mod transaction;
@@ -26,26 +27,20 @@ use std::{
 };
 
 use arrow::datatypes::SchemaRef;
-use datafusion::execution::session_state::SessionStateBuilder;
 use parking_lot::Mutex;
 use stratalog_model::{Error, ErrorKind, EventStore, Result};
-use stratalog_pg_catalog::{CatalogContext, CatalogView, CursorsView};
 use stratalog_text::TextStyle;
 use tokio::sync::Notify;
 
 use self::{
-    catalog::{Scope, SessionCatalog, SessionCatalogs, SystemSchemas},
     cursors::Cursors,
     planner::Planner,
     transaction::Transaction,
     variables::Variables,
-    views::{OpenSessions, SeenCatalog, SessionSettings},
+    views::SeenCatalog,
     work::{Stop, Work},
 };
-use crate::{
-    Login, Prepared, QueryService, QuerySettings, errors::from_datafusion, service::Parts,
-    table::Pin,
-};
+use crate::{Login, Prepared, QueryService, QuerySettings, service::Parts};
 
 /// The name under which the planner looks up unqualified names.
 pub(crate) const SEARCH_PATH_SCHEMA: &str = "$search_path";
@@ -106,7 +101,8 @@ pub struct Session {
     pub(crate) transaction: Arc<Transaction>,
     seen: Arc<SeenCatalog>,
     cursors: Arc<Cursors>,
-    planner: tokio::sync::Mutex<Planner>,
+    /// Made when a statement needs it.
+    planner: tokio::sync::Mutex<Option<Planner>>,
     /// Statements by name: those of PREPARE and of the extended protocol.
     kept: Mutex<HashMap<String, Arc<Prepared>>>,
     cache: Mutex<run::PlanCache>,
@@ -156,53 +152,11 @@ impl Session {
             initial.push(("statement_timeout".to_string(), timeout));
         }
         let variables = Arc::new(Variables::new(&login.user, &initial)?);
-        let scope = Arc::new(Mutex::new(Scope {
-            state: parts.catalog.state(),
-            search_path: variables.parsed().search_path,
-            system_columns: Vec::new(),
-            keyed: false,
-            replaced: Vec::new(),
-        }));
-        let pin = Arc::new(Pin::default());
         let transaction: Arc<Transaction> = Arc::default();
-        let cursors: Arc<Cursors> = Arc::default();
         let seen = Arc::new(SeenCatalog {
             catalog: Arc::clone(&parts.catalog),
             transaction: Arc::clone(&transaction),
         });
-        let context = Arc::new(CatalogContext {
-            catalog: Arc::clone(&seen) as Arc<dyn CatalogView>,
-            store: Arc::clone(&parts.store),
-            sessions: Arc::new(OpenSessions(Arc::clone(service.sessions()))),
-            settings: Arc::new(SessionSettings(Arc::clone(&variables))),
-            cursors: Arc::clone(&cursors) as Arc<dyn CursorsView>,
-            database: login.database.clone(),
-            user: login.user.clone(),
-            process_id: key.0,
-            server_started_us: service.started_ns().div_euclid(1_000),
-        });
-        let system = stratalog_pg_catalog::schemas(Arc::clone(&context));
-        let system = Arc::new(SystemSchemas {
-            schemas: vec![
-                ("pg_catalog".to_string(), system.pg_catalog),
-                ("information_schema".to_string(), system.information_schema),
-                ("stratalog".to_string(), system.stratalog),
-            ],
-        });
-        let catalogs = SessionCatalogs(Arc::new(SessionCatalog::new(
-            login.database.clone(),
-            Arc::clone(&scope),
-            Arc::clone(&pin),
-            system,
-        )));
-        let mut config = service.base().config().clone();
-        config.options_mut().catalog.default_catalog = login.database.clone();
-        let mut state = SessionStateBuilder::new_from_existing(service.base().clone())
-            .with_config(config)
-            .with_catalog_list(Arc::new(catalogs))
-            .with_session_id(key.0.to_string())
-            .build();
-        stratalog_pg_catalog::register_functions(&mut state, &context).map_err(from_datafusion)?;
         let now = parts.clock.now_ns();
         Ok(Arc::new_cyclic(|itself| Self {
             itself: Weak::clone(itself),
@@ -213,8 +167,8 @@ impl Session {
             variables,
             transaction,
             seen,
-            cursors,
-            planner: tokio::sync::Mutex::new(Planner::new(state, scope, pin)),
+            cursors: Arc::default(),
+            planner: tokio::sync::Mutex::default(),
             kept: Mutex::default(),
             cache: Mutex::default(),
             notices: Mutex::default(),

@@ -10,6 +10,7 @@ pub(crate) mod dialect;
 pub(crate) mod explain;
 pub(crate) mod insert;
 pub(crate) mod names;
+pub(crate) mod ordered;
 pub(crate) mod origin;
 pub(crate) mod overlooked;
 pub(crate) mod parameters;

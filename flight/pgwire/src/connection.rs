@@ -7,12 +7,15 @@ mod kept;
 mod simple;
 mod work;
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use stratalog_model::{Error, ErrorKind};
 use stratalog_query::{Session, TransactionState};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt},
+    time::Instant,
+};
 
 use self::kept::{Portal, Statement};
 use crate::{
@@ -22,6 +25,9 @@ use crate::{
     outbound::{Outbound, Severity},
     server::Stop,
 };
+
+/// How long a client is silent before its connection lets go of memory.
+const QUIET: Duration = Duration::from_secs(5);
 
 /// Why something could not go on.
 #[derive(Debug)]
@@ -59,6 +65,8 @@ pub(crate) struct Connection<R, W> {
     skipping: bool,
     /// Every round is over: the client is to speak.
     at_rest: bool,
+    /// The client has said nothing for long: what can be made anew is let go.
+    resting: bool,
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
@@ -84,6 +92,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             kept,
             skipping: false,
             at_rest: true,
+            resting: false,
         }
     }
 
@@ -152,19 +161,27 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
         self.flush().await?;
         let limit = if self.at_rest { self.session.idle_limit() } else { None };
-        let too_long = async {
-            match limit {
-                Some(limit) => tokio::time::sleep(limit).await,
-                None => std::future::pending().await,
+        let began = Instant::now();
+        self.resting = false;
+        loop {
+            let quiet = (self.at_rest && !self.resting).then_some(QUIET);
+            tokio::select! {
+                biased;
+                inbound = self.reader.next() => return Ok(inbound),
+                () = self.stop.soft.cancelled() => return Err(shutting_down()),
+                error = self.session.terminated() => return Err(Ending::Fatal(error)),
+                () = until(limit.map(|limit| began + limit)) => return Err(idle_for_too_long()),
+                () = until(quiet.map(|quiet| began + quiet)) => self.rest(),
             }
-        };
-        tokio::select! {
-            biased;
-            inbound = self.reader.next() => Ok(inbound),
-            () = self.stop.soft.cancelled() => Err(shutting_down()),
-            error = self.session.terminated() => Err(Ending::Fatal(error)),
-            () = too_long => Err(idle_for_too_long()),
         }
+    }
+
+    /// Lets go of memory that the next message makes anew.
+    fn rest(&mut self) {
+        self.resting = true;
+        self.session.rest();
+        self.out.rest();
+        self.reader.rest();
     }
 
     async fn answer(&mut self, kind: u8, body: Bytes) -> Step<()> {
@@ -258,6 +275,14 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             self.flush().await?;
         }
         Ok(())
+    }
+}
+
+/// A moment; `None` never comes.
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -57,6 +57,11 @@ impl Outbound {
         }
     }
 
+    /// Lets go of the buffers; everything was sent.
+    pub(crate) fn rest(&mut self) {
+        *self = Self::default();
+    }
+
     /// Begins a message whose body is written to `bytes`; [`Self::end`] closes it.
     pub(crate) fn begin(&mut self, kind: u8) -> usize {
         self.bytes.push(kind);

@@ -140,7 +140,10 @@ impl Client {
                 Ok(session) => {
                     let outbound = welcome(&session, &start);
                     match outbound {
-                        Ok(outbound) => return self.converse(socket, session, outbound).await,
+                        // Boxed: a connection that never says who it is takes little.
+                        Ok(outbound) => {
+                            return Box::pin(self.converse(socket, session, outbound)).await;
+                        }
                         Err(error) => {
                             session.close();
                             error

@@ -102,6 +102,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
         .with_expr_planners(expr_planners)
         .with_analyzer_rules(vec![
             Arc::new(crate::rules::lateral_rows::LateralRows),
+            Arc::new(crate::rules::counted_sets::CountedSets),
             Arc::new(ResolveGroupingFunction::new()),
             Arc::new(RowsByLength::default()),
             Arc::new(IntegerLiterals),

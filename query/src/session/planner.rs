@@ -5,11 +5,13 @@ use std::{collections::HashMap, sync::Arc};
 use chrono::{DateTime, Utc};
 use datafusion::{
     catalog::TableProvider,
+    common::DFSchema,
     execution::{
         SendableRecordBatchStream, TaskContext, context::SQLOptions, runtime_env::RuntimeEnv,
         session_state::SessionState,
     },
-    logical_expr::LogicalPlan,
+    logical_expr::{Expr, LogicalPlan, physical_planning_context::PhysicalPlanningContext},
+    physical_expr::{PhysicalExpr, create_physical_expr},
     physical_plan::{ExecutionPlan, execute_stream},
     sql::{parser::Statement as DataFusionStatement, sqlparser::ast::Statement},
 };
@@ -50,10 +52,9 @@ impl Planner {
         Self { state, tasks, scope, pin, time_zone: String::new(), style: TextStyle::default() }
     }
 
-    /// Sets what names and times mean to the statement planned next. `now()` counts
-    /// microseconds, as in PostgreSQL: its clients read no more digits.
+    /// Sets what names and times mean to the statement planned next.
     pub fn enter(&mut self, scope: Scope, time_zone: &str, style: TextStyle, now_ns: i64) {
-        let now_ns = now_ns - now_ns.rem_euclid(1_000);
+        let now_ns = statement_time(now_ns);
         *self.scope.lock() = scope;
         self.style = TextStyle { now_ns: Some(now_ns), ..style };
         if self.time_zone != time_zone {
@@ -165,6 +166,17 @@ impl Planner {
         self.state.optimize(plan).map_err(from_datafusion)
     }
 
+    /// The physical form of an expression whose types are settled, over `columns`.
+    pub fn compile(&self, expr: Expr, columns: &DFSchema) -> Option<Arc<dyn PhysicalExpr>> {
+        create_physical_expr(
+            &expr,
+            columns,
+            self.state.execution_props(),
+            &PhysicalPlanningContext::default(),
+        )
+        .ok()
+    }
+
     /// The physical plan of a logical one, on a snapshot.
     pub async fn physical(
         &self,
@@ -181,6 +193,12 @@ impl Planner {
     pub fn tasks(&self) -> Arc<TaskContext> {
         Arc::clone(&self.tasks)
     }
+}
+
+/// What `now()` says at a time: whole microseconds, as in PostgreSQL, whose clients read no
+/// more digits. In nanoseconds.
+pub fn statement_time(now_ns: i64) -> i64 {
+    now_ns - now_ns.rem_euclid(1_000)
 }
 
 /// Starts a plan.

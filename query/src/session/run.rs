@@ -17,13 +17,10 @@ use datafusion::{
 };
 use futures::{Stream, stream::BoxStream};
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
-use tokio::sync::MutexGuard;
 
 use super::{
     Session, TransactionState,
     aside::{aside, busy},
-    catalog::Scope,
-    planner::Planner,
     transaction::Transaction,
     work::Work,
 };
@@ -54,6 +51,11 @@ pub struct PlanCache {
 type CacheKey = (String, Vec<Option<ColumnType>>);
 
 impl PlanCache {
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
     fn get(&self, key: &CacheKey) -> Option<Arc<Prepared>> {
         self.plans.get(key).cloned()
     }
@@ -203,7 +205,7 @@ impl Session {
                     prepared.plan = Plan::Insert(Box::new(plan));
                 }
                 None => {
-                    let planner = self.enter_planner(parsed.system_columns()).await;
+                    let planner = self.enter_planner(parsed.system_columns()).await?;
                     let (plan, types) =
                         query::plan(&planner, tree, &told, parsed.system_columns()).await?;
                     prepared.result = Some(Arc::clone(&plan.schema));
@@ -242,7 +244,7 @@ impl Session {
             }
             Statement::Declare { stmts } => {
                 let (_, _, tree) = cursor::declared(stmts)?;
-                let planner = self.enter_planner(parsed.system_columns()).await;
+                let planner = self.enter_planner(parsed.system_columns()).await?;
                 let (plan, types) =
                     query::plan(&planner, tree, &told, parsed.system_columns()).await?;
                 prepared.settle(types);
@@ -263,6 +265,7 @@ impl Session {
         Ok(())
     }
 
+    // What runs is boxed: a session that has nothing to do must not keep room for the largest of it.
     async fn execute_statement(
         &self,
         prepared: &Arc<Prepared>,
@@ -275,9 +278,8 @@ impl Session {
         let values = parameters::bind(types, values)?;
         match &prepared.plan {
             Plan::Query(query) => {
-                let rows = work
-                    .guard(query::run(self, query, types, &values, work, RowsTag::Select))
-                    .await?;
+                let rows = query::run(self, query, types, &values, work, RowsTag::Select);
+                let rows = work.guard(Box::pin(rows)).await?;
                 Ok(Outcome::Rows(rows))
             }
             Plan::Declare(query) => {
@@ -285,20 +287,23 @@ impl Session {
                     return Err(Error::internal("not a DECLARE"));
                 };
                 let text = prepared.parsed.text();
-                work.guard(cursor::declare(self, stmts, text, query, (types, &values))).await
+                let declared = cursor::declare(self, stmts, text, query, (types, &values));
+                work.guard(Box::pin(declared)).await
             }
             Plan::Explain(explain) => {
-                work.guard(explain::run(self, explain, types, &values, work)).await
+                work.guard(Box::pin(explain::run(self, explain, types, &values, work))).await
             }
             Plan::Insert(insert) => {
-                work.guard(insert::run(self, insert, types, &values, work)).await
+                work.guard(Box::pin(insert::run(self, insert, types, &values, work))).await
             }
-            Plan::Call(call) => work.guard(call::run(self, call, types, &values, work)).await,
+            Plan::Call(call) => {
+                work.guard(Box::pin(call::run(self, call, types, &values, work))).await
+            }
             Plan::Tree => match prepared.parsed.statement() {
                 Statement::Delete(tree) => {
-                    work.guard(delete::run(self, tree, types, &values, work)).await
+                    work.guard(Box::pin(delete::run(self, tree, types, &values, work))).await
                 }
-                _ => self.execute_tree(&prepared.parsed, work).await,
+                _ => Box::pin(self.execute_tree(&prepared.parsed, work)).await,
             },
         }
     }
@@ -359,22 +364,6 @@ impl Session {
                 "cached plan must not change result type",
             ))
         }
-    }
-
-    /// A planner in which names and times mean what they mean to this session now.
-    pub(crate) async fn enter_planner(&self, system_columns: &[usize]) -> MutexGuard<'_, Planner> {
-        let mut planner = self.planner.lock().await;
-        let parsed = self.variables.parsed();
-        let zone = self.variables.get("TimeZone").unwrap_or_default();
-        let scope = Scope {
-            state: self.catalog(),
-            search_path: parsed.search_path,
-            system_columns: system_columns.to_vec(),
-            keyed: false,
-            replaced: Vec::new(),
-        };
-        planner.enter(scope, &zone, parsed.style, self.parts().clock.now_ns());
-        planner
     }
 
     fn check_usable(&self, parsed: &Parsed) -> Result<()> {

@@ -1,23 +1,24 @@
 //! The direct way for `SELECT columns FROM chronicle WHERE key = … AND time = …`: filters
 //! that are all exact become one scan, without physical planning.
 
+mod constants;
+
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use datafusion::{
-    common::tree_node::{Transformed, TreeNode},
     common::{Column, DFSchema},
     datasource::source_as_provider,
-    logical_expr::{Expr, LogicalPlan, TableScan, expr::Placeholder, utils::split_conjunction},
+    logical_expr::{Expr, LogicalPlan, TableScan, utils::split_conjunction},
     scalar::ScalarValue,
 };
 use futures::{StreamExt, stream, stream::BoxStream};
 use stratalog_model::{
-    Result, Snapshot,
+    ColumnType, Result, Snapshot,
     tier::{ScanOrder, ScanRequest},
 };
 
-use super::parameters;
+use self::constants::Constants;
 use crate::{
     session::planner::Planner,
     table::{ChronicleTable, pushdown},
@@ -28,23 +29,24 @@ use crate::{
 pub struct PointQuery {
     /// The scan without its filters.
     scan: ScanRequest,
-    /// Conjuncts, parameters open.
+    /// Conjuncts, without their constants.
     filters: Vec<Expr>,
+    constants: Constants,
 }
 
 /// Keys and ticks that a direct scan reads, at most: it reads them in one stream.
 const ROWS_MAX: u64 = 32_768;
 
 impl PointQuery {
-    /// The direct way of a plan, if it has the shape for it.
-    pub fn of(planner: &Planner, plan: &LogicalPlan) -> Option<Self> {
+    /// The direct way of a plan whose parameters have these types, if it has the shape for it.
+    pub fn of(planner: &Planner, plan: &LogicalPlan, types: &[ColumnType]) -> Option<Self> {
         if !matches!(plan, LogicalPlan::Projection(_) | LogicalPlan::Filter(_)) {
             return None;
         }
         if !has_shape(plan) {
             return None;
         }
-        let optimized = planner.optimize(plan).ok()?;
+        let optimized = planner.optimize(&constants::open(plan.clone(), types)?).ok()?;
         let mut filters = Vec::new();
         let mut node = &optimized;
         let mut columns: Option<Vec<Column>> = None;
@@ -65,14 +67,19 @@ impl PointQuery {
                 }
                 LogicalPlan::TableScan(scan) => {
                     filters.extend(scan.filters.iter().cloned());
-                    return Self::over(scan, columns, filters);
+                    return Self::over(planner, scan, columns, filters);
                 }
                 _ => return None,
             }
         }
     }
 
-    fn over(scan: &TableScan, columns: Option<Vec<Column>>, filters: Vec<Expr>) -> Option<Self> {
+    fn over(
+        planner: &Planner,
+        scan: &TableScan,
+        columns: Option<Vec<Column>>,
+        mut filters: Vec<Expr>,
+    ) -> Option<Self> {
         if filters.is_empty() {
             return None;
         }
@@ -97,21 +104,24 @@ impl PointQuery {
             None => positions,
         };
         let request = table.request(Some(&projection), &[], scan.fetch, 0, 1);
-        Some(Self { scan: request, filters })
+        let constants = Constants::take(planner, &mut filters)?;
+        Some(Self { scan: request, filters, constants })
     }
 
-    /// Runs the scan; `None` when the values make a filter inexact or the result large, so
-    /// that the planner must answer.
+    /// Runs the scan at a time of `now()`; `None` when the values make a filter inexact or the
+    /// result large, so that the planner must answer.
     pub fn run(
         &self,
         snapshot: &Arc<dyn Snapshot>,
         values: &[ScalarValue],
+        now_ns: i64,
         batch_rows_max: usize,
     ) -> Result<Option<BoxStream<'static, Result<RecordBatch>>>> {
+        let Some(computed) = self.constants.compute(values, now_ns) else { return Ok(None) };
         let mut request = self.scan.clone();
         let mut bound = Vec::with_capacity(self.filters.len());
         for filter in &self.filters {
-            let Some(filter) = bind(filter, values) else { return Ok(None) };
+            let Some(filter) = constants::fill(filter, &computed) else { return Ok(None) };
             if pushdown::exact(&request.chronicle, &filter).is_none() {
                 return Ok(None);
             }
@@ -174,25 +184,4 @@ fn plain_column(expr: &Expr) -> Option<Column> {
         Expr::Alias(alias) => plain_column(&alias.expr),
         _ => None,
     }
-}
-
-/// The filter with its parameters filled in, casts of constants done.
-fn bind(filter: &Expr, values: &[ScalarValue]) -> Option<Expr> {
-    let bound = filter.clone().transform_up(|expr| match expr {
-        Expr::Placeholder(Placeholder { id, field }) => {
-            let value = parameters::number(&id).and_then(|number| values.get(number - 1));
-            Ok(match value {
-                Some(value) => Transformed::yes(Expr::Literal(value.clone(), None)),
-                None => Transformed::no(Expr::Placeholder(Placeholder { id, field })),
-            })
-        }
-        Expr::Cast(cast) => match cast.expr.as_ref() {
-            Expr::Literal(value, _) => {
-                Ok(Transformed::yes(Expr::Literal(value.cast_to(cast.field.data_type())?, None)))
-            }
-            _ => Ok(Transformed::no(Expr::Cast(cast))),
-        },
-        other => Ok(Transformed::no(other)),
-    });
-    bound.ok().map(|bound| bound.data)
 }

@@ -13,8 +13,8 @@ use datafusion::{
     logical_expr::LogicalPlan,
     scalar::ScalarValue,
     sql::sqlparser::ast::{
-        Expr, GroupByExpr, LimitClause, Query as Tree, Select, SelectItem, SetExpr, Statement,
-        Value, ValueWithSpan,
+        Expr, GroupByExpr, Query as Tree, Select, SelectItem, SetExpr, Statement, Value,
+        ValueWithSpan,
     },
 };
 use futures::{StreamExt, TryStreamExt};
@@ -24,13 +24,17 @@ use super::{
     names, origin, parameters,
     point::PointQuery,
     system_columns,
-    walk::{self, Change, Look},
+    walk::{self, Look},
 };
 use crate::{
     Rows, RowsTag, Session,
     errors::from_datafusion,
     service::StoppablePlan,
-    session::{aside::aside, planner::Planner, work::Work},
+    session::{
+        aside::aside,
+        planner::{self, Planner},
+        work::Work,
+    },
     table::ChronicleTable,
 };
 
@@ -75,7 +79,7 @@ pub async fn plan(
     super::complexity::check(&tree)?;
     super::overlooked::check(&tree, planner)?;
     super::recursion::check(&tree, |name| planner.is_aggregate(name))?;
-    let _ = walk::change(&mut tree, &mut EndlessLimits { depth: 0 });
+    super::ordered::keep(&mut tree, |name| planner.is_aggregate(name));
     let names = names::name_output(&mut tree);
     let mut statement = Statement::Query(Box::new(tree));
     super::dialect::normalize(&mut statement, planner.style())?;
@@ -104,7 +108,7 @@ pub async fn plan(
     };
     let types = parameters::types(&plan, &told, count)?;
     let chronicles = chronicles(&plan)?;
-    let point = PointQuery::of(planner, &plan);
+    let point = PointQuery::of(planner, &plan, &parameters::or_text(types.clone()));
     // Types are settled by analysis: those of a UNION, of literals … Without open
     // parameters its result is also where execution goes on from.
     let (plan, schema) = if count == 0 {
@@ -119,41 +123,6 @@ pub async fn plan(
     };
     let schema = origin::tell(&plan, &schema);
     Ok((Query { plan, schema, point, chronicles }, types))
-}
-
-/// Gives an ordered subquery with an OFFSET, or with DISTINCT, a LIMIT that no result reaches:
-/// the planner takes one without for an order that does not matter.
-struct EndlessLimits {
-    depth: usize,
-}
-
-impl Change for EndlessLimits {
-    fn pre_visit_query(&mut self, query: &mut Tree) -> ControlFlow<()> {
-        let distinct = matches!(
-            query.body.as_ref(),
-            SetExpr::Select(select) if select.distinct.is_some()
-        );
-        if query.order_by.is_some() && query.fetch.is_none() && self.depth > 0 {
-            let most = || Some(Expr::value(Value::Number((i64::MAX / 2).to_string(), false)));
-            match &mut query.limit_clause {
-                Some(LimitClause::LimitOffset { limit: limit @ None, offset: Some(_), .. }) => {
-                    *limit = most();
-                }
-                clause @ None if distinct => {
-                    let (offset, limit_by) = (None, Vec::new());
-                    *clause = Some(LimitClause::LimitOffset { limit: most(), offset, limit_by });
-                }
-                _ => {}
-            }
-        }
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &mut Tree) -> ControlFlow<()> {
-        self.depth = self.depth.saturating_sub(1);
-        ControlFlow::Continue(())
-    }
 }
 
 /// Whether a select groups by a cast of a column, by its position or name too.
@@ -288,8 +257,10 @@ pub async fn run(
 ) -> Result<Rows> {
     let store = session.store().as_ref();
     let snapshot = session.transaction.snapshot(store, &query.chronicles).await?;
+    let now_ns = planner::statement_time(session.parts().clock.now_ns());
     if let Some(point) = &query.point
-        && let Some(rows) = point.run(&snapshot, values, session.settings().batch_rows_max)?
+        && let Some(rows) =
+            point.run(&snapshot, values, now_ns, session.settings().batch_rows_max)?
     {
         let stream = rows.and_then({
             let schema = Arc::clone(&query.schema);
@@ -323,7 +294,7 @@ pub async fn run_plan(
     tag: RowsTag,
 ) -> Result<Rows> {
     let (physical, tasks) = aside(async {
-        let planner = session.enter_planner(&[]).await;
+        let planner = session.enter_planner(&[]).await?;
         planner.physical(plan, snapshot).await.map(|physical| (physical, planner.tasks()))
     })
     .await?;

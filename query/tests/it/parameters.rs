@@ -240,3 +240,70 @@ async fn more_expressions_than_are_planned_at_once() {
         ["600|389700|1299|2024-01-01 00:04:59+00"]
     );
 }
+
+#[tokio::test]
+async fn now_is_the_time_of_each_execution() {
+    let db = database().await;
+    let text = "SELECT v FROM m WHERE host = 'a' AND time <= now() ORDER BY 1";
+    let direct = "SELECT v FROM m WHERE host = 'a' AND time <= now()";
+    let since = "SELECT v FROM m WHERE host = 'a' AND time > now() - interval '1 hour'";
+    for count in 1..=5 {
+        db.tag(&format!("INSERT INTO m VALUES (now(), 'a', {count})")).await;
+        for sql in [text, direct, since] {
+            assert_eq!(db.rows(sql).await.len(), count, "{sql}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn constants_are_computed_from_parameters() {
+    let db = database().await;
+    db.tag("INSERT INTO m SELECT timestamptz '2024-01-01 00:00:00+00' + i * interval '1 second', 'h' || i % 5, i FROM generate_series(0, 99) AS s(i)").await;
+    let sql = "SELECT v FROM m WHERE host = 'h' || $1 AND time = timestamptz '2024-01-01 00:00:00+00' + $2::int * interval '1 second'";
+    let prepared = db.session.prepare(&db.session.parse(sql).unwrap()[0], &[]).await.unwrap();
+    let run = async |host: ScalarValue, second: Option<i32>| {
+        let values = vec![host, ScalarValue::Int32(second)];
+        match db.session.execute(&prepared, values).await {
+            Ok(outcome) => finish(outcome).await.map(|answer| answer.lines()),
+            Err(error) => Err(error),
+        }
+    };
+    for second in 0..20 {
+        let host = format!("{}", second % 5);
+        assert_eq!(run(text(&host), Some(second)).await.unwrap(), [second.to_string()]);
+        assert!(run(text(&host), Some(second + 1)).await.unwrap().is_empty());
+    }
+    assert!(run(text("1"), None).await.unwrap().is_empty());
+    assert!(run(ScalarValue::Utf8View(None), Some(1)).await.unwrap().is_empty());
+    // Another time zone is another plan.
+    db.tag("SET timezone = 'Asia/Tokyo'").await;
+    assert_eq!(run(text("3"), Some(3)).await.unwrap(), ["3"]);
+
+    let sql = "SELECT v FROM m WHERE host = 'h1' AND time = now() - interval '1 day' / $1::int";
+    let prepared = db.session.prepare(&db.session.parse(sql).unwrap()[0], &[]).await.unwrap();
+    let by_zero = db.session.execute(&prepared, vec![ScalarValue::Int32(Some(0))]).await;
+    let error = match by_zero {
+        Ok(outcome) => finish(outcome).await.map(|_| ()).unwrap_err(),
+        Err(error) => error,
+    };
+    assert_eq!(error.kind().sqlstate(), "22012");
+}
+
+#[tokio::test]
+async fn a_session_that_rests_goes_on() {
+    let db = database().await;
+    db.tag("INSERT INTO m SELECT timestamptz '2024-01-01 00:00:00+00' + i * interval '1 second', 'h', i FROM generate_series(0, 9) AS s(i)").await;
+    db.tag("PREPARE some AS SELECT v FROM m WHERE v > $1 ORDER BY v").await;
+    db.tag("BEGIN").await;
+    db.tag("DECLARE c CURSOR FOR SELECT v FROM m ORDER BY v").await;
+    assert_eq!(db.rows("FETCH 2 FROM c").await, ["0", "1"]);
+    db.tag("SET LOCAL timezone = 'Asia/Tokyo'").await;
+    db.session.rest();
+    assert_eq!(db.rows("FETCH 2 FROM c").await, ["2", "3"]);
+    assert_eq!(db.rows("EXECUTE some(7)").await, ["8", "9"]);
+    let first = "SELECT min(time)::text FROM m";
+    assert_eq!(db.rows(first).await, ["2024-01-01 09:00:00+09"]);
+    db.session.rest();
+    db.tag("COMMIT").await;
+    assert_eq!(db.rows(first).await, ["2024-01-01 00:00:00+00"]);
+}

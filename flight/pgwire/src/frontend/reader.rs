@@ -96,6 +96,13 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         }
     }
 
+    /// Lets go of an empty buffer.
+    pub fn rest(&mut self) {
+        if self.buffer.is_empty() {
+            self.buffer = BytesMut::new();
+        }
+    }
+
     /// Makes room for more of the message whose beginning is in the buffer. A message that
     /// is not small waits here for its share of the server's memory, its sender with it.
     async fn make_room(&mut self) {

@@ -61,7 +61,10 @@ pub fn write_double(value: f64, extra_float_digits: i32, out: &mut Vec<u8>) {
     if extra_float_digits <= 0 {
         return write_rounded(value, 15 + extra_float_digits, out);
     }
-    let mut buffer = ryu::Buffer::new();
+    if write_short(value, out) {
+        return;
+    }
+    let mut buffer = zmij::Buffer::new();
     let text = buffer.format_finite(value);
     let magnitude = value.abs();
     if (1e-4..1e15).contains(&magnitude) && !text.contains('e') {
@@ -74,6 +77,36 @@ pub fn write_double(value: f64, extra_float_digits: i32, out: &mut Vec<u8>) {
     }
 }
 
+/// Appends a double that is a number of ten thousandths, as most measurements are; `false` for
+/// any other. A decimal of up to 15 digits belongs to one double alone, so it is the shortest.
+#[inline]
+fn write_short(value: f64, out: &mut Vec<u8>) -> bool {
+    const PARTS: i64 = 10_000;
+    let magnitude = value.abs();
+    if !(1e-4..1e11).contains(&magnitude) {
+        return false;
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "below 10^15")]
+    let scaled = (magnitude * 1e4 + 0.5) as i64;
+    // A quotient of two integers that a double holds is rounded as reading the decimal is.
+    #[expect(clippy::cast_precision_loss, reason = "below 10^15")]
+    if scaled as f64 / 1e4 != magnitude {
+        return false;
+    }
+    if value < 0.0 {
+        out.push(b'-');
+    }
+    write_integer(scaled / PARTS, out);
+    let fraction = u16::try_from(scaled % PARTS).unwrap_or(0);
+    if fraction > 0 {
+        let digit = |place: u16| b'0' + u8::try_from(fraction / place % 10).unwrap_or(0);
+        let text = [b'.', digit(1000), digit(100), digit(10), digit(1)];
+        let last = text.iter().rposition(|digit| *digit != b'0').unwrap_or(0);
+        out.extend_from_slice(text.get(..=last).unwrap_or_default());
+    }
+    true
+}
+
 /// Appends a real.
 #[inline]
 pub fn write_real(value: f32, extra_float_digits: i32, out: &mut Vec<u8>) {
@@ -83,7 +116,7 @@ pub fn write_real(value: f32, extra_float_digits: i32, out: &mut Vec<u8>) {
     if extra_float_digits <= 0 {
         return write_rounded(f64::from(value), 6 + extra_float_digits, out);
     }
-    let mut buffer = ryu::Buffer::new();
+    let mut buffer = zmij::Buffer::new();
     let text = buffer.format_finite(value);
     let magnitude = value.abs();
     if (1e-4..1e6).contains(&magnitude) && !text.contains('e') {

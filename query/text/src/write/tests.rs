@@ -60,6 +60,26 @@ fn doubles_as_postgresql_lays_them_out() {
     }
 }
 
+/// The standard library's text is as short, too, and has no exponent. Of two that are as near it may
+/// be the other one.
+#[test]
+fn doubles_are_as_short_as_can_be() {
+    let mut state = 7_u64;
+    for round in 0..200_000_u64 {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(round | 1);
+        let parts = (state >> (11 + state % 40)) as f64;
+        for value in [parts, parts / 10.0, parts / 1e3, parts / 1e4, parts / 1e5, -parts / 7.0] {
+            if (1e-4..1e15).contains(&value.abs()) {
+                for value in [value, value.next_up()] {
+                    let text = double(value);
+                    assert_eq!(text.parse::<f64>(), Ok(value));
+                    assert_eq!(text.len(), value.to_string().len(), "{text}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn reals_as_postgresql_lays_them_out() {
     for (value, text) in [

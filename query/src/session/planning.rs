@@ -1,0 +1,99 @@
+//! The planner of a session: made when a statement needs one, let go when the session rests.
+
+use std::sync::Arc;
+
+use datafusion::execution::session_state::SessionStateBuilder;
+use parking_lot::Mutex;
+use stratalog_model::{Error, Result};
+use stratalog_pg_catalog::{CatalogContext, CatalogView, CursorsView};
+use tokio::sync::{MappedMutexGuard, MutexGuard};
+
+use super::{
+    Session,
+    catalog::{Scope, SessionCatalog, SessionCatalogs, SystemSchemas},
+    planner::Planner,
+    views::{OpenSessions, SessionSettings},
+};
+use crate::{errors::from_datafusion, table::Pin};
+
+impl Session {
+    /// A planner in which names and times mean what they mean to this session now.
+    ///
+    /// # Errors
+    /// When the functions of the session cannot be registered.
+    pub(crate) async fn enter_planner(
+        &self,
+        system_columns: &[usize],
+    ) -> Result<MappedMutexGuard<'_, Planner>> {
+        let mut place = self.planner.lock().await;
+        if place.is_none() {
+            *place = Some(self.make_planner()?);
+        }
+        let mut planner = MutexGuard::try_map(place, Option::as_mut)
+            .map_err(|_| Error::internal("a session has no planner"))?;
+        let parsed = self.variables.parsed();
+        let zone = self.variables.get("TimeZone").unwrap_or_default();
+        let scope = Scope { system_columns: system_columns.to_vec(), ..self.scope() };
+        planner.enter(scope, &zone, parsed.style, self.parts().clock.now_ns());
+        Ok(planner)
+    }
+
+    /// Lets go of what the session makes anew when it needs it: its planner and the plans of texts
+    /// that come again. For sessions that have nothing to do.
+    pub fn rest(&self) {
+        if let Ok(mut planner) = self.planner.try_lock() {
+            *planner = None;
+        }
+        self.cache.lock().clear();
+    }
+
+    fn scope(&self) -> Scope {
+        Scope {
+            state: self.catalog(),
+            search_path: self.variables.parsed().search_path,
+            system_columns: Vec::new(),
+            keyed: false,
+            replaced: Vec::new(),
+        }
+    }
+
+    fn make_planner(&self) -> Result<Planner> {
+        let (parts, base, login) = (self.parts(), self.service.base(), &self.login);
+        let scope = Arc::new(Mutex::new(self.scope()));
+        let pin = Arc::new(Pin::default());
+        let context = Arc::new(CatalogContext {
+            catalog: Arc::clone(&self.seen) as Arc<dyn CatalogView>,
+            store: Arc::clone(&parts.store),
+            sessions: Arc::new(OpenSessions(Arc::clone(self.service.sessions()))),
+            settings: Arc::new(SessionSettings(Arc::clone(&self.variables))),
+            cursors: Arc::clone(&self.cursors) as Arc<dyn CursorsView>,
+            database: login.database.clone(),
+            user: login.user.clone(),
+            process_id: self.key.0,
+            server_started_us: self.service.started_ns().div_euclid(1_000),
+        });
+        let system = stratalog_pg_catalog::schemas(Arc::clone(&context));
+        let system = Arc::new(SystemSchemas {
+            schemas: vec![
+                ("pg_catalog".to_string(), system.pg_catalog),
+                ("information_schema".to_string(), system.information_schema),
+                ("stratalog".to_string(), system.stratalog),
+            ],
+        });
+        let catalogs = SessionCatalogs(Arc::new(SessionCatalog::new(
+            login.database.clone(),
+            Arc::clone(&scope),
+            Arc::clone(&pin),
+            system,
+        )));
+        let mut config = base.config().clone();
+        config.options_mut().catalog.default_catalog = login.database.clone();
+        let mut state = SessionStateBuilder::new_from_existing(base.clone())
+            .with_config(config)
+            .with_catalog_list(Arc::new(catalogs))
+            .with_session_id(self.key.0.to_string())
+            .build();
+        stratalog_pg_catalog::register_functions(&mut state, &context).map_err(from_datafusion)?;
+        Ok(Planner::new(state, scope, pin))
+    }
+}

@@ -1,0 +1,151 @@
+//! Orders that matter although the planner thinks that they do not.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    DuplicateTreatment, Expr, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
+    FunctionArguments, GroupByExpr, LimitClause, OrderByExpr, OrderByOptions, Query, Select,
+    SetExpr, TableFactor, Value,
+};
+
+use super::{
+    names,
+    walk::{self, Change},
+};
+
+/// Aggregates whose result shows the order of the rows.
+const COLLECTING: &[&str] = &["array_agg", "string_agg"];
+
+/// Writes down the orders of a query that its rows depend on: of subqueries with an OFFSET or
+/// DISTINCT, of subqueries whose rows go through as they come, and of `array_agg(DISTINCT v)`.
+/// `is_aggregate` tells of the name of a function.
+pub fn keep(query: &mut Query, is_aggregate: impl Fn(&str) -> bool) {
+    let _ = walk::change(query, &mut Orders { depth: 0, is_aggregate: &is_aggregate });
+}
+
+struct Orders<'a> {
+    depth: usize,
+    is_aggregate: &'a dyn Fn(&str) -> bool,
+}
+
+impl Change for Orders<'_> {
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        if self.depth > 0 {
+            let distinct = matches!(
+                query.body.as_ref(),
+                SetExpr::Select(select) if select.distinct.is_some()
+            );
+            let offset = matches!(
+                query.limit_clause,
+                Some(LimitClause::LimitOffset { offset: Some(_), .. })
+            );
+            if distinct || offset {
+                make_endless(query);
+            }
+        }
+        if query.order_by.is_none() {
+            self.keep_source(query);
+        }
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.depth = self.depth.saturating_sub(1);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        sort_distinct(expr);
+        ControlFlow::Continue(())
+    }
+}
+
+impl Orders<'_> {
+    /// Keeps the order of the one subquery that the rows of `query` come from, one by one.
+    fn keep_source(&self, query: &mut Query) {
+        let SetExpr::Select(select) = query.body.as_ref() else { return };
+        if !self.shows_order(select) {
+            return;
+        }
+        let SetExpr::Select(select) = query.body.as_mut() else { return };
+        match select.from.first_mut().map(|from| &mut from.relation) {
+            Some(TableFactor::Derived { lateral: false, subquery, .. }) => make_endless(subquery),
+            Some(TableFactor::Table { name, args: None, .. }) => {
+                let [part] = name.0.as_slice() else { return };
+                let Some(named) = part.as_ident().map(names::fold) else { return };
+                let tables = query.with.iter_mut().flat_map(|with| &mut with.cte_tables);
+                tables
+                    .filter(|table| names::fold(&table.alias.name) == named)
+                    .for_each(|table| make_endless(&mut table.query));
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether a select shows the order in which the rows of its one table come.
+    fn shows_order(&self, select: &Select) -> bool {
+        if !matches!(select.from.as_slice(), [from] if from.joins.is_empty()) {
+            return false;
+        }
+        let (mut collects, mut aggregates) = (false, false);
+        let _ = walk::expressions(&select.projection, |expr| {
+            if let Some(name) = called(expr) {
+                collects |= COLLECTING.contains(&name.as_str());
+                aggregates |= (self.is_aggregate)(&name);
+            }
+            ControlFlow::Continue(())
+        });
+        let grouped = !matches!(
+            &select.group_by,
+            GroupByExpr::Expressions(groups, _) if groups.is_empty()
+        );
+        let passes =
+            !(grouped || aggregates || select.distinct.is_some() || select.having.is_some());
+        collects || passes
+    }
+}
+
+/// The name of the function that an expression calls.
+fn called(expr: &Expr) -> Option<String> {
+    let Expr::Function(call) = expr else { return None };
+    call.name.0.last()?.as_ident().map(names::fold)
+}
+
+/// Gives an ordered query without a LIMIT one that no result reaches: the planner takes one
+/// without for an order that does not matter.
+fn make_endless(query: &mut Query) {
+    if query.order_by.is_none() || query.fetch.is_some() {
+        return;
+    }
+    let most = || Some(Expr::value(Value::Number((i64::MAX / 2).to_string(), false)));
+    match &mut query.limit_clause {
+        Some(LimitClause::LimitOffset { limit: limit @ None, .. }) => *limit = most(),
+        clause @ None => {
+            let (offset, limit_by) = (None, Vec::new());
+            *clause = Some(LimitClause::LimitOffset { limit: most(), offset, limit_by });
+        }
+        Some(_) => {}
+    }
+}
+
+/// `array_agg(DISTINCT v)` is `array_agg(DISTINCT v ORDER BY v)`.
+fn sort_distinct(expr: &mut Expr) {
+    let Expr::Function(call) = expr else { return };
+    let [part] = call.name.0.as_slice() else { return };
+    let collects =
+        part.as_ident().is_some_and(|name| COLLECTING.contains(&names::fold(name).as_str()));
+    let FunctionArguments::List(list) = &mut call.args else { return };
+    if !collects || list.duplicate_treatment != Some(DuplicateTreatment::Distinct) {
+        return;
+    }
+    let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(first))) = list.args.first() else {
+        return;
+    };
+    if list.clauses.iter().any(|clause| matches!(clause, FunctionArgumentClause::OrderBy(_))) {
+        return;
+    }
+    let options = OrderByOptions { asc: None, nulls_first: None };
+    let by = OrderByExpr { expr: first.clone(), options, with_fill: None };
+    list.clauses.push(FunctionArgumentClause::OrderBy(vec![by]));
+}

@@ -1,0 +1,160 @@
+//! What a direct query computes before it reads: expressions without columns, over parameters
+//! and `now()`.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{RecordBatch, RecordBatchOptions},
+    datatypes::{FieldRef, Schema, SchemaRef},
+};
+use datafusion::{
+    common::{
+        Column, DFSchema,
+        tree_node::{Transformed, TreeNode, TreeNodeRecursion},
+    },
+    logical_expr::{
+        ColumnarValue, Expr, ExprSchemable, LogicalPlan, Volatility, expr::Placeholder,
+    },
+    physical_plan::PhysicalExpr,
+    scalar::ScalarValue,
+};
+use stratalog_model::ColumnType;
+
+use super::super::parameters;
+use crate::session::planner::Planner;
+
+/// The parameter in the place of `now()`, which has another value each time.
+const NOW: &str = "$now";
+
+/// Begins the names of computed constants.
+const COMPUTED: &str = "$computed_";
+
+/// The plan with types at its parameters and a parameter for `now()`; `None` when it calls what
+/// may have another value each time, otherwise.
+pub fn open(plan: LogicalPlan, types: &[ColumnType]) -> Option<LogicalPlan> {
+    let mut fixed = true;
+    let opened = plan.transform_up(|node| {
+        node.map_expressions(|expr| {
+            expr.transform_up(|expr| match expr {
+                Expr::Placeholder(Placeholder { id, field }) => {
+                    let told = parameters::number(&id).and_then(|number| types.get(number - 1));
+                    let field = told.map(|told| Arc::new(told.arrow_field("", true))).or(field);
+                    Ok(Transformed::yes(Expr::Placeholder(Placeholder { id, field })))
+                }
+                Expr::ScalarFunction(ref call) if call.name() == "now" => {
+                    let field = expr.to_field(&DFSchema::empty())?.1;
+                    let id = NOW.to_string();
+                    Ok(Transformed::yes(Expr::Placeholder(Placeholder { id, field: Some(field) })))
+                }
+                Expr::ScalarFunction(ref call) => {
+                    fixed &= call.func.signature().volatility == Volatility::Immutable;
+                    Ok(Transformed::no(expr))
+                }
+                other => Ok(Transformed::no(other)),
+            })
+        })
+    });
+    opened.ok().filter(|_| fixed).map(|opened| opened.data)
+}
+
+/// Constants of filters, planned once and computed each time.
+#[derive(Debug)]
+pub struct Constants {
+    /// A column for each parameter that they use, and for `now()`.
+    schema: SchemaRef,
+    each: Vec<Arc<dyn PhysicalExpr>>,
+}
+
+impl Constants {
+    /// The constants of `filters`, which have a placeholder in the place of each, then.
+    /// `None` when one cannot be planned.
+    pub fn take(planner: &Planner, filters: &mut [Expr]) -> Option<Self> {
+        let mut fields: Vec<FieldRef> = Vec::new();
+        let mut taken: Vec<Expr> = Vec::new();
+        for filter in filters.iter_mut() {
+            let replaced = std::mem::take(filter).transform_down(|expr| {
+                if matches!(expr, Expr::Literal(..)) || expr.any_column_refs() {
+                    return Ok(Transformed::no(expr));
+                }
+                note_parameters(&expr, &mut fields)?;
+                let field = expr.to_field(&DFSchema::empty())?.1;
+                let id = format!("{COMPUTED}{}", taken.len());
+                taken.push(expr);
+                let computed = Expr::Placeholder(Placeholder { id, field: Some(field) });
+                Ok(Transformed::new(computed, true, TreeNodeRecursion::Jump))
+            });
+            *filter = replaced.ok()?.data;
+        }
+        let schema = Arc::new(Schema::new(fields));
+        let columns = DFSchema::try_from(Arc::clone(&schema)).ok()?;
+        let each = taken.into_iter().map(|expr| planner.compile(as_columns(expr)?, &columns));
+        Some(Self { each: each.collect::<Option<_>>()?, schema })
+    }
+
+    /// Their values. `None` when one has none, such as a sum out of range: planning the query
+    /// with its parameters tells why.
+    pub fn compute(&self, values: &[ScalarValue], now_ns: i64) -> Option<Vec<ScalarValue>> {
+        if self.each.is_empty() {
+            return Some(Vec::new());
+        }
+        let columns = self.schema.fields().iter().map(|field| match field.name().as_str() {
+            NOW => ScalarValue::TimestampNanosecond(Some(now_ns), None)
+                .cast_to(field.data_type())
+                .ok()?
+                .to_array()
+                .ok(),
+            name => values.get(parameters::number(name)? - 1)?.to_array().ok(),
+        });
+        let columns = columns.collect::<Option<Vec<_>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(1));
+        let row = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options);
+        let row = row.ok()?;
+        let computed = self.each.iter().map(|expr| {
+            Some(match expr.evaluate(&row).ok()? {
+                ColumnarValue::Scalar(value) => value,
+                ColumnarValue::Array(array) => ScalarValue::try_from_array(&array, 0).ok()?,
+            })
+        });
+        computed.collect()
+    }
+}
+
+/// A filter with its constants filled in.
+pub fn fill(filter: &Expr, computed: &[ScalarValue]) -> Option<Expr> {
+    let filled = filter.clone().transform_up(|expr| match &expr {
+        Expr::Placeholder(placeholder) => {
+            let at = placeholder.id.strip_prefix(COMPUTED).and_then(|at| at.parse::<usize>().ok());
+            Ok(match at.and_then(|at| computed.get(at)) {
+                Some(value) => Transformed::yes(Expr::Literal(value.clone(), None)),
+                None => Transformed::no(expr),
+            })
+        }
+        _ => Ok(Transformed::no(expr)),
+    });
+    filled.ok().map(|filled| filled.data)
+}
+
+/// Notes the parameters of a constant.
+fn note_parameters(expr: &Expr, fields: &mut Vec<FieldRef>) -> datafusion::error::Result<()> {
+    expr.apply(|expr| {
+        if let Expr::Placeholder(Placeholder { id, field: Some(field) }) = expr
+            && fields.iter().all(|noted| noted.name() != id)
+        {
+            let field = field.as_ref().clone().with_name(id).with_nullable(true);
+            fields.push(Arc::new(field));
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })
+    .map(|_| ())
+}
+
+/// A constant over the columns of [`Constants::schema`].
+fn as_columns(expr: Expr) -> Option<Expr> {
+    let columns = expr.transform_up(|expr| match expr {
+        Expr::Placeholder(Placeholder { id, .. }) => {
+            Ok(Transformed::yes(Expr::Column(Column::new_unqualified(id))))
+        }
+        other => Ok(Transformed::no(other)),
+    });
+    columns.ok().map(|columns| columns.data)
+}
