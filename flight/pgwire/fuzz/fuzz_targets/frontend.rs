@@ -4,7 +4,7 @@
 //! The first byte of an input says what the rest is; the second, in pieces of how many bytes it comes.
 
 #![no_main]
-#![allow(dead_code, missing_docs, reason = "of the server's modules a part is used")]
+#![expect(dead_code, missing_docs, reason = "of the server's modules a part is used")]
 
 #[path = "../../src/budget.rs"]
 mod budget;
