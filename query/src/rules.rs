@@ -25,6 +25,7 @@ pub mod layers;
 pub mod lengths;
 pub mod literals;
 pub mod long_text;
+pub mod marks;
 pub mod moving;
 pub mod null_members;
 pub mod opaque_casts;

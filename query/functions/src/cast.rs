@@ -16,7 +16,7 @@ use datafusion::{
         ScalarUDFImpl, Signature, Volatility, expr_rewriter::FunctionRewrite,
     },
 };
-use stratalog_model::{ColumnType, Error, ErrorKind};
+use stratalog_model::{ColumnType, Error, ErrorKind, types::PG_TYPE_METADATA};
 use stratalog_text::ColumnBuilder;
 
 use crate::{function::sql_name, literal::style_of};
@@ -116,7 +116,7 @@ impl FunctionRewrite for Casts {
         };
         let function = self.functions.iter().find(|candidate| Some(candidate.name()) == function);
         if let Some(function) = function {
-            return Ok(Transformed::yes(function.call(vec![*inner])));
+            return Ok(Transformed::yes(named(function.call(vec![*inner]), field)));
         }
         let reads = match inner.get_type(schema) {
             Ok(DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8) if !literal => {
@@ -125,9 +125,17 @@ impl FunctionRewrite for Casts {
             _ => None,
         };
         Ok(match reads {
-            Some(to) => Transformed::yes(TextInput::call(to, *inner)),
+            Some(to) => Transformed::yes(named(TextInput::call(to, *inner), field)),
             None => Transformed::no(Expr::Cast(Cast { expr: inner, field })),
         })
+    }
+}
+
+/// The value of a cast, under PostgreSQL's own name of the type if that is another.
+fn named(value: Expr, field: FieldRef) -> Expr {
+    match field.metadata().contains_key(PG_TYPE_METADATA) {
+        true => Expr::Cast(Cast::new_from_field(Box::new(value), field)),
+        false => value,
     }
 }
 

@@ -150,6 +150,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     let rewrites = state.analyzer().function_rewrites().to_vec();
     state.add_analyzer_rule(Arc::new(ApplyFunctionRewrites::new(rewrites)));
     state.add_analyzer_rule(Arc::new(TypeCoercion::new()));
+    state.add_analyzer_rule(Arc::new(crate::rules::marks::Marks));
     Ok(state)
 }
 

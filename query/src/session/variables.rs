@@ -11,6 +11,7 @@ use stratalog_text::{ByteaOutput, DateOrder, IntervalStyle, TextStyle, TimeZone}
 mod check;
 mod registry;
 
+pub use check::duration_ms;
 use registry::find;
 pub use registry::{Rule, SETTINGS, SettingPage};
 

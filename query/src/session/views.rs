@@ -10,7 +10,7 @@ use stratalog_visor_core::{Catalog, CatalogState};
 use super::{
     TransactionState,
     transaction::Transaction,
-    variables::{Rule, Variables},
+    variables::{Rule, Variables, duration_ms},
     work::Stop,
 };
 use crate::service::Sessions;
@@ -99,13 +99,41 @@ impl SettingsView for SessionSettings {
         self.0
             .all()
             .into_iter()
-            .map(|(page, value)| SettingRow {
-                name: page.name.to_string(),
-                value,
-                reset_value: self.0.initial(page.name),
-                description: page.does.to_string(),
-                changeable: page.rule != Rule::Fixed,
+            .map(|(page, value)| {
+                let told = told(page.rule, page.default);
+                let number = |value: String| match told.unit {
+                    Some(_) => duration_ms(&value).map_or(value, |ms| ms.to_string()),
+                    None => value,
+                };
+                SettingRow {
+                    name: page.name.to_string(),
+                    value: number(value),
+                    reset_value: number(self.0.initial(page.name)),
+                    description: page.does.to_string(),
+                    changeable: page.rule != Rule::Fixed,
+                    ..told
+                }
             })
             .collect()
+    }
+}
+
+/// What a rule says of the values of a setting.
+fn told(rule: Rule, default: &str) -> SettingRow {
+    let of = |kind| SettingRow { kind, ..SettingRow::default() };
+    match rule {
+        Rule::Switch | Rule::SwitchOnly(_) => of("bool"),
+        Rule::Fixed if matches!(default, "on" | "off") => of("bool"),
+        Rule::Fixed if default.parse::<i64>().is_ok() => of("integer"),
+        Rule::OneOf(words) | Rule::Only(words) if words.len() > 1 => {
+            let words = Some(words.iter().map(|word| (*word).to_string()).collect());
+            SettingRow { words, ..of("enum") }
+        }
+        Rule::Integer(least, most) => SettingRow { range: Some((least, most)), ..of("integer") },
+        Rule::Duration | Rule::DurationZero => {
+            let range = Some((0, i64::from(i32::MAX)));
+            SettingRow { unit: Some("ms"), range, ..of("integer") }
+        }
+        _ => of("string"),
     }
 }

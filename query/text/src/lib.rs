@@ -26,4 +26,4 @@ pub use json::normalize_jsonb;
 pub use parse::array::parse_array;
 pub use style::{ByteaOutput, DateOrder, IntervalStyle, TextStyle};
 pub use write::{ColumnWriter, write_value};
-pub use zone::TimeZone;
+pub use zone::{TimeZone, ZoneName, zone_names};

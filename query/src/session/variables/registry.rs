@@ -70,7 +70,7 @@ pub const SETTINGS: &[SettingPage] = &[
     setting("client_encoding", "UTF8", Rule::Encoding, true, "encoding of text on the wire; always UTF8"),
     setting("client_min_messages", "notice", Rule::OneOf(&["notice", "warning", "error"]), false, "least severe messages sent to the client"),
     setting("DateStyle", "ISO, MDY", Rule::DateStyle, true, "order of day, month and year in ambiguous dates; output is ISO"),
-    setting("default_table_access_method", "heap", Rule::OneOf(&["heap"]), false, "always heap, as PostgreSQL calls the only one that it has"),
+    setting("default_table_access_method", "heap", Rule::OneOf(&["heap", "chronicle"]), false, "means nothing: there is one, which PostgreSQL calls heap and dumps of ours chronicle"),
     setting("default_tablespace", "", Rule::OneOf(&[""]), false, "always empty: there is one place"),
     setting("default_transaction_deferrable", "off", Rule::SwitchOnly(false), false, "always off"),
     setting("default_transaction_isolation", "repeatable read", Rule::Only(&["read committed", "read uncommitted", "repeatable read"]), false, "repeatable read: a block reads one snapshot; read committed: each of its statements one of its own"),

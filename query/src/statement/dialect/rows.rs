@@ -276,10 +276,19 @@ fn names_column(expr: &Expr) -> bool {
 /// # Errors
 /// `FeatureNotSupported` for WITH ORDINALITY.
 pub fn in_from(factor: &mut TableFactor) -> Result<()> {
+    if let TableFactor::UNNEST { alias, array_exprs, with_ordinality: true, .. } = factor {
+        let function = Ident::new("unnest");
+        *factor = with_numbers(&function, std::mem::take(array_exprs), alias.take())?;
+        return Ok(());
+    }
     if let TableFactor::Function { name, args, with_ordinality, alias, .. } = factor {
         let function = name.0.last().and_then(|part| part.as_ident()).map(fold);
         let arguments = unnamed(args);
         if let (Some("unnest"), Some(array_exprs)) = (function.as_deref(), arguments) {
+            if *with_ordinality {
+                *factor = with_numbers(&Ident::new("unnest"), array_exprs, alias.take())?;
+                return Ok(());
+            }
             *factor = TableFactor::UNNEST {
                 alias: alias.take(),
                 array_exprs,
@@ -310,6 +319,10 @@ pub fn in_from(factor: &mut TableFactor) -> Result<()> {
     };
     let called = fold(&function);
     let Some(given) = unnamed(&args.args) else { return Ok(()) };
+    if *with_ordinality {
+        *factor = with_numbers(&function, given, alias.take())?;
+        return Ok(());
+    }
     let rows = match TABLES.contains(&called.as_str()) {
         false => elements(&called, given.clone()).or_else(|| call_of(name, given)),
         true if called == "unnest" => None,
@@ -320,9 +333,6 @@ pub fn in_from(factor: &mut TableFactor) -> Result<()> {
         args.args.iter_mut().for_each(as_bigint);
         return Ok(());
     };
-    if *with_ordinality {
-        return Err(Error::not_yet("WITH ORDINALITY"));
-    }
     let column = match (has_value(&called), &alias) {
         (true, _) => VALUE.to_string(),
         (false, Some(alias)) => fold(&alias.name),
@@ -343,6 +353,57 @@ pub fn in_from(factor: &mut TableFactor) -> Result<()> {
     });
     *factor = TableFactor::Derived { lateral: true, subquery, alias: Some(alias), sample: None };
     Ok(())
+}
+
+/// Rows with their numbers: `FROM unnest(x) WITH ORDINALITY AS u (u, k)`.
+///
+/// # Errors
+/// `FeatureNotSupported` for functions whose rows are not elements of a list.
+fn with_numbers(
+    function: &Ident,
+    arguments: Vec<Expr>,
+    alias: Option<TableAlias>,
+) -> Result<TableFactor> {
+    let called = fold(function);
+    let not_yet = || Error::not_yet("WITH ORDINALITY of this function");
+    let list = match called.as_str() {
+        "unnest" => match <[Expr; 1]>::try_from(arguments) {
+            Ok([only]) => only,
+            Err(_) => return Err(not_yet()),
+        },
+        "generate_series" => call("series_list", arguments).ok_or_else(not_yet)?,
+        name => {
+            let (list, _) = list_of(name).ok_or_else(not_yet)?;
+            call(list, arguments).ok_or_else(not_yet)?
+        }
+    };
+    let one = Expr::Value(Value::Number("1".to_string(), false).into());
+    let numbers = call("cardinality", vec![list.clone()])
+        .and_then(|length| call("series_list", vec![one, length]))
+        .and_then(|numbers| call("unnest", vec![numbers]));
+    let elements = call("unnest", vec![list]);
+    let (Some(elements), Some(numbers)) = (elements, numbers) else { return Err(not_yet()) };
+    let column = match &alias {
+        Some(alias) => fold(&alias.name),
+        None => called,
+    };
+    let column = Ident::with_quote('"', column);
+    let mut subquery =
+        query(&format!("SELECT 1 AS {column}, 1 AS ordinality")).ok_or_else(not_yet)?;
+    if let SetExpr::Select(select) = subquery.body.as_mut() {
+        for (item, value) in select.projection.iter_mut().zip([elements, numbers]) {
+            if let SelectItem::ExprWithAlias { expr, .. } = item {
+                *expr = value;
+            }
+        }
+    }
+    let alias = alias.unwrap_or(TableAlias {
+        explicit: true,
+        name: function.clone(),
+        columns: Vec::new(),
+        at: None,
+    });
+    Ok(TableFactor::Derived { lateral: true, subquery, alias: Some(alias), sample: None })
 }
 
 /// The planner reads series of bigint alone.

@@ -1,7 +1,5 @@
 //! Expressions that PostgreSQL spells otherwise than the planner.
 
-use std::ops::ControlFlow;
-
 use arrow::{
     array::AsArray,
     datatypes::{IntervalMonthDayNano, IntervalMonthDayNanoType},
@@ -9,13 +7,13 @@ use arrow::{
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, FunctionArg,
     FunctionArgExpr, FunctionArguments, Ident, Interval, ObjectName, ObjectNamePart, SelectItem,
-    SetExpr, Subscript, TableFactor, UnaryOperator, Value, ValueWithSpan,
+    Subscript, UnaryOperator, Value, ValueWithSpan,
 };
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_text::{TextStyle, parse_value};
 
 use super::operators::call;
-use crate::statement::{names::fold, parse, walk};
+use crate::statement::{names::fold, parse};
 
 /// Digits of a number that are written out, at most: as many as a numeric has.
 const DIGITS_MAX: usize = 76;
@@ -85,11 +83,7 @@ pub fn respell(expr: &mut Expr, style: &TextStyle) -> Result<()> {
         }
         // The group in parentheses of what matches, or all of it.
         Expr::Substring {
-            expr: text,
-            substring_from: Some(pattern),
-            substring_for: None,
-            shorthand: false,
-            ..
+            expr: text, substring_from: Some(pattern), substring_for: None, ..
         } if is_text(pattern) => {
             let arguments = vec![text.as_ref().clone(), pattern.as_ref().clone()];
             if let Some(found) = call("regexp_match", arguments) {
@@ -323,75 +317,6 @@ fn scalar(sql: &str) -> Option<Expr> {
     parse::expression(sql).ok()
 }
 
-/// Names what is selected in the filter of a count, where it changes nothing, so that a name
-/// that does not exist is found out.
-fn name_in_filter(projection: &mut [SelectItem], selected: Vec<SelectItem>) {
-    let mut condition = Expr::value(Value::Boolean(true));
-    for item in selected {
-        let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {
-            continue;
-        };
-        if !matches!(expr, Expr::Value(_)) {
-            condition = Expr::BinaryOp {
-                left: Box::new(condition),
-                op: BinaryOperator::Or,
-                right: Box::new(Expr::IsNull(Box::new(Expr::Nested(Box::new(expr))))),
-            };
-        }
-    }
-    if matches!(condition, Expr::Value(_)) {
-        return;
-    }
-    for item in projection {
-        if let SelectItem::UnnamedExpr(Expr::BinaryOp { left, .. }) = item
-            && let Expr::Function(count) = left.as_mut()
-        {
-            count.filter = Some(Box::new(condition.clone()));
-        }
-    }
-}
-
-/// EXISTS as a value says whether the rows count more than none.
-pub fn exists_as_values(expr: &mut Expr) {
-    let _ = walk::expressions_mut(expr, |expr| {
-        if let Expr::Exists { subquery, negated } = expr
-            && let Some(Expr::Subquery(mut counting)) =
-                scalar("(SELECT count(*) > 0 FROM (SELECT 1) AS \"$set\")")
-            && let SetExpr::Select(outer) = counting.body.as_mut()
-        {
-            let negated = *negated;
-            match subquery.body.as_mut() {
-                // Rows of a plain SELECT are counted where they are, so that what they
-                // refer to outside stays in reach.
-                SetExpr::Select(inner) if is_plain(inner) && subquery.limit_clause.is_none() => {
-                    let mut inner = inner.clone();
-                    let selected =
-                        std::mem::replace(&mut inner.projection, outer.projection.clone());
-                    name_in_filter(&mut inner.projection, selected);
-                    let mut rows = subquery.clone();
-                    rows.order_by = None;
-                    *rows.body = SetExpr::Select(inner);
-                    counting = rows;
-                }
-                _ => {
-                    if let Some(table) = outer.from.first_mut()
-                        && let TableFactor::Derived { subquery: derived, .. } = &mut table.relation
-                    {
-                        derived.clone_from(subquery);
-                    }
-                }
-            }
-            let counted = Expr::Subquery(counting);
-            *expr = if negated {
-                Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(counted) }
-            } else {
-                counted
-            };
-        }
-        ControlFlow::Continue(())
-    });
-}
-
 /// Whether its rows are those of its tables that meet its condition.
 pub fn is_plain(select: &datafusion::sql::sqlparser::ast::Select) -> bool {
     use datafusion::sql::sqlparser::ast::GroupByExpr;
@@ -448,17 +373,5 @@ mod tests {
             respell(&mut expr, &TextStyle::default()).unwrap();
             assert_eq!(expr.to_string(), wanted);
         }
-        let mut expr = parse::expression("EXISTS (SELECT a FROM t WHERE b = c)").unwrap();
-        exists_as_values(&mut expr);
-        assert_eq!(
-            expr.to_string(),
-            "(SELECT count(*) FILTER (WHERE true OR (a) IS NULL) > 0 FROM t WHERE b = c)"
-        );
-        let mut expr = parse::expression("NOT EXISTS (SELECT max(a) FROM t)").unwrap();
-        exists_as_values(&mut expr);
-        assert_eq!(
-            expr.to_string(),
-            "NOT (SELECT count(*) > 0 FROM (SELECT max(a) FROM t) AS \"$set\")"
-        );
     }
 }
