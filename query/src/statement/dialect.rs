@@ -13,6 +13,7 @@ use stratalog_text::{TextStyle, parse_array, parse_value, write_value};
 use super::walk::{self, Change, Flow};
 
 mod civil;
+mod intervals;
 pub mod merged;
 mod operators;
 mod rows;
@@ -101,6 +102,7 @@ impl Change for Normalizer<'_> {
             membership(expr)
                 .and_then(|()| operators::respell(expr))
                 .and_then(|()| rows::respell(expr))
+                .and_then(|()| intervals::respell(expr, self.style))
                 .and_then(|()| spelling::respell(expr, self.style)),
         )?;
         tuples::respell(expr);

@@ -23,7 +23,7 @@ pub mod zone;
 pub use builder::{ColumnBuilder, parse_value};
 pub use copy::{CopyFormat, CopyOptions, CopyParser, CopyWriter};
 pub use json::normalize_jsonb;
-pub use parse::array::parse_array;
+pub use parse::{abbreviated, array::parse_array};
 pub use style::{ByteaOutput, DateOrder, IntervalStyle, TextStyle};
 pub use write::{ColumnWriter, write_value};
 pub use zone::{TimeZone, ZoneName, zone_names};

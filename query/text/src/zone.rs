@@ -3,7 +3,7 @@
 use std::{fmt, str::FromStr};
 
 use chrono::{DateTime, MappedLocalTime, NaiveDateTime, Offset, TimeZone as _};
-use chrono_tz::{OffsetComponents as _, Tz};
+use chrono_tz::{OffsetComponents as _, OffsetName as _, Tz};
 use stratalog_model::{Error, ErrorKind, Result};
 
 use crate::calendar::{Civil, DAY_SECONDS, civil_of, days_of};
@@ -122,6 +122,23 @@ impl TimeZone {
                 })
             }
         }
+    }
+
+    /// What the zone is called at an instant, given in seconds since 1970: `CEST`, `+03`.
+    pub fn abbreviation_at(&self, utc_seconds: i64) -> String {
+        let named = match self {
+            Self::Named(zone) => DateTime::from_timestamp(within_database(utc_seconds), 0)
+                .and_then(|instant| {
+                    let offset = zone.offset_from_utc_datetime(&instant.naive_utc());
+                    offset.abbreviation().map(str::to_string)
+                }),
+            Self::Fixed { .. } => None,
+        };
+        named.unwrap_or_else(|| {
+            let mut text = Vec::new();
+            crate::write::datetime::write_offset(self.offset_at(utc_seconds), &mut text);
+            String::from_utf8(text).unwrap_or_default()
+        })
     }
 
     /// Seconds east of Greenwich when the wall clock shows `local_seconds` (since 1970).

@@ -29,6 +29,8 @@ fn list_of(name: &str) -> Option<(&'static str, bool)> {
         "jsonb_object_keys" | "json_object_keys" => ("jsonb_keys_list", false),
         "generate_subscripts" => ("subscripts_list", false),
         "string_to_table" => ("string_to_array", false),
+        "regexp_matches" => ("regexp_matches_list", false),
+        "regexp_split_to_table" => ("regexp_split_to_array", false),
         "_pg_expandarray" => ("expand_array_list", false),
         _ => return None,
     })
@@ -37,6 +39,50 @@ fn list_of(name: &str) -> Option<(&'static str, bool)> {
 /// Whether the one column of a function in FROM is `value`, however the function is called there.
 fn has_value(name: &str) -> bool {
     list_of(name).is_some_and(|(list, _)| list.starts_with("jsonb_elements"))
+}
+
+/// The list of pairs that a function's rows are made of, and whether their values are jsonb.
+fn pairs_of(name: &str) -> Option<(&'static str, bool)> {
+    Some(match name {
+        "jsonb_each" | "json_each" => ("jsonb_each_list", true),
+        "jsonb_each_text" | "json_each_text" => ("jsonb_each_text_list", false),
+        _ => return None,
+    })
+}
+
+/// A subquery with the columns `key` and `value` of a list of pairs.
+fn pairs(
+    list: &str,
+    is_json: bool,
+    arguments: Vec<Expr>,
+    alias: Option<TableAlias>,
+    function: Ident,
+) -> Option<TableFactor> {
+    let value = if is_json {
+        "get_field(\"$row\", 'value')::jsonb"
+    } else {
+        "get_field(\"$row\", 'value')"
+    };
+    let sql = format!(
+        "SELECT get_field(\"$row\", 'key') AS \"key\", {value} AS \"value\" FROM (SELECT 1 AS \"$row\") AS \"$rows\""
+    );
+    let mut subquery = query(&sql)?;
+    let rows = call("unnest", vec![call(list, arguments)?])?;
+    if let SetExpr::Select(select) = subquery.body.as_mut()
+        && let Some(from) = select.from.first_mut()
+        && let TableFactor::Derived { subquery: inner, .. } = &mut from.relation
+        && let SetExpr::Select(inner) = inner.body.as_mut()
+        && let Some(SelectItem::ExprWithAlias { expr, .. }) = inner.projection.first_mut()
+    {
+        *expr = rows;
+    }
+    let alias = alias.unwrap_or(TableAlias {
+        explicit: true,
+        name: function,
+        columns: Vec::new(),
+        at: None,
+    });
+    Some(TableFactor::Derived { lateral: true, subquery, alias: Some(alias), sample: None })
 }
 
 /// Functions in FROM that the planner reads itself.
@@ -323,6 +369,11 @@ pub fn in_from(factor: &mut TableFactor) -> Result<()> {
         *factor = with_numbers(&function, given, alias.take())?;
         return Ok(());
     }
+    if let Some((list, is_json)) = pairs_of(&called) {
+        *factor =
+            pairs(list, is_json, given, alias.take(), function).unwrap_or_else(|| factor.clone());
+        return Ok(());
+    }
     let rows = match TABLES.contains(&called.as_str()) {
         false => elements(&called, given.clone()).or_else(|| call_of(name, given)),
         true if called == "unnest" => None,
@@ -406,12 +457,22 @@ fn with_numbers(
     Ok(TableFactor::Derived { lateral: true, subquery, alias: Some(alias), sample: None })
 }
 
-/// The planner reads series of bigint alone.
+/// The planner reads series of bigint alone; of a constant that fits an integer, the series is
+/// one of integers unless a cast says bigint.
 fn as_bigint(argument: &mut FunctionArg) {
-    if let FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Cast { data_type, .. })) = argument
-        && is_whole(data_type)
-    {
-        *data_type = DataType::BigInt(None);
+    let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = argument else { return };
+    let Expr::Cast { data_type, expr: inner, .. } = &mut *expr else { return };
+    if !is_whole(data_type) {
+        return;
+    }
+    let is_number = matches!(
+        inner.as_ref(),
+        Expr::Value(ValueWithSpan { value: Value::Number(text, _), .. }) if text.parse::<i32>().is_ok()
+    );
+    match data_type {
+        DataType::BigInt(_) | DataType::Int8(_) => {}
+        _ if is_number => *expr = inner.as_ref().clone(),
+        _ => *data_type = DataType::BigInt(None),
     }
 }
 

@@ -41,7 +41,15 @@ pub fn respell(expr: &mut Expr) {
                             *part = Expr::Value(name.into());
                         }
                     }
-                    AccessExpr::Subscript(_) => {}
+                    // Without a bound, from the first or up to the last.
+                    AccessExpr::Subscript(Subscript::Slice {
+                        lower_bound, upper_bound, ..
+                    }) => {
+                        let number =
+                            |text: &str| Expr::Value(Value::Number(text.to_string(), false).into());
+                        lower_bound.get_or_insert_with(|| number("1"));
+                        upper_bound.get_or_insert_with(|| number("2147483647"));
+                    }
                 }
             }
         }

@@ -17,6 +17,7 @@ pub(super) fn for_parser(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     array_means_brackets(&mut rewritten);
     operators_of_sets(&mut rewritten);
     functions_with_a_form(&mut rewritten);
+    assignment_means_arrow(&mut rewritten);
     rewritten
 }
 
@@ -70,6 +71,15 @@ fn operators_of_sets(tokens: &mut Vec<TokenWithSpan>) {
     for (word, dot, close) in found.into_iter().rev() {
         tokens.remove(close);
         tokens.drain(word..=dot);
+    }
+}
+
+/// `f(name := value)` says `f(name => value)`.
+fn assignment_means_arrow(tokens: &mut [TokenWithSpan]) {
+    for token in tokens {
+        if token.token == Token::Assignment {
+            token.token = Token::RArrow;
+        }
     }
 }
 
