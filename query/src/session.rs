@@ -9,16 +9,20 @@ mod implicit;
 mod lookup;
 pub(crate) mod planner;
 mod planning;
+mod progress;
 mod run;
 pub(crate) use run::text_schema;
+mod statements;
 pub(crate) mod transaction;
 pub mod variables;
 mod views;
 pub(crate) mod work;
+pub(crate) use cursors::Kind;
 pub(crate) use definition::Definition;
+pub use progress::CopyProgress;
+pub use statements::PreparedBy;
 
 use std::{
-    collections::HashMap,
     sync::{
         Arc, Weak,
         atomic::{AtomicBool, Ordering},
@@ -28,19 +32,20 @@ use std::{
 
 use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
-use stratalog_model::{Error, ErrorKind, EventStore, Result};
+use stratalog_model::{ChronicleId, Error, EventStore, Result};
 use stratalog_text::TextStyle;
 use tokio::sync::Notify;
 
 use self::{
     cursors::Cursors,
     planner::Planner,
+    statements::Statements,
     transaction::Transaction,
     variables::Variables,
     views::SeenCatalog,
     work::{Stop, Work},
 };
-use crate::{Login, Prepared, QueryService, QuerySettings, service::Parts};
+use crate::{CancelKey, Login, Prepared, QueryService, QuerySettings, service::Parts};
 
 /// The name under which the planner looks up unqualified names.
 pub(crate) const SEARCH_PATH_SCHEMA: &str = "$search_path";
@@ -94,7 +99,7 @@ impl Notice {
 pub struct Session {
     itself: Weak<Session>,
     service: Arc<QueryService>,
-    key: (i32, i32),
+    key: CancelKey,
     login: Login,
     opened_ns: i64,
     variables: Arc<Variables>,
@@ -103,8 +108,8 @@ pub struct Session {
     cursors: Arc<Cursors>,
     /// Made when a statement needs it.
     planner: tokio::sync::Mutex<Option<Planner>>,
-    /// Statements by name: those of PREPARE and of the extended protocol.
-    kept: Mutex<HashMap<String, Arc<Prepared>>>,
+    statements: Arc<Statements>,
+    copying: Mutex<Weak<CopyProgress>>,
     cache: Mutex<run::PlanCache>,
     notices: Mutex<Vec<Notice>>,
     running: Mutex<Vec<Weak<Work>>>,
@@ -128,7 +133,7 @@ pub struct Activity {
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Session")
-            .field("process_id", &self.key.0)
+            .field("process_id", &self.key.process_id)
             .field("login", &self.login)
             .finish_non_exhaustive()
     }
@@ -138,7 +143,7 @@ impl Session {
     pub(crate) fn open(
         service: &Arc<QueryService>,
         login: Login,
-        key: (i32, i32),
+        key: CancelKey,
     ) -> Result<Arc<Self>> {
         let parts = service.parts();
         let mut initial = login.settings.clone();
@@ -169,7 +174,8 @@ impl Session {
             seen,
             cursors: Arc::default(),
             planner: tokio::sync::Mutex::default(),
-            kept: Mutex::default(),
+            statements: Arc::default(),
+            copying: Mutex::default(),
             cache: Mutex::default(),
             notices: Mutex::default(),
             running: Mutex::default(),
@@ -180,9 +186,14 @@ impl Session {
         }))
     }
 
-    /// Process id and secret, with which another connection cancels this one's statement.
-    pub fn key(&self) -> (i32, i32) {
-        self.key
+    /// With which another connection cancels what this one runs.
+    pub fn key(&self) -> &CancelKey {
+        &self.key
+    }
+
+    /// Number of the session.
+    pub fn process_id(&self) -> i32 {
+        self.key.process_id
     }
 
     /// Who is connected.
@@ -243,11 +254,10 @@ impl Session {
 
     /// How long the session may be idle as it is now; `None` for as long as it likes.
     pub fn idle_limit(&self) -> Option<Duration> {
+        let limits = self.variables.parsed();
         let limit_ms = match self.transaction() {
-            TransactionState::Idle => 0,
-            TransactionState::Block | TransactionState::Failed => {
-                self.variables.parsed().idle_in_transaction_ms
-            }
+            TransactionState::Idle => limits.idle_session_ms,
+            TransactionState::Block | TransactionState::Failed => limits.idle_in_transaction_ms,
         };
         (limit_ms > 0).then(|| Duration::from_millis(limit_ms))
     }
@@ -261,6 +271,7 @@ impl Session {
     pub fn take_notices(&self) -> Vec<Notice> {
         let from = self.variables.parsed().messages_from;
         let mut notices = std::mem::take(&mut *self.notices.lock());
+        notices.extend(self.variables.take_notices());
         notices.retain(|notice| match notice.severity {
             "WARNING" => from <= 1,
             _ => from == 0,
@@ -268,51 +279,43 @@ impl Session {
         notices
     }
 
-    /// Keeps a prepared statement under a name: one namespace for PREPARE and for
-    /// protocols, so that DEALLOCATE reaches both.
+    /// Keeps a prepared statement under a name: one namespace for PREPARE and for protocols.
     ///
     /// # Errors
     /// `DuplicatePreparedStatement`, `LimitExceeded`.
-    pub fn keep(&self, name: &str, prepared: Arc<Prepared>) -> Result<()> {
-        let mut kept = self.kept.lock();
-        if kept.contains_key(name) {
-            return Err(Error::new(
-                ErrorKind::DuplicatePreparedStatement,
-                format!("prepared statement \"{name}\" already exists"),
-            ));
-        }
+    pub fn keep(&self, name: &str, prepared: Arc<Prepared>, by: PreparedBy) -> Result<()> {
         let most = self.settings().prepared_statements_max;
-        if kept.len() >= most {
-            return Err(Error::new(
-                ErrorKind::LimitExceeded,
-                format!("the session already keeps {most} prepared statements"),
-            )
-            .with_hint("DEALLOCATE some; DEALLOCATE ALL forgets all of them"));
-        }
-        kept.insert(name.to_string(), prepared);
-        Ok(())
+        self.statements.keep(name, prepared, by, most, self.parts().clock.now_ns())
     }
 
     /// The statement kept under a name.
     pub fn kept(&self, name: &str) -> Option<Arc<Prepared>> {
-        self.kept.lock().get(name).cloned()
-    }
-
-    /// Every statement kept, by name.
-    pub fn all_kept(&self) -> Vec<(String, Arc<Prepared>)> {
-        let mut all: Vec<_> =
-            self.kept.lock().iter().map(|(name, kept)| (name.clone(), Arc::clone(kept))).collect();
-        all.sort_by(|left, right| left.0.cmp(&right.0));
-        all
+        self.statements.find(name)
     }
 
     /// Drops the statement kept under a name; whether there was one.
     pub fn forget(&self, name: &str) -> bool {
-        self.kept.lock().remove(name).is_some()
+        self.statements.forget(name)
     }
 
     pub(crate) fn forget_all(&self) {
-        self.kept.lock().clear();
+        self.statements.forget_all();
+    }
+
+    /// A COPY begins; it is listed as long as what this returns lives.
+    pub(crate) fn begin_copy(
+        &self,
+        command: &'static str,
+        table: Option<ChronicleId>,
+    ) -> Arc<CopyProgress> {
+        let progress = Arc::new(CopyProgress::new(command, table));
+        *self.copying.lock() = Arc::downgrade(&progress);
+        progress
+    }
+
+    /// The COPY that goes on.
+    pub(crate) fn copying(&self) -> Option<Arc<CopyProgress>> {
+        self.copying.lock().upgrade()
     }
 
     /// Ends the session: cancels what runs, drops what is prepared, rolls back.
@@ -322,7 +325,7 @@ impl Session {
         self.forget_all();
         self.cursors.close_all();
         self.transaction.end();
-        self.service.sessions().remove(self.key.0);
+        self.service.sessions().remove(self.key.process_id);
     }
 
     /// Ends what runs, and has whoever serves the session end it (`pg_terminate_backend`).
@@ -403,6 +406,6 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.service.sessions().remove(self.key.0);
+        self.service.sessions().remove(self.key.process_id);
     }
 }

@@ -170,7 +170,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 inbound = self.reader.next() => return Ok(inbound),
                 () = self.stop.soft.cancelled() => return Err(shutting_down()),
                 error = self.session.terminated() => return Err(Ending::Fatal(error)),
-                () = until(limit.map(|limit| began + limit)) => return Err(idle_for_too_long()),
+                () = until(limit.map(|limit| began + limit)) => {
+                    return Err(idle_for_too_long(self.session.transaction()));
+                }
                 () = until(quiet.map(|quiet| began + quiet)) => self.rest(),
             }
         }
@@ -286,7 +288,13 @@ async fn until(moment: Option<Instant>) {
     }
 }
 
-fn idle_for_too_long() -> Ending {
+fn idle_for_too_long(state: TransactionState) -> Ending {
+    if state == TransactionState::Idle {
+        return Ending::Fatal(Error::new(
+            ErrorKind::IdleSession,
+            "terminating connection due to idle-session timeout",
+        ));
+    }
     Ending::Fatal(
         Error::new(
             ErrorKind::IdleInTransaction,

@@ -33,6 +33,7 @@ pub mod regex;
 mod register;
 mod similar;
 mod sleep;
+pub mod style;
 mod text_form;
 mod texts;
 pub mod time_bucket;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::execution::session_state::SessionStateBuilder;
 use parking_lot::Mutex;
 use stratalog_model::{Error, Result};
-use stratalog_pg_catalog::{CatalogContext, CatalogView, CursorsView};
+use stratalog_pg_catalog::{CatalogContext, CatalogView, CursorsView, PreparedView};
 use tokio::sync::{MappedMutexGuard, MutexGuard};
 
 use super::{
@@ -67,9 +67,10 @@ impl Session {
             sessions: Arc::new(OpenSessions(Arc::clone(self.service.sessions()))),
             settings: Arc::new(SessionSettings(Arc::clone(&self.variables))),
             cursors: Arc::clone(&self.cursors) as Arc<dyn CursorsView>,
+            prepared: Arc::clone(&self.statements) as Arc<dyn PreparedView>,
             database: login.database.clone(),
             user: login.user.clone(),
-            process_id: self.key.0,
+            process_id: self.key.process_id,
             server_started_us: self.service.started_ns().div_euclid(1_000),
         });
         let system = stratalog_pg_catalog::schemas(Arc::clone(&context));
@@ -91,7 +92,7 @@ impl Session {
         let mut state = SessionStateBuilder::new_from_existing(base.clone())
             .with_config(config)
             .with_catalog_list(Arc::new(catalogs))
-            .with_session_id(self.key.0.to_string())
+            .with_session_id(self.key.process_id.to_string())
             .build();
         stratalog_pg_catalog::register_functions(&mut state, &context).map_err(from_datafusion)?;
         Ok(Planner::new(state, scope, pin))

@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use stratalog_model::Result;
-use stratalog_pg_catalog::{CatalogView, SessionRow, SessionsView, SettingRow, SettingsView};
+use stratalog_pg_catalog::{
+    CatalogView, CopyRow, SessionRow, SessionsView, SettingRow, SettingsView,
+};
 
 use stratalog_visor_core::{Catalog, CatalogState};
 
 use super::{
     TransactionState,
     transaction::Transaction,
-    variables::{Rule, Variables, duration_ms},
+    variables::{Listed, Rule, Variables, duration_ms},
     work::Stop,
 };
 use crate::service::Sessions;
@@ -49,7 +51,7 @@ impl SessionsView for OpenSessions {
                     TransactionState::Failed => "idle in transaction (aborted)",
                 };
                 SessionRow {
-                    process_id: session.key().0,
+                    process_id: session.process_id(),
                     user: login.user.clone(),
                     database: login.database.clone(),
                     application_name: session.setting("application_name").unwrap_or_default(),
@@ -59,13 +61,18 @@ impl SessionsView for OpenSessions {
                     connected_us: session.opened_ns().div_euclid(1_000),
                     query_us: activity.query_started_ns.map(|ns| ns.div_euclid(1_000)),
                     transaction_us: session.block_began_ns().map(|ns| ns.div_euclid(1_000)),
+                    copy: session.copying().map(|copy| {
+                        let (bytes, rows, excluded) = copy.counts();
+                        let (command, table) = (copy.command(), copy.table());
+                        CopyRow { command, table, bytes, rows, excluded }
+                    }),
                 }
             })
             .collect()
     }
 
     fn cancel(&self, process_id: i32) -> bool {
-        let session = self.0.open().into_iter().find(|session| session.key().0 == process_id);
+        let session = self.0.open().into_iter().find(|session| session.process_id() == process_id);
         session.is_some_and(|session| {
             session.stop(Stop::User);
             true
@@ -73,7 +80,7 @@ impl SessionsView for OpenSessions {
     }
 
     fn terminate(&self, process_id: i32) -> bool {
-        let session = self.0.open().into_iter().find(|session| session.key().0 == process_id);
+        let session = self.0.open().into_iter().find(|session| session.process_id() == process_id);
         session.is_some_and(|session| {
             session.terminate();
             true
@@ -99,18 +106,20 @@ impl SettingsView for SessionSettings {
         self.0
             .all()
             .into_iter()
-            .map(|(page, value)| {
-                let told = told(page.rule, page.default);
+            .map(|listed| {
+                let does = listed.does().to_string();
+                let Listed { name, value, initial, page } = listed;
+                let told = page.map_or_else(SettingRow::default, |page| told(page.rule, page.default));
                 let number = |value: String| match told.unit {
-                    Some(_) => duration_ms(&value).map_or(value, |ms| ms.to_string()),
-                    None => value,
+                    Some("ms") => duration_ms(&value).map_or(value, |ms| ms.to_string()),
+                    _ => value,
                 };
                 SettingRow {
-                    name: page.name.to_string(),
+                    name,
                     value: number(value),
-                    reset_value: number(self.0.initial(page.name)),
-                    description: page.does.to_string(),
-                    changeable: page.rule != Rule::Fixed,
+                    reset_value: number(initial),
+                    description: does,
+                    changeable: page.is_none_or(|page| page.rule != Rule::Fixed),
                     ..told
                 }
             })
