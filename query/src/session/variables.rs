@@ -257,7 +257,7 @@ impl Variables {
 }
 
 /// A setting as SHOW ALL and `pg_settings` list it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Listed {
     /// Its name.
     pub name: String,

@@ -109,7 +109,8 @@ impl SettingsView for SessionSettings {
             .map(|listed| {
                 let does = listed.does().to_string();
                 let Listed { name, value, initial, page } = listed;
-                let told = page.map_or_else(SettingRow::default, |page| told(page.rule, page.default));
+                let told =
+                    page.map_or_else(SettingRow::default, |page| told(page.rule, page.default));
                 let number = |value: String| match told.unit {
                     Some("ms") => duration_ms(&value).map_or(value, |ms| ms.to_string()),
                     _ => value,

@@ -272,7 +272,9 @@ pub fn show(session: &Session, variable: &[Ident]) -> Result<Outcome> {
         vec![
             Arc::new(StringArray::from_iter_values(all.iter().map(|setting| &setting.name))),
             Arc::new(StringArray::from_iter_values(all.iter().map(|setting| &setting.value))),
-            Arc::new(StringArray::from_iter_values(all.iter().map(crate::session::variables::Listed::does))),
+            Arc::new(StringArray::from_iter_values(
+                all.iter().map(crate::session::variables::Listed::does),
+            )),
         ],
     )
     .map_err(crate::errors::from_arrow)?;

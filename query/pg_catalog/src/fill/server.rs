@@ -1,7 +1,5 @@
 //! The server: databases, roles, sessions, settings, functions.
 
-use std::net::SocketAddr;
-
 use stratalog_model::Result;
 
 use crate::{

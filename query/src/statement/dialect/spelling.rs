@@ -1,11 +1,9 @@
 //! Expressions that PostgreSQL spells otherwise than the planner.
 
-use std::ops::ControlFlow;
-
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, FunctionArg, FunctionArgExpr,
-    FunctionArguments, Ident, ObjectName, ObjectNamePart, SelectItem, SetExpr, TableFactor,
-    TimezoneInfo, UnaryOperator, Value, ValueWithSpan,
+    FunctionArguments, Ident, ObjectName, ObjectNamePart, SelectItem, TimezoneInfo, UnaryOperator,
+    Value, ValueWithSpan,
 };
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_text::{TextStyle, parse_value, write_value};
