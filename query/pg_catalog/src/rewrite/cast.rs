@@ -143,6 +143,9 @@ pub(super) fn rewrite(expr: &mut Expr) {
             }
         }
         Expr::Cast { expr: inner, data_type, .. } => {
+            if is_function_column(inner) && is_number(data_type) {
+                super::oid_of(inner);
+            }
             let Some(stem) = named(inner) else {
                 match target(data_type) {
                     Some(Target::Plain(plain)) => *data_type = plain,

@@ -8,9 +8,9 @@ use std::{collections::HashSet, ops::ControlFlow, sync::LazyLock};
 
 use datafusion::execution::SessionStateDefaults;
 use datafusion::sql::sqlparser::ast::{
-    Distinct, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident,
-    JoinOperator, ObjectName, Query, Select, SelectItem, SetExpr, SetOperator, SetQuantifier,
-    TableFactor, TableWithJoins, Value, VisitMut, VisitorMut,
+    BinaryOperator, Distinct, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
+    GroupByExpr, Ident, JoinOperator, ObjectName, Query, Select, SelectItem, SetExpr, SetOperator,
+    SetQuantifier, TableFactor, TableWithJoins, Value, VisitMut, VisitorMut,
 };
 
 use super::{build, called, replace};
@@ -66,7 +66,9 @@ fn has_no_rows(body: &SetExpr) -> bool {
 fn fold_branches(body: &mut SetExpr) {
     match body {
         SetExpr::Select(select) => {
-            fold_select(select);
+            if fold_select(select) {
+                select.projection.iter_mut().for_each(types::among_others);
+            }
         }
         SetExpr::SetOperation { left, right, .. } => {
             fold_branches(left);
@@ -196,7 +198,41 @@ fn gives_no_rows(select: &Select) -> bool {
         }
         _ => false,
     });
-    !may_aggregate && (of_nothing || select.from.iter().any(joins_empty))
+    !may_aggregate
+        && (of_nothing || select.from.iter().any(joins_empty) || asks_foreign_keys(select))
+}
+
+/// Whether a SELECT wants constraints of another kind than primary keys, which are all there are.
+fn asks_foreign_keys(select: &Select) -> bool {
+    let factors = select.from.iter().flat_map(|from| {
+        std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
+    });
+    let mut tables = factors.filter_map(table_name).filter_map(system_name);
+    let reads = tables.any(|table| table == ("pg_catalog", "pg_constraint"));
+    reads && select.selection.as_ref().is_some_and(wants_another_kind)
+}
+
+fn wants_another_kind(condition: &Expr) -> bool {
+    match condition {
+        Expr::Nested(inner) => wants_another_kind(inner),
+        Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
+            wants_another_kind(left) || wants_another_kind(right)
+        }
+        Expr::BinaryOp { left, op: BinaryOperator::Eq, right } => {
+            let column = match left.as_ref() {
+                Expr::Identifier(name) => Some(name),
+                Expr::CompoundIdentifier(parts) => parts.last(),
+                _ => None,
+            };
+            let kind = match right.as_ref() {
+                Expr::Cast { expr, .. } => build::string_of(expr),
+                other => build::string_of(other),
+            };
+            column.is_some_and(|name| name.value == "contype")
+                && kind.is_some_and(|kind| kind != "p")
+        }
+        _ => false,
+    }
 }
 
 /// Functions that give a row for each element of their argument.

@@ -5,7 +5,9 @@ use datafusion::sql::sqlparser::ast::{
     Ident, ObjectName, OrderByExpr, OrderByOptions, Subscript,
 };
 
-use super::{build, called, is_name_column, replace, without_system_schema};
+use super::{
+    build, called, is_function_column, is_name_column, oid_of, replace, without_system_schema,
+};
 
 /// Words that are functions without parentheses.
 const WORDS: &[&str] =
@@ -16,6 +18,16 @@ const ALIASES: &[(&str, &str)] = &[
     ("transaction_timestamp", "now"),
     ("statement_timestamp", "now"),
     ("pg_get_partition_constraintdef", "pg_get_partkeydef"),
+];
+
+/// Functions that take the oid of a function.
+const OF_FUNCTIONS: [&str; 6] = [
+    "obj_description",
+    "pg_function_is_visible",
+    "pg_get_function_arguments",
+    "pg_get_function_identity_arguments",
+    "pg_get_function_result",
+    "pg_get_functiondef",
 ];
 
 /// Types that are called as functions.
@@ -87,6 +99,12 @@ pub(super) fn rewrite(expr: &mut Expr) {
             if matches!(root.as_ref(), Expr::Nested(inner) if is_vector(inner)) {
                 from_one(access_chain);
             }
+            // `i.indkey[0]`, as the parser reads it.
+            if let [AccessExpr::Dot(column), subscript @ ..] = access_chain.as_mut_slice()
+                && is_vector(column)
+            {
+                from_one(subscript);
+            }
         }
         Expr::Identifier(name)
             if name.quote_style.is_none()
@@ -116,6 +134,14 @@ pub(super) fn rewrite(expr: &mut Expr) {
             }
             if let Some(alias) = alias {
                 function.name = ObjectName::from(vec![Ident::new(alias)]);
+            }
+            if name.as_deref().is_some_and(|name| OF_FUNCTIONS.contains(&name))
+                && let FunctionArguments::List(list) = &mut function.args
+                && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(first))) =
+                    list.args.first_mut()
+                && is_function_column(first)
+            {
+                oid_of(first);
             }
             match name {
                 Some(name) if TYPES.contains(&name.as_str()) => as_cast(expr, &name),

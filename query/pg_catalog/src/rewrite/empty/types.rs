@@ -17,6 +17,16 @@ pub(super) fn of(expr: &Expr, tables: &[(&str, &str)]) -> DataType {
     known(expr, tables).unwrap_or(DataType::Text)
 }
 
+/// Beside other rows, an oid with a name is an oid.
+pub(super) fn among_others(item: &mut SelectItem) {
+    if let SelectItem::ExprWithAlias { expr: Expr::Cast { data_type, .. }, .. } = item
+        && (*data_type == DataType::Regclass || data_type.to_string().contains("reg"))
+        && let Some(oid) = named("oid")
+    {
+        *data_type = oid;
+    }
+}
+
 /// The type of a name, as the catalogs write it.
 fn named(name: &str) -> Option<DataType> {
     let (element, array) = match name.strip_suffix("[]") {
