@@ -60,12 +60,6 @@ impl ExprPlanner for JsonOperators {
                 Box::new(right),
             ))));
         }
-        if expr.op == BinaryOperator::PGStartsWith {
-            return Ok(match self.call("starts_with", expr.left.clone(), expr.right.clone()) {
-                Some(call) => PlannerResult::Planned(call),
-                None => PlannerResult::Original(expr),
-            });
-        }
         let by_position = expr.right.get_type(schema).is_ok_and(|data_type| data_type.is_integer());
         let name = match (&expr.op, by_position) {
             (BinaryOperator::Arrow, true) => "jsonb_array_element",

@@ -176,11 +176,11 @@ async fn parameters_take_the_type_of_their_place() {
         ),
         (
             "SELECT substr(s, $1), repeat(s, $2), left(s, $3), upper($4) FROM p",
-            vec![T::BigInt, T::BigInt, T::BigInt, T::Text],
+            vec![T::Integer, T::Integer, T::Integer, T::Text],
         ),
         (
             "SELECT power(n, $1), abs($2), round(n, $3) FROM p",
-            vec![T::Double, T::Double, T::BigInt],
+            vec![numeric.clone(), T::Double, T::Integer],
         ),
         (
             "INSERT INTO p (time, v, n, s) VALUES ($1 + timestamptz '2025-01-01', $2 * 2, 2.5 * $3, 'x' || $4)",

@@ -14,7 +14,7 @@ pub(super) fn decimal(pattern: &Pattern, value: i128, scale: i32) -> String {
     }
     let scale = scale - i32::try_from(pattern.multiplied).unwrap_or(0);
     let text = fixed(value, scale, pattern.behind);
-    number(pattern, &text, value < 0)
+    number(&widened(pattern), &text, value < 0)
 }
 
 /// A float that shows so many digits.
@@ -51,8 +51,13 @@ pub(super) fn float(pattern: &Pattern, value: f64, digits: usize) -> String {
     let whole = format!("{:.0}", value.abs()).len();
     let behind = pattern.behind.min(digits.saturating_sub(whole));
     let text = format!("{:.*}", behind, value.abs());
-    let pattern = Pattern { behind, ..pattern.clone() };
+    let pattern = Pattern { behind, ..widened(pattern) };
     number(&pattern, &text, value < 0.0)
+}
+
+/// A pattern with places for the digits by which the number is multiplied.
+fn widened(pattern: &Pattern) -> Pattern {
+    Pattern { before: pattern.before + pattern.multiplied, ..pattern.clone() }
 }
 
 /// The digits of a number without its sign: those before and those behind the point.

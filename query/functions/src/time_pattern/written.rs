@@ -187,7 +187,9 @@ fn write_field(out: &mut String, place: &Place, shown: &Shown) -> Result<()> {
     } else {
         let fraction =
             matches!(place.field, Field::Millisecond | Field::Microsecond | Field::Fraction(_));
-        let width = if place.bare && !fraction { 0 } else { width + usize::from(value < 0) };
+        // A sign has its own place, but for days.
+        let sign = usize::from(value < 0 && place.field != Field::Day);
+        let width = if place.bare && !fraction { 0 } else { width + sign };
         let _ = write!(out, "{value:0width$}");
     }
     if let Some(case) = place.ordinal {

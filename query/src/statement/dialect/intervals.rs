@@ -30,8 +30,11 @@ pub fn respell(expr: &mut Expr, style: &TextStyle) -> Result<()> {
         Expr::Cast { expr: inner, data_type: DataType::Interval { fields, precision }, .. }
             if fields.is_some() || precision.is_some() =>
         {
-            if let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) =
-                inner.as_ref()
+            let inner = match inner.as_ref() {
+                Expr::Interval(interval) => interval.value.as_ref(),
+                inner => inner,
+            };
+            if let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) = inner
             {
                 let limits = Limits { fields: fields.as_ref().map(span), digits: *precision };
                 *expr = read(text, limits, false, style)?;

@@ -72,6 +72,12 @@ pub fn respell(expr: &mut Expr, style: &TextStyle) -> Result<()> {
             }
         }
         Expr::Substring { .. } | Expr::Overlay { .. } | Expr::Position { .. } => parts(expr),
+        Expr::BinaryOp { left, op: BinaryOperator::PGStartsWith, right } => {
+            let arguments = vec![left.as_ref().clone(), right.as_ref().clone()];
+            if let Some(called) = call("starts_with", arguments) {
+                *expr = called;
+            }
+        }
         Expr::Function(_) => respell_function(expr)?,
         _ => {}
     }
@@ -84,7 +90,11 @@ fn parts(expr: &mut Expr) {
     let take = |expr: &mut Expr| std::mem::replace(expr, Expr::Value(Value::Null.into()));
     let called = match expr {
         Expr::Substring {
-            expr: whole, substring_from: Some(pattern), substring_for: None, ..
+            expr: whole,
+            substring_from: Some(pattern),
+            substring_for: None,
+            shorthand: false,
+            ..
         } if is_text(pattern) => call("regexp_substring", vec![take(whole), take(pattern)]),
         Expr::Substring {
             expr: whole,
