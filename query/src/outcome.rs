@@ -3,6 +3,7 @@
 use std::{
     fmt,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -10,6 +11,8 @@ use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use futures::{Stream, stream::BoxStream};
 use stratalog_model::{ColumnType, Result};
 use stratalog_text::copy::CopyOptions;
+
+use crate::CopyProgress;
 
 /// The result of one statement. Dropping it cancels its work and frees what it held.
 #[derive(Debug)]
@@ -57,6 +60,7 @@ pub struct Rows {
     stream: BoxStream<'static, Result<RecordBatch>>,
     tag: RowsTag,
     rows: u64,
+    binary: bool,
 }
 
 impl Rows {
@@ -66,7 +70,20 @@ impl Rows {
         stream: BoxStream<'static, Result<RecordBatch>>,
         tag: RowsTag,
     ) -> Self {
-        Self { schema, stream, tag, rows: 0 }
+        Self { schema, stream, tag, rows: 0, binary: false }
+    }
+
+    /// Whether protocols write them in binary where the client does not say how: those of a
+    /// binary cursor.
+    #[must_use]
+    pub fn in_binary(mut self, binary: bool) -> Self {
+        self.binary = binary;
+        self
+    }
+
+    /// Whether they are of a binary cursor.
+    pub fn is_binary(&self) -> bool {
+        self.binary
     }
 
     /// Shape of the batches.
@@ -114,8 +131,12 @@ pub struct CopyIn {
     pub columns: Vec<(String, ColumnType)>,
     /// Names of those that take no NULL.
     pub required: Vec<String>,
+    /// Whether `columns` are all that the table has, in its order.
+    pub whole_rows: bool,
     /// Takes the rows.
     pub sink: CopySink,
+    /// Where what was done so far is counted: bytes by the protocol, rows by the sink.
+    pub progress: Arc<CopyProgress>,
 }
 
 /// A COPY … TO STDOUT.
@@ -125,6 +146,8 @@ pub struct CopyOut {
     pub options: CopyOptions,
     /// The rows; their tag is `COPY n`, made by the protocol that counts them.
     pub rows: Rows,
+    /// Where the protocol counts what was sent.
+    pub progress: Arc<CopyProgress>,
 }
 
 pub use crate::statement::copy::CopySink;

@@ -20,6 +20,9 @@ pub use self::execution::STACK_BYTES;
 pub(crate) use self::execution::{Execution, StoppablePlan};
 use crate::{Backups, Inspector, QuerySettings, Session, session::work::Stop};
 
+/// Bytes of a secret that is not long.
+const SHORT_SECRET_BYTES: usize = 4;
+
 /// What the service is wired to.
 #[derive(Debug)]
 pub struct Parts {
@@ -50,6 +53,34 @@ pub struct Login {
     pub client_address: Option<String>,
     /// Settings of the start-up message.
     pub settings: Vec<(String, String)>,
+    /// The secret of its [`CancelKey`] has 32 bytes, not 4.
+    pub long_secret: bool,
+}
+
+/// With which another connection cancels what a session runs.
+#[derive(Clone, PartialEq, Eq)]
+pub struct CancelKey {
+    /// Number of the session.
+    pub process_id: i32,
+    /// Known to its client alone.
+    pub secret: Vec<u8>,
+}
+
+impl CancelKey {
+    fn new(process_id: i32, long_secret: bool) -> Self {
+        let random = || uuid::Uuid::new_v4().into_bytes();
+        let mut secret = [random(), random()].concat();
+        if !long_secret {
+            secret.truncate(SHORT_SECRET_BYTES);
+        }
+        Self { process_id, secret }
+    }
+}
+
+impl std::fmt::Debug for CancelKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CancelKey").field("process_id", &self.process_id).finish_non_exhaustive()
+    }
 }
 
 /// SQL for every protocol; one per server.
@@ -72,7 +103,7 @@ impl Sessions {
     pub fn open(&self) -> Vec<Arc<Session>> {
         let mut open: Vec<Arc<Session>> =
             self.0.lock().values().filter_map(Weak::upgrade).collect();
-        open.sort_by_key(|session| session.key().0);
+        open.sort_by_key(|session| session.process_id());
         open
     }
 
@@ -126,8 +157,8 @@ impl QueryService {
             .with_hint("the database of a new server is stratalog"));
         }
         let process_id = self.next_id.fetch_add(1, Ordering::Relaxed) & i32::MAX;
-        let secret = i32::from_ne_bytes(first_four(uuid::Uuid::new_v4().as_bytes()));
-        let session = Session::open(self, login, (process_id, secret))?;
+        let key = CancelKey::new(process_id, login.long_secret);
+        let session = Session::open(self, login, key)?;
         let mut sessions = self.sessions.0.lock();
         sessions.retain(|_, session| session.strong_count() > 0);
         if sessions.len() >= self.parts.settings.sessions_max {
@@ -142,9 +173,9 @@ impl QueryService {
     }
 
     /// Cancels what the session of this key runs now; whether there is such a session.
-    pub fn cancel(&self, process_id: i32, secret: i32) -> bool {
-        match self.sessions.get(process_id) {
-            Some(session) if session.key().1 == secret => {
+    pub fn cancel(&self, key: &CancelKey) -> bool {
+        match self.sessions.get(key.process_id) {
+            Some(session) if session.key() == key => {
                 session.stop(Stop::User);
                 true
             }
@@ -194,9 +225,4 @@ impl QueryService {
         }
         Ok(())
     }
-}
-
-fn first_four(bytes: &[u8; 16]) -> [u8; 4] {
-    let [a, b, c, d, ..] = *bytes;
-    [a, b, c, d]
 }

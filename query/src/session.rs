@@ -8,16 +8,20 @@ mod definition;
 mod implicit;
 mod lookup;
 pub(crate) mod planner;
+mod progress;
 mod run;
 pub(crate) use run::text_schema;
+mod statements;
 pub(crate) mod transaction;
 pub mod variables;
 mod views;
 pub(crate) mod work;
+pub(crate) use cursors::Kind;
 pub(crate) use definition::Definition;
+pub use progress::CopyProgress;
+pub use statements::PreparedBy;
 
 use std::{
-    collections::HashMap,
     sync::{
         Arc, Weak,
         atomic::{AtomicBool, Ordering},
@@ -28,8 +32,8 @@ use std::{
 use arrow::datatypes::SchemaRef;
 use datafusion::execution::session_state::SessionStateBuilder;
 use parking_lot::Mutex;
-use stratalog_model::{Error, ErrorKind, EventStore, Result};
-use stratalog_pg_catalog::{CatalogContext, CatalogView, CursorsView};
+use stratalog_model::{ChronicleId, Error, EventStore, Result};
+use stratalog_pg_catalog::{CatalogContext, CatalogView, CursorsView, PreparedView};
 use stratalog_text::TextStyle;
 use tokio::sync::Notify;
 
@@ -37,14 +41,15 @@ use self::{
     catalog::{Scope, SessionCatalog, SessionCatalogs, SystemSchemas},
     cursors::Cursors,
     planner::Planner,
+    statements::Statements,
     transaction::Transaction,
     variables::Variables,
     views::{OpenSessions, SeenCatalog, SessionSettings},
     work::{Stop, Work},
 };
 use crate::{
-    Login, Prepared, QueryService, QuerySettings, errors::from_datafusion, service::Parts,
-    table::Pin,
+    CancelKey, Login, Prepared, QueryService, QuerySettings, errors::from_datafusion,
+    service::Parts, table::Pin,
 };
 
 /// The name under which the planner looks up unqualified names.
@@ -99,7 +104,7 @@ impl Notice {
 pub struct Session {
     itself: Weak<Session>,
     service: Arc<QueryService>,
-    key: (i32, i32),
+    key: CancelKey,
     login: Login,
     opened_ns: i64,
     variables: Arc<Variables>,
@@ -107,8 +112,8 @@ pub struct Session {
     seen: Arc<SeenCatalog>,
     cursors: Arc<Cursors>,
     planner: tokio::sync::Mutex<Planner>,
-    /// Statements by name: those of PREPARE and of the extended protocol.
-    kept: Mutex<HashMap<String, Arc<Prepared>>>,
+    statements: Arc<Statements>,
+    copying: Mutex<Weak<CopyProgress>>,
     cache: Mutex<run::PlanCache>,
     notices: Mutex<Vec<Notice>>,
     running: Mutex<Vec<Weak<Work>>>,
@@ -132,7 +137,7 @@ pub struct Activity {
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Session")
-            .field("process_id", &self.key.0)
+            .field("process_id", &self.key.process_id)
             .field("login", &self.login)
             .finish_non_exhaustive()
     }
@@ -142,7 +147,7 @@ impl Session {
     pub(crate) fn open(
         service: &Arc<QueryService>,
         login: Login,
-        key: (i32, i32),
+        key: CancelKey,
     ) -> Result<Arc<Self>> {
         let parts = service.parts();
         let mut initial = login.settings.clone();
@@ -166,6 +171,7 @@ impl Session {
         let pin = Arc::new(Pin::default());
         let transaction: Arc<Transaction> = Arc::default();
         let cursors: Arc<Cursors> = Arc::default();
+        let statements: Arc<Statements> = Arc::default();
         let seen = Arc::new(SeenCatalog {
             catalog: Arc::clone(&parts.catalog),
             transaction: Arc::clone(&transaction),
@@ -176,9 +182,10 @@ impl Session {
             sessions: Arc::new(OpenSessions(Arc::clone(service.sessions()))),
             settings: Arc::new(SessionSettings(Arc::clone(&variables))),
             cursors: Arc::clone(&cursors) as Arc<dyn CursorsView>,
+            prepared: Arc::clone(&statements) as Arc<dyn PreparedView>,
             database: login.database.clone(),
             user: login.user.clone(),
-            process_id: key.0,
+            process_id: key.process_id,
             server_started_us: service.started_ns().div_euclid(1_000),
         });
         let system = stratalog_pg_catalog::schemas(Arc::clone(&context));
@@ -200,7 +207,7 @@ impl Session {
         let mut state = SessionStateBuilder::new_from_existing(service.base().clone())
             .with_config(config)
             .with_catalog_list(Arc::new(catalogs))
-            .with_session_id(key.0.to_string())
+            .with_session_id(key.process_id.to_string())
             .build();
         stratalog_pg_catalog::register_functions(&mut state, &context).map_err(from_datafusion)?;
         let now = parts.clock.now_ns();
@@ -215,7 +222,8 @@ impl Session {
             seen,
             cursors,
             planner: tokio::sync::Mutex::new(Planner::new(state, scope, pin)),
-            kept: Mutex::default(),
+            statements,
+            copying: Mutex::default(),
             cache: Mutex::default(),
             notices: Mutex::default(),
             running: Mutex::default(),
@@ -226,9 +234,14 @@ impl Session {
         }))
     }
 
-    /// Process id and secret, with which another connection cancels this one's statement.
-    pub fn key(&self) -> (i32, i32) {
-        self.key
+    /// With which another connection cancels what this one runs.
+    pub fn key(&self) -> &CancelKey {
+        &self.key
+    }
+
+    /// Number of the session.
+    pub fn process_id(&self) -> i32 {
+        self.key.process_id
     }
 
     /// Who is connected.
@@ -289,11 +302,10 @@ impl Session {
 
     /// How long the session may be idle as it is now; `None` for as long as it likes.
     pub fn idle_limit(&self) -> Option<Duration> {
+        let limits = self.variables.parsed();
         let limit_ms = match self.transaction() {
-            TransactionState::Idle => 0,
-            TransactionState::Block | TransactionState::Failed => {
-                self.variables.parsed().idle_in_transaction_ms
-            }
+            TransactionState::Idle => limits.idle_session_ms,
+            TransactionState::Block | TransactionState::Failed => limits.idle_in_transaction_ms,
         };
         (limit_ms > 0).then(|| Duration::from_millis(limit_ms))
     }
@@ -307,6 +319,7 @@ impl Session {
     pub fn take_notices(&self) -> Vec<Notice> {
         let from = self.variables.parsed().messages_from;
         let mut notices = std::mem::take(&mut *self.notices.lock());
+        notices.extend(self.variables.take_notices());
         notices.retain(|notice| match notice.severity {
             "WARNING" => from <= 1,
             _ => from == 0,
@@ -314,51 +327,43 @@ impl Session {
         notices
     }
 
-    /// Keeps a prepared statement under a name: one namespace for PREPARE and for
-    /// protocols, so that DEALLOCATE reaches both.
+    /// Keeps a prepared statement under a name: one namespace for PREPARE and for protocols.
     ///
     /// # Errors
     /// `DuplicatePreparedStatement`, `LimitExceeded`.
-    pub fn keep(&self, name: &str, prepared: Arc<Prepared>) -> Result<()> {
-        let mut kept = self.kept.lock();
-        if kept.contains_key(name) {
-            return Err(Error::new(
-                ErrorKind::DuplicatePreparedStatement,
-                format!("prepared statement \"{name}\" already exists"),
-            ));
-        }
+    pub fn keep(&self, name: &str, prepared: Arc<Prepared>, by: PreparedBy) -> Result<()> {
         let most = self.settings().prepared_statements_max;
-        if kept.len() >= most {
-            return Err(Error::new(
-                ErrorKind::LimitExceeded,
-                format!("the session already keeps {most} prepared statements"),
-            )
-            .with_hint("DEALLOCATE some; DEALLOCATE ALL forgets all of them"));
-        }
-        kept.insert(name.to_string(), prepared);
-        Ok(())
+        self.statements.keep(name, prepared, by, most, self.parts().clock.now_ns())
     }
 
     /// The statement kept under a name.
     pub fn kept(&self, name: &str) -> Option<Arc<Prepared>> {
-        self.kept.lock().get(name).cloned()
-    }
-
-    /// Every statement kept, by name.
-    pub fn all_kept(&self) -> Vec<(String, Arc<Prepared>)> {
-        let mut all: Vec<_> =
-            self.kept.lock().iter().map(|(name, kept)| (name.clone(), Arc::clone(kept))).collect();
-        all.sort_by(|left, right| left.0.cmp(&right.0));
-        all
+        self.statements.find(name)
     }
 
     /// Drops the statement kept under a name; whether there was one.
     pub fn forget(&self, name: &str) -> bool {
-        self.kept.lock().remove(name).is_some()
+        self.statements.forget(name)
     }
 
     pub(crate) fn forget_all(&self) {
-        self.kept.lock().clear();
+        self.statements.forget_all();
+    }
+
+    /// A COPY begins; it is listed as long as what this returns lives.
+    pub(crate) fn begin_copy(
+        &self,
+        command: &'static str,
+        table: Option<ChronicleId>,
+    ) -> Arc<CopyProgress> {
+        let progress = Arc::new(CopyProgress::new(command, table));
+        *self.copying.lock() = Arc::downgrade(&progress);
+        progress
+    }
+
+    /// The COPY that goes on.
+    pub(crate) fn copying(&self) -> Option<Arc<CopyProgress>> {
+        self.copying.lock().upgrade()
     }
 
     /// Ends the session: cancels what runs, drops what is prepared, rolls back.
@@ -368,7 +373,7 @@ impl Session {
         self.forget_all();
         self.cursors.close_all();
         self.transaction.end();
-        self.service.sessions().remove(self.key.0);
+        self.service.sessions().remove(self.key.process_id);
     }
 
     /// Ends what runs, and has whoever serves the session end it (`pg_terminate_backend`).
@@ -449,6 +454,6 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.service.sessions().remove(self.key.0);
+        self.service.sessions().remove(self.key.process_id);
     }
 }

@@ -28,6 +28,7 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use datafusion::sql::sqlparser::ast::Statement;
 use stratalog_model::{ColumnType, Error, chronicle::SYSTEM_COLUMNS};
+use stratalog_text::copy::CopyOptionValue;
 
 use crate::errors::place::place;
 
@@ -54,13 +55,15 @@ pub struct Parsed {
     before: u32,
     kind: StatementKind,
     statement: Statement,
+    /// The options of a COPY, as they stand there.
+    copy_options: Vec<(String, CopyOptionValue)>,
     system_columns: Vec<usize>,
 }
 
 impl Parsed {
     pub(crate) fn new(tree: parse::Tree) -> Self {
-        let parse::Tree { statement, text, before, system_columns } = tree;
-        Self { kind: kind_of(&statement), text, before, statement, system_columns }
+        let parse::Tree { statement, text, before, copy_options, system_columns } = tree;
+        Self { kind: kind_of(&statement), text, before, statement, copy_options, system_columns }
     }
 
     /// An error of planning or running it, with its place in the string.
@@ -94,6 +97,10 @@ impl Parsed {
 
     pub(crate) fn statement(&self) -> &Statement {
         &self.statement
+    }
+
+    pub(crate) fn copy_options(&self) -> &[(String, CopyOptionValue)] {
+        &self.copy_options
     }
 
     /// Whether it names one of these system columns.

@@ -163,7 +163,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             inbound = self.reader.next() => Ok(inbound),
             () = self.stop.soft.cancelled() => Err(shutting_down()),
             error = self.session.terminated() => Err(Ending::Fatal(error)),
-            () = too_long => Err(idle_for_too_long()),
+            () = too_long => Err(idle_for_too_long(self.session.transaction())),
         }
     }
 
@@ -261,7 +261,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     }
 }
 
-fn idle_for_too_long() -> Ending {
+fn idle_for_too_long(state: TransactionState) -> Ending {
+    if state == TransactionState::Idle {
+        return Ending::Fatal(Error::new(
+            ErrorKind::IdleSession,
+            "terminating connection due to idle-session timeout",
+        ));
+    }
     Ending::Fatal(
         Error::new(
             ErrorKind::IdleInTransaction,

@@ -136,13 +136,14 @@ impl BinaryCopyParser {
     ///
     /// # Errors
     /// `BadCopyFormat` when it is cut off.
-    pub(crate) fn finish(mut self) -> Result<Option<RecordBatch>> {
+    pub(crate) fn finish(&mut self) -> Result<Option<RecordBatch>> {
         match self.expected {
             // As PostgreSQL, without the trailer too.
             Expected::Row | Expected::Nothing if self.pending.is_empty() => {}
             Expected::Header => return Err(self.bad_header()),
             _ => {
                 self.line += 1;
+                self.check_fields()?;
                 return Err(self.at_line(bad("unexpected EOF in COPY data")));
             }
         }
@@ -209,10 +210,7 @@ impl BinaryCopyParser {
                 Err(_) => None,
             };
             let Some(column) = self.columns.get_mut(at) else { continue };
-            let decoded = match (&value, column.required) {
-                (None, true) => Err(Error::not_null(&column.name, &self.table)),
-                _ => decode(value.as_ref(), 1, column.wire, &column.column_type, &self.style),
-            };
+            let decoded = column.decode(value.as_ref(), &self.table, &self.style);
             let place =
                 || format!("COPY {}, line {}, column {}", self.table, self.line, column.name);
             let value = decoded.map_err(|error| error.with_context(place()))?;
@@ -255,6 +253,30 @@ impl BinaryCopyParser {
         Ok(Some(self.pending.split_to(end).freeze()))
     }
 
+    /// What is wrong with the values of a row that was cut off, as far as they came.
+    fn check_fields(&mut self) -> Result<()> {
+        if self.expected != Expected::Row || self.pending.len() < 2 {
+            return Ok(());
+        }
+        let mut rest = self.pending.split().freeze();
+        rest.advance(2);
+        for column in &self.columns {
+            let Some((length, _)) = rest.split_first_chunk::<4>() else { break };
+            let length = usize::try_from(i32::from_be_bytes(*length)).ok();
+            rest.advance(4);
+            if length.is_some_and(|length| length > rest.len()) {
+                break;
+            }
+            let value = length.map(|length| rest.split_to(length));
+            let place =
+                || format!("COPY {}, line {}, column {}", self.table, self.line, column.name);
+            column
+                .decode(value.as_ref(), &self.table, &self.style)
+                .map_err(|error| error.with_context(place()))?;
+        }
+        Ok(())
+    }
+
     fn batch(&mut self) -> Result<RecordBatch> {
         (self.batch_rows, self.batch_bytes) = (0, 0);
         let style = &self.style;
@@ -269,6 +291,13 @@ impl BinaryCopyParser {
 }
 
 impl Column {
+    fn decode(&self, value: Option<&Bytes>, table: &str, style: &TextStyle) -> Result<ScalarValue> {
+        match (value, self.required) {
+            (None, true) => Err(Error::not_null(&self.name, table)),
+            _ => decode(value, 1, self.wire, &self.column_type, style),
+        }
+    }
+
     fn finish(&mut self, style: &TextStyle) -> Result<ArrayRef> {
         let values = std::mem::take(&mut self.values);
         if values.is_empty() {

@@ -13,6 +13,9 @@ use crate::{
     types::field_type,
 };
 
+/// Format code of values as text.
+pub const TEXT: i16 = 0;
+
 /// Format code of binary values.
 pub const BINARY: i16 = 1;
 

@@ -1,7 +1,7 @@
 //! What goes to the client, gathered until there is enough to send.
 
 use arrow::datatypes::{Field, Schema};
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use pgwire::messages::{
     Message,
     copy::{CopyInResponse, CopyOutResponse},
@@ -16,7 +16,7 @@ use pgwire::messages::{
     },
 };
 use stratalog_model::{Error, Result, types::ORIGIN_METADATA};
-use stratalog_query::{Notice, TransactionState};
+use stratalog_query::{CancelKey, Notice, TransactionState};
 
 use crate::types::field_type;
 
@@ -73,6 +73,11 @@ impl Outbound {
         Ok(())
     }
 
+    /// Drops the message begun at `start`.
+    pub(crate) fn take_back(&mut self, start: usize) {
+        self.bytes.truncate(start.saturating_sub(1));
+    }
+
     pub(crate) fn authentication_ok(&mut self) -> Result<()> {
         self.put(&Authentication::Ok)
     }
@@ -81,8 +86,9 @@ impl Outbound {
         self.put(&ParameterStatus::new(without_nul(name), without_nul(value)))
     }
 
-    pub(crate) fn backend_key(&mut self, process_id: i32, secret: i32) -> Result<()> {
-        self.put(&BackendKeyData::new(process_id, SecretKey::I32(secret)))
+    pub(crate) fn backend_key(&mut self, key: &CancelKey) -> Result<()> {
+        let secret = SecretKey::Bytes(Bytes::copy_from_slice(&key.secret));
+        self.put(&BackendKeyData::new(key.process_id, secret))
     }
 
     pub(crate) fn negotiate(&mut self, newest_minor: i32, unknown: Vec<String>) -> Result<()> {

@@ -18,7 +18,10 @@ use stratalog_text::{
     parse_value, write_value,
 };
 
-use crate::types::{column_type, element_of, oid};
+use crate::{
+    encoding::invalid_encoding,
+    types::{column_type, element_of, oid},
+};
 
 /// Reads a parameter into the Arrow type of `target`. `wire` is the object id of its type
 /// on the wire: the one that the client declared, or that of `target`.
@@ -55,20 +58,6 @@ pub fn decode(
             format!("unsupported format code: {other}"),
         )),
     }
-}
-
-/// The error of bytes that are not UTF-8, or are zero.
-pub(crate) fn invalid_encoding(bytes: &[u8]) -> Error {
-    let at = match std::str::from_utf8(bytes) {
-        Ok(_) => 0,
-        Err(error) => error.valid_up_to(),
-    };
-    let shown: Vec<String> =
-        bytes.iter().skip(at).take(4).map(|byte| format!("0x{byte:02x}")).collect();
-    Error::new(
-        ErrorKind::InvalidEncoding,
-        format!("invalid byte sequence for encoding \"UTF8\": {}", shown.join(" ")),
-    )
 }
 
 /// Text into the Arrow type of `target`; the common types without an array in between.

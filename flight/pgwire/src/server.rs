@@ -5,7 +5,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use bytes::BytesMut;
 use socket2::{SockRef, TcpKeepalive};
 use stratalog_model::{Error, ErrorKind, Result};
-use stratalog_query::{Login, QueryService, Session};
+use stratalog_query::{CancelKey, Login, QueryService, Session};
 use tokio::{
     io::AsyncWriteExt,
     net::{TcpListener, TcpStream},
@@ -20,13 +20,13 @@ use crate::{
     budget::Budget,
     connection::{Connection, Ending},
     frontend::{MessageLimits, MessageReader},
+    lobby::{Lobby, Place},
     outbound::{Outbound, Severity},
-    startup::{MINOR_MAX, Request, Start, negotiate},
+    startup::{LONG_SECRET_MINOR, MINOR_MAX, Request, Start, negotiate},
 };
 
-/// Sockets beyond `connections_max` that are listened to at a time: for cancel requests,
-/// and to tell the others that there is no room.
-const WAITING_ROOM: usize = 64;
+/// Sockets whose start-up is not complete, at most; cancel requests are among them.
+const LOBBY_PLACES: usize = 256;
 
 /// How long a farewell may take.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -56,7 +56,7 @@ pub async fn serve(
     let room = Budget::new(settings.inbound_bytes_max.max(settings.message_bytes_max));
     let stop = Stop { soft: shutdown.clone(), hard: CancellationToken::new() };
     let slots = Arc::new(Semaphore::new(settings.connections_max));
-    let sockets = Arc::new(Semaphore::new(settings.connections_max + WAITING_ROOM));
+    let lobby = Lobby::new(LOBBY_PLACES);
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -75,22 +75,16 @@ pub async fn serve(
                 continue;
             }
         };
-        let Ok(seat) = Arc::clone(&sockets).try_acquire_owned() else {
-            tracing::warn!(%address, "connection dropped: the waiting room is full");
-            continue;
-        };
-        let slot = Arc::clone(&slots).try_acquire_owned().ok();
+        let place = lobby.enter();
         let client = Client {
             service: Arc::clone(&service),
             settings: Arc::clone(&settings),
             stop: stop.clone(),
             room: room.clone(),
+            slots: Arc::clone(&slots),
             address,
         };
-        connections.spawn(async move {
-            client.run(socket, slot).await;
-            drop(seat);
-        });
+        connections.spawn(client.run(socket, place));
     }
     drop(listener);
     let grace = Duration::from_millis(settings.shutdown_grace_ms);
@@ -112,11 +106,13 @@ struct Client {
     stop: Stop,
     /// For large messages, of all clients.
     room: Budget,
+    /// For sessions.
+    slots: Arc<Semaphore>,
     address: SocketAddr,
 }
 
 impl Client {
-    async fn run(self, mut socket: TcpStream, slot: Option<OwnedSemaphorePermit>) {
+    async fn run(self, mut socket: TcpStream, place: Place) {
         if let Err(error) = prepare(&socket, &self.settings) {
             tracing::debug!(%error, address = %self.address, "socket options");
         }
@@ -124,6 +120,10 @@ impl Client {
         let request = tokio::select! {
             biased;
             () = self.stop.soft.cancelled() => return,
+            () = place.is_needed() => {
+                tracing::debug!(address = %self.address, "dropped: others came before its start-up was complete");
+                return;
+            }
             request = timeout(patience, negotiate(&mut socket)) => request,
         };
         let refusal = match request {
@@ -133,14 +133,18 @@ impl Client {
             Ok(Err(error)) => error,
             Ok(Ok(Request::Closed)) => return,
             Ok(Ok(Request::Cancel { process_id, secret })) => {
-                self.service.cancel(process_id, secret);
+                self.service.cancel(&CancelKey { process_id, secret });
                 return;
             }
-            Ok(Ok(Request::Start(start))) => match self.login(&start, slot.as_ref()) {
-                Ok(session) => {
+            Ok(Ok(Request::Start(start))) => match self.login(&start) {
+                Ok((session, slot)) => {
+                    drop(place);
                     let outbound = welcome(&session, &start);
                     match outbound {
-                        Ok(outbound) => return self.converse(socket, session, outbound).await,
+                        Ok(outbound) => {
+                            self.converse(socket, session, outbound).await;
+                            return drop(slot);
+                        }
                         Err(error) => {
                             session.close();
                             error
@@ -157,7 +161,7 @@ impl Client {
         }
     }
 
-    fn login(&self, start: &Start, slot: Option<&OwnedSemaphorePermit>) -> Result<Arc<Session>> {
+    fn login(&self, start: &Start) -> Result<(Arc<Session>, OwnedSemaphorePermit)> {
         let parameter = |name: &str| start.parameters.get(name).cloned();
         let user = parameter("user").filter(|user| !user.is_empty()).ok_or_else(|| {
             Error::new(
@@ -173,14 +177,11 @@ impl Client {
                 "replication connections are not supported",
             ));
         }
-        if slot.is_none() {
-            return Err(Error::new(
-                ErrorKind::TooManyConnections,
-                "sorry, too many clients already",
-            )
-            .with_hint("close connections, use a pool, or raise connections_max"));
-        }
-        self.service.connect(Login {
+        let slot = Arc::clone(&self.slots).try_acquire_owned().map_err(|_| {
+            Error::new(ErrorKind::TooManyConnections, "sorry, too many clients already")
+                .with_hint("close connections, use a pool, or raise connections_max")
+        })?;
+        let session = self.service.connect(Login {
             user,
             database: parameter("database")
                 .filter(|database| !database.is_empty())
@@ -188,7 +189,9 @@ impl Client {
             application_name: parameter("application_name").unwrap_or_default(),
             client_address: Some(self.address.to_string()),
             settings: start.settings()?,
-        })
+            long_secret: start.minor >= LONG_SECRET_MINOR,
+        })?;
+        Ok((session, slot))
     }
 
     async fn converse(&self, socket: TcpStream, session: Arc<Session>, outbound: Outbound) {
@@ -254,8 +257,7 @@ fn welcome(session: &Session, start: &Start) -> Result<Outbound> {
             outbound.parameter_status(name, &value)?;
         }
     }
-    let (process_id, secret) = session.key();
-    outbound.backend_key(process_id, secret)?;
+    outbound.backend_key(session.key())?;
     for notice in session.take_notices() {
         outbound.notice(&notice)?;
     }

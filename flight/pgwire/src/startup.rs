@@ -15,6 +15,12 @@ const CANCEL_REQUEST: i32 = 80_877_102;
 /// The newest minor version of protocol 3 that is spoken.
 pub(crate) const MINOR_MAX: u16 = 2;
 
+/// The first minor version in which the secret that cancels has more than 4 bytes.
+pub(crate) const LONG_SECRET_MINOR: u16 = 2;
+
+/// Bytes of a secret that cancels, at most.
+const SECRET_BYTES_MAX: usize = 256;
+
 /// What a client wants.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Request {
@@ -25,7 +31,7 @@ pub(crate) enum Request {
         /// Its process id.
         process_id: i32,
         /// Its secret.
-        secret: i32,
+        secret: Vec<u8>,
     },
     /// Nothing: it went away.
     Closed,
@@ -113,12 +119,11 @@ fn cancel(body: &[u8]) -> Result<Request> {
     let (Some(process_id), Some(secret)) = (body.first_chunk::<4>(), body.get(4..)) else {
         return Err(violation("invalid length of query cancel packet"));
     };
-    let secret: [u8; 4] =
-        secret.try_into().map_err(|_| violation("invalid length of query cancel packet"))?;
-    Ok(Request::Cancel {
-        process_id: i32::from_be_bytes(*process_id),
-        secret: i32::from_be_bytes(secret),
-    })
+    if secret.is_empty() || secret.len() > SECRET_BYTES_MAX {
+        return Err(violation("invalid length of query cancel packet"));
+    }
+    let (process_id, secret) = (i32::from_be_bytes(*process_id), secret.to_vec());
+    Ok(Request::Cancel { process_id, secret })
 }
 
 fn start(version: i32, body: &[u8]) -> Result<Start> {

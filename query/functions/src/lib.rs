@@ -28,6 +28,7 @@ mod quote;
 mod register;
 mod similar;
 mod sleep;
+pub mod style;
 mod text_form;
 pub mod time_bucket;
 mod to_char;

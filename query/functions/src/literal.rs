@@ -13,20 +13,14 @@ use datafusion::{
     },
 };
 use stratalog_model::ColumnType;
-use stratalog_text::{TextStyle, TimeZone, parse_value};
+use stratalog_text::{TextStyle, parse_value};
 
 use crate::failed;
+pub use crate::style::style_of;
 
 /// Gives literals the type of what they are compared with or cast to.
 #[derive(Debug)]
 pub struct TypedLiterals;
-
-/// The style in which the session of these settings reads and writes values.
-pub fn style_of(config: &ConfigOptions) -> TextStyle {
-    let zone =
-        config.execution.time_zone.as_deref().and_then(|zone| TimeZone::parse_setting(zone).ok());
-    TextStyle { time_zone: zone.unwrap_or(TimeZone::UTC), ..TextStyle::default() }
-}
 
 /// Reads `text` as a value of `column_type`, in UTC where it names no zone.
 ///

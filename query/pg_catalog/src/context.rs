@@ -28,6 +28,23 @@ pub struct SessionRow {
     pub query_us: Option<i64>,
     /// Microseconds since 1970 at which the transaction block began.
     pub transaction_us: Option<i64>,
+    /// The COPY that it carries out.
+    pub copy: Option<CopyRow>,
+}
+
+/// A COPY that goes on, as `pg_stat_progress_copy` shows it.
+#[derive(Debug, Clone)]
+pub struct CopyRow {
+    /// `COPY FROM` or `COPY TO`.
+    pub command: &'static str,
+    /// The table; `None` for a query.
+    pub table: Option<ChronicleId>,
+    /// Bytes of data so far.
+    pub bytes: u64,
+    /// Rows so far.
+    pub rows: u64,
+    /// Rows that were left out.
+    pub excluded: u64,
 }
 
 /// The sessions of the server.
@@ -79,6 +96,8 @@ pub struct CursorRow {
     pub holds: bool,
     /// SCROLL.
     pub scrolls: bool,
+    /// BINARY.
+    pub is_binary: bool,
     /// Microseconds since 1970 at which it was declared.
     pub declared_us: i64,
 }
@@ -87,6 +106,27 @@ pub struct CursorRow {
 pub trait CursorsView: fmt::Debug + Send + Sync {
     /// Those that are open, by name.
     fn cursors(&self) -> Vec<CursorRow>;
+}
+
+/// A prepared statement, as `pg_prepared_statements` shows it.
+#[derive(Debug, Clone, Default)]
+pub struct PreparedRow {
+    /// Its name.
+    pub name: String,
+    /// Its text.
+    pub statement: String,
+    /// Microseconds since 1970 at which it was prepared.
+    pub prepared_us: i64,
+    /// Oids of the types of its parameters.
+    pub parameter_types: Vec<i64>,
+    /// By PREPARE, not by a message of the protocol.
+    pub from_sql: bool,
+}
+
+/// The prepared statements of one session.
+pub trait PreparedView: fmt::Debug + Send + Sync {
+    /// Those that have a name, by it.
+    fn prepared(&self) -> Vec<PreparedRow>;
 }
 
 /// The catalog, as one session sees it.
@@ -114,6 +154,8 @@ pub struct CatalogContext {
     pub settings: Arc<dyn SettingsView>,
     /// The cursors of this session.
     pub cursors: Arc<dyn CursorsView>,
+    /// The prepared statements of this session.
+    pub prepared: Arc<dyn PreparedView>,
     /// Database that the session is connected to.
     pub database: String,
     /// User.

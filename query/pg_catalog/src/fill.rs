@@ -18,6 +18,7 @@ mod attribute;
 mod class;
 mod information;
 mod own;
+mod running;
 mod server;
 mod tiers;
 mod types;
@@ -56,18 +57,20 @@ const LIVE: &[(&str, &str, Live)] = &[
     ("pg_catalog", "pg_authid", server::authids),
     ("pg_catalog", "pg_class", class::of_tables),
     ("pg_catalog", "pg_constraint", class::constraints),
-    ("pg_catalog", "pg_cursors", server::cursors),
+    ("pg_catalog", "pg_cursors", running::cursors),
     ("pg_catalog", "pg_database", server::databases),
     ("pg_catalog", "pg_description", class::comments),
     ("pg_catalog", "pg_index", class::indexes),
     ("pg_catalog", "pg_indexes", class::index_view),
     ("pg_catalog", "pg_namespace", class::namespaces),
+    ("pg_catalog", "pg_prepared_statements", running::prepared_statements),
     ("pg_catalog", "pg_roles", server::roles),
     ("pg_catalog", "pg_settings", server::settings),
     ("pg_catalog", "pg_shadow", server::shadows),
-    ("pg_catalog", "pg_stat_activity", server::activity),
+    ("pg_catalog", "pg_stat_activity", running::activity),
     ("pg_catalog", "pg_stat_all_tables", class::table_numbers),
     ("pg_catalog", "pg_stat_database", server::database_numbers),
+    ("pg_catalog", "pg_stat_progress_copy", running::copies),
     ("pg_catalog", "pg_stat_user_tables", class::table_numbers),
     ("pg_catalog", "pg_tables", class::table_view),
     ("pg_catalog", "pg_user", server::users),

@@ -27,8 +27,8 @@ mod table;
 
 pub use column_type::{type_name, type_oid};
 pub use context::{
-    CatalogContext, CatalogView, CursorRow, CursorsView, SessionRow, SessionsView, SettingRow,
-    SettingsView,
+    CatalogContext, CatalogView, CopyRow, CursorRow, CursorsView, PreparedRow, PreparedView,
+    SessionRow, SessionsView, SettingRow, SettingsView,
 };
 pub use functions::register_functions;
 pub use relation::table_of_regclass;

@@ -15,19 +15,26 @@ pub fn place(error: Error, text: &str, before: u32) -> Error {
     }
     let called = match error.kind() {
         ErrorKind::UndefinedFunction => true,
-        ErrorKind::UndefinedColumn | ErrorKind::UndefinedTable | ErrorKind::AmbiguousColumn => {
-            false
-        }
-        ErrorKind::InvalidTextRepresentation => {
-            let literal = error
-                .message()
-                .rsplit_once(": \"")
-                .and_then(|(_, rest)| find_literal(text, rest.strip_suffix('"')?));
+        ErrorKind::UndefinedColumn
+        | ErrorKind::UndefinedTable
+        | ErrorKind::UndefinedObject
+        | ErrorKind::GroupingError
+        | ErrorKind::AmbiguousColumn => false,
+        ErrorKind::InvalidTextRepresentation
+        | ErrorKind::InvalidDatetimeFormat
+        | ErrorKind::DatetimeOverflow
+        | ErrorKind::NumericOutOfRange => {
+            let literal = constant(error.message()).and_then(|value| find_literal(text, value));
             return at(error, literal, before);
         }
         _ => return error,
     };
-    let found = subject(error.message()).and_then(|name| find(text, &name, called));
+    let found = subject(error.message()).and_then(|name| {
+        let whole = find(text, &name, called);
+        // What is grouped is named with its table, whether the statement does or not.
+        let last = name.last().filter(|_| error.kind() == ErrorKind::GroupingError);
+        whole.or_else(|| find(text, std::slice::from_ref(last?), called))
+    });
     at(error, found, before)
 }
 
@@ -38,10 +45,18 @@ fn at(error: Error, found: Option<u32>, before: u32) -> Error {
     }
 }
 
+/// The constant that a message quotes: at its end, or `value "…" is out of range`.
+fn constant(message: &str) -> Option<&str> {
+    match message.strip_prefix("value \"") {
+        Some(rest) => rest.split_once("\" is out of range").map(|(value, _)| value),
+        None => message.rsplit_once(": \"")?.1.strip_suffix('"'),
+    }
+}
+
 /// The parts of the name that a message begins with: `column t.x does not exist`,
 /// `function f(integer) does not exist`, `relation "s.t" does not exist`.
 fn subject(message: &str) -> Option<Vec<String>> {
-    let rest = ["column reference ", "column ", "relation ", "function ", "table "]
+    let rest = ["column reference ", "column ", "relation ", "function ", "table ", "type "]
         .into_iter()
         .find_map(|word| message.strip_prefix(word))
         .or_else(|| message.split_once("entry for table ").map(|(_, rest)| rest))?;
@@ -140,6 +155,16 @@ mod tests {
         assert_eq!(placed(UndefinedFunction, function, "SELECT f, pg_catalog.f(1)"), Some(11));
         let ambiguous = "column reference \"a\" is ambiguous";
         assert_eq!(placed(AmbiguousColumn, ambiguous, "SELECT é, a FROM t, u"), Some(11));
+        let kind = "type \"nothing\" does not exist";
+        assert_eq!(placed(ErrorKind::UndefinedObject, kind, "SELECT 'a'::nothing"), Some(13));
+        let grouped = "column \"t.host\" must appear in the GROUP BY clause or be used …";
+        assert_eq!(placed(ErrorKind::GroupingError, grouped, "SELECT host FROM t"), Some(8));
+        assert_eq!(placed(ErrorKind::GroupingError, grouped, "SELECT 1, t.host FROM t"), Some(11));
+        let date = "date/time field value out of range: \"2024-99-01\"";
+        let text = "SELECT '2024-99-01'::date";
+        assert_eq!(placed(ErrorKind::DatetimeOverflow, date, text), Some(8));
+        let number = "value \"99\" is out of range for type smallint";
+        assert_eq!(placed(ErrorKind::NumericOutOfRange, number, "SELECT 1, '99'"), Some(11));
         let input = "invalid input syntax for type integer: \"x\"";
         assert_eq!(placed(InvalidTextRepresentation, input, "SELECT x, 'x'::int"), Some(11));
     }

@@ -40,6 +40,8 @@ pub struct OpenCursor {
     pub holds: bool,
     /// SCROLL.
     pub scrolls: bool,
+    /// BINARY.
+    pub is_binary: bool,
     /// Nanoseconds since 1970 of its declaration.
     pub declared_ns: i64,
     /// Cursors that were declared before it.
@@ -48,8 +50,19 @@ pub struct OpenCursor {
     in_block: bool,
 }
 
+/// How a cursor is declared.
+#[derive(Debug, Clone, Copy)]
+pub struct Kind {
+    /// WITH HOLD.
+    pub holds: bool,
+    /// BINARY.
+    pub is_binary: bool,
+    /// A block is open.
+    pub in_block: bool,
+}
+
 impl Cursors {
-    /// Takes a new cursor; `in_block` while a block is open.
+    /// Takes a new cursor.
     ///
     /// # Errors
     /// `DuplicateCursor`, `LimitExceeded`.
@@ -58,8 +71,7 @@ impl Cursors {
         name: &str,
         (cursor, work): (SqlCursor, Arc<Work>),
         statement: &str,
-        holds: bool,
-        in_block: bool,
+        kind: Kind,
         now_ns: i64,
     ) -> Result<()> {
         let mut open = self.0.lock();
@@ -69,11 +81,12 @@ impl Cursors {
             schema: Arc::clone(cursor.schema()),
             work,
             statement: statement.to_string(),
-            holds,
+            holds: kind.holds,
             scrolls: cursor.scrolls(),
+            is_binary: kind.is_binary,
             declared_ns: now_ns,
             number: open.declared,
-            in_block,
+            in_block: kind.in_block,
             cursor: Arc::new(tokio::sync::Mutex::new(cursor)),
         };
         open.by_name.insert(name.to_string(), declared);
@@ -132,6 +145,7 @@ impl CursorsView for Cursors {
             statement: cursor.statement.clone(),
             holds: cursor.holds,
             scrolls: cursor.scrolls,
+            is_binary: cursor.is_binary,
             declared_us: cursor.declared_ns.div_euclid(1_000),
         };
         open.by_name.iter().map(row).collect()

@@ -9,7 +9,7 @@ use stratalog_pg_catalog::CatalogView as _;
 use stratalog_visor_core::CatalogState;
 
 use super::Session;
-use crate::statement::names;
+use crate::{QueryService, statement::names};
 
 /// Schemas that only the system writes to.
 const SYSTEM_SCHEMAS: &[&str] = &["pg_catalog", "information_schema", "stratalog"];
@@ -68,6 +68,11 @@ impl Session {
             .ok_or_else(|| {
                 Error::new(ErrorKind::UndefinedSchema, "no schema has been selected to create in")
             })
+    }
+
+    /// The service of which it is a session.
+    pub(crate) fn service(&self) -> &Arc<QueryService> {
+        &self.service
     }
 
     /// Where plans run.

@@ -14,6 +14,7 @@ use datafusion::{
     sql::{parser::Statement as DataFusionStatement, sqlparser::ast::Statement},
 };
 use parking_lot::Mutex;
+use stratalog_functions::style::set_style;
 use stratalog_model::{ErrorKind, Result, Snapshot};
 use stratalog_text::TextStyle;
 
@@ -55,10 +56,14 @@ impl Planner {
     pub fn enter(&mut self, scope: Scope, time_zone: &str, style: TextStyle, now_ns: i64) {
         let now_ns = now_ns - now_ns.rem_euclid(1_000);
         *self.scope.lock() = scope;
-        self.style = TextStyle { now_ns: Some(now_ns), ..style };
-        if self.time_zone != time_zone {
+        let style = TextStyle { now_ns: Some(now_ns), ..style };
+        let same_style = TextStyle { now_ns: self.style.now_ns, ..style.clone() } == self.style;
+        self.style = style;
+        if self.time_zone != time_zone || !same_style {
             self.time_zone = time_zone.to_string();
-            self.state.config_mut().options_mut().execution.time_zone = Some(time_zone.to_string());
+            let options = self.state.config_mut().options_mut();
+            options.execution.time_zone = Some(time_zone.to_string());
+            set_style(options, self.style.clone());
             self.tasks = tasks_of(&self.state);
         }
         let now: DateTime<Utc> = DateTime::from_timestamp_nanos(now_ns);

@@ -127,6 +127,9 @@ impl Session {
         prepared: &Arc<Prepared>,
         parameters: Vec<ScalarValue>,
     ) -> Result<Outcome> {
+        if self.transaction() == TransactionState::Idle {
+            self.variables.end_statement();
+        }
         let work = self.start_work(prepared.parsed.text());
         let outcome = self.execute_statement(prepared, parameters, &work).await;
         if outcome.is_err() {
@@ -276,7 +279,13 @@ impl Session {
         match &prepared.plan {
             Plan::Query(query) => {
                 let rows = work
-                    .guard(query::run(self, query, types, &values, work, RowsTag::Select))
+                    .guard(query::run(
+                        self,
+                        query,
+                        types,
+                        &values,
+                        query::Run::now(work, RowsTag::Select),
+                    ))
                     .await?;
                 Ok(Outcome::Rows(rows))
             }
@@ -317,7 +326,7 @@ impl Session {
             Statement::Reset(reset) => setting::reset(self, reset),
             Statement::Discard { object_type } => setting::discard(self, object_type),
             Statement::ShowVariable { variable } => setting::show(self, variable),
-            Statement::Prepare { .. } => work.guard(setting::prepare(self, statement)).await,
+            Statement::Prepare { .. } => work.guard(setting::prepare(self, parsed)).await,
             Statement::Deallocate { name, .. } => setting::deallocate(self, name),
             Statement::Execute { .. } => Box::pin(setting::execute(self, statement, work)).await,
             Statement::Fetch { .. } => work.guard(cursor::fetch(self, statement, work)).await,

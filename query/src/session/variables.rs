@@ -2,19 +2,25 @@
 //!
 //! A setting whose change would have no effect is refused, not accepted.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use parking_lot::Mutex;
 use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_text::{ByteaOutput, DateOrder, IntervalStyle, TextStyle, TimeZone};
 
 mod check;
+mod custom;
+mod hint;
 mod registry;
 
+pub use hint::Hint;
 use registry::find;
 pub use registry::{Rule, SETTINGS, SettingPage};
 
-type Values = BTreeMap<&'static str, String>;
+use crate::Notice;
+
+/// By name: that of [`SETTINGS`], or, of a setting of the client's own, in lower case.
+type Values = BTreeMap<Cow<'static, str>, String>;
 
 /// Settings of one session, shared with the functions that read them.
 #[derive(Debug)]
@@ -25,7 +31,11 @@ pub struct Variables {
 #[derive(Debug, Default)]
 struct Inner {
     /// What the session started with; RESET goes back to it.
-    initial: BTreeMap<&'static str, String>,
+    initial: Values,
+    /// Settings of the client's own.
+    custom: custom::Known,
+    /// Notices of what has no effect.
+    told: Vec<Notice>,
     /// SET.
     session: Arc<Values>,
     /// SET LOCAL, until the block ends.
@@ -57,6 +67,8 @@ pub struct Parsed {
     pub statement_timeout_ms: u64,
     /// 0: none.
     pub idle_in_transaction_ms: u64,
+    /// 0: none.
+    pub idle_session_ms: u64,
     /// Schemas for unqualified names, in order.
     pub search_path: Vec<String>,
     /// Least severe messages that the client gets: 0 = notice, 1 = warning, 2 = none.
@@ -69,6 +81,7 @@ impl Default for Parsed {
             style: TextStyle::default(),
             statement_timeout_ms: 0,
             idle_in_transaction_ms: 0,
+            idle_session_ms: 0,
             search_path: vec!["public".to_string()],
             messages_from: 0,
         }
@@ -82,15 +95,11 @@ impl Variables {
     /// As [`Variables::set`].
     pub fn new(user: &str, initial: &[(String, String)]) -> Result<Self> {
         let mut inner = Inner::default();
-        inner.initial.insert("session_authorization", user.to_string());
-        inner.initial.insert("role", "none".to_string());
+        inner.initial.insert("session_authorization".into(), user.to_string());
+        inner.initial.insert("role".into(), "none".to_string());
         for (name, value) in initial {
-            let setting = find(name).ok_or_else(|| unknown(name))?;
-            if matches!(setting.rule, Rule::Fixed) {
-                return Err(fixed(setting.name));
-            }
-            let value = check::value(setting, value)?;
-            inner.initial.insert(setting.name, value);
+            let (name, value) = inner.checked(name, value)?;
+            inner.initial.insert(name, value);
         }
         inner.parse()?;
         Ok(Self { inner: Mutex::new(inner) })
@@ -98,42 +107,53 @@ impl Variables {
 
     /// The value of a setting; `None` for an unknown name.
     pub fn get(&self, name: &str) -> Option<String> {
-        let setting = find(name)?;
-        Some(self.inner.lock().value(setting.name).to_string())
+        let inner = self.inner.lock();
+        let name = match find(name) {
+            Some(setting) => setting.name,
+            None => inner.custom.find(name)?,
+        };
+        Some(inner.value(name).to_string())
     }
 
-    /// What a setting goes back to on RESET.
-    pub fn initial(&self, name: &str) -> String {
+    /// Every setting, by name; those of the client's own come last.
+    pub fn all(&self) -> Vec<Listed> {
         let inner = self.inner.lock();
-        match (inner.initial.get(name), find(name)) {
-            (Some(value), _) => value.clone(),
-            (None, Some(setting)) => setting.default.to_string(),
-            (None, None) => String::new(),
+        let listed = |name: &str, page: Option<&SettingPage>| Listed {
+            name: name.to_string(),
+            value: inner.value(name).to_string(),
+            initial: inner.initial_value(name).to_string(),
+            does: page.map_or("a setting of the client's own", |page| page.does),
+            changeable: page.is_none_or(|page| page.rule != Rule::Fixed),
+        };
+        let own = inner.custom.names().map(|name| listed(name, None));
+        SETTINGS.iter().map(|page| listed(page.name, Some(page))).chain(own).collect()
+    }
+
+    /// Checks that a setting can have a value, or, without one, that there is such a setting.
+    ///
+    /// # Errors
+    /// As [`Variables::set`].
+    pub fn check(&self, name: &str, value: Option<&str>) -> Result<()> {
+        let mut inner = self.inner.lock();
+        match value {
+            Some(value) => inner.checked(name, value).map(drop),
+            None => inner.known(name).map(drop),
         }
-    }
-
-    /// Every setting with its value, by name.
-    pub fn all(&self) -> Vec<(&'static SettingPage, String)> {
-        let inner = self.inner.lock();
-        SETTINGS.iter().map(|setting| (setting, inner.value(setting.name).to_string())).collect()
     }
 
     /// SET, or SET LOCAL.
     ///
     /// # Errors
-    /// `UndefinedObject` for an unknown name, `CannotChangeNow` for a fixed setting,
-    /// `InvalidParameterValue` or `FeatureNotSupported` for the value.
+    /// `UndefinedObject` for an unknown name, `InvalidName`, `CannotChangeNow` for a fixed
+    /// setting, `InvalidParameterValue` or `FeatureNotSupported` for the value, `LimitExceeded` for
+    /// too much of the client's own.
     pub fn set(&self, name: &str, value: &str, local: bool) -> Result<()> {
-        let setting = find(name).ok_or_else(|| unknown(name))?;
-        if matches!(setting.rule, Rule::Fixed) {
-            return Err(fixed(setting.name));
-        }
-        let value = check::value(setting, value)?;
         let mut inner = self.inner.lock();
+        let (name, value) = inner.checked(name, value)?;
         let map = if local { &mut inner.local } else { &mut inner.session };
-        Arc::make_mut(map).insert(setting.name, value);
+        Arc::make_mut(map).insert(name.clone(), value);
         if !local {
-            Arc::make_mut(&mut inner.local).remove(setting.name);
+            Arc::make_mut(&mut inner.local).remove(&name);
         }
         inner.parse()
     }
@@ -141,24 +161,33 @@ impl Variables {
     /// RESET name, or SET name TO DEFAULT.
     ///
     /// # Errors
-    /// `UndefinedObject` for an unknown name.
+    /// `UndefinedObject` for an unknown name, `InvalidName`.
     pub fn reset(&self, name: &str, local: bool) -> Result<()> {
-        let setting = find(name).ok_or_else(|| unknown(name))?;
-        if local {
-            let initial = {
-                let inner = self.inner.lock();
-                inner
-                    .initial
-                    .get(setting.name)
-                    .cloned()
-                    .unwrap_or_else(|| setting.default.to_string())
-            };
-            return self.set(name, &initial, true);
-        }
         let mut inner = self.inner.lock();
-        Arc::make_mut(&mut inner.session).remove(setting.name);
-        Arc::make_mut(&mut inner.local).remove(setting.name);
+        let name = inner.known(name)?;
+        if local {
+            let initial = inner.initial_value(&name).to_string();
+            Arc::make_mut(&mut inner.local).insert(name, initial);
+        } else {
+            Arc::make_mut(&mut inner.session).remove(&name);
+            Arc::make_mut(&mut inner.local).remove(&name);
+        }
         inner.parse()
+    }
+
+    /// What SET LOCAL set outside of a block lasted as long as its statement.
+    pub fn end_statement(&self) {
+        let mut inner = self.inner.lock();
+        if inner.local.is_empty() {
+            return;
+        }
+        inner.local = Arc::default();
+        inner.parse_again("a statement");
+    }
+
+    /// Notices since the last call.
+    pub fn take_notices(&self) -> Vec<Notice> {
+        std::mem::take(&mut self.inner.lock().told)
     }
 
     /// RESET ALL.
@@ -184,10 +213,7 @@ impl Variables {
     pub fn go_back(&self, marked: Marked) {
         let mut inner = self.inner.lock();
         (inner.session, inner.local) = (marked.session, marked.local);
-        // What was valid then still is.
-        if let Err(error) = inner.parse() {
-            tracing::error!(%error, "settings of before a savepoint");
-        }
+        inner.parse_again("a savepoint");
     }
 
     /// The block ends.
@@ -198,10 +224,7 @@ impl Variables {
             inner.session = before;
         }
         inner.local = Arc::default();
-        // What was valid before the block still is.
-        if let Err(error) = inner.parse() {
-            tracing::error!(%error, "settings of before a block");
-        }
+        inner.parse_again("a block");
     }
 
     /// Grows with each change: what depends on settings is cached under it.
@@ -233,15 +256,72 @@ impl Variables {
     }
 }
 
+/// A setting as SHOW ALL and `pg_settings` list it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+    /// What RESET goes back to.
+    pub initial: String,
+    /// What it does.
+    pub does: &'static str,
+    /// Whether SET may change it.
+    pub changeable: bool,
+}
+
 impl Inner {
     fn value(&self, name: &str) -> &str {
-        self.local
-            .get(name)
-            .or_else(|| self.session.get(name))
-            .or_else(|| self.initial.get(name))
-            .map(String::as_str)
-            .or_else(|| find(name).map(|setting| setting.default))
-            .unwrap_or("")
+        let set = self.local.get(name).or_else(|| self.session.get(name));
+        set.map_or_else(|| self.initial_value(name), String::as_str)
+    }
+
+    fn initial_value(&self, name: &str) -> &str {
+        let initial = self.initial.get(name).map(String::as_str);
+        initial.or_else(|| find(name).map(|setting| setting.default)).unwrap_or("")
+    }
+
+    /// The name under which a setting is kept.
+    fn known(&mut self, name: &str) -> Result<Cow<'static, str>> {
+        match find(name) {
+            Some(setting) => Ok(setting.name.into()),
+            None => self.custom.admit(name).map(Cow::Owned),
+        }
+    }
+
+    /// The name under which a setting is kept, and the canonical form of a value for it.
+    fn checked(&mut self, name: &str, value: &str) -> Result<(Cow<'static, str>, String)> {
+        let Some(setting) = find(name) else {
+            let name = self.custom.admit(name)?;
+            self.check_room(&name, value)?;
+            return Ok((Cow::Owned(name), value.to_string()));
+        };
+        if matches!(setting.rule, Rule::Fixed) {
+            return Err(fixed(setting.name));
+        }
+        let value = check::value(setting, value)?;
+        if matches!(setting.rule, Rule::Hint(_)) && value != setting.default {
+            let message =
+                format!("\"{}\" has no effect on how queries are planned here", setting.name);
+            self.told.push(Notice::new(message));
+        }
+        Ok((setting.name.into(), value))
+    }
+
+    /// Whether a value of the client's own has room beside the others.
+    fn check_room(&self, name: &str, value: &str) -> Result<()> {
+        let maps = [&self.initial, &*self.session, &*self.local];
+        let all = maps.into_iter().flat_map(BTreeMap::iter);
+        let held = all.filter(|(name, _)| matches!(name, Cow::Owned(_)));
+        custom::check_room(name, value, held.map(|(name, value)| name.len() + value.len()).sum())
+    }
+
+    /// After going back to what was valid before `what`, and still is.
+    fn parse_again(&mut self, what: &str) {
+        if let Err(error) = self.parse() {
+            tracing::error!(%error, "settings of before {what}");
+        }
     }
 
     fn parse(&mut self) -> Result<()> {
@@ -271,6 +351,7 @@ impl Inner {
             },
             statement_timeout_ms: duration("statement_timeout"),
             idle_in_transaction_ms: duration("idle_in_transaction_session_timeout"),
+            idle_session_ms: duration("idle_session_timeout"),
             search_path: check::names(self.value("search_path")),
             messages_from: match self.value("client_min_messages") {
                 "warning" => 1,

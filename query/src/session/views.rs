@@ -3,16 +3,13 @@
 use std::sync::Arc;
 
 use stratalog_model::Result;
-use stratalog_pg_catalog::{CatalogView, SessionRow, SessionsView, SettingRow, SettingsView};
+use stratalog_pg_catalog::{
+    CatalogView, CopyRow, SessionRow, SessionsView, SettingRow, SettingsView,
+};
 
 use stratalog_visor_core::{Catalog, CatalogState};
 
-use super::{
-    TransactionState,
-    transaction::Transaction,
-    variables::{Rule, Variables},
-    work::Stop,
-};
+use super::{TransactionState, transaction::Transaction, variables::Variables, work::Stop};
 use crate::service::Sessions;
 
 /// The catalog as one session sees it: with what its open block defines.
@@ -49,7 +46,7 @@ impl SessionsView for OpenSessions {
                     TransactionState::Failed => "idle in transaction (aborted)",
                 };
                 SessionRow {
-                    process_id: session.key().0,
+                    process_id: session.process_id(),
                     user: login.user.clone(),
                     database: login.database.clone(),
                     application_name: session.setting("application_name").unwrap_or_default(),
@@ -59,13 +56,18 @@ impl SessionsView for OpenSessions {
                     connected_us: session.opened_ns().div_euclid(1_000),
                     query_us: activity.query_started_ns.map(|ns| ns.div_euclid(1_000)),
                     transaction_us: session.block_began_ns().map(|ns| ns.div_euclid(1_000)),
+                    copy: session.copying().map(|copy| {
+                        let (bytes, rows, excluded) = copy.counts();
+                        let (command, table) = (copy.command(), copy.table());
+                        CopyRow { command, table, bytes, rows, excluded }
+                    }),
                 }
             })
             .collect()
     }
 
     fn cancel(&self, process_id: i32) -> bool {
-        let session = self.0.open().into_iter().find(|session| session.key().0 == process_id);
+        let session = self.0.open().into_iter().find(|session| session.process_id() == process_id);
         session.is_some_and(|session| {
             session.stop(Stop::User);
             true
@@ -73,7 +75,7 @@ impl SessionsView for OpenSessions {
     }
 
     fn terminate(&self, process_id: i32) -> bool {
-        let session = self.0.open().into_iter().find(|session| session.key().0 == process_id);
+        let session = self.0.open().into_iter().find(|session| session.process_id() == process_id);
         session.is_some_and(|session| {
             session.terminate();
             true
@@ -99,12 +101,12 @@ impl SettingsView for SessionSettings {
         self.0
             .all()
             .into_iter()
-            .map(|(page, value)| SettingRow {
-                name: page.name.to_string(),
-                value,
-                reset_value: self.0.initial(page.name),
-                description: page.does.to_string(),
-                changeable: page.rule != Rule::Fixed,
+            .map(|listed| SettingRow {
+                name: listed.name,
+                value: listed.value,
+                reset_value: listed.initial,
+                description: listed.does.to_string(),
+                changeable: listed.changeable,
             })
             .collect()
     }

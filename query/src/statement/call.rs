@@ -300,7 +300,8 @@ async fn text(
     values: &[ScalarValue],
     work: &Arc<Work>,
 ) -> Result<String> {
-    let rows = query::run(session, argument, types, values, work, RowsTag::Select).await?;
+    let rows = query::run(session, argument, types, values, query::Run::now(work, RowsTag::Select))
+        .await?;
     let batches: Vec<RecordBatch> = rows.try_collect().await?;
     let mut filled = batches.iter().filter(|batch| batch.num_rows() > 0);
     let (Some(batch), None) = (filled.next(), filled.next()) else { return Err(set()) };

@@ -3,19 +3,16 @@
 use std::{collections::HashSet, sync::Arc};
 
 use arrow::array::RecordBatch;
-use datafusion::sql::sqlparser::ast::{
-    CopyLegacyCsvOption, CopyLegacyOption, CopyOption, CopySource, CopyTarget, Ident, Query,
-    Statement,
-};
+use datafusion::sql::sqlparser::ast::{CopySource, CopyTarget, Ident, Query, Statement};
 use stratalog_model::{ChronicleDefinition, Error, ErrorKind, Result, store::OnConflict};
-use stratalog_text::copy::{ColumnSelection, CopyDirection, CopyOptionValue, CopyOptions};
+use stratalog_text::copy::{ColumnSelection, CopyDirection, CopyOptions, Skipped};
 
 use super::{
     insert::{Writer, columns, columns::Targets, compute::Computing},
     names, parse, query,
 };
 use crate::{
-    CopyIn, CopyOut, Outcome, Parsed, RowsTag, Session,
+    CopyIn, CopyOut, CopyProgress, Notice, Outcome, Parsed, RowsTag, Session,
     session::work::{Stop, Work},
 };
 
@@ -26,6 +23,7 @@ pub struct CopySink {
     targets: Targets,
     writer: Writer,
     work: Arc<Work>,
+    progress: Arc<CopyProgress>,
 }
 
 impl CopySink {
@@ -43,7 +41,9 @@ impl CopySink {
                 let given = rows.columns().to_vec();
                 let computing = Computing::new(&self.session, &self.work, &[], &[]);
                 let batch = self.targets.fill(&computing, given, count).await?;
-                self.writer.push(batch).await
+                self.writer.push(batch).await?;
+                self.progress.add_rows(count);
+                Ok(())
             })
             .await;
         if pushed.is_err() {
@@ -52,17 +52,22 @@ impl CopySink {
         pushed
     }
 
-    /// Makes all rows durable and visible at once; returns how many they were.
+    /// Makes all rows durable and visible at once, and tells of those that were left out; returns
+    /// how many were stored.
     ///
     /// # Errors
     /// What committing says; then nothing is stored.
-    pub async fn finish(self) -> Result<u64> {
+    pub async fn finish(self, skipped: &Skipped) -> Result<u64> {
         let Self { session, writer, work, .. } = self;
         let finished = work.guard(writer.finish(&session, &work)).await;
         if finished.is_err() {
             session.fail_transaction();
         }
-        Ok(finished?.rows)
+        let stored = finished?.rows;
+        for message in skipped.told.iter().cloned().chain(skipped.summary()) {
+            session.say(Notice::new(message));
+        }
+        Ok(stored)
     }
 
     /// Ends when the statement is to be stopped: cancelled, out of time, or shut down. For
@@ -84,14 +89,9 @@ impl CopySink {
 /// # Errors
 /// `InsufficientPrivilege` for files and programs; what is wrong with the statement.
 pub async fn run(session: &Session, parsed: &Parsed, work: &Arc<Work>) -> Result<Outcome> {
-    let Statement::Copy { source, to, target, options, legacy_options, values } =
-        parsed.statement()
-    else {
+    let Statement::Copy { source, to, target, .. } = parsed.statement() else {
         return Err(Error::internal("not a COPY"));
     };
-    if !values.is_empty() {
-        return Err(Error::new(ErrorKind::SyntaxError, "COPY takes its data from the protocol"));
-    }
     match target {
         CopyTarget::File { .. } | CopyTarget::Program { .. } => {
             let what =
@@ -112,8 +112,8 @@ pub async fn run(session: &Session, parsed: &Parsed, work: &Arc<Work>) -> Result
         CopyTarget::Stdin | CopyTarget::Stdout => {}
     }
     let direction = if *to { CopyDirection::Out } else { CopyDirection::In };
-    let header = parse::says_header_match(parsed.text()).then_some("match");
-    let options = copy_options(direction, options, legacy_options, header)?;
+    let options = parsed.copy_options().iter().map(|(name, value)| (name.as_str(), value));
+    let options = CopyOptions::from_pairs(direction, options)?;
     if *to {
         copy_out(session, parsed, source, options, work).await
     } else {
@@ -140,11 +140,19 @@ async fn copy_in(
         copied().filter(|column| !column.nullable).map(|column| column.name.clone()).collect();
     let names = copied().map(|column| column.name.as_str()).collect();
     check_forced(&options, &names, Some(&targets.chronicle))?;
+    let whole_rows = targets.listed.iter().copied().eq(0..targets.chronicle.columns.len());
     let table = targets.chronicle.name.clone();
     super::transaction::check_write(session)?;
     let writer = Writer::begin(session, &targets, OnConflict::Error)?;
-    let sink = CopySink { session: session.shared()?, targets, writer, work: Arc::clone(work) };
-    Ok(Outcome::CopyIn(CopyIn { table, options, columns, required, sink }))
+    let progress = session.begin_copy("COPY FROM", Some(targets.chronicle.id));
+    let sink = CopySink {
+        session: session.shared()?,
+        targets,
+        writer,
+        work: Arc::clone(work),
+        progress: Arc::clone(&progress),
+    };
+    Ok(Outcome::CopyIn(CopyIn { table, options, columns, required, whole_rows, sink, progress }))
 }
 
 async fn copy_out(
@@ -199,8 +207,10 @@ async fn copy_out(
     }
     let names = query.schema.fields().iter().map(|field| field.name().as_str()).collect();
     check_forced(&options, &names, table.as_deref())?;
-    let rows = query::run(session, &query, &[], &[], work, RowsTag::Select).await?;
-    Ok(Outcome::CopyOut(CopyOut { options, rows }))
+    let rows =
+        query::run(session, &query, &[], &[], query::Run::now(work, RowsTag::Select)).await?;
+    let progress = session.begin_copy("COPY TO", table.map(|table| table.id));
+    Ok(Outcome::CopyOut(CopyOut { options, rows, progress }))
 }
 
 /// Refuses a FORCE_… option that names a column that is not among those `copied`.
@@ -237,68 +247,4 @@ fn check_forced(
 
 fn quoted(name: &str) -> String {
     Ident::with_quote('"', name).to_string()
-}
-
-/// The options of either form of COPY.
-fn copy_options(
-    direction: CopyDirection,
-    options: &[CopyOption],
-    legacy: &[CopyLegacyOption],
-    header: Option<&str>,
-) -> Result<CopyOptions> {
-    let text = |value: &str| CopyOptionValue::Text(value.to_string());
-    let columns = |names: &[Ident]| {
-        CopyOptionValue::Columns(match names {
-            [all] if all.value == "*" && all.quote_style.is_none() => ColumnSelection::All,
-            names => ColumnSelection::Named(names.iter().map(names::fold).collect()),
-        })
-    };
-    let switch = |value: bool| text(if value { "true" } else { "false" });
-    let mut pairs: Vec<(&str, CopyOptionValue)> = Vec::new();
-    for option in options {
-        pairs.push(match option {
-            CopyOption::Format(name) => ("format", text(&name.value.to_lowercase())),
-            CopyOption::Freeze(value) => ("freeze", switch(*value)),
-            CopyOption::Delimiter(value) => ("delimiter", text(&value.to_string())),
-            CopyOption::Null(value) => ("null", text(value)),
-            CopyOption::Header(value) => ("header", header.map_or_else(|| switch(*value), text)),
-            CopyOption::Quote(value) => ("quote", text(&value.to_string())),
-            CopyOption::Escape(value) => ("escape", text(&value.to_string())),
-            CopyOption::ForceQuote(names) => ("force_quote", columns(names)),
-            CopyOption::ForceNotNull(names) => ("force_not_null", columns(names)),
-            CopyOption::ForceNull(names) => ("force_null", columns(names)),
-            CopyOption::Encoding(value) => ("encoding", text(value)),
-        });
-    }
-    for option in legacy {
-        match option {
-            CopyLegacyOption::Binary => pairs.push(("format", text("binary"))),
-            CopyLegacyOption::Delimiter(value) => {
-                pairs.push(("delimiter", text(&value.to_string())))
-            }
-            CopyLegacyOption::Null(value) => pairs.push(("null", text(value))),
-            CopyLegacyOption::Header => pairs.push(("header", CopyOptionValue::Absent)),
-            CopyLegacyOption::Csv(more) => {
-                pairs.push(("format", text("csv")));
-                for option in more {
-                    pairs.push(match option {
-                        CopyLegacyCsvOption::Header => ("header", CopyOptionValue::Absent),
-                        CopyLegacyCsvOption::Quote(value) => ("quote", text(&value.to_string())),
-                        CopyLegacyCsvOption::Escape(value) => ("escape", text(&value.to_string())),
-                        CopyLegacyCsvOption::ForceQuote(names) => ("force_quote", columns(names)),
-                        CopyLegacyCsvOption::ForceNotNull(names) => {
-                            ("force_not_null", columns(names))
-                        }
-                    });
-                }
-            }
-            other => {
-                return Err(Error::new(
-                    ErrorKind::SyntaxError,
-                    format!("option \"{other}\" not recognized"),
-                ));
-            }
-        }
-    }
-    CopyOptions::from_pairs(direction, pairs.iter().map(|(name, value)| (*name, value)))
 }

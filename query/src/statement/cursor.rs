@@ -17,6 +17,7 @@ use super::{names, query};
 use crate::{
     Outcome, Rows, RowsTag, Session, TransactionState,
     session::{
+        Kind,
         cursor::{Direction, SqlCursor, count},
         work::{Stop, Work},
     },
@@ -25,7 +26,7 @@ use crate::{
 /// The cursor that a DECLARE declares.
 ///
 /// # Errors
-/// `SyntaxError`; `FeatureNotSupported` for BINARY.
+/// `SyntaxError`.
 pub fn declared(statements: &[Declare]) -> Result<(&Declare, &Ident, &Tree)> {
     let [declare] = statements else {
         return Err(Error::new(ErrorKind::SyntaxError, "DECLARE names one cursor"));
@@ -33,14 +34,10 @@ pub fn declared(statements: &[Declare]) -> Result<(&Declare, &Ident, &Tree)> {
     let ([name], Some(tree)) = (declare.names.as_slice(), declare.for_query.as_deref()) else {
         return Err(Error::new(ErrorKind::SyntaxError, "DECLARE takes CURSOR FOR and a query"));
     };
-    if declare.binary == Some(true) {
-        return Err(Error::not_yet("a binary cursor")
-            .with_hint("FETCH by the extended protocol gives binary results of any cursor"));
-    }
     Ok((declare, name, tree))
 }
 
-/// Runs DECLARE: the query starts, and is read by FETCH.
+/// Runs DECLARE: the query is planned on the snapshot of now; it starts with the first FETCH.
 ///
 /// # Errors
 /// `NoActiveTransaction` outside of a block, without HOLD; `DuplicateCursor`; those of the query.
@@ -65,7 +62,8 @@ pub async fn declare(
     session.cursors().check_free(&name)?;
     // It ends with the cursor; what stops a FETCH, and how long that may take, is the FETCH's.
     let work = Work::start(0);
-    let rows = query::run(session, planned, types, values, &work, RowsTag::Fetch).await?;
+    let run = query::Run { work: &work, tag: RowsTag::Fetch, start: query::Start::WhenRead };
+    let rows = query::run(session, planned, types, values, run).await?;
     let memory = match declare.scroll {
         Some(true) => {
             let planner = session.enter_planner(&[]).await;
@@ -76,7 +74,8 @@ pub async fn declare(
     };
     let cursor = SqlCursor::new(rows, memory);
     let now_ns = session.parts().clock.now_ns();
-    session.cursors().declare(&name, (cursor, work), text, holds, in_block, now_ns)?;
+    let kind = Kind { holds, is_binary: declare.binary == Some(true), in_block };
+    session.cursors().declare(&name, (cursor, work), text, kind, now_ns)?;
     Ok(Outcome::Done("DECLARE CURSOR".to_string()))
 }
 
@@ -115,7 +114,7 @@ pub async fn fetch(session: &Session, statement: &Statement, work: &Arc<Work>) -
     if into.is_some() {
         return Ok(Outcome::Done(format!("MOVE {}", count(rows).await?)));
     }
-    Ok(Outcome::Rows(Rows::new(open.schema, rows, RowsTag::Fetch)))
+    Ok(Outcome::Rows(Rows::new(open.schema, rows, RowsTag::Fetch).in_binary(open.is_binary)))
 }
 
 /// Name and rows of a MOVE that goes forward.

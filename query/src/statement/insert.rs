@@ -300,7 +300,10 @@ pub async fn run(
             }
         }
         Source::Query(source) => {
-            rows = Some(query::run(session, source, types, values, work, RowsTag::Insert).await?);
+            rows = Some(
+                query::run(session, source, types, values, query::Run::now(work, RowsTag::Insert))
+                    .await?,
+            );
         }
     }
     let mut writer = Writer::begin(session, &insert.targets, insert.on_conflict)?;

@@ -12,12 +12,15 @@ use datafusion::sql::sqlparser::{
     tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Word},
 };
 use stratalog_model::{Error, ErrorKind, Result, chronicle::SYSTEM_COLUMNS};
+use stratalog_text::copy::CopyOptionValue;
 
+mod copy_options;
 mod distinct;
 mod fetch;
 mod rewrite;
 
-pub use rewrite::says_header_match;
+/// What is said of a statement that ends too early.
+const END_OF_INPUT: &str = "syntax error at end of input";
 
 /// Nesting of expressions, subqueries and parentheses, at most.
 const DEPTH_MAX: usize = 100;
@@ -38,6 +41,8 @@ pub struct Tree {
     pub text: String,
     /// Characters of the string in front of it.
     pub before: u32,
+    /// The options of a COPY, which its tree does not have.
+    pub copy_options: Vec<(String, CopyOptionValue)>,
     /// Positions in [`SYSTEM_COLUMNS`] of the names that the text mentions.
     pub system_columns: Vec<usize>,
 }
@@ -62,7 +67,10 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
     let mut lines = LineStarts::new(sql);
     let mut counted = (0, 0_usize);
     let mut found = Vec::new();
+    let mut passed = 0;
     for part in tokens.split(|token| token.token == Token::SemiColon) {
+        passed += part.len() + 1;
+        let semicolon = tokens.get(passed - 1);
         let significant =
             |token: &&TokenWithSpan| !matches!(token.token, Token::Whitespace(_) | Token::EOF);
         let (Some(first), Some(last)) =
@@ -77,8 +85,7 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
         counted = (start, counted.1 + between);
         let before = u32::try_from(counted.1).unwrap_or(u32::MAX);
         check_chains(part)?;
-        if let Some(at) = rewrite::unlogged(part) {
-            let error = super::refused::unlogged();
+        if let Some((at, error)) = rewrite::refused(part) {
             return Err(match position(sql, at.span.start) {
                 Some(position) => error.with_position(position),
                 None => error,
@@ -86,7 +93,10 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
         }
         let system_columns = mentioned_system_columns(part);
         let compares_distinct = rewrite::compares_distinct(part);
-        let tokens = rewrite::for_parser(part);
+        let mut tokens = rewrite::for_parser(part);
+        let copy_options = copy_options::cut(&mut tokens).map_err(|wrong| {
+            wrong.map_or_else(|| at_end(sql, semicolon), |token| at_token(sql, &token))
+        })?;
         let mut parser = Parser::new(&dialect)
             .with_options(ParserOptions::new().with_unescape(true))
             .with_recursion_limit(DEPTH_MAX)
@@ -95,7 +105,9 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
             true => fetch::parse(&mut parser),
             false => parser.parse_statement(),
         };
-        let mut statement = parsed.map_err(|error| parser_error(sql, error))?;
+        let mut statement = parsed
+            .map_err(|error| parser_error(sql, error))
+            .map_err(|error| at_its_end(error, sql, semicolon))?;
         if compares_distinct {
             distinct::end_operands(&mut statement);
         }
@@ -103,7 +115,7 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
         if rest.token != Token::EOF {
             return Err(at_token(sql, &rest));
         }
-        found.push(Tree { statement, text, before, system_columns });
+        found.push(Tree { statement, text, before, copy_options, system_columns });
     }
     Ok(found)
 }
@@ -150,8 +162,9 @@ pub fn syntax_error(sql: &str, text: &str) -> Error {
         None => (text, None),
     };
     let error = match body.rsplit_once(", found: ") {
-        Some((wanted, "EOF")) => Error::new(ErrorKind::SyntaxError, "syntax error at end of input")
-            .with_detail(wanted.to_string()),
+        Some((wanted, "EOF")) => {
+            Error::new(ErrorKind::SyntaxError, END_OF_INPUT).with_detail(wanted.to_string())
+        }
         // Only COPY wants a semicolon.
         Some(("Expected: ;", found)) if found.eq_ignore_ascii_case("where") => {
             Error::not_yet("COPY … WHERE")
@@ -185,6 +198,27 @@ fn at_token(sql: &str, token: &TokenWithSpan) -> Error {
     match position(sql, token.span.start) {
         Some(position) => error.with_position(position),
         None => error,
+    }
+}
+
+/// The error of a statement that ends too early: with its semicolon, or with the string.
+fn at_end(sql: &str, semicolon: Option<&TokenWithSpan>) -> Error {
+    if let Some(semicolon) = semicolon {
+        return at_token(sql, semicolon);
+    }
+    let position = u32::try_from(sql.chars().count() + 1).unwrap_or(u32::MAX);
+    Error::new(ErrorKind::SyntaxError, END_OF_INPUT).with_position(position)
+}
+
+/// An error of the parser with its place, where that is the statement's end.
+fn at_its_end(error: Error, sql: &str, semicolon: Option<&TokenWithSpan>) -> Error {
+    if error.message() != END_OF_INPUT || error.position().is_some() {
+        return error;
+    }
+    let placed = at_end(sql, semicolon);
+    match error.detail() {
+        Some(detail) => placed.with_detail(detail),
+        None => placed,
     }
 }
 

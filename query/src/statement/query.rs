@@ -17,7 +17,7 @@ use datafusion::{
         Value, ValueWithSpan,
     },
 };
-use futures::{StreamExt, TryStreamExt};
+use futures::{StreamExt, TryStreamExt, stream};
 use stratalog_model::{ChronicleId, ColumnType, Error, ErrorKind, Result, Snapshot};
 
 use super::{
@@ -45,6 +45,33 @@ pub struct Query {
     pub point: Option<PointQuery>,
     /// Chronicles that it reads.
     pub chronicles: Vec<ChronicleId>,
+}
+
+/// When a query starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// At once.
+    Now,
+    /// With the first row that is asked for.
+    WhenRead,
+}
+
+/// How a query is run.
+#[derive(Debug, Clone, Copy)]
+pub struct Run<'a> {
+    /// The statement that it is.
+    pub work: &'a Arc<Work>,
+    /// How its tag is made.
+    pub tag: RowsTag,
+    /// When it starts.
+    pub start: Start,
+}
+
+impl<'a> Run<'a> {
+    /// At once.
+    pub fn now(work: &'a Arc<Work>, tag: RowsTag) -> Self {
+        Self { work, tag, start: Start::Now }
+    }
 }
 
 /// The INSERT of `WITH … INSERT …`.
@@ -283,9 +310,9 @@ pub async fn run(
     query: &Query,
     types: &[ColumnType],
     values: &[ScalarValue],
-    work: &Arc<Work>,
-    tag: RowsTag,
+    run: Run<'_>,
 ) -> Result<Rows> {
+    let Run { work, tag, .. } = run;
     let store = session.store().as_ref();
     let snapshot = session.transaction.snapshot(store, &query.chronicles).await?;
     if let Some(point) = &query.point
@@ -310,7 +337,7 @@ pub async fn run(
             .with_param_values(parameters::for_plan(types, values))
             .map_err(from_datafusion)?
     };
-    run_plan(session, &plan, Arc::clone(&query.schema), snapshot, work, tag).await
+    run_plan(session, &plan, Arc::clone(&query.schema), snapshot, run).await
 }
 
 /// Runs a logical plan without open parameters.
@@ -319,16 +346,24 @@ pub async fn run_plan(
     plan: &LogicalPlan,
     schema: SchemaRef,
     snapshot: Arc<dyn Snapshot>,
-    work: &Arc<Work>,
-    tag: RowsTag,
+    run: Run<'_>,
 ) -> Result<Rows> {
+    let Run { work, tag, start } = run;
     let (physical, tasks) = aside(async {
         let planner = session.enter_planner(&[]).await;
         planner.physical(plan, snapshot).await.map(|physical| (physical, planner.tasks()))
     })
     .await?;
     work.check()?;
-    let stream = session.execution().run(StoppablePlan::new(physical, work)?, tasks)?;
+    let plan = StoppablePlan::new(physical, work)?;
+    let stream = match start {
+        Start::Now => session.execution().run(plan, tasks)?,
+        Start::WhenRead => {
+            let service = Arc::clone(session.service());
+            let started = async move { service.execution().run(plan, tasks) };
+            stream::once(started).try_flatten().boxed()
+        }
+    };
     let shape = Arc::clone(&schema);
     let stream = stream.and_then(move |batch| std::future::ready(conform(&batch, &shape)));
     Ok(Rows::new(schema, work.guard_stream(session.watch(stream.boxed())), tag))

@@ -25,6 +25,14 @@ pub fn unlogged() -> Error {
         .with_hint("WITH (durability = 'relaxed') acknowledges events before they are synced")
 }
 
+/// PREPARE TRANSACTION, COMMIT PREPARED, ROLLBACK PREPARED.
+pub fn two_phases() -> Error {
+    not_supported(
+        "a transaction in two phases is not supported: prepared transactions are disabled",
+    )
+    .with_hint("COMMIT the block; stratalog.producer_sequence makes it safe to send it again")
+}
+
 /// The error of a statement that no part of the session carries out.
 pub fn error(statement: &Statement) -> Error {
     match statement {

@@ -16,7 +16,7 @@ use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 
 use super::{explain::text_rows, names, transaction};
 use crate::{
-    Notice, Outcome, Parsed, Rows, RowsTag, Session, TransactionState,
+    Notice, Outcome, Parsed, PreparedBy, Rows, RowsTag, Session, TransactionState,
     session::{text_schema, transaction::Modes, work::Work},
     types::column_type,
 };
@@ -91,9 +91,9 @@ fn own_user_only(session: &Session, command: &str, user: &Ident) -> Result<()> {
 }
 
 fn assign(session: &Session, name: &str, values: &[Expr], local: bool) -> Result<()> {
-    if local && session.transaction() == TransactionState::Idle {
+    let outside = local && session.transaction() == TransactionState::Idle;
+    if outside {
         session.say(Notice::warning("25P01", "SET LOCAL can only be used in transaction blocks"));
-        return Ok(());
     }
     let is_default = |expr: &Expr| {
         matches!(expr, Expr::Identifier(ident) if ident.quote_style.is_none()
@@ -101,12 +101,28 @@ fn assign(session: &Session, name: &str, values: &[Expr], local: bool) -> Result
                 || name == "TimeZone" && ident.value.eq_ignore_ascii_case("local")))
     };
     if values.len() == 1 && values.iter().all(is_default) {
-        session.variables().reset(name, local)?;
+        match outside {
+            true => session.variables().check(name, None)?,
+            false => session.variables().reset(name, local)?,
+        }
     } else {
+        if values.len() > 1 && name.contains('.') {
+            return Err(Error::new(
+                ErrorKind::InvalidParameterValue,
+                format!("SET {name} takes only one argument"),
+            ));
+        }
         let list = name.eq_ignore_ascii_case("search_path");
         let texts: Vec<String> =
             values.iter().map(|value| text_of(value, list)).collect::<Result<_>>()?;
-        session.variables().set(name, &texts.join(", "), local)?;
+        let value = texts.join(", ");
+        match outside {
+            true => session.variables().check(name, Some(&value))?,
+            false => session.variables().set(name, &value, local)?,
+        }
+    }
+    if outside {
+        return Ok(());
     }
     let modes = session.transaction.modes();
     let now = |name: &str| session.setting(name).unwrap_or_default();
@@ -254,9 +270,9 @@ pub fn show(session: &Session, variable: &[Ident]) -> Result<Outcome> {
     let batch = RecordBatch::try_new(
         Arc::clone(&schema),
         vec![
-            Arc::new(StringArray::from_iter_values(all.iter().map(|(page, _)| page.name))),
-            Arc::new(StringArray::from_iter_values(all.iter().map(|(_, value)| value))),
-            Arc::new(StringArray::from_iter_values(all.iter().map(|(page, _)| page.does))),
+            Arc::new(StringArray::from_iter_values(all.iter().map(|setting| &setting.name))),
+            Arc::new(StringArray::from_iter_values(all.iter().map(|setting| &setting.value))),
+            Arc::new(StringArray::from_iter_values(all.iter().map(|setting| setting.does))),
         ],
     )
     .map_err(crate::errors::from_arrow)?;
@@ -267,8 +283,8 @@ pub fn show(session: &Session, variable: &[Ident]) -> Result<Outcome> {
 ///
 /// # Errors
 /// `DuplicatePreparedStatement`, and what preparing says.
-pub async fn prepare(session: &Session, statement: &Statement) -> Result<Outcome> {
-    let Statement::Prepare { name, data_types, statement } = statement else {
+pub async fn prepare(session: &Session, parsed: &Parsed) -> Result<Outcome> {
+    let Statement::Prepare { name, data_types, statement } = parsed.statement() else {
         return Err(Error::internal("not a PREPARE"));
     };
     let types: Vec<Option<ColumnType>> = data_types
@@ -282,15 +298,16 @@ pub async fn prepare(session: &Session, statement: &Statement) -> Result<Outcome
     let Some(tree) = inner.into_iter().next() else {
         return Err(Error::new(ErrorKind::SyntaxError, "PREPARE needs a statement"));
     };
-    let parsed = Arc::new(Parsed::new(tree));
-    let prepared = Box::pin(session.prepare(&parsed, &types)).await?;
+    let inner = Arc::new(Parsed::new(tree));
+    let prepared = Box::pin(session.prepare(&inner, &types)).await?;
     if matches!(prepared.plan, crate::statement::Plan::Tree | crate::statement::Plan::Call(_)) {
         return Err(Error::new(
             ErrorKind::SyntaxError,
             "PREPARE takes SELECT, INSERT, VALUES and EXPLAIN",
         ));
     }
-    session.keep(&names::fold(name), prepared)?;
+    let by = PreparedBy::Sql(parsed.text().to_string());
+    session.keep(&names::fold(name), prepared, by)?;
     Ok(done("PREPARE"))
 }
 

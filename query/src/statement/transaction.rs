@@ -42,13 +42,15 @@ pub async fn run(session: &Session, statement: &Statement, work: &Work) -> Resul
             Ok(done(if *begin { "BEGIN" } else { "START TRANSACTION" }))
         }
         Statement::Commit { chain, .. } => {
-            refuse_chain(*chain)?;
+            let next = chained(session, *chain, "COMMIT")?;
             work.commit()?;
             if session.transaction() == TransactionState::Idle || session.transaction.is_implicit()
             {
                 session.say(no_transaction());
             }
-            commit(session).await.map(done)
+            let tag = commit(session).await?;
+            begin_next(session, next);
+            Ok(done(tag))
         }
         Statement::Rollback { savepoint: Some(name), .. } => {
             let (settings, cursors) = session.transaction.roll_back_to(&names::fold(name))?;
@@ -66,7 +68,7 @@ pub async fn run(session: &Session, statement: &Statement, work: &Work) -> Resul
             Ok(done("RELEASE"))
         }
         Statement::Rollback { chain, savepoint: None } => {
-            refuse_chain(*chain)?;
+            let next = chained(session, *chain, "ROLLBACK")?;
             let implicit = session.transaction.is_implicit();
             let ended = session.transaction.end();
             if ended.state == TransactionState::Idle || implicit {
@@ -75,6 +77,7 @@ pub async fn run(session: &Session, statement: &Statement, work: &Work) -> Resul
             if ended.state != TransactionState::Idle {
                 session.end_block(false);
             }
+            begin_next(session, next);
             Ok(done("ROLLBACK"))
         }
         _ => Err(Error::internal("not a transaction command")),
@@ -130,8 +133,26 @@ fn no_transaction() -> Notice {
     Notice::warning("25P01", "there is no transaction in progress")
 }
 
-fn refuse_chain(chain: bool) -> Result<()> {
-    if chain { Err(Error::not_yet("AND CHAIN")) } else { Ok(()) }
+/// The modes of the block that AND CHAIN begins when this one has ended.
+fn chained(session: &Session, chain: bool, command: &str) -> Result<Option<Modes>> {
+    if !chain {
+        return Ok(None);
+    }
+    if session.transaction() == TransactionState::Idle || session.transaction.is_implicit() {
+        return Err(Error::new(
+            ErrorKind::NoActiveTransaction,
+            format!("{command} AND CHAIN can only be used in transaction blocks"),
+        ));
+    }
+    Ok(Some(session.transaction.modes()))
+}
+
+fn begin_next(session: &Session, next: Option<Modes>) {
+    if let Some(modes) = next
+        && session.transaction.begin(false, modes, session.parts().clock.now_ns())
+    {
+        session.variables().begin();
+    }
 }
 
 /// Checks that the session may write now.

@@ -164,6 +164,7 @@ pub fn login() -> Login {
         database: "stratalog".to_string(),
         application_name: "it".to_string(),
         client_address: None,
+        long_secret: false,
         settings: Vec::new(),
     }
 }

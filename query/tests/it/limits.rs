@@ -10,7 +10,7 @@ use std::{
 
 use futures::StreamExt;
 use stratalog_model::ErrorKind;
-use stratalog_query::{Outcome, QuerySettings, STACK_BYTES};
+use stratalog_query::{CancelKey, Outcome, QuerySettings, STACK_BYTES};
 
 use crate::harness::{Database, login, run};
 
@@ -22,15 +22,19 @@ async fn a_cancel_request_ends_a_statement() {
     let session = Arc::clone(&db.session);
     let running = tokio::spawn(async move { run(&session, ENDLESS).await });
     tokio::time::sleep(Duration::from_millis(200)).await;
-    let (process, secret) = db.session.key();
-    assert!(!db.service.cancel(process, secret.wrapping_add(1)));
+    let key = db.session.key().clone();
+    let mut wrong = key.clone();
+    wrong.secret[0] ^= 1;
+    assert!(!db.service.cancel(&wrong));
+    wrong.secret.truncate(0);
+    assert!(!db.service.cancel(&wrong));
     let started = Instant::now();
-    assert!(db.service.cancel(process, secret));
+    assert!(db.service.cancel(&key));
     let error = running.await.unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::QueryCanceled);
     assert!(started.elapsed() < Duration::from_secs(5));
     assert_eq!(db.rows("SELECT 1").await, ["1"], "the session goes on");
-    assert!(!db.service.cancel(process + 1, secret));
+    assert!(!db.service.cancel(&CancelKey { process_id: key.process_id + 1, ..key }));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -238,12 +242,12 @@ async fn what_is_being_committed_is_not_cancelled() {
         "the table's memory is free"
     );
 
-    let (process, secret) = db.session.key();
+    let key = db.session.key().clone();
     let session = Arc::clone(&db.session);
     let inserting =
         tokio::spawn(async move { run(&session, "INSERT INTO t VALUES ('2024-01-04', 4)").await });
     tokio::time::sleep(Duration::from_millis(100)).await;
-    assert!(db.service.cancel(process, secret));
+    assert!(db.service.cancel(&key));
     assert_eq!(inserting.await.unwrap().unwrap().tag, "INSERT 0 1");
     assert_eq!(db.rows("SELECT v FROM t ORDER BY time").await, ["2", "3", "4"]);
 

@@ -119,8 +119,8 @@ async fn a_cancel_request_ends_a_call() {
     let session = Arc::clone(&db.session);
     let running = tokio::spawn(async move { run(&session, "CALL stratalog.compact('t')").await });
     tokio::time::sleep(Duration::from_millis(300)).await;
-    let (process, secret) = db.session.key();
-    assert!(db.service.cancel(process, secret));
+    let key = db.session.key().clone();
+    assert!(db.service.cancel(&key));
     let error = running.await.unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::QueryCanceled);
     assert!(move_on_their_own(&db, "story").await);

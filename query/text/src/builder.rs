@@ -168,7 +168,7 @@ impl ColumnBuilder {
             Kind::Date(builder) => builder.append_value(parse_date(text, style)?),
             Kind::Time(builder) => builder.append_value(parse_time(text, style)?),
             Kind::Interval(builder) => {
-                let interval = parse_interval(text)?;
+                let interval = parse_interval(text, style.interval_style)?;
                 let nanos = i64::try_from(interval.nanos)
                     .map_err(|_| Error::internal("an interval was read beyond its range"))?;
                 builder.append_value(IntervalMonthDayNano::new(
@@ -194,6 +194,29 @@ impl ColumnBuilder {
             }
         }
         Ok(())
+    }
+
+    /// As [`Self::append_text`], but a text that is no value of the type appends NULL: the builder
+    /// can be used on.
+    ///
+    /// # Errors
+    /// As [`Self::append_text`].
+    pub fn append_text_or_null(&mut self, text: &str, style: &TextStyle) -> Result<()> {
+        let read = self.append_text(text, style);
+        if read.is_err() {
+            match &mut self.kind {
+                // The elements before the bad one belong to the NULL, which hides them.
+                Kind::Array { child, offsets, nulls, .. } => {
+                    let end = i32::try_from(child.len()).map_err(|_| {
+                        Error::internal("a batch of arrays has more than 2^31 elements")
+                    })?;
+                    offsets.push(end);
+                    nulls.append_null();
+                }
+                _ => self.append_null(),
+            }
+        }
+        read
     }
 
     /// Values so far.

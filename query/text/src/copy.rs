@@ -1,15 +1,19 @@
 //! COPY's text and CSV, in and out.
 
+mod encoding;
 mod options;
 mod parser;
 mod record;
+mod skipped;
 mod writer;
 
 pub use self::{
+    encoding::CopyEncoding,
     options::{
         ColumnSelection, CopyDirection, CopyFormat, CopyHeader, CopyOptionValue, CopyOptions,
     },
     parser::{CopyLimits, CopyParser},
+    skipped::Skipped,
     writer::{CopyRows, CopyWriter},
 };
 

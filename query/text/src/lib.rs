@@ -14,6 +14,7 @@
 pub mod builder;
 pub mod calendar;
 pub mod copy;
+mod failing_row;
 pub mod json;
 pub mod parse;
 pub mod style;
@@ -22,6 +23,7 @@ pub mod zone;
 
 pub use builder::{ColumnBuilder, parse_value};
 pub use copy::{CopyFormat, CopyOptions, CopyParser, CopyWriter};
+pub use failing_row::failing_row;
 pub use json::normalize_jsonb;
 pub use parse::array::parse_array;
 pub use style::{ByteaOutput, DateOrder, IntervalStyle, TextStyle};

@@ -102,6 +102,8 @@ kinds! {
     FailedTransaction = "25P02", false;
     /// The session was ended because it left a transaction block open for too long.
     IdleInTransaction = "25P03", true;
+    /// The session was idle for longer than it may be.
+    IdleSession = "57P05", true;
     /// A write in a read-only transaction.
     ReadOnlyTransaction = "25006", false;
     /// A prepared statement that does not exist.
@@ -140,6 +142,8 @@ kinds! {
     CannotCoerce = "42846", false;
     /// A name of more than 63 bytes.
     NameTooLong = "42622", false;
+    /// A name that is not made as such names are.
+    InvalidName = "42602", false;
     /// A column outside of GROUP BY and of any aggregate.
     GroupingError = "42803", false;
     /// An expression of another type than is needed here.

@@ -138,7 +138,13 @@ fn session_settings_page(tree: &Tree) -> Result<String, String> {
 
 `SET name = value` changes a setting for the session, `SET LOCAL` for the transaction block,
 `SHOW name` and `SHOW ALL` show them, `RESET` goes back to how the session started. A change
-that would have no effect is refused. Settings of the server are on [another page](../settings.md).
+that would have no effect is refused, but for hints to PostgreSQL's planner: they are taken, and a notice
+says that they have none. Settings of the server are on [another page](../settings.md).
+
+A name with a dot is a setting of the client's own, `SET myapp.user_id = '42'`: up to 1,000 of them, of
+64 KiB each and 1 MiB together (54000). `SHOW`, `current_setting`, `set_config`, `SET LOCAL` and
+`pg_settings` know it from then on, and `RESET` makes it empty. Names that begin with `stratalog.` or
+`datafusion.` are not free (42704).
 
 | setting | default | can be set | what it does |
 |---|---|---|---|
@@ -151,6 +157,7 @@ that would have no effect is refused. Settings of the server are on [another pag
             "DurationZero" => "to 0 only",
             "Encoding" => "to UTF8 only",
             rule if rule.starts_with("SwitchOnly") => "to its default only",
+            "Hint" => "without effect",
             _ => "yes",
         };
         page.push_str(&format!("| `{name}` | {default} | {can} | {does} |\n"));

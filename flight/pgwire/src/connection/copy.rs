@@ -6,14 +6,16 @@
 //! ```
 //! Between them wait a few pieces and one batch: parsing and storing go on side by side.
 
+use std::sync::Arc;
+
 use arrow::array::RecordBatch;
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt as _;
 use stratalog_model::{Error, ErrorKind, Result};
-use stratalog_query::{CopyIn, CopyOut, CopySink, Rows};
+use stratalog_query::{CopyIn, CopyOut, CopyProgress, CopySink, Rows};
 use stratalog_text::{
     CopyParser, CopyWriter,
-    copy::{CopyHeader, CopyLimits},
+    copy::{CopyHeader, CopyLimits, Skipped},
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -58,10 +60,17 @@ impl Parser {
         }
     }
 
-    fn finish(self) -> Result<Option<RecordBatch>> {
+    fn finish(&mut self) -> Result<Option<RecordBatch>> {
         match self {
             Parser::Lines(parser) => parser.finish(),
             Parser::Binary(parser) => parser.finish(),
+        }
+    }
+
+    fn skipped(&self) -> Option<&Skipped> {
+        match self {
+            Parser::Lines(parser) => Some(parser.skipped()),
+            Parser::Binary(_) => None,
         }
     }
 }
@@ -71,14 +80,20 @@ impl Parser {
 #[derive(Debug)]
 enum Parsed {
     Batch(RecordBatch),
-    Done,
+    /// That was all; these rows were left out.
+    Done(Skipped),
 }
 
 /// Takes the client's data into the sink; rows stored. Dropping it stores nothing.
-async fn store(parser: Parser, sink: CopySink, feed: mpsc::Receiver<Feed>) -> Result<u64> {
+async fn store(
+    parser: Parser,
+    sink: CopySink,
+    feed: mpsc::Receiver<Feed>,
+    progress: Arc<CopyProgress>,
+) -> Result<u64> {
     let (sender, batches) = mpsc::channel(BATCHES_WAITING);
     let mut sinking = Work::spawn(sink_all(sink, batches));
-    let parsed = parse_all(parser, feed, &sender).await;
+    let parsed = parse_all(parser, feed, &sender, &progress).await;
     drop(sender);
     // What the sink said of earlier rows comes before what is wrong with later ones.
     let stored = sinking.result().await?;
@@ -96,7 +111,7 @@ async fn sink_all(mut sink: CopySink, mut batches: mpsc::Receiver<Parsed>) -> Re
         };
         match next {
             Some(Parsed::Batch(batch)) => sink.push(batch).await?,
-            Some(Parsed::Done) => return sink.finish().await.map(Some),
+            Some(Parsed::Done(skipped)) => return sink.finish(&skipped).await.map(Some),
             None => return Ok(None),
         }
     }
@@ -107,6 +122,7 @@ async fn parse_all(
     mut parser: Parser,
     mut feed: mpsc::Receiver<Feed>,
     sink: &mpsc::Sender<Parsed>,
+    progress: &CopyProgress,
 ) -> Result<()> {
     loop {
         let piece = tokio::select! {
@@ -121,6 +137,10 @@ async fn parse_all(
                         return Ok(());
                     }
                 }
+                progress.add_bytes(bytes.len());
+                if let Some(skipped) = parser.skipped() {
+                    progress.set_excluded(skipped.rows);
+                }
             }
             Some(Feed::Done) => break,
             None => {
@@ -129,7 +149,8 @@ async fn parse_all(
         }
     }
     let rest = parser.finish()?.map(Parsed::Batch);
-    for last in rest.into_iter().chain([Parsed::Done]) {
+    let skipped = parser.skipped().cloned().unwrap_or_default();
+    for last in rest.into_iter().chain([Parsed::Done(skipped)]) {
         if sink.send(last).await.is_err() {
             return Ok(());
         }
@@ -141,7 +162,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     /// Takes the client's data into the sink. When this fails the sink is dropped and
     /// nothing is stored; what the client still sends is ignored as it comes.
     pub(super) async fn copy_in(&mut self, copy: CopyIn) -> Step<()> {
-        let CopyIn { table, options, columns, required, sink } = copy;
+        let CopyIn { table, options, columns, required, whole_rows, sink, progress } = copy;
         let count = columns.len();
         let limits = CopyLimits {
             record_bytes_max: self.settings.copy_line_bytes_max,
@@ -154,13 +175,14 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             let parser = CopyParser::new(options, columns, style)?
                 .for_table(table)
                 .requiring(&required)
+                .of_whole_rows(whole_rows)
                 .with_limits(limits);
             Parser::Lines(Box::new(parser))
         };
         self.out.copy_in(count, binary)?;
         self.flush().await?;
         let (sender, receiver) = mpsc::channel(PIECES_WAITING);
-        let mut work = Work::spawn(store(parser, sink, receiver));
+        let mut work = Work::spawn(store(parser, sink, receiver, progress));
         if let Err(ending) = self.feed(&sender, &mut work).await {
             // The next statement must not meet what is left of this one. When it failed by
             // itself, it has ended already, and this says nothing new.
@@ -171,6 +193,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             return Err(ending);
         }
         let rows = self.watched(work.result()).await?;
+        self.tell()?;
         self.out.complete(&format!("COPY {rows}"))?;
         Ok(())
     }
@@ -263,34 +286,47 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
 
     /// Sends a result as COPY data, each row a message.
     pub(super) async fn copy_out(&mut self, copy: CopyOut) -> Step<()> {
-        let CopyOut { options, mut rows } = copy;
-        let schema = std::sync::Arc::clone(rows.schema());
+        let CopyOut { options, mut rows, progress } = copy;
+        let schema = Arc::clone(rows.schema());
         self.out.copy_out(schema.fields().len(), options.binary)?;
         let count = if options.binary {
-            self.copy_out_binary(&mut rows).await?
+            self.copy_out_binary(&mut rows, &progress).await?
         } else {
             let header = options.header != CopyHeader::Absent;
             let writer = CopyWriter::new(options, schema, self.session.text_style());
             if header {
                 let start = self.out.begin(b'd');
-                writer.write_header(&mut self.out.bytes);
+                if let Err(error) = writer.write_header(&mut self.out.bytes) {
+                    self.out.take_back(start);
+                    return Err(Ending::Error(error));
+                }
                 self.out.end(start)?;
             }
-            self.copy_out_lines(&mut rows, &writer).await?
+            self.copy_out_lines(&mut rows, &writer, &progress).await?
         };
         self.out.copy_done();
         self.out.complete(&format!("COPY {count}"))?;
         Ok(())
     }
 
-    async fn copy_out_lines(&mut self, rows: &mut Rows, writer: &CopyWriter) -> Step<u64> {
+    async fn copy_out_lines(
+        &mut self,
+        rows: &mut Rows,
+        writer: &CopyWriter,
+        progress: &CopyProgress,
+    ) -> Step<u64> {
         let mut count = 0_u64;
         while let Some(batch) = self.watched(async { rows.next().await.transpose() }).await? {
             let mut lines = writer.rows(&batch)?;
             for row in 0..batch.num_rows() {
                 let start = self.out.begin(b'd');
-                lines.write(row, &mut self.out.bytes);
+                if let Err(error) = lines.write(row, &mut self.out.bytes) {
+                    self.out.take_back(start);
+                    return Err(Ending::Error(error));
+                }
                 self.out.end(start)?;
+                progress.add_bytes(self.out.bytes.len() - start - 4);
+                progress.add_rows(1);
                 self.flush_if_full().await?;
             }
             count += batch.num_rows() as u64;
@@ -298,7 +334,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         Ok(count)
     }
 
-    async fn copy_out_binary(&mut self, rows: &mut Rows) -> Step<u64> {
+    async fn copy_out_binary(&mut self, rows: &mut Rows, progress: &CopyProgress) -> Step<u64> {
         let style = self.session.text_style();
         // In one message with what comes first, as clients expect it.
         let header = copy_binary::header();
@@ -307,7 +343,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         while let Some(batch) = self.watched(async { rows.next().await.transpose() }).await? {
             let writer = RowWriter::new(&batch, &[BINARY], &style)?;
             for row in 0..batch.num_rows() {
+                let start = self.out.bytes.len();
                 writer.write_as(b'd', before, row, &mut self.out)?;
+                progress.add_bytes(self.out.bytes.len().saturating_sub(start + 5));
+                progress.add_rows(1);
                 before = &[];
                 self.flush_if_full().await?;
             }

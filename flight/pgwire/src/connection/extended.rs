@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use stratalog_model::{ColumnType, Error, ErrorKind};
-use stratalog_query::{Outcome, Parsed, Prepared};
+use stratalog_query::{Outcome, Parsed, Prepared, PreparedBy};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
@@ -22,7 +22,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     pub(super) async fn parse(&mut self, parse: Parse) -> Step<()> {
         if parse.name.is_empty() {
             self.statements.remove("");
-        } else if self.statements.contains_key(&parse.name) {
+        } else if self.statements.contains_key(&parse.name)
+            || self.session.kept(&parse.name).is_some()
+        {
             return Err(Ending::Error(Error::new(
                 ErrorKind::DuplicatePreparedStatement,
                 format!("prepared statement \"{}\" already exists", parse.name),
@@ -50,6 +52,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         };
         if !parse.name.is_empty() {
             statement.keep(&parse.name, &self.kept)?;
+            if let Some(prepared) = &statement.prepared {
+                let by = PreparedBy::Protocol(statement.parameters.clone());
+                self.session.keep(&parse.name, Arc::clone(prepared), by)?;
+            }
         }
         self.statements.insert(parse.name, Arc::new(statement));
         self.out.parse_complete()?;
@@ -293,7 +299,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     pub(super) fn close(&mut self, close: &Close) -> Step<()> {
         // What does not exist is closed already.
         match close.target {
-            Target::Statement => drop(self.statements.remove(&close.name)),
+            Target::Statement => {
+                self.statements.remove(&close.name);
+                self.session.forget(&close.name);
+            }
             Target::Portal => {
                 if self.portals.remove(&close.name).is_none() {
                     self.session.close_cursor(&close.name);
@@ -345,7 +354,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             Some(quoted) => quoted.replace("\"\"", "\""),
             None => name.to_ascii_lowercase(),
         };
-        self.statements.remove(&name).map(|_| Outcome::Done("DEALLOCATE".to_string()))
+        // The session forgets it, too, unless it is an empty string's.
+        let is_empty = self.statements.remove(&name)?.prepared.is_none();
+        is_empty.then(|| Outcome::Done("DEALLOCATE".to_string()))
     }
 }
 

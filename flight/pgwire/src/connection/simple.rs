@@ -6,6 +6,7 @@ use stratalog_query::{Outcome, Parsed, TransactionState};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{Connection, Ending, Step, cursor::Cursor};
+use crate::encode::{BINARY, TEXT};
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     /// Runs the statements of a string, one after another, up to the first that fails.
@@ -87,8 +88,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     async fn answer_outcome(&mut self, outcome: Outcome) -> Step<()> {
         match outcome {
             Outcome::Rows(rows) => {
-                self.out.row_description(rows.schema(), |_| 0)?;
-                let mut cursor = Cursor::new(rows, Vec::new(), self.session.text_style());
+                let format = if rows.is_binary() { BINARY } else { TEXT };
+                self.out.row_description(rows.schema(), |_| format)?;
+                let mut cursor = Cursor::new(rows, vec![format], self.session.text_style());
                 self.send_rows(&mut cursor, 0).await?;
                 self.out.complete(&cursor.rows().tag())?;
             }

@@ -208,7 +208,7 @@ impl Body {
         let text = bytes.get(..end).unwrap_or_default();
         match simdutf8::basic::from_utf8(text) {
             Ok(text) => Ok(text.to_string()),
-            Err(_) => Err(crate::parameter::invalid_encoding(text)),
+            Err(_) => Err(crate::encoding::invalid_encoding(text)),
         }
     }
 

@@ -16,9 +16,9 @@ use stratalog_text::{
     normalize_jsonb,
 };
 
-use super::invalid_encoding;
 use crate::{
     encode::POSTGRES_EPOCH_MICROS,
+    encoding::invalid_encoding,
     types::{element_of, oid},
 };
 

@@ -41,7 +41,12 @@ async fn a_login_after_encryption_was_declined() {
 #[tokio::test]
 async fn cancel_requests() {
     let (request, _) = asked(&packet(80_877_102, &[0, 0, 0, 7, 0, 0, 0, 9])).await;
-    assert_eq!(request.unwrap(), Request::Cancel { process_id: 7, secret: 9 });
+    assert_eq!(request.unwrap(), Request::Cancel { process_id: 7, secret: vec![0, 0, 0, 9] });
+    let long = [&7_i32.to_be_bytes()[..], &[9; 256]].concat();
+    let (request, _) = asked(&packet(80_877_102, &long)).await;
+    assert_eq!(request.unwrap(), Request::Cancel { process_id: 7, secret: vec![9; 256] });
+    let (request, _) = asked(&packet(80_877_102, &[&long[..], &[9]].concat())).await;
+    assert_eq!(request.unwrap_err().kind().sqlstate(), "08P01");
     let (request, _) = asked(&packet(80_877_102, &[0, 0, 0, 7])).await;
     assert_eq!(request.unwrap_err().kind().sqlstate(), "08P01");
 }

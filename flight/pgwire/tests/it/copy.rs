@@ -4,7 +4,7 @@ use tokio_postgres::Client;
 
 use crate::{
     raw::{Wire, error_field, framed, kinds, sqlstate},
-    server::{Server, code},
+    server::{Server, code, eventually},
 };
 
 const TABLE: &str = "CREATE TABLE t (time timestamptz NOT NULL, name text, x double precision)";
@@ -197,4 +197,107 @@ async fn copy_by_the_extended_protocol() {
     let replies = wire.until('Z').await;
     assert_eq!(kinds(&replies), "CZ");
     assert_eq!(replies[0].1, b"COPY 1\0");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_that_cannot_be_read_are_left_out() {
+    let server = Server::start().await;
+    let mut wire = Wire::ready(server.port).await;
+    wire.query(TABLE).await;
+    let data = "2020-01-01\ta\t1\nnever\tb\t2\n2020-01-03\tc\tmuch\n2020-01-04\td\t4\n";
+    let notices = |replies: &[crate::raw::Reply]| -> Vec<String> {
+        let notices = replies.iter().filter(|(kind, _)| *kind == 'N');
+        let message = |body: &Vec<u8>| {
+            let mut fields = body.split(|byte| *byte == 0);
+            let found = fields.find(|field| field.first() == Some(&b'M')).unwrap();
+            String::from_utf8(found[1..].to_vec()).unwrap()
+        };
+        notices.map(|(_, body)| message(body)).collect()
+    };
+    for (options, told) in [
+        ("ON_ERROR ignore", vec!["2 rows were skipped due to data type incompatibility"]),
+        (
+            "ON_ERROR ignore, LOG_VERBOSITY verbose",
+            vec![
+                "skipping row due to data type incompatibility at line 2 for column \"time\": \"never\"",
+                "skipping row due to data type incompatibility at line 3 for column \"x\": \"much\"",
+                "2 rows were skipped due to data type incompatibility",
+            ],
+        ),
+    ] {
+        let sql = format!("COPY t FROM STDIN ({options})");
+        wire.send(&framed(b'Q', &[sql.as_bytes(), b"\0"].concat())).await;
+        wire.until('G').await;
+        wire.send(&[framed(b'd', data.as_bytes()), framed(b'c', b"")].concat()).await;
+        let replies = wire.until('Z').await;
+        assert_eq!(notices(&replies), told);
+        let complete = replies.iter().find(|(kind, _)| *kind == 'C').unwrap();
+        assert_eq!(complete.1, b"COPY 2\0");
+    }
+    // What is wrong with a row itself still stops it.
+    for (data, state) in [
+        ("never\tb\n", "22P04"),
+        ("never\tb\t1\t2\n", "22P04"),
+        ("\\N\tb\t1\n", "23502"),
+        ("never\tb\\xff\t1\n", "22021"),
+    ] {
+        wire.send(&framed(b'Q', b"COPY t FROM STDIN (ON_ERROR ignore)\0")).await;
+        wire.until('G').await;
+        wire.send(&[framed(b'd', data.as_bytes()), framed(b'c', b"")].concat()).await;
+        assert_eq!(sqlstate(&wire.until('Z').await), state, "{data}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn others_see_how_far_a_copy_is() {
+    let server = Server::start().await;
+    let other = server.client().await;
+    let mut wire = Wire::ready(server.port).await;
+    wire.query(TABLE).await;
+    wire.send(&framed(b'Q', b"COPY t FROM STDIN (ON_ERROR ignore)\0")).await;
+    wire.until('G').await;
+    let rows = 20_000_usize;
+    let data: String = (0..rows)
+        .map(|row| {
+            format!("2020-01-01 00:00:00.{row:06}\tname\t{}\n", if row == 5 { "x" } else { "1" })
+        })
+        .collect();
+    wire.send(&framed(b'd', data.as_bytes())).await;
+    let sql = "SELECT command, type, relid = 't'::regclass, bytes_processed, bytes_total, tuples_processed, \
+         tuples_excluded, datname::text FROM pg_stat_progress_copy WHERE pid <> pg_backend_pid()";
+    eventually("all bytes are counted, and some rows", async || {
+        let found = other.query(sql, &[]).await.unwrap();
+        let Some(row) = found.first() else { return false };
+        assert_eq!(row.get::<_, &str>(0), "COPY FROM");
+        assert_eq!(row.get::<_, &str>(1), "PIPE");
+        assert!(row.get::<_, bool>(2));
+        assert_eq!(row.get::<_, i64>(4), 0);
+        assert_eq!(row.get::<_, &str>(7), "stratalog");
+        row.get::<_, i64>(3) == i64::try_from(data.len()).unwrap()
+            && row.get::<_, i64>(5) > 8_000
+            && row.get::<_, i64>(6) == 1
+    })
+    .await;
+    wire.send(&framed(b'c', b"")).await;
+    assert_eq!(kinds(&wire.until('Z').await), "NCZ");
+    assert!(other.query(sql, &[]).await.unwrap().is_empty());
+    // One that goes out, and that its client does not read.
+    wire.send(&framed(
+        b'Q',
+        b"COPY (SELECT x, repeat('y', 1000) FROM generate_series(1, 100000000) AS g(x)) TO STDOUT\0",
+    ))
+    .await;
+    eventually("a COPY goes out", async || {
+        let found = other.query(sql, &[]).await.unwrap();
+        found.first().is_some_and(|row| {
+            row.get::<_, &str>(0) == "COPY TO"
+                && row.get::<_, Option<bool>>(2) == Some(false)
+                && row.get::<_, i64>(3) > 1000
+                && row.get::<_, i64>(5) > 0
+        })
+    })
+    .await;
+    drop(wire);
+    eventually("it ends with its client", async || other.query(sql, &[]).await.unwrap().is_empty())
+        .await;
 }

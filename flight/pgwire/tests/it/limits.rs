@@ -54,6 +54,36 @@ async fn a_slow_start_up_is_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn those_who_say_nothing_keep_nobody_out() {
+    let settings = PgwireSettings {
+        connections_max: 4,
+        startup_timeout_ms: 600_000,
+        ..PgwireSettings::default()
+    };
+    let server = Server::with(settings).await;
+    let mut silent = Vec::new();
+    for at in 0..10_000_usize {
+        let mut wire = Wire::open(server.port).await;
+        // Some begin a start-up, which they never end.
+        let begun: &[u8] = &[0, 0, 0, 20, 0, 3][..at % 7];
+        wire.send(begun).await;
+        silent.push(wire);
+        if silent.len() > 2_000 {
+            // As many as the system may have open; the server has dropped it long since.
+            assert_eq!(kinds(&silent.remove(0).rest().await), "");
+        }
+        if at % 1_000 == 0 {
+            let client = server.client().await;
+            client.query_one("SELECT 1", &[]).await.unwrap();
+        }
+    }
+    let clients = [server.client().await, server.client().await];
+    for client in &clients {
+        client.query_one("SELECT 1", &[]).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn statements_and_portals_are_bounded() {
     let settings = PgwireSettings { statements_max: 3, portals_max: 2, ..Default::default() };
     let server = Server::with(settings).await;

@@ -13,6 +13,7 @@
 mod copy;
 mod extended;
 mod inbound;
+mod lies;
 mod limits;
 mod malformed;
 mod memory;
@@ -20,3 +21,4 @@ mod raw;
 mod server;
 mod simple;
 mod speed;
+mod startup;

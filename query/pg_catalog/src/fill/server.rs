@@ -169,44 +169,6 @@ pub(super) fn settings(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<
     Ok(())
 }
 
-pub(super) fn activity(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
-    let state = context.state();
-    for session in context.sessions.sessions() {
-        let database = state.database(&session.database).map(|database| database.oid);
-        rows.push(&[
-            ("datid", database.into()),
-            ("datname", session.database.into()),
-            ("pid", session.process_id.into()),
-            ("usesysid", oid::ROLE.into()),
-            ("usename", session.user.into()),
-            ("application_name", session.application_name.into()),
-            ("client_addr", session.client_address.into()),
-            ("backend_start", session.connected_us.into()),
-            ("xact_start", session.transaction_us.into()),
-            ("query_start", session.query_us.into()),
-            ("state_change", session.query_us.into()),
-            ("state", session.state.into()),
-            ("query", session.query.into()),
-            ("backend_type", "client backend".into()),
-        ])?;
-    }
-    Ok(())
-}
-
-pub(super) fn cursors(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
-    for cursor in context.cursors.cursors() {
-        rows.push(&[
-            ("name", cursor.name.into()),
-            ("statement", cursor.statement.into()),
-            ("is_holdable", cursor.holds.into()),
-            ("is_binary", false.into()),
-            ("is_scrollable", cursor.scrolls.into()),
-            ("creation_time", cursor.declared_us.into()),
-        ])?;
-    }
-    Ok(())
-}
-
 pub(super) fn database_numbers(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     let sessions = context.sessions.sessions();
     for database in context.state().databases() {

@@ -81,7 +81,8 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
         declare.stable("inet_client_addr", &[&[]], ColumnType::Text, "Address of the client.", |context, arguments| {
             let sessions = context.sessions.sessions();
             let own = sessions.into_iter().find(|session| session.process_id == context.process_id);
-            match own.and_then(|session| session.client_address) {
+            let address = own.and_then(|session| session.client_address?.parse().ok());
+            match address.map(|address: std::net::SocketAddr| address.ip().to_string()) {
                 Some(address) => same_text(arguments, &address),
                 None => no_text(arguments),
             }

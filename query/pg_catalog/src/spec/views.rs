@@ -154,6 +154,12 @@ pub(crate) const VIEWS: &[Spec] = &[
             timestamptz",
     },
     Spec {
+        name: "pg_stat_progress_copy",
+        oid: 12322,
+        columns: "pid int4, datid oid, datname name, relid oid, command text, type text, \
+            bytes_processed int8, bytes_total int8, tuples_processed int8, tuples_excluded int8",
+    },
+    Spec {
         name: "pg_stat_ssl",
         oid: 12249,
         columns: "pid int4, ssl bool, version text, cipher text, bits int4, client_dn text, \

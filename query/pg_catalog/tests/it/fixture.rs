@@ -27,8 +27,8 @@ use stratalog_model::{
     tier::{BatchStream, Extent, ScanRequest},
 };
 use stratalog_pg_catalog::{
-    CatalogContext, CursorRow, CursorsView, SessionRow, SessionsView, SettingRow, SettingsView,
-    register_functions, rewrite, schemas,
+    CatalogContext, CursorRow, CursorsView, PreparedRow, PreparedView, SessionRow, SessionsView,
+    SettingRow, SettingsView, register_functions, rewrite, schemas,
 };
 use stratalog_visor_core::{
     Catalog, Command,
@@ -220,6 +220,15 @@ impl CursorsView for NoCursors {
 }
 
 #[derive(Debug)]
+struct NoStatements;
+
+impl PreparedView for NoStatements {
+    fn prepared(&self) -> Vec<PreparedRow> {
+        Vec::new()
+    }
+}
+
+#[derive(Debug)]
 struct FewSettings;
 
 impl SettingsView for FewSettings {
@@ -318,6 +327,7 @@ pub async fn session() -> SessionContext {
         sessions: Arc::new(OneSession),
         settings: Arc::new(FewSettings),
         cursors: Arc::new(NoCursors),
+        prepared: Arc::new(NoStatements),
         database: "stratalog".to_string(),
         user: "ada".to_string(),
         process_id: 77,

@@ -3,7 +3,10 @@
 use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_text::TimeZone;
 
-use super::registry::{Rule, SettingPage};
+use super::{
+    hint::{self, Hint},
+    registry::{Rule, SettingPage},
+};
 
 /// The canonical form of `value`.
 ///
@@ -15,13 +18,18 @@ pub fn value(setting: &SettingPage, value: &str) -> Result<String> {
     match setting.rule {
         Rule::Fixed => Err(super::fixed(setting.name)),
         Rule::Text => Ok(value.to_string()),
-        Rule::OneOf(words) => one_of(words, trimmed).ok_or_else(|| {
-            invalid(setting, value).with_hint(format!("Available values: {}.", words.join(", ")))
-        }),
+        Rule::OneOf(words) | Rule::Hint(Hint::Word(words)) => {
+            one_of(words, trimmed).ok_or_else(|| {
+                let hint = format!("Available values: {}.", words.join(", "));
+                invalid(setting, value).with_hint(hint)
+            })
+        }
+        Rule::Hint(Hint::Size(unit, least)) => hint::size(setting, trimmed, unit, least),
+        Rule::Hint(Hint::Cost) => hint::cost(setting, trimmed),
         Rule::Only(words) => {
             one_of(words, trimmed).ok_or_else(|| no_effect(setting, value, &words.join(", ")))
         }
-        Rule::Switch => switch(trimmed).map(on_off).ok_or_else(|| {
+        Rule::Switch | Rule::Hint(Hint::Switch) => switch(trimmed).map(on_off).ok_or_else(|| {
             Error::new(
                 ErrorKind::InvalidParameterValue,
                 format!("parameter \"{}\" requires a Boolean value", setting.name),
@@ -32,7 +40,7 @@ pub fn value(setting: &SettingPage, value: &str) -> Result<String> {
             Some(_) => Err(no_effect(setting, value, &on_off(only))),
             None => Err(invalid(setting, value)),
         },
-        Rule::Integer(min, max) => {
+        Rule::Integer(min, max) | Rule::Hint(Hint::Count(min, max)) => {
             let number: i64 = trimmed.parse().map_err(|_| invalid(setting, value))?;
             if (min..=max).contains(&number) {
                 Ok(number.to_string())

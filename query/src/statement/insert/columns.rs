@@ -10,6 +10,8 @@ use stratalog_model::{
     ChronicleDefinition, ColumnDefinition, ColumnType, Error, ErrorKind, Result,
 };
 
+use stratalog_text::failing_row;
+
 use super::{compute::Computing, defaults::Missing};
 use crate::{
     Session,
@@ -153,14 +155,28 @@ impl Targets {
                 Some(array) => array,
                 None => self.default_of(computing, position, rows).await?,
             };
-            if !column.nullable && array.null_count() > 0 {
-                return Err(not_null(&self.chronicle, column));
-            }
             filled.push(relabelled(array, &column.column_type.arrow_type())?);
+        }
+        if let Some((row, column)) = self.first_null(&filled) {
+            let style = computing.session.text_style();
+            let columns = filled.iter().zip(self.schema.fields());
+            let shown = failing_row(columns, row, &style);
+            return Err(not_null(&self.chronicle, column).with_detail(shown));
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), filled, &options)
             .map_err(from_arrow)
+    }
+
+    /// The first row that has a NULL where none may be, and the first column of it that has.
+    fn first_null(&self, filled: &[ArrayRef]) -> Option<(usize, &ColumnDefinition)> {
+        let columns = filled.iter().zip(&self.chronicle.columns);
+        let required = columns.filter(|(_, column)| !column.nullable);
+        let nulls = required.filter_map(|(array, column)| {
+            let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0)?;
+            Some((nulls.iter().position(|valid| !valid)?, column))
+        });
+        nulls.min_by_key(|(row, _)| *row)
     }
 }
 

@@ -112,8 +112,7 @@ impl<'a> Computing<'a> {
             &plan,
             Arc::clone(&schema),
             snapshot,
-            &self.work,
-            RowsTag::Select,
+            query::Run::now(&self.work, RowsTag::Select),
         )
         .await?;
         let batches: Vec<_> = rows.try_collect().await?;

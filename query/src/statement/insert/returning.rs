@@ -122,7 +122,8 @@ impl Returning {
             MemTable::try_new(Arc::clone(&schema), vec![batches]).map_err(from_datafusion)?,
         );
         let (plan, schema) = self.logical(session, table).await?;
-        query::run_plan(session, &plan, schema, snapshot, work, RowsTag::Insert).await
+        query::run_plan(session, &plan, schema, snapshot, query::Run::now(work, RowsTag::Insert))
+            .await
     }
 }
 

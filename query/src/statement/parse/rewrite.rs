@@ -1,18 +1,19 @@
 //! Words of PostgreSQL and of ours that the parser does not know, as ones that it does.
 
 use datafusion::sql::sqlparser::{
-    dialect::PostgreSqlDialect,
     keywords::Keyword,
-    tokenizer::{Token, TokenWithSpan, Tokenizer, Word},
+    tokenizer::{Token, TokenWithSpan, Word},
 };
+use stratalog_model::Error;
+
+use crate::statement::refused;
 
 /// The tokens of a statement, in words that the parser knows.
 pub(super) fn for_parser(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     let mut rewritten = chronicle_means_table(tokens);
     table_means_select(&mut rewritten);
     abort_means_rollback(&mut rewritten);
-    drop_header_match(&mut rewritten);
-    star_means_columns(&mut rewritten);
+    reset_names_a_setting(&mut rewritten);
     trim_takes_spaces(&mut rewritten);
     array_means_brackets(&mut rewritten);
     rewritten
@@ -79,13 +80,45 @@ fn array_means_brackets(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// The UNLOGGED of a CREATE UNLOGGED, which the parser does not know.
-pub(super) fn unlogged(tokens: &[TokenWithSpan]) -> Option<&TokenWithSpan> {
+/// A statement of PostgreSQL's that the parser does not know, by its first two words: where it says
+/// so, and the error that refuses it.
+pub(super) fn refused(tokens: &[TokenWithSpan]) -> Option<(&TokenWithSpan, Error)> {
     let mut words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
-    let create = words.next()?;
-    words.next().filter(|word| {
-        is_keyword(&create.token, Keyword::CREATE) && is_keyword(&word.token, Keyword::UNLOGGED)
-    })
+    let (first, second) = (words.next()?, words.next()?);
+    let is = |token: &TokenWithSpan, word: &str| {
+        matches!(&token.token, Token::Word(found)
+            if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word))
+    };
+    if is(first, "create") && is(second, "unlogged") {
+        return Some((second, refused::unlogged()));
+    }
+    let of_two_phases = is(first, "prepare") && is(second, "transaction")
+        || (is(first, "commit") || is(first, "rollback")) && is(second, "prepared");
+    of_two_phases.then(|| (first, refused::two_phases()))
+}
+
+/// `RESET TIME ZONE` and its like, each as a name.
+fn reset_names_a_setting(tokens: &mut Vec<TokenWithSpan>) {
+    let places = significant(tokens);
+    let word = |at: usize| match places.get(at).and_then(|at| tokens.get(*at)).map(|t| &t.token) {
+        Some(Token::Word(word)) if word.quote_style.is_none() => word.value.to_ascii_lowercase(),
+        _ => String::new(),
+    };
+    if word(0) != "reset" {
+        return;
+    }
+    let rest: Vec<String> = (1..places.len().min(5)).map(word).collect();
+    let rest: Vec<&str> = rest.iter().map(String::as_str).filter(|word| !word.is_empty()).collect();
+    let name = match rest.as_slice() {
+        ["time", "zone"] => "timezone",
+        ["session", "authorization"] => "session_authorization",
+        ["transaction", "isolation", "level"] => "transaction_isolation",
+        _ => return,
+    };
+    let (Some(first), Some(last)) = (places.get(1), places.get(rest.len())) else { return };
+    let Some(span) = tokens.get(*first).map(|token| token.span) else { return };
+    let name = TokenWithSpan::new(Token::make_word(name, None), span);
+    tokens.splice(*first..=*last, [name]);
 }
 
 /// Whether IS [NOT] DISTINCT FROM stands somewhere.
@@ -96,12 +129,12 @@ pub(super) fn compares_distinct(tokens: &[TokenWithSpan]) -> bool {
     })
 }
 
-fn is_keyword(token: &Token, keyword: Keyword) -> bool {
+pub(super) fn is_keyword(token: &Token, keyword: Keyword) -> bool {
     matches!(token, Token::Word(word) if word.keyword == keyword && word.quote_style.is_none())
 }
 
 /// Positions of all tokens that are no space.
-fn significant(tokens: &[TokenWithSpan]) -> Vec<usize> {
+pub(super) fn significant(tokens: &[TokenWithSpan]) -> Vec<usize> {
     let all = tokens.iter().enumerate();
     all.filter(|(_, token)| !matches!(token.token, Token::Whitespace(_)))
         .map(|(at, _)| at)
@@ -146,36 +179,6 @@ fn chronicle_means_table(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
             token
         })
         .collect()
-}
-
-/// Whether a COPY says `HEADER match`, which its tree shows as `HEADER`.
-pub fn says_header_match(sql: &str) -> bool {
-    let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize().unwrap_or_default();
-    let words: Vec<&Token> =
-        tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).collect();
-    words.windows(2).any(|pair| matches!(pair, [header, word] if is_header_match(header, word)))
-}
-
-fn is_header_match(header: &Token, word: &Token) -> bool {
-    matches!(header, Token::Word(word) if word.keyword == Keyword::HEADER)
-        && matches!(word, Token::Word(word) if word.value.eq_ignore_ascii_case("match"))
-}
-
-/// The parser knows `HEADER` with a boolean only.
-fn drop_header_match(tokens: &mut Vec<TokenWithSpan>) {
-    let significant = significant(tokens);
-    let word = |at: Option<&usize>| at.and_then(|at| tokens.get(*at)).map(|token| &token.token);
-    if !matches!(word(significant.first()), Some(Token::Word(word)) if word.keyword == Keyword::COPY)
-    {
-        return;
-    }
-    let found = significant.windows(2).find_map(|pair| match pair {
-        [header, next] => is_header_match(word(Some(header))?, word(Some(next))?).then_some(*next),
-        _ => None,
-    });
-    if let Some(at) = found {
-        tokens.remove(at);
-    }
 }
 
 /// `TABLE name` as a statement says `SELECT * FROM name`.
@@ -225,42 +228,5 @@ fn abort_means_rollback(tokens: &mut [TokenWithSpan]) {
         && is_keyword(&token.token, Keyword::ABORT)
     {
         token.token = Token::make_keyword("ROLLBACK");
-    }
-}
-
-/// `FORCE_QUOTE *` of a COPY, and its like, say `FORCE_QUOTE (*)`, and the star is a name
-/// without quotes, which no column has; so it is in `FORCE QUOTE *`.
-fn star_means_columns(tokens: &mut Vec<TokenWithSpan>) {
-    let places = significant(tokens);
-    let token = |at: Option<&usize>| at.and_then(|at| tokens.get(*at)).map(|token| &token.token);
-    if !token(places.first()).is_some_and(|first| is_keyword(first, Keyword::COPY)) {
-        return;
-    }
-    let is =
-        |at: Option<&usize>, keyword| token(at).is_some_and(|token| is_keyword(token, keyword));
-    let listed = [Keyword::FORCE_QUOTE, Keyword::FORCE_NOT_NULL, Keyword::FORCE_NULL];
-    let mut stars = Vec::new();
-    for (index, at) in places.iter().enumerate().skip(2) {
-        if token(Some(at)) != Some(&Token::Mul) {
-            continue;
-        }
-        let (before, last) = (places.get(index - 1), places.get(index - 2));
-        // Elsewhere a column of this name is multiplied.
-        let ends = matches!(token(places.get(index + 1)), Some(Token::Comma | Token::RParen));
-        if ends && listed.iter().any(|keyword| is(before, *keyword)) {
-            stars.push((*at, true));
-        } else if is(before, Keyword::QUOTE) && is(last, Keyword::FORCE) {
-            stars.push((*at, false));
-        }
-    }
-    for (at, listed) in stars.into_iter().rev() {
-        let Some(span) = tokens.get(at).map(|token| token.span) else { continue };
-        let star = Word { value: "*".to_string(), quote_style: None, keyword: Keyword::NoKeyword };
-        let mut name = vec![TokenWithSpan::new(Token::Word(star), span)];
-        if listed {
-            name.insert(0, TokenWithSpan::new(Token::LParen, span));
-            name.push(TokenWithSpan::new(Token::RParen, span));
-        }
-        tokens.splice(at..=at, name);
     }
 }

@@ -2,6 +2,7 @@
 
 use stratalog_model::{Error, ErrorKind, Result};
 
+use super::CopyEncoding;
 use crate::parse::parse_boolean;
 
 /// Form of the data.
@@ -98,6 +99,12 @@ pub struct CopyOptions {
     pub force_not_null: ColumnSelection,
     /// Columns whose quoted NULL string is NULL (CSV in).
     pub force_null: ColumnSelection,
+    /// Encoding of the data.
+    pub encoding: CopyEncoding,
+    /// Rows whose values cannot be read are left out, and counted (in).
+    pub ignores_errors: bool,
+    /// Each row that is left out is told by itself.
+    pub verbose: bool,
 }
 
 impl Default for CopyOptions {
@@ -113,6 +120,9 @@ impl Default for CopyOptions {
             force_quote: ColumnSelection::default(),
             force_not_null: ColumnSelection::default(),
             force_null: ColumnSelection::default(),
+            encoding: CopyEncoding::default(),
+            ignores_errors: false,
+            verbose: false,
         }
     }
 }
@@ -157,6 +167,15 @@ impl CopyOptions {
             }
             if given.header.is_some_and(|header| header != CopyHeader::Absent) {
                 return refused(ErrorKind::FeatureNotSupported, "HEADER");
+            }
+            if given.ignores_errors {
+                return Err(Error::new(
+                    ErrorKind::SyntaxError,
+                    "only ON_ERROR STOP is allowed in BINARY mode",
+                ));
+            }
+            if given.encoding != CopyEncoding::Utf8 {
+                return Err(Error::not_yet("ENCODING other than UTF8 in BINARY mode"));
             }
         }
         let csv = self.format == CopyFormat::Csv;
@@ -210,11 +229,15 @@ impl CopyOptions {
         self.force_quote = given.force_quote;
         self.force_not_null = given.force_not_null;
         self.force_null = given.force_null;
+        self.encoding = given.encoding;
+        self.ignores_errors = given.ignores_errors;
+        self.verbose = given.verbose;
         self.check()
     }
 
     fn check(&self) -> Result<()> {
         let invalid = |message: &str| Err(Error::new(ErrorKind::InvalidParameterValue, message));
+        let refused = |message: &str| Err(Error::new(ErrorKind::FeatureNotSupported, message));
         let line_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
         if line_end(&self.delimiter) {
             return invalid("COPY delimiter cannot be newline or carriage return");
@@ -223,7 +246,7 @@ impl CopyOptions {
             return invalid("COPY null representation cannot use newline or carriage return");
         }
         if self.null.as_bytes().contains(&self.delimiter) {
-            return invalid("COPY delimiter must not appear in the NULL specification");
+            return refused("COPY delimiter must not appear in the NULL specification");
         }
         match self.format {
             CopyFormat::Text => {
@@ -243,7 +266,7 @@ impl CopyOptions {
                     return invalid("COPY delimiter and quote must be different");
                 }
                 if self.null.as_bytes().contains(&self.quote) {
-                    return invalid(
+                    return refused(
                         "CSV quote character must not appear in the NULL specification",
                     );
                 }
@@ -277,6 +300,9 @@ struct Given {
     force_quote: ColumnSelection,
     force_not_null: ColumnSelection,
     force_null: ColumnSelection,
+    encoding: CopyEncoding,
+    ignores_errors: bool,
+    verbose: bool,
 }
 
 impl Given {
@@ -299,8 +325,8 @@ impl Given {
         match name.as_str() {
             "format" => {
                 let format = text()?;
-                self.binary = format.eq_ignore_ascii_case("binary");
-                self.format = Some(match format.to_ascii_lowercase().as_str() {
+                self.binary = format == "binary";
+                self.format = Some(match format.as_str() {
                     "text" | "binary" => CopyFormat::Text,
                     "csv" => CopyFormat::Csv,
                     _ => {
@@ -319,20 +345,15 @@ impl Given {
             "force_quote" => self.force_quote = columns()?,
             "force_not_null" => self.force_not_null = columns()?,
             "force_null" => self.force_null = columns()?,
-            "encoding" => {
-                let encoding = text()?;
-                let plain: String = encoding
-                    .chars()
-                    .filter(char::is_ascii_alphanumeric)
-                    .map(|c| c.to_ascii_lowercase())
-                    .collect();
-                if !matches!(plain.as_str(), "utf8" | "unicode" | "sqlascii") {
-                    return Err(Error::new(
-                        ErrorKind::FeatureNotSupported,
-                        format!("encoding \"{encoding}\" is not supported"),
-                    )
-                    .with_hint("convert the data to UTF8"));
-                }
+            "encoding" => self.encoding = encoding(&text()?)?,
+            "on_error" => self.ignores_errors = ignores_errors(&text()?, direction)?,
+            "log_verbosity" => {
+                let verbosity = text()?;
+                self.verbose = match verbosity.as_str() {
+                    "default" => false,
+                    "verbose" => true,
+                    _ => return Err(not_recognized("LOG_VERBOSITY", &verbosity)),
+                };
             }
             "freeze" => {
                 if boolean(value)? {
@@ -352,6 +373,38 @@ impl Given {
         }
         self.names.push(name);
         Ok(())
+    }
+}
+
+fn not_recognized(option: &str, value: &str) -> Error {
+    Error::new(
+        ErrorKind::InvalidParameterValue,
+        format!("COPY {option} \"{value}\" not recognized"),
+    )
+}
+
+fn encoding(name: &str) -> Result<CopyEncoding> {
+    CopyEncoding::named(name).ok_or_else(|| {
+        Error::new(
+            ErrorKind::InvalidParameterValue,
+            "argument to option \"encoding\" must be a valid encoding name",
+        )
+        .with_detail(format!("The encoding \"{name}\" is not supported."))
+        .with_hint("Available encodings: UTF8, SQL_ASCII, LATIN1. Convert the data to UTF8.")
+    })
+}
+
+fn ignores_errors(choice: &str, direction: CopyDirection) -> Result<bool> {
+    if direction == CopyDirection::Out {
+        return Err(Error::new(
+            ErrorKind::InvalidParameterValue,
+            "COPY ON_ERROR cannot be used with COPY TO",
+        ));
+    }
+    match choice.to_ascii_lowercase().as_str() {
+        "stop" => Ok(false),
+        "ignore" => Ok(true),
+        _ => Err(not_recognized("ON_ERROR", choice)),
     }
 }
 

@@ -3,18 +3,20 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{RecordBatch, RecordBatchOptions},
+    array::{BooleanArray, RecordBatch, RecordBatchOptions},
+    compute::filter_record_batch,
     datatypes::{Schema, SchemaRef},
 };
 use memchr::{memchr, memchr_iter};
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 
 use super::{
-    CopyFormat, CopyHeader, CopyOptions, UNTERMINATED_HINT,
+    CopyEncoding, CopyFormat, CopyHeader, CopyOptions, Skipped, UNTERMINATED_HINT,
+    encoding::from_latin1,
     record::{Boundary, Field, Fields, has_stray_return, invalid_encoding, stray},
     unterminated_detail,
 };
-use crate::{ColumnBuilder, TextStyle};
+use crate::{ColumnBuilder, TextStyle, failing_row};
 
 /// What a parser holds at most.
 #[derive(Debug, Clone, Copy)]
@@ -68,8 +70,13 @@ pub struct CopyParser {
     header: bool,
     /// `\.` was read.
     done: bool,
+    /// The columns are all that the table has, in its order.
+    whole_rows: bool,
     batch_rows: usize,
     batch_bytes: usize,
+    /// Rows of the batch that are left out.
+    batch_skipped: Vec<usize>,
+    skipped: Skipped,
     scratch: Vec<u8>,
 }
 
@@ -122,8 +129,11 @@ impl CopyParser {
             line_end: None,
             line: 0,
             done: false,
+            whole_rows: false,
             batch_rows: 0,
             batch_bytes: 0,
+            batch_skipped: Vec::new(),
+            skipped: Skipped::default(),
             scratch: Vec::new(),
         })
     }
@@ -144,6 +154,13 @@ impl CopyParser {
         self
     }
 
+    /// Says whether the columns are all that the table has, in its order: then errors show rows.
+    #[must_use]
+    pub fn of_whole_rows(mut self, whole: bool) -> Self {
+        self.whole_rows = whole;
+        self
+    }
+
     /// Other limits than the default ones.
     #[must_use]
     pub fn with_limits(mut self, limits: CopyLimits) -> Self {
@@ -156,6 +173,11 @@ impl CopyParser {
         &self.schema
     }
 
+    /// The rows left out so far.
+    pub fn skipped(&self) -> &Skipped {
+        &self.skipped
+    }
+
     /// Takes a chunk of data; returns the batches that became full. After an error the
     /// parser must be dropped.
     ///
@@ -166,6 +188,14 @@ impl CopyParser {
         if self.done {
             return Ok(batches);
         }
+        let mut translated = Vec::new();
+        let bytes = match self.options.encoding {
+            CopyEncoding::Utf8 => bytes,
+            CopyEncoding::Latin1 => {
+                from_latin1(bytes, &mut translated);
+                translated.as_slice()
+            }
+        };
         if self.pending.is_empty() {
             let consumed = self.consume(bytes, &mut batches)?;
             self.pending.extend_from_slice(bytes.get(consumed..).unwrap_or_default());
@@ -188,7 +218,7 @@ impl CopyParser {
     ///
     /// # Errors
     /// As [`Self::push`].
-    pub fn finish(mut self) -> Result<Option<RecordBatch>> {
+    pub fn finish(&mut self) -> Result<Option<RecordBatch>> {
         if !self.done && !self.pending.is_empty() {
             let pending = std::mem::take(&mut self.pending);
             if let Some(quote) = self.boundary.open_quote() {
@@ -202,7 +232,7 @@ impl CopyParser {
             }
             self.record(&pending, true)?;
         }
-        if self.batch_rows == 0 { Ok(None) } else { self.batch().map(Some) }
+        if self.batch_rows == 0 { Ok(None) } else { self.batch() }
     }
 
     fn consume(&mut self, data: &[u8], batches: &mut Vec<RecordBatch>) -> Result<usize> {
@@ -220,7 +250,7 @@ impl CopyParser {
             if self.batch_rows >= self.limits.batch_rows_max
                 || (self.batch_bytes >= self.limits.batch_bytes_max && self.batch_rows > 0)
             {
-                batches.push(self.batch()?);
+                batches.extend(self.batch()?);
             }
         }
         Ok(start)
@@ -309,15 +339,27 @@ impl CopyParser {
     #[inline]
     fn fields(&mut self, text: &str) -> Result<()> {
         let mut fields = Fields::new(text, &self.options);
-        let mut failed: Option<(usize, Error, Option<String>)> = None;
+        // The first value that could not be read.
+        let mut unread: Option<(usize, Error, String)> = None;
         let mut missing = None;
         for (at, column) in self.columns.iter_mut().enumerate() {
             let field = fields.next(&mut self.scratch, column.force_not_null, column.force_null);
             match field {
+                // A row that is left out is still looked at for how it is made up.
+                Ok(_) if unread.is_some() => column.builder.append_null(),
                 Ok(Some(Field::Value(value))) => {
-                    if let Err(error) = column.builder.append_text(value, &self.style) {
-                        failed = Some((at, error, Some(shown(value))));
-                        break;
+                    if self.options.ignores_errors {
+                        if let Err(error) = column.builder.append_text_or_null(value, &self.style) {
+                            unread = Some((at, error, shown(value)));
+                        }
+                    } else if let Err(error) = column.builder.append_text(value, &self.style) {
+                        return Err(error.with_context(format!(
+                            "COPY {}, line {}, column {}: \"{}\"",
+                            self.table,
+                            self.line,
+                            column.name,
+                            shown(value)
+                        )));
                     }
                 }
                 Ok(Some(Field::Null)) => {
@@ -333,21 +375,8 @@ impl CopyParser {
                     );
                     return Err(error.with_context(self.line_context(text.as_bytes())));
                 }
-                Err(error) => {
-                    failed = Some((at, error, None));
-                    break;
-                }
+                Err(error) => return Err(error.with_context(self.line_context(text.as_bytes()))),
             }
-        }
-        if let Some((at, error, value)) = failed {
-            let Some(value) = value else {
-                return Err(error.with_context(self.line_context(text.as_bytes())));
-            };
-            let name = self.columns.get(at).map_or("", |column| column.name.as_str());
-            return Err(error.with_context(format!(
-                "COPY {}, line {}, column {name}: \"{value}\"",
-                self.table, self.line
-            )));
         }
         // A table without columns takes empty lines.
         if !(fields.is_done() || self.columns.is_empty() && text.is_empty()) {
@@ -357,11 +386,38 @@ impl CopyParser {
             )
             .with_context(self.line_context(text.as_bytes())));
         }
-        match missing.and_then(|at| self.columns.get(at)) {
-            Some(column) => Err(Error::not_null(&column.name, &self.table)
-                .with_context(self.line_context(text.as_bytes()))),
+        if let Some((at, error, value)) = unread {
+            return self.skip(at, error, &value);
+        }
+        match missing {
+            Some(at) => Err(self.null_at(at).with_context(self.line_context(text.as_bytes()))),
             None => Ok(()),
         }
+    }
+
+    /// The error of a NULL in the row that was read last.
+    fn null_at(&mut self, at: usize) -> Error {
+        let name = self.columns.get(at).map_or("", |column| column.name.as_str());
+        let error = Error::not_null(name, &self.table);
+        if !self.whole_rows {
+            return error;
+        }
+        let arrays: Vec<_> =
+            self.columns.iter_mut().map(|column| column.builder.finish()).collect();
+        let columns = arrays.iter().zip(self.schema.fields());
+        error.with_detail(failing_row(columns, self.batch_rows, &self.style))
+    }
+
+    /// Leaves the row out that was read last: a value of it cannot be read.
+    fn skip(&mut self, at: usize, error: Error, value: &str) -> Result<()> {
+        // What is no fault of the value stops the statement.
+        if error.kind() == ErrorKind::Internal {
+            return Err(error);
+        }
+        self.batch_skipped.push(self.batch_rows);
+        let column = self.columns.get(at).map_or("", |column| column.name.as_str());
+        self.skipped.add(self.options.verbose, self.line, column, value);
+        Ok(())
     }
 
     fn check_header(&mut self, text: &str) -> Result<()> {
@@ -419,12 +475,24 @@ impl CopyParser {
         )
     }
 
-    fn batch(&mut self) -> Result<RecordBatch> {
+    /// The rows since the last batch; `None` when all of them are left out.
+    fn batch(&mut self) -> Result<Option<RecordBatch>> {
         let arrays = self.columns.iter_mut().map(|column| column.builder.finish()).collect();
-        let options = RecordBatchOptions::new().with_row_count(Some(self.batch_rows));
-        self.batch_rows = 0;
+        let rows = std::mem::take(&mut self.batch_rows);
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
         self.batch_bytes = 0;
-        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)?)
+        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)?;
+        if self.batch_skipped.is_empty() {
+            return Ok(Some(batch));
+        }
+        let mut kept = vec![true; rows];
+        for row in self.batch_skipped.drain(..) {
+            if let Some(keep) = kept.get_mut(row) {
+                *keep = false;
+            }
+        }
+        let batch = filter_record_batch(&batch, &BooleanArray::from(kept))?;
+        Ok((batch.num_rows() > 0).then_some(batch))
     }
 }
 

@@ -5,8 +5,8 @@ use arrow::{
 use stratalog_model::{ColumnType, Error, Result};
 
 use super::{
-    ColumnSelection, CopyDirection, CopyHeader, CopyLimits, CopyOptionValue, CopyOptions,
-    CopyParser, CopyWriter,
+    ColumnSelection, CopyDirection, CopyEncoding, CopyHeader, CopyLimits, CopyOptionValue,
+    CopyOptions, CopyParser, CopyWriter,
 };
 use crate::TextStyle;
 
@@ -306,7 +306,7 @@ fn options_of_a_statement() {
     let into = CopyDirection::In;
     let options = read(
         into,
-        &[("FORMAT", text("CSV")), ("header", CopyOptionValue::Absent), ("delimiter", text(";"))],
+        &[("FORMAT", text("csv")), ("header", CopyOptionValue::Absent), ("delimiter", text(";"))],
     )
     .unwrap();
     assert_eq!(
@@ -349,7 +349,7 @@ fn options_of_a_statement() {
         ),
         (
             vec![("format", text("csv")), ("null", text("a,b"))],
-            "22023 COPY delimiter must not appear in the NULL specification",
+            "0A000 COPY delimiter must not appear in the NULL specification",
         ),
         (
             vec![
@@ -359,7 +359,16 @@ fn options_of_a_statement() {
             "0A000 COPY force quote only available using COPY TO",
         ),
         (vec![("header", text("perhaps"))], "42601 header requires a Boolean value or \"match\""),
-        (vec![("encoding", text("latin1"))], "0A000 encoding \"latin1\" is not supported"),
+        (
+            vec![("encoding", text("koi8r"))],
+            "22023 argument to option \"encoding\" must be a valid encoding name",
+        ),
+        (vec![("on_error", text("maybe"))], "22023 COPY ON_ERROR \"maybe\" not recognized"),
+        (vec![("log_verbosity", text("x"))], "22023 COPY LOG_VERBOSITY \"x\" not recognized"),
+        (
+            vec![("format", text("binary")), ("on_error", text("ignore"))],
+            "42601 only ON_ERROR STOP is allowed in BINARY mode",
+        ),
         (vec![("freeze", CopyOptionValue::Absent)], "0A000 COPY FREEZE is not supported"),
     ] {
         assert_eq!(read(into, &pairs).unwrap_err(), message);
@@ -380,7 +389,7 @@ fn written_data_looks_as_postgresql_writes_it() {
     let write = |options: CopyOptions| {
         let writer = CopyWriter::new(options, batch.schema(), TextStyle::default());
         let mut out = Vec::new();
-        writer.write_header(&mut out);
+        writer.write_header(&mut out).unwrap();
         writer.write_batch(&batch, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     };
@@ -392,4 +401,72 @@ fn written_data_looks_as_postgresql_writes_it() {
     );
     let forced = CopyOptions { force_quote: ColumnSelection::All, ..CopyOptions::csv() };
     assert!(write(forced).starts_with("\"1\",\"a\t"));
+}
+
+#[test]
+fn rows_that_cannot_be_read_are_left_out_of_every_batch() {
+    let options = CopyOptions { ignores_errors: true, verbose: true, ..CopyOptions::default() };
+    let columns = vec![
+        ("id".to_string(), ColumnType::Integer),
+        ("list".to_string(), ColumnType::Array(Box::new(ColumnType::Integer))),
+        ("at".to_string(), ColumnType::Date),
+    ];
+    let limits = CopyLimits { batch_rows_max: 2, ..CopyLimits::default() };
+    let mut parser = CopyParser::new(options, columns, TextStyle::default())
+        .unwrap()
+        .for_table("t")
+        .with_limits(limits);
+    let long = "x".repeat(1_000);
+    let data = format!(
+        "1\t{{1,2}}\t2024-01-01\n2\t{{1,x}}\t2024-01-01\n\
+         three\t{{3}}\t2024-01-01\n4\t{{4}}\t{long}\n5\t{{5,6}}\t2024-01-05\n6\t\\N\t2024-01-06\n"
+    );
+    let mut batches = parser.push(data.as_bytes()).unwrap();
+    batches.extend(parser.finish().unwrap());
+    // The second batch has no row left.
+    let ids: Vec<Vec<i32>> = batches
+        .iter()
+        .map(|batch| batch.column(0).as_primitive::<Int32Type>().values().to_vec())
+        .collect();
+    assert_eq!(ids, [vec![1], vec![5, 6]]);
+    let list = batches[1].column(1).as_list::<i32>();
+    assert_eq!(list.value(0).as_primitive::<Int32Type>().values(), &[5, 6]);
+    assert!(list.is_null(1));
+    let skipped = parser.skipped();
+    assert_eq!(skipped.rows, 3);
+    assert!(skipped.told[0].ends_with("at line 2 for column \"list\": \"{1,x}\""));
+    assert!(skipped.told[1].ends_with("at line 3 for column \"id\": \"three\""));
+    assert!(skipped.told[2].ends_with(&format!("\"{}...\"", "x".repeat(100))), "cut as in errors");
+    assert_eq!(skipped.summary().unwrap(), "3 rows were skipped due to data type incompatibility");
+}
+
+#[test]
+fn latin1_comes_in_and_goes_out() {
+    let mut options = CopyOptions { encoding: CopyEncoding::Latin1, ..CopyOptions::default() };
+    let data = b"1\tcaf\xe9 \xdf\xff\n2\tplain\n";
+    for step in [1, 5, 100] {
+        assert_eq!(read(&options, data, step).unwrap(), ["1=caf\u{e9} \u{df}\u{ff}", "2=plain"]);
+    }
+    let mut parser = parser(&options);
+    let mut batches = parser.push(data).unwrap();
+    batches.extend(parser.finish().unwrap());
+    let write = |options: &CopyOptions, batch: &RecordBatch| {
+        let mut out = Vec::new();
+        let writer = CopyWriter::new(options.clone(), batch.schema(), TextStyle::default());
+        writer.write_batch(batch, &mut out).map(|()| out)
+    };
+    assert_eq!(write(&options, &batches[0]).unwrap(), data);
+    options.encoding = CopyEncoding::Utf8;
+    let euro = {
+        let mut parser = self::parser(&options);
+        parser.push("1\t5 \u{20ac}\n".as_bytes()).unwrap();
+        parser.finish().unwrap().unwrap()
+    };
+    options.encoding = CopyEncoding::Latin1;
+    let error = write(&options, &euro).unwrap_err();
+    assert_eq!(error.kind().sqlstate(), "22P05");
+    assert_eq!(
+        error.message(),
+        "character with byte sequence 0xe2 0x82 0xac in encoding \"UTF8\" has no equivalent in encoding \"LATIN1\""
+    );
 }

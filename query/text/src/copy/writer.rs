@@ -4,7 +4,7 @@ use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use memchr::{memchr2, memchr3};
 use stratalog_model::Result;
 
-use super::{CopyFormat, CopyHeader, CopyOptions};
+use super::{CopyEncoding, CopyFormat, CopyHeader, CopyOptions, encoding::to_latin1};
 use crate::{ColumnWriter, TextStyle};
 
 /// Writes COPY … TO data.
@@ -25,10 +25,14 @@ impl CopyWriter {
     }
 
     /// Appends the header line, if one is wanted.
-    pub fn write_header(&self, out: &mut Vec<u8>) {
+    ///
+    /// # Errors
+    /// As [`CopyRows::write`].
+    pub fn write_header(&self, out: &mut Vec<u8>) -> Result<()> {
         if self.options.header == CopyHeader::Absent {
-            return;
+            return Ok(());
         }
+        let start = out.len();
         for (at, field) in self.schema.fields().iter().enumerate() {
             if at > 0 {
                 out.push(self.options.delimiter);
@@ -42,6 +46,7 @@ impl CopyWriter {
             }
         }
         out.push(b'\n');
+        self.encode(out, start)
     }
 
     /// The rows of a batch, ready to be written one by one.
@@ -58,6 +63,14 @@ impl CopyWriter {
         Ok(CopyRows { writer: self, columns, scratch: Vec::new() })
     }
 
+    /// Brings what was appended from `start` on into the encoding of the data.
+    fn encode(&self, out: &mut Vec<u8>, start: usize) -> Result<()> {
+        match self.options.encoding {
+            CopyEncoding::Utf8 => Ok(()),
+            CopyEncoding::Latin1 => to_latin1(out, start),
+        }
+    }
+
     /// Appends all rows of a batch.
     ///
     /// # Errors
@@ -65,7 +78,7 @@ impl CopyWriter {
     pub fn write_batch(&self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<()> {
         let mut rows = self.rows(batch)?;
         for row in 0..batch.num_rows() {
-            rows.write(row, out);
+            rows.write(row, out)?;
         }
         Ok(())
     }
@@ -81,7 +94,12 @@ pub struct CopyRows<'a> {
 
 impl CopyRows<'_> {
     /// Appends row `row`, which must be below the batch's row count, and its newline.
-    pub fn write(&mut self, row: usize, out: &mut Vec<u8>) {
+    ///
+    /// # Errors
+    /// `UntranslatableCharacter` for a character that the encoding lacks; part of the row may
+    /// have been written then.
+    pub fn write(&mut self, row: usize, out: &mut Vec<u8>) -> Result<()> {
+        let start = out.len();
         let options = &self.writer.options;
         let single = self.columns.len() == 1;
         let columns = self.columns.iter().zip(&self.writer.force_quote);
@@ -100,6 +118,7 @@ impl CopyRows<'_> {
             }
         }
         out.push(b'\n');
+        self.writer.encode(out, start)
     }
 }
 

@@ -6,7 +6,7 @@ use super::{
     shortened, trim,
     words::{self, Unit},
 };
-use crate::write::interval::Interval;
+use crate::{style::IntervalStyle, write::interval::Interval};
 
 /// Sums up parts; fractions of a large unit spill into the smaller ones as in PostgreSQL:
 /// of years into months, of months into days of 30, of days into hours.
@@ -92,11 +92,12 @@ fn invalid(text: &str) -> Error {
     )
 }
 
-/// Reads an interval whose nanoseconds fit `i64`.
+/// Reads an interval whose nanoseconds fit `i64`. In the style of the SQL standard a minus at its
+/// beginning is that of all its parts, where no other part has a sign.
 ///
 /// # Errors
 /// `InvalidDatetimeFormat`, `IntervalOverflow`; `FeatureNotSupported` for infinity.
-pub fn parse_interval(text: &str) -> Result<Interval> {
+pub fn parse_interval(text: &str, style: IntervalStyle) -> Result<Interval> {
     let trimmed = trim(text);
     if trimmed.trim_start_matches(['-', '+']).eq_ignore_ascii_case("infinity") {
         return Err(Error::new(
@@ -106,7 +107,10 @@ pub fn parse_interval(text: &str) -> Result<Interval> {
     }
     match trimmed.strip_prefix('P') {
         Some(rest) => iso_8601(text, rest),
-        None => verbose(text, trimmed),
+        None => {
+            let negative = style == IntervalStyle::SqlStandard && has_one_minus(trimmed);
+            verbose(text, trimmed, negative)
+        }
     }
 }
 
@@ -172,7 +176,17 @@ fn iso_8601(text: &str, mut rest: &str) -> Result<Interval> {
     sum.finish(text, false)
 }
 
-fn verbose(text: &str, trimmed: &str) -> Result<Interval> {
+/// Whether the text begins with a minus, and no other of its parts with a sign.
+fn has_one_minus(text: &str) -> bool {
+    let starts_part =
+        |before: char| before.is_whitespace() || before == ',' || before.is_alphabetic();
+    let mut pairs = text.chars().zip(text.chars().skip(1));
+    text.starts_with('-')
+        && !pairs.any(|(before, sign)| matches!(sign, '-' | '+') && starts_part(before))
+}
+
+/// `negative`: all parts are, whatever their signs.
+fn verbose(text: &str, trimmed: &str, negative: bool) -> Result<Interval> {
     let mut sum = Sum::default();
     let mut rest = trimmed.strip_prefix('@').unwrap_or(trimmed);
     let mut parts = 0;
@@ -201,10 +215,10 @@ fn verbose(text: &str, trimmed: &str) -> Result<Interval> {
                 None => decimal(rest),
             }
             .ok_or_else(|| invalid(text))?;
-        value.negative = rest.starts_with('-');
+        value.negative = negative || rest.starts_with('-');
         parts += 1;
         if after.starts_with(':') {
-            rest = clock(text, rest, &mut sum)?;
+            rest = clock(text, rest, value.negative, &mut sum)?;
             continue;
         }
         if let Some(months) = after.strip_prefix('-') {
@@ -252,8 +266,7 @@ fn verbose(text: &str, trimmed: &str) -> Result<Interval> {
 }
 
 /// `[±]HH:MM[:SS[.fraction]]`
-fn clock<'a>(text: &str, rest: &'a str, sum: &mut Sum) -> Result<&'a str> {
-    let negative = rest.starts_with('-');
+fn clock<'a>(text: &str, rest: &'a str, negative: bool, sum: &mut Sum) -> Result<&'a str> {
     let end = rest
         .bytes()
         .position(|byte| !(byte.is_ascii_digit() || matches!(byte, b':' | b'.' | b'+' | b'-')))

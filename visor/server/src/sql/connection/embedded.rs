@@ -5,7 +5,7 @@ use std::{fmt, pin::pin, sync::Arc};
 use arrow::array::RecordBatch;
 use futures::TryStreamExt as _;
 use stratalog_model::ColumnType;
-use stratalog_query::{Login, Outcome, Parsed, QueryService, Rows, Session};
+use stratalog_query::{CancelKey, Login, Outcome, Parsed, QueryService, Rows, Session};
 use stratalog_text::{ColumnWriter, CopyParser, CopyWriter, TextStyle};
 
 use super::{CopyData, Receiver};
@@ -34,12 +34,12 @@ impl fmt::Debug for EmbeddedConnection {
 #[derive(Clone)]
 pub struct EmbeddedCanceller {
     service: Arc<QueryService>,
-    key: (i32, i32),
+    key: CancelKey,
 }
 
 impl EmbeddedCanceller {
     pub(super) fn cancel(&self) {
-        self.service.cancel(self.key.0, self.key.1);
+        self.service.cancel(&self.key);
     }
 }
 
@@ -55,6 +55,7 @@ impl EmbeddedConnection {
             application_name: "stratalog sql".to_string(),
             client_address: None,
             settings: Vec::new(),
+            long_secret: false,
         })?;
         Ok(Self { embedded, session, database: database.to_string() })
     }
@@ -83,10 +84,12 @@ impl EmbeddedConnection {
                 let mut rows = copy.rows;
                 let writer = CopyWriter::new(copy.options, Arc::clone(rows.schema()), style);
                 let (mut bytes, mut count) = (Vec::new(), 0);
-                writer.write_header(&mut bytes);
+                writer.write_header(&mut bytes)?;
                 while let Some(batch) = rows.try_next().await? {
                     writer.write_batch(&batch, &mut bytes)?;
                     count += batch.num_rows();
+                    copy.progress.add_rows(batch.num_rows());
+                    copy.progress.add_bytes(bytes.len());
                     receiver.bytes(&bytes)?;
                     bytes.clear();
                 }
@@ -122,17 +125,19 @@ impl EmbeddedConnection {
         };
         let mut parser = CopyParser::new(copy.options, copy.columns, self.session.text_style())?
             .for_table(copy.table)
-            .requiring(&copy.required);
+            .requiring(&copy.required)
+            .of_whole_rows(copy.whole_rows);
         let mut data = pin!(data);
         while let Some(bytes) = data.try_next().await? {
             for batch in parser.push(&bytes)? {
                 copy.sink.push(batch).await?;
             }
+            copy.progress.add_bytes(bytes.len());
         }
         if let Some(batch) = parser.finish()? {
             copy.sink.push(batch).await?;
         }
-        Ok(copy.sink.finish().await?)
+        Ok(copy.sink.finish(parser.skipped()).await?)
     }
 
     pub(super) async fn describe(&mut self, sql: &str) -> Result<Vec<ResultColumn>, SqlError> {
@@ -142,7 +147,10 @@ impl EmbeddedConnection {
     }
 
     pub(super) fn canceller(&self) -> EmbeddedCanceller {
-        EmbeddedCanceller { service: Arc::clone(self.embedded.service()), key: self.session.key() }
+        EmbeddedCanceller {
+            service: Arc::clone(self.embedded.service()),
+            key: self.session.key().clone(),
+        }
     }
 
     pub(super) fn take_notices(&mut self) -> Vec<String> {

@@ -1,0 +1,17 @@
+//! Text of clients, which is UTF-8.
+
+use stratalog_model::{Error, ErrorKind};
+
+/// The error of bytes that are not UTF-8, or are zero.
+pub(crate) fn invalid_encoding(bytes: &[u8]) -> Error {
+    let at = match std::str::from_utf8(bytes) {
+        Ok(_) => 0,
+        Err(error) => error.valid_up_to(),
+    };
+    let shown: Vec<String> =
+        bytes.iter().skip(at).take(4).map(|byte| format!("0x{byte:02x}")).collect();
+    Error::new(
+        ErrorKind::InvalidEncoding,
+        format!("invalid byte sequence for encoding \"UTF8\": {}", shown.join(" ")),
+    )
+}

@@ -1,0 +1,55 @@
+//! How a session reads and writes values, where functions and rules find it: among the settings of
+//! its plans.
+
+use std::any::Any;
+
+use datafusion::{
+    common::{DataFusionError, Result},
+    config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions},
+};
+use stratalog_text::{TextStyle, TimeZone};
+
+/// A session's style.
+#[derive(Debug, Clone)]
+struct SessionStyle(TextStyle);
+
+impl ConfigExtension for SessionStyle {
+    const PREFIX: &'static str = "stratalog_style";
+}
+
+impl ExtensionOptions for SessionStyle {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn cloned(&self) -> Box<dyn ExtensionOptions> {
+        Box::new(self.clone())
+    }
+
+    fn set(&mut self, key: &str, _: &str) -> Result<()> {
+        Err(DataFusionError::Configuration(format!("{key} is no setting of plans")))
+    }
+
+    fn entries(&self) -> Vec<ConfigEntry> {
+        Vec::new()
+    }
+}
+
+/// Tells plans of these settings the style of their session; `now` means nothing to them.
+pub fn set_style(config: &mut ConfigOptions, style: TextStyle) {
+    config.extensions.insert(SessionStyle(TextStyle { now_ns: None, ..style }));
+}
+
+/// The style in which the session of these settings reads and writes values.
+pub fn style_of(config: &ConfigOptions) -> TextStyle {
+    if let Some(SessionStyle(style)) = config.extensions.get() {
+        return style.clone();
+    }
+    let zone =
+        config.execution.time_zone.as_deref().and_then(|zone| TimeZone::parse_setting(zone).ok());
+    TextStyle { time_zone: zone.unwrap_or(TimeZone::UTC), ..TextStyle::default() }
+}

@@ -1,0 +1,91 @@
+//! What sessions do now: statements, cursors, COPYs.
+
+use std::net::SocketAddr;
+
+use stratalog_model::Result;
+
+use crate::{
+    CatalogContext,
+    column_type::type_name,
+    oid,
+    rows::{Rows, Value},
+};
+
+pub(super) fn activity(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
+    let state = context.state();
+    for session in context.sessions.sessions() {
+        let database = state.database(&session.database).map(|database| database.oid);
+        let address: Option<SocketAddr> =
+            session.client_address.as_deref().and_then(|address| address.parse().ok());
+        rows.push(&[
+            ("datid", database.into()),
+            ("datname", session.database.into()),
+            ("pid", session.process_id.into()),
+            ("usesysid", oid::ROLE.into()),
+            ("usename", session.user.into()),
+            ("application_name", session.application_name.into()),
+            ("client_addr", address.map(|address| address.ip().to_string()).into()),
+            ("client_port", address.map(|address| i64::from(address.port())).into()),
+            ("backend_start", session.connected_us.into()),
+            ("xact_start", session.transaction_us.into()),
+            ("query_start", session.query_us.into()),
+            ("state_change", session.query_us.into()),
+            ("state", session.state.into()),
+            ("query", session.query.into()),
+            ("backend_type", "client backend".into()),
+        ])?;
+    }
+    Ok(())
+}
+
+pub(super) fn cursors(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
+    for cursor in context.cursors.cursors() {
+        rows.push(&[
+            ("name", cursor.name.into()),
+            ("statement", cursor.statement.into()),
+            ("is_holdable", cursor.holds.into()),
+            ("is_binary", cursor.is_binary.into()),
+            ("is_scrollable", cursor.scrolls.into()),
+            ("creation_time", cursor.declared_us.into()),
+        ])?;
+    }
+    Ok(())
+}
+
+pub(super) fn prepared_statements(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
+    for prepared in context.prepared.prepared() {
+        let types: Vec<String> =
+            prepared.parameter_types.iter().map(|oid| type_name(*oid, None)).collect();
+        rows.push(&[
+            ("name", prepared.name.into()),
+            ("statement", prepared.statement.into()),
+            ("prepare_time", prepared.prepared_us.into()),
+            ("parameter_types", Value::Texts(types)),
+            ("from_sql", prepared.from_sql.into()),
+            ("generic_plans", 0_i64.into()),
+            ("custom_plans", 0_i64.into()),
+        ])?;
+    }
+    Ok(())
+}
+
+pub(super) fn copies(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
+    let state = context.state();
+    for session in context.sessions.sessions() {
+        let Some(copy) = session.copy else { continue };
+        let database = state.database(&session.database).map(|database| database.oid);
+        rows.push(&[
+            ("pid", session.process_id.into()),
+            ("datid", database.into()),
+            ("datname", session.database.into()),
+            ("relid", copy.table.map_or(0, oid::table).into()),
+            ("command", copy.command.into()),
+            ("type", "PIPE".into()),
+            ("bytes_processed", copy.bytes.into()),
+            ("bytes_total", 0_i64.into()),
+            ("tuples_processed", copy.rows.into()),
+            ("tuples_excluded", copy.excluded.into()),
+        ])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,99 @@
+//! Settings of clients' own: names with a dot, which mean nothing to the server.
+
+use std::collections::BTreeSet;
+
+use stratalog_model::{Error, ErrorKind, Result};
+
+/// Settings of its own that a session may have.
+const NAMES_MAX: usize = 1_000;
+
+/// Bytes of a name and a value together.
+const BYTES_MAX: usize = 64 << 10;
+
+/// Bytes of all of them together.
+const TOTAL_BYTES_MAX: usize = 1 << 20;
+
+/// Prefixes of the server's own settings, and of those of what plans its queries, which nobody sets.
+const RESERVED: [&str; 2] = ["stratalog.", "datafusion."];
+
+/// The settings of its own that a session knows: a name that was used once stays known, without a
+/// value when what set it is undone, as in PostgreSQL.
+#[derive(Debug, Default)]
+pub struct Known {
+    names: BTreeSet<String>,
+}
+
+impl Known {
+    /// The name as it is kept, if it is known.
+    pub fn find(&self, name: &str) -> Option<&str> {
+        self.names.get(name.to_ascii_lowercase().as_str()).map(String::as_str)
+    }
+
+    /// All names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+
+    /// Takes a name, and returns it as it is kept.
+    ///
+    /// # Errors
+    /// `UndefinedObject` for a name without a dot, or of the server; `InvalidName` for one that is
+    /// not made of identifiers; `LimitExceeded`.
+    pub fn admit(&mut self, name: &str) -> Result<String> {
+        let folded = name.to_ascii_lowercase();
+        if self.names.contains(&folded) {
+            return Ok(folded);
+        }
+        check_name(name, &folded)?;
+        if self.names.len() >= NAMES_MAX {
+            return Err(Error::new(
+                ErrorKind::LimitExceeded,
+                format!("the session already has {NAMES_MAX} settings of its own"),
+            ));
+        }
+        self.names.insert(folded.clone());
+        Ok(folded)
+    }
+}
+
+/// Whether a value has room beside others that hold so many bytes.
+///
+/// # Errors
+/// `LimitExceeded`.
+pub fn check_room(name: &str, value: &str, held: usize) -> Result<()> {
+    let bytes = name.len() + value.len();
+    if bytes <= BYTES_MAX && held.saturating_add(bytes) <= TOTAL_BYTES_MAX {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::LimitExceeded,
+        format!(
+            "no room for a setting of {bytes} bytes: one may have {BYTES_MAX}, all of a session {TOTAL_BYTES_MAX}"
+        ),
+    ))
+}
+
+fn check_name(name: &str, folded: &str) -> Result<()> {
+    if !name.contains('.') || RESERVED.iter().any(|prefix| folded.starts_with(prefix)) {
+        return Err(super::unknown(name));
+    }
+    let is_identifier = |part: &str| {
+        let mut characters = part.chars();
+        characters
+            .next()
+            .is_some_and(|first| first.is_ascii_alphabetic() || first == '_' || !first.is_ascii())
+            && characters.all(|next| {
+                next.is_ascii_alphanumeric() || matches!(next, '_' | '$') || !next.is_ascii()
+            })
+    };
+    if name.split('.').all(is_identifier) {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::InvalidName,
+        format!("invalid configuration parameter name \"{name}\""),
+    )
+    .with_detail(
+        "Custom parameter names must be two or more simple identifiers separated by dots.",
+    ))
+}

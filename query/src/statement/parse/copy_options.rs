@@ -1,0 +1,230 @@
+//! The options of COPY, in either of PostgreSQL's forms. The parser knows some of them, and refuses
+//! the others; so it gets the statement without them.
+//!
+//! ```text
+//!   COPY t FROM STDIN WITH (FORMAT csv, HEADER match, FORCE_NULL (a, b), ON_ERROR ignore)
+//!   COPY t FROM STDIN WITH CSV HEADER DELIMITER AS ';' FORCE NULL a, b
+//!                     └─────────────── cut off ────────────────────────┘
+//! ```
+
+use datafusion::sql::sqlparser::{
+    keywords::Keyword,
+    tokenizer::{Token, TokenWithSpan},
+};
+use stratalog_text::copy::{ColumnSelection, CopyOptionValue};
+
+use super::rewrite::{is_keyword, significant};
+
+type Options = Vec<(String, CopyOptionValue)>;
+
+/// What stands where something else belongs; `None` at the end.
+type Wrong = Option<TokenWithSpan>;
+
+/// Takes the options of a COPY off its tokens; those of other statements stay as they are.
+///
+/// # Errors
+/// The token that is no option.
+pub(super) fn cut(tokens: &mut Vec<TokenWithSpan>) -> Result<Options, Wrong> {
+    let places = significant(tokens);
+    let token = |at: usize| places.get(at).and_then(|place| tokens.get(*place));
+    if !token(0).is_some_and(|first| is_keyword(&first.token, Keyword::COPY)) {
+        return Ok(Vec::new());
+    }
+    let Some(first) = behind_target(&places, tokens) else { return Ok(Vec::new()) };
+    let mut reader = Reader { tokens: (first..places.len()).filter_map(token).collect(), next: 0 };
+    let options = reader.options()?;
+    let end = places.get(first + reader.next).copied().unwrap_or(tokens.len());
+    if let Some(start) = places.get(first).copied() {
+        tokens.drain(start..end);
+    }
+    Ok(options)
+}
+
+/// Number of the significant token behind STDIN, STDOUT or the name of a file.
+fn behind_target(places: &[usize], tokens: &[TokenWithSpan]) -> Option<usize> {
+    let token = |at: usize| places.get(at).and_then(|place| tokens.get(*place)).map(|t| &t.token);
+    let mut depth = 0_usize;
+    let direction = (1..places.len()).find(|at| match token(*at) {
+        Some(Token::LParen) => {
+            depth += 1;
+            false
+        }
+        Some(Token::RParen) => {
+            depth = depth.saturating_sub(1);
+            false
+        }
+        Some(word) => {
+            depth == 0 && (is_keyword(word, Keyword::FROM) || is_keyword(word, Keyword::TO))
+        }
+        None => false,
+    })?;
+    let program = token(direction + 1).is_some_and(|word| is_keyword(word, Keyword::PROGRAM));
+    Some(direction + if program { 3 } else { 2 })
+}
+
+struct Reader<'a> {
+    tokens: Vec<&'a TokenWithSpan>,
+    next: usize,
+}
+
+impl Reader<'_> {
+    fn peek(&self) -> Option<&Token> {
+        self.tokens.get(self.next).map(|token| &token.token).filter(|token| **token != Token::EOF)
+    }
+
+    fn wrong<T>(&self) -> Result<T, Wrong> {
+        let token = self.tokens.get(self.next).filter(|token| token.token != Token::EOF);
+        Err(token.map(|token| (*token).clone()))
+    }
+
+    fn take(&mut self, wanted: &Token) -> bool {
+        let found = self.peek() == Some(wanted);
+        self.next += usize::from(found);
+        found
+    }
+
+    fn expect(&mut self, wanted: &Token) -> Result<(), Wrong> {
+        if self.take(wanted) { Ok(()) } else { self.wrong() }
+    }
+
+    /// A word without quotes, in any case.
+    fn take_word(&mut self, wanted: &str) -> bool {
+        let found = matches!(self.peek(), Some(Token::Word(word))
+            if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted));
+        self.next += usize::from(found);
+        found
+    }
+
+    /// A name, folded unless it is quoted.
+    fn name(&mut self) -> Result<String, Wrong> {
+        let name = match self.peek() {
+            Some(Token::Word(word)) if word.quote_style.is_some() => word.value.clone(),
+            Some(Token::Word(word)) => word.value.to_lowercase(),
+            _ => return self.wrong(),
+        };
+        self.next += 1;
+        Ok(name)
+    }
+
+    fn string(&mut self) -> Result<CopyOptionValue, Wrong> {
+        let text = match self.peek() {
+            Some(
+                Token::SingleQuotedString(text)
+                | Token::EscapedStringLiteral(text)
+                | Token::UnicodeStringLiteral(text),
+            ) => text.clone(),
+            Some(Token::DollarQuotedString(quoted)) => quoted.value.clone(),
+            _ => return self.wrong(),
+        };
+        self.next += 1;
+        Ok(CopyOptionValue::Text(text))
+    }
+
+    fn names(&mut self) -> Result<CopyOptionValue, Wrong> {
+        let mut names = vec![self.name()?];
+        while self.take(&Token::Comma) {
+            names.push(self.name()?);
+        }
+        Ok(CopyOptionValue::Columns(ColumnSelection::Named(names)))
+    }
+
+    fn options(&mut self) -> Result<Options, Wrong> {
+        let mut options = Vec::new();
+        let using = self.take_word("using");
+        if using
+            || matches!(self.peek(), Some(Token::Word(word)) if word.value.eq_ignore_ascii_case("delimiters"))
+        {
+            if !self.take_word("delimiters") {
+                return self.wrong();
+            }
+            options.push(("delimiter".to_string(), self.string()?));
+        }
+        // Alone it says nothing, and PostgreSQL takes it.
+        self.take_word("with");
+        if self.take(&Token::LParen) {
+            loop {
+                options.push((self.name()?, self.value()?));
+                if !self.take(&Token::Comma) {
+                    break;
+                }
+            }
+            self.expect(&Token::RParen)?;
+            return Ok(options);
+        }
+        while let Some(option) = self.bare()? {
+            options.push(option);
+        }
+        Ok(options)
+    }
+
+    /// The value of an option in parentheses.
+    fn value(&mut self) -> Result<CopyOptionValue, Wrong> {
+        match self.peek() {
+            None | Some(Token::Comma | Token::RParen) => Ok(CopyOptionValue::Absent),
+            Some(Token::Mul) => {
+                self.next += 1;
+                Ok(CopyOptionValue::Columns(ColumnSelection::All))
+            }
+            Some(Token::LParen) => {
+                self.next += 1;
+                let names = self.names()?;
+                self.expect(&Token::RParen)?;
+                Ok(names)
+            }
+            Some(Token::Word(_)) => self.name().map(CopyOptionValue::Text),
+            Some(Token::Number(_, _) | Token::Plus | Token::Minus) => self.number(),
+            Some(_) => self.string(),
+        }
+    }
+
+    fn number(&mut self) -> Result<CopyOptionValue, Wrong> {
+        let minus = self.take(&Token::Minus);
+        if !minus {
+            self.take(&Token::Plus);
+        }
+        let Some(Token::Number(number, _)) = self.peek() else { return self.wrong() };
+        let number = if minus { format!("-{number}") } else { number.clone() };
+        self.next += 1;
+        Ok(CopyOptionValue::Text(number))
+    }
+
+    /// An option of the form without parentheses; `None` where there is none.
+    fn bare(&mut self) -> Result<Option<(String, CopyOptionValue)>, Wrong> {
+        for (word, name) in [("binary", "format"), ("csv", "format")] {
+            if self.take_word(word) {
+                return Ok(Some((name.to_string(), CopyOptionValue::Text(word.to_string()))));
+            }
+        }
+        for name in ["freeze", "header"] {
+            if self.take_word(name) {
+                return Ok(Some((name.to_string(), CopyOptionValue::Absent)));
+            }
+        }
+        for name in ["delimiter", "null", "quote", "escape", "encoding"] {
+            if self.take_word(name) {
+                if name != "encoding" {
+                    self.take_word("as");
+                }
+                return Ok(Some((name.to_string(), self.string()?)));
+            }
+        }
+        if !self.take_word("force") {
+            return Ok(None);
+        }
+        let name = if self.take_word("quote") {
+            "force_quote"
+        } else if self.take_word("null") {
+            "force_null"
+        } else if self.take_word("not") && self.take_word("null") {
+            "force_not_null"
+        } else {
+            return self.wrong();
+        };
+        let columns = if name == "force_quote" && self.take(&Token::Mul) {
+            CopyOptionValue::Columns(ColumnSelection::All)
+        } else {
+            self.names()?
+        };
+        Ok(Some((name.to_string(), columns)))
+    }
+}

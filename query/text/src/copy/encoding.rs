@@ -1,0 +1,72 @@
+//! Encodings of COPY data other than that of the server.
+
+use stratalog_model::{Error, ErrorKind, Result};
+
+/// Encoding of the data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum CopyEncoding {
+    /// UTF8; and SQL_ASCII, which says nothing: such data must be UTF8 as it is.
+    #[default]
+    Utf8,
+    /// LATIN1, ISO 8859-1: each byte is the character of its number.
+    Latin1,
+}
+
+impl CopyEncoding {
+    /// The encoding of a name, as `client_encoding` takes names: in any case, letters and digits
+    /// alone count. `None` for one that is not read or written.
+    pub fn named(name: &str) -> Option<Self> {
+        let plain: String = name
+            .chars()
+            .filter(char::is_ascii_alphanumeric)
+            .map(|letter| letter.to_ascii_lowercase())
+            .collect();
+        match plain.as_str() {
+            "utf8" | "unicode" | "sqlascii" => Some(Self::Utf8),
+            "latin1" | "iso88591" => Some(Self::Latin1),
+            _ => None,
+        }
+    }
+}
+
+/// Appends LATIN1 bytes as UTF-8.
+pub(super) fn from_latin1(bytes: &[u8], out: &mut Vec<u8>) {
+    for byte in bytes {
+        match byte {
+            0..0x80 => out.push(*byte),
+            high => out.extend_from_slice(&[0xc0 | (high >> 6), 0x80 | (high & 0x3f)]),
+        }
+    }
+}
+
+/// Makes LATIN1 of the UTF-8 in `out` from `start` on.
+///
+/// # Errors
+/// `UntranslatableCharacter` for a character that LATIN1 lacks.
+pub(super) fn to_latin1(out: &mut Vec<u8>, start: usize) -> Result<()> {
+    let tail = out.get(start..).unwrap_or_default();
+    if tail.is_ascii() {
+        return Ok(());
+    }
+    let text = std::str::from_utf8(tail)
+        .map_err(|_| Error::internal("a row of COPY data is not UTF-8"))?
+        .to_string();
+    out.truncate(start);
+    for character in text.chars() {
+        out.push(u8::try_from(u32::from(character)).map_err(|_| no_equivalent(character))?);
+    }
+    Ok(())
+}
+
+fn no_equivalent(character: char) -> Error {
+    let mut bytes = [0; 4];
+    let shown: Vec<String> =
+        character.encode_utf8(&mut bytes).bytes().map(|byte| format!("0x{byte:02x}")).collect();
+    Error::new(
+        ErrorKind::UntranslatableCharacter,
+        format!(
+            "character with byte sequence {} in encoding \"UTF8\" has no equivalent in encoding \"LATIN1\"",
+            shown.join(" ")
+        ),
+    )
+}
