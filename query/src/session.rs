@@ -8,6 +8,7 @@ mod definition;
 mod implicit;
 mod lookup;
 pub(crate) mod planner;
+mod planning;
 mod progress;
 mod run;
 pub(crate) use run::text_schema;
@@ -30,7 +31,6 @@ use std::{
 };
 
 use arrow::datatypes::SchemaRef;
-use datafusion::execution::session_state::SessionStateBuilder;
 use parking_lot::Mutex;
 use stratalog_model::{ChronicleId, Error, EventStore, Result};
 use stratalog_pg_catalog::{CatalogContext, CatalogView, CursorsView, PreparedView};
@@ -38,19 +38,16 @@ use stratalog_text::TextStyle;
 use tokio::sync::Notify;
 
 use self::{
-    catalog::{Scope, SessionCatalog, SessionCatalogs, SystemSchemas},
+    catalog::Scope,
     cursors::Cursors,
-    planner::Planner,
+    planning::Planning,
     statements::Statements,
     transaction::Transaction,
     variables::Variables,
     views::{OpenSessions, SeenCatalog, SessionSettings},
     work::{Stop, Work},
 };
-use crate::{
-    CancelKey, Login, Prepared, QueryService, QuerySettings, errors::from_datafusion,
-    service::Parts, table::Pin,
-};
+use crate::{CancelKey, Login, Prepared, QueryService, QuerySettings, service::Parts};
 
 /// The name under which the planner looks up unqualified names.
 pub(crate) const SEARCH_PATH_SCHEMA: &str = "$search_path";
@@ -111,7 +108,7 @@ pub struct Session {
     pub(crate) transaction: Arc<Transaction>,
     seen: Arc<SeenCatalog>,
     cursors: Arc<Cursors>,
-    planner: tokio::sync::Mutex<Planner>,
+    planning: Planning,
     statements: Arc<Statements>,
     copying: Mutex<Weak<CopyProgress>>,
     cache: Mutex<run::PlanCache>,
@@ -161,14 +158,13 @@ impl Session {
             initial.push(("statement_timeout".to_string(), timeout));
         }
         let variables = Arc::new(Variables::new(&login.user, &initial)?);
-        let scope = Arc::new(Mutex::new(Scope {
+        let scope = Scope {
             state: parts.catalog.state(),
             search_path: variables.parsed().search_path,
             system_columns: Vec::new(),
             keyed: false,
             replaced: Vec::new(),
-        }));
-        let pin = Arc::new(Pin::default());
+        };
         let transaction: Arc<Transaction> = Arc::default();
         let cursors: Arc<Cursors> = Arc::default();
         let statements: Arc<Statements> = Arc::default();
@@ -188,28 +184,6 @@ impl Session {
             process_id: key.process_id,
             server_started_us: service.started_ns().div_euclid(1_000),
         });
-        let system = stratalog_pg_catalog::schemas(Arc::clone(&context));
-        let system = Arc::new(SystemSchemas {
-            schemas: vec![
-                ("pg_catalog".to_string(), system.pg_catalog),
-                ("information_schema".to_string(), system.information_schema),
-                ("stratalog".to_string(), system.stratalog),
-            ],
-        });
-        let catalogs = SessionCatalogs(Arc::new(SessionCatalog::new(
-            login.database.clone(),
-            Arc::clone(&scope),
-            Arc::clone(&pin),
-            system,
-        )));
-        let mut config = service.base().config().clone();
-        config.options_mut().catalog.default_catalog = login.database.clone();
-        let mut state = SessionStateBuilder::new_from_existing(service.base().clone())
-            .with_config(config)
-            .with_catalog_list(Arc::new(catalogs))
-            .with_session_id(key.process_id.to_string())
-            .build();
-        stratalog_pg_catalog::register_functions(&mut state, &context).map_err(from_datafusion)?;
         let now = parts.clock.now_ns();
         Ok(Arc::new_cyclic(|itself| Self {
             itself: Weak::clone(itself),
@@ -221,7 +195,7 @@ impl Session {
             transaction,
             seen,
             cursors,
-            planner: tokio::sync::Mutex::new(Planner::new(state, scope, pin)),
+            planning: Planning::new(context, scope),
             statements,
             copying: Mutex::default(),
             cache: Mutex::default(),
@@ -308,6 +282,14 @@ impl Session {
             TransactionState::Block | TransactionState::Failed => limits.idle_in_transaction_ms,
         };
         (limit_ms > 0).then(|| Duration::from_millis(limit_ms))
+    }
+
+    /// The client has been idle for a while: what the next statement makes again is given up.
+    pub fn rest(&self) {
+        if !self.is_running() {
+            self.planning.rest();
+            self.cache.lock().clear();
+        }
     }
 
     /// Settings that the client must be told of, since the last call.

@@ -7,12 +7,15 @@ mod kept;
 mod simple;
 mod work;
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use stratalog_model::{Error, ErrorKind};
 use stratalog_query::{Session, TransactionState};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt},
+    time::{Instant, sleep_until},
+};
 
 use self::kept::{Portal, Statement};
 use crate::{
@@ -22,6 +25,9 @@ use crate::{
     outbound::{Outbound, Severity},
     server::Stop,
 };
+
+/// How long a client says nothing before its connection gives up what it can make again.
+const RESTS_AFTER: Duration = Duration::from_secs(5);
 
 /// Why something could not go on.
 #[derive(Debug)]
@@ -122,7 +128,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             return Ok(());
         }
         let answered = match body {
-            Ok(body) => self.answer(kind, body).await,
+            // Not a part of what an idle connection holds.
+            Ok(body) => Box::pin(self.answer(kind, body)).await,
             // What a client still sends of a COPY that failed.
             Err(_) if matches!(kind, b'c' | b'f') => Ok(()),
             Err(error) => Err(Ending::Error(error)),
@@ -152,18 +159,28 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
         self.flush().await?;
         let limit = if self.at_rest { self.session.idle_limit() } else { None };
-        let too_long = async {
-            match limit {
-                Some(limit) => tokio::time::sleep(limit).await,
-                None => std::future::pending().await,
+        let since = Instant::now();
+        let mut rests = !self.at_rest;
+        loop {
+            let too_long = async {
+                match limit {
+                    Some(limit) => sleep_until(since + limit).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                inbound = self.reader.next() => return Ok(inbound),
+                () = self.stop.soft.cancelled() => return Err(shutting_down()),
+                error = self.session.terminated() => return Err(Ending::Fatal(error)),
+                () = too_long => return Err(idle_for_too_long(self.session.transaction())),
+                () = sleep_until(since + RESTS_AFTER), if !rests => {}
             }
-        };
-        tokio::select! {
-            biased;
-            inbound = self.reader.next() => Ok(inbound),
-            () = self.stop.soft.cancelled() => Err(shutting_down()),
-            error = self.session.terminated() => Err(Ending::Fatal(error)),
-            () = too_long => Err(idle_for_too_long(self.session.transaction())),
+            // Most of what a session holds its next statement can make again.
+            rests = true;
+            self.session.rest();
+            self.reader.rest();
+            self.out.rest();
         }
     }
 

@@ -57,6 +57,13 @@ impl Outbound {
         }
     }
 
+    /// Gives the memory of an empty buffer back.
+    pub(crate) fn rest(&mut self) {
+        if self.bytes.is_empty() {
+            (self.bytes, self.scratch) = Default::default();
+        }
+    }
+
     /// Begins a message whose body is written to `bytes`; [`Self::end`] closes it.
     pub(crate) fn begin(&mut self, kind: u8) -> usize {
         self.bytes.push(kind);

@@ -17,13 +17,12 @@ use datafusion::{
 };
 use futures::{Stream, stream::BoxStream};
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
-use tokio::sync::MutexGuard;
 
 use super::{
     Session, TransactionState,
     aside::{aside, busy},
     catalog::Scope,
-    planner::Planner,
+    planning::InUse,
     transaction::Transaction,
     work::Work,
 };
@@ -56,6 +55,11 @@ type CacheKey = (String, Vec<Option<ColumnType>>);
 impl PlanCache {
     fn get(&self, key: &CacheKey) -> Option<Arc<Prepared>> {
         self.plans.get(key).cloned()
+    }
+
+    /// Forgets all of them.
+    pub fn clear(&mut self) {
+        *self = Self::default();
     }
 
     fn put(&mut self, key: CacheKey, prepared: Arc<Prepared>) {
@@ -206,7 +210,7 @@ impl Session {
                     prepared.plan = Plan::Insert(Box::new(plan));
                 }
                 None => {
-                    let planner = self.enter_planner(parsed.system_columns()).await;
+                    let planner = self.enter_planner(parsed.system_columns()).await?;
                     let (plan, types) =
                         query::plan(&planner, tree, &told, parsed.system_columns()).await?;
                     prepared.result = Some(Arc::clone(&plan.schema));
@@ -245,7 +249,7 @@ impl Session {
             }
             Statement::Declare { stmts } => {
                 let (_, _, tree) = cursor::declared(stmts)?;
-                let planner = self.enter_planner(parsed.system_columns()).await;
+                let planner = self.enter_planner(parsed.system_columns()).await?;
                 let (plan, types) =
                     query::plan(&planner, tree, &told, parsed.system_columns()).await?;
                 prepared.settle(types);
@@ -371,8 +375,11 @@ impl Session {
     }
 
     /// A planner in which names and times mean what they mean to this session now.
-    pub(crate) async fn enter_planner(&self, system_columns: &[usize]) -> MutexGuard<'_, Planner> {
-        let mut planner = self.planner.lock().await;
+    ///
+    /// # Errors
+    /// As [`Planning::enter`](super::planning::Planning::enter).
+    pub(crate) async fn enter_planner(&self, system_columns: &[usize]) -> Result<InUse<'_>> {
+        let mut planner = self.planning.enter(self.service.base()).await?;
         let parsed = self.variables.parsed();
         let zone = self.variables.get("TimeZone").unwrap_or_default();
         let scope = Scope {
@@ -383,7 +390,7 @@ impl Session {
             replaced: Vec::new(),
         };
         planner.enter(scope, &zone, parsed.style, self.parts().clock.now_ns());
-        planner
+        Ok(planner)
     }
 
     fn check_usable(&self, parsed: &Parsed) -> Result<()> {

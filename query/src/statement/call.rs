@@ -118,7 +118,7 @@ pub async fn plan(
         };
     }
     let tree = selected(arguments)?;
-    let planner = session.enter_planner(parsed.system_columns()).await;
+    let planner = session.enter_planner(parsed.system_columns()).await?;
     let (argument, types) = query::plan(&planner, &tree, told, parsed.system_columns()).await?;
     let columns = argument.schema.fields().iter();
     let given: Vec<Option<ColumnType>> = columns

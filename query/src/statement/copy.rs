@@ -199,7 +199,7 @@ async fn copy_out(
         }
     };
     let (query, types) = {
-        let planner = session.enter_planner(parsed.system_columns()).await;
+        let planner = session.enter_planner(parsed.system_columns()).await?;
         query::plan(&planner, &tree, &[], parsed.system_columns()).await?
     };
     if !types.is_empty() {

@@ -66,7 +66,7 @@ pub async fn declare(
     let rows = query::run(session, planned, types, values, run).await?;
     let memory = match declare.scroll {
         Some(true) => {
-            let planner = session.enter_planner(&[]).await;
+            let planner = session.enter_planner(&[]).await?;
             let pool = &planner.tasks().runtime_env().memory_pool;
             Some(MemoryConsumer::new("cursor").register(pool))
         }

@@ -84,7 +84,7 @@ pub async fn parameter_types(
     else {
         return Err(Error::internal("DELETE without a filter"));
     };
-    let planner = session.enter_planner(&system_columns).await;
+    let planner = session.enter_planner(&system_columns).await?;
     let (_, types) = query::plan(&planner, &query, told, &system_columns).await?;
     Ok(types)
 }
@@ -101,7 +101,7 @@ async fn admitted(
         .into_iter()
         .next()
         .ok_or_else(|| Error::internal("DELETE without a filter"))?;
-    let planner = session.enter_planner(&parsed.system_columns).await;
+    let planner = session.enter_planner(&parsed.system_columns).await?;
     super::dialect::normalize(&mut parsed.statement, planner.style())?;
     let mut told: Vec<Option<ColumnType>> = types.iter().cloned().map(Some).collect();
     parameters::cast_told(&mut parsed.statement, &mut told);

@@ -50,7 +50,7 @@ pub async fn plan(
     let Statement::Query(tree) = statement.as_ref() else {
         return Err(Error::not_yet("EXPLAIN of anything but a query"));
     };
-    let planner = session.enter_planner(parsed.system_columns()).await;
+    let planner = session.enter_planner(parsed.system_columns()).await?;
     let (query, types) = query::plan(&planner, tree, told, parsed.system_columns()).await?;
     Ok((Explain { query, analyze, verbose }, types))
 }
@@ -109,7 +109,7 @@ pub async fn run(
     };
     let mut lines = Vec::new();
     let (physical, tasks) = {
-        let planner = session.enter_planner(&[]).await;
+        let planner = session.enter_planner(&[]).await?;
         if explain.verbose {
             let optimized = planner.optimize(&plan)?;
             lines.push("Logical plan:".to_string());

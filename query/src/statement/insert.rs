@@ -124,7 +124,7 @@ pub async fn plan(
             (targets, Source::Values(values), types)
         }
         (Some(source), None) => {
-            let planner = session.enter_planner(parsed.system_columns()).await;
+            let planner = session.enter_planner(parsed.system_columns()).await?;
             let (query, types) =
                 query::plan(&planner, source, told, parsed.system_columns()).await?;
             drop(planner);

@@ -350,7 +350,7 @@ pub async fn run_plan(
 ) -> Result<Rows> {
     let Run { work, tag, start } = run;
     let (physical, tasks) = aside(async {
-        let planner = session.enter_planner(&[]).await;
+        let planner = session.enter_planner(&[]).await?;
         planner.physical(plan, snapshot).await.map(|physical| (physical, planner.tasks()))
     })
     .await?;

@@ -277,3 +277,27 @@ async fn a_client_that_leaves_does_not_keep_a_dropped_table() {
     }
     panic!("{} of {held} bytes are still held", store.status().memory_bytes);
 }
+
+#[tokio::test]
+async fn a_session_goes_on_after_a_rest() {
+    let db = Database::new();
+    db.tag("CREATE TABLE t (time timestamptz NOT NULL, v int)").await;
+    db.tag("INSERT INTO t VALUES ('2024-01-01', 1), ('2024-01-02', 2), ('2024-01-03', 3)").await;
+    db.tag("PREPARE p (int) AS SELECT v FROM t WHERE v >= $1 ORDER BY time").await;
+    let count = "SELECT count(*) FROM t";
+    assert_eq!(db.rows(count).await, ["3"]);
+    db.tag("BEGIN").await;
+    db.tag("DECLARE c CURSOR FOR SELECT v FROM t ORDER BY time").await;
+    assert_eq!(db.rows("FETCH c").await, ["1"]);
+    db.session.rest();
+    assert_eq!(db.rows("FETCH c").await, ["2"]);
+    db.tag("INSERT INTO t VALUES ('2024-01-04', 4)").await;
+    db.session.rest();
+    assert_eq!(db.rows("EXECUTE p(3)").await, ["3", "4"]);
+    assert_eq!(db.rows(count).await, ["4"]);
+    db.tag("ROLLBACK").await;
+    db.session.rest();
+    assert_eq!(db.rows("EXECUTE p(2)").await, ["2", "3"]);
+    assert_eq!(db.rows(count).await, ["3"]);
+    assert_eq!(db.rows("SELECT current_database()").await, ["stratalog"]);
+}

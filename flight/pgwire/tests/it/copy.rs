@@ -236,7 +236,7 @@ async fn rows_that_cannot_be_read_are_left_out() {
     }
     // What is wrong with a row itself still stops it.
     for (data, state) in [
-        ("never\tb\n", "22P04"),
+        ("2024-01-01\tb\n", "22P04"),
         ("never\tb\t1\t2\n", "22P04"),
         ("\\N\tb\t1\n", "23502"),
         ("never\tb\\xff\t1\n", "22021"),

@@ -158,7 +158,7 @@ async fn plan_text(session: &Session, sql: &str) -> Result<LogicalPlan> {
         .into_iter()
         .next()
         .ok_or_else(|| Error::internal("no expressions"))?;
-    let planner = session.enter_planner(&[]).await;
+    let planner = session.enter_planner(&[]).await?;
     dialect::normalize(&mut tree.statement, planner.style())?;
     stratalog_pg_catalog::rewrite(&mut tree.statement);
     let plan = planner.logical(&tree.statement).await?;

@@ -84,7 +84,7 @@ impl Returning {
         system_columns::hide(&mut tree, &self.mentioned)?;
         let named = names::name_output(&mut tree);
         let mut statement = datafusion::sql::sqlparser::ast::Statement::Query(tree);
-        let planner = session.enter_planner(&self.mentioned).await;
+        let planner = session.enter_planner(&self.mentioned).await?;
         crate::statement::dialect::normalize(&mut statement, planner.style())?;
         stratalog_pg_catalog::rewrite(&mut statement);
         planner.replace(STORED, table);

@@ -32,7 +32,12 @@ pub(super) fn cut(tokens: &mut Vec<TokenWithSpan>) -> Result<Options, Wrong> {
     }
     let Some(first) = behind_target(&places, tokens) else { return Ok(Vec::new()) };
     let mut reader = Reader { tokens: (first..places.len()).filter_map(token).collect(), next: 0 };
-    let options = reader.options()?;
+    let of_query = token(1).is_some_and(|source| source.token == Token::LParen);
+    let options = reader.options(of_query)?;
+    // The parser would take others for options of its own.
+    if reader.peek().is_some() && !reader.is_word("where") {
+        return reader.wrong();
+    }
     let end = places.get(first + reader.next).copied().unwrap_or(tokens.len());
     if let Some(start) = places.get(first).copied() {
         tokens.drain(start..end);
@@ -87,10 +92,14 @@ impl Reader<'_> {
         if self.take(wanted) { Ok(()) } else { self.wrong() }
     }
 
-    /// A word without quotes, in any case.
+    /// Whether a word comes next, without quotes and in any case.
+    fn is_word(&self, wanted: &str) -> bool {
+        matches!(self.peek(), Some(Token::Word(word))
+            if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted))
+    }
+
     fn take_word(&mut self, wanted: &str) -> bool {
-        let found = matches!(self.peek(), Some(Token::Word(word))
-            if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted));
+        let found = self.is_word(wanted);
         self.next += usize::from(found);
         found
     }
@@ -128,12 +137,10 @@ impl Reader<'_> {
         Ok(CopyOptionValue::Columns(ColumnSelection::Named(names)))
     }
 
-    fn options(&mut self) -> Result<Options, Wrong> {
+    fn options(&mut self, of_query: bool) -> Result<Options, Wrong> {
         let mut options = Vec::new();
-        let using = self.take_word("using");
-        if using
-            || matches!(self.peek(), Some(Token::Word(word)) if word.value.eq_ignore_ascii_case("delimiters"))
-        {
+        if !of_query && (self.is_word("using") || self.is_word("delimiters")) {
+            self.take_word("using");
             if !self.take_word("delimiters") {
                 return self.wrong();
             }

@@ -49,15 +49,6 @@ fn words_of_postgresql_that_the_parser_lacks_are_understood() {
     for sql in ["abort", "ABORT WORK", "abort transaction"] {
         assert_eq!(parsed(sql), "ROLLBACK", "{sql}");
     }
-    assert_eq!(
-        parsed("copy t to stdout (format csv, force_quote *, header)"),
-        "COPY t TO STDOUT (FORMAT csv, FORCE_QUOTE (*), HEADER)"
-    );
-    assert_eq!(
-        parsed("copy t from stdin (format csv, force_null * , force_not_null *)"),
-        "COPY t FROM STDIN (FORMAT csv, FORCE_NULL (*), FORCE_NOT_NULL (*))"
-    );
-    assert_eq!(parsed("copy t to stdout csv force quote *"), "COPY t TO STDOUT CSV FORCE QUOTE *");
     let product = "COPY (SELECT force_quote * 2 FROM t) TO STDOUT";
     assert_eq!(parsed(product), product);
 
@@ -102,4 +93,68 @@ fn system_columns_are_noticed() {
     assert_eq!(tree.system_columns, [0, 2]);
     let tree = statements("select '_tick' from t", 1 << 20).unwrap().remove(0);
     assert!(tree.system_columns.is_empty());
+}
+
+#[test]
+fn options_of_a_copy_are_read_in_both_forms() {
+    let options = |sql: &str| -> String {
+        let tree = statements(sql, 1 << 20).unwrap().remove(0);
+        let statement = tree.statement.to_string();
+        assert!(!statement.to_uppercase().contains("FORMAT"), "{statement}");
+        let shown = |(name, value): &(String, CopyOptionValue)| match value {
+            CopyOptionValue::Absent => name.clone(),
+            CopyOptionValue::Text(text) => format!("{name}={text}"),
+            CopyOptionValue::Columns(columns) => format!("{name}={columns:?}"),
+        };
+        tree.copy_options.iter().map(shown).collect::<Vec<_>>().join(" ")
+    };
+    for (sql, expected) in [
+        ("COPY t FROM STDIN", ""),
+        ("COPY t FROM STDIN WITH", ""),
+        (
+            "copy t to stdout (Format CSV, force_quote *, header)",
+            "format=csv force_quote=All header",
+        ),
+        (
+            "COPY t (a, \"from\") FROM STDIN WITH (FORCE_NULL (a, \"B\"), HEADER match, NULL 'x', ENCODING utf8)",
+            "force_null=Named([\"a\", \"B\"]) header=match null=x encoding=utf8",
+        ),
+        ("COPY (SELECT 1 FROM t) TO STDOUT CSV FORCE QUOTE *", "format=csv force_quote=All"),
+        (
+            "COPY t FROM STDIN CSV HEADER DELIMITER AS ';' NULL 'n' FORCE NOT NULL a, b FORCE NULL c",
+            "format=csv header delimiter=; null=n force_not_null=Named([\"a\", \"b\"]) force_null=Named([\"c\"])",
+        ),
+        ("COPY t FROM STDIN USING DELIMITERS '|' WITH BINARY", "delimiter=| format=binary"),
+        (
+            "COPY t FROM STDIN (ON_ERROR ignore, HEADER 1, X -1.5)",
+            "on_error=ignore header=1 x=-1.5",
+        ),
+        ("COPY t FROM PROGRAM 'cat' CSV", "format=csv"),
+    ] {
+        assert_eq!(options(sql), expected, "{sql}");
+    }
+    for (sql, position) in [
+        ("COPY t FROM STDIN (FORMAT csv", Some(30)),
+        ("COPY t FROM STDIN (FORMAT csv,)", Some(31)),
+        ("COPY t FROM STDIN ()", Some(20)),
+        ("COPY t FROM STDIN CSV FORCE a", Some(29)),
+        ("COPY t FROM STDIN DELIMITER; SELECT 1", Some(28)),
+        ("COPY t FROM STDIN CSV nosuch", Some(23)),
+    ] {
+        let error = statements(sql, 1 << 20).unwrap_err();
+        assert_eq!((error.kind(), error.position()), (ErrorKind::SyntaxError, position), "{sql}");
+    }
+}
+
+#[test]
+fn a_statement_that_ends_too_early_is_told_where() {
+    for (sql, message, position) in [
+        ("SELECT 1 +", "syntax error at end of input", 11),
+        ("SELECT 1 + ", "syntax error at end of input", 12),
+        ("SELECT 1 +;", "syntax error at or near \";\"", 11),
+        ("SELECT 1; SELECT é + ; SELECT 2", "syntax error at or near \";\"", 22),
+    ] {
+        let error = statements(sql, 1 << 20).unwrap_err();
+        assert_eq!((error.message(), error.position()), (message, Some(position)), "{sql}");
+    }
 }

@@ -425,7 +425,7 @@ fn header(value: &CopyOptionValue, direction: CopyDirection) -> Result<CopyHeade
         return match direction {
             CopyDirection::In => Ok(CopyHeader::Match),
             CopyDirection::Out => Err(Error::new(
-                ErrorKind::InvalidParameterValue,
+                ErrorKind::FeatureNotSupported,
                 "cannot use \"match\" with HEADER in COPY TO",
             )),
         };

@@ -375,7 +375,7 @@ fn options_of_a_statement() {
     }
     assert_eq!(
         read(CopyDirection::Out, &[("header", text("match"))]).unwrap_err(),
-        "22023 cannot use \"match\" with HEADER in COPY TO"
+        "0A000 cannot use \"match\" with HEADER in COPY TO"
     );
     assert!(read(into, &[("encoding", text("UTF-8")), ("freeze", text("off"))]).is_ok());
 }
