@@ -145,6 +145,12 @@ pub(crate) const VIEWS: &[Spec] = &[
         columns: "pid int4, gss_authenticated bool, principal text, encrypted bool",
     },
     Spec {
+        name: "pg_stat_progress_copy",
+        oid: 12322,
+        columns: "pid int4, datid oid, datname name, relid oid, command text, type text, \
+            bytes_processed int8, bytes_total int8, tuples_processed int8, tuples_excluded int8",
+    },
+    Spec {
         name: "pg_stat_replication",
         oid: 12227,
         columns: "pid int4, usesysid oid, usename name, application_name text, client_addr text, \
@@ -152,12 +158,6 @@ pub(crate) const VIEWS: &[Spec] = &[
             state text, sent_lsn text, write_lsn text, flush_lsn text, replay_lsn text, write_lag \
             text, flush_lag text, replay_lag text, sync_priority int4, sync_state text, reply_time \
             timestamptz",
-    },
-    Spec {
-        name: "pg_stat_progress_copy",
-        oid: 12322,
-        columns: "pid int4, datid oid, datname name, relid oid, command text, type text, \
-            bytes_processed int8, bytes_total int8, tuples_processed int8, tuples_excluded int8",
     },
     Spec {
         name: "pg_stat_ssl",
