@@ -9,6 +9,7 @@ pub(crate) mod delete;
 pub(crate) mod dialect;
 pub(crate) mod explain;
 pub(crate) mod insert;
+pub(crate) mod lock;
 pub(crate) mod names;
 pub(crate) mod ordered;
 pub(crate) mod origin;
@@ -213,6 +214,7 @@ fn kind_of(statement: &Statement) -> StatementKind {
         | Statement::Declare { .. }
         | Statement::Fetch { .. }
         | Statement::Close { .. }
+        | Statement::Lock(_)
         | Statement::UNLISTEN { .. } => StatementKind::Session,
         _ => StatementKind::Definition,
     }

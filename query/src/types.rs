@@ -1,7 +1,5 @@
 //! SQL type names, and the column types that they mean.
 
-use std::sync::Arc;
-
 use arrow::datatypes::FieldRef;
 use datafusion::{
     error::Result as PlanResult,
@@ -11,6 +9,7 @@ use datafusion::{
     },
 };
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
+use stratalog_pg_catalog::{cast_field, catalog_type};
 
 /// Decimal digits of a second when a timestamp type names none.
 ///
@@ -85,32 +84,9 @@ pub fn column_type(sql_type: &DataType) -> Result<ColumnType> {
 /// The type of a parameter that is cast to one of PostgreSQL's own types, and its name; `None` for
 /// the types of columns.
 pub fn parameter_type(sql_type: &DataType) -> Option<(ColumnType, &'static str)> {
-    let name = match sql_type {
-        DataType::JSON => return Some((ColumnType::Jsonb, "json")),
-        DataType::Varchar(_) | DataType::CharacterVarying(_) | DataType::CharVarying(_) => {
-            return Some((ColumnType::Text, "varchar"));
-        }
-        DataType::Array(ArrayElemTypeDef::SquareBracket(element, _)) => {
-            let (element, name) = parameter_type(element)?;
-            let name = match name {
-                "oid" => "oid[]",
-                "name" => "name[]",
-                "char" => "char[]",
-                _ => return None,
-            };
-            return Some((ColumnType::Array(Box::new(element)), name));
-        }
-        DataType::Custom(name, modifiers) if modifiers.is_empty() => name,
-        _ => return None,
-    };
-    let word = name.0.last()?.as_ident()?;
-    match (word.value.to_ascii_lowercase().as_str(), word.quote_style) {
-        ("oid", _) => Some((ColumnType::BigInt, "oid")),
-        ("name", _) => Some((ColumnType::Text, "name")),
-        ("json", _) => Some((ColumnType::Jsonb, "json")),
-        ("char", Some(_)) => Some((ColumnType::Text, "char")),
-        _ => None,
-    }
+    const TAKEN: [&str; 8] =
+        ["oid", "name", "char", "json", "varchar", "oid[]", "name[]", "char[]"];
+    catalog_type(sql_type).filter(|(_, name)| TAKEN.contains(name))
 }
 
 /// The types of casts: the same as those of columns, where ours has an opinion.
@@ -119,22 +95,11 @@ pub struct SqlTypes;
 
 impl TypePlanner for SqlTypes {
     fn plan_type_field(&self, sql_type: &DataType) -> PlanResult<Option<FieldRef>> {
-        let found = match sql_type {
-            DataType::JSON => Ok(ColumnType::Jsonb),
-            DataType::Custom(name, modifiers)
-                if modifiers.is_empty() && name.to_string().eq_ignore_ascii_case("json") =>
-            {
-                Ok(ColumnType::Jsonb)
-            }
-            DataType::Custom(name, modifiers)
-                if modifiers.is_empty() && name.to_string().eq_ignore_ascii_case("name") =>
-            {
-                Ok(ColumnType::Text)
-            }
-            other => column_type(other),
-        };
-        match found {
-            Ok(column_type) => Ok(Some(Arc::new(column_type.arrow_field("", true)))),
+        if let Some((column_type, known)) = catalog_type(sql_type) {
+            return Ok(Some(cast_field(&column_type, Some(known))));
+        }
+        match column_type(sql_type) {
+            Ok(column_type) => Ok(Some(cast_field(&column_type, None))),
             Err(error) if is_ours(sql_type) => Err(crate::errors::to_datafusion(error)),
             // Types that DataFusion has beside ours, such as unsigned integers.
             Err(_) => Ok(None),

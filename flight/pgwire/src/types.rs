@@ -27,6 +27,10 @@ pub mod oid {
     pub const OID: u32 = 26;
     /// `oidvector`
     pub const OIDVECTOR: u32 = 30;
+    /// `xid`
+    pub const XID: u32 = 28;
+    /// `inet`
+    pub const INET: u32 = 869;
     /// `json`
     pub const JSON: u32 = 114;
     /// `real`
@@ -51,12 +55,18 @@ pub mod oid {
     pub const INTERVAL: u32 = 1186;
     /// `numeric`
     pub const NUMERIC: u32 = 1700;
+    /// `cid`
+    pub const CID: u32 = 29;
     /// `regproc`
     pub const REGPROC: u32 = 24;
     /// `regclass`
     pub const REGCLASS: u32 = 2205;
     /// `regtype`
     pub const REGTYPE: u32 = 2206;
+    /// `regnamespace`
+    pub const REGNAMESPACE: u32 = 4089;
+    /// `regrole`
+    pub const REGROLE: u32 = 4096;
     /// `uuid`
     pub const UUID: u32 = 2950;
     /// `jsonb`
@@ -107,11 +117,13 @@ pub fn array_of(element: u32) -> u32 {
 /// Object id of the elements of an array type; `None` for other types.
 pub fn element_of(array: u32) -> Option<u32> {
     match array {
+        0 => return None,
         oid::INT2VECTOR => return Some(oid::INT2),
         oid::OIDVECTOR => return Some(oid::OID),
         _ => {}
     }
-    ARRAYS.iter().find(|(_, id)| *id == array).map(|(element, _)| *element)
+    let named = NAMED.iter().map(|(_, oid, _, array)| (*oid, *array));
+    ARRAYS.iter().copied().chain(named).find(|(_, id)| *id == array).map(|(element, _)| element)
 }
 
 /// The wire type of a column type.
@@ -151,25 +163,51 @@ pub fn wire_type(column_type: &ColumnType) -> WireType {
     }
 }
 
+/// Types that others of ours stand for: name, object id, bytes of a value, id of the array over it.
+const NAMED: [(&str, u32, i16, u32); 32] = [
+    ("aclitem", 1033, 12, 1034),
+    ("anyarray", 2277, -1, 0),
+    ("bpchar", oid::BPCHAR, -1, 1014),
+    ("char", oid::CHAR, 1, 1002),
+    ("cid", oid::CID, 4, 1012),
+    ("cstring", 2275, -2, 1263),
+    ("inet", oid::INET, -1, 1041),
+    ("int2vector", oid::INT2VECTOR, -1, 1006),
+    ("json", oid::JSON, -1, 199),
+    ("name", oid::NAME, 64, 1003),
+    ("oid", oid::OID, 4, 1028),
+    ("oidvector", oid::OIDVECTOR, -1, 1013),
+    ("pg_dependencies", 3402, -1, 0),
+    ("pg_lsn", 3220, 8, 3221),
+    ("pg_mcv_list", 5017, -1, 0),
+    ("pg_ndistinct", 3361, -1, 0),
+    ("pg_node_tree", 194, -1, 0),
+    ("regclass", oid::REGCLASS, 4, 2210),
+    ("regcollation", 4191, 4, 4192),
+    ("regconfig", 3734, 4, 3735),
+    ("regdictionary", 3769, 4, 3770),
+    ("regnamespace", oid::REGNAMESPACE, 4, 4090),
+    ("regoper", 2203, 4, 2208),
+    ("regoperator", 2204, 4, 2209),
+    ("regproc", oid::REGPROC, 4, 1008),
+    ("regprocedure", 2202, 4, 2207),
+    ("regrole", oid::REGROLE, 4, 4097),
+    ("regtype", oid::REGTYPE, 4, 2211),
+    ("tid", 27, 6, 1010),
+    ("varchar", oid::VARCHAR, -1, 1015),
+    ("xid", oid::XID, 4, 1011),
+    ("xid8", 5069, 8, 271),
+];
+
 /// The wire type of PostgreSQL's name for a type that one of ours stands for.
 pub fn named_type(name: &str) -> Option<WireType> {
-    let plain = |oid, size| WireType { oid, size, modifier: -1 };
-    Some(match name {
-        "oid" => plain(oid::OID, 4),
-        "oid[]" => plain(array_of(oid::OID), -1),
-        "int2vector" => plain(oid::INT2VECTOR, -1),
-        "oidvector" => plain(oid::OIDVECTOR, -1),
-        "name" => plain(oid::NAME, 64),
-        "name[]" => plain(array_of(oid::NAME), -1),
-        "varchar" => plain(oid::VARCHAR, -1),
-        "char" => plain(oid::CHAR, 1),
-        "char[]" => plain(array_of(oid::CHAR), -1),
-        "json" => plain(oid::JSON, -1),
-        "regproc" => plain(oid::REGPROC, 4),
-        "regclass" => plain(oid::REGCLASS, 4),
-        "regtype" => plain(oid::REGTYPE, 4),
-        _ => return None,
-    })
+    let find = |name: &str| NAMED.iter().find(|(known, ..)| *known == name);
+    let (oid, size) = match name.strip_suffix("[]") {
+        Some(element) => find(element).map(|(_, _, _, array)| (*array, -1)),
+        None => find(name).map(|(_, oid, size, _)| (*oid, *size)),
+    }
+    .filter(|(oid, _)| *oid != 0)?;
+    Some(WireType { oid, size, modifier: -1 })
 }
 
 /// The wire type of a result's field.

@@ -16,7 +16,7 @@ use datafusion::{
         ScalarUDFImpl, Signature, Volatility, expr_rewriter::FunctionRewrite,
     },
 };
-use stratalog_model::{ColumnType, Error, ErrorKind};
+use stratalog_model::{ColumnType, Error, ErrorKind, types::PG_TYPE_METADATA};
 use stratalog_text::ColumnBuilder;
 
 use crate::{function::sql_name, literal::style_of};
@@ -42,6 +42,9 @@ fn function_of(from: &ColumnType, to: &ColumnType) -> Option<&'static str> {
         (T::Text, T::Jsonb) => Some("jsonb_in"),
         (T::Text, T::Bytea) => Some("bytea_in"),
         (T::Text, T::Interval) => Some("interval_in"),
+        (T::Double, T::Real) => Some("float4"),
+        (T::Time, T::Interval) => Some("interval_of_time"),
+        (T::Interval, T::Time) => Some("time_of_interval"),
         (T::Real | T::Double | T::Numeric { .. }, T::SmallInt) => Some("int2"),
         (T::Real | T::Double | T::Numeric { .. }, T::Integer) => Some("int4"),
         (T::Real | T::Double | T::Numeric { .. }, T::BigInt) => Some("int8"),
@@ -116,7 +119,7 @@ impl FunctionRewrite for Casts {
         };
         let function = self.functions.iter().find(|candidate| Some(candidate.name()) == function);
         if let Some(function) = function {
-            return Ok(Transformed::yes(function.call(vec![*inner])));
+            return Ok(Transformed::yes(named(function.call(vec![*inner]), field)));
         }
         let reads = match inner.get_type(schema) {
             Ok(DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8) if !literal => {
@@ -125,9 +128,17 @@ impl FunctionRewrite for Casts {
             _ => None,
         };
         Ok(match reads {
-            Some(to) => Transformed::yes(TextInput::call(to, *inner)),
+            Some(to) => Transformed::yes(named(TextInput::call(to, *inner), field)),
             None => Transformed::no(Expr::Cast(Cast { expr: inner, field })),
         })
+    }
+}
+
+/// The value of a cast, under PostgreSQL's own name of the type if that is another.
+fn named(value: Expr, field: FieldRef) -> Expr {
+    match field.metadata().contains_key(PG_TYPE_METADATA) {
+        true => Expr::Cast(Cast::new_from_field(Box::new(value), field)),
+        false => value,
     }
 }
 

@@ -151,6 +151,8 @@ pub enum Returns {
     Same(usize),
     /// What the rule makes of the arguments' fields.
     Rule(fn(&[FieldRef]) -> Result<DataType>),
+    /// What the rule makes of the arguments' fields, and of those that are constants.
+    Constants(fn(&[FieldRef], &[Option<&ScalarValue>]) -> DataType),
 }
 
 impl From<ColumnType> for Returns {
@@ -386,6 +388,9 @@ impl ScalarUDFImpl for Declared {
                 None => return plan_err!("{name} has no argument {at}"),
             },
             Returns::Rule(rule) => Field::new(name, rule(args.arg_fields)?, true),
+            Returns::Constants(rule) => {
+                Field::new(name, rule(args.arg_fields, args.scalar_arguments), true)
+            }
         }))
     }
 

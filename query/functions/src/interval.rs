@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{Array as _, ArrayRef, AsArray, IntervalMonthDayNanoArray},
+    array::{Array as _, ArrayRef, AsArray, IntervalMonthDayNanoArray, Time64MicrosecondArray},
     datatypes::{
-        DataType, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, TimeUnit,
-        TimestampNanosecondType,
+        DataType, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
+        Time64NanosecondType, TimeUnit, TimestampNanosecondType,
     },
 };
 use chrono::{DateTime, Datelike, Timelike};
@@ -132,6 +132,35 @@ pub(crate) fn make(arguments: &Arguments<'_>) -> Result<ArrayRef> {
         intervals.push(Some(sum().ok_or_else(|| failed(overflow()))?));
     }
     Ok(Arc::new(IntervalMonthDayNanoArray::from(intervals)))
+}
+
+/// The time since midnight, as an interval.
+pub(crate) fn of_time(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let times = arrow::compute::cast(arguments.array(0)?, &DataType::Time64(TimeUnit::Nanosecond))?;
+    let intervals: IntervalMonthDayNanoArray = times
+        .as_primitive::<Time64NanosecondType>()
+        .unary(|nanoseconds| IntervalMonthDayNano { months: 0, days: 0, nanoseconds });
+    Ok(Arc::new(intervals))
+}
+
+/// What is left of an interval without its whole days, from midnight.
+pub(crate) fn as_time(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let intervals = arguments.array(0)?.as_primitive::<IntervalMonthDayNanoType>();
+    let times: Time64MicrosecondArray =
+        intervals.unary(|interval| interval.nanoseconds.rem_euclid(DAY_NS) / 1_000);
+    Ok(Arc::new(times))
+}
+
+/// The time now, as C's `ctime` writes it but with microseconds and the zone.
+pub(crate) fn time_of_day(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let zone = style_of(arguments.config).time_zone;
+    crate::function::text_rows(arguments.rows, |_| {
+        let now = chrono::Utc::now();
+        let east = i64::from(zone.offset_at(now.timestamp()));
+        let local = now + chrono::TimeDelta::seconds(east);
+        let zone = zone.abbreviation_at(now.timestamp());
+        Ok(Some(format!("{} {zone}", local.format("%a %b %d %H:%M:%S%.6f %Y"))))
+    })
 }
 
 /// `age(later, earlier)`.

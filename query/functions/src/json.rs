@@ -15,6 +15,7 @@ use crate::{
     function::{Arguments, Function, Parameter, text_at, text_rows},
 };
 
+mod change;
 mod compare;
 mod document;
 mod elements;
@@ -189,6 +190,8 @@ pub fn functions() -> Vec<Function> {
     ]
     .into_iter()
     .chain(compare::functions())
+    .chain(change::functions())
+    .chain(elements::pairs())
     .map(|function| Function { aliases: names_of_json(function.name), ..function })
     .collect()
 }

@@ -10,6 +10,8 @@
 //! *Data path*: [`register`] puts the functions, operators and rewrites into a session;
 //! a plan names them; DataFusion calls them with Arrow arrays.
 
+mod arrays;
+mod bytes;
 mod cast;
 mod date_part;
 mod format;
@@ -21,17 +23,21 @@ pub mod literal;
 mod make_time;
 mod misc;
 mod number;
+mod number_pattern;
+mod numbers;
 mod operator;
 mod ordered_set;
 mod overlap;
 mod quote;
+pub mod regex;
 mod register;
 mod similar;
 mod sleep;
 pub mod style;
 mod text_form;
+mod texts;
 pub mod time_bucket;
-mod to_char;
+mod time_pattern;
 mod whole;
 mod zone;
 

@@ -1,8 +1,10 @@
-//! `make_timestamp` and `make_timestamptz`.
+//! `make_date`, `make_time`, `make_timestamp` and `make_timestamptz`.
 
 use std::sync::Arc;
 
-use arrow::array::{Array as _, ArrayRef, TimestampMicrosecondArray};
+use arrow::array::{
+    Array as _, ArrayRef, Date32Array, Time64MicrosecondArray, TimestampMicrosecondArray,
+};
 use datafusion::{common::Result, logical_expr::Volatility};
 use stratalog_model::{ColumnType, Error, ErrorKind};
 use stratalog_text::{
@@ -25,6 +27,16 @@ const DAY_US: i64 = 86_400 * SECOND_US;
 /// Years beyond which there are no timestamps.
 const YEAR_MAX: i64 = 294_276;
 
+/// Years beyond which there are no dates.
+const DATE_YEAR_MAX: i64 = 5_874_897;
+
+/// The year in which Julian days begin, 4713 BC.
+const YEAR_MIN: i64 = -4_712;
+
+fn overflow(what: &str, value: &str) -> Error {
+    Error::new(ErrorKind::DatetimeOverflow, format!("{what} out of range: {value}"))
+}
+
 /// The functions.
 pub fn functions() -> Vec<Function> {
     let declare = |name, parameters, returns, volatility, description, zoned: bool| Function {
@@ -37,6 +49,20 @@ pub fn functions() -> Vec<Function> {
         run: Arc::new(move |arguments: &Arguments<'_>| run(arguments, zoned)),
     };
     vec![
+        Function::immutable(
+            "make_date",
+            &[&[Integer, Integer, Integer]],
+            ColumnType::Date,
+            "A date from year (negative: BC), month and day.",
+            dates,
+        ),
+        Function::immutable(
+            "make_time",
+            &[&[Integer, Integer, Double]],
+            ColumnType::Time,
+            "A time of day from hour, minute and seconds.",
+            times_of_day,
+        ),
         declare(
             "make_timestamp",
             &[&[Integer, Integer, Integer, Integer, Integer, Double]],
@@ -141,6 +167,36 @@ fn zone_argument(name: &str) -> Result<TimeZone> {
     })
 }
 
+fn dates(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let (years, months, days) =
+        (arguments.integers(0)?, arguments.integers(1)?, arguments.integers(2)?);
+    let date = |row: usize| -> Result<Option<i32>> {
+        if years.is_null(row) || months.is_null(row) || days.is_null(row) {
+            return Ok(None);
+        }
+        let (year, month, day) = (years.value(row), months.value(row), days.value(row));
+        let parts = Parts { year, month, day, hour: 0, minute: 0, seconds: 0.0 };
+        let days = days_of(parts.civil(DATE_YEAR_MAX, "date").map_err(failed)?);
+        i32::try_from(days).map(Some).map_err(|_| failed(Error::internal("a date is in range")))
+    };
+    Ok(Arc::new((0..arguments.rows).map(date).collect::<Result<Date32Array>>()?))
+}
+
+fn times_of_day(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let (hours, minutes) = (arguments.integers(0)?, arguments.integers(1)?);
+    let seconds = arguments.doubles(2)?;
+    let time = |row: usize| -> Result<Option<i64>> {
+        if hours.is_null(row) || minutes.is_null(row) || seconds.is_null(row) {
+            return Ok(None);
+        }
+        let (hour, minute, seconds) = (hours.value(row), minutes.value(row), seconds.value(row));
+        let parts = Parts { year: 1, month: 1, day: 1, hour, minute, seconds };
+        parts.micros_of_day().map(Some).map_err(failed)
+    };
+    let times = (0..arguments.rows).map(time).collect::<Result<Time64MicrosecondArray>>()?;
+    Ok(Arc::new(times))
+}
+
 struct Parts {
     year: i64,
     month: i64,
@@ -153,26 +209,40 @@ struct Parts {
 impl Parts {
     /// Microseconds since 1970.
     fn micros(&self) -> Result<i64, Error> {
-        let Self { year, month, day, hour, minute, seconds } = *self;
-        let date = format!("{year}-{month:02}-{day:02}");
-        let time = format!("{hour}:{minute:02}:{seconds:02}");
-        let overflow = |what: &str, value: &str| {
-            Error::new(ErrorKind::DatetimeOverflow, format!("{what} out of range: {value}"))
-        };
-        let civil = match (u32::try_from(month), u32::try_from(day)) {
+        let civil = self.civil(YEAR_MAX, "timestamp")?;
+        let of_day = self.micros_of_day()?;
+        days_of(civil)
+            .checked_mul(DAY_US)
+            .and_then(|day| day.checked_add(of_day))
+            .ok_or_else(|| overflow("timestamp", &self.date()))
+    }
+
+    fn date(&self) -> String {
+        format!("{}-{:02}-{:02}", self.year, self.month, self.day)
+    }
+
+    fn civil(&self, year_max: i64, what: &str) -> Result<Civil, Error> {
+        let Self { year, month, day, .. } = *self;
+        let date = self.date();
+        match (u32::try_from(month), u32::try_from(day)) {
             // The year before 1 is 1 BC.
             (Ok(month), Ok(day)) if year != 0 => {
                 let year = if year < 0 { year.saturating_add(1) } else { year };
-                let in_reach = year.clamp(-YEAR_MAX, YEAR_MAX);
+                let in_reach = year.clamp(YEAR_MIN, year_max);
                 let civil = Civil { year: in_reach, month, day };
                 match is_valid(civil) {
-                    true if in_reach == year => civil,
-                    true => return Err(overflow("timestamp", &format!("{date} {time}"))),
-                    false => return Err(overflow("date field value", &date)),
+                    true if in_reach == year => Ok(civil),
+                    true => Err(overflow(what, &date)),
+                    false => Err(overflow("date field value", &date)),
                 }
             }
-            _ => return Err(overflow("date field value", &date)),
-        };
+            _ => Err(overflow("date field value", &date)),
+        }
+    }
+
+    /// Microseconds since midnight.
+    fn micros_of_day(&self) -> Result<i64, Error> {
+        let Self { hour, minute, seconds, .. } = *self;
         let within = (0..=24).contains(&hour)
             && (0..=59).contains(&minute)
             && (0.0..=60.0).contains(&seconds);
@@ -184,12 +254,10 @@ impl Parts {
             i64::MAX
         };
         if of_day > DAY_US {
+            let time = format!("{hour}:{minute:02}:{seconds:02}");
             return Err(overflow("time field value", &time));
         }
-        days_of(civil)
-            .checked_mul(DAY_US)
-            .and_then(|day| day.checked_add(of_day))
-            .ok_or_else(|| overflow("timestamp", &format!("{date} {time}")))
+        Ok(of_day)
     }
 }
 

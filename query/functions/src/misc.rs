@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use arrow::{
     array::{
-        Array as _, ArrayRef, AsArray, FixedSizeBinaryBuilder, Int32Array,
+        Array as _, ArrayRef, AsArray, BooleanArray, FixedSizeBinaryBuilder, Int32Array,
         TimestampMicrosecondArray,
     },
+    buffer::BooleanBuffer,
     datatypes::{DataType, Field},
 };
 use datafusion::{common::Result, logical_expr::Volatility};
@@ -139,6 +140,7 @@ pub fn functions() -> Vec<Function> {
         Function::immutable(
             "make_interval",
             &[
+                &[],
                 &[Integer],
                 &[Integer, Integer],
                 &[Integer, Integer, Integer],
@@ -150,6 +152,40 @@ pub fn functions() -> Vec<Function> {
             ColumnType::Interval,
             "An interval from years, months, weeks, days, hours, minutes and seconds.",
             interval::make,
+        ),
+        Function::immutable(
+            "isfinite",
+            &[&[Time], &[Interval]],
+            ColumnType::Boolean,
+            "Whether a time or an interval is finite: all are.",
+            |arguments| {
+                let given = arguments.array(0)?;
+                Ok(Arc::new(BooleanArray::new(
+                    BooleanBuffer::new_set(arguments.rows),
+                    given.nulls().cloned(),
+                )))
+            },
+        ),
+        volatile(
+            "timeofday",
+            &[&[]],
+            ColumnType::Text,
+            "The time now as a text such as 'Mon Jan 01 12:00:00.123456 2024 UTC', in the session's time zone.",
+            interval::time_of_day,
+        ),
+        Function::immutable(
+            "interval_of_time",
+            &[&[Any]],
+            ColumnType::Interval,
+            "The time since midnight: what a cast of time to interval calls.",
+            interval::of_time,
+        ),
+        Function::immutable(
+            "time_of_interval",
+            &[&[Interval]],
+            ColumnType::Time,
+            "The time of day that an interval is without its days: what a cast of interval to time calls.",
+            interval::as_time,
         ),
         Function::immutable(
             "justify_days",

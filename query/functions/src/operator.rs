@@ -69,6 +69,10 @@ impl ExprPlanner for JsonOperators {
             (BinaryOperator::HashArrow, _) => "jsonb_extract_path",
             (BinaryOperator::HashLongArrow, _) => "jsonb_extract_path_text",
             (BinaryOperator::Question, _) => "jsonb_exists",
+            (BinaryOperator::QuestionPipe, _) => "jsonb_exists_any",
+            (BinaryOperator::QuestionAnd, _) => "jsonb_exists_all",
+            (BinaryOperator::HashMinus, _) => "jsonb_delete_path",
+            (BinaryOperator::Minus, _) if is_jsonb(&expr.left, schema) => "jsonb_delete",
             (BinaryOperator::StringConcat, _) if joins_jsonb(&expr, schema) => "jsonb_concat",
             (BinaryOperator::PGOverlap, _) => {
                 let left = literal::array_beside(&expr.left, &expr.right, schema)?;
@@ -145,7 +149,14 @@ fn subscript(access: &GetFieldAccess, schema: &DFSchema) -> Option<(&'static str
 /// The right side of `#>` and `#>>` written as `'{a,b,0}'`, as an array of text.
 fn path_literal(expr: &RawBinaryExpr) -> Option<Expr> {
     use datafusion::common::ScalarValue;
-    if !matches!(expr.op, BinaryOperator::HashArrow | BinaryOperator::HashLongArrow) {
+    if !matches!(
+        expr.op,
+        BinaryOperator::HashArrow
+            | BinaryOperator::HashLongArrow
+            | BinaryOperator::HashMinus
+            | BinaryOperator::QuestionPipe
+            | BinaryOperator::QuestionAnd
+    ) {
         return None;
     }
     let Expr::Literal(literal, _) = &expr.right else { return None };

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use datafusion::{common::Result, execution::FunctionRegistry, logical_expr::ScalarUDF};
 
 use crate::{
-    date_part, format, function::Function, json, lists, literal::TypedLiterals, make_time, misc,
-    number, operator::JsonOperators, ordered_set, overlap, similar, time_bucket::TimeBucket,
-    to_char, whole, zone,
+    arrays, bytes, date_part, format, function::Function, json, lists, literal::TypedLiterals,
+    make_time, misc, number, number_pattern, numbers, operator::JsonOperators, ordered_set,
+    overlap, regex, similar, texts, time_bucket::TimeBucket, time_pattern, whole, zone,
 };
 
 /// One function, for the documentation.
@@ -26,7 +26,13 @@ fn declared() -> Vec<Function> {
     functions.extend(lists::functions());
     functions.extend(misc::functions());
     functions.extend(zone::functions());
-    functions.extend(to_char::functions());
+    functions.extend(time_pattern::functions());
+    functions.extend(number_pattern::functions());
+    functions.extend(regex::functions());
+    functions.extend(bytes::functions());
+    functions.extend(arrays::functions());
+    functions.extend(numbers::functions());
+    functions.extend(texts::functions());
     functions.extend(whole::functions());
     functions.extend(similar::functions());
     functions.extend(format::functions());

@@ -51,16 +51,26 @@ fn escape_of(text: &str) -> stratalog_model::Result<Option<char>> {
     }
 }
 
-/// The regular expression, anchored at both ends; a dot also means a line break.
+/// The regular expression, anchored at both ends; a dot also means a line break. What stands
+/// between two escaped double quotes is its part in parentheses, and what is before that takes
+/// as little as it can.
 fn expression(pattern: &str, escape: Option<char>) -> String {
     let mut out = String::with_capacity(pattern.len() + 16);
+    let quote = escape.map(|escape| format!("{escape}\""));
+    let quotes = quote.map_or(0, |quote| pattern.matches(&quote).count());
+    let mut quoted = 0;
     out.push_str("(?s)^(?:");
     let mut characters = pattern.chars().peekable();
     let mut in_class = false;
     while let Some(character) = characters.next() {
         if Some(character) == escape {
-            if let Some(escaped) = characters.next() {
-                literal(escaped, &mut out);
+            match characters.next() {
+                Some('"') if quotes == 2 => {
+                    quoted += 1;
+                    out.push_str(if quoted == 1 { ")(" } else { ")(?:" });
+                }
+                Some(escaped) => literal(escaped, &mut out),
+                None => {}
             }
             continue;
         }
@@ -91,6 +101,7 @@ fn expression(pattern: &str, escape: Option<char>) -> String {
                     out.push('^');
                 }
             }
+            '%' if quotes == 2 && quoted == 0 => out.push_str(".*?"),
             '%' => out.push_str(".*"),
             '_' => out.push('.'),
             '(' => out.push_str("(?:"),

@@ -149,7 +149,8 @@ fn timezone(arguments: &Arguments<'_>) -> Result<ArrayRef> {
 }
 
 pub(crate) fn zone_of(name: &str) -> Result<TimeZone> {
-    TimeZone::parse_setting(name).map_err(|_| {
+    let abbreviated = || stratalog_text::abbreviated(&name.trim().to_ascii_lowercase());
+    TimeZone::parse_setting(name).or_else(|error| abbreviated().ok_or(error)).map_err(|_| {
         failed(Error::new(
             ErrorKind::InvalidParameterValue,
             format!("time zone \"{name}\" not recognized"),
@@ -245,15 +246,6 @@ impl FunctionRewrite for SessionZone {
                     *time = datafusion::logical_expr::cast(std::mem::take(time), LOCAL);
                 }
                 Ok(Transformed::yes(local(Expr::ScalarFunction(call))))
-            }
-            Expr::ScalarFunction(mut call)
-                if call.name() == "to_char"
-                    && call.args.first().is_some_and(|time| is_zoned(time, schema)) =>
-            {
-                if let Some(time) = call.args.first_mut() {
-                    *time = local(std::mem::take(time));
-                }
-                Ok(Transformed::yes(Expr::ScalarFunction(call)))
             }
             Expr::BinaryExpr(binary)
                 if shifts(&binary, schema) && !is_time_of_day(&binary.right) =>

@@ -9,56 +9,59 @@ use crate::spec::TYPES;
 /// A base type of `pg_type`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BaseType {
-    pub(crate) name: &'static str,
     pub(crate) oid: i64,
+    pub(crate) name: &'static str,
     pub(crate) length: i64,
     pub(crate) by_value: bool,
     pub(crate) kind: &'static str,
     pub(crate) category: &'static str,
     pub(crate) preferred: bool,
+    pub(crate) delimiter: &'static str,
+    pub(crate) subscript: &'static str,
     pub(crate) element: i64,
     pub(crate) array: i64,
     pub(crate) input: &'static str,
     pub(crate) output: &'static str,
     pub(crate) receive: &'static str,
     pub(crate) send: &'static str,
+    pub(crate) modifier_in: &'static str,
+    pub(crate) modifier_out: &'static str,
+    pub(crate) analyze: &'static str,
     pub(crate) align: &'static str,
     pub(crate) storage: &'static str,
     pub(crate) collation: i64,
-    sql_name: &'static str,
+    /// The name as SQL writes it, with blanks.
+    pub(crate) sql_name: &'static str,
 }
 
 impl BaseType {
     fn read(line: &'static str) -> Option<Self> {
-        let mut words = line.split(' ');
+        let mut words = line.split('\t');
         let number = |word: Option<&'static str>| word?.parse::<i64>().ok();
         Some(Self {
-            name: words.next()?,
             oid: number(words.next())?,
+            name: words.next()?,
             length: number(words.next())?,
             by_value: words.next()? == "t",
             kind: words.next()?,
             category: words.next()?,
             preferred: words.next()? == "t",
+            delimiter: words.next()?,
+            subscript: words.next()?,
             element: number(words.next())?,
             array: number(words.next())?,
             input: words.next()?,
             output: words.next()?,
             receive: words.next()?,
             send: words.next()?,
+            modifier_in: words.next()?,
+            modifier_out: words.next()?,
+            analyze: words.next()?,
             align: words.next()?,
             storage: words.next()?,
             collation: number(words.next())?,
             sql_name: words.next()?,
         })
-    }
-
-    /// The name as SQL writes it, with blanks.
-    pub(crate) fn sql_name(&self) -> String {
-        self.sql_name
-            .replace('_', " ")
-            .replace("pg lsn", "pg_lsn")
-            .replace("pg node tree", "pg_node_tree")
     }
 }
 
@@ -83,6 +86,11 @@ pub(crate) fn element_of_array(oid: i64) -> Option<&'static BaseType> {
     BY_ARRAY.get(&oid)
 }
 
+/// The collation of the values of a type, or of its elements; 0 where order needs none.
+pub(crate) fn collation_of(oid: i64) -> i64 {
+    base_type(oid).or(element_of_array(oid)).map_or(0, |base| base.collation)
+}
+
 /// The oid of a type's name, as `regtype` reads it.
 pub(crate) fn oid_of_name(name: &str) -> Option<i64> {
     let name = name.trim().strip_prefix("pg_catalog.").unwrap_or(name.trim());
@@ -101,7 +109,7 @@ pub(crate) fn oid_of_name(name: &str) -> Option<i64> {
     };
     let array = name.strip_prefix('_');
     BASE_TYPES.iter().find_map(|base| {
-        if base.name == name || base.sql_name() == name {
+        if base.name == name || base.sql_name == name {
             Some(base.oid)
         } else if array == Some(base.name) && base.array != 0 {
             Some(base.array)
@@ -154,6 +162,12 @@ pub(crate) fn type_modifier(column_type: &ColumnType) -> i64 {
 
 /// The name of a type, as `format_type` writes it: `numeric(10,2)`, `text[]`.
 pub fn type_name(oid: i64, modifier: Option<i64>) -> String {
+    match (oid, modifier) {
+        // Without a length, `character` and `bit` would mean one of 1.
+        (1042, Some(..0)) => return "bpchar".to_string(),
+        (1560, Some(..0)) => return "\"bit\"".to_string(),
+        _ => {}
+    }
     let modifier = modifier.filter(|modifier| *modifier >= 0);
     if let Some(element) = element_of_array(oid) {
         return format!("{}[]", type_name(element.oid, modifier));
@@ -161,18 +175,21 @@ pub fn type_name(oid: i64, modifier: Option<i64>) -> String {
     let Some(base) = base_type(oid) else {
         return if oid == 0 { "-".to_string() } else { "???".to_string() };
     };
-    let name = base.sql_name();
+    let name = base.sql_name;
     match (oid, modifier) {
         (1700, Some(modifier)) => {
             let digits = modifier - 4;
             format!("numeric({},{})", digits >> 16, digits & 0xffff)
         }
-        (1042 | 1043, Some(modifier)) => format!("{name}({})", modifier - 4),
+        (1042, Some(modifier)) => format!("character({})", modifier - 4),
+        (1043, Some(modifier)) => format!("{name}({})", modifier - 4),
+        (1560, Some(modifier)) => format!("bit({modifier})"),
+        (1562, Some(modifier)) => format!("{name}({modifier})"),
         (1083 | 1114 | 1184 | 1266, Some(modifier)) => {
-            let (first, rest) = name.split_once(' ').unwrap_or((&name, ""));
+            let (first, rest) = name.split_once(' ').unwrap_or((name, ""));
             format!("{first}({modifier}) {rest}")
         }
-        _ => name,
+        _ => name.to_string(),
     }
 }
 

@@ -70,6 +70,14 @@ pub struct SettingRow {
     pub description: String,
     /// Whether SET may change it.
     pub changeable: bool,
+    /// `bool`, `enum`, `integer` or `string`.
+    pub kind: &'static str,
+    /// What its number counts; `None` for plain numbers and others.
+    pub unit: Option<&'static str>,
+    /// The least and the greatest number that it takes.
+    pub range: Option<(i64, i64)>,
+    /// The words that it takes.
+    pub words: Option<Vec<String>>,
 }
 
 /// The settings of one session.

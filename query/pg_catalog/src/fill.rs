@@ -16,14 +16,18 @@ use crate::{
 
 mod attribute;
 mod class;
+mod depend;
+mod functions;
 mod information;
 mod own;
 mod running;
 mod server;
 mod tiers;
 mod types;
+mod zones;
 
 pub(crate) use class::index_definition;
+pub(crate) use running::address_and_port;
 
 type Fixed = fn(&mut Rows<'_>) -> Result<()>;
 type Live = fn(&CatalogContext, &mut Rows<'_>) -> Result<()>;
@@ -32,12 +36,17 @@ type Live = fn(&CatalogContext, &mut Rows<'_>) -> Result<()>;
 const FIXED: &[(&str, &str, Fixed)] = &[
     ("pg_catalog", "pg_am", server::access_methods),
     ("pg_catalog", "pg_attribute", attribute::of_system_tables),
+    ("pg_catalog", "pg_cast", functions::casts),
     ("pg_catalog", "pg_class", class::of_system_tables),
     ("pg_catalog", "pg_collation", types::collations),
     ("pg_catalog", "pg_language", server::languages),
-    ("pg_catalog", "pg_proc", server::functions),
+    ("pg_catalog", "pg_opclass", functions::operator_classes),
+    ("pg_catalog", "pg_operator", functions::operators),
+    ("pg_catalog", "pg_opfamily", functions::operator_families),
+    ("pg_catalog", "pg_proc", functions::procedures),
     ("pg_catalog", "pg_tablespace", server::tablespaces),
     ("pg_catalog", "pg_type", types::types),
+    ("stratalog", "keywords", own::keywords),
 ];
 
 /// Rows that the state decides, by schema and table.
@@ -49,8 +58,10 @@ const LIVE: &[(&str, &str, Live)] = &[
     ("information_schema", "enabled_roles", information::enabled_roles),
     ("information_schema", "information_schema_catalog_name", information::catalog_name),
     ("information_schema", "key_column_usage", information::key_columns),
+    ("information_schema", "role_table_grants", information::table_privileges),
     ("information_schema", "schemata", information::schemata),
     ("information_schema", "table_constraints", information::table_constraints),
+    ("information_schema", "table_privileges", information::table_privileges),
     ("information_schema", "tables", information::tables),
     ("pg_catalog", "pg_attrdef", attribute::defaults),
     ("pg_catalog", "pg_attribute", attribute::of_tables),
@@ -59,7 +70,9 @@ const LIVE: &[(&str, &str, Live)] = &[
     ("pg_catalog", "pg_constraint", class::constraints),
     ("pg_catalog", "pg_cursors", running::cursors),
     ("pg_catalog", "pg_database", server::databases),
+    ("pg_catalog", "pg_depend", depend::of_tables),
     ("pg_catalog", "pg_description", class::comments),
+    ("pg_catalog", "pg_extension", depend::extensions),
     ("pg_catalog", "pg_index", class::indexes),
     ("pg_catalog", "pg_indexes", class::index_view),
     ("pg_catalog", "pg_namespace", class::namespaces),
@@ -70,9 +83,17 @@ const LIVE: &[(&str, &str, Live)] = &[
     ("pg_catalog", "pg_stat_activity", running::activity),
     ("pg_catalog", "pg_stat_all_tables", class::table_numbers),
     ("pg_catalog", "pg_stat_database", server::database_numbers),
+    ("pg_catalog", "pg_stat_gssapi", server::encryption),
+    ("pg_catalog", "pg_stat_ssl", server::encryption),
     ("pg_catalog", "pg_stat_progress_copy", running::copies),
     ("pg_catalog", "pg_stat_user_tables", class::table_numbers),
+    ("pg_catalog", "pg_statio_all_tables", class::table_reads),
+    ("pg_catalog", "pg_statio_user_tables", class::table_reads),
+    ("pg_catalog", "pg_stat_database_conflicts", server::conflicts),
     ("pg_catalog", "pg_tables", class::table_view),
+    ("pg_catalog", "pg_timezone_abbrevs", zones::abbreviations),
+    ("pg_catalog", "pg_timezone_names", zones::names),
+    ("pg_catalog", "pg_type", types::of_tables),
     ("pg_catalog", "pg_user", server::users),
     ("stratalog", "chronicles", own::chronicles),
     ("stratalog", "journal", own::journal),

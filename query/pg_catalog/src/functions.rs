@@ -16,6 +16,7 @@ mod object;
 mod registry_type;
 mod session;
 mod size;
+mod tools;
 
 /// Registers the functions of one session.
 ///
@@ -25,11 +26,14 @@ pub fn register_functions(
     registry: &mut dyn FunctionRegistry,
     context: &Arc<CatalogContext>,
 ) -> Result<()> {
-    let functions = session::functions(context)
+    let functions: Vec<Function> = session::functions(context)
         .into_iter()
         .chain(object::functions(context))
         .chain(size::functions(context))
-        .chain(registry_type::functions(context));
+        .chain(registry_type::functions(context))
+        .chain(tools::functions(context))
+        .collect();
+    crate::procedure::tell_names(functions.iter().map(|function| function.name).collect());
     for mut function in functions {
         if let Some((column_type, pg_type)) = known_type(function.name) {
             function.returns = Returns::Known(column_type, pg_type);
@@ -40,7 +44,7 @@ pub fn register_functions(
 }
 
 /// The type of a function's result, where PostgreSQL has one of its own for it.
-fn known_type(function: &str) -> Option<(ColumnType, &'static str)> {
+pub(crate) fn known_type(function: &str) -> Option<(ColumnType, &'static str)> {
     match function {
         "current_database"
         | "current_catalog"
@@ -54,6 +58,18 @@ fn known_type(function: &str) -> Option<(ColumnType, &'static str)> {
         | "getdatabaseencoding"
         | "pg_encoding_to_char" => Some((ColumnType::Text, "name")),
         "current_schemas" => Some((ColumnType::Array(Box::new(ColumnType::Text)), "name[]")),
+        "regclass_name" => Some((ColumnType::Text, "regclass")),
+        "regtype_name" => Some((ColumnType::Text, "regtype")),
+        "regnamespace_name" => Some((ColumnType::Text, "regnamespace")),
+        "regrole_name" => Some((ColumnType::Text, "regrole")),
+        "regproc_name" => Some((ColumnType::Text, "regproc")),
+        "regclass_oid" | "regtype_oid" | "regnamespace_oid" | "regrole_oid" | "regproc_oid" => {
+            Some((ColumnType::BigInt, "oid"))
+        }
+        "pg_relation_filenode" => Some((ColumnType::BigInt, "oid")),
+        "catalog_version" => Some((ColumnType::BigInt, "xid")),
+        "inet_client_addr" | "inet_server_addr" => Some((ColumnType::Text, "inet")),
+        "acldefault" => Some((ColumnType::Array(Box::new(ColumnType::Text)), "aclitem[]")),
         "pg_my_temp_schema" => Some((ColumnType::BigInt, "oid")),
         _ => None,
     }
@@ -142,10 +158,16 @@ fn text_of_oid(
     text_rows(arguments.rows, |row| Ok(oid_at(arguments, 0, row)?.and_then(&text)))
 }
 
-/// A boolean made of the oid in argument 0.
-fn test_of_oid(arguments: &Arguments<'_>, test: impl Fn(i64) -> bool) -> Result<ArrayRef> {
-    let results = (0..arguments.rows)
-        .map(|row| Ok(oid_at(arguments, 0, row)?.map(&test)))
-        .collect::<Result<Vec<Option<bool>>>>()?;
+/// A boolean made of the oid in argument 0; `None` is NULL.
+fn test_of_oid(arguments: &Arguments<'_>, test: impl Fn(i64) -> Option<bool>) -> Result<ArrayRef> {
+    truths(arguments, |row| Ok(oid_at(arguments, 0, row)?.and_then(&test)))
+}
+
+/// Booleans, row by row; `None` is NULL.
+fn truths(
+    arguments: &Arguments<'_>,
+    truth: impl Fn(usize) -> Result<Option<bool>>,
+) -> Result<ArrayRef> {
+    let results = (0..arguments.rows).map(truth).collect::<Result<Vec<Option<bool>>>>()?;
     Ok(Arc::new(BooleanArray::from(results)))
 }

@@ -13,11 +13,13 @@
 //! [`EventStore::status`](stratalog_model::EventStore::status), [`SessionsView`] and
 //! [`SettingsView`] → Arrow batches.
 
+mod catalog_type;
 mod column_type;
 mod context;
 mod fill;
 mod functions;
 mod oid;
+mod procedure;
 mod relation;
 pub mod rewrite;
 mod rows;
@@ -25,6 +27,7 @@ mod schema;
 mod spec;
 mod table;
 
+pub use catalog_type::{cast_field, catalog_type, stands_for};
 pub use column_type::{type_name, type_oid};
 pub use context::{
     CatalogContext, CatalogView, CopyRow, CursorRow, CursorsView, PreparedRow, PreparedView,

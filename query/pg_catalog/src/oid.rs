@@ -13,6 +13,8 @@ use stratalog_model::{ChronicleId, ColumnId, chronicle::COLUMNS_MAX};
 pub(crate) const SYSTEM_SCHEMAS: &[(&str, i64)] =
     &[("pg_catalog", 11), ("information_schema", 13_207), ("stratalog", 13_999)];
 
+/// Schema `pg_catalog`.
+pub(crate) const SYSTEM_CATALOG: i64 = 11;
 /// Schema `public`.
 pub(crate) const PUBLIC: i64 = 2_200;
 /// The one role.
@@ -27,6 +29,14 @@ pub(crate) const TABLESPACE: i64 = 1_663;
 pub(crate) const CLASS: i64 = 1_259;
 /// `pg_namespace` itself.
 pub(crate) const NAMESPACE: i64 = 2_615;
+/// `pg_constraint` itself.
+pub(crate) const CONSTRAINT: i64 = 2_606;
+/// `pg_attrdef` itself.
+pub(crate) const DEFAULT: i64 = 2_604;
+/// `pg_extension` itself.
+pub(crate) const EXTENSION: i64 = 3_079;
+/// The extension that our own schema belongs to.
+pub(crate) const OWN_EXTENSION: i64 = 13_998;
 /// The collation of text.
 pub(crate) const COLLATION: i64 = 100;
 
@@ -60,4 +70,12 @@ const ROW_TYPE_FIRST: i64 = 2_000_000_000;
 /// The oid of the type of a table's rows.
 pub(crate) fn row_type(id: stratalog_model::ChronicleId) -> i64 {
     ROW_TYPE_FIRST + i64::from(id.0)
+}
+
+/// Oids of arrays of them count from here.
+const ROW_ARRAY_TYPE_FIRST: i64 = 2_500_000_000;
+
+/// The oid of the type of arrays of a table's rows.
+pub(crate) fn row_array_type(id: stratalog_model::ChronicleId) -> i64 {
+    ROW_ARRAY_TYPE_FIRST + i64::from(id.0)
 }

@@ -9,6 +9,7 @@ use stratalog_model::{
 use stratalog_visor_core::CatalogState;
 
 use crate::{
+    column_type::{type_name, type_oid},
     oid,
     spec::{SYSTEM_TABLES, Table},
 };
@@ -202,6 +203,20 @@ pub(crate) fn name_parts(text: &str) -> Option<Vec<String>> {
 
 fn only_blanks_before(rest: &Peekable<Chars<'_>>, wanted: char) -> bool {
     rest.clone().find(|c| !c.is_whitespace()) == Some(wanted)
+}
+
+/// A column's default as PostgreSQL shows it: a constant in quotes says its type.
+pub(crate) fn shown_default(column: &ColumnDefinition) -> Option<String> {
+    let default = column.default_sql.as_deref()?;
+    let inside = default.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
+    let is_text = inside.is_some_and(|inside| !inside.replace("''", "").contains('\''));
+    Some(match is_text {
+        true => {
+            let number = i64::from(type_oid(&column.column_type));
+            format!("{default}::{}", type_name(number, None))
+        }
+        false => default.to_string(),
+    })
 }
 
 /// Name of the primary key's index and constraint.

@@ -8,25 +8,30 @@
 //! | a SELECT over a table that is always empty (`pg_policy` …) | no rows of NULLs |
 //! | `x OPERATOR(pg_catalog.~) y`, `x COLLATE "default"` | `x ~ y`, `x` |
 //! | `pg_catalog.f()`, `CURRENT_USER`, `transaction_timestamp()` | `f()`, `current_user()`, `now()` |
-//! | `x::regclass`, `::regtype`, `::oid`, `::name`, `::"char"` | calls of the catalog's functions, casts to bigint and text |
+//! | `x::regclass`, `::regtype`, `::oid`, `::name`, `::"char"` | calls of the catalog's functions, casts of their own types |
 //! | `ARRAY(SELECT …)`, a correlated scalar subquery over the catalog | an aggregate subquery |
 //! | `x = ANY (SELECT …)`, `x = ANY ('{…}')` | `x IN (SELECT …)`, `x = ANY (array)` |
 //! | `t AT TIME ZONE z`, `first(v, t)`, `last(v, t)` | `timezone(z, t)`, `first_value(v ORDER BY t)` … |
 
-use std::ops::ControlFlow;
+use std::{collections::HashSet, ops::ControlFlow, sync::LazyLock};
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, FunctionArguments, ObjectName, Query, Select, SetExpr, Statement,
     TableFactor, Value, VisitMut, VisitorMut,
 };
 
+use crate::spec::SYSTEM_TABLES;
+
 mod build;
 mod cast;
 mod correlation;
 mod empty;
+mod flat;
 mod function;
+mod relations;
+mod row_json;
 mod subquery;
-mod table_oid;
+mod system_columns;
 
 /// Rewrites a statement in place. Statements that use nothing of PostgreSQL's catalogs and
 /// types stay as they are.
@@ -89,11 +94,13 @@ impl VisitorMut for Rewriter {
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> Flow {
-        table_oid::rewrite(select);
+        row_json::of_rows(select);
+        system_columns::rewrite(select);
         Flow::Continue(())
     }
 
     fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> Flow {
+        relations::of_function(table);
         match table {
             TableFactor::Table { name, args: Some(_), .. } | TableFactor::Function { name, .. } => {
                 without_system_schema(name);
@@ -110,6 +117,10 @@ impl VisitorMut for Rewriter {
         subquery::of_domains(expr);
         subquery::array(expr, self.shadowed);
         subquery::membership(expr);
+        if let Expr::InSubquery { subquery, .. } = expr {
+            flat::without_cte(subquery);
+        }
+        row_json::rewrite(expr);
         match expr {
             Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } => {
                 if let Expr::Subquery(query) = right.as_ref() {
@@ -191,32 +202,51 @@ fn plain_operator(name: &str) -> Option<BinaryOperator> {
 }
 
 /// Columns that hold functions, which are shown by name; none is `-`.
-const FUNCTION_COLUMNS: &[&str] = &[
-    "typinput",
-    "typoutput",
-    "typreceive",
-    "typsend",
-    "typmodin",
-    "typmodout",
-    "typanalyze",
-    "typsubscript",
-];
+static FUNCTION_COLUMNS: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
+    let columns = SYSTEM_TABLES.iter().flat_map(|table| &table.columns);
+    columns.filter(|column| column.pg_type == Some("regproc")).map(|column| column.name).collect()
+});
 
-/// `typreceive <> 0` compares with the name of no function.
-fn function_oid(column: &Expr, number: &mut Expr) {
-    let name = match column {
+/// Columns that hold names.
+static NAME_COLUMNS: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
+    let columns = SYSTEM_TABLES.iter().flat_map(|table| &table.columns);
+    columns.filter(|column| column.pg_type == Some("name")).map(|column| column.name).collect()
+});
+
+fn is_function_column(expr: &Expr) -> bool {
+    is_one_of(expr, &FUNCTION_COLUMNS)
+}
+
+fn is_name_column(expr: &Expr) -> bool {
+    is_one_of(expr, &NAME_COLUMNS)
+}
+
+fn is_one_of(expr: &Expr, columns: &HashSet<&'static str>) -> bool {
+    let name = match expr {
         Expr::Identifier(name) => Some(name),
         Expr::CompoundIdentifier(parts) => parts.last(),
         _ => None,
     };
-    let is_function = name.is_some_and(|name| FUNCTION_COLUMNS.contains(&name.value.as_str()));
-    let is_zero = matches!(
-        number,
-        Expr::Value(value) if matches!(&value.value, Value::Number(digits, _) if *digits == "0")
-    );
-    if is_function && is_zero {
-        *number = build::string("-");
+    name.is_some_and(|name| columns.contains(name.value.as_str()))
+}
+
+/// `typreceive <> 0` compares with the name of no function, `p.oid = typinput` with its oid.
+fn function_oid(column: &mut Expr, number: &mut Expr) {
+    if !is_function_column(column) || is_function_column(number) {
+        return;
     }
+    match number {
+        Expr::Value(value) if matches!(&value.value, Value::Number(digits, _) if *digits == "0") => {
+            *number = build::string("-");
+        }
+        Expr::Value(value) if matches!(value.value, Value::Number(_, _)) => oid_of(column),
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => oid_of(column),
+        _ => {}
+    }
+}
+
+fn oid_of(column: &mut Expr) {
+    replace(column, |column| build::call("to_regproc", vec![column]));
 }
 
 /// Whether a function is called with an argument list, and with which name.

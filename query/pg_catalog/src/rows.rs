@@ -5,10 +5,10 @@ use std::sync::Arc;
 use arrow::{
     array::{
         ArrayBuilder, ArrayRef, BooleanBuilder, Float32Builder, Float64Builder, Int16Builder,
-        Int32Builder, Int64Builder, ListBuilder, RecordBatch, StringViewBuilder,
-        TimestampMicrosecondBuilder,
+        Int32Builder, Int64Builder, IntervalMonthDayNanoBuilder, ListBuilder, RecordBatch,
+        StringViewBuilder, TimestampMicrosecondBuilder, new_null_array,
     },
-    datatypes::DataType,
+    datatypes::{DataType, IntervalMonthDayNano},
 };
 use stratalog_model::{ColumnType, Error, Result};
 
@@ -31,6 +31,8 @@ pub(crate) enum Value {
     Ints(Vec<i64>),
     /// An array of texts.
     Texts(Vec<String>),
+    /// An interval, in seconds.
+    Seconds(i64),
 }
 
 impl From<bool> for Value {
@@ -95,6 +97,12 @@ impl<'a> Rows<'a> {
         let builders =
             table.columns.iter().map(|column| Builder::new(&column.column_type)).collect();
         Self { table, builders, count: 0 }
+    }
+
+    /// The first of these columns that the table has.
+    pub(crate) fn first_of(&self, names: &[&'static str]) -> &'static str {
+        let has = |name: &str| self.table.columns.iter().any(|column| column.name == name);
+        names.iter().copied().find(|name| has(name)).unwrap_or_default()
     }
 
     /// Adds a row. Columns that `values` does not name are NULL where the table allows it,
@@ -169,6 +177,9 @@ enum Builder {
     Texts(ListBuilder<StringViewBuilder>),
     /// Elements of another integer type are narrowed at the end.
     Ints(ListBuilder<Int64Builder>, DataType),
+    Interval(IntervalMonthDayNanoBuilder),
+    /// Values that no table has yet: their number.
+    Nulls(usize, DataType),
 }
 
 impl Builder {
@@ -189,7 +200,9 @@ impl Builder {
             ColumnType::Array(_) => {
                 Self::Ints(ListBuilder::new(Int64Builder::new()), column_type.arrow_type())
             }
-            _ => Self::Text(StringViewBuilder::new()),
+            ColumnType::Text => Self::Text(StringViewBuilder::new()),
+            ColumnType::Interval => Self::Interval(IntervalMonthDayNanoBuilder::new()),
+            other => Self::Nulls(0, other.arrow_type()),
         }
     }
 
@@ -229,6 +242,12 @@ impl Builder {
                 builder.append(true);
             }
             (Self::Ints(builder, _), Value::Null) => builder.append(false),
+            (Self::Interval(builder), Value::Seconds(seconds)) => {
+                let nanoseconds = seconds.saturating_mul(1_000_000_000);
+                builder.append_value(IntervalMonthDayNano::new(0, 0, nanoseconds));
+            }
+            (Self::Interval(builder), Value::Null) => builder.append_null(),
+            (Self::Nulls(count, _), Value::Null) => *count += 1,
             _ => return false,
         }
         true
@@ -245,6 +264,8 @@ impl Builder {
             Self::Time(builder) => ArrayBuilder::finish(builder),
             Self::Text(builder) => Arc::new(builder.finish()),
             Self::Texts(builder) => Arc::new(builder.finish()),
+            Self::Interval(builder) => Arc::new(builder.finish()),
+            Self::Nulls(count, data_type) => new_null_array(data_type, *count),
             Self::Ints(builder, data_type) => {
                 let array: ArrayRef = Arc::new(builder.finish());
                 // The integers fit: they were made for columns of this type.

@@ -10,10 +10,35 @@ use crate::column_type::{oid_of_name, type_oid};
 mod information_schema;
 mod own;
 mod tables;
-mod types;
 mod views;
 
-pub(crate) use types::TYPES;
+/// The types of PostgreSQL 15 but for the arrays over others, one a line, by oid; between tabs: oid,
+/// name, length, by value, kind, category, preferred, delimiter, subscript function, element, array,
+/// input, output, receive, send, modifier input, modifier output, analyze, alignment, storage,
+/// collation, SQL name.
+pub(crate) const TYPES: &str = include_str!("spec/types.txt");
+
+/// Functions of PostgreSQL 15 that take and give types of ours, one a line, by name; between tabs:
+/// oid, name, kind, strict, returns a set, volatility, parallel, leakproof, cost, rows, variadic
+/// type, number of defaults, type of the result, types of the parameters, source, types of all
+/// parameters, their modes, their names, and where their types do not say it all, the parameters in
+/// full, without defaults, and the result, in SQL.
+pub(crate) const FUNCTIONS: &str = include_str!("spec/functions.txt");
+
+/// Operators over types of ours, one a line; between tabs: oid, name, kind, merges, hashes, left
+/// type, right type, type of the result, commutator, negator, function, its estimators.
+pub(crate) const OPERATORS: &str = include_str!("spec/operators.txt");
+
+/// Casts between types of ours, one a line; between tabs: oid, source, target, function, context,
+/// method.
+pub(crate) const CASTS: &str = include_str!("spec/casts.txt");
+
+/// Operator classes of btree, one a line; between tabs: oid, name, family, its name, type, default,
+/// type of its keys.
+pub(crate) const OPERATOR_CLASSES: &str = include_str!("spec/opclasses.txt");
+
+/// Keywords, one a line; between tabs: word, category, whether it may be a name without AS.
+pub(crate) const KEYWORDS: &str = include_str!("spec/keywords.txt");
 
 /// A table as it is written down.
 #[derive(Debug)]
@@ -63,18 +88,19 @@ pub(crate) struct Table {
     pub(crate) arrow: SchemaRef,
 }
 
-/// Types of PostgreSQL that ours stand for.
-const SHOWN: [&str; 9] =
-    ["oid", "oid[]", "name", "name[]", "char", "char[]", "varchar", "int2vector", "oidvector"];
-
-fn type_of(name: &str) -> ColumnType {
+/// The type of ours that stands for one of PostgreSQL, by its name.
+pub(crate) fn type_of(name: &str) -> ColumnType {
     match name {
         "bool" => ColumnType::Boolean,
         "int2" => ColumnType::SmallInt,
         "int4" => ColumnType::Integer,
-        "int8" | "oid" => ColumnType::BigInt,
+        "int8" | "oid" | "xid" | "xid8" | "cid" => ColumnType::BigInt,
         "float4" => ColumnType::Real,
         "float8" => ColumnType::Double,
+        "numeric" => ColumnType::NUMERIC,
+        "bytea" => ColumnType::Bytea,
+        "interval" => ColumnType::Interval,
+        "json" => ColumnType::Jsonb,
         "timestamptz" => ColumnType::TimestampTz { precision: 6 },
         "int2vector" => ColumnType::Array(Box::new(ColumnType::SmallInt)),
         "oidvector" => ColumnType::Array(Box::new(ColumnType::BigInt)),
@@ -83,6 +109,24 @@ fn type_of(name: &str) -> ColumnType {
             None => ColumnType::Text,
         },
     }
+}
+
+/// Whether a type is one of ours, and no other stands for it.
+fn is_ours(name: &str) -> bool {
+    const OURS: [&str; 11] = [
+        "bool",
+        "int2",
+        "int4",
+        "int8",
+        "float4",
+        "float8",
+        "numeric",
+        "bytea",
+        "interval",
+        "timestamptz",
+        "text",
+    ];
+    OURS.contains(&name.strip_suffix("[]").unwrap_or(name))
 }
 
 impl Table {
@@ -94,7 +138,7 @@ impl Table {
             .map(|(name, kind_name)| {
                 let nullable = kind == "v" || kind_name.ends_with('?');
                 let kind_name = kind_name.trim_end_matches('?');
-                let pg_type = SHOWN.into_iter().find(|shown| *shown == kind_name);
+                let pg_type = (!is_ours(kind_name)).then_some(kind_name);
                 Column { name, column_type: type_of(kind_name), pg_type, nullable }
             })
             .collect();

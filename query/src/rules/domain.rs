@@ -25,6 +25,10 @@ pub fn checked(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     let domain = match function.name() {
         "ln" | "log" | "log2" | "log10" => Domain::Logarithm,
         "sqrt" => Domain::SquareRoot,
+        "asin" | "acos" => Domain::UpToOne,
+        "acosh" => Domain::FromOne,
+        "atanh" => Domain::BelowOne,
+        "exp" | "sinh" | "cosh" => return layers::scalar(function, Ranged),
         "power" => return layers::scalar(function, Power),
         "cardinality" | "array_position" => return layers::scalar(function, Counted),
         "chr" => return layers::scalar(function, Character),
@@ -40,7 +44,15 @@ enum Domain {
     Logarithm,
     /// Not below zero.
     SquareRoot,
+    /// From -1 to 1.
+    UpToOne,
+    /// Not below 1.
+    FromOne,
+    /// From -1 to 1, which gives infinity at both ends.
+    BelowOne,
 }
+
+const OUTSIDE: (ErrorKind, &str) = (ErrorKind::NumericOutOfRange, "input is out of range");
 
 impl Domain {
     fn check(self, value: f64) -> Result<(), Error> {
@@ -54,6 +66,8 @@ impl Domain {
             Domain::SquareRoot if value < 0.0 => {
                 (ErrorKind::InvalidPower, "cannot take square root of a negative number")
             }
+            Domain::UpToOne | Domain::BelowOne if value.abs() > 1.0 => OUTSIDE,
+            Domain::FromOne if value < 1.0 => OUTSIDE,
             _ => return Ok(()),
         };
         Err(Error::new(kind, text))
@@ -63,6 +77,40 @@ impl Domain {
         let values = cast(values, &DataType::Float64)?;
         let mut values = values.as_primitive::<Float64Type>().iter().flatten();
         values.try_for_each(|value| self.check(value)).map_err(to_datafusion)
+    }
+}
+
+/// What is finite has no infinite result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Ranged;
+
+impl ScalarLayer for Ranged {
+    fn invoke(&self, inner: &ScalarUDF, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let given = ColumnarValue::values_to_arrays(&arguments.args)?;
+        let result = inner.invoke_with_args(arguments)?;
+        let values = result.to_array(given.first().map_or(1, |array| array.len()))?;
+        check_range(&given, &values)?;
+        Ok(result)
+    }
+}
+
+fn check_range(given: &[ArrayRef], results: &ArrayRef) -> Result<()> {
+    let results = cast(results, &DataType::Float64)?;
+    let results = results.as_primitive::<Float64Type>();
+    let wrong = |row: usize| {
+        let result = results.iter().nth(row).flatten()?;
+        let finite = given.iter().all(|array| {
+            cast(array, &DataType::Float64)
+                .is_ok_and(|array| array.as_primitive::<Float64Type>().value(row).is_finite())
+        });
+        (finite && result.is_infinite()).then_some("value out of range: overflow")
+    };
+    // Infinite results are rare: only they are looked at again.
+    let rows = results.iter().enumerate();
+    let mut infinite = rows.filter(|(_, value)| value.is_some_and(f64::is_infinite));
+    match infinite.find_map(|(row, _)| wrong(row)) {
+        Some(text) => Err(to_datafusion(Error::new(ErrorKind::NumericOutOfRange, text))),
+        None => Ok(()),
     }
 }
 
@@ -96,7 +144,10 @@ impl ScalarLayer for Power {
                 }
             }
         }
-        inner.invoke_with_args(arguments)
+        let result = inner.invoke_with_args(arguments)?;
+        let values = result.to_array(arrays.first().map_or(1, |array| array.len()))?;
+        check_range(&arrays, &values)?;
+        Ok(result)
     }
 }
 

@@ -56,6 +56,12 @@ pub fn below<L: ScalarLayer>(function: &ScalarUDF) -> Option<Arc<ScalarUDF>> {
     function.inner().downcast_ref::<Scalar<L>>().map(|scalar| Arc::clone(&scalar.inner))
 }
 
+/// The function below a layer of this kind, and the layer, if there is one.
+pub fn layer<L: ScalarLayer>(function: &ScalarUDF) -> Option<(&Arc<ScalarUDF>, &L)> {
+    let scalar = function.inner().downcast_ref::<Scalar<L>>()?;
+    Some((&scalar.inner, &scalar.layer))
+}
+
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Scalar<L> {
     inner: Arc<ScalarUDF>,

@@ -12,8 +12,8 @@ use datafusion::{
     scalar::ScalarValue,
 };
 
-/// Narrows constants in arithmetic, and where they are a column of the result. Elsewhere
-/// their type shows nowhere, or functions want them wide.
+/// Narrows constants in arithmetic, and where they are a column. Elsewhere their type shows
+/// nowhere, or what they are arguments of says it.
 #[derive(Debug)]
 pub struct IntegerLiterals;
 
@@ -27,57 +27,36 @@ impl AnalyzerRule for IntegerLiterals {
         if is_recursive(&plan)? {
             return Ok(plan);
         }
-        let plan = plan
-            .transform_up_with_subqueries(|node| {
-                // The types of VALUES were settled when they were planned.
-                if matches!(node, LogicalPlan::Values(_)) {
-                    return Ok(Transformed::no(node));
-                }
-                let names = NamePreserver::new(&node);
-                let changed = node.map_expressions(|expr| {
-                    let name = names.save(&expr);
-                    Ok(expr.transform_up(arithmetic)?.update_data(|expr| name.restore(expr)))
+        plan.transform_up_with_subqueries(|node| {
+            // The types of VALUES were settled when they were planned.
+            if matches!(node, LogicalPlan::Values(_)) {
+                return Ok(Transformed::no(node));
+            }
+            let names = NamePreserver::new(&node);
+            let columns = matches!(node, LogicalPlan::Projection(_));
+            let changed = node.map_expressions(|expr| {
+                let name = names.save(&expr);
+                let narrowed = expr.transform_up(arithmetic)?.transform_data(|expr| {
+                    Ok(if columns { column(expr) } else { Transformed::no(expr) })
                 })?;
-                if changed.transformed {
-                    changed.map_data(LogicalPlan::recompute_schema)
-                } else {
-                    Ok(changed)
-                }
-            })?
-            .data;
-        columns_of_result(plan)
+                Ok(narrowed.update_data(|expr| name.restore(expr)))
+            })?;
+            // Types of what lies below may have changed too.
+            changed.map_data(LogicalPlan::recompute_schema)
+        })
+        .map(|plan| plan.data)
     }
 }
 
-/// Narrows constants that are columns of the result.
-fn columns_of_result(plan: LogicalPlan) -> Result<LogicalPlan> {
-    match plan {
-        LogicalPlan::Projection(_) => {
-            let names = NamePreserver::new(&plan);
-            plan.map_expressions(|expr| {
-                let name = names.save(&expr);
-                let narrowed = match expr {
-                    Expr::Alias(mut alias) => {
-                        let inner = narrow(*alias.expr);
-                        alias.expr = Box::new(inner.data);
-                        Transformed::new(
-                            Expr::Alias(alias),
-                            inner.transformed,
-                            TreeNodeRecursion::Continue,
-                        )
-                    }
-                    other => narrow(other),
-                };
-                Ok(narrowed.update_data(|expr| name.restore(expr)))
-            })?
-            .data
-            .recompute_schema()
+/// A column of what is selected.
+fn column(expr: Expr) -> Transformed<Expr> {
+    match expr {
+        Expr::Alias(mut alias) => {
+            let inner = narrow(*alias.expr);
+            alias.expr = Box::new(inner.data);
+            Transformed::new(Expr::Alias(alias), inner.transformed, TreeNodeRecursion::Continue)
         }
-        LogicalPlan::Sort(_) | LogicalPlan::Limit(_) => plan
-            .map_children(|child| columns_of_result(child).map(Transformed::yes))?
-            .data
-            .recompute_schema(),
-        other => Ok(other),
+        other => narrow(other),
     }
 }
 

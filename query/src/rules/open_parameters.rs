@@ -14,6 +14,12 @@ use datafusion::{
     },
     sql::sqlparser::ast::BinaryOperator,
 };
+use stratalog_functions::literal;
+use stratalog_model::{ColumnType, Error, ErrorKind};
+use stratalog_text::TextStyle;
+
+use super::common_types::{Given, common_type, in_type};
+use crate::errors::to_datafusion;
 
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 
@@ -22,6 +28,14 @@ const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 pub struct OpenParameters;
 
 impl ExprPlanner for OpenParameters {
+    fn plan_array_literal(
+        &self,
+        elements: Vec<Expr>,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<Vec<Expr>>> {
+        in_common_type(elements, schema).map(PlannerResult::Original)
+    }
+
     fn plan_binary_op(
         &self,
         mut expr: RawBinaryExpr,
@@ -33,6 +47,12 @@ impl ExprPlanner for OpenParameters {
             _ => return Ok(PlannerResult::Original(expr)),
         };
         let Ok(beside) = other.get_type(schema) else { return Ok(PlannerResult::Original(expr)) };
+        if takes_arrays(&expr.op)
+            && let DataType::List(_) = &beside
+        {
+            *open = as_array(std::mem::take(open), &beside)?;
+            return Ok(PlannerResult::Original(expr));
+        }
         let wanted = match (&expr.op, &beside) {
             (BinaryOperator::Plus, DataType::Timestamp(_, _)) => INTERVAL,
             (BinaryOperator::Multiply, DataType::Interval(_)) => DataType::Float64,
@@ -58,17 +78,108 @@ impl ExprPlanner for OpenParameters {
         &self,
         mut expr: RawAggregateExpr,
     ) -> Result<PlannerResult<RawAggregateExpr>> {
+        narrow_argument(expr.func.name(), &mut expr.args);
         expr.args = expr.args.into_iter().map(with_casts_named).collect();
         Ok(PlannerResult::Original(expr))
     }
 
     fn plan_window(&self, mut expr: RawWindowExpr) -> Result<PlannerResult<RawWindowExpr>> {
+        narrow_argument(expr.func_def.name(), &mut expr.args);
         expr.args = expr.args.into_iter().map(with_casts_named).collect();
         expr.partition_by = expr.partition_by.into_iter().map(with_casts_named).collect();
         for order in &mut expr.order_by {
             order.expr = with_casts_named(std::mem::take(&mut order.expr));
         }
         Ok(PlannerResult::Original(expr))
+    }
+}
+
+/// Whether an array stands beside another of its type.
+fn takes_arrays(op: &BinaryOperator) -> bool {
+    matches!(
+        op,
+        BinaryOperator::StringConcat
+            | BinaryOperator::AtArrow
+            | BinaryOperator::ArrowAt
+            | BinaryOperator::PGOverlap
+            | BinaryOperator::Eq
+            | BinaryOperator::NotEq
+            | BinaryOperator::Lt
+            | BinaryOperator::LtEq
+            | BinaryOperator::Gt
+            | BinaryOperator::GtEq
+    )
+}
+
+/// What has no type beside an array, as an array of that type.
+fn as_array(open: Expr, beside: &DataType) -> Result<Expr> {
+    Ok(match open {
+        Expr::Placeholder(Placeholder { id, .. }) => {
+            let field = Arc::new(Field::new("", beside.clone(), true));
+            Expr::Placeholder(Placeholder::new_with_field(id, Some(field)))
+        }
+        Expr::Literal(value, None) => {
+            let column_type =
+                ColumnType::from_arrow_field(&Arc::new(Field::new("", beside.clone(), true)));
+            match (value.try_as_str().flatten(), column_type) {
+                (Some(text), Some(column_type)) => {
+                    literal::read(text, &column_type, &TextStyle::default())?
+                }
+                _ => Expr::Literal(value, None),
+            }
+        }
+        other => other,
+    })
+}
+
+/// The elements of `ARRAY[…]` in their one type: that of constants in quotes is what the
+/// others are, and whole numbers are integers where they fit.
+fn in_common_type(mut elements: Vec<Expr>, schema: &DFSchema) -> Result<Vec<Expr>> {
+    if elements.is_empty() {
+        return Err(to_datafusion(
+            Error::new(ErrorKind::IndeterminateDatatype, "cannot determine type of empty array")
+                .with_hint("Explicitly cast to the desired type, for example ARRAY[]::integer[]."),
+        ));
+    }
+    let given: Vec<Given> = elements.iter().map(|element| Given::of(element, schema)).collect();
+    if given.iter().any(|given| matches!(given, Given::Typed(ColumnType::Array(_), _))) {
+        return Err(to_datafusion(Error::new(
+            ErrorKind::FeatureNotSupported,
+            "arrays of more than one dimension are not supported",
+        )));
+    }
+    let Some(wanted) = common_type("ARRAY", &given)? else { return Ok(elements) };
+    for (element, given) in elements.iter_mut().zip(&given) {
+        *element = match std::mem::take(element) {
+            Expr::Placeholder(Placeholder { id, field: None }) => {
+                let field = Arc::new(wanted.arrow_field("", true));
+                Expr::Placeholder(Placeholder::new_with_field(id, Some(field)))
+            }
+            element => in_type(element, given, &wanted, schema, &TextStyle::default())?,
+        };
+    }
+    Ok(elements)
+}
+
+/// An aggregate that gives its argument gives an integer of a constant that is one.
+fn narrow_argument(function: &str, arguments: &mut [Expr]) {
+    const GIVE_IT: [&str; 9] = [
+        "array_agg",
+        "first_value",
+        "lag",
+        "last_value",
+        "lead",
+        "max",
+        "min",
+        "mode",
+        "nth_value",
+    ];
+    if GIVE_IT.contains(&function)
+        && let Some(argument) = arguments.first_mut()
+        && let Expr::Literal(ScalarValue::Int64(Some(value)), None) = argument
+        && let Ok(value) = i32::try_from(*value)
+    {
+        *argument = Expr::Literal(ScalarValue::Int32(Some(value)), None);
     }
 }
 

@@ -30,6 +30,13 @@ pub fn exact(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
 struct Exact;
 
 impl AggregateLayer for Exact {
+    fn return_type(&self, inner: &AggregateUDF, arguments: &[DataType]) -> Result<DataType> {
+        Ok(match inner.return_type(arguments)? {
+            DataType::Float32 => DataType::Float64,
+            other => other,
+        })
+    }
+
     fn accumulator(
         &self,
         inner: &AggregateUDF,

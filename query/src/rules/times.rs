@@ -76,10 +76,14 @@ impl ExprPlanner for TimeOperators {
                 let difference =
                     Expr::BinaryExpr(BinaryExpr::new(time, Operator::Minus, Box::new(right)));
                 Ok(PlannerResult::Planned(match left {
-                    // Days, which are counted.
-                    T::Date32 => difference,
+                    T::Date32 => days(difference),
                     _ => as_interval().call(vec![difference]),
                 }))
+            }
+            (T::Date32, BinaryOperator::Minus, T::Date32) => {
+                let difference =
+                    BinaryExpr::new(Box::new(expr.left), Operator::Minus, Box::new(expr.right));
+                Ok(PlannerResult::Planned(days(Expr::BinaryExpr(difference))))
             }
             (T::Timestamp(_, _), BinaryOperator::Minus, T::Timestamp(_, _) | T::Date32)
             | (T::Date32, BinaryOperator::Minus, T::Timestamp(_, _)) => {
@@ -134,6 +138,11 @@ fn precise(expr: Expr, data_type: &DataType) -> Expr {
         Some(wide) => cast_expr(expr, wide),
         None => expr,
     }
+}
+
+/// Days from one date to another, which are counted.
+fn days(difference: Expr) -> Expr {
+    cast_expr(difference, DataType::Int32)
 }
 
 /// Whether it is a literal, whose type PostgreSQL takes from what is beside it.

@@ -25,6 +25,7 @@ use crate::{
         aligned_times::AlignedTimes,
         bounded,
         by_length::RowsByLength,
+        calls::{self, MeantCalls},
         checked::CheckedArithmetic,
         common_types::{self, CommonTypes, UnionTypes},
         date_trunc,
@@ -41,7 +42,8 @@ use crate::{
         ordered_scan::ORDERED_SCAN,
         outer_types::OuterTypes,
         records::CountedRecords,
-        rounding,
+        regular::RegularExpressions,
+        rounding, series,
         staged_filter::STAGED_FILTER,
         sums,
         times::TimeOperators,
@@ -88,6 +90,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
         .map(date_trunc::extend)
         .map(rounding::round_to_even)
         .map(domain::checked)
+        .map(crate::rules::aliases::with_names)
         .map(common_types::unified)
         .collect();
     let mut expr_planners = SessionStateDefaults::default_expr_planners();
@@ -122,6 +125,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
             SessionStateDefaults::default_aggregate_functions()
                 .into_iter()
                 .map(sums::checked)
+                .map(crate::rules::real_sums::of_reals)
                 .map(interval_aggregates::averages)
                 .map(long_text::bounded)
                 .map(crate::rules::percentile::exact)
@@ -129,12 +133,33 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
                 .map(crate::rules::moving::without_subtraction)
                 .collect(),
         )
-        .with_window_functions(SessionStateDefaults::default_window_functions())
-        .with_table_function_list(SessionStateDefaults::default_table_functions());
+        .with_window_functions(
+            SessionStateDefaults::default_window_functions()
+                .into_iter()
+                .map(crate::rules::ntile::of_integers)
+                .collect(),
+        )
+        .with_table_function_list(
+            SessionStateDefaults::default_table_functions()
+                .into_iter()
+                .map(series::of_integers)
+                .collect(),
+        );
     let mut state = builder.build();
     state.add_analyzer_rule(Arc::new(CheckedArithmetic::default()));
     state.register_function_rewrite(Arc::new(FarTimes)).map_err(from_datafusion)?;
+    state.register_function_rewrite(Arc::new(MeantCalls)).map_err(from_datafusion)?;
     stratalog_functions::register(&mut state).map_err(from_datafusion)?;
+    let like = state.udf("regexp_like").map_err(from_datafusion)?;
+    state
+        .register_function_rewrite(Arc::new(RegularExpressions::new(like)))
+        .map_err(from_datafusion)?;
+    let registered = state.scalar_functions().clone();
+    for function in registered.values().map(Arc::clone) {
+        state
+            .register_udf(calls::with_signatures(function, &registered))
+            .map_err(from_datafusion)?;
+    }
     // After the literals have their types.
     state.register_function_rewrite(Arc::new(CommonTypes)).map_err(from_datafusion)?;
     state.register_function_rewrite(Arc::new(AlignedTimes)).map_err(from_datafusion)?;
@@ -150,6 +175,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     let rewrites = state.analyzer().function_rewrites().to_vec();
     state.add_analyzer_rule(Arc::new(ApplyFunctionRewrites::new(rewrites)));
     state.add_analyzer_rule(Arc::new(TypeCoercion::new()));
+    state.add_analyzer_rule(Arc::new(crate::rules::marks::Marks));
     Ok(state)
 }
 

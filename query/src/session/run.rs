@@ -27,8 +27,8 @@ use super::{
 use crate::{
     Outcome, Parsed, Prepared, RowsTag, StatementKind,
     statement::{
-        Plan, call, copy, cursor, ddl, delete, explain, insert, parameters, parse, query, refused,
-        setting, transaction,
+        Plan, call, copy, cursor, ddl, delete, explain, insert, lock, parameters, parse, query,
+        refused, setting, transaction,
     },
 };
 
@@ -331,6 +331,7 @@ impl Session {
             Statement::Execute { .. } => Box::pin(setting::execute(self, statement, work)).await,
             Statement::Fetch { .. } => work.guard(cursor::fetch(self, statement, work)).await,
             Statement::Close { cursor } => cursor::close(self, cursor),
+            Statement::Lock(tree) => lock::run(self, tree),
             // Nobody listens.
             Statement::UNLISTEN { .. } => Ok(Outcome::Done("UNLISTEN".to_string())),
             Statement::Copy { .. } => work.guard(copy::run(self, parsed, work)).await,

@@ -13,6 +13,7 @@ mod custom;
 mod hint;
 mod registry;
 
+pub use check::duration_ms;
 pub use hint::Hint;
 use registry::find;
 pub use registry::{Rule, SETTINGS, SettingPage};
@@ -118,12 +119,11 @@ impl Variables {
     /// Every setting, by name; those of the client's own come last.
     pub fn all(&self) -> Vec<Listed> {
         let inner = self.inner.lock();
-        let listed = |name: &str, page: Option<&SettingPage>| Listed {
+        let listed = |name: &str, page: Option<&'static SettingPage>| Listed {
             name: name.to_string(),
             value: inner.value(name).to_string(),
             initial: inner.initial_value(name).to_string(),
-            does: page.map_or("a setting of the client's own", |page| page.does),
-            changeable: page.is_none_or(|page| page.rule != Rule::Fixed),
+            page,
         };
         let own = inner.custom.names().map(|name| listed(name, None));
         SETTINGS.iter().map(|page| listed(page.name, Some(page))).chain(own).collect()
@@ -257,7 +257,7 @@ impl Variables {
 }
 
 /// A setting as SHOW ALL and `pg_settings` list it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Listed {
     /// Its name.
     pub name: String,
@@ -265,10 +265,15 @@ pub struct Listed {
     pub value: String,
     /// What RESET goes back to.
     pub initial: String,
+    /// What it is; `None` for one of the client's own.
+    pub page: Option<&'static SettingPage>,
+}
+
+impl Listed {
     /// What it does.
-    pub does: &'static str,
-    /// Whether SET may change it.
-    pub changeable: bool,
+    pub fn does(&self) -> &'static str {
+        self.page.map_or("a setting of the client's own", |page| page.does)
+    }
 }
 
 impl Inner {

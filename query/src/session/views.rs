@@ -9,7 +9,12 @@ use stratalog_pg_catalog::{
 
 use stratalog_visor_core::{Catalog, CatalogState};
 
-use super::{TransactionState, transaction::Transaction, variables::Variables, work::Stop};
+use super::{
+    TransactionState,
+    transaction::Transaction,
+    variables::{Listed, Rule, Variables, duration_ms},
+    work::Stop,
+};
 use crate::service::Sessions;
 
 /// The catalog as one session sees it: with what its open block defines.
@@ -101,13 +106,44 @@ impl SettingsView for SessionSettings {
         self.0
             .all()
             .into_iter()
-            .map(|listed| SettingRow {
-                name: listed.name,
-                value: listed.value,
-                reset_value: listed.initial,
-                description: listed.does.to_string(),
-                changeable: listed.changeable,
+            .map(|listed| {
+                let does = listed.does().to_string();
+                let Listed { name, value, initial, page } = listed;
+                let told =
+                    page.map_or_else(SettingRow::default, |page| told(page.rule, page.default));
+                let number = |value: String| match told.unit {
+                    Some("ms") => duration_ms(&value).map_or(value, |ms| ms.to_string()),
+                    _ => value,
+                };
+                SettingRow {
+                    name,
+                    value: number(value),
+                    reset_value: number(initial),
+                    description: does,
+                    changeable: page.is_none_or(|page| page.rule != Rule::Fixed),
+                    ..told
+                }
             })
             .collect()
+    }
+}
+
+/// What a rule says of the values of a setting.
+fn told(rule: Rule, default: &str) -> SettingRow {
+    let of = |kind| SettingRow { kind, ..SettingRow::default() };
+    match rule {
+        Rule::Switch | Rule::SwitchOnly(_) => of("bool"),
+        Rule::Fixed if matches!(default, "on" | "off") => of("bool"),
+        Rule::Fixed if default.parse::<i64>().is_ok() => of("integer"),
+        Rule::OneOf(words) | Rule::Only(words) if words.len() > 1 => {
+            let words = Some(words.iter().map(|word| (*word).to_string()).collect());
+            SettingRow { words, ..of("enum") }
+        }
+        Rule::Integer(least, most) => SettingRow { range: Some((least, most)), ..of("integer") },
+        Rule::Duration | Rule::DurationZero => {
+            let range = Some((0, i64::from(i32::MAX)));
+            SettingRow { unit: Some("ms"), range, ..of("integer") }
+        }
+        _ => of("string"),
     }
 }

@@ -3,9 +3,9 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, Interval,
-    LimitClause, Query, Select, SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor,
-    TimezoneInfo, Value, ValueWithSpan, VisitMut,
+    BinaryOperator, CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments,
+    Ident, Interval, LimitClause, Query, Select, SetExpr, TableAlias, TableAliasColumnDef,
+    TableFactor, TimezoneInfo, Value, ValueWithSpan, VisitMut,
 };
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_text::{TextStyle, parse_array, parse_value, write_value};
@@ -13,6 +13,7 @@ use stratalog_text::{TextStyle, parse_array, parse_value, write_value};
 use super::walk::{self, Change, Flow};
 
 mod civil;
+mod intervals;
 pub mod merged;
 mod operators;
 mod rows;
@@ -83,11 +84,6 @@ impl Change for Normalizer<'_> {
             self.go_on(tuples::in_subquery(condition))?;
             unknown::in_subquery(condition);
         }
-        for item in &mut select.projection {
-            if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
-                spelling::exists_as_values(expr);
-            }
-        }
         ControlFlow::Continue(())
     }
 
@@ -106,6 +102,7 @@ impl Change for Normalizer<'_> {
             membership(expr)
                 .and_then(|()| operators::respell(expr))
                 .and_then(|()| rows::respell(expr))
+                .and_then(|()| intervals::respell(expr, self.style))
                 .and_then(|()| spelling::respell(expr, self.style)),
         )?;
         tuples::respell(expr);
@@ -186,6 +183,13 @@ fn membership(expr: &mut Expr) -> Result<()> {
         Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => (left, right, true),
         _ => return Ok(()),
     };
+    // As an array of rows has the elements that they are.
+    if let Expr::Function(function) = right.as_ref()
+        && let FunctionArguments::Subquery(query) = &function.args
+        && function.name.to_string().eq_ignore_ascii_case("array")
+    {
+        **right = Expr::Subquery(query.clone());
+    }
     if let Expr::Subquery(query) = right.as_mut() {
         let subquery = query.clone();
         let expr_of = Box::new(std::mem::replace(left.as_mut(), null()));
@@ -309,12 +313,9 @@ fn name_function_column(factor: &mut TableFactor) -> Result<()> {
         let name = alias.name.clone();
         alias.columns.push(TableAliasColumnDef { name, data_type: None });
     }
-    let TableFactor::Table { name, alias, args: Some(_), with_ordinality, .. } = factor else {
+    let TableFactor::Table { name, alias, args: Some(_), .. } = factor else {
         return Ok(());
     };
-    if *with_ordinality {
-        return Err(Error::not_yet("WITH ORDINALITY"));
-    }
     let function = match name.0.last().and_then(|part| part.as_ident()) {
         Some(ident)
             if matches!(super::names::fold(ident).as_str(), "generate_series" | "range") =>

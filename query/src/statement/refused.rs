@@ -68,7 +68,7 @@ pub fn error(statement: &Statement) -> Error {
             not_supported("VACUUM and ANALYZE are not needed: statistics are always exact")
                 .with_hint("CALL stratalog.compact('table') merges what a table has on disk")
         }
-        Statement::Lock(_) | Statement::LockTables { .. } => {
+        Statement::LockTables { .. } => {
             not_supported("LOCK is not supported: readers and writers never block each other")
         }
         Statement::ExplainTable { .. } => not_supported("DESCRIBE is not supported")

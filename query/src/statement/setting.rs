@@ -18,7 +18,7 @@ use super::{explain::text_rows, names, transaction};
 use crate::{
     Notice, Outcome, Parsed, PreparedBy, Rows, RowsTag, Session, TransactionState,
     session::{text_schema, transaction::Modes, work::Work},
-    types::column_type,
+    types::{column_type, parameter_type},
 };
 
 fn done(tag: &str) -> Outcome {
@@ -272,7 +272,9 @@ pub fn show(session: &Session, variable: &[Ident]) -> Result<Outcome> {
         vec![
             Arc::new(StringArray::from_iter_values(all.iter().map(|setting| &setting.name))),
             Arc::new(StringArray::from_iter_values(all.iter().map(|setting| &setting.value))),
-            Arc::new(StringArray::from_iter_values(all.iter().map(|setting| setting.does))),
+            Arc::new(StringArray::from_iter_values(
+                all.iter().map(crate::session::variables::Listed::does),
+            )),
         ],
     )
     .map_err(crate::errors::from_arrow)?;
@@ -289,7 +291,10 @@ pub async fn prepare(session: &Session, parsed: &Parsed) -> Result<Outcome> {
     };
     let types: Vec<Option<ColumnType>> = data_types
         .iter()
-        .map(|data_type| column_type(data_type).map(Some))
+        .map(|data_type| match parameter_type(data_type) {
+            Some((found, _)) => Ok(Some(found)),
+            None => column_type(data_type).map(Some),
+        })
         .collect::<Result<_>>()?;
     let inner = crate::statement::parse::statements(
         &statement.to_string(),

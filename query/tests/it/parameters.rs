@@ -176,11 +176,11 @@ async fn parameters_take_the_type_of_their_place() {
         ),
         (
             "SELECT substr(s, $1), repeat(s, $2), left(s, $3), upper($4) FROM p",
-            vec![T::BigInt, T::BigInt, T::BigInt, T::Text],
+            vec![T::Integer, T::Integer, T::Integer, T::Text],
         ),
         (
             "SELECT power(n, $1), abs($2), round(n, $3) FROM p",
-            vec![T::Double, T::Double, T::BigInt],
+            vec![numeric.clone(), T::Double, T::Integer],
         ),
         (
             "INSERT INTO p (time, v, n, s) VALUES ($1 + timestamptz '2025-01-01', $2 * 2, 2.5 * $3, 'x' || $4)",
@@ -306,4 +306,27 @@ async fn a_session_that_rests_goes_on() {
     db.session.rest();
     db.tag("COMMIT").await;
     assert_eq!(db.rows(first).await, ["2024-01-01 00:00:00+00"]);
+}
+
+#[tokio::test]
+async fn parameters_of_functions_have_the_types_that_the_functions_take() {
+    use ColumnType as T;
+    let db = database().await;
+    let array = |element: T| T::Array(Box::new(element));
+    for (sql, wanted) in [
+        ("SELECT NOT $1", vec![T::Boolean]),
+        ("SELECT CASE WHEN $1 THEN 1 END", vec![T::Boolean]),
+        ("SELECT to_timestamp($1)", vec![T::Double]),
+        ("SELECT make_date($1, 1, 1)", vec![T::Integer]),
+        ("SELECT repeat('a', $1), left($2, 2)", vec![T::Integer, T::Text]),
+        ("SELECT round(1.5, $1)", vec![T::Integer]),
+        ("SELECT n FROM generate_series(1, $1) g(n)", vec![T::Integer]),
+        ("SELECT 1 = ANY($1)", vec![array(T::Integer)]),
+        ("SELECT array_length($1::int[], $2)", vec![array(T::Integer), T::Integer]),
+        ("SELECT ARRAY[1, $1], ARRAY['a', $2]", vec![T::Integer, T::Text]),
+    ] {
+        let parsed = db.session.parse(sql).unwrap().remove(0);
+        let prepared = db.session.prepare(&parsed, &[]).await.unwrap();
+        assert_eq!(prepared.parameter_types(), wanted, "{sql}");
+    }
 }

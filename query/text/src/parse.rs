@@ -7,6 +7,8 @@ pub mod interval;
 pub mod number;
 mod words;
 
+pub use words::abbreviated;
+
 use stratalog_model::{Error, ErrorKind, Result};
 
 /// The error of a text that is no value of a type.

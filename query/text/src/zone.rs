@@ -3,7 +3,7 @@
 use std::{fmt, str::FromStr};
 
 use chrono::{DateTime, MappedLocalTime, NaiveDateTime, Offset, TimeZone as _};
-use chrono_tz::Tz;
+use chrono_tz::{OffsetComponents as _, OffsetName as _, Tz};
 use stratalog_model::{Error, ErrorKind, Result};
 
 use crate::calendar::{Civil, DAY_SECONDS, civil_of, days_of};
@@ -29,6 +29,34 @@ pub enum TimeZone {
         /// Seconds east of Greenwich.
         east_seconds: i32,
     },
+}
+
+/// A zone of the tz database at one instant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ZoneName {
+    /// Its name.
+    pub name: &'static str,
+    /// What its time is called then: `CET`; numbers where it has no name.
+    pub abbreviation: String,
+    /// Seconds east of Greenwich then.
+    pub east_seconds: i32,
+    /// Whether daylight saving time is in effect then.
+    pub is_summer: bool,
+}
+
+/// The zones of the tz database at an instant, given in seconds since 1970.
+pub fn zone_names(utc_seconds: i64) -> Vec<ZoneName> {
+    let instant = DateTime::from_timestamp(within_database(utc_seconds), 0).unwrap_or_default();
+    let at = |zone: &Tz| {
+        let offset = zone.offset_from_utc_datetime(&instant.naive_utc());
+        ZoneName {
+            name: zone.name(),
+            abbreviation: offset.to_string(),
+            east_seconds: offset.fix().local_minus_utc(),
+            is_summer: !offset.dst_offset().is_zero(),
+        }
+    };
+    chrono_tz::TZ_VARIANTS.iter().map(at).collect()
 }
 
 impl TimeZone {
@@ -94,6 +122,23 @@ impl TimeZone {
                 })
             }
         }
+    }
+
+    /// What the zone is called at an instant, given in seconds since 1970: `CEST`, `+03`.
+    pub fn abbreviation_at(&self, utc_seconds: i64) -> String {
+        let named = match self {
+            Self::Named(zone) => DateTime::from_timestamp(within_database(utc_seconds), 0)
+                .and_then(|instant| {
+                    let offset = zone.offset_from_utc_datetime(&instant.naive_utc());
+                    offset.abbreviation().map(str::to_string)
+                }),
+            Self::Fixed { .. } => None,
+        };
+        named.unwrap_or_else(|| {
+            let mut text = Vec::new();
+            crate::write::datetime::write_offset(self.offset_at(utc_seconds), &mut text);
+            String::from_utf8(text).unwrap_or_default()
+        })
     }
 
     /// Seconds east of Greenwich when the wall clock shows `local_seconds` (since 1970).

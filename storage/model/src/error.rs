@@ -62,6 +62,10 @@ kinds! {
     InvalidLogarithm = "2201E", false;
     /// A root of a negative number.
     InvalidPower = "2201F", false;
+    /// A subscript beyond the ends of an array or of bytes.
+    ArraySubscript = "2202E", false;
+    /// A part of a text or of bytes that has a negative length.
+    Substring = "22011", false;
     /// A LIMIT below 0.
     InvalidLimit = "2201W", false;
     /// An OFFSET below 0.

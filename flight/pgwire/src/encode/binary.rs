@@ -1,6 +1,6 @@
 //! Values in PostgreSQL's binary forms.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use arrow::{
     array::{
@@ -57,6 +57,8 @@ enum Values {
     Uuid(FixedSizeBinaryArray),
     /// `"char"`: one byte, 0 for the empty one.
     Char(StringViewArray),
+    /// `inet`: addresses.
+    Inet(StringViewArray),
     List {
         array: ListArray,
         element: u32,
@@ -87,9 +89,11 @@ impl BinaryWriter {
             return Ok(Self { values: Values::Null });
         }
         let column_type = ColumnType::from_arrow_field(field).ok_or_else(unsupported)?;
-        if matches!(wire_oid, oid::OID | oid::REGPROC | oid::REGCLASS | oid::REGTYPE)
-            && array.data_type().is_integer()
-        {
+        if is_name_of_oid(wire_oid) {
+            // Only the catalogs know the number of such a name.
+            return Err(unsupported());
+        }
+        if matches!(wire_oid, oid::OID | oid::XID | oid::CID) && array.data_type().is_integer() {
             let wide = cast(array, &DataType::Int64)?;
             return Ok(Self { values: Values::Oid(wide.as_primitive().clone()) });
         }
@@ -117,7 +121,13 @@ impl BinaryWriter {
             ColumnType::Text if wire_oid == oid::CHAR => {
                 Values::Char(array.as_string_view().clone())
             }
+            ColumnType::Text if wire_oid == oid::INET => {
+                Values::Inet(array.as_string_view().clone())
+            }
             ColumnType::Text => Values::Text(array.as_string_view().clone()),
+            ColumnType::Jsonb if wire_oid == oid::JSON => {
+                Values::Text(array.as_string_view().clone())
+            }
             ColumnType::Jsonb => Values::Jsonb(array.as_string_view().clone()),
             ColumnType::Bytea => Values::Bytea(array.as_binary().clone()),
             ColumnType::Timestamp { .. } | ColumnType::TimestampTz { .. } => {
@@ -169,7 +179,10 @@ impl BinaryWriter {
             Values::Float32(array) => array,
             Values::Float64(array) => array,
             Values::Decimal { array, .. } => array.as_ref(),
-            Values::Text(array) | Values::Jsonb(array) | Values::Char(array) => array,
+            Values::Text(array)
+            | Values::Jsonb(array)
+            | Values::Char(array)
+            | Values::Inet(array) => array,
             Values::Bytea(array) => array,
             Values::Timestamp { units, .. } => units,
             Values::Date(array) => array,
@@ -219,6 +232,7 @@ impl BinaryWriter {
             }
             Values::Text(array) => out.extend_from_slice(array.value(row).as_bytes()),
             Values::Char(array) => out.push(array.value(row).bytes().next().unwrap_or(0)),
+            Values::Inet(array) => write_address(array.value(row), out)?,
             Values::Jsonb(array) => {
                 // Version of the binary form.
                 out.push(1);
@@ -252,6 +266,34 @@ impl BinaryWriter {
         }
         Ok(true)
     }
+}
+
+/// Whether a type is that of oids which are shown as names.
+fn is_name_of_oid(wire_oid: u32) -> bool {
+    matches!(
+        wire_oid,
+        oid::REGPROC | oid::REGCLASS | oid::REGTYPE | oid::REGNAMESPACE | oid::REGROLE
+    )
+}
+
+/// An address of the network, as `inet` is sent.
+fn write_address(text: &str, out: &mut Vec<u8>) -> Result<()> {
+    let address: IpAddr = text.parse().map_err(|_| {
+        let message = format!("invalid input syntax for type inet: \"{text}\"");
+        Error::new(ErrorKind::InvalidTextRepresentation, message)
+    })?;
+    // PostgreSQL's number of the family, bits of the network, no cidr, bytes that follow.
+    match address {
+        IpAddr::V4(address) => {
+            out.extend_from_slice(&[2, 32, 0, 4]);
+            out.extend_from_slice(&address.octets());
+        }
+        IpAddr::V6(address) => {
+            out.extend_from_slice(&[3, 128, 0, 16]);
+            out.extend_from_slice(&address.octets());
+        }
+    }
+    Ok(())
 }
 
 /// The one Arrow type of a column type: results come in many others.

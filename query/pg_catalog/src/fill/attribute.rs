@@ -4,9 +4,9 @@ use stratalog_model::{ColumnType, Result};
 
 use crate::{
     CatalogContext,
-    column_type::{base_type, element_of_array, type_modifier, type_oid},
+    column_type::{base_type, collation_of, element_of_array, type_modifier, type_oid},
     oid,
-    relation::key_columns,
+    relation::{key_columns, shown_default},
     rows::{Rows, Value},
     spec::SYSTEM_TABLES,
 };
@@ -26,7 +26,7 @@ fn push(rows: &mut Rows<'_>, attribute: &Attribute<'_>) -> Result<()> {
     let base = base_type(type_number);
     let element = element_of_array(type_number);
     let array = element.is_some();
-    let collated = base.or(element).map_or(0, |base| base.collation);
+    let collated = collation_of(type_number);
     rows.push(&[
         ("attrelid", attribute.relation.into()),
         ("attname", attribute.name.into()),
@@ -107,7 +107,7 @@ pub(super) fn defaults(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<
     let state = context.state();
     for chronicle in state.chronicles(&context.database) {
         for (at, column) in chronicle.columns.iter().enumerate() {
-            if let Some(default) = &column.default_sql {
+            if let Some(default) = shown_default(column) {
                 rows.push(&[
                     ("oid", oid::default(chronicle.id, column.id).into()),
                     ("adrelid", oid::table(chronicle.id).into()),

@@ -2,10 +2,12 @@
 
 use stratalog_model::{ChronicleDefinition, Result};
 
+use super::functions::default_class;
 use crate::{
     CatalogContext,
+    column_type::{collation_of, type_oid},
     oid::{self, SYSTEM_SCHEMAS},
-    relation::{index_name, key_list, key_numbers},
+    relation::{index_name, key_columns, key_list, key_numbers},
     rows::{Rows, Value},
     spec::SYSTEM_TABLES,
 };
@@ -111,6 +113,12 @@ pub(super) fn indexes(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<(
     for chronicle in state.chronicles(&context.database).filter(|chronicle| chronicle.primary_key) {
         let key = key_numbers(chronicle);
         let zeros = Value::Ints(vec![0; key.len()]);
+        let types: Vec<i64> = key_columns(chronicle)
+            .into_iter()
+            .map(|column| i64::from(type_oid(&column.column_type)))
+            .collect();
+        let collations = types.iter().map(|number| collation_of(*number)).collect();
+        let classes = types.iter().map(|number| default_class(*number)).collect();
         rows.push(&[
             ("indexrelid", oid::index(chronicle.id).into()),
             ("indrelid", oid::table(chronicle.id).into()),
@@ -122,8 +130,8 @@ pub(super) fn indexes(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<(
             ("indisvalid", true.into()),
             ("indisready", true.into()),
             ("indislive", true.into()),
-            ("indcollation", zeros.clone()),
-            ("indclass", zeros.clone()),
+            ("indcollation", Value::Ints(collations)),
+            ("indclass", Value::Ints(classes)),
             ("indoption", zeros),
             ("indkey", Value::Ints(key)),
         ])?;
@@ -219,11 +227,16 @@ pub(super) fn comments(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<
             }
         }
     }
-    rows.push(&[
-        ("objoid", oid::PUBLIC.into()),
-        ("classoid", oid::NAMESPACE.into()),
-        ("description", "standard public schema".into()),
-    ])
+    for (number, comment) in
+        [(oid::PUBLIC, "standard public schema"), (oid::SYSTEM_CATALOG, "system catalog schema")]
+    {
+        rows.push(&[
+            ("objoid", number.into()),
+            ("classoid", oid::NAMESPACE.into()),
+            ("description", comment.into()),
+        ])?;
+    }
+    Ok(())
 }
 
 pub(super) fn table_numbers(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
@@ -234,9 +247,28 @@ pub(super) fn table_numbers(context: &CatalogContext, rows: &mut Rows<'_>) -> Re
             ("relid", oid::table(chronicle.id).into()),
             ("schemaname", (&chronicle.schema).into()),
             ("relname", (&chronicle.name).into()),
+            ("seq_scan", 0_i64.into()),
+            ("seq_tup_read", 0_i64.into()),
             ("n_live_tup", number.map_or(0, |status| status.rows).into()),
             ("n_dead_tup", 0_i64.into()),
         ])?;
+    }
+    Ok(())
+}
+
+/// Nothing is counted by blocks.
+pub(super) fn table_reads(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
+    for chronicle in context.state().chronicles(&context.database) {
+        let mut values = vec![
+            ("relid", Value::from(oid::table(chronicle.id))),
+            ("schemaname", (&chronicle.schema).into()),
+            ("relname", (&chronicle.name).into()),
+        ];
+        let counts = ["heap_blks_read", "heap_blks_hit"];
+        values.extend(counts.map(|count| (count, Value::Int(0))));
+        let of_index = ["idx_blks_read", "idx_blks_hit"];
+        values.extend(of_index.map(|count| (count, Value::Int(0))));
+        rows.push(&values)?;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use crate::{
     CatalogContext,
     column_type::{base_type, type_name, type_oid},
     oid::SYSTEM_SCHEMAS,
-    relation::{self, index_name},
+    relation::{self, index_name, shown_default},
     rows::{Rows, Value},
     spec::SYSTEM_TABLES,
 };
@@ -71,7 +71,7 @@ struct Shown<'a> {
     number: usize,
     column_type: &'a ColumnType,
     nullable: bool,
-    default: Option<&'a String>,
+    default: Option<String>,
     updatable: bool,
 }
 
@@ -113,7 +113,7 @@ fn push_column(context: &CatalogContext, rows: &mut Rows<'_>, shown: &Shown<'_>)
         ("table_name", shown.table.into()),
         ("column_name", shown.name.into()),
         ("ordinal_position", shown.number.into()),
-        ("column_default", shown.default.into()),
+        ("column_default", shown.default.clone().into()),
         ("is_nullable", yes_or_no(shown.nullable)),
         ("data_type", data_type.into()),
         ("numeric_precision", precision.into()),
@@ -143,7 +143,7 @@ pub(super) fn columns(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<(
                 number: at + 1,
                 column_type: &column.column_type,
                 nullable: column.nullable,
-                default: column.default_sql.as_ref(),
+                default: shown_default(column),
                 updatable: true,
             };
             push_column(context, rows, &shown)?;
@@ -227,6 +227,27 @@ pub(super) fn constraint_tables(context: &CatalogContext, rows: &mut Rows<'_>) -
             ("constraint_schema", (&chronicle.schema).into()),
             ("constraint_name", index_name(chronicle).into()),
         ])?;
+    }
+    Ok(())
+}
+
+/// The one user may do everything with every table.
+pub(super) fn table_privileges(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
+    const ALL: [&str; 7] =
+        ["INSERT", "SELECT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER"];
+    for chronicle in context.state().chronicles(&context.database) {
+        for privilege in ALL {
+            rows.push(&[
+                ("grantor", (&context.user).into()),
+                ("grantee", (&context.user).into()),
+                ("table_catalog", (&context.database).into()),
+                ("table_schema", (&chronicle.schema).into()),
+                ("table_name", (&chronicle.name).into()),
+                ("privilege_type", privilege.into()),
+                ("is_grantable", "YES".into()),
+                ("with_hierarchy", yes_or_no(privilege == "SELECT")),
+            ])?;
+        }
     }
     Ok(())
 }

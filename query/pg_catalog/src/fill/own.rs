@@ -9,6 +9,7 @@ use super::tiers;
 use crate::{
     CatalogContext,
     rows::{Rows, Value},
+    spec::KEYWORDS,
 };
 
 pub(super) fn chronicles(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
@@ -141,6 +142,31 @@ pub(super) fn promises(_: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
             ("promise", format!("CL-{}", promise.number()).into()),
             ("text", promise.text().into()),
             ("broken", broken_count(*promise).into()),
+        ])?;
+    }
+    Ok(())
+}
+
+/// PostgreSQL's keywords, which its clients put in quotes.
+pub(super) fn keywords(rows: &mut Rows<'_>) -> Result<()> {
+    for line in KEYWORDS.lines() {
+        let mut words = line.split('\t');
+        let (Some(word), Some(category), bare) = (words.next(), words.next(), words.next()) else {
+            continue;
+        };
+        let described = match category {
+            "U" => "unreserved",
+            "C" => "unreserved (cannot be function or type name)",
+            "T" => "reserved (can be function or type name)",
+            _ => "reserved",
+        };
+        let bare = bare == Some("t");
+        rows.push(&[
+            ("word", word.into()),
+            ("catcode", category.into()),
+            ("barelabel", bare.into()),
+            ("catdesc", described.into()),
+            ("baredesc", (if bare { "can be bare label" } else { "requires AS" }).into()),
         ])?;
     }
     Ok(())

@@ -15,8 +15,7 @@ pub(super) fn activity(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<
     let state = context.state();
     for session in context.sessions.sessions() {
         let database = state.database(&session.database).map(|database| database.oid);
-        let address: Option<SocketAddr> =
-            session.client_address.as_deref().and_then(|address| address.parse().ok());
+        let (address, port) = address_and_port(session.client_address.as_deref());
         rows.push(&[
             ("datid", database.into()),
             ("datname", session.database.into()),
@@ -24,8 +23,8 @@ pub(super) fn activity(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<
             ("usesysid", oid::ROLE.into()),
             ("usename", session.user.into()),
             ("application_name", session.application_name.into()),
-            ("client_addr", address.map(|address| address.ip().to_string()).into()),
-            ("client_port", address.map(|address| i64::from(address.port())).into()),
+            ("client_addr", address.into()),
+            ("client_port", port.into()),
             ("backend_start", session.connected_us.into()),
             ("xact_start", session.transaction_us.into()),
             ("query_start", session.query_us.into()),
@@ -88,4 +87,12 @@ pub(super) fn copies(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()
         ])?;
     }
     Ok(())
+}
+
+/// Where a session comes from; NULLs in process.
+pub(crate) fn address_and_port(client: Option<&str>) -> (Option<String>, Option<i64>) {
+    match client.and_then(|client| client.parse::<SocketAddr>().ok()) {
+        Some(socket) => (Some(socket.ip().to_string()), Some(i64::from(socket.port()))),
+        None => (client.map(str::to_string), None),
+    }
 }

@@ -1,8 +1,5 @@
 //! The server: databases, roles, sessions, settings, functions.
 
-use std::collections::BTreeMap;
-
-use datafusion::execution::SessionStateDefaults;
 use stratalog_model::Result;
 
 use crate::{
@@ -11,13 +8,14 @@ use crate::{
 };
 
 pub(super) fn access_methods(rows: &mut Rows<'_>) -> Result<()> {
-    for (number, name, kind) in
-        [(oid::ACCESS_CHRONICLE, "chronicle", "t"), (oid::ACCESS_BTREE, "btree", "i")]
-    {
+    for (number, name, handler, kind) in [
+        (oid::ACCESS_CHRONICLE, "chronicle", "-", "t"),
+        (oid::ACCESS_BTREE, "btree", "bthandler", "i"),
+    ] {
         rows.push(&[
             ("oid", number.into()),
             ("amname", name.into()),
-            ("amhandler", "-".into()),
+            ("amhandler", handler.into()),
             ("amtype", kind.into()),
         ])?;
     }
@@ -41,44 +39,6 @@ pub(super) fn tablespaces(rows: &mut Rows<'_>) -> Result<()> {
             ("oid", number.into()),
             ("spcname", name.into()),
             ("spcowner", oid::ROLE.into()),
-        ])?;
-    }
-    Ok(())
-}
-
-pub(super) fn functions(rows: &mut Rows<'_>) -> Result<()> {
-    let mut known: BTreeMap<String, (&str, String)> = BTreeMap::new();
-    for page in stratalog_functions::documentation() {
-        known.insert(page.name, ("f", page.description));
-    }
-    let mut add = |kind, names: &mut dyn Iterator<Item = &str>| {
-        for name in names {
-            known.entry(name.to_string()).or_insert((kind, String::new()));
-        }
-    };
-    for function in SessionStateDefaults::default_scalar_functions() {
-        let aliases = function.aliases().iter().map(String::as_str);
-        add("f", &mut std::iter::once(function.name()).chain(aliases));
-    }
-    for function in SessionStateDefaults::default_aggregate_functions() {
-        let aliases = function.aliases().iter().map(String::as_str);
-        add("a", &mut std::iter::once(function.name()).chain(aliases));
-    }
-    for function in SessionStateDefaults::default_window_functions() {
-        add("w", &mut std::iter::once(function.name()));
-    }
-    for (at, (name, (kind, description))) in known.into_iter().enumerate() {
-        rows.push(&[
-            ("oid", (oid::FUNCTION_FIRST + i64::try_from(at).unwrap_or(0)).into()),
-            ("proname", name.into()),
-            ("pronamespace", 11_i64.into()),
-            ("proowner", oid::ROLE.into()),
-            ("prolang", 12_i64.into()),
-            ("prokind", kind.into()),
-            ("provolatile", "s".into()),
-            ("proparallel", "s".into()),
-            ("prorettype", 2_276_i64.into()),
-            ("prosrc", description.into()),
         ])?;
     }
     Ok(())
@@ -153,14 +113,19 @@ fn user(context: &CatalogContext) -> [(&'static str, Value); 6] {
 
 pub(super) fn settings(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     for setting in context.settings.list() {
+        let changed = setting.value != setting.reset_value;
         rows.push(&[
             ("name", setting.name.into()),
             ("setting", setting.value.into()),
+            ("unit", setting.unit.into()),
             ("category", "Stratalog".into()),
             ("short_desc", setting.description.into()),
             ("context", (if setting.changeable { "user" } else { "internal" }).into()),
-            ("vartype", "string".into()),
-            ("source", "session".into()),
+            ("vartype", setting.kind.into()),
+            ("source", (if changed { "session" } else { "default" }).into()),
+            ("min_val", setting.range.map(|(least, _)| least.to_string()).into()),
+            ("max_val", setting.range.map(|(_, most)| most.to_string()).into()),
+            ("enumvals", setting.words.map_or(Value::Null, Value::Texts)),
             ("boot_val", (&setting.reset_value).into()),
             ("reset_val", (&setting.reset_value).into()),
             ("pending_restart", false.into()),
@@ -177,7 +142,43 @@ pub(super) fn database_numbers(context: &CatalogContext, rows: &mut Rows<'_>) ->
             ("datid", database.oid.into()),
             ("datname", (&database.name).into()),
             ("numbackends", connected.count().into()),
+            // Transactions and blocks are not counted.
+            ("xact_commit", 0_i64.into()),
+            ("xact_rollback", 0_i64.into()),
+            ("blks_read", 0_i64.into()),
+            ("blks_hit", 0_i64.into()),
         ])?;
+    }
+    Ok(())
+}
+
+/// No session is encrypted by the server.
+pub(super) fn encryption(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
+    let column = rows.first_of(&["ssl", "gss_authenticated"]);
+    for session in context.sessions.sessions() {
+        let mut values = vec![("pid", session.process_id.into()), (column, false.into())];
+        if column == "gss_authenticated" {
+            values.push(("encrypted", false.into()));
+        }
+        rows.push(&values)?;
+    }
+    Ok(())
+}
+
+/// Nothing conflicts with a recovery.
+pub(super) fn conflicts(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
+    for database in context.state().databases() {
+        let mut values =
+            vec![("datid", Value::from(database.oid)), ("datname", (&database.name).into())];
+        let columns = [
+            "confl_tablespace",
+            "confl_lock",
+            "confl_snapshot",
+            "confl_bufferpin",
+            "confl_deadlock",
+        ];
+        values.extend(columns.map(|column| (column, Value::Int(0))));
+        rows.push(&values)?;
     }
     Ok(())
 }

@@ -13,6 +13,7 @@ use crate::{
     column_type::{base_type, element_of_array, type_name},
     fill::index_definition,
     oid,
+    procedure::{Procedure, procedure},
     relation::{Relation, key_columns, key_list},
 };
 
@@ -100,6 +101,9 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
                     match Relation::of_oid(&state, &context.database, number) {
                         Some(Relation::Table(chronicle)) => chronicle.comment.clone(),
                         _ if number == oid::PUBLIC => Some("standard public schema".to_string()),
+                        _ if number == oid::SYSTEM_CATALOG => {
+                            Some("system catalog schema".to_string())
+                        }
                         _ => None,
                     }
                 })
@@ -138,7 +142,9 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
             &[&[Integer]],
             ColumnType::Text,
             "Type that a function returns.",
-            |_, arguments| text_of_oid(arguments, |_| Some("any".to_string())),
+            |_, arguments| {
+                text_of_oid(arguments, |number| procedure(number).map(Procedure::result))
+            },
         ),
         declare.stable(
             "pg_get_function_sqlbody",
@@ -152,14 +158,20 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
             &[&[Integer]],
             ColumnType::Text,
             "Parameters of a function.",
-            |_, arguments| text_of_oid(arguments, function_arguments),
+            |_, arguments| {
+                text_of_oid(arguments, |number| procedure(number).map(Procedure::arguments))
+            },
         ),
         declare.stable(
             "pg_get_function_identity_arguments",
             &[&[Integer]],
             ColumnType::Text,
-            "Parameters of a function.",
-            |_, arguments| text_of_oid(arguments, function_arguments),
+            "Parameters of a function, without defaults.",
+            |_, arguments| {
+                text_of_oid(arguments, |number| {
+                    procedure(number).map(Procedure::identity_arguments)
+                })
+            },
         ),
     ];
     for (name, description) in [
@@ -181,7 +193,7 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
             &[&[Integer]],
             ColumnType::Boolean,
             description,
-            |_, arguments| test_of_oid(arguments, |_| true),
+            |_, arguments| test_of_oid(arguments, |_| Some(true)),
         ));
     }
     const DEFINITION: &[&[Parameter]] = &[&[Integer], &[Integer, Boolean]];
@@ -210,7 +222,7 @@ fn is_visible(context: &CatalogContext, arguments: &Arguments<'_>) -> Result<Arr
     let path = context.search_path(&state);
     test_of_oid(arguments, |number| {
         Relation::of_oid(&state, &context.database, number)
-            .is_some_and(|relation| relation.is_visible(&state, &context.database, &path))
+            .map(|relation| relation.is_visible(&state, &context.database, &path))
     })
 }
 
@@ -246,15 +258,6 @@ fn column_comments(context: &CatalogContext, arguments: &Arguments<'_>) -> Resul
         let at = usize::try_from(column - 1).unwrap_or(usize::MAX);
         Ok(chronicle.columns.get(at).and_then(|column| column.comment.clone()))
     })
-}
-
-/// Parameters of the function of an oid.
-fn function_arguments(number: i64) -> Option<String> {
-    let at = usize::try_from(number - oid::FUNCTION_FIRST).ok()?;
-    let page = stratalog_functions::documentation().into_iter().nth(at)?;
-    let signature = page.signatures.into_iter().next()?;
-    let (_, parameters) = signature.split_once('(')?;
-    Some(parameters.trim_end_matches(')').to_string())
 }
 
 /// Name of the type of an oid; `None` when there is none.

@@ -22,6 +22,7 @@ use crate::{
     CatalogContext,
     column_type::oid_of_name,
     oid::{self, SYSTEM_SCHEMAS},
+    procedure::{procedure, procedure_of_name},
     relation::{Relation, name_parts},
 };
 
@@ -87,6 +88,14 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
             "Oid of a function: what a cast to regproc and on to oid calls.",
             |context, arguments| oids(context, arguments, Kind::Function, true),
         ),
+        text(
+            "regproc_name",
+            "Name of a function: what a regproc is printed as.",
+            |context, arguments| names(context, arguments, Kind::Function),
+        ),
+        oid("to_regproc", "Oid of a function, or NULL.", |context, arguments| {
+            oids(context, arguments, Kind::Function, false)
+        }),
         oid("to_regclass", "Oid of a table, or NULL.", |context, arguments| {
             oids(context, arguments, Kind::Class, false)
         }),
@@ -128,6 +137,9 @@ fn oids(
             // Digits are an oid, written as text.
             if let Ok(number) = text.trim().parse::<u32>() {
                 return Ok(Some(i64::from(number)));
+            }
+            if text == "-" {
+                return Ok(Some(0));
             }
             match oid_of(context, kind, text) {
                 None if must_exist => Err(failed(missing(kind, text))),
@@ -171,9 +183,7 @@ fn oid_of(context: &CatalogContext, kind: Kind, text: &str) -> Option<i64> {
         Kind::Function => {
             // A signature may follow the name.
             let name = name_parts(text.split('(').next()?)?.pop()?;
-            let pages = stratalog_functions::documentation();
-            let at = pages.iter().position(|page| page.name == name)?;
-            Some(oid::FUNCTION_FIRST + i64::try_from(at).ok()?)
+            procedure_of_name(&name).map(|procedure| procedure.oid)
         }
     }
 }
@@ -196,7 +206,7 @@ fn name_of(context: &CatalogContext, kind: Kind, number: i64) -> Option<String> 
                     .map(|schema| stratalog_functions::quote_ident(&schema.name))
             })
         }
-        Kind::Function => None,
+        Kind::Function => procedure(number).map(|procedure| procedure.name.clone()),
         Kind::Role => {
             (number == oid::ROLE).then(|| stratalog_functions::quote_ident(&context.user))
         }

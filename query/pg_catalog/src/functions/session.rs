@@ -11,7 +11,7 @@ use stratalog_functions::{
 use stratalog_model::{ColumnType, Error, ErrorKind};
 
 use super::{Declare, no_text, same_boolean, same_integer, same_text, same_texts, same_time};
-use crate::{CatalogContext, oid::SYSTEM_SCHEMAS, relation::name_parts};
+use crate::{CatalogContext, fill::address_and_port, oid::SYSTEM_SCHEMAS, relation::name_parts};
 
 use Parameter::{Any, Boolean, Integer, Text};
 
@@ -81,8 +81,7 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
         declare.stable("inet_client_addr", &[&[]], ColumnType::Text, "Address of the client.", |context, arguments| {
             let sessions = context.sessions.sessions();
             let own = sessions.into_iter().find(|session| session.process_id == context.process_id);
-            let address = own.and_then(|session| session.client_address?.parse().ok());
-            match address.map(|address: std::net::SocketAddr| address.ip().to_string()) {
+            match address_and_port(own.and_then(|session| session.client_address).as_deref()).0 {
                 Some(address) => same_text(arguments, &address),
                 None => no_text(arguments),
             }
@@ -107,24 +106,27 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
         declare.stable("txid_current", &[&[]], ColumnType::BigInt, "A number that grows as events are committed.", |context, arguments| {
             super::same_bigint(arguments, i64::try_from(context.store.snapshot().gsn().0).unwrap_or(i64::MAX).saturating_add(1))
         }),
+        declare.stable("catalog_version", &[&[]], ColumnType::BigInt, "A number that changes whenever the catalog does: what `xmin` of the catalogs is.", |context, arguments| {
+            let version = context.state().version();
+            // The transactions of PostgreSQL count from 3, in 32 bits.
+            super::same_bigint(arguments, i64::try_from(version % 0xffff_fffc).unwrap_or(0) + 3)
+        }),
         declare.stable("pg_advisory_unlock_all", &[&[]], ColumnType::Text, "Nothing: there are no advisory locks.", |_, arguments| same_text(arguments, "")),
         declare.stable("acldefault", &[&[Text, Integer]], texts(), "NULL: there are no grants.", |_, arguments| {
             Ok(arrow::array::new_null_array(&texts().arrow_type(), arguments.rows))
         }),
         declare.stable("parse_ident", &[&[Text], &[Text, Boolean]], texts(), "The parts of a qualified name.", parse_ident),
-        declare.stable("pg_char_to_encoding", &[&[Text]], ColumnType::Integer, "6 for UTF8, -1 for any other.", |_, arguments| {
+        declare.stable("pg_char_to_encoding", &[&[Text]], ColumnType::Integer, "Number of an encoding; -1 for no name of one.", |_, arguments| {
             let names = arguments.text(0)?;
             let numbers: arrow::array::Int32Array = (0..arguments.rows)
                 .map(|row| {
-                    text_at(names, row).map(|name| {
-                        if name.eq_ignore_ascii_case("utf8") || name.eq_ignore_ascii_case("utf-8") { 6 } else { -1 }
-                    })
+                    text_at(names, row).map(encoding_number)
                 })
                 .collect();
             Ok(Arc::new(numbers))
         }),
-        declare.stable("pg_encoding_to_char", &[&[Integer]], ColumnType::Text, "UTF8 for 6.", |_, arguments| {
-            super::text_of_oid(arguments, |number| Some(if number == 6 { "UTF8" } else { "" }.to_string()))
+        declare.stable("pg_encoding_to_char", &[&[Integer]], ColumnType::Text, "Name of an encoding.", |_, arguments| {
+            super::text_of_oid(arguments, |number| Some(encoding(number).to_string()))
         }),
         declare.stable("pg_tablespace_location", &[&[Integer]], ColumnType::Text, "Empty: there is one place.", |_, arguments| {
             same_text(arguments, "")
@@ -152,6 +154,66 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
     ));
     functions.extend(privileges(&declare));
     functions
+}
+
+/// The encodings of PostgreSQL, by number.
+const ENCODINGS: [&str; 42] = [
+    "SQL_ASCII",
+    "EUC_JP",
+    "EUC_CN",
+    "EUC_KR",
+    "EUC_TW",
+    "EUC_JIS_2004",
+    "UTF8",
+    "MULE_INTERNAL",
+    "LATIN1",
+    "LATIN2",
+    "LATIN3",
+    "LATIN4",
+    "LATIN5",
+    "LATIN6",
+    "LATIN7",
+    "LATIN8",
+    "LATIN9",
+    "LATIN10",
+    "WIN1256",
+    "WIN1258",
+    "WIN866",
+    "WIN874",
+    "KOI8R",
+    "WIN1251",
+    "WIN1252",
+    "ISO_8859_5",
+    "ISO_8859_6",
+    "ISO_8859_7",
+    "ISO_8859_8",
+    "WIN1250",
+    "WIN1253",
+    "WIN1254",
+    "WIN1255",
+    "WIN1257",
+    "KOI8U",
+    "SJIS",
+    "BIG5",
+    "GBK",
+    "UHC",
+    "GB18030",
+    "JOHAB",
+    "SHIFT_JIS_2004",
+];
+
+fn encoding(number: i64) -> &'static str {
+    usize::try_from(number).ok().and_then(|at| ENCODINGS.get(at)).copied().unwrap_or_default()
+}
+
+/// Letters and digits of a name count alone.
+fn encoding_number(name: &str) -> i32 {
+    let plain = |name: &str| -> String {
+        name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
+    };
+    let wanted = plain(name);
+    let found = ENCODINGS.iter().position(|known| plain(known) == wanted);
+    found.and_then(|at| i32::try_from(at).ok()).unwrap_or(-1)
 }
 
 /// Every user may do everything until users and grants exist.

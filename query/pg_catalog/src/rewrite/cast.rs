@@ -4,7 +4,7 @@ use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, BinaryOperator, DataType, Expr, Ident, ObjectName, Select, SelectItem, Value,
 };
 
-use super::{build, replace};
+use super::{build, called, is_function_column, replace};
 
 /// What a type of the catalogs becomes.
 enum Target {
@@ -45,33 +45,51 @@ fn target(data_type: &DataType) -> Option<Target> {
             element, *size,
         ))));
     }
-    let list = |element| DataType::Array(ArrayElemTypeDef::SquareBracket(Box::new(element), None));
     Some(match type_word(data_type)?.as_str() {
         "regclass" => Target::Named("regclass"),
         "regtype" => Target::Named("regtype"),
         "regnamespace" => Target::Named("regnamespace"),
         "regrole" => Target::Named("regrole"),
-        "oid" | "xid" | "cid" | "xid8" | "int8" => Target::Plain(DataType::BigInt(None)),
+        "regproc" => Target::Named("regproc"),
+        "int8" => Target::Plain(DataType::BigInt(None)),
         "int4" => Target::Plain(DataType::Integer(None)),
         "int2" => Target::Plain(DataType::SmallInt(None)),
         "bool" => Target::Plain(DataType::Boolean),
         "float4" => Target::Plain(DataType::Real),
         "float8" => Target::Plain(DataType::DoublePrecision),
-        "int2vector" => Target::Plain(list(DataType::SmallInt(None))),
-        "oidvector" => Target::Plain(list(DataType::BigInt(None))),
-        "text" | "name" | "\"char\"" | "varchar" | "bpchar" | "cstring" | "regproc"
-        | "regprocedure" | "regoper" | "regoperator" | "regcollation" | "regconfig"
-        | "regdictionary" | "pg_node_tree" | "aclitem" => Target::Plain(DataType::Text),
+        "text" => Target::Plain(DataType::Text),
+        "varchar" => Target::Plain(DataType::Varchar(None)),
         // Other names lose their schema alone.
         word => match data_type {
-            DataType::Custom(name, _) if name.0.len() > 1 => Target::Plain(DataType::Custom(
-                ObjectName::from(vec![Ident::new(word)]),
-                Vec::new(),
-            )),
+            DataType::Custom(name, _) if name.0.len() > 1 => {
+                let ident = match word.strip_prefix('"') {
+                    Some(quoted) => Ident::with_quote('"', quoted.trim_end_matches('"')),
+                    None => Ident::new(word),
+                };
+                Target::Plain(DataType::Custom(ObjectName::from(vec![ident]), Vec::new()))
+            }
             _ => return None,
         },
     })
 }
+
+/// Whether a type is that of oids, or one to which only oids are cast.
+fn is_number(data_type: &DataType) -> bool {
+    matches!(type_word(data_type).as_deref(), Some("oid" | "int8" | "int4"))
+        || matches!(
+            data_type,
+            DataType::BigInt(_) | DataType::Int8(_) | DataType::Integer(_) | DataType::Int(_)
+        )
+}
+
+/// Functions that look an oid with a name up: the stem of its type.
+const LOOKUPS: [(&str, &str); 5] = [
+    ("to_regclass", "regclass"),
+    ("to_regtype", "regtype"),
+    ("to_regnamespace", "regnamespace"),
+    ("to_regrole", "regrole"),
+    ("to_regproc", "regproc"),
+];
 
 /// The stem of a cast to an oid with a name.
 fn named(expr: &Expr) -> Option<&'static str> {
@@ -81,14 +99,11 @@ fn named(expr: &Expr) -> Option<&'static str> {
             Target::Plain(_) => None,
         },
         Expr::Nested(inner) => named(inner),
-        _ => None,
+        _ => {
+            let name = called(expr)?;
+            LOOKUPS.iter().find(|(lookup, _)| *lookup == name).map(|(_, stem)| *stem)
+        }
     }
-}
-
-/// Whether an expression is a cast to the name of a function, which is text elsewhere.
-fn is_function(expr: &Expr) -> bool {
-    matches!(expr, Expr::Cast { data_type, .. }
-        if matches!(type_word(data_type).as_deref(), Some("regproc" | "regprocedure")))
 }
 
 /// What a cast casts.
@@ -118,50 +133,42 @@ pub(super) fn rewrite(expr: &mut Expr) {
         Expr::BinaryOp { left, op, right } if compares(op) => {
             let stem = named(left).or_else(|| named(right));
             if let Some(stem) = stem {
+                // Columns that hold functions hold their names.
+                let by_name = is_function_column(left) || is_function_column(right);
                 for side in [left, right] {
                     if named(side).is_some() || build::string_of(side).is_some() {
-                        as_oid(side, stem);
+                        if by_name { as_name(side, stem) } else { as_oid(side, stem) }
                     }
                 }
             }
         }
         Expr::Cast { expr: inner, data_type, .. } => {
-            let to_number = matches!(target(data_type), Some(Target::Plain(DataType::BigInt(_))));
-            if to_number && is_function(inner) {
-                *data_type = DataType::BigInt(None);
-                as_oid(inner, "regproc");
-                return;
+            if is_function_column(inner) && is_number(data_type) {
+                super::oid_of(inner);
             }
-            if let Some(stem) = named(inner) {
+            let Some(stem) = named(inner) else {
                 match target(data_type) {
-                    Some(Target::Plain(DataType::Text)) => {
-                        replace(expr, inside);
-                        as_name(expr, stem);
-                    }
-                    _ if matches!(data_type, DataType::Text | DataType::Varchar(_)) => {
-                        replace(expr, inside);
-                        as_name(expr, stem);
-                    }
-                    _ => {
-                        if let Some(Target::Plain(plain)) = target(data_type) {
-                            *data_type = plain;
+                    Some(Target::Plain(plain)) => *data_type = plain,
+                    Some(Target::Named(stem)) => {
+                        // A constant is looked up; what comes from a row is an oid to be shown.
+                        let constant = build::string_of(inner).is_some() || is_placeholder(inner);
+                        if constant && stem != "regproc" {
+                            as_oid(expr, stem);
+                        } else {
+                            as_name(expr, stem);
                         }
-                        as_oid(inner, stem);
                     }
+                    None => {}
                 }
                 return;
+            };
+            if is_number(data_type) {
+                as_oid(inner, stem);
+            } else {
+                as_name(inner, stem);
             }
-            match target(data_type) {
-                Some(Target::Plain(plain)) => *data_type = plain,
-                Some(Target::Named(stem)) => {
-                    // A constant is looked up; what comes from a row is an oid to be shown.
-                    if build::string_of(inner).is_some() || is_placeholder(inner) {
-                        as_oid(expr, stem);
-                    } else {
-                        as_name(expr, stem);
-                    }
-                }
-                None => {}
+            if let Some(Target::Plain(plain)) = target(data_type) {
+                *data_type = plain;
             }
         }
         Expr::TypedString(typed) => {
@@ -186,10 +193,11 @@ pub(super) fn name_projected(select: &mut Select) {
             continue;
         };
         if let Some(stem) = named(expr) {
+            let name = called(expr).unwrap_or_else(|| stem.to_string());
             as_name(expr, stem);
             if let SelectItem::UnnamedExpr(unnamed) = item {
                 let expr = std::mem::replace(unnamed, build::null());
-                *item = SelectItem::ExprWithAlias { expr, alias: Ident::new(stem) };
+                *item = SelectItem::ExprWithAlias { expr, alias: Ident::new(name) };
             }
         }
     }

@@ -3,10 +3,11 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Ident, Select, TableFactor, Visit, VisitMut, Visitor, VisitorMut,
+    BinaryOperator, Expr, Ident, Query, Select, SelectItem, SetExpr, TableFactor, Visit, VisitMut,
+    Visitor, VisitorMut,
 };
 
-use super::replace;
+use super::{build, replace};
 
 /// The names by which a SELECT calls its own tables.
 pub(super) fn own_tables(select: &Select) -> Vec<String> {
@@ -142,6 +143,106 @@ fn is_outer_alone(expr: &Expr, own: &[String]) -> bool {
     }
     let mut columns = Columns { own, outer: false };
     expr.visit(&mut columns).is_continue() && columns.outer
+}
+
+/// Whether all that a SELECT says of outer rows are equalities with columns of its own.
+pub(super) fn is_by_equality(select: &Select) -> bool {
+    let own = own_tables(select);
+    let mut parts = Vec::new();
+    if let Some(selection) = select.selection.clone() {
+        conjuncts(selection, &mut parts);
+    }
+    parts.iter().all(|part| equality(part, &own).is_some() || !names_outer(part, &own))
+}
+
+fn names_outer(expr: &Expr, own: &[String]) -> bool {
+    struct Outer<'a>(&'a [String]);
+    impl Visitor for Outer<'_> {
+        type Break = ();
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            match outer_column(expr, self.0) {
+                Some(_) => ControlFlow::Break(()),
+                None => ControlFlow::Continue(()),
+            }
+        }
+    }
+    expr.visit(&mut Outer(own)).is_break()
+}
+
+/// `(SELECT f(own, outer) FROM … WHERE …)` asks for each column of its own by itself, where a row
+/// is found: `CASE WHEN (SELECT count(1) …) > 0 THEN f((SELECT own …), outer) END`.
+pub(super) fn selected_apart(query: &Query) -> Option<Expr> {
+    let SetExpr::Select(select) = query.body.as_ref() else { return None };
+    let [SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. }] =
+        select.projection.as_slice()
+    else {
+        return None;
+    };
+    let own = own_tables(select);
+    let is_computed = !matches!(item, Expr::CompoundIdentifier(_));
+    let outer_conditions =
+        select.selection.as_ref().is_some_and(|selection| names_outer(selection, &own));
+    if !is_computed || !names_outer(item, &own) || outer_conditions {
+        return None;
+    }
+    let mut columns = Vec::new();
+    own_columns(item, &own, &mut columns);
+    let mut value = item.clone();
+    for column in columns {
+        let asked = asked(query, column.clone());
+        let mut put = Put { column: &column, asked: &asked };
+        let _ = VisitMut::visit(&mut value, &mut put);
+    }
+    let found = Expr::BinaryOp {
+        left: Box::new(asked(query, build::call("count", vec![build::one()]))),
+        op: BinaryOperator::GtEq,
+        right: Box::new(build::one()),
+    };
+    Some(build::when(found, value))
+}
+
+/// The query, asked for one value.
+fn asked(query: &Query, value: Expr) -> Expr {
+    let mut asked = query.clone();
+    if let SetExpr::Select(select) = asked.body.as_mut() {
+        select.projection = vec![SelectItem::UnnamedExpr(value)];
+    }
+    Expr::Subquery(Box::new(asked))
+}
+
+/// The columns of a SELECT's own that an expression names, each once.
+fn own_columns(expr: &Expr, own: &[String], into: &mut Vec<Expr>) {
+    struct Own<'a> {
+        own: &'a [String],
+        into: &'a mut Vec<Expr>,
+    }
+    impl Visitor for Own<'_> {
+        type Break = ();
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            if is_own_column(expr, self.own) && !self.into.contains(expr) {
+                self.into.push(expr.clone());
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let _ = expr.visit(&mut Own { own, into });
+}
+
+/// Puts what is asked in the place of a column.
+struct Put<'a> {
+    column: &'a Expr,
+    asked: &'a Expr,
+}
+
+impl VisitorMut for Put<'_> {
+    type Break = ();
+    // After what is inside, which names the column itself.
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if expr == self.column {
+            *expr = self.asked.clone();
+        }
+        ControlFlow::Continue(())
+    }
 }
 
 #[cfg(test)]

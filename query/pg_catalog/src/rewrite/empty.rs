@@ -4,17 +4,19 @@
 //! tables, foreign servers. A SELECT that joins such a table has no rows, whatever else it
 //! says; it becomes `SELECT NULL … WHERE false` with the same column names.
 
-use std::{collections::HashSet, sync::LazyLock};
+use std::{collections::HashSet, ops::ControlFlow, sync::LazyLock};
 
 use datafusion::execution::SessionStateDefaults;
 use datafusion::sql::sqlparser::ast::{
-    DataType, Distinct, Expr, Function, FunctionArg, FunctionArgExpr, GroupByExpr, Ident,
-    JoinOperator, ObjectName, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins,
+    BinaryOperator, Distinct, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
+    GroupByExpr, Ident, JoinOperator, ObjectName, Query, Select, SelectItem, SetExpr, SetOperator,
+    SetQuantifier, TableFactor, TableWithJoins, Value, VisitMut, VisitorMut,
 };
-use stratalog_model::ColumnType;
 
-use super::{build, called};
+use super::{build, called, replace};
 use crate::{fill::is_always_empty, spec::system_table};
+
+mod types;
 
 /// Empties a query whose SELECT, or a branch of whose UNION, reads such a table. Whether
 /// the query has no rows at all now.
@@ -39,16 +41,84 @@ pub(super) fn fold(query: &mut Query) -> bool {
     }
 }
 
+/// Empties such branches of a UNION ALL, and leaves them out behind the first.
+pub(super) fn without_branches(body: &mut SetExpr) {
+    fold_branches(body);
+    if let SetExpr::SetOperation {
+        op: SetOperator::Union,
+        set_quantifier: SetQuantifier::All,
+        left,
+        right,
+    } = body
+        && has_no_rows(right)
+    {
+        let kept = left.as_ref().clone();
+        *body = kept;
+    }
+}
+
+/// Whether a SELECT was emptied.
+fn has_no_rows(body: &SetExpr) -> bool {
+    matches!(body, SetExpr::Select(select)
+        if select.from.is_empty() && select.selection == Some(build::no()))
+}
+
 fn fold_branches(body: &mut SetExpr) {
     match body {
         SetExpr::Select(select) => {
-            fold_select(select);
+            if fold_select(select) {
+                select.projection.iter_mut().for_each(types::among_others);
+            }
         }
         SetExpr::SetOperation { left, right, .. } => {
             fold_branches(left);
             fold_branches(right);
         }
         _ => {}
+    }
+}
+
+/// What a scalar subquery that aggregates over such a table gives: counts are 0, other aggregates
+/// NULL.
+pub(super) fn aggregated(query: &Query) -> Option<Expr> {
+    struct OfNothing;
+    impl VisitorMut for OfNothing {
+        type Break = ();
+        fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            if let Some(name) = called(expr)
+                && AGGREGATES.contains(&name)
+            {
+                let data_type = types::of(expr, &[]);
+                let value = match name.as_str() {
+                    "count" => Expr::Value(Value::Number("0".to_string(), false).into()),
+                    _ => build::null(),
+                };
+                replace(expr, |_| build::cast(value, data_type));
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let SetExpr::Select(select) = query.body.as_ref() else { return None };
+    let [SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. }] =
+        select.projection.as_slice()
+    else {
+        return None;
+    };
+    let aggregates = !is_grouped(select)
+        && select.having.is_none()
+        && select.projection.iter().any(is_aggregate);
+    if query.with.is_some() || !aggregates || !select.from.iter().any(joins_empty) {
+        return None;
+    }
+    let mut value = item.clone();
+    let _ = value.visit(&mut OfNothing);
+    Some(Expr::Nested(Box::new(value)))
+}
+
+fn is_grouped(select: &Select) -> bool {
+    match &select.group_by {
+        GroupByExpr::Expressions(by, _) => !by.is_empty(),
+        GroupByExpr::All(_) => true,
     }
 }
 
@@ -74,9 +144,17 @@ fn table_name(factor: &TableFactor) -> Option<&ObjectName> {
 const ALWAYS_NULL: &[&str] = &[
     "attacl",
     "attfdwoptions",
+    "attmissingval",
     "attoptions",
+    "conexclop",
+    "conffeqop",
+    "confkey",
+    "conpfeqop",
+    "conppeqop",
     "datacl",
     "evttags",
+    "extcondition",
+    "extconfig",
     "nspacl",
     "proacl",
     "proconfig",
@@ -89,6 +167,12 @@ const ALWAYS_NULL: &[&str] = &[
 ];
 
 fn is_empty(factor: &TableFactor) -> bool {
+    if let TableFactor::Derived { subquery, .. } = factor {
+        return match subquery.body.as_ref() {
+            SetExpr::Select(select) => gives_no_rows(select),
+            _ => false,
+        };
+    }
     let empty_table = table_name(factor)
         .and_then(system_name)
         .is_some_and(|(schema, name)| is_always_empty(schema, name));
@@ -104,7 +188,69 @@ fn is_always_null(expr: &Expr) -> bool {
     name.is_some_and(|name| ALWAYS_NULL.contains(&name.value.as_str()))
 }
 
-/// The one argument of `unnest` in a FROM clause.
+/// Whether a SELECT has no row, whatever the state is.
+fn gives_no_rows(select: &Select) -> bool {
+    let may_aggregate = !is_grouped(select)
+        && (select.having.is_some() || select.projection.iter().any(is_aggregate));
+    let of_nothing = select.projection.iter().any(|item| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
+            matches!(expr, Expr::Function(function) if is_of_nothing(function))
+        }
+        _ => false,
+    });
+    !may_aggregate
+        && (of_nothing || select.from.iter().any(joins_empty) || asks_foreign_keys(select))
+}
+
+/// Whether a SELECT wants constraints of another kind than primary keys, which are all there are.
+fn asks_foreign_keys(select: &Select) -> bool {
+    let factors = select.from.iter().flat_map(|from| {
+        std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
+    });
+    let mut tables = factors.filter_map(table_name).filter_map(system_name);
+    let reads = tables.any(|table| table == ("pg_catalog", "pg_constraint"));
+    reads && select.selection.as_ref().is_some_and(wants_another_kind)
+}
+
+fn wants_another_kind(condition: &Expr) -> bool {
+    match condition {
+        Expr::Nested(inner) => wants_another_kind(inner),
+        Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
+            wants_another_kind(left) || wants_another_kind(right)
+        }
+        Expr::BinaryOp { left, op: BinaryOperator::Eq, right } => {
+            let column = match left.as_ref() {
+                Expr::Identifier(name) => Some(name),
+                Expr::CompoundIdentifier(parts) => parts.last(),
+                _ => None,
+            };
+            let kind = match right.as_ref() {
+                Expr::Cast { expr, .. } => build::string_of(expr),
+                other => build::string_of(other),
+            };
+            column.is_some_and(|name| name.value == "contype")
+                && kind.is_some_and(|kind| kind != "p")
+        }
+        _ => false,
+    }
+}
+
+/// Functions that give a row for each element of their argument.
+const ELEMENTS: [&str; 3] = ["aclexplode", "pg_options_to_table", "unnest"];
+
+/// Whether a function gives rows for the elements of what is always NULL.
+fn is_of_nothing(function: &Function) -> bool {
+    let named = function.name.0.last().and_then(|part| part.as_ident());
+    let FunctionArguments::List(list) = &function.args else { return false };
+    match (named, list.args.as_slice()) {
+        (Some(name), [FunctionArg::Unnamed(FunctionArgExpr::Expr(only))]) => {
+            ELEMENTS.contains(&name.value.to_ascii_lowercase().as_str()) && is_always_null(only)
+        }
+        _ => false,
+    }
+}
+
+/// The one argument of `unnest` or its like in a FROM clause.
 fn unnested(factor: &TableFactor) -> Option<&Expr> {
     let (name, args) = match factor {
         TableFactor::Table { name, args: Some(args), .. } => (name, args.args.as_slice()),
@@ -112,7 +258,8 @@ fn unnested(factor: &TableFactor) -> Option<&Expr> {
         TableFactor::UNNEST { array_exprs, .. } => return array_exprs.first(),
         _ => return None,
     };
-    let is_unnest = name.0.last()?.as_ident()?.value.eq_ignore_ascii_case("unnest");
+    let name = name.0.last()?.as_ident()?.value.to_ascii_lowercase();
+    let is_unnest = ELEMENTS.contains(&name.as_str());
     match args {
         [FunctionArg::Unnamed(FunctionArgExpr::Expr(only))] if is_unnest => Some(only),
         _ => None,
@@ -148,7 +295,6 @@ static AGGREGATES: LazyLock<HashSet<String>> = LazyLock::new(|| {
 /// Whether a column of a result is an aggregate.
 pub(super) fn is_aggregate(item: &SelectItem) -> bool {
     use datafusion::sql::sqlparser::ast::{Visit, Visitor};
-    use std::ops::ControlFlow;
     struct Aggregates {
         depth: usize,
     }
@@ -177,14 +323,12 @@ pub(super) fn is_aggregate(item: &SelectItem) -> bool {
 
 /// Whether the SELECT was emptied.
 fn fold_select(select: &mut Select) -> bool {
-    if !select.from.iter().any(joins_empty) || select.into.is_some() {
+    if !gives_no_rows(select) || select.into.is_some() {
         return false;
     }
-    let grouped = match &select.group_by {
-        GroupByExpr::Expressions(by, _) => !by.is_empty(),
-        GroupByExpr::All(_) => true,
-    };
-    if !grouped && (select.having.is_some() || select.projection.iter().any(is_aggregate)) {
+    if !is_grouped(select)
+        && (select.having.is_some() || select.projection.iter().any(is_aggregate))
+    {
         return false;
     }
     let tables: Vec<(&str, &str)> = select
@@ -212,7 +356,7 @@ fn fold_select(select: &mut Select) -> bool {
         }
         names.push(alias.value.clone());
         projection.push(SelectItem::ExprWithAlias {
-            expr: build::cast(build::null(), sql_type(expr, &tables)),
+            expr: build::cast(build::null(), types::of(expr, &tables)),
             alias,
         });
     }
@@ -246,28 +390,4 @@ fn result_name(expr: &Expr) -> String {
 
 fn folded(name: &Ident) -> String {
     if name.quote_style.is_some() { name.value.clone() } else { name.value.to_ascii_lowercase() }
-}
-
-/// The type of a column of a system table; text for everything else.
-fn sql_type(expr: &Expr, tables: &[(&str, &str)]) -> DataType {
-    let name = match expr {
-        Expr::Identifier(name) => Some(name),
-        Expr::CompoundIdentifier(parts) => parts.last(),
-        _ => None,
-    };
-    let column = name.and_then(|name| {
-        let columns = tables.iter().filter_map(|(schema, table)| system_table(schema, table));
-        columns.flat_map(|table| &table.columns).find(|column| column.name == name.value)
-    });
-    // As `table_oid` writes it, which is beside it in a UNION.
-    if name.is_some_and(|name| name.value == "tableoid") {
-        return DataType::Integer(None);
-    }
-    match column.map(|column| &column.column_type) {
-        Some(ColumnType::Boolean) => DataType::Boolean,
-        Some(ColumnType::SmallInt) => DataType::SmallInt(None),
-        Some(ColumnType::Integer) => DataType::Integer(None),
-        Some(ColumnType::BigInt) => DataType::BigInt(None),
-        _ => DataType::Text,
-    }
 }

@@ -1,11 +1,13 @@
 //! Functions under the names that PostgreSQL calls them by.
 
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
-    ObjectName, OrderByExpr, OrderByOptions, Subscript,
+    AccessExpr, BinaryOperator, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments,
+    Ident, ObjectName, OrderByExpr, OrderByOptions, Subscript,
 };
 
-use super::{build, called, replace, without_system_schema};
+use super::{
+    build, called, is_function_column, is_name_column, oid_of, replace, without_system_schema,
+};
 
 /// Words that are functions without parentheses.
 const WORDS: &[&str] =
@@ -17,6 +19,35 @@ const ALIASES: &[(&str, &str)] = &[
     ("statement_timestamp", "now"),
     ("pg_get_partition_constraintdef", "pg_get_partkeydef"),
 ];
+
+/// Functions that take the oid of a function.
+const OF_FUNCTIONS: [&str; 6] = [
+    "obj_description",
+    "pg_function_is_visible",
+    "pg_get_function_arguments",
+    "pg_get_function_identity_arguments",
+    "pg_get_function_result",
+    "pg_get_functiondef",
+];
+
+/// Types that are called as functions.
+const TYPES: [&str; 7] =
+    ["bpchar", "name", "oid", "regclass", "regnamespace", "regrole", "regtype"];
+
+/// `oid(x)` says `x::oid`.
+fn as_cast(expr: &mut Expr, data_type: &str) {
+    let Expr::Function(function) = expr else { return };
+    let FunctionArguments::List(list) = &mut function.args else { return };
+    if let [FunctionArg::Unnamed(FunctionArgExpr::Expr(value))] = list.args.as_mut_slice() {
+        let value = std::mem::replace(value, build::null());
+        let data_type = match data_type {
+            "regclass" => DataType::Regclass,
+            name => DataType::Custom(ObjectName::from(vec![Ident::new(name)]), Vec::new()),
+        };
+        *expr = build::cast(value, data_type);
+        super::cast::rewrite(expr);
+    }
+}
 
 /// Columns that are vectors, whose subscripts begin with 0.
 const VECTORS: &[&str] =
@@ -45,6 +76,21 @@ fn from_one(access: &mut [AccessExpr]) {
 /// Rewrites one expression; its parts are visited later.
 pub(super) fn rewrite(expr: &mut Expr) {
     match expr {
+        // A name is an array of characters, from 0.
+        Expr::CompoundFieldAccess { root, access_chain } if is_name_column(root) => {
+            if let [AccessExpr::Subscript(Subscript::Index { .. })] = access_chain.as_slice() {
+                from_one(access_chain);
+                if let Some(AccessExpr::Subscript(Subscript::Index { index })) = access_chain.pop()
+                {
+                    replace(expr, |name| match name {
+                        Expr::CompoundFieldAccess { root, .. } => {
+                            build::call("substr", vec![*root, index, build::one()])
+                        }
+                        other => other,
+                    });
+                }
+            }
+        }
         Expr::CompoundFieldAccess { root, access_chain } if is_vector(root) => {
             from_one(access_chain);
         }
@@ -52,6 +98,12 @@ pub(super) fn rewrite(expr: &mut Expr) {
             // `(i.indkey)[0]`
             if matches!(root.as_ref(), Expr::Nested(inner) if is_vector(inner)) {
                 from_one(access_chain);
+            }
+            // `i.indkey[0]`, as the parser reads it.
+            if let [AccessExpr::Dot(column), subscript @ ..] = access_chain.as_mut_slice()
+                && is_vector(column)
+            {
+                from_one(subscript);
             }
         }
         Expr::Identifier(name)
@@ -83,7 +135,18 @@ pub(super) fn rewrite(expr: &mut Expr) {
             if let Some(alias) = alias {
                 function.name = ObjectName::from(vec![Ident::new(alias)]);
             }
-            at_time(expr);
+            if name.as_deref().is_some_and(|name| OF_FUNCTIONS.contains(&name))
+                && let FunctionArguments::List(list) = &mut function.args
+                && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(first))) =
+                    list.args.first_mut()
+                && is_function_column(first)
+            {
+                oid_of(first);
+            }
+            match name {
+                Some(name) if TYPES.contains(&name.as_str()) => as_cast(expr, &name),
+                _ => at_time(expr),
+            }
         }
         _ => {}
     }

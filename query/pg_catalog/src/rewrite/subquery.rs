@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::ast::{
     Value, Visit, VisitMut, Visitor, VisitorMut,
 };
 
-use super::{build, correlation, empty, replace};
+use super::{build, correlation, empty, flat, replace};
 
 /// `ARRAY(SELECT x …)` becomes `(SELECT array_agg(x …) …)`.
 pub(super) fn array(expr: &mut Expr, shadowed: bool) {
@@ -23,8 +23,9 @@ pub(super) fn array(expr: &mut Expr, shadowed: bool) {
     replace(expr, |old| {
         let Expr::Function(function) = old else { return old };
         let FunctionArguments::Subquery(mut query) = function.args else { return build::null() };
+        flat::without_cte(&mut query);
         if !shadowed && empty::fold(&mut query) {
-            return build::cast(build::string("{}"), text_array());
+            return build::cast(build::string("{}"), array_of_item(&query));
         }
         if !aggregate(&mut query, "array_agg") {
             // Grouped, limited or combined: a subquery of its own.
@@ -63,16 +64,36 @@ pub(super) fn of_domains(expr: &mut Expr) {
 /// `CASE WHEN outer THEN (SELECT … WHERE p) END`.
 pub(super) fn scalar(expr: &mut Expr, shadowed: bool) {
     let Expr::Subquery(query) = expr else { return };
+    if let Some(value) = flat::alone(query) {
+        *expr = value;
+        return;
+    }
     if !reads_system_tables_only(query) {
         return;
     }
+    if !shadowed && let Some(value) = empty::aggregated(query) {
+        *expr = value;
+        return;
+    }
     if !shadowed && empty::fold(query) {
-        *expr = build::null();
+        // Of its type.
+        if let SetExpr::Select(select) = query.body.as_mut()
+            && let Some(SelectItem::ExprWithAlias { expr: nothing, .. }) = select.projection.pop()
+        {
+            *expr = nothing;
+        }
+        return;
+    }
+    flat::without_cte(query);
+    let SetExpr::Select(select) = query.body.as_mut() else { return };
+    flat::qualify(select);
+    let counts = select.projection.iter().any(empty::is_aggregate);
+    correlation::substitute(select);
+    if !counts && let Some(value) = correlation::selected_apart(query) {
+        *expr = value;
         return;
     }
     let SetExpr::Select(select) = query.body.as_mut() else { return };
-    let counts = select.projection.iter().any(empty::is_aggregate);
-    correlation::substitute(select);
     let outer = if counts { None } else { correlation::take_outer(select) };
     aggregate(query, "first_value");
     if let Some(outer) = outer {
@@ -124,7 +145,11 @@ fn collected(expr: Expr) -> Expr {
 fn counted(expr: Expr) -> Expr {
     let Expr::Exists { mut subquery, negated } = expr else { return expr };
     let countable = match subquery.body.as_mut() {
-        SetExpr::Select(select) if is_plain(select) && subquery.limit_clause.is_none() => {
+        SetExpr::Select(select)
+            if is_plain(select)
+                && subquery.limit_clause.is_none()
+                && correlation::is_by_equality(select) =>
+        {
             select.projection =
                 vec![SelectItem::UnnamedExpr(build::call("count", vec![build::one()]))];
             true
@@ -169,6 +194,21 @@ pub(super) fn membership(expr: &mut Expr) {
         },
         other => other,
     });
+}
+
+/// The type of an array of what an emptied query would give.
+fn array_of_item(query: &Query) -> DataType {
+    let item = match query.body.as_ref() {
+        SetExpr::Select(select) => select.projection.first(),
+        _ => None,
+    };
+    match item {
+        Some(SelectItem::ExprWithAlias { expr: Expr::Cast { data_type, .. }, .. }) => {
+            let element = Box::new(data_type.clone());
+            DataType::Array(ArrayElemTypeDef::SquareBracket(element, None))
+        }
+        _ => text_array(),
+    }
 }
 
 fn text_array() -> DataType {

@@ -41,7 +41,7 @@ fn operators_and_collations_lose_their_schema() {
 fn oids_with_names() {
     becomes(
         "SELECT c.oid::pg_catalog.regclass::pg_catalog.text FROM c",
-        "SELECT regclass_name(c.oid) FROM c",
+        "SELECT regclass_name(c.oid)::TEXT FROM c",
     );
     becomes(
         "SELECT 1 FROM c WHERE c.oid = 'public.cpu'::regclass",
@@ -51,18 +51,29 @@ fn oids_with_names() {
         "SELECT 1 FROM c WHERE c.oid::regclass = 'cpu'",
         "SELECT 1 FROM c WHERE regclass_oid(c.oid) = regclass_oid('cpu')",
     );
-    becomes("SELECT 'cpu'::regclass::oid", "SELECT regclass_oid('cpu')::BIGINT");
+    becomes("SELECT 'cpu'::regclass::oid", "SELECT regclass_oid('cpu')::oid");
     becomes("SELECT 'cpu'::regclass", "SELECT regclass_name('cpu') AS regclass");
     becomes("SELECT pg_relation_size($1::regclass)", "SELECT pg_relation_size(regclass_oid($1))");
     becomes(
         "SELECT 'now'::regproc::oid, x::regproc FROM t",
-        "SELECT regproc_oid('now')::BIGINT, x::TEXT FROM t",
+        "SELECT regproc_oid('now')::oid, regproc_name(x) AS regproc FROM t",
     );
-    becomes("SELECT 5::pg_catalog.oid, x::\"char\" FROM t", "SELECT 5::BIGINT, x::TEXT FROM t");
+    becomes(
+        "SELECT 5::pg_catalog.oid, x::pg_catalog.\"char\" FROM t",
+        "SELECT 5::oid, x::\"char\" FROM t",
+    );
     becomes("SELECT x::pg_catalog.int2[] FROM t", "SELECT x::SMALLINT[] FROM t");
     becomes(
         "SELECT 1 FROM pg_type WHERE typreceive <> 0",
         "SELECT 1 FROM pg_type WHERE typreceive <> '-'",
+    );
+    becomes(
+        "SELECT 1 FROM pg_type t JOIN pg_proc p ON p.oid = t.typinput WHERE typsend = 'int4send'::regproc",
+        "SELECT 1 FROM pg_type t JOIN pg_proc p ON p.oid = to_regproc(t.typinput) WHERE typsend = regproc_name('int4send')",
+    );
+    becomes(
+        "SELECT to_regclass('cpu'), to_regclass('cpu')::oid",
+        "SELECT regclass_name(to_regclass('cpu')) AS to_regclass, regclass_oid(to_regclass('cpu'))::oid",
     );
 }
 

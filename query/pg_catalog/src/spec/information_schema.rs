@@ -5,9 +5,28 @@ use super::Spec;
 /// The tables, by name.
 pub(crate) const INFORMATION_SCHEMA: &[Spec] = &[
     Spec {
+        name: "administrable_role_authorizations",
+        oid: 13241,
+        columns: "grantee name, role_name name, is_grantable varchar",
+    },
+    Spec {
         name: "applicable_roles",
         oid: 13236,
         columns: "grantee name, role_name name, is_grantable varchar",
+    },
+    Spec {
+        name: "attributes",
+        oid: 13245,
+        columns: "udt_catalog name, udt_schema name, udt_name name, attribute_name name, \
+            ordinal_position int4, attribute_default varchar, is_nullable varchar, data_type \
+            varchar, character_maximum_length int4, character_octet_length int4, \
+            character_set_catalog name, character_set_schema name, character_set_name name, \
+            collation_catalog name, collation_schema name, collation_name name, numeric_precision \
+            int4, numeric_precision_radix int4, numeric_scale int4, datetime_precision int4, \
+            interval_type varchar, interval_precision int4, attribute_udt_catalog name, \
+            attribute_udt_schema name, attribute_udt_name name, scope_catalog name, scope_schema \
+            name, scope_name name, maximum_cardinality int4, dtd_identifier name, \
+            is_derived_reference_attribute varchar",
     },
     Spec {
         name: "character_sets",
@@ -17,16 +36,46 @@ pub(crate) const INFORMATION_SCHEMA: &[Spec] = &[
             default_collate_schema name, default_collate_name name",
     },
     Spec {
+        name: "check_constraint_routine_usage",
+        oid: 13255,
+        columns: "constraint_catalog name, constraint_schema name, constraint_name name, \
+            specific_catalog name, specific_schema name, specific_name name",
+    },
+    Spec {
         name: "check_constraints",
         oid: 13260,
         columns: "constraint_catalog name, constraint_schema name, constraint_name name, \
             check_clause varchar",
     },
     Spec {
+        name: "collation_character_set_applicability",
+        oid: 13270,
+        columns: "collation_catalog name, collation_schema name, collation_name name, \
+            character_set_catalog name, character_set_schema name, character_set_name name",
+    },
+    Spec {
         name: "collations",
         oid: 13265,
         columns: "collation_catalog name, collation_schema name, collation_name name, \
             pad_attribute varchar",
+    },
+    Spec {
+        name: "column_column_usage",
+        oid: 13275,
+        columns: "table_catalog name, table_schema name, table_name name, column_name name, \
+            dependent_column name",
+    },
+    Spec {
+        name: "column_domain_usage",
+        oid: 13280,
+        columns: "domain_catalog name, domain_schema name, domain_name name, table_catalog name, \
+            table_schema name, table_name name, column_name name",
+    },
+    Spec {
+        name: "column_options",
+        oid: 13503,
+        columns: "table_catalog name, table_schema name, table_name name, column_name name, \
+            option_name name, option_value varchar",
     },
     Spec {
         name: "column_privileges",
@@ -70,6 +119,25 @@ pub(crate) const INFORMATION_SCHEMA: &[Spec] = &[
             constraint_schema name, constraint_name name",
     },
     Spec {
+        name: "data_type_privileges",
+        oid: 13488,
+        columns: "object_catalog name, object_schema name, object_name name, object_type varchar, \
+            dtd_identifier name",
+    },
+    Spec {
+        name: "domain_constraints",
+        oid: 13310,
+        columns: "constraint_catalog name, constraint_schema name, constraint_name name, \
+            domain_catalog name, domain_schema name, domain_name name, is_deferrable varchar, \
+            initially_deferred varchar",
+    },
+    Spec {
+        name: "domain_udt_usage",
+        oid: 13315,
+        columns: "udt_catalog name, udt_schema name, udt_name name, domain_catalog name, \
+            domain_schema name, domain_name name",
+    },
+    Spec {
         name: "domains",
         oid: 13320,
         columns: "domain_catalog name, domain_schema name, domain_name name, data_type varchar, \
@@ -95,6 +163,38 @@ pub(crate) const INFORMATION_SCHEMA: &[Spec] = &[
             dtd_identifier name",
     },
     Spec { name: "enabled_roles", oid: 13325, columns: "role_name name" },
+    Spec {
+        name: "foreign_data_wrapper_options",
+        oid: 13511,
+        columns: "foreign_data_wrapper_catalog name, foreign_data_wrapper_name name, option_name \
+            name, option_value varchar",
+    },
+    Spec {
+        name: "foreign_data_wrappers",
+        oid: 13515,
+        columns: "foreign_data_wrapper_catalog name, foreign_data_wrapper_name name, \
+            authorization_identifier name, library_name varchar, foreign_data_wrapper_language \
+            varchar",
+    },
+    Spec {
+        name: "foreign_server_options",
+        oid: 13524,
+        columns: "foreign_server_catalog name, foreign_server_name name, option_name name, \
+            option_value varchar",
+    },
+    Spec {
+        name: "foreign_servers",
+        oid: 13528,
+        columns: "foreign_server_catalog name, foreign_server_name name, \
+            foreign_data_wrapper_catalog name, foreign_data_wrapper_name name, foreign_server_type \
+            varchar, foreign_server_version varchar, authorization_identifier name",
+    },
+    Spec {
+        name: "foreign_table_options",
+        oid: 13537,
+        columns: "foreign_table_catalog name, foreign_table_schema name, foreign_table_name name, \
+            option_name name, option_value varchar",
+    },
     Spec {
         name: "foreign_tables",
         oid: 13541,
@@ -131,10 +231,69 @@ pub(crate) const INFORMATION_SCHEMA: &[Spec] = &[
             name, match_option varchar, update_rule varchar, delete_rule varchar",
     },
     Spec {
+        name: "role_column_grants",
+        oid: 13344,
+        columns: "grantor name, grantee name, table_catalog name, table_schema name, table_name \
+            name, column_name name, privilege_type varchar, is_grantable varchar",
+    },
+    Spec {
+        name: "role_routine_grants",
+        oid: 13358,
+        columns: "grantor name, grantee name, specific_catalog name, specific_schema name, \
+            specific_name name, routine_catalog name, routine_schema name, routine_name name, \
+            privilege_type varchar, is_grantable varchar",
+    },
+    Spec {
         name: "role_table_grants",
         oid: 13421,
         columns: "grantor name, grantee name, table_catalog name, table_schema name, table_name \
             name, privilege_type varchar, is_grantable varchar, with_hierarchy varchar",
+    },
+    Spec {
+        name: "role_udt_grants",
+        oid: 13450,
+        columns: "grantor name, grantee name, udt_catalog name, udt_schema name, udt_name name, \
+            privilege_type varchar, is_grantable varchar",
+    },
+    Spec {
+        name: "role_usage_grants",
+        oid: 13459,
+        columns: "grantor name, grantee name, object_catalog name, object_schema name, object_name \
+            name, object_type varchar, privilege_type varchar, is_grantable varchar",
+    },
+    Spec {
+        name: "routine_column_usage",
+        oid: 13348,
+        columns: "specific_catalog name, specific_schema name, specific_name name, routine_catalog \
+            name, routine_schema name, routine_name name, table_catalog name, table_schema name, \
+            table_name name, column_name name",
+    },
+    Spec {
+        name: "routine_privileges",
+        oid: 13353,
+        columns: "grantor name, grantee name, specific_catalog name, specific_schema name, \
+            specific_name name, routine_catalog name, routine_schema name, routine_name name, \
+            privilege_type varchar, is_grantable varchar",
+    },
+    Spec {
+        name: "routine_routine_usage",
+        oid: 13362,
+        columns: "specific_catalog name, specific_schema name, specific_name name, routine_catalog \
+            name, routine_schema name, routine_name name",
+    },
+    Spec {
+        name: "routine_sequence_usage",
+        oid: 13367,
+        columns: "specific_catalog name, specific_schema name, specific_name name, routine_catalog \
+            name, routine_schema name, routine_name name, sequence_catalog name, sequence_schema \
+            name, sequence_name name",
+    },
+    Spec {
+        name: "routine_table_usage",
+        oid: 13372,
+        columns: "specific_catalog name, specific_schema name, specific_name name, routine_catalog \
+            name, routine_schema name, routine_name name, table_catalog name, table_schema name, \
+            table_name name",
     },
     Spec {
         name: "routines",
@@ -207,6 +366,19 @@ pub(crate) const INFORMATION_SCHEMA: &[Spec] = &[
             name, is_insertable_into varchar, is_typed varchar, commit_action varchar",
     },
     Spec {
+        name: "transforms",
+        oid: 13430,
+        columns: "udt_catalog name, udt_schema name, udt_name name, specific_catalog name, \
+            specific_schema name, specific_name name, group_name name, transform_type varchar",
+    },
+    Spec {
+        name: "triggered_update_columns",
+        oid: 13435,
+        columns: "trigger_catalog name, trigger_schema name, trigger_name name, \
+            event_object_catalog name, event_object_schema name, event_object_table name, \
+            event_object_column name",
+    },
+    Spec {
         name: "triggers",
         oid: 13440,
         columns: "trigger_catalog name, trigger_schema name, trigger_name name, event_manipulation \
@@ -215,6 +387,18 @@ pub(crate) const INFORMATION_SCHEMA: &[Spec] = &[
             action_orientation varchar, action_timing varchar, action_reference_old_table name, \
             action_reference_new_table name, action_reference_old_row name, \
             action_reference_new_row name, created timestamptz",
+    },
+    Spec {
+        name: "udt_privileges",
+        oid: 13445,
+        columns: "grantor name, grantee name, udt_catalog name, udt_schema name, udt_name name, \
+            privilege_type varchar, is_grantable varchar",
+    },
+    Spec {
+        name: "usage_privileges",
+        oid: 13454,
+        columns: "grantor name, grantee name, object_catalog name, object_schema name, object_name \
+            name, object_type varchar, privilege_type varchar, is_grantable varchar",
     },
     Spec {
         name: "user_defined_types",
@@ -229,6 +413,30 @@ pub(crate) const INFORMATION_SCHEMA: &[Spec] = &[
             name, numeric_precision int4, numeric_precision_radix int4, numeric_scale int4, \
             datetime_precision int4, interval_type varchar, interval_precision int4, \
             source_dtd_identifier name, ref_dtd_identifier name",
+    },
+    Spec {
+        name: "user_mapping_options",
+        oid: 13550,
+        columns: "authorization_identifier name, foreign_server_catalog name, foreign_server_name \
+            name, option_name name, option_value varchar",
+    },
+    Spec {
+        name: "user_mappings",
+        oid: 13555,
+        columns: "authorization_identifier name, foreign_server_catalog name, foreign_server_name \
+            name",
+    },
+    Spec {
+        name: "view_column_usage",
+        oid: 13468,
+        columns: "view_catalog name, view_schema name, view_name name, table_catalog name, \
+            table_schema name, table_name name, column_name name",
+    },
+    Spec {
+        name: "view_routine_usage",
+        oid: 13473,
+        columns: "table_catalog name, table_schema name, table_name name, specific_catalog name, \
+            specific_schema name, specific_name name",
     },
     Spec {
         name: "view_table_usage",

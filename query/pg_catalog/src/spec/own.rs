@@ -19,6 +19,11 @@ pub(crate) const OWN: &[Spec] = &[
             frames int8, writes int8, syncs int8, poisoned text, torn_bytes int8",
     },
     Spec {
+        name: "keywords",
+        oid: 14_011,
+        columns: "word text, catcode char, barelabel bool, catdesc text, baredesc text",
+    },
+    Spec {
         name: "moves",
         oid: 14_007,
         columns: "number int8, schema text, name text, kind text, state text, started timestamptz, \

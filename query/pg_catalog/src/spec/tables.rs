@@ -8,14 +8,18 @@ pub(crate) const TABLES: &[Spec] = &[
     Spec {
         name: "pg_aggregate",
         oid: 2600,
-        columns: "aggfnoid text, aggkind char, aggnumdirectargs int2, aggtransfn text, aggfinalfn \
-            text, aggcombinefn text, aggserialfn text, aggdeserialfn text, aggmtransfn text, \
-            aggminvtransfn text, aggmfinalfn text, aggfinalextra bool, aggmfinalextra bool, \
-            aggfinalmodify char, aggmfinalmodify char, aggsortop oid, aggtranstype oid, \
-            aggtransspace int4, aggmtranstype oid, aggmtransspace int4, agginitval text?, \
-            aggminitval text?",
+        columns: "aggfnoid regproc, aggkind char, aggnumdirectargs int2, aggtransfn regproc, \
+            aggfinalfn regproc, aggcombinefn regproc, aggserialfn regproc, aggdeserialfn regproc, \
+            aggmtransfn regproc, aggminvtransfn regproc, aggmfinalfn regproc, aggfinalextra bool, \
+            aggmfinalextra bool, aggfinalmodify char, aggmfinalmodify char, aggsortop oid, \
+            aggtranstype oid, aggtransspace int4, aggmtranstype oid, aggmtransspace int4, \
+            agginitval text?, aggminitval text?",
     },
-    Spec { name: "pg_am", oid: 2601, columns: "oid oid, amname name, amhandler text, amtype char" },
+    Spec {
+        name: "pg_am",
+        oid: 2601,
+        columns: "oid oid, amname name, amhandler regproc, amtype char",
+    },
     Spec {
         name: "pg_amop",
         oid: 2602,
@@ -26,9 +30,13 @@ pub(crate) const TABLES: &[Spec] = &[
         name: "pg_amproc",
         oid: 2603,
         columns: "oid oid, amprocfamily oid, amproclefttype oid, amprocrighttype oid, amprocnum \
-            int2, amproc text",
+            int2, amproc regproc",
     },
-    Spec { name: "pg_attrdef", oid: 2604, columns: "oid oid, adrelid oid, adnum int2, adbin text" },
+    Spec {
+        name: "pg_attrdef",
+        oid: 2604,
+        columns: "oid oid, adrelid oid, adnum int2, adbin pg_node_tree",
+    },
     Spec {
         name: "pg_attribute",
         oid: 1249,
@@ -36,8 +44,8 @@ pub(crate) const TABLES: &[Spec] = &[
             attnum int2, attndims int4, attcacheoff int4, atttypmod int4, attbyval bool, attalign \
             char, attstorage char, attcompression char, attnotnull bool, atthasdef bool, \
             atthasmissing bool, attidentity char, attgenerated char, attisdropped bool, attislocal \
-            bool, attinhcount int4, attcollation oid, attacl text[]?, attoptions text[]?, \
-            attfdwoptions text[]?, attmissingval text?",
+            bool, attinhcount int4, attcollation oid, attacl aclitem[]?, attoptions text[]?, \
+            attfdwoptions text[]?, attmissingval anyarray?",
     },
     Spec {
         name: "pg_auth_members",
@@ -66,8 +74,8 @@ pub(crate) const TABLES: &[Spec] = &[
             relpersistence char, relkind char, relnatts int2, relchecks int2, relhasrules bool, \
             relhastriggers bool, relhassubclass bool, relrowsecurity bool, relforcerowsecurity \
             bool, relispopulated bool, relreplident char, relispartition bool, relrewrite oid, \
-            relfrozenxid int8, relminmxid int8, relacl text[]?, reloptions text[]?, relpartbound \
-            text?",
+            relfrozenxid xid, relminmxid xid, relacl aclitem[]?, reloptions text[]?, relpartbound \
+            pg_node_tree?",
     },
     Spec {
         name: "pg_collation",
@@ -84,21 +92,21 @@ pub(crate) const TABLES: &[Spec] = &[
             conparentid oid, confrelid oid, confupdtype char, confdeltype char, confmatchtype \
             char, conislocal bool, coninhcount int4, connoinherit bool, conkey int2[]?, confkey \
             int2[]?, conpfeqop oid[]?, conppeqop oid[]?, conffeqop oid[]?, confdelsetcols int2[]?, \
-            conexclop oid[]?, conbin text?",
+            conexclop oid[]?, conbin pg_node_tree?",
     },
     Spec {
         name: "pg_conversion",
         oid: 2607,
         columns: "oid oid, conname name, connamespace oid, conowner oid, conforencoding int4, \
-            contoencoding int4, conproc text, condefault bool",
+            contoencoding int4, conproc regproc, condefault bool",
     },
     Spec {
         name: "pg_database",
         oid: 1262,
         columns: "oid oid, datname name, datdba oid, encoding int4, datlocprovider char, \
-            datistemplate bool, datallowconn bool, datconnlimit int4, datfrozenxid int8, \
-            datminmxid int8, dattablespace oid, datcollate text, datctype text, daticulocale \
-            text?, datcollversion text?, datacl text[]?",
+            datistemplate bool, datallowconn bool, datconnlimit int4, datfrozenxid xid, datminmxid \
+            xid, dattablespace oid, datcollate text, datctype text, daticulocale text?, \
+            datcollversion text?, datacl aclitem[]?",
     },
     Spec {
         name: "pg_db_role_setting",
@@ -109,7 +117,7 @@ pub(crate) const TABLES: &[Spec] = &[
         name: "pg_default_acl",
         oid: 826,
         columns: "oid oid, defaclrole oid, defaclnamespace oid, defaclobjtype char, defaclacl \
-            text[]",
+            aclitem[]",
     },
     Spec {
         name: "pg_depend",
@@ -143,13 +151,13 @@ pub(crate) const TABLES: &[Spec] = &[
         name: "pg_foreign_data_wrapper",
         oid: 2328,
         columns: "oid oid, fdwname name, fdwowner oid, fdwhandler oid, fdwvalidator oid, fdwacl \
-            text[]?, fdwoptions text[]?",
+            aclitem[]?, fdwoptions text[]?",
     },
     Spec {
         name: "pg_foreign_server",
         oid: 1417,
         columns: "oid oid, srvname name, srvowner oid, srvfdw oid, srvtype text?, srvversion \
-            text?, srvacl text[]?, srvoptions text[]?",
+            text?, srvacl aclitem[]?, srvoptions text[]?",
     },
     Spec {
         name: "pg_foreign_table",
@@ -163,7 +171,7 @@ pub(crate) const TABLES: &[Spec] = &[
             indnullsnotdistinct bool, indisprimary bool, indisexclusion bool, indimmediate bool, \
             indisclustered bool, indisvalid bool, indcheckxmin bool, indisready bool, indislive \
             bool, indisreplident bool, indkey int2vector, indcollation oidvector, indclass \
-            oidvector, indoption int2vector, indexprs text?, indpred text?",
+            oidvector, indoption int2vector, indexprs pg_node_tree?, indpred pg_node_tree?",
     },
     Spec {
         name: "pg_inherits",
@@ -171,21 +179,26 @@ pub(crate) const TABLES: &[Spec] = &[
         columns: "inhrelid oid, inhparent oid, inhseqno int4, inhdetachpending bool",
     },
     Spec {
+        name: "pg_init_privs",
+        oid: 3394,
+        columns: "objoid oid, classoid oid, objsubid int4, privtype char, initprivs aclitem[]",
+    },
+    Spec {
         name: "pg_language",
         oid: 2612,
         columns: "oid oid, lanname name, lanowner oid, lanispl bool, lanpltrusted bool, \
-            lanplcallfoid oid, laninline oid, lanvalidator oid, lanacl text[]?",
+            lanplcallfoid oid, laninline oid, lanvalidator oid, lanacl aclitem[]?",
     },
-    Spec { name: "pg_largeobject", oid: 2613, columns: "loid oid, pageno int4, data text" },
+    Spec { name: "pg_largeobject", oid: 2613, columns: "loid oid, pageno int4, data bytea" },
     Spec {
         name: "pg_largeobject_metadata",
         oid: 2995,
-        columns: "oid oid, lomowner oid, lomacl text[]?",
+        columns: "oid oid, lomowner oid, lomacl aclitem[]?",
     },
     Spec {
         name: "pg_namespace",
         oid: 2615,
-        columns: "oid oid, nspname name, nspowner oid, nspacl text[]?",
+        columns: "oid oid, nspname name, nspowner oid, nspacl aclitem[]?",
     },
     Spec {
         name: "pg_opclass",
@@ -198,36 +211,40 @@ pub(crate) const TABLES: &[Spec] = &[
         oid: 2617,
         columns: "oid oid, oprname name, oprnamespace oid, oprowner oid, oprkind char, oprcanmerge \
             bool, oprcanhash bool, oprleft oid, oprright oid, oprresult oid, oprcom oid, oprnegate \
-            oid, oprcode text, oprrest text, oprjoin text",
+            oid, oprcode regproc, oprrest regproc, oprjoin regproc",
     },
     Spec {
         name: "pg_opfamily",
         oid: 2753,
         columns: "oid oid, opfmethod oid, opfname name, opfnamespace oid, opfowner oid",
     },
-    Spec { name: "pg_parameter_acl", oid: 6243, columns: "oid oid, parname text, paracl text[]?" },
+    Spec {
+        name: "pg_parameter_acl",
+        oid: 6243,
+        columns: "oid oid, parname text, paracl aclitem[]?",
+    },
     Spec {
         name: "pg_partitioned_table",
         oid: 3350,
         columns: "partrelid oid, partstrat char, partnatts int2, partdefid oid, partattrs \
-            int2vector, partclass oidvector, partcollation oidvector, partexprs text?",
+            int2vector, partclass oidvector, partcollation oidvector, partexprs pg_node_tree?",
     },
     Spec {
         name: "pg_policy",
         oid: 3256,
         columns: "oid oid, polname name, polrelid oid, polcmd char, polpermissive bool, polroles \
-            oid[], polqual text?, polwithcheck text?",
+            oid[], polqual pg_node_tree?, polwithcheck pg_node_tree?",
     },
     Spec {
         name: "pg_proc",
         oid: 1255,
         columns: "oid oid, proname name, pronamespace oid, proowner oid, prolang oid, procost \
-            float4, prorows float4, provariadic oid, prosupport text, prokind char, prosecdef \
+            float4, prorows float4, provariadic oid, prosupport regproc, prokind char, prosecdef \
             bool, proleakproof bool, proisstrict bool, proretset bool, provolatile char, \
             proparallel char, pronargs int2, pronargdefaults int2, prorettype oid, proargtypes \
             oidvector, proallargtypes oid[]?, proargmodes char[]?, proargnames text[]?, \
-            proargdefaults text?, protrftypes oid[]?, prosrc text, probin text?, prosqlbody text?, \
-            proconfig text[]?, proacl text[]?",
+            proargdefaults pg_node_tree?, protrftypes oid[]?, prosrc text, probin text?, \
+            prosqlbody pg_node_tree?, proconfig text[]?, proacl aclitem[]?",
     },
     Spec {
         name: "pg_publication",
@@ -243,20 +260,20 @@ pub(crate) const TABLES: &[Spec] = &[
     Spec {
         name: "pg_publication_rel",
         oid: 6106,
-        columns: "oid oid, prpubid oid, prrelid oid, prqual text?, prattrs int2vector?",
+        columns: "oid oid, prpubid oid, prrelid oid, prqual pg_node_tree?, prattrs int2vector?",
     },
     Spec {
         name: "pg_range",
         oid: 3541,
         columns: "rngtypid oid, rngsubtype oid, rngmultitypid oid, rngcollation oid, rngsubopc \
-            oid, rngcanonical text, rngsubdiff text",
+            oid, rngcanonical regproc, rngsubdiff regproc",
     },
     Spec { name: "pg_replication_origin", oid: 6000, columns: "roident oid, roname text" },
     Spec {
         name: "pg_rewrite",
         oid: 2618,
         columns: "oid oid, rulename name, ev_class oid, ev_type char, ev_enabled char, is_instead \
-            bool, ev_qual text, ev_action text",
+            bool, ev_qual pg_node_tree, ev_action pg_node_tree",
     },
     Spec {
         name: "pg_seclabel",
@@ -293,42 +310,42 @@ pub(crate) const TABLES: &[Spec] = &[
             stakind5 int2, staop1 oid, staop2 oid, staop3 oid, staop4 oid, staop5 oid, stacoll1 \
             oid, stacoll2 oid, stacoll3 oid, stacoll4 oid, stacoll5 oid, stanumbers1 float4[]?, \
             stanumbers2 float4[]?, stanumbers3 float4[]?, stanumbers4 float4[]?, stanumbers5 \
-            float4[]?, stavalues1 text?, stavalues2 text?, stavalues3 text?, stavalues4 text?, \
-            stavalues5 text?",
+            float4[]?, stavalues1 anyarray?, stavalues2 anyarray?, stavalues3 anyarray?, \
+            stavalues4 anyarray?, stavalues5 anyarray?",
     },
     Spec {
         name: "pg_statistic_ext",
         oid: 3381,
         columns: "oid oid, stxrelid oid, stxname name, stxnamespace oid, stxowner oid, \
-            stxstattarget int4, stxkeys int2vector, stxkind char[], stxexprs text?",
+            stxstattarget int4, stxkeys int2vector, stxkind char[], stxexprs pg_node_tree?",
     },
     Spec {
         name: "pg_statistic_ext_data",
         oid: 3429,
-        columns: "stxoid oid, stxdinherit bool, stxdndistinct text?, stxddependencies text?, \
-            stxdmcv text?, stxdexpr text?",
+        columns: "stxoid oid, stxdinherit bool, stxdndistinct pg_ndistinct?, stxddependencies \
+            pg_dependencies?, stxdmcv pg_mcv_list?, stxdexpr pg_statistic[]?",
     },
     Spec {
         name: "pg_subscription",
         oid: 6100,
-        columns: "oid oid, subdbid oid, subskiplsn text, subname name, subowner oid, subenabled \
+        columns: "oid oid, subdbid oid, subskiplsn pg_lsn, subname name, subowner oid, subenabled \
             bool, subbinary bool, substream bool, subtwophasestate char, subdisableonerr bool, \
             subconninfo text, subslotname name?, subsynccommit text, subpublications text[]",
     },
     Spec {
         name: "pg_subscription_rel",
         oid: 6102,
-        columns: "srsubid oid, srrelid oid, srsubstate char, srsublsn text?",
+        columns: "srsubid oid, srrelid oid, srsubstate char, srsublsn pg_lsn?",
     },
     Spec {
         name: "pg_tablespace",
         oid: 1213,
-        columns: "oid oid, spcname name, spcowner oid, spcacl text[]?, spcoptions text[]?",
+        columns: "oid oid, spcname name, spcowner oid, spcacl aclitem[]?, spcoptions text[]?",
     },
     Spec {
         name: "pg_transform",
         oid: 3576,
-        columns: "oid oid, trftype oid, trflang oid, trffromsql text, trftosql text",
+        columns: "oid oid, trftype oid, trflang oid, trffromsql regproc, trftosql regproc",
     },
     Spec {
         name: "pg_trigger",
@@ -336,7 +353,7 @@ pub(crate) const TABLES: &[Spec] = &[
         columns: "oid oid, tgrelid oid, tgparentid oid, tgname name, tgfoid oid, tgtype int2, \
             tgenabled char, tgisinternal bool, tgconstrrelid oid, tgconstrindid oid, tgconstraint \
             oid, tgdeferrable bool, tginitdeferred bool, tgnargs int2, tgattr int2vector, tgargs \
-            text, tgqual text?, tgoldtable name?, tgnewtable name?",
+            bytea, tgqual pg_node_tree?, tgoldtable name?, tgnewtable name?",
     },
     Spec {
         name: "pg_ts_config",
@@ -357,24 +374,24 @@ pub(crate) const TABLES: &[Spec] = &[
     Spec {
         name: "pg_ts_parser",
         oid: 3601,
-        columns: "oid oid, prsname name, prsnamespace oid, prsstart text, prstoken text, prsend \
-            text, prsheadline text, prslextype text",
+        columns: "oid oid, prsname name, prsnamespace oid, prsstart regproc, prstoken regproc, \
+            prsend regproc, prsheadline regproc, prslextype regproc",
     },
     Spec {
         name: "pg_ts_template",
         oid: 3764,
-        columns: "oid oid, tmplname name, tmplnamespace oid, tmplinit text, tmpllexize text",
+        columns: "oid oid, tmplname name, tmplnamespace oid, tmplinit regproc, tmpllexize regproc",
     },
     Spec {
         name: "pg_type",
         oid: 1247,
         columns: "oid oid, typname name, typnamespace oid, typowner oid, typlen int2, typbyval \
             bool, typtype char, typcategory char, typispreferred bool, typisdefined bool, typdelim \
-            char, typrelid oid, typsubscript text, typelem oid, typarray oid, typinput text, \
-            typoutput text, typreceive text, typsend text, typmodin text, typmodout text, \
-            typanalyze text, typalign char, typstorage char, typnotnull bool, typbasetype oid, \
-            typtypmod int4, typndims int4, typcollation oid, typdefaultbin text?, typdefault \
-            text?, typacl text[]?",
+            char, typrelid oid, typsubscript regproc, typelem oid, typarray oid, typinput regproc, \
+            typoutput regproc, typreceive regproc, typsend regproc, typmodin regproc, typmodout \
+            regproc, typanalyze regproc, typalign char, typstorage char, typnotnull bool, \
+            typbasetype oid, typtypmod int4, typndims int4, typcollation oid, typdefaultbin \
+            pg_node_tree?, typdefault text?, typacl aclitem[]?",
     },
     Spec {
         name: "pg_user_mapping",

@@ -28,7 +28,7 @@ use stratalog_model::{
 };
 use stratalog_pg_catalog::{
     CatalogContext, CursorRow, CursorsView, PreparedRow, PreparedView, SessionRow, SessionsView,
-    SettingRow, SettingsView, register_functions, rewrite, schemas,
+    SettingRow, SettingsView, cast_field, catalog_type, register_functions, rewrite, schemas,
 };
 use stratalog_visor_core::{
     Catalog, Command,
@@ -256,6 +256,9 @@ struct Types;
 
 impl TypePlanner for Types {
     fn plan_type_field(&self, sql_type: &DataType) -> PlanResult<Option<FieldRef>> {
+        if let Some((column_type, known)) = catalog_type(sql_type) {
+            return Ok(Some(cast_field(&column_type, Some(known))));
+        }
         let column_type = match sql_type {
             DataType::Uuid => ColumnType::Uuid,
             DataType::JSONB => ColumnType::Jsonb,

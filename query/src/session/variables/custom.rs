@@ -77,6 +77,9 @@ fn check_name(name: &str, folded: &str) -> Result<()> {
     if !name.contains('.') || RESERVED.iter().any(|prefix| folded.starts_with(prefix)) {
         return Err(super::unknown(name));
     }
+    if folded.starts_with("plpgsql.") {
+        return Err(invalid_name(name).with_detail("\"plpgsql\" is a reserved prefix."));
+    }
     let is_identifier = |part: &str| {
         let mut characters = part.chars();
         characters
@@ -89,11 +92,12 @@ fn check_name(name: &str, folded: &str) -> Result<()> {
     if name.split('.').all(is_identifier) {
         return Ok(());
     }
-    Err(Error::new(
-        ErrorKind::InvalidName,
-        format!("invalid configuration parameter name \"{name}\""),
-    )
-    .with_detail(
+    Err(invalid_name(name).with_detail(
         "Custom parameter names must be two or more simple identifiers separated by dots.",
     ))
+}
+
+fn invalid_name(name: &str) -> Error {
+    let message = format!("invalid configuration parameter name \"{name}\"");
+    Error::new(ErrorKind::InvalidName, message)
 }

@@ -52,7 +52,6 @@ pub fn respell(expr: &mut Expr) -> Result<()> {
 fn remove_all(function: &mut Function) {
     let Some(ObjectNamePart::Identifier(name)) = function.name.0.last_mut() else { return };
     let all = match fold(name).as_str() {
-        "array_remove" => "array_remove_all",
         "array_replace" => "array_replace_all",
         _ => return,
     };

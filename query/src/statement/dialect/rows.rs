@@ -29,6 +29,8 @@ fn list_of(name: &str) -> Option<(&'static str, bool)> {
         "jsonb_object_keys" | "json_object_keys" => ("jsonb_keys_list", false),
         "generate_subscripts" => ("subscripts_list", false),
         "string_to_table" => ("string_to_array", false),
+        "regexp_matches" => ("regexp_matches_list", false),
+        "regexp_split_to_table" => ("regexp_split_to_array", false),
         "_pg_expandarray" => ("expand_array_list", false),
         _ => return None,
     })
@@ -37,6 +39,50 @@ fn list_of(name: &str) -> Option<(&'static str, bool)> {
 /// Whether the one column of a function in FROM is `value`, however the function is called there.
 fn has_value(name: &str) -> bool {
     list_of(name).is_some_and(|(list, _)| list.starts_with("jsonb_elements"))
+}
+
+/// The list of pairs that a function's rows are made of, and whether their values are jsonb.
+fn pairs_of(name: &str) -> Option<(&'static str, bool)> {
+    Some(match name {
+        "jsonb_each" | "json_each" => ("jsonb_each_list", true),
+        "jsonb_each_text" | "json_each_text" => ("jsonb_each_text_list", false),
+        _ => return None,
+    })
+}
+
+/// A subquery with the columns `key` and `value` of a list of pairs.
+fn pairs(
+    list: &str,
+    is_json: bool,
+    arguments: Vec<Expr>,
+    alias: Option<TableAlias>,
+    function: Ident,
+) -> Option<TableFactor> {
+    let value = if is_json {
+        "get_field(\"$row\", 'value')::jsonb"
+    } else {
+        "get_field(\"$row\", 'value')"
+    };
+    let sql = format!(
+        "SELECT get_field(\"$row\", 'key') AS \"key\", {value} AS \"value\" FROM (SELECT 1 AS \"$row\") AS \"$rows\""
+    );
+    let mut subquery = query(&sql)?;
+    let rows = call("unnest", vec![call(list, arguments)?])?;
+    if let SetExpr::Select(select) = subquery.body.as_mut()
+        && let Some(from) = select.from.first_mut()
+        && let TableFactor::Derived { subquery: inner, .. } = &mut from.relation
+        && let SetExpr::Select(inner) = inner.body.as_mut()
+        && let Some(SelectItem::ExprWithAlias { expr, .. }) = inner.projection.first_mut()
+    {
+        *expr = rows;
+    }
+    let alias = alias.unwrap_or(TableAlias {
+        explicit: true,
+        name: function,
+        columns: Vec::new(),
+        at: None,
+    });
+    Some(TableFactor::Derived { lateral: true, subquery, alias: Some(alias), sample: None })
 }
 
 /// Functions in FROM that the planner reads itself.
@@ -276,10 +322,19 @@ fn names_column(expr: &Expr) -> bool {
 /// # Errors
 /// `FeatureNotSupported` for WITH ORDINALITY.
 pub fn in_from(factor: &mut TableFactor) -> Result<()> {
+    if let TableFactor::UNNEST { alias, array_exprs, with_ordinality: true, .. } = factor {
+        let function = Ident::new("unnest");
+        *factor = with_numbers(&function, std::mem::take(array_exprs), alias.take())?;
+        return Ok(());
+    }
     if let TableFactor::Function { name, args, with_ordinality, alias, .. } = factor {
         let function = name.0.last().and_then(|part| part.as_ident()).map(fold);
         let arguments = unnamed(args);
         if let (Some("unnest"), Some(array_exprs)) = (function.as_deref(), arguments) {
+            if *with_ordinality {
+                *factor = with_numbers(&Ident::new("unnest"), array_exprs, alias.take())?;
+                return Ok(());
+            }
             *factor = TableFactor::UNNEST {
                 alias: alias.take(),
                 array_exprs,
@@ -310,6 +365,15 @@ pub fn in_from(factor: &mut TableFactor) -> Result<()> {
     };
     let called = fold(&function);
     let Some(given) = unnamed(&args.args) else { return Ok(()) };
+    if *with_ordinality {
+        *factor = with_numbers(&function, given, alias.take())?;
+        return Ok(());
+    }
+    if let Some((list, is_json)) = pairs_of(&called) {
+        *factor =
+            pairs(list, is_json, given, alias.take(), function).unwrap_or_else(|| factor.clone());
+        return Ok(());
+    }
     let rows = match TABLES.contains(&called.as_str()) {
         false => elements(&called, given.clone()).or_else(|| call_of(name, given)),
         true if called == "unnest" => None,
@@ -320,9 +384,6 @@ pub fn in_from(factor: &mut TableFactor) -> Result<()> {
         args.args.iter_mut().for_each(as_bigint);
         return Ok(());
     };
-    if *with_ordinality {
-        return Err(Error::not_yet("WITH ORDINALITY"));
-    }
     let column = match (has_value(&called), &alias) {
         (true, _) => VALUE.to_string(),
         (false, Some(alias)) => fold(&alias.name),
@@ -345,12 +406,73 @@ pub fn in_from(factor: &mut TableFactor) -> Result<()> {
     Ok(())
 }
 
-/// The planner reads series of bigint alone.
+/// Rows with their numbers: `FROM unnest(x) WITH ORDINALITY AS u (u, k)`.
+///
+/// # Errors
+/// `FeatureNotSupported` for functions whose rows are not elements of a list.
+fn with_numbers(
+    function: &Ident,
+    arguments: Vec<Expr>,
+    alias: Option<TableAlias>,
+) -> Result<TableFactor> {
+    let called = fold(function);
+    let not_yet = || Error::not_yet("WITH ORDINALITY of this function");
+    let list = match called.as_str() {
+        "unnest" => match <[Expr; 1]>::try_from(arguments) {
+            Ok([only]) => only,
+            Err(_) => return Err(not_yet()),
+        },
+        "generate_series" => call("series_list", arguments).ok_or_else(not_yet)?,
+        name => {
+            let (list, _) = list_of(name).ok_or_else(not_yet)?;
+            call(list, arguments).ok_or_else(not_yet)?
+        }
+    };
+    let one = Expr::Value(Value::Number("1".to_string(), false).into());
+    let numbers = call("cardinality", vec![list.clone()])
+        .and_then(|length| call("series_list", vec![one, length]))
+        .and_then(|numbers| call("unnest", vec![numbers]));
+    let elements = call("unnest", vec![list]);
+    let (Some(elements), Some(numbers)) = (elements, numbers) else { return Err(not_yet()) };
+    let column = match &alias {
+        Some(alias) => fold(&alias.name),
+        None => called,
+    };
+    let column = Ident::with_quote('"', column);
+    let mut subquery =
+        query(&format!("SELECT 1 AS {column}, 1 AS ordinality")).ok_or_else(not_yet)?;
+    if let SetExpr::Select(select) = subquery.body.as_mut() {
+        for (item, value) in select.projection.iter_mut().zip([elements, numbers]) {
+            if let SelectItem::ExprWithAlias { expr, .. } = item {
+                *expr = value;
+            }
+        }
+    }
+    let alias = alias.unwrap_or(TableAlias {
+        explicit: true,
+        name: function.clone(),
+        columns: Vec::new(),
+        at: None,
+    });
+    Ok(TableFactor::Derived { lateral: true, subquery, alias: Some(alias), sample: None })
+}
+
+/// The planner reads series of bigint alone; of a constant that fits an integer, the series is
+/// one of integers unless a cast says bigint.
 fn as_bigint(argument: &mut FunctionArg) {
-    if let FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Cast { data_type, .. })) = argument
-        && is_whole(data_type)
-    {
-        *data_type = DataType::BigInt(None);
+    let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = argument else { return };
+    let Expr::Cast { data_type, expr: inner, .. } = &mut *expr else { return };
+    if !is_whole(data_type) {
+        return;
+    }
+    let is_number = matches!(
+        inner.as_ref(),
+        Expr::Value(ValueWithSpan { value: Value::Number(text, _), .. }) if text.parse::<i32>().is_ok()
+    );
+    match data_type {
+        DataType::BigInt(_) | DataType::Int8(_) => {}
+        _ if is_number => *expr = inner.as_ref().clone(),
+        _ => *data_type = DataType::BigInt(None),
     }
 }
 

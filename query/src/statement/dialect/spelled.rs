@@ -28,7 +28,10 @@ pub fn respell(expr: &mut Expr) {
         Expr::Like { pattern, escape_char, .. } | Expr::ILike { pattern, escape_char, .. } => {
             escape(pattern, escape_char);
         }
-        Expr::Cast { .. } => cut_to_length(expr),
+        Expr::Cast { .. } => {
+            type_empty_array(expr);
+            cut_to_length(expr);
+        }
         Expr::CompoundFieldAccess { root, access_chain } => {
             let of_value = matches!(root.as_ref(), Expr::Nested(_));
             for access in access_chain {
@@ -41,11 +44,29 @@ pub fn respell(expr: &mut Expr) {
                             *part = Expr::Value(name.into());
                         }
                     }
-                    AccessExpr::Subscript(_) => {}
+                    // Without a bound, from the first or up to the last.
+                    AccessExpr::Subscript(Subscript::Slice {
+                        lower_bound, upper_bound, ..
+                    }) => {
+                        let number =
+                            |text: &str| Expr::Value(Value::Number(text.to_string(), false).into());
+                        lower_bound.get_or_insert_with(|| number("1"));
+                        upper_bound.get_or_insert_with(|| number("2147483647"));
+                    }
                 }
             }
         }
         _ => {}
+    }
+}
+
+/// `ARRAY[]::int[]` has a type that nothing but its cast tells.
+fn type_empty_array(expr: &mut Expr) {
+    if let Expr::Cast { expr: inner, .. } = expr
+        && let Expr::Array(array) = inner.as_ref()
+        && array.elem.is_empty()
+    {
+        **inner = Expr::Value(Value::SingleQuotedString("{}".to_string()).into());
     }
 }
 

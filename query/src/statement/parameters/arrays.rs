@@ -7,11 +7,11 @@ use datafusion::{
         DFSchema, DFSchemaRef,
         tree_node::{TreeNode as _, TreeNodeRecursion},
     },
-    logical_expr::{Expr, ExprSchemable as _, LogicalPlan},
+    logical_expr::{Expr, LogicalPlan},
 };
 use stratalog_model::{ColumnType, Result};
 
-use crate::errors::from_datafusion;
+use crate::{errors::from_datafusion, rules::common_types::Given};
 
 /// What the planner makes of ANY and ALL: `array_has(array, element)`.
 const MEMBERSHIP: &str = "array_has";
@@ -27,9 +27,7 @@ pub fn compared(plan: &LogicalPlan) -> Result<HashMap<String, ColumnType>> {
         node.apply_expressions(|expr| {
             expr.apply(|inner| {
                 if let Some((name, element)) = membership(inner)
-                    && let Ok((_, field)) = element.to_field(schema.as_ref())
-                    && !field.data_type().is_null()
-                    && let Some(column_type) = ColumnType::from_arrow_field(&field)
+                    && let Given::Typed(column_type, _) = Given::of(element, schema.as_ref())
                     && !matches!(column_type, ColumnType::Array(_))
                 {
                     found.insert(name.to_string(), ColumnType::Array(Box::new(column_type)));

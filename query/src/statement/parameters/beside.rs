@@ -20,6 +20,7 @@ use stratalog_model::{ColumnType, Result};
 use super::arrays::input_schema;
 use crate::{
     errors::from_datafusion,
+    rules::calls::wanted_types,
     rules::common_types::{Given, columns_of, common_type, gives_an_argument, unaliased},
 };
 
@@ -55,7 +56,14 @@ fn of_expression(
     found: &mut HashMap<String, ColumnType>,
 ) -> datafusion::error::Result<()> {
     match expr {
+        Expr::Not(condition) => {
+            of_condition(condition, found);
+            Ok(())
+        }
         Expr::Case(case) => {
+            if case.expr.is_none() {
+                case.when_then_expr.iter().for_each(|(when, _)| of_condition(when, found));
+            }
             let results: Vec<(&Expr, &DFSchema)> = case
                 .else_expr
                 .iter()
@@ -121,8 +129,23 @@ fn of_values(
     Ok(())
 }
 
+fn of_condition(condition: &Expr, found: &mut HashMap<String, ColumnType>) {
+    if let Some(name) = open(condition) {
+        found.entry(name.to_string()).or_insert(ColumnType::Boolean);
+    }
+}
+
 fn of_function(call: &ScalarFunction, schema: &DFSchema, found: &mut HashMap<String, ColumnType>) {
     let Some(name) = call.args.iter().find_map(open) else { return };
+    let given: Vec<Given> = call.args.iter().map(|argument| Given::of(argument, schema)).collect();
+    if let Some(wanted) = wanted_types(call.name(), &given) {
+        for (argument, wanted) in call.args.iter().zip(wanted) {
+            if let (Some(name), Some(wanted)) = (open(argument), wanted) {
+                found.entry(name.to_string()).or_insert(wanted);
+            }
+        }
+        return;
+    }
     let accepted =
         CANDIDATES.iter().find(|candidate| takes(&call.func, &call.args, candidate, schema));
     if let Some(accepted) = accepted {

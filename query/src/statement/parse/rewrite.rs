@@ -16,7 +16,72 @@ pub(super) fn for_parser(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     reset_names_a_setting(&mut rewritten);
     trim_takes_spaces(&mut rewritten);
     array_means_brackets(&mut rewritten);
+    operators_of_sets(&mut rewritten);
+    functions_with_a_form(&mut rewritten);
+    assignment_means_arrow(&mut rewritten);
     rewritten
+}
+
+/// `pg_catalog.substring(…)` says `substring(…)`: the parser knows these by their names alone.
+fn functions_with_a_form(tokens: &mut Vec<TokenWithSpan>) {
+    const FUNCTIONS: [&str; 4] = ["overlay", "position", "substring", "trim"];
+    let places = significant(tokens);
+    let mut found = Vec::new();
+    for window in places.windows(4) {
+        let [schema, dot, function, open] = window else { continue };
+        let token = |at: &usize| tokens.get(*at).map(|token| &token.token);
+        let is_schema = matches!(token(schema), Some(Token::Word(word))
+            if word.value.eq_ignore_ascii_case("pg_catalog"));
+        let is_function = matches!(token(function), Some(Token::Word(word))
+            if word.quote_style.is_none()
+                && FUNCTIONS.iter().any(|known| word.value.eq_ignore_ascii_case(known)));
+        if is_schema
+            && is_function
+            && token(dot) == Some(&Token::Period)
+            && token(open) == Some(&Token::LParen)
+        {
+            found.push((*schema, *dot));
+        }
+    }
+    for (schema, dot) in found.into_iter().rev() {
+        tokens.drain(schema..=dot);
+    }
+}
+
+/// `OPERATOR(pg_catalog.=) ANY` says `= ANY`: the parser knows no other form before a set.
+fn operators_of_sets(tokens: &mut Vec<TokenWithSpan>) {
+    let places = significant(tokens);
+    let mut found = Vec::new();
+    for window in places.windows(7) {
+        let [word, open, schema, dot, _, close, set] = window else { continue };
+        let token = |at: &usize| tokens.get(*at).map(|token| &token.token);
+        let is_word = |at: &usize, wanted: &str| {
+            matches!(token(at), Some(Token::Word(word))
+                if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted))
+        };
+        if is_word(word, "operator")
+            && token(open) == Some(&Token::LParen)
+            && is_word(schema, "pg_catalog")
+            && token(dot) == Some(&Token::Period)
+            && token(close) == Some(&Token::RParen)
+            && ["any", "all", "some"].iter().any(|wanted| is_word(set, wanted))
+        {
+            found.push((*word, *dot, *close));
+        }
+    }
+    for (word, dot, close) in found.into_iter().rev() {
+        tokens.remove(close);
+        tokens.drain(word..=dot);
+    }
+}
+
+/// `f(name := value)` says `f(name => value)`.
+fn assignment_means_arrow(tokens: &mut [TokenWithSpan]) {
+    for token in tokens {
+        if token.token == Token::Assignment {
+            token.token = Token::RArrow;
+        }
+    }
 }
 
 /// Words that a type ends with.

@@ -426,7 +426,7 @@ fn header(value: &CopyOptionValue, direction: CopyDirection) -> Result<CopyHeade
             CopyDirection::In => Ok(CopyHeader::Match),
             CopyDirection::Out => Err(Error::new(
                 ErrorKind::FeatureNotSupported,
-                "cannot use \"match\" with HEADER in COPY TO",
+                format!("cannot use \"{text}\" with HEADER in COPY TO"),
             )),
         };
     }

@@ -256,6 +256,10 @@ fn verbose(text: &str, trimmed: &str, negative: bool) -> Result<Interval> {
             return Err(invalid(text));
         }
         sum.seen.push(unit);
+        // A fraction of a second speaks of what is shorter, too.
+        if unit == Unit::Nanos(1_000_000_000) && value.billionths != 0 {
+            sum.seen.extend([Unit::Nanos(1_000_000), Unit::Nanos(1_000)]);
+        }
         sum.add(value, unit);
         rest = tail;
     }
@@ -276,6 +280,9 @@ fn clock<'a>(text: &str, rest: &'a str, negative: bool, sum: &mut Sum) -> Result
     let mut fields = 0;
     for (at, part) in clock.trim_start_matches(['-', '+']).split(':').enumerate() {
         let unit = units.get(at).ok_or_else(|| invalid(text))?;
+        if sum.seen.contains(&Unit::Nanos(*unit)) {
+            return Err(invalid(text));
+        }
         let (value, junk) = decimal(part).ok_or_else(|| invalid(text))?;
         if !junk.is_empty() || part.starts_with(['-', '+']) || (at < 2 && value.billionths != 0) {
             return Err(invalid(text));
@@ -292,5 +299,6 @@ fn clock<'a>(text: &str, rest: &'a str, negative: bool, sum: &mut Sum) -> Result
     if fields < 2 {
         return Err(invalid(text));
     }
+    sum.seen.extend(units.map(Unit::Nanos));
     Ok(tail)
 }

@@ -1,5 +1,7 @@
 //! The words of dates, times and intervals.
 
+use crate::TimeZone;
+
 /// Number of a month, by a name or a prefix of it of at least three letters.
 pub(super) fn month(word: &str) -> Option<u32> {
     const MONTHS: [&str; 12] = [
@@ -48,13 +50,27 @@ pub(super) fn is_weekday(word: &str) -> bool {
     )
 }
 
+/// The zone of an abbreviation, as PostgreSQL's default set has it. Some mean what the clocks of
+/// a place showed at the time.
+pub fn abbreviated(word: &str) -> Option<TimeZone> {
+    let place = match word {
+        "msk" => "Europe/Moscow",
+        "vet" => "America/Caracas",
+        "trt" => "Europe/Istanbul",
+        "amt" => "America/Manaus",
+        "art" => "America/Buenos_Aires",
+        _ => return TimeZone::fixed(abbreviation(word)?),
+    };
+    TimeZone::named(place)
+}
+
 /// Seconds east of Greenwich of a time zone abbreviation, as PostgreSQL's default set.
-pub(super) fn abbreviation(word: &str) -> Option<i32> {
+fn abbreviation(word: &str) -> Option<i32> {
     let quarters = match word {
         "z" | "zulu" | "utc" | "ut" | "gmt" | "uct" | "wet" => 0,
         "bst" | "cet" | "met" | "west" => 4,
         "cest" | "eet" | "sast" | "mest" | "ist" => 8,
-        "eest" | "msk" | "idt" => 12,
+        "eest" | "idt" => 12,
         "kst" | "jst" => 36,
         "hkt" | "awst" | "sgt" => 32,
         "acst" => 38,

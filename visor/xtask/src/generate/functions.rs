@@ -4,16 +4,27 @@ use super::literal;
 use crate::tree::Tree;
 
 /// Where functions are declared, and under which heading they are listed.
-const SOURCES: [(&[&str], &str); 5] = [
+const SOURCES: [(&[&str], &str); 9] = [
     (&["query/functions/src/json"], "JSON"),
     (&["query/functions/src/ordered_set.rs"], "Aggregates WITHIN GROUP"),
-    (&["query/functions/src/make_time.rs"], "Making times"),
+    (
+        &[
+            "query/functions/src/make_time.rs",
+            "query/functions/src/time_pattern.rs",
+            "query/functions/src/number_pattern.rs",
+        ],
+        "Times, and patterns of times and numbers",
+    ),
+    (&["query/functions/src/regex/calls.rs"], "Regular expressions"),
+    (&["query/functions/src/bytes.rs"], "Bytes"),
+    (&["query/functions/src/arrays.rs"], "Arrays and NULLs"),
+    (&["query/functions/src/numbers.rs", "query/functions/src/number.rs"], "Numbers"),
     (
         &[
             "query/functions/src/format.rs",
             "query/functions/src/misc.rs",
-            "query/functions/src/number.rs",
             "query/functions/src/similar.rs",
+            "query/functions/src/texts.rs",
         ],
         "General",
     ),
@@ -21,7 +32,8 @@ const SOURCES: [(&[&str], &str); 5] = [
 ];
 
 /// Descriptions of what casts and printing call under the hood: not for people.
-const INTERNAL: [&str; 3] = ["what a cast", "is printed as", "what the operator"];
+const INTERNAL: [&str; 5] =
+    ["what a cast", "is printed as", "what the operator", "as a list", "what SUBSTRING"];
 
 const HEAD: &str = "# Functions and operators
 
@@ -36,9 +48,9 @@ where one of them starts, an interval shifts them. `time_bucket(width, value)` d
 integers. `date_bin(width, time [, origin])` is PostgreSQL's.
 
 `now()`, `current_timestamp`, `current_date`, `localtimestamp`, `localtime`, `clock_timestamp()`,
-`date_trunc(unit, time [, zone])`, `date_part`, `extract`, `to_char`, `to_timestamp`, `make_date`,
+`date_trunc(unit, time [, zone])`, `date_part`, `extract`, `to_char`, `to_timestamp`, `to_date`,
 `age`, `justify_days`, `justify_hours`, `justify_interval`, `make_interval` and `AT TIME ZONE` are
-as in PostgreSQL. `extract` gives a numeric with microseconds; its unit `nanoseconds` gives all
+as in PostgreSQL; so are the constants `'now'`, `'today'`, `'tomorrow'` and `'yesterday'`. `extract` gives a numeric with microseconds; its unit `nanoseconds` gives all
 digits. `pg_sleep(seconds)` waits.
 
 ## Operators on jsonb
@@ -51,10 +63,15 @@ digits. `pg_sleep(seconds)` waits.
 | `#>>` | text[] | the same, as text |
 | `@>` | jsonb | whether the left contains the right |
 | `?` | text | whether a key, or a string in an array, is there |
+| `?|` `?&` | text[] | whether one of several, or all, are there |
+| `||` | jsonb | the members or elements of both |
+| `-` | text, text[], integer | without a key or keys, or without an element |
+| `#-` | text[] | without what is at a path |
 | `=` `<>` `<` `<=` `>` `>=` | jsonb | PostgreSQL's order: 1.0 equals 1 |
 
 `jsonb_array_elements(array)` and `jsonb_array_elements_text(array)` give one row for each element,
-in FROM, also of a column of a table before them, and in a select list.
+in FROM, also of a column of a table before them, and in a select list. `jsonb_each(object)` and
+`jsonb_each_text(object)` give rows of `key` and `value` in FROM. Subscripts, `j['a'][0]`, are `->`.
 
 ## Rows and arrays
 
@@ -65,8 +82,21 @@ have an element in common.
 
 ## Text
 
-`SIMILAR TO` and its ESCAPE are PostgreSQL's. `length`, `octet_length` and `bit_length` take text
-and bytea.
+`SIMILAR TO` and its ESCAPE are PostgreSQL's. `length`, `octet_length`, `bit_length`, SUBSTRING,
+OVERLAY, POSITION and TRIM take text and bytea. `a ^@ b` is `starts_with(a, b)`.
+
+Regular expressions are PostgreSQL's: `.` matches a line break, of the matches that begin first the
+longest counts (the shortest where the first quantifier is one like `*?`), there are `\\m`, `\\M`, `\\y`
+and `[[:<:]]`, back-references and look-around. The last two are tried in many ways: a text that needs more than a
+million steps is refused (54001); all others take time that grows with the text only. What parts in
+parentheses match may differ where several ways give the same whole. `regexp_matches` gives a row for
+each match with `g`, `regexp_split_to_table` one for each part.
+
+## Types of arguments
+
+A function takes a constant in quotes, NULL or a parameter as the type that PostgreSQL would choose
+among its functions of that name: `sqrt('4')`, `repeat('a', $1)`. The name of a type is a function that casts:
+`float8('1.5')`, `text(1)`.
 
 ## From DataFusion
 

@@ -356,11 +356,13 @@ impl<'a> Scanner<'a> {
                     if self.month.replace(i64::from(month)).is_some() {
                         return Err(self.bad());
                     }
-                } else if let Some(east) =
-                    words::abbreviation(word).filter(|_| self.clock.is_some())
+                } else if let Some(zone) = words::abbreviated(word).filter(|_| self.clock.is_some())
                 {
                     // "UTC+3" is a POSIX zone: a sign follows at once.
-                    self.place = Some(Place::East(east));
+                    self.place = Some(match zone {
+                        TimeZone::Fixed { east_seconds } => Place::East(east_seconds),
+                        named => Place::Zone(named),
+                    });
                     if matches!(next, Some(b'+' | b'-')) {
                         self.place = None;
                         return Ok(false);

@@ -1,0 +1,501 @@
+//! jsonb with something changed, added or taken away.
+
+use arrow::{
+    array::{Array as _, ArrayRef, AsArray},
+    compute::cast,
+    datatypes::{DataType, Field},
+};
+use datafusion::common::Result;
+use stratalog_model::{ColumnType, Error, ErrorKind};
+use stratalog_text::normalize_jsonb;
+
+use super::scan;
+use crate::{
+    failed,
+    function::{Arguments, Function, Parameter, text_at, text_rows},
+};
+
+use Parameter::{Array, Boolean, Integer, Text};
+
+/// Nesting that a change reaches, at most.
+const DEPTH_MAX: usize = 512;
+
+/// The functions.
+pub(super) fn functions() -> Vec<Function> {
+    vec![
+        Function::immutable(
+            "jsonb_set",
+            &[&[Text, Array, Text], &[Text, Array, Text, Boolean]],
+            ColumnType::Jsonb,
+            "A value with another one at a path; it is added where there is none unless the fourth argument is false.",
+            |arguments| changed(arguments, |path, new, add| Change::Set { path, new, add }),
+        ),
+        Function::immutable(
+            "jsonb_insert",
+            &[&[Text, Array, Text], &[Text, Array, Text, Boolean]],
+            ColumnType::Jsonb,
+            "A value with another one added before an array's element, or if the fourth argument is true behind it, or as a new member.",
+            |arguments| changed(arguments, |path, new, after| Change::Insert { path, new, after }),
+        ),
+        Function::immutable(
+            "jsonb_strip_nulls",
+            &[&[Text]],
+            ColumnType::Jsonb,
+            "A value whose objects have no members that are null.",
+            |arguments| {
+                let json = arguments.text(0)?;
+                text_rows(arguments.rows, |row| {
+                    let json = text_at(json, row).map(normalize_jsonb).transpose();
+                    json.map_err(failed)?
+                        .map(|json| {
+                            let mut out = String::with_capacity(json.len());
+                            strip(&json, &mut out, 0).map_err(failed)?;
+                            normalize_jsonb(&out).map_err(failed)
+                        })
+                        .transpose()
+                })
+            },
+        ),
+        Function::immutable(
+            "jsonb_delete",
+            &[&[Text, Text], &[Text, Integer], &[Text, Array]],
+            ColumnType::Jsonb,
+            "A value without a key or keys, or without the element at a position: what `-` calls.",
+            delete,
+        ),
+        Function::immutable(
+            "jsonb_delete_path",
+            &[&[Text, Array]],
+            ColumnType::Jsonb,
+            "A value without what is at a path: what `#-` calls.",
+            |arguments| {
+                let (json, paths) = (arguments.text(0)?, texts(arguments, 1)?);
+                text_rows(arguments.rows, |row| {
+                    let (Some(json), Some(path)) = (text_at(json, row), paths.at(row)?) else {
+                        return Ok(None);
+                    };
+                    let json = normalize_jsonb(json).map_err(failed)?;
+                    rewritten(&json, &Change::Delete { path: &path }).map(Some).map_err(failed)
+                })
+            },
+        ),
+        Function::immutable(
+            "jsonb_exists_any",
+            &[&[Text, Array]],
+            ColumnType::Boolean,
+            "Whether one of several keys is there: what `?|` calls.",
+            |arguments| {
+                exist(arguments, |json, keys| keys.iter().any(|key| scan::exists(json, key)))
+            },
+        ),
+        Function::immutable(
+            "jsonb_exists_all",
+            &[&[Text, Array]],
+            ColumnType::Boolean,
+            "Whether all of several keys are there: what `?&` calls.",
+            |arguments| {
+                exist(arguments, |json, keys| keys.iter().all(|key| scan::exists(json, key)))
+            },
+        ),
+        Function::immutable(
+            "jsonb_object",
+            &[&[Array], &[Array, Array]],
+            ColumnType::Jsonb,
+            "An object of strings: of an array of keys and values by turns, or of one of keys and one of values.",
+            object,
+        ),
+    ]
+}
+
+fn invalid(message: &str) -> Error {
+    Error::new(ErrorKind::InvalidParameterValue, message)
+}
+
+/// Arrays of texts.
+struct Texts(arrow::array::ListArray);
+
+fn texts(arguments: &Arguments<'_>, at: usize) -> Result<Texts> {
+    let item = Field::new_list_field(DataType::Utf8View, true);
+    let lists = cast(arguments.array(at)?, &DataType::List(std::sync::Arc::new(item)))?;
+    Ok(Texts(lists.as_list().clone()))
+}
+
+impl Texts {
+    fn row(&self, row: usize) -> Option<Vec<Option<String>>> {
+        self.0.is_valid(row).then(|| {
+            let values = self.0.value(row);
+            let values = values.as_string_view();
+            (0..values.len()).map(|at| text_at(values, at).map(str::to_string)).collect()
+        })
+    }
+
+    /// A path or keys, none of which may be NULL.
+    fn at(&self, row: usize) -> Result<Option<Vec<String>>> {
+        let Some(steps) = self.row(row) else { return Ok(None) };
+        let steps: Option<Vec<String>> = steps.into_iter().collect();
+        steps.map(Some).ok_or_else(|| {
+            failed(Error::new(ErrorKind::NullNotAllowed, "a path has no element that is null"))
+        })
+    }
+
+    /// Keys; those that are NULL do not count.
+    fn keys(&self, row: usize) -> Option<Vec<String>> {
+        Some(self.row(row)?.into_iter().flatten().collect())
+    }
+}
+
+fn exist(arguments: &Arguments<'_>, test: fn(&str, &[String]) -> bool) -> Result<ArrayRef> {
+    let (json, keys) = (arguments.text(0)?, texts(arguments, 1)?);
+    let found: arrow::array::BooleanArray =
+        (0..arguments.rows).map(|row| Some(test(text_at(json, row)?, &keys.keys(row)?))).collect();
+    Ok(std::sync::Arc::new(found))
+}
+
+/// What is done at a path.
+enum Change<'a> {
+    Set { path: &'a [String], new: &'a str, add: bool },
+    Insert { path: &'a [String], new: &'a str, after: bool },
+    Delete { path: &'a [String] },
+}
+
+fn changed(
+    arguments: &Arguments<'_>,
+    change: for<'a> fn(&'a [String], &'a str, bool) -> Change<'a>,
+) -> Result<ArrayRef> {
+    let (json, paths, new) = (arguments.text(0)?, texts(arguments, 1)?, arguments.text(2)?);
+    // Members are added unless told otherwise, elements stand before.
+    let default = matches!(change(&[], "", true), Change::Set { .. });
+    text_rows(arguments.rows, |row| {
+        let told = match arguments.has(3) {
+            true => {
+                let told = arguments.array(3)?.as_boolean();
+                if told.is_null(row) {
+                    return Ok(None);
+                }
+                told.value(row)
+            }
+            false => default,
+        };
+        let (Some(json), Some(path), Some(new)) =
+            (text_at(json, row), paths.at(row)?, text_at(new, row))
+        else {
+            return Ok(None);
+        };
+        let json = normalize_jsonb(json).map_err(failed)?;
+        let new = normalize_jsonb(new).map_err(failed)?;
+        rewritten(&json, &change(&path, &new, told)).map(Some).map_err(failed)
+    })
+}
+
+fn rewritten(json: &str, change: &Change<'_>) -> Result<String, Error> {
+    let path = match change {
+        Change::Set { path, .. } | Change::Insert { path, .. } | Change::Delete { path } => *path,
+    };
+    if !matches!(scan::type_name(json), "object" | "array") {
+        return Err(match change {
+            Change::Delete { .. } => invalid("cannot delete path in scalar"),
+            _ => invalid("cannot set path in scalar"),
+        });
+    }
+    if path.is_empty() {
+        return Ok(json.to_string());
+    }
+    let mut out = String::with_capacity(json.len() + 16);
+    write(json, change, path, 0, &mut out)?;
+    normalize_jsonb(&out)
+}
+
+/// Writes a value with a change at what is left of a path.
+fn write(
+    json: &str,
+    change: &Change<'_>,
+    path: &[String],
+    depth: usize,
+    out: &mut String,
+) -> Result<(), Error> {
+    if depth > DEPTH_MAX {
+        return Err(Error::new(ErrorKind::LimitExceeded, "a path has at most 512 steps"));
+    }
+    let Some((step, rest)) = path.split_first() else {
+        out.push_str(json);
+        return Ok(());
+    };
+    match scan::type_name(json) {
+        "object" => in_object(json, change, (step, rest), depth, out),
+        "array" => in_array(json, change, (step, rest), depth, out),
+        _ => {
+            out.push_str(json);
+            Ok(())
+        }
+    }
+}
+
+fn separated(out: &mut String, first: &mut bool) {
+    if !*first {
+        out.push(',');
+    }
+    *first = false;
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::String(text.to_string()).to_string()
+}
+
+fn in_object(
+    json: &str,
+    change: &Change<'_>,
+    (step, rest): (&String, &[String]),
+    depth: usize,
+    out: &mut String,
+) -> Result<(), Error> {
+    let mut first = true;
+    let mut found = false;
+    out.push('{');
+    for (key, value) in scan::members(json) {
+        let here = scan::as_text(key).as_deref() == Some(step.as_str());
+        found |= here;
+        if here && rest.is_empty() && matches!(change, Change::Delete { .. }) {
+            continue;
+        }
+        separated(out, &mut first);
+        out.push_str(key);
+        out.push(':');
+        match change {
+            _ if !here => out.push_str(value),
+            Change::Set { new, .. } if rest.is_empty() => out.push_str(new),
+            Change::Insert { .. } if rest.is_empty() => {
+                return Err(invalid("cannot replace existing key")
+                    .with_hint("Try using the function jsonb_set to replace key value."));
+            }
+            _ => write(value, change, rest, depth + 1, out)?,
+        }
+    }
+    if !found
+        && rest.is_empty()
+        && let Change::Set { new, add: true, .. } | Change::Insert { new, .. } = change
+    {
+        separated(out, &mut first);
+        out.push_str(&quoted(step));
+        out.push(':');
+        out.push_str(new);
+    }
+    out.push('}');
+    Ok(())
+}
+
+fn in_array(
+    json: &str,
+    change: &Change<'_>,
+    (step, rest): (&String, &[String]),
+    depth: usize,
+    out: &mut String,
+) -> Result<(), Error> {
+    let length =
+        scan::array_length(json).and_then(|length| i64::try_from(length).ok()).unwrap_or(0);
+    let at: i64 = step.trim().parse().map_err(|_| {
+        Error::new(
+            ErrorKind::InvalidTextRepresentation,
+            format!("path element at position {} is not an integer: \"{step}\"", depth + 1),
+        )
+    })?;
+    let at = if at < 0 { at + length } else { at };
+    let mut first = true;
+    out.push('[');
+    let adds = match change {
+        Change::Set { add, new, .. } => (*add && rest.is_empty()).then_some(*new),
+        Change::Insert { new, .. } => rest.is_empty().then_some(*new),
+        Change::Delete { .. } => None,
+    };
+    // Before the first element, or behind the last.
+    if let Some(new) = adds.filter(|_| at < 0) {
+        separated(out, &mut first);
+        out.push_str(new);
+    }
+    for (place, value) in (0_i64..).zip(scan::elements(json)) {
+        if place != at {
+            separated(out, &mut first);
+            out.push_str(value);
+            continue;
+        }
+        match change {
+            Change::Delete { .. } if rest.is_empty() => {}
+            Change::Set { new, .. } if rest.is_empty() => {
+                separated(out, &mut first);
+                out.push_str(new);
+            }
+            Change::Insert { new, after, .. } if rest.is_empty() => {
+                let (one, other) = if *after { (value, *new) } else { (*new, value) };
+                for value in [one, other] {
+                    separated(out, &mut first);
+                    out.push_str(value);
+                }
+            }
+            _ => {
+                separated(out, &mut first);
+                write(value, change, rest, depth + 1, out)?;
+            }
+        }
+    }
+    if let Some(new) = adds.filter(|_| at >= length) {
+        separated(out, &mut first);
+        out.push_str(new);
+    }
+    out.push(']');
+    Ok(())
+}
+
+fn strip(json: &str, out: &mut String, depth: usize) -> Result<(), Error> {
+    if depth > DEPTH_MAX {
+        return Err(Error::new(ErrorKind::LimitExceeded, "the value has more than 512 levels"));
+    }
+    let mut first = true;
+    match scan::type_name(json) {
+        "object" => {
+            out.push('{');
+            for (key, value) in scan::members(json).filter(|(_, value)| *value != "null") {
+                separated(out, &mut first);
+                out.push_str(key);
+                out.push(':');
+                strip(value, out, depth + 1)?;
+            }
+            out.push('}');
+        }
+        "array" => {
+            out.push('[');
+            for value in scan::elements(json) {
+                separated(out, &mut first);
+                strip(value, out, depth + 1)?;
+            }
+            out.push(']');
+        }
+        _ => out.push_str(json),
+    }
+    Ok(())
+}
+
+fn delete(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let json = arguments.text(0)?;
+    let what = arguments.array(1)?.data_type();
+    if *what == DataType::Int64 {
+        let places = arguments.integers(1)?;
+        return text_rows(arguments.rows, |row| {
+            let Some(json) = text_at(json, row).filter(|_| places.is_valid(row)) else {
+                return Ok(None);
+            };
+            let json = normalize_jsonb(json).map_err(failed)?;
+            match scan::type_name(&json) {
+                "array" => {}
+                "object" => {
+                    return Err(failed(invalid("cannot delete from object using integer index")));
+                }
+                _ => return Err(failed(invalid("cannot delete from scalar"))),
+            }
+            let place = [places.value(row).to_string()];
+            rewritten(&json, &Change::Delete { path: &place }).map(Some).map_err(failed)
+        });
+    }
+    let one = (*what == DataType::Utf8View).then(|| arguments.text(1)).transpose()?;
+    let several = if one.is_none() { Some(texts(arguments, 1)?) } else { None };
+    text_rows(arguments.rows, |row| {
+        let keys = match (&one, &several) {
+            (Some(one), _) => text_at(one, row).map(|key| vec![key.to_string()]),
+            (None, Some(several)) => several.keys(row),
+            (None, None) => None,
+        };
+        let (Some(json), Some(keys)) = (text_at(json, row), keys) else { return Ok(None) };
+        let json = normalize_jsonb(json).map_err(failed)?;
+        let is_key = |text: &str| scan::as_text(text).is_some_and(|text| keys.contains(&text));
+        let mut first = true;
+        let mut out = String::with_capacity(json.len());
+        match scan::type_name(&json) {
+            "object" => {
+                out.push('{');
+                for (key, value) in scan::members(&json).filter(|(key, _)| !is_key(key)) {
+                    separated(&mut out, &mut first);
+                    out.push_str(&format!("{key}:{value}"));
+                }
+                out.push('}');
+            }
+            "array" => {
+                out.push('[');
+                let kept = |value: &&str| scan::type_name(value) != "string" || !is_key(value);
+                for value in scan::elements(&json).filter(kept) {
+                    separated(&mut out, &mut first);
+                    out.push_str(value);
+                }
+                out.push(']');
+            }
+            _ => return Err(failed(invalid("cannot delete from scalar"))),
+        }
+        normalize_jsonb(&out).map(Some).map_err(failed)
+    })
+}
+
+fn object(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let keys = texts(arguments, 0)?;
+    let values = arguments.has(1).then(|| texts(arguments, 1)).transpose()?;
+    text_rows(arguments.rows, |row| {
+        let Some(keys) = keys.row(row) else { return Ok(None) };
+        let pairs: Vec<(Option<String>, Option<String>)> = match &values {
+            None => {
+                let (pairs, []) = keys.as_chunks::<2>() else {
+                    return Err(failed(Error::new(
+                        ErrorKind::ArraySubscript,
+                        "array must have even number of elements",
+                    )));
+                };
+                pairs.iter().map(|[key, value]| (key.clone(), value.clone())).collect()
+            }
+            Some(values) => {
+                let Some(values) = values.row(row) else { return Ok(None) };
+                if keys.len() != values.len() {
+                    return Err(failed(Error::new(
+                        ErrorKind::ArraySubscript,
+                        "mismatched array dimensions",
+                    )));
+                }
+                keys.into_iter().zip(values).collect()
+            }
+        };
+        let mut out = String::from("{");
+        let mut first = true;
+        for (key, value) in pairs {
+            let key = key.ok_or_else(|| {
+                failed(Error::new(
+                    ErrorKind::NullNotAllowed,
+                    "null value not allowed for object key",
+                ))
+            })?;
+            separated(&mut out, &mut first);
+            let value = value.map_or_else(|| "null".to_string(), |value| quoted(&value));
+            out.push_str(&format!("{}:{value}", quoted(&key)));
+        }
+        out.push('}');
+        normalize_jsonb(&out).map(Some).map_err(failed)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(json: &str, path: &[&str], new: &str, add: bool) -> String {
+        let path: Vec<String> = path.iter().map(|step| (*step).to_string()).collect();
+        rewritten(json, &Change::Set { path: &path, new, add }).unwrap()
+    }
+
+    // What PostgreSQL 15 answers.
+    #[test]
+    fn values_are_changed_at_a_path() {
+        assert_eq!(set(r#"{"a": 1}"#, &["a"], "2", true), r#"{"a": 2}"#);
+        assert_eq!(set(r#"{"a": 1}"#, &["b"], "2", true), r#"{"a": 1, "b": 2}"#);
+        assert_eq!(set(r#"{"a": 1}"#, &["b"], "2", false), r#"{"a": 1}"#);
+        assert_eq!(set("[1, 2]", &["-1"], "3", true), "[1, 3]");
+        assert_eq!(set("[1, 2]", &["9"], "3", true), "[1, 2, 3]");
+        assert_eq!(set("[1, 2]", &["-9"], "3", true), "[3, 1, 2]");
+        assert_eq!(set(r#"{"a": {"b": 1}}"#, &["a", "b"], "2", true), r#"{"a": {"b": 2}}"#);
+        let mut out = String::new();
+        strip(r#"{"a": null, "b": [null, {"c": null}]}"#, &mut out, 0).unwrap();
+        assert_eq!(normalize_jsonb(&out).unwrap(), r#"{"b": [null, {}]}"#);
+    }
+}

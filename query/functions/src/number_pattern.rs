@@ -1,0 +1,393 @@
+//! `to_char` of numbers and `to_number`, with PostgreSQL's patterns such as `FM999,990.00`.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{Array as _, ArrayRef, AsArray, Decimal128Array},
+    compute::cast,
+    datatypes::{DataType, Decimal128Type, FieldRef, Float32Type, Float64Type},
+};
+use datafusion::{
+    common::{Result, ScalarValue},
+    logical_expr::Volatility,
+};
+use stratalog_model::{ColumnType, Error, ErrorKind};
+
+use crate::{
+    failed,
+    function::{Arguments, Function, Parameter, Returns, text_at, text_rows},
+};
+
+mod reading;
+mod written;
+
+/// The functions.
+pub fn functions() -> Vec<Function> {
+    vec![Function {
+        name: "to_number",
+        aliases: &[],
+        parameters: &[&[Parameter::Text, Parameter::Text]],
+        returns: Returns::Constants(number_type),
+        volatility: Volatility::Immutable,
+        description: "The number that a text in the form of a pattern such as '999G999D99' means.",
+        run: Arc::new(to_number),
+    }]
+}
+
+/// Digits behind the point are those of the pattern.
+fn number_type(_: &[FieldRef], constants: &[Option<&ScalarValue>]) -> DataType {
+    let pattern = constants.get(1).copied().flatten().and_then(|text| text.try_as_str().flatten());
+    let scale = pattern.and_then(|pattern| Pattern::read(pattern).ok()).and_then(|pattern| {
+        i8::try_from(pattern.behind.max(pattern.multiplied)).ok().filter(|scale| *scale <= 38)
+    });
+    DataType::Decimal128(38, scale.unwrap_or(ColumnType::NUMERIC_SCALE.cast_signed()))
+}
+
+fn to_number(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let (texts, patterns) = (arguments.text(0)?, arguments.text(1)?);
+    let DataType::Decimal128(precision, scale) = *arguments.result else {
+        return Err(failed(Error::internal("to_number gives a numeric")));
+    };
+    let mut known = Known::default();
+    let number = |row: usize| -> Result<Option<i128>> {
+        let (Some(text), Some(pattern)) = (text_at(texts, row), text_at(patterns, row)) else {
+            return Ok(None);
+        };
+        if pattern.is_empty() {
+            return Ok(None);
+        }
+        reading::number(known.pattern(pattern)?, text, scale).map(Some).map_err(failed)
+    };
+    let mut number = number;
+    let numbers = (0..arguments.rows).map(&mut number).collect::<Result<Decimal128Array>>()?;
+    Ok(Arc::new(numbers.with_precision_and_scale(precision, scale)?))
+}
+
+/// `to_char(number, pattern)`.
+///
+/// # Errors
+/// What is wrong with a pattern.
+pub fn to_char(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let numbers = arguments.array(0)?;
+    let patterns = arguments.text(1)?;
+    let mut known = Known::default();
+    let numbers = match numbers.data_type() {
+        kind if kind.is_integer() => cast(numbers, &DataType::Decimal128(20, 0))?,
+        _ => Arc::clone(numbers),
+    };
+    text_rows(arguments.rows, |row| {
+        let Some(pattern) =
+            text_at(patterns, row).filter(|pattern| !pattern.is_empty() && numbers.is_valid(row))
+        else {
+            return Ok(None);
+        };
+        let pattern = known.pattern(pattern)?;
+        let text = match numbers.data_type() {
+            DataType::Decimal128(_, scale) => {
+                let value = numbers.as_primitive::<Decimal128Type>().value(row);
+                written::decimal(pattern, value, i32::from(*scale))
+            }
+            DataType::Float32 => {
+                let value = numbers.as_primitive::<Float32Type>().value(row);
+                written::float(pattern, f64::from(value), 6)
+            }
+            _ => {
+                let value = numbers.as_primitive_opt::<Float64Type>();
+                let value = value
+                    .map(|values| values.value(row))
+                    .ok_or_else(|| failed(Error::internal("to_char needs a number")))?;
+                written::float(pattern, value, 15)
+            }
+        };
+        Ok(Some(text))
+    })
+}
+
+/// The pattern of the row before.
+#[derive(Default)]
+struct Known(Option<(String, Pattern)>);
+
+impl Known {
+    fn pattern(&mut self, text: &str) -> Result<&Pattern> {
+        let known = self.0.take().filter(|(last, _)| last == text);
+        let known = match known {
+            Some(known) => known,
+            None => (text.to_string(), Pattern::read(text).map_err(failed)?),
+        };
+        Ok(&self.0.insert(known).1)
+    }
+}
+
+/// One piece of a pattern.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Piece {
+    Nine,
+    Zero,
+    /// `.` or `D`.
+    Point,
+    Comma,
+    /// `G`.
+    Group,
+    /// `L`.
+    Currency,
+    Minus,
+    Plus,
+    /// `SG`.
+    Sign,
+    Ordinal {
+        upper: bool,
+    },
+    Roman {
+        upper: bool,
+    },
+    Letter(char),
+}
+
+/// Where `S` puts the sign.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Locale {
+    None,
+    Before,
+    Behind,
+}
+
+/// A pattern.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a part of the pattern's language")]
+struct Pattern {
+    pieces: Vec<Piece>,
+    /// Digits before the point.
+    before: usize,
+    /// Digits behind the point.
+    behind: usize,
+    /// Digits behind `V`, by which the number is multiplied.
+    multiplied: usize,
+    point: bool,
+    /// `FM`: without blanks.
+    filled: bool,
+    /// `0`: from this digit on, counted from 0, there are zeros; and up to that.
+    zeros: Option<(usize, usize)>,
+    sign: Locale,
+    /// Digits before `S`.
+    before_sign: usize,
+    minus: bool,
+    plus: bool,
+    brackets: bool,
+    roman: Option<bool>,
+    exponent: bool,
+    multiplies: bool,
+}
+
+fn wrong(message: &str) -> Error {
+    Error::new(ErrorKind::SyntaxError, message)
+}
+
+impl Pattern {
+    fn read(text: &str) -> Result<Self, Error> {
+        let mut pattern = Self {
+            pieces: Vec::new(),
+            before: 0,
+            behind: 0,
+            multiplied: 0,
+            point: false,
+            filled: false,
+            zeros: None,
+            sign: Locale::None,
+            before_sign: 0,
+            minus: false,
+            plus: false,
+            brackets: false,
+            roman: None,
+            exponent: false,
+            multiplies: false,
+        };
+        let mut rest = text;
+        while let Some(first) = rest.chars().next() {
+            let after = |length: usize| rest.get(length..).unwrap_or("");
+            if first == '"' {
+                rest = pattern.quoted(after(1));
+                continue;
+            }
+            if first == '\\' && after(1).starts_with('"') {
+                pattern.pieces.push(Piece::Letter('"'));
+                rest = after(2);
+                continue;
+            }
+            match KEYWORDS.iter().find(|(word, _)| starts(rest, word)) {
+                Some((word, keyword)) => {
+                    pattern.keyword(*keyword, rest.starts_with(char::is_uppercase))?;
+                    rest = after(word.len());
+                }
+                None => {
+                    pattern.pieces.push(Piece::Letter(first));
+                    rest = after(first.len_utf8());
+                }
+            }
+        }
+        Ok(pattern)
+    }
+
+    /// Reads letters in quotes; gives what is behind them.
+    fn quoted<'a>(&mut self, text: &'a str) -> &'a str {
+        let mut escaped = false;
+        for (at, letter) in text.char_indices() {
+            match letter {
+                '"' if !escaped => return text.get(at + 1..).unwrap_or(""),
+                '\\' if !escaped => escaped = true,
+                letter => {
+                    self.pieces.push(Piece::Letter(letter));
+                    escaped = false;
+                }
+            }
+        }
+        ""
+    }
+
+    fn keyword(&mut self, keyword: Keyword, upper: bool) -> Result<(), Error> {
+        if self.exponent && keyword != Keyword::Exponent {
+            return Err(wrong("\"EEEE\" must be the last pattern used"));
+        }
+        match keyword {
+            Keyword::Nine | Keyword::Zero if self.brackets => {
+                return Err(wrong("\"9\" must be ahead of \"PR\""));
+            }
+            Keyword::Nine if self.multiplies => self.multiplied += 1,
+            Keyword::Nine if self.point => self.behind += 1,
+            Keyword::Nine => self.before += 1,
+            Keyword::Zero => {
+                let first = match self.zeros {
+                    Some((first, _)) => first,
+                    None if self.point => usize::MAX,
+                    None => self.before,
+                };
+                match self.point {
+                    true => self.behind += 1,
+                    false => self.before += 1,
+                }
+                self.zeros = Some((first, self.before + self.behind));
+            }
+            Keyword::Point if self.point => return Err(wrong("multiple decimal points")),
+            Keyword::Point if self.multiplies => {
+                return Err(wrong("cannot use \"V\" and decimal point together"));
+            }
+            Keyword::Point => self.point = true,
+            Keyword::Filled => self.filled = true,
+            Keyword::Locale => {
+                if self.sign != Locale::None {
+                    return Err(wrong("cannot use \"S\" twice"));
+                }
+                if self.plus || self.minus || self.brackets {
+                    return Err(wrong("cannot use \"S\" and \"PL\"/\"MI\"/\"SG\"/\"PR\" together"));
+                }
+                match self.point {
+                    true => self.sign = Locale::Behind,
+                    false => {
+                        self.sign = Locale::Before;
+                        self.before_sign = self.before;
+                    }
+                }
+            }
+            Keyword::Minus | Keyword::Plus | Keyword::Sign if self.sign != Locale::None => {
+                return Err(wrong(match keyword {
+                    Keyword::Minus => "cannot use \"S\" and \"MI\" together",
+                    Keyword::Plus => "cannot use \"S\" and \"PL\" together",
+                    _ => "cannot use \"S\" and \"SG\" together",
+                }));
+            }
+            Keyword::Minus => self.minus = true,
+            Keyword::Plus => self.plus = true,
+            Keyword::Sign => (self.minus, self.plus) = (true, true),
+            Keyword::Brackets => {
+                if self.sign != Locale::None || self.plus || self.minus {
+                    return Err(wrong("cannot use \"PR\" and \"S\"/\"PL\"/\"MI\"/\"SG\" together"));
+                }
+                self.brackets = true;
+            }
+            Keyword::Roman => self.roman = Some(upper),
+            Keyword::Multiplied if self.point => {
+                return Err(wrong("cannot use \"V\" and decimal point together"));
+            }
+            Keyword::Multiplied => self.multiplies = true,
+            Keyword::Exponent => {
+                if self.exponent {
+                    return Err(wrong("cannot use \"EEEE\" twice"));
+                }
+                let others = self.filled
+                    || self.sign != Locale::None
+                    || self.brackets
+                    || self.minus
+                    || self.plus
+                    || self.roman.is_some()
+                    || self.multiplies;
+                if others {
+                    return Err(wrong("\"EEEE\" is incompatible with other formats"));
+                }
+                self.exponent = true;
+            }
+            Keyword::Comma | Keyword::Group | Keyword::Currency | Keyword::Ordinal => {}
+        }
+        self.pieces.extend(match keyword {
+            Keyword::Nine => Some(Piece::Nine),
+            Keyword::Zero => Some(Piece::Zero),
+            Keyword::Point => Some(Piece::Point),
+            Keyword::Comma => Some(Piece::Comma),
+            Keyword::Group => Some(Piece::Group),
+            Keyword::Currency => Some(Piece::Currency),
+            Keyword::Minus => Some(Piece::Minus),
+            Keyword::Plus => Some(Piece::Plus),
+            Keyword::Sign => Some(Piece::Sign),
+            Keyword::Ordinal => Some(Piece::Ordinal { upper }),
+            Keyword::Roman => Some(Piece::Roman { upper }),
+            _ => None,
+        });
+        Ok(())
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keyword {
+    Nine,
+    Zero,
+    Point,
+    Comma,
+    Group,
+    Currency,
+    Filled,
+    Locale,
+    Minus,
+    Plus,
+    Sign,
+    Brackets,
+    Roman,
+    Ordinal,
+    Multiplied,
+    Exponent,
+}
+
+/// Those that begin with others come first.
+const KEYWORDS: &[(&str, Keyword)] = &[
+    (",", Keyword::Comma),
+    (".", Keyword::Point),
+    ("0", Keyword::Zero),
+    ("9", Keyword::Nine),
+    ("D", Keyword::Point),
+    ("EEEE", Keyword::Exponent),
+    ("FM", Keyword::Filled),
+    ("G", Keyword::Group),
+    ("L", Keyword::Currency),
+    ("MI", Keyword::Minus),
+    ("PL", Keyword::Plus),
+    ("PR", Keyword::Brackets),
+    ("RN", Keyword::Roman),
+    ("SG", Keyword::Sign),
+    ("S", Keyword::Locale),
+    ("TH", Keyword::Ordinal),
+    ("V", Keyword::Multiplied),
+];
+
+fn starts(text: &str, word: &str) -> bool {
+    text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! Numbers read by a pattern.
+
+use stratalog_model::{Error, ErrorKind};
+
+use super::{Locale, Pattern, Piece};
+
+/// The number that `text` means, in units of its last of `scale` digits.
+///
+/// # Errors
+/// `InvalidTextRepresentation` when there is no number in it.
+pub(super) fn number(pattern: &Pattern, text: &str, scale: i8) -> Result<i128, Error> {
+    if pattern.roman.is_some() {
+        return Err(Error::not_yet("to_number() with \"RN\""));
+    }
+    if pattern.exponent {
+        return Err(Error::not_yet("to_number() with \"EEEE\""));
+    }
+    let mut reader = Reader {
+        pattern,
+        text: text.chars().collect(),
+        at: 0,
+        sign: None,
+        digits: String::new(),
+        point: None,
+        before: 0,
+    };
+    reader.read();
+    reader.value(scale)
+}
+
+struct Reader<'a> {
+    pattern: &'a Pattern,
+    text: Vec<char>,
+    at: usize,
+    sign: Option<char>,
+    digits: String,
+    /// Digits before the point, once there was one.
+    point: Option<usize>,
+    before: usize,
+}
+
+impl Reader<'_> {
+    fn here(&self) -> Option<char> {
+        self.text.get(self.at).copied()
+    }
+
+    fn read(&mut self) {
+        for piece in &self.pattern.pieces {
+            if self.here().is_none() {
+                break;
+            }
+            match piece {
+                Piece::Nine | Piece::Zero | Piece::Point => self.place(*piece),
+                Piece::Comma | Piece::Group => {
+                    if !self.pattern.filled && self.here() == Some(',') {
+                        self.at += 1;
+                    }
+                    continue;
+                }
+                Piece::Currency => {
+                    self.skip(1);
+                    continue;
+                }
+                Piece::Minus if self.here() == Some('-') => self.sign = Some('-'),
+                Piece::Plus if self.here() == Some('+') => self.sign = Some('+'),
+                Piece::Sign if matches!(self.here(), Some('-' | '+')) => self.sign = self.here(),
+                Piece::Ordinal { .. } => {
+                    self.skip(2);
+                    continue;
+                }
+                Piece::Minus | Piece::Plus | Piece::Sign | Piece::Letter(_) => {
+                    self.skip(1);
+                    continue;
+                }
+                Piece::Roman { .. } => continue,
+            }
+            self.at += 1;
+        }
+    }
+
+    /// Skips what is no part of a number.
+    fn skip(&mut self, count: usize) {
+        for _ in 0..count {
+            match self.here() {
+                Some(letter) if !"0123456789.,+-".contains(letter) => self.at += 1,
+                _ => return,
+            }
+        }
+    }
+
+    fn read_digits(&self) -> usize {
+        self.digits.len()
+    }
+
+    /// Reads what a place for a digit or the point takes; stays on its last letter.
+    fn place(&mut self, piece: Piece) {
+        if self.here() == Some(' ') {
+            self.at += 1;
+        }
+        if self.sign.is_none() && piece != Piece::Point && self.read_digits() == 0 {
+            self.leading_sign();
+        }
+        let Some(letter) = self.here() else { return };
+        let mut was_read = false;
+        if letter.is_ascii_digit() {
+            if self.point.is_some_and(|before| self.read_digits() - before == self.pattern.behind) {
+                return;
+            }
+            self.digits.push(letter);
+            was_read = true;
+        } else if letter == '.' && self.pattern.point && self.point.is_none() {
+            self.point = Some(self.read_digits());
+            was_read = true;
+        }
+        if self.sign.is_none() && self.read_digits() > 0 {
+            self.trailing_sign(was_read);
+        }
+    }
+
+    fn leading_sign(&mut self) {
+        let sign = match (self.here(), self.pattern.sign) {
+            (Some(sign @ ('-' | '+')), Locale::Before | Locale::None) => sign,
+            (Some('<'), Locale::None) if self.pattern.brackets => '-',
+            (Some(sign @ ('-' | '+')), Locale::Behind) => sign,
+            _ => return,
+        };
+        self.sign = Some(sign);
+        self.at += 1;
+    }
+
+    fn trailing_sign(&mut self, was_read: bool) {
+        let plain = self.pattern.sign == Locale::None;
+        if !plain && was_read {
+            if let Some(sign @ ('-' | '+')) = self.text.get(self.at + 1) {
+                self.sign = Some(*sign);
+                self.at += 1;
+            }
+        } else if plain
+            && !was_read
+            && !self.pattern.plus
+            && !self.pattern.minus
+            && let Some(sign @ ('-' | '+')) = self.here()
+        {
+            self.sign = Some(sign);
+            self.at += 1;
+        }
+    }
+
+    fn value(mut self, scale: i8) -> Result<i128, Error> {
+        self.before = self.point.unwrap_or(self.digits.len());
+        if self.digits.is_empty() {
+            let shown = format!(
+                "{}{}",
+                self.sign.unwrap_or(' '),
+                if self.point.is_some() { "." } else { "" }
+            );
+            return Err(Error::new(
+                ErrorKind::InvalidTextRepresentation,
+                format!("invalid input syntax for type numeric: \"{shown}\""),
+            ));
+        }
+        let overflow = || Error::new(ErrorKind::NumericOutOfRange, "numeric field overflow");
+        let whole: i128 = self.digits.parse().map_err(|_| overflow())?;
+        let behind = self.digits.len() - self.before + self.pattern.multiplied;
+        let more = i64::from(scale) - i64::try_from(behind).unwrap_or(i64::MAX);
+        let value = match u32::try_from(more) {
+            Ok(more) => 10_i128.checked_pow(more).and_then(|unit| whole.checked_mul(unit)),
+            Err(_) => u32::try_from(-more)
+                .ok()
+                .and_then(|fewer| 10_i128.checked_pow(fewer))
+                .map(|unit| (whole + unit / 2) / unit),
+        };
+        let value = value.filter(|value| *value < 10_i128.pow(38)).ok_or_else(overflow)?;
+        Ok(if self.sign == Some('-') { -value } else { value })
+    }
+}

@@ -1,0 +1,489 @@
+//! The functions of regular expressions.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{Array as _, ArrayRef, BooleanArray, Int32Array, ListBuilder, StringViewBuilder},
+    datatypes::DataType,
+};
+use datafusion::common::Result;
+use stratalog_model::{ColumnType, Error, ErrorKind};
+
+use super::{Expression, Found, Last, syntax::Flags};
+use crate::{
+    failed,
+    function::{Arguments, Function, Parameter, text_at, text_rows},
+};
+
+use Parameter::{Integer, Text};
+
+/// The functions.
+pub fn functions() -> Vec<Function> {
+    let texts = || ColumnType::Array(Box::new(ColumnType::Text));
+    vec![
+        Function::immutable(
+            "regexp_like",
+            &[&[Text, Text], &[Text, Text, Text]],
+            ColumnType::Boolean,
+            "Whether a regular expression matches somewhere; the third argument are flags such as 'i'.",
+            like,
+        ),
+        Function::immutable(
+            "regexp_count",
+            &[&[Text, Text], &[Text, Text, Integer], &[Text, Text, Integer, Text]],
+            ColumnType::Integer,
+            "How often a regular expression matches, from a character on, with flags.",
+            count,
+        ),
+        Function::immutable(
+            "regexp_instr",
+            &[
+                &[Text, Text],
+                &[Text, Text, Integer],
+                &[Text, Text, Integer, Integer],
+                &[Text, Text, Integer, Integer, Integer],
+                &[Text, Text, Integer, Integer, Integer, Text],
+                &[Text, Text, Integer, Integer, Integer, Text, Integer],
+            ],
+            ColumnType::Integer,
+            "Where the n-th match begins, or if the fifth argument is 1, what follows it; 0 if there is none. The arguments: text, expression, first character, n, end, flags, part in parentheses.",
+            place,
+        ),
+        Function::immutable(
+            "regexp_substr",
+            &[
+                &[Text, Text],
+                &[Text, Text, Integer],
+                &[Text, Text, Integer, Integer],
+                &[Text, Text, Integer, Integer, Text],
+                &[Text, Text, Integer, Integer, Text, Integer],
+            ],
+            ColumnType::Text,
+            "The n-th match. The arguments: text, expression, first character, n, flags, part in parentheses.",
+            part,
+        ),
+        Function::immutable(
+            "regexp_substring",
+            &[&[Text, Text]],
+            ColumnType::Text,
+            "What matches, or its first part in parentheses: what SUBSTRING(text FROM expression) calls.",
+            substring,
+        ),
+        Function::immutable(
+            "regexp_match",
+            &[&[Text, Text], &[Text, Text, Text]],
+            texts(),
+            "The parts in parentheses of the first match, or all of it.",
+            first_match,
+        ),
+        Function::immutable(
+            "regexp_matches_list",
+            &[&[Text, Text], &[Text, Text, Text]],
+            ColumnType::Array(Box::new(texts())),
+            "The same of the first match, or with 'g' of each, as a list: what `regexp_matches` calls.",
+            all_matches,
+        ),
+        Function::immutable(
+            "regexp_split_to_array",
+            &[&[Text, Text], &[Text, Text, Text]],
+            texts(),
+            "The parts of a text between matches.",
+            split,
+        ),
+        Function::immutable(
+            "regexp_replace",
+            &[
+                &[Text, Text, Text],
+                &[Text, Text, Text, Text],
+                &[Text, Text, Text, Integer],
+                &[Text, Text, Text, Integer, Integer],
+                &[Text, Text, Text, Integer, Integer, Text],
+            ],
+            ColumnType::Text,
+            "A text with the first match replaced, or with the flag 'g' each, or from a character on the n-th (0: each); \\1 … \\9 and \\& are parts of the match.",
+            replace,
+        ),
+    ]
+}
+
+/// One row's arguments, and what is known of the row before.
+struct Rows<'a> {
+    arguments: &'a Arguments<'a>,
+    last: Last,
+}
+
+/// A text and its expression.
+struct Row<'a> {
+    text: &'a str,
+    expression: Arc<Expression>,
+    flags: Flags,
+}
+
+impl<'a> Rows<'a> {
+    fn new(arguments: &'a Arguments<'a>) -> Self {
+        Self { arguments, last: Last::default() }
+    }
+
+    /// The row, with the flags of argument `flags_at`; `None` if one of them is NULL.
+    fn row(&mut self, row: usize, flags_at: usize) -> Result<Option<Row<'a>>> {
+        let arguments = self.arguments;
+        if arguments.arrays.iter().any(|array| array.is_null(row)) {
+            return Ok(None);
+        }
+        let (Some(text), Some(pattern)) =
+            (text_at(arguments.text(0)?, row), text_at(arguments.text(1)?, row))
+        else {
+            return Ok(None);
+        };
+        let letters = match arguments.has(flags_at) {
+            true => text_at(arguments.text(flags_at)?, row).unwrap_or(""),
+            false => "",
+        };
+        let flags = Flags::read(letters).map_err(failed)?;
+        let expression =
+            self.last.expression(pattern, Flags { global: false, ..flags }).map_err(failed)?;
+        Ok(Some(Row { text, expression, flags }))
+    }
+
+    fn integer(&self, at: usize, row: usize, default: i64) -> Result<i64> {
+        match self.arguments.has(at) {
+            true => Ok(self.arguments.integers(at)?.value(row)),
+            false => Ok(default),
+        }
+    }
+}
+
+fn bad_value(name: &str, value: i64) -> datafusion::error::DataFusionError {
+    failed(Error::new(
+        ErrorKind::InvalidParameterValue,
+        format!("invalid value for parameter \"{name}\": {value}"),
+    ))
+}
+
+fn not_global(function: &str, flags: Flags) -> Result<()> {
+    if !flags.global {
+        return Ok(());
+    }
+    let error = Error::new(
+        ErrorKind::InvalidParameterValue,
+        format!("{function}() does not support the \"global\" option"),
+    );
+    Err(failed(match function {
+        "regexp_match" => error.with_hint("Use the regexp_matches function instead."),
+        _ => error,
+    }))
+}
+
+impl Row<'_> {
+    /// The byte at which a character, counted from 1, begins; one behind the text if it is
+    /// behind its end.
+    fn byte_of(&self, character: i64) -> Result<usize> {
+        if character < 1 {
+            return Err(bad_value("start", character));
+        }
+        let at = usize::try_from(character - 1).unwrap_or(usize::MAX);
+        let mut places = self.text.char_indices().map(|(at, _)| at);
+        match places.nth(at) {
+            Some(byte) => Ok(byte),
+            None if self.text.chars().count() == at => Ok(self.text.len()),
+            None => Ok(self.text.len() + 1),
+        }
+    }
+
+    /// The number of the character, from 1, that begins at a byte.
+    fn character_at(&self, byte: usize) -> i32 {
+        let before = self.text.get(..byte).map_or(0, |before| before.chars().count());
+        i32::try_from(before).unwrap_or(i32::MAX).saturating_add(1)
+    }
+
+    fn next_from(&self, byte: usize) -> usize {
+        let width = self.text.get(byte..).and_then(|rest| rest.chars().next());
+        byte + width.map_or(1, char::len_utf8)
+    }
+
+    /// Calls `each` with the matches from a byte on until it says that it is enough.
+    fn matches(&self, from: usize, mut each: impl FnMut(Found) -> bool) -> Result<()> {
+        let mut from = from;
+        while from <= self.text.len() {
+            let Some(found) = self.expression.find(self.text, from).map_err(failed)? else {
+                return Ok(());
+            };
+            let (start, end) = found.all;
+            from = if start == end { self.next_from(end) } else { end };
+            if !each(found) {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn nth(&self, from: usize, n: i64) -> Result<Option<Found>> {
+        let (mut number, mut nth) = (0, None);
+        self.matches(from, |found| {
+            number += 1;
+            if number == n {
+                nth = Some(found);
+            }
+            number < n
+        })?;
+        Ok(nth)
+    }
+
+    fn slice(&self, (start, end): (usize, usize)) -> &str {
+        self.text.get(start..end).unwrap_or("")
+    }
+
+    /// The parts in parentheses, or all of it.
+    fn parts(&self, found: &Found) -> Vec<Option<&str>> {
+        match self.expression.has_groups() {
+            true => found.groups.iter().map(|group| group.map(|span| self.slice(span))).collect(),
+            false => vec![Some(self.slice(found.all))],
+        }
+    }
+
+    /// The part in parentheses of this number, or all of it for 0.
+    fn group(&self, found: &Found, number: i64) -> Option<(usize, usize)> {
+        match usize::try_from(number) {
+            Ok(0) => Some(found.all),
+            Ok(number) => found.groups.get(number - 1).copied().flatten(),
+            Err(_) => None,
+        }
+    }
+}
+
+fn like(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let mut rows = Rows::new(arguments);
+    let mut one = |row: usize| -> Result<Option<bool>> {
+        let Some(row) = rows.row(row, 2)? else { return Ok(None) };
+        not_global("regexp_like", row.flags)?;
+        row.expression.is_match(row.text).map(Some).map_err(failed)
+    };
+    let found = (0..arguments.rows).map(&mut one).collect::<Result<BooleanArray>>()?;
+    Ok(Arc::new(found))
+}
+
+fn count(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let mut rows = Rows::new(arguments);
+    let mut one = |at: usize| -> Result<Option<i32>> {
+        let Some(row) = rows.row(at, 3)? else { return Ok(None) };
+        let from = row.byte_of(rows.integer(2, at, 1)?)?;
+        not_global("regexp_count", row.flags)?;
+        let mut matches = 0_i32;
+        row.matches(from, |_| {
+            matches = matches.saturating_add(1);
+            true
+        })?;
+        Ok(Some(matches))
+    };
+    Ok(Arc::new((0..arguments.rows).map(&mut one).collect::<Result<Int32Array>>()?))
+}
+
+fn place(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let mut rows = Rows::new(arguments);
+    let mut one = |at: usize| -> Result<Option<i32>> {
+        let Some(row) = rows.row(at, 5)? else { return Ok(None) };
+        let from = row.byte_of(rows.integer(2, at, 1)?)?;
+        let n = rows.integer(3, at, 1)?;
+        if n < 1 {
+            return Err(bad_value("n", n));
+        }
+        let behind = rows.integer(4, at, 0)?;
+        if !(0..=1).contains(&behind) {
+            return Err(bad_value("endoption", behind));
+        }
+        not_global("regexp_instr", row.flags)?;
+        let group = rows.integer(6, at, 0)?;
+        if group < 0 {
+            return Err(bad_value("subexpr", group));
+        }
+        let found = row.nth(from, n)?.and_then(|found| row.group(&found, group));
+        Ok(Some(
+            found.map_or(0, |(start, end)| row.character_at(if behind == 1 { end } else { start })),
+        ))
+    };
+    Ok(Arc::new((0..arguments.rows).map(&mut one).collect::<Result<Int32Array>>()?))
+}
+
+fn part(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let mut rows = Rows::new(arguments);
+    text_rows(arguments.rows, |at| {
+        let Some(row) = rows.row(at, 4)? else { return Ok(None) };
+        let from = row.byte_of(rows.integer(2, at, 1)?)?;
+        let n = rows.integer(3, at, 1)?;
+        if n < 1 {
+            return Err(bad_value("n", n));
+        }
+        not_global("regexp_substr", row.flags)?;
+        let group = rows.integer(5, at, 0)?;
+        if group < 0 {
+            return Err(bad_value("subexpr", group));
+        }
+        let found = row.nth(from, n)?.and_then(|found| row.group(&found, group));
+        Ok(found.map(|span| row.slice(span).to_string()))
+    })
+}
+
+fn substring(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let mut rows = Rows::new(arguments);
+    text_rows(arguments.rows, |at| {
+        let Some(row) = rows.row(at, usize::MAX)? else { return Ok(None) };
+        let found = row.expression.find(row.text, 0).map_err(failed)?;
+        let group = i64::from(row.expression.has_groups());
+        let found = found.and_then(|found| row.group(&found, group));
+        Ok(found.map(|span| row.slice(span).to_string()))
+    })
+}
+
+fn texts_builder() -> ListBuilder<StringViewBuilder> {
+    ListBuilder::new(StringViewBuilder::new())
+}
+
+/// Lists of texts in the type that was declared.
+fn declared(lists: &ArrayRef, arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    Ok(arrow::compute::cast(lists, arguments.result)?)
+}
+
+fn first_match(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let mut rows = Rows::new(arguments);
+    let mut lists = texts_builder();
+    for at in 0..arguments.rows {
+        let found = match rows.row(at, 2)? {
+            Some(row) => {
+                not_global("regexp_match", row.flags)?;
+                let found = row.expression.find(row.text, 0).map_err(failed)?;
+                if let Some(found) = &found {
+                    row.parts(found)
+                        .into_iter()
+                        .for_each(|part| lists.values().append_option(part));
+                }
+                found.is_some()
+            }
+            None => false,
+        };
+        lists.append(found);
+    }
+    declared(&(Arc::new(lists.finish()) as ArrayRef), arguments)
+}
+
+fn all_matches(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let mut rows = Rows::new(arguments);
+    let mut lists = ListBuilder::new(texts_builder());
+    for at in 0..arguments.rows {
+        if let Some(row) = rows.row(at, 2)? {
+            let every = row.flags.global;
+            row.matches(0, |found| {
+                let list = lists.values();
+                row.parts(&found).into_iter().for_each(|part| list.values().append_option(part));
+                list.append(true);
+                every
+            })?;
+        }
+        lists.append(true);
+    }
+    declared(&(Arc::new(lists.finish()) as ArrayRef), arguments)
+}
+
+fn split(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let mut rows = Rows::new(arguments);
+    let mut lists = texts_builder();
+    for at in 0..arguments.rows {
+        let Some(row) = rows.row(at, 2)? else {
+            lists.append(false);
+            continue;
+        };
+        not_global("regexp_split_to_array", row.flags)?;
+        let mut from = 0;
+        row.matches(0, |found| {
+            // What matches nothing splits between characters only.
+            let (start, end) = found.all;
+            if start < row.text.len() && end > from {
+                lists.values().append_value(row.slice((from, start)));
+                from = end;
+            }
+            true
+        })?;
+        lists.values().append_value(row.slice((from, row.text.len())));
+        lists.append(true);
+    }
+    declared(&(Arc::new(lists.finish()) as ArrayRef), arguments)
+}
+
+fn replace(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let by_number =
+        arguments.arrays.get(3).is_some_and(|array| *array.data_type() == DataType::Int64);
+    let flags_at = if by_number { 5 } else { 3 };
+    let mut rows = Rows::new(arguments);
+    text_rows(arguments.rows, |at| {
+        let Some(row) = rows.row(at, flags_at)? else { return Ok(None) };
+        let Some(by) = text_at(arguments.text(2)?, at) else { return Ok(None) };
+        let (mut start, mut n) = (1, i64::from(!row.flags.global));
+        if by_number {
+            start = rows.integer(3, at, 1)?;
+            n = rows.integer(4, at, n)?;
+            if n < 0 {
+                return Err(bad_value("n", n));
+            }
+        } else if let Some(digit) = first_digit(arguments, flags_at, at)? {
+            return Err(digit);
+        }
+        let from = row.byte_of(start)?;
+        let mut out = String::with_capacity(row.text.len());
+        let (mut copied, mut number) = (0, 0);
+        row.matches(from, |found| {
+            number += 1;
+            if n > 0 && number != n {
+                return true;
+            }
+            out.push_str(row.slice((copied, found.all.0)));
+            append(&mut out, by, &row, &found);
+            copied = found.all.1;
+            n == 0
+        })?;
+        out.push_str(row.slice((copied, row.text.len())));
+        Ok(Some(out))
+    })
+}
+
+/// The error of flags that look as if they were a number.
+fn first_digit(
+    arguments: &Arguments<'_>,
+    at: usize,
+    row: usize,
+) -> Result<Option<datafusion::error::DataFusionError>> {
+    if !arguments.has(at) {
+        return Ok(None);
+    }
+    let flags = text_at(arguments.text(at)?, row).unwrap_or("");
+    Ok(flags.starts_with(|first: char| first.is_ascii_digit()).then(|| {
+        failed(
+            Error::new(
+                ErrorKind::InvalidParameterValue,
+                format!("invalid regular expression option: \"{}\"", flags.chars().next().unwrap_or('0')),
+            )
+            .with_hint("If you meant to use regexp_replace() with a start parameter, cast the fourth argument to integer explicitly."),
+        )
+    }))
+}
+
+/// Appends a replacement, in which `\1` … `\9` and `\&` are parts of the match.
+fn append(out: &mut String, by: &str, row: &Row<'_>, found: &Found) {
+    let mut rest = by.chars();
+    while let Some(letter) = rest.next() {
+        if letter != '\\' {
+            out.push(letter);
+            continue;
+        }
+        match rest.next() {
+            Some('&') => out.push_str(row.slice(found.all)),
+            Some(digit @ '1'..='9') => {
+                let number = i64::from(digit.to_digit(10).unwrap_or(0));
+                out.push_str(row.group(found, number).map_or("", |span| row.slice(span)));
+            }
+            Some('\\') | None => out.push('\\'),
+            Some(other) => {
+                out.push('\\');
+                out.push(other);
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Compiled expressions. Of the matches that begin first the longest counts, as in
+//! PostgreSQL, or the shortest where the first quantifier is one that takes little.
+//!
+//! What has no back-references and does not look around runs in linear time. What has them is
+//! tried in many ways, at most [`STEPS_MAX`] times for a match.
+
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use fancy_regex::{Regex, RegexBuilder, RuntimeError};
+use regex_automata::{
+    Anchored, Input, MatchKind,
+    hybrid::dfa::{Cache, DFA},
+};
+use stratalog_model::{Error, ErrorKind, Result};
+
+use super::syntax::{Flags, Spelled, spell};
+
+/// Steps back of one match, at most.
+const STEPS_MAX: usize = 1_000_000;
+
+/// Bytes of a compiled expression, at most.
+const SIZE_MAX: usize = 4 << 20;
+
+/// A compiled expression.
+#[derive(Debug)]
+pub(crate) struct Expression {
+    spelled: Spelled,
+    regex: Regex,
+    /// Where matches end, and the expression with nothing around it; for what is linear.
+    exact: OnceLock<Option<Exact>>,
+}
+
+#[derive(Debug)]
+struct Exact {
+    ends: DFA,
+    cache: Mutex<Cache>,
+    whole: Regex,
+}
+
+/// Where a match, and what its parentheses match, begin and end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// All of it.
+    pub(crate) all: (usize, usize),
+    /// The parts in parentheses.
+    pub(crate) groups: Vec<Option<(usize, usize)>>,
+}
+
+fn build(text: &str) -> Result<Regex> {
+    RegexBuilder::new(text)
+        .backtrack_limit(STEPS_MAX)
+        .delegate_size_limit(SIZE_MAX)
+        .build()
+        .map_err(|error| {
+            let text = error.to_string();
+            let reason = text.lines().last().unwrap_or_default().trim();
+            Error::new(
+                ErrorKind::InvalidRegularExpression,
+                format!("invalid regular expression: {}", reason.trim_start_matches("error: ")),
+            )
+        })
+}
+
+fn failed(error: &fancy_regex::Error) -> Error {
+    match error {
+        fancy_regex::Error::RuntimeError(
+            RuntimeError::BacktrackLimitExceeded | RuntimeError::StackOverflow,
+        ) => Error::new(
+            ErrorKind::StatementTooComplex,
+            format!("the regular expression takes more than {STEPS_MAX} steps for one text"),
+        )
+        .with_hint("back-references and look-around are tried in many ways: write it without them, or with fewer * and +"),
+        other => Error::new(
+            ErrorKind::InvalidRegularExpression,
+            format!("regular expression failed: {other}"),
+        ),
+    }
+}
+
+impl Expression {
+    /// Compiles a pattern.
+    ///
+    /// # Errors
+    /// `InvalidRegularExpression`.
+    pub(crate) fn new(pattern: &str, flags: Flags) -> Result<Self> {
+        let spelled = spell(pattern, flags)?;
+        let regex = build(&spelled.text)?;
+        Ok(Self { spelled, regex, exact: OnceLock::new() })
+    }
+
+    /// Whether there is a match somewhere.
+    ///
+    /// # Errors
+    /// `StatementTooComplex` when that takes too many steps.
+    pub(crate) fn is_match(&self, text: &str) -> Result<bool> {
+        self.regex.is_match(text).map_err(|error| failed(&error))
+    }
+
+    /// Whether there are parts in parentheses.
+    pub(crate) fn has_groups(&self) -> bool {
+        self.regex.captures_len() > 1
+    }
+
+    /// The first match that begins at `from` or behind it.
+    ///
+    /// # Errors
+    /// `StatementTooComplex` when that takes too many steps.
+    pub(crate) fn find(&self, text: &str, from: usize) -> Result<Option<Found>> {
+        let captures = self.regex.captures_from_pos(text, from).map_err(|error| failed(&error))?;
+        let Some(captures) = captures else { return Ok(None) };
+        let Some(all) = captures.get(0) else { return Ok(None) };
+        let found = Found {
+            all: (all.start(), all.end()),
+            groups: (1..captures.len())
+                .map(|at| captures.get(at).map(|group| (group.start(), group.end())))
+                .collect(),
+        };
+        let (start, _) = found.all;
+        match self.end(text, start) {
+            Some(end) if end != found.all.1 => self.within(text, start, end, found).map(Some),
+            _ => Ok(Some(found)),
+        }
+    }
+
+    /// Where the match that counts of those that begin at `start` ends; `None` where that is
+    /// not told.
+    fn end(&self, text: &str, start: usize) -> Option<usize> {
+        let exact = self.exact.get_or_init(|| self.exactly()).as_ref()?;
+        let input =
+            Input::new(text).range(start..).anchored(Anchored::Yes).earliest(self.spelled.shortest);
+        let mut cache = exact.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let end = exact.ends.try_search_fwd(&mut cache, &input).ok()??;
+        Some(end.offset())
+    }
+
+    fn exactly(&self) -> Option<Exact> {
+        if self.spelled.hard {
+            return None;
+        }
+        let text = &self.spelled.text;
+        let ends = DFA::builder()
+            .configure(DFA::config().match_kind(MatchKind::All).unicode_word_boundary(true))
+            .build(text)
+            .ok()?;
+        let cache = Mutex::new(ends.create_cache());
+        let whole = build(&format!("\\A(?:{text})\\z")).ok()?;
+        Some(Exact { ends, cache, whole })
+    }
+
+    /// The parts of a match that begins and ends at these places.
+    fn within(&self, text: &str, start: usize, end: usize, found: Found) -> Result<Found> {
+        let exact = self.exact.get().and_then(Option::as_ref);
+        let slice = text.get(start..end);
+        let (Some(exact), Some(slice)) = (exact, slice) else { return Ok(found) };
+        let captures = exact.whole.captures(slice).map_err(|error| failed(&error))?;
+        let groups = match captures {
+            Some(captures) => (1..captures.len())
+                .map(|at| {
+                    captures.get(at).map(|group| (group.start() + start, group.end() + start))
+                })
+                .collect(),
+            None => found.groups,
+        };
+        Ok(Found { all: (start, end), groups })
+    }
+}

@@ -1,0 +1,599 @@
+//! Times that are read by a pattern, as leniently as PostgreSQL does.
+
+use stratalog_model::{Error, ErrorKind, Result};
+use stratalog_text::calendar::{Civil, UNIX_EPOCH_JULIAN, civil_of, days_of, is_valid, month_days};
+
+use super::{
+    fields::{Field, Node, Place},
+    written::{DAYS, MONTHS, ROMAN, iso_year_start},
+};
+
+/// What a text means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Parsed {
+    pub(super) date: Civil,
+    pub(super) second_of_day: i64,
+    pub(super) micros: i64,
+    /// Where the pattern has the hours of a zone.
+    pub(super) east_seconds: Option<i32>,
+}
+
+/// Reads `text` by a pattern.
+///
+/// # Errors
+/// What does not fit the pattern, and what is no time.
+pub(super) fn parsed(nodes: &[Node], text: &str) -> Result<Parsed> {
+    let mut reader = Reader { text, rest: text, parts: Parts::default(), exact: false, skipped: 0 };
+    reader.read(nodes)?;
+    reader.parts.settled(text)
+}
+
+/// Gregorian dates and those of ISO weeks do not go together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Calendar {
+    Gregorian,
+    IsoWeek,
+}
+
+/// The numbers that were read; `None` where there was no field.
+#[derive(Debug, Default)]
+struct Parts {
+    calendar: Option<Calendar>,
+    year: Option<i64>,
+    /// Digits of the pattern of the year.
+    year_digits: u8,
+    before_christ: bool,
+    century: Option<i64>,
+    month: Option<i64>,
+    week: Option<i64>,
+    week_of_month: Option<i64>,
+    day: Option<i64>,
+    day_of_year: Option<i64>,
+    /// 1 is Sunday.
+    day_of_week: Option<i64>,
+    julian: Option<i64>,
+    hour: Option<i64>,
+    minute: Option<i64>,
+    second: Option<i64>,
+    second_of_day: Option<i64>,
+    millis: Option<i64>,
+    micros: Option<i64>,
+    half: Option<bool>,
+    twelve: bool,
+    zone_sign: Option<i64>,
+    zone_hours: Option<i64>,
+    zone_minutes: Option<i64>,
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    rest: &'a str,
+    parts: Parts,
+    exact: bool,
+    /// Characters skipped beyond those of the pattern.
+    skipped: i64,
+}
+
+fn invalid(message: String) -> Error {
+    Error::new(ErrorKind::InvalidDatetimeFormat, message)
+}
+
+fn is_separator(letter: char) -> bool {
+    letter.is_ascii_punctuation()
+}
+
+/// Whether a number ends where the next piece begins.
+fn ends_by_itself(place: &Place, next: Option<&Node>) -> bool {
+    place.bare
+        || place.ordinal.is_some()
+        || match next {
+            None => true,
+            Some(Node::Field(next)) => !next.field.is_number(),
+            Some(Node::Space(letter) | Node::Separator(letter) | Node::Letter(letter)) => {
+                !letter.is_ascii_digit()
+            }
+        }
+}
+
+impl Reader<'_> {
+    fn skip_blanks(&mut self) {
+        while let Some(letter) = self.rest.chars().next().filter(|letter| letter.is_whitespace()) {
+            self.advance(letter);
+            self.skipped += 1;
+        }
+    }
+
+    fn advance(&mut self, letter: char) {
+        self.rest = self.rest.get(letter.len_utf8()..).unwrap_or("");
+    }
+
+    fn read(&mut self, nodes: &[Node]) -> Result<()> {
+        for (at, node) in nodes.iter().enumerate() {
+            if self.rest.is_empty() {
+                break;
+            }
+            let place = match node {
+                Node::Field(place) => Some(place),
+                _ => None,
+            };
+            let is_exact = place.is_some_and(|place| place.field == Field::Exact);
+            if !self.exact && !is_exact && (place.is_some() || at == 0) {
+                self.skip_blanks();
+            }
+            match (place, node) {
+                (Some(place), _) => {
+                    self.field(place, nodes.get(at + 1))?;
+                    if !self.exact {
+                        self.skipped = 0;
+                        self.skip_blanks();
+                    }
+                }
+                (None, Node::Space(_) | Node::Separator(_)) => self.separator(),
+                (None, _) => self.letter(),
+            }
+        }
+        Ok(())
+    }
+
+    /// A blank or separator of the pattern takes one of the text, or none.
+    fn separator(&mut self) {
+        let Some(letter) = self.rest.chars().next() else { return };
+        if self.exact {
+            self.advance(letter);
+            return;
+        }
+        self.skipped -= 1;
+        if letter.is_whitespace() || is_separator(letter) {
+            self.advance(letter);
+            self.skipped += 1;
+        }
+    }
+
+    /// Another letter of the pattern takes any one of the text.
+    fn letter(&mut self) {
+        let Some(letter) = self.rest.chars().next() else { return };
+        if !self.exact && self.skipped > 0 {
+            self.skipped -= 1;
+        } else {
+            self.advance(letter);
+        }
+    }
+
+    fn field(&mut self, place: &Place, next: Option<&Node>) -> Result<()> {
+        if let Some(calendar) = calendar_of(place.field) {
+            let known = *self.parts.calendar.get_or_insert(calendar);
+            if known != calendar {
+                return Err(invalid("invalid combination of date conventions".to_string())
+                    .with_hint("Do not mix Gregorian and ISO week date conventions in a formatting template."));
+            }
+        }
+        let number = |reader: &mut Self, length: usize| reader.number(place, length, next);
+        match place.field {
+            Field::Exact => self.exact = true,
+            Field::HalfOfDay { dots } => {
+                let words = if dots { ["a.m.", "p.m."] } else { ["am", "pm"] };
+                let afternoon = self.word(place, &words, false)? == 1;
+                self.set(place, |parts| &mut parts.half, afternoon)?;
+                self.parts.twelve = true;
+            }
+            Field::Era { dots } => {
+                let words = if dots { ["a.d.", "b.c."] } else { ["ad", "bc"] };
+                self.parts.before_christ = self.word(place, &words, false)? == 1;
+            }
+            Field::Hour12 | Field::Hour24 => {
+                let (hour, _) = number(self, 2)?;
+                self.set(place, |parts| &mut parts.hour, hour)?;
+                self.parts.twelve |= place.field == Field::Hour12;
+            }
+            Field::Minute => {
+                let (minute, _) = number(self, 2)?;
+                self.set(place, |parts| &mut parts.minute, minute)?;
+            }
+            Field::Second => {
+                let (second, _) = number(self, 2)?;
+                self.set(place, |parts| &mut parts.second, second)?;
+            }
+            Field::Millisecond => {
+                let (millis, length) = number(self, 3)?;
+                let scaled = millis * [100, 10].get(length.wrapping_sub(1)).unwrap_or(&1);
+                self.set(place, |parts| &mut parts.millis, scaled)?;
+            }
+            Field::Microsecond | Field::Fraction(_) => {
+                let digits = match place.field {
+                    Field::Fraction(digits) => usize::from(digits),
+                    _ => 6,
+                };
+                let (micros, length) = number(self, digits)?;
+                let missing = u32::try_from(6_usize.saturating_sub(length)).unwrap_or(0);
+                self.set(place, |parts| &mut parts.micros, micros * 10_i64.pow(missing))?;
+            }
+            Field::SecondOfDay => {
+                let (seconds, _) = number(self, place.name.len())?;
+                self.set(place, |parts| &mut parts.second_of_day, seconds)?;
+            }
+            Field::Zone | Field::Offset => {
+                return Err(Error::new(
+                    ErrorKind::FeatureNotSupported,
+                    format!("formatting field \"{}\" is only supported in to_char", place.name),
+                ));
+            }
+            Field::ZoneHours => self.zone_hours(place, next)?,
+            Field::ZoneMinutes => {
+                self.parts.zone_sign.get_or_insert(1);
+                let (minutes, _) = number(self, 2)?;
+                self.set(place, |parts| &mut parts.zone_minutes, minutes)?;
+            }
+            Field::MonthName { short } => {
+                let month = self.word(place, &MONTHS, short)? + 1;
+                self.set(place, |parts| &mut parts.month, month)?;
+            }
+            Field::RomanMonth => {
+                let month = self.roman(place)?;
+                self.set(place, |parts| &mut parts.month, month)?;
+            }
+            Field::DayName { short } => {
+                let day = self.word(place, &DAYS, short)? + 1;
+                self.set(place, |parts| &mut parts.day_of_week, day)?;
+            }
+            Field::YearWithComma => self.year_with_comma(place)?,
+            Field::Year(digits) | Field::IsoYear(digits) => {
+                let (year, length) = number(self, usize::from(digits))?;
+                let year = if digits < 4 && length < 4 { near_2020(year) } else { year };
+                self.set(place, |parts| &mut parts.year, year)?;
+                self.parts.year_digits = digits;
+            }
+            Field::IsoDayOfWeek => {
+                let (day, _) = number(self, 1)?;
+                self.set(place, |parts| &mut parts.day_of_week, day % 7 + 1)?;
+            }
+            Field::Quarter => {
+                number(self, 1)?;
+            }
+            field => {
+                let (value, _) = number(self, place.name.len())?;
+                self.set(place, |parts| slot(parts, field), value)?;
+            }
+        }
+        if place.ordinal.is_some() {
+            for _ in 0..2 {
+                self.rest.chars().next().into_iter().for_each(|letter| self.advance(letter));
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets a part, which may have been told before, but not otherwise.
+    fn set<T: Copy + PartialEq>(
+        &mut self,
+        place: &Place,
+        slot: impl FnOnce(&mut Parts) -> &mut Option<T>,
+        value: T,
+    ) -> Result<()> {
+        let slot = slot(&mut self.parts);
+        if slot.is_some_and(|before| before != value) {
+            return Err(invalid(format!(
+                "conflicting values for \"{}\" field in formatting string",
+                place.name
+            ))
+            .with_detail("This value contradicts a previous setting for the same field type."));
+        }
+        *slot = Some(value);
+        Ok(())
+    }
+
+    /// A number of so many digits, or of as many as there are where it ends by itself; and how
+    /// many characters it takes.
+    fn number(
+        &mut self,
+        place: &Place,
+        length: usize,
+        next: Option<&Node>,
+    ) -> Result<(i64, usize)> {
+        let trimmed = self.rest.trim_start();
+        let open = ends_by_itself(place, next);
+        let available: String = trimmed.chars().take(length).collect();
+        let digits = match open {
+            true => number_at(trimmed),
+            false => number_at(&available),
+        };
+        let name = place.name;
+        let hint = "If your source string is not fixed-width, try using the \"FM\" modifier.";
+        if !open && available.len() < length {
+            return Err(invalid(format!(
+                "source string too short for \"{name}\" formatting field"
+            ))
+            .with_detail(format!(
+                "Field requires {length} characters, but only {} remain.",
+                available.len()
+            ))
+            .with_hint(hint));
+        }
+        if digits.is_empty() {
+            return Err(invalid(format!("invalid value \"{available}\" for \"{name}\""))
+                .with_detail("Value must be an integer."));
+        }
+        if !open && digits.len() < length {
+            return Err(invalid(format!("invalid value \"{available}\" for \"{name}\""))
+                .with_detail(format!(
+                    "Field requires {length} characters, but only {} could be parsed.",
+                    digits.len()
+                ))
+                .with_hint(hint));
+        }
+        let value = digits.trim_start_matches('+').parse::<i32>().map_err(|_| {
+            Error::new(
+                ErrorKind::DatetimeOverflow,
+                format!("value for \"{name}\" in source string is out of range"),
+            )
+            .with_detail("Value must be in the range -2147483648 to 2147483647.")
+        })?;
+        let taken = digits.len();
+        self.rest = trimmed.get(taken..).unwrap_or("");
+        Ok((i64::from(value), taken))
+    }
+
+    /// The position of the word that the text begins with, in any case.
+    fn word(&mut self, place: &Place, words: &[&str], short: bool) -> Result<i64> {
+        let spelled =
+            words.iter().map(|word| if short { word.get(..3).unwrap_or(word) } else { word });
+        for (at, word) in spelled.enumerate() {
+            if self.rest.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word)) {
+                self.rest = self.rest.get(word.len()..).unwrap_or("");
+                return Ok(i64::try_from(at).unwrap_or(0));
+            }
+        }
+        Err(self.no_word(place))
+    }
+
+    fn no_word(&self, place: &Place) -> Error {
+        let shown: String =
+            self.rest.chars().take_while(|letter| !letter.is_whitespace()).collect();
+        invalid(format!("invalid value \"{shown}\" for \"{}\"", place.name))
+            .with_detail("The given value did not match any of the allowed values for this field.")
+    }
+
+    /// The longest numeral counts: `VIII` is not `V`.
+    fn roman(&mut self, place: &Place) -> Result<i64> {
+        let found = ROMAN
+            .iter()
+            .enumerate()
+            .filter(|(_, numeral)| {
+                self.rest
+                    .get(..numeral.len())
+                    .is_some_and(|start| start.eq_ignore_ascii_case(numeral))
+            })
+            .max_by_key(|(_, numeral)| numeral.len());
+        let Some((at, numeral)) = found else { return Err(self.no_word(place)) };
+        self.rest = self.rest.get(numeral.len()..).unwrap_or("");
+        Ok(i64::try_from(at).unwrap_or(0) + 1)
+    }
+
+    fn zone_hours(&mut self, place: &Place, next: Option<&Node>) -> Result<()> {
+        let sign = match self.rest.chars().next() {
+            Some(sign @ ('+' | '-' | ' ')) => {
+                self.advance(sign);
+                if sign == '-' { -1 } else { 1 }
+            }
+            // The sign may have been taken for a separator.
+            _ => {
+                let read = self.text.len() - self.rest.len();
+                let before = self.text.get(..read).unwrap_or("");
+                if self.skipped > 0 && before.ends_with('-') { -1 } else { 1 }
+            }
+        };
+        self.parts.zone_sign = Some(sign);
+        let (hours, _) = self.number(place, 2, next)?;
+        self.set(place, |parts| &mut parts.zone_hours, hours)
+    }
+
+    fn year_with_comma(&mut self, place: &Place) -> Result<()> {
+        let wrong = || invalid("invalid input string for \"Y,YYY\"".to_string());
+        let thousands = number_at(self.rest);
+        let after = self.rest.get(thousands.len()..).unwrap_or("");
+        let rest = after.strip_prefix(',').ok_or_else(wrong)?;
+        let shown: String = rest.chars().take(3).collect();
+        let ones = number_at(&shown);
+        let value = |digits: &str| digits.parse::<i32>().map(i64::from).map_err(|_| wrong());
+        let year = value(&ones)? + value(&thousands)? * 1_000;
+        self.rest = rest.get(ones.len()..).unwrap_or("");
+        self.set(place, |parts| &mut parts.year, year)?;
+        self.parts.year_digits = 4;
+        Ok(())
+    }
+}
+
+/// The sign and digits that a text begins with.
+fn number_at(text: &str) -> String {
+    let sign = usize::from(text.starts_with(['+', '-']));
+    let digits = text.bytes().skip(sign).take_while(u8::is_ascii_digit).count();
+    match digits {
+        0 => String::new(),
+        digits => text.get(..sign + digits).unwrap_or("").to_string(),
+    }
+}
+
+fn slot(parts: &mut Parts, field: Field) -> &mut Option<i64> {
+    match field {
+        Field::Century => &mut parts.century,
+        Field::Month => &mut parts.month,
+        Field::IsoWeek | Field::Week => &mut parts.week,
+        Field::WeekOfMonth => &mut parts.week_of_month,
+        Field::DayOfYear | Field::IsoDayOfYear => &mut parts.day_of_year,
+        Field::DayOfWeek => &mut parts.day_of_week,
+        Field::Julian => &mut parts.julian,
+        _ => &mut parts.day,
+    }
+}
+
+fn calendar_of(field: Field) -> Option<Calendar> {
+    match field {
+        Field::IsoYear(_) | Field::IsoWeek | Field::IsoDayOfYear | Field::IsoDayOfWeek => {
+            Some(Calendar::IsoWeek)
+        }
+        Field::Year(_)
+        | Field::YearWithComma
+        | Field::Month
+        | Field::MonthName { .. }
+        | Field::RomanMonth
+        | Field::Week
+        | Field::WeekOfMonth
+        | Field::DayOfYear
+        | Field::Day
+        | Field::DayOfWeek => Some(Calendar::Gregorian),
+        _ => None,
+    }
+}
+
+/// A year of less than four digits is the one that is nearest to 2020.
+fn near_2020(year: i64) -> i64 {
+    match year {
+        0..70 => year + 2_000,
+        70..100 => year + 1_900,
+        100..520 => year + 2_000,
+        520..1_000 => year + 1_000,
+        year => year,
+    }
+}
+
+impl Parts {
+    fn settled(&self, text: &str) -> Result<Parsed> {
+        let overflow = || {
+            Error::new(
+                ErrorKind::DatetimeOverflow,
+                format!("date/time field value out of range: \"{text}\""),
+            )
+        };
+        let second_of_day = self.time()?.ok_or_else(overflow)?;
+        let micros = self.millis.unwrap_or(0) * 1_000 + self.micros.unwrap_or(0);
+        if !(0..1_000_000).contains(&micros) {
+            return Err(overflow());
+        }
+        let date = self.date()?.ok_or_else(overflow)?;
+        let east_seconds = match self.zone_sign {
+            Some(sign) => {
+                let (hours, minutes) =
+                    (self.zone_hours.unwrap_or(0), self.zone_minutes.unwrap_or(0));
+                if !(0..=15).contains(&hours) || !(0..60).contains(&minutes) {
+                    return Err(Error::new(
+                        ErrorKind::InvalidTimeZoneOffset,
+                        format!("time zone displacement out of range: \"{text}\""),
+                    ));
+                }
+                i32::try_from(sign * (hours * 3_600 + minutes * 60)).ok()
+            }
+            None => None,
+        };
+        Ok(Parsed { date, second_of_day, micros, east_seconds })
+    }
+
+    /// The second of the day; `None` when there is no such.
+    fn time(&self) -> Result<Option<i64>> {
+        let (mut hour, mut minute, mut second) = match self.second_of_day {
+            Some(seconds) => (seconds / 3_600, seconds / 60 % 60, seconds % 60),
+            None => (0, 0, 0),
+        };
+        // What is zero does not speak.
+        let told =
+            |value: Option<i64>, before: i64| value.filter(|value| *value != 0).unwrap_or(before);
+        second = told(self.second, second);
+        minute = told(self.minute, minute);
+        hour = told(self.hour, hour);
+        if self.twelve {
+            if !(1..=12).contains(&hour) {
+                return Err(invalid(format!("hour \"{hour}\" is invalid for the 12-hour clock"))
+                    .with_hint("Use the 24-hour clock, or give an hour between 1 and 12."));
+            }
+            match self.half {
+                Some(true) if hour < 12 => hour += 12,
+                Some(false) | None if hour == 12 => hour = 0,
+                _ => {}
+            }
+        }
+        let fits =
+            (0..24).contains(&hour) && (0..60).contains(&minute) && (0..60).contains(&second);
+        Ok(fits.then_some(hour * 3_600 + minute * 60 + second))
+    }
+
+    /// The year, astronomically; `None` when nothing tells it.
+    fn year(&self) -> Option<i64> {
+        let century = self.century.filter(|century| *century != 0);
+        let century = century.map(|century| if self.before_christ { -century } else { century });
+        match (self.year.filter(|year| *year != 0), century) {
+            (Some(year), Some(century)) if self.year_digits <= 2 => {
+                Some(match (year % 100, century >= 0) {
+                    (0, true) => century * 100,
+                    (0, false) => century * 100 + 1,
+                    (year, true) => year + (century - 1) * 100,
+                    (year, false) => (century + 1) * 100 - year + 1,
+                })
+            }
+            (Some(year), _) => {
+                let year = if self.before_christ { -year } else { year };
+                Some(if year < 0 { year + 1 } else { year })
+            }
+            (None, Some(century)) if century >= 0 => Some((century - 1) * 100 + 1),
+            (None, Some(century)) => Some(century * 100 + 1),
+            (None, None) => None,
+        }
+    }
+
+    /// The date; `None` when there is no such.
+    fn date(&self) -> Result<Option<Civil>> {
+        let told = |value: Option<i64>| value.filter(|value| *value != 0);
+        let known_year = self.year();
+        let (mut year, mut month, mut day) = (known_year.unwrap_or(0), 1, 1);
+        let set = |civil: Civil, year: &mut i64, month: &mut i64, day: &mut i64| {
+            (*year, *month, *day) = (civil.year, i64::from(civil.month), i64::from(civil.day));
+        };
+        if let Some(julian) = told(self.julian) {
+            set(civil_of(julian - UNIX_EPOCH_JULIAN), &mut year, &mut month, &mut day);
+        }
+        let mut day_of_year = told(self.day_of_year);
+        if let Some(week) = told(self.week) {
+            if self.calendar == Some(Calendar::IsoWeek) {
+                // From Monday, where no day is told.
+                let weekday = told(self.day_of_week).map_or(0, |day| (day + 5) % 7);
+                let days = iso_year_start(year) + (week - 1) * 7 + weekday;
+                set(civil_of(days), &mut year, &mut month, &mut day);
+            } else {
+                day_of_year = Some((week - 1) * 7 + 1);
+            }
+        }
+        if let Some(week) = told(self.week_of_month) {
+            day = (week - 1) * 7 + 1;
+        }
+        day = told(self.day).unwrap_or(day);
+        month = told(self.month).unwrap_or(month);
+        if let Some(day_of_year) = day_of_year
+            && (month <= 1 || day <= 1)
+        {
+            if year == 0 && !self.before_christ {
+                return Err(invalid(
+                    "cannot calculate day of year without year information".to_string(),
+                ));
+            }
+            if self.calendar == Some(Calendar::IsoWeek) {
+                set(
+                    civil_of(iso_year_start(year) + day_of_year - 1),
+                    &mut year,
+                    &mut month,
+                    &mut day,
+                );
+            } else {
+                let first = days_of(Civil { year, month: 1, day: 1 });
+                let last = i64::from(365 + month_days(year, 2) - 28);
+                if !(1..=last).contains(&day_of_year) {
+                    return Ok(None);
+                }
+                let found = civil_of(first + day_of_year - 1);
+                month = if month <= 1 { i64::from(found.month) } else { month };
+                day = if day <= 1 { i64::from(found.day) } else { day };
+            }
+        }
+        let (Ok(month), Ok(day)) = (u32::try_from(month), u32::try_from(day)) else {
+            return Ok(None);
+        };
+        let date = Civil { year, month, day };
+        Ok(is_valid(date).then_some(date).filter(|date| date.year.abs() < 6_000_000))
+    }
+}

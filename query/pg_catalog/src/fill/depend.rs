@@ -1,0 +1,57 @@
+//! What depends on what.
+
+use stratalog_model::Result;
+
+use crate::{CatalogContext, oid, rows::Rows};
+
+/// A default goes with its column, a constraint with its columns, an index with its constraint.
+/// The schema of our own tables is the server's, which no dump contains.
+pub(super) fn of_tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
+    let state = context.state();
+    let mut push = |class: i64, object: i64, of: (i64, i64, i64), kind: &str| {
+        let (of_class, of_object, of_column) = of;
+        rows.push(&[
+            ("classid", class.into()),
+            ("objid", object.into()),
+            ("refclassid", of_class.into()),
+            ("refobjid", of_object.into()),
+            ("refobjsubid", of_column.into()),
+            ("deptype", kind.into()),
+        ])
+    };
+    for (name, number) in oid::SYSTEM_SCHEMAS {
+        if *name == "stratalog" {
+            push(oid::NAMESPACE, *number, (oid::EXTENSION, oid::OWN_EXTENSION, 0), "e")?;
+        }
+    }
+    for chronicle in state.chronicles(&context.database) {
+        let table = oid::table(chronicle.id);
+        for (number, column) in (1..).zip(&chronicle.columns) {
+            if column.default_sql.is_some() {
+                let default = oid::default(chronicle.id, column.id);
+                push(oid::DEFAULT, default, (oid::CLASS, table, number), "a")?;
+            }
+        }
+        if chronicle.primary_key {
+            let constraint = oid::constraint(chronicle.id);
+            for number in crate::relation::key_numbers(chronicle) {
+                push(oid::CONSTRAINT, constraint, (oid::CLASS, table, number), "a")?;
+            }
+            let index = oid::index(chronicle.id);
+            push(oid::CLASS, index, (oid::CONSTRAINT, constraint, 0), "i")?;
+        }
+    }
+    Ok(())
+}
+
+/// What the server brings with it beside PostgreSQL's catalogs.
+pub(super) fn extensions(_: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
+    let namespace = oid::SYSTEM_SCHEMAS.iter().find(|(name, _)| *name == "stratalog");
+    rows.push(&[
+        ("oid", oid::OWN_EXTENSION.into()),
+        ("extname", "stratalog".into()),
+        ("extowner", oid::ROLE.into()),
+        ("extnamespace", namespace.map_or(0, |(_, number)| *number).into()),
+        ("extversion", env!("CARGO_PKG_VERSION").into()),
+    ])
+}

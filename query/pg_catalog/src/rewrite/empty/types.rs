@@ -1,0 +1,146 @@
+//! The types of columns that nothing is computed for.
+
+use datafusion::sql::sqlparser::{
+    ast::{
+        BinaryOperator, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
+        Query, SelectItem, SetExpr, UnaryOperator, Value,
+    },
+    dialect::PostgreSqlDialect,
+    parser::Parser,
+};
+
+use super::{called, system_name, table_name};
+use crate::{functions::known_type, spec::system_table};
+
+/// The type of an expression over these system tables; text where it cannot be told.
+pub(super) fn of(expr: &Expr, tables: &[(&str, &str)]) -> DataType {
+    known(expr, tables).unwrap_or(DataType::Text)
+}
+
+/// Beside other rows, an oid with a name is an oid.
+pub(super) fn among_others(item: &mut SelectItem) {
+    if let SelectItem::ExprWithAlias { expr: Expr::Cast { data_type, .. }, .. } = item
+        && (*data_type == DataType::Regclass || data_type.to_string().contains("reg"))
+        && let Some(oid) = named("oid")
+    {
+        *data_type = oid;
+    }
+}
+
+/// The type of a name, as the catalogs write it.
+fn named(name: &str) -> Option<DataType> {
+    let (element, array) = match name.strip_suffix("[]") {
+        Some(element) => (element, "[]"),
+        None => (name, ""),
+    };
+    let text = match element {
+        "char" => format!("\"char\"{array}"),
+        // Types that nothing is cast to.
+        "inet" | "pg_lsn" | "anyarray" => return None,
+        _ => name.to_string(),
+    };
+    Parser::new(&PostgreSqlDialect {}).try_with_sql(&text).ok()?.parse_data_type().ok()
+}
+
+fn known(expr: &Expr, tables: &[(&str, &str)]) -> Option<DataType> {
+    match expr {
+        Expr::Identifier(name) => column(name, tables),
+        Expr::CompoundIdentifier(parts) => column(parts.last()?, tables),
+        Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => known(inner, tables),
+        Expr::Cast { data_type, .. } => Some(data_type.clone()),
+        Expr::Value(value) => match &value.value {
+            Value::Boolean(_) => Some(DataType::Boolean),
+            Value::Number(digits, _) => digits.parse::<i32>().ok().map(|_| DataType::Integer(None)),
+            _ => None,
+        },
+        Expr::BinaryOp { left, op, .. } => match op {
+            BinaryOperator::Plus | BinaryOperator::Minus | BinaryOperator::Multiply => {
+                known(left, tables)
+            }
+            BinaryOperator::StringConcat => None,
+            _ => Some(DataType::Boolean),
+        },
+        Expr::UnaryOp { op: UnaryOperator::Not, .. }
+        | Expr::Exists { .. }
+        | Expr::IsNull(_)
+        | Expr::IsNotNull(_)
+        | Expr::IsTrue(_)
+        | Expr::IsNotTrue(_)
+        | Expr::IsFalse(_)
+        | Expr::IsNotFalse(_)
+        | Expr::Like { .. }
+        | Expr::ILike { .. }
+        | Expr::InList { .. }
+        | Expr::InSubquery { .. }
+        | Expr::AnyOp { .. }
+        | Expr::AllOp { .. }
+        | Expr::Between { .. } => Some(DataType::Boolean),
+        Expr::Case { conditions, else_result, .. } => {
+            let results = conditions.iter().map(|when| &when.result);
+            results.chain(else_result.as_deref()).find_map(|result| known(result, tables))
+        }
+        Expr::Subquery(query) => of_query(query),
+        Expr::Function(_) => of_function(expr, tables),
+        _ => None,
+    }
+}
+
+fn column(name: &Ident, tables: &[(&str, &str)]) -> Option<DataType> {
+    match name.value.as_str() {
+        "tableoid" => return named("oid"),
+        "xmin" | "xmax" => return named("xid"),
+        _ => {}
+    }
+    let columns = tables.iter().filter_map(|(schema, table)| system_table(schema, table));
+    let mut columns = columns.flat_map(|table| &table.columns);
+    let column = columns.find(|column| column.name == name.value)?;
+    match column.pg_type {
+        Some(pg_type) => named(pg_type),
+        None => named(&column.column_type.to_string()),
+    }
+}
+
+fn of_query(query: &Query) -> Option<DataType> {
+    let SetExpr::Select(select) = query.body.as_ref() else { return None };
+    let factors = select.from.iter().flat_map(|from| {
+        std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
+    });
+    let tables: Vec<_> = factors.filter_map(table_name).filter_map(system_name).collect();
+    match select.projection.first()? {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
+            known(expr, &tables)
+        }
+        _ => None,
+    }
+}
+
+fn of_function(expr: &Expr, tables: &[(&str, &str)]) -> Option<DataType> {
+    let name = called(expr)?;
+    let Expr::Function(function) = expr else { return None };
+    let FunctionArguments::List(list) = &function.args else { return None };
+    let mut arguments = list.args.iter().filter_map(|argument| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
+        _ => None,
+    });
+    match name.as_str() {
+        "count" => Some(DataType::BigInt(None)),
+        "coalesce" | "greatest" | "least" => arguments.find_map(|argument| known(argument, tables)),
+        "min" | "max" | "nullif" | "first_value" => known(arguments.next()?, tables),
+        "json_build_object" | "json_agg" | "row_to_json" | "to_json" => Some(DataType::JSON),
+        "bool_and" | "bool_or" | "every" => Some(DataType::Boolean),
+        "array_agg" => named(&format!("{}[]", of(arguments.next()?, tables))),
+        "unnest" => match known(arguments.next()?, tables)? {
+            DataType::Array(element) => match element {
+                datafusion::sql::sqlparser::ast::ArrayElemTypeDef::SquareBracket(element, _) => {
+                    Some(*element)
+                }
+                _ => None,
+            },
+            _ => None,
+        },
+        name if name.starts_with("has_") || name.ends_with("_is_visible") => {
+            Some(DataType::Boolean)
+        }
+        name => named(known_type(name)?.1),
+    }
+}

@@ -1,0 +1,79 @@
+//! Functions of the catalog in FROM: those behind views, and those that have no rows.
+
+use datafusion::sql::sqlparser::{
+    ast::{Ident, ObjectName, ObjectNamePart, TableFactor},
+    dialect::PostgreSqlDialect,
+    parser::Parser,
+};
+
+/// Functions, and the table with their rows.
+const TABLES: [(&str, &str, &str); 8] = [
+    ("pg_available_extensions", "pg_catalog", "pg_available_extensions"),
+    ("pg_cursor", "pg_catalog", "pg_cursors"),
+    ("pg_get_keywords", "stratalog", "keywords"),
+    ("pg_lock_status", "pg_catalog", "pg_locks"),
+    ("pg_prepared_statement", "pg_catalog", "pg_prepared_statements"),
+    ("pg_prepared_xact", "pg_catalog", "pg_prepared_xacts"),
+    ("pg_show_all_settings", "pg_catalog", "pg_settings"),
+    ("pg_timezone_names", "pg_catalog", "pg_timezone_names"),
+];
+
+/// Functions without rows here: nothing is partitioned, there are no grants and no options.
+const EMPTY: [(&str, &str); 4] = [
+    (
+        "aclexplode",
+        "NULL::oid AS grantor, NULL::oid AS grantee, NULL::text AS privilege_type, NULL::boolean AS is_grantable",
+    ),
+    ("pg_options_to_table", "NULL::text AS option_name, NULL::text AS option_value"),
+    ("pg_partition_ancestors", "NULL::oid AS relid"),
+    (
+        "pg_partition_tree",
+        "NULL::oid AS relid, NULL::oid AS parentrelid, NULL::boolean AS isleaf, NULL::integer AS level",
+    ),
+];
+
+/// Replaces such a function by the table, or by a query without rows.
+pub(super) fn of_function(factor: &mut TableFactor) {
+    let (name, alias) = match factor {
+        TableFactor::Table { name, args: Some(_), alias, .. }
+        | TableFactor::Function { name, alias, .. } => (name, alias),
+        _ => return,
+    };
+    let Some(function) = name.0.last().and_then(ObjectNamePart::as_ident) else { return };
+    let function = function.value.to_ascii_lowercase();
+    if let Some((_, schema, table)) = TABLES.iter().find(|(known, ..)| *known == function) {
+        let Some(table) = table_of(schema, table) else { return };
+        let alias = alias.take();
+        *factor = table;
+        if let TableFactor::Table { alias: of_table, .. } = factor {
+            *of_table = alias;
+        }
+    } else if let Some((_, columns)) = EMPTY.iter().find(|(known, _)| *known == function) {
+        let called = alias.as_ref().map_or(function.clone(), |alias| alias.name.value.clone());
+        let called = Ident::with_quote('"', called);
+        let sql = format!("SELECT 1 FROM (SELECT {columns} WHERE false) AS {called}");
+        let alias = alias.take();
+        if let Some(derived) = factor_of(&sql) {
+            *factor = derived;
+            if let TableFactor::Derived { alias: of_derived, .. } = factor
+                && alias.as_ref().is_some_and(|alias| !alias.columns.is_empty())
+            {
+                *of_derived = alias;
+            }
+        }
+    }
+}
+
+fn table_of(schema: &str, table: &str) -> Option<TableFactor> {
+    let name = ObjectName::from(vec![Ident::new(schema), Ident::new(table)]);
+    factor_of(&format!("SELECT 1 FROM {name}"))
+}
+
+fn factor_of(sql: &str) -> Option<TableFactor> {
+    use datafusion::sql::sqlparser::ast::SetExpr;
+    let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(sql).ok()?;
+    match *parser.parse_query().ok()?.body {
+        SetExpr::Select(select) => select.from.into_iter().next().map(|from| from.relation),
+        _ => None,
+    }
+}

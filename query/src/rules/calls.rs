@@ -1,0 +1,163 @@
+//! Calls of functions: which of PostgreSQL's functions of a name is meant, and with it the types
+//! of its arguments and of what it gives.
+//!
+//! A constant in quotes, NULL and a parameter have no type of their own: `sqrt('4')`,
+//! `repeat('a', $1)`. They take that of the function, as in PostgreSQL (its manual, 10.3).
+//! What is planned with such a function is replaced before it runs.
+
+use std::{collections::HashMap, sync::Arc};
+
+use arrow::datatypes::{Field, FieldRef};
+use datafusion::{
+    common::{
+        DFSchema, Result, config::ConfigOptions, metadata::FieldMetadata, tree_node::Transformed,
+    },
+    logical_expr::{
+        Cast, ColumnarValue, Expr, ExprSchemable, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+        Signature, TypeSignature, expr_rewriter::FunctionRewrite,
+    },
+};
+use stratalog_functions::literal::style_of;
+use stratalog_model::ColumnType;
+use stratalog_text::TextStyle;
+
+use super::{
+    common_types::{Given, in_type},
+    layers::{self, ScalarLayer},
+};
+
+mod choice;
+mod signatures;
+
+use choice::Choice;
+
+/// `function` that takes what PostgreSQL's of that name take, if there are signatures of it. Some
+/// are other functions, which are among those `registered`.
+pub fn with_signatures(
+    function: Arc<ScalarUDF>,
+    registered: &HashMap<String, Arc<ScalarUDF>>,
+) -> Arc<ScalarUDF> {
+    if signatures::of(function.name()).is_empty()
+        || layers::below::<Overloaded>(&function).is_some()
+    {
+        return function;
+    }
+    let inner = function.signature();
+    let anything = TypeSignature::OneOf(vec![TypeSignature::VariadicAny, TypeSignature::Nullary]);
+    let signature = Signature {
+        parameter_names: inner.parameter_names.clone(),
+        ..Signature::new(anything, inner.volatility)
+    };
+    let others = signatures::of(function.name())
+        .iter()
+        .filter_map(|overload| registered.get(overload.calls?).map(Arc::clone))
+        .collect();
+    layers::scalar(function, Overloaded { signature, others })
+}
+
+/// The types that the arguments of a call are brought to; `None` for those that stay as they
+/// are, and for all of a call that is left to the function itself.
+pub fn wanted_types(name: &str, given: &[Given]) -> Option<Vec<Option<ColumnType>>> {
+    choice::choose(signatures::of(name), given).map(|choice| choice.wanted)
+}
+
+/// The call that is meant.
+fn meant(
+    function: &Arc<ScalarUDF>,
+    others: &[Arc<ScalarUDF>],
+    mut arguments: Vec<Expr>,
+    schema: &DFSchema,
+    style: &TextStyle,
+) -> Result<Expr> {
+    let given: Vec<Given> = arguments.iter().map(|argument| Given::of(argument, schema)).collect();
+    let Some(Choice { wanted, gives, calls }) =
+        choice::choose(signatures::of(function.name()), &given)
+    else {
+        return Ok(function.call(arguments));
+    };
+    for ((argument, given), wanted) in arguments.iter_mut().zip(&given).zip(&wanted) {
+        if let Some(wanted) = wanted {
+            *argument = in_type(std::mem::take(argument), given, wanted, schema, style)?;
+        }
+    }
+    let other = others.iter().find(|other| Some(other.name()) == calls);
+    let call = other.unwrap_or(function).call(arguments);
+    let Some(gives) = gives else { return Ok(call) };
+    let field = Arc::new(gives.arrow_field("", true));
+    Ok(match call.get_type(schema)? == *field.data_type() {
+        true => call,
+        false => Expr::Cast(Cast::new_from_field(Box::new(call), field)),
+    })
+}
+
+/// Puts the calls that are meant in the place of those that are written.
+#[derive(Debug)]
+pub struct MeantCalls;
+
+impl FunctionRewrite for MeantCalls {
+    fn name(&self) -> &str {
+        "meant_calls"
+    }
+
+    fn rewrite(
+        &self,
+        expr: Expr,
+        schema: &DFSchema,
+        config: &ConfigOptions,
+    ) -> Result<Transformed<Expr>> {
+        match expr {
+            Expr::ScalarFunction(call) => match layers::layer::<Overloaded>(&call.func) {
+                Some((inner, layer)) => {
+                    meant(inner, &layer.others, call.args, schema, &style_of(config))
+                        .map(Transformed::yes)
+                }
+                None => Ok(Transformed::no(Expr::ScalarFunction(call))),
+            },
+            other => Ok(Transformed::no(other)),
+        }
+    }
+}
+
+/// A function as it is planned: it takes anything, and its type is that of the call meant.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Overloaded {
+    signature: Signature,
+    /// What some of the signatures call.
+    others: Vec<Arc<ScalarUDF>>,
+}
+
+impl ScalarLayer for Overloaded {
+    fn signature<'a>(&'a self, _: &'a ScalarUDF) -> &'a Signature {
+        &self.signature
+    }
+
+    fn return_field(&self, inner: &ScalarUDF, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let fields: Vec<Field> = arguments
+            .arg_fields
+            .iter()
+            .enumerate()
+            .map(|(at, field)| field.as_ref().clone().with_name(at.to_string()))
+            .collect();
+        let schema = DFSchema::from_unqualified_fields(fields.into(), Default::default())?;
+        let constants = arguments.scalar_arguments.iter().chain(std::iter::repeat(&None));
+        let given = arguments.arg_fields.iter().zip(schema.columns()).zip(constants);
+        let given = given.map(|((field, column), constant)| match constant {
+            Some(value) => {
+                let metadata = FieldMetadata::new_from_field(field);
+                let metadata = (!metadata.is_empty()).then_some(metadata);
+                Expr::Literal((*value).clone(), metadata)
+            }
+            None => Expr::Column(column),
+        });
+        let function = Arc::new(inner.clone());
+        let call = meant(&function, &self.others, given.collect(), &schema, &TextStyle::default())?;
+        let (_, field) = call.to_field(&schema)?;
+        Ok(Arc::new(field.as_ref().clone().with_name(inner.name())))
+    }
+
+    // Where a call is computed as it was planned: in arguments of functions in FROM.
+    fn invoke(&self, inner: &ScalarUDF, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let wanted = arguments.return_field.data_type().clone();
+        inner.invoke_with_args(arguments)?.cast_to(&wanted, None)
+    }
+}

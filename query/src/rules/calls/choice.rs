@@ -1,0 +1,273 @@
+//! Which of several functions of one name a call means: the manual of PostgreSQL, 10.3.
+
+use stratalog_functions::literal::numeric_type;
+use stratalog_model::ColumnType;
+
+use super::signatures::{Overload, Parameter};
+use crate::rules::common_types::{Given, common_type};
+
+/// The function that a call means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// The type that each argument is brought to; `None` leaves it as it is.
+    pub wanted: Vec<Option<ColumnType>>,
+    /// What the call gives; `None` leaves it to the function.
+    pub gives: Option<ColumnType>,
+    /// The function that it calls, where that is another one.
+    pub calls: Option<&'static str>,
+}
+
+/// Kinds of types, within which one is preferred.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Category {
+    Number,
+    Text,
+    Time,
+    Span,
+    Boolean,
+    Other,
+}
+
+fn category(parameter: &Parameter) -> Category {
+    use ColumnType as T;
+    match parameter {
+        Parameter::Type(T::SmallInt | T::Integer | T::BigInt | T::Numeric { .. })
+        | Parameter::Type(T::Real | T::Double) => Category::Number,
+        Parameter::Type(T::Text) => Category::Text,
+        Parameter::Type(T::Date | T::Timestamp { .. } | T::TimestampTz { .. }) => Category::Time,
+        Parameter::Type(T::Interval | T::Time) => Category::Span,
+        Parameter::Type(T::Boolean) => Category::Boolean,
+        _ => Category::Other,
+    }
+}
+
+fn is_preferred(parameter: &Parameter) -> bool {
+    use ColumnType as T;
+    matches!(
+        parameter,
+        Parameter::Type(T::Double | T::Text | T::TimestampTz { .. } | T::Interval | T::Boolean)
+    )
+}
+
+/// How a value fits a parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fit {
+    Exact,
+    Cast,
+    /// It has no type of its own.
+    Open,
+}
+
+fn same(given: &ColumnType, taken: &ColumnType) -> bool {
+    use ColumnType as T;
+    match (given, taken) {
+        (T::Numeric { .. }, T::Numeric { .. })
+        | (T::Timestamp { .. }, T::Timestamp { .. })
+        | (T::TimestampTz { .. }, T::TimestampTz { .. }) => true,
+        (T::Array(given), T::Array(taken)) => same(given, taken),
+        _ => given == taken,
+    }
+}
+
+/// Whether values of one type become those of another without being told.
+fn casts(given: &ColumnType, taken: &ColumnType) -> bool {
+    use ColumnType as T;
+    let rank = |of: &ColumnType| match of {
+        T::SmallInt => Some(0),
+        T::Integer => Some(1),
+        T::BigInt => Some(2),
+        T::Numeric { .. } => Some(3),
+        T::Real => Some(4),
+        T::Double => Some(5),
+        _ => None,
+    };
+    match (rank(given), rank(taken)) {
+        (Some(given), Some(taken)) => given < taken,
+        (None, None) => matches!(
+            (given, taken),
+            (T::Date, T::Timestamp { .. } | T::TimestampTz { .. })
+                | (T::Timestamp { .. }, T::TimestampTz { .. })
+                | (T::Time, T::Interval)
+        ),
+        _ => false,
+    }
+}
+
+fn fit(given: &Given, parameter: &Parameter) -> Option<Fit> {
+    match (given, parameter) {
+        (Given::Text(_) | Given::Null, _) => Some(Fit::Open),
+        (_, Parameter::Any) => Some(Fit::Cast),
+        (Given::Typed(ColumnType::Array(_), _), Parameter::Array) => Some(Fit::Cast),
+        (Given::Typed(_, _), Parameter::Element) => Some(Fit::Cast),
+        (Given::Typed(given, _), Parameter::Type(taken)) => match same(given, taken) {
+            true => Some(Fit::Exact),
+            false => casts(given, taken).then_some(Fit::Cast),
+        },
+        _ => None,
+    }
+}
+
+impl Overload {
+    fn parameter(&self, at: usize) -> &Parameter {
+        self.takes.get(at).or(self.takes.last()).unwrap_or(&Parameter::Any)
+    }
+
+    fn takes_number(&self, count: usize) -> bool {
+        count == self.takes.len() || self.variadic && count >= self.takes.len()
+    }
+}
+
+/// The one of `overloads` that a call with these arguments means; `None` when it is none, or
+/// several are as good.
+pub fn choose(overloads: &[Overload], given: &[Given]) -> Option<Choice> {
+    if given.contains(&Given::Other) {
+        return None;
+    }
+    let mut left: Vec<&Overload> = overloads
+        .iter()
+        .filter(|overload| overload.takes_number(given.len()))
+        .filter(|overload| {
+            given.iter().enumerate().all(|(at, given)| fit(given, overload.parameter(at)).is_some())
+        })
+        .collect();
+    keep_best(&mut left, given, |fit, _| fit == Fit::Exact);
+    keep_best(&mut left, given, |fit, parameter| {
+        fit == Fit::Exact || fit == Fit::Cast && is_preferred(parameter)
+    });
+    if left.len() > 1 {
+        for at in 0..given.len() {
+            if matches!(given.get(at), Some(Given::Text(_) | Given::Null)) {
+                keep_category(&mut left, at)?;
+            }
+        }
+    }
+    if left.len() > 1 {
+        keep_like_the_known(&mut left, given);
+    }
+    match left.as_slice() {
+        [one] => chosen(one, given),
+        _ => None,
+    }
+}
+
+/// Keeps those that fit well at the most places.
+fn keep_best(
+    left: &mut Vec<&Overload>,
+    given: &[Given],
+    is_good: impl Fn(Fit, &Parameter) -> bool,
+) {
+    let score = |overload: &Overload| {
+        let good = given.iter().enumerate().filter(|(at, given)| {
+            let parameter = overload.parameter(*at);
+            fit(given, parameter).is_some_and(|fit| is_good(fit, parameter))
+        });
+        good.count()
+    };
+    let most = left.iter().map(|overload| score(overload)).max().unwrap_or(0);
+    left.retain(|overload| score(overload) == most);
+}
+
+/// At a place without a type, text is what is meant if one takes it, else the one kind that all
+/// take, and within it the type that is preferred.
+fn keep_category(left: &mut Vec<&Overload>, at: usize) -> Option<()> {
+    let categories: Vec<Category> =
+        left.iter().map(|overload| category(overload.parameter(at))).collect();
+    let first = *categories.first()?;
+    let wanted = match categories.contains(&Category::Text) {
+        true => Category::Text,
+        false if categories.iter().all(|category| *category == first) => first,
+        false => return Some(()),
+    };
+    left.retain(|overload| category(overload.parameter(at)) == wanted);
+    if left.iter().any(|overload| is_preferred(overload.parameter(at))) {
+        left.retain(|overload| is_preferred(overload.parameter(at)));
+    }
+    Some(())
+}
+
+/// What has no type is taken for what all others are.
+fn keep_like_the_known(left: &mut Vec<&Overload>, given: &[Given]) {
+    let mut known = given.iter().filter_map(|given| match given {
+        Given::Typed(known, _) => Some(known),
+        _ => None,
+    });
+    let Some(first) = known.next().cloned() else { return };
+    if !known.all(|other| same(other, &first)) {
+        return;
+    }
+    let assumed = Given::Typed(first, true);
+    let fits = |overload: &&Overload| {
+        (0..given.len()).all(|at| fit(&assumed, overload.parameter(at)).is_some())
+    };
+    if left.iter().filter(|overload| fits(overload)).count() == 1 {
+        left.retain(fits);
+    }
+}
+
+/// The types of the arguments of the one that is left.
+fn chosen(overload: &Overload, given: &[Given]) -> Option<Choice> {
+    let element = element(overload, given)?;
+    let wanted = given.iter().enumerate().map(|(at, given)| {
+        match (overload.parameter(at), given) {
+            (Parameter::Any, _) => None,
+            (Parameter::Type(ColumnType::Numeric { .. }), given) => numeric(given),
+            (Parameter::Type(ColumnType::Text), Given::Text(_)) => None,
+            (Parameter::Type(taken), Given::Typed(given, _)) if same(given, taken) => {
+                // A constant is narrowed to what it is.
+                matches!(given, ColumnType::Integer).then(|| taken.clone())
+            }
+            (Parameter::Type(taken), _) => Some(taken.clone()),
+            (Parameter::Element, Given::Text(_)) if element == Some(ColumnType::Text) => None,
+            (Parameter::Array, Given::Typed(ColumnType::Array(given), _))
+                if element.as_ref().is_none_or(|element| same(given, element)) =>
+            {
+                None
+            }
+            (Parameter::Element, _) => element.clone(),
+            (Parameter::Array, _) => {
+                element.clone().map(|element| ColumnType::Array(Box::new(element)))
+            }
+        }
+    });
+    Some(Choice { wanted: wanted.collect(), gives: overload.gives.clone(), calls: overload.calls })
+}
+
+/// A numeric with the digits of the value.
+fn numeric(given: &Given) -> Option<ColumnType> {
+    let whole = |precision| Some(ColumnType::Numeric { precision, scale: 0 });
+    match given {
+        Given::Typed(ColumnType::SmallInt, _) => whole(5),
+        Given::Typed(ColumnType::Integer, _) => whole(10),
+        Given::Typed(ColumnType::BigInt, _) => whole(19),
+        Given::Text(text) => Some(numeric_type(text).unwrap_or(ColumnType::NUMERIC)),
+        Given::Null => Some(ColumnType::NUMERIC),
+        _ => None,
+    }
+}
+
+/// The common type of the elements; `Some(None)` where there are none, or all are as they are.
+#[expect(clippy::option_option, reason = "none is not the same as no common type")]
+fn element(overload: &Overload, given: &[Given]) -> Option<Option<ColumnType>> {
+    let mut elements = Vec::new();
+    for (at, given) in given.iter().enumerate() {
+        match (overload.parameter(at), given) {
+            (Parameter::Array, Given::Typed(ColumnType::Array(element), exact)) => {
+                elements.push(Given::Typed(element.as_ref().clone(), *exact));
+            }
+            (Parameter::Element, given) => elements.push(given.clone()),
+            _ => {}
+        }
+    }
+    let first = elements.iter().find_map(|element| match element {
+        Given::Typed(column_type, _) => Some(column_type.clone()),
+        _ => None,
+    });
+    match common_type("array", &elements) {
+        Ok(Some(common)) => Some(Some(common)),
+        Ok(None) => Some(first.filter(|first| *first == ColumnType::Text)),
+        Err(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

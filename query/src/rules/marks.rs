@@ -1,0 +1,258 @@
+//! EXISTS and IN where DataFusion does not take them out of their place: among the columns of a
+//! result, in what is grouped, aggregated or sorted.
+//!
+//! ```text
+//!   Projection: a, EXISTS (rows)          Projection: a, mark
+//!     t                            ─►       LeftMark Join: what rows say of t
+//!                                             t
+//!                                             rows
+//! ```
+
+use std::{cell::Cell, collections::BTreeSet, sync::Arc};
+
+use datafusion::{
+    common::{
+        Column, Result,
+        config::ConfigOptions,
+        tree_node::{Transformed, TreeNode, TreeNodeRecursion},
+    },
+    logical_expr::{
+        Aggregate, Distinct, DistinctOn, Expr, ExprSchemable, JoinType, LogicalPlan,
+        LogicalPlanBuilder, Projection, Sort,
+        expr::{Exists, InSubquery},
+        expr_rewriter::{NamePreserver, replace_col},
+        lit,
+        utils::conjunction,
+        when,
+    },
+    optimizer::{AnalyzerRule, decorrelate::PullUpCorrelatedExpr},
+    scalar::ScalarValue,
+};
+
+/// Makes marks of them. Runs when the types are settled.
+#[derive(Debug)]
+pub struct Marks;
+
+impl AnalyzerRule for Marks {
+    fn name(&self) -> &str {
+        "marks"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let numbers = Cell::new(0);
+        plan.transform_up_with_subqueries(|node| marked(node, &numbers)).map(|plan| plan.data)
+    }
+}
+
+fn asks(expr: &Expr) -> Result<bool> {
+    expr.exists(|part| Ok(matches!(part, Expr::Exists(_) | Expr::InSubquery(_))))
+}
+
+fn any_asks(node: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    node.apply_expressions(|expr| {
+        found = found || asks(expr)?;
+        Ok(match found {
+            true => TreeNodeRecursion::Stop,
+            false => TreeNodeRecursion::Continue,
+        })
+    })?;
+    Ok(found)
+}
+
+/// `DISTINCT ON` takes columns alone: what asks a subquery is computed before.
+fn before_distinct(on: DistinctOn) -> Result<LogicalPlan> {
+    let computes = |expr: &Expr| {
+        expr.exists(|part| {
+            Ok(matches!(part, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_)))
+        })
+    };
+    let mut columns: Vec<Expr> =
+        on.input.schema().columns().into_iter().map(Expr::Column).collect();
+    let mut selected = Vec::with_capacity(on.select_expr.len());
+    for (at, expr) in on.select_expr.into_iter().enumerate() {
+        if !computes(&expr)? {
+            selected.push(expr);
+            continue;
+        }
+        let name = format!("__distinct_{at}");
+        let (relation, shown) = expr.qualified_name();
+        columns.push(expr.unalias().alias(name.clone()));
+        let column = Expr::Column(Column::new_unqualified(name));
+        selected.push(column.alias_qualified(relation, shown));
+    }
+    let input =
+        LogicalPlanBuilder::from(Arc::unwrap_or_clone(on.input)).project(columns)?.build()?;
+    let on = DistinctOn::try_new(on.on_expr, selected, on.sort_expr, Arc::new(input))?;
+    Ok(LogicalPlan::Distinct(Distinct::On(on)))
+}
+
+fn marked(node: LogicalPlan, numbers: &Cell<usize>) -> Result<Transformed<LogicalPlan>> {
+    if let LogicalPlan::Distinct(Distinct::On(on)) = node {
+        let asks = on.select_expr.iter().any(|expr| {
+            expr.exists(|part| Ok(matches!(part, Expr::ScalarSubquery(_)))).unwrap_or(false)
+        });
+        return match asks {
+            true => before_distinct(on).map(Transformed::yes),
+            false => Ok(Transformed::no(LogicalPlan::Distinct(Distinct::On(on)))),
+        };
+    }
+    let eligible = matches!(
+        node,
+        LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Sort(_)
+    );
+    if !eligible || !any_asks(&node)? {
+        return Ok(Transformed::no(node));
+    }
+    let names = NamePreserver::new(&node);
+    match node {
+        LogicalPlan::Projection(projection) => {
+            let mut join = Join::of(&projection.input, numbers);
+            let exprs = join.all(projection.expr, Some(&names))?;
+            let projection = Projection::try_new(exprs, Arc::new(join.plan))?;
+            Ok(Transformed::yes(LogicalPlan::Projection(projection)))
+        }
+        LogicalPlan::Aggregate(aggregate) => {
+            let mut join = Join::of(&aggregate.input, numbers);
+            let groups = join.all(aggregate.group_expr, Some(&names))?;
+            let aggregates = join.all(aggregate.aggr_expr, Some(&names))?;
+            let aggregate = Aggregate::try_new(Arc::new(join.plan), groups, aggregates)?;
+            Ok(Transformed::yes(LogicalPlan::Aggregate(aggregate)))
+        }
+        LogicalPlan::Sort(mut sort) => {
+            let columns = sort.input.schema().columns().into_iter().map(Expr::Column);
+            let mut join = Join::of(&sort.input, numbers);
+            for by in &mut sort.expr {
+                by.expr = join.one(by.expr.clone())?;
+            }
+            let sort = LogicalPlan::Sort(Sort { input: Arc::new(join.plan), ..sort });
+            LogicalPlanBuilder::from(sort).project(columns)?.build().map(Transformed::yes)
+        }
+        other => Ok(Transformed::no(other)),
+    }
+}
+
+/// An input, joined with what subqueries ask for.
+struct Join<'a> {
+    plan: LogicalPlan,
+    numbers: &'a Cell<usize>,
+}
+
+impl<'a> Join<'a> {
+    fn of(input: &Arc<LogicalPlan>, numbers: &'a Cell<usize>) -> Self {
+        Self { plan: LogicalPlan::clone(input), numbers }
+    }
+
+    fn all(&mut self, exprs: Vec<Expr>, names: Option<&NamePreserver>) -> Result<Vec<Expr>> {
+        exprs
+            .into_iter()
+            .map(|expr| {
+                if !asks(&expr)? {
+                    return Ok(expr);
+                }
+                let saved = names.map(|names| names.save(&expr));
+                let expr = self.one(expr)?;
+                Ok(match saved {
+                    Some(saved) => saved.restore(expr),
+                    None => expr,
+                })
+            })
+            .collect()
+    }
+
+    /// An expression whose subqueries are marks; those that cannot be stay.
+    fn one(&mut self, expr: Expr) -> Result<Expr> {
+        expr.transform_up(|part| match part {
+            Expr::Exists(Exists { subquery, negated }) => {
+                match self.mark(&subquery.subquery, None)? {
+                    Some(mark) => Ok(Transformed::yes(if negated { !mark } else { mark })),
+                    None => Ok(Transformed::no(Expr::Exists(Exists { subquery, negated }))),
+                }
+            }
+            Expr::InSubquery(membership) => match self.member(&membership)? {
+                Some(mark) if membership.negated => Ok(Transformed::yes(!mark)),
+                Some(mark) => Ok(Transformed::yes(mark)),
+                None => Ok(Transformed::no(Expr::InSubquery(membership))),
+            },
+            other => Ok(Transformed::no(other)),
+        })
+        .map(|expr| expr.data)
+    }
+
+    /// `x IN (SELECT y …)`: NULL where no y is x, but one of the two may be.
+    fn member(&mut self, membership: &InSubquery) -> Result<Option<Expr>> {
+        let rows = &membership.subquery.subquery;
+        let Some(of_rows) = rows.head_output_expr()? else { return Ok(None) };
+        let value = membership.expr.as_ref();
+        let schema = Arc::clone(self.plan.schema());
+        let may_be_null = value.nullable(schema.as_ref())?;
+        let Some(found) = self.mark(rows, Some((value, &of_rows)))? else { return Ok(None) };
+        let nulls = LogicalPlanBuilder::from(LogicalPlan::clone(rows))
+            .filter(of_rows.clone().is_null())?
+            .build()?;
+        let mut unknown = match of_rows.nullable(rows.schema().as_ref())? {
+            true => self.mark(&nulls, None)?,
+            false => Some(lit(false)),
+        };
+        if may_be_null {
+            let any = self.mark(rows, None)?;
+            unknown =
+                unknown.zip(any).map(|(unknown, any)| unknown.or(value.clone().is_null().and(any)));
+        }
+        let Some(unknown) = unknown else { return Ok(None) };
+        when(found, lit(true))
+            .when(unknown, lit(ScalarValue::Boolean(None)))
+            .otherwise(lit(false))
+            .map(Some)
+    }
+
+    /// Whether there is a row, for which the two are equal, if told; `None` where a join cannot
+    /// say it.
+    fn mark(&mut self, rows: &LogicalPlan, equal: Option<(&Expr, &Expr)>) -> Result<Option<Expr>> {
+        let predicate = equal.map(|(left, right)| left.clone().eq(right.clone()));
+        let mut pull_up = PullUpCorrelatedExpr::new()
+            .with_in_predicate_opt(predicate)
+            .with_exists_sub_query(equal.is_none());
+        let rows = rows.clone().rewrite(&mut pull_up)?.data;
+        if !pull_up.can_pull_up {
+            return Ok(None);
+        }
+        let alias = format!("__mark_{}", self.numbers.replace(self.numbers.get() + 1));
+        let outer: BTreeSet<Column> =
+            pull_up.correlated_subquery_cols_map.values().flatten().cloned().collect();
+        let renamed: Vec<Column> =
+            outer.iter().map(|column| Column::new(Some(alias.clone()), &column.name)).collect();
+        let names = outer.iter().zip(&renamed).collect();
+        let correlated = conjunction(pull_up.join_filters)
+            .map(|filter| replace_col(filter, &names))
+            .transpose()?;
+        let equality = match equal {
+            Some((left, _)) => {
+                // The first column is what IN compares with.
+                let Some(field) = rows.schema().fields().first() else { return Ok(None) };
+                let right = Column::new(Some(alias.clone()), field.name());
+                Some(left.clone().eq(Expr::Column(right)))
+            }
+            None => None,
+        };
+        let rows = LogicalPlanBuilder::from(rows).alias(alias.clone())?.build()?;
+        let filter =
+            conjunction(equality.into_iter().chain(correlated)).unwrap_or_else(|| lit(true));
+        // A mark needs no other column, which would have to differ in their names.
+        let needed: Vec<Expr> = filter
+            .column_refs()
+            .into_iter()
+            .filter(|column| rows.schema().has_column(column))
+            .map(|column| Expr::Column(column.clone()))
+            .collect();
+        let rows = match needed.is_empty() {
+            true => LogicalPlanBuilder::from(rows).limit(0, Some(1))?.build()?,
+            false => LogicalPlanBuilder::from(rows).project(needed)?.build()?,
+        };
+        let input = std::mem::take(&mut self.plan);
+        self.plan = LogicalPlanBuilder::from(input)
+            .join_on(rows, JoinType::LeftMark, Some(filter))?
+            .build()?;
+        Ok(Some(Expr::Column(Column::new(Some(alias), "mark"))))
+    }
+}

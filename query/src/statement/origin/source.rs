@@ -1,0 +1,108 @@
+//! Where a column of a plan comes from.
+
+use datafusion::{
+    common::Column,
+    logical_expr::{Distinct, Expr, LogicalPlan, TableScan},
+};
+
+/// What a column of a plan shows.
+pub enum Source<'a> {
+    /// A column of a table.
+    Table(&'a TableScan),
+    /// What is computed over an input.
+    Computed(&'a LogicalPlan, &'a Expr),
+    /// An element of a column of an input.
+    Element(&'a LogicalPlan),
+    /// A column of several inputs at once.
+    Mixed(Vec<&'a LogicalPlan>),
+}
+
+/// Where a column of a plan comes from, through all that passes columns on, and its place there.
+pub fn source(mut plan: &LogicalPlan, mut at: usize) -> Option<(Source<'_>, usize)> {
+    loop {
+        let (input, expression) = match plan {
+            LogicalPlan::Projection(projection) => (&projection.input, projection.expr.get(at)?),
+            // The columns of grouping sets are not those of its expressions.
+            LogicalPlan::Aggregate(aggregate)
+                if aggregate.group_expr.iter().any(|by| matches!(by, Expr::GroupingSet(_))) =>
+            {
+                return None;
+            }
+            LogicalPlan::Aggregate(aggregate) => {
+                let mut columns = aggregate.group_expr.iter().chain(&aggregate.aggr_expr);
+                (&aggregate.input, columns.nth(at)?)
+            }
+            LogicalPlan::Window(window) => {
+                match at.checked_sub(window.input.schema().fields().len()) {
+                    Some(at) => (&window.input, window.window_expr.get(at)?),
+                    None => {
+                        plan = &window.input;
+                        continue;
+                    }
+                }
+            }
+            LogicalPlan::Distinct(Distinct::On(distinct)) => {
+                (&distinct.input, distinct.select_expr.get(at)?)
+            }
+            LogicalPlan::Join(join) => {
+                let left = join.left.schema().fields().len();
+                (plan, at) = match at.checked_sub(left) {
+                    None => (&join.left, at),
+                    Some(at) => (&join.right, at),
+                };
+                continue;
+            }
+            LogicalPlan::Unnest(unnest) => {
+                let column = *unnest.dependency_indices.get(at)?;
+                if unnest.list_type_columns.iter().any(|(unnested, _)| *unnested == column) {
+                    return Some((Source::Element(&unnest.input), column));
+                }
+                (plan, at) = (&unnest.input, column);
+                continue;
+            }
+            LogicalPlan::SubqueryAlias(_)
+            | LogicalPlan::Filter(_)
+            | LogicalPlan::Sort(_)
+            | LogicalPlan::Limit(_)
+            | LogicalPlan::Subquery(_)
+            | LogicalPlan::Distinct(Distinct::All(_)) => {
+                plan = plan.inputs().first().copied()?;
+                continue;
+            }
+            LogicalPlan::Union(union) => {
+                return Some((Source::Mixed(union.inputs.iter().map(AsRef::as_ref).collect()), at));
+            }
+            LogicalPlan::RecursiveQuery(query) => {
+                return Some((Source::Mixed(vec![&query.static_term]), at));
+            }
+            LogicalPlan::TableScan(scan) => return Some((Source::Table(scan), at)),
+            _ => return None,
+        };
+        match unaliased(expression) {
+            Expr::Column(column) => (plan, at) = (input, place(input, column, at)?),
+            computed => return Some((Source::Computed(input, computed), at)),
+        }
+    }
+}
+
+/// An expression without its names.
+pub fn unaliased(mut expression: &Expr) -> &Expr {
+    while let Expr::Alias(alias) = expression {
+        expression = &alias.expr;
+    }
+    expression
+}
+
+/// Which column of a plan that is; most often the one at the same place.
+fn place(plan: &LogicalPlan, column: &Column, at: usize) -> Option<usize> {
+    let schema = plan.schema();
+    let here = (at < schema.fields().len()).then(|| schema.qualified_field(at));
+    match here {
+        Some((relation, field))
+            if relation == column.relation.as_ref() && *field.name() == column.name =>
+        {
+            Some(at)
+        }
+        _ => schema.index_of_column(column).ok(),
+    }
+}
