@@ -15,8 +15,11 @@ const FREE_BYTES: usize = 256 << 10;
 /// Bytes that are read ahead while a statement runs, at most.
 const READ_AHEAD_BYTES: usize = 64 << 10;
 
-/// Bytes asked of the socket at a time.
+/// Bytes asked of the socket at a time, of a client that sends much.
 const READ_BYTES: usize = 64 << 10;
+
+/// Bytes asked of the socket at a time, before a client has sent as many at once.
+const FIRST_READ_BYTES: usize = 8 << 10;
 
 /// What came out of the socket.
 #[derive(Debug)]
@@ -51,6 +54,8 @@ pub struct MessageReader<R> {
     buffer: BytesMut,
     limits: MessageLimits,
     closed: bool,
+    /// Bytes asked of the socket at a time.
+    read_bytes: usize,
     /// Room for the message that is coming in.
     claim: Option<Claim>,
     /// Bytes of COPY data that are still to come of the message whose beginning was handed out.
@@ -74,7 +79,16 @@ impl AsRef<[u8]> for Claimed {
 impl<R: AsyncRead + Unpin> MessageReader<R> {
     /// A reader of `source`, with what has been read of it already.
     pub fn new(source: R, buffer: BytesMut, limits: MessageLimits) -> Self {
-        Self { source, buffer, limits, closed: false, claim: None, data_left: 0, refused: None }
+        Self {
+            source,
+            buffer,
+            limits,
+            closed: false,
+            read_bytes: FIRST_READ_BYTES,
+            claim: None,
+            data_left: 0,
+            refused: None,
+        }
     }
 
     /// The next message. Safe to drop and call again: nothing that was read is lost.
@@ -87,6 +101,8 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
                     self.make_room().await;
                     match self.source.read_buf(&mut self.buffer).await {
                         Ok(0) => self.closed = true,
+                        // More than a little at a time: there may be much more.
+                        Ok(read) if read >= self.read_bytes => self.read_bytes = READ_BYTES,
                         Ok(_) => {}
                         Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                         Err(_) => self.closed = true,
@@ -96,10 +112,11 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         }
     }
 
-    /// Lets go of an empty buffer.
+    /// Gives the memory of an empty buffer back, of a connection that is idle.
     pub fn rest(&mut self) {
         if self.buffer.is_empty() {
             self.buffer = BytesMut::new();
+            self.read_bytes = FIRST_READ_BYTES;
         }
     }
 
@@ -109,7 +126,7 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         let here = self.buffer.len();
         if here < FREE_BYTES || self.claim.is_some() || self.refused.is_some() || self.data_left > 0
         {
-            self.buffer.reserve(READ_BYTES);
+            self.buffer.reserve(self.read_bytes);
             return;
         }
         let Some([kind, length @ ..]) = self.buffer.first_chunk::<5>().copied() else { return };
