@@ -326,3 +326,55 @@ async fn formats_that_do_not_fit() {
     }
     assert_eq!(kinds(&wire.query("SELECT 1").await), "TDCZ");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nul_bytes_in_texts() {
+    let server = server().await;
+    // A NUL ends a name or a statement; what comes after it is no message.
+    for (kind, body, states) in [
+        (b'Q', &b"SELECT 1\0 + 1\0"[..], &["08P01"][..]),
+        (b'P', b"s\0t\0SELECT 1\0\0\0", &["08P01"]),
+        (b'P', b"s\0SELECT '\0'\0\0\0", &["08P01"]),
+        (b'B', b"p\0q\0\0\0\0\0\0\0\0", &["08P01", "26000"]),
+        (b'B', b"\0s\0t\0\0\0\0\0\0\0", &["08P01", "26000"]),
+        (b'D', b"Ss\0t\0", &["08P01", "26000"]),
+        (b'D', b"Pp\0q\0", &["08P01", "34000"]),
+        (b'E', b"p\0q\0\0\0\0\0", &["08P01", "34000"]),
+        (b'C', b"Ss\0t\0", &["08P01"]),
+        (b'C', b"Pp\0q\0", &["08P01"]),
+    ] {
+        let mut wire = Wire::ready(server.port).await;
+        wire.send(&[framed(kind, body), sync()].concat()).await;
+        let replies = wire.until('Z').await;
+        let state = crate::raw::sqlstate(&replies);
+        assert!(states.contains(&state.as_str()), "{} {body:?}: {state}", char::from(kind));
+        assert_eq!(kinds(&wire.query("SELECT 1").await), "TDCZ");
+    }
+    // Values have a length of their own: a NUL in one is no text, as PostgreSQL has it.
+    let mut wire = Wire::ready(server.port).await;
+    for (format, sql) in [(0_u8, "SELECT $1::text"), (1, "SELECT $1::text"), (0, "SELECT $1::int")]
+    {
+        let parse = [&b"\0"[..], sql.as_bytes(), b"\0\0\0"].concat();
+        let bind = [&b"\0\0\0\x01\0"[..], &[format], b"\0\x01\0\0\0\x033\0004\0\0"].concat();
+        wire.send(&[framed(b'P', &parse), framed(b'B', &bind), sync()].concat()).await;
+        assert_eq!(crate::raw::sqlstate(&wire.until('Z').await), "22021", "{sql} {format}");
+    }
+    for data in [&b"2024-01-01\t\0\n"[..], b"2024\0-01-01\t1\n", b"\0"] {
+        wire.send(&framed(b'Q', b"COPY c FROM STDIN\0")).await;
+        wire.until('G').await;
+        wire.send(&[framed(b'd', data), framed(b'c', b"")].concat()).await;
+        assert_eq!(crate::raw::sqlstate(&wire.until('Z').await), "22021", "{data:?}");
+    }
+    wire.send(&framed(b'Q', b"COPY c FROM STDIN\0")).await;
+    wire.until('G').await;
+    wire.send(&framed(b'f', b"why\0not\0")).await;
+    assert_eq!(crate::raw::sqlstate(&wire.until('Z').await), "08P01");
+    assert_eq!(kinds(&wire.query("SELECT 1").await), "TDCZ");
+    // A login: the list of options ends at an empty name.
+    let mut packet = startup(&[("user", "u"), ("database", "XX")]);
+    let at = packet.windows(2).position(|pair| pair == b"XX").unwrap();
+    packet[at] = 0;
+    let replies = answered(Wire::open(server.port).await, &packet).await;
+    assert_eq!(crate::raw::sqlstate(&replies), "08P01");
+    nobody_noticed(&server).await;
+}
