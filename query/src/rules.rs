@@ -7,6 +7,7 @@ pub mod bounded;
 pub mod by_length;
 pub mod bytes;
 pub mod calls;
+pub mod cast_nulls;
 pub mod checked;
 pub mod common_types;
 pub mod compared;

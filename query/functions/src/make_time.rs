@@ -209,12 +209,20 @@ struct Parts {
 impl Parts {
     /// Microseconds since 1970.
     fn micros(&self) -> Result<i64, Error> {
-        let civil = self.civil(YEAR_MAX, "timestamp")?;
+        let civil = self.civil(DATE_YEAR_MAX, "date")?;
+        if civil.year > YEAR_MAX {
+            return Err(self.out_of_range());
+        }
         let of_day = self.micros_of_day()?;
         days_of(civil)
             .checked_mul(DAY_US)
             .and_then(|day| day.checked_add(of_day))
-            .ok_or_else(|| overflow("timestamp", &self.date()))
+            .ok_or_else(|| self.out_of_range())
+    }
+
+    fn out_of_range(&self) -> Error {
+        let Self { hour, minute, seconds, .. } = self;
+        overflow("timestamp", &format!("{} {hour}:{minute:02}:{seconds:02}", self.date()))
     }
 
     fn date(&self) -> String {

@@ -35,6 +35,6 @@ pub use context::{
 };
 pub use functions::register_functions;
 pub use relation::table_of_regclass;
-pub use rewrite::rewrite;
+pub use rewrite::{is_table_function, rewrite};
 pub use schema::{Schemas, schemas};
 pub use table::system_table_oid;

@@ -20,6 +20,7 @@ use datafusion::sql::sqlparser::ast::{
     TableFactor, Value, VisitMut, VisitorMut,
 };
 
+pub use self::relations::is_table_function;
 use crate::spec::SYSTEM_TABLES;
 
 mod build;

@@ -187,10 +187,11 @@ impl<'a> Join<'a> {
         let schema = Arc::clone(self.plan.schema());
         let may_be_null = value.nullable(schema.as_ref())?;
         let Some(found) = self.mark(rows, Some((value, &of_rows)))? else { return Ok(None) };
-        let nulls = LogicalPlanBuilder::from(LogicalPlan::clone(rows))
-            .filter(of_rows.clone().is_null())?
-            .build()?;
-        let mut unknown = match of_rows.nullable(rows.schema().as_ref())? {
+        let Some((table, field)) = rows.schema().iter().next() else { return Ok(None) };
+        let of_row = Expr::Column(Column::from((table, field)));
+        let nulls =
+            LogicalPlanBuilder::from(LogicalPlan::clone(rows)).filter(of_row.is_null())?.build()?;
+        let mut unknown = match field.is_nullable() {
             true => self.mark(&nulls, None)?,
             false => Some(lit(false)),
         };

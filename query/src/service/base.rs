@@ -115,6 +115,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
             Arc::new(OuterTypes),
             Arc::new(TypeCoercion::new()),
         ])
+        .with_optimizer_rule(Arc::new(crate::rules::cast_nulls::CastNulls))
         .with_physical_optimizer_rules(crate::rules::kept_order::rules())
         .with_physical_optimizer_rule(Arc::new(ORDERED_SCAN))
         .with_physical_optimizer_rule(Arc::new(STAGED_FILTER))

@@ -364,8 +364,8 @@ async fn rows_are_read_as_they_are_wanted() {
         .await
         .unwrap();
     pin_mut!(stream);
-    for expected in 1..=100_000_i64 {
+    for expected in 1..=100_000_i32 {
         let row = stream.try_next().await.unwrap().unwrap();
-        assert_eq!(row.get::<_, i64>(0), expected);
+        assert_eq!(row.get::<_, i32>(0), expected);
     }
 }

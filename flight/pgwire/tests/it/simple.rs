@@ -161,6 +161,6 @@ async fn large_results_stream() {
         .await
         .unwrap();
     assert_eq!(rows.len(), 200_000);
-    let sum: i64 = rows.iter().map(|row| row.get::<_, i64>(0)).sum();
+    let sum: i64 = rows.iter().map(|row| i64::from(row.get::<_, i32>(0))).sum();
     assert_eq!(sum, 20_000_100_000);
 }

@@ -152,7 +152,18 @@ pub(super) fn is_by_equality(select: &Select) -> bool {
     if let Some(selection) = select.selection.clone() {
         conjuncts(selection, &mut parts);
     }
-    parts.iter().all(|part| equality(part, &own).is_some() || !names_outer(part, &own))
+    // A bare name is the subquery's own, if one of its tables has such a column.
+    let with_bare = |part: &Expr| match part {
+        Expr::BinaryOp { left, op: BinaryOperator::Eq, right } => {
+            [(left, right), (right, left)].into_iter().any(|(bare, outer)| {
+                matches!(bare.as_ref(), Expr::Identifier(_)) && outer_column(outer, &own).is_some()
+            })
+        }
+        _ => false,
+    };
+    parts
+        .iter()
+        .all(|part| equality(part, &own).is_some() || with_bare(part) || !names_outer(part, &own))
 }
 
 fn names_outer(expr: &Expr, own: &[String]) -> bool {

@@ -32,6 +32,12 @@ const EMPTY: [(&str, &str); 4] = [
     ),
 ];
 
+/// Whether a function of this name, in lower case, is a table of the catalog: [`super::rewrite`]
+/// replaces it in FROM.
+pub fn is_table_function(name: &str) -> bool {
+    TABLES.iter().any(|(known, ..)| *known == name) || EMPTY.iter().any(|(known, _)| *known == name)
+}
+
 /// Replaces such a function by the table, or by a query without rows.
 pub(super) fn of_function(factor: &mut TableFactor) {
     let (name, alias) = match factor {

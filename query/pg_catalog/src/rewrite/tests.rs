@@ -69,7 +69,7 @@ fn oids_with_names() {
     );
     becomes(
         "SELECT 1 FROM pg_type t JOIN pg_proc p ON p.oid = t.typinput WHERE typsend = 'int4send'::regproc",
-        "SELECT 1 FROM pg_type t JOIN pg_proc p ON p.oid = to_regproc(t.typinput) WHERE typsend = regproc_name('int4send')",
+        "SELECT 1 FROM pg_type t JOIN pg_proc p ON p.oid = regproc_oid(to_regproc(t.typinput)) WHERE typsend = regproc_name('int4send')",
     );
     becomes(
         "SELECT to_regclass('cpu'), to_regclass('cpu')::oid",
@@ -105,7 +105,7 @@ fn subqueries_that_can_be_taken_out() {
 fn tables_that_are_always_empty() {
     becomes(
         "SELECT pol.polname, pol.polpermissive, CASE 1 WHEN 1 THEN 2 END AS cmd FROM pg_catalog.pg_policy pol WHERE pol.polrelid = '1' ORDER BY 1",
-        "SELECT CAST(NULL AS TEXT) AS \"polname\", CAST(NULL AS BOOLEAN) AS \"polpermissive\", CAST(NULL AS TEXT) AS cmd WHERE false",
+        "SELECT CAST(NULL AS name) AS \"polname\", CAST(NULL AS BOOLEAN) AS \"polpermissive\", CAST(NULL AS INTEGER) AS cmd WHERE false",
     );
     becomes(
         "SELECT pubname, NULL, NULL FROM pg_catalog.pg_publication UNION SELECT a, b, c FROM t ORDER BY 1",

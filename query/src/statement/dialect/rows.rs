@@ -364,6 +364,9 @@ pub fn in_from(factor: &mut TableFactor) -> Result<()> {
         return Ok(());
     };
     let called = fold(&function);
+    if stratalog_pg_catalog::is_table_function(&called) {
+        return Ok(());
+    }
     let Some(given) = unnamed(&args.args) else { return Ok(()) };
     if *with_ordinality {
         *factor = with_numbers(&function, given, alias.take())?;
@@ -448,12 +451,16 @@ fn with_numbers(
             }
         }
     }
-    let alias = alias.unwrap_or(TableAlias {
+    let mut alias = alias.unwrap_or(TableAlias {
         explicit: true,
         name: function.clone(),
         columns: Vec::new(),
         at: None,
     });
+    if alias.columns.len() == 1 {
+        let name = Ident::new("ordinality");
+        alias.columns.push(TableAliasColumnDef { name, data_type: None });
+    }
     Ok(TableFactor::Derived { lateral: true, subquery, alias: Some(alias), sample: None })
 }
 

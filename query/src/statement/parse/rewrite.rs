@@ -19,7 +19,33 @@ pub(super) fn for_parser(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     operators_of_sets(&mut rewritten);
     functions_with_a_form(&mut rewritten);
     assignment_means_arrow(&mut rewritten);
+    digits_of_intervals(&mut rewritten);
     rewritten
+}
+
+/// `interval(2) '1.234 s'` says `'1.234 s'::interval(2)`: the parser reads the digits and forgets
+/// them.
+fn digits_of_intervals(tokens: &mut Vec<TokenWithSpan>) {
+    let places = significant(tokens);
+    let mut found = Vec::new();
+    for window in places.windows(5) {
+        let [interval, open, digits, close, text] = window else { continue };
+        let token = |at: &usize| tokens.get(*at).map(|token| &token.token);
+        if token(interval).is_some_and(|token| is_keyword(token, Keyword::INTERVAL))
+            && token(open) == Some(&Token::LParen)
+            && matches!(token(digits), Some(Token::Number(..)))
+            && token(close) == Some(&Token::RParen)
+            && matches!(token(text), Some(Token::SingleQuotedString(_)))
+        {
+            found.push((*interval, *text));
+        }
+    }
+    for (interval, text) in found.into_iter().rev() {
+        let Some(text_token) = tokens.get(text).cloned() else { continue };
+        let cast = TokenWithSpan::new(Token::DoubleColon, text_token.span);
+        tokens.remove(text);
+        tokens.splice(interval..interval, [text_token, cast]);
+    }
 }
 
 /// `pg_catalog.substring(…)` says `substring(…)`: the parser knows these by their names alone.
