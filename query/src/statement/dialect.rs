@@ -10,6 +10,7 @@ use datafusion::sql::sqlparser::ast::{
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_text::{TextStyle, parse_array, parse_value, write_value};
 
+pub use self::spelling::type_of_function;
 use super::walk::{self, Change, Flow};
 
 mod civil;

@@ -5,6 +5,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
+use super::dialect::type_of_function;
+
 mod reach;
 pub mod wildcards;
 
@@ -150,8 +152,13 @@ fn is_column(item: &SelectItem) -> bool {
 /// `NULL, NULL::int`.
 fn is_computed(item: &SelectItem) -> bool {
     match item {
+        // The cast that it becomes has the name of what it casts.
+        SelectItem::UnnamedExpr(Expr::Function(function)) => match function.name.0.last() {
+            Some(ObjectNamePart::Identifier(ident)) => type_of_function(&fold(ident)).is_some(),
+            _ => false,
+        },
         SelectItem::UnnamedExpr(expr) => {
-            !matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Function(_))
+            !matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
         }
         _ => false,
     }
@@ -200,6 +207,7 @@ fn name_of(expr: &Expr) -> Option<String> {
             .or_else(|| Some("case".to_string())),
         Expr::Extract { .. } => Some("extract".to_string()),
         Expr::Position { .. } => Some("position".to_string()),
+        Expr::Substring { shorthand: true, .. } => Some("substr".to_string()),
         Expr::Substring { .. } => Some("substring".to_string()),
         Expr::Trim { .. } => Some("btrim".to_string()),
         Expr::Overlay { .. } => Some("overlay".to_string()),

@@ -255,8 +255,17 @@ impl Depth {
 
 /// Refuses chains of operators that make trees too deep to walk, before there are trees.
 fn check_chains(tokens: &[TokenWithSpan]) -> Result<()> {
-    let mut outer: Vec<Depth> = Vec::new();
+    // Those around, and whether a CASE stands between.
+    let mut outer: Vec<(Depth, bool)> = Vec::new();
     let mut here = Depth::default();
+    let close = |here: &mut Depth, outer: &mut Vec<(Depth, bool)>| {
+        let (operators, connectives) = here.highest();
+        let (around, is_case) = outer.pop().unwrap_or_default();
+        *here = around;
+        here.operators = here.operators.saturating_add(operators);
+        here.connectives = here.connectives.saturating_add(connectives);
+        is_case
+    };
     for token in tokens {
         match &token.token {
             Token::Whitespace(_)
@@ -268,15 +277,10 @@ fn check_chains(tokens: &[TokenWithSpan]) -> Result<()> {
             | Token::Period
             | Token::EOF => {}
             Token::LParen | Token::LBracket => {
-                outer.push(here);
+                outer.push((here, false));
                 here = Depth::default();
             }
-            Token::RParen | Token::RBracket => {
-                let (operators, connectives) = here.highest();
-                here = outer.pop().unwrap_or_default();
-                here.operators = here.operators.saturating_add(operators);
-                here.connectives = here.connectives.saturating_add(connectives);
-            }
+            Token::RParen | Token::RBracket => while close(&mut here, &mut outer) {},
             Token::Comma => here.next_item(),
             Token::Word(word) => match word.keyword {
                 Keyword::AND | Keyword::OR => {
@@ -295,8 +299,17 @@ fn check_chains(tokens: &[TokenWithSpan]) -> Result<()> {
                 | Keyword::ILIKE
                 | Keyword::BETWEEN
                 | Keyword::COLLATE
-                | Keyword::AT
-                | Keyword::CASE => here.connectives = here.connectives.saturating_add(1),
+                | Keyword::AT => here.connectives = here.connectives.saturating_add(1),
+                // The arms of a CASE lie beside each other.
+                Keyword::CASE => {
+                    here.connectives = here.connectives.saturating_add(1);
+                    outer.push((here, true));
+                    here = Depth::default();
+                }
+                Keyword::WHEN | Keyword::THEN | Keyword::ELSE => here.next_item(),
+                Keyword::END if outer.last().is_some_and(|(_, is_case)| *is_case) => {
+                    close(&mut here, &mut outer);
+                }
                 _ => {}
             },
             _ => here.operators = here.operators.saturating_add(1),

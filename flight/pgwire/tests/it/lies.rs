@@ -356,7 +356,7 @@ async fn nul_bytes_in_texts() {
     for (format, sql) in [(0_u8, "SELECT $1::text"), (1, "SELECT $1::text"), (0, "SELECT $1::int")]
     {
         let parse = [&b"\0"[..], sql.as_bytes(), b"\0\0\0"].concat();
-        let bind = [&b"\0\0\0\x01\0"[..], &[format], b"\0\x01\0\0\0\x033\0004\0\0"].concat();
+        let bind = [&b"\0\0\0\x01\0"[..], &[format], b"\0\x01\0\0\0\x033\x004\0\0"].concat();
         wire.send(&[framed(b'P', &parse), framed(b'B', &bind), sync()].concat()).await;
         assert_eq!(crate::raw::sqlstate(&wire.until('Z').await), "22021", "{sql} {format}");
     }
@@ -377,5 +377,6 @@ async fn nul_bytes_in_texts() {
     packet[at] = 0;
     let replies = answered(Wire::open(server.port).await, &packet).await;
     assert_eq!(crate::raw::sqlstate(&replies), "08P01");
+    drop(wire);
     nobody_noticed(&server).await;
 }

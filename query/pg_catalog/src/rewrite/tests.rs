@@ -109,7 +109,7 @@ fn tables_that_are_always_empty() {
     );
     becomes(
         "SELECT pubname, NULL, NULL FROM pg_catalog.pg_publication UNION SELECT a, b, c FROM t ORDER BY 1",
-        "SELECT CAST(NULL AS TEXT) AS \"pubname\", CAST(NULL AS TEXT) AS \"?column?\", CAST(NULL AS TEXT) AS \"?column? \" WHERE false UNION SELECT a, b, c FROM t ORDER BY 1",
+        "SELECT CAST(NULL AS name) AS \"pubname\", CAST(NULL AS TEXT) AS \"?column?\", CAST(NULL AS TEXT) AS \"?column? \" WHERE false UNION SELECT a, b, c FROM t ORDER BY 1",
     );
     // A count of nothing is a row.
     becomes("SELECT count(*) FROM pg_trigger", "SELECT count(*) FROM pg_trigger");

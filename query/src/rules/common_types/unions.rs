@@ -77,7 +77,16 @@ fn in_one_type(union: Union, style: &TextStyle) -> Result<Transformed<LogicalPla
         }
     }
     if !changed {
-        return Ok(Transformed::no(LogicalPlan::Union(union)));
+        // Constants that were narrowed are of a type that the union does not know of yet.
+        let agree = union.inputs.iter().all(|input| {
+            let fields = input.schema().fields().iter().zip(union.schema.fields());
+            fields.clone().all(|(input, union)| input.data_type() == union.data_type())
+        });
+        if agree {
+            return Ok(Transformed::no(LogicalPlan::Union(union)));
+        }
+        let union = Union::try_new_with_loose_types(union.inputs)?;
+        return Ok(Transformed::yes(LogicalPlan::Union(union)));
     }
     let inputs = inputs
         .into_iter()

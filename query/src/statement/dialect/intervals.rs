@@ -169,7 +169,14 @@ fn read(text: &str, limits: Limits, negative: bool, style: &TextStyle) -> Result
 /// minutes and seconds where hours are none of them.
 fn with_unit(text: &str, (first, last): (Part, Part)) -> String {
     let trimmed = text.trim();
-    let unsigned = trimmed.trim_start_matches(['+', '-']);
+    // `5 day 1`: the number stands behind another unit.
+    let number = match trimmed.rsplit_once(' ') {
+        Some((before, number)) if before.ends_with(|last: char| last.is_ascii_alphabetic()) => {
+            number
+        }
+        _ => trimmed,
+    };
+    let unsigned = number.trim_start_matches(['+', '-']);
     let is_number =
         !unsigned.is_empty() && unsigned.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     if is_number {
@@ -244,6 +251,7 @@ mod tests {
             ("- interval '1 mon -3 days'", "(INTERVAL '-1 months 3 days 0.000000000 seconds')"),
             ("interval '-1 mon 3 days'", "INTERVAL '-1 months 3 days 0.000000000 seconds'"),
             ("interval '1-2' YEAR TO MONTH", "INTERVAL '14 months 0 days 0.000000000 seconds'"),
+            ("interval '5 day 1' hour", "INTERVAL '0 months 5 days 3600.000000000 seconds'"),
             ("interval '999' second", "INTERVAL '0 months 0 days 999.000000000 seconds'"),
             (
                 "interval '1 2:03:04' day to hour",
@@ -253,7 +261,7 @@ mod tests {
                 "interval '2:03' minute to second",
                 "INTERVAL '0 months 0 days 123.000000000 seconds'",
             ),
-            ("interval(0) '00:00:01.6'", "INTERVAL '0 months 0 days 2.000000000 seconds'"),
+            ("'00:00:01.6'::interval(0)", "INTERVAL '0 months 0 days 2.000000000 seconds'"),
             ("'1.23 s'::interval(1)", "INTERVAL '0 months 0 days 1.200000000 seconds'"),
         ] {
             let mut expr = parse::expression(sql).unwrap();

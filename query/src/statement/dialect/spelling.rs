@@ -192,7 +192,7 @@ fn without_exponent(text: &str) -> Option<String> {
 }
 
 /// The type that a function of its name casts to.
-fn type_of_function(name: &str) -> Option<DataType> {
+pub fn type_of_function(name: &str) -> Option<DataType> {
     Some(match name {
         "bool" => DataType::Boolean,
         "bytea" => DataType::Bytea,

@@ -74,6 +74,8 @@ fn too_much_is_an_error() {
         format!("select x{}", "::int".repeat(251)),
         format!("select 1{}", " union select 1".repeat(1_001)),
         format!("select {}x", "not ".repeat(1_001)),
+        format!("select 1{}", "+ case when 1 = 1 then 1 end".repeat(251)),
+        format!("select {}1{}", "case when true then ".repeat(1_001), " end".repeat(1_001)),
     ] {
         let error = statements(&chained, 1 << 20).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::StatementTooComplex);
@@ -83,6 +85,8 @@ fn too_much_is_an_error() {
     let pairs = format!("select 1 where {}true", "(a = 1 and b + 1 > 2) or ".repeat(300));
     assert!(statements(&pairs, 1 << 20).is_ok());
     assert_eq!(statements("select 1", 3).unwrap_err().kind(), ErrorKind::LimitExceeded);
+    let arms = format!("select case {}end", "when a = 1 or b = 2 then a + b ".repeat(2_000));
+    assert!(statements(&arms, 1 << 20).is_ok());
     let values = format!("insert into t values {}(1,2)", "(1,2),".repeat(10_000));
     assert!(statements(&values, 1 << 20).is_ok());
 }
