@@ -220,10 +220,10 @@ fn integers(
     Ok(Arc::new(values.collect::<Result<Int32Array>>()?))
 }
 
-fn replaced(
-    arguments: &Arguments<'_>,
-    value: fn(&[u8], i64, i64) -> Result<Vec<u8>, Error>,
-) -> Result<ArrayRef> {
+/// Bytes with another value at a place.
+type Replacing = fn(&[u8], i64, i64) -> Result<Vec<u8>, Error>;
+
+fn replaced(arguments: &Arguments<'_>, value: Replacing) -> Result<ArrayRef> {
     let bytes = arguments.array(0)?.as_binary::<i32>();
     let (places, new) = (arguments.integers(1)?, arguments.integers(2)?);
     built(arguments.rows, |row| {

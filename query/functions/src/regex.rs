@@ -24,9 +24,11 @@ pub use syntax::plain;
 /// Expressions that are kept compiled.
 const KEPT_MAX: usize = 128;
 
-/// Compiled expressions by their pattern and flags, for all sessions.
-static KEPT: LazyLock<Mutex<HashMap<(String, Flags), Arc<Expression>>>> =
-    LazyLock::new(Mutex::default);
+/// Compiled expressions by their pattern and flags.
+type Kept = HashMap<(String, Flags), Arc<Expression>>;
+
+/// Those of all sessions.
+static KEPT: LazyLock<Mutex<Kept>> = LazyLock::new(Mutex::default);
 
 /// The compiled expression of a pattern.
 ///

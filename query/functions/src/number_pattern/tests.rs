@@ -31,7 +31,7 @@ fn numbers_take_the_form_of_a_pattern() {
         (1, 1, "0.9", " 0.1"),
         (12, 0, "9990999.9", "    0012.0"),
         (12, 0, "FM9990999.9", "0012."),
-        (485_8, 1, "\"Pre:\"999\" Post:\" .999", "Pre: 485 Post: .800"),
+        (4_858, 1, "\"Pre:\"999\" Post:\" .999", "Pre: 485 Post: .800"),
     ] {
         let pattern_read = Pattern::read(pattern).unwrap();
         assert_eq!(written::decimal(&pattern_read, value, scale), wanted, "{pattern}");

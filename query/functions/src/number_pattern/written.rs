@@ -212,7 +212,7 @@ impl<'a> Writer<'a> {
     fn new(pattern: &'a Pattern, given: Vec<u8>, blanks: usize, negative: bool) -> Self {
         let (mut brackets, mut sign) = (pattern.brackets, pattern.sign);
         let sign_written = if pattern.plus || pattern.minus {
-            !(pattern.plus && !pattern.minus)
+            !pattern.plus || pattern.minus
         } else {
             brackets &= negative || !pattern.filled;
             if sign == Locale::Before && pattern.before == pattern.before_sign {

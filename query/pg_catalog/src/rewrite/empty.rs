@@ -66,8 +66,9 @@ fn has_no_rows(body: &SetExpr) -> bool {
 fn fold_branches(body: &mut SetExpr) {
     match body {
         SetExpr::Select(select) => {
-            if fold_select(select) {
-                select.projection.iter_mut().for_each(types::among_others);
+            let emptied = fold_select(select);
+            for item in select.projection.iter_mut().filter(|_| emptied) {
+                types::among_others(item);
             }
         }
         SetExpr::SetOperation { left, right, .. } => {

@@ -2,8 +2,8 @@
 
 use datafusion::sql::sqlparser::{
     ast::{
-        BinaryOperator, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
-        Query, SelectItem, SetExpr, UnaryOperator, Value,
+        ArrayElemTypeDef, BinaryOperator, DataType, Expr, FunctionArg, FunctionArgExpr,
+        FunctionArguments, Ident, Query, SelectItem, SetExpr, UnaryOperator, Value,
     },
     dialect::PostgreSqlDialect,
     parser::Parser,
@@ -130,12 +130,7 @@ fn of_function(expr: &Expr, tables: &[(&str, &str)]) -> Option<DataType> {
         "bool_and" | "bool_or" | "every" => Some(DataType::Boolean),
         "array_agg" => named(&format!("{}[]", of(arguments.next()?, tables))),
         "unnest" => match known(arguments.next()?, tables)? {
-            DataType::Array(element) => match element {
-                datafusion::sql::sqlparser::ast::ArrayElemTypeDef::SquareBracket(element, _) => {
-                    Some(*element)
-                }
-                _ => None,
-            },
+            DataType::Array(ArrayElemTypeDef::SquareBracket(element, _)) => Some(*element),
             _ => None,
         },
         name if name.starts_with("has_") || name.ends_with("_is_visible") => {
