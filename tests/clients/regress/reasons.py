@@ -64,7 +64,6 @@ REASONS = [
     Reason("not yet", f"{DIFFERENCES}, Not yet: functions that are not there",
            MISSING + r"(?:jsonb_(?:agg|object_agg|each|object_keys|set)|row_to_json|regexp_(?:matches|split_to_array|split_to_table)"
            r"|string_to_table|trim_array|array_fill|get_byte|isfinite)\b"),
-    Reason("regular expressions", "the crate regex: no look-around, no back-references", r"error 2201B .*(?:look-around|backreferences)"),
     Reason("settings", "docs/sql/session-settings.md: what would have no effect, or is unknown, is refused",
            r"error (?:42704 unrecognized configuration|0A000 (?:DateStyle|standard_conforming)|55P02)"),
     Reason("text search", "to_tsvector and its like: not a part of Stratalog", MISSING + r"(?:\w*to_tsvector|ts_headline)"),
