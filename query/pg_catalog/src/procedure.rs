@@ -162,16 +162,20 @@ fn known() -> BTreeMap<String, (&'static str, Page)> {
 }
 
 /// Functions that the planner reads itself, or that are rewritten.
-const SERIES: [&str; 14] = [
+const SERIES: [&str; 18] = [
     "bool_and",
     "bool_or",
     "every",
     "generate_series",
     "generate_subscripts",
+    "json_agg",
     "json_array_elements",
+    "json_object_agg",
     "json_object_keys",
+    "jsonb_agg",
     "jsonb_array_elements",
     "jsonb_array_elements_text",
+    "jsonb_object_agg",
     "jsonb_object_keys",
     "string_to_table",
     "timezone",

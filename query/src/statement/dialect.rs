@@ -15,6 +15,7 @@ use super::walk::{self, Change, Flow};
 
 mod civil;
 mod intervals;
+mod json_aggregates;
 pub mod merged;
 mod operators;
 mod rows;
@@ -107,6 +108,7 @@ impl Change for Normalizer<'_> {
                 .and_then(|()| spelling::respell(expr, self.style)),
         )?;
         tuples::respell(expr);
+        json_aggregates::respell(expr);
         spelled::respell(expr);
         if let Expr::InSubquery { expr: left, .. } = expr
             && matches!(left.as_ref(), Expr::Tuple(_))
