@@ -14,6 +14,7 @@
 mod assign;
 mod backups;
 mod errors;
+pub mod ingest;
 pub mod inspect;
 pub mod outcome;
 mod rules;
@@ -25,9 +26,11 @@ mod table;
 mod types;
 
 pub use backups::{BackedUp, Backups};
+pub use ingest::{Appending, Ingest, IngestStatement};
 pub use inspect::{Inspected, Inspector};
 pub use outcome::{CopyIn, CopyOut, CopySink, Outcome, Rows, RowsTag};
 pub use service::{CancelKey, Login, Parts, QueryService, STACK_BYTES};
 pub use session::{CopyProgress, Notice, PreparedBy, Session, TransactionState};
 pub use settings::QuerySettings;
 pub use statement::{Parsed, Prepared, StatementKind};
+pub use stratalog_visor_core::catalog::{Command, NewChronicle, NewColumn};

@@ -92,6 +92,11 @@ impl Parsed {
         cursor::moves_forward(&self.statement)
     }
 
+    /// Whether its rows come in an order that it asks for.
+    pub fn is_ordered(&self) -> bool {
+        matches!(&self.statement, Statement::Query(query) if query.order_by.is_some())
+    }
+
     /// What kind of statement it is.
     pub fn kind(&self) -> StatementKind {
         self.kind

@@ -25,30 +25,42 @@ impl Session {
     /// # Errors
     /// `UndefinedTable`, `InsufficientPrivilege` for a system table.
     pub(crate) fn chronicle(&self, name: &ObjectName) -> Result<Arc<ChronicleDefinition>> {
-        let state = self.catalog();
         let (schema, table) = names::table(name, self.database())?;
-        let missing = |shown: String| {
+        self.chronicle_named(schema.as_deref(), &table)
+    }
+
+    /// As [`Self::chronicle`], of names as they are stored.
+    ///
+    /// # Errors
+    /// As [`Self::chronicle`].
+    pub(crate) fn chronicle_named(
+        &self,
+        schema: Option<&str>,
+        table: &str,
+    ) -> Result<Arc<ChronicleDefinition>> {
+        let state = self.catalog();
+        let missing = |shown: &str| {
             Error::new(ErrorKind::UndefinedTable, format!("relation \"{shown}\" does not exist"))
         };
         match schema {
             Some(schema) => {
-                if SYSTEM_SCHEMAS.contains(&schema.as_str()) {
+                if SYSTEM_SCHEMAS.contains(&schema) {
                     return Err(Error::new(
                         ErrorKind::InsufficientPrivilege,
                         format!("permission denied: \"{schema}.{table}\" is a system table"),
                     ));
                 }
                 state
-                    .chronicle(self.database(), &schema, &table)
+                    .chronicle(self.database(), schema, table)
                     .cloned()
-                    .ok_or_else(|| missing(format!("{schema}.{table}")))
+                    .ok_or_else(|| missing(&format!("{schema}.{table}")))
             }
             None => self
                 .variables()
                 .parsed()
                 .search_path
                 .iter()
-                .find_map(|schema| state.chronicle(self.database(), schema, &table).cloned())
+                .find_map(|schema| state.chronicle(self.database(), schema, table).cloned())
                 .ok_or_else(|| missing(table)),
         }
     }

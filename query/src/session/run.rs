@@ -379,10 +379,7 @@ impl Session {
         let ends_block =
             matches!(parsed.statement(), Statement::Commit { .. } | Statement::Rollback { .. });
         if self.transaction.state() == TransactionState::Failed && !ends_block {
-            return Err(Error::new(
-                ErrorKind::FailedTransaction,
-                "current transaction is aborted, commands ignored until end of transaction block",
-            ));
+            return Err(transaction::failed());
         }
         // What others define, a block with definitions sees as well, or fails of.
         let catalog = &self.parts().catalog;

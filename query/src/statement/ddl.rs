@@ -43,20 +43,7 @@ pub async fn run(session: &Session, statement: &Statement, work: &Work) -> Resul
         session.transaction.check_outside(tag)?;
     }
     super::transaction::check_write(session)?;
-    let notices = match session.transaction() {
-        TransactionState::Idle => {
-            work.commit()?;
-            let (catalog, store) =
-                (Arc::clone(&session.parts().catalog), Arc::clone(session.store()));
-            to_its_end(async move {
-                let applied = catalog.apply_all(commands).await?;
-                applied.dropped.iter().for_each(|dropped| store.forget(*dropped));
-                Ok(applied.notices)
-            })
-            .await?
-        }
-        TransactionState::Block | TransactionState::Failed => define(session, commands).await?,
-    };
+    let notices = carry_out(session, commands, work).await?;
     for notice in notices {
         // Its SQLSTATE is that of the error that it would be without IF NOT EXISTS.
         let sqlstate = match notice.ends_with("already exists, skipping") {
@@ -67,6 +54,31 @@ pub async fn run(session: &Session, statement: &Statement, work: &Work) -> Resul
         session.say(Notice { sqlstate, ..Notice::new(notice) });
     }
     Ok(Outcome::Done(tag.to_string()))
+}
+
+/// Carries commands out; in a block only the block sees it, until COMMIT. Returns what there is to tell.
+///
+/// # Errors
+/// As [`run`].
+pub async fn carry_out(
+    session: &Session,
+    commands: Vec<Command>,
+    work: &Work,
+) -> Result<Vec<String>> {
+    match session.transaction() {
+        TransactionState::Idle => {
+            work.commit()?;
+            let (catalog, store) =
+                (Arc::clone(&session.parts().catalog), Arc::clone(session.store()));
+            to_its_end(async move {
+                let applied = catalog.apply_all(commands).await?;
+                applied.dropped.iter().for_each(|dropped| store.forget(*dropped));
+                Ok(applied.notices)
+            })
+            .await
+        }
+        TransactionState::Block | TransactionState::Failed => define(session, commands).await,
+    }
 }
 
 /// CREATE INDEX: changes no answer, and nothing is made; says so. Migrations and pandas send it.

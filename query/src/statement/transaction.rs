@@ -163,6 +163,14 @@ pub fn check_write(session: &Session) -> Result<()> {
     session.transaction.check_write(is_on(session, "default_transaction_read_only"))
 }
 
+/// The error of a statement in a block that has failed.
+pub fn failed() -> Error {
+    Error::new(
+        ErrorKind::FailedTransaction,
+        "current transaction is aborted, commands ignored until end of transaction block",
+    )
+}
+
 /// Whether a switch is on.
 pub fn is_on(session: &Session, name: &str) -> bool {
     session.setting(name).as_deref() == Some("on")

@@ -34,7 +34,7 @@ pub use chronicle::{ChronicleDefinition, ColumnDefinition};
 pub use clock::Clock;
 pub use disk::{Disk, DiskFile};
 pub use durability::Durability;
-pub use error::{Error, ErrorKind, Result, Subject};
+pub use error::{Error, ErrorKind, Result, Status, Subject};
 pub use id::{
     ChronicleId, ColumnId, Gsn, Lsn, OriginId, PartitionId, ProducerId, SchemaVersion, SegmentId,
     StatementId,

@@ -74,18 +74,19 @@ fn errors_page(tree: &Tree) -> Result<String, String> {
 
 <!-- Made from storage/model/src/error.rs by `cargo run -p xtask -- docs`. Do not edit. -->
 
-Every error has a five-character SQLSTATE, the same over every protocol. *Again* says
-whether the same request, sent again unchanged, can succeed.
+Every error has a five-character SQLSTATE, the same over every protocol; *status* is the gRPC code
+that goes with it over Flight SQL, and what HTTP answers follows from it. *Again* says whether the same
+request, sent again unchanged, can succeed.
 
-| SQLSTATE | kind | again | meaning |
-|---|---|---|---|
+| SQLSTATE | kind | status | again | meaning |
+|---|---|---|---|---|
 ",
     );
     for kind in kinds {
         let again = if kind.retryable { "yes" } else { "no" };
         page.push_str(&format!(
-            "| `{}` | {} | {again} | {} |\n",
-            kind.sqlstate, kind.name, kind.meaning
+            "| `{}` | {} | {} | {again} | {} |\n",
+            kind.sqlstate, kind.name, kind.status, kind.meaning
         ));
     }
     Ok(page)
@@ -97,6 +98,7 @@ struct Kind {
     name: String,
     sqlstate: String,
     retryable: bool,
+    status: String,
     meaning: String,
 }
 
@@ -111,12 +113,14 @@ fn error_kinds(source: &str) -> Vec<Kind> {
         }
         let entry = line.strip_suffix(';').and_then(|line| line.split_once(" = \""));
         if let Some((name, rest)) = entry
-            && let Some((sqlstate, retryable)) = rest.split_once("\", ")
+            && let Some((sqlstate, rest)) = rest.split_once("\", ")
+            && let Some((retryable, status)) = rest.split_once(", ")
         {
             kinds.push(Kind {
                 name: name.to_string(),
                 sqlstate: sqlstate.to_string(),
                 retryable: retryable == "true",
+                status: status.to_string(),
                 meaning: meaning.join(" "),
             });
             meaning.clear();

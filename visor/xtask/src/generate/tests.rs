@@ -2,11 +2,12 @@ use super::{Kind, Setting, error_kinds, promises, session_settings};
 
 #[test]
 fn kinds_are_read_from_the_table() {
-    let source = "macro_rules! kinds { }\n\nkinds! {\n    /// No room;\n    /// nothing kept.\n    DiskFull = \"53100\", true;\n}\n";
+    let source = "macro_rules! kinds { }\n\nkinds! {\n    /// No room;\n    /// nothing kept.\n    DiskFull = \"53100\", true, ResourceExhausted;\n}\n";
     let full = Kind {
         name: "DiskFull".to_string(),
         sqlstate: "53100".to_string(),
         retryable: true,
+        status: "ResourceExhausted".to_string(),
         meaning: "No room; nothing kept.".to_string(),
     };
     assert_eq!(error_kinds(source), [full]);

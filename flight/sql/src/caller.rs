@@ -1,0 +1,305 @@
+//! Who calls: a login with its session, transactions, prepared statements and tickets.
+//!
+//! ```text
+//!   Bearer token of ours ─────► the login that Handshake made it for
+//!   Basic, or nothing at all ─► the connection's own, by user and database
+//!   another Bearer token ─────► as nothing: there are no users yet whose token it could be
+//! ```
+
+mod registry;
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{
+        Arc,
+        atomic::{AtomicI64, AtomicU64, Ordering},
+    },
+};
+
+use parking_lot::Mutex;
+use stratalog_model::{Error, ErrorKind, Result};
+use stratalog_query::{Login, QueryService, Session};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+pub(crate) use self::registry::Callers;
+use crate::{
+    FlightSettings, options::CallerOptions, prepared::Statement, statement::SharedRows,
+};
+
+/// Tickets that may be redeemed once, and parts of results, that wait for it.
+const TICKETS_MAX: usize = 10_000;
+
+/// One login.
+pub(crate) struct Caller {
+    id: Uuid,
+    session: Arc<Session>,
+    service: Arc<QueryService>,
+    pub(crate) settings: Arc<FlightSettings>,
+    pub(crate) options: Mutex<CallerOptions>,
+    transactions: Mutex<HashMap<Vec<u8>, Arc<Session>>>,
+    statements: Mutex<HashMap<Vec<u8>, Arc<Statement>>>,
+    /// Numbers of tickets that have not been redeemed, of those that are redeemed once.
+    once: Mutex<BTreeSet<u64>>,
+    /// What runs now that can be cancelled by its number.
+    running: Mutex<HashMap<u64, CancellationToken>>,
+    parts: Mutex<HashMap<u64, Arc<SharedRows>>>,
+    next_number: AtomicU64,
+    used_ns: AtomicI64,
+}
+
+impl std::fmt::Debug for Caller {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Caller").field("session", &self.session).finish_non_exhaustive()
+    }
+}
+
+impl Caller {
+    /// A new login.
+    ///
+    /// # Errors
+    /// As [`QueryService::connect`].
+    pub(crate) fn new(
+        service: &Arc<QueryService>,
+        settings: &Arc<FlightSettings>,
+        login: Login,
+    ) -> Result<Arc<Self>> {
+        let session = service.connect(login)?;
+        Ok(Arc::new(Self {
+            id: Uuid::new_v4(),
+            session,
+            service: Arc::clone(service),
+            settings: Arc::clone(settings),
+            options: Mutex::default(),
+            transactions: Mutex::default(),
+            statements: Mutex::default(),
+            once: Mutex::default(),
+            running: Mutex::default(),
+            parts: Mutex::default(),
+            next_number: AtomicU64::new(1),
+            used_ns: AtomicI64::new(service.parts().clock.now_ns()),
+        }))
+    }
+
+    /// Its id, by which tickets are bound to it.
+    pub(crate) fn id(&self) -> Uuid {
+        self.id
+    }
+
+    /// Nanoseconds since 1970.
+    pub(crate) fn now_ns(&self) -> i64 {
+        self.service.parts().clock.now_ns()
+    }
+
+    /// It calls now.
+    pub(crate) fn touch(&self) {
+        self.used_ns.store(self.now_ns(), Ordering::Relaxed);
+    }
+
+    /// Since when it has not called: nanoseconds since 1970; now, while something of it runs.
+    pub(crate) fn idle_since_ns(&self) -> i64 {
+        let runs = |session: &Arc<Session>| session.is_running();
+        if runs(&self.session) || self.transactions.lock().values().any(runs) {
+            self.touch();
+        }
+        self.used_ns.load(Ordering::Relaxed)
+    }
+
+    /// The session of statements outside of transactions.
+    pub(crate) fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    /// The session of a statement: that of its transaction, if it names one.
+    ///
+    /// # Errors
+    /// `InvalidTransactionState` for a transaction that is not open.
+    pub(crate) fn session_of(&self, transaction: Option<&[u8]>) -> Result<Arc<Session>> {
+        let Some(id) = transaction.filter(|id| !id.is_empty()) else {
+            return Ok(Arc::clone(&self.session));
+        };
+        self.transactions.lock().get(id).cloned().ok_or_else(no_transaction)
+    }
+
+    /// Keeps the session of a new transaction; returns its id.
+    ///
+    /// # Errors
+    /// `LimitExceeded`.
+    pub(crate) fn open_transaction(&self, session: Arc<Session>) -> Result<Vec<u8>> {
+        let mut transactions = self.transactions.lock();
+        check_room("open transactions", transactions.len(), self.settings.transactions_max)?;
+        let id = Uuid::new_v4().into_bytes().to_vec();
+        transactions.insert(id.clone(), session);
+        Ok(id)
+    }
+
+    /// Lets go of the session of a transaction that ends.
+    ///
+    /// # Errors
+    /// `InvalidTransactionState` for one that is not open.
+    pub(crate) fn take_transaction(&self, id: &[u8]) -> Result<Arc<Session>> {
+        self.transactions.lock().remove(id).ok_or_else(no_transaction)
+    }
+
+    /// Keeps a prepared statement; returns its handle.
+    ///
+    /// # Errors
+    /// `LimitExceeded`.
+    pub(crate) fn keep(&self, statement: Arc<Statement>) -> Result<Vec<u8>> {
+        let mut statements = self.statements.lock();
+        check_room("prepared statements", statements.len(), self.settings.statements_max)?;
+        let handle = Uuid::new_v4().into_bytes().to_vec();
+        statements.insert(handle.clone(), statement);
+        Ok(handle)
+    }
+
+    /// The prepared statement of a handle.
+    ///
+    /// # Errors
+    /// `UndefinedPreparedStatement`.
+    pub(crate) fn kept(&self, handle: &[u8]) -> Result<Arc<Statement>> {
+        self.statements.lock().get(handle).cloned().ok_or_else(|| {
+            Error::new(
+                ErrorKind::UndefinedPreparedStatement,
+                "no prepared statement has this handle: it was closed, or is another session's",
+            )
+        })
+    }
+
+    /// Forgets a prepared statement. What is not there is closed already.
+    pub(crate) fn close(&self, handle: &[u8]) {
+        self.statements.lock().remove(handle);
+    }
+
+    /// A number for a ticket; `once` for one that may be redeemed once.
+    pub(crate) fn issue(&self, once: bool) -> u64 {
+        let number = self.number();
+        if once {
+            let mut waiting = self.once.lock();
+            waiting.insert(number);
+            if waiting.len() > TICKETS_MAX {
+                waiting.pop_first();
+            }
+        }
+        number
+    }
+
+    /// Redeems a ticket: what it stands for begins, and ends with what this returns.
+    ///
+    /// # Errors
+    /// `ObjectNotInPrerequisiteState` the second time, where once is all.
+    pub(crate) fn redeem(self: &Arc<Self>, number: u64, once: bool) -> Result<Running> {
+        if once && !self.once.lock().remove(&number) {
+            return Err(Error::new(
+                ErrorKind::ObjectNotInPrerequisiteState,
+                "the ticket of a statement that changes something was redeemed before: it is carried out once",
+            ));
+        }
+        let token = CancellationToken::new();
+        self.running.lock().insert(number, token.clone());
+        Ok(Running { caller: Arc::clone(self), number, token })
+    }
+
+    /// Cancels what a ticket stands for; whether there was something to cancel.
+    pub(crate) fn cancel_ticket(&self, number: u64) -> bool {
+        let waiting = self.once.lock().remove(&number);
+        let shared = self.parts.lock().remove(&number);
+        let running = self.running.lock().get(&number).cloned();
+        if let Some(shared) = &shared {
+            shared.cancel();
+        }
+        if let Some(running) = &running {
+            running.cancel();
+        }
+        waiting || shared.is_some() || running.is_some()
+    }
+
+    /// Keeps what the tickets of these numbers share.
+    pub(crate) fn share(&self, rows: &Arc<SharedRows>, count: usize) -> Vec<u64> {
+        let mut parts = self.parts.lock();
+        let numbers: Vec<u64> = (0..count).map(|_| self.number()).collect();
+        parts.extend(numbers.iter().map(|number| (*number, Arc::clone(rows))));
+        while parts.len() > TICKETS_MAX {
+            let Some(oldest) = parts.keys().min().copied() else { break };
+            parts.remove(&oldest);
+        }
+        numbers
+    }
+
+    /// The result of which a ticket is a part; good for one reading.
+    ///
+    /// # Errors
+    /// `ObjectNotInPrerequisiteState` when it was read.
+    pub(crate) fn part(&self, number: u64) -> Result<Arc<SharedRows>> {
+        self.parts.lock().remove(&number).ok_or_else(|| {
+            Error::new(
+                ErrorKind::ObjectNotInPrerequisiteState,
+                "this part of the result was read before",
+            )
+            .with_hint("call GetFlightInfo again")
+        })
+    }
+
+    /// Ends everything that it has open.
+    pub(crate) fn end(&self) {
+        for (_, session) in self.transactions.lock().drain() {
+            session.close();
+        }
+        self.statements.lock().clear();
+        self.parts.lock().clear();
+        self.session.close();
+    }
+
+    fn number(&self) -> u64 {
+        self.next_number.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// What a redeemed ticket stands for, as long as it goes on.
+#[derive(Debug)]
+pub(crate) struct Running {
+    caller: Arc<Caller>,
+    number: u64,
+    token: CancellationToken,
+}
+
+impl Running {
+    /// Who redeemed it.
+    pub(crate) fn caller(&self) -> &Arc<Caller> {
+        &self.caller
+    }
+
+    /// Ends when it is to be cancelled.
+    pub(crate) async fn cancelled(&self) -> Error {
+        self.token.cancelled().await;
+        Error::new(ErrorKind::QueryCanceled, "canceling statement due to user request")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.caller.running.lock().remove(&self.number);
+        self.caller.touch();
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn no_transaction() -> Error {
+    Error::new(
+        ErrorKind::InvalidTransactionState,
+        "no open transaction has this id: it has ended, or is another session's",
+    )
+}
+
+fn check_room(what: &str, count: usize, most: usize) -> Result<()> {
+    if count < most {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::LimitExceeded, format!("a session has at most {most} {what}"))
+        .with_hint("close those that are no longer needed"))
+}

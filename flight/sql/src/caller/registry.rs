@@ -1,0 +1,210 @@
+//! All logins, and which of them a call belongs to.
+
+use std::{collections::HashMap, sync::Arc};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use parking_lot::Mutex;
+use stratalog_model::{Error, ErrorKind, Result};
+use stratalog_query::{Login, QueryService};
+use tonic::metadata::MetadataMap;
+use uuid::Uuid;
+
+use super::Caller;
+use crate::{FlightSettings, connection::Peer, seal::Seal};
+
+/// Tokens of ours begin with this: what does not is not ours.
+const TOKEN_PREFIX: &str = "stratalog-";
+const PURPOSE: &str = "token";
+
+/// Logins by Handshake at a time.
+const LOGINS_MAX: usize = 10_000;
+
+/// Headers in which clients name a database.
+const DATABASE_HEADERS: [&str; 3] = ["database", "bucket-name", "iox-namespace-name"];
+
+/// The logins that have tokens.
+#[derive(Debug)]
+pub(crate) struct Callers {
+    service: Arc<QueryService>,
+    settings: Arc<FlightSettings>,
+    seal: Seal,
+    logins: Mutex<HashMap<Uuid, Arc<Caller>>>,
+}
+
+/// What a call says about who makes it.
+#[derive(Debug, Default)]
+struct Claim {
+    user: Option<String>,
+    token: Option<String>,
+}
+
+impl Callers {
+    /// None yet.
+    pub(crate) fn new(
+        service: Arc<QueryService>,
+        settings: Arc<FlightSettings>,
+        seal: Seal,
+    ) -> Self {
+        Self { service, settings, seal, logins: Mutex::default() }
+    }
+
+    /// Logs in; returns the token.
+    ///
+    /// # Errors
+    /// `TooManyConnections`; `InvalidAuthorization` for a login that cannot be read; what opening a
+    /// session says.
+    pub(crate) fn log_in(
+        &self,
+        headers: &MetadataMap,
+        user: Option<String>,
+        peer: Option<&Arc<Peer>>,
+    ) -> Result<String> {
+        let claim = Claim::read(headers)?;
+        if self.logins.lock().len() >= LOGINS_MAX {
+            return Err(Error::new(
+                ErrorKind::TooManyConnections,
+                format!("sorry, too many logins already ({LOGINS_MAX})"),
+            )
+            .with_hint("call CloseSession for those that are no longer needed"));
+        }
+        let user = user.filter(|user| !user.is_empty()).or(claim.user);
+        let caller = self.open(user.as_deref(), database(headers), peer)?;
+        let id = caller.id();
+        self.logins.lock().insert(id, caller);
+        let sealed = self.seal.seal(PURPOSE, id.into_bytes().to_vec());
+        Ok(format!("{TOKEN_PREFIX}{}", BASE64.encode(sealed)))
+    }
+
+    /// Who makes a call.
+    ///
+    /// # Errors
+    /// `InvalidAuthorization` for a token that was forged or is no good any more; what opening a
+    /// session says.
+    pub(crate) fn of(
+        &self,
+        headers: &MetadataMap,
+        peer: Option<&Arc<Peer>>,
+    ) -> Result<Arc<Caller>> {
+        let claim = Claim::read(headers)?;
+        if let Some(token) = claim.token.as_deref().and_then(|token| token.strip_prefix(TOKEN_PREFIX))
+        {
+            let caller = self.by_token(token)?;
+            caller.touch();
+            return Ok(caller);
+        }
+        let named = database(headers);
+        let caller = match peer {
+            Some(known) => {
+                let user = claim.user.as_deref().unwrap_or(&self.settings.default_user);
+                let make = || self.open(Some(user), named, peer);
+                known.caller(user, named.unwrap_or_default(), make)?
+            }
+            None => self.open(claim.user.as_deref(), named, peer)?,
+        };
+        caller.touch();
+        Ok(caller)
+    }
+
+    /// Ends a login, and whatever it has open.
+    pub(crate) fn forget(&self, caller: &Arc<Caller>, peer: Option<&Arc<Peer>>) {
+        self.logins.lock().remove(&caller.id());
+        if let Some(peer) = peer {
+            peer.forget(caller);
+        }
+        caller.end();
+    }
+
+    /// Ends logins that have not called for long.
+    pub(crate) fn expire(&self) {
+        let idle_ns = i64::try_from(self.settings.idle_ms_max.saturating_mul(1_000_000));
+        let now_ns = self.service.parts().clock.now_ns();
+        let oldest_ns = now_ns.saturating_sub(idle_ns.unwrap_or(i64::MAX));
+        let mut ended = Vec::new();
+        self.logins.lock().retain(|_, caller| {
+            let stays = caller.idle_since_ns() >= oldest_ns;
+            if !stays {
+                ended.push(Arc::clone(caller));
+            }
+            stays
+        });
+        for caller in ended {
+            caller.end();
+        }
+    }
+
+    fn by_token(&self, token: &str) -> Result<Arc<Caller>> {
+        let refused = || {
+            Error::new(
+                ErrorKind::InvalidAuthorization,
+                "the token is not one of this server, or has expired",
+            )
+            .with_hint("log in again: tokens end with CloseSession, when unused for an hour, and with the server")
+        };
+        let sealed = BASE64.decode(token).map_err(|_| refused())?;
+        let id = self.seal.open(PURPOSE, &sealed).and_then(|id| Uuid::from_slice(id).ok());
+        let id = id.ok_or_else(refused)?;
+        self.logins.lock().get(&id).cloned().ok_or_else(refused)
+    }
+
+    /// A session for a user. A database that is none of ours is a schema: InfluxDB's clients call so
+    /// what holds tables.
+    fn open(
+        &self,
+        user: Option<&str>,
+        named: Option<&str>,
+        peer: Option<&Arc<Peer>>,
+    ) -> Result<Arc<Caller>> {
+        let catalog = self.service.parts().catalog.state();
+        let default = &self.settings.default_database;
+        let mut settings = Vec::new();
+        let database = match named {
+            Some(named) if catalog.database(named).is_some() => named,
+            Some(named) if catalog.schema(default, named).is_some() => {
+                let quoted = named.replace('"', "\"\"");
+                settings.push(("search_path".to_string(), format!("\"{quoted}\", public")));
+                default.as_str()
+            }
+            Some(named) => named,
+            None => default.as_str(),
+        };
+        let login = Login {
+            user: user.unwrap_or(&self.settings.default_user).to_string(),
+            database: database.to_string(),
+            application_name: String::new(),
+            client_address: peer.map(|peer| peer.address().to_string()),
+            settings,
+            long_secret: true,
+        };
+        Caller::new(&self.service, &self.settings, login)
+    }
+}
+
+impl Claim {
+    /// The header `authorization`.
+    fn read(headers: &MetadataMap) -> Result<Self> {
+        let unread = |what: &str| {
+            Error::new(ErrorKind::InvalidAuthorization, format!("the header authorization {what}"))
+                .with_hint("send \"Basic\" with base64 of user:password, or \"Bearer\" with a token")
+        };
+        let Some(text) = headers.get("authorization") else { return Ok(Self::default()) };
+        let text = text.to_str().map_err(|_| unread("is no text"))?;
+        let (scheme, rest) = text.split_once(' ').unwrap_or((text, ""));
+        match scheme.to_ascii_lowercase().as_str() {
+            "bearer" => Ok(Self { token: Some(rest.trim().to_string()), user: None }),
+            "basic" => {
+                let pair = BASE64.decode(rest.trim()).ok().and_then(|b| String::from_utf8(b).ok());
+                let pair = pair.ok_or_else(|| unread("is not base64 of text"))?;
+                let user = pair.split_once(':').map_or(pair.as_str(), |(user, _)| user);
+                let user = Some(user.to_string()).filter(|user| !user.is_empty());
+                Ok(Self { user, token: None })
+            }
+            _ => Err(unread("has a scheme that is not offered")),
+        }
+    }
+}
+
+/// The database that a call names.
+fn database(headers: &MetadataMap) -> Option<&str> {
+    let named = DATABASE_HEADERS.iter().find_map(|name| headers.get(*name));
+    named.and_then(|name| name.to_str().ok()).filter(|name| !name.is_empty())
+}

@@ -1,0 +1,136 @@
+//! One connection of a client: whoever logs in with nothing is known by it.
+
+use std::{
+    collections::HashMap,
+    net::SocketAddr,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use parking_lot::Mutex;
+use stratalog_model::{Error, ErrorKind, Result};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+    sync::OwnedSemaphorePermit,
+};
+use tonic::transport::server::Connected;
+
+use crate::caller::Caller;
+
+/// Users and databases that one connection may name, at a time.
+const CALLERS_MAX: usize = 16;
+
+/// Who calls over a connection without a token, by user and database.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    address: SocketAddr,
+    callers: Mutex<HashMap<(String, String), Arc<Caller>>>,
+}
+
+impl Peer {
+    /// Where the client is.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The caller of this user and database; made when it calls for the first time.
+    ///
+    /// # Errors
+    /// `LimitExceeded`, and those of `make`.
+    pub(crate) fn caller(
+        &self,
+        user: &str,
+        database: &str,
+        make: impl FnOnce() -> Result<Arc<Caller>>,
+    ) -> Result<Arc<Caller>> {
+        let mut callers = self.callers.lock();
+        let name = (user.to_string(), database.to_string());
+        if let Some(caller) = callers.get(&name) {
+            return Ok(Arc::clone(caller));
+        }
+        if callers.len() >= CALLERS_MAX {
+            return Err(Error::new(
+                ErrorKind::LimitExceeded,
+                format!("a connection names more than {CALLERS_MAX} users and databases"),
+            )
+            .with_hint("use one connection for each, or log in by Handshake for a token"));
+        }
+        let caller = make()?;
+        callers.insert(name, Arc::clone(&caller));
+        Ok(caller)
+    }
+
+    /// Forgets a caller that closed its session.
+    pub(crate) fn forget(&self, caller: &Arc<Caller>) {
+        self.callers.lock().retain(|_, known| !Arc::ptr_eq(known, caller));
+    }
+}
+
+/// A socket, who is behind it, and its place among those that are open.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    socket: TcpStream,
+    peer: Arc<Peer>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Connection {
+    /// An accepted socket.
+    pub(crate) fn new(socket: TcpStream, address: SocketAddr, place: OwnedSemaphorePermit) -> Self {
+        let peer = Arc::new(Peer { address, callers: Mutex::default() });
+        Self { socket, peer, _place: place }
+    }
+}
+
+impl Connected for Connection {
+    type ConnectInfo = Arc<Peer>;
+
+    fn connect_info(&self) -> Self::ConnectInfo {
+        Arc::clone(&self.peer)
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.socket).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.socket).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[std::io::IoSlice<'_>],
+    ) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.socket).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.socket.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.socket).poll_flush(context)
+    }
+
+    fn poll_shutdown(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.socket).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,66 @@
+//! FlightInfo and schemas, as they are sent.
+
+use std::sync::Arc;
+
+use arrow::{
+    datatypes::{Schema, SchemaRef},
+    ipc::writer::IpcWriteOptions,
+};
+use arrow_flight::{
+    FlightDescriptor, FlightEndpoint, FlightInfo, IpcMessage, SchemaAsIpc, Ticket,
+};
+use bytes::Bytes;
+use stratalog_model::{Error, Result};
+
+use crate::{
+    caller::Caller,
+    seal::Seal,
+    ticket::{Errand, Sealed},
+};
+
+/// A schema as an IPC message.
+///
+/// # Errors
+/// `Internal` when it has a type that IPC does not.
+pub(crate) fn schema_bytes(schema: &Schema) -> Result<Bytes> {
+    let message: IpcMessage =
+        SchemaAsIpc::new(schema, &IpcWriteOptions::default()).try_into().map_err(Error::from)?;
+    Ok(message.0)
+}
+
+/// What GetFlightInfo answers: a ticket for each errand, good in this session for a while.
+///
+/// # Errors
+/// As [`schema_bytes`].
+pub(crate) fn info(
+    caller: &Arc<Caller>,
+    seal: &Seal,
+    schema: &SchemaRef,
+    errands: Vec<Errand>,
+    ordered: bool,
+    descriptor: FlightDescriptor,
+) -> Result<FlightInfo> {
+    let endpoints = errands
+        .into_iter()
+        .map(|errand| FlightEndpoint::new().with_ticket(ticket(caller, seal, errand)));
+    Ok(FlightInfo {
+        schema: schema_bytes(schema)?,
+        flight_descriptor: Some(descriptor),
+        endpoint: endpoints.collect(),
+        total_records: -1,
+        total_bytes: -1,
+        ordered,
+        app_metadata: Bytes::new(),
+    })
+}
+
+/// A ticket for an errand.
+pub(crate) fn ticket(caller: &Arc<Caller>, seal: &Seal, errand: Errand) -> Ticket {
+    let lasts_ns = i64::try_from(caller.settings.ticket_ms_max.saturating_mul(1_000_000));
+    let sealed = Sealed {
+        caller: caller.id().into_bytes().to_vec(),
+        expires_ns: caller.now_ns().saturating_add(lasts_ns.unwrap_or(i64::MAX)),
+        errand: Some(errand),
+    };
+    sealed.into_ticket(seal)
+}

@@ -1,0 +1,229 @@
+//! Prepared statements, and batches of parameters bound to them.
+
+use std::sync::Arc;
+
+use arrow::{array::RecordBatch, datatypes::{Field, Schema}};
+use arrow_flight::{
+    FlightDescriptor, FlightInfo,
+    sql::{ActionCreatePreparedStatementRequest, ActionCreatePreparedStatementResult},
+};
+use datafusion::scalar::ScalarValue;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use parking_lot::Mutex;
+use stratalog_model::{Error, ErrorKind, Result};
+use stratalog_query::{Outcome, Prepared, Session, TransactionState};
+
+use crate::{
+    bound::Bound,
+    caller::Caller,
+    describe::{info, schema_bytes},
+    encode::{Messages, messages},
+    seal::Seal,
+    statement::{answer, changed, changes, prepare, shape, until_cancelled},
+    ticket::{Errand, PreparedErrand},
+    transaction::carry_out,
+    wire_types::{no_columns, outgoing, plain_field},
+};
+
+/// A prepared statement.
+pub(crate) struct Statement {
+    session: Arc<Session>,
+    sql: String,
+    prepared: Mutex<Arc<Prepared>>,
+    bound: Mutex<Option<Arc<Bound>>>,
+}
+
+impl std::fmt::Debug for Statement {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Statement").field("sql", &self.sql).finish_non_exhaustive()
+    }
+}
+
+/// CreatePreparedStatement.
+///
+/// # Errors
+/// What is wrong with the statement; `LimitExceeded`.
+pub(crate) async fn create(
+    caller: &Arc<Caller>,
+    request: ActionCreatePreparedStatementRequest,
+) -> Result<ActionCreatePreparedStatementResult> {
+    let session = caller.session_of(request.transaction_id.as_deref())?;
+    let prepared = prepare(&session, &request.query, &[]).await?;
+    let parameters = prepared.parameter_types().iter().enumerate().map(|(at, column_type)| {
+        plain_field(&column_type.arrow_field(&format!("${}", at + 1), true))
+    });
+    let parameters = Schema::new(parameters.collect::<Vec<Field>>());
+    let result = ActionCreatePreparedStatementResult {
+        dataset_schema: schema_bytes(&shape(&prepared))?,
+        parameter_schema: schema_bytes(&parameters)?,
+        prepared_statement_handle: caller
+            .keep(Arc::new(Statement {
+                session,
+                sql: request.query,
+                prepared: Mutex::new(prepared),
+                bound: Mutex::default(),
+            }))?
+            .into(),
+    };
+    Ok(result)
+}
+
+/// GetFlightInfo of a prepared statement.
+///
+/// # Errors
+/// `UndefinedPreparedStatement`.
+pub(crate) fn plan(
+    caller: &Arc<Caller>,
+    seal: &Seal,
+    handle: Vec<u8>,
+    descriptor: FlightDescriptor,
+) -> Result<FlightInfo> {
+    let prepared = caller.kept(&handle)?.prepared();
+    let once = changes(&prepared);
+    let number = caller.issue(once);
+    let errand = Errand::Prepared(PreparedErrand { handle, number, once });
+    info(caller, seal, &shape(&prepared), vec![errand], true, descriptor)
+}
+
+/// The columns of what a prepared statement returns.
+///
+/// # Errors
+/// `UndefinedPreparedStatement`.
+pub(crate) fn schema_of(caller: &Caller, handle: &[u8]) -> Result<arrow::datatypes::SchemaRef> {
+    Ok(shape(&caller.kept(handle)?.prepared()))
+}
+
+/// DoGet of a prepared statement: its rows for each row of parameters, one after the other.
+///
+/// # Errors
+/// What is wrong with it by now, or with the parameters.
+pub(crate) async fn run(caller: &Arc<Caller>, errand: PreparedErrand) -> Result<Messages> {
+    let statement = caller.kept(&errand.handle)?;
+    let running = caller.redeem(errand.number, errand.once)?;
+    let prepared = statement.prepared();
+    let bound = statement.bound.lock().clone();
+    let mut rows = match bound {
+        None => vec![Vec::new()],
+        Some(bound) => values(&statement.session, &prepared, &bound)?,
+    };
+    if rows.len() == 1 || prepared.result().is_none() {
+        let mut outcome = Outcome::Empty;
+        for values in rows {
+            outcome = tokio::select! {
+                biased;
+                outcome = statement.session.execute(&prepared, values) => outcome?,
+                error = running.cancelled(), if !errand.once => return Err(error),
+            };
+        }
+        return answer(running, outcome);
+    }
+    let schema = prepared.result().map_or_else(no_columns, |schema| outgoing(schema));
+    rows.reverse();
+    let session = Arc::clone(&statement.session);
+    let parts = stream::unfold((rows, session, prepared), |(mut rows, session, prepared)| async move {
+        let values = rows.pop()?;
+        let part = match session.execute(&prepared, values).await {
+            Ok(Outcome::Rows(rows)) => Ok(rows.boxed()),
+            Ok(_) => Ok(stream::empty::<Result<RecordBatch>>().boxed()),
+            Err(error) => Err(error),
+        };
+        Some((part, (rows, session, prepared)))
+    });
+    let compression = caller.options.lock().compression();
+    messages(schema, until_cancelled(running, parts.try_flatten().boxed()), compression)
+}
+
+/// Binds a batch of parameters.
+///
+/// # Errors
+/// What is wrong with them.
+pub(crate) async fn bind(statement: &Arc<Statement>, bound: Option<Bound>) -> Result<()> {
+    if let Some(bound) = &bound {
+        statement.adapt(bound).await?;
+        // What cannot be bound is told now.
+        values(&statement.session, &statement.prepared(), bound)?;
+    }
+    *statement.bound.lock() = bound.map(Arc::new);
+    Ok(())
+}
+
+/// Carries a statement out for each row of parameters, all of them or none; returns how many rows it
+/// changed.
+///
+/// # Errors
+/// What is wrong with it, or with the parameters; then nothing is changed.
+pub(crate) async fn update(statement: &Arc<Statement>, bound: Option<Bound>) -> Result<i64> {
+    let bound = match bound {
+        Some(bound) => Some(Arc::new(bound)),
+        None => statement.bound.lock().clone(),
+    };
+    let bound = bound.filter(|bound| !bound.schema.fields().is_empty());
+    let Some(bound) = bound else {
+        let prepared = statement.prepared();
+        return changed(statement.session.execute(&prepared, Vec::new()).await?).await;
+    };
+    statement.adapt(&bound).await?;
+    let prepared = statement.prepared();
+    if bound.rows() < 2 || statement.session.transaction() != TransactionState::Idle {
+        return each(&statement.session, &prepared, &bound).await;
+    }
+    let session = statement.session.twin()?;
+    let result = async {
+        carry_out(&session, "BEGIN").await?;
+        let types: Vec<_> = prepared.parameter_types().iter().cloned().map(Some).collect();
+        let prepared = session.prepare(prepared.parsed(), &types).await?;
+        let count = each(&session, &prepared, &bound).await?;
+        carry_out(&session, "COMMIT").await?;
+        Ok(count)
+    };
+    let result = result.await;
+    session.close();
+    result
+}
+
+async fn each(session: &Arc<Session>, prepared: &Arc<Prepared>, bound: &Bound) -> Result<i64> {
+    let mut count = 0_i64;
+    for values in values(session, prepared, bound)? {
+        let outcome = session.execute(prepared, values).await?;
+        count = count.saturating_add(changed(outcome).await?);
+    }
+    Ok(count)
+}
+
+fn values(
+    session: &Session,
+    prepared: &Prepared,
+    bound: &Bound,
+) -> Result<Vec<Vec<ScalarValue>>> {
+    let mut rows = Vec::with_capacity(bound.rows());
+    if bound.schema.fields().len() != prepared.parameter_types().len() {
+        return Err(Error::new(
+            ErrorKind::ProtocolViolation,
+            format!(
+                "the statement requires {} parameters, {} were supplied",
+                prepared.parameter_types().len(),
+                bound.schema.fields().len()
+            ),
+        ));
+    }
+    for batch in &bound.batches {
+        rows.extend(session.bind_rows(prepared, batch)?);
+    }
+    Ok(rows)
+}
+
+impl Statement {
+    /// The plan as it is now.
+    fn prepared(&self) -> Arc<Prepared> {
+        Arc::clone(&self.prepared.lock())
+    }
+
+    /// Plans anew where the parameters' types tell what nothing else did.
+    async fn adapt(&self, bound: &Bound) -> Result<()> {
+        let prepared = self.prepared();
+        if let Some(told) = Session::told_by(&prepared, &bound.schema) {
+            *self.prepared.lock() = self.session.prepare(prepared.parsed(), &told).await?;
+        }
+        Ok(())
+    }
+}

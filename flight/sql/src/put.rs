@@ -1,0 +1,141 @@
+//! DoPut and DoExchange: what a client sends rows for.
+
+use std::sync::Arc;
+
+use arrow_flight::{
+    FlightData, FlightDescriptor, PutResult,
+    flight_descriptor::DescriptorType,
+    sql::{
+        Any, Command, CommandStatementUpdate, DoPutPreparedStatementResult, DoPutUpdateResult,
+    },
+};
+use futures::{StreamExt as _, stream};
+use prost::Message as _;
+use stratalog_model::{Error, ErrorKind, Result};
+use tonic::Status;
+
+use crate::{
+    bound::{Batches, Inbound},
+    caller::Caller,
+    ingest, prepared,
+    statement::{changed, prepare},
+    status::{malformed, refused},
+};
+
+/// Acknowledgements of a call.
+pub(crate) type Acknowledgements = stream::BoxStream<'static, Result<PutResult, Status>>;
+
+/// Takes the first message off, which says what the call is about, and puts it back for its data.
+///
+/// # Errors
+/// `InvalidArgument` when there is none, or it says nothing.
+pub(crate) async fn opened(
+    mut messages: Inbound,
+) -> Result<(FlightDescriptor, Inbound), Status> {
+    let Some(first) = messages.next().await else {
+        return Err(malformed("the call ended before its first message"));
+    };
+    let first: FlightData = first?;
+    let Some(descriptor) = first.flight_descriptor.clone() else {
+        return Err(malformed("the first message has no descriptor: it names a command, or the path of a table"));
+    };
+    Ok((descriptor, stream::iter([Ok(first)]).chain(messages).boxed()))
+}
+
+/// DoPut.
+///
+/// # Errors
+/// What is wrong with the call; what storing says comes with the acknowledgements.
+pub(crate) async fn put(
+    caller: &Arc<Caller>,
+    messages: Inbound,
+) -> Result<Acknowledgements, Status> {
+    let (descriptor, messages) = opened(messages).await?;
+    match descriptor.r#type() {
+        DescriptorType::Path => {
+            let rows = ingest::by_path(caller, &descriptor.path, messages).await;
+            let acknowledged = rows.map_err(refused)?.map(|acknowledged| {
+                acknowledged.map(|app_metadata| PutResult { app_metadata })
+            });
+            Ok(acknowledged.boxed())
+        }
+        DescriptorType::Cmd => command(caller, &descriptor, messages).await,
+        DescriptorType::Unknown => Err(malformed("the descriptor has no type: CMD or PATH")),
+    }
+}
+
+async fn command(
+    caller: &Arc<Caller>,
+    descriptor: &FlightDescriptor,
+    messages: Inbound,
+) -> Result<Acknowledgements, Status> {
+    let any = Any::decode(&*descriptor.cmd)
+        .map_err(|error| malformed(format!("the command is not one of Flight SQL: {error}")))?;
+    let command =
+        Command::try_from(any).map_err(|error| malformed(format!("the command is damaged: {error}")))?;
+    let answer = match command {
+        Command::CommandStatementUpdate(update) => {
+            count(statement_update(caller, update).await.map_err(refused)?)
+        }
+        Command::CommandStatementIngest(wanted) => {
+            count(ingest::statement(caller, wanted, messages).await.map_err(refused)?)
+        }
+        Command::CommandPreparedStatementUpdate(update) => {
+            let statement = caller.kept(&update.prepared_statement_handle).map_err(refused)?;
+            let bound = Batches::new(messages).all(caller.settings.bound_bytes_max).await;
+            let updated = prepared::update(&statement, bound.map_err(refused)?).await;
+            count(updated.map_err(refused)?)
+        }
+        Command::CommandPreparedStatementQuery(query) => {
+            let statement = caller.kept(&query.prepared_statement_handle).map_err(refused)?;
+            let bound = Batches::new(messages).all(caller.settings.bound_bytes_max).await;
+            prepared::bind(&statement, bound.map_err(refused)?).await.map_err(refused)?;
+            let handle = Some(query.prepared_statement_handle);
+            DoPutPreparedStatementResult { prepared_statement_handle: handle }.encode_to_vec()
+        }
+        Command::CommandStatementSubstraitPlan(_) => return Err(refused(no_substrait())),
+        other => {
+            return Err(malformed(format!("{} is not for DoPut", other.type_url())));
+        }
+    };
+    let answer = PutResult { app_metadata: answer.into() };
+    Ok(stream::iter([Ok(answer)]).boxed())
+}
+
+fn count(record_count: i64) -> Vec<u8> {
+    DoPutUpdateResult { record_count }.encode_to_vec()
+}
+
+async fn statement_update(caller: &Arc<Caller>, update: CommandStatementUpdate) -> Result<i64> {
+    let session = caller.session_of(update.transaction_id.as_deref())?;
+    let prepared = prepare(&session, &update.query, &[]).await?;
+    changed(session.execute(&prepared, Vec::new()).await?).await
+}
+
+/// DoExchange: as DoPut of a table, with the acknowledgements as messages.
+///
+/// # Errors
+/// As [`put`].
+pub(crate) async fn exchange(
+    caller: &Arc<Caller>,
+    messages: Inbound,
+) -> Result<stream::BoxStream<'static, Result<FlightData, Status>>, Status> {
+    let (descriptor, messages) = opened(messages).await?;
+    if descriptor.r#type() != DescriptorType::Path {
+        return Err(refused(
+            Error::new(ErrorKind::FeatureNotSupported, "DoExchange takes rows for a table alone")
+                .with_hint("describe it by its path: [table] or [schema, table]"),
+        ));
+    }
+    let rows = ingest::by_path(caller, &descriptor.path, messages).await.map_err(refused)?;
+    let told = rows.map(|acknowledged| {
+        acknowledged.map(|app_metadata| FlightData { app_metadata, ..FlightData::default() })
+    });
+    Ok(told.boxed())
+}
+
+/// The answer to plans that are not SQL.
+pub(crate) fn no_substrait() -> Error {
+    Error::new(ErrorKind::FeatureNotSupported, "Substrait plans are not offered")
+        .with_hint("send the query as SQL")
+}

@@ -1,0 +1,58 @@
+//! Tokens and tickets that nobody else can make: a text and its HMAC-SHA-256 under a key that this
+//! process alone knows. Another process, and this one after a restart, refuses them.
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+use stratalog_model::{Error, Result};
+use uuid::Uuid;
+
+/// Bytes of the code behind the text.
+const CODE_BYTES: usize = 32;
+
+/// The key.
+#[derive(Clone)]
+pub(crate) struct Seal(Hmac<Sha256>);
+
+impl std::fmt::Debug for Seal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Seal(…)")
+    }
+}
+
+impl Seal {
+    /// A key of its own.
+    ///
+    /// # Errors
+    /// `Internal`, never in fact: the key may have any length.
+    pub(crate) fn random() -> Result<Self> {
+        let key: Vec<u8> = (0..4).flat_map(|_| Uuid::new_v4().into_bytes()).collect();
+        let code = Hmac::<Sha256>::new_from_slice(&key)
+            .map_err(|error| Error::internal(format!("no key for tickets: {error}")))?;
+        Ok(Self(code))
+    }
+
+    /// `text` with its code behind it. `purpose` keeps a token from being taken for a ticket.
+    pub(crate) fn seal(&self, purpose: &str, mut text: Vec<u8>) -> Vec<u8> {
+        let code = self.code(purpose, &text).finalize().into_bytes();
+        text.extend_from_slice(&code);
+        text
+    }
+
+    /// The text before the code, if that is right. Takes the same time wherever it is wrong.
+    pub(crate) fn open<'a>(&self, purpose: &str, sealed: &'a [u8]) -> Option<&'a [u8]> {
+        let (text, code) = sealed.split_at_checked(sealed.len().checked_sub(CODE_BYTES)?)?;
+        self.code(purpose, text).verify_slice(code).ok()?;
+        Some(text)
+    }
+
+    fn code(&self, purpose: &str, text: &[u8]) -> Hmac<Sha256> {
+        let mut code = self.0.clone();
+        code.update(purpose.as_bytes());
+        code.update(&[0]);
+        code.update(text);
+        code
+    }
+}
+
+#[cfg(test)]
+mod tests;

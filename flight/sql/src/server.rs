@@ -1,0 +1,107 @@
+//! Accepts connections, and ends them in good order.
+
+use std::{sync::Arc, time::Duration};
+
+use arrow_flight::flight_service_server::FlightServiceServer;
+use futures::{Stream, stream};
+use socket2::{SockRef, TcpKeepalive};
+use stratalog_model::{Error, Result};
+use stratalog_query::QueryService;
+use tokio::{net::TcpListener, sync::Semaphore};
+use tokio_util::sync::CancellationToken;
+use tonic::transport::Server;
+
+use crate::{FlightSettings, caller::Callers, connection::Connection, seal::Seal, service::Flight};
+
+/// How often a client that says nothing is asked whether it is there.
+const ASK_EVERY: Duration = Duration::from_secs(30);
+/// How long its answer may take.
+const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+/// How often logins are looked through for those that have not called for long.
+const EXPIRE_EVERY: Duration = Duration::from_secs(30);
+/// Bytes of a stream, and of a connection, that may be on their way.
+const STREAM_WINDOW: u32 = 4 << 20;
+const CONNECTION_WINDOW: u32 = 16 << 20;
+
+/// Answers Flight clients on `listener` until `shutdown`, and returns when every call has ended, or
+/// was given up after the grace period.
+///
+/// # Errors
+/// `Io` when the listener fails for good; `Internal` when there is no key for tickets.
+pub async fn serve(
+    listener: TcpListener,
+    service: Arc<QueryService>,
+    settings: FlightSettings,
+    shutdown: CancellationToken,
+) -> Result<()> {
+    let settings = Arc::new(settings);
+    let seal = Seal::random()?;
+    let callers = Callers::new(Arc::clone(&service), Arc::clone(&settings), seal.clone());
+    let callers = Arc::new(callers);
+    let flight = Flight::new(service, Arc::clone(&settings), Arc::clone(&callers), seal)?;
+    let calls = FlightServiceServer::new(flight)
+        .max_decoding_message_size(settings.message_bytes_max)
+        .max_encoding_message_size(usize::MAX);
+    let places = Arc::new(Semaphore::new(settings.connections_max));
+    let grace = Duration::from_millis(settings.shutdown_grace_ms);
+    let serving = Server::builder()
+        .concurrency_limit_per_connection(settings.calls_max)
+        .http2_keepalive_interval(Some(ASK_EVERY))
+        .http2_keepalive_timeout(Some(ANSWER_WITHIN))
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .add_service(calls)
+        .serve_with_incoming_shutdown(incoming(listener, places), shutdown.clone().cancelled_owned());
+    let expiring = async {
+        let mut every = tokio::time::interval(EXPIRE_EVERY);
+        loop {
+            every.tick().await;
+            callers.expire();
+        }
+    };
+    let cut_off = async {
+        shutdown.cancelled().await;
+        tokio::time::sleep(grace).await;
+    };
+    let served = tokio::select! {
+        served = serving => served,
+        () = cut_off => Ok(()),
+        () = expiring => Ok(()),
+    };
+    served.map_err(|error| Error::internal(format!("the Flight listener broke off: {error}")))
+}
+
+/// The sockets that are accepted, as long as there are places for them; those that come then wait
+/// in the system's queue.
+fn incoming(
+    listener: TcpListener,
+    places: Arc<Semaphore>,
+) -> impl Stream<Item = std::io::Result<Connection>> {
+    stream::unfold((listener, places), |(listener, places)| async move {
+        let place = Arc::clone(&places).acquire_owned().await.ok()?;
+        loop {
+            match listener.accept().await {
+                Ok((socket, address)) => {
+                    prepare(&socket);
+                    let connection = Connection::new(socket, address, place);
+                    return Some((Ok(connection), (listener, places)));
+                }
+                // Out of descriptors, or a client that left at once: do not spin.
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            }
+        }
+    })
+}
+
+fn prepare(socket: &tokio::net::TcpStream) {
+    let keepalive = TcpKeepalive::new().with_time(Duration::from_secs(60));
+    let prepared = socket
+        .set_nodelay(true)
+        .and_then(|()| SockRef::from(socket).set_tcp_keepalive(&keepalive));
+    if let Err(error) = prepared {
+        tracing::debug!(%error, "socket options");
+    }
+}

@@ -1,0 +1,365 @@
+//! Flight's calls, and who answers which.
+
+mod actions;
+
+use std::sync::Arc;
+
+use arrow_flight::{
+    Action, ActionType, Criteria, Empty, FlightData, FlightDescriptor, FlightInfo,
+    HandshakeRequest, HandshakeResponse, PollInfo, PutResult, SchemaResult, Ticket,
+    flight_descriptor::DescriptorType,
+    flight_service_server::FlightService,
+    sql::{Any, Command, CommandStatementQuery, ProstMessageExt as _},
+};
+use bytes::Bytes;
+use futures::{StreamExt as _, stream, stream::BoxStream};
+use prost::Message as _;
+use serde::Deserialize;
+use stratalog_model::{Error, ErrorKind, Result};
+use stratalog_query::QueryService;
+use tonic::{Request, Response, Status, Streaming, metadata::MetadataMap};
+
+use crate::{
+    FlightSettings,
+    bound::Inbound,
+    caller::{Caller, Callers},
+    connection::Peer,
+    describe::{info, schema_bytes},
+    encode::{Messages, whole},
+    metadata, prepared, put,
+    seal::Seal,
+    sql_info::Facts,
+    statement,
+    status::{malformed, refused},
+    ticket::{Errand, Sealed},
+};
+
+/// What a call gives in pieces.
+type Pieces<T> = BoxStream<'static, Result<T, Status>>;
+
+/// The service.
+#[derive(Debug)]
+pub(crate) struct Flight {
+    callers: Arc<Callers>,
+    seal: Seal,
+    facts: Facts,
+}
+
+impl Flight {
+    /// A service over sessions of `service`.
+    ///
+    /// # Errors
+    /// `Internal` when its facts cannot be written as columns.
+    pub(crate) fn new(
+        service: Arc<QueryService>,
+        settings: Arc<FlightSettings>,
+        callers: Arc<Callers>,
+        seal: Seal,
+    ) -> Result<Self> {
+        let statement = service.parts().settings.statement_bytes_max;
+        let facts = Facts::new(statement, settings.connections_max)?;
+        Ok(Self { callers, seal, facts })
+    }
+
+    fn caller<T>(&self, request: &Request<T>) -> Result<Arc<Caller>, Status> {
+        self.callers.of(request.metadata(), peer(request)).map_err(refused)
+    }
+
+    async fn info_of(
+        &self,
+        caller: &Arc<Caller>,
+        descriptor: FlightDescriptor,
+    ) -> Result<FlightInfo, Status> {
+        let command = match descriptor.r#type() {
+            DescriptorType::Path => Command::CommandStatementQuery(whole_table(&descriptor)?),
+            DescriptorType::Cmd | DescriptorType::Unknown => command_of(&descriptor)?,
+        };
+        let answered = match command {
+            Command::CommandStatementQuery(query) => {
+                statement::plan(caller, &self.seal, query, descriptor).await
+            }
+            Command::CommandPreparedStatementQuery(query) => {
+                let handle = query.prepared_statement_handle.to_vec();
+                prepared::plan(caller, &self.seal, handle, descriptor)
+            }
+            Command::CommandStatementSubstraitPlan(_) => Err(put::no_substrait()),
+            question if metadata::is_question(&question) => {
+                let schema = metadata::schema_of(&question, &self.facts).map_err(refused)?;
+                let asked = question.into_any().encode_to_vec();
+                let errands = vec![Errand::Metadata(asked)];
+                info(caller, &self.seal, &schema, errands, true, descriptor)
+            }
+            other => return Err(malformed(format!("{} is not for GetFlightInfo", other.type_url()))),
+        };
+        answered.map_err(refused)
+    }
+
+    async fn schema_of(
+        &self,
+        caller: &Arc<Caller>,
+        descriptor: &FlightDescriptor,
+    ) -> Result<SchemaResult, Status> {
+        let command = match descriptor.r#type() {
+            DescriptorType::Path => Command::CommandStatementQuery(whole_table(descriptor)?),
+            DescriptorType::Cmd | DescriptorType::Unknown => command_of(descriptor)?,
+        };
+        let found = match command {
+            Command::CommandStatementQuery(query) => async {
+                let session = caller.session_of(query.transaction_id.as_deref())?;
+                let prepared = statement::prepare(&session, &query.query, &[]).await?;
+                Ok(statement::shape(&prepared))
+            }
+            .await,
+            Command::CommandPreparedStatementQuery(query) => {
+                prepared::schema_of(caller, &query.prepared_statement_handle)
+            }
+            question => metadata::schema_of(&question, &self.facts),
+        };
+        let schema = schema_bytes(&*found.map_err(refused)?).map_err(refused)?;
+        Ok(SchemaResult { schema })
+    }
+
+    async fn redeem(&self, caller: &Arc<Caller>, ticket: &Bytes) -> Result<Messages, Status> {
+        if let Some(text) = TextTicket::read(ticket) {
+            return statement::run_text(caller, text.map_err(refused)?).await.map_err(refused);
+        }
+        let command = Any::decode(&**ticket)
+            .ok()
+            .and_then(|any| Command::try_from(any).ok())
+            .ok_or_else(|| malformed("the ticket is not one that GetFlightInfo gave, nor a query in JSON"))?;
+        let Command::TicketStatementQuery(query) = command else {
+            return Err(malformed(format!("{} is no ticket: GetFlightInfo gives them", command.type_url())));
+        };
+        let id = caller.id();
+        let errand =
+            Sealed::open(&query.statement_handle, &self.seal, id.as_bytes(), caller.now_ns());
+        match errand.map_err(refused)? {
+            Errand::Statement(errand) => statement::run(caller, errand).await,
+            Errand::Prepared(errand) => prepared::run(caller, errand).await,
+            Errand::Part(number) => statement::run_part(caller, number),
+            Errand::Metadata(asked) => {
+                let command = Any::decode(&*asked).ok().and_then(|any| Command::try_from(any).ok());
+                match command {
+                    Some(command) => match metadata::answer(caller, command, &self.facts).await {
+                        Ok(batch) => whole(batch),
+                        Err(error) => Err(error),
+                    },
+                    None => Err(Error::internal("a ticket of ours holds no command")),
+                }
+            }
+        }
+        .map_err(refused)
+    }
+}
+
+/// A query in the ticket itself.
+#[derive(Debug, Deserialize)]
+struct TextTicket {
+    sql_query: String,
+    #[serde(default)]
+    query_type: String,
+    #[serde(default)]
+    params: serde_json::Map<String, serde_json::Value>,
+}
+
+impl TextTicket {
+    /// The text of a ticket in JSON; `None` for one that is not JSON.
+    fn read(ticket: &[u8]) -> Option<Result<String>> {
+        if ticket.first() != Some(&b'{') {
+            return None;
+        }
+        let unread = |error: serde_json::Error| {
+            Error::new(ErrorKind::ProtocolViolation, format!("the ticket cannot be read: {error}"))
+                .with_hint("{\"database\": \"…\", \"sql_query\": \"SELECT …\", \"query_type\": \"sql\"}")
+        };
+        Some(serde_json::from_slice::<Self>(ticket).map_err(unread).and_then(|text| {
+            if !matches!(text.query_type.as_str(), "" | "sql") {
+                return Err(Error::new(
+                    ErrorKind::FeatureNotSupported,
+                    format!("queries of the type \"{}\" are not offered", text.query_type),
+                )
+                .with_hint("write it in SQL, and say \"query_type\": \"sql\""));
+            }
+            if !text.params.is_empty() {
+                return Err(Error::new(
+                    ErrorKind::FeatureNotSupported,
+                    "named parameters are not offered",
+                )
+                .with_hint("write the values into the query, or prepare it with $1, $2 …"));
+            }
+            Ok(text.sql_query)
+        }))
+    }
+
+    /// The database that a ticket in JSON names.
+    fn database(ticket: &[u8]) -> Option<String> {
+        #[derive(Deserialize)]
+        struct Named {
+            #[serde(alias = "namespace_name", alias = "namespace", alias = "bucket")]
+            database: String,
+        }
+        serde_json::from_slice::<Named>(ticket).ok().map(|named| named.database)
+    }
+}
+
+/// SELECT * of the table of a path.
+fn whole_table(descriptor: &FlightDescriptor) -> Result<CommandStatementQuery, Status> {
+    if !(1..=2).contains(&descriptor.path.len()) {
+        return Err(malformed("the path of a table is [table] or [schema, table]"));
+    }
+    let names = descriptor.path.iter().map(|name| format!("\"{}\"", name.replace('"', "\"\"")));
+    let query = format!("SELECT * FROM {}", names.collect::<Vec<_>>().join("."));
+    Ok(CommandStatementQuery { query, transaction_id: None })
+}
+
+fn command_of(descriptor: &FlightDescriptor) -> Result<Command, Status> {
+    let any = Any::decode(&*descriptor.cmd)
+        .map_err(|error| malformed(format!("the command is not one of Flight SQL: {error}")))?;
+    Command::try_from(any).map_err(|error| malformed(format!("the command is damaged: {error}")))
+}
+
+fn peer<T>(request: &Request<T>) -> Option<&Arc<Peer>> {
+    request.extensions().get::<Arc<Peer>>()
+}
+
+#[tonic::async_trait]
+impl FlightService for Flight {
+    type HandshakeStream = Pieces<HandshakeResponse>;
+    type ListFlightsStream = Pieces<FlightInfo>;
+    type DoGetStream = Pieces<FlightData>;
+    type DoPutStream = Pieces<PutResult>;
+    type DoActionStream = Pieces<arrow_flight::Result>;
+    type ListActionsStream = Pieces<ActionType>;
+    type DoExchangeStream = Pieces<FlightData>;
+
+    async fn handshake(
+        &self,
+        request: Request<Streaming<HandshakeRequest>>,
+    ) -> Result<Response<Self::HandshakeStream>, Status> {
+        let peer = peer(&request).cloned();
+        let headers: MetadataMap = request.metadata().clone();
+        // Older clients put name and password into the first message, others nothing.
+        let first = match headers.contains_key("authorization") {
+            true => None,
+            false => request.into_inner().message().await?,
+        };
+        let named = first.and_then(|first| arrow_flight::BasicAuth::decode(first.payload).ok());
+        let user = named.map(|named| named.username);
+        let token = self.callers.log_in(&headers, user, peer.as_ref()).map_err(refused)?;
+        let payload = Bytes::from(token.clone().into_bytes());
+        let answer = HandshakeResponse { protocol_version: 0, payload };
+        let mut response = Response::new(stream::iter([Ok(answer)]).boxed());
+        let bearer = format!("Bearer {token}").parse();
+        let bearer = bearer.map_err(|_| refused(Error::internal("a token is no header")))?;
+        response.metadata_mut().insert("authorization", bearer);
+        Ok(response)
+    }
+
+    async fn list_flights(
+        &self,
+        request: Request<Criteria>,
+    ) -> Result<Response<Self::ListFlightsStream>, Status> {
+        let caller = self.caller(&request)?;
+        if !request.get_ref().expression.is_empty() {
+            return Err(refused(
+                Error::new(ErrorKind::FeatureNotSupported, "criteria of ListFlights are not offered")
+                    .with_hint("ask with CommandGetTables, which takes patterns"),
+            ));
+        }
+        let session = caller.session();
+        let catalog = session.visible_tables();
+        let mut flights = Vec::with_capacity(catalog.len());
+        for (schema, name) in catalog {
+            let columns = metadata::columns(session, &schema, &name).await.map_err(refused)?;
+            flights.push(Ok(FlightInfo {
+                schema: schema_bytes(&columns).map_err(refused)?,
+                flight_descriptor: Some(FlightDescriptor::new_path(vec![schema, name])),
+                total_records: -1,
+                total_bytes: -1,
+                ..FlightInfo::default()
+            }));
+        }
+        Ok(Response::new(stream::iter(flights).boxed()))
+    }
+
+    async fn get_flight_info(
+        &self,
+        request: Request<FlightDescriptor>,
+    ) -> Result<Response<FlightInfo>, Status> {
+        let caller = self.caller(&request)?;
+        self.info_of(&caller, request.into_inner()).await.map(Response::new)
+    }
+
+    async fn poll_flight_info(
+        &self,
+        request: Request<FlightDescriptor>,
+    ) -> Result<Response<PollInfo>, Status> {
+        let caller = self.caller(&request)?;
+        // What can be read can be read at once: there is nothing to poll for again.
+        let info = self.info_of(&caller, request.into_inner()).await?;
+        let done = PollInfo {
+            info: Some(info),
+            flight_descriptor: None,
+            progress: Some(1.0),
+            expiration_time: None,
+        };
+        Ok(Response::new(done))
+    }
+
+    async fn get_schema(
+        &self,
+        request: Request<FlightDescriptor>,
+    ) -> Result<Response<SchemaResult>, Status> {
+        let caller = self.caller(&request)?;
+        self.schema_of(&caller, request.get_ref()).await.map(Response::new)
+    }
+
+    async fn do_get(
+        &self,
+        mut request: Request<Ticket>,
+    ) -> Result<Response<Self::DoGetStream>, Status> {
+        if let Some(database) = TextTicket::database(&request.get_ref().ticket)
+            && let Ok(database) = database.parse()
+        {
+            request.metadata_mut().insert("database", database);
+        }
+        let caller = self.caller(&request)?;
+        self.redeem(&caller, &request.get_ref().ticket).await.map(Response::new)
+    }
+
+    async fn do_put(
+        &self,
+        request: Request<Streaming<FlightData>>,
+    ) -> Result<Response<Self::DoPutStream>, Status> {
+        let caller = self.caller(&request)?;
+        let messages: Inbound = request.into_inner().boxed();
+        put::put(&caller, messages).await.map(Response::new)
+    }
+
+    async fn do_exchange(
+        &self,
+        request: Request<Streaming<FlightData>>,
+    ) -> Result<Response<Self::DoExchangeStream>, Status> {
+        let caller = self.caller(&request)?;
+        put::exchange(&caller, request.into_inner().boxed()).await.map(Response::new)
+    }
+
+    async fn list_actions(
+        &self,
+        _: Request<Empty>,
+    ) -> Result<Response<Self::ListActionsStream>, Status> {
+        Ok(Response::new(stream::iter(actions::list().into_iter().map(Ok)).boxed()))
+    }
+
+    async fn do_action(
+        &self,
+        request: Request<Action>,
+    ) -> Result<Response<Self::DoActionStream>, Status> {
+        let caller = self.caller(&request)?;
+        let peer = peer(&request).cloned();
+        let call = actions::Call { callers: &self.callers, seal: &self.seal, peer: peer.as_ref() };
+        let body = actions::act(&call, &caller, request.into_inner()).await?;
+        let results = body.map(|body| Ok(arrow_flight::Result { body: body.into() }));
+        Ok(Response::new(stream::iter(results).boxed()))
+    }
+}

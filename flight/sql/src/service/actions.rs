@@ -1,0 +1,176 @@
+//! Flight's actions.
+
+use std::sync::Arc;
+
+use arrow_flight::{
+    Action, ActionType, CancelFlightInfoRequest, CancelFlightInfoResult, CancelStatus, FlightInfo,
+    RenewFlightEndpointRequest,
+    sql::{
+        ActionBeginTransactionResult, ActionCancelQueryRequest, ActionCancelQueryResult,
+        ActionClosePreparedStatementRequest, ActionCreatePreparedStatementRequest,
+        ActionEndTransactionRequest, Any, Command, ProstMessageExt,
+    },
+};
+use prost::Message;
+use tonic::Status;
+
+use crate::{
+    caller::{Caller, Callers},
+    connection::Peer,
+    options::{self, Closed, SessionOptions},
+    prepared, put,
+    seal::Seal,
+    status::{malformed, refused},
+    ticket::{Errand, Sealed},
+    transaction,
+};
+
+/// Names and descriptions.
+const ACTIONS: [(&str, &str); 10] = [
+    ("CreatePreparedStatement", "Prepares a statement, and tells its columns and parameters."),
+    ("ClosePreparedStatement", "Lets go of a prepared statement."),
+    ("BeginTransaction", "Begins a transaction that statements can name."),
+    ("EndTransaction", "Commits a transaction, or rolls it back."),
+    ("CancelFlightInfo", "Cancels what the tickets of a FlightInfo stand for."),
+    ("CancelQuery", "The same, as older clients ask for it."),
+    ("RenewFlightEndpoint", "Gives a ticket that lasts longer."),
+    ("SetSessionOptions", "Changes settings of the session."),
+    ("GetSessionOptions", "Tells the settings of the session."),
+    ("CloseSession", "Ends the session, and whatever it has open."),
+];
+
+/// What ListActions answers.
+pub(super) fn list() -> Vec<ActionType> {
+    let listed = ACTIONS.iter().map(|(name, description)| ActionType {
+        r#type: (*name).to_string(),
+        description: (*description).to_string(),
+    });
+    listed.collect()
+}
+
+/// Where an action comes from.
+#[derive(Debug)]
+pub(super) struct Call<'a> {
+    pub(super) callers: &'a Callers,
+    pub(super) seal: &'a Seal,
+    pub(super) peer: Option<&'a Arc<Peer>>,
+}
+
+/// Carries an action out; what it answers, if anything.
+///
+/// # Errors
+/// `Unimplemented` for one that is not offered; what is wrong with it.
+pub(super) async fn act(
+    call: &Call<'_>,
+    caller: &Arc<Caller>,
+    action: Action,
+) -> Result<std::option::IntoIter<Vec<u8>>, Status> {
+    let body = &action.body;
+    let answer = match action.r#type.as_str() {
+        "CreatePreparedStatement" => {
+            let request: ActionCreatePreparedStatementRequest = packed(body)?;
+            let made = prepared::create(caller, request).await.map_err(refused)?;
+            Some(made.as_any().encode_to_vec())
+        }
+        "ClosePreparedStatement" => {
+            let request: ActionClosePreparedStatementRequest = packed(body)?;
+            caller.close(&request.prepared_statement_handle);
+            None
+        }
+        "BeginTransaction" => {
+            let id = transaction::begin(caller).await.map_err(refused)?;
+            let begun = ActionBeginTransactionResult { transaction_id: id.into() };
+            Some(begun.as_any().encode_to_vec())
+        }
+        "EndTransaction" => {
+            let request: ActionEndTransactionRequest = packed(body)?;
+            transaction::end(caller, &request).await.map_err(refused)?;
+            None
+        }
+        "BeginSavepoint" | "EndSavepoint" => return Err(refused(transaction::no_savepoints())),
+        "CreatePreparedSubstraitPlan" => return Err(refused(put::no_substrait())),
+        "CancelFlightInfo" => {
+            let request: CancelFlightInfoRequest = plain(body)?;
+            let info = request.info.unwrap_or_default();
+            let status = match cancel(call, caller, &info) {
+                true => CancelStatus::Cancelled,
+                false => CancelStatus::NotCancellable,
+            };
+            Some(CancelFlightInfoResult { status: status as i32 }.encode_to_vec())
+        }
+        "CancelQuery" => {
+            let request: ActionCancelQueryRequest = packed(body)?;
+            let info: FlightInfo = plain(&request.info)?;
+            // CANCELLED, NOT_CANCELLABLE.
+            let result = if cancel(call, caller, &info) { 1 } else { 3 };
+            Some(ActionCancelQueryResult { result }.as_any().encode_to_vec())
+        }
+        "RenewFlightEndpoint" => {
+            let request: RenewFlightEndpointRequest = plain(body)?;
+            let mut endpoint = request.endpoint.unwrap_or_default();
+            let ticket = endpoint.ticket.take().unwrap_or_default();
+            let errand = errand_of(call, caller, &ticket.ticket).map_err(refused)?;
+            endpoint.ticket = Some(crate::describe::ticket(caller, call.seal, errand));
+            Some(endpoint.encode_to_vec())
+        }
+        "SetSessionOptions" => {
+            let wanted: SessionOptions = plain(body)?;
+            Some(options::set(caller, wanted).encode_to_vec())
+        }
+        "GetSessionOptions" => Some(options::get(caller).encode_to_vec()),
+        "CloseSession" => {
+            call.callers.forget(caller, call.peer);
+            Some(Closed::now().encode_to_vec())
+        }
+        other => {
+            return Err(Status::unimplemented(format!(
+                "the action \"{other}\" is not offered; ListActions tells which are"
+            )));
+        }
+    };
+    Ok(answer.into_iter())
+}
+
+/// Cancels what the tickets of an answer stand for; whether there was something.
+fn cancel(call: &Call<'_>, caller: &Arc<Caller>, info: &FlightInfo) -> bool {
+    let mut any = false;
+    for endpoint in &info.endpoint {
+        let Some(ticket) = &endpoint.ticket else { continue };
+        any |= match errand_of(call, caller, &ticket.ticket) {
+            Ok(Errand::Statement(errand)) => caller.cancel_ticket(errand.number),
+            Ok(Errand::Prepared(errand)) => caller.cancel_ticket(errand.number),
+            Ok(Errand::Part(number)) => caller.cancel_ticket(number),
+            Ok(Errand::Metadata(_)) | Err(_) => false,
+        };
+    }
+    any
+}
+
+fn errand_of(
+    call: &Call<'_>,
+    caller: &Arc<Caller>,
+    ticket: &[u8],
+) -> stratalog_model::Result<Errand> {
+    let command = Any::decode(ticket).ok().and_then(|any| Command::try_from(any).ok());
+    let handle = match command {
+        Some(Command::TicketStatementQuery(query)) => query.statement_handle,
+        _ => bytes::Bytes::new(),
+    };
+    Sealed::open(&handle, call.seal, caller.id().as_bytes(), caller.now_ns())
+}
+
+/// A request that is wrapped as Flight SQL wraps them.
+fn packed<T: ProstMessageExt>(body: &[u8]) -> Result<T, Status> {
+    let any = Any::decode(body).map_err(|error| damaged(T::type_url(), &error.to_string()))?;
+    let unpacked = any.unpack::<T>().map_err(|error| damaged(T::type_url(), &error.to_string()))?;
+    unpacked.ok_or_else(|| malformed(format!("the body is {}, not {}", any.type_url, T::type_url())))
+}
+
+/// A request that is not wrapped.
+fn plain<T: Message + Default>(body: &[u8]) -> Result<T, Status> {
+    T::decode(body).map_err(|error| damaged("body", &error.to_string()))
+}
+
+fn damaged(what: &str, error: &str) -> Status {
+    malformed(format!("the {what} of the action cannot be read: {error}"))
+}

@@ -1,0 +1,249 @@
+//! Statements: planned by GetFlightInfo, carried out by DoGet.
+
+use std::sync::Arc;
+
+use arrow::{array::RecordBatch, datatypes::SchemaRef};
+use arrow_flight::{FlightDescriptor, FlightInfo, sql::CommandStatementQuery};
+use futures::{Stream, StreamExt as _, stream};
+use stratalog_model::{ColumnType, Error, ErrorKind, Result};
+use stratalog_query::{Outcome, Prepared, Session, StatementKind};
+use tokio::sync::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    caller::{Caller, Running},
+    describe::info,
+    encode::{Messages, messages},
+    placeholders::numbered,
+    seal::Seal,
+    ticket::{Errand, StatementErrand},
+    wire_types::{no_columns, outgoing},
+};
+
+/// Plans the one statement of a text.
+///
+/// # Errors
+/// `SyntaxError` for several; what is wrong with it.
+pub(crate) async fn prepare(
+    session: &Arc<Session>,
+    sql: &str,
+    types: &[Option<ColumnType>],
+) -> Result<Arc<Prepared>> {
+    let parsed = session.parse(&numbered(sql.to_string()))?;
+    match parsed.as_slice() {
+        [one] => session.prepare(one, types).await,
+        [] => Err(Error::new(ErrorKind::SyntaxError, "the text holds no statement")),
+        several => Err(Error::new(
+            ErrorKind::SyntaxError,
+            format!("the text holds {} statements: Flight SQL runs one at a time", several.len()),
+        )),
+    }
+}
+
+/// The columns of what a statement returns; none where it returns no rows.
+pub(crate) fn shape(prepared: &Prepared) -> SchemaRef {
+    prepared.result().map_or_else(no_columns, |schema| outgoing(schema))
+}
+
+/// Whether carrying it out twice is not the same as once.
+pub(crate) fn changes(prepared: &Prepared) -> bool {
+    prepared.parsed().kind() != StatementKind::Read
+}
+
+/// GetFlightInfo of a statement.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) async fn plan(
+    caller: &Arc<Caller>,
+    seal: &Seal,
+    query: CommandStatementQuery,
+    descriptor: FlightDescriptor,
+) -> Result<FlightInfo> {
+    let transaction = query.transaction_id.map(Vec::from);
+    let session = caller.session_of(transaction.as_deref())?;
+    let prepared = prepare(&session, &query.query, &[]).await?;
+    if !prepared.parameter_types().is_empty() {
+        return Err(Error::new(ErrorKind::UndefinedParameter, "there is no parameter $1")
+            .with_hint("prepare the statement, and bind a batch with its parameters"));
+    }
+    let schema = shape(&prepared);
+    let parts = caller.options.lock().endpoints();
+    let in_parts = parts > 1
+        && prepared.result().is_some()
+        && !changes(&prepared)
+        && !prepared.parsed().is_ordered();
+    let errands = if in_parts {
+        let shared = Arc::new(SharedRows::new(session, prepared));
+        caller.share(&shared, parts).into_iter().map(Errand::Part).collect()
+    } else {
+        let once = changes(&prepared);
+        let number = caller.issue(once);
+        vec![Errand::Statement(StatementErrand { sql: query.query, transaction, number, once })]
+    };
+    info(caller, seal, &schema, errands, !in_parts, descriptor)
+}
+
+/// DoGet of a statement.
+///
+/// # Errors
+/// What is wrong with it by now; `ObjectNotInPrerequisiteState` for a second time.
+pub(crate) async fn run(caller: &Arc<Caller>, errand: StatementErrand) -> Result<Messages> {
+    let running = caller.redeem(errand.number, errand.once)?;
+    let session = caller.session_of(errand.transaction.as_deref())?;
+    let outcome = tokio::select! {
+        biased;
+        outcome = async {
+            let prepared = prepare(&session, &errand.sql, &[]).await?;
+            session.execute(&prepared, Vec::new()).await
+        } => outcome?,
+        error = running.cancelled(), if !errand.once => return Err(error),
+    };
+    answer(running, outcome)
+}
+
+/// DoGet of a text that comes in the ticket itself, as InfluxDB 3's clients send it.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) async fn run_text(caller: &Arc<Caller>, sql: String) -> Result<Messages> {
+    let number = caller.issue(false);
+    run(caller, StatementErrand { sql, transaction: None, number, once: false }).await
+}
+
+/// What a statement gives, as messages.
+///
+/// # Errors
+/// `FeatureNotSupported` for COPY, whose data has no place here.
+pub(crate) fn answer(running: Running, outcome: Outcome) -> Result<Messages> {
+    let compression = running.caller().options.lock().compression();
+    match outcome {
+        Outcome::Rows(rows) => {
+            let schema = outgoing(rows.schema());
+            messages(schema, until_cancelled(running, rows), compression)
+        }
+        Outcome::Done(_) | Outcome::Empty => messages(no_columns(), stream::empty(), compression),
+        Outcome::CopyIn(_) | Outcome::CopyOut(_) => Err(Error::new(
+            ErrorKind::FeatureNotSupported,
+            "COPY … STDIN and STDOUT need the Postgres protocol",
+        )
+        .with_hint("over Flight, DoPut takes rows, and a query gives them")),
+    }
+}
+
+/// Rows until their statement is cancelled.
+pub(crate) fn until_cancelled(
+    running: Running,
+    rows: impl Stream<Item = Result<RecordBatch>> + Send + Unpin + 'static,
+) -> impl Stream<Item = Result<RecordBatch>> + Send + 'static {
+    stream::unfold(Some((running, rows)), |state| async move {
+        let (running, mut rows) = state?;
+        let next = tokio::select! {
+            biased;
+            error = running.cancelled() => Some(Err(error)),
+            next = rows.next() => next,
+        };
+        match next {
+            Some(Ok(batch)) => Some((Ok(batch), Some((running, rows)))),
+            Some(Err(error)) => Some((Err(error), None)),
+            None => None,
+        }
+    })
+}
+
+/// How many rows a statement that was carried out says it changed.
+pub(crate) async fn changed(outcome: Outcome) -> Result<i64> {
+    match outcome {
+        Outcome::Done(tag) => {
+            let number = tag.rsplit(' ').next().and_then(|word| word.parse().ok());
+            Ok(number.unwrap_or(0))
+        }
+        Outcome::Rows(mut rows) => {
+            let mut count = 0_i64;
+            while let Some(batch) = rows.next().await {
+                count = count.saturating_add(i64::try_from(batch?.num_rows()).unwrap_or(i64::MAX));
+            }
+            Ok(count)
+        }
+        Outcome::Empty => Ok(0),
+        Outcome::CopyIn(_) | Outcome::CopyOut(_) => Err(Error::new(
+            ErrorKind::FeatureNotSupported,
+            "COPY … STDIN and STDOUT need the Postgres protocol",
+        )),
+    }
+}
+
+/// One result that several endpoints share: whoever reads gets the next batch. All of it is one
+/// query with one snapshot, however many read.
+pub(crate) struct SharedRows {
+    session: Arc<Session>,
+    prepared: Arc<Prepared>,
+    stop: CancellationToken,
+    state: Mutex<Shared>,
+}
+
+enum Shared {
+    Waiting,
+    Reading(stratalog_query::Rows),
+    Ended,
+}
+
+impl std::fmt::Debug for SharedRows {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SharedRows").field("prepared", &self.prepared).finish_non_exhaustive()
+    }
+}
+
+impl SharedRows {
+    fn new(session: Arc<Session>, prepared: Arc<Prepared>) -> Self {
+        let stop = CancellationToken::new();
+        Self { session, prepared, stop, state: Mutex::new(Shared::Waiting) }
+    }
+
+    /// Ends it for all that read it.
+    pub(crate) fn cancel(&self) {
+        self.stop.cancel();
+    }
+
+    /// The next batch; the query begins with the first.
+    async fn next(&self) -> Option<Result<RecordBatch>> {
+        let mut state = self.state.lock().await;
+        if let Shared::Waiting = *state {
+            *state = match self.session.execute(&self.prepared, Vec::new()).await {
+                Ok(Outcome::Rows(rows)) => Shared::Reading(rows),
+                Ok(_) => Shared::Ended,
+                Err(error) => {
+                    *state = Shared::Ended;
+                    return Some(Err(error));
+                }
+            };
+        }
+        let Shared::Reading(rows) = &mut *state else { return None };
+        let next = tokio::select! {
+            biased;
+            () = self.stop.cancelled() => Some(Err(Error::new(
+                ErrorKind::QueryCanceled,
+                "canceling statement due to user request",
+            ))),
+            next = rows.next() => next,
+        };
+        if !matches!(next, Some(Ok(_))) {
+            *state = Shared::Ended;
+        }
+        next
+    }
+}
+
+/// DoGet of a part.
+///
+/// # Errors
+/// `ObjectNotInPrerequisiteState` for one that was read.
+pub(crate) fn run_part(caller: &Arc<Caller>, number: u64) -> Result<Messages> {
+    let shared = caller.part(number)?;
+    let schema = shape(&shared.prepared);
+    let compression = caller.options.lock().compression();
+    let batches = stream::unfold((shared, Arc::clone(caller)), |(shared, caller)| async move {
+        shared.next().await.map(|batch| (batch, (shared, caller)))
+    });
+    messages(schema, batches, compression)
+}

@@ -1,0 +1,109 @@
+//! What a ticket holds: sealed, bound to the caller that it was given to, and good for a while.
+
+use arrow_flight::{
+    Ticket,
+    sql::{ProstMessageExt as _, TicketStatementQuery},
+};
+use bytes::Bytes;
+use prost::Message;
+use stratalog_model::{Error, ErrorKind, Result};
+
+use crate::seal::Seal;
+
+const PURPOSE: &str = "ticket";
+
+/// What DoGet is to do.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Sealed {
+    /// Who may redeem it.
+    #[prost(bytes = "vec", tag = "1")]
+    pub(crate) caller: Vec<u8>,
+    /// Nanoseconds since 1970 from which on it is no good.
+    #[prost(sfixed64, tag = "2")]
+    pub(crate) expires_ns: i64,
+    /// The work.
+    #[prost(oneof = "Errand", tags = "3, 4, 5, 6")]
+    pub(crate) errand: Option<Errand>,
+}
+
+/// The work that a ticket stands for.
+#[derive(Clone, PartialEq, prost::Oneof)]
+pub(crate) enum Errand {
+    /// A statement.
+    #[prost(message, tag = "3")]
+    Statement(StatementErrand),
+    /// A prepared statement, with what is bound to it.
+    #[prost(message, tag = "4")]
+    Prepared(PreparedErrand),
+    /// A part of a result that several endpoints share.
+    #[prost(uint64, tag = "5")]
+    Part(u64),
+    /// A question about metadata: the command itself.
+    #[prost(bytes, tag = "6")]
+    Metadata(Vec<u8>),
+}
+
+/// A statement to run.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct StatementErrand {
+    /// Its text.
+    #[prost(string, tag = "1")]
+    pub(crate) sql: String,
+    /// The transaction that it is part of.
+    #[prost(bytes = "vec", optional, tag = "2")]
+    pub(crate) transaction: Option<Vec<u8>>,
+    /// Number under which it can be cancelled.
+    #[prost(uint64, tag = "3")]
+    pub(crate) number: u64,
+    /// It changes something, and is carried out once.
+    #[prost(bool, tag = "4")]
+    pub(crate) once: bool,
+}
+
+/// A prepared statement to run.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct PreparedErrand {
+    /// Its handle.
+    #[prost(bytes = "vec", tag = "1")]
+    pub(crate) handle: Vec<u8>,
+    /// Number under which it can be cancelled.
+    #[prost(uint64, tag = "2")]
+    pub(crate) number: u64,
+    /// It changes something, and is carried out once.
+    #[prost(bool, tag = "3")]
+    pub(crate) once: bool,
+}
+
+impl Sealed {
+    /// The ticket, as clients carry it.
+    pub(crate) fn into_ticket(self, seal: &Seal) -> Ticket {
+        let sealed = seal.seal(PURPOSE, self.encode_to_vec());
+        let query = TicketStatementQuery { statement_handle: sealed.into() };
+        Ticket { ticket: query.as_any().encode_to_vec().into() }
+    }
+
+    /// What a ticket says that this process made for `caller`.
+    ///
+    /// # Errors
+    /// `InvalidAuthorization` for one that was forged, is another caller's or has expired.
+    pub(crate) fn open(handle: &Bytes, seal: &Seal, caller: &[u8], now_ns: i64) -> Result<Errand> {
+        let refused = |message: &str| {
+            Error::new(ErrorKind::InvalidAuthorization, message)
+                .with_hint("call GetFlightInfo again, and redeem its tickets in the same session")
+        };
+        let text = seal.open(PURPOSE, handle).ok_or_else(|| {
+            refused("the ticket is not one of this server: forged, or from before its last start")
+        })?;
+        let sealed = Sealed::decode(text).map_err(|_| refused("the ticket cannot be read"))?;
+        if sealed.caller != caller {
+            return Err(refused("the ticket was given to another session"));
+        }
+        if now_ns >= sealed.expires_ns {
+            return Err(refused("the ticket has expired"));
+        }
+        sealed.errand.ok_or_else(|| refused("the ticket is empty"))
+    }
+}
+
+#[cfg(test)]
+mod tests;

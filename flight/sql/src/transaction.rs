@@ -1,0 +1,74 @@
+//! Transactions: each has a session of its own, with the settings of the caller's.
+
+use std::sync::Arc;
+
+use arrow_flight::sql::{ActionEndTransactionRequest, EndTransaction};
+use stratalog_model::{Error, ErrorKind, Result};
+use stratalog_query::{Outcome, Session, TransactionState};
+
+use crate::caller::Caller;
+
+/// BeginTransaction; returns its id.
+///
+/// # Errors
+/// `LimitExceeded`, `TooManyConnections`.
+pub(crate) async fn begin(caller: &Arc<Caller>) -> Result<Vec<u8>> {
+    let session = caller.session().twin()?;
+    carry_out(&session, "BEGIN").await?;
+    caller.open_transaction(session)
+}
+
+/// EndTransaction.
+///
+/// # Errors
+/// `InvalidTransactionState` for one that is not open; what committing says; `FailedTransaction` when
+/// a statement of it had failed, so that nothing could be committed.
+pub(crate) async fn end(
+    caller: &Arc<Caller>,
+    request: &ActionEndTransactionRequest,
+) -> Result<()> {
+    let commits = match EndTransaction::try_from(request.action) {
+        Ok(EndTransaction::Commit) => true,
+        Ok(EndTransaction::Rollback) => false,
+        Ok(EndTransaction::Unspecified) | Err(_) => {
+            return Err(Error::new(
+                ErrorKind::ProtocolViolation,
+                "EndTransaction says neither COMMIT nor ROLLBACK",
+            ));
+        }
+    };
+    let session = caller.take_transaction(&request.transaction_id)?;
+    let failed = session.transaction() == TransactionState::Failed;
+    let ended = carry_out(&session, if commits { "COMMIT" } else { "ROLLBACK" }).await;
+    session.close();
+    ended?;
+    if commits && failed {
+        return Err(Error::new(
+            ErrorKind::FailedTransaction,
+            "the transaction was rolled back: a statement of it had failed",
+        ));
+    }
+    Ok(())
+}
+
+/// Carries out a command that has no rows and no parameters.
+///
+/// # Errors
+/// What it says.
+pub(crate) async fn carry_out(session: &Arc<Session>, sql: &str) -> Result<()> {
+    for parsed in session.parse(sql)? {
+        match session.run(&parsed).await? {
+            Outcome::Done(_) | Outcome::Empty => {}
+            Outcome::Rows(_) | Outcome::CopyIn(_) | Outcome::CopyOut(_) => {
+                return Err(Error::internal("a command with rows"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The answer to savepoints of Flight.
+pub(crate) fn no_savepoints() -> Error {
+    Error::new(ErrorKind::FeatureNotSupported, "savepoints by Flight's actions are not offered")
+        .with_hint("within the transaction, SAVEPOINT, ROLLBACK TO and RELEASE are statements")
+}

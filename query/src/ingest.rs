@@ -1,0 +1,293 @@
+//! Writing without SQL: batches of columns straight into tables, for protocols that carry them.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{Array, RecordBatch},
+    datatypes::Schema,
+};
+use datafusion::scalar::ScalarValue;
+use stratalog_model::{
+    Append, ChronicleDefinition, ColumnType, Error, ErrorKind, Result,
+    store::{AppendOptions, Appended, OnConflict},
+};
+use stratalog_visor_core::catalog::Command;
+
+use crate::{
+    Prepared, Session, TransactionState,
+    assign::{self, Assignment},
+    errors::from_datafusion,
+    session::work::Work,
+    statement::{
+        ddl,
+        insert::{Writer, columns::Targets, compute::Computing},
+        transaction,
+    },
+};
+
+/// A table, and which of its columns come.
+#[derive(Debug)]
+pub struct Ingest {
+    session: Arc<Session>,
+    targets: Targets,
+    incoming: Arc<Schema>,
+}
+
+/// One append of a protocol that needs no SQL: rows of any tables, all of them or none.
+/// Dropped uncommitted, it stores nothing.
+pub struct Appending {
+    append: Box<dyn Append>,
+    work: Arc<Work>,
+}
+
+impl std::fmt::Debug for Appending {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Appending").field("work", &self.work).finish_non_exhaustive()
+    }
+}
+
+/// The rows of one statement that come as batches, within a block or by themselves.
+#[derive(Debug)]
+pub struct IngestStatement<'a> {
+    ingest: &'a Ingest,
+    writer: Writer,
+    work: Arc<Work>,
+}
+
+impl Session {
+    /// The table of a name that is not SQL: as it is stored, of a schema or of the search path.
+    ///
+    /// # Errors
+    /// `UndefinedTable`; `InsufficientPrivilege` for a system table.
+    pub fn table(&self, schema: Option<&str>, name: &str) -> Result<Arc<ChronicleDefinition>> {
+        self.chronicle_named(schema, name)
+    }
+
+    /// Schema and name of each table of the database, as they are stored.
+    pub fn visible_tables(&self) -> Vec<(String, String)> {
+        let catalog = self.catalog();
+        let tables = catalog.chronicles(&self.login().database);
+        tables.map(|table| (table.schema.clone(), table.name.clone())).collect()
+    }
+
+    /// The schema of a new table whose name has none.
+    ///
+    /// # Errors
+    /// `UndefinedSchema` when none of the search path exists.
+    pub fn schema_for_new(&self) -> Result<String> {
+        self.creation_schema()
+    }
+
+    /// Makes what a protocol needs to be there, such as a table for its rows; in a block, for the
+    /// block. Returns what there is to tell.
+    ///
+    /// # Errors
+    /// As those of the statements that the commands stand for.
+    pub async fn define(&self, what: &str, commands: Vec<Command>) -> Result<Vec<String>> {
+        self.check_ready()?;
+        transaction::check_write(self)?;
+        let work = self.start_work(what);
+        work.guard(Box::pin(ddl::carry_out(self, commands, &work))).await
+    }
+
+    /// Prepares to take batches of the shape `incoming` into a table: columns go by name.
+    ///
+    /// # Errors
+    /// `UndefinedColumn`, `DuplicateColumn`; `DatatypeMismatch` for a column that cannot become
+    /// what the table has.
+    pub async fn ingest(
+        &self,
+        chronicle: Arc<ChronicleDefinition>,
+        incoming: Arc<Schema>,
+    ) -> Result<Ingest> {
+        self.check_ready()?;
+        transaction::check_write(self)?;
+        let names: Vec<String> =
+            incoming.fields().iter().map(|field| field.name().clone()).collect();
+        if names.is_empty() {
+            return Err(Error::new(ErrorKind::SyntaxError, "the batches have no columns"));
+        }
+        let targets = Targets::new(self, chronicle, &names, None).await?;
+        targets.check_assignable(&incoming)?;
+        Ok(Ingest { session: self.shared()?, targets, incoming })
+    }
+
+    /// Starts an append outside of any block. `what` tells of it in pg_stat_activity.
+    ///
+    /// # Errors
+    /// `ActiveTransaction` in a block; `ReadOnlyTransaction`; what the store says.
+    pub fn append(&self, what: &str, options: AppendOptions) -> Result<Appending> {
+        self.check_ready()?;
+        if self.transaction() != TransactionState::Idle {
+            return Err(Error::new(
+                ErrorKind::ActiveTransaction,
+                "batches with an acknowledgement of their own cannot be part of a transaction block",
+            )
+            .with_hint("COMMIT or ROLLBACK first"));
+        }
+        transaction::check_write(self)?;
+        let work = self.start_work(what);
+        Ok(Appending { append: self.store().begin(options)?, work })
+    }
+
+    /// The parameters of a statement for each row of a batch: columns are parameters, in order.
+    ///
+    /// # Errors
+    /// `ProtocolViolation` for a wrong number of columns; what is wrong with a value.
+    pub fn bind_rows(
+        &self,
+        prepared: &Prepared,
+        batch: &RecordBatch,
+    ) -> Result<Vec<Vec<ScalarValue>>> {
+        let types = prepared.parameter_types();
+        if batch.num_columns() != types.len() {
+            return Err(Error::new(
+                ErrorKind::ProtocolViolation,
+                format!(
+                    "the statement requires {} parameters, {} were supplied",
+                    types.len(),
+                    batch.num_columns()
+                ),
+            ));
+        }
+        let style = assign::style(self);
+        let schema = batch.schema();
+        let mut columns = Vec::with_capacity(types.len());
+        for (at, (array, column_type)) in batch.columns().iter().zip(types).enumerate() {
+            let name = format!("${}", at + 1);
+            let assignment = Assignment { column_type, name: &name, style: &style };
+            columns.push(assignment.convert(array, schema.field(at))?);
+        }
+        (0..batch.num_rows())
+            .map(|row| {
+                let values = columns.iter().map(|column| ScalarValue::try_from_array(column, row));
+                values.collect::<datafusion::error::Result<Vec<_>>>().map_err(from_datafusion)
+            })
+            .collect()
+    }
+
+    /// The types that a batch of parameters tells, for preparing a statement anew whose
+    /// parameters nothing else tells.
+    pub fn told_by(prepared: &Prepared, incoming: &Schema) -> Option<Vec<Option<ColumnType>>> {
+        let fields = incoming.fields();
+        let mut told: Vec<Option<ColumnType>> = Vec::with_capacity(fields.len());
+        let mut more = false;
+        for (at, field) in fields.iter().enumerate() {
+            let found = ColumnType::from_arrow_field(field)
+                .filter(|_| prepared.is_guessed(at) && !field.data_type().is_null());
+            more |= found.as_ref().is_some_and(|found| *found != ColumnType::Text);
+            told.push(found);
+        }
+        more.then_some(told)
+    }
+
+    /// Another session of the same client, with the same settings; for a transaction beside others.
+    ///
+    /// # Errors
+    /// As [`QueryService::connect`](crate::QueryService::connect).
+    pub fn twin(&self) -> Result<Arc<Session>> {
+        let set = self.variables().all().into_iter();
+        let set = set.filter(|setting| setting.value != setting.initial);
+        let mut login = self.login().clone();
+        login.settings.extend(set.map(|setting| (setting.name, setting.value)));
+        self.service().connect(login)
+    }
+
+    fn check_ready(&self) -> Result<()> {
+        self.service().check_open()?;
+        self.check_terminated()?;
+        match self.transaction() {
+            TransactionState::Failed => Err(transaction::failed()),
+            TransactionState::Idle | TransactionState::Block => Ok(()),
+        }
+    }
+}
+
+impl Ingest {
+    /// The table.
+    pub fn table(&self) -> &Arc<ChronicleDefinition> {
+        &self.targets.chronicle
+    }
+
+    /// A batch as all columns of the table: values in its types, defaults for those that did not
+    /// come.
+    ///
+    /// # Errors
+    /// `DatatypeMismatch` for another shape than was told; `NotNullViolation`; what is wrong with a
+    /// value.
+    pub async fn rows(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        if batch.schema().fields() != self.incoming.fields() {
+            return Err(Error::new(
+                ErrorKind::DatatypeMismatch,
+                "a batch has other columns than those before it",
+            ));
+        }
+        let given = self.targets.assign(&self.session, batch)?;
+        let work = Work::start(0);
+        let computing = Computing::new(&self.session, &work, &[], &[]);
+        self.targets.fill(&computing, given, batch.num_rows()).await
+    }
+
+    /// Begins a statement that takes batches: part of the session's block, if one is open.
+    ///
+    /// # Errors
+    /// As an INSERT into the table.
+    pub fn begin(&self, what: &str) -> Result<IngestStatement<'_>> {
+        transaction::check_write(&self.session)?;
+        let work = self.session.start_work(what);
+        let writer = Writer::begin(&self.session, &self.targets, OnConflict::Error)?;
+        Ok(IngestStatement { ingest: self, writer, work })
+    }
+}
+
+impl IngestStatement<'_> {
+    /// Takes a batch. After an error the statement can only be dropped.
+    ///
+    /// # Errors
+    /// As [`Ingest::rows`] and `Append::push`; `QueryCanceled`.
+    pub async fn push(&mut self, batch: &RecordBatch) -> Result<()> {
+        let work = Arc::clone(&self.work);
+        work.guard(async {
+            let rows = self.ingest.rows(batch).await?;
+            self.writer.push(rows).await
+        })
+        .await
+    }
+
+    /// Commits, or leaves the rows to the block; returns how many there are.
+    ///
+    /// # Errors
+    /// What committing says; then nothing is stored.
+    pub async fn finish(self) -> Result<u64> {
+        let Self { ingest, writer, work } = self;
+        let finished = writer.finish(&ingest.session, &work);
+        Ok(work.guard(finished).await?.rows)
+    }
+}
+
+impl Appending {
+    /// Takes rows with all columns of a table.
+    ///
+    /// # Errors
+    /// As `Append::push`; `QueryCanceled`.
+    pub async fn push(
+        &mut self,
+        chronicle: &Arc<ChronicleDefinition>,
+        rows: RecordBatch,
+    ) -> Result<()> {
+        if rows.num_rows() == 0 {
+            return Ok(());
+        }
+        let pushed = self.append.push(chronicle, rows, OnConflict::Error);
+        self.work.guard(pushed).await.map(|_| ())
+    }
+
+    /// Makes all of it durable, then visible, then returns.
+    ///
+    /// # Errors
+    /// As `Append::commit`; `QueryCanceled` before it.
+    pub async fn commit(self) -> Result<Appended> {
+        self.work.commit()?;
+        self.append.commit().await
+    }
+}
