@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{Array, RecordBatch},
+    array::RecordBatch,
     datatypes::Schema,
 };
 use datafusion::scalar::ScalarValue;
@@ -68,6 +68,12 @@ impl Session {
         let catalog = self.catalog();
         let tables = catalog.chronicles(&self.login().database);
         tables.map(|table| (table.schema.clone(), table.name.clone())).collect()
+    }
+
+    /// The schemas of the database, as they are stored.
+    pub fn schemas(&self) -> Vec<String> {
+        let catalog = self.catalog();
+        catalog.schemas(&self.login().database).map(|schema| schema.name.clone()).collect()
     }
 
     /// The schema of a new table whose name has none.

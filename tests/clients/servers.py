@@ -73,6 +73,7 @@ class Stratalog:
     def __init__(self, data_dir, *flags, port=None, environment=None, wrapper=()):
         self.data_dir = pathlib.Path(data_dir)
         self.port = port or free_port()
+        self.flight_port = free_port()
         self.log_path = self.data_dir.with_name(self.data_dir.name + ".log")
         self.flags = flags
         self.environment = environment or {}
@@ -89,6 +90,8 @@ class Stratalog:
             str(self.data_dir),
             "--pg-listen",
             f"127.0.0.1:{self.port}",
+            "--flight-listen",
+            f"127.0.0.1:{self.flight_port}",
             *self.flags,
         ]
 
@@ -159,6 +162,9 @@ class Stratalog:
     def dsn(self, **more):
         words = {"host": "127.0.0.1", "port": self.port, "user": "stratalog", "dbname": "stratalog", **more}
         return " ".join(f"{key}={value}" for key, value in words.items())
+
+    def flight_uri(self):
+        return f"grpc://127.0.0.1:{self.flight_port}"
 
     def __enter__(self):
         return self.start()

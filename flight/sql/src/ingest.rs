@@ -181,7 +181,7 @@ fn new_table(
 #[serde(default, deny_unknown_fields)]
 struct Wish {
     /// Who sends: a UUID.
-    producer: Option<Uuid>,
+    producer: Option<String>,
     /// The number of this batch; one not above the producer's last is not stored again.
     sequence: Option<u64>,
     /// What the acknowledgement means; the table's own without it.
@@ -268,7 +268,15 @@ async fn store(
         })?,
     };
     let producer = match (wish.producer, wish.sequence) {
-        (Some(producer), Some(sequence)) => Some((ProducerId(producer.as_u128()), sequence)),
+        (Some(producer), Some(sequence)) => {
+            let producer = Uuid::parse_str(&producer).map_err(|_| {
+                Error::new(
+                    ErrorKind::InvalidTextRepresentation,
+                    format!("the producer \"{producer}\" is no UUID"),
+                )
+            })?;
+            Some((ProducerId(producer.as_u128()), sequence))
+        }
         (None, None) => None,
         _ => {
             return Err(Error::new(

@@ -9,8 +9,9 @@ use arrow::{
 use arrow_flight::{
     error::FlightError,
     sql::{
-        Command, CommandGetDbSchemas, CommandGetPrimaryKeys, CommandGetTables,
-        metadata::{GetCatalogsBuilder, GetTableTypesBuilder},
+        Command, CommandGetDbSchemas, CommandGetPrimaryKeys, CommandGetTableTypes,
+        CommandGetTables,
+        metadata::GetCatalogsBuilder,
     },
 };
 use futures::StreamExt as _;
@@ -82,7 +83,7 @@ pub(crate) async fn answer(
         Command::CommandGetCatalogs(query) => catalogs(caller, query.into_builder()).await,
         Command::CommandGetDbSchemas(query) => schemas(caller, query).await,
         Command::CommandGetTables(query) => tables(caller, query).await,
-        Command::CommandGetTableTypes(query) => table_types(query.into_builder()),
+        Command::CommandGetTableTypes(query) => table_types(query),
         Command::CommandGetSqlInfo(query) => facts.sql(&query.info),
         Command::CommandGetXdbcTypeInfo(query) => facts.types(query.data_type),
         Command::CommandGetPrimaryKeys(query) => primary_keys(caller, &query),
@@ -184,7 +185,8 @@ fn columns_of(chronicle: &ChronicleDefinition) -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Vec<Field>>()))
 }
 
-fn table_types(mut answer: GetTableTypesBuilder) -> Result<RecordBatch> {
+fn table_types(query: CommandGetTableTypes) -> Result<RecordBatch> {
+    let mut answer = query.into_builder();
     for kind in [SYSTEM_TABLE, TABLE, VIEW] {
         answer.append(kind);
     }

@@ -7,8 +7,8 @@ use arrow_flight::sql::{
     Nullable, Searchable, SqlInfo as I, SqlNullOrdering, SqlOuterJoinsSupportLevel,
     SqlSupportedCaseSensitivity, SqlSupportedGroupBy, SqlSupportedResultSetConcurrency,
     SqlSupportedResultSetType, SqlSupportedSubqueries, SqlSupportedTransaction,
-    SqlSupportedTransactions, SqlSupportedUnions, SqlSupportsConvert, SqlTransactionIsolationLevel,
-    SupportedAnsi92SqlGrammarLevel, SupportedSqlGrammar, XdbcDataType, XdbcDatetimeSubcode,
+    SqlSupportedUnions, SqlSupportsConvert, SqlTransactionIsolationLevel,
+    SupportedSqlGrammar, XdbcDataType, XdbcDatetimeSubcode,
     metadata::{
         SqlInfoData, SqlInfoDataBuilder, XdbcTypeInfo, XdbcTypeInfoData, XdbcTypeInfoDataBuilder,
     },
@@ -133,6 +133,9 @@ fn sql(statement_bytes_max: usize, connections_max: usize) -> SqlInfoDataBuilder
     info
 }
 
+/// The first level of ANSI SQL-92.
+const ANSI92_ENTRY: i32 = 0;
+
 const FLAGS: &[(I, bool)] = &[
     (I::FlightSqlServerReadOnly, false),
     (I::FlightSqlServerSql, true),
@@ -183,7 +186,7 @@ const MASKS: &[(I, &[i32])] = &[
             SupportedSqlGrammar::SqlCoreGrammar as i32,
         ],
     ),
-    (I::SqlAnsi92SupportedLevel, &[SupportedAnsi92SqlGrammarLevel::Ansi92EntrySql as i32]),
+    (I::SqlAnsi92SupportedLevel, &[ANSI92_ENTRY]),
     (
         I::SqlOuterJoinsSupportLevel,
         &[

@@ -24,9 +24,11 @@ impl Instance {
     pub async fn open(directory: &Path) -> Result<Self, Failure> {
         let mut settings = in_process::settings(directory);
         settings.pg_listen = Listen::Address("127.0.0.1:0".to_string());
+        settings.flight_listen = Listen::Off;
         let server = Server::open(&settings).await.map_err(in_process::not_started)?;
         let port = server
-            .pg_address()
+            .addresses()
+            .postgres
             .map(|address| address.port())
             .ok_or_else(|| Failure::of_harness("the server does not listen"))?;
         Ok(Self { server, port })

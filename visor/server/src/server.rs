@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use stratalog_flight_sql::FlightSettings;
 use stratalog_model::Error;
 use stratalog_pgwire::PgwireSettings;
 use tokio::{net::TcpListener, task::JoinHandle};
@@ -20,11 +21,20 @@ use crate::{
 /// How long listeners may take beyond the grace period that they keep themselves.
 const LAST_GRACE: Duration = Duration::from_secs(5);
 
+/// Where clients may connect, with the ports that port 0 became.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Addresses {
+    /// The Postgres protocol.
+    pub postgres: Option<SocketAddr>,
+    /// Arrow Flight SQL.
+    pub flight: Option<SocketAddr>,
+}
+
 /// A running server.
 #[derive(Debug)]
 pub struct Server {
     embedded: Embedded,
-    pg_address: Option<SocketAddr>,
+    addresses: Addresses,
     /// Cancelled when no more connections are wanted.
     stop: CancellationToken,
     listeners: Vec<JoinHandle<Result<(), Error>>>,
@@ -38,44 +48,46 @@ impl Server {
     /// # Errors
     /// [`StartError`]: what stands in the way.
     pub async fn open(settings: &Settings) -> Result<Self, StartError> {
-        let listener = match &settings.pg_listen {
-            Listen::Off => None,
-            Listen::Address(address) => {
-                Some(bind(address, "pg-listen", settings.remote_without_password).await?)
-            }
-        };
+        let postgres = Door::open(&settings.pg_listen, "pg-listen", settings).await?;
+        let flight = Door::open(&settings.flight_listen, "flight-listen", settings).await?;
         let embedded = Embedded::open(settings).await?;
         let mut server = Self {
             embedded,
-            pg_address: None,
+            addresses: Addresses::default(),
             stop: CancellationToken::new(),
             listeners: Vec::new(),
             grace: Duration::from_millis(settings.shutdown_grace_ms),
         };
-        if let Some(listener) = listener {
-            let address = listener.local_addr().map_err(|error| StartError::AddressUnusable {
-                address: settings.pg_listen.to_string(),
-                setting: "pg-listen",
-                reason: error.to_string(),
-            })?;
-            server.pg_address = Some(address);
+        let stop = || server.stop.clone();
+        let service = || Arc::clone(server.embedded.service());
+        if let Some(Door { listener, address }) = postgres {
+            server.addresses.postgres = Some(address);
             let pgwire = PgwireSettings {
                 connections_max: settings.connections_max,
                 message_bytes_max: settings.message_bytes_max.as_usize(),
                 shutdown_grace_ms: settings.shutdown_grace_ms,
                 ..PgwireSettings::default()
             };
-            let service = Arc::clone(server.embedded.service());
-            let stop = server.stop.clone();
-            let serving = stratalog_pgwire::serve(listener, service, pgwire, stop);
+            let serving = stratalog_pgwire::serve(listener, service(), pgwire, stop());
+            server.listeners.push(tokio::spawn(serving));
+        }
+        if let Some(Door { listener, address }) = flight {
+            server.addresses.flight = Some(address);
+            let flight = FlightSettings {
+                connections_max: settings.connections_max,
+                message_bytes_max: settings.message_bytes_max.as_usize(),
+                shutdown_grace_ms: settings.shutdown_grace_ms,
+                ..FlightSettings::default()
+            };
+            let serving = stratalog_flight_sql::serve(listener, service(), flight, stop());
             server.listeners.push(tokio::spawn(serving));
         }
         Ok(server)
     }
 
-    /// Where the Postgres protocol is spoken, with the port that port 0 became.
-    pub fn pg_address(&self) -> Option<SocketAddr> {
-        self.pg_address
+    /// Where clients may connect.
+    pub fn addresses(&self) -> Addresses {
+        self.addresses
     }
 
     /// The database behind the listeners.
@@ -85,10 +97,14 @@ impl Server {
 
     /// The line that says where clients may connect.
     pub fn ready_line(&self) -> String {
-        let address = self.pg_address.map_or("off".to_string(), |address| address.to_string());
+        let shown = |address: Option<SocketAddr>| {
+            address.map_or("off".to_string(), |address| address.to_string())
+        };
         format!(
-            "{}postgres {address}, data directory {}, process {}",
+            "{}postgres {}, flight {}, data directory {}, process {}",
             crate::demo::child::READY,
+            shown(self.addresses.postgres),
+            shown(self.addresses.flight),
             self.embedded.directory().display(),
             std::process::id()
         )
@@ -136,6 +152,30 @@ async fn wait_all(
         listeners.pop();
     }
     result
+}
+
+/// A listener that is open, and where.
+struct Door {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Door {
+    /// Takes the address that a setting names; `None` for `off`.
+    async fn open(
+        listen: &Listen,
+        setting: &'static str,
+        settings: &Settings,
+    ) -> Result<Option<Self>, StartError> {
+        let Listen::Address(address) = listen else { return Ok(None) };
+        let listener = bind(address, setting, settings.remote_without_password).await?;
+        let address = listener.local_addr().map_err(|error| StartError::AddressUnusable {
+            address: address.clone(),
+            setting,
+            reason: error.to_string(),
+        })?;
+        Ok(Some(Self { listener, address }))
+    }
 }
 
 async fn bind(

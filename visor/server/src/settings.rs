@@ -119,6 +119,9 @@ settings! {
     /// says "ready" names it.
     pg_listen: Listen, "address:port or off" = Listen::Address("127.0.0.1:5433".to_string());
 
+    /// Address of Arrow Flight SQL, or `off`. Port 0 takes a free one.
+    flight_listen: Listen, "address:port or off" = Listen::Address("127.0.0.1:50051".to_string());
+
     /// Lets other machines connect without a password. Until users can be created, a
     /// listener outside of the loopback interface is refused without it.
     remote_without_password: bool, "true or false" = false;

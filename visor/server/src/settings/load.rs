@@ -29,7 +29,7 @@ const OTHER_VARIABLES: [&str; 15] = [
 ];
 
 /// Settings that a later part will give meaning.
-pub(crate) const NOT_YET: [&str; 3] = ["flight_listen", "http_listen", "ilp_listen"];
+pub(crate) const NOT_YET: [&str; 2] = ["http_listen", "ilp_listen"];
 
 /// A setting that cannot be used; says which, where it was given and what would be right.
 #[derive(Debug, thiserror::Error)]

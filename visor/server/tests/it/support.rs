@@ -17,6 +17,8 @@ pub fn stratalog() -> Command {
             command.env_remove(name);
         }
     }
+    // Servers of several tests run at a time: no two can have the default port.
+    command.env("STRATALOG_FLIGHT_LISTEN", "127.0.0.1:0");
     command.env("COLUMNS", "80").env("STRATALOG_HISTORY", "").stdin(Stdio::null());
     command
 }

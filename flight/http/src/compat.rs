@@ -1,0 +1,151 @@
+//! The few questions that other products' clients ask before they write: databases of InfluxDB, tables
+//! of QuestDB.
+
+use std::{collections::HashMap, sync::Arc};
+
+use axum::{
+    Json,
+    extract::{Query, State as Extracted},
+    response::{IntoResponse, Response},
+};
+use serde_json::{Value, json};
+use stratalog_model::{Error, ErrorKind, Result};
+use stratalog_query::{Command, Session};
+
+use crate::{
+    problem::{answer, in_one_line},
+    sql::table_of,
+    state::State,
+    write::schema,
+};
+
+/// `GET` and `POST /query` of InfluxDB 1: SHOW, CREATE and DROP DATABASE.
+pub(crate) async fn query(
+    Extracted(state): Extracted<Arc<State>>,
+    Query(parameters): Query<HashMap<String, String>>,
+    body: String,
+) -> Response {
+    let form = form_field(&body, "q");
+    let text = parameters.get("q").cloned().or(form).unwrap_or_default();
+    match influx(&state, &text).await {
+        Ok(result) => Json(json!({ "results": [result] })).into_response(),
+        Err(error) => answer(&error, json!({ "error": in_one_line(&error) })),
+    }
+}
+
+async fn influx(state: &State, text: &str) -> Result<Value> {
+    let words: Vec<&str> = text.trim().trim_end_matches(';').split_whitespace().collect();
+    let lower: Vec<String> = words.iter().map(|word| word.to_ascii_lowercase()).collect();
+    let lower: Vec<&str> = lower.iter().map(String::as_str).collect();
+    let session = state.writing()?;
+    let database = session.login().database.clone();
+    match (lower.as_slice(), words.get(2)) {
+        (["show", "databases"], _) => {
+            let names = databases(&session).into_iter().map(|name| json!([name]));
+            let names: Vec<Value> = names.collect();
+            Ok(json!({ "statement_id": 0, "series": [
+                { "name": "databases", "columns": ["name"], "values": names }
+            ] }))
+        }
+        (["create", "database", _, ..], Some(name)) => {
+            let name = schema(state, Some(unquoted(name)), None);
+            let create = Command::CreateSchema { database, name, if_not_exists: true };
+            session.define("CREATE DATABASE", vec![create]).await?;
+            Ok(json!({ "statement_id": 0 }))
+        }
+        (["drop", "database", _], Some(name)) => {
+            let name = schema(state, Some(unquoted(name)), None);
+            if name == crate::write::PUBLIC {
+                return Err(Error::new(
+                    ErrorKind::DependentObjects,
+                    "the schema public stays: it is where tables are made that name no other",
+                )
+                .with_hint("DROP TABLE in SQL"));
+            }
+            let drop = Command::DropSchema { database, name, if_exists: true, cascade: true };
+            session.define("DROP DATABASE", vec![drop]).await?;
+            Ok(json!({ "statement_id": 0 }))
+        }
+        _ => Err(Error::new(
+            ErrorKind::FeatureNotSupported,
+            "InfluxQL is not offered beyond SHOW DATABASES, CREATE DATABASE and DROP DATABASE",
+        )
+        .with_hint("ask in SQL: POST /api/sql, the Postgres protocol or Flight SQL")),
+    }
+}
+
+/// The schemas that tables can be written to.
+fn databases(session: &Session) -> Vec<String> {
+    session.schemas()
+}
+
+fn unquoted(name: &str) -> &str {
+    name.trim_matches(['"', '\''])
+}
+
+/// A field of a form that was posted.
+fn form_field(body: &str, name: &str) -> Option<String> {
+    let fields = body.split('&').filter_map(|pair| pair.split_once('='));
+    let (_, text) = fields.filter(|(field, _)| *field == name).last()?;
+    Some(decoded(text))
+}
+
+/// A text of a form: `+` is a space, `%41` a byte.
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        match byte {
+            b'+' => bytes.push(b' '),
+            b'%' => {
+                let digits: Vec<u8> = rest.by_ref().take(2).collect();
+                let digits = String::from_utf8(digits).unwrap_or_default();
+                bytes.push(u8::from_str_radix(&digits, 16).unwrap_or(b'?'));
+            }
+            other => bytes.push(other),
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// `GET /exec` of QuestDB: a statement, with its rows as lists.
+pub(crate) async fn exec(
+    Extracted(state): Extracted<Arc<State>>,
+    Query(parameters): Query<HashMap<String, String>>,
+) -> Response {
+    let text = parameters.get("query").cloned().unwrap_or_default();
+    let asked = match text.trim().trim_end_matches(';').to_ascii_lowercase().as_str() {
+        "show tables" => {
+            "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' ORDER BY 1".to_string()
+        }
+        _ => text.clone(),
+    };
+    match table_of(&state, &asked).await {
+        Ok((columns, rows)) => {
+            let columns: Vec<Value> = columns
+                .into_iter()
+                .map(|(name, kind)| json!({ "name": name, "type": kind }))
+                .collect();
+            let count = rows.len();
+            Json(json!({ "query": text, "columns": columns, "dataset": rows, "count": count }))
+                .into_response()
+        }
+        Err(error) => {
+            let position = error.position().unwrap_or(0);
+            let body = json!({ "query": text, "error": in_one_line(&error), "position": position });
+            answer(&error, body)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{decoded, form_field};
+
+    #[test]
+    fn forms_are_read() {
+        assert_eq!(decoded("CREATE+DATABASE+%22a%22"), "CREATE DATABASE \"a\"");
+        assert_eq!(form_field("db=x&q=SHOW+DATABASES", "q").unwrap(), "SHOW DATABASES");
+        assert_eq!(form_field("", "q"), None);
+    }
+}

@@ -1,0 +1,62 @@
+//! Whether the server is well.
+
+use std::{collections::HashMap, sync::Arc};
+
+use axum::{
+    Json,
+    extract::{Query, State as Extracted},
+    http::{HeaderMap, HeaderValue, StatusCode},
+    response::{IntoResponse, Response},
+};
+use serde_json::json;
+
+use crate::state::State;
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// `GET /health`: serves, and its journal takes writes.
+pub(crate) async fn health(Extracted(state): Extracted<Arc<State>>) -> Response {
+    let poisoned = state.service.parts().store.status().log.poisoned;
+    let (status, word, message) = match poisoned {
+        _ if state.service.is_shut_down() => {
+            (StatusCode::SERVICE_UNAVAILABLE, "fail", "the server is shutting down".to_string())
+        }
+        Some(reason) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "fail",
+            format!("the journal takes no more writes until a restart: {reason}"),
+        ),
+        None => (StatusCode::OK, "pass", "ready for queries and writes".to_string()),
+    };
+    let body = json!({
+        "name": "stratalog", "status": word, "message": message, "version": VERSION, "checks": [],
+    });
+    (status, Json(body)).into_response()
+}
+
+/// `GET /ready`.
+pub(crate) async fn ready(Extracted(state): Extracted<Arc<State>>) -> Response {
+    if state.service.is_shut_down() {
+        let body = json!({ "status": "stopping" });
+        return (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response();
+    }
+    let up_ns = state.service.parts().clock.now_ns().saturating_sub(state.service.started_ns());
+    let body = json!({ "status": "ready", "up_seconds": up_ns / 1_000_000_000 });
+    Json(body).into_response()
+}
+
+/// `GET` and `HEAD /ping`, as InfluxDB's clients expect it.
+pub(crate) async fn ping(Query(parameters): Query<HashMap<String, String>>) -> Response {
+    let mut headers = HeaderMap::new();
+    headers.insert("x-influxdb-version", HeaderValue::from_static(VERSION));
+    headers.insert("x-influxdb-build", HeaderValue::from_static("Stratalog"));
+    match parameters.get("verbose").map(String::as_str) {
+        Some("true" | "1") => (headers, Json(json!({ "version": VERSION }))).into_response(),
+        _ => (StatusCode::NO_CONTENT, headers).into_response(),
+    }
+}
+
+/// `GET /version`.
+pub(crate) async fn version() -> Response {
+    Json(json!({ "name": "stratalog", "version": VERSION })).into_response()
+}

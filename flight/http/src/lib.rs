@@ -1,0 +1,28 @@
+//! HTTP, and line protocol over HTTP and TCP.
+//!
+//! *What it is*: the doors for agents and operators: InfluxDB's write routes and QuestDB's TCP port,
+//! SQL in requests, health and metrics.
+//!
+//! *What it deliberately is not*: a parser of lines (that is `stratalog-line`), a place where SQL is
+//! understood, or data kept.
+//!
+//! *Data path*: body → decoded, piece by piece, within a budget → columns by table → tables and
+//! columns that are missing are made → one append for the request → 204 when it is as durable as was
+//! asked for.
+
+mod body;
+mod compat;
+mod health;
+mod lines;
+mod metrics;
+mod problem;
+mod server;
+mod settings;
+mod sql;
+mod state;
+mod store;
+mod tcp;
+mod write;
+
+pub use server::{serve, serve_lines};
+pub use settings::HttpSettings;

@@ -1,0 +1,147 @@
+//! `GET /metrics`, for Prometheus. The page docs/metrics.md is made from [`METRICS`].
+
+use std::{
+    fmt::Write as _,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use axum::{
+    extract::State as Extracted,
+    http::{HeaderValue, header::CONTENT_TYPE},
+    response::{IntoResponse, Response},
+};
+use stratalog_model::store::StoreStatus;
+
+use crate::state::State;
+
+/// What the front doors counted.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    bytes: AtomicU64,
+    lines: AtomicU64,
+    lines_refused: AtomicU64,
+    rows: AtomicU64,
+    requests_refused: AtomicU64,
+    queries: AtomicU64,
+    line_connections: AtomicU64,
+}
+
+impl Counts {
+    pub(crate) fn bytes(&self, count: usize) {
+        self.bytes.fetch_add(count as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn lines(&self, taken: u64, refused: u64) {
+        self.lines.fetch_add(taken, Ordering::Relaxed);
+        self.lines_refused.fetch_add(refused, Ordering::Relaxed);
+    }
+
+    pub(crate) fn rows(&self, count: u64) {
+        self.rows.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub(crate) fn refused(&self) {
+        self.requests_refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn query(&self) {
+        self.queries.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn connected(&self) {
+        self.line_connections.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn disconnected(&self) {
+        self.line_connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Where a metric's value comes from.
+struct Source<'a> {
+    counts: &'a Counts,
+    store: &'a StoreStatus,
+    sessions: u64,
+    running: u64,
+    moves_running: u64,
+    moves_failed: u64,
+    up_ns: i64,
+}
+
+/// One metric.
+struct Metric {
+    name: &'static str,
+    /// `counter` or `gauge`.
+    kind: &'static str,
+    help: &'static str,
+    value: fn(&Source<'_>) -> u64,
+}
+
+macro_rules! metrics {
+    ($( $name:literal $kind:ident $help:literal => $value:expr; )*) => {
+        const METRICS: &[Metric] = &[ $( Metric {
+            name: $name, kind: stringify!($kind), help: $help, value: $value,
+        }, )* ];
+    };
+}
+
+fn load(count: &AtomicU64) -> u64 {
+    count.load(Ordering::Relaxed)
+}
+
+metrics! {
+    "stratalog_up_seconds" gauge "Seconds since the server started." => |s| u64::try_from(s.up_ns).unwrap_or(0) / 1_000_000_000;
+    "stratalog_ingest_bytes_total" counter "Bytes of line protocol that were read, decompressed." => |s| load(&s.counts.bytes);
+    "stratalog_ingest_lines_total" counter "Lines that were read." => |s| load(&s.counts.lines);
+    "stratalog_ingest_lines_refused_total" counter "Lines that were refused." => |s| load(&s.counts.lines_refused);
+    "stratalog_ingest_rows_total" counter "Rows that line protocol stored." => |s| load(&s.counts.rows);
+    "stratalog_ingest_requests_refused_total" counter "Write requests that were refused as a whole." => |s| load(&s.counts.requests_refused);
+    "stratalog_line_connections" gauge "Open connections of line protocol over TCP." => |s| load(&s.counts.line_connections);
+    "stratalog_http_queries_total" counter "Statements that HTTP carried." => |s| load(&s.counts.queries);
+    "stratalog_sessions" gauge "Open sessions of all protocols." => |s| s.sessions;
+    "stratalog_sessions_running" gauge "Sessions that run a statement." => |s| s.running;
+    "stratalog_gsn" counter "The highest committed global sequence number." => |s| s.store.committed.0;
+    "stratalog_memory_bytes" gauge "Bytes of events in memory." => |s| s.store.memory_bytes;
+    "stratalog_memory_bytes_max" gauge "The budget for them." => |s| s.store.memory_bytes_max;
+    "stratalog_tables" gauge "Tables with events." => |s| s.store.chronicles.len() as u64;
+    "stratalog_rows" gauge "Events that are visible." => |s| s.store.chronicles.iter().map(|c| c.rows).sum();
+    "stratalog_series" gauge "Distinct keys of events in memory." => |s| s.store.chronicles.iter().map(|c| c.series).sum();
+    "stratalog_journal_queued_bytes" gauge "Bytes that wait for the journal's writer." => |s| s.store.log.queued_bytes;
+    "stratalog_journal_stored_bytes" gauge "Bytes of the journal's segments." => |s| s.store.log.stored_bytes;
+    "stratalog_journal_segments" gauge "Segments of the journal." => |s| s.store.log.segments;
+    "stratalog_journal_frames_total" counter "Frames written." => |s| s.store.log.frames;
+    "stratalog_journal_writes_total" counter "Writes, each of a group of frames." => |s| s.store.log.writes;
+    "stratalog_journal_syncs_total" counter "Syncs to disk." => |s| s.store.log.syncs;
+    "stratalog_journal_poisoned" gauge "1 when the journal has stopped after a failed write or sync." => |s| u64::from(s.store.log.poisoned.is_some());
+    "stratalog_moves_running" gauge "Moves between tiers that are under way." => |s| s.moves_running;
+    "stratalog_moves_failed" gauge "Moves that failed, of the last thousand." => |s| s.moves_failed;
+}
+
+/// The page.
+pub(crate) async fn metrics(Extracted(state): Extracted<Arc<State>>) -> Response {
+    let store = state.service.parts().store.status();
+    let sessions = state.service.sessions().open();
+    let moves = state.service.parts().store.moves();
+    let source = Source {
+        counts: &state.counts,
+        store: &store,
+        sessions: sessions.len() as u64,
+        running: sessions.iter().filter(|session| session.is_running()).count() as u64,
+        moves_running: moves.iter().filter(|one| one.ended_ns.is_none()).count() as u64,
+        moves_failed: moves.iter().filter(|one| one.error.is_some()).count() as u64,
+        up_ns: state.service.parts().clock.now_ns().saturating_sub(state.service.started_ns()),
+    };
+    let mut page = String::new();
+    for metric in METRICS {
+        let Metric { name, kind, help, value } = metric;
+        // Writing to a String cannot fail.
+        let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {}", value(&source));
+    }
+    let mut response = page.into_response();
+    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}

@@ -1,0 +1,69 @@
+//! Errors as HTTP tells them.
+
+use axum::{
+    Json,
+    http::{HeaderValue, StatusCode, header::RETRY_AFTER},
+    response::{IntoResponse, Response},
+};
+use serde_json::{Value, json};
+use stratalog_model::{Error, ErrorKind, Status};
+
+/// Seconds after which one may come back.
+const RETRY_SECONDS: u64 = 1;
+
+/// An error on its way to a client of our own routes.
+#[derive(Debug)]
+pub(crate) struct Problem(pub(crate) Error);
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        Self(error)
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        answer(&self.0, body(&self.0))
+    }
+}
+
+/// The number of HTTP for an error.
+pub(crate) fn status(error: &Error) -> StatusCode {
+    StatusCode::from_u16(error.kind().status().http()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+}
+
+/// A response to an error with this body: one that may be sent again says when.
+pub(crate) fn answer(error: &Error, body: Value) -> Response {
+    if error.kind() == ErrorKind::Internal {
+        tracing::error!(%error, "a request failed by a defect");
+    }
+    let mut response = (status(error), Json(body)).into_response();
+    if matches!(error.kind().status(), Status::ResourceExhausted | Status::Unavailable) {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(RETRY_SECONDS));
+    }
+    response
+}
+
+/// What our own routes say of an error.
+pub(crate) fn body(error: &Error) -> Value {
+    let mut told = json!({ "error": error.message(), "sqlstate": error.kind().sqlstate() });
+    let notes = [("detail", error.detail()), ("hint", error.hint()), ("context", error.context())];
+    if let Value::Object(told) = &mut told {
+        for (name, text) in notes {
+            if let Some(text) = text {
+                told.insert(name.to_string(), Value::from(text));
+            }
+        }
+        if let Some(position) = error.position() {
+            told.insert("position".to_string(), Value::from(position));
+        }
+    }
+    told
+}
+
+/// The whole of an error in one line, for clients that show one text.
+pub(crate) fn in_one_line(error: &Error) -> String {
+    let notes = [error.detail(), error.hint(), error.context()];
+    let parts = [Some(error.message())].into_iter().chain(notes).flatten();
+    parts.collect::<Vec<_>>().join("; ")
+}

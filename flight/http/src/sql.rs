@@ -1,0 +1,202 @@
+//! SQL in a request: `POST /api/sql`, and `/api/v3/query_sql` as InfluxDB 3's clients ask.
+
+mod format;
+mod json;
+
+use std::{collections::HashMap, sync::Arc};
+
+use arrow::{
+    array::{ArrayRef, RecordBatch, StringArray},
+    datatypes::{DataType, Field, Schema},
+};
+use axum::{
+    Json,
+    body::{Body, Bytes},
+    extract::{Query, State as Extracted},
+    http::{HeaderMap, header::ACCEPT, header::CONTENT_TYPE},
+    response::{IntoResponse, Response},
+};
+use futures::StreamExt as _;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use stratalog_model::{ColumnType, Error, ErrorKind, Result};
+use stratalog_query::{Outcome, Rows, Session};
+
+use self::format::Format;
+use crate::{problem::Problem, state::State};
+
+/// What is asked.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Question {
+    /// The statement.
+    #[serde(alias = "q", alias = "query")]
+    sql: String,
+    /// Values of `$1`, `$2` …
+    params: Vec<Value>,
+    /// How rows are answered.
+    format: Option<String>,
+    /// A schema in which names are looked up first.
+    #[serde(alias = "db")]
+    schema: Option<String>,
+}
+
+/// `GET` and `POST /api/sql`.
+pub(crate) async fn ask(
+    Extracted(state): Extracted<Arc<State>>,
+    Query(parameters): Query<HashMap<String, String>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let body = crate::body::Decoded::new(&state, &headers, body)?.all().await?;
+    let question = Question::read(&parameters, &headers, &Bytes::from(body))?;
+    let wanted = match &question.format {
+        Some(name) => Format::named(name)?,
+        None => Format::accepted(headers.get(ACCEPT).and_then(|accepted| accepted.to_str().ok())),
+    };
+    let session = state.session("http", None)?;
+    let guard = Ended(Arc::clone(&session));
+    if let Some(schema) = &question.schema {
+        let name = crate::write::schema(&state, Some(schema), None).replace('"', "\"\"");
+        session.variables().set("search_path", &format!("\"{name}\", public"), false)?;
+    }
+    let outcome = run(&session, &question).await?;
+    state.counts.query();
+    match outcome {
+        Outcome::Rows(rows) => Ok(wanted.answer(rows, session.text_style(), guard).await?),
+        Outcome::Done(tag) => {
+            let count = tag.rsplit(' ').next().and_then(|word| word.parse::<u64>().ok());
+            Ok(Json(json!({ "command": tag, "rows_affected": count.unwrap_or(0) })).into_response())
+        }
+        Outcome::Empty => Err(Problem(Error::new(ErrorKind::SyntaxError, "the request has no statement")
+            .with_hint("POST {\"sql\": \"SELECT …\"}, or the statement itself as text/plain"))),
+        Outcome::CopyIn(_) | Outcome::CopyOut(_) => Err(Problem(Error::new(
+            ErrorKind::FeatureNotSupported,
+            "COPY … STDIN and STDOUT need the Postgres protocol",
+        ))),
+    }
+}
+
+/// A session of one request: it ends with the answer.
+pub(crate) struct Ended(Arc<Session>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+async fn run(session: &Arc<Session>, question: &Question) -> Result<Outcome> {
+    let parsed = session.parse(&question.sql)?;
+    let one = match parsed.as_slice() {
+        [] => return Ok(Outcome::Empty),
+        [one] => one,
+        several => {
+            return Err(Error::new(
+                ErrorKind::SyntaxError,
+                format!("the request holds {} statements: one at a time", several.len()),
+            ));
+        }
+    };
+    let prepared = session.prepare(one, &[]).await?;
+    let values = session.bind_rows(&prepared, &question.parameters()?)?;
+    let values = values.into_iter().next().unwrap_or_default();
+    session.execute(&prepared, values).await
+}
+
+impl Question {
+    fn read(
+        parameters: &HashMap<String, String>,
+        headers: &HeaderMap,
+        body: &Bytes,
+    ) -> Result<Self> {
+        let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("");
+        let mut question = if body.is_empty() {
+            Self::default()
+        } else if kind.starts_with("application/json") || body.trim_ascii_start().starts_with(b"{") {
+            serde_json::from_slice(body).map_err(|error| {
+                Error::new(ErrorKind::InvalidParameterValue, format!("the body cannot be read: {error}"))
+                    .with_hint("{\"sql\": \"SELECT $1\", \"params\": [1], \"format\": \"json\"}")
+            })?
+        } else {
+            let text = std::str::from_utf8(body).map_err(|_| {
+                Error::new(ErrorKind::InvalidEncoding, "the statement is not valid UTF-8")
+            })?;
+            Self { sql: text.to_string(), ..Self::default() }
+        };
+        let parameter = |names: &[&str]| names.iter().find_map(|name| parameters.get(*name)).cloned();
+        if let Some(sql) = parameter(&["q", "sql", "query"]) {
+            question.sql = sql;
+        }
+        question.format = parameter(&["format"]).or(question.format);
+        question.schema = parameter(&["db", "schema"]).or(question.schema);
+        if let Some(text) = parameter(&["params"]) {
+            question.params = serde_json::from_str(&text).map_err(|error| {
+                Error::new(ErrorKind::InvalidParameterValue, format!("params is no list in JSON: {error}"))
+            })?;
+        }
+        Ok(question)
+    }
+
+    /// The parameters as a row of texts, which become what the statement needs.
+    fn parameters(&self) -> Result<RecordBatch> {
+        let texts = self.params.iter().map(|value| match value {
+            Value::Null => None,
+            Value::String(text) => Some(text.clone()),
+            other => Some(other.to_string()),
+        });
+        let columns: Vec<ArrayRef> =
+            texts.map(|text| Arc::new(StringArray::from(vec![text])) as ArrayRef).collect();
+        let fields: Vec<Field> = (1..=columns.len())
+            .map(|number| Field::new(format!("${number}"), DataType::Utf8, true))
+            .collect();
+        let rows = arrow::array::RecordBatchOptions::new().with_row_count(Some(1));
+        let schema = Arc::new(Schema::new(fields));
+        RecordBatch::try_new_with_options(schema, columns, &rows).map_err(Error::from)
+    }
+}
+
+/// Names and types of a result's columns, and its rows.
+pub(crate) type Table = (Vec<(String, String)>, Vec<Vec<Value>>);
+
+/// Most rows of an answer that is held as a whole.
+const TABLE_ROWS_MAX: usize = 100_000;
+
+/// All rows of a statement, for small answers.
+///
+/// # Errors
+/// What is wrong with it; `LimitExceeded` for more rows than are held.
+pub(crate) async fn table_of(state: &State, sql: &str) -> Result<Table> {
+    let session = state.session("http", None)?;
+    let _ended = Ended(Arc::clone(&session));
+    let question = Question { sql: sql.to_string(), ..Question::default() };
+    let Outcome::Rows(mut rows) = run(&session, &question).await? else {
+        return Ok((Vec::new(), Vec::new()));
+    };
+    let columns = columns_of(&rows);
+    let style = session.text_style();
+    let mut table = Vec::new();
+    while let Some(batch) = rows.next().await {
+        let batch = batch?;
+        if table.len() + batch.num_rows() > TABLE_ROWS_MAX {
+            return Err(Error::new(
+                ErrorKind::LimitExceeded,
+                format!("the answer has more than {TABLE_ROWS_MAX} rows"),
+            )
+            .with_hint("use LIMIT, or POST /api/sql, which streams"));
+        }
+        table.extend(json::rows(&batch, &style)?);
+    }
+    Ok((columns, table))
+}
+
+fn columns_of(rows: &Rows) -> Vec<(String, String)> {
+    let fields = rows.schema().fields().iter();
+    fields
+        .map(|field| {
+            let kind = ColumnType::from_arrow_field(field)
+                .map_or_else(|| field.data_type().to_string(), |kind| kind.to_string());
+            (field.name().clone(), kind)
+        })
+        .collect()
+}

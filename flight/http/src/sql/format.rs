@@ -1,0 +1,327 @@
+//! The forms in which rows are answered, batch by batch.
+
+use std::{io::Write, sync::Arc};
+
+use arrow::{
+    array::{ArrayRef, AsArray, RecordBatch, RecordBatchOptions},
+    compute::cast,
+    csv, datatypes::{DataType, Field, Schema, SchemaRef},
+    ipc::writer::StreamWriter,
+};
+use axum::{
+    body::{Body, Bytes},
+    http::{HeaderValue, header::CONTENT_TYPE},
+    response::{IntoResponse, Response},
+};
+use futures::{StreamExt as _, stream};
+use parking_lot::Mutex;
+use parquet::arrow::ArrowWriter;
+use stratalog_model::{ColumnType, Error, ErrorKind, Result};
+use stratalog_query::Rows;
+use stratalog_text::{ColumnWriter, TextStyle};
+
+use super::{Ended, json};
+
+/// Rows of one row group.
+const GROUP_ROWS: usize = 131_072;
+
+/// How rows are answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    Json,
+    Lines,
+    Csv,
+    Arrow,
+    Parquet,
+}
+
+impl Format {
+    /// The form of a name.
+    ///
+    /// # Errors
+    /// `InvalidParameterValue`.
+    pub(super) fn named(name: &str) -> Result<Self> {
+        Ok(match name.to_ascii_lowercase().as_str() {
+            "json" => Format::Json,
+            "ndjson" | "jsonl" | "json_lines" => Format::Lines,
+            "csv" => Format::Csv,
+            "arrow" | "ipc" => Format::Arrow,
+            "parquet" => Format::Parquet,
+            _ => {
+                return Err(Error::new(
+                    ErrorKind::InvalidParameterValue,
+                    format!("format \"{name}\" is unknown"),
+                )
+                .with_hint("use json, ndjson, csv, arrow or parquet"));
+            }
+        })
+    }
+
+    /// The first form that a client accepts; JSON without one.
+    pub(super) fn accepted(accepted: Option<&str>) -> Self {
+        let forms =
+            [Format::Json, Format::Lines, Format::Csv, Format::Arrow, Format::Parquet];
+        let kinds = accepted.unwrap_or_default().split(',');
+        let kinds = kinds.map(|kind| kind.split(';').next().unwrap_or_default().trim());
+        let found = kinds.filter_map(|kind| {
+            forms.into_iter().find(|form| form.content_type().split(';').next() == Some(kind))
+        });
+        found.into_iter().next().unwrap_or(Format::Json)
+    }
+
+    fn content_type(self) -> &'static str {
+        match self {
+            Format::Json => "application/json",
+            Format::Lines => "application/x-ndjson",
+            Format::Csv => "text/csv; charset=utf-8",
+            Format::Arrow => "application/vnd.apache.arrow.stream",
+            Format::Parquet => "application/vnd.apache.parquet",
+        }
+    }
+
+    /// The answer: its first rows are there before it begins, so that an error is told as such.
+    ///
+    /// # Errors
+    /// What the query says first; `Internal` for columns that the form has no place for.
+    pub(super) async fn answer(
+        self,
+        mut rows: Rows,
+        style: TextStyle,
+        ended: Ended,
+    ) -> Result<Response> {
+        let first = rows.next().await.transpose()?;
+        let mut writer = Writer::begin(self, rows.schema(), style)?;
+        let mut opening = writer.output.take();
+        if let Some(batch) = &first {
+            writer.write(batch)?;
+            opening.extend_from_slice(&writer.output.take());
+        }
+        let opening = stream::iter([Ok(Bytes::from(opening))]);
+        let state = Some((rows, writer, ended));
+        let others = stream::unfold(state, |state| async move {
+            let (mut rows, mut writer, ended) = state?;
+            match rows.next().await {
+                Some(Ok(batch)) => match writer.write(&batch) {
+                    Ok(()) => {
+                        let bytes = Bytes::from(writer.output.take());
+                        Some((Ok(bytes), Some((rows, writer, ended))))
+                    }
+                    Err(error) => Some((Err(broken(&error)), None)),
+                },
+                Some(Err(error)) => Some((Err(broken(&error)), None)),
+                None => match writer.end() {
+                    Ok(bytes) => Some((Ok(Bytes::from(bytes)), None)),
+                    Err(error) => Some((Err(broken(&error)), None)),
+                },
+            }
+        });
+        let mut response = Body::from_stream(opening.chain(others)).into_response();
+        let kind = HeaderValue::from_static(self.content_type());
+        response.headers_mut().insert(CONTENT_TYPE, kind);
+        Ok(response)
+    }
+}
+
+/// The connection is cut off: half an answer must not pass for a whole one.
+fn broken(error: &Error) -> std::io::Error {
+    tracing::info!(%error, "an answer broke off");
+    std::io::Error::other(error.message().to_string())
+}
+
+/// Bytes that a writer has written, to be taken away by whoever sends them.
+#[derive(Debug, Clone, Default)]
+struct Output(Arc<Mutex<Vec<u8>>>);
+
+impl Output {
+    fn take(&self) -> Vec<u8> {
+        std::mem::take(&mut *self.0.lock())
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+struct Writer {
+    output: Output,
+    style: TextStyle,
+    schema: SchemaRef,
+    form: Form,
+}
+
+enum Form {
+    Json { rows: u64 },
+    Lines,
+    Csv(Box<csv::Writer<Output>>),
+    Arrow(Box<StreamWriter<Output>>),
+    Parquet(Box<ArrowWriter<Output>>),
+}
+
+impl Writer {
+    fn begin(format: Format, schema: &SchemaRef, style: TextStyle) -> Result<Self> {
+        let mut output = Output::default();
+        let unwritten = |error: std::io::Error| Error::io("an answer", error);
+        let columns = match format {
+            Format::Json | Format::Lines => Arc::clone(schema),
+            Format::Csv => texts(schema),
+            Format::Arrow | Format::Parquet => plain(schema),
+        };
+        let form = match format {
+            Format::Json => {
+                output.write_all(b"[").map_err(unwritten)?;
+                Form::Json { rows: 0 }
+            }
+            Format::Lines => Form::Lines,
+            Format::Csv => {
+                let mut writer =
+                    csv::WriterBuilder::new().with_header(true).build(output.clone());
+                // The header is there when there are no rows.
+                let none = RecordBatch::new_empty(Arc::clone(&columns));
+                writer.write(&none).map_err(Error::from)?;
+                Form::Csv(Box::new(writer))
+            }
+            Format::Arrow => Form::Arrow(Box::new(
+                StreamWriter::try_new(output.clone(), &columns).map_err(Error::from)?,
+            )),
+            Format::Parquet => {
+                let writer = ArrowWriter::try_new(output.clone(), Arc::clone(&columns), None);
+                Form::Parquet(Box::new(writer.map_err(no_parquet)?))
+            }
+        };
+        Ok(Self { output, style, schema: columns, form })
+    }
+
+    fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        let unwritten = |error: std::io::Error| Error::io("an answer", error);
+        let unserialized = |error: serde_json::Error| Error::internal(format!("JSON: {error}"));
+        match &mut self.form {
+            Form::Json { rows } => {
+                for object in json::objects(batch, &self.style)? {
+                    let separator: &[u8] = if *rows > 0 { b",\n" } else { b"" };
+                    self.output.write_all(separator).map_err(unwritten)?;
+                    serde_json::to_writer(&mut self.output, &object).map_err(unserialized)?;
+                    *rows += 1;
+                }
+            }
+            Form::Lines => {
+                for object in json::objects(batch, &self.style)? {
+                    serde_json::to_writer(&mut self.output, &object).map_err(unserialized)?;
+                    self.output.write_all(b"\n").map_err(unwritten)?;
+                }
+            }
+            Form::Csv(writer) => {
+                let batch = as_texts(batch, &self.schema, &self.style)?;
+                writer.write(&batch).map_err(Error::from)?;
+            }
+            Form::Arrow(writer) => {
+                writer.write(&as_plain(batch, &self.schema)?).map_err(Error::from)?;
+            }
+            Form::Parquet(writer) => {
+                writer.write(&as_plain(batch, &self.schema)?).map_err(no_parquet)?;
+                if writer.in_progress_rows() >= GROUP_ROWS {
+                    writer.flush().map_err(no_parquet)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn end(self) -> Result<Vec<u8>> {
+        let Self { mut output, form, .. } = self;
+        match form {
+            Form::Json { .. } => {
+                output.write_all(b"]\n").map_err(|error| Error::io("an answer", error))?;
+            }
+            Form::Lines | Form::Csv(_) => {}
+            Form::Arrow(mut writer) => writer.finish().map_err(Error::from)?,
+            Form::Parquet(writer) => {
+                writer.close().map_err(no_parquet)?;
+            }
+        }
+        Ok(output.take())
+    }
+}
+
+fn no_parquet(error: parquet::errors::ParquetError) -> Error {
+    Error::new(ErrorKind::FeatureNotSupported, format!("the result cannot be written as Parquet: {error}"))
+}
+
+/// The columns as texts.
+fn texts(schema: &Schema) -> SchemaRef {
+    let fields = schema.fields().iter().map(|field| Field::new(field.name(), DataType::Utf8, true));
+    Arc::new(Schema::new(fields.collect::<Vec<Field>>()))
+}
+
+fn as_texts(batch: &RecordBatch, wanted: &SchemaRef, style: &TextStyle) -> Result<RecordBatch> {
+    let schema = batch.schema();
+    let columns = batch.columns().iter().zip(schema.fields()).map(|(array, field)| {
+        let writer = ColumnWriter::new(array, field, style)?;
+        let mut bytes = Vec::new();
+        let mut builder = arrow::array::StringBuilder::new();
+        for row in 0..array.len() {
+            if array.is_null(row) {
+                builder.append_null();
+                continue;
+            }
+            bytes.clear();
+            writer.write(row, &mut bytes);
+            builder.append_value(String::from_utf8_lossy(&bytes));
+        }
+        Ok(Arc::new(builder.finish()) as ArrayRef)
+    });
+    let columns = columns.collect::<Result<Vec<_>>>()?;
+    let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(Arc::clone(wanted), columns, &rows).map_err(Error::from)
+}
+
+/// The columns as tools read them: views as plain text and bytes, intervals as text.
+fn plain(schema: &Schema) -> SchemaRef {
+    let fields = schema.fields().iter().map(|field| {
+        let kind = match field.data_type() {
+            DataType::Utf8View => DataType::Utf8,
+            DataType::BinaryView => DataType::Binary,
+            DataType::Interval(_) | DataType::Null => DataType::Utf8,
+            DataType::List(item) if *item.data_type() == DataType::Utf8View => {
+                DataType::List(Arc::new(item.as_ref().clone().with_data_type(DataType::Utf8)))
+            }
+            other => other.clone(),
+        };
+        let json = ColumnType::from_arrow_field(field) == Some(ColumnType::Jsonb);
+        let plain = Field::new(field.name(), kind, field.is_nullable());
+        match json {
+            true => plain,
+            false => {
+                let mut metadata = field.metadata().clone();
+                metadata.retain(|name, _| name.starts_with("ARROW:"));
+                plain.with_metadata(metadata)
+            }
+        }
+    });
+    Arc::new(Schema::new(fields.collect::<Vec<Field>>()))
+}
+
+fn as_plain(batch: &RecordBatch, wanted: &SchemaRef) -> Result<RecordBatch> {
+    let schema = batch.schema();
+    let style = TextStyle::default();
+    let columns = batch.columns().iter().zip(schema.fields()).zip(wanted.fields());
+    let columns = columns.map(|((array, field), wanted)| match array.data_type() {
+        kind if kind == wanted.data_type() => Ok(Arc::clone(array)),
+        DataType::Interval(_) => {
+            let one = Arc::new(Schema::new(vec![field.as_ref().clone()]));
+            let one = RecordBatch::try_new(one, vec![Arc::clone(array)]).map_err(Error::from)?;
+            let text = texts(&one.schema());
+            Ok(Arc::new(as_texts(&one, &text, &style)?.column(0).as_string::<i32>().clone()) as ArrayRef)
+        }
+        _ => cast(array, wanted.data_type()).map_err(Error::from),
+    });
+    let columns = columns.collect::<Result<Vec<_>>>()?;
+    let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(Arc::clone(wanted), columns, &rows).map_err(Error::from)
+}

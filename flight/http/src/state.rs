@@ -1,0 +1,104 @@
+//! What requests share.
+
+use std::{sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+use stratalog_line::{LineLimits, LineParser};
+use stratalog_model::{Error, ErrorKind, Result};
+use stratalog_query::{Login, QueryService, Session};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::timeout,
+};
+
+use crate::{HttpSettings, metrics::Counts};
+
+/// Parsers that wait for the next request; each knows tables and series.
+const PARSERS_MAX: usize = 16;
+
+/// Bytes of one unit of room.
+const UNIT_BYTES: usize = 1024;
+
+/// Everything that a request needs.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) service: Arc<QueryService>,
+    pub(crate) settings: Arc<HttpSettings>,
+    pub(crate) counts: Counts,
+    parsers: Mutex<Vec<LineParser>>,
+    writing: Mutex<Option<Arc<Session>>>,
+    room: Arc<Semaphore>,
+}
+
+impl State {
+    /// Nothing yet.
+    pub(crate) fn new(service: Arc<QueryService>, settings: Arc<HttpSettings>) -> Arc<Self> {
+        let units = (settings.inbound_bytes_max / UNIT_BYTES).min(Semaphore::MAX_PERMITS);
+        Arc::new(Self {
+            service,
+            settings,
+            counts: Counts::default(),
+            parsers: Mutex::default(),
+            writing: Mutex::default(),
+            room: Arc::new(Semaphore::new(units)),
+        })
+    }
+
+    /// A parser for one request.
+    pub(crate) fn parser(&self) -> LineParser {
+        self.parsers.lock().pop().unwrap_or_else(|| LineParser::new(LineLimits::default()))
+    }
+
+    /// The parser of a request that has ended.
+    pub(crate) fn give_back(&self, parser: LineParser) {
+        let mut parsers = self.parsers.lock();
+        if parsers.len() < PARSERS_MAX {
+            parsers.push(parser);
+        }
+    }
+
+    /// The session in which requests write.
+    ///
+    /// # Errors
+    /// As [`QueryService::connect`].
+    pub(crate) fn writing(&self) -> Result<Arc<Session>> {
+        let mut writing = self.writing.lock();
+        if let Some(session) = writing.as_ref().filter(|session| session.check_terminated().is_ok()) {
+            return Ok(Arc::clone(session));
+        }
+        let session = self.session("line protocol", None)?;
+        Ok(Arc::clone(writing.insert(session)))
+    }
+
+    /// A session of its own.
+    ///
+    /// # Errors
+    /// As [`QueryService::connect`].
+    pub(crate) fn session(&self, name: &str, client: Option<String>) -> Result<Arc<Session>> {
+        self.service.connect(Login {
+            user: self.settings.default_user.clone(),
+            database: self.settings.default_database.clone(),
+            application_name: name.to_string(),
+            client_address: client,
+            settings: Vec::new(),
+            long_secret: true,
+        })
+    }
+
+    /// Room for so many bytes of bodies; waits for it a while.
+    ///
+    /// # Errors
+    /// `OutOfMemory` when there is none for too long.
+    pub(crate) async fn room(&self, bytes: usize) -> Result<OwnedSemaphorePermit> {
+        let units = u32::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX);
+        let wanted = Arc::clone(&self.room).acquire_many_owned(units);
+        match timeout(Duration::from_millis(self.settings.room_ms), wanted).await {
+            Ok(Ok(room)) => Ok(room),
+            _ => Err(Error::new(
+                ErrorKind::OutOfMemory,
+                "the server has no room for another request body now; nothing of it was stored",
+            )
+            .with_hint("send it again a little later, or in smaller requests")),
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Rows by table into the store: what is missing is made, and then all of them are one append.
+
+use std::sync::Arc;
+
+use stratalog_line::{TableRows, Tables};
+use stratalog_model::{
+    ChronicleDefinition, ColumnType, Error, ErrorKind, Result,
+    store::{AppendOptions, Appended},
+};
+use stratalog_query::{Command, NewChronicle, NewColumn, Session};
+
+/// The tick column of tables that are made here.
+const TIME: &str = "time";
+
+/// How often what is missing is made before others are said to undo it.
+const TRIES: usize = 4;
+
+/// The tables of a schema.
+#[derive(Debug)]
+pub(crate) struct SchemaTables<'a> {
+    pub(crate) session: &'a Session,
+    pub(crate) schema: &'a str,
+}
+
+impl Tables for SchemaTables<'_> {
+    fn table(&self, measurement: &str) -> Option<Arc<ChronicleDefinition>> {
+        self.session.table(Some(self.schema), measurement).ok()
+    }
+}
+
+/// Stores rows, all of them or none.
+///
+/// # Errors
+/// `DatatypeMismatch`, `InvalidTableDefinition` when a table is not what the rows were read for; what
+/// making a table or storing says.
+pub(crate) async fn store(
+    session: &Arc<Session>,
+    schema: &str,
+    tables: Vec<TableRows>,
+    options: AppendOptions,
+) -> Result<Option<Appended>> {
+    if tables.is_empty() {
+        return Ok(None);
+    }
+    let mut batches = Vec::with_capacity(tables.len());
+    for rows in tables {
+        let definition = ready(session, schema, &rows).await?;
+        let batch = rows.into_batch(&definition)?;
+        batches.push((definition, batch));
+    }
+    let mut append = session.append("line protocol", options)?;
+    for (definition, batch) in batches {
+        append.push(&definition, batch).await?;
+    }
+    append.commit().await.map(Some)
+}
+
+/// The table of some rows, with all columns that they have.
+async fn ready(
+    session: &Arc<Session>,
+    schema: &str,
+    rows: &TableRows,
+) -> Result<Arc<ChronicleDefinition>> {
+    for _ in 0..TRIES {
+        match session.table(Some(schema), rows.measurement()) {
+            Ok(definition) => {
+                let missing = missing_columns(&definition, rows)?;
+                if missing.is_empty() {
+                    return Ok(definition);
+                }
+                // One command a column: each is there or not.
+                for column in missing {
+                    let id = definition.id;
+                    let add = Command::AddColumn { id, column, if_not_exists: true };
+                    session.define("line protocol: a new field", vec![add]).await?;
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::UndefinedTable => {
+                let commands = creation(session, schema, rows);
+                session.define("line protocol: a new table", commands).await?;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Err(Error::new(
+        ErrorKind::ObjectInUse,
+        format!("table \"{schema}.{}\" is dropped or changed all the time", rows.measurement()),
+    ))
+}
+
+fn missing_columns(definition: &ChronicleDefinition, rows: &TableRows) -> Result<Vec<NewColumn>> {
+    if let Some(tag) = rows.new_tags().iter().find(|tag| definition.column_named(tag).is_none()) {
+        return Err(no_such_key(definition, tag));
+    }
+    let missing = rows.new_fields().iter().filter(|(name, _)| definition.column_named(name).is_none());
+    Ok(missing.map(|(name, column_type)| nullable(name, column_type)).collect())
+}
+
+fn no_such_key(definition: &ChronicleDefinition, tag: &str) -> Error {
+    Error::new(
+        ErrorKind::InvalidTableDefinition,
+        format!(
+            "tag \"{tag}\" is not part of the key of table \"{}\", which was fixed when the table was made",
+            definition.qualified_name()
+        ),
+    )
+    .with_hint("send it as a field, or write to another measurement")
+}
+
+fn nullable(name: &str, column_type: &ColumnType) -> NewColumn {
+    NewColumn {
+        name: name.to_string(),
+        column_type: column_type.clone(),
+        nullable: true,
+        default_sql: None,
+        missing_value: None,
+    }
+}
+
+fn creation(session: &Session, schema: &str, rows: &TableRows) -> Vec<Command> {
+    let database = session.login().database.clone();
+    let required = |name: &str, column_type: ColumnType| NewColumn {
+        nullable: false,
+        ..nullable(name, &column_type)
+    };
+    let tags = rows.new_tags();
+    let mut columns: Vec<NewColumn> =
+        tags.iter().map(|tag| required(tag, ColumnType::Text)).collect();
+    columns.push(required(TIME, ColumnType::TimestampTz { precision: 9 }));
+    columns.extend(rows.new_fields().iter().map(|(name, column_type)| nullable(name, column_type)));
+    let key = tags.iter().cloned().chain([TIME.to_string()]).collect();
+    vec![
+        Command::CreateSchema {
+            database: database.clone(),
+            name: schema.to_string(),
+            if_not_exists: true,
+        },
+        Command::CreateChronicle(NewChronicle {
+            database,
+            schema: schema.to_string(),
+            name: rows.measurement().to_string(),
+            columns,
+            primary_key: Some(key),
+            options: vec![("collision".to_string(), "last".to_string())],
+            if_not_exists: true,
+        }),
+    ]
+}

@@ -1,0 +1,196 @@
+//! InfluxDB's write routes, of its versions 1, 2 and 3.
+
+use std::{collections::HashMap, sync::Arc};
+
+use axum::{
+    Json,
+    body::Body,
+    extract::{Query, State as Extracted},
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse, Response},
+};
+use serde_json::{Value, json};
+use stratalog_line::{LineError, Precision};
+use stratalog_model::{Durability, Error, ErrorKind, Result};
+
+use crate::{
+    lines::{self, Wanted, Written},
+    problem::{answer, in_one_line, status},
+    state::State,
+};
+
+/// The schema of requests that name no database, and of those that name ours.
+pub(crate) const PUBLIC: &str = "public";
+
+/// The retention policy of version 1 that every database has.
+const AUTOGEN: &str = "autogen";
+
+type Parameters = Query<HashMap<String, String>>;
+
+/// Which version's words an answer is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Version {
+    One,
+    Two,
+    Three,
+}
+
+/// `POST /write`.
+pub(crate) async fn one(
+    Extracted(state): Extracted<Arc<State>>,
+    Query(parameters): Parameters,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    write(&state, Version::One, &parameters, &headers, body).await
+}
+
+/// `POST /api/v2/write`.
+pub(crate) async fn two(
+    Extracted(state): Extracted<Arc<State>>,
+    Query(parameters): Parameters,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    write(&state, Version::Two, &parameters, &headers, body).await
+}
+
+/// `POST /api/v3/write_lp`.
+pub(crate) async fn three(
+    Extracted(state): Extracted<Arc<State>>,
+    Query(parameters): Parameters,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    write(&state, Version::Three, &parameters, &headers, body).await
+}
+
+async fn write(
+    state: &State,
+    version: Version,
+    parameters: &HashMap<String, String>,
+    headers: &HeaderMap,
+    body: Body,
+) -> Response {
+    let written = match wanted(state, version, parameters) {
+        Ok(wanted) => lines::write(state, headers, body, &wanted).await.map(|w| (w, wanted)),
+        Err(error) => Err(error),
+    };
+    match written {
+        Ok((written, _)) if written.failed == 0 => StatusCode::NO_CONTENT.into_response(),
+        Ok((written, wanted)) => partial(version, &written, wanted.accepts_partial),
+        Err(error) => {
+            state.counts.refused();
+            let told = in_one_line(&error);
+            let body = match version {
+                Version::One | Version::Three => json!({ "error": told }),
+                Version::Two => json!({ "code": code(&error), "message": told }),
+            };
+            answer(&error, body)
+        }
+    }
+}
+
+/// What a request's address says.
+fn wanted(
+    state: &State,
+    version: Version,
+    parameters: &HashMap<String, String>,
+) -> Result<Wanted> {
+    let parameter = |name: &str| parameters.get(name).map(String::as_str).filter(|text| !text.is_empty());
+    let database = match version {
+        Version::One | Version::Three => parameter("db").or_else(|| parameter("bucket")),
+        Version::Two => parameter("bucket").or_else(|| parameter("db")),
+    };
+    let schema = schema(state, database, parameter("rp"));
+    let precision = match parameter("precision") {
+        None if version == Version::Three => Precision::Auto,
+        None => Precision::Nanosecond,
+        Some(text) => precision(text)?,
+    };
+    let durability = match (parameter("durability"), parameter("no_sync")) {
+        (Some(text), _) => Some(text.parse::<Durability>()?),
+        (None, Some("true")) => Some(Durability::Relaxed),
+        _ => None,
+    };
+    let accepts_partial = parameter("accept_partial") != Some("false");
+    Ok(Wanted { schema, precision, durability, accepts_partial })
+}
+
+/// The schema that a database and retention policy of InfluxDB's are: its tables stand there.
+pub(crate) fn schema(state: &State, database: Option<&str>, policy: Option<&str>) -> String {
+    let database = database.unwrap_or(PUBLIC);
+    let database = database.strip_suffix("/autogen").unwrap_or(database);
+    let database = if database == state.settings.default_database { PUBLIC } else { database };
+    match policy {
+        None | Some(AUTOGEN) => database.to_string(),
+        Some(policy) => format!("{database}/{policy}"),
+    }
+}
+
+fn precision(text: &str) -> Result<Precision> {
+    Ok(match text {
+        "n" | "ns" | "nanosecond" => Precision::Nanosecond,
+        "u" | "us" | "microsecond" => Precision::Microsecond,
+        "ms" | "millisecond" => Precision::Millisecond,
+        "s" | "second" => Precision::Second,
+        "m" => Precision::Minute,
+        "h" => Precision::Hour,
+        "auto" => Precision::Auto,
+        _ => {
+            return Err(Error::new(
+                ErrorKind::InvalidParameterValue,
+                format!("precision \"{text}\" is unknown"),
+            )
+            .with_hint("use ns, us, ms, s, m, h or auto"));
+        }
+    })
+}
+
+/// Some lines, or all, could not be read.
+fn partial(version: Version, written: &Written, accepts_partial: bool) -> Response {
+    let (failed, stored) = (written.failed, written.stored);
+    let first = written.errors.first().map(ToString::to_string).unwrap_or_default();
+    let summary = match (stored, accepts_partial) {
+        (_, false) => format!("{failed} of the lines cannot be read, and nothing was stored: {first}"),
+        (0, true) => format!("unable to parse: {first}; dropped={failed}"),
+        (_, true) => format!("partial write: {first}; stored={stored} dropped={failed}"),
+    };
+    let body = match version {
+        Version::One => json!({ "error": summary }),
+        Version::Two => json!({ "code": "invalid", "message": summary }),
+        Version::Three if accepts_partial => json!({
+            "error": "partial write of line protocol occurred",
+            "data": written.errors.iter().map(line).collect::<Vec<Value>>(),
+        }),
+        Version::Three => json!({
+            "error": "parsing failed for write_lp endpoint",
+            "data": written.errors.first().map(line),
+        }),
+    };
+    (StatusCode::BAD_REQUEST, Json(body)).into_response()
+}
+
+fn line(error: &LineError) -> Value {
+    json!({
+        "error_message": error.message,
+        "line_number": error.line,
+        "original_line": error.original,
+    })
+}
+
+/// Version 2's word for an error.
+fn code(error: &Error) -> &'static str {
+    match status(error).as_u16() {
+        401 => "unauthorized",
+        403 => "forbidden",
+        404 => "not found",
+        409 => "conflict",
+        413 => "request too large",
+        429 => "too many requests",
+        501 => "method not allowed",
+        503 => "unavailable",
+        500 => "internal error",
+        _ => "invalid",
+    }
+}

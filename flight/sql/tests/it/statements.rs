@@ -1,0 +1,26 @@
+use arrow::array::AsArray as _;
+use futures::TryStreamExt as _;
+
+use crate::server::TestServer;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_statement_is_planned_and_read() {
+    let server = TestServer::start().await;
+    let mut client = server.client().await;
+    client.execute_update("CREATE TABLE t (time timestamptz, host text, v int, PRIMARY KEY (host, time))".to_string(), None).await.unwrap();
+    let stored = client.execute_update("INSERT INTO t VALUES ('2024-01-01', 'a', 1), ('2024-01-02', 'b', 2)".to_string(), None).await.unwrap();
+    assert_eq!(stored, 2);
+    let info = client.execute("SELECT host, v FROM t ORDER BY time".to_string(), None).await.unwrap();
+    let ticket = info.endpoint[0].ticket.clone().unwrap();
+    let batches: Vec<_> = client.do_get(ticket.clone()).await.unwrap().try_collect().await.unwrap();
+    let hosts: Vec<_> = batches.iter().flat_map(|b| b.column(0).as_string::<i32>().iter().flatten().map(str::to_string).collect::<Vec<_>>()).collect();
+    assert_eq!(hosts, ["a", "b"]);
+
+    // A changing statement is carried out once.
+    let info = client.execute("INSERT INTO t VALUES ('2024-01-03', 'c', 3)".to_string(), None).await.unwrap();
+    let ticket = info.endpoint[0].ticket.clone().unwrap();
+    let none: Vec<_> = client.do_get(ticket.clone()).await.unwrap().try_collect().await.unwrap();
+    assert!(none.iter().all(|batch| batch.num_rows() == 0));
+    let again = client.do_get(ticket).await.unwrap_err();
+    assert!(again.to_string().contains("redeemed before"), "{again}");
+}
