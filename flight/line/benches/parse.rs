@@ -45,9 +45,8 @@ impl Noise {
     }
 }
 
-const USAGES: [&str; 10] = [
-    "user", "system", "idle", "nice", "iowait", "irq", "softirq", "steal", "guest", "guest_nice",
-];
+const USAGES: [&str; 10] =
+    ["user", "system", "idle", "nice", "iowait", "irq", "softirq", "steal", "guest", "guest_nice"];
 
 fn cpu_tags(text: &mut String, host: u64) {
     let _ = write!(
@@ -157,9 +156,7 @@ fn benches(criterion: &mut Criterion) {
             bencher.iter(|| parse(&mut parser, &catalog, &text));
         });
         group.bench_function("batches_by_a_new_parser", |bencher| {
-            bencher.iter(|| {
-                parse(&mut LineParser::new(LineLimits::default()), &catalog, &text)
-            });
+            bencher.iter(|| parse(&mut LineParser::new(LineLimits::default()), &catalog, &text));
         });
         group.bench_function("reference_parse_only", |bencher| {
             bencher.iter(|| {

@@ -7,8 +7,8 @@ use hashbrown::HashTable;
 use stratalog_model::{ChronicleDefinition, Error, ErrorKind, Result};
 
 use crate::{
-    Row, RowLimits, SeriesNumber, TableRows, column::NONE, fault::shown, name::check_name,
-    name::check_line, series::SeriesCache, table::Table,
+    Row, RowLimits, SeriesNumber, TableRows, column::NONE, fault::shown, name::check_line,
+    name::check_name, series::SeriesCache, table::Table,
 };
 
 /// Where the definitions of tables come from.
@@ -207,7 +207,9 @@ impl RowBuilder {
     fn table(&mut self, measurement: &str) -> Result<u32> {
         let hash = self.hasher.hash_one(measurement);
         let is = |number: &u32| {
-            self.tables.get(*number as usize).is_some_and(|table| *table.measurement == *measurement)
+            self.tables
+                .get(*number as usize)
+                .is_some_and(|table| *table.measurement == *measurement)
         };
         if let Some(number) = self.by_measurement.find(hash, is) {
             return Ok(*number);

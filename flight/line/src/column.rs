@@ -173,8 +173,7 @@ impl Column {
 
     /// Its values, to be finished elsewhere; the column starts anew.
     pub(crate) fn take(&mut self) -> Self {
-        let mut taken =
-            Self::new(&self.name, &[], self.column_type.clone(), self.new);
+        let mut taken = Self::new(&self.name, &[], self.column_type.clone(), self.new);
         std::mem::swap(&mut taken.values, &mut self.values);
         std::mem::swap(&mut taken.gaps, &mut self.gaps);
         self.expected = taken.len();
@@ -314,6 +313,3 @@ fn fits_single(value: f64) -> bool {
     let single = value as f32;
     (single.is_finite() || !value.is_finite()) && (single != 0.0 || value == 0.0)
 }
-
-
-

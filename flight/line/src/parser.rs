@@ -10,9 +10,7 @@ use memchr::{memchr_iter, memrchr};
 use stratalog_model::{Error, ErrorKind, Result};
 
 use self::boundary::{LineEnd, indent};
-use crate::{
-    LineError, LineLimits, Precision, RowBuilder, TableRows, Tables, fault::LineErrors,
-};
+use crate::{LineError, LineLimits, Precision, RowBuilder, TableRows, Tables, fault::LineErrors};
 
 /// Bytes of a line that is too long that are kept, to show which one it is.
 const HEAD_BYTES: usize = 1 << 10;
@@ -193,7 +191,8 @@ impl LineParser {
     /// Takes a line without the spaces before it and its newline; `text` may be but the first of
     /// so many bytes, which have so many newlines.
     fn text(&mut self, text: &[u8], bytes: usize, newlines: u64, tables: &dyn Tables) {
-        let text = if text.len() == bytes { text.strip_suffix(b"\r").unwrap_or(text) } else { text };
+        let text =
+            if text.len() == bytes { text.strip_suffix(b"\r").unwrap_or(text) } else { text };
         if !(text.is_empty() || text.first() == Some(&b'#')) {
             let read = match bytes > self.limits.line_bytes_max {
                 true => Err(self.too_long()),
@@ -298,6 +297,3 @@ fn newlines_in(bytes: &[u8]) -> u64 {
 fn line_number(line: u64) -> u32 {
     u32::try_from(line).unwrap_or(u32::MAX)
 }
-
-
-

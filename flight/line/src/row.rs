@@ -35,16 +35,8 @@ impl<'a> Row<'a> {
         context: RowContext<'a>,
     ) -> Result<Self> {
         let (at, columns_before) = (table.rows(), table.columns.len());
-        let mut row = Self {
-            table,
-            series,
-            texts,
-            context,
-            at,
-            columns_before,
-            previous: NONE,
-            open: true,
-        };
+        let mut row =
+            Self { table, series, texts, context, at, columns_before, previous: NONE, open: true };
         if row.series.batch != row.context.batch {
             row.check_tags()?;
         }

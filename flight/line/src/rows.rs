@@ -4,14 +4,13 @@ use std::{collections::HashMap, sync::Arc};
 
 use arrow::{
     array::{
-        Array, ArrayRef, PrimitiveArray, RecordBatch, RecordBatchOptions,
-        StringViewArray, StringViewBuilder, UInt32Array, new_null_array,
+        Array, ArrayRef, PrimitiveArray, RecordBatch, RecordBatchOptions, StringViewArray,
+        StringViewBuilder, UInt32Array, new_null_array,
     },
     compute::take,
     datatypes::{
-        ArrowTimestampType,
-        TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
-        TimestampSecondType,
+        ArrowTimestampType, TimestampMicrosecondType, TimestampMillisecondType,
+        TimestampNanosecondType, TimestampSecondType,
     },
 };
 use stratalog_model::{

@@ -287,9 +287,7 @@ impl Table {
     /// The type of the column that a field fills, and whether the table lacks it.
     fn field_type(&self, name: &str, kind: ColumnKind) -> Result<(ColumnType, bool)> {
         let table = &self.measurement;
-        let taken = |message: String| {
-            Err(Error::new(ErrorKind::DatatypeMismatch, message))
-        };
+        let taken = |message: String| Err(Error::new(ErrorKind::DatatypeMismatch, message));
         let Some(definition) = &self.definition else {
             return if name == TIME_COLUMN {
                 taken(format!(

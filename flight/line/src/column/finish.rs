@@ -49,8 +49,7 @@ impl Column {
                 _ => primitive::<Int64Type>(values, nulls),
             },
             Values::Numeric { values, .. } => Arc::new(
-                Decimal128Array::new(values.into(), nulls)
-                    .with_data_type(column_type.arrow_type()),
+                Decimal128Array::new(values.into(), nulls).with_data_type(column_type.arrow_type()),
             ),
             Values::Text { ends, bytes } => {
                 let mut offsets = Vec::with_capacity(ends.len() + 1);
@@ -122,10 +121,7 @@ impl Column {
     }
 }
 
-fn primitive<T: ArrowPrimitiveType>(
-    values: Vec<T::Native>,
-    nulls: Option<NullBuffer>,
-) -> ArrayRef {
+fn primitive<T: ArrowPrimitiveType>(values: Vec<T::Native>, nulls: Option<NullBuffer>) -> ArrayRef {
     Arc::new(PrimitiveArray::<T>::new(values.into(), nulls))
 }
 

@@ -242,21 +242,18 @@ fn no_value(field: &str, line: &[u8], start: usize) -> Error {
             start + 1
         )
     };
-    Error::new(MALFORMED, message)
-        .with_hint("values are written as 1.5, 1i, 1u, true or \"text\"")
+    Error::new(MALFORMED, message).with_hint("values are written as 1.5, 1i, 1u, true or \"text\"")
 }
 
 fn behind_value(line: &[u8], at: usize) -> Error {
     let raw = line.get(at..).unwrap_or_default();
-    Error::new(
-        MALFORMED,
-        format!("\"{}\" at byte {} follows a value", shown_bytes(raw), at + 1),
-    )
-    .with_hint("write a comma and the next field there, or a space and the timestamp")
+    Error::new(MALFORMED, format!("\"{}\" at byte {} follows a value", shown_bytes(raw), at + 1))
+        .with_hint("write a comma and the next field there, or a space and the timestamp")
 }
 
 fn unclosed(field: &str, line: &[u8], start: usize) -> Error {
-    let newlines = memchr::memchr_iter(b'\n', line.get(start..).unwrap_or_default()).count();
+    let rest = line.get(start..).unwrap_or_default();
+    let newlines = memchr::memchr_iter(b'\n', rest.strip_suffix(b"\n").unwrap_or(rest)).count();
     let swallowed = match newlines {
         0 => String::new(),
         1 => ", and goes on over the next line".to_string(),

@@ -57,7 +57,7 @@ fn last_word(rest: &[u8]) -> u64 {
 fn digits(word: u64) -> u32 {
     let values = word ^ ZEROS;
     // The high bit of each byte above 9: 0x76 + 10 = 0x80, and no byte carries into the next.
-    let others = ((values & (0x7f * ONES)) + 0x76 * ONES | values) & (0x80 * ONES);
+    let others = (((values & (0x7f * ONES)) + 0x76 * ONES) | values) & (0x80 * ONES);
     others.trailing_zeros() / 8
 }
 

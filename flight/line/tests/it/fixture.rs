@@ -17,8 +17,7 @@ use stratalog_model::{
 /// The tick of lines without one.
 pub const NOW_NS: i64 = 1_700_000_000_000_000_000;
 
-pub const REQUEST: LineRequest =
-    LineRequest { precision: Precision::Nanosecond, now_ns: NOW_NS };
+pub const REQUEST: LineRequest = LineRequest { precision: Precision::Nanosecond, now_ns: NOW_NS };
 
 pub const NS: ColumnType = ColumnType::TimestampTz { precision: 9 };
 
@@ -133,7 +132,9 @@ pub fn batches(catalog: &mut Catalog, rows: Vec<TableRows>) -> BTreeMap<String, 
         let batch = rows.into_batch(&definition).unwrap();
         assert_eq!(batch.schema(), definition.arrow_schema());
         let batch = match all.remove(&name) {
-            Some(earlier) => concat_batches(&definition.arrow_schema(), [&earlier, &batch]).unwrap(),
+            Some(earlier) => {
+                concat_batches(&definition.arrow_schema(), [&earlier, &batch]).unwrap()
+            }
             None => batch,
         };
         all.insert(name, batch);

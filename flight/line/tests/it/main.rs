@@ -10,5 +10,9 @@
     reason = "helpers of tests and benches fail as tests do, and use real files and clocks"
 )]
 
+mod builder;
 mod fixture;
+mod lines;
+mod model;
 mod reference;
+mod tables;

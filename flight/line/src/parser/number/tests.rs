@@ -57,9 +57,13 @@ fn what_is_no_number() {
     {
         assert_eq!(read(text), Number::Not, "{text}");
     }
-    for text in
-        ["9223372036854775808i", "-9223372036854775809i", "18446744073709551616u", "1e400", "-1e309"]
-    {
+    for text in [
+        "9223372036854775808i",
+        "-9223372036854775809i",
+        "18446744073709551616u",
+        "1e400",
+        "-1e309",
+    ] {
         assert_eq!(read(text), Number::OutOfRange, "{text}");
     }
 }
