@@ -61,12 +61,12 @@ fn stamp(row: u64) -> u64 {
     1_451_606_400_000_000_000 + row / HOSTS * 10_000_000_000
 }
 
-/// TSBS's cpu-only: ten whole numbers below 100.
-fn tsbs(value: impl Fn(&mut Noise) -> String) -> String {
+/// TSBS's cpu-only: ten numbers below 100, of so many hosts in turn.
+fn tsbs(hosts: u64, value: impl Fn(&mut Noise) -> String) -> String {
     let mut noise = Noise(1);
     let mut text = String::new();
     for row in 0..ROWS {
-        cpu_tags(&mut text, row % HOSTS);
+        cpu_tags(&mut text, row % hosts);
         for (at, usage) in USAGES.iter().enumerate() {
             let comma = if at > 0 { "," } else { "" };
             let _ = write!(text, "{comma}usage_{usage}={}", value(&mut noise));
@@ -138,9 +138,10 @@ fn parse(parser: &mut LineParser, catalog: &Catalog, text: &str) -> usize {
 
 fn benches(criterion: &mut Criterion) {
     for (name, text) in [
-        ("tsbs_integers", tsbs(|noise| format!("{}i", noise.below(100)))),
-        ("tsbs_decimals", tsbs(|noise| format!("{:.2}", noise.float() * 100.0))),
-        ("tsbs_floats", tsbs(|noise| format!("{}", noise.float() * 100.0))),
+        ("tsbs_integers", tsbs(HOSTS, |noise| format!("{}i", noise.below(100)))),
+        ("tsbs_hosts_50000", tsbs(ROWS, |noise| format!("{}i", noise.below(100)))),
+        ("tsbs_decimals", tsbs(HOSTS, |noise| format!("{:.2}", noise.float() * 100.0))),
+        ("tsbs_floats", tsbs(HOSTS, |noise| format!("{}", noise.float() * 100.0))),
         ("sensors", sensors()),
         ("logs", logs()),
     ] {

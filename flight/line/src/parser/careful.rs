@@ -77,9 +77,8 @@ impl LineParser {
         let end = name_end(line, 0, b" \t\n");
         let spaces = spaces_from(line, end);
         let identity = line.get(..end).unwrap_or_default();
-        if let Some(known) = self.rows.find(identity)
-            && spaces > 0
-        {
+        let fields = spaces > 0 && end + spaces < line.len();
+        if fields && let Some(known) = self.rows.find(identity) {
             return Ok((known, end + spaces));
         }
         let mut at = name_end(line, 0, b", \t\n");

@@ -13,6 +13,9 @@ use crate::{FieldValue, Row, SeriesNumber, Tables};
 /// Longest name of a field that is looked for, as it is written.
 const LABEL_BYTES_MAX: usize = 128;
 
+/// Tags that a series may well have.
+const TAGS_EXPECTED: usize = 16;
+
 /// How a line went on behind a value.
 enum After {
     Field,
@@ -79,8 +82,29 @@ impl LineParser {
         if identity.last().is_none_or(|last| *last == b'\\') || rest.get(length) != Some(&b' ') {
             return None;
         }
-        let number = self.rows.series.find(identity)?;
-        Some((SeriesNumber { number, generation }, length))
+        match self.rows.series.find(identity) {
+            Some(number) => Some((SeriesNumber { number, generation }, length)),
+            None => Some((self.plain_series(identity)?, length)),
+        }
+    }
+
+    /// A new series that is written without escapes; `None` also if anything is wrong with it.
+    fn plain_series(&mut self, identity: &[u8]) -> Option<SeriesNumber> {
+        let odd = |byte: &u8| matches!(byte, b'\\' | b'\t' | b'\0');
+        if identity.iter().any(odd) || identity.first() == Some(&b'#') {
+            return None;
+        }
+        let mut parts = simdutf8::basic::from_utf8(identity).ok()?.split(',');
+        let measurement = parts.next()?;
+        let mut tags = Vec::with_capacity(TAGS_EXPECTED);
+        for part in parts {
+            let (key, value) = part.split_once('=')?;
+            if key.is_empty() || value.is_empty() {
+                return None;
+            }
+            tags.push((key, value));
+        }
+        self.rows.intern(identity, measurement, &tags).ok()
     }
 }
 

@@ -9,6 +9,7 @@ use arrow::{
 };
 use influxdb_line_protocol::{FieldValue, ParsedLine, parse_lines, split_lines};
 use stratalog_line::{LineLimits, TIME_COLUMN};
+use stratalog_model::chronicle::SYSTEM_COLUMNS;
 
 use crate::fixture::{Catalog, NOW_NS, read_pieces};
 
