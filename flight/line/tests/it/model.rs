@@ -47,7 +47,10 @@ impl Model {
         let mut values = BTreeMap::new();
         let bad_text = |text: &str| text.contains(['\0', '\n']);
         let bad_name = |name: &str| {
-            bad_text(name) || name.len() > 63 || name == TIME_COLUMN || name.starts_with('_')
+            bad_text(name)
+                || name.len() > 63
+                || name == TIME_COLUMN
+                || SYSTEM_COLUMNS.contains(&name)
         };
         if bad_text(&table) || table.len() > 63 {
             return Err("measurement".to_string());
