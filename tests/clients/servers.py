@@ -74,6 +74,8 @@ class Stratalog:
         self.data_dir = pathlib.Path(data_dir)
         self.port = port or free_port()
         self.flight_port = free_port()
+        self.http_port = free_port()
+        self.ilp_port = free_port()
         self.log_path = self.data_dir.with_name(self.data_dir.name + ".log")
         self.flags = flags
         self.environment = environment or {}
@@ -92,6 +94,10 @@ class Stratalog:
             f"127.0.0.1:{self.port}",
             "--flight-listen",
             f"127.0.0.1:{self.flight_port}",
+            "--http-listen",
+            f"127.0.0.1:{self.http_port}",
+            "--ilp-listen",
+            f"127.0.0.1:{self.ilp_port}",
             *self.flags,
         ]
 

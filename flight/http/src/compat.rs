@@ -4,7 +4,6 @@
 use std::{collections::HashMap, sync::Arc};
 
 use axum::{
-    Json,
     extract::{Query, State as Extracted},
     response::{IntoResponse, Response},
 };
@@ -13,6 +12,7 @@ use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_query::{Command, Session};
 
 use crate::{
+    json::Json,
     problem::{answer, in_one_line},
     sql::table_of,
     state::State,

@@ -3,14 +3,13 @@
 use std::{collections::HashMap, sync::Arc};
 
 use axum::{
-    Json,
     extract::{Query, State as Extracted},
     http::{HeaderMap, HeaderValue, StatusCode},
     response::{IntoResponse, Response},
 };
 use serde_json::json;
 
-use crate::state::State;
+use crate::{json::Json, state::State};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 

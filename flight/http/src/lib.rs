@@ -13,6 +13,7 @@
 mod body;
 mod compat;
 mod health;
+mod json;
 mod lines;
 mod metrics;
 mod problem;
@@ -24,5 +25,5 @@ mod store;
 mod tcp;
 mod write;
 
-pub use server::{serve, serve_lines};
+pub use server::serve;
 pub use settings::HttpSettings;

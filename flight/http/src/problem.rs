@@ -1,12 +1,13 @@
 //! Errors as HTTP tells them.
 
 use axum::{
-    Json,
     http::{HeaderValue, StatusCode, header::RETRY_AFTER},
     response::{IntoResponse, Response},
 };
 use serde_json::{Value, json};
 use stratalog_model::{Error, ErrorKind, Status};
+
+use crate::json::Json;
 
 /// Seconds after which one may come back.
 const RETRY_SECONDS: u64 = 1;

@@ -48,14 +48,13 @@ fn routes(state: Arc<State>) -> Router {
         .with_state(state)
 }
 
-/// Answers HTTP clients on `listener` until `shutdown`, and returns when every request has ended, or was
-/// given up after the grace period. With `lines`, line protocol is taken there as well.
+/// Answers HTTP clients on the first listener, and takes line protocol on the second, until `shutdown`;
+/// returns when every request has ended, or was given up after the grace period.
 ///
 /// # Errors
 /// `Io` when the listener fails for good.
 pub async fn serve(
-    listener: TcpListener,
-    lines: Option<TcpListener>,
+    (http, lines): (Option<TcpListener>, Option<TcpListener>),
     service: Arc<QueryService>,
     settings: HttpSettings,
     shutdown: CancellationToken,
@@ -67,22 +66,14 @@ pub async fn serve(
             None => Ok(()),
         }
     };
-    let answering = answer(listener, Arc::clone(&state), shutdown.clone());
+    let answering = async {
+        match http {
+            Some(http) => answer(http, Arc::clone(&state), shutdown.clone()).await,
+            None => Ok(()),
+        }
+    };
     let (answered, taken) = tokio::join!(answering, taking);
     answered.and(taken)
-}
-
-/// Takes line protocol on `listener` until `shutdown`, where HTTP is not wanted.
-///
-/// # Errors
-/// `Io` when the listener fails for good.
-pub async fn serve_lines(
-    listener: TcpListener,
-    service: Arc<QueryService>,
-    settings: HttpSettings,
-    shutdown: CancellationToken,
-) -> Result<()> {
-    take_lines(listener, State::new(service, Arc::new(settings)), shutdown).await
 }
 
 async fn answer(

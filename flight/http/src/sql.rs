@@ -10,7 +10,6 @@ use arrow::{
     datatypes::{DataType, Field, Schema},
 };
 use axum::{
-    Json,
     body::{Body, Bytes},
     extract::{Query, State as Extracted},
     http::{HeaderMap, header::ACCEPT, header::CONTENT_TYPE},
@@ -23,7 +22,7 @@ use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_query::{Outcome, Rows, Session};
 
 use self::format::Format;
-use crate::{problem::Problem, state::State};
+use crate::{json::Json, problem::Problem, state::State};
 
 /// What is asked.
 #[derive(Debug, Default, Deserialize)]

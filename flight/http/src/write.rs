@@ -3,7 +3,6 @@
 use std::{collections::HashMap, sync::Arc};
 
 use axum::{
-    Json,
     body::Body,
     extract::{Query, State as Extracted},
     http::{HeaderMap, StatusCode},
@@ -14,6 +13,7 @@ use stratalog_line::{LineError, Precision};
 use stratalog_model::{Durability, Error, ErrorKind, Result};
 
 use crate::{
+    json::Json,
     lines::{self, Wanted, Written},
     problem::{answer, in_one_line, status},
     state::State,

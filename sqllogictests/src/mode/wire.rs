@@ -25,6 +25,8 @@ impl Instance {
         let mut settings = in_process::settings(directory);
         settings.pg_listen = Listen::Address("127.0.0.1:0".to_string());
         settings.flight_listen = Listen::Off;
+        settings.http_listen = Listen::Off;
+        settings.ilp_listen = Listen::Off;
         let server = Server::open(&settings).await.map_err(in_process::not_started)?;
         let port = server
             .addresses()

@@ -38,7 +38,7 @@ impl Args for ServeArguments {
             .help("Print the settings that result from flags, environment and file, and exit");
         let command = command.arg(config).arg(print);
         let defaults = Settings::default();
-        let command = KEYS.iter().fold(command, |command, key| {
+        KEYS.iter().fold(command, |command, key| {
             let default = defaults.toml_value(key.name).map(|value| value.to_string());
             let default = default.unwrap_or_default();
             command.arg(
@@ -48,9 +48,6 @@ impl Args for ServeArguments {
                     .hide_possible_values(true)
                     .help(format!("{} [default: {}]", key.text(), default.trim_matches('"'))),
             )
-        });
-        crate::settings::NOT_YET.iter().fold(command, |command, name| {
-            command.arg(Arg::new(*name).long(name.replace('_', "-")).hide(true))
         })
     }
 
@@ -72,7 +69,7 @@ impl FromArgMatches for ServeArguments {
         };
         self.config = matches.try_get_one::<PathBuf>("config").map_err(unread)?.cloned();
         self.print_config = matches.get_flag("print_config");
-        let names = KEYS.iter().map(|key| key.name).chain(crate::settings::NOT_YET);
+        let names = KEYS.iter().map(|key| key.name);
         for name in names {
             if let Some(text) = matches.try_get_one::<String>(name).map_err(unread)? {
                 self.flags.push((name.to_string(), text.clone()));

@@ -8,6 +8,7 @@ use std::{
 };
 
 use stratalog_flight_sql::FlightSettings;
+use stratalog_http::HttpSettings;
 use stratalog_model::Error;
 use stratalog_pgwire::PgwireSettings;
 use tokio::{net::TcpListener, task::JoinHandle};
@@ -28,6 +29,10 @@ pub struct Addresses {
     pub postgres: Option<SocketAddr>,
     /// Arrow Flight SQL.
     pub flight: Option<SocketAddr>,
+    /// HTTP.
+    pub http: Option<SocketAddr>,
+    /// Line protocol over TCP.
+    pub lines: Option<SocketAddr>,
 }
 
 /// A running server.
@@ -50,6 +55,8 @@ impl Server {
     pub async fn open(settings: &Settings) -> Result<Self, StartError> {
         let postgres = Door::open(&settings.pg_listen, "pg-listen", settings).await?;
         let flight = Door::open(&settings.flight_listen, "flight-listen", settings).await?;
+        let http = Door::open(&settings.http_listen, "http-listen", settings).await?;
+        let lines = Door::open(&settings.ilp_listen, "ilp-listen", settings).await?;
         let embedded = Embedded::open(settings).await?;
         let mut server = Self {
             embedded,
@@ -82,6 +89,19 @@ impl Server {
             let serving = stratalog_flight_sql::serve(listener, service(), flight, stop());
             server.listeners.push(tokio::spawn(serving));
         }
+        server.addresses.http = http.as_ref().map(|door| door.address);
+        server.addresses.lines = lines.as_ref().map(|door| door.address);
+        let own = HttpSettings {
+            connections_max: settings.connections_max,
+            body_bytes_max: settings.message_bytes_max.as_usize(),
+            shutdown_grace_ms: settings.shutdown_grace_ms,
+            ..HttpSettings::default()
+        };
+        if http.is_some() || lines.is_some() {
+            let doors = (http.map(|door| door.listener), lines.map(|door| door.listener));
+            let serving = stratalog_http::serve(doors, service(), own, stop());
+            server.listeners.push(tokio::spawn(serving));
+        }
         Ok(server)
     }
 
@@ -101,10 +121,12 @@ impl Server {
             address.map_or("off".to_string(), |address| address.to_string())
         };
         format!(
-            "{}postgres {}, flight {}, data directory {}, process {}",
+            "{}postgres {}, flight {}, http {}, lines {}, data directory {}, process {}",
             crate::demo::child::READY,
             shown(self.addresses.postgres),
             shown(self.addresses.flight),
+            shown(self.addresses.http),
+            shown(self.addresses.lines),
             self.embedded.directory().display(),
             std::process::id()
         )

@@ -10,7 +10,6 @@ mod value;
 
 pub(crate) use check::log_filter;
 pub use document::{commented_toml, settings_page};
-pub(crate) use load::NOT_YET;
 pub use load::{Layers, SettingsError};
 pub use value::{Budget, Bytes, Listen, LogFormat, available_memory_bytes};
 
@@ -121,6 +120,14 @@ settings! {
 
     /// Address of Arrow Flight SQL, or `off`. Port 0 takes a free one.
     flight_listen: Listen, "address:port or off" = Listen::Address("127.0.0.1:50051".to_string());
+
+    /// Address of HTTP: line protocol as InfluxDB's clients send it, SQL, health and metrics; or
+    /// `off`. Port 0 takes a free one.
+    http_listen: Listen, "address:port or off" = Listen::Address("127.0.0.1:8086".to_string());
+
+    /// Address of line protocol over TCP, as QuestDB's clients send it, or `off`. Port 0 takes a
+    /// free one.
+    ilp_listen: Listen, "address:port or off" = Listen::Address("127.0.0.1:9009".to_string());
 
     /// Lets other machines connect without a password. Until users can be created, a
     /// listener outside of the loopback interface is refused without it.

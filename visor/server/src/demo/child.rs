@@ -27,7 +27,8 @@ impl ServerProcess {
     pub fn start(program: &Path, data_dir: &Path, log: &Path, flags: &[&str]) -> io::Result<Self> {
         let log_file = File::options().create(true).append(true).open(log)?;
         let mut child = Command::new(program)
-            .args(["serve", "--pg-listen", "127.0.0.1:0", "--flight-listen", "off", "--data-dir"])
+            .args(["serve", "--pg-listen", "127.0.0.1:0", "--flight-listen", "off"])
+            .args(["--http-listen", "off", "--ilp-listen", "off", "--data-dir"])
             .arg(data_dir)
             .args(flags)
             .stdin(Stdio::null())

@@ -28,9 +28,6 @@ const OTHER_VARIABLES: [&str; 15] = [
     "STRATALOG_WRITE_FIXTURE",
 ];
 
-/// Settings that a later part will give meaning.
-pub(crate) const NOT_YET: [&str; 2] = ["http_listen", "ilp_listen"];
-
 /// A setting that cannot be used; says which, where it was given and what would be right.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
@@ -62,14 +59,6 @@ pub enum SettingsError {
         /// What is wrong with it.
         reason: String,
     },
-    /// The setting belongs to a part that does not exist yet.
-    #[error("{name} in {place} is not yet supported")]
-    NotYet {
-        /// As it was written.
-        name: String,
-        /// File, environment or command line.
-        place: String,
-    },
 }
 
 /// The three places that settings are given in, strongest last.
@@ -98,9 +87,6 @@ impl Layers {
         for (name, text) in &self.flags {
             let place = "the command line".to_string();
             let flag = format!("--{}", name.replace('_', "-"));
-            if NOT_YET.contains(&name.as_str()) {
-                return Err(SettingsError::NotYet { name: flag, place });
-            }
             settings.set_text(name, text).map_err(|reason| SettingsError::Value {
                 name: flag,
                 place,
@@ -119,9 +105,6 @@ fn load_file(settings: &mut Settings, path: &Path) -> Result<(), SettingsError> 
         .map_err(|error| unreadable(error.to_string().trim_end().to_string()))?;
     for (name, value) in table {
         let place = path.display().to_string();
-        if NOT_YET.contains(&name.as_str()) {
-            return Err(SettingsError::NotYet { name, place });
-        }
         if !KEYS.iter().any(|key| key.name == name) {
             let suggestion = nearest(&name).map(str::to_string);
             return Err(SettingsError::Unknown { name, place, suggestion });
@@ -147,9 +130,6 @@ fn load_environment(
         }
         let name = name.to_ascii_lowercase();
         let place = "the environment".to_string();
-        if NOT_YET.contains(&name.as_str()) {
-            return Err(SettingsError::NotYet { name: variable.clone(), place });
-        }
         if !KEYS.iter().any(|key| key.name == name) {
             if is_of_a_service(&name, text) {
                 warnings.push(format!("{variable} in the environment is no setting: ignored"));

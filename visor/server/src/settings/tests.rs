@@ -135,17 +135,6 @@ fn values_that_do_not_fit_name_their_place() {
 }
 
 #[test]
-fn listeners_of_later_parts_are_not_yet() {
-    for text in [
-        error(Some("http_listen = 'off'"), &[], &[]),
-        error(None, &[("STRATALOG_ILP_LISTEN", "off")], &[]),
-        error(None, &[], &[("flight_listen", "off")]),
-    ] {
-        assert!(text.ends_with("is not yet supported"), "{text}");
-    }
-}
-
-#[test]
 fn bytes_are_read_with_units_and_written_back() {
     for (text, bytes) in [
         ("17", 17),

@@ -43,9 +43,6 @@ fn settings_that_are_unknown_or_not_yet_end_with_status_2() {
     let output = run(&["serve", "--config", file.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("did you mean pg_listen?"), "{}", stderr(&output));
-    let output = run(&["serve", "--http-listen", "127.0.0.1:8086"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("--http-listen in the command line is not yet supported"));
     let output = run(&["serve", "--pg-listne", "off"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("--pg-listen"), "{}", stderr(&output));

@@ -18,7 +18,9 @@ pub fn stratalog() -> Command {
         }
     }
     // Servers of several tests run at a time: no two can have the default port.
-    command.env("STRATALOG_FLIGHT_LISTEN", "127.0.0.1:0");
+    for door in ["STRATALOG_FLIGHT_LISTEN", "STRATALOG_HTTP_LISTEN", "STRATALOG_ILP_LISTEN"] {
+        command.env(door, "127.0.0.1:0");
+    }
     command.env("COLUMNS", "80").env("STRATALOG_HISTORY", "").stdin(Stdio::null());
     command
 }

@@ -12,7 +12,7 @@ use crate::tree::Tree;
 
 /// What each crate of the product may depend on, directly. Crates that only test
 /// (`sim`, `sqllogictests`, `xtask`, …) and the server, which wires everything, are free.
-const ALLOWED: [(&str, &[&str]); 14] = [
+const ALLOWED: [(&str, &[&str]); 16] = [
     ("stratalog-model", &[]),
     ("stratalog-journal", &["stratalog-model"]),
     ("stratalog-tablet", &["stratalog-model"]),
@@ -44,6 +44,11 @@ const ALLOWED: [(&str, &[&str]); 14] = [
     ),
     ("stratalog-pgwire", &["stratalog-model", "stratalog-text", "stratalog-query"]),
     ("stratalog-flight-sql", &["stratalog-model", "stratalog-query"]),
+    ("stratalog-line", &["stratalog-model"]),
+    (
+        "stratalog-http",
+        &["stratalog-model", "stratalog-text", "stratalog-query", "stratalog-line"],
+    ),
     ("stratalog-client", &["stratalog-model"]),
 ];
 
@@ -52,7 +57,7 @@ const RESERVED: [(&str, &[&str]); 2] =
     [("sled", &["stratalog-tablet"]), ("pgwire", &["stratalog-pgwire"])];
 
 /// Crates of others that a crate must not name, by a part of their name.
-const BANNED: [(&str, &str); 8] = [
+const BANNED: [(&str, &str); 10] = [
     ("stratalog-journal", "arrow"),
     ("stratalog-model", "datafusion"),
     ("stratalog-model", "tokio"),
@@ -60,6 +65,8 @@ const BANNED: [(&str, &str); 8] = [
     ("stratalog-engine", "datafusion"),
     ("stratalog-visor-core", "datafusion"),
     ("stratalog-text", "datafusion"),
+    ("stratalog-line", "datafusion"),
+    ("stratalog-line", "tokio"),
     ("stratalog-pgwire", "stratalog-engine"),
 ];
 

@@ -57,6 +57,7 @@ impl Server {
             .arg("--data-dir")
             .arg(directory)
             .args(["--pg-listen", "127.0.0.1:0", "--flight-listen", "off"])
+            .args(["--http-listen", "off", "--ilp-listen", "off"])
             .args(["--segment-bytes", "20MiB", "--free-bytes-min", "1MiB"])
             // So little that events move all the time.
             .args(["--memory-bytes-max", "64MiB", "--journal-bytes-high", "24MiB"])

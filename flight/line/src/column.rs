@@ -1,0 +1,315 @@
+//! The values of one column, until they are an Arrow array.
+
+mod finish;
+
+use std::ops::Range;
+
+use stratalog_model::ColumnType;
+
+use crate::{ColumnKind, FieldValue};
+
+/// No column.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// Bytes of text that one batch's column holds at most: its offsets have 32 bits.
+const TEXT_BYTES_MAX: usize = 1 << 30;
+
+/// Why a value was not taken. The column is as before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// A column of this type takes no values of this kind.
+    Kind,
+    /// The value is beyond the column's type.
+    Range,
+    /// The row has a value in this column already.
+    Twice,
+    /// The batch has as much text as a column can hold.
+    Full,
+}
+
+/// One column of a table: of its definition, or one that it does not have yet.
+///
+/// ```text
+/// rows of the table   0   1   2   3   4   5
+/// values              a   b   0   0   e          shorter than the table: row 5 is NULL, as will
+/// gaps                       2 .. 4              be seen when the next value comes, or at the end
+/// ```
+#[derive(Debug)]
+pub(crate) struct Column {
+    pub(crate) name: Box<str>,
+    pub(crate) column_type: ColumnType,
+    /// The table's definition does not have it.
+    pub(crate) new: bool,
+    /// As its first row had it, with what stands between it and the value: `usage=`.
+    pub(crate) label: Box<[u8]>,
+    /// The column that followed this one in the last row that had both.
+    pub(crate) next: u32,
+    values: Values,
+    /// Rows that are NULL, ascending; also all from the last value on.
+    gaps: Vec<Range<usize>>,
+    /// Values of the last batch: as many may come again.
+    expected: usize,
+}
+
+/// NULL takes a place of any value.
+#[derive(Debug)]
+enum Values {
+    Float {
+        values: Vec<f64>,
+        /// The values must fit `real`.
+        single: bool,
+    },
+    Integer {
+        values: Vec<i64>,
+        lowest: i64,
+        highest: i64,
+    },
+    /// In units of the last digit.
+    Numeric {
+        values: Vec<i128>,
+        /// Units of 1.
+        one: i128,
+        /// Of absolute values.
+        highest: i128,
+    },
+    Text {
+        /// Where each value ends in `bytes`.
+        ends: Vec<i32>,
+        bytes: Vec<u8>,
+    },
+    Boolean(Vec<bool>),
+}
+
+impl Values {
+    fn of(column_type: &ColumnType) -> Self {
+        let integer = |lowest, highest| Self::Integer { values: Vec::new(), lowest, highest };
+        match column_type {
+            ColumnType::Real => Self::Float { values: Vec::new(), single: true },
+            ColumnType::BigInt => integer(i64::MIN, i64::MAX),
+            ColumnType::Integer => integer(i32::MIN.into(), i32::MAX.into()),
+            ColumnType::SmallInt => integer(i16::MIN.into(), i16::MAX.into()),
+            ColumnType::Numeric { precision, scale } => {
+                let ten = |digits: u8| 10_i128.checked_pow(digits.into()).unwrap_or(i128::MAX);
+                Self::Numeric { values: Vec::new(), one: ten(*scale), highest: ten(*precision) - 1 }
+            }
+            ColumnType::Text => Self::Text { ends: Vec::new(), bytes: Vec::new() },
+            ColumnType::Boolean => Self::Boolean(Vec::new()),
+            // Others are never made: no kind fits them.
+            _ => Self::Float { values: Vec::new(), single: false },
+        }
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        match self {
+            Self::Float { values, .. } => values.len(),
+            Self::Integer { values, .. } => values.len(),
+            Self::Numeric { values, .. } => values.len(),
+            Self::Text { ends, .. } => ends.len(),
+            Self::Boolean(values) => values.len(),
+        }
+    }
+
+    /// Shorter, or longer by values that stand for NULL.
+    fn resize(&mut self, rows: usize) {
+        match self {
+            Self::Float { values, .. } => values.resize(rows, 0.0),
+            Self::Integer { values, .. } => values.resize(rows, 0),
+            Self::Numeric { values, .. } => values.resize(rows, 0),
+            Self::Text { ends, bytes } => {
+                let end = rows.min(ends.len()).checked_sub(1).and_then(|last| ends.get(last));
+                let end = end.copied().unwrap_or(0);
+                ends.resize(rows, end);
+                bytes.truncate(usize::try_from(end).unwrap_or(0));
+            }
+            Self::Boolean(values) => values.resize(rows, false),
+        }
+    }
+
+    fn reserve(&mut self, rows: usize) {
+        match self {
+            Self::Float { values, .. } => values.reserve_exact(rows),
+            Self::Integer { values, .. } => values.reserve_exact(rows),
+            Self::Numeric { values, .. } => values.reserve_exact(rows),
+            Self::Text { ends, .. } => ends.reserve_exact(rows),
+            Self::Boolean(values) => values.reserve_exact(rows),
+        }
+    }
+}
+
+impl Column {
+    pub(crate) fn new(name: &str, label: &[u8], column_type: ColumnType, new: bool) -> Self {
+        Self {
+            name: name.into(),
+            label: label.into(),
+            next: NONE,
+            values: Values::of(&column_type),
+            column_type,
+            new,
+            gaps: Vec::new(),
+            expected: 0,
+        }
+    }
+
+    /// Rows up to the last value.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Bytes of text, beyond those that each row takes.
+    pub(crate) fn text_bytes(&self) -> usize {
+        match &self.values {
+            Values::Text { bytes, .. } => bytes.len(),
+            _ => 0,
+        }
+    }
+
+    /// Makes room for about as many values as the last batch had.
+    pub(crate) fn start_batch(&mut self) {
+        let rows = std::mem::take(&mut self.expected);
+        self.values.reserve(rows);
+    }
+
+    /// Its values, to be finished elsewhere; the column starts anew.
+    pub(crate) fn take(&mut self) -> Self {
+        let mut taken = Self::new(&self.name, &[], self.column_type.clone(), self.new);
+        std::mem::swap(&mut taken.values, &mut self.values);
+        std::mem::swap(&mut taken.gaps, &mut self.gaps);
+        self.expected = taken.len();
+        taken
+    }
+
+    /// Takes back the values from this row on.
+    pub(crate) fn truncate(&mut self, row: usize) {
+        if self.values.len() <= row {
+            return;
+        }
+        self.values.resize(row);
+        while let Some(gap) = self.gaps.last_mut().filter(|gap| gap.end > row) {
+            gap.end = row;
+            if gap.start >= gap.end {
+                self.gaps.pop();
+            }
+        }
+    }
+
+    /// Makes the column as long as there are rows before this one.
+    #[inline]
+    fn reach(&mut self, row: usize) -> Result<(), Refusal> {
+        if self.values.len() == row { Ok(()) } else { self.pad(row) }
+    }
+
+    #[cold]
+    fn pad(&mut self, row: usize) -> Result<(), Refusal> {
+        let rows = self.values.len();
+        if rows > row {
+            return Err(Refusal::Twice);
+        }
+        self.values.resize(row);
+        match self.gaps.last_mut().filter(|gap| gap.end == rows) {
+            Some(gap) => gap.end = row,
+            None => self.gaps.push(rows..row),
+        }
+        Ok(())
+    }
+
+    /// Gives a row its value.
+    pub(crate) fn push(&mut self, row: usize, value: FieldValue<'_>) -> Result<(), Refusal> {
+        match value {
+            FieldValue::Float(value) => self.push_float(row, value),
+            FieldValue::Integer(value) => self.push_integer(row, value),
+            FieldValue::Unsigned(value) => self.push_unsigned(row, value),
+            FieldValue::Text(value) => self.push_text(row, value),
+            FieldValue::Boolean(value) => self.push_boolean(row, value),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn push_float(&mut self, row: usize, value: f64) -> Result<(), Refusal> {
+        self.reach(row)?;
+        let Values::Float { values, single } = &mut self.values else { return Err(Refusal::Kind) };
+        if *single && !fits_single(value) {
+            return Err(Refusal::Range);
+        }
+        values.push(value);
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn push_integer(&mut self, row: usize, value: i64) -> Result<(), Refusal> {
+        self.reach(row)?;
+        match &mut self.values {
+            Values::Integer { values, lowest, highest } => {
+                if value < *lowest || value > *highest {
+                    return Err(Refusal::Range);
+                }
+                values.push(value);
+                Ok(())
+            }
+            _ => self.push_numeric(value.into()),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn push_unsigned(&mut self, row: usize, value: u64) -> Result<(), Refusal> {
+        match i64::try_from(value) {
+            Ok(value) => self.push_integer(row, value),
+            Err(_) => {
+                self.reach(row)?;
+                match &self.values {
+                    Values::Integer { .. } => Err(Refusal::Range),
+                    _ => self.push_numeric(value.into()),
+                }
+            }
+        }
+    }
+
+    fn push_numeric(&mut self, value: i128) -> Result<(), Refusal> {
+        let Values::Numeric { values, one, highest } = &mut self.values else {
+            return Err(Refusal::Kind);
+        };
+        let units = value.checked_mul(*one).ok_or(Refusal::Range)?;
+        if units < -*highest || units > *highest {
+            return Err(Refusal::Range);
+        }
+        values.push(units);
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn push_text(&mut self, row: usize, value: &str) -> Result<(), Refusal> {
+        self.reach(row)?;
+        let Values::Text { ends, bytes } = &mut self.values else { return Err(Refusal::Kind) };
+        let end = bytes.len() + value.len();
+        let end = i32::try_from(end).ok().filter(|_| end <= TEXT_BYTES_MAX).ok_or(Refusal::Full)?;
+        bytes.extend_from_slice(value.as_bytes());
+        ends.push(end);
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn push_boolean(&mut self, row: usize, value: bool) -> Result<(), Refusal> {
+        self.reach(row)?;
+        let Values::Boolean(values) = &mut self.values else { return Err(Refusal::Kind) };
+        values.push(value);
+        Ok(())
+    }
+
+    /// The kind of the values that it has been made for.
+    pub(crate) fn kind(&self) -> ColumnKind {
+        match &self.values {
+            Values::Float { .. } => ColumnKind::Float,
+            Values::Integer { .. } => ColumnKind::Integer,
+            Values::Numeric { .. } => ColumnKind::Unsigned,
+            Values::Text { .. } => ColumnKind::Text,
+            Values::Boolean(_) => ColumnKind::Boolean,
+        }
+    }
+}
+
+/// Whether a `real` holds the value, rounded: neither too large nor too small for it.
+fn fits_single(value: f64) -> bool {
+    let single = value as f32;
+    (single.is_finite() || !value.is_finite()) && (single != 0.0 || value == 0.0)
+}

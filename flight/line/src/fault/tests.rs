@@ -1,0 +1,28 @@
+use stratalog_model::{Error, ErrorKind};
+
+use super::{LineErrors, shown};
+
+#[test]
+fn keeps_the_first_and_counts_all() {
+    let mut errors = LineErrors::default();
+    let error = Error::new(ErrorKind::BadCopyFormat, "no fields").with_hint("write one");
+    for line in 1..=5 {
+        errors.add(2, line, b"cpu", &error);
+    }
+    assert_eq!(errors.count, 5);
+    assert_eq!(errors.kept.len(), 2);
+    assert_eq!(errors.kept[1].to_string(), "line 2: no fields; write one");
+}
+
+#[test]
+fn lines_are_cut_between_characters() {
+    let mut errors = LineErrors::default();
+    let error = Error::new(ErrorKind::BadCopyFormat, "x");
+    let long = format!("x{}", "é".repeat(300));
+    errors.add(9, 1, long.as_bytes(), &error);
+    assert_eq!(errors.kept[0].original, format!("x{}", "é".repeat(127)));
+    errors.add(9, 1, &[0xff; 300], &error);
+    assert!(errors.kept[1].original.len() <= 256);
+    assert_eq!(shown(&"a".repeat(65)), format!("{}…", "a".repeat(64)));
+    assert_eq!(shown("short"), "short");
+}

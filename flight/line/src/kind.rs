@@ -1,0 +1,98 @@
+//! Kinds of values as they are written, and the columns that take them.
+
+use std::fmt;
+
+use stratalog_model::ColumnType;
+
+/// The kind of a field's value, told by how it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ColumnKind {
+    /// `1`, `1.5`, `-1e6`: 64-bit floating point.
+    Float,
+    /// `1i`: 64-bit integer.
+    Integer,
+    /// `1u`: 64-bit integer without a sign.
+    Unsigned,
+    /// `"…"`: text.
+    Text,
+    /// `t`, `true`, `f`, `false` …
+    Boolean,
+}
+
+impl ColumnKind {
+    /// The type of a column that is made for values of this kind.
+    pub fn column_type(self) -> ColumnType {
+        match self {
+            Self::Float => ColumnType::Double,
+            Self::Integer => ColumnType::BigInt,
+            Self::Unsigned => ColumnType::Numeric { precision: 20, scale: 0 },
+            Self::Text => ColumnType::Text,
+            Self::Boolean => ColumnType::Boolean,
+        }
+    }
+
+    /// Whether a column of this type takes values of this kind, as far as they are in its range.
+    pub fn fits(self, column_type: &ColumnType) -> bool {
+        use ColumnType as T;
+        match self {
+            Self::Float => matches!(column_type, T::Double | T::Real),
+            Self::Integer | Self::Unsigned => {
+                matches!(column_type, T::BigInt | T::Integer | T::SmallInt | T::Numeric { .. })
+            }
+            Self::Text => matches!(column_type, T::Text),
+            Self::Boolean => matches!(column_type, T::Boolean),
+        }
+    }
+
+    /// How a value must be written for a column of this type; `None` when none can be.
+    pub(crate) fn written_for(column_type: &ColumnType) -> Option<&'static str> {
+        use ColumnType as T;
+        Some(match column_type {
+            T::Double | T::Real => "a float, 1.5",
+            T::BigInt | T::Integer | T::SmallInt | T::Numeric { .. } => "an integer, 1i",
+            T::Text => "a string, \"text\"",
+            T::Boolean => "a boolean, true",
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for ColumnKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Float => "float",
+            Self::Integer => "integer",
+            Self::Unsigned => "unsigned integer",
+            Self::Text => "string",
+            Self::Boolean => "boolean",
+        })
+    }
+}
+
+/// One value of a field.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum FieldValue<'a> {
+    /// Of kind [`ColumnKind::Float`]; may be NaN or infinite where the protocol has those.
+    Float(f64),
+    /// Of kind [`ColumnKind::Integer`].
+    Integer(i64),
+    /// Of kind [`ColumnKind::Unsigned`].
+    Unsigned(u64),
+    /// Of kind [`ColumnKind::Text`]; without U+0000, which no text of a table holds.
+    Text(&'a str),
+    /// Of kind [`ColumnKind::Boolean`].
+    Boolean(bool),
+}
+
+impl FieldValue<'_> {
+    /// The kind of the value.
+    pub fn kind(&self) -> ColumnKind {
+        match self {
+            Self::Float(_) => ColumnKind::Float,
+            Self::Integer(_) => ColumnKind::Integer,
+            Self::Unsigned(_) => ColumnKind::Unsigned,
+            Self::Text(_) => ColumnKind::Text,
+            Self::Boolean(_) => ColumnKind::Boolean,
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Names that columns and tables may have.
+
+use stratalog_model::{Error, ErrorKind, Result, chronicle::SYSTEM_COLUMNS};
+
+use crate::{fault::shown, limits::NAME_BYTES_MAX};
+
+/// Checks the name of a measurement, tag or field.
+pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
+    if name.is_empty() {
+        return Err(Error::new(ErrorKind::InvalidName, format!("a {what} has an empty name"))
+            .with_hint("write its name"));
+    }
+    if name.len() > NAME_BYTES_MAX {
+        return Err(Error::new(
+            ErrorKind::NameTooLong,
+            format!(
+                "the name of {what} \"{}\" has {} bytes, and {NAME_BYTES_MAX} are the most",
+                shown(name),
+                name.len()
+            ),
+        )
+        .with_hint("give it a shorter name"));
+    }
+    check_line(what, name)
+}
+
+/// Checks a name that is to be a column.
+pub(crate) fn check_column_name(what: &str, name: &str) -> Result<()> {
+    check_name(what, name)?;
+    if SYSTEM_COLUMNS.contains(&name) {
+        return Err(Error::new(
+            ErrorKind::ReservedName,
+            format!("{what} \"{name}\" conflicts with a system column name"),
+        )
+        .with_hint("give it another name"));
+    }
+    Ok(())
+}
+
+/// Checks that a text is one that a table can hold.
+pub(crate) fn check_text(what: &str, text: &str) -> Result<()> {
+    if memchr::memchr(0, text.as_bytes()).is_none() {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::UntranslatableCharacter,
+        format!("{what} \"{}\" has a character of code 0, which text cannot hold", shown(text)),
+    )
+    .with_hint("leave it out"))
+}
+
+/// Checks that a name, or the value of a tag, is a text without a newline: an escaped one is too
+/// easily a line that was cut, and InfluxDB's documentation has none.
+pub(crate) fn check_line(what: &str, text: &str) -> Result<()> {
+    check_text(what, text)?;
+    if memchr::memchr(b'\n', text.as_bytes()).is_none() {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::InvalidName,
+        format!("{what} \"{}\" has a newline in it", shown(text)),
+    )
+    .with_hint("only strings can have newlines"))
+}

@@ -1,0 +1,304 @@
+//! Line protocol into rows, chunk by chunk.
+
+mod boundary;
+mod careful;
+mod escape;
+mod fast;
+mod number;
+
+use memchr::{memchr_iter, memrchr};
+use stratalog_model::{Error, ErrorKind, Result};
+
+use self::boundary::{LineEnd, indent};
+use crate::{LineError, LineLimits, Precision, RowBuilder, TableRows, Tables, fault::LineErrors};
+
+/// Bytes of a line that is too long that are kept, to show which one it is.
+const HEAD_BYTES: usize = 1 << 10;
+
+/// Room for the line in pieces that is kept when it is done with.
+const PENDING_KEPT: usize = 64 << 10;
+
+/// What a request says besides its lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LineRequest {
+    /// The unit of its timestamps.
+    pub precision: Precision,
+    /// The tick, in nanoseconds since 1970, of the first line that has no timestamp; each
+    /// further one has it a nanosecond later, so that they are events of their own.
+    pub now_ns: i64,
+}
+
+/// What became of a request.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The rows that were not yet taken.
+    pub tables: Vec<TableRows>,
+    /// The first errors, as many as the limits say.
+    pub errors: Vec<LineError>,
+    /// Lines that made a row.
+    pub lines_ok: u64,
+    /// Lines that did not, for an error; comments and blank lines are none.
+    pub lines_failed: u64,
+}
+
+/// Reads requests of line protocol, one after another; remembers their tables and series.
+///
+/// Feed it chunks as they come, cut anywhere. Memory is bounded by the limits and the rows that
+/// are not yet taken.
+#[derive(Debug)]
+pub struct LineParser {
+    limits: LineLimits,
+    rows: RowBuilder,
+    precision: Precision,
+    now_ns: i64,
+    /// Lines that had no timestamp.
+    without_timestamp: i64,
+    /// Lines that are done with, whatever they were.
+    line: u64,
+    lines_ok: u64,
+    errors: LineErrors,
+    /// A line has begun whose end is yet to come.
+    begun: bool,
+    /// What it has so far, without the spaces before it; of one that is too long, the head.
+    pending: Vec<u8>,
+    /// Bytes that it has so far; more than are in `pending` if it is too long.
+    pending_bytes: usize,
+    /// Newlines in it that are not in `pending`.
+    pending_newlines: u64,
+    /// How far its end has been looked for.
+    pending_end: LineEnd,
+    scratch: Vec<u8>,
+}
+
+impl LineParser {
+    /// A parser that knows no table yet. [`Self::begin`] comes next.
+    pub fn new(limits: LineLimits) -> Self {
+        Self {
+            rows: RowBuilder::new(limits.rows),
+            limits,
+            precision: Precision::Nanosecond,
+            now_ns: 0,
+            without_timestamp: 0,
+            line: 0,
+            lines_ok: 0,
+            errors: LineErrors::default(),
+            begun: false,
+            pending: Vec::new(),
+            pending_bytes: 0,
+            pending_newlines: 0,
+            pending_end: LineEnd::default(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Begins a request. What is left of one that was not finished is dropped.
+    pub fn begin(&mut self, request: LineRequest) {
+        self.rows.begin();
+        self.precision = request.precision;
+        self.now_ns = request.now_ns;
+        self.without_timestamp = 0;
+        self.line = 0;
+        self.lines_ok = 0;
+        self.errors = LineErrors::default();
+        self.end_pending();
+    }
+
+    /// Takes the next bytes of the request.
+    ///
+    /// # Errors
+    /// `LimitExceeded` when the request has more lines than it may have: it is over then. What is
+    /// wrong with single lines is in the [`Outcome`].
+    pub fn push(&mut self, mut bytes: &[u8], tables: &dyn Tables) -> Result<()> {
+        if self.begun {
+            let Some(rest) = self.complete(bytes, tables) else { return self.check_lines() };
+            bytes = rest;
+        }
+        let consumed = self.lines(bytes, tables)?;
+        self.keep(bytes.get(consumed..).unwrap_or_default());
+        self.check_lines()
+    }
+
+    /// Ends the request: takes the last line, if it had no newline.
+    ///
+    /// # Errors
+    /// As [`Self::push`].
+    pub fn finish(&mut self, tables: &dyn Tables) -> Result<Outcome> {
+        if self.begun {
+            self.take_pending(tables);
+            self.check_lines()?;
+        }
+        let errors = std::mem::take(&mut self.errors);
+        Ok(Outcome {
+            tables: self.rows.take(),
+            errors: errors.kept,
+            lines_ok: std::mem::take(&mut self.lines_ok),
+            lines_failed: errors.count,
+        })
+    }
+
+    /// Lines of the request so far that were refused.
+    pub fn lines_failed(&self) -> u64 {
+        self.errors.count
+    }
+
+    /// Rows that can be taken.
+    pub fn rows(&self) -> usize {
+        self.rows.rows()
+    }
+
+    /// About how many bytes they have as batches.
+    pub fn bytes(&self) -> usize {
+        self.rows.bytes()
+    }
+
+    /// The rows so far, by table. The request goes on; what was found out about its tables holds
+    /// on until it ends or [`Self::refresh`] is called.
+    pub fn take(&mut self) -> Vec<TableRows> {
+        self.rows.take()
+    }
+
+    /// Says, when all rows have been taken, that the definitions of tables may have changed.
+    pub fn refresh(&mut self) {
+        self.rows.refresh();
+    }
+}
+
+impl LineParser {
+    /// Takes all lines that are complete; returns where the others begin.
+    fn lines(&mut self, data: &[u8], tables: &dyn Tables) -> Result<usize> {
+        let Some(last) = memrchr(b'\n', data) else { return Ok(0) };
+        let mut at = 0;
+        while at <= last {
+            at = match self.known_line(data, at, tables) {
+                Some(next) => next,
+                None => match self.other_line(data, at, tables) {
+                    Some(next) => next,
+                    None => break,
+                },
+            };
+            self.check_lines()?;
+        }
+        Ok(at)
+    }
+
+    /// Takes a line that is blank, a comment, new, unusual or wrong; returns where the next one
+    /// begins, or `None` if its end is not there yet.
+    #[cold]
+    fn other_line(&mut self, data: &[u8], start: usize, tables: &dyn Tables) -> Option<usize> {
+        let rest = data.get(start..)?;
+        let end = LineEnd::default().find(rest)?;
+        let line = rest.get(..end.checked_sub(1)?)?;
+        let text = line.get(indent(line)..)?;
+        self.text(text, text.len(), newlines_in(text), tables);
+        Some(start + end)
+    }
+
+    /// Takes a line without the spaces before it and its newline; `text` may be but the first of
+    /// so many bytes, which have so many newlines.
+    fn text(&mut self, text: &[u8], bytes: usize, newlines: u64, tables: &dyn Tables) {
+        let text =
+            if text.len() == bytes { text.strip_suffix(b"\r").unwrap_or(text) } else { text };
+        if !(text.is_empty() || text.first() == Some(&b'#')) {
+            let read = match bytes > self.limits.line_bytes_max {
+                true => Err(self.too_long()),
+                false => self.any_line(text, tables),
+            };
+            match read {
+                Ok(()) => self.lines_ok += 1,
+                Err(error) => {
+                    self.errors.add(self.limits.errors_max, self.line + 1, text, &error);
+                }
+            }
+        }
+        self.line += 1 + newlines;
+    }
+}
+
+/// The line that comes in pieces.
+impl LineParser {
+    /// Goes on with the line that is not complete; returns what follows it, or `None` if it is
+    /// not complete yet.
+    fn complete<'a>(&mut self, bytes: &'a [u8], tables: &dyn Tables) -> Option<&'a [u8]> {
+        let Some(end) = self.pending_end.find(bytes) else {
+            self.append(bytes);
+            return None;
+        };
+        let (line, rest) = bytes.split_at_checked(end)?;
+        self.append(line.strip_suffix(b"\n").unwrap_or(line));
+        self.take_pending(tables);
+        Some(rest)
+    }
+
+    /// Takes the line as it is.
+    fn take_pending(&mut self, tables: &dyn Tables) {
+        let text = std::mem::take(&mut self.pending);
+        self.text(&text, self.pending_bytes, self.pending_newlines + newlines_in(&text), tables);
+        self.pending = text;
+        self.end_pending();
+    }
+
+    /// Keeps the beginning of a line whose end is yet to come.
+    fn keep(&mut self, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            self.pending_end.find(bytes);
+            self.append(bytes);
+        }
+    }
+
+    fn append(&mut self, bytes: &[u8]) {
+        self.begun = true;
+        let bytes = match self.pending_bytes {
+            0 => bytes.get(indent(bytes)..).unwrap_or_default(),
+            _ => bytes,
+        };
+        self.pending_bytes += bytes.len();
+        if self.pending_bytes <= self.limits.line_bytes_max {
+            self.pending.extend_from_slice(bytes);
+            return;
+        }
+        let room = HEAD_BYTES.saturating_sub(self.pending.len()).min(bytes.len());
+        let (head, rest) = bytes.split_at_checked(room).unwrap_or((bytes, &[]));
+        self.pending.extend_from_slice(head);
+        let beyond = self.pending.get(HEAD_BYTES..).unwrap_or_default();
+        self.pending_newlines += newlines_in(beyond) + newlines_in(rest);
+        self.pending.truncate(HEAD_BYTES);
+    }
+
+    fn end_pending(&mut self) {
+        self.begun = false;
+        self.pending.clear();
+        self.pending.shrink_to(PENDING_KEPT);
+        self.pending_bytes = 0;
+        self.pending_newlines = 0;
+        self.pending_end = LineEnd::default();
+    }
+
+    fn too_long(&self) -> Error {
+        Error::new(
+            ErrorKind::LimitExceeded,
+            format!("the line is longer than {} bytes", self.limits.line_bytes_max),
+        )
+        .with_hint("a quote that is never closed makes all that follows one line")
+    }
+
+    #[inline]
+    fn check_lines(&self) -> Result<()> {
+        if self.line <= u64::from(self.limits.request_lines_max) {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::LimitExceeded,
+            format!("the request has more than {} lines", self.limits.request_lines_max),
+        )
+        .with_hint("send them in several requests"))
+    }
+}
+
+fn newlines_in(bytes: &[u8]) -> u64 {
+    memchr_iter(b'\n', bytes).count() as u64
+}
+
+/// The number of a line, as rows keep it: lines are counted before they are more than fit.
+fn line_number(line: u64) -> u32 {
+    u32::try_from(line).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,274 @@
+//! Lines that are new, unusual or wrong.
+
+use stratalog_model::{Error, ErrorKind, Result};
+
+use super::{
+    LineParser,
+    escape::{Part, closing_quote, name_end, unescape},
+    fast::boolean,
+    line_number,
+    number::{Number, Timestamp, number, timestamp},
+};
+use crate::{
+    FieldValue, Row, SeriesNumber, Tables,
+    fault::{shown, shown_bytes},
+    name::check_text,
+};
+
+const MALFORMED: ErrorKind = ErrorKind::BadCopyFormat;
+
+/// A part of a line that no name goes beyond unless it is escaped.
+const SPACE: &[u8] = b" \t\n";
+
+impl LineParser {
+    /// Takes one line, which has neither leading space nor its newline.
+    pub(super) fn any_line(&mut self, line: &[u8], tables: &dyn Tables) -> Result<()> {
+        check_utf8(line)?;
+        let (series, mut at) = self.series(line)?;
+        let mut row = self.rows.row(series, tables)?;
+        loop {
+            at = field(&mut row, line, at, &mut self.scratch)?;
+            match line.get(at) {
+                Some(b',') => at += 1,
+                _ => break,
+            }
+        }
+        let spaces = spaces_from(line, at);
+        let tick_ns = match line.get(at + spaces) {
+            None => {
+                let now = self.now_ns.checked_add(self.without_timestamp);
+                let now = now.ok_or_else(|| out_of_range("of the request", "nanoseconds"))?;
+                row.commit(now, line_number(self.line + 1))?;
+                self.without_timestamp += 1;
+                return Ok(());
+            }
+            Some(_) if spaces == 0 => return Err(behind_value(line, at)),
+            Some(_) => {
+                let raw = line.get(at + spaces..).unwrap_or_default();
+                match timestamp(line, at + spaces) {
+                    Timestamp::Is(value, end) if end + spaces_from(line, end) == line.len() => {
+                        let ns = self.precision.to_ns(value);
+                        ns.ok_or_else(|| out_of_range(&value.to_string(), self.precision.name()))?
+                    }
+                    Timestamp::OutOfRange => {
+                        return Err(out_of_range(&shown_bytes(raw), self.precision.name()));
+                    }
+                    _ => {
+                        return Err(Error::new(
+                            MALFORMED,
+                            format!(
+                                "\"{}\" at byte {} is not a timestamp",
+                                shown_bytes(raw),
+                                at + spaces + 1
+                            ),
+                        )
+                        .with_hint(
+                            "write a whole number there or nothing, and a backslash before each space in a name or tag",
+                        ));
+                    }
+                }
+            }
+        };
+        row.commit(tick_ns, line_number(self.line + 1))
+    }
+
+    /// The series of a line, and where its fields begin.
+    fn series(&mut self, line: &[u8]) -> Result<(SeriesNumber, usize)> {
+        let end = name_end(line, 0, b" \t\n");
+        let spaces = spaces_from(line, end);
+        let identity = line.get(..end).unwrap_or_default();
+        let fields = spaces > 0 && end + spaces < line.len();
+        if fields && let Some(known) = self.rows.find(identity) {
+            return Ok((known, end + spaces));
+        }
+        let mut at = name_end(line, 0, b", \t\n");
+        let raw = line.get(..at).unwrap_or_default();
+        if raw.is_empty() {
+            return Err(Error::new(MALFORMED, "the line has no measurement before the comma")
+                .with_hint("write its name at the beginning of the line"));
+        }
+        let measurement = name(Part::Measurement, "measurement", raw)?;
+        let mut tags = Vec::new();
+        while line.get(at) == Some(&b',') {
+            let (key, value, end) = tag(line, at + 1)?;
+            tags.push((key, value));
+            at = end;
+        }
+        if at < line.len() && spaces == 0 {
+            return Err(stray(line, at, "a backslash before it would make it part of the name"));
+        }
+        if at + spaces >= line.len() {
+            return Err(Error::new(
+                MALFORMED,
+                format!("the line of measurement \"{}\" has no fields", shown(&measurement)),
+            )
+            .with_hint("write a space and a field behind the tags, value=1"));
+        }
+        let tags: Vec<_> = tags.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        Ok((self.rows.intern(identity, &measurement, &tags)?, at + spaces))
+    }
+}
+
+/// A tag that begins at `start`, and where it ends.
+fn tag(line: &[u8], start: usize) -> Result<(String, String, usize)> {
+    let equals = name_end(line, start, b"=, \t\n");
+    let raw = line.get(start..equals).unwrap_or_default();
+    if raw.is_empty() || line.get(equals) != Some(&b'=') {
+        let what = if raw.is_empty() {
+            format!("a tag is missing at byte {}", start + 1)
+        } else {
+            format!("tag \"{}\" at byte {} has no value", shown_bytes(raw), start + 1)
+        };
+        return Err(Error::new(MALFORMED, what).with_hint(
+            "write tags as name=value, and a backslash before each comma, space and = within",
+        ));
+    }
+    let key = name(Part::Name, "tag", raw)?;
+    let end = name_end(line, equals + 1, b", \t\n");
+    let raw = line.get(equals + 1..end).unwrap_or_default();
+    if raw.is_empty() {
+        return Err(Error::new(MALFORMED, format!("tag \"{}\" has no value", shown(&key)))
+            .with_hint("leave the tag out where there is none"));
+    }
+    let value = name(Part::Name, "the value of tag", raw)?;
+    Ok((key, value, end))
+}
+
+/// Takes a field that begins at `start`; returns where it ends.
+fn field(row: &mut Row<'_>, line: &[u8], start: usize, scratch: &mut Vec<u8>) -> Result<usize> {
+    let equals = name_end(line, start, b"=, \t\n");
+    let raw = line.get(start..equals).unwrap_or_default();
+    if raw.is_empty() || line.get(equals) != Some(&b'=') {
+        let what = if raw.is_empty() {
+            format!("a field is missing at byte {}", start + 1)
+        } else {
+            format!("field \"{}\" at byte {} has no value", shown_bytes(raw), start + 1)
+        };
+        return Err(Error::new(MALFORMED, what).with_hint(
+            "write fields as name=value, and a backslash before each comma, space and = in a name",
+        ));
+    }
+    let key = name(Part::Name, "field", raw)?;
+    let label = line.get(start..=equals).unwrap_or_default();
+    let start = equals + 1;
+    let (value, end) = match number(line, start) {
+        Number::Is(value, end) => (value, end),
+        Number::OutOfRange => {
+            let raw = line.get(start..name_end(line, start, b", \t\n")).unwrap_or_default();
+            return Err(Error::new(
+                ErrorKind::NumericOutOfRange,
+                format!("field \"{}\": {} is out of range", shown(&key), shown_bytes(raw)),
+            )
+            .with_hint("integers have 64 bits, and floats are finite"));
+        }
+        Number::Not if line.get(start) == Some(&b'"') => {
+            let Some((end, _)) = closing_quote(line, start + 1) else {
+                return Err(unclosed(&key, line, start));
+            };
+            scratch.clear();
+            unescape(Part::Text, line.get(start + 1..end).unwrap_or_default(), scratch);
+            let text = std::str::from_utf8(scratch)
+                .map_err(|_| Error::internal("a string was cut within a character"))?;
+            check_text("the string of field", text)?;
+            row.push_labelled(&key, label, FieldValue::Text(text))?;
+            return Ok(end + 1);
+        }
+        Number::Not => match boolean(line, start) {
+            Some((value, end)) => (FieldValue::Boolean(value), end),
+            None => return Err(no_value(&key, line, start)),
+        },
+    };
+    if !matches!(line.get(end), None | Some(b',' | b' ')) {
+        return Err(no_value(&key, line, start));
+    }
+    row.push_labelled(&key, label, value)?;
+    Ok(end)
+}
+
+/// A name or the value of a tag, without its escapes.
+fn name(part: Part, what: &str, raw: &[u8]) -> Result<String> {
+    let mut bytes = Vec::with_capacity(raw.len());
+    unescape(part, raw, &mut bytes);
+    let name = String::from_utf8(bytes)
+        .map_err(|_| Error::internal("a name was cut within a character"))?;
+    if name.ends_with('\\') {
+        return Err(Error::new(
+            MALFORMED,
+            format!("{what} \"{}\" ends with a backslash", shown(&name)),
+        )
+        .with_hint("end it with another character: a backslash escapes what comes next"));
+    }
+    Ok(name)
+}
+
+fn spaces_from(line: &[u8], at: usize) -> usize {
+    line.get(at..).unwrap_or_default().iter().take_while(|byte| **byte == b' ').count()
+}
+
+fn check_utf8(line: &[u8]) -> Result<()> {
+    if simdutf8::basic::from_utf8(line).is_ok() {
+        return Ok(());
+    }
+    let valid = std::str::from_utf8(line).err().map_or(0, |error| error.valid_up_to());
+    let byte = line.get(valid).copied().unwrap_or(0);
+    Err(Error::new(
+        ErrorKind::InvalidEncoding,
+        format!("byte {} of the line, 0x{byte:02x}, is not valid UTF-8", valid + 1),
+    )
+    .with_hint("send text as UTF-8"))
+}
+
+/// The error of a character that ends a name or series where none can end.
+fn stray(line: &[u8], at: usize, hint: &str) -> Error {
+    let what = match line.get(at) {
+        Some(b'\t') => "a tab",
+        Some(b'\n') => "a newline",
+        _ => "a character",
+    };
+    Error::new(MALFORMED, format!("{what} at byte {} is out of place", at + 1)).with_hint(hint)
+}
+
+fn no_value(field: &str, line: &[u8], start: usize) -> Error {
+    let end = name_end(line, start, [SPACE, b","].concat().as_slice());
+    let raw = line.get(start..end).unwrap_or_default();
+    let message = if raw.is_empty() {
+        format!("field \"{}\" has no value", shown(field))
+    } else {
+        format!(
+            "field \"{}\": {} at byte {} is not a value",
+            shown(field),
+            shown_bytes(raw),
+            start + 1
+        )
+    };
+    Error::new(MALFORMED, message).with_hint("values are written as 1.5, 1i, 1u, true or \"text\"")
+}
+
+fn behind_value(line: &[u8], at: usize) -> Error {
+    let raw = line.get(at..).unwrap_or_default();
+    Error::new(MALFORMED, format!("\"{}\" at byte {} follows a value", shown_bytes(raw), at + 1))
+        .with_hint("write a comma and the next field there, or a space and the timestamp")
+}
+
+fn unclosed(field: &str, line: &[u8], start: usize) -> Error {
+    let rest = line.get(start..).unwrap_or_default();
+    let newlines = memchr::memchr_iter(b'\n', rest.strip_suffix(b"\n").unwrap_or(rest)).count();
+    let swallowed = match newlines {
+        0 => String::new(),
+        1 => ", and goes on over the next line".to_string(),
+        _ => format!(", and goes on over the next {newlines} lines"),
+    };
+    Error::new(
+        MALFORMED,
+        format!("the string of field \"{}\" has no closing quote{swallowed}", shown(field)),
+    )
+    .with_hint("close it; a quote within a string is written \\\"")
+}
+
+fn out_of_range(timestamp: &str, unit: &str) -> Error {
+    Error::new(
+        ErrorKind::DatetimeOverflow,
+        format!("timestamp {timestamp} in {unit} is out of range"),
+    )
+    .with_hint("timestamps are from 1677 to 2262; name their unit as the request's precision")
+}

@@ -1,0 +1,72 @@
+//! Names and strings as they are meant.
+
+use memchr::{memchr, memchr2};
+
+/// What a backslash escapes in a part of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// `,` space `\`
+    Measurement,
+    /// `,` `=` space `\`: keys and values of tags, keys of fields.
+    Name,
+    /// `"` `\`
+    Text,
+}
+
+impl Part {
+    fn escapes(self, byte: u8) -> bool {
+        match byte {
+            b'\\' => true,
+            b',' | b' ' => self != Self::Text,
+            b'=' => self == Self::Name,
+            b'"' => self == Self::Text,
+            _ => false,
+        }
+    }
+}
+
+/// Appends a part of a line without its escapes. A backslash before any other character stands
+/// for itself.
+pub(super) fn unescape(part: Part, raw: &[u8], into: &mut Vec<u8>) {
+    let mut rest = raw;
+    while let Some(at) = memchr(b'\\', rest) {
+        into.extend_from_slice(rest.get(..at).unwrap_or_default());
+        match rest.get(at + 1) {
+            Some(byte) if part.escapes(*byte) => into.push(*byte),
+            Some(byte) => into.extend_from_slice(&[b'\\', *byte]),
+            None => into.push(b'\\'),
+        }
+        rest = rest.get(at + 2..).unwrap_or_default();
+    }
+    into.extend_from_slice(rest);
+}
+
+/// Where the string ends that begins behind a quote: the place of the other quote, and whether
+/// there are escapes before it.
+#[inline]
+pub(super) fn closing_quote(data: &[u8], start: usize) -> Option<(usize, bool)> {
+    let mut at = start;
+    let mut escapes = false;
+    loop {
+        at += memchr2(b'"', b'\\', data.get(at..)?)?;
+        if data.get(at) == Some(&b'"') {
+            return Some((at, escapes));
+        }
+        escapes = true;
+        at += 2;
+    }
+}
+
+/// Where a name ends that begins here: at the first byte of `ends` that is not escaped, or behind
+/// the last byte.
+pub(super) fn name_end(data: &[u8], start: usize, ends: &[u8]) -> usize {
+    let mut at = start;
+    loop {
+        match data.get(at) {
+            None => return data.len(),
+            Some(b'\\') => at += 2,
+            Some(byte) if ends.contains(byte) => return at,
+            Some(_) => at += 1,
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Lines that are as they nearly always are.
+
+use memchr::{memchr, memchr2};
+
+use super::{
+    LineParser,
+    escape::{Part, closing_quote, unescape},
+    line_number, newlines_in,
+    number::{Number, Timestamp, number, timestamp},
+};
+use crate::{FieldValue, Row, SeriesNumber, Tables};
+
+/// Longest name of a field that is looked for, as it is written.
+const LABEL_BYTES_MAX: usize = 128;
+
+/// Tags that a series may well have.
+const TAGS_EXPECTED: usize = 16;
+
+/// How a line went on behind a value.
+enum After {
+    Field,
+    Timestamp,
+    End,
+}
+
+impl LineParser {
+    /// Takes the line that begins here, if its series and fields are known and nothing about it
+    /// is wrong; returns where the next one begins. `None` leaves nothing behind: the line is to
+    /// be read with more care.
+    #[inline]
+    pub(super) fn known_line(
+        &mut self,
+        data: &[u8],
+        start: usize,
+        tables: &dyn Tables,
+    ) -> Option<usize> {
+        let (series, length) = self.known_series(data.get(start..)?)?;
+        let mut row = self.rows.row(series, tables).ok()?;
+        let mut at = start + length + 1;
+        let mut newlines = 0;
+        let (end, tick) = loop {
+            at = known_field(&mut row, data, at, &mut self.scratch, &mut newlines)?;
+            match after(data, at)? {
+                (After::Field, next) => at = next,
+                (After::End, next) => break (next, None),
+                (After::Timestamp, next) => match timestamp(data, next) {
+                    Timestamp::Is(value, behind) => match after(data, behind)? {
+                        (After::End, next) => break (next, Some(value)),
+                        _ => return None,
+                    },
+                    _ => return None,
+                },
+            }
+        };
+        // Its newline is not counted.
+        if end - start > self.limits.line_bytes_max + 1 {
+            return None;
+        }
+        let tick_ns = match tick {
+            Some(tick) => self.precision.to_ns(tick)?,
+            None => self.now_ns.checked_add(self.without_timestamp)?,
+        };
+        row.commit(tick_ns, line_number(self.line + 1)).ok()?;
+        self.lines_ok += 1;
+        if tick.is_none() {
+            self.without_timestamp += 1;
+        }
+        self.line += 1 + newlines;
+        Some(end)
+    }
+
+    /// The series that a line begins with, and how long it is there: up to the space behind it.
+    #[inline]
+    fn known_series(&mut self, rest: &[u8]) -> Option<(SeriesNumber, usize)> {
+        let generation = self.rows.series.generation;
+        if let Some((number, length)) = self.rows.series.guess(rest) {
+            return Some((SeriesNumber { number, generation }, length));
+        }
+        let length = memchr2(b' ', b'\n', rest)?;
+        let identity = rest.get(..length)?;
+        // Only a backslash right before it can escape the space.
+        if identity.last().is_none_or(|last| *last == b'\\') || rest.get(length) != Some(&b' ') {
+            return None;
+        }
+        match self.rows.series.find(identity) {
+            Some(number) => Some((SeriesNumber { number, generation }, length)),
+            None => Some((self.plain_series(identity)?, length)),
+        }
+    }
+
+    /// A new series that is written without escapes; `None` also if anything is wrong with it.
+    fn plain_series(&mut self, identity: &[u8]) -> Option<SeriesNumber> {
+        let odd = |byte: &u8| matches!(byte, b'\\' | b'\t' | b'\0');
+        if identity.iter().any(odd) || identity.first() == Some(&b'#') {
+            return None;
+        }
+        let mut parts = simdutf8::basic::from_utf8(identity).ok()?.split(',');
+        let measurement = parts.next()?;
+        let mut tags = Vec::with_capacity(TAGS_EXPECTED);
+        for part in parts {
+            let (key, value) = part.split_once('=')?;
+            if key.is_empty() || value.is_empty() {
+                return None;
+            }
+            tags.push((key, value));
+        }
+        self.rows.intern(identity, measurement, &tags).ok()
+    }
+}
+
+/// Takes a field whose column is known; returns where its value ends.
+#[inline]
+fn known_field(
+    row: &mut Row<'_>,
+    data: &[u8],
+    at: usize,
+    scratch: &mut Vec<u8>,
+    newlines: &mut u64,
+) -> Option<usize> {
+    let rest = data.get(at..)?;
+    let (column, length) = match row.guess(rest) {
+        Some(guessed) => guessed,
+        None => found_field(row, rest)?,
+    };
+    let start = at + length;
+    match number(data, start) {
+        Number::Is(FieldValue::Integer(value), end) => {
+            row.push_integer(column, value)?;
+            Some(end)
+        }
+        Number::Is(FieldValue::Float(value), end) => {
+            row.push_float(column, value)?;
+            Some(end)
+        }
+        Number::Is(value, end) => {
+            row.push_value(column, value)?;
+            Some(end)
+        }
+        Number::OutOfRange => None,
+        Number::Not if data.get(start) == Some(&b'"') => {
+            known_text(row, column, data, start + 1, scratch, newlines)
+        }
+        Number::Not => {
+            let (value, end) = boolean(data, start)?;
+            row.push_value(column, FieldValue::Boolean(value))?;
+            Some(end)
+        }
+    }
+}
+
+/// A column by its name, where it is not the one that was expected.
+fn found_field(row: &mut Row<'_>, rest: &[u8]) -> Option<(u32, usize)> {
+    let head = rest.get(..LABEL_BYTES_MAX).unwrap_or(rest);
+    let length = memchr(b'=', head)?;
+    let name = head.get(..length)?;
+    let odd = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b',' | b'\\');
+    if name.iter().any(odd) {
+        return None;
+    }
+    Some((row.find(name)?, length + 1))
+}
+
+/// Takes a string that begins at `start`; returns where what follows its quote begins.
+#[inline]
+fn known_text(
+    row: &mut Row<'_>,
+    column: u32,
+    data: &[u8],
+    start: usize,
+    scratch: &mut Vec<u8>,
+    newlines: &mut u64,
+) -> Option<usize> {
+    let (end, escapes) = closing_quote(data, start)?;
+    let mut raw = data.get(start..end)?;
+    if escapes {
+        scratch.clear();
+        unescape(Part::Text, raw, scratch);
+        raw = scratch;
+    }
+    let text = simdutf8::basic::from_utf8(raw).ok()?;
+    if memchr2(0, b'\n', raw).is_some() {
+        if memchr(0, raw).is_some() {
+            return None;
+        }
+        *newlines += newlines_in(raw);
+    }
+    row.push_value(column, FieldValue::Text(text))?;
+    Some(end + 1)
+}
+
+/// A boolean, and where it ends.
+pub(super) fn boolean(data: &[u8], start: usize) -> Option<(bool, usize)> {
+    let rest = data.get(start..)?;
+    for (word, value) in [
+        (&b"true"[..], true),
+        (b"True", true),
+        (b"TRUE", true),
+        (b"t", true),
+        (b"T", true),
+        (b"false", false),
+        (b"False", false),
+        (b"FALSE", false),
+        (b"f", false),
+        (b"F", false),
+    ] {
+        if rest.starts_with(word) {
+            return Some((value, start + word.len()));
+        }
+    }
+    None
+}
+
+/// What follows a value, and where it begins.
+#[inline]
+fn after(data: &[u8], at: usize) -> Option<(After, usize)> {
+    match data.get(at)? {
+        b',' => Some((After::Field, at + 1)),
+        b'\n' => Some((After::End, at + 1)),
+        b'\r' if data.get(at + 1) == Some(&b'\n') => Some((After::End, at + 2)),
+        b' ' => {
+            let mut at = at + 1;
+            while data.get(at) == Some(&b' ') {
+                at += 1;
+            }
+            match data.get(at)? {
+                b'\n' => Some((After::End, at + 1)),
+                b'\r' if data.get(at + 1) == Some(&b'\n') => Some((After::End, at + 2)),
+                _ => Some((After::Timestamp, at)),
+            }
+        }
+        _ => None,
+    }
+}

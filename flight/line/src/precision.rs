@@ -1,0 +1,94 @@
+//! Units of timestamps.
+
+use std::str::FromStr;
+
+use stratalog_model::{Error, ErrorKind};
+
+const SECOND_NS: i64 = 1_000_000_000;
+
+/// The unit that the timestamps of a request are in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Precision {
+    /// 10⁻⁹ s; what a request means that says nothing.
+    #[default]
+    Nanosecond,
+    /// 10⁻⁶ s.
+    Microsecond,
+    /// 10⁻³ s.
+    Millisecond,
+    /// Seconds.
+    Second,
+    /// Minutes; only in the first version of the API.
+    Minute,
+    /// Hours; only in the first version of the API.
+    Hour,
+    /// Each timestamp by its magnitude, as InfluxDB 3 guesses: below 5·10⁹ seconds, below 5·10¹²
+    /// milliseconds, below 5·10¹⁵ microseconds, nanoseconds from there.
+    Auto,
+}
+
+impl Precision {
+    /// Nanoseconds since 1970 of a timestamp in this unit; `None` beyond 64 bits: before the
+    /// year 1677 or after 2262.
+    #[inline]
+    pub fn to_ns(self, timestamp: i64) -> Option<i64> {
+        timestamp.checked_mul(match self {
+            Self::Nanosecond => return Some(timestamp),
+            Self::Microsecond => 1_000,
+            Self::Millisecond => 1_000_000,
+            Self::Second => SECOND_NS,
+            Self::Minute => 60 * SECOND_NS,
+            Self::Hour => 3_600 * SECOND_NS,
+            Self::Auto => match timestamp.unsigned_abs() {
+                0..5_000_000_000 => SECOND_NS,
+                5_000_000_000..5_000_000_000_000 => 1_000_000,
+                5_000_000_000_000..5_000_000_000_000_000 => 1_000,
+                _ => 1,
+            },
+        })
+    }
+
+    /// Its name in English.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Nanosecond => "nanoseconds",
+            Self::Microsecond => "microseconds",
+            Self::Millisecond => "milliseconds",
+            Self::Second => "seconds",
+            Self::Minute => "minutes",
+            Self::Hour => "hours",
+            Self::Auto => "a unit guessed by magnitude",
+        }
+    }
+}
+
+/// The names that the three versions of InfluxDB's API have for them.
+impl FromStr for Precision {
+    type Err = Error;
+
+    /// # Errors
+    /// `InvalidParameterValue` for any other name; it lists the names that there are.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        Ok(match text {
+            "n" | "ns" | "nanosecond" => Self::Nanosecond,
+            "u" | "us" | "µ" | "µs" | "microsecond" => Self::Microsecond,
+            "ms" | "millisecond" => Self::Millisecond,
+            "s" | "second" => Self::Second,
+            "m" | "minute" => Self::Minute,
+            "h" | "hour" => Self::Hour,
+            "auto" => Self::Auto,
+            other => {
+                return Err(Error::new(
+                    ErrorKind::InvalidParameterValue,
+                    format!("precision \"{}\" does not exist", crate::fault::shown(other)),
+                )
+                .with_hint(
+                    "write ns, us, ms, s, m or h, or nanosecond, microsecond, millisecond, second or auto",
+                ));
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

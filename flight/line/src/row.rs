@@ -1,0 +1,305 @@
+//! A row that is being written.
+
+use stratalog_model::{Error, ErrorKind, Result};
+
+use crate::{
+    FieldValue,
+    builder::RowContext,
+    column::{Column, NONE, Refusal},
+    fault::shown,
+    series::{Series, TagTexts},
+    table::Table,
+    tag::TagRole,
+};
+
+/// A row of one series. Dropped before [`Self::commit`], it leaves nothing behind.
+pub struct Row<'a> {
+    table: &'a mut Table,
+    series: &'a mut Series,
+    texts: &'a TagTexts,
+    context: RowContext<'a>,
+    /// Its number in the table's batch.
+    at: usize,
+    columns_before: usize,
+    /// The column that was pushed to last.
+    previous: u32,
+    open: bool,
+}
+
+impl<'a> Row<'a> {
+    #[inline]
+    pub(crate) fn begin(
+        table: &'a mut Table,
+        series: &'a mut Series,
+        texts: &'a TagTexts,
+        context: RowContext<'a>,
+    ) -> Result<Self> {
+        let (at, columns_before) = (table.rows(), table.columns.len());
+        let mut row =
+            Self { table, series, texts, context, at, columns_before, previous: NONE, open: true };
+        if row.series.batch != row.context.batch {
+            row.check_tags()?;
+        }
+        if row.table.has_text_tags {
+            row.push_text_tags()?;
+        }
+        Ok(row)
+    }
+
+    /// Gives the row a value of a field.
+    ///
+    /// # Errors
+    /// A value that the column does not take, a field that has a value already, a name that no
+    /// column can have, limits. The row must then be dropped.
+    pub fn push(&mut self, field: &str, value: FieldValue<'_>) -> Result<()> {
+        self.push_labelled(field, field.as_bytes(), value)
+    }
+
+    /// As [`Self::push`]; `label` is how the field's name and what follows it were written.
+    pub(crate) fn push_labelled(
+        &mut self,
+        field: &str,
+        label: &[u8],
+        value: FieldValue<'_>,
+    ) -> Result<()> {
+        let column = match self.find(field.as_bytes()) {
+            Some(column) => column,
+            None => self.add(field, label, value.kind())?,
+        };
+        let at = self.at;
+        let refused = match self.column(column) {
+            Some(found) => match found.push(at, value) {
+                Ok(()) => {
+                    self.previous = column;
+                    return Ok(());
+                }
+                Err(refusal) => refusal,
+            },
+            None => return Err(Error::internal("a column was forgotten while it was filled")),
+        };
+        Err(self.refusal(column, field, value, refused))
+    }
+
+    /// The column that `bytes` are expected to have a value for, if they begin with its label,
+    /// and how long that is.
+    #[inline]
+    pub(crate) fn guess(&self, bytes: &[u8]) -> Option<(u32, usize)> {
+        let next = match self.table.columns.get(self.previous as usize) {
+            None => self.table.first,
+            Some(previous) => previous.next,
+        };
+        let label = &*self.table.columns.get(next as usize)?.label;
+        bytes.starts_with(label).then_some((next, label.len()))
+    }
+
+    /// The column of a field, which is expected after the last one from now on.
+    #[inline]
+    pub(crate) fn find(&mut self, field: &[u8]) -> Option<u32> {
+        let column = self.table.column(field)?;
+        match self.table.columns.get_mut(self.previous as usize) {
+            None => self.table.first = column,
+            Some(previous) => previous.next = column,
+        }
+        Some(column)
+    }
+
+    #[inline]
+    pub(crate) fn push_float(&mut self, column: u32, value: f64) -> Option<()> {
+        self.previous = column;
+        let at = self.at;
+        self.column(column)?.push_float(at, value).ok()
+    }
+
+    #[inline]
+    pub(crate) fn push_integer(&mut self, column: u32, value: i64) -> Option<()> {
+        self.previous = column;
+        let at = self.at;
+        self.column(column)?.push_integer(at, value).ok()
+    }
+
+    /// A value of any kind for a column that is known; `None` when it does not take it.
+    #[inline]
+    pub(crate) fn push_value(&mut self, column: u32, value: FieldValue<'_>) -> Option<()> {
+        self.previous = column;
+        let at = self.at;
+        self.column(column)?.push(at, value).ok()
+    }
+
+    /// Completes the row: `tick_ns` in nanoseconds since 1970; `line` is any number by which the
+    /// caller finds the row's source again ([`TableRows::line`](crate::TableRows::line)).
+    ///
+    /// # Errors
+    /// `NotNullViolation` for a column that takes no NULL and has no value: the row is dropped.
+    #[inline]
+    pub fn commit(mut self, tick_ns: i64, line: u32) -> Result<()> {
+        if !self.table.required.is_empty() {
+            self.check_required()?;
+        }
+        if self.series.batch != self.context.batch {
+            self.assign_slot();
+        }
+        if self.at == 0 {
+            self.context.filled.push(self.context.table);
+        }
+        self.table.ticks.push(tick_ns);
+        self.table.slots.push(self.series.slot);
+        self.table.lines.push(line);
+        *self.context.rows += 1;
+        self.open = false;
+        Ok(())
+    }
+
+    #[inline]
+    fn column(&mut self, column: u32) -> Option<&mut Column> {
+        self.table.columns.get_mut(column as usize)
+    }
+
+    #[cold]
+    fn add(&mut self, field: &str, label: &[u8], kind: crate::ColumnKind) -> Result<u32> {
+        let request = self.context.request;
+        let tag = self.table.tags.iter().position(|tag| *tag.name == *field);
+        if let Some((number, tag)) = tag.and_then(|at| Some((at, self.table.tags.get(at)?)))
+            && tag.role == TagRole::New
+            && (tag.request == request
+                || self.texts.tags(self.series).iter().any(|tag| tag.tag as usize == number))
+        {
+            return Err(tag_and_field(&self.table.measurement, field));
+        }
+        let RowContext { limits, columns_total, .. } = &mut self.context;
+        self.table.add_column(field, label, kind, limits, columns_total)?;
+        self.find(field.as_bytes())
+            .ok_or_else(|| Error::internal("a column was forgotten when it was made"))
+    }
+
+    /// Checks that the table has a place for each tag.
+    #[cold]
+    fn check_tags(&self) -> Result<()> {
+        for tag in self.texts.tags(self.series) {
+            let Some(column) = self.table.tags.get(tag.tag as usize) else { continue };
+            match &column.role {
+                TagRole::Refused(why) => {
+                    return Err(Error::new(ErrorKind::DatatypeMismatch, why.clone()));
+                }
+                TagRole::New if self.table.column(column.name.as_bytes()).is_some() => {
+                    return Err(tag_and_field(&self.table.measurement, &column.name));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Tags that fill columns as fields do.
+    #[cold]
+    fn push_text_tags(&mut self) -> Result<()> {
+        let texts = self.texts;
+        for tag in texts.tags(self.series) {
+            let name = match self.table.tags.get(tag.tag as usize) {
+                Some(column) if column.role == TagRole::Text => column.name.clone(),
+                _ => continue,
+            };
+            let mut label = name.as_bytes().to_vec();
+            label.push(b'=');
+            self.push_labelled(&name, &label, FieldValue::Text(texts.value(*tag)))?;
+        }
+        self.previous = NONE;
+        Ok(())
+    }
+
+    /// Numbers the series within the batch, as it has its first row there.
+    #[cold]
+    fn assign_slot(&mut self) {
+        let slot = self.table.slots_used;
+        self.table.slots_used += 1;
+        for tag in self.texts.tags(self.series) {
+            if let Some(column) = self.table.tags.get_mut(tag.tag as usize)
+                && column.role != TagRole::Text
+            {
+                column.request = self.context.request;
+                column.push(slot as usize, self.texts.value(*tag));
+            }
+        }
+        self.series.slot = slot;
+        self.series.batch = self.context.batch;
+    }
+
+    #[cold]
+    fn check_required(&self) -> Result<()> {
+        for name in &self.table.required {
+            let column = self.table.column(name.as_bytes());
+            let column = column.and_then(|column| self.table.columns.get(column as usize));
+            if column.is_none_or(|column| column.len() <= self.at) {
+                let error = match &self.table.definition {
+                    Some(definition) => definition.not_null_violation(name),
+                    None => Error::not_null(name, &self.table.measurement),
+                };
+                return Err(error.with_hint("give it a value in every line"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The error of a value that a column did not take.
+    fn refusal(&self, column: u32, field: &str, value: FieldValue<'_>, refusal: Refusal) -> Error {
+        let Some(column) = self.table.columns.get(column as usize) else {
+            return Error::internal("a column was forgotten while it was filled");
+        };
+        let table = &self.table.measurement;
+        let field = shown(field);
+        match refusal {
+            Refusal::Kind => self.table.conflict(&field, &column.column_type, value.kind()),
+            Refusal::Twice => Error::new(
+                ErrorKind::DuplicateColumn,
+                format!("field \"{field}\" of table \"{table}\" has two values in the line"),
+            )
+            .with_hint("keep one of the two"),
+            Refusal::Range => Error::new(
+                ErrorKind::NumericOutOfRange,
+                format!(
+                    "field \"{field}\" of table \"{table}\": the value is out of range for type {}",
+                    column.column_type
+                ),
+            )
+            .with_hint("write a value of that range, or to another field"),
+            Refusal::Full => Error::new(
+                ErrorKind::LimitExceeded,
+                format!("field \"{field}\" of table \"{table}\" has too much text in one batch"),
+            )
+            .with_hint("send the lines in several requests"),
+        }
+    }
+
+    #[cold]
+    fn take_back(&mut self) {
+        if self.table.columns.len() > self.columns_before {
+            self.table.remove_columns(self.columns_before, self.context.columns_total);
+        }
+        self.table.columns.iter_mut().for_each(|column| column.truncate(self.at));
+    }
+}
+
+impl Drop for Row<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.open {
+            self.take_back();
+        }
+    }
+}
+
+impl std::fmt::Debug for Row<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Row")
+            .field("table", &self.table.measurement)
+            .field("at", &self.at)
+            .finish_non_exhaustive()
+    }
+}
+
+fn tag_and_field(table: &str, name: &str) -> Error {
+    Error::new(
+        ErrorKind::DuplicateColumn,
+        format!("\"{}\" is both a tag and a field of table \"{table}\"", shown(name)),
+    )
+    .with_hint("give one of the two another name")
+}

@@ -1,0 +1,224 @@
+//! Rows of one table, taken from a builder.
+
+use std::{collections::HashMap, sync::Arc};
+
+use arrow::{
+    array::{
+        Array, ArrayRef, PrimitiveArray, RecordBatch, RecordBatchOptions, StringViewArray,
+        StringViewBuilder, UInt32Array, new_null_array,
+    },
+    compute::take,
+    datatypes::{
+        ArrowTimestampType, TimestampMicrosecondType, TimestampMillisecondType,
+        TimestampNanosecondType, TimestampSecondType,
+    },
+};
+use stratalog_model::{
+    ChronicleDefinition, ColumnDefinition, ColumnType, Error, ErrorKind, Result,
+};
+
+use crate::column::Column;
+
+/// The values of a tag in a batch, one for each series; NULL for those without it.
+#[derive(Debug)]
+pub(crate) struct TagValues {
+    pub(crate) name: Box<str>,
+    pub(crate) new: bool,
+    pub(crate) values: StringViewArray,
+}
+
+/// Rows of one table, in the order of their lines.
+#[derive(Debug)]
+pub struct TableRows {
+    measurement: Arc<str>,
+    definition: Option<Arc<ChronicleDefinition>>,
+    new_tags: Vec<String>,
+    new_fields: Vec<(String, ColumnType)>,
+    tags: Vec<TagValues>,
+    fields: Vec<Column>,
+    ticks: Vec<i64>,
+    /// Of each row, its series among the values of the tags.
+    slots: Vec<u32>,
+    lines: Vec<u32>,
+}
+
+impl TableRows {
+    pub(crate) fn new(
+        measurement: Arc<str>,
+        definition: Option<Arc<ChronicleDefinition>>,
+        tags: Vec<TagValues>,
+        fields: Vec<Column>,
+        ticks: Vec<i64>,
+        slots: Vec<u32>,
+        lines: Vec<u32>,
+    ) -> Self {
+        let new_tags = tags.iter().filter(|tag| tag.new).map(|tag| tag.name.to_string());
+        let new_fields = fields.iter().filter(|field| field.new);
+        Self {
+            new_tags: new_tags.collect(),
+            new_fields: new_fields
+                .map(|field| (field.name.to_string(), field.column_type.clone()))
+                .collect(),
+            measurement,
+            definition,
+            tags,
+            fields,
+            ticks,
+            slots,
+            lines,
+        }
+    }
+
+    /// The measurement, which the table is named after.
+    pub fn measurement(&self) -> &str {
+        &self.measurement
+    }
+
+    /// The table's definition when the rows were read; `None`: there was no such table.
+    pub fn definition(&self) -> Option<&Arc<ChronicleDefinition>> {
+        self.definition.as_ref()
+    }
+
+    /// Tags that the table has no column for: of a new table its key columns, of type `text`.
+    pub fn new_tags(&self) -> &[String] {
+        &self.new_tags
+    }
+
+    /// Fields that the table has no column for, and the type for them.
+    pub fn new_fields(&self) -> &[(String, ColumnType)] {
+        &self.new_fields
+    }
+
+    /// Rows; never 0.
+    pub fn rows(&self) -> usize {
+        self.ticks.len()
+    }
+
+    /// The line that a row came from, both as they are counted: rows from 0, lines from 1.
+    pub fn line(&self, row: usize) -> Option<u64> {
+        self.lines.get(row).map(|line| u64::from(*line))
+    }
+
+    /// The line of the first row.
+    pub fn first_line(&self) -> u64 {
+        self.line(0).unwrap_or(0)
+    }
+
+    /// The line of the last row.
+    pub fn last_line(&self) -> u64 {
+        self.lines.last().map_or(0, |line| u64::from(*line))
+    }
+
+    /// Nanoseconds since 1970 of each row.
+    pub fn ticks_ns(&self) -> &[i64] {
+        &self.ticks
+    }
+
+    /// The rows as a batch of exactly the definition's schema.
+    ///
+    /// Ticks are cut down (towards the past) to the unit of the tick column; a series without the
+    /// tag of a key column has '' there, which no tag can say; every other column without a value
+    /// is NULL, whatever its DEFAULT is.
+    ///
+    /// # Errors
+    /// `UndefinedColumn` when the definition lacks a tag or field of the rows. `DatatypeMismatch`,
+    /// `NumericOutOfRange` when a column is not of the type that they were read for, and its own
+    /// does not take them. `NotNullViolation` when a column that was not in the definition then
+    /// takes no NULL.
+    pub fn into_batch(self, definition: &Arc<ChronicleDefinition>) -> Result<RecordBatch> {
+        let rows = self.ticks.len();
+        for name in self.tags.iter().map(|tag| &tag.name) {
+            self.check_column(definition, "tag", name)?;
+        }
+        for name in self.fields.iter().map(|field| &field.name) {
+            self.check_column(definition, "field", name)?;
+        }
+        let slots = UInt32Array::from(self.slots);
+        let tags: HashMap<&str, &StringViewArray> =
+            self.tags.iter().map(|tag| (&*tag.name, &tag.values)).collect();
+        let mut fields: HashMap<Box<str>, Column> =
+            self.fields.into_iter().map(|field| (field.name.clone(), field)).collect();
+        let mut ticks = Some(self.ticks);
+        let mut arrays = Vec::with_capacity(definition.columns.len());
+        for column in &definition.columns {
+            let array = if column.id == definition.tick_column {
+                tick_array(ticks.take().unwrap_or_default(), &column.column_type)?
+            } else if let Some(tag) = tags.get(column.name.as_str()) {
+                tag_array(column, tag, &slots)?
+            } else if let Some(field) = fields.remove(column.name.as_str()) {
+                field.into_array(rows, &column.column_type)?
+            } else if !column.nullable && column.column_type == ColumnType::Text {
+                let values = StringViewArray::from_iter_values([""]);
+                take(&values, &UInt32Array::from(vec![0; rows]), None)?
+            } else {
+                new_null_array(&column.column_type.arrow_type(), rows)
+            };
+            let filled_key = definition.key_columns.contains(&column.id);
+            if !column.nullable && (array.null_count() > 0 || array.len() != rows) && !filled_key {
+                return Err(definition.not_null_violation(&column.name));
+            }
+            arrays.push(array);
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let schema = definition.arrow_schema();
+        Ok(RecordBatch::try_new_with_options(schema, arrays, &options)?)
+    }
+
+    /// Checks that the definition has a column.
+    fn check_column(&self, definition: &ChronicleDefinition, what: &str, name: &str) -> Result<()> {
+        if definition.column_named(name).is_some() {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::UndefinedColumn,
+            format!("table \"{}\" has no column for {what} \"{name}\"", definition.name),
+        )
+        .with_hint(format!("add it: ALTER TABLE {} ADD COLUMN", definition.qualified_name()))
+        .with_subject(definition.subject()))
+    }
+}
+
+/// The values of a tag, row by row.
+fn tag_array(
+    column: &ColumnDefinition,
+    values: &StringViewArray,
+    slots: &UInt32Array,
+) -> Result<ArrayRef> {
+    if column.column_type != ColumnType::Text {
+        return Err(Error::new(
+            ErrorKind::DatatypeMismatch,
+            format!(
+                "column \"{}\" is of type {}, and the data has a tag of that name, which is text",
+                column.name, column.column_type
+            ),
+        )
+        .with_hint("the table was changed while the data came: send it again"));
+    }
+    if column.nullable || values.null_count() == 0 {
+        return Ok(take(values, slots, None)?);
+    }
+    let mut filled = StringViewBuilder::with_capacity(values.len());
+    values.iter().for_each(|value| filled.append_value(value.unwrap_or_default()));
+    Ok(take(&filled.finish(), slots, None)?)
+}
+
+/// Nanoseconds in the unit of the tick column, cut down to it.
+fn tick_array(mut ticks: Vec<i64>, column_type: &ColumnType) -> Result<ArrayRef> {
+    fn array<T: ArrowTimestampType>(ticks: Vec<i64>, zoned: bool) -> ArrayRef {
+        let array = PrimitiveArray::<T>::new(ticks.into(), None);
+        Arc::new(array.with_timezone_opt(zoned.then_some("UTC")))
+    }
+    let zoned = matches!(column_type, ColumnType::TimestampTz { .. });
+    let unit_ns = column_type
+        .timestamp_unit_ns()
+        .ok_or_else(|| Error::internal("a tick column that is no timestamp"))?;
+    if unit_ns > 1 {
+        ticks.iter_mut().for_each(|tick| *tick = tick.div_euclid(unit_ns));
+    }
+    Ok(match unit_ns {
+        1 => array::<TimestampNanosecondType>(ticks, zoned),
+        1_000 => array::<TimestampMicrosecondType>(ticks, zoned),
+        1_000_000 => array::<TimestampMillisecondType>(ticks, zoned),
+        _ => array::<TimestampSecondType>(ticks, zoned),
+    })
+}

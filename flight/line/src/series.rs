@@ -1,0 +1,193 @@
+//! Series that have been met: tag sets by the bytes that they were sent as.
+
+use ahash::RandomState;
+use hashbrown::HashTable;
+
+use crate::column::NONE;
+
+/// A series, as a [`RowBuilder`](crate::RowBuilder) numbers it: until its cache is emptied, which
+/// only interning and the beginning of a request do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SeriesNumber {
+    pub(crate) number: u32,
+    /// How often the cache had been emptied.
+    pub(crate) generation: u32,
+}
+
+/// One tag of a series.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tag {
+    /// Among the tags of the table.
+    pub(crate) tag: u32,
+    start: u32,
+    end: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct Series {
+    pub(crate) table: u32,
+    /// The series that came after this one last time.
+    next: u32,
+    /// Batch in which `slot` holds.
+    pub(crate) batch: u64,
+    /// Among the series of the table's batch; [`NONE`] until a row of it is complete.
+    pub(crate) slot: u32,
+    identity: (u32, u32),
+    tags: (u32, u32),
+}
+
+/// What is kept of series besides their numbers, all in one place: the texts of their tags.
+#[derive(Debug, Default)]
+pub(crate) struct TagTexts {
+    tags: Vec<Tag>,
+    text: String,
+}
+
+impl TagTexts {
+    /// Tags of a series.
+    pub(crate) fn tags(&self, series: &Series) -> &[Tag] {
+        slice(&self.tags, series.tags)
+    }
+
+    /// Value of a tag.
+    pub(crate) fn value(&self, tag: Tag) -> &str {
+        let (start, end) = (tag.start as usize, tag.end as usize);
+        self.text.get(start..end).unwrap_or_default()
+    }
+}
+
+/// Series by identity. Bounded: when it is full it is emptied.
+#[derive(Debug)]
+pub(crate) struct SeriesCache {
+    pub(crate) entries: Vec<Series>,
+    pub(crate) texts: TagTexts,
+    identities: Vec<u8>,
+    by_identity: HashTable<u32>,
+    hasher: RandomState,
+    /// The series found last.
+    last: u32,
+    pub(crate) generation: u32,
+    series_max: usize,
+    bytes_max: usize,
+}
+
+impl SeriesCache {
+    pub(crate) fn new(series_max: usize, bytes_max: usize) -> Self {
+        Self {
+            entries: Vec::new(),
+            texts: TagTexts::default(),
+            identities: Vec::new(),
+            by_identity: HashTable::new(),
+            hasher: RandomState::new(),
+            last: NONE,
+            generation: 0,
+            // Numbers and places have 32 bits.
+            series_max: series_max.min(1 << 30),
+            bytes_max: bytes_max.min(1 << 30),
+        }
+    }
+
+    /// The series whose identity `bytes` begin with, and a space then, if it is the one that
+    /// followed the last one the last time; and how long its identity is.
+    #[inline]
+    pub(crate) fn guess(&mut self, bytes: &[u8]) -> Option<(u32, usize)> {
+        let next = self.entries.get(self.last as usize)?.next;
+        let identity = slice(&self.identities, self.entries.get(next as usize)?.identity);
+        let after = bytes.strip_prefix(identity)?;
+        if after.first() != Some(&b' ') {
+            return None;
+        }
+        self.last = next;
+        Some((next, identity.len()))
+    }
+
+    /// The series of an identity.
+    #[inline]
+    pub(crate) fn find(&mut self, identity: &[u8]) -> Option<u32> {
+        let hash = self.hasher.hash_one(identity);
+        let known = |number: &u32| {
+            let entry = self.entries.get(*number as usize);
+            entry.is_some_and(|entry| slice(&self.identities, entry.identity) == identity)
+        };
+        let found = *self.by_identity.find(hash, known)?;
+        self.follow(found);
+        Some(found)
+    }
+
+    /// Remembers that this series came after the last one.
+    fn follow(&mut self, number: u32) {
+        if let Some(last) = self.entries.get_mut(self.last as usize) {
+            last.next = number;
+        }
+        self.last = number;
+    }
+
+    /// Adds a series that was not found. Empties the cache before, if it is full.
+    pub(crate) fn add<'a>(
+        &mut self,
+        identity: &[u8],
+        table: u32,
+        tags: impl Iterator<Item = (u32, &'a str)> + Clone,
+    ) -> u32 {
+        let bytes = identity.len() + tags.clone().map(|(_, value)| value.len()).sum::<usize>();
+        if self.entries.len() >= self.series_max
+            || self.bytes() + bytes + tags.clone().count() * size_of::<Tag>() > self.bytes_max
+        {
+            self.clear();
+        }
+        let tags_start = self.texts.tags.len();
+        for (tag, value) in tags {
+            let start = place(self.texts.text.len());
+            self.texts.text.push_str(value);
+            self.texts.tags.push(Tag { tag, start, end: place(self.texts.text.len()) });
+        }
+        let start = self.identities.len();
+        self.identities.extend_from_slice(identity);
+        let number = place(self.entries.len());
+        self.entries.push(Series {
+            table,
+            // Data that goes through its series in a circle comes back to the first.
+            next: 0,
+            batch: 0,
+            slot: NONE,
+            identity: (place(start), place(self.identities.len())),
+            tags: (place(tags_start), place(self.texts.tags.len())),
+        });
+        let hash = self.hasher.hash_one(identity);
+        self.by_identity.insert_unique(hash, number, |number| {
+            let entry = self.entries.get(*number as usize);
+            self.hasher.hash_one(entry.map_or(&[][..], |e| slice(&self.identities, e.identity)))
+        });
+        self.follow(number);
+        number
+    }
+
+    /// Bytes held.
+    fn bytes(&self) -> usize {
+        self.identities.len()
+            + self.texts.text.len()
+            + self.texts.tags.len() * size_of::<Tag>()
+            + self.entries.len() * size_of::<Series>()
+    }
+
+    /// Forgets all series: their numbers mean nothing from now on.
+    pub(crate) fn clear(&mut self) {
+        self.entries.clear();
+        self.texts.tags.clear();
+        self.texts.text.clear();
+        self.identities.clear();
+        self.by_identity.clear();
+        self.last = NONE;
+        self.generation = self.generation.wrapping_add(1);
+    }
+}
+
+/// A place in what is bounded by 2^30, and by what came with one more series.
+fn place(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(u32::MAX)
+}
+
+#[inline]
+fn slice<T>(all: &[T], (start, end): (u32, u32)) -> &[T] {
+    all.get(start as usize..end as usize).unwrap_or_default()
+}

@@ -1,0 +1,378 @@
+//! What is known of a table, and the rows of it that are not yet taken.
+
+use std::{ops::Range, sync::Arc};
+
+use ahash::RandomState;
+use hashbrown::HashTable;
+use stratalog_model::{ChronicleDefinition, ColumnType, Error, ErrorKind, Result};
+
+use crate::{
+    ColumnKind, TableRows,
+    column::{Column, NONE},
+    fault::shown,
+    limits::RowLimits,
+    name::check_column_name,
+    rows::TagValues,
+    tag::{TagColumn, TagRole},
+};
+
+/// The tick column of a table that does not exist yet.
+pub const TIME_COLUMN: &str = "time";
+
+/// Bytes of a row besides its columns: tick, series, line.
+const ROW_BYTES: usize = 16;
+
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) measurement: Arc<str>,
+    pub(crate) definition: Option<Arc<ChronicleDefinition>>,
+    /// The request in which the definition was asked for.
+    pub(crate) request: u64,
+    pub(crate) tags: Vec<TagColumn>,
+    pub(crate) columns: Vec<Column>,
+    /// Columns by name.
+    names: HashTable<u32>,
+    hasher: RandomState,
+    /// The column that the last row began with.
+    pub(crate) first: u32,
+    /// Names of the columns that are not of tags and take no NULL.
+    pub(crate) required: Vec<Box<str>>,
+    /// Whether a tag fills a column that is not of the key.
+    pub(crate) has_text_tags: bool,
+    pub(crate) ticks: Vec<i64>,
+    /// Of each row, which series of the batch it is of.
+    pub(crate) slots: Vec<u32>,
+    /// Of each row, the line.
+    pub(crate) lines: Vec<u32>,
+    /// Series of the batch.
+    pub(crate) slots_used: u32,
+    /// Rows of the last batch.
+    expected: usize,
+}
+
+impl Table {
+    pub(crate) fn new(measurement: &str, hasher: RandomState) -> Self {
+        Self {
+            measurement: measurement.into(),
+            definition: None,
+            request: 0,
+            tags: Vec::new(),
+            columns: Vec::new(),
+            names: HashTable::new(),
+            hasher,
+            first: NONE,
+            required: Vec::new(),
+            has_text_tags: false,
+            ticks: Vec::new(),
+            slots: Vec::new(),
+            lines: Vec::new(),
+            slots_used: 0,
+            expected: 0,
+        }
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.ticks.len()
+    }
+
+    /// About how many bytes its rows will take as a batch.
+    pub(crate) fn bytes(&self) -> usize {
+        if self.rows() == 0 {
+            return 0;
+        }
+        let known = self.definition.as_ref().map_or(0, |definition| definition.columns.len());
+        let width = ROW_BYTES + 8 * known.max(self.columns.len()) + 16 * self.tags.len();
+        self.rows() * width + self.columns.iter().map(Column::text_bytes).sum::<usize>()
+    }
+
+    /// Takes the definition that holds in a request. What was found out about an older one, and
+    /// columns that the table did not get, are forgotten. Only while there are no rows.
+    pub(crate) fn define(
+        &mut self,
+        request: u64,
+        definition: Option<Arc<ChronicleDefinition>>,
+        total: &mut usize,
+    ) {
+        self.request = request;
+        let same = match (&self.definition, &definition) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other) || one == other,
+            (None, None) => true,
+            _ => false,
+        };
+        self.definition = definition;
+        if same && self.columns.iter().all(|column| !column.new) {
+            return;
+        }
+        *total = total.saturating_sub(self.columns.len());
+        self.columns.clear();
+        self.names.clear();
+        self.first = NONE;
+        let mut tags = std::mem::take(&mut self.tags);
+        for tag in &mut tags {
+            tag.role = self.role(&tag.name);
+            tag.clear();
+        }
+        self.has_text_tags = tags.iter().any(|tag| tag.role == TagRole::Text);
+        self.tags = tags;
+        self.required.clear();
+        if let Some(definition) = &self.definition {
+            let needed = definition.columns.iter().filter(|column| {
+                let key = definition.key_columns.contains(&column.id);
+                !column.nullable
+                    && column.id != definition.tick_column
+                    && !(key && column.column_type == ColumnType::Text)
+            });
+            self.required.extend(needed.map(|column| Box::from(column.name.as_str())));
+        }
+    }
+
+    /// Makes room for a batch like the last one.
+    #[cold]
+    pub(crate) fn start_batch(&mut self) {
+        let rows = std::mem::take(&mut self.expected);
+        self.ticks.reserve_exact(rows);
+        self.slots.reserve_exact(rows);
+        self.lines.reserve_exact(rows);
+        self.columns.iter_mut().for_each(Column::start_batch);
+    }
+
+    /// The rows, which leave the table.
+    pub(crate) fn take(&mut self) -> TableRows {
+        self.expected = self.rows();
+        let slots = std::mem::take(&mut self.slots_used) as usize;
+        let tags = self.tags.iter_mut().filter_map(|tag| {
+            let values = tag.take(slots)?;
+            Some(TagValues { name: tag.name.clone(), new: tag.role == TagRole::New, values })
+        });
+        let tags = tags.collect();
+        let columns = self.columns.iter_mut().filter(|column| column.len() > 0);
+        TableRows::new(
+            Arc::clone(&self.measurement),
+            self.definition.clone(),
+            tags,
+            columns.map(Column::take).collect(),
+            std::mem::take(&mut self.ticks),
+            std::mem::take(&mut self.slots),
+            std::mem::take(&mut self.lines),
+        )
+    }
+
+    /// Forgets the rows.
+    pub(crate) fn clear(&mut self) {
+        self.ticks.clear();
+        self.slots.clear();
+        self.lines.clear();
+        self.slots_used = 0;
+        self.tags.iter_mut().for_each(TagColumn::clear);
+        self.columns.iter_mut().for_each(|column| column.truncate(0));
+    }
+
+    /// What becomes of a tag of this name.
+    fn role(&self, name: &str) -> TagRole {
+        let Some(definition) = &self.definition else {
+            return if name == TIME_COLUMN {
+                TagRole::Refused(format!(
+                    "tag \"{TIME_COLUMN}\" has the name of the column of timestamps; give it another name"
+                ))
+            } else {
+                TagRole::New
+            };
+        };
+        let Some(column) = definition.column_named(name) else { return TagRole::New };
+        let key = definition.key_columns.contains(&column.id);
+        match &column.column_type {
+            ColumnType::Text if key => TagRole::Key,
+            ColumnType::Text => TagRole::Text,
+            other => TagRole::Refused(format!(
+                "tag \"{}\" of table \"{}\": the column is of type {other}, and tags are text; {}",
+                shown(name),
+                self.measurement,
+                match ColumnKind::written_for(other) {
+                    Some(how) => format!("write it as a field, with {how}"),
+                    None => "give the tag another name".to_string(),
+                }
+            )),
+        }
+    }
+
+    /// The number of a tag, which is new if need be; `expected` is a guess of it.
+    pub(crate) fn tag(
+        &mut self,
+        name: &str,
+        expected: usize,
+        limits: &RowLimits,
+        total: &mut usize,
+    ) -> Result<u32> {
+        let is = |tag: &TagColumn| *tag.name == *name;
+        let found = match self.tags.get(expected).is_some_and(is) {
+            true => Some(expected),
+            false => self.tags.iter().position(is),
+        };
+        let found = match found {
+            Some(found) => found,
+            None => {
+                check_column_name("tag", name)?;
+                let role = self.role(name);
+                if role == TagRole::New {
+                    self.check_columns(limits)?;
+                }
+                if self.is_crowded(limits) {
+                    return Err(self.too_many_columns(limits));
+                }
+                spend(limits, total)?;
+                self.has_text_tags |= role == TagRole::Text;
+                self.tags.push(TagColumn::new(name, role));
+                self.tags.len() - 1
+            }
+        };
+        Ok(u32::try_from(found).unwrap_or(NONE))
+    }
+
+    /// The number of a column of this name that has been met.
+    #[inline]
+    pub(crate) fn column(&self, name: &[u8]) -> Option<u32> {
+        let is = |number: &u32| {
+            self.columns.get(*number as usize).is_some_and(|column| column.name.as_bytes() == name)
+        };
+        self.names.find(self.hasher.hash_one(name), is).copied()
+    }
+
+    /// Adds a column for a field that has not been met; `label` is what its first row has there.
+    pub(crate) fn add_column(
+        &mut self,
+        name: &str,
+        label: &[u8],
+        kind: ColumnKind,
+        limits: &RowLimits,
+        total: &mut usize,
+    ) -> Result<u32> {
+        check_column_name("field", name)?;
+        let (column_type, new) = self.field_type(name, kind)?;
+        if new {
+            self.check_columns(limits)?;
+        }
+        spend(limits, total)?;
+        let number = u32::try_from(self.columns.len()).unwrap_or(NONE);
+        self.columns.push(Column::new(name, label, column_type, new));
+        let (columns, hasher) = (&self.columns, &self.hasher);
+        self.names.insert_unique(hasher.hash_one(name.as_bytes()), number, |number| {
+            let name = columns.get(*number as usize).map_or(&[][..], |c| c.name.as_bytes());
+            hasher.hash_one(name)
+        });
+        Ok(number)
+    }
+
+    /// Takes back the columns from this one on.
+    pub(crate) fn remove_columns(&mut self, from: usize, total: &mut usize) {
+        let gone: Range<usize> = from..self.columns.len();
+        for number in gone.clone() {
+            let Some(column) = self.columns.get(number) else { continue };
+            let hash = self.hasher.hash_one(column.name.as_bytes());
+            let is = |found: &u32| *found as usize == number;
+            if let Ok(found) = self.names.find_entry(hash, is) {
+                found.remove();
+            }
+        }
+        self.columns.truncate(from);
+        *total = total.saturating_sub(gone.len());
+        let forget = |number: &mut u32| {
+            if *number != NONE && *number as usize >= from {
+                *number = NONE;
+            }
+        };
+        forget(&mut self.first);
+        self.columns.iter_mut().for_each(|column| forget(&mut column.next));
+    }
+
+    /// The type of the column that a field fills, and whether the table lacks it.
+    fn field_type(&self, name: &str, kind: ColumnKind) -> Result<(ColumnType, bool)> {
+        let table = &self.measurement;
+        let taken = |message: String| Err(Error::new(ErrorKind::DatatypeMismatch, message));
+        let Some(definition) = &self.definition else {
+            return if name == TIME_COLUMN {
+                taken(format!(
+                    "field \"{TIME_COLUMN}\" has the name of the column of timestamps; give it another name"
+                ))
+            } else {
+                Ok((kind.column_type(), true))
+            };
+        };
+        let Some(column) = definition.column_named(name) else {
+            return Ok((kind.column_type(), true));
+        };
+        if column.id == definition.tick_column {
+            return taken(format!(
+                "field \"{name}\" of table \"{table}\" has the name of the column of timestamps; give it another name"
+            ));
+        }
+        let key = definition.key_columns.contains(&column.id);
+        if key && column.column_type == ColumnType::Text {
+            return taken(format!(
+                "field \"{name}\" of table \"{table}\": the column is a tag; write it behind the measurement, {},{name}=…",
+                shown(table)
+            ));
+        }
+        if !kind.fits(&column.column_type) {
+            return Err(self.conflict(name, &column.column_type, kind));
+        }
+        Ok((column.column_type.clone(), false))
+    }
+
+    /// The error of a value of another kind than the column takes.
+    pub(crate) fn conflict(&self, name: &str, column_type: &ColumnType, kind: ColumnKind) -> Error {
+        let error = Error::new(
+            ErrorKind::DatatypeMismatch,
+            format!(
+                "field \"{name}\" of table \"{}\": the column is of type {column_type}, and the line has {} {kind}",
+                self.measurement,
+                if matches!(kind, ColumnKind::Integer | ColumnKind::Unsigned) { "an" } else { "a" },
+            ),
+        );
+        match ColumnKind::written_for(column_type) {
+            Some(how) => error.with_hint(format!("write {how}")),
+            None => error.with_hint("no line can fill it: give the field another name"),
+        }
+    }
+
+    /// Whether there is room for one more column than the definition has.
+    fn check_columns(&self, limits: &RowLimits) -> Result<()> {
+        let known = self.definition.as_ref().map_or(1, |definition| definition.columns.len());
+        let tags = self.tags.iter();
+        let tags = tags.filter(|tag| tag.role == TagRole::New && tag.request == self.request);
+        let tags = tags.count();
+        let columns = self.columns.iter().filter(|column| column.new).count();
+        if known + tags + columns < limits.columns_max {
+            return Ok(());
+        }
+        Err(self.too_many_columns(limits))
+    }
+
+    /// Whether it knows more tags than a table can have: most are of lines that were refused.
+    pub(crate) fn is_crowded(&self, limits: &RowLimits) -> bool {
+        self.tags.len() >= 2 * limits.columns_max
+    }
+
+    fn too_many_columns(&self, limits: &RowLimits) -> Error {
+        Error::new(
+            ErrorKind::TooManyColumns,
+            format!(
+                "table \"{}\" would have more than {} columns",
+                self.measurement, limits.columns_max
+            ),
+        )
+        .with_hint("write what differs from line to line as a value, not as a name")
+    }
+}
+
+/// Counts one more column of any table.
+fn spend(limits: &RowLimits, total: &mut usize) -> Result<()> {
+    if *total >= limits.columns_total_max {
+        return Err(Error::new(
+            ErrorKind::LimitExceeded,
+            format!("a request has more than {} columns", limits.columns_total_max),
+        )
+        .with_hint("send the lines of fewer tables in one request"));
+    }
+    *total += 1;
+    Ok(())
+}

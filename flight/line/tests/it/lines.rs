@@ -1,0 +1,307 @@
+//! Lines as they come: their errors, their numbers, their pieces.
+
+use stratalog_line::{LineLimits, LineParser, LineRequest, Precision, RowLimits};
+use stratalog_model::{ColumnType, ErrorKind};
+
+use crate::fixture::{Catalog, NS, REQUEST, read, read_pieces, table};
+
+/// The messages of a request, with their lines.
+fn errors(text: &str) -> Vec<String> {
+    read(&Catalog::default(), text).errors.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    for (line, message) in [
+        (
+            ",a=b v=1",
+            "the line has no measurement before the comma; write its name at the beginning of the line",
+        ),
+        (
+            "m",
+            "the line of measurement \"m\" has no fields; write a space and a field behind the tags, value=1",
+        ),
+        (
+            "m,a=b ",
+            "the line of measurement \"m\" has no fields; write a space and a field behind the tags, value=1",
+        ),
+        (
+            "m,a v=1",
+            "tag \"a\" at byte 3 has no value; write tags as name=value, and a backslash before each comma, space and = within",
+        ),
+        (
+            "m,a,b=1 v=1",
+            "tag \"a\" at byte 3 has no value; write tags as name=value, and a backslash before each comma, space and = within",
+        ),
+        (
+            "m, v=1",
+            "a tag is missing at byte 3; write tags as name=value, and a backslash before each comma, space and = within",
+        ),
+        ("m,a= v=1", "tag \"a\" has no value; leave the tag out where there is none"),
+        (
+            "m,a=b\\\\ v=1",
+            "the value of tag \"b\\\" ends with a backslash; end it with another character: a backslash escapes what comes next",
+        ),
+        ("m,a=1,a=2 v=1", "tag \"a\" is given twice; keep one of the two"),
+        (
+            "m,a=1 a=1",
+            "\"a\" is both a tag and a field of table \"m\"; give one of the two another name",
+        ),
+        (
+            "m,a=1\tv=1",
+            "a tab at byte 6 is out of place; a backslash before it would make it part of the name",
+        ),
+        (
+            "m v",
+            "field \"v\" at byte 3 has no value; write fields as name=value, and a backslash before each comma, space and = in a name",
+        ),
+        (
+            "m v=1,",
+            "a field is missing at byte 7; write fields as name=value, and a backslash before each comma, space and = in a name",
+        ),
+        ("m v=", "field \"v\" has no value; values are written as 1.5, 1i, 1u, true or \"text\""),
+        (
+            "m v=1.2.3,w=1",
+            "field \"v\": 1.2.3 at byte 5 is not a value; values are written as 1.5, 1i, 1u, true or \"text\"",
+        ),
+        (
+            "m v=NaN",
+            "field \"v\": NaN at byte 5 is not a value; values are written as 1.5, 1i, 1u, true or \"text\"",
+        ),
+        (
+            "m v=-1u",
+            "field \"v\": -1u at byte 5 is not a value; values are written as 1.5, 1i, 1u, true or \"text\"",
+        ),
+        (
+            "m v=truely",
+            "field \"v\": truely at byte 5 is not a value; values are written as 1.5, 1i, 1u, true or \"text\"",
+        ),
+        (
+            "m v=\"a\"b",
+            "\"b\" at byte 8 follows a value; write a comma and the next field there, or a space and the timestamp",
+        ),
+        (
+            "m v=9223372036854775808i",
+            "field \"v\": 9223372036854775808i is out of range; integers have 64 bits, and floats are finite",
+        ),
+        (
+            "m v=1e999",
+            "field \"v\": 1e999 is out of range; integers have 64 bits, and floats are finite",
+        ),
+        ("m v=1,v=2", "field \"v\" of table \"m\" has two values in the line; keep one of the two"),
+        (
+            "m v=1 soon",
+            "\"soon\" at byte 7 is not a timestamp; write a whole number there or nothing, and a backslash before each space in a name or tag",
+        ),
+        (
+            "m v=1 1.5",
+            "\"1.5\" at byte 7 is not a timestamp; write a whole number there or nothing, and a backslash before each space in a name or tag",
+        ),
+        (
+            "m v=1 9223372036854775808",
+            "timestamp 9223372036854775808 in nanoseconds is out of range; timestamps are from 1677 to 2262; name their unit as the request's precision",
+        ),
+        (
+            "m v=\"a",
+            "the string of field \"v\" has no closing quote; close it; a quote within a string is written \\\"",
+        ),
+        (
+            "m time=1",
+            "field \"time\" has the name of the column of timestamps; give it another name",
+        ),
+        (
+            "m,time=1 v=1",
+            "tag \"time\" has the name of the column of timestamps; give it another name",
+        ),
+        ("m _tick=1", "field \"_tick\" conflicts with a system column name; give it another name"),
+        (
+            "m\\\nx v=1",
+            "measurement \"m\\\nx\" has a newline in it; only strings can have newlines",
+        ),
+        (
+            "m v=\"a\0b\"",
+            "the string of field \"a\0b\" has a character of code 0, which text cannot hold; leave it out",
+        ),
+        (
+            "m,a=\0 v=1",
+            "the value of tag \"\0\" has a character of code 0, which text cannot hold; leave it out",
+        ),
+    ] {
+        assert_eq!(errors(line), [format!("line 1: {message}")], "{line:?}");
+    }
+    let long = "n".repeat(64);
+    for (line, what) in [
+        (format!("{long} v=1"), "measurement"),
+        (format!("m,{long}=1 v=1"), "tag"),
+        (format!("m {long}=1"), "field"),
+    ] {
+        let message = format!(
+            "line 1: the name of {what} \"{long}\" has 64 bytes, and 63 are the most; give it a shorter name"
+        );
+        assert_eq!(errors(&line), [message]);
+    }
+}
+
+#[test]
+fn lines_are_numbered_as_an_editor_numbers_them() {
+    let text = "# comment\n\nm v=\"a\nb\" 1\r\n  \t\nm v=x\n m v=\"\n\n\",w=?\nm v=x";
+    let found: Vec<_> =
+        read(&Catalog::default(), text).errors.iter().map(|error| error.line).collect();
+    assert_eq!(found, [6, 7, 10]);
+    let open = errors("m v=1 1\nm v=\"a\nm v=2 2\nm v=3 3\n");
+    assert_eq!(
+        open,
+        [
+            "line 2: the string of field \"v\" has no closing quote, and goes on over the next 2 lines; close it; a quote within a string is written \\\""
+        ]
+    );
+}
+
+#[test]
+fn only_the_lines_that_are_not_utf8_are_refused() {
+    let text = b"m,a=\xff v=1\nm v=\"\xc3\"\nm v=\"\xc3\xa9\"\n# \xff\nm,a=\xc3\xa9 v=\"\"\n\xff\n";
+    let outcome = read_pieces(&Catalog::default(), text, 1, LineLimits::default());
+    assert_eq!(outcome.lines_ok, 2);
+    let found: Vec<_> = outcome.errors.iter().map(|error| (error.line, error.kind)).collect();
+    assert_eq!(found, [1, 2, 6].map(|line| (line, ErrorKind::InvalidEncoding)));
+    assert_eq!(
+        outcome.errors[1].message,
+        "byte 6 of the line, 0xc3, is not valid UTF-8; send text as UTF-8"
+    );
+}
+
+#[test]
+fn timestamps_in_the_unit_of_the_request() {
+    let catalog = Catalog::default();
+    let mut parser = LineParser::new(LineLimits::default());
+    parser.begin(LineRequest { precision: Precision::Second, now_ns: i64::MAX });
+    parser.push(b"m v=1 1700000000\nm v=1\nm v=1\nm v=1 9223372037\n", &catalog).unwrap();
+    let outcome = parser.finish(&catalog).unwrap();
+    assert_eq!(outcome.tables[0].ticks_ns(), [1_700_000_000_000_000_000, i64::MAX]);
+    assert_eq!(
+        outcome.errors.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        [
+            "line 3: timestamp of the request in nanoseconds is out of range; timestamps are from 1677 to 2262; name their unit as the request's precision",
+            "line 4: timestamp 9223372037 in seconds is out of range; timestamps are from 1677 to 2262; name their unit as the request's precision",
+        ]
+    );
+}
+
+#[test]
+fn a_line_that_is_too_long_is_one_error() {
+    let limits = LineLimits { line_bytes_max: 50, ..LineLimits::default() };
+    let long = format!("m v=\"{}\n{}\" 1", "x".repeat(2_000), "y".repeat(2_000));
+    let text = format!("m v=1 1\n{long}\nm v=2 2\n# {long}\n  {long}");
+    for piece in [1, 7, 49, 1_000, 10_000] {
+        let outcome = read_pieces(&Catalog::default(), text.as_bytes(), piece, limits);
+        assert_eq!((outcome.lines_ok, outcome.lines_failed), (2, 3), "{piece}");
+        let found: Vec<_> = outcome.errors.iter().map(|error| error.line).collect();
+        assert_eq!(found, [2, 6, 7], "the rest of the comment is a line of its own");
+        assert_eq!(
+            outcome.errors[0].message,
+            "the line is longer than 50 bytes; a quote that is never closed makes all that follows one line"
+        );
+        assert_eq!(outcome.errors[0].original, long[..256]);
+        assert_eq!(outcome.tables[0].ticks_ns(), [1, 2]);
+    }
+}
+
+#[test]
+fn what_is_kept_is_bounded() {
+    let rows = RowLimits {
+        tables_max: 2,
+        columns_max: 4,
+        columns_total_max: 6,
+        series_max: 2,
+        series_bytes_max: 1_000,
+    };
+    let limits = LineLimits { rows, errors_max: 3, request_lines_max: 20, ..LineLimits::default() };
+    let read = |text: &str| read_pieces(&Catalog::default(), text.as_bytes(), 64, limits);
+    let messages = |text: &str| {
+        let errors = read(text).errors;
+        errors.into_iter().map(|error| error.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        messages("a v=1\nb v=1\nc v=1\na v=2\n"),
+        [
+            "line 3: measurement \"c\" is one more than the 2 of which rows are kept; send fewer measurements in one request"
+        ]
+    );
+    assert_eq!(
+        messages("a,t=1,u=1 v=1\na w=1\n"),
+        [
+            "line 2: table \"a\" would have more than 4 columns; write what differs from line to line as a value, not as a name"
+        ]
+    );
+    assert_eq!(
+        messages("a,t=1,u=1 v=1\nb,t=1,u=1 v=1\nb w=1\na,x=1 v=1"),
+        [
+            "line 3: table \"b\" would have more than 4 columns; write what differs from line to line as a value, not as a name",
+            "line 4: table \"a\" would have more than 4 columns; write what differs from line to line as a value, not as a name"
+        ]
+    );
+    // Series come and go.
+    let many: String = (0..18).map(|series| format!("a,t={} v={series}\n", series % 6)).collect();
+    let outcome = read(&many);
+    assert_eq!(outcome.lines_ok, 18);
+    // Errors beyond the first are counted.
+    let outcome = read(&"m v=?\n".repeat(20));
+    assert_eq!((outcome.errors.len(), outcome.lines_failed), (3, 20));
+
+    let mut parser = LineParser::new(limits);
+    parser.begin(REQUEST);
+    let error = parser.push("m v=1\n".repeat(21).as_bytes(), &Catalog::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+    assert_eq!(error.message(), "the request has more than 20 lines");
+    // After too many tables, or columns of lines that were refused, all are forgotten.
+    let catalog = Catalog::default();
+    for round in 0..10 {
+        parser.begin(REQUEST);
+        let text = format!("m{round},a{round}=1,b{round}=1 v=1,c{round}=?\nm{round} v=1\n");
+        parser.push(text.as_bytes(), &catalog).unwrap();
+        let outcome = parser.finish(&catalog).unwrap();
+        assert_eq!((outcome.lines_ok, outcome.lines_failed), (1, 1), "{round}");
+    }
+}
+
+#[test]
+fn rows_can_be_taken_at_any_time() {
+    let columns = [("time", NS), ("host", ColumnType::Text), ("v", ColumnType::BigInt)];
+    let catalog = Catalog::with([table("m", &columns, &["host", "time"])]);
+    let mut parser = LineParser::new(LineLimits::default());
+    parser.begin(REQUEST);
+    let (mut taken, mut rows_most) = (Vec::new(), 0);
+    for row in 0..1_000 {
+        let line = format!("m,host=h{} v={row}i {row}\n", row % 7);
+        for piece in line.as_bytes().chunks(10) {
+            parser.push(piece, &catalog).unwrap();
+        }
+        rows_most = rows_most.max(parser.rows());
+        assert_eq!(parser.rows() > 0, parser.bytes() > 0);
+        if parser.rows() >= 64 {
+            taken.extend(parser.take());
+            assert_eq!((parser.rows(), parser.bytes()), (0, 0));
+        }
+    }
+    assert_eq!(rows_most, 64);
+    let outcome = parser.finish(&catalog).unwrap();
+    taken.extend(outcome.tables);
+    assert_eq!(outcome.lines_ok, 1_000);
+    let mut next = 0;
+    for rows in taken {
+        assert_eq!(rows.first_line(), next + 1);
+        let definition = rows.definition().unwrap().clone();
+        let batch = rows.into_batch(&definition).unwrap();
+        for row in 0..batch.num_rows() {
+            use arrow::{array::AsArray, datatypes::Int64Type};
+            let host = batch.column(1).as_string_view().value(row);
+            let v = batch.column(2).as_primitive::<Int64Type>().value(row);
+            assert_eq!(
+                (host, v),
+                (format!("h{}", next % 7).as_str(), i64::try_from(next).unwrap())
+            );
+            next += 1;
+        }
+    }
+    assert_eq!(next, 1_000);
+}

@@ -1,0 +1,18 @@
+//! Tests across modules: lines into batches.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    missing_docs,
+    reason = "helpers of tests and benches fail as tests do, and use real files and clocks"
+)]
+
+mod builder;
+mod fixture;
+mod lines;
+mod model;
+mod reference;
+mod tables;
