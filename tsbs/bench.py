@@ -25,6 +25,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "
 from measures import drop_caches, line_of, machine, percentile, write_results  # noqa: E402
 from servers import ROOT, Postgres, Stratalog, running, stratalog_binary  # noqa: E402
 from tiers import TierBench  # noqa: E402
+from lines import LineBench  # noqa: E402
 from wires import IDLE, WireBench  # noqa: E402
 
 MEMORY = pathlib.Path("/dev/shm") if pathlib.Path("/dev/shm").is_dir() else pathlib.Path("/tmp")
@@ -43,6 +44,7 @@ class Bench:
         self.rows = 0
         self.tiers = TierBench(self)
         self.wires = WireBench(self)
+        self.lines = LineBench(self)
         self.load = [os.getloadavg()[0]]
 
     def note(self, what, value, unit, target=None, met=None, **more):
@@ -57,10 +59,13 @@ class Bench:
             if server not in running:
                 server.start()
 
-    def prepare(self):
+    def choose_data(self):
         seconds = max(1, self.arguments.rows // self.arguments.scale) * 10
         end = datetime.datetime(2016, 1, 1) + datetime.timedelta(seconds=seconds)
         self.tools = tsbs.Tools(self.arguments.scale, "2016-01-01T00:00:00Z", end.strftime("%Y-%m-%dT%H:%M:%SZ"))
+
+    def prepare(self):
+        self.choose_data()
         with open(self.data, "wb", buffering=1 << 20) as out:
             for line in self.tools.generate_rows():
                 out.write(line)
@@ -302,6 +307,8 @@ class Bench:
             self.tiers.run()
         if "wire" in self.arguments.parts:
             self.wires.run()
+        if "lines" in self.arguments.parts:
+            self.lines.run()
         if "rows" in self.arguments.parts:
             self.run_rows()
         self.load.append(os.getloadavg()[0])
@@ -387,7 +394,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=8, help="of one round of INSERTs")
     parser.add_argument("--queries", type=int, default=20, help="per TSBS query type; 0 for none")
-    parser.add_argument("--parts", nargs="+", choices=["rows", "tiers", "wire"], default=["rows", "tiers", "wire"])
+    parser.add_argument("--parts", nargs="+", choices=["rows", "tiers", "wire", "lines"], default=["rows", "tiers", "wire", "lines"])
     parser.add_argument("--tier-scale", type=int, default=1000, help="hosts of the day that goes through the tiers")
     parser.add_argument("--ingest-seconds", type=float, default=600, help="of ingest while events move; 0 for none")
     parser.add_argument("--alone-seconds", type=float, default=15, help="of ingest while nothing moves")

@@ -5,6 +5,8 @@ go 1.24
 tool (
 	github.com/timescale/tsbs/cmd/tsbs_generate_data
 	github.com/timescale/tsbs/cmd/tsbs_generate_queries
+	github.com/timescale/tsbs/cmd/tsbs_load_influx
+	github.com/timescale/tsbs/cmd/tsbs_load_questdb
 	github.com/timescale/tsbs/cmd/tsbs_load_timescaledb
 	github.com/timescale/tsbs/cmd/tsbs_run_queries_timescaledb
 )
@@ -12,6 +14,7 @@ tool (
 require (
 	github.com/HdrHistogram/hdrhistogram-go v1.0.0 // indirect
 	github.com/StackExchange/wmi v0.0.0-20190523213315-cbe66965904d // indirect
+	github.com/andybalholm/brotli v1.0.0 // indirect
 	github.com/aws/aws-sdk-go v1.35.13 // indirect
 	github.com/blagojts/viper v1.6.3-0.20200313094124-068f44cf5e69 // indirect
 	github.com/cloudflare/golz4 v0.0.0-20150217214814-ef862a3cdc58 // indirect
@@ -36,6 +39,7 @@ require (
 	github.com/jackc/pgx/v4 v4.8.0 // indirect
 	github.com/jmespath/go-jmespath v0.4.0 // indirect
 	github.com/jmoiron/sqlx v1.2.1-0.20190826204134-d7d95172beb5 // indirect
+	github.com/klauspost/compress v1.10.10 // indirect
 	github.com/kshvakov/clickhouse v1.3.11 // indirect
 	github.com/lib/pq v1.3.0 // indirect
 	github.com/magiconair/properties v1.8.1 // indirect
@@ -54,6 +58,8 @@ require (
 	github.com/tklauser/go-sysconf v0.3.5 // indirect
 	github.com/tklauser/numcpus v0.2.2 // indirect
 	github.com/transceptor-technology/go-qpack v0.0.0-20190116123619-49a14b216a45 // indirect
+	github.com/valyala/bytebufferpool v1.0.0 // indirect
+	github.com/valyala/fasthttp v1.15.1 // indirect
 	go.uber.org/atomic v1.6.0 // indirect
 	golang.org/x/crypto v0.0.0-20200820211705-5c72a883971a // indirect
 	golang.org/x/net v0.0.0-20200904194848-62affa334b73 // indirect

@@ -7,6 +7,7 @@ import shutil
 import sys
 import tempfile
 
+import lines as line_loaders
 import tsbs
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "clients"))
@@ -61,12 +62,18 @@ def main():
                 problems += found
                 failed += bool(found)
                 print(f"{query_type:24} {'differs' if found else 'same':8} {rows:8} rows", flush=True)
+        # The loaders want tables that are not there.
+        with Stratalog(directory / "lines-data") as ours:
+            found, rows = line_loaders.smoke(tools, ours, directory)
+            problems += found
+            failed += bool(found)
+            print(f"{'line protocol':24} {'differs' if found else 'same':8} {rows:8} rows", flush=True)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     for problem in problems:
         print(problem, file=sys.stderr)
     print(f"TSBS: {len(arguments.types)} query types over {len(lines)} rows, {len(problems)} differences")
-    print(f"{len(arguments.types) - failed} passed, {failed} failed")
+    print(f"{len(arguments.types) + 1 - failed} passed, {failed} failed")
     return 1 if problems else 0
 
 

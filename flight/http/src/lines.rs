@@ -4,7 +4,7 @@ use axum::{body::Body, http::HeaderMap};
 use stratalog_line::{LineError, LineRequest, Precision};
 use stratalog_model::{
     Durability, Error, ErrorKind, ProducerId, Result,
-    store::{AppendOptions, Appended},
+    store::AppendOptions,
 };
 use uuid::Uuid;
 
@@ -35,8 +35,6 @@ pub(crate) struct Written {
     pub(crate) errors: Vec<LineError>,
     /// How many those are.
     pub(crate) failed: u64,
-    /// How they were stored.
-    pub(crate) appended: Option<Appended>,
 }
 
 /// Reads and stores the lines of a request.
@@ -72,7 +70,6 @@ pub(crate) async fn write(
             stored: 0,
             errors: read.errors,
             failed: read.lines_failed,
-            appended: None,
         });
     }
     let options = AppendOptions { durability: wanted.durability, producer };
@@ -82,7 +79,6 @@ pub(crate) async fn write(
         stored: read.lines_ok,
         errors: read.errors,
         failed: read.lines_failed,
-        appended,
     })
 }
 

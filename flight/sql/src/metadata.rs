@@ -169,7 +169,8 @@ fn columns_of(chronicle: &ChronicleDefinition) -> SchemaRef {
         ("ARROW:FLIGHT:SQL:SCHEMA_NAME", &chronicle.schema),
         ("ARROW:FLIGHT:SQL:TABLE_NAME", &chronicle.name),
     ];
-    let fields = chronicle.columns.iter().zip(chronicle.arrow_schema().fields()).map(
+    let schema = chronicle.arrow_schema();
+    let fields = chronicle.columns.iter().zip(schema.fields()).map(
         |(column, field)| {
             let field = plain_field(field);
             let mut metadata = field.metadata().clone();

@@ -9,7 +9,7 @@ use arrow_flight::{
     HandshakeRequest, HandshakeResponse, PollInfo, PutResult, SchemaResult, Ticket,
     flight_descriptor::DescriptorType,
     flight_service_server::FlightService,
-    sql::{Any, Command, CommandStatementQuery, ProstMessageExt as _},
+    sql::{Any, Command, CommandStatementQuery},
 };
 use bytes::Bytes;
 use futures::{StreamExt as _, stream, stream::BoxStream};

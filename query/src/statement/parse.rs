@@ -253,11 +253,17 @@ impl Depth {
     }
 }
 
+/// Parentheses, brackets and CASE within each other, at most.
+const NESTED_MAX: usize = 80;
+/// Brackets within each other, at most: arrays have six dimensions.
+const BRACKETS_MAX: usize = 16;
+
 /// Refuses chains of operators that make trees too deep to walk, before there are trees.
 fn check_chains(tokens: &[TokenWithSpan]) -> Result<()> {
     // Those around, and whether a CASE stands between.
     let mut outer: Vec<(Depth, bool)> = Vec::new();
     let mut here = Depth::default();
+    let mut brackets = 0_usize;
     let close = |here: &mut Depth, outer: &mut Vec<(Depth, bool)>| {
         let (operators, connectives) = here.highest();
         let (around, is_case) = outer.pop().unwrap_or_default();
@@ -276,11 +282,19 @@ fn check_chains(tokens: &[TokenWithSpan]) -> Result<()> {
             | Token::Placeholder(_)
             | Token::Period
             | Token::EOF => {}
-            Token::LParen | Token::LBracket => {
+            open @ (Token::LParen | Token::LBracket) => {
                 outer.push((here, false));
                 here = Depth::default();
+                brackets = brackets.saturating_add(usize::from(*open == Token::LBracket));
+                // The parser takes twice as long for each level of some of these.
+                if outer.len() > NESTED_MAX || brackets > BRACKETS_MAX {
+                    return Err(too_complex("nested"));
+                }
             }
-            Token::RParen | Token::RBracket => while close(&mut here, &mut outer) {},
+            close_of @ (Token::RParen | Token::RBracket) => {
+                brackets = brackets.saturating_sub(usize::from(*close_of == Token::RBracket));
+                while close(&mut here, &mut outer) {}
+            }
             Token::Comma => here.next_item(),
             Token::Word(word) => match word.keyword {
                 Keyword::AND | Keyword::OR => {

@@ -1,6 +1,7 @@
 //! Pages that are made from the code: `docs` writes them, `tidy` compares.
 
 mod functions;
+mod metrics;
 mod system_tables;
 
 use std::fs;
@@ -14,11 +15,12 @@ struct Page {
 }
 
 /// Every generated page. Another one is another line here.
-const PAGES: [Page; 4] = [
+const PAGES: [Page; 5] = [
     Page { path: "docs/sql/errors.md", make: errors_page },
     Page { path: "docs/sql/session-settings.md", make: session_settings_page },
     Page { path: "docs/sql/functions.md", make: functions::page },
     Page { path: "docs/sql/system-tables.md", make: system_tables::page },
+    Page { path: "docs/metrics.md", make: metrics::page },
 ];
 
 const ERRORS: &str = "storage/model/src/error.rs";
