@@ -162,6 +162,23 @@ impl SeriesCache {
         number
     }
 
+    /// Forgets the series that was added last.
+    pub(crate) fn remove_last(&mut self) {
+        let Some(entry) = self.entries.pop() else { return };
+        let number = self.entries.len();
+        let hash = self.hasher.hash_one(slice(&self.identities, entry.identity));
+        if let Ok(found) = self.by_identity.find_entry(hash, |other| *other as usize == number) {
+            found.remove();
+        }
+        self.identities.truncate(entry.identity.0 as usize);
+        if let Some(tag) = slice(&self.texts.tags, entry.tags).first() {
+            self.texts.text.truncate(tag.start as usize);
+        }
+        self.texts.tags.truncate(entry.tags.0 as usize);
+        self.last = NONE;
+        self.generation = self.generation.wrapping_add(1);
+    }
+
     /// Bytes held.
     fn bytes(&self) -> usize {
         self.identities.len()

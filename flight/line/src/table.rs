@@ -228,6 +228,13 @@ impl Table {
         Ok(u32::try_from(found).unwrap_or(NONE))
     }
 
+    /// Takes back the tags from this one on, which no row has.
+    pub(crate) fn remove_tags(&mut self, from: usize, total: &mut usize) {
+        *total = total.saturating_sub(self.tags.len().saturating_sub(from));
+        self.tags.truncate(from);
+        self.has_text_tags = self.tags.iter().any(|tag| tag.role == TagRole::Text);
+    }
+
     /// The number of a column of this name that has been met.
     #[inline]
     pub(crate) fn column(&self, name: &[u8]) -> Option<u32> {

@@ -24,6 +24,15 @@ impl LineParser {
     /// Takes one line, which has neither leading space nor its newline.
     pub(super) fn any_line(&mut self, line: &[u8], tables: &dyn Tables) -> Result<()> {
         check_utf8(line)?;
+        self.rows.mark();
+        let read = self.any_row(line, tables);
+        if read.is_err() {
+            self.rows.retract();
+        }
+        read
+    }
+
+    fn any_row(&mut self, line: &[u8], tables: &dyn Tables) -> Result<()> {
         let (series, mut at) = self.series(line)?;
         let mut row = self.rows.row(series, tables)?;
         loop {
