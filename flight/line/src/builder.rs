@@ -14,7 +14,7 @@ use crate::{
 /// Where the definitions of tables come from.
 pub trait Tables {
     /// The definition of the table that a measurement is kept in; `None` when there is no such
-    /// table. Asked once for each measurement of a request.
+    /// table. Asked once for each measurement that a request has rows of.
     fn table(&self, measurement: &str) -> Option<Arc<ChronicleDefinition>>;
 }
 

@@ -129,10 +129,9 @@ impl SeriesCache {
         table: u32,
         tags: impl Iterator<Item = (u32, &'a str)> + Clone,
     ) -> u32 {
-        let bytes = identity.len() + tags.clone().map(|(_, value)| value.len()).sum::<usize>();
-        if self.entries.len() >= self.series_max
-            || self.bytes() + bytes + tags.clone().count() * size_of::<Tag>() > self.bytes_max
-        {
+        let values = tags.clone().map(|(_, value)| value.len() + size_of::<Tag>());
+        let bytes = identity.len() + values.sum::<usize>() + size_of::<Series>();
+        if self.entries.len() >= self.series_max || self.bytes() + bytes > self.bytes_max {
             self.clear();
         }
         let tags_start = self.texts.tags.len();
@@ -208,3 +207,6 @@ fn place(at: usize) -> u32 {
 fn slice<T>(all: &[T], (start, end): (u32, u32)) -> &[T] {
     all.get(start as usize..end as usize).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;

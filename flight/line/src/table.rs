@@ -146,6 +146,9 @@ impl Table {
         });
         let tags = tags.collect();
         let columns = self.columns.iter_mut().filter(|column| column.len() > 0);
+        if self.ticks.len() < self.ticks.capacity() / 2 {
+            self.ticks.shrink_to_fit();
+        }
         TableRows::new(
             Arc::clone(&self.measurement),
             self.definition.clone(),
