@@ -247,7 +247,9 @@ impl<'a> Row<'a> {
         let table = &self.table.measurement;
         let field = shown(field);
         match refusal {
-            Refusal::Kind => self.table.conflict(&field, &column.column_type, value.kind()),
+            Refusal::Kind => {
+                self.table.conflict(&field, &column.column_type, column.new, value.kind())
+            }
             Refusal::Twice => Error::new(
                 ErrorKind::DuplicateColumn,
                 format!("field \"{field}\" of table \"{table}\" has two values in the line"),

@@ -323,22 +323,31 @@ impl Table {
             ));
         }
         if !kind.fits(&column.column_type) {
-            return Err(self.conflict(name, &column.column_type, kind));
+            return Err(self.conflict(name, &column.column_type, false, kind));
         }
         Ok((column.column_type.clone(), false))
     }
 
     /// The error of a value of another kind than the column takes.
-    pub(crate) fn conflict(&self, name: &str, column_type: &ColumnType, kind: ColumnKind) -> Error {
+    pub(crate) fn conflict(
+        &self,
+        name: &str,
+        column_type: &ColumnType,
+        new: bool,
+        kind: ColumnKind,
+    ) -> Error {
         let error = Error::new(
             ErrorKind::DatatypeMismatch,
             format!(
-                "field \"{name}\" of table \"{}\": the column is of type {column_type}, and the line has {} {kind}",
+                "field \"{name}\" of table \"{}\": the column {} of type {column_type}, and the line has {} {kind}",
                 self.measurement,
+                if new { "became one" } else { "is" },
                 if matches!(kind, ColumnKind::Integer | ColumnKind::Unsigned) { "an" } else { "a" },
             ),
         );
         match ColumnKind::written_for(column_type) {
+            Some(how) if new => error
+                .with_hint(format!("write {how}, as in the first line of the request that has it")),
             Some(how) => error.with_hint(format!("write {how}")),
             None => error.with_hint("no line can fill it: give the field another name"),
         }
