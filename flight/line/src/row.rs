@@ -130,7 +130,7 @@ impl<'a> Row<'a> {
     ///
     /// # Errors
     /// `NotNullViolation` for a column that takes no NULL and has no value: the row is dropped.
-    #[inline]
+    #[inline(always)]
     pub fn commit(mut self, tick_ns: i64, line: u32) -> Result<()> {
         if !self.table.required.is_empty() {
             self.check_required()?;

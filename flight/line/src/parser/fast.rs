@@ -221,7 +221,7 @@ pub(super) fn boolean(data: &[u8], start: usize) -> Option<(bool, usize)> {
 }
 
 /// What follows a value, and where it begins.
-#[inline]
+#[inline(always)]
 fn after(data: &[u8], at: usize) -> Option<(After, usize)> {
     match data.get(at)? {
         b',' => Some((After::Field, at + 1)),
