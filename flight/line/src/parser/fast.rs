@@ -24,9 +24,9 @@ enum After {
 }
 
 impl LineParser {
-    /// Takes the line that begins here, if it is written without escapes, its fields are known and
-    /// nothing about it is wrong; returns where the next one begins. `None` leaves nothing behind: the line is to
-    /// be read with more care.
+    /// Takes the line that begins here, if its series is known or written without escapes, its
+    /// fields are known and nothing about it is wrong; returns where the next one begins. `None`
+    /// leaves nothing behind: the line is to be read with more care.
     #[inline]
     pub(super) fn plain_line(
         &mut self,
