@@ -245,7 +245,7 @@ def test_pandas_polars_and_duckdb_keep_types_and_nulls(connection, names):
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT * FROM {name}")
         arrow = cursor.fetch_arrow_table()
-    assert duckdb.sql("SELECT count(host), sum(n), min(epoch_ns(time)) FROM arrow").fetchone() == (1, 1, stamps[0].value)
+    assert duckdb.sql("SELECT count(host), sum(n), min(epoch_ns(time)) FROM arrow").fetchall() == [(1, 1, stamps[0].value)]
 
 
 def test_rows_are_read_where_they_were_written(connection, table, server):

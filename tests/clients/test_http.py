@@ -10,7 +10,6 @@ import urllib.error
 import urllib.parse
 import urllib.request
 import uuid
-import zlib
 
 import psycopg
 import pyarrow
@@ -123,12 +122,10 @@ def test_a_tag_that_the_key_lacks_is_refused(server, postgres, table):
 def compressed(kind, lines):
     if kind == "gzip":
         return gzip.compress(lines)
-    if kind == "deflate":
-        return zlib.compress(lines)
     return pyarrow.compress(lines, codec="zstd", asbytes=True)
 
 
-@pytest.mark.parametrize("kind", ["gzip", "deflate", "zstd"])
+@pytest.mark.parametrize("kind", ["gzip", "zstd"])
 def test_compressed_bodies(server, postgres, table, kind):
     lines = "".join(f"{table},host=h{n % 7} v={n}i {n}\n" for n in range(20_000)).encode()
     body = compressed(kind, lines)
@@ -136,7 +133,7 @@ def test_compressed_bodies(server, postgres, table, kind):
     assert postgres.execute(f"SELECT count(*), sum(v) FROM {table}").fetchone() == (20_000, 199990000)
     status, _, told = write(server, body[:len(body) // 2], Content_Encoding=kind)
     assert status == 400 and "decompress" in told.decode()
-    bomb = compressed(kind, b"\n" * (300 << 20))
+    bomb = compressed(kind, (b"#" * 1023 + b"\n") * (300 << 10))
     status, _, told = write(server, bomb, Content_Encoding=kind)
     assert status == 413 and "larger than" in told.decode()
     assert write(server, b"x", Content_Encoding="br")[0] == 501

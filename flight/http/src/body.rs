@@ -10,7 +10,7 @@ use axum::{
     http::{HeaderMap, header::CONTENT_ENCODING},
 };
 use bytes::Bytes;
-use flate2::write::{MultiGzDecoder, ZlibDecoder};
+use flate2::write::MultiGzDecoder;
 use futures::StreamExt as _;
 use stratalog_model::{Error, ErrorKind, Result};
 use tokio::{sync::OwnedSemaphorePermit, time::timeout};
@@ -37,7 +37,6 @@ pub(crate) struct Decoded<'a> {
 enum Decoder {
     Identity,
     Gzip(MultiGzDecoder<Bounded>),
-    Deflate(ZlibDecoder<Bounded>),
     Zstd(Zstd),
 }
 
@@ -75,7 +74,6 @@ impl<'a> Decoded<'a> {
         let decoder = match encoding.as_str() {
             "" | "identity" => Decoder::Identity,
             "gzip" | "x-gzip" => Decoder::Gzip(MultiGzDecoder::new(output)),
-            "deflate" => Decoder::Deflate(ZlibDecoder::new(output)),
             "zstd" => {
                 let decoder = zstd::stream::raw::Decoder::new();
                 let decoder = decoder.map_err(|error| Error::io("no room to decompress", error))?;
@@ -86,7 +84,7 @@ impl<'a> Decoded<'a> {
                     ErrorKind::FeatureNotSupported,
                     format!("Content-Encoding {encoding} is not offered"),
                 )
-                .with_hint("use gzip, deflate or zstd, or send it as it is"));
+                .with_hint("use gzip or zstd, or send it as it is"));
             }
         };
         Ok(Self {
@@ -197,10 +195,6 @@ impl Decoder {
                 decoder.write_all(&piece).map_err(failed)?;
                 decoder.get_mut()
             }
-            Decoder::Deflate(decoder) => {
-                decoder.write_all(&piece).map_err(failed)?;
-                decoder.get_mut()
-            }
             Decoder::Zstd(decoder) => {
                 decoder.decode(&piece).map_err(failed)?;
                 &mut decoder.output
@@ -215,10 +209,6 @@ impl Decoder {
         match self {
             Decoder::Identity => Ok(Vec::new()),
             Decoder::Gzip(decoder) => {
-                decoder.try_finish().map_err(failed)?;
-                Ok(std::mem::take(&mut decoder.get_mut().bytes))
-            }
-            Decoder::Deflate(decoder) => {
                 decoder.try_finish().map_err(failed)?;
                 Ok(std::mem::take(&mut decoder.get_mut().bytes))
             }

@@ -26,6 +26,10 @@ impl Tables for SchemaTables<'_> {
     fn table(&self, measurement: &str) -> Option<Arc<ChronicleDefinition>> {
         self.session.table(Some(self.schema), measurement).ok()
     }
+
+    fn takes_new_tags(&self) -> bool {
+        false
+    }
 }
 
 /// Stores rows, all of them or none.

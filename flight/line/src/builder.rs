@@ -14,8 +14,14 @@ use crate::{
 /// Where the definitions of tables come from.
 pub trait Tables {
     /// The definition of the table that a measurement is kept in; `None` when there is no such
-    /// table. Asked once for each measurement of a request.
+    /// table. Asked once for each measurement that a request has rows of.
     fn table(&self, measurement: &str) -> Option<Arc<ChronicleDefinition>>;
+
+    /// Whether rows of a table that is there may have tags that it has no column for. Where they may
+    /// not, such rows are refused, each by itself.
+    fn takes_new_tags(&self) -> bool {
+        true
+    }
 }
 
 /// Collects rows of many tables into columns, and remembers tables, columns and series from one
@@ -48,6 +54,15 @@ pub struct RowBuilder {
     /// A table knows too many tags: all is forgotten when the next request begins.
     crowded: bool,
     rows: usize,
+    /// What the last series that was interned brought with it.
+    interned: Option<Interned>,
+}
+
+#[derive(Debug)]
+struct Interned {
+    table: u32,
+    is_new: bool,
+    tags_before: usize,
 }
 
 impl RowBuilder {
@@ -64,6 +79,7 @@ impl RowBuilder {
             columns_total: 0,
             crowded: false,
             rows: 0,
+            interned: None,
             limits,
         }
     }
@@ -141,30 +157,78 @@ impl RowBuilder {
         measurement: &str,
         tags: &[(&str, &str)],
     ) -> Result<SeriesNumber> {
-        let number = self.table(measurement)?;
+        let tables_before = self.tables.len();
+        let table = self.table(measurement)?;
+        let known = self.tables.get(table as usize);
+        let tags_before = known.map_or(0, |table| table.tags.len());
+        self.interned =
+            Some(Interned { table, is_new: self.tables.len() > tables_before, tags_before });
+        match self.tags(table, tags) {
+            Ok(tags) => {
+                let number = self.series.add(identity, table, tags.iter().copied());
+                Ok(SeriesNumber { number, generation: self.series.generation })
+            }
+            Err(error) => {
+                self.retract_table();
+                Err(error)
+            }
+        }
+    }
+
+    /// The tags of a series of this table that have values.
+    fn tags<'a>(&mut self, table: u32, tags: &[(&str, &'a str)]) -> Result<Vec<(u32, &'a str)>> {
         let table = self
             .tables
-            .get_mut(number as usize)
+            .get_mut(table as usize)
             .ok_or_else(|| Error::internal("a table was forgotten while it was made"))?;
-        let mut numbers = Vec::with_capacity(tags.len());
+        let mut found: Vec<(u32, &str)> = Vec::with_capacity(tags.len());
         for (name, value) in tags {
             check_line("the value of tag", value)?;
-            let after = numbers.last().map_or(0, |last| *last as usize + 1);
+            let after = found.last().map_or(0, |(last, _)| *last as usize + 1);
             let tag = table.tag(name, after, &self.limits, &mut self.columns_total)?;
             self.crowded |= table.is_crowded(&self.limits);
-            if numbers.contains(&tag) {
+            if found.iter().any(|(other, _)| *other == tag) {
                 return Err(Error::new(
                     ErrorKind::DuplicateColumn,
                     format!("tag \"{}\" is given twice", shown(name)),
                 )
                 .with_hint("keep one of the two"));
             }
-            numbers.push(tag);
+            found.push((tag, value));
         }
-        let tags = numbers.into_iter().zip(tags.iter().map(|(_, value)| *value));
-        let tags: Vec<(u32, &str)> = tags.filter(|(_, value)| !value.is_empty()).collect();
-        let number = self.series.add(identity, number, tags.iter().copied());
-        Ok(SeriesNumber { number, generation: self.series.generation })
+        found.retain(|(_, value)| !value.is_empty());
+        Ok(found)
+    }
+
+    /// Begins something that may be taken back.
+    #[inline]
+    pub(crate) fn mark(&mut self) {
+        self.interned = None;
+    }
+
+    /// Takes back the series that was interned since the mark, and with it its tags and its table
+    /// if they are new: its line was refused. No row of it may be open or complete.
+    #[inline]
+    pub(crate) fn retract(&mut self) {
+        if self.interned.is_some() {
+            self.series.remove_last();
+            self.retract_table();
+        }
+    }
+
+    #[cold]
+    fn retract_table(&mut self) {
+        let Some(Interned { table, is_new, tags_before }) = self.interned.take() else { return };
+        let Some(known) = self.tables.get_mut(table as usize) else { return };
+        known.remove_tags(tags_before, &mut self.columns_total);
+        if is_new {
+            let hash = self.hasher.hash_one(&*known.measurement);
+            let is = |other: &u32| *other == table;
+            if let Ok(found) = self.by_measurement.find_entry(hash, is) {
+                found.remove();
+            }
+            self.tables.pop();
+        }
     }
 
     /// Begins a row of a series.
@@ -182,6 +246,7 @@ impl RowBuilder {
         let table = self.tables.get_mut(number as usize).ok_or_else(forgotten)?;
         if table.request != self.request {
             let definition = tables.table(&table.measurement);
+            table.closed = definition.is_some() && !tables.takes_new_tags();
             table.define(self.request, definition, &mut self.columns_total);
         }
         if table.rows() == 0 {

@@ -126,6 +126,25 @@ impl Values {
         }
     }
 
+    /// Gives back room that values have not used, which their array would keep.
+    fn shrink(&mut self) {
+        fn half_used<T>(values: &mut Vec<T>) {
+            if values.len() < values.capacity() / 2 {
+                values.shrink_to_fit();
+            }
+        }
+        match self {
+            Self::Float { values, .. } => half_used(values),
+            Self::Integer { values, .. } => half_used(values),
+            Self::Numeric { values, .. } => half_used(values),
+            Self::Text { ends, bytes } => {
+                half_used(ends);
+                half_used(bytes);
+            }
+            Self::Boolean(values) => half_used(values),
+        }
+    }
+
     fn reserve(&mut self, rows: usize) {
         match self {
             Self::Float { values, .. } => values.reserve_exact(rows),
@@ -176,6 +195,7 @@ impl Column {
         let mut taken = Self::new(&self.name, &[], self.column_type.clone(), self.new);
         std::mem::swap(&mut taken.values, &mut self.values);
         std::mem::swap(&mut taken.gaps, &mut self.gaps);
+        taken.values.shrink();
         self.expected = taken.len();
         taken
     }
@@ -313,3 +333,6 @@ fn fits_single(value: f64) -> bool {
     let single = value as f32;
     (single.is_finite() || !value.is_finite()) && (single != 0.0 || value == 0.0)
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,6 +13,35 @@
 //! *Data path*: bytes → lines ([`LineParser::push`]) → series by their bytes, values by column
 //! ([`Row`]) → [`LineParser::take`] → [`TableRows::into_batch`] → `RecordBatch`.
 //!
+//! ```
+//! use std::sync::Arc;
+//! use stratalog_line::{LineLimits, LineParser, LineRequest, Precision, Tables};
+//! use stratalog_model::ChronicleDefinition;
+//!
+//! struct NoTables;
+//! impl Tables for NoTables {
+//!     fn table(&self, _measurement: &str) -> Option<Arc<ChronicleDefinition>> {
+//!         None
+//!     }
+//! }
+//!
+//! let mut parser = LineParser::new(LineLimits::default());
+//! parser.begin(LineRequest { precision: Precision::Second, now_ns: 0 });
+//! parser.push(b"cpu,host=a usage=58i,id", &NoTables)?;
+//! parser.push(b"le=41.5 1451606400\ncpu usage=1.5\n", &NoTables)?;
+//! let outcome = parser.finish(&NoTables)?;
+//!
+//! let cpu = &outcome.tables[0];
+//! assert_eq!((cpu.measurement(), cpu.rows(), cpu.new_tags()), ("cpu", 1, &["host".to_string()][..]));
+//! assert_eq!(cpu.new_fields()[1].0, "idle");
+//! assert_eq!(
+//!     outcome.errors[0].to_string(),
+//!     "line 2: field \"usage\" of table \"cpu\": the column became one of type bigint, \
+//!      and the line has a float; write an integer, 1i, as in the first line of the request that has it"
+//! );
+//! # Ok::<(), stratalog_model::Error>(())
+//! ```
+//!
 //! # A line
 //!
 //! ```text
@@ -77,8 +106,8 @@
 //! - names of more than 63 bytes, names of system columns, and `time` as a tag or field of a new table;
 //! - values of another kind than the column has: there the database finds it.
 //!
-//! Both take an `=` without a backslash in the value of a tag (`cpu,a=b=c` has the value `b=c`), and
-//! one behind a backslash that escapes nothing as two characters.
+//! Both take an `=` without a backslash in the value of a tag (`cpu,a=b=c` has the value `b=c`), and a
+//! backslash that escapes nothing for itself.
 //!
 //! # Bounds
 //!

@@ -169,7 +169,7 @@ impl LineParser {
         let Some(last) = memrchr(b'\n', data) else { return Ok(0) };
         let mut at = 0;
         while at <= last {
-            at = match self.known_line(data, at, tables) {
+            at = match self.plain_line(data, at, tables) {
                 Some(next) => next,
                 None => match self.other_line(data, at, tables) {
                     Some(next) => next,

@@ -130,7 +130,7 @@ impl<'a> Row<'a> {
     ///
     /// # Errors
     /// `NotNullViolation` for a column that takes no NULL and has no value: the row is dropped.
-    #[inline]
+    #[inline(always)]
     pub fn commit(mut self, tick_ns: i64, line: u32) -> Result<()> {
         if !self.table.required.is_empty() {
             self.check_required()?;
@@ -179,6 +179,17 @@ impl<'a> Row<'a> {
             match &column.role {
                 TagRole::Refused(why) => {
                     return Err(Error::new(ErrorKind::DatatypeMismatch, why.clone()));
+                }
+                TagRole::New if self.table.closed => {
+                    return Err(Error::new(
+                        ErrorKind::InvalidTableDefinition,
+                        format!(
+                            "tag \"{}\" is not part of the key of table \"{}\", which was fixed when the table was made",
+                            column.name,
+                            shown(&self.table.measurement)
+                        ),
+                    )
+                    .with_hint("send it as a field, or write to another measurement"));
                 }
                 TagRole::New if self.table.column(column.name.as_bytes()).is_some() => {
                     return Err(tag_and_field(&self.table.measurement, &column.name));
@@ -247,7 +258,9 @@ impl<'a> Row<'a> {
         let table = &self.table.measurement;
         let field = shown(field);
         match refusal {
-            Refusal::Kind => self.table.conflict(&field, &column.column_type, value.kind()),
+            Refusal::Kind => {
+                self.table.conflict(&field, &column.column_type, column.new, value.kind())
+            }
             Refusal::Twice => Error::new(
                 ErrorKind::DuplicateColumn,
                 format!("field \"{field}\" of table \"{table}\" has two values in the line"),

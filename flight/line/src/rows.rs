@@ -84,7 +84,8 @@ impl TableRows {
         &self.new_tags
     }
 
-    /// Fields that the table has no column for, and the type for them.
+    /// Fields that the table has no column for, and the type for them. Those that an earlier batch
+    /// of the request had are among them, until [`refresh`](crate::LineParser::refresh).
     pub fn new_fields(&self) -> &[(String, ColumnType)] {
         &self.new_fields
     }
@@ -141,20 +142,20 @@ impl TableRows {
         let mut ticks = Some(self.ticks);
         let mut arrays = Vec::with_capacity(definition.columns.len());
         for column in &definition.columns {
+            let key = definition.key_columns.contains(&column.id);
             let array = if column.id == definition.tick_column {
                 tick_array(ticks.take().unwrap_or_default(), &column.column_type)?
             } else if let Some(tag) = tags.get(column.name.as_str()) {
-                tag_array(column, tag, &slots)?
+                tag_array(column, key, tag, &slots)?
             } else if let Some(field) = fields.remove(column.name.as_str()) {
                 field.into_array(rows, &column.column_type)?
-            } else if !column.nullable && column.column_type == ColumnType::Text {
+            } else if key && column.column_type == ColumnType::Text {
                 let values = StringViewArray::from_iter_values([""]);
                 take(&values, &UInt32Array::from(vec![0; rows]), None)?
             } else {
                 new_null_array(&column.column_type.arrow_type(), rows)
             };
-            let filled_key = definition.key_columns.contains(&column.id);
-            if !column.nullable && (array.null_count() > 0 || array.len() != rows) && !filled_key {
+            if !column.nullable && array.null_count() > 0 {
                 return Err(definition.not_null_violation(&column.name));
             }
             arrays.push(array);
@@ -181,6 +182,7 @@ impl TableRows {
 /// The values of a tag, row by row.
 fn tag_array(
     column: &ColumnDefinition,
+    key: bool,
     values: &StringViewArray,
     slots: &UInt32Array,
 ) -> Result<ArrayRef> {
@@ -194,7 +196,7 @@ fn tag_array(
         )
         .with_hint("the table was changed while the data came: send it again"));
     }
-    if column.nullable || values.null_count() == 0 {
+    if !key || values.null_count() == 0 {
         return Ok(take(values, slots, None)?);
     }
     let mut filled = StringViewBuilder::with_capacity(values.len());

@@ -129,10 +129,9 @@ impl SeriesCache {
         table: u32,
         tags: impl Iterator<Item = (u32, &'a str)> + Clone,
     ) -> u32 {
-        let bytes = identity.len() + tags.clone().map(|(_, value)| value.len()).sum::<usize>();
-        if self.entries.len() >= self.series_max
-            || self.bytes() + bytes + tags.clone().count() * size_of::<Tag>() > self.bytes_max
-        {
+        let values = tags.clone().map(|(_, value)| value.len() + size_of::<Tag>());
+        let bytes = identity.len() + values.sum::<usize>() + size_of::<Series>();
+        if self.entries.len() >= self.series_max || self.bytes() + bytes > self.bytes_max {
             self.clear();
         }
         let tags_start = self.texts.tags.len();
@@ -160,6 +159,23 @@ impl SeriesCache {
         });
         self.follow(number);
         number
+    }
+
+    /// Forgets the series that was added last.
+    pub(crate) fn remove_last(&mut self) {
+        let Some(entry) = self.entries.pop() else { return };
+        let number = self.entries.len();
+        let hash = self.hasher.hash_one(slice(&self.identities, entry.identity));
+        if let Ok(found) = self.by_identity.find_entry(hash, |other| *other as usize == number) {
+            found.remove();
+        }
+        self.identities.truncate(entry.identity.0 as usize);
+        if let Some(tag) = slice(&self.texts.tags, entry.tags).first() {
+            self.texts.text.truncate(tag.start as usize);
+        }
+        self.texts.tags.truncate(entry.tags.0 as usize);
+        self.last = NONE;
+        self.generation = self.generation.wrapping_add(1);
     }
 
     /// Bytes held.
@@ -191,3 +207,6 @@ fn place(at: usize) -> u32 {
 fn slice<T>(all: &[T], (start, end): (u32, u32)) -> &[T] {
     all.get(start as usize..end as usize).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;

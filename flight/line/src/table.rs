@@ -26,6 +26,8 @@ const ROW_BYTES: usize = 16;
 pub(crate) struct Table {
     pub(crate) measurement: Arc<str>,
     pub(crate) definition: Option<Arc<ChronicleDefinition>>,
+    /// Tags that it has no column for are refused.
+    pub(crate) closed: bool,
     /// The request in which the definition was asked for.
     pub(crate) request: u64,
     pub(crate) tags: Vec<TagColumn>,
@@ -55,6 +57,7 @@ impl Table {
         Self {
             measurement: measurement.into(),
             definition: None,
+            closed: false,
             request: 0,
             tags: Vec::new(),
             columns: Vec::new(),
@@ -146,6 +149,9 @@ impl Table {
         });
         let tags = tags.collect();
         let columns = self.columns.iter_mut().filter(|column| column.len() > 0);
+        if self.ticks.len() < self.ticks.capacity() / 2 {
+            self.ticks.shrink_to_fit();
+        }
         TableRows::new(
             Arc::clone(&self.measurement),
             self.definition.clone(),
@@ -226,6 +232,13 @@ impl Table {
             }
         };
         Ok(u32::try_from(found).unwrap_or(NONE))
+    }
+
+    /// Takes back the tags from this one on, which no row has.
+    pub(crate) fn remove_tags(&mut self, from: usize, total: &mut usize) {
+        *total = total.saturating_sub(self.tags.len().saturating_sub(from));
+        self.tags.truncate(from);
+        self.has_text_tags = self.tags.iter().any(|tag| tag.role == TagRole::Text);
     }
 
     /// The number of a column of this name that has been met.
@@ -313,22 +326,31 @@ impl Table {
             ));
         }
         if !kind.fits(&column.column_type) {
-            return Err(self.conflict(name, &column.column_type, kind));
+            return Err(self.conflict(name, &column.column_type, false, kind));
         }
         Ok((column.column_type.clone(), false))
     }
 
     /// The error of a value of another kind than the column takes.
-    pub(crate) fn conflict(&self, name: &str, column_type: &ColumnType, kind: ColumnKind) -> Error {
+    pub(crate) fn conflict(
+        &self,
+        name: &str,
+        column_type: &ColumnType,
+        new: bool,
+        kind: ColumnKind,
+    ) -> Error {
         let error = Error::new(
             ErrorKind::DatatypeMismatch,
             format!(
-                "field \"{name}\" of table \"{}\": the column is of type {column_type}, and the line has {} {kind}",
+                "field \"{name}\" of table \"{}\": the column {} of type {column_type}, and the line has {} {kind}",
                 self.measurement,
+                if new { "became one" } else { "is" },
                 if matches!(kind, ColumnKind::Integer | ColumnKind::Unsigned) { "an" } else { "a" },
             ),
         );
         match ColumnKind::written_for(column_type) {
+            Some(how) if new => error
+                .with_hint(format!("write {how}, as in the first line of the request that has it")),
             Some(how) => error.with_hint(format!("write {how}")),
             None => error.with_hint("no line can fill it: give the field another name"),
         }

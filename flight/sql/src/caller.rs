@@ -9,7 +9,7 @@
 mod registry;
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::HashMap,
     sync::{
         Arc,
         atomic::{AtomicI64, AtomicU64, Ordering},
@@ -27,7 +27,7 @@ use crate::{
     FlightSettings, options::CallerOptions, prepared::Statement, statement::SharedRows,
 };
 
-/// Tickets that may be redeemed once, and parts of results, that wait for it.
+/// Parts of results that wait for their ticket.
 const TICKETS_MAX: usize = 10_000;
 
 /// One login.
@@ -39,8 +39,6 @@ pub(crate) struct Caller {
     pub(crate) options: Mutex<CallerOptions>,
     transactions: Mutex<HashMap<Vec<u8>, Arc<Session>>>,
     statements: Mutex<HashMap<Vec<u8>, Arc<Statement>>>,
-    /// Numbers of tickets that have not been redeemed, of those that are redeemed once.
-    once: Mutex<BTreeSet<u64>>,
     /// What runs now that can be cancelled by its number.
     running: Mutex<HashMap<u64, CancellationToken>>,
     parts: Mutex<HashMap<u64, Arc<SharedRows>>>,
@@ -73,7 +71,6 @@ impl Caller {
             options: Mutex::default(),
             transactions: Mutex::default(),
             statements: Mutex::default(),
-            once: Mutex::default(),
             running: Mutex::default(),
             parts: Mutex::default(),
             next_number: AtomicU64::new(1),
@@ -171,38 +168,20 @@ impl Caller {
         self.statements.lock().remove(handle);
     }
 
-    /// A number for a ticket; `once` for one that may be redeemed once.
-    pub(crate) fn issue(&self, once: bool) -> u64 {
-        let number = self.number();
-        if once {
-            let mut waiting = self.once.lock();
-            waiting.insert(number);
-            if waiting.len() > TICKETS_MAX {
-                waiting.pop_first();
-            }
-        }
-        number
+    /// A number for a ticket.
+    pub(crate) fn number(&self) -> u64 {
+        self.next_number.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Redeems a ticket: what it stands for begins, and ends with what this returns.
-    ///
-    /// # Errors
-    /// `ObjectNotInPrerequisiteState` the second time, where once is all.
-    pub(crate) fn redeem(self: &Arc<Self>, number: u64, once: bool) -> Result<Running> {
-        if once && !self.once.lock().remove(&number) {
-            return Err(Error::new(
-                ErrorKind::ObjectNotInPrerequisiteState,
-                "the ticket of a statement that changes something was redeemed before: it is carried out once",
-            ));
-        }
+    /// What a ticket stands for begins, and ends with what this returns.
+    pub(crate) fn redeem(self: &Arc<Self>, number: u64) -> Running {
         let token = CancellationToken::new();
         self.running.lock().insert(number, token.clone());
-        Ok(Running { caller: Arc::clone(self), number, token })
+        Running { caller: Arc::clone(self), number, token }
     }
 
     /// Cancels what a ticket stands for; whether there was something to cancel.
     pub(crate) fn cancel_ticket(&self, number: u64) -> bool {
-        let waiting = self.once.lock().remove(&number);
         let shared = self.parts.lock().remove(&number);
         let running = self.running.lock().get(&number).cloned();
         if let Some(shared) = &shared {
@@ -211,7 +190,7 @@ impl Caller {
         if let Some(running) = &running {
             running.cancel();
         }
-        waiting || shared.is_some() || running.is_some()
+        shared.is_some() || running.is_some()
     }
 
     /// Keeps what the tickets of these numbers share.
@@ -250,9 +229,6 @@ impl Caller {
         self.session.close();
     }
 
-    fn number(&self) -> u64 {
-        self.next_number.fetch_add(1, Ordering::Relaxed)
-    }
 }
 
 /// What a redeemed ticket stands for, as long as it goes on.

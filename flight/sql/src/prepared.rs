@@ -19,7 +19,7 @@ use crate::{
     describe::{info, schema_bytes},
     encode::{Messages, messages},
     seal::Seal,
-    statement::{answer, changed, changes, prepare, shape, until_cancelled},
+    statement::{answer, changed, changes, done, prepare, shape, until_cancelled},
     ticket::{Errand, PreparedErrand},
     transaction::carry_out,
     wire_types::{no_columns, outgoing, plain_field},
@@ -71,18 +71,35 @@ pub(crate) async fn create(
 /// GetFlightInfo of a prepared statement.
 ///
 /// # Errors
-/// `UndefinedPreparedStatement`.
-pub(crate) fn plan(
+/// `UndefinedPreparedStatement`; what carrying it out says, if it changes something.
+pub(crate) async fn plan(
     caller: &Arc<Caller>,
     seal: &Seal,
     handle: Vec<u8>,
     descriptor: FlightDescriptor,
 ) -> Result<FlightInfo> {
-    let prepared = caller.kept(&handle)?.prepared();
-    let once = changes(&prepared);
-    let number = caller.issue(once);
-    let errand = Errand::Prepared(PreparedErrand { handle, number, once });
-    info(caller, seal, &shape(&prepared), vec![errand], true, descriptor)
+    let statement = caller.kept(&handle)?;
+    let prepared = statement.prepared();
+    if !changes(&prepared) {
+        let number = caller.number();
+        let errand = Errand::Prepared(PreparedErrand { handle, number });
+        return info(caller, seal, &shape(&prepared), vec![errand], true, descriptor);
+    }
+    let session = Arc::clone(&statement.session);
+    let single = statement.bound.lock().as_ref().is_none_or(|bound| bound.rows() == 1);
+    let outcome = if single && prepared.result().is_some() {
+        let bound = statement.bound.lock().clone();
+        let row = match bound {
+            Some(bound) => values(&session, &prepared, &bound)?.pop().unwrap_or_default(),
+            None => Vec::new(),
+        };
+        session.execute(&prepared, row).await?
+    } else {
+        // Of several rows of parameters what each returned is not kept.
+        let count = update(&statement, None).await?;
+        Outcome::Done(format!("UPDATED {count}"))
+    };
+    done(caller, seal, (session, prepared), outcome, descriptor)
 }
 
 /// The columns of what a prepared statement returns.
@@ -99,7 +116,7 @@ pub(crate) fn schema_of(caller: &Caller, handle: &[u8]) -> Result<arrow::datatyp
 /// What is wrong with it by now, or with the parameters.
 pub(crate) async fn run(caller: &Arc<Caller>, errand: PreparedErrand) -> Result<Messages> {
     let statement = caller.kept(&errand.handle)?;
-    let running = caller.redeem(errand.number, errand.once)?;
+    let running = caller.redeem(errand.number);
     let prepared = statement.prepared();
     let bound = statement.bound.lock().clone();
     let mut rows = match bound {
@@ -112,7 +129,7 @@ pub(crate) async fn run(caller: &Arc<Caller>, errand: PreparedErrand) -> Result<
             outcome = tokio::select! {
                 biased;
                 outcome = statement.session.execute(&prepared, values) => outcome?,
-                error = running.cancelled(), if !errand.once => return Err(error),
+                error = running.cancelled() => return Err(error),
             };
         }
         return answer(running, outcome);

@@ -80,7 +80,7 @@ impl Flight {
             }
             Command::CommandPreparedStatementQuery(query) => {
                 let handle = query.prepared_statement_handle.to_vec();
-                prepared::plan(caller, &self.seal, handle, descriptor)
+                prepared::plan(caller, &self.seal, handle, descriptor).await
             }
             Command::CommandStatementSubstraitPlan(_) => Err(put::no_substrait()),
             question if metadata::is_question(&question) => {

@@ -1,4 +1,5 @@
-//! Statements: planned by GetFlightInfo, carried out by DoGet.
+//! Statements: queries are planned by GetFlightInfo and carried out by DoGet; what changes something is
+//! carried out by GetFlightInfo.
 
 use std::sync::Arc;
 
@@ -73,23 +74,66 @@ pub(crate) async fn plan(
         && prepared.result().is_some()
         && !changes(&prepared)
         && !prepared.parsed().is_ordered();
+    if changes(&prepared) {
+        let outcome = session.execute(&prepared, Vec::new()).await?;
+        return done(caller, seal, (session, prepared), outcome, descriptor);
+    }
     let errands = if in_parts {
         let shared = Arc::new(SharedRows::new(session, prepared));
         caller.share(&shared, parts).into_iter().map(Errand::Part).collect()
     } else {
-        let once = changes(&prepared);
-        let number = caller.issue(once);
-        vec![Errand::Statement(StatementErrand { sql: query.query, transaction, number, once })]
+        let number = caller.number();
+        vec![Errand::Statement(StatementErrand { sql: query.query, transaction, number })]
     };
     info(caller, seal, &schema, errands, !in_parts, descriptor)
+}
+
+/// What GetFlightInfo answers for a statement that it has carried out: such a one must not wait for a
+/// client that may never redeem its ticket, nor be carried out again by one that does so twice. The
+/// ticket is for the rows that it gave, if any.
+///
+/// # Errors
+/// `FeatureNotSupported` for COPY.
+pub(crate) fn done(
+    caller: &Arc<Caller>,
+    seal: &Seal,
+    (session, prepared): (Arc<Session>, Arc<Prepared>),
+    outcome: Outcome,
+    descriptor: FlightDescriptor,
+) -> Result<FlightInfo> {
+    let schema = shape(&prepared);
+    let (state, count) = match outcome {
+        Outcome::Rows(rows) => (Shared::Reading(rows), -1),
+        Outcome::Done(tag) => (Shared::Ended, count_of(&tag)),
+        Outcome::Empty => (Shared::Ended, 0),
+        Outcome::CopyIn(_) | Outcome::CopyOut(_) => return Err(no_copy()),
+    };
+    let shared = Arc::new(SharedRows { state: Mutex::new(state), ..SharedRows::new(session, prepared) });
+    let errands = caller.share(&shared, 1).into_iter().map(Errand::Part).collect();
+    let mut told = info(caller, seal, &schema, errands, true, descriptor)?;
+    told.total_records = count;
+    Ok(told)
+}
+
+fn no_copy() -> Error {
+    Error::new(
+        ErrorKind::FeatureNotSupported,
+        "COPY … STDIN and STDOUT need the Postgres protocol",
+    )
+    .with_hint("over Flight, DoPut takes rows, and a query gives them")
+}
+
+/// The number at the end of a command's tag.
+fn count_of(tag: &str) -> i64 {
+    tag.rsplit(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0)
 }
 
 /// DoGet of a statement.
 ///
 /// # Errors
-/// What is wrong with it by now; `ObjectNotInPrerequisiteState` for a second time.
+/// What is wrong with it by now.
 pub(crate) async fn run(caller: &Arc<Caller>, errand: StatementErrand) -> Result<Messages> {
-    let running = caller.redeem(errand.number, errand.once)?;
+    let running = caller.redeem(errand.number);
     let session = caller.session_of(errand.transaction.as_deref())?;
     let outcome = tokio::select! {
         biased;
@@ -97,7 +141,7 @@ pub(crate) async fn run(caller: &Arc<Caller>, errand: StatementErrand) -> Result
             let prepared = prepare(&session, &errand.sql, &[]).await?;
             session.execute(&prepared, Vec::new()).await
         } => outcome?,
-        error = running.cancelled(), if !errand.once => return Err(error),
+        error = running.cancelled() => return Err(error),
     };
     answer(running, outcome)
 }
@@ -107,8 +151,8 @@ pub(crate) async fn run(caller: &Arc<Caller>, errand: StatementErrand) -> Result
 /// # Errors
 /// What is wrong with it.
 pub(crate) async fn run_text(caller: &Arc<Caller>, sql: String) -> Result<Messages> {
-    let number = caller.issue(false);
-    run(caller, StatementErrand { sql, transaction: None, number, once: false }).await
+    let number = caller.number();
+    run(caller, StatementErrand { sql, transaction: None, number }).await
 }
 
 /// What a statement gives, as messages.
@@ -123,11 +167,7 @@ pub(crate) fn answer(running: Running, outcome: Outcome) -> Result<Messages> {
             messages(schema, until_cancelled(running, rows), compression)
         }
         Outcome::Done(_) | Outcome::Empty => messages(no_columns(), stream::empty(), compression),
-        Outcome::CopyIn(_) | Outcome::CopyOut(_) => Err(Error::new(
-            ErrorKind::FeatureNotSupported,
-            "COPY … STDIN and STDOUT need the Postgres protocol",
-        )
-        .with_hint("over Flight, DoPut takes rows, and a query gives them")),
+        Outcome::CopyIn(_) | Outcome::CopyOut(_) => Err(no_copy()),
     }
 }
 
@@ -154,10 +194,7 @@ pub(crate) fn until_cancelled(
 /// How many rows a statement that was carried out says it changed.
 pub(crate) async fn changed(outcome: Outcome) -> Result<i64> {
     match outcome {
-        Outcome::Done(tag) => {
-            let number = tag.rsplit(' ').next().and_then(|word| word.parse().ok());
-            Ok(number.unwrap_or(0))
-        }
+        Outcome::Done(tag) => Ok(count_of(&tag)),
         Outcome::Rows(mut rows) => {
             let mut count = 0_i64;
             while let Some(batch) = rows.next().await {
@@ -166,10 +203,7 @@ pub(crate) async fn changed(outcome: Outcome) -> Result<i64> {
             Ok(count)
         }
         Outcome::Empty => Ok(0),
-        Outcome::CopyIn(_) | Outcome::CopyOut(_) => Err(Error::new(
-            ErrorKind::FeatureNotSupported,
-            "COPY … STDIN and STDOUT need the Postgres protocol",
-        )),
+        Outcome::CopyIn(_) | Outcome::CopyOut(_) => Err(no_copy()),
     }
 }
 

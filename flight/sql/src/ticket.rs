@@ -55,9 +55,6 @@ pub(crate) struct StatementErrand {
     /// Number under which it can be cancelled.
     #[prost(uint64, tag = "3")]
     pub(crate) number: u64,
-    /// It changes something, and is carried out once.
-    #[prost(bool, tag = "4")]
-    pub(crate) once: bool,
 }
 
 /// A prepared statement to run.
@@ -69,9 +66,6 @@ pub(crate) struct PreparedErrand {
     /// Number under which it can be cancelled.
     #[prost(uint64, tag = "2")]
     pub(crate) number: u64,
-    /// It changes something, and is carried out once.
-    #[prost(bool, tag = "3")]
-    pub(crate) once: bool,
 }
 
 impl Sealed {

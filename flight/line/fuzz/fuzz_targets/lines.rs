@@ -4,7 +4,7 @@
 //! bytes it comes. Text for tables that do not exist is read by the reference as well.
 
 #![no_main]
-#![expect(dead_code, missing_docs, reason = "of the tests' helpers a part is used")]
+#![expect(dead_code, reason = "of the tests' helpers a part is used")]
 
 #[path = "../../tests/it/fixture.rs"]
 mod fixture;
@@ -57,6 +57,10 @@ fuzz_target!(|input: &[u8]| {
     assert_eq!(read(text, piece, precision, limits, true), whole, "taken in between");
 });
 
+thread_local! {
+    static CATALOG: Catalog = catalog();
+}
+
 /// Tables of all kinds of columns.
 fn catalog() -> Catalog {
     let kinds = [
@@ -73,7 +77,11 @@ fn catalog() -> Catalog {
         ("o", ColumnType::Boolean),
         ("u", ColumnType::Uuid),
     ];
-    let mut strict = table("c", &[("time", NS), ("k", ColumnType::Text), ("v", ColumnType::BigInt)], &["k", "time"]);
+    let mut strict = table(
+        "c",
+        &[("time", NS), ("k", ColumnType::Text), ("v", ColumnType::BigInt)],
+        &["k", "time"],
+    );
     strict.columns[2].nullable = false;
     Catalog::with([
         table("a", &kinds, &["k", "l", "t"]),
@@ -91,7 +99,7 @@ fn read(
     limits: LineLimits,
     takes: bool,
 ) -> (Vec<(u64, String)>, u64, u64) {
-    let mut catalog = catalog();
+    let mut catalog = CATALOG.with(|catalog| Catalog(catalog.0.clone()));
     let mut parser = LineParser::new(limits);
     let mut lines = Vec::new();
     let request = LineRequest { precision, now_ns: fixture::NOW_NS };
@@ -112,14 +120,20 @@ fn read(
         let numbers: Vec<_> = (0..rows.rows()).map(|row| rows.line(row).unwrap()).collect();
         let definition = catalog.made_for(&rows);
         let batch = rows.into_batch(&definition).unwrap();
+        let schema = batch.schema();
         for (row, number) in numbers.into_iter().enumerate() {
-            let values = batch.schema().fields().iter().zip(batch.columns()).filter_map(|(field, column)| {
-                // A tag that came first in a later batch is not of the key.
-                let empty = column.as_string_view_opt().is_some_and(|text| text.value(row).is_empty());
-                (!empty && column.is_valid(row))
-                    .then(|| format!("{} {:?}", field.name(), column.slice(row, 1)))
-            });
-            lines.push((number, values.collect::<Vec<_>>().join("\n")));
+            let values =
+                schema.fields().iter().zip(batch.columns()).filter_map(|(field, column)| {
+                    // A tag that came first in a later batch is not of the key.
+                    let empty =
+                        column.as_string_view_opt().is_some_and(|text| text.value(row).is_empty());
+                    (!empty && column.is_valid(row))
+                        .then(|| format!("{} {:?}", field.name(), column.slice(row, 1)))
+                });
+            // So do the columns come in another order.
+            let mut values: Vec<_> = values.collect();
+            values.sort();
+            lines.push((number, values.join("\n")));
         }
     }
     lines.extend(errors.into_iter().map(|error| (error.line, format!("{} {error:?}", error.line))));

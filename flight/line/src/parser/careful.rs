@@ -17,13 +17,24 @@ use crate::{
 
 const MALFORMED: ErrorKind = ErrorKind::BadCopyFormat;
 
-/// A part of a line that no name goes beyond unless it is escaped.
-const SPACE: &[u8] = b" \t\n";
+/// What ends a series, a measurement or value, and a key, where it is not escaped.
+const SERIES_ENDS: &[u8] = b" \t\n";
+const VALUE_ENDS: &[u8] = b", \t\n";
+const KEY_ENDS: &[u8] = b"=, \t\n";
 
 impl LineParser {
     /// Takes one line, which has neither leading space nor its newline.
     pub(super) fn any_line(&mut self, line: &[u8], tables: &dyn Tables) -> Result<()> {
         check_utf8(line)?;
+        self.rows.mark();
+        let read = self.any_row(line, tables);
+        if read.is_err() {
+            self.rows.retract();
+        }
+        read
+    }
+
+    fn any_row(&mut self, line: &[u8], tables: &dyn Tables) -> Result<()> {
         let (series, mut at) = self.series(line)?;
         let mut row = self.rows.row(series, tables)?;
         loop {
@@ -74,14 +85,14 @@ impl LineParser {
 
     /// The series of a line, and where its fields begin.
     fn series(&mut self, line: &[u8]) -> Result<(SeriesNumber, usize)> {
-        let end = name_end(line, 0, b" \t\n");
+        let end = name_end(line, 0, SERIES_ENDS);
         let spaces = spaces_from(line, end);
         let identity = line.get(..end).unwrap_or_default();
         let fields = spaces > 0 && end + spaces < line.len();
         if fields && let Some(known) = self.rows.find(identity) {
             return Ok((known, end + spaces));
         }
-        let mut at = name_end(line, 0, b", \t\n");
+        let mut at = name_end(line, 0, VALUE_ENDS);
         let raw = line.get(..at).unwrap_or_default();
         if raw.is_empty() {
             return Err(Error::new(MALFORMED, "the line has no measurement before the comma")
@@ -111,7 +122,7 @@ impl LineParser {
 
 /// A tag that begins at `start`, and where it ends.
 fn tag(line: &[u8], start: usize) -> Result<(String, String, usize)> {
-    let equals = name_end(line, start, b"=, \t\n");
+    let equals = name_end(line, start, KEY_ENDS);
     let raw = line.get(start..equals).unwrap_or_default();
     if raw.is_empty() || line.get(equals) != Some(&b'=') {
         let what = if raw.is_empty() {
@@ -124,7 +135,7 @@ fn tag(line: &[u8], start: usize) -> Result<(String, String, usize)> {
         ));
     }
     let key = name(Part::Name, "tag", raw)?;
-    let end = name_end(line, equals + 1, b", \t\n");
+    let end = name_end(line, equals + 1, VALUE_ENDS);
     let raw = line.get(equals + 1..end).unwrap_or_default();
     if raw.is_empty() {
         return Err(Error::new(MALFORMED, format!("tag \"{}\" has no value", shown(&key)))
@@ -136,7 +147,7 @@ fn tag(line: &[u8], start: usize) -> Result<(String, String, usize)> {
 
 /// Takes a field that begins at `start`; returns where it ends.
 fn field(row: &mut Row<'_>, line: &[u8], start: usize, scratch: &mut Vec<u8>) -> Result<usize> {
-    let equals = name_end(line, start, b"=, \t\n");
+    let equals = name_end(line, start, KEY_ENDS);
     let raw = line.get(start..equals).unwrap_or_default();
     if raw.is_empty() || line.get(equals) != Some(&b'=') {
         let what = if raw.is_empty() {
@@ -154,7 +165,7 @@ fn field(row: &mut Row<'_>, line: &[u8], start: usize, scratch: &mut Vec<u8>) ->
     let (value, end) = match number(line, start) {
         Number::Is(value, end) => (value, end),
         Number::OutOfRange => {
-            let raw = line.get(start..name_end(line, start, b", \t\n")).unwrap_or_default();
+            let raw = line.get(start..name_end(line, start, VALUE_ENDS)).unwrap_or_default();
             return Err(Error::new(
                 ErrorKind::NumericOutOfRange,
                 format!("field \"{}\": {} is out of range", shown(&key), shown_bytes(raw)),
@@ -229,7 +240,7 @@ fn stray(line: &[u8], at: usize, hint: &str) -> Error {
 }
 
 fn no_value(field: &str, line: &[u8], start: usize) -> Error {
-    let end = name_end(line, start, [SPACE, b","].concat().as_slice());
+    let end = name_end(line, start, VALUE_ENDS);
     let raw = line.get(start..end).unwrap_or_default();
     let message = if raw.is_empty() {
         format!("field \"{}\" has no value", shown(field))

@@ -70,3 +70,6 @@ pub(super) fn name_end(data: &[u8], start: usize, ends: &[u8]) -> usize {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

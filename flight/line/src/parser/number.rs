@@ -86,7 +86,7 @@ struct Digits {
 }
 
 /// All digits from a place on; `None` when there are none.
-#[inline]
+#[inline(always)]
 fn run(data: &[u8], start: usize) -> Option<Digits> {
     let first = word(data, start);
     match digits(first) {
@@ -96,7 +96,7 @@ fn run(data: &[u8], start: usize) -> Option<Digits> {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn longer_run(data: &[u8], mut end: usize, value_so_far: u64) -> Digits {
     let mut total = Some(value_so_far);
     loop {
@@ -130,7 +130,7 @@ pub(super) enum Number {
 /// ```text
 /// [-] digits i        digits u        [-] digits [. digits] [e [+|-] digits]
 /// ```
-#[inline]
+#[inline(always)]
 pub(super) fn number(data: &[u8], start: usize) -> Number {
     let negative = data.get(start) == Some(&b'-');
     let from = start + usize::from(negative);
@@ -177,7 +177,7 @@ fn long_number(data: &[u8], start: usize, negative: bool, whole: Digits) -> Numb
 }
 
 /// A float whose point is at `point`; `whole` is what stands before it.
-#[inline]
+#[inline(always)]
 fn fraction(data: &[u8], start: usize, negative: bool, whole: Option<u64>, point: usize) -> Number {
     let Some(digits) = run(data, point + 1) else { return Number::Not };
     let count = digits.end - point - 1;
@@ -225,7 +225,7 @@ pub(super) enum Timestamp {
 }
 
 /// A timestamp, in whatever unit.
-#[inline]
+#[inline(always)]
 pub(super) fn timestamp(data: &[u8], start: usize) -> Timestamp {
     let negative = data.get(start) == Some(&b'-');
     let Some(digits) = run(data, start + usize::from(negative)) else { return Timestamp::Not };

@@ -92,13 +92,15 @@ impl Catalog {
             known.key_columns.iter().map(|id| name(*id)).collect()
         });
         let tick = known.map_or(TIME_COLUMN, |known| &known.tick().unwrap().name).to_string();
-        for tag in rows.new_tags() {
+        // Of several batches of one request, the first one's are there already.
+        let is_new = |name: &str| known.is_none_or(|known| known.column_named(name).is_none());
+        for tag in rows.new_tags().iter().filter(|tag| is_new(tag)) {
             columns.push((tag.clone(), ColumnType::Text));
             if known.is_none() {
                 key.push(tag.clone());
             }
         }
-        columns.extend(rows.new_fields().iter().cloned());
+        columns.extend(rows.new_fields().iter().filter(|(name, _)| is_new(name)).cloned());
         key.push(tick);
         let columns: Vec<_> =
             columns.iter().map(|(name, kind)| (name.as_str(), kind.clone())).collect();

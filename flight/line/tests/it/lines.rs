@@ -305,3 +305,10 @@ fn rows_can_be_taken_at_any_time() {
     }
     assert_eq!(next, 1_000);
 }
+
+#[test]
+fn a_parser_goes_from_one_thread_to_another() {
+    fn sent<T: Send + 'static>() {}
+    sent::<LineParser>();
+    sent::<stratalog_line::Outcome>();
+}

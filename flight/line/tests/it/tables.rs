@@ -305,3 +305,38 @@ fn a_parser_asks_again_with_each_request() {
     let outcome = parser.finish(&catalog).unwrap();
     assert!(outcome.tables.is_empty() && outcome.lines_ok == 0);
 }
+
+#[test]
+fn known_series_meet_a_changed_table() {
+    let with = |host: ColumnType| {
+        let columns = [("time", NS), ("host", host), ("v", ColumnType::Double)];
+        Catalog::with([table("m", &columns, &["host", "time"])])
+    };
+    let mut parser = LineParser::new(LineLimits::default());
+    let mut read = |catalog: &Catalog, text: &str| {
+        parser.begin(REQUEST);
+        parser.push(text.as_bytes(), catalog).unwrap();
+        parser.finish(catalog).unwrap()
+    };
+    let text = "m,host=a v=1 1\nm,host=b v=2 2\n";
+    for _ in 0..2 {
+        let outcome = read(&with(ColumnType::Text), text);
+        assert_eq!(outcome.lines_ok, 2);
+        assert!(outcome.tables[0].new_tags().is_empty());
+        // The tag is a number there.
+        let outcome = read(&with(ColumnType::BigInt), text);
+        assert_eq!(outcome.lines_failed, 2);
+        assert_eq!(
+            outcome.errors[1].message,
+            "tag \"host\" of table \"m\": the column is of type bigint, and tags are text; write it as a field, with an integer, 1i"
+        );
+        // There is no such table, and what was new is new again.
+        for kind in ["1", "t", "2i"] {
+            let text = format!("m,host=a,rack=1 w={kind} 1\nm,host=b v={kind} 2\n");
+            let outcome = read(&Catalog::default(), &text);
+            assert_eq!((outcome.lines_ok, outcome.lines_failed), (2, 0));
+            assert_eq!(outcome.tables[0].new_tags(), ["host", "rack"]);
+            assert_eq!(outcome.tables[0].new_fields().len(), 2);
+        }
+    }
+}

@@ -2,7 +2,10 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use base64::{
+    Engine as _, alphabet,
+    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+};
 use parking_lot::Mutex;
 use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_query::{Login, QueryService};
@@ -15,6 +18,12 @@ use crate::{FlightSettings, connection::Peer, seal::Seal};
 /// Tokens of ours begin with this: what does not is not ours.
 const TOKEN_PREFIX: &str = "stratalog-";
 const PURPOSE: &str = "token";
+
+/// Some clients leave the padding out.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
 
 /// Logins by Handshake at a time.
 const LOGINS_MAX: usize = 10_000;

@@ -12,7 +12,6 @@ fn a_ticket_is_for_its_caller_and_for_a_while() {
         sql: "SELECT 1".to_string(),
         transaction: None,
         number: 7,
-        once: true,
     });
     let sealed =
         Sealed { caller: b"me".to_vec(), expires_ns: 100, errand: Some(errand.clone()) };
