@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::{
-    array::RecordBatch,
-    datatypes::Schema,
-};
+use arrow::{array::RecordBatch, datatypes::Schema};
 use datafusion::scalar::ScalarValue;
 use stratalog_model::{
     Append, ChronicleDefinition, ColumnType, Error, ErrorKind, Result,

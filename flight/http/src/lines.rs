@@ -2,10 +2,7 @@
 
 use axum::{body::Body, http::HeaderMap};
 use stratalog_line::{LineError, LineRequest, Precision};
-use stratalog_model::{
-    Durability, Error, ErrorKind, ProducerId, Result,
-    store::AppendOptions,
-};
+use stratalog_model::{Durability, Error, ErrorKind, ProducerId, Result, store::AppendOptions};
 use uuid::Uuid;
 
 use crate::{body::Decoded, state::State, store, store::SchemaTables};
@@ -66,20 +63,12 @@ pub(crate) async fn write(
     state.counts.bytes(body.bytes());
     state.counts.lines(read.lines_ok, read.lines_failed);
     if read.lines_failed > 0 && !wanted.accepts_partial {
-        return Ok(Written {
-            stored: 0,
-            errors: read.errors,
-            failed: read.lines_failed,
-        });
+        return Ok(Written { stored: 0, errors: read.errors, failed: read.lines_failed });
     }
     let options = AppendOptions { durability: wanted.durability, producer };
     let appended = store::store(&session, &wanted.schema, read.tables, options).await?;
     state.counts.rows(appended.as_ref().map_or(0, |appended| appended.rows));
-    Ok(Written {
-        stored: read.lines_ok,
-        errors: read.errors,
-        failed: read.lines_failed,
-    })
+    Ok(Written { stored: read.lines_ok, errors: read.errors, failed: read.lines_failed })
 }
 
 /// Who sends, and the number of the request, if it says so.

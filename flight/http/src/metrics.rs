@@ -138,7 +138,8 @@ pub(crate) async fn metrics(Extracted(state): Extracted<Arc<State>>) -> Response
     for metric in METRICS {
         let Metric { name, kind, help, value } = metric;
         // Writing to a String cannot fail.
-        let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {}", value(&source));
+        let _ =
+            writeln!(page, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {}", value(&source));
     }
     let mut response = page.into_response();
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");

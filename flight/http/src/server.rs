@@ -91,9 +91,11 @@ async fn answer(
         .header_read_timeout(patience)
         .max_buf_size(HEAD_BYTES_MAX.max(512 << 10))
         .keep_alive(true);
-    builder.http2().timer(TokioTimer::new()).keep_alive_interval(patience).max_header_list_size(
-        u32::try_from(HEAD_BYTES_MAX).unwrap_or(u32::MAX),
-    );
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(patience)
+        .max_header_list_size(u32::try_from(HEAD_BYTES_MAX).unwrap_or(u32::MAX));
     let routes = routes(Arc::clone(&state));
     let mut connections = JoinSet::new();
     while let Some((socket, place)) = accept(&listener, &places, &shutdown).await {

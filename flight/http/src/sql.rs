@@ -67,8 +67,10 @@ pub(crate) async fn ask(
             let count = tag.rsplit(' ').next().and_then(|word| word.parse::<u64>().ok());
             Ok(Json(json!({ "command": tag, "rows_affected": count.unwrap_or(0) })).into_response())
         }
-        Outcome::Empty => Err(Problem(Error::new(ErrorKind::SyntaxError, "the request has no statement")
-            .with_hint("POST {\"sql\": \"SELECT …\"}, or the statement itself as text/plain"))),
+        Outcome::Empty => Err(Problem(
+            Error::new(ErrorKind::SyntaxError, "the request has no statement")
+                .with_hint("POST {\"sql\": \"SELECT …\"}, or the statement itself as text/plain"),
+        )),
         Outcome::CopyIn(_) | Outcome::CopyOut(_) => Err(Problem(Error::new(
             ErrorKind::FeatureNotSupported,
             "COPY … STDIN and STDOUT need the Postgres protocol",
@@ -112,10 +114,14 @@ impl Question {
         let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("");
         let mut question = if body.is_empty() {
             Self::default()
-        } else if kind.starts_with("application/json") || body.trim_ascii_start().starts_with(b"{") {
+        } else if kind.starts_with("application/json") || body.trim_ascii_start().starts_with(b"{")
+        {
             serde_json::from_slice(body).map_err(|error| {
-                Error::new(ErrorKind::InvalidParameterValue, format!("the body cannot be read: {error}"))
-                    .with_hint("{\"sql\": \"SELECT $1\", \"params\": [1], \"format\": \"json\"}")
+                Error::new(
+                    ErrorKind::InvalidParameterValue,
+                    format!("the body cannot be read: {error}"),
+                )
+                .with_hint("{\"sql\": \"SELECT $1\", \"params\": [1], \"format\": \"json\"}")
             })?
         } else {
             let text = std::str::from_utf8(body).map_err(|_| {
@@ -123,7 +129,8 @@ impl Question {
             })?;
             Self { sql: text.to_string(), ..Self::default() }
         };
-        let parameter = |names: &[&str]| names.iter().find_map(|name| parameters.get(*name)).cloned();
+        let parameter =
+            |names: &[&str]| names.iter().find_map(|name| parameters.get(*name)).cloned();
         if let Some(sql) = parameter(&["q", "sql", "query"]) {
             question.sql = sql;
         }
@@ -131,7 +138,10 @@ impl Question {
         question.schema = parameter(&["db", "schema"]).or(question.schema);
         if let Some(text) = parameter(&["params"]) {
             question.params = serde_json::from_str(&text).map_err(|error| {
-                Error::new(ErrorKind::InvalidParameterValue, format!("params is no list in JSON: {error}"))
+                Error::new(
+                    ErrorKind::InvalidParameterValue,
+                    format!("params is no list in JSON: {error}"),
+                )
             })?;
         }
         Ok(question)

@@ -63,7 +63,8 @@ impl State {
     /// As [`QueryService::connect`].
     pub(crate) fn writing(&self) -> Result<Arc<Session>> {
         let mut writing = self.writing.lock();
-        if let Some(session) = writing.as_ref().filter(|session| session.check_terminated().is_ok()) {
+        if let Some(session) = writing.as_ref().filter(|session| session.check_terminated().is_ok())
+        {
             return Ok(Arc::clone(session));
         }
         let session = self.session("line protocol", None)?;

@@ -96,7 +96,8 @@ fn missing_columns(definition: &ChronicleDefinition, rows: &TableRows) -> Result
     if let Some(tag) = rows.new_tags().iter().find(|tag| definition.column_named(tag).is_none()) {
         return Err(no_such_key(definition, tag));
     }
-    let missing = rows.new_fields().iter().filter(|(name, _)| definition.column_named(name).is_none());
+    let missing =
+        rows.new_fields().iter().filter(|(name, _)| definition.column_named(name).is_none());
     Ok(missing.map(|(name, column_type)| nullable(name, column_type)).collect())
 }
 

@@ -1,10 +1,7 @@
 //! Line protocol over TCP, as QuestDB's clients send it: nothing is answered. What cannot be read ends
 //! the connection, after what came before it is stored.
 
-use std::{
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use stratalog_line::{LineRequest, Outcome, Precision, TableRows};
 use stratalog_model::{Result, store::AppendOptions};
@@ -132,7 +129,8 @@ async fn read(
             || parser.bytes() >= state.settings.batch_bytes_max;
         let refused = parser.lines_failed() > 0;
         if ended || refused {
-            let Outcome { tables: rows, errors, lines_ok, lines_failed } = parser.finish(&tables)?;
+            let Outcome { tables: rows, errors, lines_ok, lines_failed } =
+                parser.finish(&tables)?;
             state.counts.lines(lines_ok, lines_failed);
             // The receiver ends with an error, which is told instead.
             let _ = sender.send(rows).await;

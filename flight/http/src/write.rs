@@ -92,12 +92,9 @@ async fn write(
 }
 
 /// What a request's address says.
-fn wanted(
-    state: &State,
-    version: Version,
-    parameters: &HashMap<String, String>,
-) -> Result<Wanted> {
-    let parameter = |name: &str| parameters.get(name).map(String::as_str).filter(|text| !text.is_empty());
+fn wanted(state: &State, version: Version, parameters: &HashMap<String, String>) -> Result<Wanted> {
+    let parameter =
+        |name: &str| parameters.get(name).map(String::as_str).filter(|text| !text.is_empty());
     let database = match version {
         Version::One | Version::Three => parameter("db").or_else(|| parameter("bucket")),
         Version::Two => parameter("bucket").or_else(|| parameter("db")),
@@ -152,7 +149,9 @@ fn partial(version: Version, written: &Written, accepts_partial: bool) -> Respon
     let (failed, stored) = (written.failed, written.stored);
     let first = written.errors.first().map(ToString::to_string).unwrap_or_default();
     let summary = match (stored, accepts_partial) {
-        (_, false) => format!("{failed} of the lines cannot be read, and nothing was stored: {first}"),
+        (_, false) => {
+            format!("{failed} of the lines cannot be read, and nothing was stored: {first}")
+        }
         (0, true) => format!("unable to parse: {first}; dropped={failed}"),
         (_, true) => format!("partial write: {first}; stored={stored} dropped={failed}"),
     };

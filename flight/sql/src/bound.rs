@@ -42,12 +42,15 @@ impl std::fmt::Debug for Batches {
 
 impl Batches {
     /// Those of `messages`. Messages that carry no data, only a command, are passed over.
-    pub(crate) fn new(messages: impl Stream<Item = Result<FlightData, Status>> + Send + 'static) -> Self {
+    pub(crate) fn new(
+        messages: impl Stream<Item = Result<FlightData, Status>> + Send + 'static,
+    ) -> Self {
         let with_data = messages.filter(|message| {
             let has_data = message.as_ref().map_or(true, |data| !data.data_header.is_empty());
             futures::future::ready(has_data)
         });
-        let with_data = with_data.map(|message| message.map_err(|error| FlightError::Tonic(Box::new(error))));
+        let with_data =
+            with_data.map(|message| message.map_err(|error| FlightError::Tonic(Box::new(error))));
         Self { decoder: FlightDataDecoder::new(with_data), schema: None, number: 0 }
     }
 
@@ -90,8 +93,11 @@ impl Batches {
     async fn step(&mut self) -> Option<Result<Option<Arrived>>> {
         let at = self.number + 1;
         let unreadable = |what: String| {
-            Error::new(ErrorKind::InvalidBinaryRepresentation, format!("batch {at} cannot be read: {what}"))
-                .with_hint("nothing of this batch was stored")
+            Error::new(
+                ErrorKind::InvalidBinaryRepresentation,
+                format!("batch {at} cannot be read: {what}"),
+            )
+            .with_hint("nothing of this batch was stored")
         };
         // The decoder validates; that it panics on some damage is a defect that must stay here.
         let decoded = AssertUnwindSafe(self.decoder.next()).catch_unwind().await;

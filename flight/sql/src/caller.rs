@@ -23,9 +23,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 pub(crate) use self::registry::Callers;
-use crate::{
-    FlightSettings, options::CallerOptions, prepared::Statement, statement::SharedRows,
-};
+use crate::{FlightSettings, options::CallerOptions, prepared::Statement, statement::SharedRows};
 
 /// Parts of results that wait for their ticket.
 const TICKETS_MAX: usize = 10_000;
@@ -228,7 +226,6 @@ impl Caller {
         self.parts.lock().clear();
         self.session.close();
     }
-
 }
 
 /// What a redeemed ticket stands for, as long as it goes on.

@@ -6,9 +6,7 @@ use arrow::{
     datatypes::{Schema, SchemaRef},
     ipc::writer::IpcWriteOptions,
 };
-use arrow_flight::{
-    FlightDescriptor, FlightEndpoint, FlightInfo, IpcMessage, SchemaAsIpc, Ticket,
-};
+use arrow_flight::{FlightDescriptor, FlightEndpoint, FlightInfo, IpcMessage, SchemaAsIpc, Ticket};
 use bytes::Bytes;
 use stratalog_model::{Error, Result};
 

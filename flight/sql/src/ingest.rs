@@ -3,9 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use arrow::datatypes::Schema;
-use arrow_flight::sql::{
-    CommandStatementIngest, TableExistsOption, TableNotExistOption,
-};
+use arrow_flight::sql::{CommandStatementIngest, TableExistsOption, TableNotExistOption};
 use bytes::Bytes;
 use futures::{StreamExt as _, stream};
 use serde::{Deserialize, Serialize};
@@ -50,7 +48,10 @@ pub(crate) async fn statement(
     {
         return Err(Error::new(
             ErrorKind::FeatureNotSupported,
-            format!("the session is in the database \"{}\", not in \"{catalog}\"", session.login().database),
+            format!(
+                "the session is in the database \"{}\", not in \"{catalog}\"",
+                session.login().database
+            ),
         )
         .with_hint("connect to that database"));
     }
@@ -89,7 +90,9 @@ async fn fill(
         Ok(_) if if_there == Ok(TableExistsOption::Replace) => {
             return Err(Error::new(
                 ErrorKind::FeatureNotSupported,
-                format!("table \"{table}\" exists, and is not replaced: events that were stored stay"),
+                format!(
+                    "table \"{table}\" exists, and is not replaced: events that were stored stay"
+                ),
             )
             .with_hint("append to it, or DROP TABLE first"));
         }
@@ -140,7 +143,11 @@ fn new_table(
         let column_type = ColumnType::from_arrow_field(field).ok_or_else(|| {
             Error::new(
                 ErrorKind::DatatypeMismatch,
-                format!("column \"{}\" has the type {}, which no column can have", field.name(), field.data_type()),
+                format!(
+                    "column \"{}\" has the type {}, which no column can have",
+                    field.name(),
+                    field.data_type()
+                ),
             )
             .with_hint("nested values can be stored as jsonb: send them as text")
         })?;

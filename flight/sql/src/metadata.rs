@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{Array, AsArray, ArrayRef, Int32Builder, RecordBatch, StringBuilder, UInt8Builder},
+    array::{Array, ArrayRef, AsArray, Int32Builder, RecordBatch, StringBuilder, UInt8Builder},
     datatypes::{DataType, Field, Schema, SchemaRef},
 };
 use arrow_flight::{
     error::FlightError,
     sql::{
         Command, CommandGetDbSchemas, CommandGetPrimaryKeys, CommandGetTableTypes,
-        CommandGetTables,
-        metadata::GetCatalogsBuilder,
+        CommandGetTables, metadata::GetCatalogsBuilder,
     },
 };
 use futures::StreamExt as _;
@@ -106,7 +105,10 @@ async fn catalogs(caller: &Arc<Caller>, mut answer: GetCatalogsBuilder) -> Resul
 async fn schemas(caller: &Arc<Caller>, query: CommandGetDbSchemas) -> Result<RecordBatch> {
     let mut answer = query.into_builder();
     let database = &caller.session().login().database;
-    for row in texts(caller.session(), "SELECT nspname::text FROM pg_catalog.pg_namespace ORDER BY 1").await? {
+    for row in
+        texts(caller.session(), "SELECT nspname::text FROM pg_catalog.pg_namespace ORDER BY 1")
+            .await?
+    {
         answer.append(database, row.into_iter().next().unwrap_or_default());
     }
     answer.build().map_err(written)
@@ -148,11 +150,7 @@ async fn tables(caller: &Arc<Caller>, query: CommandGetTables) -> Result<RecordB
 ///
 /// # Errors
 /// `UndefinedTable`.
-pub(crate) async fn columns(
-    session: &Arc<Session>,
-    schema: &str,
-    name: &str,
-) -> Result<SchemaRef> {
+pub(crate) async fn columns(session: &Arc<Session>, schema: &str, name: &str) -> Result<SchemaRef> {
     if !SYSTEM_SCHEMAS.contains(&schema)
         && let Ok(chronicle) = session.table(Some(schema), name)
     {
@@ -170,19 +168,17 @@ fn columns_of(chronicle: &ChronicleDefinition) -> SchemaRef {
         ("ARROW:FLIGHT:SQL:TABLE_NAME", &chronicle.name),
     ];
     let schema = chronicle.arrow_schema();
-    let fields = chronicle.columns.iter().zip(schema.fields()).map(
-        |(column, field)| {
-            let field = plain_field(field);
-            let mut metadata = field.metadata().clone();
-            for (key, name) in place {
-                metadata.insert(key.to_string(), name.clone());
-            }
-            if let Some(comment) = &column.comment {
-                metadata.insert("ARROW:FLIGHT:SQL:REMARKS".to_string(), comment.clone());
-            }
-            field.with_metadata(metadata)
-        },
-    );
+    let fields = chronicle.columns.iter().zip(schema.fields()).map(|(column, field)| {
+        let field = plain_field(field);
+        let mut metadata = field.metadata().clone();
+        for (key, name) in place {
+            metadata.insert(key.to_string(), name.clone());
+        }
+        if let Some(comment) = &column.comment {
+            metadata.insert("ARROW:FLIGHT:SQL:REMARKS".to_string(), comment.clone());
+        }
+        field.with_metadata(metadata)
+    });
     Arc::new(Schema::new(fields.collect::<Vec<Field>>()))
 }
 

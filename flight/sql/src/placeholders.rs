@@ -10,10 +10,46 @@ use datafusion::sql::sqlparser::{
 
 /// Words before which nothing stands that an operator could take.
 const WORDS_BEFORE: &[&str] = &[
-    "ALL", "AND", "ANY", "AS", "BETWEEN", "BY", "CALL", "CASE", "DISTINCT", "ELSE", "ESCAPE",
-    "EXCEPT", "FETCH", "FIRST", "FROM", "HAVING", "ILIKE", "IN", "INTERSECT", "INTERVAL", "IS",
-    "LIKE", "LIMIT", "NEXT", "NOT", "OFFSET", "ON", "OR", "RETURNING", "SELECT", "SET", "SOME",
-    "THEN", "TO", "UNION", "VALUES", "WHEN", "WHERE", "SIMILAR", "USING",
+    "ALL",
+    "AND",
+    "ANY",
+    "AS",
+    "BETWEEN",
+    "BY",
+    "CALL",
+    "CASE",
+    "DISTINCT",
+    "ELSE",
+    "ESCAPE",
+    "EXCEPT",
+    "FETCH",
+    "FIRST",
+    "FROM",
+    "HAVING",
+    "ILIKE",
+    "IN",
+    "INTERSECT",
+    "INTERVAL",
+    "IS",
+    "LIKE",
+    "LIMIT",
+    "NEXT",
+    "NOT",
+    "OFFSET",
+    "ON",
+    "OR",
+    "RETURNING",
+    "SELECT",
+    "SET",
+    "SOME",
+    "THEN",
+    "TO",
+    "UNION",
+    "VALUES",
+    "WHEN",
+    "WHERE",
+    "SIMILAR",
+    "USING",
 ];
 
 /// The statement with numbered parameters.
@@ -42,7 +78,8 @@ pub(crate) fn numbered(sql: String) -> String {
             || matches!(&token, Token::Placeholder(name) if name == "?");
         let mut seen = token;
         if mark {
-            let after = tokens.iter().skip(at + 1).find(|token| !matches!(token, Token::Whitespace(_)));
+            let after =
+                tokens.iter().skip(at + 1).find(|token| !matches!(token, Token::Whitespace(_)));
             if !(before.as_ref().is_some_and(ends_operand) && after.is_some_and(begins_operand)) {
                 number += 1;
                 seen = Token::Placeholder(format!("${number}"));
@@ -73,7 +110,21 @@ fn begins_operand(token: &Token) -> bool {
             word.quote_style.is_some() || {
                 let upper = word.value.to_ascii_uppercase();
                 !WORDS_BEFORE.contains(&upper.as_str())
-                    && !matches!(upper.as_str(), "GROUP" | "ORDER" | "WINDOW" | "END" | "COLLATE" | "AT" | "ASC" | "DESC" | "NULLS" | "ROWS" | "ROW" | "ONLY")
+                    && !matches!(
+                        upper.as_str(),
+                        "GROUP"
+                            | "ORDER"
+                            | "WINDOW"
+                            | "END"
+                            | "COLLATE"
+                            | "AT"
+                            | "ASC"
+                            | "DESC"
+                            | "NULLS"
+                            | "ROWS"
+                            | "ROW"
+                            | "ONLY"
+                    )
             }
         }
         Token::LParen => true,

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use arrow::{array::RecordBatch, datatypes::{Field, Schema}};
+use arrow::{
+    array::RecordBatch,
+    datatypes::{Field, Schema},
+};
 use arrow_flight::{
     FlightDescriptor, FlightInfo,
     sql::{ActionCreatePreparedStatementRequest, ActionCreatePreparedStatementResult},
@@ -137,15 +140,16 @@ pub(crate) async fn run(caller: &Arc<Caller>, errand: PreparedErrand) -> Result<
     let schema = prepared.result().map_or_else(no_columns, |schema| outgoing(schema));
     rows.reverse();
     let session = Arc::clone(&statement.session);
-    let parts = stream::unfold((rows, session, prepared), |(mut rows, session, prepared)| async move {
-        let values = rows.pop()?;
-        let part = match session.execute(&prepared, values).await {
-            Ok(Outcome::Rows(rows)) => Ok(rows.boxed()),
-            Ok(_) => Ok(stream::empty::<Result<RecordBatch>>().boxed()),
-            Err(error) => Err(error),
-        };
-        Some((part, (rows, session, prepared)))
-    });
+    let parts =
+        stream::unfold((rows, session, prepared), |(mut rows, session, prepared)| async move {
+            let values = rows.pop()?;
+            let part = match session.execute(&prepared, values).await {
+                Ok(Outcome::Rows(rows)) => Ok(rows.boxed()),
+                Ok(_) => Ok(stream::empty::<Result<RecordBatch>>().boxed()),
+                Err(error) => Err(error),
+            };
+            Some((part, (rows, session, prepared)))
+        });
     let compression = caller.options.lock().compression();
     messages(schema, until_cancelled(running, parts.try_flatten().boxed()), compression)
 }
@@ -207,11 +211,7 @@ async fn each(session: &Arc<Session>, prepared: &Arc<Prepared>, bound: &Bound) -
     Ok(count)
 }
 
-fn values(
-    session: &Session,
-    prepared: &Prepared,
-    bound: &Bound,
-) -> Result<Vec<Vec<ScalarValue>>> {
+fn values(session: &Session, prepared: &Prepared, bound: &Bound) -> Result<Vec<Vec<ScalarValue>>> {
     let mut rows = Vec::with_capacity(bound.rows());
     if bound.schema.fields().len() != prepared.parameter_types().len() {
         return Err(Error::new(

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use arrow_flight::{
     FlightData, FlightDescriptor, PutResult,
     flight_descriptor::DescriptorType,
-    sql::{
-        Any, Command, CommandStatementUpdate, DoPutPreparedStatementResult, DoPutUpdateResult,
-    },
+    sql::{Any, Command, CommandStatementUpdate, DoPutPreparedStatementResult, DoPutUpdateResult},
 };
 use futures::{StreamExt as _, stream};
 use prost::Message as _;
@@ -29,15 +27,15 @@ pub(crate) type Acknowledgements = stream::BoxStream<'static, Result<PutResult, 
 ///
 /// # Errors
 /// `InvalidArgument` when there is none, or it says nothing.
-pub(crate) async fn opened(
-    mut messages: Inbound,
-) -> Result<(FlightDescriptor, Inbound), Status> {
+pub(crate) async fn opened(mut messages: Inbound) -> Result<(FlightDescriptor, Inbound), Status> {
     let Some(first) = messages.next().await else {
         return Err(malformed("the call ended before its first message"));
     };
     let first: FlightData = first?;
     let Some(descriptor) = first.flight_descriptor.clone() else {
-        return Err(malformed("the first message has no descriptor: it names a command, or the path of a table"));
+        return Err(malformed(
+            "the first message has no descriptor: it names a command, or the path of a table",
+        ));
     };
     Ok((descriptor, stream::iter([Ok(first)]).chain(messages).boxed()))
 }
@@ -54,9 +52,9 @@ pub(crate) async fn put(
     match descriptor.r#type() {
         DescriptorType::Path => {
             let rows = ingest::by_path(caller, &descriptor.path, messages).await;
-            let acknowledged = rows.map_err(refused)?.map(|acknowledged| {
-                acknowledged.map(|app_metadata| PutResult { app_metadata })
-            });
+            let acknowledged = rows
+                .map_err(refused)?
+                .map(|acknowledged| acknowledged.map(|app_metadata| PutResult { app_metadata }));
             Ok(acknowledged.boxed())
         }
         DescriptorType::Cmd => command(caller, &descriptor, messages).await,
@@ -71,8 +69,8 @@ async fn command(
 ) -> Result<Acknowledgements, Status> {
     let any = Any::decode(&*descriptor.cmd)
         .map_err(|error| malformed(format!("the command is not one of Flight SQL: {error}")))?;
-    let command =
-        Command::try_from(any).map_err(|error| malformed(format!("the command is damaged: {error}")))?;
+    let command = Command::try_from(any)
+        .map_err(|error| malformed(format!("the command is damaged: {error}")))?;
     let answer = match command {
         Command::CommandStatementUpdate(update) => {
             count(statement_update(caller, update).await.map_err(refused)?)

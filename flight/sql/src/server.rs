@@ -51,7 +51,10 @@ pub async fn serve(
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .add_service(calls)
-        .serve_with_incoming_shutdown(incoming(listener, places), shutdown.clone().cancelled_owned());
+        .serve_with_incoming_shutdown(
+            incoming(listener, places),
+            shutdown.clone().cancelled_owned(),
+        );
     let expiring = async {
         let mut every = tokio::time::interval(EXPIRE_EVERY);
         loop {
@@ -98,9 +101,8 @@ fn incoming(
 
 fn prepare(socket: &tokio::net::TcpStream) {
     let keepalive = TcpKeepalive::new().with_time(Duration::from_secs(60));
-    let prepared = socket
-        .set_nodelay(true)
-        .and_then(|()| SockRef::from(socket).set_tcp_keepalive(&keepalive));
+    let prepared =
+        socket.set_nodelay(true).and_then(|()| SockRef::from(socket).set_tcp_keepalive(&keepalive));
     if let Err(error) = prepared {
         tracing::debug!(%error, "socket options");
     }

@@ -89,7 +89,9 @@ impl Flight {
                 let errands = vec![Errand::Metadata(asked)];
                 info(caller, &self.seal, &schema, errands, true, descriptor)
             }
-            other => return Err(malformed(format!("{} is not for GetFlightInfo", other.type_url()))),
+            other => {
+                return Err(malformed(format!("{} is not for GetFlightInfo", other.type_url())));
+            }
         };
         answered.map_err(refused)
     }
@@ -104,12 +106,14 @@ impl Flight {
             DescriptorType::Cmd | DescriptorType::Unknown => command_of(descriptor)?,
         };
         let found = match command {
-            Command::CommandStatementQuery(query) => async {
-                let session = caller.session_of(query.transaction_id.as_deref())?;
-                let prepared = statement::prepare(&session, &query.query, &[]).await?;
-                Ok(statement::shape(&prepared))
+            Command::CommandStatementQuery(query) => {
+                async {
+                    let session = caller.session_of(query.transaction_id.as_deref())?;
+                    let prepared = statement::prepare(&session, &query.query, &[]).await?;
+                    Ok(statement::shape(&prepared))
+                }
+                .await
             }
-            .await,
             Command::CommandPreparedStatementQuery(query) => {
                 prepared::schema_of(caller, &query.prepared_statement_handle)
             }
@@ -123,12 +127,15 @@ impl Flight {
         if let Some(text) = TextTicket::read(ticket) {
             return statement::run_text(caller, text.map_err(refused)?).await.map_err(refused);
         }
-        let command = Any::decode(&**ticket)
-            .ok()
-            .and_then(|any| Command::try_from(any).ok())
-            .ok_or_else(|| malformed("the ticket is not one that GetFlightInfo gave, nor a query in JSON"))?;
+        let command =
+            Any::decode(&**ticket).ok().and_then(|any| Command::try_from(any).ok()).ok_or_else(
+                || malformed("the ticket is not one that GetFlightInfo gave, nor a query in JSON"),
+            )?;
         let Command::TicketStatementQuery(query) = command else {
-            return Err(malformed(format!("{} is no ticket: GetFlightInfo gives them", command.type_url())));
+            return Err(malformed(format!(
+                "{} is no ticket: GetFlightInfo gives them",
+                command.type_url()
+            )));
         };
         let id = caller.id();
         let errand =
@@ -170,7 +177,9 @@ impl TextTicket {
         }
         let unread = |error: serde_json::Error| {
             Error::new(ErrorKind::ProtocolViolation, format!("the ticket cannot be read: {error}"))
-                .with_hint("{\"database\": \"…\", \"sql_query\": \"SELECT …\", \"query_type\": \"sql\"}")
+                .with_hint(
+                    "{\"database\": \"…\", \"sql_query\": \"SELECT …\", \"query_type\": \"sql\"}",
+                )
         };
         Some(serde_json::from_slice::<Self>(ticket).map_err(unread).and_then(|text| {
             if !matches!(text.query_type.as_str(), "" | "sql") {
@@ -262,8 +271,11 @@ impl FlightService for Flight {
         let caller = self.caller(&request)?;
         if !request.get_ref().expression.is_empty() {
             return Err(refused(
-                Error::new(ErrorKind::FeatureNotSupported, "criteria of ListFlights are not offered")
-                    .with_hint("ask with CommandGetTables, which takes patterns"),
+                Error::new(
+                    ErrorKind::FeatureNotSupported,
+                    "criteria of ListFlights are not offered",
+                )
+                .with_hint("ask with CommandGetTables, which takes patterns"),
             ));
         }
         let session = caller.session();

@@ -6,9 +6,9 @@ use arrow::array::RecordBatch;
 use arrow_flight::sql::{
     Nullable, Searchable, SqlInfo as I, SqlNullOrdering, SqlOuterJoinsSupportLevel,
     SqlSupportedCaseSensitivity, SqlSupportedGroupBy, SqlSupportedResultSetConcurrency,
-    SqlSupportedResultSetType, SqlSupportedSubqueries, SqlSupportedTransaction,
-    SqlSupportedUnions, SqlSupportsConvert, SqlTransactionIsolationLevel,
-    SupportedSqlGrammar, XdbcDataType, XdbcDatetimeSubcode,
+    SqlSupportedResultSetType, SqlSupportedSubqueries, SqlSupportedTransaction, SqlSupportedUnions,
+    SqlSupportsConvert, SqlTransactionIsolationLevel, SupportedSqlGrammar, XdbcDataType,
+    XdbcDatetimeSubcode,
     metadata::{
         SqlInfoData, SqlInfoDataBuilder, XdbcTypeInfo, XdbcTypeInfoData, XdbcTypeInfoDataBuilder,
     },
@@ -50,7 +50,9 @@ impl Facts {
     /// # Errors
     /// `Internal`.
     pub(crate) fn sql(&self, numbers: &[u32]) -> Result<RecordBatch> {
-        self.sql.record_batch(numbers.iter().copied()).map_err(|error| Error::internal(error.to_string()))
+        self.sql
+            .record_batch(numbers.iter().copied())
+            .map_err(|error| Error::internal(error.to_string()))
     }
 
     /// The types with this number; all for none.
@@ -126,7 +128,10 @@ fn sql(statement_bytes_max: usize, connections_max: usize) -> SqlInfoDataBuilder
             SqlSupportedCaseSensitivity::SqlCaseSensitivityCaseInsensitive as i64,
         ),
         (I::SqlNullOrdering, SqlNullOrdering::SqlNullsSortedHigh as i64),
-        (I::SqlDefaultTransactionIsolation, SqlTransactionIsolationLevel::SqlTransactionRepeatableRead as i64),
+        (
+            I::SqlDefaultTransactionIsolation,
+            SqlTransactionIsolationLevel::SqlTransactionRepeatableRead as i64,
+        ),
     ];
     for (fact, number) in numbers {
         info.append(*fact, *number);
@@ -248,11 +253,8 @@ fn conversions() -> BTreeMap<i32, Vec<i32>> {
         C::SqlConvertReal as i32,
     ];
     let text = C::SqlConvertVarchar as i32;
-    let (date, time, timestamp) = (
-        C::SqlConvertDate as i32,
-        C::SqlConvertTime as i32,
-        C::SqlConvertTimestamp as i32,
-    );
+    let (date, time, timestamp) =
+        (C::SqlConvertDate as i32, C::SqlConvertTime as i32, C::SqlConvertTimestamp as i32);
     let with_text = |values: &[i32]| values.iter().copied().chain([text]).collect::<Vec<i32>>();
     let mut all: BTreeMap<i32, Vec<i32>> =
         numbers.iter().map(|number| (*number, with_text(&numbers))).collect();
@@ -349,20 +351,59 @@ fn types() -> XdbcTypeInfoDataBuilder {
 
 /// Words of ours that are not of SQL:2003.
 const KEYWORDS: &[&str] = &[
-    "ABORT", "ANALYZE", "CHRONICLE", "CONFLICT", "COPY", "DATABASE", "DISCARD", "EXPLAIN", "ILIKE",
-    "LIMIT", "LOCK", "NOTHING", "OFFSET", "QUALIFY", "RENAME", "RESET", "RETURNING", "SHOW",
-    "TEMPORARY", "VERBOSE",
+    "ABORT",
+    "ANALYZE",
+    "CHRONICLE",
+    "CONFLICT",
+    "COPY",
+    "DATABASE",
+    "DISCARD",
+    "EXPLAIN",
+    "ILIKE",
+    "LIMIT",
+    "LOCK",
+    "NOTHING",
+    "OFFSET",
+    "QUALIFY",
+    "RENAME",
+    "RESET",
+    "RETURNING",
+    "SHOW",
+    "TEMPORARY",
+    "VERBOSE",
 ];
 const NUMERIC: &[&str] = &[
     "ABS", "ACOS", "ASIN", "ATAN", "ATAN2", "CEILING", "COS", "COT", "DEGREES", "EXP", "FLOOR",
     "LOG", "LOG10", "MOD", "PI", "POWER", "RADIANS", "ROUND", "SIGN", "SIN", "SQRT", "TAN",
 ];
 const STRINGS: &[&str] = &[
-    "ASCII", "CHAR_LENGTH", "CONCAT", "LEFT", "LENGTH", "LOWER", "LTRIM", "OCTET_LENGTH",
-    "POSITION", "REPEAT", "REPLACE", "RIGHT", "RTRIM", "SUBSTRING", "UPPER",
+    "ASCII",
+    "CHAR_LENGTH",
+    "CONCAT",
+    "LEFT",
+    "LENGTH",
+    "LOWER",
+    "LTRIM",
+    "OCTET_LENGTH",
+    "POSITION",
+    "REPEAT",
+    "REPLACE",
+    "RIGHT",
+    "RTRIM",
+    "SUBSTRING",
+    "UPPER",
 ];
 const SYSTEM: &[&str] = &["COALESCE", "CURRENT_DATABASE", "CURRENT_USER", "VERSION"];
 const TIMES: &[&str] = &[
-    "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "EXTRACT", "NOW", "DATE_PART",
-    "DATE_TRUNC", "DATE_BIN", "TIME_BUCKET", "TO_CHAR", "TO_TIMESTAMP",
+    "CURRENT_DATE",
+    "CURRENT_TIME",
+    "CURRENT_TIMESTAMP",
+    "EXTRACT",
+    "NOW",
+    "DATE_PART",
+    "DATE_TRUNC",
+    "DATE_BIN",
+    "TIME_BUCKET",
+    "TO_CHAR",
+    "TO_TIMESTAMP",
 ];

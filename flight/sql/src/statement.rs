@@ -108,7 +108,8 @@ pub(crate) fn done(
         Outcome::Empty => (Shared::Ended, 0),
         Outcome::CopyIn(_) | Outcome::CopyOut(_) => return Err(no_copy()),
     };
-    let shared = Arc::new(SharedRows { state: Mutex::new(state), ..SharedRows::new(session, prepared) });
+    let shared =
+        Arc::new(SharedRows { state: Mutex::new(state), ..SharedRows::new(session, prepared) });
     let errands = caller.share(&shared, 1).into_iter().map(Errand::Part).collect();
     let mut told = info(caller, seal, &schema, errands, true, descriptor)?;
     told.total_records = count;
@@ -116,11 +117,8 @@ pub(crate) fn done(
 }
 
 fn no_copy() -> Error {
-    Error::new(
-        ErrorKind::FeatureNotSupported,
-        "COPY … STDIN and STDOUT need the Postgres protocol",
-    )
-    .with_hint("over Flight, DoPut takes rows, and a query gives them")
+    Error::new(ErrorKind::FeatureNotSupported, "COPY … STDIN and STDOUT need the Postgres protocol")
+        .with_hint("over Flight, DoPut takes rows, and a query gives them")
 }
 
 /// The number at the end of a command's tag.

@@ -23,10 +23,7 @@ pub(crate) async fn begin(caller: &Arc<Caller>) -> Result<Vec<u8>> {
 /// # Errors
 /// `InvalidTransactionState` for one that is not open; what committing says; `FailedTransaction` when
 /// a statement of it had failed, so that nothing could be committed.
-pub(crate) async fn end(
-    caller: &Arc<Caller>,
-    request: &ActionEndTransactionRequest,
-) -> Result<()> {
+pub(crate) async fn end(caller: &Arc<Caller>, request: &ActionEndTransactionRequest) -> Result<()> {
     let commits = match EndTransaction::try_from(request.action) {
         Ok(EndTransaction::Commit) => true,
         Ok(EndTransaction::Rollback) => false,

@@ -24,7 +24,9 @@ const IS_SEARCHABLE: &str = "ARROW:FLIGHT:SQL:IS_SEARCHABLE";
 
 /// The schema of a result, as it goes out.
 pub(crate) fn outgoing(schema: &Schema) -> SchemaRef {
-    Arc::new(Schema::new(schema.fields().iter().map(|field| plain_field(field)).collect::<Vec<_>>()))
+    Arc::new(Schema::new(
+        schema.fields().iter().map(|field| plain_field(field)).collect::<Vec<_>>(),
+    ))
 }
 
 /// The schema of what has no rows.

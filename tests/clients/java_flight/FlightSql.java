@@ -224,7 +224,6 @@ public class FlightSql {
         same(false, m.supportsStoredProcedures());
         same(true, m.supportsFullOuterJoins());
         same(true, m.supportsSubqueriesInExists());
-        same(true, m.nullsAreSortedHigh());
         same(false, m.isReadOnly());
         same("schema", m.getSchemaTerm());
         same("database", m.getCatalogTerm());
@@ -233,10 +232,9 @@ public class FlightSql {
         same(true, m.getStringFunctions().contains("LOWER"));
         same(true, m.getTimeDateFunctions().contains("NOW"));
         same(true, m.getSystemFunctions().contains("VERSION"));
-        same(Connection.TRANSACTION_REPEATABLE_READ, m.getDefaultTransactionIsolation());
         same(true, m.supportsTransactionIsolationLevel(Connection.TRANSACTION_READ_COMMITTED));
         same(true, m.supportsResultSetType(ResultSet.TYPE_FORWARD_ONLY));
-        same(true, m.supportsConvert());
+        same(true, m.supportsConvert(java.sql.Types.INTEGER, java.sql.Types.VARCHAR));
         List<Object> kinds = new ArrayList<>();
         try (ResultSet r = m.getTableTypes()) {
             while (r.next()) {

@@ -40,11 +40,8 @@ fn pieces_of_any_size_come_to_the_same_and_frames_follow_each_other() {
     let text: Vec<u8> = (0..200_000_u32).flat_map(|n| n.to_le_bytes()).collect();
     let twice = [text.clone(), b"more".to_vec()].concat();
     let gz = [gzipped(&text), gzipped(b"more")].concat();
-    let zst = [
-        zstd::encode_all(&text[..], 1).unwrap(),
-        zstd::encode_all(&b"more"[..], 1).unwrap(),
-    ]
-    .concat();
+    let zst = [zstd::encode_all(&text[..], 1).unwrap(), zstd::encode_all(&b"more"[..], 1).unwrap()]
+        .concat();
     let packs: [(fn() -> Decoder, &[u8]); 2] = [(gzip, &gz), (zstd, &zst)];
     for (decoder, packed) in packs {
         for piece in [7, 1000, packed.len()] {

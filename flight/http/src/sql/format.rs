@@ -5,7 +5,8 @@ use std::{io::Write, sync::Arc};
 use arrow::{
     array::{ArrayRef, AsArray, RecordBatch, RecordBatchOptions},
     compute::cast,
-    csv, datatypes::{DataType, Field, Schema, SchemaRef},
+    csv,
+    datatypes::{DataType, Field, Schema, SchemaRef},
     ipc::writer::StreamWriter,
 };
 use axum::{
@@ -59,8 +60,7 @@ impl Format {
 
     /// The first form that a client accepts; JSON without one.
     pub(super) fn accepted(accepted: Option<&str>) -> Self {
-        let forms =
-            [Format::Json, Format::Lines, Format::Csv, Format::Arrow, Format::Parquet];
+        let forms = [Format::Json, Format::Lines, Format::Csv, Format::Arrow, Format::Parquet];
         let kinds = accepted.unwrap_or_default().split(',');
         let kinds = kinds.map(|kind| kind.split(';').next().unwrap_or_default().trim());
         let found = kinds.filter_map(|kind| {
@@ -180,8 +180,7 @@ impl Writer {
             }
             Format::Lines => Form::Lines,
             Format::Csv => {
-                let mut writer =
-                    csv::WriterBuilder::new().with_header(true).build(output.clone());
+                let mut writer = csv::WriterBuilder::new().with_header(true).build(output.clone());
                 // The header is there when there are no rows.
                 let none = RecordBatch::new_empty(Arc::clone(&columns));
                 writer.write(&none).map_err(Error::from)?;
@@ -250,7 +249,10 @@ impl Writer {
 }
 
 fn no_parquet(error: parquet::errors::ParquetError) -> Error {
-    Error::new(ErrorKind::FeatureNotSupported, format!("the result cannot be written as Parquet: {error}"))
+    Error::new(
+        ErrorKind::FeatureNotSupported,
+        format!("the result cannot be written as Parquet: {error}"),
+    )
 }
 
 /// The columns as texts.
@@ -317,7 +319,8 @@ fn as_plain(batch: &RecordBatch, wanted: &SchemaRef) -> Result<RecordBatch> {
             let one = Arc::new(Schema::new(vec![field.as_ref().clone()]));
             let one = RecordBatch::try_new(one, vec![Arc::clone(array)]).map_err(Error::from)?;
             let text = texts(&one.schema());
-            Ok(Arc::new(as_texts(&one, &text, &style)?.column(0).as_string::<i32>().clone()) as ArrayRef)
+            Ok(Arc::new(as_texts(&one, &text, &style)?.column(0).as_string::<i32>().clone())
+                as ArrayRef)
         }
         _ => cast(array, wanted.data_type()).map_err(Error::from),
     });

@@ -2,9 +2,7 @@
 
 use arrow::{
     array::{Array, ArrayRef, AsArray, RecordBatch},
-    datatypes::{
-        DataType, Field, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type,
-    },
+    datatypes::{DataType, Field, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type},
 };
 use serde_json::{Map, Value};
 use stratalog_model::{ColumnType, Result};
@@ -23,9 +21,8 @@ pub(super) fn rows(batch: &RecordBatch, style: &TextStyle) -> Result<Vec<Vec<Val
         .map(|(array, field)| column(array, field, style))
         .collect::<Result<Vec<_>>>()?;
     let mut columns: Vec<_> = columns.into_iter().map(Vec::into_iter).collect();
-    let rows = (0..batch.num_rows()).map(|_| {
-        columns.iter_mut().map(|column| column.next().unwrap_or(Value::Null)).collect()
-    });
+    let rows = (0..batch.num_rows())
+        .map(|_| columns.iter_mut().map(|column| column.next().unwrap_or(Value::Null)).collect());
     Ok(rows.collect())
 }
 

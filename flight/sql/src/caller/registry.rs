@@ -95,7 +95,8 @@ impl Callers {
         peer: Option<&Arc<Peer>>,
     ) -> Result<Arc<Caller>> {
         let claim = Claim::read(headers)?;
-        if let Some(token) = claim.token.as_deref().and_then(|token| token.strip_prefix(TOKEN_PREFIX))
+        if let Some(token) =
+            claim.token.as_deref().and_then(|token| token.strip_prefix(TOKEN_PREFIX))
         {
             let caller = self.by_token(token)?;
             caller.touch();
@@ -193,7 +194,9 @@ impl Claim {
     fn read(headers: &MetadataMap) -> Result<Self> {
         let unread = |what: &str| {
             Error::new(ErrorKind::InvalidAuthorization, format!("the header authorization {what}"))
-                .with_hint("send \"Basic\" with base64 of user:password, or \"Bearer\" with a token")
+                .with_hint(
+                    "send \"Basic\" with base64 of user:password, or \"Bearer\" with a token",
+                )
         };
         let Some(text) = headers.get("authorization") else { return Ok(Self::default()) };
         let text = text.to_str().map_err(|_| unread("is no text"))?;

@@ -4,10 +4,16 @@ use super::numbered;
 fn marks_become_numbers_where_no_operator_can_be() {
     for (written, read) in [
         ("SELECT ?", "SELECT $1"),
-        ("SELECT * FROM t WHERE a = ? AND b IN (?, ?)", "SELECT * FROM t WHERE a = $1 AND b IN ($2, $3)"),
+        (
+            "SELECT * FROM t WHERE a = ? AND b IN (?, ?)",
+            "SELECT * FROM t WHERE a = $1 AND b IN ($2, $3)",
+        ),
         ("SELECT ? LIMIT ? OFFSET ?", "SELECT $1 LIMIT $2 OFFSET $3"),
         ("INSERT INTO t VALUES (?,?), (?, ?)", "INSERT INTO t VALUES ($1,$2), ($3, $4)"),
-        ("SELECT a FROM t WHERE a BETWEEN ? AND ? ORDER BY 1", "SELECT a FROM t WHERE a BETWEEN $1 AND $2 ORDER BY 1"),
+        (
+            "SELECT a FROM t WHERE a BETWEEN ? AND ? ORDER BY 1",
+            "SELECT a FROM t WHERE a BETWEEN $1 AND $2 ORDER BY 1",
+        ),
         ("SELECT ?::int + ?", "SELECT $1::int + $2"),
         ("SELECT f(?) FROM t", "SELECT f($1) FROM t"),
         ("SELECT a LIKE ? ESCAPE ?", "SELECT a LIKE $1 ESCAPE $2"),

@@ -163,7 +163,8 @@ fn errand_of(
 fn packed<T: ProstMessageExt>(body: &[u8]) -> Result<T, Status> {
     let any = Any::decode(body).map_err(|error| damaged(T::type_url(), &error.to_string()))?;
     let unpacked = any.unpack::<T>().map_err(|error| damaged(T::type_url(), &error.to_string()))?;
-    unpacked.ok_or_else(|| malformed(format!("the body is {}, not {}", any.type_url, T::type_url())))
+    unpacked
+        .ok_or_else(|| malformed(format!("the body is {}, not {}", any.type_url, T::type_url())))
 }
 
 /// A request that is not wrapped.

@@ -13,19 +13,17 @@ fn a_ticket_is_for_its_caller_and_for_a_while() {
         transaction: None,
         number: 7,
     });
-    let sealed =
-        Sealed { caller: b"me".to_vec(), expires_ns: 100, errand: Some(errand.clone()) };
+    let sealed = Sealed { caller: b"me".to_vec(), expires_ns: 100, errand: Some(errand.clone()) };
     let ticket = sealed.into_ticket(&seal);
     let any = Any::decode(ticket.ticket).unwrap();
     let handle = any.unpack::<TicketStatementQuery>().unwrap().unwrap().statement_handle;
 
     assert_eq!(Sealed::open(&handle, &seal, b"me", 99).unwrap(), errand);
-    for (caller, now, other) in [
-        (&b"me"[..], 100, None),
-        (b"you", 99, None),
-        (b"me", 99, Some(Seal::random().unwrap())),
-    ] {
-        let error = Sealed::open(&handle, other.as_ref().unwrap_or(&seal), caller, now).unwrap_err();
+    for (caller, now, other) in
+        [(&b"me"[..], 100, None), (b"you", 99, None), (b"me", 99, Some(Seal::random().unwrap()))]
+    {
+        let error =
+            Sealed::open(&handle, other.as_ref().unwrap_or(&seal), caller, now).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidAuthorization);
     }
 }

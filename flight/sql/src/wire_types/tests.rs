@@ -25,11 +25,9 @@ fn views_become_plain_and_dictionaries_stay() {
     assert_eq!(out.field(0).metadata().get("ARROW:FLIGHT:SQL:TYPE_NAME").unwrap(), "text");
 
     let lists = arrow::array::new_null_array(schema.field(2).data_type(), 3);
-    let batch = RecordBatch::try_new(
-        Arc::new(schema),
-        vec![Arc::new(texts), Arc::new(keys), lists],
-    )
-    .unwrap();
+    let batch =
+        RecordBatch::try_new(Arc::new(schema), vec![Arc::new(texts), Arc::new(keys), lists])
+            .unwrap();
     let sent = convert(&batch, &out).unwrap();
     assert_eq!(sent.column(0).as_string::<i32>().value(2), "a text longer than 12 bytes");
     assert!(sent.column(0).is_null(1));

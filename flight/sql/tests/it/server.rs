@@ -2,7 +2,7 @@
 
 use std::{
     sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use arrow_flight::sql::client::FlightSqlServiceClient;
@@ -12,7 +12,7 @@ use stratalog_journal::{Journal, JournalSettings, LocalDisk};
 use stratalog_model::{Clock, Disk, EventStore};
 use stratalog_query::{Parts, QueryService, QuerySettings};
 use stratalog_visor_core::Catalog;
-use tokio::{net::TcpListener, task::JoinHandle};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Channel, Endpoint};
 
@@ -32,8 +32,6 @@ impl Clock for WallClock {
 
 pub struct TestServer {
     pub port: u16,
-    pub shutdown: CancellationToken,
-    pub serving: JoinHandle<stratalog_model::Result<()>>,
     _directory: tempfile::TempDir,
 }
 
@@ -62,10 +60,10 @@ impl TestServer {
         let service = QueryService::new(parts).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let shutdown = CancellationToken::new();
         let serving =
-            tokio::spawn(stratalog_flight_sql::serve(listener, service, settings, shutdown.clone()));
-        Self { port, shutdown, serving, _directory: directory }
+            stratalog_flight_sql::serve(listener, service, settings, CancellationToken::new());
+        tokio::spawn(serving);
+        Self { port, _directory: directory }
     }
 
     /// A client on a connection of its own.

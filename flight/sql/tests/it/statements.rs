@@ -7,17 +7,39 @@ use crate::server::TestServer;
 async fn a_statement_is_planned_and_read() {
     let server = TestServer::start().await;
     let mut client = server.client().await;
-    client.execute_update("CREATE TABLE t (time timestamptz, host text, v int, PRIMARY KEY (host, time))".to_string(), None).await.unwrap();
-    let stored = client.execute_update("INSERT INTO t VALUES ('2024-01-01', 'a', 1), ('2024-01-02', 'b', 2)".to_string(), None).await.unwrap();
+    client
+        .execute_update(
+            "CREATE TABLE t (time timestamptz, host text, v int, PRIMARY KEY (host, time))"
+                .to_string(),
+            None,
+        )
+        .await
+        .unwrap();
+    let stored = client
+        .execute_update(
+            "INSERT INTO t VALUES ('2024-01-01', 'a', 1), ('2024-01-02', 'b', 2)".to_string(),
+            None,
+        )
+        .await
+        .unwrap();
     assert_eq!(stored, 2);
-    let info = client.execute("SELECT host, v FROM t ORDER BY time".to_string(), None).await.unwrap();
+    let info =
+        client.execute("SELECT host, v FROM t ORDER BY time".to_string(), None).await.unwrap();
     let ticket = info.endpoint[0].ticket.clone().unwrap();
     let batches: Vec<_> = client.do_get(ticket.clone()).await.unwrap().try_collect().await.unwrap();
-    let hosts: Vec<_> = batches.iter().flat_map(|b| b.column(0).as_string::<i32>().iter().flatten().map(str::to_string).collect::<Vec<_>>()).collect();
+    let hosts: Vec<_> = batches
+        .iter()
+        .flat_map(|b| {
+            b.column(0).as_string::<i32>().iter().flatten().map(str::to_string).collect::<Vec<_>>()
+        })
+        .collect();
     assert_eq!(hosts, ["a", "b"]);
 
     // A changing statement is carried out when it is asked for, and only then.
-    let info = client.execute("INSERT INTO t VALUES ('2024-01-03', 'c', 3)".to_string(), None).await.unwrap();
+    let info = client
+        .execute("INSERT INTO t VALUES ('2024-01-03', 'c', 3)".to_string(), None)
+        .await
+        .unwrap();
     let ticket = info.endpoint[0].ticket.clone().unwrap();
     assert_eq!(info.total_records, 1);
     let count = client.execute("SELECT count(*) FROM t".to_string(), None).await.unwrap();

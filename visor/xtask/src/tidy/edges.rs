@@ -45,10 +45,7 @@ const ALLOWED: [(&str, &[&str]); 16] = [
     ("stratalog-pgwire", &["stratalog-model", "stratalog-text", "stratalog-query"]),
     ("stratalog-flight-sql", &["stratalog-model", "stratalog-query"]),
     ("stratalog-line", &["stratalog-model"]),
-    (
-        "stratalog-http",
-        &["stratalog-model", "stratalog-text", "stratalog-query", "stratalog-line"],
-    ),
+    ("stratalog-http", &["stratalog-model", "stratalog-text", "stratalog-query", "stratalog-line"]),
     ("stratalog-client", &["stratalog-model"]),
 ];
 
