@@ -234,7 +234,7 @@ public class FlightSql {
         same(true, m.getSystemFunctions().contains("VERSION"));
         same(true, m.supportsTransactionIsolationLevel(Connection.TRANSACTION_READ_COMMITTED));
         same(true, m.supportsResultSetType(ResultSet.TYPE_FORWARD_ONLY));
-        same(true, m.supportsConvert(java.sql.Types.INTEGER, java.sql.Types.VARCHAR));
+        same(true, m.supportsConvert());
         List<Object> kinds = new ArrayList<>();
         try (ResultSet r = m.getTableTypes()) {
             while (r.next()) {
@@ -252,7 +252,9 @@ public class FlightSql {
         for (java.lang.reflect.Method method : DatabaseMetaData.class.getMethods()) {
             if (method.getParameterCount() == 0 && method.getDeclaringClass() == DatabaseMetaData.class) {
                 try {
-                    method.invoke(m);
+                    if (method.invoke(m) instanceof ResultSet found) {
+                        found.close();
+                    }
                 } catch (InvocationTargetException error) {
                     if (!(error.getCause() instanceof java.sql.SQLFeatureNotSupportedException)
                         && !(error.getCause() instanceof UnsupportedOperationException)
