@@ -148,7 +148,7 @@ fn too_complex(how: &str) -> Error {
         format!("the statement is {how} too deeply"),
     )
     .with_detail(format!(
-        "an expression may nest {DEPTH_MAX} levels, chain {OPERATORS_MAX} operators, and {CONNECTIVES_MAX} of AND and OR or a fourth as many UNION and JOIN"
+        "an expression may nest {NESTED_MAX} levels, {BRACKETS_MAX} of them in brackets, chain {OPERATORS_MAX} operators, and {CONNECTIVES_MAX} of AND and OR or a fourth as many UNION and JOIN"
     ))
     .with_hint("use IN (…) or = ANY (…) instead of long OR chains, or split the statement")
 }

@@ -65,6 +65,14 @@ fn too_much_is_an_error() {
     assert_eq!(statements(&nested, 1 << 20).unwrap_err().kind(), ErrorKind::StatementTooComplex);
     let shallow = format!("select {}1{}", "(".repeat(300), ")".repeat(300));
     assert_eq!(statements(&shallow, 1 << 20).unwrap_err().kind(), ErrorKind::StatementTooComplex);
+    // Where the parser gives up within one of these, it has tried every level twice.
+    for (open, close) in [("array[", "]"), ("cast(", " as int)"), ("a[", "]"), ("f(", ")")] {
+        for depth in [90, 98, 120, 1000] {
+            let nested = format!("select {}1{}", open.repeat(depth), close.repeat(depth));
+            let refused = statements(&nested, 1 << 20).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::StatementTooComplex, "{depth} of {open}");
+        }
+    }
     let inner = format!("({}1)", "1+".repeat(100));
     for chained in [
         format!("select 1{}", "+1".repeat(251)),
