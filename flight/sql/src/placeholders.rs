@@ -5,7 +5,7 @@
 
 use datafusion::sql::sqlparser::{
     dialect::PostgreSqlDialect,
-    tokenizer::{Token, Tokenizer},
+    tokenizer::{Location, Token, TokenWithSpan, Tokenizer},
 };
 
 /// Words before which nothing stands that an operator could take.
@@ -52,45 +52,57 @@ const WORDS_BEFORE: &[&str] = &[
     "USING",
 ];
 
-/// The statement with numbered parameters.
+/// The statement with numbered parameters; the rest of its text stays as it is.
 pub(crate) fn numbered(sql: String) -> String {
     if !sql.contains('?') {
         return sql;
     }
     let dialect = PostgreSqlDialect {};
     // What is no SQL is refused by the parser, in its words.
-    let Ok(mut tokens) = Tokenizer::new(&dialect, &sql).with_unescape(false).tokenize() else {
-        return sql;
-    };
+    let Ok(tokens) = Tokenizer::new(&dialect, &sql).tokenize_with_location() else { return sql };
+    let tokens: Vec<&TokenWithSpan> =
+        tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).collect();
     let is_numbered =
         |token: &Token| matches!(token, Token::Placeholder(name) if name.starts_with('$'));
-    if tokens.iter().any(is_numbered) {
+    if tokens.iter().any(|token| is_numbered(&token.token)) {
         return sql;
     }
-    let mut number = 0;
-    let mut before: Option<Token> = None;
-    for at in 0..tokens.len() {
-        let Some(token) = tokens.get(at).cloned() else { break };
-        if matches!(token, Token::Whitespace(_)) {
+    let mut marks = Vec::new();
+    for (at, token) in tokens.iter().enumerate() {
+        let mark = matches!(&token.token, Token::Question)
+            || matches!(&token.token, Token::Placeholder(name) if name == "?");
+        if !mark {
             continue;
         }
-        let mark = matches!(&token, Token::Question)
-            || matches!(&token, Token::Placeholder(name) if name == "?");
-        let mut seen = token;
-        if mark {
-            let after =
-                tokens.iter().skip(at + 1).find(|token| !matches!(token, Token::Whitespace(_)));
-            if !(before.as_ref().is_some_and(ends_operand) && after.is_some_and(begins_operand)) {
-                number += 1;
-                seen = Token::Placeholder(format!("${number}"));
-                if let Some(place) = tokens.get_mut(at) {
-                    *place = seen.clone();
-                }
-            }
+        let before = at.checked_sub(1).and_then(|before| tokens.get(before));
+        let after = tokens.get(at + 1);
+        let operator = before.is_some_and(|token| ends_operand(&token.token))
+            && after.is_some_and(|token| begins_operand(&token.token));
+        if !operator {
+            marks.push(token.span.start);
         }
-        before = Some(seen);
     }
-    tokens.iter().map(ToString::to_string).collect()
+    spliced(&sql, &marks)
+}
+
+/// The text with `$1`, `$2` … in the places of these characters.
+fn spliced(sql: &str, marks: &[Location]) -> String {
+    let mut text = String::with_capacity(sql.len() + marks.len() * 2);
+    let mut waiting = marks.iter().peekable();
+    let (mut line, mut column, mut number) = (1_u64, 1_u64, 0);
+    for character in sql.chars() {
+        if waiting.next_if(|mark| mark.line == line && mark.column == column).is_some() {
+            number += 1;
+            text.push_str(&format!("${number}"));
+        } else {
+            text.push(character);
+        }
+        match character {
+            '\n' => (line, column) = (line + 1, 1),
+            _ => column += 1,
+        }
+    }
+    text
 }
 
 fn ends_operand(token: &Token) -> bool {
@@ -99,7 +111,7 @@ fn ends_operand(token: &Token) -> bool {
             word.quote_style.is_some()
                 || !WORDS_BEFORE.contains(&word.value.to_ascii_uppercase().as_str())
         }
-        Token::RParen | Token::RBracket | Token::Placeholder(_) => true,
+        Token::RParen | Token::RBracket | Token::Placeholder(_) | Token::Question => true,
         other => is_constant(other),
     }
 }

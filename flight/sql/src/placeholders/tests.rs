@@ -37,6 +37,10 @@ fn operators_texts_and_comments_stay() {
     ] {
         assert_eq!(numbered(kept.to_string()), kept);
     }
+    // A statement of several lines and letters of any length.
+    let lines = "SELECT 'é', ?,\r\n  \"ß\" -- ?\n FROM t WHERE é = ?";
+    let read = "SELECT 'é', $1,\r\n  \"ß\" -- ?\n FROM t WHERE é = $2";
+    assert_eq!(numbered(lines.to_string()), read);
     let both = "SELECT j ? 'key' FROM t WHERE a = ?".to_string();
     assert_eq!(numbered(both), "SELECT j ? 'key' FROM t WHERE a = $1");
 }
