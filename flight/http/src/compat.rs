@@ -85,8 +85,8 @@ fn unquoted(name: &str) -> &str {
 
 /// A field of a form that was posted.
 fn form_field(body: &str, name: &str) -> Option<String> {
-    let fields = body.split('&').filter_map(|pair| pair.split_once('='));
-    let (_, text) = fields.filter(|(field, _)| *field == name).last()?;
+    let mut fields = body.split('&').filter_map(|pair| pair.split_once('='));
+    let (_, text) = fields.rfind(|(field, _)| *field == name)?;
     Some(decoded(text))
 }
 

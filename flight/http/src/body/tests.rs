@@ -7,6 +7,9 @@ use super::{Bounded, Decoder, Zstd};
 
 const MOST: usize = 1 << 20;
 
+/// A way to decode, and what it is to decode.
+type Pack = (fn() -> Decoder, Vec<u8>);
+
 fn output() -> Bounded {
     Bounded { bytes: Vec::new(), left: MOST }
 }
@@ -42,10 +45,10 @@ fn pieces_of_any_size_come_to_the_same_and_frames_follow_each_other() {
     let gz = [gzipped(&text), gzipped(b"more")].concat();
     let zst = [zstd::encode_all(&text[..], 1).unwrap(), zstd::encode_all(&b"more"[..], 1).unwrap()]
         .concat();
-    let packs: [(fn() -> Decoder, &[u8]); 2] = [(gzip, &gz), (zstd, &zst)];
+    let packs: [Pack; 2] = [(gzip, gz), (zstd, zst)];
     for (decoder, packed) in packs {
         for piece in [7, 1000, packed.len()] {
-            assert!(read(decoder(), packed, piece).unwrap() == twice, "pieces of {piece}");
+            assert!(read(decoder(), &packed, piece).unwrap() == twice, "pieces of {piece}");
         }
     }
 }
@@ -53,7 +56,7 @@ fn pieces_of_any_size_come_to_the_same_and_frames_follow_each_other() {
 #[test]
 fn what_is_cut_off_or_damaged_is_an_error() {
     let text = b"cpu usage=1 1\n".repeat(1000);
-    let packs: [(fn() -> Decoder, Vec<u8>); 2] =
+    let packs: [Pack; 2] =
         [(gzip, gzipped(&text)), (zstd, zstd::encode_all(&text[..], 1).unwrap())];
     for (decoder, packed) in packs {
         for cut in 1..packed.len() {
@@ -67,7 +70,7 @@ fn what_is_cut_off_or_damaged_is_an_error() {
 #[test]
 fn bombs_end_at_the_limit() {
     let zeros = vec![0; 64 << 20];
-    let packs: [(fn() -> Decoder, Vec<u8>); 2] =
+    let packs: [Pack; 2] =
         [(gzip, gzipped(&zeros)), (zstd, zstd::encode_all(&zeros[..], 1).unwrap())];
     for (decoder, packed) in packs {
         let error = read(decoder(), &packed, 64 << 10).unwrap_err();
