@@ -276,6 +276,17 @@ def test_lines_over_tcp_are_stored_without_waiting_for_more(server, postgres, ta
         eventually(postgres, f"SELECT count(*) FROM {table}", (3,))
 
 
+def test_lines_over_tcp_without_a_time_have_that_of_their_arrival(server, postgres, table):
+    with socket.create_connection(("127.0.0.1", server.ilp_port), 10) as line:
+        line.sendall(f"{table} v=1i\n{table} v=2i\n".encode())
+        eventually(postgres, f"SELECT count(*) FROM {table}", (2,))
+        time.sleep(1.5)
+        line.sendall(f"{table} v=3i\n".encode())
+        eventually(postgres, f"SELECT count(*) FROM {table}", (3,))
+    late = f"SELECT (max(time) FILTER (WHERE v = 3) - max(time) FILTER (WHERE v = 2)) > interval '1 s' FROM {table}"
+    assert postgres.execute(late).fetchone() == (True,)
+
+
 def test_slow_and_vanished_clients(server):
     with socket.create_connection(("127.0.0.1", server.http_port), 10) as half:
         half.sendall(b"POST /write HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nabc")

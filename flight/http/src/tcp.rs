@@ -124,14 +124,16 @@ async fn read(
             }
         };
         state.counts.bytes(count);
+        if parser.rows() == 0 {
+            parser.go_on(now_ns());
+        }
         parser.push(buffer.get(..count).unwrap_or_default(), &tables)?;
         let full = parser.rows() >= state.settings.batch_rows_max
             || parser.bytes() >= state.settings.batch_bytes_max;
         let refused = parser.lines_failed() > 0;
         if ended || refused {
-            let Outcome { tables: rows, errors, lines_ok, lines_failed } =
-                parser.finish(&tables)?;
-            state.counts.lines(lines_ok, lines_failed);
+            let Outcome { tables: rows, errors, lines_failed, .. } = parser.finish(&tables)?;
+            state.counts.lines(rows.iter().map(|rows| rows.rows() as u64).sum(), lines_failed);
             // The receiver ends with an error, which is told instead.
             let _ = sender.send(rows).await;
             state.give_back(parser);

@@ -136,6 +136,16 @@ impl LineParser {
         })
     }
 
+    /// Goes on with a stream that has no requests, when its rows have been taken: lines are counted
+    /// anew, and those without a timestamp have this time from now on, in nanoseconds since 1970. What
+    /// has come of a line stays.
+    pub fn go_on(&mut self, now_ns: i64) {
+        self.now_ns = now_ns;
+        self.without_timestamp = 0;
+        self.line = 0;
+        self.lines_ok = 0;
+    }
+
     /// Lines of the request so far that were refused.
     pub fn lines_failed(&self) -> u64 {
         self.errors.count

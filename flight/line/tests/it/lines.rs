@@ -1,7 +1,9 @@
 //! Lines as they come: their errors, their numbers, their pieces.
 
-use stratalog_line::{LineLimits, LineParser, LineRequest, Precision, RowLimits};
-use stratalog_model::{ColumnType, ErrorKind};
+use std::sync::Arc;
+
+use stratalog_line::{LineLimits, LineParser, LineRequest, Precision, RowLimits, Tables};
+use stratalog_model::{ChronicleDefinition, ColumnType, ErrorKind};
 
 use crate::fixture::{Catalog, NS, REQUEST, read, read_pieces, table};
 
@@ -311,4 +313,54 @@ fn a_parser_goes_from_one_thread_to_another() {
     fn sent<T: Send + 'static>() {}
     sent::<LineParser>();
     sent::<stratalog_line::Outcome>();
+}
+
+#[test]
+fn a_stream_goes_on_with_another_time_and_the_line_that_has_begun() {
+    let catalog = Catalog::default();
+    let mut parser = LineParser::new(LineLimits::default());
+    parser.begin(REQUEST);
+    parser.push(b"m v=1i\nm v=2", &catalog).unwrap();
+    let first = parser.take();
+    assert_eq!(first[0].ticks_ns(), [REQUEST.now_ns]);
+    parser.refresh();
+    parser.go_on(REQUEST.now_ns + 5_000);
+    parser.push(b"i\nm v=3i\nm v=x\n", &catalog).unwrap();
+    let outcome = parser.finish(&catalog).unwrap();
+    let now = REQUEST.now_ns + 5_000;
+    assert_eq!(outcome.tables[0].ticks_ns(), [now, now + 1]);
+    assert_eq!(outcome.errors[0].line, 3, "lines are counted from where the stream went on");
+}
+
+/// A catalog whose tables take no tags that they have no column for.
+struct Closed(Catalog);
+
+impl Tables for Closed {
+    fn table(&self, measurement: &str) -> Option<Arc<ChronicleDefinition>> {
+        self.0.table(measurement)
+    }
+
+    fn takes_new_tags(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_tag_that_the_key_lacks_refuses_its_line_alone() {
+    let columns = [("host", ColumnType::Text), ("time", NS), ("v", ColumnType::BigInt)];
+    let known = Arc::new(table("m", &columns, &["host", "time"]));
+    let closed = Closed(Catalog([("m".to_string(), known)].into()));
+    let mut parser = LineParser::new(LineLimits::default());
+    for _ in 0..2 {
+        parser.begin(REQUEST);
+        let lines = b"m,host=a v=1i 1\nm,host=a,rack=r v=2i 2\nm v=3i 3\nnew,any=t v=1i 1\n";
+        parser.push(lines, &closed).unwrap();
+        let outcome = parser.finish(&closed).unwrap();
+        let rows: Vec<usize> = outcome.tables.iter().map(|rows| rows.rows()).collect();
+        assert_eq!(rows, [2, 1]);
+        assert_eq!(
+            outcome.errors[0].to_string(),
+            "line 2: tag \"rack\" is not part of the key of table \"m\", which was fixed when the table was made; send it as a field, or write to another measurement"
+        );
+    }
 }
