@@ -242,6 +242,10 @@ fn what_is_kept_is_bounded() {
             "line 4: table \"a\" would have more than 4 columns; write what differs from line to line as a value, not as a name"
         ]
     );
+    // Lines that are refused count for no table and no tag.
+    let refused: Vec<_> = messages("a,t=1 v=?\nb,u=1 v=?\nc,w=1 v=1\nd v=1\ne v=1\n");
+    assert_eq!(refused.len(), 3);
+    assert!(refused[2].starts_with("line 5: measurement \"e\" is one more than the 2"));
     // Series come and go.
     let many: String = (0..18).map(|series| format!("a,t={} v={series}\n", series % 6)).collect();
     let outcome = read(&many);
