@@ -101,7 +101,7 @@ class QuestDb:
                             "QDB_TELEMETRY_ENABLED": "false"}
 
     def start(self, jar):
-        self.directory.mkdir(parents=True)
+        (self.directory / "db").mkdir(parents=True)
         self.log = open(self.directory / "log", "wb")
         self.process = subprocess.Popen(
             ["java", "-p", jar, "-m", "io.questdb/io.questdb.ServerMain", "-d", self.directory / "db"],
