@@ -17,7 +17,7 @@ use crate::{
     session::work::Work,
     statement::{
         ddl,
-        insert::{Writer, columns::Targets, compute::Computing},
+        insert::{self, Writer, columns::Targets, compute::Computing},
         transaction,
     },
 };
@@ -184,7 +184,9 @@ impl Session {
         more.then_some(told)
     }
 
-    /// Another session of the same client, with the same settings; for a transaction beside others.
+    /// Another session of the same client, with the same settings; for a transaction beside others. The
+    /// number that this session set for its next write is the twin's from here on: two writes with
+    /// one number would be taken for one.
     ///
     /// # Errors
     /// As [`QueryService::connect`](crate::QueryService::connect).
@@ -193,7 +195,11 @@ impl Session {
         let set = set.filter(|setting| setting.value != setting.initial);
         let mut login = self.login().clone();
         login.settings.extend(set.map(|setting| (setting.name, setting.value)));
-        self.service().connect(login)
+        let twin = self.service().connect(login)?;
+        if insert::is_numbered(self) {
+            self.variables().set("stratalog.producer_sequence", "0", false)?;
+        }
+        Ok(twin)
     }
 
     fn check_ready(&self) -> Result<()> {

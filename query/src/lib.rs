@@ -32,5 +32,5 @@ pub use outcome::{CopyIn, CopyOut, CopySink, Outcome, Rows, RowsTag};
 pub use service::{CancelKey, Login, Parts, QueryService, STACK_BYTES};
 pub use session::{CopyProgress, Notice, PreparedBy, Session, TransactionState};
 pub use settings::QuerySettings;
-pub use statement::{Parsed, Prepared, StatementKind};
+pub use statement::{Parsed, Prepared, StatementKind, names::quoted};
 pub use stratalog_visor_core::catalog::{Command, NewChronicle, NewColumn};

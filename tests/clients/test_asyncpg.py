@@ -88,6 +88,12 @@ INFERRED = [
     ("WITH w AS (SELECT $1::int AS x) SELECT v FROM {t}, w WHERE v = x", ["int4"], (8,), 8),
     ("SELECT count(*) FROM {t} WHERE v = (SELECT max(v) FROM {t} WHERE host = $1)", ["text"], ("h9",), 1),
     ("SELECT n FROM unnest($1::text[], $2::int[]) AS u(t, n) WHERE t = 'b'", ["text[]", "int4[]"], (["a", "b"], [1, 2]), 2),
+    ("SELECT '{{\"a\": 1}}'::jsonb || $1", ["jsonb"], ('{"b": 2}',), '{"a": 1, "b": 2}'),
+    ("SELECT '{{\"a\": 1}}'::jsonb @> $1", ["jsonb"], ("{}",), True),
+    ("SELECT '{{\"a\": [7]}}'::jsonb #>> $1", ["text[]"], (["a", "0"],), "7"),
+    ("SELECT '\\x01'::bytea || $1", ["bytea"], (b"\x02",), b"\x01\x02"),
+    ("SELECT date '2024-01-03' - $1", ["date"], (dt.date(2024, 1, 1),), 2),
+    ("SELECT $1 = ANY(ARRAY[2, 9007199254740993]::bigint[])", ["int8"], (9007199254740992,), False),
     ("SELECT count(*) FROM {t} WHERE time + $1 > now()", ["interval"], (dt.timedelta(days=1),), 0),
 ]
 

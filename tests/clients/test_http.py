@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import socket
+import struct
 import time
 import urllib.error
 import urllib.parse
@@ -274,6 +275,20 @@ def test_lines_over_tcp_are_stored_without_waiting_for_more(server, postgres, ta
         eventually(postgres, f"SELECT count(*) FROM {table}", (2,))
         line.sendall(b"3i 3\n")
         eventually(postgres, f"SELECT count(*) FROM {table}", (3,))
+
+
+@pytest.mark.parametrize("how", ["closed", "reset"])
+def test_half_a_line_over_tcp_is_no_row(server, postgres, table, how):
+    data = f"{table} v=1i 1\n{table} v=12".encode()
+    if how == "closed":
+        tcp(server, data)
+    else:
+        with socket.create_connection(("127.0.0.1", server.ilp_port), 10) as line:
+            line.sendall(data)
+            eventually(postgres, f"SELECT count(*) FROM {table}", (1,))
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        time.sleep(0.5)
+    assert postgres.execute(f"SELECT v FROM {table}").fetchall() == [(1,)]
 
 
 def test_lines_over_tcp_without_a_time_have_that_of_their_arrival(server, postgres, table):

@@ -9,7 +9,7 @@ use axum::{
 };
 use serde_json::{Value, json};
 use stratalog_model::{Error, ErrorKind, Result};
-use stratalog_query::{Command, Session};
+use stratalog_query::Command;
 
 use crate::{
     json::Json,
@@ -41,7 +41,7 @@ async fn influx(state: &State, text: &str) -> Result<Value> {
     let database = session.login().database.clone();
     match (lower.as_slice(), words.get(2)) {
         (["show", "databases"], _) => {
-            let names = databases(&session).into_iter().map(|name| json!([name]));
+            let names = session.schemas().into_iter().map(|name| json!([name]));
             let names: Vec<Value> = names.collect();
             Ok(json!({ "statement_id": 0, "series": [
                 { "name": "databases", "columns": ["name"], "values": names }
@@ -72,11 +72,6 @@ async fn influx(state: &State, text: &str) -> Result<Value> {
         )
         .with_hint("ask in SQL: POST /api/sql, the Postgres protocol or Flight SQL")),
     }
-}
-
-/// The schemas that tables can be written to.
-fn databases(session: &Session) -> Vec<String> {
-    session.schemas()
 }
 
 fn unquoted(name: &str) -> &str {

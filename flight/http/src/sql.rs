@@ -19,7 +19,7 @@ use futures::StreamExt as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
-use stratalog_query::{Outcome, Rows, Session};
+use stratalog_query::{Outcome, Rows, Session, quoted};
 
 use self::format::Format;
 use crate::{json::Json, problem::Problem, state::State};
@@ -56,8 +56,8 @@ pub(crate) async fn ask(
     let session = state.session("http", None)?;
     let guard = Ended(Arc::clone(&session));
     if let Some(schema) = &question.schema {
-        let name = crate::write::schema(&state, Some(schema), None).replace('"', "\"\"");
-        session.variables().set("search_path", &format!("\"{name}\", public"), false)?;
+        let name = quoted(&crate::write::schema(&state, Some(schema), None));
+        session.variables().set("search_path", &format!("{name}, public"), false)?;
     }
     let outcome = run(&session, &question).await?;
     state.counts.query();

@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use stratalog_line::{LineRequest, Outcome, Precision, TableRows};
-use stratalog_model::{Result, store::AppendOptions};
+use stratalog_model::{ErrorKind, Result, store::AppendOptions};
 use stratalog_query::Session;
 use tokio::{
     io::AsyncReadExt as _,
@@ -111,8 +111,8 @@ async fn read(
         let patience = if parser.rows() > 0 { LINGER } else { FOREVER };
         let count = tokio::select! {
             biased;
-            count = timeout(patience, socket.read(&mut buffer)) => count.ok(),
             () = stop.cancelled() => Some(Ok(0)),
+            count = timeout(patience, socket.read(&mut buffer)) => count.ok(),
         };
         let (count, ended) = match count {
             None => (0, false),
@@ -132,12 +132,19 @@ async fn read(
             || parser.bytes() >= state.settings.batch_bytes_max;
         let refused = parser.lines_failed() > 0;
         if ended || refused {
+            // Only a newline makes a line whole: `v=12` may be the half of `v=1234`.
+            let cut_off = parser.drop_begun();
             let Outcome { tables: rows, errors, lines_failed, .. } = parser.finish(&tables)?;
             state.counts.lines(rows.iter().map(|rows| rows.rows() as u64).sum(), lines_failed);
             // The receiver ends with an error, which is told instead.
             let _ = sender.send(rows).await;
             state.give_back(parser);
             return match errors.into_iter().next() {
+                None if cut_off => Err(stratalog_model::Error::new(
+                    ErrorKind::ConnectionFailure,
+                    "the connection ended within a line, which was not stored",
+                )
+                .with_hint("end every line with a newline")),
                 None => Ok(()),
                 Some(error) => Err(stratalog_model::Error::new(
                     error.kind,

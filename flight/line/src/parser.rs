@@ -146,6 +146,14 @@ impl LineParser {
         self.lines_ok = 0;
     }
 
+    /// Drops the line that has begun and has not ended, for streams in which only a newline makes a
+    /// line whole: half of one may look like one. Returns whether there was one.
+    pub fn drop_begun(&mut self) -> bool {
+        let begun = self.begun;
+        self.end_pending();
+        begun
+    }
+
     /// Lines of the request so far that were refused.
     pub fn lines_failed(&self) -> u64 {
         self.errors.count

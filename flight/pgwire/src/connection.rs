@@ -119,8 +119,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         if self.stop.soft.is_cancelled() {
             return Err(shutting_down());
         }
+        let inbound = self.next_message().await?;
+        // The message and the command that ends the session may have come together.
         self.session.check_terminated().map_err(Ending::Fatal)?;
-        let (kind, body) = match self.next_message().await? {
+        let (kind, body) = match inbound {
             Inbound::Message(kind, body) => (kind, Ok(body)),
             Inbound::Refused(kind, error) => (kind, Err(error)),
             Inbound::Closed => return Err(Ending::Gone),

@@ -182,9 +182,6 @@ impl Caller {
     pub(crate) fn cancel_ticket(&self, number: u64) -> bool {
         let shared = self.parts.lock().remove(&number);
         let running = self.running.lock().get(&number).cloned();
-        if let Some(shared) = &shared {
-            shared.cancel();
-        }
         if let Some(running) = &running {
             running.cancel();
         }

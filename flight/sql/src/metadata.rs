@@ -15,7 +15,7 @@ use arrow_flight::{
 };
 use futures::StreamExt as _;
 use stratalog_model::{ChronicleDefinition, Error, ErrorKind, Result};
-use stratalog_query::{Outcome, Session};
+use stratalog_query::{Outcome, Session, quoted};
 
 use crate::{
     caller::Caller,
@@ -156,7 +156,6 @@ pub(crate) async fn columns(session: &Arc<Session>, schema: &str, name: &str) ->
     {
         return Ok(columns_of(&chronicle));
     }
-    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
     let sql = format!("SELECT * FROM {}.{}", quoted(schema), quoted(name));
     Ok(shape(&*prepare(session, &sql, &[]).await?))
 }

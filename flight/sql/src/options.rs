@@ -4,6 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use arrow::ipc::CompressionType;
 use stratalog_model::Error;
+use stratalog_query::quoted;
 
 use crate::caller::Caller;
 
@@ -193,8 +194,4 @@ pub(crate) fn get(caller: &Arc<Caller>) -> SessionOptions {
     let first = path.into_iter().next().unwrap_or_default();
     all.insert("schema".to_string(), text(first));
     SessionOptions { options: all }
-}
-
-fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }

@@ -89,18 +89,23 @@ pub(crate) async fn plan(
         return info(caller, seal, &shape(&prepared), vec![errand], true, descriptor);
     }
     let session = Arc::clone(&statement.session);
-    let single = statement.bound.lock().as_ref().is_none_or(|bound| bound.rows() == 1);
-    let outcome = if single && prepared.result().is_some() {
-        let bound = statement.bound.lock().clone();
-        let row = match bound {
-            Some(bound) => values(&session, &prepared, &bound)?.pop().unwrap_or_default(),
-            None => Vec::new(),
-        };
-        session.execute(&prepared, row).await?
-    } else {
-        // Of several rows of parameters what each returned is not kept.
-        let count = update(&statement, None).await?;
-        Outcome::Done(format!("UPDATED {count}"))
+    let bound = statement.bound.lock().clone();
+    let outcome = match (prepared.result(), bound) {
+        (Some(_), Some(bound)) if bound.rows() != 1 => {
+            return Err(Error::new(
+                ErrorKind::FeatureNotSupported,
+                format!("RETURNING with {} rows of parameters is not offered", bound.rows()),
+            )
+            .with_hint("leave RETURNING out, or bind one row at a time; nothing was changed"));
+        }
+        (Some(_), bound) => {
+            let row = match bound {
+                Some(bound) => values(&session, &prepared, &bound)?.pop().unwrap_or_default(),
+                None => Vec::new(),
+            };
+            session.execute(&prepared, row).await?
+        }
+        (None, _) => Outcome::Done(format!("UPDATED {}", update(&statement, None).await?)),
     };
     done(caller, seal, (session, prepared), outcome, descriptor)
 }
@@ -213,16 +218,6 @@ async fn each(session: &Arc<Session>, prepared: &Arc<Prepared>, bound: &Bound) -
 
 fn values(session: &Session, prepared: &Prepared, bound: &Bound) -> Result<Vec<Vec<ScalarValue>>> {
     let mut rows = Vec::with_capacity(bound.rows());
-    if bound.schema.fields().len() != prepared.parameter_types().len() {
-        return Err(Error::new(
-            ErrorKind::ProtocolViolation,
-            format!(
-                "the statement requires {} parameters, {} were supplied",
-                prepared.parameter_types().len(),
-                bound.schema.fields().len()
-            ),
-        ));
-    }
     for batch in &bound.batches {
         rows.extend(session.bind_rows(prepared, batch)?);
     }

@@ -16,7 +16,7 @@ use futures::{StreamExt as _, stream, stream::BoxStream};
 use prost::Message as _;
 use serde::Deserialize;
 use stratalog_model::{Error, ErrorKind, Result};
-use stratalog_query::QueryService;
+use stratalog_query::{QueryService, quoted};
 use tonic::{Request, Response, Status, Streaming, metadata::MetadataMap};
 
 use crate::{
@@ -62,7 +62,7 @@ impl Flight {
     }
 
     fn caller<T>(&self, request: &Request<T>) -> Result<Arc<Caller>, Status> {
-        self.callers.of(request.metadata(), peer(request)).map_err(refused)
+        self.callers.of(request.metadata(), None, peer(request)).map_err(refused)
     }
 
     async fn info_of(
@@ -124,9 +124,6 @@ impl Flight {
     }
 
     async fn redeem(&self, caller: &Arc<Caller>, ticket: &Bytes) -> Result<Messages, Status> {
-        if let Some(text) = TextTicket::read(ticket) {
-            return statement::run_text(caller, text.map_err(refused)?).await.map_err(refused);
-        }
         let command =
             Any::decode(&**ticket).ok().and_then(|any| Command::try_from(any).ok()).ok_or_else(
                 || malformed("the ticket is not one that GetFlightInfo gave, nor a query in JSON"),
@@ -163,6 +160,8 @@ impl Flight {
 #[derive(Debug, Deserialize)]
 struct TextTicket {
     sql_query: String,
+    #[serde(default, alias = "namespace_name", alias = "namespace", alias = "bucket")]
+    database: Option<String>,
     #[serde(default)]
     query_type: String,
     #[serde(default)]
@@ -170,8 +169,8 @@ struct TextTicket {
 }
 
 impl TextTicket {
-    /// The text of a ticket in JSON; `None` for one that is not JSON.
-    fn read(ticket: &[u8]) -> Option<Result<String>> {
+    /// A ticket in JSON; `None` for one that is not JSON.
+    fn read(ticket: &[u8]) -> Option<Result<Self>> {
         if ticket.first() != Some(&b'{') {
             return None;
         }
@@ -196,18 +195,8 @@ impl TextTicket {
                 )
                 .with_hint("write the values into the query, or prepare it with $1, $2 …"));
             }
-            Ok(text.sql_query)
+            Ok(text)
         }))
-    }
-
-    /// The database that a ticket in JSON names.
-    fn database(ticket: &[u8]) -> Option<String> {
-        #[derive(Deserialize)]
-        struct Named {
-            #[serde(alias = "namespace_name", alias = "namespace", alias = "bucket")]
-            database: String,
-        }
-        serde_json::from_slice::<Named>(ticket).ok().map(|named| named.database)
     }
 }
 
@@ -216,7 +205,7 @@ fn whole_table(descriptor: &FlightDescriptor) -> Result<CommandStatementQuery, S
     if !(1..=2).contains(&descriptor.path.len()) {
         return Err(malformed("the path of a table is [table] or [schema, table]"));
     }
-    let names = descriptor.path.iter().map(|name| format!("\"{}\"", name.replace('"', "\"\"")));
+    let names = descriptor.path.iter().map(|name| quoted(name));
     let query = format!("SELECT * FROM {}", names.collect::<Vec<_>>().join("."));
     Ok(CommandStatementQuery { query, transaction_id: None })
 }
@@ -328,15 +317,17 @@ impl FlightService for Flight {
 
     async fn do_get(
         &self,
-        mut request: Request<Ticket>,
+        request: Request<Ticket>,
     ) -> Result<Response<Self::DoGetStream>, Status> {
-        if let Some(database) = TextTicket::database(&request.get_ref().ticket)
-            && let Ok(database) = database.parse()
-        {
-            request.metadata_mut().insert("database", database);
+        let ticket = &request.get_ref().ticket;
+        if let Some(text) = TextTicket::read(ticket) {
+            let TextTicket { sql_query, database, .. } = text.map_err(refused)?;
+            let caller = self.callers.of(request.metadata(), database.as_deref(), peer(&request));
+            let answered = statement::run_text(&caller.map_err(refused)?, sql_query).await;
+            return answered.map(Response::new).map_err(refused);
         }
         let caller = self.caller(&request)?;
-        self.redeem(&caller, &request.get_ref().ticket).await.map(Response::new)
+        self.redeem(&caller, ticket).await.map(Response::new)
     }
 
     async fn do_put(

@@ -9,7 +9,6 @@ use futures::{Stream, StreamExt as _, stream};
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_query::{Outcome, Prepared, Session, StatementKind};
 use tokio::sync::Mutex;
-use tokio_util::sync::CancellationToken;
 
 use crate::{
     caller::{Caller, Running},
@@ -68,16 +67,13 @@ pub(crate) async fn plan(
         return Err(Error::new(ErrorKind::UndefinedParameter, "there is no parameter $1")
             .with_hint("prepare the statement, and bind a batch with its parameters"));
     }
-    let schema = shape(&prepared);
-    let parts = caller.options.lock().endpoints();
-    let in_parts = parts > 1
-        && prepared.result().is_some()
-        && !changes(&prepared)
-        && !prepared.parsed().is_ordered();
     if changes(&prepared) {
         let outcome = session.execute(&prepared, Vec::new()).await?;
         return done(caller, seal, (session, prepared), outcome, descriptor);
     }
+    let schema = shape(&prepared);
+    let parts = caller.options.lock().endpoints();
+    let in_parts = parts > 1 && !prepared.parsed().is_ordered();
     let errands = if in_parts {
         let shared = Arc::new(SharedRows::new(session, prepared));
         caller.share(&shared, parts).into_iter().map(Errand::Part).collect()
@@ -210,7 +206,6 @@ pub(crate) async fn changed(outcome: Outcome) -> Result<i64> {
 pub(crate) struct SharedRows {
     session: Arc<Session>,
     prepared: Arc<Prepared>,
-    stop: CancellationToken,
     state: Mutex<Shared>,
 }
 
@@ -228,13 +223,7 @@ impl std::fmt::Debug for SharedRows {
 
 impl SharedRows {
     fn new(session: Arc<Session>, prepared: Arc<Prepared>) -> Self {
-        let stop = CancellationToken::new();
-        Self { session, prepared, stop, state: Mutex::new(Shared::Waiting) }
-    }
-
-    /// Ends it for all that read it.
-    pub(crate) fn cancel(&self) {
-        self.stop.cancel();
+        Self { session, prepared, state: Mutex::new(Shared::Waiting) }
     }
 
     /// The next batch; the query begins with the first.
@@ -251,14 +240,7 @@ impl SharedRows {
             };
         }
         let Shared::Reading(rows) = &mut *state else { return None };
-        let next = tokio::select! {
-            biased;
-            () = self.stop.cancelled() => Some(Err(Error::new(
-                ErrorKind::QueryCanceled,
-                "canceling statement due to user request",
-            ))),
-            next = rows.next() => next,
-        };
+        let next = rows.next().await;
         if !matches!(next, Some(Ok(_))) {
             *state = Shared::Ended;
         }
@@ -272,10 +254,13 @@ impl SharedRows {
 /// `ObjectNotInPrerequisiteState` for one that was read.
 pub(crate) fn run_part(caller: &Arc<Caller>, number: u64) -> Result<Messages> {
     let shared = caller.part(number)?;
+    let running = caller.redeem(number);
     let schema = shape(&shared.prepared);
     let compression = caller.options.lock().compression();
-    let batches = stream::unfold((shared, Arc::clone(caller)), |(shared, caller)| async move {
-        shared.next().await.map(|batch| (batch, (shared, caller)))
-    });
-    messages(schema, batches, compression)
+    let batches =
+        stream::unfold(
+            shared,
+            |shared| async move { shared.next().await.map(|batch| (batch, shared)) },
+        );
+    messages(schema, until_cancelled(running, batches.boxed()), compression)
 }

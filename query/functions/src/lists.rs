@@ -59,6 +59,16 @@ pub fn functions() -> Vec<Function> {
             keys,
         ),
         Function::immutable(
+            "elements_list",
+            &[&[List]],
+            Returns::Rule(|fields| match fields.first() {
+                Some(field) => Ok(field.data_type().clone()),
+                None => Err(failed(Error::internal("the argument is no list"))),
+            }),
+            "A list, which is empty where it is NULL: what `ARRAY(SELECT …)` calls.",
+            elements,
+        ),
+        Function::immutable(
             "expand_array_list",
             &[&[List]],
             Returns::Rule(expanded_type),
@@ -207,6 +217,22 @@ fn expanded_type(fields: &[FieldRef]) -> Result<DataType> {
     };
     let row = Field::new("item", DataType::Struct(numbered(&element)), true);
     Ok(DataType::List(Arc::new(row)))
+}
+
+fn elements(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let lists = lists(arguments)?;
+    let DataType::List(item) = arguments.result else {
+        return Err(failed(Error::internal("a list was declared")));
+    };
+    let present = (0..arguments.rows).filter(|&row| lists.is_valid(row));
+    let parts: Vec<ArrayRef> = present.map(|row| lists.value(row)).collect();
+    let values = match parts.is_empty() {
+        true => arrow::array::new_empty_array(item.data_type()),
+        false => concat(&parts.iter().map(AsRef::as_ref).collect::<Vec<_>>())?,
+    };
+    let length = |row| if lists.is_valid(row) { lists.value(row).len() } else { 0 };
+    let offsets = OffsetBuffer::from_lengths((0..arguments.rows).map(length));
+    Ok(Arc::new(ListArray::try_new(Arc::clone(item), offsets, values, None)?))
 }
 
 fn expanded(arguments: &Arguments<'_>) -> Result<ArrayRef> {

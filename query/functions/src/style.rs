@@ -49,7 +49,6 @@ pub fn style_of(config: &ConfigOptions) -> TextStyle {
     if let Some(SessionStyle(style)) = config.extensions.get() {
         return style.clone();
     }
-    let zone =
-        config.execution.time_zone.as_deref().and_then(|zone| TimeZone::parse_setting(zone).ok());
+    let zone = config.execution.time_zone.as_deref().and_then(TimeZone::of_arrow);
     TextStyle { time_zone: zone.unwrap_or(TimeZone::UTC), ..TextStyle::default() }
 }

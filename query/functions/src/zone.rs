@@ -28,6 +28,7 @@ use stratalog_text::TimeZone;
 use crate::{
     failed,
     function::{Arguments, Function, Parameter, Returns, text_at},
+    style::style_of,
 };
 
 mod shift;
@@ -209,7 +210,8 @@ impl FunctionRewrite for SessionZone {
             changed if changed.transformed => return Ok(changed),
             same => same.data,
         };
-        let zone = config.execution.time_zone.as_deref().filter(|zone| !is_utc(zone));
+        let zone = style_of(config).time_zone.to_string();
+        let zone = Some(zone).filter(|zone| !is_utc(zone));
         let (Some(zone), Some(timezone), Some(shift)) = (zone, &self.timezone, &self.shift) else {
             return Ok(Transformed::no(expr));
         };
@@ -302,8 +304,8 @@ fn in_zone(
         let mut inner = std::mem::take(time);
         if is_plain(&inner, schema) {
             // A time without zone is one of the session's.
-            let session = config.execution.time_zone.as_deref().unwrap_or("UTC");
-            let session = Expr::Literal(ScalarValue::Utf8(Some(session.to_string())), None);
+            let session = style_of(config).time_zone.to_string();
+            let session = Expr::Literal(ScalarValue::Utf8(Some(session)), None);
             if is_date(&inner, schema) {
                 inner = datafusion::logical_expr::cast(inner, LOCAL);
             }

@@ -216,10 +216,17 @@ fn widths(text: &str) -> Option<Error> {
     if text.starts_with("Non-recursive term and recursive term must have the same number") {
         return error("each UNION query must have the same number of columns");
     }
+    if text.starts_with("There is only support Literal types for field") {
+        return Some(Error::new(
+            ErrorKind::FeatureNotSupported,
+            "an offset or default of lag and lead that is no constant is not supported",
+        ));
+    }
     if text.starts_with("Too many columns! The subquery should only return one column") {
         return error("subquery must return only one column");
     }
-    if text.starts_with("expr type Struct(") && text.ends_with(" in InSubquery") {
+    let of_subquery = text.ends_with(" in InSubquery") || text.ends_with(" in SetComparison");
+    if text.starts_with("expr type Struct(") && of_subquery {
         return error("subquery has too few columns");
     }
     if text.starts_with("Inconsistent data length across values list") {

@@ -11,7 +11,10 @@ use datafusion::{
     optimizer::AnalyzerRule,
 };
 
-use super::lengths::{is_interval, length};
+use super::{
+    lengths::{is_interval, length},
+    unnested::is_key,
+};
 
 /// Puts the length in the place of an interval where rows are compared. Runs before type
 /// coercion.
@@ -61,17 +64,18 @@ impl AnalyzerRule for RowsByLength {
                 LogicalPlan::Distinct(Distinct::All(input)) => {
                     let columns: Vec<Expr> =
                         input.schema().columns().into_iter().map(Expr::Column).collect();
-                    if columns.iter().any(|column| is_interval(column, input.schema())) {
+                    let by_length =
+                        |column: &Expr| is_interval(column, input.schema()) && !is_key(column);
+                    if columns.iter().any(by_length) {
                         let groups = Aggregate::try_new(input, columns, Vec::new())?;
                         return self.grouped(groups).map(Transformed::yes);
                     }
                     Ok(Transformed::no(LogicalPlan::Distinct(Distinct::All(input))))
                 }
                 LogicalPlan::Aggregate(groups)
-                    if groups
-                        .group_expr
-                        .iter()
-                        .any(|group| is_interval(group, groups.input.schema())) =>
+                    if groups.group_expr.iter().any(|group| {
+                        is_interval(group, groups.input.schema()) && !is_key(group)
+                    }) =>
                 {
                     self.grouped(groups).map(Transformed::yes)
                 }
@@ -88,7 +92,7 @@ fn transformed(plan: LogicalPlan, changed: bool) -> Transformed<LogicalPlan> {
 
 impl RowsByLength {
     fn replace(&self, expr: &mut Expr, input: &LogicalPlan) -> bool {
-        let interval = is_interval(expr, input.schema());
+        let interval = is_interval(expr, input.schema()) && !is_key(expr);
         if interval {
             *expr = self.length.call(vec![std::mem::take(expr)]);
         }
@@ -104,10 +108,13 @@ impl RowsByLength {
             .map(|(table, field)| Expr::Column(Column::from((table, field))))
             .collect();
         for (at, (group, output)) in group_expr.iter_mut().zip(&mut shown).enumerate() {
-            if !is_interval(group, input.schema()) {
+            if !is_interval(group, input.schema()) || is_key(group) {
                 continue;
             }
-            let name = format!("$interval{at}");
+            // Groups of groups have names of their own.
+            let taken = |name: &String| input.schema().has_column_with_unqualified_name(name);
+            let names = (0..).map(|level: usize| format!("$interval{at}.{level}"));
+            let name = names.into_iter().find(|name| !taken(name)).unwrap_or_default();
             let first = AggregateFunction::new_udf(
                 first_value_udaf(),
                 vec![group.clone()],

@@ -61,6 +61,10 @@ fn check(expr: &Expr, schema: &DFSchema) -> Result<()> {
             Some(field) => mixes(&kind(&set.expr, schema), field.data_type(), "="),
             None => Ok(()),
         },
+        Expr::SetComparison(set) => match set.subquery.subquery.schema().fields().first() {
+            Some(field) => mixes(&kind(&set.expr, schema), field.data_type(), &set.op.to_string()),
+            None => Ok(()),
+        },
         Expr::Case(Case { expr: None, when_then_expr, .. }) => {
             when_then_expr.iter().try_for_each(|(when, _)| is_condition(when, "CASE/WHEN", schema))
         }

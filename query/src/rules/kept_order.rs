@@ -6,14 +6,13 @@ use std::sync::Arc;
 use datafusion::{
     common::Result,
     physical_expr::LexOrdering,
-    physical_optimizer::{PhysicalOptimizerRule, optimizer::PhysicalOptimizer},
     physical_plan::{
         ExecutionPlan, ExecutionPlanProperties, replace_children_if_necessary,
         sorts::sort::SortExec,
     },
 };
 
-use super::{each_node::EachNode, opaque_casts::OPAQUE_CASTS};
+use super::each_node::EachNode;
 
 /// Sorts what does not come in the order that its reader asks for.
 pub const KEPT_ORDER: EachNode = EachNode::new("kept_order", kept);
@@ -45,17 +44,4 @@ fn sorted(
     }
     let sort = SortExec::new(wanted.clone(), Arc::clone(child)).with_preserve_partitioning(true);
     Ok(Some(Arc::new(sort)))
-}
-
-/// DataFusion's rules, with this one before the last, which checks the plan, and casts hidden
-/// from all of them. Without the ones that push filters down: they find a projection's
-/// columns by their names, and a join may have two of one name. What can be pushed down was,
-/// when the logical plan was made.
-pub fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
-    let mut rules = PhysicalOptimizer::new().rules;
-    rules.retain(|rule| !rule.name().starts_with("FilterPushdown"));
-    let last = rules.len().saturating_sub(1);
-    rules.insert(last, Arc::new(KEPT_ORDER));
-    rules.insert(0, Arc::new(OPAQUE_CASTS));
-    rules
 }

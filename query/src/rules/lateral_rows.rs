@@ -23,10 +23,6 @@ use datafusion::{
     },
     optimizer::AnalyzerRule,
 };
-use stratalog_model::{Error, ErrorKind};
-
-use crate::errors::to_datafusion;
-
 /// Attaches such subqueries to the rows that they compute from.
 #[derive(Debug)]
 pub struct LateralRows;
@@ -65,7 +61,6 @@ fn attached(join: &Join) -> Result<Option<LogicalPlan>> {
     if !has_lateral(&join.right)? {
         return Ok(None);
     }
-    refuse_limit(&join.right)?;
     let outer = join.join_type == JoinType::Left;
     let always = join.filter.as_ref().is_none_or(|filter| *filter == lit(true));
     if !(outer && always && join.on.is_empty() || join.join_type == JoinType::Inner) {
@@ -87,27 +82,6 @@ fn attached(join: &Join) -> Result<Option<LogicalPlan>> {
         }
     }
     rows.build().map(Some)
-}
-
-/// DataFusion would take the LIMIT of the rows of all left rows together.
-fn refuse_limit(plan: &LogicalPlan) -> Result<()> {
-    let mut limited = false;
-    plan.apply(|node| {
-        if let LogicalPlan::Limit(limit) = node {
-            limited |= !limit.input.all_out_ref_exprs().is_empty();
-        }
-        Ok(TreeNodeRecursion::Continue)
-    })?;
-    if limited {
-        return Err(to_datafusion(
-            Error::new(
-                ErrorKind::FeatureNotSupported,
-                "LIMIT in a LATERAL subquery is not supported",
-            )
-            .with_hint("number the rows with row_number() OVER (PARTITION BY … ORDER BY …), or use DISTINCT ON"),
-        ));
-    }
-    Ok(())
 }
 
 /// How many such joins lie within a plan, one in the other: each names the columns of its

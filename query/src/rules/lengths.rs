@@ -101,6 +101,11 @@ impl FunctionRewrite for IntervalComparisons {
                 membership.subquery = self.lengths_of(membership.subquery)?;
                 Transformed::yes(Expr::InSubquery(InSubquery { ..membership }))
             }
+            Expr::SetComparison(mut comparison) if interval(&comparison.expr) => {
+                self.of_boxed(&mut comparison.expr);
+                comparison.subquery = self.lengths_of(comparison.subquery)?;
+                Transformed::yes(Expr::SetComparison(comparison))
+            }
             Expr::Case(Case { expr: Some(mut base), mut when_then_expr, else_expr })
                 if interval(&base) && when_then_expr.iter().all(|(when, _)| interval(when)) =>
             {

@@ -1,5 +1,6 @@
 //! EXISTS and IN where DataFusion does not take them out of their place: among the columns of a
-//! result, in what is grouped, aggregated or sorted.
+//! result, in what is grouped, aggregated or sorted; and IN within a condition, where DataFusion
+//! takes what is unknown for false.
 //!
 //! ```text
 //!   Projection: a, EXISTS (rows)          Projection: a, mark
@@ -14,20 +15,22 @@ use datafusion::{
     common::{
         Column, Result,
         config::ConfigOptions,
-        tree_node::{Transformed, TreeNode, TreeNodeRecursion},
+        tree_node::{Transformed, TreeNode},
     },
     logical_expr::{
-        Aggregate, Distinct, DistinctOn, Expr, ExprSchemable, JoinType, LogicalPlan,
+        Aggregate, Distinct, DistinctOn, Expr, ExprSchemable, Filter, JoinType, LogicalPlan,
         LogicalPlanBuilder, Projection, Sort,
         expr::{Exists, InSubquery},
         expr_rewriter::{NamePreserver, replace_col},
         lit,
-        utils::conjunction,
+        utils::{conjunction, split_conjunction, split_conjunction_owned},
         when,
     },
     optimizer::{AnalyzerRule, decorrelate::PullUpCorrelatedExpr},
     scalar::ScalarValue,
 };
+
+use super::unnested::any_expression;
 
 /// Makes marks of them. Runs when the types are settled.
 #[derive(Debug)]
@@ -48,30 +51,25 @@ fn asks(expr: &Expr) -> Result<bool> {
     expr.exists(|part| Ok(matches!(part, Expr::Exists(_) | Expr::InSubquery(_))))
 }
 
-fn any_asks(node: &LogicalPlan) -> Result<bool> {
-    let mut found = false;
-    node.apply_expressions(|expr| {
-        found = found || asks(expr)?;
-        Ok(match found {
-            true => TreeNodeRecursion::Stop,
-            false => TreeNodeRecursion::Continue,
-        })
-    })?;
-    Ok(found)
+/// Whether IN is part of a condition that is more than that.
+fn is_within(condition: &Expr) -> Result<bool> {
+    let is_all = matches!(condition, Expr::InSubquery(_));
+    Ok(!is_all && condition.exists(|part| Ok(matches!(part, Expr::InSubquery(_))))?)
+}
+
+fn any_within(predicate: &Expr) -> Result<bool> {
+    split_conjunction(predicate)
+        .into_iter()
+        .try_fold(false, |any, condition| Ok(any || is_within(condition)?))
 }
 
 /// `DISTINCT ON` takes columns alone: what asks a subquery is computed before.
 fn before_distinct(on: DistinctOn) -> Result<LogicalPlan> {
-    let computes = |expr: &Expr| {
-        expr.exists(|part| {
-            Ok(matches!(part, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_)))
-        })
-    };
     let mut columns: Vec<Expr> =
         on.input.schema().columns().into_iter().map(Expr::Column).collect();
     let mut selected = Vec::with_capacity(on.select_expr.len());
     for (at, expr) in on.select_expr.into_iter().enumerate() {
-        if !computes(&expr)? {
+        if !expr.contains_scalar_subquery() {
             selected.push(expr);
             continue;
         }
@@ -89,19 +87,18 @@ fn before_distinct(on: DistinctOn) -> Result<LogicalPlan> {
 
 fn marked(node: LogicalPlan, numbers: &Cell<usize>) -> Result<Transformed<LogicalPlan>> {
     if let LogicalPlan::Distinct(Distinct::On(on)) = node {
-        let asks = on.select_expr.iter().any(|expr| {
-            expr.exists(|part| Ok(matches!(part, Expr::ScalarSubquery(_)))).unwrap_or(false)
-        });
+        let asks = on.select_expr.iter().any(Expr::contains_scalar_subquery);
         return match asks {
             true => before_distinct(on).map(Transformed::yes),
             false => Ok(Transformed::no(LogicalPlan::Distinct(Distinct::On(on)))),
         };
     }
-    let eligible = matches!(
-        node,
-        LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Sort(_)
-    );
-    if !eligible || !any_asks(&node)? {
+    let eligible = match &node {
+        LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Sort(_) => true,
+        LogicalPlan::Filter(filter) => any_within(&filter.predicate)?,
+        _ => false,
+    };
+    if !eligible || !any_expression(&node, asks)? {
         return Ok(Transformed::no(node));
     }
     let names = NamePreserver::new(&node);
@@ -118,6 +115,20 @@ fn marked(node: LogicalPlan, numbers: &Cell<usize>) -> Result<Transformed<Logica
             let aggregates = join.all(aggregate.aggr_expr, Some(&names))?;
             let aggregate = Aggregate::try_new(Arc::new(join.plan), groups, aggregates)?;
             Ok(Transformed::yes(LogicalPlan::Aggregate(aggregate)))
+        }
+        LogicalPlan::Filter(filter) => {
+            let columns = filter.input.schema().columns().into_iter().map(Expr::Column);
+            let mut join = Join::of(&filter.input, numbers);
+            let conditions = split_conjunction_owned(filter.predicate)
+                .into_iter()
+                .map(|condition| match is_within(&condition)? {
+                    true => join.one(condition),
+                    false => Ok(condition),
+                })
+                .collect::<Result<Vec<_>>>()?;
+            let predicate = conjunction(conditions).unwrap_or_else(|| lit(true));
+            let filter = LogicalPlan::Filter(Filter::try_new(predicate, Arc::new(join.plan))?);
+            LogicalPlanBuilder::from(filter).project(columns)?.build().map(Transformed::yes)
         }
         LogicalPlan::Sort(mut sort) => {
             let columns = sort.input.schema().columns().into_iter().map(Expr::Column);

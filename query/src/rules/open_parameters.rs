@@ -53,6 +53,10 @@ impl ExprPlanner for OpenParameters {
             *open = as_array(std::mem::take(open), &beside)?;
             return Ok(PlannerResult::Original(expr));
         }
+        if let Some(wanted) = of_operator(&expr.op, type_of(other, schema), on_left) {
+            *open = read_as(std::mem::take(open), &wanted)?;
+            return Ok(PlannerResult::Original(expr));
+        }
         let wanted = match (&expr.op, &beside) {
             (BinaryOperator::Plus, DataType::Timestamp(_, _)) => INTERVAL,
             (BinaryOperator::Multiply, DataType::Interval(_)) => DataType::Float64,
@@ -94,6 +98,32 @@ impl ExprPlanner for OpenParameters {
     }
 }
 
+fn type_of(expr: &Expr, schema: &DFSchema) -> Option<ColumnType> {
+    let (_, field) = expr.to_field(schema).ok()?;
+    ColumnType::from_arrow_field(&field)
+}
+
+/// What an operator takes beside a value of this type, where that is no other type's.
+fn of_operator(
+    op: &BinaryOperator,
+    beside: Option<ColumnType>,
+    on_left: bool,
+) -> Option<ColumnType> {
+    use BinaryOperator as Op;
+    match (op, beside?) {
+        (
+            Op::HashArrow | Op::HashLongArrow | Op::HashMinus | Op::QuestionPipe | Op::QuestionAnd,
+            ColumnType::Jsonb,
+        ) if !on_left => Some(ColumnType::Array(Box::new(ColumnType::Text))),
+        (Op::StringConcat | Op::AtArrow | Op::ArrowAt, ColumnType::Jsonb) => {
+            Some(ColumnType::Jsonb)
+        }
+        (Op::StringConcat, ColumnType::Bytea) => Some(ColumnType::Bytea),
+        (Op::Minus, ColumnType::Date) if !on_left => Some(ColumnType::Date),
+        _ => None,
+    }
+}
+
 /// Whether an array stands beside another of its type.
 fn takes_arrays(op: &BinaryOperator) -> bool {
     matches!(
@@ -113,21 +143,24 @@ fn takes_arrays(op: &BinaryOperator) -> bool {
 
 /// What has no type beside an array, as an array of that type.
 fn as_array(open: Expr, beside: &DataType) -> Result<Expr> {
+    let field = Field::new("", beside.clone(), true);
+    match ColumnType::from_arrow_field(&field) {
+        Some(column_type) => read_as(open, &column_type),
+        None => Ok(open),
+    }
+}
+
+/// What has no type as a value of one.
+fn read_as(open: Expr, column_type: &ColumnType) -> Result<Expr> {
     Ok(match open {
         Expr::Placeholder(Placeholder { id, .. }) => {
-            let field = Arc::new(Field::new("", beside.clone(), true));
+            let field = Arc::new(column_type.arrow_field("", true));
             Expr::Placeholder(Placeholder::new_with_field(id, Some(field)))
         }
-        Expr::Literal(value, None) => {
-            let column_type =
-                ColumnType::from_arrow_field(&Arc::new(Field::new("", beside.clone(), true)));
-            match (value.try_as_str().flatten(), column_type) {
-                (Some(text), Some(column_type)) => {
-                    literal::read(text, &column_type, &TextStyle::default())?
-                }
-                _ => Expr::Literal(value, None),
-            }
-        }
+        Expr::Literal(value, None) => match value.try_as_str().flatten() {
+            Some(text) => literal::read(text, column_type, &TextStyle::default())?,
+            None => Expr::Literal(value, None),
+        },
         other => other,
     })
 }

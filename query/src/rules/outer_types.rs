@@ -67,6 +67,10 @@ fn of_expression(expr: Expr, schemas: &[DFSchema]) -> Result<Transformed<Expr>> 
             membership.subquery = of_subquery(membership.subquery, schemas)?;
             Ok(Transformed::yes(Expr::InSubquery(membership)))
         }
+        Expr::SetComparison(mut comparison) => {
+            comparison.subquery = of_subquery(comparison.subquery, schemas)?;
+            Ok(Transformed::yes(Expr::SetComparison(comparison)))
+        }
         Expr::ScalarSubquery(subquery) => {
             Ok(Transformed::yes(Expr::ScalarSubquery(of_subquery(subquery, schemas)?)))
         }

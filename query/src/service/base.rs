@@ -14,6 +14,7 @@ use datafusion::{
         function_rewrite::ApplyFunctionRewrites,
         resolve_grouping_function::ResolveGroupingFunction, type_coercion::TypeCoercion,
     },
+    optimizer::{Optimizer, OptimizerRule, push_down_filter::PushDownFilter},
     prelude::SessionConfig,
 };
 use stratalog_model::{Error, ErrorKind, Result};
@@ -39,13 +40,10 @@ use crate::{
         literals::IntegerLiterals,
         long_text,
         open_parameters::OpenParameters,
-        ordered_scan::ORDERED_SCAN,
         outer_types::OuterTypes,
         records::CountedRecords,
         regular::RegularExpressions,
-        rounding, series,
-        staged_filter::STAGED_FILTER,
-        sums,
+        rounding, series, sums,
         times::TimeOperators,
     },
     session::SEARCH_PATH_SCHEMA,
@@ -115,10 +113,8 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
             Arc::new(OuterTypes),
             Arc::new(TypeCoercion::new()),
         ])
-        .with_optimizer_rule(Arc::new(crate::rules::cast_nulls::CastNulls))
-        .with_physical_optimizer_rules(crate::rules::kept_order::rules())
-        .with_physical_optimizer_rule(Arc::new(ORDERED_SCAN))
-        .with_physical_optimizer_rule(Arc::new(STAGED_FILTER))
+        .with_optimizer_rules(optimizer_rules())
+        .with_physical_optimizer_rules(crate::rules::physical::rules())
         .with_type_planner(Arc::new(crate::types::SqlTypes))
         .with_scalar_functions(functions)
         .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
@@ -127,6 +123,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
                 .into_iter()
                 .map(sums::checked)
                 .map(crate::rules::real_sums::of_reals)
+                .map(crate::rules::extremes::of_floats)
                 .map(interval_aggregates::averages)
                 .map(long_text::bounded)
                 .map(crate::rules::percentile::exact)
@@ -176,8 +173,24 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     let rewrites = state.analyzer().function_rewrites().to_vec();
     state.add_analyzer_rule(Arc::new(ApplyFunctionRewrites::new(rewrites)));
     state.add_analyzer_rule(Arc::new(TypeCoercion::new()));
+    state.add_analyzer_rule(Arc::new(crate::rules::unnested::Unnested));
     state.add_analyzer_rule(Arc::new(crate::rules::marks::Marks));
+    state.add_analyzer_rule(Arc::new(crate::rules::dependencies::OwnGroups));
     Ok(state)
+}
+
+/// DataFusion's, with ours among them.
+fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+    let having = crate::rules::having::HavingStays(PushDownFilter::new());
+    let having: Arc<dyn OptimizerRule + Send + Sync> = Arc::new(having);
+    let mut rules = Optimizer::new().rules;
+    for rule in &mut rules {
+        if rule.name() == having.name() {
+            *rule = Arc::clone(&having);
+        }
+    }
+    rules.push(Arc::new(crate::rules::cast_nulls::CastNulls));
+    rules
 }
 
 fn runtime(settings: &QuerySettings) -> Result<Arc<RuntimeEnv>> {

@@ -54,16 +54,17 @@ impl Planner {
     }
 
     /// Sets what names and times mean to the statement planned next.
-    pub fn enter(&mut self, scope: Scope, time_zone: &str, style: TextStyle, now_ns: i64) {
+    pub fn enter(&mut self, scope: Scope, style: TextStyle, now_ns: i64) {
         let now_ns = statement_time(now_ns);
         *self.scope.lock() = scope;
         let style = TextStyle { now_ns: Some(now_ns), ..style };
         let same_style = TextStyle { now_ns: self.style.now_ns, ..style.clone() } == self.style;
         self.style = style;
+        let time_zone = self.style.time_zone.arrow_name();
         if self.time_zone != time_zone || !same_style {
-            self.time_zone = time_zone.to_string();
+            self.time_zone.clone_from(&time_zone);
             let options = self.state.config_mut().options_mut();
-            options.execution.time_zone = Some(time_zone.to_string());
+            options.execution.time_zone = Some(time_zone);
             set_style(options, self.style.clone());
             self.tasks = tasks_of(&self.state);
         }

@@ -32,9 +32,8 @@ impl Session {
         let mut planner = MutexGuard::try_map(place, Option::as_mut)
             .map_err(|_| Error::internal("a session has no planner"))?;
         let parsed = self.variables.parsed();
-        let zone = self.variables.get("TimeZone").unwrap_or_default();
         let scope = Scope { system_columns: system_columns.to_vec(), ..self.scope() };
-        planner.enter(scope, &zone, parsed.style, self.parts().clock.now_ns());
+        planner.enter(scope, parsed.style, self.parts().clock.now_ns());
         Ok(planner)
     }
 

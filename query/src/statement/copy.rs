@@ -3,13 +3,14 @@
 use std::{collections::HashSet, sync::Arc};
 
 use arrow::array::RecordBatch;
-use datafusion::sql::sqlparser::ast::{CopySource, CopyTarget, Ident, Query, Statement};
+use datafusion::sql::sqlparser::ast::{CopySource, CopyTarget, Query, Statement};
 use stratalog_model::{ChronicleDefinition, Error, ErrorKind, Result, store::OnConflict};
 use stratalog_text::copy::{ColumnSelection, CopyDirection, CopyOptions, Skipped};
 
 use super::{
     insert::{Writer, columns, columns::Targets, compute::Computing},
-    names, parse, query,
+    names::{self, quoted},
+    parse, query,
 };
 use crate::{
     CopyIn, CopyOut, CopyProgress, Notice, Outcome, Parsed, RowsTag, Session,
@@ -243,8 +244,4 @@ fn check_forced(
         });
     }
     Ok(())
-}
-
-fn quoted(name: &str) -> String {
-    Ident::with_quote('"', name).to_string()
 }

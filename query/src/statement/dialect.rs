@@ -3,31 +3,29 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments,
-    Ident, Interval, LimitClause, Query, Select, SetExpr, TableAlias, TableAliasColumnDef,
-    TableFactor, TimezoneInfo, Value, ValueWithSpan, VisitMut,
+    CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, Interval, LimitClause, Query,
+    Select, SetExpr, TableAlias, TableAliasColumnDef, TableFactor, TimezoneInfo, Value,
+    ValueWithSpan, VisitMut,
 };
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
-use stratalog_text::{TextStyle, parse_array, parse_value, write_value};
+use stratalog_text::{TextStyle, parse_value, write_value};
 
 pub use self::spelling::type_of_function;
 use super::walk::{self, Change, Flow};
 
+mod arrays;
 mod civil;
 mod intervals;
 mod json_aggregates;
+mod lateral;
 pub mod merged;
 mod operators;
 mod rows;
 mod spelled;
 mod spelling;
 mod tuples;
-mod unknown;
 mod values;
 mod windows;
-
-/// The column of the values in a comparison with ANY or ALL.
-const COMPARED: &str = "$compared";
 
 /// Rewrites a statement in place.
 ///
@@ -82,14 +80,13 @@ impl Change for Normalizer<'_> {
         self.go_on(windows::write_out(select, None))?;
         self.go_on(rows::join_series(select))?;
         for condition in select.selection.iter_mut().chain(select.having.iter_mut()) {
-            compare_with_set(condition);
-            self.go_on(tuples::in_subquery(condition))?;
-            unknown::in_subquery(condition);
+            self.go_on(tuples::in_condition(condition))?;
         }
         ControlFlow::Continue(())
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> Flow {
+        lateral::name_columns(factor);
         self.go_on(
             refuse_sample(factor)
                 .and_then(|()| rows::in_from(factor))
@@ -101,7 +98,7 @@ impl Change for Normalizer<'_> {
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> Flow {
         self.go_on(
-            membership(expr)
+            arrays::membership(expr)
                 .and_then(|()| operators::respell(expr))
                 .and_then(|()| rows::respell(expr))
                 .and_then(|()| intervals::respell(expr, self.style))
@@ -110,30 +107,12 @@ impl Change for Normalizer<'_> {
         tuples::respell(expr);
         json_aggregates::respell(expr);
         spelled::respell(expr);
-        if let Expr::InSubquery { expr: left, .. } = expr
-            && matches!(left.as_ref(), Expr::Tuple(_))
-        {
-            return self.go_on(Err(Error::new(
-                ErrorKind::FeatureNotSupported,
-                "a row IN a subquery is supported as a condition of WHERE and HAVING only, and not within NOT, IS or CASE",
-            )
-            .with_hint("use EXISTS, or NOT IN")));
-        }
-        if let Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } = expr
-            && matches!(right.as_ref(), Expr::Subquery(_))
-        {
-            return self.go_on(Err(Error::new(
-                ErrorKind::FeatureNotSupported,
-                "ANY and ALL of a subquery are supported as conditions of WHERE and HAVING only",
-            )
-            .with_hint("use IN, EXISTS, or a comparison with min() or max()")));
-        }
-        ControlFlow::Continue(())
+        self.go_on(tuples::in_subquery(expr))
     }
 
     // After what is inside, since the comparison stands inside of what it becomes.
     fn post_visit_expr(&mut self, expr: &mut Expr) -> Flow {
-        unknown::in_array(expr);
+        arrays::in_array(expr);
         ControlFlow::Continue(())
     }
 }
@@ -176,124 +155,6 @@ fn as_count(rows: &mut Expr) {
     if let Some(count) = whole.or_else(nearest) {
         *value = Value::Number(count.to_string(), false);
     }
-}
-
-/// `x = ANY (SELECT …)` says `x IN (SELECT …)`, `x <> ALL (SELECT …)` says NOT IN.
-/// The same with `ARRAY[…]`, or the text of an array, and a list.
-fn membership(expr: &mut Expr) -> Result<()> {
-    let (left, right, negated) = match expr {
-        Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => (left, right, false),
-        Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => (left, right, true),
-        _ => return Ok(()),
-    };
-    // As an array of rows has the elements that they are.
-    if let Expr::Function(function) = right.as_ref()
-        && let FunctionArguments::Subquery(query) = &function.args
-        && function.name.to_string().eq_ignore_ascii_case("array")
-    {
-        **right = Expr::Subquery(query.clone());
-    }
-    if let Expr::Subquery(query) = right.as_mut() {
-        let subquery = query.clone();
-        let expr_of = Box::new(std::mem::replace(left.as_mut(), null()));
-        *expr = Expr::InSubquery { expr: expr_of, subquery, negated };
-    } else if let Expr::Array(array) = right.as_mut()
-        && !array.elem.is_empty()
-    {
-        let list = std::mem::take(&mut array.elem);
-        let expr_of = Box::new(std::mem::replace(left.as_mut(), null()));
-        *expr = Expr::InList { expr: expr_of, list, negated };
-    } else if let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) =
-        right.as_ref()
-    {
-        let mut list = Vec::new();
-        parse_array(text, |element| {
-            let value = match element {
-                Some(element) => Value::SingleQuotedString(element.to_string()),
-                None => Value::Null,
-            };
-            list.push(Expr::Value(value.into()));
-            Ok(())
-        })?;
-        let expr_of = Box::new(std::mem::replace(left.as_mut(), null()));
-        *expr = match list.is_empty() {
-            false => Expr::InList { expr: expr_of, list, negated },
-            // Nothing is in an empty list, NULL included.
-            true => Expr::Nested(Box::new(Expr::BinaryOp {
-                left: Box::new(Expr::IsNull(expr_of)),
-                op: if negated { BinaryOperator::Or } else { BinaryOperator::And },
-                right: Box::new(Expr::Value(Value::Boolean(negated).into())),
-            })),
-        };
-    }
-    Ok(())
-}
-
-/// In a condition, `x > ALL (SELECT v …)` says that there is no v for which `x > v` is not
-/// true, and `x > ANY (SELECT v …)` that there is one for which it is.
-fn compare_with_set(condition: &mut Expr) {
-    match condition {
-        Expr::Nested(inner) => compare_with_set(inner),
-        Expr::BinaryOp { left, op: BinaryOperator::And | BinaryOperator::Or, right } => {
-            compare_with_set(left);
-            compare_with_set(right);
-        }
-        Expr::AnyOp { left, compare_op, right, .. } if *compare_op != BinaryOperator::Eq => {
-            if let Expr::Subquery(query) = right.as_mut() {
-                let test = comparison(left, compare_op);
-                *condition =
-                    Expr::Exists { subquery: over(query, &[COMPARED], test), negated: false };
-            }
-        }
-        Expr::AllOp { left, compare_op, right } if *compare_op != BinaryOperator::NotEq => {
-            if let Expr::Subquery(query) = right.as_mut() {
-                let test =
-                    Expr::IsNotTrue(Box::new(Expr::Nested(Box::new(comparison(left, compare_op)))));
-                *condition =
-                    Expr::Exists { subquery: over(query, &[COMPARED], test), negated: true };
-            }
-        }
-        _ => {}
-    }
-}
-
-fn comparison(left: &Expr, op: &BinaryOperator) -> Expr {
-    Expr::BinaryOp {
-        left: Box::new(left.clone()),
-        op: op.clone(),
-        right: Box::new(comparison_column()),
-    }
-}
-
-fn comparison_column() -> Expr {
-    Expr::Identifier(Ident::with_quote('"', COMPARED))
-}
-
-/// `SELECT 1 FROM (query) AS "$set" (columns) WHERE test`
-fn over(query: &Query, columns: &[&str], test: Expr) -> Box<Query> {
-    let columns = columns.join("\", \"");
-    let sql = format!("SELECT 1 FROM (SELECT 1) AS \"$set\" (\"{columns}\")");
-    let mut outer = match super::parse::statements(&sql, usize::MAX)
-        .ok()
-        .and_then(|trees| trees.into_iter().next().map(|tree| tree.statement))
-    {
-        Some(datafusion::sql::sqlparser::ast::Statement::Query(outer)) => outer,
-        // The text above is a query.
-        _ => return Box::new(query.clone()),
-    };
-    if let SetExpr::Select(select) = outer.body.as_mut() {
-        select.selection = Some(test);
-        if let Some(from) = select.from.first_mut()
-            && let TableFactor::Derived { subquery, .. } = &mut from.relation
-        {
-            **subquery = query.clone();
-        }
-    }
-    outer
-}
-
-fn null() -> Expr {
-    Expr::Value(Value::Null.into())
 }
 
 /// A sample would be all rows.

@@ -18,6 +18,11 @@ pub fn fold(ident: &Ident) -> String {
     }
 }
 
+/// A name as SQL writes it so that it means itself, whatever characters it has.
+pub fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
 /// The parts of a dotted name.
 ///
 /// # Errors

@@ -13,6 +13,9 @@ use datafusion::sql::sqlparser::ast::{
 };
 use futures::{StreamExt, stream};
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
+use stratalog_text::{
+    IntervalStyle, TimeZone, parse::interval::parse_interval, write::interval::Interval,
+};
 
 use super::{explain::text_rows, names, transaction};
 use crate::{
@@ -168,9 +171,29 @@ fn text_of(value: &Expr, list: bool) -> Result<String> {
         },
         Expr::UnaryOp { op: UnaryOperator::Minus, expr } => format!("-{}", text_of(expr, list)?),
         Expr::UnaryOp { op: UnaryOperator::Plus, expr } => text_of(expr, list)?,
-        Expr::Interval(interval) => text_of(&interval.value, list)?,
+        Expr::Interval(interval) => {
+            let text = text_of(&interval.value, list)?;
+            match &interval.leading_field {
+                Some(unit) if text.parse::<f64>().is_ok() => zone_of(&format!("{text} {unit}"))?,
+                _ => zone_of(&text)?,
+            }
+        }
         other => return Err(bad_value(&other.to_string())),
     })
+}
+
+/// The zone that is a time east of Greenwich.
+fn zone_of(interval: &str) -> Result<String> {
+    let Interval { months, days, nanos } = parse_interval(interval, IntervalStyle::Postgres)?;
+    let zone = i32::try_from(nanos / 1_000_000_000).ok().and_then(TimeZone::fixed);
+    match zone {
+        Some(zone) if months == 0 && days == 0 => Ok(zone.to_string()),
+        _ => Err(Error::new(
+            ErrorKind::InvalidParameterValue,
+            format!("invalid interval value for time zone: \"{interval}\""),
+        )
+        .with_hint("use hours and minutes, up to 15:59:59")),
+    }
 }
 
 fn bad_value(value: &str) -> Error {

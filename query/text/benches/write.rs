@@ -1,6 +1,6 @@
 //! Doubles as text, on one core: measurements with few decimals, and doubles of all digits.
 
-#![allow(clippy::unwrap_used, missing_docs, reason = "benches fail as tests do")]
+#![expect(clippy::unwrap_used, reason = "benches fail as tests do")]
 
 use std::sync::Arc;
 

@@ -188,6 +188,33 @@ fn local_offset(zone: &Tz, local: &NaiveDateTime, local_seconds: i64) -> i32 {
     }
 }
 
+impl TimeZone {
+    /// The name that Arrow's types and functions have for it: a name of the tz database, or
+    /// `+hh:mm` east of Greenwich, which has no seconds.
+    pub fn arrow_name(&self) -> String {
+        match self {
+            Self::Named(zone) => zone.name().to_string(),
+            Self::Fixed { east_seconds } => {
+                let minutes = east_seconds.abs() / 60;
+                let sign = if *east_seconds < 0 { '-' } else { '+' };
+                format!("{sign}{:02}:{:02}", minutes / 60, minutes % 60)
+            }
+        }
+    }
+}
+
+impl TimeZone {
+    /// The zone of a name that [`Self::arrow_name`] gives; `None` for any other.
+    pub fn of_arrow(name: &str) -> Option<Self> {
+        match (Self::named(name), posix(name)) {
+            (Some(named), _) => Some(named),
+            // Arrow counts east of Greenwich.
+            (None, Some(Self::Fixed { east_seconds })) => Self::fixed(-east_seconds),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for TimeZone {
     /// What `SHOW TimeZone` shows.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -34,6 +34,8 @@ const CATALOG_SEGMENT_BYTES: u64 = 32 << 20;
 const STORY_HEADS_BYTES: usize = 64 << 20;
 /// Part of the space that is always left which the manifest leaves, too.
 const MANIFEST_FREE_SHARE: u64 = 4;
+/// Protocols that have so many connections each: none takes the sessions of another.
+const DOORS: usize = 4;
 /// Sessions that this process opens for itself, beside those of clients.
 const SESSIONS_OWN: usize = 16;
 
@@ -376,7 +378,7 @@ fn query_settings(
         spill_bytes_max: settings.spill_bytes_max.0,
         statement_bytes_max: settings.statement_bytes_max.as_usize(),
         statement_timeout_ms: settings.statement_timeout_ms,
-        sessions_max: settings.connections_max.saturating_add(SESSIONS_OWN),
+        sessions_max: settings.connections_max.saturating_mul(DOORS).saturating_add(SESSIONS_OWN),
         ..QuerySettings::default()
     }
 }

@@ -133,7 +133,8 @@ settings! {
     /// listener outside of the loopback interface is refused without it.
     remote_without_password: bool, "true or false" = false;
 
-    /// Client connections at a time, 1 to 1000000; one more is answered with SQLSTATE 53300.
+    /// Client connections of each protocol at a time, 1 to 1000000; one more is answered with SQLSTATE
+    /// 53300, or waits.
     connections_max: usize, "number" = 1000;
 
     /// Size of one protocol message that a client may send, from 1 KiB on.

@@ -336,6 +336,18 @@ fn a_stream_goes_on_with_another_time_and_the_line_that_has_begun() {
     assert_eq!(outcome.errors[0].line, 3, "lines are counted from where the stream went on");
 }
 
+#[test]
+fn half_a_line_of_a_stream_can_be_dropped() {
+    let catalog = Catalog::default();
+    let mut parser = LineParser::new(LineLimits::default());
+    parser.begin(REQUEST);
+    parser.push(b"m v=1i 1\nm v=2", &catalog).unwrap();
+    assert!(parser.drop_begun());
+    assert!(!parser.drop_begun());
+    let outcome = parser.finish(&catalog).unwrap();
+    assert_eq!((outcome.tables[0].rows(), outcome.lines_failed), (1, 0));
+}
+
 /// A catalog whose tables take no tags that they have no column for.
 struct Closed(Catalog);
 

@@ -4,16 +4,15 @@
 //! The first byte of an input says what the rest is; the second, in pieces of how many bytes it comes.
 
 #![no_main]
-#![expect(dead_code, missing_docs, reason = "of the server's modules a part is used")]
+#![expect(dead_code, reason = "of the server's modules a part is used")]
 
 #[path = "../../src/budget.rs"]
 mod budget;
 #[path = "../../src/encoding.rs"]
 mod encoding;
+#[path = "../../src/frontend"]
 mod frontend {
-    #[path = "../../../src/frontend/message.rs"]
     mod message;
-    #[path = "../../../src/frontend/reader.rs"]
     mod reader;
     pub use self::{
         message::Frontend,

@@ -8,7 +8,7 @@ use base64::{
 };
 use parking_lot::Mutex;
 use stratalog_model::{Error, ErrorKind, Result};
-use stratalog_query::{Login, QueryService};
+use stratalog_query::{Login, QueryService, quoted};
 use tonic::metadata::MetadataMap;
 use uuid::Uuid;
 
@@ -77,14 +77,14 @@ impl Callers {
             .with_hint("call CloseSession for those that are no longer needed"));
         }
         let user = user.filter(|user| !user.is_empty()).or(claim.user);
-        let caller = self.open(user.as_deref(), database(headers), peer)?;
+        let caller = self.open(user.as_deref(), database(headers)?, peer)?;
         let id = caller.id();
         self.logins.lock().insert(id, caller);
         let sealed = self.seal.seal(PURPOSE, id.into_bytes().to_vec());
         Ok(format!("{TOKEN_PREFIX}{}", BASE64.encode(sealed)))
     }
 
-    /// Who makes a call.
+    /// Who makes a call, to the database that its ticket names, or its headers.
     ///
     /// # Errors
     /// `InvalidAuthorization` for a token that was forged or is no good any more; what opening a
@@ -92,6 +92,7 @@ impl Callers {
     pub(crate) fn of(
         &self,
         headers: &MetadataMap,
+        named: Option<&str>,
         peer: Option<&Arc<Peer>>,
     ) -> Result<Arc<Caller>> {
         let claim = Claim::read(headers)?;
@@ -102,7 +103,10 @@ impl Callers {
             caller.touch();
             return Ok(caller);
         }
-        let named = database(headers);
+        let named = match named {
+            Some(named) => Some(named),
+            None => database(headers)?,
+        };
         let caller = match peer {
             Some(known) => {
                 let user = claim.user.as_deref().unwrap_or(&self.settings.default_user);
@@ -170,8 +174,7 @@ impl Callers {
         let database = match named {
             Some(named) if catalog.database(named).is_some() => named,
             Some(named) if catalog.schema(default, named).is_some() => {
-                let quoted = named.replace('"', "\"\"");
-                settings.push(("search_path".to_string(), format!("\"{quoted}\", public")));
+                settings.push(("search_path".to_string(), format!("{}, public", quoted(named))));
                 default.as_str()
             }
             Some(named) => named,
@@ -215,8 +218,14 @@ impl Claim {
     }
 }
 
-/// The database that a call names.
-fn database(headers: &MetadataMap) -> Option<&str> {
-    let named = DATABASE_HEADERS.iter().find_map(|name| headers.get(*name));
-    named.and_then(|name| name.to_str().ok()).filter(|name| !name.is_empty())
+/// The database that a call's headers name.
+fn database(headers: &MetadataMap) -> Result<Option<&str>> {
+    let Some(name) = DATABASE_HEADERS.iter().find_map(|name| headers.get(*name)) else {
+        return Ok(None);
+    };
+    let name = name.to_str().map_err(|_| {
+        Error::new(ErrorKind::InvalidEncoding, "the header that names the database is not ASCII")
+            .with_hint("set the session option \"schema\", which may be any text")
+    })?;
+    Ok(Some(name).filter(|name| !name.is_empty()))
 }

@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::{build, correlation, empty, flat, replace};
 
-/// `ARRAY(SELECT x …)` becomes `(SELECT array_agg(x …) …)`.
+/// `ARRAY(SELECT x …)` becomes `elements_list((SELECT array_agg(x …) …))`.
 pub(super) fn array(expr: &mut Expr, shadowed: bool) {
     let is_array = matches!(
         expr,
@@ -31,7 +31,7 @@ pub(super) fn array(expr: &mut Expr, shadowed: bool) {
             // Grouped, limited or combined: a subquery of its own.
             nest(&mut query, "array_agg");
         }
-        Expr::Subquery(query)
+        build::call("elements_list", vec![Expr::Subquery(query)])
     });
 }
 
@@ -266,10 +266,13 @@ fn is_plain(select: &Select) -> bool {
         && !select.projection.iter().any(empty::is_aggregate)
 }
 
-/// `(query)` becomes `SELECT function(item) FROM (query) AS items (item)`.
+/// `(query)` becomes `SELECT function(item) FROM (query) AS items (item)`. An order without a limit
+/// gets one that no result reaches: the planner takes it for one that does not matter.
 fn nest(query: &mut Query, function: &str) {
     use datafusion::sql::sqlparser::{dialect::PostgreSqlDialect, parser::Parser};
-    let sql = format!("SELECT {function}(item) FROM ({query}) AS items (item)");
+    let endless = query.order_by.is_some() && query.limit_clause.is_none() && query.fetch.is_none();
+    let limit = if endless { format!(" LIMIT {}", i64::MAX) } else { String::new() };
+    let sql = format!("SELECT {function}(item) FROM ({query}{limit}) AS items (item)");
     let parsed = Parser::new(&PostgreSqlDialect {}).try_with_sql(&sql);
     if let Ok(nested) = parsed.and_then(|mut parser| parser.parse_query()) {
         *query = *nested;

@@ -81,7 +81,7 @@ fn oids_with_names() {
 fn subqueries_that_can_be_taken_out() {
     becomes(
         "SELECT ARRAY(SELECT b.rolname FROM pg_roles b WHERE b.oid = r.oid ORDER BY 1) FROM pg_roles r",
-        "SELECT (SELECT array_agg(b.rolname ORDER BY b.rolname) FROM pg_roles b WHERE b.oid = r.oid) FROM pg_roles r",
+        "SELECT elements_list((SELECT array_agg(b.rolname ORDER BY b.rolname) FROM pg_roles b WHERE b.oid = r.oid)) FROM pg_roles r",
     );
     becomes(
         "SELECT (SELECT n.nspname FROM pg_namespace n WHERE n.oid = c.relnamespace) FROM pg_class c",
@@ -89,7 +89,7 @@ fn subqueries_that_can_be_taken_out() {
     );
     becomes(
         "SELECT ARRAY(SELECT a FROM t LIMIT 2)",
-        "SELECT (SELECT array_agg(item) FROM (SELECT a FROM t LIMIT 2) AS items (item))",
+        "SELECT elements_list((SELECT array_agg(item) FROM (SELECT a FROM t LIMIT 2) AS items (item)))",
     );
     becomes(
         "SELECT 1 FROM t WHERE a = ANY (SELECT b FROM u)",

@@ -64,8 +64,9 @@ pub fn value(setting: &SettingPage, value: &str) -> Result<String> {
         },
         Rule::Names => Ok(value.to_string()),
         Rule::TimeZone => {
-            TimeZone::parse_setting(trimmed)?;
-            Ok(trimmed.to_string())
+            let zone = TimeZone::parse_setting(trimmed)?;
+            let is_number = trimmed.parse::<f64>().is_ok();
+            Ok(if is_number { zone.to_string() } else { trimmed.to_string() })
         }
         Rule::DateStyle => date_style(setting, trimmed),
         // Some drivers put it in quotes at start-up.

@@ -2,8 +2,8 @@
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, FunctionArg, FunctionArgExpr,
-    FunctionArguments, Ident, ObjectName, ObjectNamePart, SelectItem, TimezoneInfo, UnaryOperator,
-    Value, ValueWithSpan,
+    FunctionArguments, Ident, ObjectName, ObjectNamePart, TimezoneInfo, UnaryOperator, Value,
+    ValueWithSpan,
 };
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_text::{TextStyle, parse_value, write_value};
@@ -358,23 +358,6 @@ fn reach_far(expr: &mut Expr, style: &TextStyle) {
 
 fn scalar(sql: &str) -> Option<Expr> {
     parse::expression(sql).ok()
-}
-
-/// Whether its rows are those of its tables that meet its condition.
-pub fn is_plain(select: &datafusion::sql::sqlparser::ast::Select) -> bool {
-    use datafusion::sql::sqlparser::ast::GroupByExpr;
-    let ungrouped = matches!(&select.group_by, GroupByExpr::Expressions(by, _) if by.is_empty());
-    let aggregates = select.projection.iter().any(|item| match item {
-        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
-            !matches!(expr, Expr::Value(_) | Expr::Identifier(_) | Expr::CompoundIdentifier(_))
-        }
-        _ => false,
-    });
-    ungrouped
-        && !aggregates
-        && select.having.is_none()
-        && select.distinct.is_none()
-        && select.qualify.is_none()
 }
 
 #[cfg(test)]

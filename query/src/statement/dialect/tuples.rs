@@ -1,10 +1,12 @@
 //! Rows that are compared: the planner compares columns.
 
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Ident, Query, SetExpr, UnaryOperator};
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, Ident, Query, SelectItem, SetExpr, Statement, TableFactor, UnaryOperator,
+    Value,
+};
 use stratalog_model::{Error, ErrorKind, Result};
 
-use super::over;
-use crate::statement::names::is_wildcard;
+use crate::statement::{names::is_wildcard, parse};
 
 /// Rewrites one expression.
 pub fn respell(expr: &mut Expr) {
@@ -34,37 +36,84 @@ pub fn respell(expr: &mut Expr) {
 ///
 /// # Errors
 /// When the subquery has more or fewer columns.
-pub fn in_subquery(condition: &mut Expr) -> Result<()> {
+pub fn in_condition(condition: &mut Expr) -> Result<()> {
     match condition {
-        Expr::Nested(inner) => in_subquery(inner)?,
+        Expr::Nested(inner) => in_condition(inner)?,
         Expr::BinaryOp { left, op: BinaryOperator::And | BinaryOperator::Or, right } => {
-            in_subquery(left)?;
-            in_subquery(right)?;
+            in_condition(left)?;
+            in_condition(right)?;
         }
         Expr::InSubquery { expr, subquery, negated } => {
-            let Some(left) = tuple(expr) else { return Ok(()) };
-            if let Some(columns) = columns_of(subquery)
-                && columns != left.len()
-            {
-                let much = if columns < left.len() { "few" } else { "many" };
-                let message = format!("subquery has too {much} columns");
-                return Err(Error::new(ErrorKind::SyntaxError, message));
-            }
-            let names: Vec<String> = (0..left.len()).map(|at| format!("$compared{at}")).collect();
-            let columns: Vec<Expr> = names
-                .iter()
-                .map(|name| Expr::Identifier(Ident::with_quote('"', name.as_str())))
-                .collect();
-            let Some(equal) = compare_rows(left, &BinaryOperator::Eq, &columns) else {
-                return Ok(());
-            };
-            let test = if *negated { Expr::IsNotFalse(Box::new(equal)) } else { equal };
-            let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            *condition = Expr::Exists { subquery: over(subquery, &names, test), negated: *negated };
+            let Some(equal) = equal_rows(expr, subquery)? else { return Ok(()) };
+            let test = if *negated { Expr::IsNotFalse(Box::new(equal.test)) } else { equal.test };
+            let one = Expr::Value(Value::Number("1".to_string(), false).into());
+            let rows = over(subquery, &equal.columns, one, Some(test));
+            *condition = Expr::Exists { subquery: rows, negated: *negated };
         }
         _ => {}
     }
     Ok(())
+}
+
+/// Elsewhere, `(a, b) IN (SELECT x, y …)` says that it is true of one of the rows that it equals
+/// `(a, b)`, or that it is not known of all.
+///
+/// # Errors
+/// As [`in_condition`].
+pub fn in_subquery(expr: &mut Expr) -> Result<()> {
+    if let Expr::InSubquery { expr: left, subquery, negated } = expr
+        && let Some(equal) = equal_rows(left, subquery)?
+    {
+        let subquery = over(subquery, &equal.columns, equal.test, None);
+        let left = Box::new(Expr::Value(Value::Boolean(true).into()));
+        *expr = Expr::InSubquery { expr: left, subquery, negated: *negated };
+    }
+    Ok(())
+}
+
+/// That a row equals one of a subquery whose columns have these names.
+struct Equal {
+    columns: Vec<String>,
+    test: Expr,
+}
+
+fn equal_rows(left: &Expr, subquery: &Query) -> Result<Option<Equal>> {
+    let Some(left) = tuple(left) else { return Ok(None) };
+    if let Some(columns) = columns_of(subquery)
+        && columns != left.len()
+    {
+        let much = if columns < left.len() { "few" } else { "many" };
+        let message = format!("subquery has too {much} columns");
+        return Err(Error::new(ErrorKind::SyntaxError, message));
+    }
+    let columns: Vec<String> = (0..left.len()).map(|at| format!("$compared{at}")).collect();
+    let named = |name: &String| Expr::Identifier(Ident::with_quote('"', name.as_str()));
+    let right: Vec<Expr> = columns.iter().map(named).collect();
+    Ok(compare_rows(left, &BinaryOperator::Eq, &right).map(|test| Equal { columns, test }))
+}
+
+/// `SELECT value FROM (query) AS "$set" (columns) WHERE test`
+fn over(query: &Query, columns: &[String], value: Expr, test: Option<Expr>) -> Box<Query> {
+    let columns = columns.join("\", \"");
+    let sql = format!("SELECT 1 FROM (SELECT 1) AS \"$set\" (\"{columns}\")");
+    let mut outer = match parse::statements(&sql, usize::MAX)
+        .ok()
+        .and_then(|trees| trees.into_iter().next().map(|tree| tree.statement))
+    {
+        Some(Statement::Query(outer)) => outer,
+        // The text above is a query.
+        _ => return Box::new(query.clone()),
+    };
+    if let SetExpr::Select(select) = outer.body.as_mut() {
+        select.selection = test;
+        select.projection = vec![SelectItem::UnnamedExpr(value)];
+        if let Some(from) = select.from.first_mut()
+            && let TableFactor::Derived { subquery, .. } = &mut from.relation
+        {
+            **subquery = query.clone();
+        }
+    }
+    outer
 }
 
 /// How many columns a query has, if it names them all.
@@ -134,7 +183,6 @@ fn compare_rows(left: &[Expr], op: &BinaryOperator, right: &[Expr]) -> Option<Ex
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::statement::parse;
 
     #[test]
     fn rows_are_compared_by_their_columns() {

@@ -138,6 +138,12 @@ fn of_condition(condition: &Expr, found: &mut HashMap<String, ColumnType>) {
 fn of_function(call: &ScalarFunction, schema: &DFSchema, found: &mut HashMap<String, ColumnType>) {
     let Some(name) = call.args.iter().find_map(open) else { return };
     let given: Vec<Given> = call.args.iter().map(|argument| Given::of(argument, schema)).collect();
+    if let ("array_has", [Given::Typed(ColumnType::Array(element), _), _]) =
+        (call.name(), given.as_slice())
+    {
+        found.entry(name.to_string()).or_insert_with(|| element.as_ref().clone());
+        return;
+    }
     if let Some(wanted) = wanted_types(call.name(), &given) {
         for (argument, wanted) in call.args.iter().zip(wanted) {
             if let (Some(name), Some(wanted)) = (open(argument), wanted) {

@@ -35,6 +35,8 @@ impl Decimal {
 }
 
 const BILLION: i128 = 1_000_000_000;
+/// Beyond every interval, and within what can be rounded.
+const FAR: i128 = i128::MAX / 2;
 const DAY_NANOS: i128 = 86_400 * BILLION;
 
 impl Sum {
@@ -53,7 +55,11 @@ impl Sum {
                 self.months += whole + round(fraction);
             }
             Unit::Days(count) => self.add_day_billionths(billionths * i128::from(count)),
-            Unit::Nanos(count) => self.nanos += round(billionths * i128::from(count)),
+            // What saturates is out of range, too.
+            Unit::Nanos(count) => {
+                let nanos = billionths.saturating_mul(i128::from(count)).clamp(-FAR, FAR);
+                self.nanos = self.nanos.saturating_add(round(nanos));
+            }
         }
     }
 

@@ -194,14 +194,16 @@ fn summer_time_goes_on_after_the_zone_database_ends() {
 
 #[test]
 fn zones_of_the_setting() {
-    for (text, shown) in [
-        ("utc", "UTC"),
-        ("america/new_york", "America/New_York"),
-        ("-8", "<-08>+08"),
-        ("<+03>-03", "<+03>-03"),
-        ("5.5", "<+05:30>-05:30"),
+    for (text, shown, arrow) in [
+        ("utc", "UTC", "UTC"),
+        ("america/new_york", "America/New_York", "America/New_York"),
+        ("-8", "<-08>+08", "-08:00"),
+        ("<+03>-03", "<+03>-03", "+03:00"),
+        ("5.5", "<+05:30>-05:30", "+05:30"),
     ] {
-        assert_eq!(TimeZone::parse_setting(text).unwrap().to_string(), shown);
+        let zone = TimeZone::parse_setting(text).unwrap();
+        assert_eq!((zone.to_string().as_str(), zone.arrow_name().as_str()), (shown, arrow));
+        assert_eq!(TimeZone::of_arrow(arrow), Some(zone));
     }
     assert!(TimeZone::parse_setting("Mars/Olympus").is_err());
     assert!(TimeZone::parse_setting("99").is_err());

@@ -1,1 +1,0 @@
-//! The service over real sockets.

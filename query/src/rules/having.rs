@@ -1,0 +1,84 @@
+//! Conditions on aggregates of all rows, which stay above them. DataFusion takes a condition
+//! that names no column, such as the `false` that `n = 0 AND n = 2` comes to, for one on the
+//! rows below; of no rows, such an aggregate is still one row.
+
+use std::sync::Arc;
+
+use datafusion::{
+    common::{Result, ScalarValue, tree_node::Transformed},
+    logical_expr::{
+        EmptyRelation, Expr, Filter, LogicalPlan,
+        utils::{conjunction, split_conjunction_owned},
+    },
+    optimizer::{
+        ApplyOrder, OptimizerConfig, OptimizerRule, push_down_filter::PushDownFilter,
+        simplify_expressions::simplify_predicates,
+    },
+};
+
+/// Pushes conditions down, not past aggregates of all rows.
+#[derive(Debug)]
+pub struct HavingStays(pub PushDownFilter);
+
+impl OptimizerRule for HavingStays {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.0.apply_order()
+    }
+
+    fn rewrite(
+        &self,
+        node: LogicalPlan,
+        config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        match node {
+            LogicalPlan::Filter(filter) if is_of_all(&filter.input) => kept(filter),
+            other => self.0.rewrite(other, config),
+        }
+    }
+}
+
+/// Whether a plan is an aggregate that has a row though there are none below, with conditions.
+fn is_of_all(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Filter(filter) => is_of_all(&filter.input),
+        LogicalPlan::Aggregate(aggregate) => {
+            aggregate.group_expr.iter().all(|group| matches!(group, Expr::GroupingSet(_)))
+        }
+        _ => false,
+    }
+}
+
+fn kept(filter: Filter) -> Result<Transformed<LogicalPlan>> {
+    let mut conditions = split_conjunction_owned(filter.predicate);
+    let mut merged = false;
+    let mut input = filter.input;
+    while let LogicalPlan::Filter(inner) = input.as_ref() {
+        conditions.splice(0..0, split_conjunction_owned(inner.predicate.clone()));
+        merged = true;
+        input = Arc::clone(&inner.input);
+    }
+    let written = conditions.len();
+    conditions = simplify_predicates(conditions)?;
+    conditions.retain(|condition| !is_constant(condition, &[Some(true)]));
+    if conditions.iter().any(|condition| is_constant(condition, &[Some(false), None])) {
+        let schema = Arc::clone(input.schema());
+        let none = EmptyRelation { produce_one_row: false, schema };
+        return Ok(Transformed::yes(LogicalPlan::EmptyRelation(none)));
+    }
+    let changed = merged || conditions.len() != written;
+    Ok(match conjunction(conditions) {
+        Some(predicate) => {
+            let filter = LogicalPlan::Filter(Filter::try_new(predicate, input)?);
+            Transformed::new_transformed(filter, changed)
+        }
+        None => Transformed::yes(Arc::unwrap_or_clone(input)),
+    })
+}
+
+fn is_constant(condition: &Expr, values: &[Option<bool>]) -> bool {
+    matches!(condition, Expr::Literal(ScalarValue::Boolean(value), _) if values.contains(value))
+}

@@ -1,0 +1,140 @@
+//! Constants of the side of an outer join that may be missing. DataFusion takes a column that
+//! is one value on that side for one value above the join too, where it may be NULL, and leaves
+//! it out of what it sorts and groups by.
+
+use std::{fmt, sync::Arc};
+
+use datafusion::{
+    common::{Result, Statistics, tree_node::TreeNodeRecursion},
+    execution::{SendableRecordBatchStream, TaskContext},
+    logical_expr::JoinType,
+    physical_expr::{EquivalenceProperties, PhysicalExpr},
+    physical_plan::{
+        DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
+        ReplaceChildrenOptions, StatisticsArgs,
+        joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec},
+        replace_children_if_necessary,
+    },
+};
+use stratalog_model::Error;
+
+use super::each_node::EachNode;
+use crate::errors::to_datafusion;
+
+/// Hides such constants.
+pub const OUTER_CONSTANTS: EachNode = EachNode::new("outer_constants", hidden);
+
+fn hidden(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let join_type = if let Some(join) = node.downcast_ref::<HashJoinExec>() {
+        *join.join_type()
+    } else if let Some(join) = node.downcast_ref::<NestedLoopJoinExec>() {
+        *join.join_type()
+    } else if let Some(join) = node.downcast_ref::<SortMergeJoinExec>() {
+        join.join_type()
+    } else {
+        return Ok(None);
+    };
+    let missing = match join_type {
+        JoinType::Left => [false, true],
+        JoinType::Right => [true, false],
+        JoinType::Full => [true, true],
+        _ => return Ok(None),
+    };
+    let mut changed = false;
+    let mut children = Vec::new();
+    for (child, may_be_missing) in node.children().into_iter().zip(missing) {
+        let hides = may_be_missing && !child.equivalence_properties().constants().is_empty();
+        changed |= hides;
+        children.push(match hides {
+            true => Arc::new(OuterSide::new(Arc::clone(child))) as _,
+            false => Arc::clone(child),
+        });
+    }
+    if !changed {
+        return Ok(None);
+    }
+    replace_children_if_necessary(Arc::clone(node), children).map(Some)
+}
+
+/// The rows of a plan, of which no more is known.
+#[derive(Debug)]
+struct OuterSide {
+    input: Arc<dyn ExecutionPlan>,
+    properties: Arc<PlanProperties>,
+}
+
+impl OuterSide {
+    fn new(input: Arc<dyn ExecutionPlan>) -> Self {
+        let known = EquivalenceProperties::new(input.schema());
+        let properties = PlanProperties::clone(input.properties()).with_eq_properties(known);
+        Self { input, properties: Arc::new(properties) }
+    }
+}
+
+impl DisplayAs for OuterSide {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OuterSideExec")
+    }
+}
+
+impl ExecutionPlan for OuterSide {
+    fn name(&self) -> &'static str {
+        "OuterSideExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        replace_children_if_necessary(self, children)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        match children.pop() {
+            Some(input) => Ok(Arc::new(Self::new(input))),
+            None => Err(to_datafusion(Error::internal("the side of a join has an input"))),
+        }
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        self.input.execute(partition, context)
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        inputs: &[Arc<Statistics>],
+        _: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        Ok(match inputs.first() {
+            Some(input) => Arc::clone(input),
+            None => Arc::new(Statistics::new_unknown(&self.schema())),
+        })
+    }
+}

@@ -1,0 +1,68 @@
+//! The rules over physical plans.
+
+use std::sync::Arc;
+
+use datafusion::{
+    common::{Result, config::ConfigOptions, tree_node::TreeNode},
+    physical_optimizer::{
+        PhysicalOptimizerRule, aggregate_statistics::AggregateStatistics,
+        optimizer::PhysicalOptimizer,
+    },
+    physical_plan::{ExecutionPlan, aggregates::AggregateExec},
+};
+
+use super::{
+    kept_order::KEPT_ORDER, opaque_casts::OPAQUE_CASTS, ordered_scan::ORDERED_SCAN,
+    outer_constants::OUTER_CONSTANTS, staged_filter::STAGED_FILTER,
+};
+
+/// DataFusion's rules, with ours. Without the ones that push filters down: they find a
+/// projection's columns by their names, and a join may have two of one name. What can be pushed
+/// down was, when the logical plan was made.
+pub fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    let mut rules = PhysicalOptimizer::new().rules;
+    rules.retain(|rule| !rule.name().starts_with("FilterPushdown"));
+    let counted: Arc<dyn PhysicalOptimizerRule + Send + Sync> =
+        Arc::new(Counted(AggregateStatistics::new()));
+    for rule in &mut rules {
+        if rule.name() == counted.name() {
+            *rule = Arc::clone(&counted);
+        }
+    }
+    // Before the last, which checks the plan.
+    let last = rules.len().saturating_sub(1);
+    rules.insert(last, Arc::new(KEPT_ORDER));
+    rules.insert(0, Arc::new(OUTER_CONSTANTS));
+    rules.insert(0, Arc::new(OPAQUE_CASTS));
+    rules.push(Arc::new(ORDERED_SCAN));
+    rules.push(Arc::new(STAGED_FILTER));
+    rules
+}
+
+/// DataFusion's rule that takes aggregates out of statistics, where it finds its way: past an
+/// aggregate with a FILTER it goes on to one below, and puts its value in the place of both.
+#[derive(Debug)]
+struct Counted(AggregateStatistics);
+
+impl PhysicalOptimizerRule for Counted {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn schema_check(&self) -> bool {
+        self.0.schema_check()
+    }
+
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let filters = plan.exists(|node| {
+            let aggregate = node.downcast_ref::<AggregateExec>();
+            let mut filters = aggregate.into_iter().flat_map(AggregateExec::filter_expr);
+            Ok(filters.any(Option::is_some))
+        })?;
+        if filters { Ok(plan) } else { self.0.optimize(plan, config) }
+    }
+}

@@ -1,0 +1,497 @@
+//! Subqueries that name columns of the rows outside of them, made joins.
+//!
+//! DataFusion makes joins of the usual ones, where such columns are named in the WHERE of the
+//! subquery alone. These are left to it ([`plain`]). All others are computed here as in
+//! "Unnesting Arbitrary Queries" (Neumann, Kemper 2015): once for all rows outside, beside the
+//! values that it asks of them, which are what its aggregates group by, its windows are divided
+//! by and its limits count within.
+//!
+//! ```text
+//!   Filter: a > (subquery of k)        Projection: the columns of t
+//!     t                                  Filter: a > value
+//!                                 ─►       Left Join: key = k
+//!                                            t
+//!                                            subquery, with the key in each of its nodes
+//!                                              the distinct k of t
+//! ```
+//!
+//! `t` is read twice: its rows must be the same both times.
+
+mod asked;
+mod levels;
+mod one_row;
+mod outside;
+mod plain;
+
+use std::{cell::Cell, sync::Arc};
+
+use datafusion::{
+    common::{
+        Column, DFSchema, JoinConstraint, NullEquality, Result,
+        config::ConfigOptions,
+        tree_node::{Transformed, TreeNode, TreeNodeRecursion},
+    },
+    logical_expr::{
+        Aggregate, Distinct, DistinctOn, Expr, Filter, Join, JoinType, LogicalPlan, Projection,
+        Sort, Subquery, Window,
+        expr_rewriter::NamePreserver,
+        lit,
+        utils::{conjunction, split_conjunction_owned},
+    },
+    optimizer::AnalyzerRule,
+};
+use stratalog_model::{Error, ErrorKind};
+
+pub use self::one_row::too_many;
+use self::{asked::Asked, outside::Outside, plain::Place};
+use crate::errors::to_datafusion;
+
+/// Makes joins of subqueries. Runs when the types are settled.
+#[derive(Debug)]
+pub struct Unnested;
+
+impl AnalyzerRule for Unnested {
+    fn name(&self) -> &str {
+        "unnested"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let mut has_subqueries = false;
+        plan.apply(|node| {
+            has_subqueries = matches!(node, LogicalPlan::Subquery(_)) || has_subquery(node)?;
+            Ok(match has_subqueries {
+                true => TreeNodeRecursion::Stop,
+                false => TreeNodeRecursion::Continue,
+            })
+        })?;
+        if has_subqueries { Unnest::of(&plan)?.plan(plan) } else { Ok(plan) }
+    }
+}
+
+/// Begins the names of the keys of a subquery.
+const KEY: &str = "__outside_";
+
+/// Whether a column is one that a subquery is computed by, which is told apart from all others.
+pub fn is_key(expr: &Expr) -> bool {
+    match expr {
+        Expr::Column(column) => column.name.starts_with(KEY),
+        Expr::Alias(alias) => alias.name.starts_with(KEY) || is_key(&alias.expr),
+        _ => false,
+    }
+}
+
+/// Nodes that one statement's subqueries may bring into its plan; each level of subqueries that
+/// name columns of the level above doubles them.
+const NODES_MAX: usize = 5_000;
+
+/// What one statement's subqueries share.
+#[derive(Debug, Default)]
+pub(super) struct Unnest {
+    names: Cell<usize>,
+    nodes: Cell<usize>,
+}
+
+impl Unnest {
+    /// For a plan that may have names of an earlier time.
+    fn of(plan: &LogicalPlan) -> Result<Self> {
+        let unnest = Self::default();
+        plan.apply_with_subqueries(|node| {
+            for field in node.schema().fields() {
+                let rest = field.name().strip_prefix("__").and_then(|name| name.split_once('_'));
+                let number = rest.and_then(|(_, rest)| rest.split('_').next()?.parse().ok());
+                if let Some(number) = number.filter(|&number: &u32| number < u32::MAX) {
+                    unnest.names.set(unnest.names.get().max(number as usize + 1));
+                }
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        Ok(unnest)
+    }
+
+    /// A number for the names of columns that no other has.
+    fn number(&self) -> usize {
+        self.names.replace(self.names.get() + 1)
+    }
+
+    /// Counts nodes that become part of the plan.
+    fn count(&self, plan: &LogicalPlan) -> Result<()> {
+        plan.apply(|_| {
+            self.nodes.set(self.nodes.get() + 1);
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        if self.nodes.get() > NODES_MAX {
+            let error = Error::new(
+                ErrorKind::StatementTooComplex,
+                "too many levels of subqueries that name columns from outside",
+            );
+            return Err(to_datafusion(error.with_hint("join the tables instead")));
+        }
+        Ok(())
+    }
+
+    fn plan(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        plan.transform_up(|node| self.node(node)).map(|plan| plan.data)
+    }
+
+    fn node(&self, node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+        if let LogicalPlan::Join(join) = &node
+            && let Some(joined) = self.lateral(join)?
+        {
+            return Ok(Transformed::yes(joined));
+        }
+        if !has_subquery(&node)? {
+            return Ok(Transformed::no(node));
+        }
+        let node = node
+            .map_expressions(|expr| expr.transform_up(|expr| self.subquery_of(expr)))?
+            .data
+            .recompute_schema()?;
+        let columns = node.schema().columns();
+        let node = match node {
+            LogicalPlan::Sort(sort) => LogicalPlan::Sort(with_sorted_by(sort)?),
+            other => other,
+        };
+        let names = NamePreserver::new(&node);
+        let (changed, plan) = match node {
+            LogicalPlan::Filter(filter) => {
+                let mut beside = Beside::of(self, filter.input);
+                let conditions = split_conjunction_owned(filter.predicate)
+                    .into_iter()
+                    .map(|condition| beside.condition(condition))
+                    .collect::<Result<Vec<_>>>()?;
+                let predicate = conjunction(conditions).unwrap_or_else(|| lit(true));
+                let filter = Filter::try_new(predicate, beside.plan)?;
+                (beside.changed, LogicalPlan::Filter(filter))
+            }
+            LogicalPlan::Projection(projection) => {
+                let mut beside = Beside::of(self, projection.input);
+                let exprs = beside.all(projection.expr, &names, Place::Projection)?;
+                let projection = Projection::try_new(exprs, beside.plan)?;
+                let projection = LogicalPlan::Projection(projection);
+                return Ok(Transformed::new_transformed(projection, beside.changed));
+            }
+            LogicalPlan::Aggregate(aggregate) => {
+                let mut beside = Beside::of(self, aggregate.input);
+                let groups = beside.all(aggregate.group_expr, &names, Place::Group)?;
+                let aggregates = beside.all(aggregate.aggr_expr, &names, Place::Group)?;
+                let aggregate = Aggregate::try_new(beside.plan, groups, aggregates)?;
+                let aggregate = LogicalPlan::Aggregate(aggregate);
+                return Ok(Transformed::new_transformed(aggregate, beside.changed));
+            }
+            LogicalPlan::Sort(sort) => {
+                let mut beside = Beside::of(self, sort.input);
+                let mut by = sort.expr;
+                for by in &mut by {
+                    by.expr = beside.one(by.expr.clone(), Place::Group)?;
+                }
+                let sort = Sort { expr: by, input: beside.plan, fetch: sort.fetch };
+                let sort = LogicalPlan::Sort(sort);
+                (sort.schema().fields().len() > columns.len(), sort)
+            }
+            LogicalPlan::Window(window) => {
+                let mut beside = Beside::of(self, window.input);
+                let exprs = beside.all(window.window_expr, &names, Place::Elsewhere)?;
+                (beside.changed, LogicalPlan::Window(Window::try_new(exprs, beside.plan)?))
+            }
+            LogicalPlan::Distinct(Distinct::On(on)) => {
+                let mut beside = Beside::of(self, on.input);
+                let selected = beside.all(on.select_expr, &names, Place::Elsewhere)?;
+                let by = beside.all(on.on_expr, &names, Place::Elsewhere)?;
+                let mut sort = on.sort_expr;
+                for key in sort.iter_mut().flatten() {
+                    key.expr = beside.one(key.expr.clone(), Place::Elsewhere)?;
+                }
+                let on = DistinctOn::try_new(by, selected, sort, beside.plan)?;
+                let distinct = LogicalPlan::Distinct(Distinct::On(on));
+                return Ok(Transformed::new_transformed(distinct, beside.changed));
+            }
+            LogicalPlan::Join(join) if join.join_type == JoinType::Inner => {
+                return self.conditions(join);
+            }
+            LogicalPlan::Join(join) => {
+                refuse_correlated(&join)?;
+                return Ok(Transformed::yes(LogicalPlan::Join(join)));
+            }
+            other => return Ok(Transformed::yes(other)),
+        };
+        // These let all columns of their input through.
+        match changed {
+            true => only(plan, columns.into_iter().map(Expr::Column)).map(Transformed::yes),
+            false => Ok(Transformed::yes(plan)),
+        }
+    }
+
+    /// A subquery within an expression, with its own subqueries made joins.
+    fn subquery_of(&self, expr: Expr) -> Result<Transformed<Expr>> {
+        Ok(match expr {
+            Expr::Exists(mut exists) => {
+                exists.subquery = self.subquery(exists.subquery)?;
+                Transformed::yes(Expr::Exists(exists))
+            }
+            Expr::InSubquery(mut membership) => {
+                membership.subquery = self.subquery(membership.subquery)?;
+                Transformed::yes(Expr::InSubquery(membership))
+            }
+            Expr::SetComparison(mut comparison) => {
+                comparison.subquery = self.subquery(comparison.subquery)?;
+                Transformed::yes(Expr::SetComparison(comparison))
+            }
+            Expr::ScalarSubquery(subquery) => {
+                Transformed::yes(Expr::ScalarSubquery(self.subquery(subquery)?))
+            }
+            other => Transformed::no(other),
+        })
+    }
+
+    fn subquery(&self, subquery: Subquery) -> Result<Subquery> {
+        levels::check(&subquery.subquery)?;
+        let plan = self.plan(Arc::unwrap_or_clone(subquery.subquery))?;
+        Ok(Subquery {
+            outer_ref_columns: plan.all_out_ref_exprs(),
+            subquery: Arc::new(plan),
+            spans: subquery.spans,
+        })
+    }
+
+    /// Conditions of an inner join that ask subqueries are asked of its rows.
+    fn conditions(&self, mut join: Join) -> Result<Transformed<LogicalPlan>> {
+        let (mut asking, mut others) = (Vec::new(), Vec::new());
+        for condition in join.filter.take().map(split_conjunction_owned).unwrap_or_default() {
+            match is_subquery_in(&condition)? {
+                true => asking.push(condition),
+                false => others.push(condition),
+            }
+        }
+        join.filter = conjunction(others);
+        let join = LogicalPlan::Join(join);
+        let Some(asking) = conjunction(asking) else { return Ok(Transformed::yes(join)) };
+        self.node(LogicalPlan::Filter(Filter::try_new(asking, Arc::new(join))?))
+    }
+
+    /// A join with rows that are computed for each row on the left.
+    fn lateral(&self, join: &Join) -> Result<Option<LogicalPlan>> {
+        let left_joined = match join.join_type {
+            JoinType::Inner => false,
+            JoinType::Left => true,
+            _ => return Ok(None),
+        };
+        let asked = named_of(&join.right, join.left.schema());
+        if asked.is_empty() {
+            return Ok(None);
+        }
+        levels::check(&join.right)?;
+        let is_plain = !left_joined && plain::is_lateral(&join.right, join.left.schema())?;
+        if is_plain {
+            return Ok(None);
+        }
+        let outside = Outside::of(self, &join.left, asked)?;
+        let rows = outside.within(&join.right)?;
+        let on = join.on.iter().map(|(left, right)| left.clone().eq(right.clone()));
+        let on = on.chain(join.filter.clone()).chain(outside.equal_to(&rows)?);
+        let kind = if left_joined { JoinType::Left } else { JoinType::Inner };
+        let joined = joined(Arc::clone(&join.left), rows, conjunction(on), kind)?;
+        only(joined, join.schema.columns().into_iter().map(Expr::Column)).map(Some)
+    }
+}
+
+fn only(plan: LogicalPlan, columns: impl Iterator<Item = Expr>) -> Result<LogicalPlan> {
+    let projection = Projection::try_new(columns.collect(), Arc::new(plan))?;
+    Ok(LogicalPlan::Projection(projection))
+}
+
+/// The rows that an outer join leaves without partners would have to be asked for, too.
+fn refuse_correlated(join: &Join) -> Result<()> {
+    let is_correlated = |part: &Expr| {
+        Ok(plain::rows_of(part).is_some_and(|rows| !named_of(rows, &join.schema).is_empty()))
+    };
+    let Some(on) = &join.filter else { return Ok(()) };
+    match on.exists(is_correlated)? {
+        true => Err(to_datafusion(
+            Error::new(
+                ErrorKind::FeatureNotSupported,
+                "a subquery in the ON of an outer join that names columns from outside is not supported",
+            )
+            .with_hint("compute it in a subquery of FROM, and join that"),
+        )),
+        false => Ok(()),
+    }
+}
+
+/// A sort whose input has the columns that its subqueries name and the select list does not.
+fn with_sorted_by(sort: Sort) -> Result<Sort> {
+    let LogicalPlan::Projection(projection) = sort.input.as_ref() else { return Ok(sort) };
+    let mut missing = Vec::new();
+    for by in &sort.expr {
+        by.expr.apply(|part| {
+            let asked = plain::rows_of(part).map(plain::named).unwrap_or_default();
+            missing.extend(asked.into_iter().filter(|column| {
+                !projection.schema.has_column(column)
+                    && projection.input.schema().has_column(column)
+            }));
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+    }
+    if missing.is_empty() {
+        return Ok(sort);
+    }
+    missing.sort();
+    missing.dedup();
+    let columns = projection.expr.iter().cloned().chain(missing.into_iter().map(Expr::Column));
+    let input = Projection::try_new(columns.collect(), Arc::clone(&projection.input))?;
+    Ok(Sort { input: Arc::new(LogicalPlan::Projection(input)), ..sort })
+}
+
+/// The columns of `schema` that a plan names from outside.
+fn named_of(plan: &LogicalPlan, schema: &DFSchema) -> Vec<Column> {
+    plain::named(plan).into_iter().filter(|column| schema.has_column(column)).collect()
+}
+
+/// A join that takes NULLs for unknown.
+fn joined(
+    left: Arc<LogicalPlan>,
+    right: LogicalPlan,
+    on: Option<Expr>,
+    kind: JoinType,
+) -> Result<LogicalPlan> {
+    Join::try_new(
+        left,
+        Arc::new(right),
+        Vec::new(),
+        on,
+        kind,
+        JoinConstraint::On,
+        NullEquality::NullEqualsNothing,
+        false,
+    )
+    .map(LogicalPlan::Join)
+}
+
+fn is_subquery_in(expr: &Expr) -> Result<bool> {
+    expr.exists(|part| Ok(plain::rows_of(part).is_some()))
+}
+
+fn has_subquery(node: &LogicalPlan) -> Result<bool> {
+    any_expression(node, is_subquery_in)
+}
+
+/// Whether something is so of any expression of a node, those below apart.
+pub fn any_expression(node: &LogicalPlan, is: impl Fn(&Expr) -> Result<bool>) -> Result<bool> {
+    let mut found = false;
+    node.apply_expressions(|expr| {
+        found = found || is(expr)?;
+        Ok(match found {
+            true => TreeNodeRecursion::Stop,
+            false => TreeNodeRecursion::Continue,
+        })
+    })?;
+    Ok(found)
+}
+
+/// The input of a node, with the answers of subqueries beside its rows.
+struct Beside<'a> {
+    unnest: &'a Unnest,
+    input: Arc<LogicalPlan>,
+    plan: Arc<LogicalPlan>,
+    changed: bool,
+}
+
+impl<'a> Beside<'a> {
+    fn of(unnest: &'a Unnest, input: Arc<LogicalPlan>) -> Self {
+        Self { unnest, plan: Arc::clone(&input), input, changed: false }
+    }
+
+    fn all(&mut self, exprs: Vec<Expr>, names: &NamePreserver, place: Place) -> Result<Vec<Expr>> {
+        exprs
+            .into_iter()
+            .map(|expr| {
+                let saved = names.save(&expr);
+                self.one(expr, place).map(|expr| saved.restore(expr))
+            })
+            .collect()
+    }
+
+    /// One of the conditions that all must hold.
+    fn condition(&mut self, condition: Expr) -> Result<Expr> {
+        let place = match &condition {
+            Expr::Exists(_) | Expr::InSubquery(_) => Place::Condition,
+            Expr::Not(inner) if matches!(inner.as_ref(), Expr::Exists(_)) => Place::Condition,
+            _ => Place::Filter,
+        };
+        self.one(condition, place)
+    }
+
+    /// An expression without the subqueries that DataFusion does not make joins of.
+    fn one(&mut self, expr: Expr, place: Place) -> Result<Expr> {
+        if !is_subquery_in(&expr)? {
+            return Ok(expr);
+        }
+        expr.transform_up(|expr| {
+            if plain::rows_of(&expr).is_none() || plain::is_plain(&expr, place, self.plan.schema())?
+            {
+                return Ok(Transformed::no(expr));
+            }
+            match expr {
+                Expr::ScalarSubquery(subquery) => {
+                    self.scalar(&subquery.subquery).map(Transformed::yes)
+                }
+                Expr::Exists(exists) => {
+                    let found = self.exists(&exists.subquery.subquery)?;
+                    Ok(Transformed::yes(if exists.negated { !found } else { found }))
+                }
+                Expr::InSubquery(membership) => {
+                    let asked = Asked::is_member(membership, self.plan.schema())?;
+                    self.asked(asked).map(Transformed::yes)
+                }
+                Expr::SetComparison(comparison) => {
+                    let asked = Asked::compares(comparison, self.plan.schema())?;
+                    self.asked(asked).map(Transformed::yes)
+                }
+                other => Ok(Transformed::no(other)),
+            }
+        })
+        .map(|expr| expr.data)
+    }
+
+    fn asked(&mut self, asked: Asked) -> Result<Expr> {
+        match asked.plan.all_out_ref_exprs().is_empty() {
+            // DataFusion computes it once.
+            true => Ok(asked.into_scalar()),
+            false => Ok(asked.of(self.scalar(&asked.plan)?)),
+        }
+    }
+
+    fn outside(&self, rows: &LogicalPlan) -> Result<Outside<'a>> {
+        let asked = named_of(rows, self.plan.schema());
+        let of_input = asked.iter().all(|column| self.input.schema().has_column(column));
+        let input = if of_input { &self.input } else { &self.plan };
+        Outside::of(self.unnest, input, asked)
+    }
+
+    /// The value of the only row.
+    fn scalar(&mut self, rows: &LogicalPlan) -> Result<Expr> {
+        let outside = self.outside(rows)?;
+        let asked = outside.within(rows)?;
+        let (rows, value) = match plain::is_one_row(rows) {
+            true => outside.value(asked)?,
+            false => outside.only_value(asked)?,
+        };
+        self.join(&outside, rows)?;
+        Ok(value)
+    }
+
+    /// Whether there is a row.
+    fn exists(&mut self, rows: &LogicalPlan) -> Result<Expr> {
+        let outside = self.outside(rows)?;
+        let (rows, found) = outside.found(outside.within(rows)?)?;
+        self.join(&outside, rows)?;
+        Ok(found)
+    }
+
+    fn join(&mut self, outside: &Outside<'_>, rows: LogicalPlan) -> Result<()> {
+        let on = conjunction(outside.equal_to(&rows)?).unwrap_or_else(|| lit(true));
+        self.unnest.count(&rows)?;
+        self.plan = Arc::new(joined(Arc::clone(&self.plan), rows, Some(on), JoinType::Left)?);
+        self.changed = true;
+        Ok(())
+    }
+}

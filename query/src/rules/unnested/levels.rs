@@ -1,0 +1,60 @@
+//! Aggregates of columns from outside alone, which SQL computes over the rows outside.
+
+use datafusion::{
+    common::{
+        DFSchema, Result,
+        tree_node::{TreeNode, TreeNodeRecursion},
+    },
+    logical_expr::{Expr, LogicalPlan},
+};
+use stratalog_model::{Error, ErrorKind};
+
+use super::plain;
+use crate::errors::to_datafusion;
+
+/// Refuses such aggregates in a subquery: computed within they would be others.
+///
+/// # Errors
+/// `FeatureNotSupported`.
+pub fn check(subquery: &LogicalPlan) -> Result<()> {
+    subquery.apply(|node| {
+        let LogicalPlan::Aggregate(aggregate) = node else {
+            return Ok(TreeNodeRecursion::Continue);
+        };
+        for expr in &aggregate.aggr_expr {
+            if is_outside(expr, aggregate.input.schema())? {
+                return Err(to_datafusion(
+                    Error::new(
+                        ErrorKind::FeatureNotSupported,
+                        "an aggregate in a subquery of columns from outside alone is not supported",
+                    )
+                    .with_hint("compute it outside, or aggregate a column of the subquery"),
+                ));
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(())
+}
+
+/// Whether an aggregate names columns, and none of them are of `schema`.
+fn is_outside(aggregate: &Expr, schema: &DFSchema) -> Result<bool> {
+    let (mut outside, mut within) = (false, false);
+    aggregate.apply(|part| {
+        match part {
+            Expr::Column(_) => within = true,
+            Expr::OuterReferenceColumn(..) => outside = true,
+            other => {
+                if let Some(rows) = plain::rows_of(other) {
+                    for column in plain::named(rows) {
+                        let is_within = schema.has_column(&column);
+                        within |= is_within;
+                        outside |= !is_within;
+                    }
+                }
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(outside && !within)
+}

@@ -1,0 +1,481 @@
+//! What rows outside give to a subquery, and the subquery computed for all of it.
+
+mod answers;
+mod same;
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::{
+    common::{
+        Column, DFSchema, JoinConstraint, NullEquality, Result,
+        tree_node::{Transformed, TreeNode, TreeNodeRecursion},
+    },
+    functions_window::row_number::row_number_udwf,
+    logical_expr::{
+        Aggregate, Distinct, DistinctOn, EmptyRelation, Expr, ExprFunctionExt, Filter, Join,
+        JoinType, Limit, LogicalPlan, LogicalPlanBuilder, Projection, Sort, SortExpr,
+        SubqueryAlias, Union, Values, Window, WindowFunctionDefinition, cast, expr::WindowFunction,
+        expr_rewriter::NamePreserver, lit, utils::conjunction, when,
+    },
+};
+use stratalog_model::{Error, ErrorKind};
+
+use self::same::same;
+use super::{KEY, Unnest, joined, only, plain};
+use crate::errors::to_datafusion;
+
+/// The distinct values of the columns that a subquery names from outside, its *keys*.
+pub struct Outside<'a> {
+    unnest: &'a Unnest,
+    /// The keys alone.
+    rows: Arc<LogicalPlan>,
+    keys: Vec<Key>,
+}
+
+struct Key {
+    /// As it is called outside.
+    column: Column,
+    /// As it is called in the subquery.
+    name: String,
+}
+
+impl Key {
+    fn here(&self) -> Expr {
+        named(&self.name)
+    }
+}
+
+fn named(name: &str) -> Expr {
+    Expr::Column(Column::new_unqualified(name))
+}
+
+fn refused(what: &str) -> Error {
+    Error::new(
+        ErrorKind::FeatureNotSupported,
+        format!("{what} in a subquery that names columns from outside is not supported"),
+    )
+    .with_hint("join the tables instead")
+}
+
+impl<'a> Outside<'a> {
+    /// The values of some columns of the rows outside.
+    ///
+    /// # Errors
+    /// `FeatureNotSupported` for rows that are others each time they are computed;
+    /// `StatementTooComplex`.
+    pub fn of(unnest: &'a Unnest, input: &Arc<LogicalPlan>, columns: Vec<Column>) -> Result<Self> {
+        if columns.is_empty() {
+            let rows = EmptyRelation { produce_one_row: true, schema: DFSchema::empty().into() };
+            let rows = Arc::new(LogicalPlan::EmptyRelation(rows));
+            return Ok(Self { unnest, rows, keys: Vec::new() });
+        }
+        if is_volatile(input)? {
+            return Err(to_datafusion(refused(
+                "a function such as random() among the rows outside",
+            )));
+        }
+        let number = unnest.number();
+        let keys: Vec<Key> = columns
+            .into_iter()
+            .enumerate()
+            .map(|(at, column)| Key { column, name: format!("{KEY}{number}_{at}") })
+            .collect();
+        let columns =
+            keys.iter().map(|key| Expr::Column(key.column.clone()).alias(key.name.clone()));
+        let values = Projection::try_new(columns.collect(), Arc::clone(input))?;
+        let values = Arc::new(LogicalPlan::Projection(values));
+        let rows = Arc::new(LogicalPlan::Distinct(Distinct::All(values)));
+        Ok(Self { unnest, rows, keys })
+    }
+
+    fn here(&self) -> Vec<Expr> {
+        self.keys.iter().map(Key::here).collect()
+    }
+
+    /// That rows outside and those with keys belong together.
+    pub fn equal_to(&self, rows: &LogicalPlan) -> Result<Vec<Expr>> {
+        let pairs = self.keys.iter().map(|key| (Expr::Column(key.column.clone()), key.here()));
+        same(pairs, rows.schema())
+    }
+
+    /// An expression of the subquery, with keys for what it names from outside.
+    fn expr(&self, expr: Expr) -> Result<Expr> {
+        expr.transform_up(|expr| match expr {
+            Expr::OuterReferenceColumn(field, column) => {
+                Ok(match self.keys.iter().find(|key| key.column == column) {
+                    Some(key) => Transformed::yes(key.here()),
+                    None => Transformed::no(Expr::OuterReferenceColumn(field, column)),
+                })
+            }
+            other => Ok(Transformed::no(other)),
+        })
+        .map(|expr| expr.data)
+    }
+
+    /// The same under the name that it has for the nodes above.
+    fn column(&self, expr: Expr) -> Result<Expr> {
+        let name = NamePreserver::new_for_projection().save(&expr);
+        Ok(name.restore(self.expr(expr)?))
+    }
+
+    fn columns(&self, exprs: &[Expr]) -> Result<Vec<Expr>> {
+        exprs.iter().map(|expr| self.column(expr.clone())).collect()
+    }
+
+    fn sort(&self, sort: &[SortExpr]) -> Result<Vec<SortExpr>> {
+        let by = |by: &SortExpr| Ok(SortExpr { expr: self.expr(by.expr.clone())?, ..*by });
+        sort.iter().map(by).collect()
+    }
+
+    fn asks(&self, plan: &LogicalPlan) -> bool {
+        let named = plain::named(plan);
+        self.keys.iter().any(|key| named.contains(&key.column))
+    }
+
+    /// The rows of a plan for each of the keys: the keys, then the plan's columns.
+    ///
+    /// # Errors
+    /// `FeatureNotSupported` for nodes that cannot be computed for many at once.
+    pub fn within(&self, plan: &LogicalPlan) -> Result<LogicalPlan> {
+        if self.keys.is_empty() {
+            return Ok(without_mark(plan).clone());
+        }
+        if !self.asks(plan) {
+            self.unnest.count(&self.rows)?;
+            return joined(
+                Arc::clone(&self.rows),
+                without_mark(plan).clone(),
+                None,
+                JoinType::Inner,
+            );
+        }
+        match plan {
+            LogicalPlan::Subquery(subquery) => self.within(&subquery.subquery),
+            LogicalPlan::Filter(filter) => {
+                let input = Arc::new(self.within(&filter.input)?);
+                let predicate = self.expr(filter.predicate.clone())?;
+                Filter::try_new(predicate, input).map(LogicalPlan::Filter)
+            }
+            LogicalPlan::Projection(projection) => {
+                self.projected(&projection.expr, self.within(&projection.input)?)
+            }
+            LogicalPlan::SubqueryAlias(alias) => self.aliased(alias, self.within(&alias.input)?),
+            LogicalPlan::Sort(sort) if sort.fetch.is_none() => {
+                let input = Arc::new(self.within(&sort.input)?);
+                let expr = self.sort(&sort.expr)?;
+                Ok(LogicalPlan::Sort(Sort { expr, input, fetch: None }))
+            }
+            LogicalPlan::Limit(limit) => self.limited(limit, &limit.input),
+            LogicalPlan::Distinct(Distinct::All(input)) => {
+                let input = Arc::new(self.within(input)?);
+                Ok(LogicalPlan::Distinct(Distinct::All(input)))
+            }
+            LogicalPlan::Distinct(Distinct::On(on)) => self.distinct_on(on),
+            LogicalPlan::Aggregate(aggregate) => self.aggregated(aggregate),
+            LogicalPlan::Window(window) => self.windowed(window),
+            LogicalPlan::Join(join) => self.joined(join),
+            LogicalPlan::Union(union) => self.union(union.inputs.iter().map(AsRef::as_ref)),
+            LogicalPlan::Values(values) => self.values(values),
+            LogicalPlan::Unnest(unnest) => LogicalPlanBuilder::from(self.within(&unnest.input)?)
+                .unnest_columns_with_options(unnest.exec_columns.clone(), unnest.options.clone())?
+                .build(),
+            LogicalPlan::RecursiveQuery(_) => Err(to_datafusion(refused("WITH RECURSIVE"))),
+            other => {
+                let what = other.display().to_string();
+                Err(to_datafusion(refused(what.split([':', ' ']).next().unwrap_or_default())))
+            }
+        }
+    }
+
+    fn projected(&self, exprs: &[Expr], input: LogicalPlan) -> Result<LogicalPlan> {
+        let columns = self.here().into_iter().chain(self.columns(exprs)?);
+        only(input, columns)
+    }
+
+    fn aliased(&self, alias: &SubqueryAlias, input: LogicalPlan) -> Result<LogicalPlan> {
+        let renamed = input
+            .schema()
+            .columns()
+            .into_iter()
+            .skip(self.keys.len())
+            .zip(alias.schema.fields())
+            .map(|(column, field)| {
+                Expr::Column(column).alias_qualified(Some(alias.alias.clone()), field.name())
+            })
+            .collect::<Vec<_>>();
+        only(input, self.here().into_iter().chain(renamed))
+    }
+
+    /// `LIMIT` and `OFFSET` of the rows of each key. The order that they count by is that of a
+    /// sort below, past nodes that leave each row as it is.
+    fn limited(&self, limit: &Limit, input: &LogicalPlan) -> Result<LogicalPlan> {
+        let (rows, order) = match input {
+            LogicalPlan::Projection(projection) => {
+                return self.projected(&projection.expr, self.limited(limit, &projection.input)?);
+            }
+            LogicalPlan::SubqueryAlias(alias) => {
+                return self.aliased(alias, self.limited(limit, &alias.input)?);
+            }
+            LogicalPlan::Subquery(subquery) => return self.limited(limit, &subquery.subquery),
+            LogicalPlan::Sort(sort) if sort.fetch.is_none() => {
+                (self.within(&sort.input)?, self.sort(&sort.expr)?)
+            }
+            other => (self.within(other)?, Vec::new()),
+        };
+        let columns = rows.schema().columns();
+        let name = format!("__number_{}", self.unnest.number());
+        let function = WindowFunctionDefinition::WindowUDF(row_number_udwf());
+        let mut number =
+            Expr::from(WindowFunction::new(function, Vec::new())).partition_by(self.here());
+        if !order.is_empty() {
+            number = number.order_by(order.clone());
+        }
+        let number = number.build()?.alias(name.clone());
+        let numbered = Window::try_new(vec![number], Arc::new(rows))?;
+        let number = cast(named(&name), DataType::Int64);
+        let skipped = match &limit.skip {
+            Some(skip) => {
+                let skip = self.expr(*skip.clone())?;
+                when(skip.clone().is_null(), lit(0_i64)).otherwise(skip)?
+            }
+            None => lit(0_i64),
+        };
+        let mut conditions = vec![number.clone().gt(skipped.clone())];
+        if let Some(fetch) = &limit.fetch {
+            let fetch = self.expr(*fetch.clone())?;
+            conditions.push(fetch.clone().is_null().or((number - skipped).lt_eq(fetch)));
+        }
+        let predicate = conjunction(conditions).unwrap_or_else(|| lit(true));
+        let kept = Filter::try_new(predicate, Arc::new(LogicalPlan::Window(numbered)))?;
+        let rows = only(LogicalPlan::Filter(kept), columns.into_iter().map(Expr::Column))?;
+        Ok(match order.is_empty() {
+            true => rows,
+            false => LogicalPlan::Sort(Sort { expr: order, input: Arc::new(rows), fetch: None }),
+        })
+    }
+
+    fn distinct_on(&self, on: &DistinctOn) -> Result<LogicalPlan> {
+        let input = Arc::new(self.within(&on.input)?);
+        let first = |exprs: &[Expr]| -> Result<Vec<Expr>> {
+            Ok(self.here().into_iter().chain(self.columns(exprs)?).collect())
+        };
+        let sort = match &on.sort_expr {
+            Some(sort) => {
+                let keys = self.here().into_iter().map(|key| key.sort(true, false));
+                Some(keys.chain(self.sort(sort)?).collect())
+            }
+            None => None,
+        };
+        let on = DistinctOn::try_new(first(&on.on_expr)?, first(&on.select_expr)?, sort, input)?;
+        Ok(LogicalPlan::Distinct(Distinct::On(on)))
+    }
+
+    fn aggregated(&self, aggregate: &Aggregate) -> Result<LogicalPlan> {
+        if aggregate.group_expr.iter().any(|group| matches!(group, Expr::GroupingSet(_))) {
+            return Err(to_datafusion(refused("GROUPING SETS, ROLLUP or CUBE")));
+        }
+        let mut input = Arc::new(self.within(&aggregate.input)?);
+        let groups = self.here().into_iter().chain(self.columns(&aggregate.group_expr)?).collect();
+        let mut aggregates = self.columns(&aggregate.aggr_expr)?;
+        if aggregate.group_expr.is_empty() {
+            // One group for each key, of no rows where there are none.
+            let (padded, is_row) = self.padded(input)?;
+            input = Arc::new(padded);
+            aggregates =
+                aggregates.into_iter().map(|expr| of_rows(expr, &is_row)).collect::<Result<_>>()?;
+        }
+        Aggregate::try_new(input, groups, aggregates).map(LogicalPlan::Aggregate)
+    }
+
+    /// Rows with keys, and a row for each key that has none; and what tells the rows that are.
+    fn padded(&self, input: Arc<LogicalPlan>) -> Result<(LogicalPlan, Expr)> {
+        let number = self.unnest.number();
+        let is_row = format!("__row_{number}");
+        let input = self.renamed(input, number, Some(lit(true).alias(is_row.clone())))?;
+        let on = self.same_as_renamed(number, input.schema())?;
+        self.unnest.count(&self.rows)?;
+        let padded = joined(Arc::clone(&self.rows), input, conjunction(on), JoinType::Left)?;
+        let keys = (0..self.keys.len()).map(|at| renamed(number, at)).collect::<Vec<_>>();
+        let kept = padded
+            .schema()
+            .columns()
+            .into_iter()
+            .filter(|column| column.relation.is_some() || !keys.contains(&column.name))
+            .map(Expr::Column)
+            .collect::<Vec<_>>();
+        Ok((only(padded, kept.into_iter())?, named(&is_row).is_not_null()))
+    }
+
+    /// The plan with other names for the keys, and another column.
+    fn renamed(
+        &self,
+        input: Arc<LogicalPlan>,
+        number: usize,
+        another: Option<Expr>,
+    ) -> Result<LogicalPlan> {
+        let keys = self.keys.iter().enumerate();
+        let keys = keys.map(|(at, key)| key.here().alias(renamed(number, at)));
+        let others = input.schema().columns().into_iter().skip(self.keys.len()).map(Expr::Column);
+        let columns: Vec<Expr> = keys.chain(others).chain(another).collect();
+        Projection::try_new(columns, input).map(LogicalPlan::Projection)
+    }
+
+    fn same_as_renamed(&self, number: usize, schema: &DFSchema) -> Result<Vec<Expr>> {
+        let pairs = self.keys.iter().enumerate();
+        let pairs = pairs.map(|(at, key)| (key.here(), named(&renamed(number, at))));
+        same(pairs, schema)
+    }
+
+    fn windowed(&self, window: &Window) -> Result<LogicalPlan> {
+        let input = Arc::new(self.within(&window.input)?);
+        let exprs = window
+            .window_expr
+            .iter()
+            .map(|expr| {
+                let name = NamePreserver::new_for_projection().save(expr);
+                let divided = self.expr(expr.clone())?.transform_up(|expr| match expr {
+                    Expr::WindowFunction(mut call) => {
+                        call.params.partition_by.splice(0..0, self.here());
+                        Ok(Transformed::yes(Expr::WindowFunction(call)))
+                    }
+                    other => Ok(Transformed::no(other)),
+                })?;
+                Ok(name.restore(divided.data))
+            })
+            .collect::<Result<Vec<_>>>()?;
+        Window::try_new(exprs, input).map(LogicalPlan::Window)
+    }
+
+    fn joined(&self, join: &Join) -> Result<LogicalPlan> {
+        let (on_left, on_right) = (self.asks(&join.left), self.asks(&join.right));
+        // A side whose rows stay without partners has the keys.
+        let (on_left, on_right) = match join.join_type {
+            JoinType::Inner => (on_left || !on_right, on_right),
+            JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => {
+                (true, on_right)
+            }
+            JoinType::Right | JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => {
+                (on_left, true)
+            }
+            JoinType::Full => (true, true),
+        };
+        let side = |has: bool, plan: &Arc<LogicalPlan>| match has {
+            true => self.within(plan).map(Arc::new),
+            false => Ok(Arc::new(without_mark(plan).clone())),
+        };
+        let left = side(on_left, &join.left)?;
+        let mut right = side(on_right, &join.right)?;
+        let mut filters = Vec::new();
+        if let Some(filter) = &join.filter {
+            filters.push(self.expr(filter.clone())?);
+        }
+        let number = self.unnest.number();
+        if on_left && on_right {
+            right = Arc::new(self.renamed(right, number, None)?);
+            filters.extend(self.same_as_renamed(number, right.schema())?);
+        }
+        let pair = |(left, right): &(Expr, Expr)| {
+            Ok((self.expr(left.clone())?, self.expr(right.clone())?))
+        };
+        let mut on = join.on.iter().map(pair).collect::<Result<Vec<_>>>()?;
+        if join.null_equality == NullEquality::NullEqualsNothing {
+            filters.extend(on.drain(..).map(|(left, right)| left.eq(right)));
+        }
+        let joined = Join::try_new(
+            left,
+            right,
+            on,
+            conjunction(filters),
+            join.join_type,
+            JoinConstraint::On,
+            join.null_equality,
+            join.null_aware,
+        )?;
+        let joined = LogicalPlan::Join(joined);
+        let both = |at: usize, key: &Key| {
+            let other = named(&renamed(number, at));
+            let schema = joined.schema();
+            Ok(match (schema.has_column_with_unqualified_name(&key.name), on_left && on_right) {
+                (true, true) if join.join_type == JoinType::Full => {
+                    when(key.here().is_null(), other).otherwise(key.here())?.alias(&key.name)
+                }
+                (true, true) if join.join_type == JoinType::Right => other.alias(&key.name),
+                (true, _) => key.here(),
+                // Only the right side's columns are left.
+                (false, _) => other.alias(&key.name),
+            })
+        };
+        let keys = self.keys.iter().enumerate().map(|(at, key)| both(at, key));
+        let keys = keys.collect::<Result<Vec<_>>>()?;
+        let others = joined.schema().columns().into_iter().filter(|column| {
+            let is_key = |(at, key): (usize, &Key)| {
+                column.name == key.name || column.name == renamed(number, at)
+            };
+            column.relation.is_some() || !self.keys.iter().enumerate().any(is_key)
+        });
+        let columns: Vec<Expr> = keys.into_iter().chain(others.map(Expr::Column)).collect();
+        only(joined, columns.into_iter())
+    }
+
+    fn union<'p>(&self, inputs: impl Iterator<Item = &'p LogicalPlan>) -> Result<LogicalPlan> {
+        let inputs = inputs.map(|input| self.within(input).map(Arc::new));
+        Union::try_new(inputs.collect::<Result<_>>()?).map(LogicalPlan::Union)
+    }
+
+    /// Rows that are written out.
+    fn values(&self, values: &Values) -> Result<LogicalPlan> {
+        let rows = values.values.iter().map(|row| {
+            let columns = row.iter().zip(values.schema.fields()).map(|(expr, field)| {
+                let value = self.expr(expr.clone())?;
+                Ok(cast(value, field.data_type().clone()).alias(field.name()))
+            });
+            let columns = columns.collect::<Result<Vec<_>>>()?;
+            only(LogicalPlan::clone(&self.rows), self.here().into_iter().chain(columns))
+                .map(Arc::new)
+        });
+        let rows = rows.collect::<Result<Vec<_>>>()?;
+        match <[_; 1]>::try_from(rows) {
+            Ok([row]) => Ok(Arc::unwrap_or_clone(row)),
+            Err(rows) => Union::try_new(rows).map(LogicalPlan::Union),
+        }
+    }
+}
+
+fn renamed(number: usize, at: usize) -> String {
+    format!("{KEY}{number}_{at}_right")
+}
+
+/// A plan without the mark of a subquery that names columns of tables before it.
+fn without_mark(plan: &LogicalPlan) -> &LogicalPlan {
+    match plan {
+        LogicalPlan::Subquery(subquery) => without_mark(&subquery.subquery),
+        other => other,
+    }
+}
+
+/// An aggregate of those rows alone that are.
+fn of_rows(aggregate: Expr, is_row: &Expr) -> Result<Expr> {
+    let name = NamePreserver::new_for_projection().save(&aggregate);
+    let filtered = aggregate.transform_up(|expr| match expr {
+        Expr::AggregateFunction(mut call) => {
+            let filter = call.params.filter.take();
+            let filter = filter.map_or_else(|| is_row.clone(), |filter| filter.and(is_row.clone()));
+            call.params.filter = Some(Box::new(filter));
+            Ok(Transformed::yes(Expr::AggregateFunction(call)))
+        }
+        other => Ok(Transformed::no(other)),
+    })?;
+    Ok(name.restore(filtered.data))
+}
+
+fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            found |= expr.is_volatile();
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    Ok(found)
+}

@@ -1,0 +1,58 @@
+//! What a subquery answers for each of its keys.
+
+use std::sync::Arc;
+
+use datafusion::{
+    common::Result,
+    functions_aggregate::{count::count_udaf, first_last::first_value_udaf},
+    logical_expr::{Aggregate, Expr, LogicalPlan, LogicalPlanBuilder, lit},
+};
+use stratalog_model::{Error, ErrorKind};
+
+use super::{
+    super::{one_row::one_row, only},
+    Outside, named,
+};
+use crate::errors::to_datafusion;
+
+impl Outside<'_> {
+    /// Rows with one value for each key, and that value.
+    pub fn value(&self, rows: LogicalPlan) -> Result<(LogicalPlan, Expr)> {
+        let name = format!("__value_{}", self.unnest.number());
+        let value = self.last(&rows)?.alias(name.clone());
+        Ok((only(rows, self.here().into_iter().chain([value]))?, named(&name)))
+    }
+
+    /// Rows with the first value for each key, and that value, if there is but one.
+    pub fn only_value(&self, rows: LogicalPlan) -> Result<(LogicalPlan, Expr)> {
+        let number = self.unnest.number();
+        let (value, count) = (format!("__value_{number}"), format!("__rows_{number}"));
+        let column = self.last(&rows)?;
+        let first = first_value_udaf().call(vec![column]).alias(value.clone());
+        let counted = count_udaf().call(vec![lit(1_i64)]).alias(count.clone());
+        let rows = Aggregate::try_new(Arc::new(rows), self.here(), vec![first, counted])?;
+        Ok((LogicalPlan::Aggregate(rows), one_row(named(&value), named(&count))))
+    }
+
+    /// The keys that have rows, and what is true for them.
+    pub fn found(&self, rows: LogicalPlan) -> Result<(LogicalPlan, Expr)> {
+        let name = format!("__rows_{}", self.unnest.number());
+        let counted = count_udaf().call(vec![lit(1_i64)]).alias(name.clone());
+        let mut rows = LogicalPlanBuilder::from(rows);
+        if self.keys.is_empty() {
+            rows = rows.limit(0, Some(1))?;
+        }
+        let rows = Aggregate::try_new(Arc::new(rows.build()?), self.here(), vec![counted])?;
+        Ok((LogicalPlan::Aggregate(rows), named(&name).gt(lit(0_i64)).is_true()))
+    }
+
+    fn last(&self, rows: &LogicalPlan) -> Result<Expr> {
+        match rows.schema().columns().pop() {
+            Some(column) => Ok(Expr::Column(column)),
+            None => Err(to_datafusion(Error::new(
+                ErrorKind::SyntaxError,
+                "subquery must return only one column",
+            ))),
+        }
+    }
+}

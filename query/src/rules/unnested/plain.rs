@@ -1,0 +1,217 @@
+//! Which subqueries DataFusion makes joins of, or computes once, with the right answers.
+
+use std::collections::HashSet;
+
+use datafusion::{
+    common::{Column, DFSchema, Result, tree_node::TreeNode},
+    logical_expr::{
+        BinaryExpr, Expr, FetchType, Limit, LogicalPlan, Operator, Subquery,
+        expr::{Exists, InSubquery},
+        utils::split_conjunction,
+    },
+};
+
+use super::is_subquery_in;
+
+/// Where a subquery stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// By itself a condition of WHERE.
+    Condition,
+    /// Within a condition of WHERE.
+    Filter,
+    /// In a select list.
+    Projection,
+    /// In what is grouped, aggregated or sorted.
+    Group,
+    Elsewhere,
+}
+
+/// Whether a subquery may stay where it is, among rows of `schema`.
+///
+/// # Errors
+/// None of its own.
+pub fn is_plain(subquery: &Expr, place: Place, schema: &DFSchema) -> Result<bool> {
+    Ok(match subquery {
+        Expr::Exists(Exists { subquery, .. }) => {
+            let rows = &subquery.subquery;
+            place != Place::Elsewhere && (!is_asking(rows) || is_filtered(rows, schema)?)
+        }
+        Expr::InSubquery(membership) => is_plain_membership(membership, place, schema)?,
+        Expr::ScalarSubquery(Subquery { subquery, .. }) => {
+            let joined = matches!(place, Place::Condition | Place::Filter | Place::Projection);
+            match is_asking(subquery) {
+                true => joined && is_total(subquery, schema)?,
+                // DataFusion takes the value of a column without NULLs for one, though there may
+                // be no row.
+                false => {
+                    is_total(subquery, schema)?
+                        || subquery.schema().fields().iter().all(|field| field.is_nullable())
+                }
+            }
+        }
+        _ => false,
+    })
+}
+
+fn is_plain_membership(membership: &InSubquery, place: Place, schema: &DFSchema) -> Result<bool> {
+    // A constant is no key of a join.
+    if membership.expr.column_refs().is_empty() {
+        return Ok(false);
+    }
+    let rows = &membership.subquery.subquery;
+    let asking = is_asking(rows);
+    Ok(match place {
+        Place::Condition if membership.negated => !asking,
+        Place::Elsewhere => false,
+        _ => !asking || is_filtered(rows, schema)?,
+    })
+}
+
+/// Whether the rows on the right of a join may stay, given those on the left.
+///
+/// # Errors
+/// None of its own.
+pub fn is_lateral(right: &LogicalPlan, left: &DFSchema) -> Result<bool> {
+    let subquery = match right {
+        LogicalPlan::SubqueryAlias(alias) => alias.input.as_ref(),
+        other => other,
+    };
+    match subquery {
+        LogicalPlan::Subquery(Subquery { subquery, .. }) => {
+            Ok(is_filtered(subquery, left)? || is_total(subquery, left)?)
+        }
+        _ => Ok(false),
+    }
+}
+
+/// Whether a plan names columns from outside. Those that its own subqueries name are not from
+/// outside of it: subqueries that name such have been made joins.
+pub fn is_asking(plan: &LogicalPlan) -> bool {
+    !plan.all_out_ref_exprs().is_empty()
+}
+
+/// Whether a plan is of rows with conditions, which alone name columns of `schema`.
+fn is_filtered(plan: &LogicalPlan, schema: &DFSchema) -> Result<bool> {
+    match plan {
+        LogicalPlan::Projection(projection) => {
+            let clear = are_clear(&projection.expr, &projection.input);
+            Ok(clear && is_filtered(&projection.input, schema)?)
+        }
+        LogicalPlan::Filter(filter) => {
+            let beyond = is_beyond(&filter.predicate, schema)?;
+            Ok(!beyond && has_names(&filter.input) && !is_asking(&filter.input))
+        }
+        other => Ok(!is_asking(other)),
+    }
+}
+
+/// Whether expressions name nothing from outside, and what they compute has no name of a column
+/// below: DataFusion brings columns that conditions name up by their names.
+fn are_clear(exprs: &[Expr], input: &LogicalPlan) -> bool {
+    let below = input.schema();
+    exprs.iter().all(|expr| {
+        let is_column = matches!(expr, Expr::Column(_));
+        let taken = || below.has_column_with_unqualified_name(&expr.qualified_name().1);
+        !expr.contains_outer() && (is_column || !taken())
+    })
+}
+
+/// Whether each column has a name of its own.
+fn has_names(plan: &LogicalPlan) -> bool {
+    let fields = plan.schema().fields();
+    let names: HashSet<&String> = fields.iter().map(|field| field.name()).collect();
+    names.len() == fields.len()
+}
+
+/// Whether a condition names columns from outside that are not of `schema`, or has subqueries
+/// beside such columns.
+fn is_beyond(predicate: &Expr, schema: &DFSchema) -> Result<bool> {
+    for condition in split_conjunction(predicate) {
+        let beyond = condition.exists(|part| {
+            Ok(matches!(part, Expr::OuterReferenceColumn(_, column) if !schema.has_column(column)))
+        })?;
+        if beyond || condition.contains_outer() && is_subquery_in(condition)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a plan is one aggregate of rows, some of whose columns are equal to columns of
+/// `schema`.
+fn is_total(plan: &LogicalPlan, schema: &DFSchema) -> Result<bool> {
+    match plan {
+        LogicalPlan::Projection(projection) => {
+            let clear = are_clear(&projection.expr, &projection.input);
+            Ok(clear && is_total(&projection.input, schema)?)
+        }
+        LogicalPlan::Aggregate(aggregate) if aggregate.group_expr.is_empty() => {
+            let clear = are_clear(&aggregate.aggr_expr, &aggregate.input);
+            Ok(clear && is_equal(&aggregate.input, schema)?)
+        }
+        _ => Ok(false),
+    }
+}
+
+fn is_equal(plan: &LogicalPlan, schema: &DFSchema) -> Result<bool> {
+    let LogicalPlan::Filter(filter) = plan else { return Ok(!is_asking(plan)) };
+    let conditions = split_conjunction(&filter.predicate);
+    let equal = conditions.into_iter().all(|one| !one.contains_outer() || is_equality(one));
+    let beyond = is_beyond(&filter.predicate, schema)?;
+    Ok(equal && !beyond && has_names(&filter.input) && !is_asking(&filter.input))
+}
+
+/// Whether a condition compares a column with one from outside.
+fn is_equality(condition: &Expr) -> bool {
+    let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) = condition else {
+        return false;
+    };
+    matches!(
+        (left.as_ref(), right.as_ref()),
+        (Expr::Column(_), Expr::OuterReferenceColumn(..))
+            | (Expr::OuterReferenceColumn(..), Expr::Column(_))
+    )
+}
+
+/// Whether a plan never has more than one row.
+pub fn is_one_row(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
+        LogicalPlan::Projection(projection) => is_one_row(&projection.input),
+        LogicalPlan::Filter(filter) => is_one_row(&filter.input),
+        LogicalPlan::SubqueryAlias(alias) => is_one_row(&alias.input),
+        LogicalPlan::Subquery(subquery) => is_one_row(&subquery.subquery),
+        LogicalPlan::Sort(sort) => is_one_row(&sort.input),
+        LogicalPlan::EmptyRelation(_) => true,
+        LogicalPlan::Limit(limit) => is_limited(limit) || is_one_row(&limit.input),
+        _ => false,
+    }
+}
+
+fn is_limited(limit: &Limit) -> bool {
+    matches!(limit.get_fetch_type(), Ok(FetchType::Literal(Some(0 | 1))))
+}
+
+/// The plan of a subquery.
+pub fn rows_of(expr: &Expr) -> Option<&LogicalPlan> {
+    match expr {
+        Expr::ScalarSubquery(subquery) => Some(&subquery.subquery),
+        Expr::Exists(exists) => Some(&exists.subquery.subquery),
+        Expr::InSubquery(membership) => Some(&membership.subquery.subquery),
+        Expr::SetComparison(comparison) => Some(&comparison.subquery.subquery),
+        _ => None,
+    }
+}
+
+/// The columns that a plan names from outside, each once, in the order of their names.
+pub fn named(plan: &LogicalPlan) -> Vec<Column> {
+    let named = plan.all_out_ref_exprs().into_iter().filter_map(|expr| match expr {
+        Expr::OuterReferenceColumn(_, column) => Some(column),
+        _ => None,
+    });
+    let mut columns: Vec<Column> = named.collect();
+    columns.sort();
+    columns.dedup();
+    columns
+}

@@ -1,0 +1,171 @@
+//! ANY and ALL of arrays: what is written as one, as a list; and membership in columns of them that
+//! is neither true nor false, where the planner says false.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, FunctionArguments, Ident, UnaryOperator, Value, ValueWithSpan,
+};
+use stratalog_model::Result;
+use stratalog_text::parse_array;
+
+use crate::statement::{names::fold, parse, walk};
+
+/// `x = ANY (SELECT …)` says `x IN (SELECT …)`, `x <> ALL (SELECT …)` says NOT IN.
+/// The same with `ARRAY[…]`, or the text of an array, and a list; other operators compare with each
+/// element of such a text.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn membership(expr: &mut Expr) -> Result<()> {
+    let (left, op, right, all) = match expr {
+        Expr::AnyOp { left, compare_op, right, .. } => (left, compare_op, right, false),
+        Expr::AllOp { left, compare_op, right } => (left, compare_op, right, true),
+        _ => return Ok(()),
+    };
+    let is_list = match all {
+        false => *op == BinaryOperator::Eq,
+        true => *op == BinaryOperator::NotEq,
+    };
+    if let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) =
+        right.as_ref()
+    {
+        let list = elements(text)?;
+        let left = std::mem::replace(left, Box::new(null()));
+        *expr = match (list.is_empty(), is_list) {
+            (false, true) => Expr::InList { expr: left, list, negated: all },
+            (false, false) => compared(&left, op, &list, all),
+            // Nothing is in an empty list, NULL included.
+            (true, _) => Expr::Nested(Box::new(Expr::BinaryOp {
+                left: Box::new(Expr::IsNull(left)),
+                op: if all { BinaryOperator::Or } else { BinaryOperator::And },
+                right: Box::new(Expr::Value(Value::Boolean(all).into())),
+            })),
+        };
+        return Ok(());
+    }
+    if !is_list {
+        return Ok(());
+    }
+    // As an array of rows has the elements that they are.
+    if let Expr::Function(function) = right.as_ref()
+        && let FunctionArguments::Subquery(query) = &function.args
+        && function.name.to_string().eq_ignore_ascii_case("array")
+    {
+        **right = Expr::Subquery(query.clone());
+    }
+    if let Expr::Subquery(query) = right.as_mut() {
+        let subquery = query.clone();
+        let expr_of = std::mem::replace(left, Box::new(null()));
+        *expr = Expr::InSubquery { expr: expr_of, subquery, negated: all };
+    } else if let Expr::Array(array) = right.as_mut()
+        && !array.elem.is_empty()
+    {
+        let list = std::mem::take(&mut array.elem);
+        let expr_of = std::mem::replace(left, Box::new(null()));
+        *expr = Expr::InList { expr: expr_of, list, negated: all };
+    }
+    Ok(())
+}
+
+fn elements(text: &str) -> Result<Vec<Expr>> {
+    let mut list = Vec::new();
+    parse_array(text, |element| {
+        let value = match element {
+            Some(element) => Value::SingleQuotedString(element.to_string()),
+            None => Value::Null,
+        };
+        list.push(Expr::Value(value.into()));
+        Ok(())
+    })?;
+    Ok(list)
+}
+
+/// The comparisons of a value with each of a list, in a tree that is as flat as can be.
+fn compared(left: &Expr, op: &BinaryOperator, list: &[Expr], all: bool) -> Expr {
+    let binary = |left: Expr, op: BinaryOperator, right: Expr| {
+        let (left, right) = (Box::new(left), Box::new(right));
+        Expr::Nested(Box::new(Expr::BinaryOp { left, op, right }))
+    };
+    match list {
+        [] => Expr::Value(Value::Boolean(all).into()),
+        [one] => binary(left.clone(), op.clone(), one.clone()),
+        many => {
+            let (before, after) = many.split_at(many.len() / 2);
+            let joint = if all { BinaryOperator::And } else { BinaryOperator::Or };
+            let (before, after) = (compared(left, op, before, all), compared(left, op, after, all));
+            binary(before, joint, after)
+        }
+    }
+}
+
+fn null() -> Expr {
+    Expr::Value(Value::Null.into())
+}
+
+/// `x = ANY (a)` of a column of arrays, where no element is equal: unknown if the element or
+/// one of the array is NULL, unless the array is empty.
+pub fn in_array(expr: &mut Expr) {
+    let (left, op, right, all) = match expr {
+        Expr::AnyOp { left, compare_op, right, .. } => (left, compare_op.clone(), right, false),
+        Expr::AllOp { left, compare_op, right } => match opposite(compare_op) {
+            Some(op) => (left, op, right, true),
+            None => return,
+        },
+        _ => return,
+    };
+    if matches!(right.as_ref(), Expr::Subquery(_)) || !names_column(right) {
+        return;
+    }
+    let any =
+        Expr::AnyOp { left: left.clone(), compare_op: op, right: right.clone(), is_some: false };
+    let sql = "CASE WHEN \"$any\" THEN true WHEN \"$right\" IS NULL THEN NULL \
+               WHEN cardinality(\"$right\") = 0 THEN false \
+               WHEN \"$left\" IS NULL OR array_position(\"$right\", NULL) IS NOT NULL THEN NULL \
+               ELSE false END";
+    let parts = [("$any", any), ("$right", *right.clone()), ("$left", *left.clone())];
+    if let Some(spelled) = filled(sql, &parts) {
+        *expr = not_if(all, spelled);
+    }
+}
+
+/// What is true where `op` is false.
+fn opposite(op: &BinaryOperator) -> Option<BinaryOperator> {
+    Some(match op {
+        BinaryOperator::Eq => BinaryOperator::NotEq,
+        BinaryOperator::NotEq => BinaryOperator::Eq,
+        BinaryOperator::Lt => BinaryOperator::GtEq,
+        BinaryOperator::GtEq => BinaryOperator::Lt,
+        BinaryOperator::Gt => BinaryOperator::LtEq,
+        BinaryOperator::LtEq => BinaryOperator::Gt,
+        _ => return None,
+    })
+}
+
+fn names_column(expr: &Expr) -> bool {
+    let found = walk::expressions(expr, |expr| match expr {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    found.is_break()
+}
+
+fn not_if(negated: bool, expr: Expr) -> Expr {
+    let nested = Box::new(Expr::Nested(Box::new(expr)));
+    if negated { Expr::UnaryOp { op: UnaryOperator::Not, expr: nested } } else { *nested }
+}
+
+/// An expression whose quoted names stand for others.
+fn filled(sql: &str, parts: &[(&str, Expr)]) -> Option<Expr> {
+    let mut expr = parse::expression(sql).ok()?;
+    // On the way out, so that what is put in is not looked at.
+    let _ = walk::expressions_mut(&mut expr, |expr| {
+        if let Expr::Identifier(ident @ Ident { quote_style: Some(_), .. }) = expr
+            && let Some((_, part)) = parts.iter().find(|(name, _)| *name == fold(ident))
+        {
+            *expr = Expr::Nested(Box::new(part.clone()));
+        }
+        ControlFlow::Continue(())
+    });
+    Some(expr)
+}
