@@ -11,6 +11,7 @@
 //! [`Prepared`]; `execute` → [`Outcome`]: rows that stream, a command tag, or one side of
 //! a COPY. A read pins one snapshot, a write fills one append.
 
+mod as_of;
 mod assign;
 mod backups;
 mod errors;

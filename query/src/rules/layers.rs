@@ -9,7 +9,7 @@ use datafusion::{
     logical_expr::{
         Accumulator, AggregateUDF, AggregateUDFImpl, ColumnarValue, Documentation, Expr,
         GroupsAccumulator, ReturnFieldArgs, ReversedUDAF, ScalarFunctionArgs, ScalarUDF,
-        ScalarUDFImpl, SetMonotonicity, Signature,
+        ScalarUDFImpl, SetMonotonicity, Signature, StatisticsArgs,
         function::{AccumulatorArgs, StateFieldsArgs},
         interval_arithmetic::Interval,
         sort_properties::{ExprProperties, SortProperties},
@@ -265,6 +265,14 @@ impl<L: AggregateLayer> AggregateUDFImpl for Aggregate<L> {
 
     fn set_monotonicity(&self, data_type: &DataType) -> SetMonotonicity {
         self.inner.inner().set_monotonicity(data_type)
+    }
+
+    fn is_descending(&self) -> Option<bool> {
+        self.inner.is_descending()
+    }
+
+    fn value_from_stats(&self, arguments: &StatisticsArgs<'_>) -> Option<ScalarValue> {
+        self.inner.value_from_stats(arguments)
     }
 
     fn supports_within_group_clause(&self) -> bool {

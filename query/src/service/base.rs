@@ -113,6 +113,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
             Arc::new(OuterTypes),
             Arc::new(TypeCoercion::new()),
         ])
+        .with_query_planner(Arc::new(crate::as_of::WithAsOf))
         .with_optimizer_rules(optimizer_rules())
         .with_physical_optimizer_rules(crate::rules::physical::rules())
         .with_type_planner(Arc::new(crate::types::SqlTypes))

@@ -1,6 +1,7 @@
 //! What rows outside give to a subquery, and the subquery computed for all of it.
 
 mod answers;
+mod as_of;
 mod same;
 
 use std::sync::Arc;
@@ -219,6 +220,9 @@ impl<'a> Outside<'a> {
             }
             LogicalPlan::Subquery(subquery) => return self.limited(limit, &subquery.subquery),
             LogicalPlan::Sort(sort) if sort.fetch.is_none() => {
+                if let Some(rows) = self.as_of(limit, sort)? {
+                    return Ok(rows);
+                }
                 (self.within(&sort.input)?, self.sort(&sort.expr)?)
             }
             other => (self.within(other)?, Vec::new()),

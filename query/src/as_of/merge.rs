@@ -1,0 +1,284 @@
+//! One pass over two sorted inputs.
+
+use std::{cmp::Ordering, collections::VecDeque, sync::Arc};
+
+use arrow::{
+    array::{ArrayRef, RecordBatch, UInt32Array},
+    compute::{BatchCoalescer, interleave_record_batch, take_record_batch},
+    datatypes::SchemaRef,
+    row::{OwnedRow, RowConverter, Rows, SortField},
+};
+use datafusion::{
+    common::Result, execution::SendableRecordBatchStream, physical_expr::PhysicalExpr,
+};
+use futures::{StreamExt, TryStreamExt, stream::Fuse};
+
+use super::execution::Sides;
+
+/// Batches of the right side that wait to be copied from, at most.
+const HELD_MAX: usize = 32;
+
+/// The state of the pass.
+pub struct Merge {
+    left: Input,
+    right: Input,
+    inclusive: bool,
+    rows: usize,
+    batch_rows: usize,
+    /// The last rows of the right side within the group of the left row, oldest first.
+    last: VecDeque<Place>,
+    /// What that group is equal in.
+    group: Option<OwnedRow>,
+    /// Rows of the current left batch, and the right rows that go beside them.
+    pairs: Vec<(u32, Place)>,
+    /// Batches of the right side before the current one that places name, oldest first.
+    held: Vec<(u64, RecordBatch)>,
+    done: BatchCoalescer,
+    finished: bool,
+}
+
+/// A row of the right side.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    batch: u64,
+    row: usize,
+}
+
+impl Merge {
+    /// # Errors
+    /// Types that cannot be compared.
+    pub fn try_new(
+        left: SendableRecordBatchStream,
+        right: SendableRecordBatchStream,
+        sides: Arc<Sides>,
+        schema: SchemaRef,
+        batch_rows: usize,
+    ) -> Result<Self> {
+        let (on_left, on_right): (Vec<_>, Vec<_>) = sides.on.iter().cloned().unzip();
+        let until = sides.until.as_ref();
+        let options = sides.until_options();
+        let side = |stream: SendableRecordBatchStream,
+                    on: Vec<Arc<dyn PhysicalExpr>>,
+                    until: Option<Arc<dyn PhysicalExpr>>| {
+            let schema = stream.schema();
+            let field = |expr: &Arc<dyn PhysicalExpr>| expr.data_type(&schema).map(SortField::new);
+            let on = match on.is_empty() {
+                true => None,
+                false => Some(Key {
+                    rows: RowConverter::new(on.iter().map(field).collect::<Result<_>>()?)?,
+                    exprs: on,
+                }),
+            };
+            let until = match until {
+                Some(until) => {
+                    let data_type = until.data_type(&schema)?;
+                    let field = SortField::new_with_options(data_type, options);
+                    Some(Key { rows: RowConverter::new(vec![field])?, exprs: vec![until] })
+                }
+                None => None,
+            };
+            Ok::<_, datafusion::error::DataFusionError>(Input {
+                stream: stream.fuse(),
+                on,
+                until,
+                batches: 0,
+                current: None,
+            })
+        };
+        Ok(Self {
+            left: side(left, on_left, until.map(|until| Arc::clone(&until.left)))?,
+            right: side(right, on_right, until.map(|until| Arc::clone(&until.right)))?,
+            inclusive: until.is_some_and(|until| until.inclusive),
+            rows: sides.rows,
+            batch_rows,
+            last: VecDeque::new(),
+            group: None,
+            pairs: Vec::new(),
+            held: Vec::new(),
+            done: BatchCoalescer::new(schema, batch_rows),
+            finished: false,
+        })
+    }
+
+    /// The next rows; `None` after the last.
+    ///
+    /// # Errors
+    /// Those of the inputs.
+    pub async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            if let Some(batch) = self.done.next_completed_batch() {
+                return Ok(Some(batch));
+            }
+            if self.finished {
+                return Ok(None);
+            }
+            if self.left.at_row().is_none() && !self.left.load().await? {
+                self.done.finish_buffered_batch()?;
+                self.finished = true;
+                continue;
+            }
+            self.pair().await?;
+            self.copy()?;
+        }
+    }
+
+    /// Finds the rows beside those of the current left batch, as many as may be held at once.
+    async fn pair(&mut self) -> Result<()> {
+        while self.pairs.len() < self.batch_rows && self.held.len() < HELD_MAX {
+            let Some(left) = &self.left.current else { return Ok(()) };
+            if left.row == left.batch.num_rows() {
+                return Ok(());
+            }
+            let row = left.row;
+            if let Some(on) = &left.on
+                && self.group.as_ref().is_none_or(|group| group.row() != on.row(row))
+            {
+                self.last.clear();
+                self.group = Some(on.row(row).owned());
+            }
+            self.advance().await?;
+            let row = u32::try_from(row).unwrap_or(u32::MAX);
+            self.pairs.extend(self.last.iter().rev().map(|place| (row, *place)));
+            if let Some(left) = &mut self.left.current {
+                left.row += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on to the first row of the right side that is too late for the left row.
+    async fn advance(&mut self) -> Result<()> {
+        loop {
+            if self.right.at_row().is_none() {
+                self.hold();
+                if !self.right.load().await? {
+                    return Ok(());
+                }
+            }
+            let (Some(left), Some(right)) = (&self.left.current, &mut self.right.current) else {
+                return Ok(());
+            };
+            while right.row < right.batch.num_rows() {
+                let group = match (&right.on, &left.on) {
+                    (Some(right_on), Some(left_on)) => {
+                        right_on.row(right.row).cmp(&left_on.row(left.row))
+                    }
+                    _ => Ordering::Equal,
+                };
+                let until = match (&right.until, &left.until) {
+                    (Some(right_until), Some(left_until)) => {
+                        right_until.row(right.row).cmp(&left_until.row(left.row))
+                    }
+                    _ => Ordering::Less,
+                };
+                match group {
+                    Ordering::Less => {}
+                    Ordering::Greater => return Ok(()),
+                    Ordering::Equal if until.is_gt() || until.is_eq() && !self.inclusive => {
+                        return Ok(());
+                    }
+                    Ordering::Equal => {
+                        if self.last.len() == self.rows {
+                            self.last.pop_front();
+                        }
+                        self.last.push_back(Place { batch: right.number, row: right.row });
+                    }
+                }
+                right.row += 1;
+            }
+        }
+    }
+
+    /// Keeps the current right batch if rows of it are asked for.
+    fn hold(&mut self) {
+        let Some(right) = self.right.current.take() else { return };
+        let mut asked = self.last.iter().chain(self.pairs.iter().map(|(_, place)| place));
+        if asked.any(|place| place.batch == right.number) {
+            self.held.push((right.number, right.batch));
+        }
+    }
+
+    /// Copies the rows that were found beside each other.
+    fn copy(&mut self) -> Result<()> {
+        if let Some(left) = &self.left.current
+            && !self.pairs.is_empty()
+        {
+            let rows = UInt32Array::from_iter_values(self.pairs.iter().map(|(row, _)| *row));
+            let beside = take_record_batch(&left.batch, &rows)?;
+            let current = self.right.current.as_ref();
+            let batches: Vec<(u64, &RecordBatch)> = (self.held.iter())
+                .map(|(number, batch)| (*number, batch))
+                .chain(current.map(|right| (right.number, &right.batch)))
+                .collect();
+            let slot = |place: &Place| {
+                (batches.partition_point(|(number, _)| *number < place.batch), place.row)
+            };
+            let places: Vec<_> = self.pairs.iter().map(|(_, place)| slot(place)).collect();
+            let batches: Vec<_> = batches.into_iter().map(|(_, batch)| batch).collect();
+            let found = interleave_record_batch(&batches, &places)?;
+            let columns: Vec<ArrayRef> =
+                beside.columns().iter().chain(found.columns()).map(Arc::clone).collect();
+            self.done.push_batch(RecordBatch::try_new(self.done.schema(), columns)?)?;
+            self.pairs.clear();
+        }
+        let needed = self.last.front().map_or(u64::MAX, |place| place.batch);
+        self.held.retain(|(number, _)| *number >= needed);
+        Ok(())
+    }
+}
+
+/// What is compared of one side's rows.
+struct Key {
+    exprs: Vec<Arc<dyn PhysicalExpr>>,
+    rows: RowConverter,
+}
+
+impl Key {
+    fn of(&self, batch: &RecordBatch) -> Result<Rows> {
+        let values = self.exprs.iter();
+        let values = values.map(|expr| expr.evaluate(batch)?.into_array(batch.num_rows()));
+        Ok(self.rows.convert_columns(&values.collect::<Result<Vec<_>>>()?)?)
+    }
+}
+
+struct Input {
+    stream: Fuse<SendableRecordBatchStream>,
+    on: Option<Key>,
+    until: Option<Key>,
+    /// How many were loaded.
+    batches: u64,
+    current: Option<Current>,
+}
+
+struct Current {
+    number: u64,
+    batch: RecordBatch,
+    on: Option<Rows>,
+    until: Option<Rows>,
+    /// The next row.
+    row: usize,
+}
+
+impl Input {
+    fn at_row(&self) -> Option<usize> {
+        let current = self.current.as_ref()?;
+        (current.row < current.batch.num_rows()).then_some(current.row)
+    }
+
+    /// Takes the next batch; `false` after the last.
+    async fn load(&mut self) -> Result<bool> {
+        self.current = None;
+        while let Some(batch) = self.stream.try_next().await? {
+            if batch.num_rows() == 0 {
+                continue;
+            }
+            let on = self.on.as_ref().map(|key| key.of(&batch)).transpose()?;
+            let until = self.until.as_ref().map(|key| key.of(&batch)).transpose()?;
+            let number = self.batches;
+            self.batches += 1;
+            self.current = Some(Current { number, batch, on, until, row: 0 });
+            return Ok(true);
+        }
+        Ok(false)
+    }
+}
