@@ -227,11 +227,20 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         self.out.error(Severity::Error, error).map_err(Ending::Fatal)
     }
 
+    /// The end of a command, behind what it had to say.
+    fn complete(&mut self, tag: &str) -> Result<()> {
+        self.notify()?;
+        self.out.complete(tag)
+    }
+
+    /// Notices since the last time.
+    fn notify(&mut self) -> Result<()> {
+        self.session.take_notices().iter().try_for_each(|notice| self.out.notice(notice))
+    }
+
     /// Notices and changed settings, since the last time.
     fn tell(&mut self) -> Step<()> {
-        for notice in self.session.take_notices() {
-            self.out.notice(&notice).map_err(Ending::Fatal)?;
-        }
+        self.notify().map_err(Ending::Fatal)?;
         for (name, value) in self.session.take_parameter_changes() {
             self.out.parameter_status(&name, &value).map_err(Ending::Fatal)?;
         }

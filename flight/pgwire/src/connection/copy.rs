@@ -193,8 +193,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             return Err(ending);
         }
         let rows = self.watched(work.result()).await?;
-        self.tell()?;
-        self.out.complete(&format!("COPY {rows}"))?;
+        self.complete(&format!("COPY {rows}"))?;
         Ok(())
     }
 
@@ -305,7 +304,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             self.copy_out_lines(&mut rows, &writer, &progress).await?
         };
         self.out.copy_done();
-        self.out.complete(&format!("COPY {count}"))?;
+        self.complete(&format!("COPY {count}"))?;
         Ok(())
     }
 

@@ -226,7 +226,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         };
         if cursor.is_ended() {
             let tag = cursor.rows().tag_kind().after(sent);
-            self.out.complete(&tag)?;
+            self.complete(&tag)?;
         } else {
             self.out.suspended()?;
         }

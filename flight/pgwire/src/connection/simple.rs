@@ -34,7 +34,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 && self.session.transaction() != TransactionState::Failed
                 && let Some(passed) = self.go_forward(&portal, rows).await?
             {
-                self.out.complete(&format!("MOVE {passed}"))?;
+                self.complete(&format!("MOVE {passed}"))?;
                 continue;
             }
             let outcome = self.run_statement(statement).await?;
@@ -92,7 +92,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 self.out.row_description(rows.schema(), |_| format)?;
                 let mut cursor = Cursor::new(rows, vec![format], self.session.text_style());
                 self.send_rows(&mut cursor, 0).await?;
-                self.out.complete(&cursor.rows().tag())?;
+                self.complete(&cursor.rows().tag())?;
             }
             other => self.answer_without_rows(other).await?,
         }
@@ -102,11 +102,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     /// Outcomes that are the same in both protocols.
     pub(super) async fn answer_without_rows(&mut self, outcome: Outcome) -> Step<()> {
         match outcome {
-            Outcome::Done(tag) => self.out.complete(&tag)?,
+            Outcome::Done(tag) => self.complete(&tag)?,
             Outcome::CopyIn(copy) => self.copy_in(copy).await?,
             Outcome::CopyOut(copy) => self.copy_out(copy).await?,
             Outcome::Empty => self.out.empty_query()?,
-            Outcome::Rows(rows) => self.out.complete(&rows.tag())?,
+            Outcome::Rows(rows) => self.complete(&rows.tag())?,
         }
         Ok(())
     }

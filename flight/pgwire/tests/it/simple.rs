@@ -1,7 +1,7 @@
 use tokio_postgres::SimpleQueryMessage;
 
 use crate::{
-    raw::{Wire, error_field, kinds, sqlstate},
+    raw::{Wire, bind, error_field, execute, kinds, parse, sqlstate, sync},
     server::{Server, code, connect},
 };
 
@@ -163,4 +163,18 @@ async fn large_results_stream() {
     assert_eq!(rows.len(), 200_000);
     let sum: i64 = rows.iter().map(|row| i64::from(row.get::<_, i32>(0))).sum();
     assert_eq!(sum, 20_000_100_000);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_command_has_to_say_comes_before_its_end() {
+    let server = Server::start().await;
+    let mut wire = Wire::ready(server.port).await;
+    let replies = wire.query("DROP TABLE IF EXISTS a; SELECT 1; COMMIT").await;
+    assert_eq!(kinds(&replies), "NCTDCNCZ");
+    wire.send(
+        &[parse("", "DROP TABLE IF EXISTS a", &[]), bind("", "", &[]), execute("", 0), sync()]
+            .concat(),
+    )
+    .await;
+    assert_eq!(kinds(&wire.until('Z').await), "12NCZ");
 }

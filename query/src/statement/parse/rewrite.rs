@@ -20,6 +20,7 @@ pub(super) fn for_parser(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     functions_with_a_form(&mut rewritten);
     assignment_means_arrow(&mut rewritten);
     digits_of_intervals(&mut rewritten);
+    frames_of_intervals(&mut rewritten);
     rewritten
 }
 
@@ -45,6 +46,27 @@ fn digits_of_intervals(tokens: &mut Vec<TokenWithSpan>) {
         let cast = TokenWithSpan::new(Token::DoubleColon, text_token.span);
         tokens.remove(text);
         tokens.splice(interval..interval, [text_token, cast]);
+    }
+}
+
+/// `'1 day'::interval PRECEDING` says `'1 day' PRECEDING`: the parser takes no cast there.
+fn frames_of_intervals(tokens: &mut Vec<TokenWithSpan>) {
+    let places = significant(tokens);
+    let mut found = Vec::new();
+    for window in places.windows(4) {
+        let [text, cast, interval, way] = window else { continue };
+        let token = |at: &usize| tokens.get(*at).map(|token| &token.token);
+        let is = |at: &usize, word| token(at).is_some_and(|token| is_keyword(token, word));
+        if matches!(token(text), Some(Token::SingleQuotedString(_)))
+            && token(cast) == Some(&Token::DoubleColon)
+            && is(interval, Keyword::INTERVAL)
+            && (is(way, Keyword::PRECEDING) || is(way, Keyword::FOLLOWING))
+        {
+            found.push((*cast, *interval));
+        }
+    }
+    for (cast, interval) in found.into_iter().rev() {
+        tokens.drain(cast..=interval);
     }
 }
 
