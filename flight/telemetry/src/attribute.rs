@@ -158,6 +158,3 @@ fn deeper(depth: u32) -> Result<u32, Refusal> {
         Refusal::Item(error.with_hint("send them flatter, or as one text"))
     })
 }
-
-#[cfg(test)]
-mod tests;

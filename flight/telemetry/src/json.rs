@@ -204,6 +204,3 @@ fn malformed(at: usize, wanted: &str, found: &str) -> Error {
     )
     .with_hint("send JSON as protobuf's mapping and OTLP have it, or application/x-protobuf")
 }
-
-#[cfg(test)]
-mod tests;

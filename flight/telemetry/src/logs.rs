@@ -309,6 +309,3 @@ fn check_text(column: &str, text: &str) -> Result<()> {
     )
     .with_hint("leave it out"))
 }
-
-#[cfg(test)]
-mod tests;

@@ -304,6 +304,3 @@ fn metric_name(name: &str, suffix: &str) -> String {
     out.push_str(suffix);
     out
 }
-
-#[cfg(test)]
-mod tests;

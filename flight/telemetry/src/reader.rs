@@ -261,6 +261,3 @@ pub(crate) fn check_label_value(name: &str, value: &str) -> Result<()> {
     )
     .with_hint("drop or rewrite the label where it is sent"))
 }
-
-#[cfg(test)]
-mod tests;

@@ -356,6 +356,3 @@ fn timestamp_out_of_range(timestamp_ms: i64, count: u64) -> Error {
     )
     .with_hint("send milliseconds since 1970")
 }
-
-#[cfg(test)]
-mod tests;

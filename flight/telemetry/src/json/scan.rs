@@ -259,6 +259,3 @@ impl<'a> Scan<'a> {
         Some(unit)
     }
 }
-
-#[cfg(test)]
-mod tests;
