@@ -140,21 +140,20 @@ impl TelemetryReader {
         origin: Origin<'_>,
         target: Target<'_>,
     ) -> Result<(), Refusal> {
-        let (mut name, mut data) = (None, None);
+        let (mut name, mut data, mut kind) = (None, None, 0);
         let mut fields = Fields::of(message);
         while let Some(field) = fields.next()? {
             match field.number {
                 1 => once(&mut name, field.bytes()?, "the name of a metric")?,
-                5 | 7 | 9 | 10 | 11 => {
-                    if data.replace((field.number, field.bytes()?)).is_some() {
-                        return Err(Fault::Twice("the data of a metric").into());
-                    }
+                number @ (5 | 7 | 9 | 10 | 11) => {
+                    once(&mut data, field.bytes()?, "the data of a metric")?;
+                    kind = number;
                 }
                 _ => {}
             }
         }
         let name = text(name.unwrap_or_default(), "the name of a metric")?;
-        let Some((kind, data)) = data else {
+        let Some(data) = data else {
             let error = Error::new(
                 ErrorKind::FeatureNotSupported,
                 format!("metric \"{}\" has no data of a kind that is known", shown(name)),
