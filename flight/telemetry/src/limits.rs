@@ -11,7 +11,8 @@ pub struct TelemetryLimits {
     /// Rows that a request makes. A sample, a number point and a log record are one row each; a
     /// histogram or summary is one for each bucket or quantile, and those of its count and sum.
     pub rows_max: usize,
-    /// About how many bytes these rows have as batches: many tags in one table make rows wide.
+    /// About how many bytes these rows have as batches: many tags in one table make rows wide. Also
+    /// how much text of resources and scopes is repeated for their series and records.
     pub batch_bytes_max: usize,
     /// Values within values of attributes and bodies of logs, and of JSON.
     pub depth_max: u32,
@@ -30,7 +31,7 @@ impl Default for TelemetryLimits {
         Self {
             body_bytes_max: 64 << 20,
             rows_max: 2_000_000,
-            batch_bytes_max: 1 << 30,
+            batch_bytes_max: 512 << 20,
             depth_max: 32,
             errors_max: 100,
             origins_max: 10_000,

@@ -110,7 +110,7 @@ impl TelemetryReader {
             }
         }
         let Some(latest_ns) = self.latest_ns else { return Ok(()) };
-        match self.target_info(resource, number, latest_ns, target) {
+        match self.target_info(resource, latest_ns, target) {
             Err(Refusal::Item(error)) => self.warn(Item::Resource, number, &error),
             other => return other,
         }
@@ -221,7 +221,6 @@ impl TelemetryReader {
     fn target_info(
         &mut self,
         resource: &[u8],
-        number: u64,
         latest_ns: i64,
         target: Target<'_>,
     ) -> Result<(), Refusal> {
@@ -243,8 +242,7 @@ impl TelemetryReader {
             }
         };
         self.check_room(1)?;
-        let line = self.items.max(number);
-        self.sample(series, 1.0, latest_ns, line, tables)
+        self.sample(series, 1.0, latest_ns, self.items, tables)
             .map_err(|error| refused(error, layout, TARGET_INFO, tables).into())
     }
 

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use ahash::RandomState;
+use stratalog_model::{Error, ErrorKind, chronicle::COLUMNS_MAX};
 
 use crate::{
     Layout,
@@ -148,6 +149,9 @@ impl Tags {
         attributes: Vec<(&str, AnyValue<'_>)>,
         name: impl Fn(&str) -> String,
     ) -> Result<(), Refusal> {
+        if self.tags.len() + attributes.len() > COLUMNS_MAX {
+            return Err(Refusal::Item(too_many(self.tags.len() + attributes.len())));
+        }
         let mut labels = Vec::with_capacity(attributes.len());
         for (key, value) in attributes {
             let value = value.to_text(self.depth_max)?;
@@ -184,6 +188,16 @@ impl Tags {
     pub(crate) fn as_pairs(&self) -> Vec<(&str, &str)> {
         self.tags.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
     }
+}
+
+fn too_many(attributes: usize) -> Error {
+    Error::new(
+        ErrorKind::TooManyColumns,
+        format!(
+            "a series has {attributes} attributes, and a table has at most {COLUMNS_MAX} columns"
+        ),
+    )
+    .with_hint("send what differs from point to point as fewer attributes")
 }
 
 /// Name and version of a scope.

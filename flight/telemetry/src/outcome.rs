@@ -76,6 +76,8 @@ impl Outcome {
         for (at, error) in self.errors.iter().take(ERRORS_TOLD).enumerate() {
             let _ = write!(message, "{} {error}", if at == 0 { ":" } else { " |" });
         }
+        // Names that were refused may hold anything.
+        message = message.replace(char::is_control, " ");
         let told = self.errors.len().min(ERRORS_TOLD) as u64;
         if self.errors_count > told {
             let _ = write!(message, " | and {} more errors", self.errors_count - told);

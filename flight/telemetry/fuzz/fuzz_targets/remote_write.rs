@@ -33,9 +33,11 @@ fuzz_target!(|input: &[u8]| {
         };
         limits.rows_max = 20;
     }
-    let mut reader = TelemetryReader::new(limits);
     if what & 4 == 0 {
         limits.body_bytes_max = 1 << 16;
+    }
+    let mut reader = TelemetryReader::new(limits);
+    if what & 4 == 0 {
         let _ = read(&mut reader, body, layout);
         return;
     }
@@ -43,8 +45,7 @@ fuzz_target!(|input: &[u8]| {
     let once = read(&mut reader, &compressed, layout);
     let again = read(&mut reader, &compressed, layout);
     assert_eq!(once.as_ref().ok(), again.as_ref().ok(), "by a reader that knows it");
-    if let (Ok(samples), Ok(message)) =
-        (once, prometheus_remote_write::WriteRequest::decode(body))
+    if let (Ok(samples), Ok(message)) = (once, prometheus_remote_write::WriteRequest::decode(body))
     {
         let written = compress(&message.encode_to_vec());
         assert_eq!(samples, read(&mut reader, &written, layout).unwrap(), "written anew");

@@ -271,6 +271,7 @@ impl TelemetryReader {
     ) -> Result<SeriesNumber, Refusal> {
         let name = metric_name(metric.name, part.suffix());
         let mut tags = self.tags(target.layout, &name)?;
+        self.spend_text(metric.origin.resource.len() + metric.origin.scope.len())?;
         match part {
             Part::Bucket(bound) => tags.push("le", float_text(bound))?,
             Part::Quantile(quantile) => tags.push("quantile", float_text(quantile))?,

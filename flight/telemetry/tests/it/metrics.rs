@@ -250,7 +250,10 @@ fn points_that_are_refused_alone() {
         ..SummaryPoint::default()
     };
     let exponential = vec![ExponentialPoint { time_unix_nano: 1, count: 1, scale: 2 }; 2];
+    let mut many = good.clone();
+    many.attributes = (0..1_601).map(|at| key(&format!("k{at}"), text("v"))).collect();
     let cases = [
+        (gauge("m", vec![many]), 1, "a series has 1601 attributes"),
         (with("", &[], 1), 1, "a metric has no name"),
         (with("m", &[], u64::MAX), 1, "behind the year 2262"),
         (with("m", &[("a", "x\ny")], 1), 1, "a newline"),

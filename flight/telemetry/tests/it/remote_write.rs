@@ -107,6 +107,7 @@ fn a_bad_series_is_refused_alone() {
     let mut not_utf8 = series(&[("__name__", "m")], &[(1.0, 1)]);
     not_utf8.labels.push(Label { name: b"x".to_vec(), value: b"\xff".to_vec() });
     let cases = [
+        (series(&[("__name__", "m"), ("a\nb", "1")], &[(1.0, 1)]), "newline", 1),
         (series(&[("a", "b")], &[(1.0, 1), (2.0, 2)]), "no metric name", 2),
         (series(&[], &[(1.0, 1)]), "no label at all", 1),
         (series(&[("__name__", ""), ("a", "b")], &[(1.0, 1)]), "no metric name", 1),
@@ -143,6 +144,7 @@ fn a_bad_series_is_refused_alone() {
             }
             assert!(outcome.errors[0].message.contains(message), "{outcome:?}");
             assert_eq!(outcome.errors[0].number, 2);
+            assert!(!outcome.message().contains(char::is_control));
             assert_eq!((outcome.accepted, outcome.rejected), (2 + count - rejected, rejected));
             assert_eq!(samples(outcome.tables).len() as u64, outcome.accepted);
         }
