@@ -12,7 +12,7 @@ use crate::tree::Tree;
 
 /// What each crate of the product may depend on, directly. Crates that only test
 /// (`sim`, `sqllogictests`, `xtask`, …) and the server, which wires everything, are free.
-const ALLOWED: [(&str, &[&str]); 16] = [
+const ALLOWED: [(&str, &[&str]); 17] = [
     ("stratalog-model", &[]),
     ("stratalog-journal", &["stratalog-model"]),
     ("stratalog-tablet", &["stratalog-model"]),
@@ -45,7 +45,17 @@ const ALLOWED: [(&str, &[&str]); 16] = [
     ("stratalog-pgwire", &["stratalog-model", "stratalog-text", "stratalog-query"]),
     ("stratalog-flight-sql", &["stratalog-model", "stratalog-query"]),
     ("stratalog-line", &["stratalog-model"]),
-    ("stratalog-http", &["stratalog-model", "stratalog-text", "stratalog-query", "stratalog-line"]),
+    ("stratalog-telemetry", &["stratalog-model", "stratalog-line"]),
+    (
+        "stratalog-http",
+        &[
+            "stratalog-model",
+            "stratalog-text",
+            "stratalog-query",
+            "stratalog-line",
+            "stratalog-telemetry",
+        ],
+    ),
     ("stratalog-client", &["stratalog-model"]),
 ];
 
@@ -54,7 +64,7 @@ const RESERVED: [(&str, &[&str]); 2] =
     [("sled", &["stratalog-tablet"]), ("pgwire", &["stratalog-pgwire"])];
 
 /// Crates of others that a crate must not name, by a part of their name.
-const BANNED: [(&str, &str); 10] = [
+const BANNED: [(&str, &str); 12] = [
     ("stratalog-journal", "arrow"),
     ("stratalog-model", "datafusion"),
     ("stratalog-model", "tokio"),
@@ -64,6 +74,8 @@ const BANNED: [(&str, &str); 10] = [
     ("stratalog-text", "datafusion"),
     ("stratalog-line", "datafusion"),
     ("stratalog-line", "tokio"),
+    ("stratalog-telemetry", "datafusion"),
+    ("stratalog-telemetry", "tokio"),
     ("stratalog-pgwire", "stratalog-engine"),
 ];
 

@@ -1,0 +1,100 @@
+//! What is wrong with a part of a request, and how far that reaches.
+
+use std::fmt;
+
+use stratalog_model::{Error, ErrorKind};
+
+use crate::wire::Fault;
+
+/// Bytes of a value or name that are shown.
+const SHOWN_BYTES_MAX: usize = 64;
+
+/// A part of a request that can be refused by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Item {
+    /// A time series of remote write, counted from 1.
+    Series,
+    /// A data point of OTLP metrics, counted from 1 over all metrics of the request.
+    DataPoint,
+    /// A record of OTLP logs, counted from 1 over all scopes of the request.
+    LogRecord,
+    /// A resource of OTLP metrics, counted from 1.
+    Resource,
+}
+
+impl fmt::Display for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Series => "series",
+            Self::DataPoint => "data point",
+            Self::LogRecord => "log record",
+            Self::Resource => "resource",
+        })
+    }
+}
+
+/// Why a part of a request was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TelemetryError {
+    /// What was refused, or the first of its kind that was.
+    pub item: Item,
+    /// Its number in the request, from 1.
+    pub number: u64,
+    /// Class of the error.
+    pub kind: ErrorKind,
+    /// What is wrong, and how to mend it.
+    pub message: String,
+}
+
+impl fmt::Display for TelemetryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}: {}", self.item, self.number, self.message)
+    }
+}
+
+/// How far an error reaches.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// The body is no message: nothing of it is taken.
+    Malformed(Fault),
+    /// Nothing of the request is taken.
+    Request(Error),
+    /// One series, point or record is not taken.
+    Item(Error),
+}
+
+impl From<Fault> for Refusal {
+    fn from(fault: Fault) -> Self {
+        Self::Malformed(fault)
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self::Item(error)
+    }
+}
+
+/// A message with its hint, on one line.
+pub(crate) fn told(error: &Error) -> String {
+    match error.hint() {
+        None => error.message().to_string(),
+        Some(hint) => format!("{}; {hint}", error.message()),
+    }
+}
+
+/// A name or value for a message.
+pub(crate) fn shown(text: &str) -> String {
+    let end = text.floor_char_boundary(SHOWN_BYTES_MAX);
+    let head = text.get(..end).unwrap_or_default();
+    let mut shown: String = head.escape_debug().to_string();
+    if end < text.len() {
+        shown.push('…');
+    }
+    shown
+}
+
+/// As [`shown`], of bytes that need not be text.
+pub(crate) fn shown_bytes(bytes: &[u8]) -> String {
+    shown(&String::from_utf8_lossy(bytes.get(..4 * SHOWN_BYTES_MAX).unwrap_or(bytes)))
+}

@@ -1,0 +1,303 @@
+//! OTLP metrics.
+//!
+//! ```text
+//! ExportMetricsServiceRequest  1 resource_metrics *
+//! ResourceMetrics              1 resource    2 scope_metrics *
+//! ScopeMetrics                 1 scope       2 metrics *
+//! Metric                       1 name        5 gauge  7 sum  9 histogram  10 exponential  11 summary
+//! ```
+
+mod point;
+
+pub use self::point::STALE_NAN_BITS;
+pub(crate) use self::point::time_out_of_range;
+use stratalog_line::{ColumnKind, SeriesNumber, Tables};
+use stratalog_model::{Error, ErrorKind, Result};
+
+use crate::{
+    Encoding, Item, Layout, Outcome, Signal, TelemetryReader,
+    fault::{Refusal, shown},
+    json,
+    name::{METRIC_COLUMN, VALUE_COLUMN, put_metric_name},
+    origin::{Origin, Tags},
+    reader::{check_metric_name, too_large, unfit},
+    wire::{Fault, Fields, once, put_varint, text},
+};
+
+/// The table, or metric, of what is known of resources besides their names.
+const TARGET_INFO: &str = "target_info";
+
+/// Where the rows of a request go.
+#[derive(Clone, Copy)]
+struct Target<'a> {
+    layout: Layout<'a>,
+    now_ns: i64,
+    tables: &'a dyn Tables,
+}
+
+/// A metric whose points are read.
+#[derive(Debug, Clone, Copy)]
+struct Metric<'a> {
+    origin: Origin<'a>,
+    name: &'a str,
+    /// Where, in the identity of its series, that of the metric ends.
+    identity_end: usize,
+}
+
+impl TelemetryReader {
+    /// Reads an OTLP metrics request (`ExportMetricsServiceRequest`). Points without a time have
+    /// `now_ns`, in nanoseconds since 1970.
+    ///
+    /// # Errors
+    /// `ProtocolViolation` for a body that is not that, `LimitExceeded` for one that is larger or
+    /// makes more rows than it may: nothing of it is taken. What is wrong with single points is in
+    /// the [`Outcome`].
+    pub fn metrics(
+        &mut self,
+        body: &[u8],
+        encoding: Encoding,
+        layout: Layout<'_>,
+        now_ns: i64,
+        tables: &dyn Tables,
+    ) -> Result<Outcome> {
+        let mut converted = self.begin();
+        let target = Target { layout, now_ns, tables };
+        let read = match encoding {
+            Encoding::Protobuf => {
+                self.check_body(body).and_then(|()| self.metrics_request(body, target))
+            }
+            Encoding::Json => json::convert(body, &json::METRICS, &self.limits, &mut converted)
+                .map_err(Refusal::Request)
+                .and_then(|()| self.metrics_request(&converted, target)),
+        };
+        self.end(converted, Signal::Metrics, read)
+    }
+
+    /// Checks the size of a body that is read as it came.
+    pub(crate) fn check_body(&self, body: &[u8]) -> Result<(), Refusal> {
+        let (bytes, bytes_max) = (body.len(), self.limits.body_bytes_max);
+        if bytes <= bytes_max {
+            return Ok(());
+        }
+        let message = format!("the body has {bytes} bytes, and {bytes_max} are the most");
+        Err(Refusal::Request(too_large(message)))
+    }
+
+    fn metrics_request(&mut self, body: &[u8], target: Target<'_>) -> Result<(), Refusal> {
+        let mut fields = Fields::of(body);
+        let mut number = 0;
+        while let Some(field) = fields.next()? {
+            if field.number == 1 {
+                number += 1;
+                self.resource_metrics(field.bytes()?, number, target)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn resource_metrics(
+        &mut self,
+        message: &[u8],
+        number: u64,
+        target: Target<'_>,
+    ) -> Result<(), Refusal> {
+        let resource = head(message, "a resource")?;
+        self.latest_ns = None;
+        let mut fields = Fields::of(message);
+        while let Some(field) = fields.next()? {
+            if field.number == 2 {
+                self.scope_metrics(field.bytes()?, resource, target)?;
+            }
+        }
+        let Some(latest_ns) = self.latest_ns else { return Ok(()) };
+        match self.target_info(resource, latest_ns, target) {
+            Err(Refusal::Item(error)) => self.warn(Item::Resource, number, &error),
+            other => return other,
+        }
+        Ok(())
+    }
+
+    fn scope_metrics(
+        &mut self,
+        message: &[u8],
+        resource: &[u8],
+        target: Target<'_>,
+    ) -> Result<(), Refusal> {
+        let scope = head(message, "a scope")?;
+        let origin = self.origins.origin(target.layout, resource, scope);
+        let mut fields = Fields::of(message);
+        while let Some(field) = fields.next()? {
+            if field.number == 2 {
+                self.metric(field.bytes()?, origin, target)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn metric(
+        &mut self,
+        message: &[u8],
+        origin: Origin<'_>,
+        target: Target<'_>,
+    ) -> Result<(), Refusal> {
+        let (mut name, mut data, mut kind) = (None, None, 0);
+        let mut fields = Fields::of(message);
+        while let Some(field) = fields.next()? {
+            match field.number {
+                1 => once(&mut name, field.bytes()?, "the name of a metric")?,
+                number @ (5 | 7 | 9 | 10 | 11) => {
+                    once(&mut data, field.bytes()?, "the data of a metric")?;
+                    kind = number;
+                }
+                _ => {}
+            }
+        }
+        let name = text(name.unwrap_or_default(), "the name of a metric")?;
+        let Some(data) = data else {
+            let error = Error::new(
+                ErrorKind::FeatureNotSupported,
+                format!("metric \"{}\" has no data of a kind that is known", shown(name)),
+            );
+            let hint = "send gauges, sums, histograms with bounds, or summaries";
+            self.warn(Item::DataPoint, self.items + 1, &error.with_hint(hint));
+            return Ok(());
+        };
+        if name.is_empty() {
+            let error = Error::new(ErrorKind::InvalidName, "a metric has no name");
+            return self.refuse_points(data, &error.with_hint("give it one"));
+        }
+        if kind == 10 {
+            let error = Error::new(
+                ErrorKind::FeatureNotSupported,
+                format!(
+                    "metric \"{}\" is an exponential histogram, which is not kept",
+                    shown(name)
+                ),
+            );
+            let hint = "send histograms with bounds: have the SDK's view aggregate it as an explicit bucket histogram";
+            return self.refuse_points(data, &error.with_hint(hint));
+        }
+        self.identity.clear();
+        self.identity.push(b'm');
+        self.identity.extend_from_slice(&origin.number.to_le_bytes());
+        put_varint(&mut self.identity, name.len() as u64);
+        self.identity.extend_from_slice(name.as_bytes());
+        let metric = Metric { origin, name, identity_end: self.identity.len() };
+        let mut fields = Fields::of(data);
+        while let Some(field) = fields.next()? {
+            if field.number != 1 {
+                continue;
+            }
+            let point = field.bytes()?;
+            self.items += 1;
+            let read = match kind {
+                9 => self.histogram_point(point, metric, target),
+                11 => self.summary_point(point, metric, target),
+                _ => self.number_point(point, metric, target),
+            };
+            self.tally.judge(Item::DataPoint, self.items, 1, read)?;
+        }
+        Ok(())
+    }
+
+    /// Refuses all points of a metric, for one reason.
+    fn refuse_points(&mut self, data: &[u8], error: &Error) -> Result<(), Refusal> {
+        let mut fields = Fields::of(data);
+        let mut points = 0;
+        while let Some(field) = fields.next()? {
+            if field.number == 1 {
+                field.bytes()?;
+                points += 1;
+            }
+        }
+        if points > 0 {
+            self.tally.refuse(Item::DataPoint, self.items + 1, points, error);
+            self.items += points;
+        }
+        Ok(())
+    }
+
+    /// A row of what is known of the resource besides its names, at the time of its latest point.
+    fn target_info(
+        &mut self,
+        resource: &[u8],
+        latest_ns: i64,
+        target: Target<'_>,
+    ) -> Result<(), Refusal> {
+        let Target { layout, tables, .. } = target;
+        let origin = self.origins.origin(layout, resource, &[]);
+        self.identity.clear();
+        self.identity.push(b't');
+        self.identity.extend_from_slice(&origin.number.to_le_bytes());
+        let series = match self.rows.find(&self.identity) {
+            Some(series) => series,
+            None => {
+                let mut tags = self.tags(layout, TARGET_INFO)?;
+                let before = tags.as_pairs().len();
+                tags.resource(resource)?;
+                if tags.as_pairs().len() == before || !tags.resource_rest(resource)? {
+                    return Ok(());
+                }
+                self.intern(layout, TARGET_INFO, &tags)?
+            }
+        };
+        self.check_room(1)?;
+        self.sample(series, 1.0, latest_ns, self.items, tables)
+            .map_err(|error| refused(error, layout, TARGET_INFO, tables).into())
+    }
+
+    /// Tags that a series of this metric begins with.
+    fn tags(&self, layout: Layout<'_>, metric: &str) -> Result<Tags, Refusal> {
+        let single = matches!(layout, Layout::Single(_));
+        let mut tags = Tags::new(single, self.limits.depth_max);
+        match layout {
+            Layout::PerMetric => check_metric_name(metric)?,
+            Layout::Single(_) => tags.push(METRIC_COLUMN, metric.to_string())?,
+        }
+        Ok(tags)
+    }
+
+    /// Interns a series by the identity as it stands.
+    fn intern(
+        &mut self,
+        layout: Layout<'_>,
+        metric: &str,
+        tags: &Tags,
+    ) -> Result<SeriesNumber, Refusal> {
+        self.spend_text(tags.bytes())?;
+        let table = match layout {
+            Layout::PerMetric => metric,
+            Layout::Single(table) => table,
+        };
+        Ok(self.rows.intern(&self.identity, table, &tags.as_pairs())?)
+    }
+}
+
+/// The resource or scope at the head of a message; empty if there is none.
+pub(crate) fn head<'a>(message: &'a [u8], what: &'static str) -> Result<&'a [u8], Fault> {
+    let mut fields = Fields::of(message);
+    let mut head = None;
+    while let Some(field) = fields.next()? {
+        if field.number == 1 {
+            once(&mut head, field.bytes()?, what)?;
+        }
+    }
+    Ok(head.unwrap_or_default())
+}
+
+/// The error of a sample of a metric, in words of samples.
+fn refused(error: Error, layout: Layout<'_>, metric: &str, tables: &dyn Tables) -> Error {
+    let table = match layout {
+        Layout::PerMetric => metric,
+        Layout::Single(table) => table,
+    };
+    unfit(error, table, &[(VALUE_COLUMN, ColumnKind::Float)], tables)
+}
+
+/// The name of a metric's table, or of a part of it.
+fn metric_name(name: &str, suffix: &str) -> String {
+    let mut out = String::with_capacity(name.len() + suffix.len() + 1);
+    put_metric_name(&mut out, name);
+    out.push_str(suffix);
+    out
+}

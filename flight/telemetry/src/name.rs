@@ -1,0 +1,53 @@
+//! Names of OTLP as names of Prometheus, and labels whose names a table needs itself.
+
+use stratalog_line::TIME_COLUMN;
+use stratalog_model::chronicle::SYSTEM_COLUMNS;
+
+/// The column of samples.
+pub const VALUE_COLUMN: &str = "value";
+
+/// The tag that is a metric's name, where one table has all metrics.
+pub const METRIC_COLUMN: &str = "metric";
+
+/// The label that is a metric's name.
+pub(crate) const NAME_LABEL: &str = "__name__";
+
+/// What is put before the name of a label that another column has, as Prometheus does.
+const EXPORTED: &str = "exported_";
+
+/// The tag of a label.
+pub(crate) fn tag_of(label: &str, single: bool) -> String {
+    let taken = label == TIME_COLUMN
+        || label == VALUE_COLUMN
+        || single && label == METRIC_COLUMN
+        || SYSTEM_COLUMNS.contains(&label);
+    if taken { exported(label) } else { label.to_string() }
+}
+
+/// A name for a label whose own is taken.
+pub(crate) fn exported(label: &str) -> String {
+    format!("{EXPORTED}{label}")
+}
+
+/// The name of a metric with nothing but ASCII letters, digits, `_` and `:`.
+pub(crate) fn put_metric_name(out: &mut String, name: &str) {
+    if name.starts_with(|first: char| first.is_ascii_digit()) {
+        out.push('_');
+    }
+    out.extend(name.chars().map(|c| if c == ':' { c } else { plain(c) }));
+}
+
+/// The key of an attribute with nothing but ASCII letters, digits and `_`.
+pub(crate) fn label_of(key: &str) -> String {
+    let digit = key.starts_with(|first: char| first.is_ascii_digit());
+    let mut label = if digit { "key_" } else { "" }.to_string();
+    label.extend(key.chars().map(plain));
+    label
+}
+
+fn plain(c: char) -> char {
+    if c.is_ascii_alphanumeric() { c } else { '_' }
+}
+
+#[cfg(test)]
+mod tests;

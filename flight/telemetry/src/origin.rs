@@ -1,0 +1,244 @@
+//! Where OTLP's data comes from, resource and scope, and the tags that it gives a series.
+
+use std::collections::HashMap;
+
+use ahash::RandomState;
+use stratalog_model::{Error, ErrorKind, chronicle::COLUMNS_MAX};
+
+use crate::{
+    Layout,
+    attribute::{AnyValue, key_value},
+    fault::Refusal,
+    name::{exported, label_of, tag_of},
+    reader::check_label_value,
+    wire::{Fields, put_varint, text},
+};
+
+/// Attributes of a resource that make it what it is; all others are in `target_info`.
+const SERVICE_NAME: &str = "service.name";
+const SERVICE_NAMESPACE: &str = "service.namespace";
+const SERVICE_INSTANCE: &str = "service.instance.id";
+
+/// A resource and a scope, as they were sent, and their number.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Origin<'a> {
+    pub(crate) resource: &'a [u8],
+    pub(crate) scope: &'a [u8],
+    pub(crate) number: u64,
+}
+
+/// Numbers of resources and scopes: what many series have in common is short then. A number is
+/// never given twice, so that series may outlive what is remembered here.
+#[derive(Debug)]
+pub(crate) struct Origins {
+    numbers: HashMap<Box<[u8]>, u64, RandomState>,
+    bytes: usize,
+    next: u64,
+    key: Vec<u8>,
+    origins_max: usize,
+    bytes_max: usize,
+}
+
+impl Origins {
+    pub(crate) fn new(origins_max: usize, bytes_max: usize) -> Self {
+        let numbers = HashMap::default();
+        Self { numbers, bytes: 0, next: 0, key: Vec::new(), origins_max, bytes_max }
+    }
+
+    pub(crate) fn origin<'a>(
+        &mut self,
+        layout: Layout<'_>,
+        resource: &'a [u8],
+        scope: &'a [u8],
+    ) -> Origin<'a> {
+        layout.begin_identity(&mut self.key, b'o');
+        put_varint(&mut self.key, resource.len() as u64);
+        self.key.extend_from_slice(resource);
+        self.key.extend_from_slice(scope);
+        if let Some(number) = self.numbers.get(self.key.as_slice()) {
+            return Origin { resource, scope, number: *number };
+        }
+        if self.numbers.len() >= self.origins_max
+            || self.bytes.saturating_add(self.key.len()) > self.bytes_max
+        {
+            self.numbers.clear();
+            self.bytes = 0;
+        }
+        self.next += 1;
+        if self.key.len() <= self.bytes_max {
+            self.bytes += self.key.len();
+            self.numbers.insert(self.key.as_slice().into(), self.next);
+        }
+        self.key.shrink_to(1 << 16);
+        Origin { resource, scope, number: self.next }
+    }
+}
+
+/// The tags of a series, before it is interned.
+#[derive(Debug)]
+pub(crate) struct Tags {
+    single: bool,
+    depth_max: u32,
+    tags: Vec<(String, String)>,
+}
+
+impl Tags {
+    pub(crate) fn new(single: bool, depth_max: u32) -> Self {
+        Self { single, depth_max, tags: Vec::new() }
+    }
+
+    /// A tag that no attribute can be; none if it has no value.
+    pub(crate) fn push(&mut self, name: &str, value: String) -> Result<(), Refusal> {
+        check_label_value(name, &value)?;
+        if !value.is_empty() {
+            self.tags.push((name.to_string(), value));
+        }
+        Ok(())
+    }
+
+    /// `job` and `instance`, by the resource.
+    pub(crate) fn resource(&mut self, resource: &[u8]) -> Result<(), Refusal> {
+        let (mut name, mut namespace, mut instance) = Default::default();
+        for (key, value) in attributes(resource, 1)? {
+            match key {
+                SERVICE_NAME => name = value.to_text(self.depth_max)?,
+                SERVICE_NAMESPACE => namespace = value.to_text(self.depth_max)?,
+                SERVICE_INSTANCE => instance = value.to_text(self.depth_max)?,
+                _ => {}
+            }
+        }
+        let job = if namespace.is_empty() || name.is_empty() {
+            name
+        } else {
+            format!("{namespace}/{name}")
+        };
+        self.push("job", job)?;
+        self.push("instance", instance)
+    }
+
+    /// `otel_scope_name`, `otel_scope_version` and its attributes, by the scope.
+    pub(crate) fn scope(&mut self, scope: &[u8]) -> Result<(), Refusal> {
+        let scope_name = scope_name(scope)?;
+        self.push("otel_scope_name", scope_name.name.to_string())?;
+        self.push("otel_scope_version", scope_name.version.to_string())?;
+        let attributes = attributes(scope, 3)?;
+        self.attributes(attributes, |key| label_of(&format!("otel_scope_{key}")))
+    }
+
+    /// The attributes of a point, which are this field of it.
+    pub(crate) fn point(&mut self, point: &[u8], field: u32) -> Result<(), Refusal> {
+        let attributes = attributes(point, field)?;
+        self.attributes(attributes, label_of)
+    }
+
+    /// The attributes of a resource that do not make it what it is; returns whether there are any.
+    pub(crate) fn resource_rest(&mut self, resource: &[u8]) -> Result<bool, Refusal> {
+        let mut attributes = attributes(resource, 1)?;
+        attributes.retain(|(key, _)| {
+            !matches!(*key, SERVICE_NAME | SERVICE_NAMESPACE | SERVICE_INSTANCE)
+        });
+        let before = self.tags.len();
+        self.attributes(attributes, label_of)?;
+        Ok(self.tags.len() > before)
+    }
+
+    /// Attributes by their names as labels. Those that have one in common are one tag, with their
+    /// values in the order of their keys.
+    fn attributes(
+        &mut self,
+        attributes: Vec<(&str, AnyValue<'_>)>,
+        name: impl Fn(&str) -> String,
+    ) -> Result<(), Refusal> {
+        if self.tags.len() + attributes.len() > COLUMNS_MAX {
+            return Err(Refusal::Item(too_many(self.tags.len() + attributes.len())));
+        }
+        let mut labels = Vec::with_capacity(attributes.len());
+        for (key, value) in attributes {
+            let value = value.to_text(self.depth_max)?;
+            if !value.is_empty() {
+                labels.push((tag_of(&name(key), self.single), key, value));
+            }
+        }
+        labels.sort();
+        let own = self.tags.len();
+        for (label, _, value) in labels {
+            check_label_value(&label, &value)?;
+            let taken =
+                |tags: &[(String, String)], name: &str| tags.iter().any(|(other, _)| other == name);
+            let label = match self.tags.get(..own) {
+                Some(own) if taken(own, &label) => exported(&label),
+                _ => label,
+            };
+            match self.tags.iter_mut().skip(own).find(|(other, _)| *other == label) {
+                Some((_, values)) => {
+                    values.push(';');
+                    values.push_str(&value);
+                }
+                None => self.tags.push((label, value)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes of the values.
+    pub(crate) fn bytes(&self) -> usize {
+        self.tags.iter().map(|(_, value)| value.len()).sum()
+    }
+
+    pub(crate) fn as_pairs(&self) -> Vec<(&str, &str)> {
+        self.tags.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
+    }
+}
+
+fn too_many(attributes: usize) -> Error {
+    Error::new(
+        ErrorKind::TooManyColumns,
+        format!(
+            "a series has {attributes} attributes, and a table has at most {COLUMNS_MAX} columns"
+        ),
+    )
+    .with_hint("send what differs from point to point as fewer attributes")
+}
+
+/// Name and version of a scope.
+#[derive(Debug, Default)]
+pub(crate) struct ScopeName<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) version: &'a str,
+}
+
+pub(crate) fn scope_name(scope: &[u8]) -> Result<ScopeName<'_>, Refusal> {
+    let mut fields = Fields::of(scope);
+    let (mut name, mut version): (&[u8], &[u8]) = (&[], &[]);
+    while let Some(field) = fields.next()? {
+        match field.number {
+            1 => name = field.bytes()?,
+            2 => version = field.bytes()?,
+            _ => {}
+        }
+    }
+    let name = text(name, "the name of a scope")?;
+    Ok(ScopeName { name, version: text(version, "the version of a scope")? })
+}
+
+/// The attributes that are this field of a message.
+pub(crate) fn attributes(
+    message: &[u8],
+    number: u32,
+) -> Result<Vec<(&str, AnyValue<'_>)>, Refusal> {
+    let mut fields = Fields::of(message);
+    let mut attributes = Vec::new();
+    while let Some(field) = fields.next()? {
+        if field.number == number {
+            attributes.push(key_value(field.bytes()?)?);
+        }
+    }
+    Ok(attributes)
+}
+
+/// The name of the service that a resource is of; '' if it does not say.
+pub(crate) fn service_name(resource: &[u8], depth_max: u32) -> Result<String, Refusal> {
+    let attributes = attributes(resource, 1)?;
+    let service = attributes.iter().rev().find(|(key, _)| *key == SERVICE_NAME);
+    service.map_or(Ok(String::new()), |(_, value)| value.to_text(depth_max))
+}

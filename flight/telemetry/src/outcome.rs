@@ -1,0 +1,192 @@
+//! What became of a request, for the caller and for the one who sent it.
+
+use std::fmt::Write as _;
+
+use stratalog_line::TableRows;
+use stratalog_model::{Error, Result};
+
+use crate::{
+    Encoding, Item, TelemetryError,
+    fault::{Refusal, told},
+    json::text::put_text,
+    wire::{put_bytes, put_number},
+};
+
+/// Errors that a message tells.
+const ERRORS_TOLD: usize = 3;
+
+/// Bytes of a message to the one who sent the request, about.
+const MESSAGE_BYTES_MAX: usize = 2_000;
+
+/// What a request is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signal {
+    /// Prometheus remote write: samples.
+    RemoteWrite,
+    /// OTLP metrics: data points.
+    Metrics,
+    /// OTLP logs: log records.
+    Logs,
+}
+
+impl Signal {
+    /// What is counted.
+    fn noun(self, count: u64) -> &'static str {
+        match (self, count) {
+            (Self::RemoteWrite, 1) => "sample",
+            (Self::RemoteWrite, _) => "samples",
+            (Self::Metrics, 1) => "data point",
+            (Self::Metrics, _) => "data points",
+            (Self::Logs, 1) => "log record",
+            (Self::Logs, _) => "log records",
+        }
+    }
+}
+
+/// What became of a request whose body could be read.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What the request was.
+    pub signal: Signal,
+    /// The rows, by table, in the order of their first rows. [`TableRows::line`] is the number of
+    /// the series, data point or log record that a row came from.
+    pub tables: Vec<TableRows>,
+    /// The first parts that were refused, at most
+    /// [`errors_max`](crate::TelemetryLimits::errors_max) of them.
+    pub errors: Vec<TelemetryError>,
+    /// Errors, those that were not kept included.
+    pub errors_count: u64,
+    /// Samples, data points or log records that were taken.
+    pub accepted: u64,
+    /// Samples, data points or log records that were refused, native histograms of remote write
+    /// included. Of a histogram or summary that counts here some rows may have been taken: those
+    /// of the tables that had a place for them.
+    pub rejected: u64,
+}
+
+impl Outcome {
+    /// One line for people: how many were taken and refused, and the first errors.
+    pub fn message(&self) -> String {
+        let mut message = format!(
+            "{} {} accepted, {} rejected",
+            self.accepted,
+            self.signal.noun(self.accepted),
+            self.rejected
+        );
+        for (at, error) in self.errors.iter().take(ERRORS_TOLD).enumerate() {
+            let _ = write!(message, "{} {error}", if at == 0 { ":" } else { " |" });
+        }
+        // Names that were refused may hold anything.
+        message = message.replace(char::is_control, " ");
+        let told = self.errors.len().min(ERRORS_TOLD) as u64;
+        if self.errors_count > told {
+            let _ = write!(message, " | and {} more errors", self.errors_count - told);
+        }
+        if message.len() > MESSAGE_BYTES_MAX {
+            message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX));
+            message.push('…');
+        }
+        message
+    }
+
+    /// The body of OTLP's answer to a request that was taken, wholly or in part
+    /// (`ExportMetricsServiceResponse`, `ExportLogsServiceResponse`): with the count of what was
+    /// refused and [`Self::message`] if there are errors, and empty if there are none. Remote write
+    /// has no such body; it is empty there.
+    pub fn response(&self, encoding: Encoding) -> Vec<u8> {
+        let field = match self.signal {
+            Signal::RemoteWrite => return Vec::new(),
+            Signal::Metrics => "rejectedDataPoints",
+            Signal::Logs => "rejectedLogRecords",
+        };
+        let clean = self.rejected == 0 && self.errors_count == 0;
+        match encoding {
+            Encoding::Protobuf if clean => Vec::new(),
+            Encoding::Json if clean => b"{}".to_vec(),
+            Encoding::Protobuf => {
+                let mut partial = Vec::new();
+                if self.rejected > 0 {
+                    put_number(&mut partial, 1, self.rejected);
+                }
+                put_bytes(&mut partial, 2, self.message().as_bytes());
+                let mut response = Vec::with_capacity(partial.len() + 8);
+                put_bytes(&mut response, 1, &partial);
+                response
+            }
+            Encoding::Json => {
+                let mut text = format!(
+                    "{{\"partialSuccess\":{{\"{field}\":\"{}\",\"errorMessage\":",
+                    self.rejected
+                );
+                put_text(&mut text, &self.message());
+                text.push_str("}}");
+                text.into_bytes()
+            }
+        }
+    }
+}
+
+/// The body of OTLP's answer to a request that failed as a whole (`google.rpc.Status`): `code` is
+/// gRPC's number, as of [`Status::grpc`](stratalog_model::error::Status::grpc).
+pub fn status(code: i32, message: &str, encoding: Encoding) -> Vec<u8> {
+    match encoding {
+        Encoding::Protobuf => {
+            let mut bytes = Vec::with_capacity(message.len() + 16);
+            if code != 0 {
+                put_number(&mut bytes, 1, i64::from(code).cast_unsigned());
+            }
+            if !message.is_empty() {
+                put_bytes(&mut bytes, 2, message.as_bytes());
+            }
+            bytes
+        }
+        Encoding::Json => {
+            let mut text = format!("{{\"code\":{code},\"message\":");
+            put_text(&mut text, message);
+            text.push('}');
+            text.into_bytes()
+        }
+    }
+}
+
+/// What has been taken and refused so far.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) errors: Vec<TelemetryError>,
+    pub(crate) errors_max: usize,
+    pub(crate) errors_count: u64,
+    pub(crate) accepted: u64,
+    pub(crate) rejected: u64,
+}
+
+impl Tally {
+    /// Counts so many as refused, for one reason.
+    #[cold]
+    pub(crate) fn refuse(&mut self, item: Item, number: u64, count: u64, error: &Error) {
+        self.rejected += count;
+        self.errors_count += 1;
+        if self.errors.len() < self.errors_max {
+            let message = told(error);
+            self.errors.push(TelemetryError { item, number, kind: error.kind(), message });
+        }
+    }
+
+    /// Counts so many as taken or refused, or ends the request.
+    pub(crate) fn judge(
+        &mut self,
+        item: Item,
+        number: u64,
+        count: u64,
+        read: Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
+        match read {
+            Ok(()) => self.accepted += count,
+            Err(Refusal::Item(error)) => self.refuse(item, number, count, &error),
+            Err(other) => return Err(other),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,358 @@
+//! Prometheus remote write 1.0.
+//!
+//! ```text
+//! WriteRequest  1 timeseries *   3 metadata *
+//! TimeSeries    1 labels *       2 samples *    3 exemplars *   4 histograms *
+//! Label         1 name           2 value
+//! Sample        1 value (double) 2 timestamp (varint, milliseconds)
+//! ```
+
+use stratalog_line::{ColumnKind, SeriesNumber, Tables};
+use stratalog_model::{Error, ErrorKind, Result};
+
+use crate::{
+    Item, Layout, Outcome, Signal, TelemetryReader,
+    fault::{Refusal, shown, shown_bytes},
+    name::{METRIC_COLUMN, NAME_LABEL, VALUE_COLUMN, tag_of},
+    reader::{check_label_value, check_metric_name, too_large, unfit},
+    wire::{Fault, Fields, put_varint},
+};
+
+/// Nanoseconds of a millisecond.
+const MILLISECOND_NS: i64 = 1_000_000;
+
+/// Most bytes that snappy makes of one: 64 of the three of a copy.
+const SNAPPY_RATIO_MAX: usize = 22;
+
+/// A series before its labels are looked at.
+struct Shape<'a> {
+    /// What follows its first labels.
+    rest: Fields<'a>,
+    samples: usize,
+    histograms: u64,
+}
+
+impl TelemetryReader {
+    /// Reads a remote write request: a `prometheus.WriteRequest` in snappy's block format.
+    ///
+    /// # Errors
+    /// `ProtocolViolation` for a body that is not that, `LimitExceeded` for one that is larger or
+    /// makes more rows than it may: nothing of it is taken. What is wrong with single series is in
+    /// the [`Outcome`].
+    pub fn remote_write(
+        &mut self,
+        body: &[u8],
+        layout: Layout<'_>,
+        tables: &dyn Tables,
+    ) -> Result<Outcome> {
+        let mut decoded = self.begin();
+        let read = decompress(body, &mut decoded, self.limits.body_bytes_max)
+            .map_err(Refusal::Request)
+            .and_then(|()| self.write_request(&decoded, layout, tables));
+        self.end(decoded, Signal::RemoteWrite, read)
+    }
+
+    fn write_request(
+        &mut self,
+        body: &[u8],
+        layout: Layout<'_>,
+        tables: &dyn Tables,
+    ) -> Result<(), Refusal> {
+        let mut fields = Fields::of(body);
+        let mut number = 0;
+        while let Some(field) = fields.next()? {
+            match field.number {
+                1 => {
+                    number += 1;
+                    self.time_series(field.bytes()?, number, layout, tables)?;
+                }
+                3 => {
+                    field.bytes()?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn time_series(
+        &mut self,
+        message: &[u8],
+        number: u64,
+        layout: Layout<'_>,
+        tables: &dyn Tables,
+    ) -> Result<(), Refusal> {
+        layout.begin_identity(&mut self.identity, b'w');
+        let shape = self.shape(message)?;
+        if shape.histograms > 0 {
+            self.tally.refuse(Item::Series, number, shape.histograms, &native_histograms());
+        }
+        if shape.samples == 0 {
+            return Ok(());
+        }
+        self.check_room(shape.samples)?;
+        let series = match self.rows.find(&self.identity) {
+            Some(series) => Ok(series),
+            None => self.new_series(message, layout),
+        };
+        match series {
+            Ok(series) => self.samples(series, message, shape, number, layout, tables),
+            // Samples that are not looked at must be ones all the same.
+            Err(refusal) => {
+                shape.each(|_, _| {})?;
+                let count = shape.samples as u64;
+                self.tally.judge(Item::Series, number, count, Err(refusal))
+            }
+        }
+    }
+
+    /// Takes the labels for the identity, and counts what else there is.
+    #[inline]
+    fn shape<'a>(&mut self, message: &'a [u8]) -> Result<Shape<'a>, Fault> {
+        let mut fields = Fields::of(message);
+        let mut shape = Shape { rest: fields, samples: 0, histograms: 0 };
+        let mut leading = true;
+        while let Some(field) = fields.next()? {
+            match field.number {
+                1 => {
+                    let label = field.bytes()?;
+                    put_varint(&mut self.identity, label.len() as u64);
+                    self.identity.extend_from_slice(label);
+                    if leading {
+                        shape.rest = fields;
+                    }
+                    continue;
+                }
+                2 => shape.samples += 1,
+                3 => {}
+                4 => shape.histograms += 1,
+                _ => continue,
+            }
+            field.bytes()?;
+            leading = false;
+        }
+        Ok(shape)
+    }
+
+    #[inline]
+    fn samples(
+        &mut self,
+        series: SeriesNumber,
+        message: &[u8],
+        shape: Shape<'_>,
+        number: u64,
+        layout: Layout<'_>,
+        tables: &dyn Tables,
+    ) -> Result<(), Refusal> {
+        // Of a table that refuses one sample of the series, none is taken.
+        let mut refused: Option<Error> = None;
+        let (mut taken, mut left) = (0, 0);
+        let mut out_of_range: Option<(i64, u64)> = None;
+        shape.each(|value, timestamp_ms| {
+            let Some(tick_ns) = timestamp_ms.checked_mul(MILLISECOND_NS) else {
+                out_of_range.get_or_insert((timestamp_ms, 0)).1 += 1;
+                return;
+            };
+            if refused.is_some() {
+                left += 1;
+                return;
+            }
+            match self.sample(series, value, tick_ns, number, tables) {
+                Ok(()) => taken += 1,
+                Err(error) => {
+                    refused = Some(error);
+                    left += 1;
+                }
+            }
+        })?;
+        self.tally.accepted += taken;
+        if let Some((timestamp_ms, count)) = out_of_range {
+            let error = timestamp_out_of_range(timestamp_ms, count);
+            self.tally.refuse(Item::Series, number, count, &error);
+        }
+        if let Some(error) = refused {
+            let table = table_of(message, layout).unwrap_or_default();
+            let error = unfit(error, &table, &[(VALUE_COLUMN, ColumnKind::Float)], tables);
+            self.tally.refuse(Item::Series, number, left, &error);
+        }
+        Ok(())
+    }
+
+    /// Interns a series that was not met before.
+    #[cold]
+    fn new_series(&mut self, message: &[u8], layout: Layout<'_>) -> Result<SeriesNumber, Refusal> {
+        let labels = labels(message)?;
+        let metric = labels.iter().find(|(name, _)| *name == NAME_LABEL);
+        let metric = metric.map_or("", |(_, value)| *value);
+        if metric.is_empty() {
+            return Err(no_name(&labels).into());
+        }
+        let single = matches!(layout, Layout::Single(_));
+        let mut tags: Vec<(String, &str)> = Vec::with_capacity(labels.len());
+        if single {
+            check_label_value(NAME_LABEL, metric)?;
+            tags.push((METRIC_COLUMN.to_string(), metric));
+        } else {
+            check_metric_name(metric)?;
+        }
+        for (name, value) in &labels {
+            if *name != NAME_LABEL && !value.is_empty() {
+                check_label_value(name, value)?;
+                tags.push((tag_of(name, single), value));
+            }
+        }
+        let tags: Vec<_> = tags.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+        let table = match layout {
+            Layout::PerMetric => metric,
+            Layout::Single(table) => table,
+        };
+        Ok(self.rows.intern(&self.identity, table, &tags)?)
+    }
+}
+
+impl Shape<'_> {
+    /// The samples: value, and milliseconds since 1970.
+    #[inline]
+    fn each(&self, mut sample: impl FnMut(f64, i64)) -> Result<(), Fault> {
+        let mut fields = self.rest;
+        while let Some(field) = fields.next()? {
+            if field.number != 2 {
+                continue;
+            }
+            let mut parts = Fields::of(field.bytes()?);
+            let (mut value, mut timestamp_ms) = (0.0, 0);
+            while let Some(part) = parts.next()? {
+                match part.number {
+                    1 => value = part.double()?,
+                    2 => timestamp_ms = part.varint()?.cast_signed(),
+                    _ => {}
+                }
+            }
+            sample(value, timestamp_ms);
+        }
+        Ok(())
+    }
+}
+
+/// The name and value of each label, in order.
+fn labels(message: &[u8]) -> Result<Vec<(&str, &str)>, Refusal> {
+    let mut labels: Vec<(&[u8], &[u8])> = Vec::new();
+    let mut fields = Fields::of(message);
+    while let Some(field) = fields.next()? {
+        if field.number == 1 {
+            labels.push(label(field.bytes()?)?);
+        }
+    }
+    let mut texts: Vec<(&str, &str)> = Vec::with_capacity(labels.len());
+    for (name, value) in labels {
+        let read =
+            simdutf8::basic::from_utf8(name).ok().zip(simdutf8::basic::from_utf8(value).ok());
+        let (name, value) = read.ok_or_else(|| not_utf8(name, value))?;
+        let problem = match texts.last() {
+            _ if name.is_empty() => Some("a label has an empty name".to_string()),
+            Some((last, _)) if *last == name => {
+                Some(format!("label \"{}\" comes twice", shown(name)))
+            }
+            Some((last, _)) if *last > name => Some(format!(
+                "label \"{}\" comes behind \"{}\", and labels must be in order of their names",
+                shown(name),
+                shown(last)
+            )),
+            _ => None,
+        };
+        if let Some(problem) = problem {
+            let error = Error::new(ErrorKind::InvalidName, problem);
+            return Err(error.with_hint("mend what sends the series").into());
+        }
+        texts.push((name, value));
+    }
+    Ok(texts)
+}
+
+fn label(message: &[u8]) -> Result<(&[u8], &[u8]), Fault> {
+    let mut fields = Fields::of(message);
+    let (mut name, mut value): (&[u8], &[u8]) = (&[], &[]);
+    while let Some(field) = fields.next()? {
+        match field.number {
+            1 => name = field.bytes()?,
+            2 => value = field.bytes()?,
+            _ => {}
+        }
+    }
+    Ok((name, value))
+}
+
+/// The table of a series that was taken before.
+fn table_of(message: &[u8], layout: Layout<'_>) -> Option<String> {
+    if let Layout::Single(table) = layout {
+        return Some(table.to_string());
+    }
+    let labels = labels(message).ok()?;
+    labels.iter().find(|(name, _)| *name == NAME_LABEL).map(|(_, value)| (*value).to_string())
+}
+
+/// Decompresses a body of snappy's block format.
+fn decompress(body: &[u8], decoded: &mut Vec<u8>, bytes_max: usize) -> Result<()> {
+    let damaged = |why: String| {
+        Error::new(ErrorKind::ProtocolViolation, format!("the body is not snappy's: {why}"))
+            .with_hint("compress it in snappy's block format, not the one with frames")
+    };
+    if body.is_empty() {
+        return Err(damaged("it is empty".to_string()));
+    }
+    let bytes = snap::raw::decompress_len(body).map_err(|error| damaged(error.to_string()))?;
+    if bytes > bytes_max {
+        return Err(too_large(format!(
+            "the body has {bytes} bytes when it is decompressed, and {bytes_max} are the most"
+        )));
+    }
+    if bytes > body.len().saturating_mul(SNAPPY_RATIO_MAX) {
+        let why = format!("{} bytes cannot be {bytes} when they are decompressed", body.len());
+        return Err(damaged(why));
+    }
+    decoded.resize(bytes, 0);
+    let length = snap::raw::Decoder::new()
+        .decompress(body, decoded)
+        .map_err(|error| damaged(error.to_string()))?;
+    decoded.truncate(length);
+    Ok(())
+}
+
+fn native_histograms() -> Error {
+    Error::new(ErrorKind::FeatureNotSupported, "native histograms are not kept").with_hint(
+        "send classic histograms: in Prometheus, always_scrape_classic_histograms: true and send_native_histograms: false",
+    )
+}
+
+fn no_name(labels: &[(&str, &str)]) -> Error {
+    let first = labels.first().map_or("no label at all".to_string(), |(name, value)| {
+        format!("{}=\"{}\"", shown(name), shown(value))
+    });
+    Error::new(
+        ErrorKind::InvalidName,
+        format!("the series that begins with {first} has no metric name"),
+    )
+    .with_hint(format!("give it the label {NAME_LABEL}"))
+}
+
+fn not_utf8(name: &[u8], value: &[u8]) -> Error {
+    Error::new(
+        ErrorKind::InvalidEncoding,
+        format!(
+            "label \"{}\" with value \"{}\" is not UTF-8",
+            shown_bytes(name),
+            shown_bytes(value)
+        ),
+    )
+    .with_hint("mend what sends the series")
+}
+
+fn timestamp_out_of_range(timestamp_ms: i64, count: u64) -> Error {
+    Error::new(
+        ErrorKind::DatetimeOverflow,
+        format!(
+            "timestamp {timestamp_ms} ms is outside of the years 1677 to 2262, as are {count} of the series in all"
+        ),
+    )
+    .with_hint("send milliseconds since 1970")
+}

@@ -1,0 +1,241 @@
+//! Protobuf as bytes: fields one after another, read where they stand.
+//!
+//! ```text
+//! key (varint)                     value
+//! number << 3 | 0                  varint: 7 bits a byte, least first, 10 bytes at most
+//! number << 3 | 1                  8 bytes
+//! number << 3 | 2                  length (varint), bytes
+//! number << 3 | 5                  4 bytes
+//! ```
+
+use std::fmt;
+
+/// Bytes that are no message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The bytes end within a number.
+    Truncated,
+    /// A varint of more than 64 bits.
+    Varint,
+    /// A length beyond the end of its message.
+    Length { said: u64, left: usize },
+    /// A key that no field has.
+    Key(u64),
+    /// A field of another type than it is defined with.
+    Type(u32),
+    /// Text that is not UTF-8.
+    Text(&'static str),
+    /// A message or choice that comes twice where one is defined.
+    Twice(&'static str),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Truncated => write!(f, "the bytes end within a number"),
+            Self::Varint => write!(f, "a number has more than 64 bits"),
+            Self::Length { said, left } => {
+                write!(f, "a length says {said} bytes, and {left} are left")
+            }
+            Self::Key(key) => write!(f, "{key} is the key of no field"),
+            Self::Type(number) => {
+                write!(f, "field {number} of a message has another type than it is defined with")
+            }
+            Self::Text(what) => write!(f, "{what} is not UTF-8"),
+            Self::Twice(what) => write!(f, "{what} comes twice where one belongs"),
+        }
+    }
+}
+
+/// The value of one field.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Value<'a> {
+    Varint(u64),
+    Fixed64(u64),
+    Bytes(&'a [u8]),
+    Fixed32(u32),
+}
+
+/// One field of a message.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Field<'a> {
+    pub(crate) number: u32,
+    pub(crate) value: Value<'a>,
+}
+
+impl<'a> Field<'a> {
+    #[inline]
+    pub(crate) fn bytes(self) -> Result<&'a [u8], Fault> {
+        match self.value {
+            Value::Bytes(bytes) => Ok(bytes),
+            _ => Err(Fault::Type(self.number)),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn varint(self) -> Result<u64, Fault> {
+        match self.value {
+            Value::Varint(value) => Ok(value),
+            _ => Err(Fault::Type(self.number)),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn fixed64(self) -> Result<u64, Fault> {
+        match self.value {
+            Value::Fixed64(value) => Ok(value),
+            _ => Err(Fault::Type(self.number)),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn double(self) -> Result<f64, Fault> {
+        self.fixed64().map(f64::from_bits)
+    }
+
+    pub(crate) fn fixed32(self) -> Result<u32, Fault> {
+        match self.value {
+            Value::Fixed32(value) => Ok(value),
+            _ => Err(Fault::Type(self.number)),
+        }
+    }
+
+    /// Text, of what is named.
+    pub(crate) fn text(self, what: &'static str) -> Result<&'a str, Fault> {
+        text(self.bytes()?, what)
+    }
+
+    /// Adds the numbers of a repeated field, packed or one by one.
+    pub(crate) fn fixed64s(self, numbers: &mut Vec<u64>) -> Result<(), Fault> {
+        let Value::Bytes(bytes) = self.value else {
+            numbers.push(self.fixed64()?);
+            return Ok(());
+        };
+        let (words, rest) = bytes.as_chunks::<8>();
+        if !rest.is_empty() {
+            return Err(Fault::Truncated);
+        }
+        numbers.extend(words.iter().map(|word| u64::from_le_bytes(*word)));
+        Ok(())
+    }
+}
+
+/// Bytes as text.
+pub(crate) fn text<'a>(bytes: &'a [u8], what: &'static str) -> Result<&'a str, Fault> {
+    simdutf8::basic::from_utf8(bytes).map_err(|_| Fault::Text(what))
+}
+
+/// Takes the only message of its kind.
+pub(crate) fn once<'a>(
+    place: &mut Option<&'a [u8]>,
+    bytes: &'a [u8],
+    what: &'static str,
+) -> Result<(), Fault> {
+    match place.replace(bytes) {
+        None => Ok(()),
+        Some(_) => Err(Fault::Twice(what)),
+    }
+}
+
+/// The fields of a message, one after another.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fields<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Fields<'a> {
+    #[inline]
+    pub(crate) fn of(message: &'a [u8]) -> Self {
+        Self { rest: message }
+    }
+
+    /// The next field; `None` at the end of the message. After a fault there is no next one.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Result<Option<Field<'a>>, Fault> {
+        if self.rest.is_empty() {
+            return Ok(None);
+        }
+        let key = self.varint()?;
+        let number = match u32::try_from(key >> 3) {
+            Ok(number) if number > 0 && number < 1 << 29 => number,
+            _ => return Err(Fault::Key(key)),
+        };
+        let value = match key & 7 {
+            0 => Value::Varint(self.varint()?),
+            1 => Value::Fixed64(u64::from_le_bytes(self.array()?)),
+            2 => Value::Bytes(self.delimited()?),
+            5 => Value::Fixed32(u32::from_le_bytes(self.array()?)),
+            _ => return Err(Fault::Key(key)),
+        };
+        Ok(Some(Field { number, value }))
+    }
+
+    #[inline]
+    fn varint(&mut self) -> Result<u64, Fault> {
+        match self.rest {
+            [byte, rest @ ..] if *byte < 0x80 => {
+                self.rest = rest;
+                Ok(u64::from(*byte))
+            }
+            _ => self.long_varint(),
+        }
+    }
+
+    fn long_varint(&mut self) -> Result<u64, Fault> {
+        let mut value = 0;
+        for (at, byte) in self.rest.iter().take(10).enumerate() {
+            value |= u64::from(byte & 0x7f) << (7 * at);
+            if at == 9 && *byte > 1 {
+                return Err(Fault::Varint);
+            }
+            if *byte < 0x80 {
+                self.rest = self.rest.get(at + 1..).unwrap_or_default();
+                return Ok(value);
+            }
+        }
+        Err(Fault::Truncated)
+    }
+
+    #[inline]
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Fault> {
+        let (bytes, rest) = self.rest.split_first_chunk::<N>().ok_or(Fault::Truncated)?;
+        self.rest = rest;
+        Ok(*bytes)
+    }
+
+    #[inline]
+    fn delimited(&mut self) -> Result<&'a [u8], Fault> {
+        let said = self.varint()?;
+        let split = usize::try_from(said).ok().and_then(|end| self.rest.split_at_checked(end));
+        let Some((bytes, rest)) = split else {
+            return Err(Fault::Length { said, left: self.rest.len() });
+        };
+        self.rest = rest;
+        Ok(bytes)
+    }
+}
+
+/// Appends a varint.
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value.to_le_bytes()[0] | 0x80);
+        value >>= 7;
+    }
+    out.push(value.to_le_bytes()[0]);
+}
+
+/// Appends a field of bytes or of a message.
+pub(crate) fn put_bytes(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
+    put_varint(out, u64::from(number) << 3 | 2);
+    put_varint(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+/// Appends a field of a varint.
+pub(crate) fn put_number(out: &mut Vec<u8>, number: u32, value: u64) {
+    put_varint(out, u64::from(number) << 3);
+    put_varint(out, value);
+}
+
+#[cfg(test)]
+mod tests;
