@@ -68,28 +68,15 @@ impl<'a> Decoded<'a> {
     /// # Errors
     /// `FeatureNotSupported` for a compression that is not offered.
     pub(crate) fn new(state: &'a State, headers: &HeaderMap, body: Body) -> Result<Self> {
-        let output = Bounded { bytes: Vec::new(), left: state.settings.decoded_bytes_max };
-        let encoding = headers.get(CONTENT_ENCODING).and_then(|encoding| encoding.to_str().ok());
-        let encoding = encoding.unwrap_or("identity").trim().to_ascii_lowercase();
-        let decoder = match encoding.as_str() {
-            "" | "identity" => Decoder::Identity,
-            "gzip" | "x-gzip" => Decoder::Gzip(MultiGzDecoder::new(output)),
-            "zstd" => {
-                let decoder = zstd::stream::raw::Decoder::new();
-                let decoder = decoder.map_err(|error| Error::io("no room to decompress", error))?;
-                Decoder::Zstd(Zstd { decoder, output, complete: true })
-            }
-            _ => {
-                return Err(Error::new(
-                    ErrorKind::FeatureNotSupported,
-                    format!("Content-Encoding {encoding} is not offered"),
-                )
-                .with_hint("use gzip or zstd, or send it as it is"));
-            }
-        };
-        Ok(Self {
+        let decoder = Decoder::of(state, headers)?;
+        Ok(Self { decoder, ..Self::as_it_comes(state, body) })
+    }
+
+    /// The body of a request whose compression is part of its protocol.
+    pub(crate) fn as_it_comes(state: &'a State, body: Body) -> Self {
+        Self {
             stream: body.into_data_stream(),
-            decoder,
+            decoder: Decoder::Identity,
             state,
             raw: 0,
             decoded: 0,
@@ -97,7 +84,7 @@ impl<'a> Decoded<'a> {
             held: 0,
             waiting: Bytes::new(),
             ended: false,
-        })
+        }
     }
 
     /// The next piece; `None` at the end.
@@ -153,7 +140,7 @@ impl<'a> Decoded<'a> {
     ///
     /// # Errors
     /// As [`Self::next`].
-    pub(crate) async fn all(mut self) -> Result<Vec<u8>> {
+    pub(crate) async fn all(&mut self) -> Result<Vec<u8>> {
         let mut all = Vec::new();
         while let Some(piece) = self.next().await? {
             all.extend_from_slice(&piece);
@@ -187,6 +174,28 @@ impl<'a> Decoded<'a> {
 }
 
 impl Decoder {
+    fn of(state: &State, headers: &HeaderMap) -> Result<Self> {
+        let output = Bounded { bytes: Vec::new(), left: state.settings.decoded_bytes_max };
+        let encoding = headers.get(CONTENT_ENCODING).and_then(|encoding| encoding.to_str().ok());
+        let encoding = encoding.unwrap_or("identity").trim().to_ascii_lowercase();
+        Ok(match encoding.as_str() {
+            "" | "identity" => Decoder::Identity,
+            "gzip" | "x-gzip" => Decoder::Gzip(MultiGzDecoder::new(output)),
+            "zstd" => {
+                let decoder = zstd::stream::raw::Decoder::new();
+                let decoder = decoder.map_err(|error| Error::io("no room to decompress", error))?;
+                Decoder::Zstd(Zstd { decoder, output, complete: true })
+            }
+            _ => {
+                return Err(Error::new(
+                    ErrorKind::FeatureNotSupported,
+                    format!("Content-Encoding {encoding} is not offered"),
+                )
+                .with_hint("use gzip or zstd, or send it as it is"));
+            }
+        })
+    }
+
     fn decode(&mut self, piece: Bytes, most: usize) -> Result<Bytes> {
         let failed = |error| undecodable(&error, most);
         let output = match self {

@@ -23,6 +23,7 @@ mod sql;
 mod state;
 mod store;
 mod tcp;
+mod telemetry;
 mod write;
 
 pub use server::serve;

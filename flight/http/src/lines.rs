@@ -5,7 +5,11 @@ use stratalog_line::{LineError, LineRequest, Precision};
 use stratalog_model::{Durability, Error, ErrorKind, ProducerId, Result, store::AppendOptions};
 use uuid::Uuid;
 
-use crate::{body::Decoded, state::State, store, store::SchemaTables};
+use crate::{
+    body::Decoded,
+    state::State,
+    store::{self, Bringer, SchemaTables},
+};
 
 /// The header by which a request that is sent again is known: `<producer>/<number>`.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
@@ -66,13 +70,14 @@ pub(crate) async fn write(
         return Ok(Written { stored: 0, errors: read.errors, failed: read.lines_failed });
     }
     let options = AppendOptions { durability: wanted.durability, producer };
-    let appended = store::store(&session, &wanted.schema, read.tables, options).await?;
+    let appended =
+        store::store(&session, Bringer::LINES, &wanted.schema, read.tables, options).await?;
     state.counts.rows(appended.as_ref().map_or(0, |appended| appended.rows));
     Ok(Written { stored: read.lines_ok, errors: read.errors, failed: read.lines_failed })
 }
 
 /// Who sends, and the number of the request, if it says so.
-fn producer(headers: &HeaderMap) -> Result<Option<(ProducerId, u64)>> {
+pub(crate) fn producer(headers: &HeaderMap) -> Result<Option<(ProducerId, u64)>> {
     let Some(key) = headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
     let parsed = key.to_str().ok().and_then(|key| {
         let (producer, sequence) = key.trim().split_once('/')?;

@@ -23,6 +23,8 @@ pub(crate) struct Counts {
     bytes: AtomicU64,
     lines: AtomicU64,
     lines_refused: AtomicU64,
+    samples: AtomicU64,
+    samples_refused: AtomicU64,
     rows: AtomicU64,
     requests_refused: AtomicU64,
     queries: AtomicU64,
@@ -37,6 +39,11 @@ impl Counts {
     pub(crate) fn lines(&self, taken: u64, refused: u64) {
         self.lines.fetch_add(taken, Ordering::Relaxed);
         self.lines_refused.fetch_add(refused, Ordering::Relaxed);
+    }
+
+    pub(crate) fn samples(&self, taken: u64, refused: u64) {
+        self.samples.fetch_add(taken, Ordering::Relaxed);
+        self.samples_refused.fetch_add(refused, Ordering::Relaxed);
     }
 
     pub(crate) fn rows(&self, count: u64) {
@@ -94,10 +101,12 @@ fn load(count: &AtomicU64) -> u64 {
 
 metrics! {
     "stratalog_up_seconds" gauge "Seconds since the server started." => |s| u64::try_from(s.up_ns).unwrap_or(0) / 1_000_000_000;
-    "stratalog_ingest_bytes_total" counter "Bytes of line protocol that were read, decompressed." => |s| load(&s.counts.bytes);
+    "stratalog_ingest_bytes_total" counter "Bytes of line protocol and telemetry that were read, decompressed." => |s| load(&s.counts.bytes);
     "stratalog_ingest_lines_total" counter "Lines that were read." => |s| load(&s.counts.lines);
     "stratalog_ingest_lines_refused_total" counter "Lines that were refused." => |s| load(&s.counts.lines_refused);
-    "stratalog_ingest_rows_total" counter "Rows that line protocol stored." => |s| load(&s.counts.rows);
+    "stratalog_ingest_samples_total" counter "Samples, data points and log records of telemetry that were read." => |s| load(&s.counts.samples);
+    "stratalog_ingest_samples_refused_total" counter "Those that were refused." => |s| load(&s.counts.samples_refused);
+    "stratalog_ingest_rows_total" counter "Rows that line protocol and telemetry stored." => |s| load(&s.counts.rows);
     "stratalog_ingest_requests_refused_total" counter "Write requests that were refused as a whole." => |s| load(&s.counts.requests_refused);
     "stratalog_line_connections" gauge "Open connections of line protocol over TCP." => |s| load(&s.counts.line_connections);
     "stratalog_http_queries_total" counter "Statements that HTTP carried." => |s| load(&s.counts.queries);

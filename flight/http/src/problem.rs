@@ -35,10 +35,15 @@ pub(crate) fn status(error: &Error) -> StatusCode {
 
 /// A response to an error with this body: one that may be sent again says when.
 pub(crate) fn answer(error: &Error, body: Value) -> Response {
+    failed(error, (status(error), Json(body)))
+}
+
+/// A response to an error.
+pub(crate) fn failed(error: &Error, response: impl IntoResponse) -> Response {
     if error.kind() == ErrorKind::Internal {
         tracing::error!(%error, "a request failed by a defect");
     }
-    let mut response = (status(error), Json(body)).into_response();
+    let mut response = response.into_response();
     if matches!(error.kind().status(), Status::ResourceExhausted | Status::Unavailable) {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(RETRY_SECONDS));
     }

@@ -24,7 +24,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
-use crate::{HttpSettings, compat, health, metrics, sql, state::State, tcp, write};
+use crate::{HttpSettings, compat, health, metrics, sql, state::State, tcp, telemetry, write};
 
 /// Bytes of the heads of one request.
 const HEAD_BYTES_MAX: usize = 64 << 10;
@@ -34,6 +34,9 @@ fn routes(state: Arc<State>) -> Router {
         .route("/write", post(write::one))
         .route("/api/v2/write", post(write::two))
         .route("/api/v3/write_lp", post(write::three))
+        .route("/api/v1/write", post(telemetry::remote_write))
+        .route("/v1/metrics", post(telemetry::metrics))
+        .route("/v1/logs", post(telemetry::logs))
         .route("/api/v3/query_sql", get(sql::ask).post(sql::ask))
         .route("/api/sql", get(sql::ask).post(sql::ask))
         .route("/query", get(compat::query).post(compat::query))

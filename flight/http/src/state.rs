@@ -6,8 +6,9 @@ use parking_lot::Mutex;
 use stratalog_line::{LineLimits, LineParser};
 use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_query::{Login, QueryService, Session};
+use stratalog_telemetry::{TelemetryLimits, TelemetryReader};
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
+    sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit},
     time::timeout,
 };
 
@@ -15,6 +16,13 @@ use crate::{HttpSettings, metrics::Counts};
 
 /// Parsers that wait for the next request; each knows tables and series.
 const PARSERS_MAX: usize = 16;
+
+/// Bodies of telemetry that become rows at a time: each may have bytes of [`TelemetryLimits`], and rows of
+/// [`TELEMETRY_ROWS_BYTES`].
+const READERS_MAX: usize = 4;
+
+/// Bytes of the rows of one body of telemetry.
+const TELEMETRY_ROWS_BYTES: usize = 128 << 20;
 
 /// Bytes of one unit of room.
 const UNIT_BYTES: usize = 1024;
@@ -26,6 +34,8 @@ pub(crate) struct State {
     pub(crate) settings: Arc<HttpSettings>,
     pub(crate) counts: Counts,
     parsers: Mutex<Vec<LineParser>>,
+    readers: Mutex<Vec<TelemetryReader>>,
+    reading: Semaphore,
     writing: Mutex<Option<Arc<Session>>>,
     room: Arc<Semaphore>,
 }
@@ -39,6 +49,8 @@ impl State {
             settings,
             counts: Counts::default(),
             parsers: Mutex::default(),
+            readers: Mutex::default(),
+            reading: Semaphore::new(READERS_MAX),
             writing: Mutex::default(),
             room: Arc::new(Semaphore::new(units)),
         })
@@ -54,6 +66,34 @@ impl State {
         let mut parsers = self.parsers.lock();
         if parsers.len() < PARSERS_MAX {
             parsers.push(parser);
+        }
+    }
+
+    /// Reads one body of telemetry, when fewer than so many others are read.
+    ///
+    /// # Errors
+    /// `OutOfMemory` when there is no place for too long; what reading says.
+    pub(crate) async fn read<T>(
+        &self,
+        read: impl FnOnce(&mut TelemetryReader) -> Result<T>,
+    ) -> Result<(T, SemaphorePermit<'_>)> {
+        let patience = Duration::from_millis(self.settings.room_ms);
+        let Ok(Ok(place)) = timeout(patience, self.reading.acquire()).await else {
+            return Err(no_room());
+        };
+        let reader = self.readers.lock().pop();
+        let mut reader = reader.unwrap_or_else(|| TelemetryReader::new(self.telemetry_limits()));
+        let read = read(&mut reader);
+        self.readers.lock().push(reader);
+        Ok((read?, place))
+    }
+
+    fn telemetry_limits(&self) -> TelemetryLimits {
+        let limits = TelemetryLimits::default();
+        TelemetryLimits {
+            body_bytes_max: limits.body_bytes_max.min(self.settings.decoded_bytes_max),
+            batch_bytes_max: TELEMETRY_ROWS_BYTES,
+            ..limits
         }
     }
 
@@ -95,11 +135,15 @@ impl State {
         let wanted = Arc::clone(&self.room).acquire_many_owned(units);
         match timeout(Duration::from_millis(self.settings.room_ms), wanted).await {
             Ok(Ok(room)) => Ok(room),
-            _ => Err(Error::new(
-                ErrorKind::OutOfMemory,
-                "the server has no room for another request body now; nothing of it was stored",
-            )
-            .with_hint("send it again a little later, or in smaller requests")),
+            _ => Err(no_room()),
         }
     }
+}
+
+fn no_room() -> Error {
+    Error::new(
+        ErrorKind::OutOfMemory,
+        "the server has no room for another request body now; nothing of it was stored",
+    )
+    .with_hint("send it again a little later, or in smaller requests")
 }

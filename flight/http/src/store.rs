@@ -27,9 +27,24 @@ impl Tables for SchemaTables<'_> {
         self.session.table(Some(self.schema), measurement).ok()
     }
 
-    fn takes_new_tags(&self) -> bool {
-        false
+    /// A key that was declared takes more columns.
+    fn takes_new_tags(&self, table: &ChronicleDefinition) -> bool {
+        table.primary_key
     }
+}
+
+/// Who brings rows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bringer {
+    /// The protocol, as messages and the list of sessions call it.
+    pub(crate) protocol: &'static str,
+    /// What new tables do with events of one key and time.
+    pub(crate) collision: &'static str,
+}
+
+impl Bringer {
+    /// Line protocol: an event takes the place of an earlier one.
+    pub(crate) const LINES: Self = Self { protocol: "line protocol", collision: "last" };
 }
 
 /// Stores rows, all of them or none.
@@ -39,6 +54,7 @@ impl Tables for SchemaTables<'_> {
 /// making a table or storing says.
 pub(crate) async fn store(
     session: &Arc<Session>,
+    bringer: Bringer,
     schema: &str,
     tables: Vec<TableRows>,
     options: AppendOptions,
@@ -48,11 +64,11 @@ pub(crate) async fn store(
     }
     let mut batches = Vec::with_capacity(tables.len());
     for rows in tables {
-        let definition = ready(session, schema, &rows).await?;
+        let definition = ready(session, bringer, schema, &rows).await?;
         let batch = rows.into_batch(&definition)?;
         batches.push((definition, batch));
     }
-    let mut append = session.append("line protocol", options)?;
+    let mut append = session.append(bringer.protocol, options)?;
     for (definition, batch) in batches {
         append.push(&definition, batch).await?;
     }
@@ -62,6 +78,7 @@ pub(crate) async fn store(
 /// The table of some rows, with all columns that they have.
 async fn ready(
     session: &Arc<Session>,
+    bringer: Bringer,
     schema: &str,
     rows: &TableRows,
 ) -> Result<Arc<ChronicleDefinition>> {
@@ -73,15 +90,17 @@ async fn ready(
                     return Ok(definition);
                 }
                 // One command a column: each is there or not.
-                for column in missing {
+                for (column, key) in missing {
                     let id = definition.id;
-                    let add = Command::AddColumn { id, column, if_not_exists: true };
-                    session.define("line protocol: a new field", vec![add]).await?;
+                    let add = Command::AddColumn { id, column, key, if_not_exists: true };
+                    let what = if key { "tag" } else { "field" };
+                    let what = format!("{}: a new {what}", bringer.protocol);
+                    session.define(&what, vec![add]).await?;
                 }
             }
             Err(error) if error.kind() == ErrorKind::UndefinedTable => {
-                let commands = creation(session, schema, rows);
-                session.define("line protocol: a new table", commands).await?;
+                let commands = creation(session, bringer, schema, rows);
+                session.define(&format!("{}: a new table", bringer.protocol), commands).await?;
             }
             Err(error) => return Err(error),
         }
@@ -92,20 +111,38 @@ async fn ready(
     ))
 }
 
-fn missing_columns(definition: &ChronicleDefinition, rows: &TableRows) -> Result<Vec<NewColumn>> {
-    if let Some(tag) = rows.new_tags().iter().find(|tag| definition.column_named(tag).is_none()) {
+/// The columns that a table lacks, and whether each is to join the key.
+fn missing_columns(
+    definition: &ChronicleDefinition,
+    rows: &TableRows,
+) -> Result<Vec<(NewColumn, bool)>> {
+    let is_missing = |name: &str| definition.column_named(name).is_none();
+    let mut tags = rows.new_tags().iter().filter(|tag| is_missing(tag)).peekable();
+    if let Some(tag) = tags.next_if(|_| !definition.primary_key) {
         return Err(no_such_key(definition, tag));
     }
-    let missing =
-        rows.new_fields().iter().filter(|(name, _)| definition.column_named(name).is_none());
-    Ok(missing.map(|(name, column_type)| nullable(name, column_type)).collect())
+    let tags = tags.map(|tag| (joining(tag), true));
+    let fields = rows.new_fields().iter().filter(|(name, _)| is_missing(name));
+    let fields = fields.map(|(name, column_type)| (nullable(name, column_type), false));
+    Ok(tags.chain(fields).collect())
+}
+
+/// A tag that joins the key of a table: '' in the rows that are there, and in those that do not
+/// name it.
+fn joining(tag: &str) -> NewColumn {
+    NewColumn {
+        nullable: false,
+        default_sql: Some("''".to_string()),
+        missing_value: Some(String::new()),
+        ..nullable(tag, &ColumnType::Text)
+    }
 }
 
 fn no_such_key(definition: &ChronicleDefinition, tag: &str) -> Error {
     Error::new(
         ErrorKind::InvalidTableDefinition,
         format!(
-            "tag \"{tag}\" is not part of the key of table \"{}\", which was fixed when the table was made",
+            "tag \"{tag}\" has no column in table \"{}\", which has no primary key that it could join",
             definition.qualified_name()
         ),
     )
@@ -122,7 +159,7 @@ fn nullable(name: &str, column_type: &ColumnType) -> NewColumn {
     }
 }
 
-fn creation(session: &Session, schema: &str, rows: &TableRows) -> Vec<Command> {
+fn creation(session: &Session, bringer: Bringer, schema: &str, rows: &TableRows) -> Vec<Command> {
     let database = session.login().database.clone();
     let required = |name: &str, column_type: ColumnType| NewColumn {
         nullable: false,
@@ -146,7 +183,7 @@ fn creation(session: &Session, schema: &str, rows: &TableRows) -> Vec<Command> {
             name: rows.measurement().to_string(),
             columns,
             primary_key: Some(key),
-            options: vec![("collision".to_string(), "last".to_string())],
+            options: vec![("collision".to_string(), bringer.collision.to_string())],
             if_not_exists: true,
         }),
     ]

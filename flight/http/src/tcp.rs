@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     state::State,
-    store::{self, SchemaTables},
+    store::{self, Bringer, SchemaTables},
     write::PUBLIC,
 };
 
@@ -85,7 +85,8 @@ async fn store_all(
     mut batches: mpsc::Receiver<Vec<TableRows>>,
 ) -> Result<()> {
     while let Some(tables) = batches.recv().await {
-        let stored = store::store(&session, PUBLIC, tables, AppendOptions::default()).await;
+        let stored =
+            store::store(&session, Bringer::LINES, PUBLIC, tables, AppendOptions::default()).await;
         if stored.is_err() {
             state.counts.refused();
         }

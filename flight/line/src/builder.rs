@@ -19,7 +19,7 @@ pub trait Tables {
 
     /// Whether rows of a table that is there may have tags that it has no column for. Where they may
     /// not, such rows are refused, each by itself.
-    fn takes_new_tags(&self) -> bool {
+    fn takes_new_tags(&self, _table: &ChronicleDefinition) -> bool {
         true
     }
 }
@@ -246,7 +246,7 @@ impl RowBuilder {
         let table = self.tables.get_mut(number as usize).ok_or_else(forgotten)?;
         if table.request != self.request {
             let definition = tables.table(&table.measurement);
-            table.closed = definition.is_some() && !tables.takes_new_tags();
+            table.closed = definition.as_ref().is_some_and(|known| !tables.takes_new_tags(known));
             table.define(self.request, definition, &mut self.columns_total);
         }
         if table.rows() == 0 {

@@ -184,7 +184,7 @@ impl<'a> Row<'a> {
                     return Err(Error::new(
                         ErrorKind::InvalidTableDefinition,
                         format!(
-                            "tag \"{}\" is not part of the key of table \"{}\", which was fixed when the table was made",
+                            "tag \"{}\" has no column in table \"{}\", which has no primary key that it could join",
                             column.name,
                             shown(&self.table.measurement)
                         ),

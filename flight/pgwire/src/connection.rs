@@ -228,13 +228,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     }
 
     /// The end of a command, behind what it had to say.
-    fn complete(&mut self, tag: &str) -> Result<()> {
+    fn complete(&mut self, tag: &str) -> Result<(), Error> {
         self.notify()?;
         self.out.complete(tag)
     }
 
     /// Notices since the last time.
-    fn notify(&mut self) -> Result<()> {
+    fn notify(&mut self) -> Result<(), Error> {
         self.session.take_notices().iter().try_for_each(|notice| self.out.notice(notice))
     }
 

@@ -358,8 +358,8 @@ async fn alter_one(
         AlterTableOperation::AddColumn {
             if_not_exists, column_def, column_position: None, ..
         } => {
-            let column = create_table::added_column(session, column_def).await?;
-            Ok(Command::AddColumn { id, column, if_not_exists: *if_not_exists })
+            let (column, key) = create_table::added_column(session, column_def).await?;
+            Ok(Command::AddColumn { id, column, key, if_not_exists: *if_not_exists })
         }
         AlterTableOperation::RenameTable { table_name } => {
             let (RenameTableNameKind::To(name) | RenameTableNameKind::As(name)) = table_name;

@@ -18,6 +18,7 @@ mod deletes;
 mod explain;
 mod harness;
 mod inserts;
+mod key_columns;
 mod limits;
 mod parameters;
 mod pushdown;

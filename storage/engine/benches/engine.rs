@@ -100,6 +100,7 @@ fn cpu() -> Arc<ChronicleDefinition> {
         columns,
         tick_column: ColumnId(1),
         key_columns: vec![ColumnId(2)],
+        keys_added: 0,
         primary_key: true,
         scale: TickScale::starting_at(0, Granularity::NANOSECOND),
         collision: Collision::First,

@@ -283,7 +283,7 @@ fn decode(core: &Core, frame: Frame, definition: Definition) -> Result<Decoded> 
             },
         };
         let groups = if chronicle.indexed() {
-            Groups::of(&decoded.columns, &shape.keys_at, rows)?
+            Groups::of(&decoded.columns, &shape.keys, rows)?
         } else {
             Groups::default()
         };

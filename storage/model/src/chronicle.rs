@@ -53,6 +53,10 @@ pub struct ChronicleDefinition {
     pub tick_column: ColumnId,
     /// Key columns: the PRIMARY KEY without its last column, the tick.
     pub key_columns: Vec<ColumnId>,
+    /// How many of the last key columns joined the key after events were written: text, and ''
+    /// in the events that were written before.
+    #[serde(default)]
+    pub keys_added: usize,
     /// Whether a PRIMARY KEY was declared.
     pub primary_key: bool,
     /// Base and granularity.
@@ -155,6 +159,18 @@ impl ChronicleDefinition {
                     }
                 },
             }
+        }
+        for key in self.key_columns.iter().rev().take(self.keys_added) {
+            let column = self.column(*key);
+            let is_empty = |column: &ColumnDefinition| column.missing_value.as_deref() == Some("");
+            if !column.is_some_and(|c| c.column_type == ColumnType::Text && is_empty(c)) {
+                return Err(invalid(format!(
+                    "key column {key} was added, and is not a text that is empty in older events"
+                )));
+            }
+        }
+        if self.keys_added > self.key_columns.len() {
+            return Err(invalid("more key columns were added than there are".to_string()));
         }
         if self.key_columns.contains(&self.tick_column) {
             return Err(invalid("the tick column appears twice in the primary key".to_string()));

@@ -90,7 +90,7 @@ impl StorySchema {
             chronicle_name: chronicle.qualified_name(),
             version,
             columns: columns.collect::<Option<_>>().ok_or_else(unknown)?,
-            keys: chronicle.key_columns.clone(),
+            keys: chronicle.key_columns.iter().copied().filter(|key| ids.contains(key)).collect(),
             tick: chronicle.tick_column,
             scale: chronicle.scale,
         };

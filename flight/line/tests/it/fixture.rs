@@ -56,6 +56,7 @@ pub fn table(name: &str, columns: &[(&str, ColumnType)], key: &[&str]) -> Chroni
         name: name.to_string(),
         tick_column: id(tick),
         key_columns: keys.iter().map(|name| id(name)).collect(),
+        keys_added: 0,
         primary_key: true,
         scale: TickScale::starting_at(0, Granularity::default()),
         collision: Collision::Last,

@@ -356,7 +356,7 @@ impl Tables for Closed {
         self.0.table(measurement)
     }
 
-    fn takes_new_tags(&self) -> bool {
+    fn takes_new_tags(&self, _: &ChronicleDefinition) -> bool {
         false
     }
 }
@@ -376,7 +376,7 @@ fn a_tag_that_the_key_lacks_refuses_its_line_alone() {
         assert_eq!(rows, [2, 1]);
         assert_eq!(
             outcome.errors[0].to_string(),
-            "line 2: tag \"rack\" is not part of the key of table \"m\", which was fixed when the table was made; send it as a field, or write to another measurement"
+            "line 2: tag \"rack\" has no column in table \"m\", which has no primary key that it could join; send it as a field, or write to another measurement"
         );
     }
 }

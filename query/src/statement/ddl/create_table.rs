@@ -205,17 +205,18 @@ fn is_default_collation(name: &str) -> bool {
     matches!(bare, "default" | "C" | "POSIX" | "ucs_basic")
 }
 
-/// The column of ADD COLUMN: older rows show its default, which must be a constant.
+/// The column of ADD COLUMN, and whether it joins the key: older rows show its default, which must be a
+/// constant.
 ///
 /// # Errors
 /// `FeatureNotSupported` for NOT NULL without a default, and for a default that changes.
-pub async fn added_column(session: &Session, definition: &ColumnDef) -> Result<NewColumn> {
+pub async fn added_column(session: &Session, definition: &ColumnDef) -> Result<(NewColumn, bool)> {
     let (mut column, is_key) = column(session, definition).await?;
     if is_key {
-        return Err(Error::new(
-            ErrorKind::FeatureNotSupported,
-            "a key column cannot be added: keys are fixed when a table is made",
-        ));
+        column.nullable = false;
+        if column.default_sql.is_none() && column.column_type == ColumnType::Text {
+            column.default_sql = Some("''".to_string());
+        }
     }
     if let Some(sql) = &column.default_sql {
         let expr = crate::statement::parse::expression(sql)?;
@@ -230,7 +231,7 @@ pub async fn added_column(session: &Session, definition: &ColumnDef) -> Result<N
         let field = column.column_type.arrow_field(&column.name, true);
         column.missing_value = write_value(&array, 0, &field, &TextStyle::default())?;
     }
-    Ok(column)
+    Ok((column, is_key))
 }
 
 /// The text of a DEFAULT, checked by evaluating it once; `None` for DEFAULT NULL.

@@ -66,6 +66,7 @@ pub fn definition(id: u32) -> Arc<ChronicleDefinition> {
         columns,
         tick_column: ColumnId(1),
         key_columns: vec![],
+        keys_added: 0,
         primary_key: true,
         scale: TickScale::starting_at(0, Granularity::from_ns(1000).unwrap()),
         collision: Collision::Last,

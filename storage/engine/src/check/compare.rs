@@ -60,7 +60,7 @@ impl<'a> OfPiece<'a> {
                 return wrong("numbers of events are missing".to_string());
             }
             let columns: Vec<Column> = events.columns.iter().flatten().cloned().collect();
-            let groups = Groups::of(&columns, &shape.keys_at, events.rows)?;
+            let groups = Groups::of(&columns, &shape.keys, events.rows)?;
             let rows = events.ticks.iter().zip(events.seqs.iter().zip(events.gsns.iter()));
             for (row, (tick, (seq, gsn))) in rows.enumerate() {
                 let key = groups.keys.get(groups.group(row)).map_or(&[][..], |key| key);

@@ -156,7 +156,7 @@ impl<'a> Rebuild<'a> {
     fn in_force(&self, rows: &Rows) -> Result<Vec<u32>> {
         let shown = self.record.fenced_through;
         let at = |values: &[i64], row: u32| values.get(row as usize).copied().unwrap_or_default();
-        let groups = Groups::of(&rows.columns, &self.shape.keys_at, rows.len())?;
+        let groups = Groups::of(&rows.columns, &self.shape.keys, rows.len())?;
         let mut last: BTreeMap<(&[u8], i64), i64> = BTreeMap::new();
         let replaces = matches!(self.definition.collision, Collision::Last);
         for row in 0..rows.len() as u32 {

@@ -129,7 +129,7 @@ impl<'a> Push<'a> {
         let index = if self.chronicle.indexed() { rows * INDEX_ROW_BYTES } else { 0 };
         let claim = core.claim(batch_bytes(stored, rows, columns.len()) + index).await?;
         let groups = if self.chronicle.indexed() {
-            Groups::of(&columns, &self.shape.keys_at, rows)?
+            Groups::of(&columns, &self.shape.keys, rows)?
         } else {
             Groups::default()
         };

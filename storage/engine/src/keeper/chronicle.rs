@@ -8,7 +8,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
 
 use ahash::RandomState;
@@ -40,6 +40,8 @@ pub struct Chronicle {
     collision: Collision,
     indexed: bool,
     shapes: RwLock<HashMap<SchemaVersion, Arc<Shape>, RandomState>>,
+    /// Key columns that events here may have.
+    key_columns: AtomicUsize,
     state: Mutex<State>,
     /// Whether most rows of some batch were replaced.
     worn: AtomicBool,
@@ -60,6 +62,7 @@ impl Chronicle {
             collision,
             indexed: collision != Collision::All || !definition.key_columns.is_empty(),
             shapes: RwLock::default(),
+            key_columns: AtomicUsize::new(0),
             state: Mutex::new(State::new(budget)),
             worn: AtomicBool::new(false),
             leaving: AtomicU64::new(0),
@@ -91,8 +94,15 @@ impl Chronicle {
             return Ok(Arc::clone(shape));
         }
         let shape = Arc::new(Shape::of(definition, version)?);
+        self.key_columns.fetch_max(shape.keys.at.len(), Ordering::Relaxed);
         self.shapes.write().insert(version, Arc::clone(&shape));
         Ok(shape)
+    }
+
+    /// Key columns that events here may have: more than a definition tells of that is older
+    /// than the last of them.
+    pub fn key_columns(&self) -> usize {
+        self.key_columns.load(Ordering::Relaxed)
     }
 
     /// The shape of a schema version that events here had.

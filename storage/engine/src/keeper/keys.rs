@@ -13,7 +13,7 @@ use arrow::{
 use hashbrown::HashMap;
 use stratalog_model::{Error, Result};
 
-use crate::memtable::column::Column;
+use crate::memtable::{column::Column, shape::KeyColumns};
 
 /// Products of cardinalities up to which groups are numbered through a table.
 const DIRECT_MAX: usize = 1 << 16;
@@ -28,10 +28,10 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// Groups `rows` rows by the columns at `keys_at`; one group when there are none.
-    pub fn of(columns: &[Column], keys_at: &[usize], rows: usize) -> Result<Self> {
-        let keys: Vec<&Column> = keys_at.iter().filter_map(|at| columns.get(*at)).collect();
-        if keys.len() != keys_at.len() {
+    /// Groups `rows` rows by their key columns; one group when there are none.
+    pub fn of(columns: &[Column], key_columns: &KeyColumns, rows: usize) -> Result<Self> {
+        let keys: Vec<&Column> = key_columns.at.iter().filter_map(|at| columns.get(*at)).collect();
+        if keys.len() != key_columns.at.len() {
             return Err(Error::internal("a key column is missing in a batch"));
         }
         if keys.is_empty() {
@@ -59,12 +59,11 @@ impl Groups {
         for first in &first_row {
             dense.push(result.keys.len() as u32);
             if let Some(row) = first {
-                let mut key = Vec::with_capacity(24);
+                let mut key = KeyBytes::new(key_columns.fixed);
                 for column in &keys {
-                    let value = column.slice(*row as usize, 1)?;
-                    key_part(&value, 0, &mut key)?;
+                    key.push(&column.slice(*row as usize, 1)?, 0)?;
                 }
-                result.keys.push(key.into_boxed_slice());
+                result.keys.push(key.finish().into_boxed_slice());
             }
         }
         if result.keys.len() < groups {
@@ -82,9 +81,47 @@ impl Groups {
     }
 }
 
+/// The bytes of a key, value by value.
+#[derive(Debug, Clone)]
+pub struct KeyBytes {
+    bytes: Vec<u8>,
+    /// Values that are still to come of the columns that the key had from the beginning.
+    fixed: usize,
+    /// Bytes up to the last value that is part of the key.
+    end: usize,
+}
+
+impl KeyBytes {
+    /// Nothing yet of a key that had so many columns from the beginning.
+    pub fn new(fixed: usize) -> Self {
+        Self { bytes: Vec::with_capacity(24), fixed, end: 0 }
+    }
+
+    /// Adds the value of the next key column.
+    pub fn push(&mut self, array: &ArrayRef, row: usize) -> Result<()> {
+        let start = self.bytes.len();
+        key_part(array, row, &mut self.bytes)?;
+        let is_empty = self.fixed == 0 && self.bytes.get(start..) == Some(&EMPTY_TEXT[..]);
+        self.fixed = self.fixed.saturating_sub(1);
+        if !is_empty {
+            self.end = self.bytes.len();
+        }
+        Ok(())
+    }
+
+    /// The key: without the empty values at its end of columns that joined it later.
+    pub fn finish(mut self) -> Vec<u8> {
+        self.bytes.truncate(self.end);
+        self.bytes
+    }
+}
+
+/// The bytes of ''.
+const EMPTY_TEXT: [u8; 2] = [0, 0];
+
 /// Appends the bytes of one key value; equal values, and only they, give equal bytes, and
 /// bytes have the order of the values. No value's bytes begin another's.
-pub fn key_part(array: &ArrayRef, row: usize, key: &mut Vec<u8>) -> Result<()> {
+fn key_part(array: &ArrayRef, row: usize, key: &mut Vec<u8>) -> Result<()> {
     match array.data_type() {
         DataType::Utf8View => {
             for byte in array.as_string_view().value(row).bytes() {
@@ -94,7 +131,7 @@ pub fn key_part(array: &ArrayRef, row: usize, key: &mut Vec<u8>) -> Result<()> {
                     key.push(255);
                 }
             }
-            key.extend([0, 0]);
+            key.extend(EMPTY_TEXT);
         }
         DataType::FixedSizeBinary(_) => key.extend(array.as_fixed_size_binary().value(row)),
         _ => key.extend((integer(array, row)? ^ i64::MIN).to_be_bytes()),

@@ -18,8 +18,29 @@ pub struct Shape {
     pub tick_at: usize,
     /// Nanoseconds per unit of the tick column.
     pub tick_unit_ns: i64,
-    /// Positions of the key columns, in key order.
-    pub keys_at: Vec<usize>,
+    /// The key columns.
+    pub keys: KeyColumns,
+}
+
+/// Where the key columns of events are.
+///
+/// Columns that joined the key later are text. Events that do not have them yet are as those
+/// that have '' there: an empty value is no part of a key at its end, so that the key of a
+/// series stays as it was.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KeyColumns {
+    /// Positions, in key order.
+    pub at: Vec<usize>,
+    /// How many of them the key had from the beginning.
+    pub fixed: usize,
+}
+
+impl KeyColumns {
+    /// Key columns that were so from the beginning.
+    #[cfg(test)]
+    pub fn fixed(at: Vec<usize>) -> Self {
+        Self { fixed: at.len(), at }
+    }
 }
 
 impl Shape {
@@ -56,14 +77,15 @@ impl Shape {
             .tick()
             .and_then(|tick| tick.column_type.timestamp_unit_ns())
             .ok_or_else(|| unknown("the tick column is no timestamp"))?;
-        let keys_at = definition
-            .key_columns
-            .iter()
-            .map(|id| position(*id))
-            .collect::<Option<Vec<_>>>()
-            .ok_or_else(|| unknown("lacks a key column"))?;
+        let fixed = definition.key_columns.len().saturating_sub(definition.keys_added);
+        // A version has those of the columns added that are older than it is.
+        let at: Vec<usize> = definition.key_columns.iter().map_while(|id| position(*id)).collect();
+        if at.len() < fixed {
+            return Err(unknown("lacks a key column"));
+        }
+        let keys = KeyColumns { at, fixed };
         let schema = encode::schema_of(&types);
-        Ok(Self { version, columns, schema, tick_at, tick_unit_ns, keys_at })
+        Ok(Self { version, columns, schema, tick_at, tick_unit_ns, keys })
     }
 
     /// Position of a column.

@@ -110,7 +110,7 @@ pub fn write_windows(
 ) -> Result<Vec<Written>> {
     let mut by_tick: Vec<u32> = (0..rows.len() as u32).collect();
     by_tick.sort_by_key(|row| rows.ticks.get(*row as usize).copied());
-    let groups = Groups::of(&rows.columns, &rows.shape.keys_at, rows.len())?;
+    let groups = Groups::of(&rows.columns, &rows.shape.keys, rows.len())?;
     let ranks = ranks(&groups);
     let windows = by_tick.chunks(sizes.tablet_rows_max.max(1)).map(|window| {
         let id = TabletId(number());

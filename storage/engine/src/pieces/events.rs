@@ -34,7 +34,7 @@ impl Wanted {
 
     /// The key columns of a shape, and the numbers.
     pub fn keys(shape: &Shape) -> Self {
-        Self { columns: shape.keys_at.clone(), ..Self::numbers() }
+        Self { columns: shape.keys.at.clone(), ..Self::numbers() }
     }
 
     /// The numbers only.

@@ -8,6 +8,7 @@ use stratalog_model::{Gsn, Result, Tick};
 use super::{events::Wanted, piece::is_behind};
 use crate::{
     keeper::keys::Groups,
+    memtable::shape::KeyColumns,
     version::{Fence, Version},
 };
 
@@ -87,8 +88,9 @@ impl Taken {
                 }
                 let shape = piece.shape();
                 let events = piece.read(part, &Wanted::keys(shape)).await?;
-                let keys = events.columns_at(&shape.keys_at)?;
-                let places: Vec<usize> = (0..keys.len()).collect();
+                let keys = events.columns_at(&shape.keys.at)?;
+                let places = (0..keys.len()).collect();
+                let places = KeyColumns { at: places, fixed: shape.keys.fixed };
                 let there = Groups::of(&keys, &places, events.rows)?;
                 let by_key: HashMap<&[u8], usize, RandomState> = there
                     .keys

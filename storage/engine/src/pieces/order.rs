@@ -53,7 +53,11 @@ mod tests {
 
     use super::*;
     use crate::{
-        memtable::{column::Column, encode, shape::Shape},
+        memtable::{
+            column::Column,
+            encode,
+            shape::{KeyColumns, Shape},
+        },
         pieces::build::ranks,
     };
 
@@ -71,10 +75,10 @@ mod tests {
                 schema: encode::schema_of(&[keys.data_type().clone()]),
                 tick_at: 0,
                 tick_unit_ns: 1,
-                keys_at: if random.below(4) > 0 { vec![0] } else { Vec::new() },
+                keys: KeyColumns::fixed(if random.below(4) > 0 { vec![0] } else { Vec::new() }),
             };
             let columns = vec![Column::store(&keys).expect("a column")];
-            let groups = Groups::of(&columns, &shape.keys_at, len).expect("groups");
+            let groups = Groups::of(&columns, &shape.keys, len).expect("groups");
             let rows = Rows {
                 shape: Arc::new(shape),
                 columns,

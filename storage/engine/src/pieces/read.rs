@@ -65,14 +65,17 @@ impl Tier for FiledTier {
                 continue;
             }
             let reader = Reader::new(Arc::clone(piece), Arc::clone(&shared));
+            // The keys of events with more columns in them are longer.
+            let known = request.chronicle.key_columns.len();
+            let keys = keys.as_ref().filter(|_| piece.shape().keys.at.len() <= known);
             if self.name == TierName::Story {
-                pieces.extend(of_story(&Arc::new(reader), keys.as_ref()));
+                pieces.extend(of_story(&Arc::new(reader), keys));
                 continue;
             }
             let parts = piece.parts_at_hand()?.unwrap_or(&[]).iter();
             let wanted = parts.filter(|part| {
                 request.ticks.overlaps(&part.hull)
-                    && may_hold(part, keys.as_deref())
+                    && may_hold(part, keys.map(AsRef::as_ref))
                     && reader.may_hold_values(part)
             });
             let parts: Vec<Part> = wanted.cloned().collect();

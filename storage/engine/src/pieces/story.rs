@@ -46,7 +46,7 @@ impl StoryWriter {
     /// # Errors
     /// `DiskFull`, `Io`.
     pub fn push(&mut self, rows: &Rows) -> Result<()> {
-        let groups = Groups::of(&rows.columns, &rows.shape.keys_at, rows.len())?;
+        let groups = Groups::of(&rows.columns, &rows.shape.keys, rows.len())?;
         let ranks = ranks(&groups);
         let at = |values: &[i64], row: u32| values.get(row as usize).copied().unwrap_or_default();
         let all: Vec<u32> = (0..rows.len() as u32).collect();

@@ -10,7 +10,7 @@ use stratalog_model::{
 use crate::{
     keeper::{
         chronicle::{Chronicle, State},
-        keys::key_part,
+        keys::KeyBytes,
         series::Series,
     },
     memtable::batch::MemoryBatch,
@@ -40,6 +40,9 @@ pub fn rows_by_key(
         return Ok(None);
     }
     let Some(keys) = keys_of(request)? else { return Ok(None) };
+    if chronicle.key_columns() > request.chronicle.key_columns.len() {
+        return Ok(None);
+    }
     let state = chronicle.state();
     let Some(found) = entries(request, &state, &keys, version, visible) else {
         return Ok(None);
@@ -145,7 +148,9 @@ fn entries(
 /// Every combination of the values of the key columns as key bytes; `None` unless all key
 /// columns are fixed to a few values.
 pub fn keys_of(request: &ScanRequest) -> Result<Option<Vec<Vec<u8>>>> {
-    let mut keys: Vec<Vec<u8>> = vec![Vec::new()];
+    let chronicle = &request.chronicle;
+    let fixed = chronicle.key_columns.len().saturating_sub(chronicle.keys_added);
+    let mut keys = vec![KeyBytes::new(fixed)];
     for id in &request.chronicle.key_columns {
         let at = request.chronicle.position(*id);
         let mut filters = request.keys.iter().filter(|filter| Some(filter.column) == at);
@@ -157,12 +162,13 @@ pub fn keys_of(request: &ScanRequest) -> Result<Option<Vec<Vec<u8>>>> {
         for key in &keys {
             for row in 0..filter.values.len() {
                 let mut key = key.clone();
-                key_part(&filter.values, row, &mut key)?;
+                key.push(&filter.values, row)?;
                 longer.push(key);
             }
         }
         keys = longer;
     }
+    let mut keys: Vec<Vec<u8>> = keys.into_iter().map(KeyBytes::finish).collect();
     // A value that is listed twice is one.
     keys.sort_unstable();
     keys.dedup();

@@ -93,7 +93,7 @@ pub async fn over(
 }
 
 fn groups_of(batch: &MemoryBatch) -> Result<Groups> {
-    Groups::of(batch.columns(), &batch.shape().keys_at, batch.rows())
+    Groups::of(batch.columns(), &batch.shape().keys, batch.rows())
 }
 
 fn enter(latest: &mut Latest, batch: &MemoryBatch, groups: &Groups) {

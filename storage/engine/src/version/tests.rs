@@ -4,7 +4,11 @@ use stratalog_model::{ColumnId, SchemaVersion};
 use super::*;
 use crate::{
     budget::Budget,
-    memtable::{batch::Run, column::Column, shape::Shape},
+    memtable::{
+        batch::Run,
+        column::Column,
+        shape::{KeyColumns, Shape},
+    },
 };
 
 fn batch(ticks: &[i64], gsn: u64) -> Arc<MemoryBatch> {
@@ -14,7 +18,7 @@ fn batch(ticks: &[i64], gsn: u64) -> Arc<MemoryBatch> {
         schema: crate::memtable::encode::schema_of(&[DataType::Int64]),
         tick_at: 0,
         tick_unit_ns: 1,
-        keys_at: vec![],
+        keys: KeyColumns::default(),
     });
     let column = Column::Plain(Arc::new(Int64Array::from(ticks.to_vec())));
     let claim = Budget::new(1).claim_anyway(100);

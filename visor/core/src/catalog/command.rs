@@ -129,6 +129,8 @@ pub enum Command {
         id: ChronicleId,
         /// The column.
         column: NewColumn,
+        /// Whether it joins the key: a text that is '' in the events that are there.
+        key: bool,
         /// An existing one is a notice instead of an error.
         if_not_exists: bool,
     },

@@ -56,6 +56,7 @@ pub(crate) fn define(
         name: new.name.clone(),
         tick_column,
         key_columns,
+        keys_added: 0,
         primary_key: new.primary_key.is_some(),
         scale: TickScale::starting_at(now_ns, granularity),
         collision: given.collision.unwrap_or(default_collision),

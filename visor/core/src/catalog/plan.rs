@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use stratalog_model::{
-    ChronicleDefinition, ChronicleId, Clock, ColumnId, Error, ErrorKind, Result,
+    ChronicleDefinition, ChronicleId, Clock, ColumnId, ColumnType, Error, ErrorKind, Result,
     chronicle::{COLUMNS_MAX, SYSTEM_COLUMNS},
 };
 
@@ -106,8 +106,8 @@ fn plan(state: &CatalogState, command: &Command, now_ns: i64) -> Result<Plan> {
         }
         Command::RenameChronicle { id, to } => rename_chronicle(state, *id, to),
         Command::RenameColumn { id, from, to } => rename_column(state, *id, from, to),
-        Command::AddColumn { id, column, if_not_exists } => {
-            add_column(state, *id, column, *if_not_exists)
+        Command::AddColumn { id, column, key, if_not_exists } => {
+            add_column(state, *id, column, *key, *if_not_exists)
         }
         Command::SetOptions { id, options } => set_options(state, *id, options),
         Command::CommentOnChronicle { id, comment } => {
@@ -332,6 +332,7 @@ fn add_column(
     state: &CatalogState,
     id: ChronicleId,
     new: &NewColumn,
+    key: bool,
     if_not_exists: bool,
 ) -> Result<Plan> {
     let definition = find(state, id)?;
@@ -361,9 +362,39 @@ fn add_column(
         .with_detail("Events stored before would have no value in the new column.")
         .with_hint("add a constant DEFAULT, which they then show, or leave out NOT NULL"));
     }
+    if key {
+        check_joins_key(definition, new)?;
+    }
     let last = definition.columns.iter().map(|column| column.id.0).max().unwrap_or(0);
     let column = create::column_of(ColumnId(last.saturating_add(1)), new);
-    Ok(Plan::of(Change::AddColumn { id, column: Box::new(column) }).showing(id))
+    Ok(Plan::of(Change::AddColumn { id, column: Box::new(column), key }).showing(id))
+}
+
+/// A column that joins the key has the one value in the events that are there which changes no key.
+fn check_joins_key(definition: &ChronicleDefinition, new: &NewColumn) -> Result<()> {
+    let invalid = |message: String| Error::new(ErrorKind::InvalidTableDefinition, message);
+    if !definition.primary_key {
+        return Err(invalid(format!(
+            "table \"{}\" has no primary key that column \"{}\" could join",
+            definition.name, new.name
+        ))
+        .with_hint("a primary key is declared when a table is made"));
+    }
+    if new.column_type != ColumnType::Text {
+        return Err(invalid(format!(
+            "column \"{}\" is of type {}, and only a text can join the primary key of a table",
+            new.name, new.column_type
+        ))
+        .with_hint("make it text, or leave out PRIMARY KEY"));
+    }
+    if new.nullable || new.missing_value.as_deref() != Some("") {
+        return Err(invalid(format!(
+            "column \"{}\" joins the primary key, and must be '' in the events that are there",
+            new.name
+        ))
+        .with_hint("leave out DEFAULT and NULL"));
+    }
+    Ok(())
 }
 
 fn set_options(

@@ -57,6 +57,8 @@ pub(crate) enum Change {
     AddColumn {
         id: ChronicleId,
         column: Box<ColumnDefinition>,
+        #[serde(default)]
+        key: bool,
     },
     SetOptions {
         id: ChronicleId,

@@ -245,8 +245,12 @@ impl CatalogState {
                 column_mut(definition, *column)?.name.clone_from(to);
                 Ok(())
             })?,
-            Change::AddColumn { id, column } => self.alter(*id, |definition| {
+            Change::AddColumn { id, column, key } => self.alter(*id, |definition| {
                 definition.columns.push(column.as_ref().clone());
+                if *key {
+                    definition.key_columns.push(column.id);
+                    definition.keys_added += 1;
+                }
                 let version = SchemaVersion(definition.schema_version.0.saturating_add(1));
                 let columns = definition.columns.iter().map(|column| column.id).collect();
                 definition.schema_version = version;

@@ -2,7 +2,10 @@ use arrow::array::{ArrayRef, Int64Array, StringViewArray};
 use stratalog_model::{ColumnId, Gsn, SchemaVersion};
 
 use super::*;
-use crate::{manifest::PieceFile, memtable::encode};
+use crate::{
+    manifest::PieceFile,
+    memtable::{encode, shape::KeyColumns},
+};
 
 fn shape() -> Arc<Shape> {
     use arrow::datatypes::DataType;
@@ -12,7 +15,7 @@ fn shape() -> Arc<Shape> {
         schema: encode::schema_of(&[DataType::Int64, DataType::Utf8View]),
         tick_at: 0,
         tick_unit_ns: 1,
-        keys_at: vec![1],
+        keys: KeyColumns::fixed(vec![1]),
     })
 }
 

@@ -11,7 +11,7 @@ fn text(rows: usize, value: impl Fn(usize) -> String) -> Column {
 
 /// Rows are in one group exactly when their values are equal.
 fn check(columns: &[Column], rows: usize) -> Groups {
-    let at: Vec<usize> = (0..columns.len()).collect();
+    let at = KeyColumns::fixed((0..columns.len()).collect());
     let groups = Groups::of(columns, &at, rows).unwrap();
     assert_eq!(groups.of_row.len(), rows);
     for row in 0..rows {
@@ -49,7 +49,7 @@ fn every_kind_of_key() {
 
 #[test]
 fn no_key_is_one_group() {
-    let groups = Groups::of(&[], &[], 5).unwrap();
+    let groups = Groups::of(&[], &KeyColumns::default(), 5).unwrap();
     assert_eq!((groups.keys.len(), groups.group(4)), (1, 0));
 }
 
@@ -66,4 +66,26 @@ fn texts_do_not_run_together() {
     let a = text(2, |row| ["ab", "a"][row].to_string());
     let b = text(2, |row| ["c", "bc"][row].to_string());
     assert_eq!(check(&[a, b], 2).keys.len(), 2);
+}
+
+#[test]
+fn empty_values_of_columns_that_joined_are_no_part_of_a_key() {
+    let host = text(4, |_| "h".to_string());
+    let rack = text(4, |row| ["", "", "r", ""][row].to_string());
+    let zone = text(4, |row| ["", "z", "", ""][row].to_string());
+    let before = Groups::of(std::slice::from_ref(&host), &KeyColumns::fixed(vec![0]), 4).unwrap();
+    let columns = [host, rack, zone];
+    let one = Groups::of(&columns, &KeyColumns { at: vec![0, 1], fixed: 1 }, 4).unwrap();
+    let both = Groups::of(&columns, &KeyColumns { at: vec![0, 1, 2], fixed: 1 }, 4).unwrap();
+    let of = |groups: &Groups, row: usize| groups.keys[groups.group(row)].clone();
+    // The key of a series stays as it was when columns join.
+    assert_eq!(of(&one, 0), of(&before, 0));
+    assert_eq!(of(&both, 0), of(&before, 0));
+    assert_eq!(of(&both, 2), of(&one, 2));
+    assert_eq!((one.keys.len(), both.keys.len()), (2, 3));
+    // And keys have the order of their values: ('h', ''), ('h', '', 'z'), ('h', 'r').
+    assert!(of(&both, 0) < of(&both, 1) && of(&both, 1) < of(&both, 2));
+    // One that the key had from the beginning is part of it.
+    let fixed = Groups::of(&columns, &KeyColumns::fixed(vec![0, 1]), 4).unwrap();
+    assert_ne!(of(&fixed, 0), of(&before, 0));
 }

@@ -2,7 +2,7 @@ use arrow::{array::Int64Array, datatypes::DataType};
 use stratalog_model::{ColumnId, SchemaVersion};
 
 use super::*;
-use crate::budget::Budget;
+use crate::{budget::Budget, memtable::shape::KeyColumns};
 
 fn batch(ticks: &[i64], runs: &[(u32, u64, u64)]) -> MemoryBatch {
     let shape = Arc::new(Shape {
@@ -11,7 +11,7 @@ fn batch(ticks: &[i64], runs: &[(u32, u64, u64)]) -> MemoryBatch {
         schema: crate::memtable::encode::schema_of(&[DataType::Int64]),
         tick_at: 0,
         tick_unit_ns: 1,
-        keys_at: vec![],
+        keys: KeyColumns::default(),
     });
     let column = Column::Plain(Arc::new(Int64Array::from(ticks.to_vec())));
     let runs = runs.iter().map(|(row, seq, gsn)| Run { row: *row, seq: *seq, gsn: *gsn }).collect();

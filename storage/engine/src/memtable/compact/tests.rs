@@ -5,7 +5,7 @@ use arrow::{
 use stratalog_model::{ColumnId, Gsn, SchemaVersion, Tick, TickRange};
 
 use super::*;
-use crate::memtable::shape::Shape;
+use crate::memtable::shape::{KeyColumns, Shape};
 
 fn settings(fan_in: usize, rows_max: usize) -> EngineSettings {
     EngineSettings {
@@ -54,7 +54,7 @@ fn part(budget: &Arc<Budget>, ticks: &[i64], seq: u64, gsn: u64) -> Arc<MemoryBa
         schema: crate::memtable::encode::schema_of(&[DataType::Int64, DataType::Utf8View]),
         tick_at: 0,
         tick_unit_ns: 1,
-        keys_at: vec![],
+        keys: KeyColumns::default(),
     });
     let numbers = Column::Plain(Arc::new(Int64Array::from(ticks.to_vec())));
     let text: StringViewArray =

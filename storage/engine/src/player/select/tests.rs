@@ -6,7 +6,10 @@ use stratalog_model::{ColumnId, SchemaVersion};
 use super::*;
 use crate::{
     budget::Budget,
-    memtable::{batch::Run, shape::Shape},
+    memtable::{
+        batch::Run,
+        shape::{KeyColumns, Shape},
+    },
 };
 
 fn batch(ticks: &[i64]) -> MemoryBatch {
@@ -16,7 +19,7 @@ fn batch(ticks: &[i64]) -> MemoryBatch {
         schema: crate::memtable::encode::schema_of(&[DataType::Int64]),
         tick_at: 0,
         tick_unit_ns: 1,
-        keys_at: vec![],
+        keys: KeyColumns::default(),
     });
     let column = Column::Plain(Arc::new(Int64Array::from(ticks.to_vec())));
     let runs = vec![Run { row: 0, seq: 1, gsn: 1 }];

@@ -120,7 +120,11 @@ impl Change {
             }
             Self::Drop(name) => format!("DROP TABLE {name}"),
             Self::Rename(from, to) => format!("ALTER TABLE {from} RENAME TO {to}"),
-            Self::AddColumn(name, column) => format!("ALTER TABLE {name} ADD COLUMN {column} text"),
+            Self::AddColumn(name, column) => {
+                // One of them joins the key, with the events before and after it in one series.
+                let key = if *column == "extra_b" { "PRIMARY KEY" } else { "" };
+                format!("ALTER TABLE {name} ADD COLUMN {column} text {key}")
+            }
             Self::DeleteBefore(name, n) => {
                 format!("DELETE FROM {name} WHERE time < '{}'", time(*n))
             }

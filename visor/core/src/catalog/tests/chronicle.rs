@@ -304,7 +304,7 @@ fn renames_keep_ids() {
 fn added_columns_make_a_schema_version() {
     let catalog = empty();
     let id = create(&catalog, cpu()).id;
-    let add = |column, if_not_exists| Command::AddColumn { id, column, if_not_exists };
+    let add = |column, if_not_exists| Command::AddColumn { id, column, key: false, if_not_exists };
     let added = apply(&catalog, add(column("idle", ColumnType::Real), false)).unwrap();
     let definition = added.chronicle.unwrap();
     assert_eq!(definition.schema_version, SchemaVersion(2));

@@ -77,7 +77,7 @@ fn command() -> impl Strategy<Value = Command> {
                 let mut column = column(&name, column_type);
                 column.nullable = nullable;
                 column.missing_value = filled.then(|| "1".to_string());
-                Command::AddColumn { id, column, if_not_exists }
+                Command::AddColumn { id, column, key: false, if_not_exists }
             }
         ),
         1 => (id(), prop::sample::select(vec!["relaxed", "disk"])).prop_map(|(id, value)| {

@@ -1,0 +1,237 @@
+//! Prometheus remote write, and OTLP's metrics and logs.
+
+use std::{collections::HashMap, sync::Arc};
+
+use axum::{
+    body::Body,
+    extract::{Query, State as Extracted},
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use stratalog_line::Tables;
+use stratalog_model::{Durability, Error, ErrorKind, Result, store::AppendOptions};
+use stratalog_telemetry::{Encoding, Layout, Outcome, TelemetryReader, content};
+use tokio::task::block_in_place;
+
+use crate::{
+    body::Decoded,
+    lines::producer,
+    problem::{failed, in_one_line, status},
+    state::State,
+    store::{self, Bringer, SchemaTables},
+    write::schema,
+};
+
+/// The table of logs, if the request names none.
+const LOGS: &str = "logs";
+
+/// Bytes of a body from which on others' tasks leave the thread that reads it.
+const LONG_BYTES: usize = 256 << 10;
+
+/// How often a body is read: once more when others changed the tables in between.
+const READS: usize = 3;
+
+const REMOTE_WRITE: Bringer = Bringer { protocol: "remote write", collision: "last" };
+const OTLP_METRICS: Bringer = Bringer { protocol: "OTLP metrics", collision: "last" };
+/// Records of one service may have the same time.
+const OTLP_LOGS: Bringer = Bringer { protocol: "OTLP logs", collision: "all" };
+
+type Parameters = Query<HashMap<String, String>>;
+
+/// `POST /api/v1/write`.
+pub(crate) async fn remote_write(
+    Extracted(state): Extracted<Arc<State>>,
+    Query(parameters): Parameters,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let value = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let checked = content::check_remote_write(
+        value("content-type"),
+        value("content-encoding"),
+        value("x-prometheus-remote-write-version"),
+    );
+    let written = match checked {
+        Ok(()) => {
+            // Its compression is in blocks, which the reader undoes.
+            let body = Ok(Decoded::as_it_comes(&state, body));
+            let request = Request { bringer: REMOTE_WRITE, parameters: &parameters };
+            let layout = request.layout();
+            let read = |reader: &mut TelemetryReader, body: &[u8], tables: &dyn Tables| {
+                reader.remote_write(body, layout, tables)
+            };
+            write(&state, &headers, body, request, read).await
+        }
+        Err(error) => Err(error),
+    };
+    match written {
+        // The sender gives up on what is told with 400, and says so in its log.
+        Ok(told) if told.rejected > 0 => (StatusCode::BAD_REQUEST, told.message).into_response(),
+        Ok(_) => StatusCode::NO_CONTENT.into_response(),
+        Err(error) => {
+            state.counts.refused();
+            failed(&error, (status_of(&error), in_one_line(&error)))
+        }
+    }
+}
+
+/// `POST /v1/metrics`.
+pub(crate) async fn metrics(
+    Extracted(state): Extracted<Arc<State>>,
+    Query(parameters): Parameters,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let now_ns = state.service.parts().clock.now_ns();
+    let request = Request { bringer: OTLP_METRICS, parameters: &parameters };
+    let layout = request.layout();
+    otlp(&state, &headers, body, request, |encoding| {
+        move |reader: &mut TelemetryReader, body: &[u8], tables: &dyn Tables| {
+            reader.metrics(body, encoding, layout, now_ns, tables)
+        }
+    })
+    .await
+}
+
+/// `POST /v1/logs`.
+pub(crate) async fn logs(
+    Extracted(state): Extracted<Arc<State>>,
+    Query(parameters): Parameters,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let now_ns = state.service.parts().clock.now_ns();
+    let request = Request { bringer: OTLP_LOGS, parameters: &parameters };
+    let table = request.parameter("table").unwrap_or(LOGS);
+    otlp(&state, &headers, body, request, |encoding| {
+        move |reader: &mut TelemetryReader, body: &[u8], tables: &dyn Tables| {
+            reader.logs(body, encoding, table, now_ns, tables)
+        }
+    })
+    .await
+}
+
+/// A request of OTLP: its answers are written as it is.
+async fn otlp<R>(
+    state: &State,
+    headers: &HeaderMap,
+    body: Body,
+    request: Request<'_>,
+    reading: impl FnOnce(Encoding) -> R,
+) -> Response
+where
+    R: Fn(&mut TelemetryReader, &[u8], &dyn Tables) -> Result<Outcome>,
+{
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let encoding = content::check_otlp(kind);
+    let answers = encoding.as_ref().copied().unwrap_or(Encoding::Json);
+    let written = match encoding {
+        Ok(encoding) => {
+            let body = Decoded::new(state, headers, body);
+            write(state, headers, body, request, reading(encoding)).await
+        }
+        Err(error) => Err(error),
+    };
+    let kind = [(header::CONTENT_TYPE, answers.content_type())];
+    match written {
+        Ok(told) => {
+            let body = match answers {
+                Encoding::Protobuf => told.protobuf,
+                Encoding::Json => told.json,
+            };
+            (StatusCode::OK, kind, body).into_response()
+        }
+        Err(error) => {
+            state.counts.refused();
+            let code = error.kind().status().grpc();
+            let body = stratalog_telemetry::status(code, &in_one_line(&error), answers);
+            failed(&error, (status_of(&error), kind, body))
+        }
+    }
+}
+
+/// What an address says.
+#[derive(Debug, Clone, Copy)]
+struct Request<'a> {
+    bringer: Bringer,
+    parameters: &'a HashMap<String, String>,
+}
+
+impl<'a> Request<'a> {
+    fn parameter(&self, name: &str) -> Option<&'a str> {
+        self.parameters.get(name).map(String::as_str).filter(|text| !text.is_empty())
+    }
+
+    /// One table, if it is named.
+    fn layout(&self) -> Layout<'a> {
+        self.parameter("table").map_or(Layout::PerMetric, Layout::Single)
+    }
+}
+
+/// What the sender is told.
+struct Told {
+    rejected: u64,
+    message: String,
+    protobuf: Vec<u8>,
+    json: Vec<u8>,
+}
+
+/// Reads and stores a body, all of what can be read of it or nothing.
+///
+/// # Errors
+/// What is wrong with the request as a whole.
+async fn write(
+    state: &State,
+    headers: &HeaderMap,
+    body: Result<Decoded<'_>>,
+    request: Request<'_>,
+    read: impl Fn(&mut TelemetryReader, &[u8], &dyn Tables) -> Result<Outcome>,
+) -> Result<Told> {
+    let durability = request.parameter("durability").map(str::parse::<Durability>).transpose()?;
+    let options = AppendOptions { durability, producer: producer(headers)? };
+    let schema = schema(state, request.parameter("db"), None);
+    let session = state.writing()?;
+    let mut decoded = body?;
+    let body = decoded.all().await?;
+    let mut reads = 0;
+    loop {
+        reads += 1;
+        let tables = SchemaTables { session: &session, schema: &schema };
+        let (mut outcome, place) = state
+            .read(|reader| match body.len() < LONG_BYTES {
+                true => read(reader, &body, &tables),
+                false => block_in_place(|| read(reader, &body, &tables)),
+            })
+            .await?;
+        let rows = std::mem::take(&mut outcome.tables);
+        let stored = store::store(&session, request.bringer, &schema, rows, options).await;
+        drop(place);
+        match stored {
+            Err(error) if reads < READS && is_of_another_table(&error) => {}
+            stored => {
+                state.counts.bytes(decoded.bytes());
+                state.counts.rows(stored?.map_or(0, |stored| stored.rows));
+                state.counts.samples(outcome.accepted, outcome.rejected);
+                return Ok(Told {
+                    rejected: outcome.rejected,
+                    message: outcome.message(),
+                    protobuf: outcome.response(Encoding::Protobuf),
+                    json: outcome.response(Encoding::Json),
+                });
+            }
+        }
+    }
+}
+
+/// Whether a table was made or changed by others since the rows were read for it.
+fn is_of_another_table(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::InvalidTableDefinition | ErrorKind::DatatypeMismatch)
+}
+
+/// What is not offered is the sender's kind of content.
+fn status_of(error: &Error) -> StatusCode {
+    match error.kind() {
+        ErrorKind::FeatureNotSupported => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        _ => status(error),
+    }
+}
