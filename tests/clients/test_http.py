@@ -113,11 +113,21 @@ def test_too_many_columns_are_refused(server, postgres, table):
     assert write(server, f"{table} v=1i 1\n")[0] == 204
 
 
-def test_a_tag_that_the_key_lacks_is_refused(server, postgres, table):
+def test_a_tag_that_the_key_lacks_joins_it(server, postgres, table):
     assert write(server, f"{table},a=1 v=1i 1\n")[0] == 204
-    status, _, body = write(server, f"{table},a=1 v=2i 2\n{table},a=1,b=2 v=3i 3\n")
-    assert status == 400 and "b" in body.decode() and "key" in body.decode()
-    assert postgres.execute(f"SELECT count(*) FROM {table}").fetchone() == (2,)
+    # The same time and a, without and with b: two series.
+    assert write(server, f"{table},a=1 v=2i 2\n{table},a=1,b=2 v=3i 2\n{table},b=2 v=4i 2\n")[0] == 204
+    assert write(server, f"{table},a=1 v=5i 1\n{table},a=1,b=2,c=3 v=6i 1\n")[0] == 204
+    rows = postgres.execute(f"SELECT a, b, c, v FROM {table} ORDER BY time, v").fetchall()
+    assert rows == [("1", "", "", 5), ("1", "2", "3", 6), ("1", "", "", 2), ("1", "2", "", 3), ("", "2", "", 4)]
+    assert postgres.execute(f"SELECT v FROM {table} WHERE a = '1' AND b = '' AND c = '' ORDER BY v").fetchall() == [(2,), (5,)]
+
+
+def test_a_tag_of_a_table_without_a_key_is_refused(server, postgres, table):
+    postgres.execute(f"CREATE TABLE {table} (time timestamptz, v bigint)")
+    status, _, body = write(server, f"{table} v=2i 2\n{table},b=2 v=3i 3\n")
+    assert status == 400 and "b" in body.decode() and "no primary key" in body.decode()
+    assert postgres.execute(f"SELECT count(*) FROM {table}").fetchone() == (1,)
 
 
 def compressed(kind, lines):

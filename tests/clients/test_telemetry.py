@@ -174,7 +174,8 @@ def test_what_is_wrong_is_told_and_the_rest_is_stored(server, postgres, table):
     for headers in ({"Content_Type": "application/x-protobuf;proto=io.prometheus.write.v2.Request"},
                     {"Content_Type": "text/plain"}, {"Content_Encoding": "gzip"}, {"X_Prometheus_Remote_Write_Version": "2.0.0"}):
         assert remote_write(server, snappy(good), **headers)[0] == 415, headers
-    assert remote_write(server, snappy(good), "/api/v1/write?durability=quorum")[0] == 400
+    assert remote_write(server, snappy(good), "/api/v1/write?durability=never")[0] == 400
+    assert remote_write(server, snappy(good), "/api/v1/write?durability=quorum")[0] == 501
     # A table without a key has no place for labels.
     postgres.execute(f"CREATE TABLE {table}_plain (time timestamptz, value double precision)")
     status, told = remote_write(server, snappy(series({"__name__": f"{table}_plain", "host": "a"}, [(1, at)])))

@@ -51,27 +51,25 @@ pub(crate) async fn remote_write(
         value("content-encoding"),
         value("x-prometheus-remote-write-version"),
     );
-    let written = match checked {
-        Ok(()) => {
-            // Its compression is in blocks, which the reader undoes.
-            let body = Ok(Decoded::as_it_comes(&state, body));
-            let request = Request { bringer: REMOTE_WRITE, parameters: &parameters };
-            let layout = request.layout();
-            let read = |reader: &mut TelemetryReader, body: &[u8], tables: &dyn Tables| {
-                reader.remote_write(body, layout, tables)
-            };
-            write(&state, &headers, body, request, read).await
-        }
-        Err(error) => Err(error),
+    let told = |status: StatusCode, error: &Error| {
+        state.counts.refused();
+        failed(error, (status, in_one_line(error)))
     };
-    match written {
-        // The sender gives up on what is told with 400, and says so in its log.
+    if let Err(error) = checked {
+        return told(StatusCode::UNSUPPORTED_MEDIA_TYPE, &error);
+    }
+    // Its compression is in blocks, which the reader undoes.
+    let body = Decoded::as_it_comes(&state, body);
+    let request = Request { bringer: REMOTE_WRITE, parameters: &parameters };
+    let layout = request.layout();
+    let read = |reader: &mut TelemetryReader, body: &[u8], tables: &dyn Tables| {
+        reader.remote_write(body, layout, tables)
+    };
+    match write(&state, &headers, body, request, read).await {
+        // The sender gives up on what is answered with 400, and says so in its log.
         Ok(told) if told.rejected > 0 => (StatusCode::BAD_REQUEST, told.message).into_response(),
         Ok(_) => StatusCode::NO_CONTENT.into_response(),
-        Err(error) => {
-            state.counts.refused();
-            failed(&error, (status_of(&error), in_one_line(&error)))
-        }
+        Err(error) => told(status(&error), &error),
     }
 }
 
@@ -125,28 +123,26 @@ where
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let encoding = content::check_otlp(kind);
     let answers = encoding.as_ref().copied().unwrap_or(Encoding::Json);
-    let written = match encoding {
-        Ok(encoding) => {
-            let body = Decoded::new(state, headers, body);
-            write(state, headers, body, request, reading(encoding)).await
-        }
-        Err(error) => Err(error),
+    let kind = || [(header::CONTENT_TYPE, answers.content_type())];
+    let told = |status: StatusCode, error: &Error| {
+        state.counts.refused();
+        let code = error.kind().status().grpc();
+        let body = stratalog_telemetry::status(code, &in_one_line(error), answers);
+        failed(error, (status, kind(), body))
     };
-    let kind = [(header::CONTENT_TYPE, answers.content_type())];
-    match written {
+    let body = match encoding.and_then(|_| Decoded::new(state, headers, body)) {
+        Ok(body) => body,
+        Err(error) => return told(StatusCode::UNSUPPORTED_MEDIA_TYPE, &error),
+    };
+    match write(state, headers, body, request, reading(answers)).await {
         Ok(told) => {
             let body = match answers {
                 Encoding::Protobuf => told.protobuf,
                 Encoding::Json => told.json,
             };
-            (StatusCode::OK, kind, body).into_response()
+            (StatusCode::OK, kind(), body).into_response()
         }
-        Err(error) => {
-            state.counts.refused();
-            let code = error.kind().status().grpc();
-            let body = stratalog_telemetry::status(code, &in_one_line(&error), answers);
-            failed(&error, (status_of(&error), kind, body))
-        }
+        Err(error) => told(status(&error), &error),
     }
 }
 
@@ -183,15 +179,14 @@ struct Told {
 async fn write(
     state: &State,
     headers: &HeaderMap,
-    body: Result<Decoded<'_>>,
+    mut decoded: Decoded<'_>,
     request: Request<'_>,
     read: impl Fn(&mut TelemetryReader, &[u8], &dyn Tables) -> Result<Outcome>,
 ) -> Result<Told> {
     let durability = request.parameter("durability").map(str::parse::<Durability>).transpose()?;
-    let options = AppendOptions { durability, producer: producer(headers)? };
+    let producer = producer(headers)?;
     let schema = schema(state, request.parameter("db"), None);
     let session = state.writing()?;
-    let mut decoded = body?;
     let body = decoded.all().await?;
     let mut reads = 0;
     loop {
@@ -204,6 +199,7 @@ async fn write(
             })
             .await?;
         let rows = std::mem::take(&mut outcome.tables);
+        let options = AppendOptions { durability, producer };
         let stored = store::store(&session, request.bringer, &schema, rows, options).await;
         drop(place);
         match stored {
@@ -226,12 +222,4 @@ async fn write(
 /// Whether a table was made or changed by others since the rows were read for it.
 fn is_of_another_table(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::InvalidTableDefinition | ErrorKind::DatatypeMismatch)
-}
-
-/// What is not offered is the sender's kind of content.
-fn status_of(error: &Error) -> StatusCode {
-    match error.kind() {
-        ErrorKind::FeatureNotSupported => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        _ => status(error),
-    }
 }

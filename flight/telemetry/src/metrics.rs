@@ -20,7 +20,7 @@ use crate::{
     json,
     name::{METRIC_COLUMN, VALUE_COLUMN, put_metric_name},
     origin::{Origin, Tags},
-    reader::{check_metric_name, too_large, unfit},
+    reader::{too_large, unfit},
     wire::{Fault, Fields, once, put_varint, text},
 };
 
@@ -250,9 +250,8 @@ impl TelemetryReader {
     fn tags(&self, layout: Layout<'_>, metric: &str) -> Result<Tags, Refusal> {
         let single = matches!(layout, Layout::Single(_));
         let mut tags = Tags::new(single, self.limits.depth_max);
-        match layout {
-            Layout::PerMetric => check_metric_name(metric)?,
-            Layout::Single(_) => tags.push(METRIC_COLUMN, metric.to_string())?,
+        if single {
+            tags.push(METRIC_COLUMN, metric.to_string())?;
         }
         Ok(tags)
     }
@@ -265,11 +264,7 @@ impl TelemetryReader {
         tags: &Tags,
     ) -> Result<SeriesNumber, Refusal> {
         self.spend_text(tags.bytes())?;
-        let table = match layout {
-            Layout::PerMetric => metric,
-            Layout::Single(table) => table,
-        };
-        Ok(self.rows.intern(&self.identity, table, &tags.as_pairs())?)
+        Ok(self.rows.intern(&self.identity, &layout.table(metric), &tags.as_pairs())?)
     }
 }
 
@@ -287,11 +282,7 @@ pub(crate) fn head<'a>(message: &'a [u8], what: &'static str) -> Result<&'a [u8]
 
 /// The error of a sample of a metric, in words of samples.
 fn refused(error: Error, layout: Layout<'_>, metric: &str, tables: &dyn Tables) -> Error {
-    let table = match layout {
-        Layout::PerMetric => metric,
-        Layout::Single(table) => table,
-    };
-    unfit(error, table, &[(VALUE_COLUMN, ColumnKind::Float)], tables)
+    unfit(error, &layout.table(metric), &[(VALUE_COLUMN, ColumnKind::Float)], tables)
 }
 
 /// The name of a metric's table, or of a part of it.

@@ -1,6 +1,8 @@
 //! Names of OTLP as names of Prometheus, and labels whose names a table needs itself.
 
-use stratalog_line::TIME_COLUMN;
+use std::borrow::Cow;
+
+use stratalog_line::{NAME_BYTES_MAX, TIME_COLUMN};
 use stratalog_model::chronicle::SYSTEM_COLUMNS;
 
 /// The column of samples.
@@ -14,6 +16,20 @@ pub(crate) const NAME_LABEL: &str = "__name__";
 
 /// What is put before the name of a label that another column has, as Prometheus does.
 const EXPORTED: &str = "exported_";
+
+/// The table of a metric: its name, or of one that is longer than names of tables are, its beginning
+/// and sixteen hexadecimal digits of its FNV-1a hash.
+pub(crate) fn table_of(metric: &str) -> Cow<'_, str> {
+    const DIGITS: usize = 16;
+    if metric.len() <= NAME_BYTES_MAX {
+        return Cow::Borrowed(metric);
+    }
+    let hash = metric.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let beginning = metric.floor_char_boundary(NAME_BYTES_MAX - DIGITS - 1);
+    Cow::Owned(format!("{}_{hash:016x}", metric.get(..beginning).unwrap_or_default()))
+}
 
 /// The tag of a label.
 pub(crate) fn tag_of(label: &str, single: bool) -> String {

@@ -1,12 +1,14 @@
 //! The reader, and what all three kinds of requests need of it.
 
-use stratalog_line::{ColumnKind, FieldValue, NAME_BYTES_MAX, RowBuilder, SeriesNumber, Tables};
+use std::borrow::Cow;
+
+use stratalog_line::{ColumnKind, FieldValue, RowBuilder, SeriesNumber, Tables};
 use stratalog_model::{Error, ErrorKind, Result};
 
 use crate::{
     Item, Outcome, Signal, TelemetryLimits,
     fault::{Refusal, shown},
-    name::VALUE_COLUMN,
+    name::{VALUE_COLUMN, table_of},
     origin::Origins,
     outcome::Tally,
     wire::put_varint,
@@ -21,13 +23,25 @@ const BYTES_CHECK_ROWS: usize = 4_096;
 /// Which tables metrics go to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout<'a> {
-    /// A table for each metric, of its name; labels are tags, `value` is the only field.
+    /// A table for each metric, of its name; labels are tags, `value` is the only field. Names of more
+    /// than [`NAME_BYTES_MAX`](stratalog_line::NAME_BYTES_MAX) bytes become a beginning and a hash.
     PerMetric,
     /// All metrics in the table of this name; as before, and the metric's name is the tag `metric`.
     Single(&'a str),
 }
 
-impl Layout<'_> {
+impl<'a> Layout<'a> {
+    /// The table of a metric.
+    pub(crate) fn table<'m>(self, metric: &'m str) -> Cow<'m, str>
+    where
+        'a: 'm,
+    {
+        match self {
+            Self::PerMetric => table_of(metric),
+            Self::Single(table) => Cow::Borrowed(table),
+        }
+    }
+
     /// Begins the bytes by which something is found again: what it is, and where it goes.
     pub(crate) fn begin_identity(self, identity: &mut Vec<u8>, what: u8) {
         identity.clear();
@@ -230,22 +244,6 @@ fn malformed(signal: Signal, fault: crate::wire::Fault) -> Error {
     };
     Error::new(ErrorKind::ProtocolViolation, format!("the body is no {message}: {fault}"))
         .with_hint(hint)
-}
-
-/// Checks the name of a metric that is to be a table.
-pub(crate) fn check_metric_name(name: &str) -> Result<()> {
-    if name.len() <= NAME_BYTES_MAX {
-        return Ok(());
-    }
-    Err(Error::new(
-        ErrorKind::NameTooLong,
-        format!(
-            "the name of metric \"{}\" has {} bytes, and {NAME_BYTES_MAX} are the most for a table",
-            shown(name),
-            name.len()
-        ),
-    )
-    .with_hint("give it a shorter name, or keep all metrics in one table"))
 }
 
 /// Checks what a tag may say, in words of labels.

@@ -14,7 +14,7 @@ use crate::{
     Item, Layout, Outcome, Signal, TelemetryReader,
     fault::{Refusal, shown, shown_bytes},
     name::{METRIC_COLUMN, NAME_LABEL, VALUE_COLUMN, tag_of},
-    reader::{check_label_value, check_metric_name, too_large, unfit},
+    reader::{check_label_value, too_large, unfit},
     wire::{Fault, Fields, put_varint},
 };
 
@@ -171,7 +171,8 @@ impl TelemetryReader {
             self.tally.refuse(Item::Series, number, count, &error);
         }
         if let Some(error) = refused {
-            let table = table_of(message, layout).unwrap_or_default();
+            let metric = metric_of(message).unwrap_or_default();
+            let table = layout.table(&metric);
             let error = unfit(error, &table, &[(VALUE_COLUMN, ColumnKind::Float)], tables);
             self.tally.refuse(Item::Series, number, left, &error);
         }
@@ -192,8 +193,6 @@ impl TelemetryReader {
         if single {
             check_label_value(NAME_LABEL, metric)?;
             tags.push((METRIC_COLUMN.to_string(), metric));
-        } else {
-            check_metric_name(metric)?;
         }
         for (name, value) in &labels {
             if *name != NAME_LABEL && !value.is_empty() {
@@ -202,11 +201,7 @@ impl TelemetryReader {
             }
         }
         let tags: Vec<_> = tags.iter().map(|(name, value)| (name.as_str(), *value)).collect();
-        let table = match layout {
-            Layout::PerMetric => metric,
-            Layout::Single(table) => table,
-        };
-        Ok(self.rows.intern(&self.identity, table, &tags)?)
+        Ok(self.rows.intern(&self.identity, &layout.table(metric), &tags)?)
     }
 }
 
@@ -282,11 +277,8 @@ fn label(message: &[u8]) -> Result<(&[u8], &[u8]), Fault> {
     Ok((name, value))
 }
 
-/// The table of a series that was taken before.
-fn table_of(message: &[u8], layout: Layout<'_>) -> Option<String> {
-    if let Layout::Single(table) = layout {
-        return Some(table.to_string());
-    }
+/// The metric of a series that was taken before.
+fn metric_of(message: &[u8]) -> Option<String> {
     let labels = labels(message).ok()?;
     labels.iter().find(|(name, _)| *name == NAME_LABEL).map(|(_, value)| (*value).to_string())
 }

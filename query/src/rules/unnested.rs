@@ -18,6 +18,7 @@
 //! `t` is read twice: its rows must be the same both times.
 
 mod asked;
+mod beside;
 mod levels;
 mod one_row;
 mod outside;
@@ -43,7 +44,7 @@ use datafusion::{
 use stratalog_model::{Error, ErrorKind};
 
 pub use self::one_row::too_many;
-use self::{asked::Asked, outside::Outside, plain::Place};
+use self::{beside::Beside, outside::Outside, plain::Place};
 use crate::errors::to_datafusion;
 
 /// Makes joins of subqueries. Runs when the types are settled.
@@ -208,10 +209,7 @@ impl Unnest {
             LogicalPlan::Join(join) if join.join_type == JoinType::Inner => {
                 return self.conditions(join);
             }
-            LogicalPlan::Join(join) => {
-                refuse_correlated(&join)?;
-                return Ok(Transformed::yes(LogicalPlan::Join(join)));
-            }
+            LogicalPlan::Join(join) => return self.outer_conditions(join).map(Transformed::yes),
             other => return Ok(Transformed::yes(other)),
         };
         // These let all columns of their input through.
@@ -268,6 +266,45 @@ impl Unnest {
         self.node(LogicalPlan::Filter(Filter::try_new(asking, Arc::new(join))?))
     }
 
+    /// Subqueries in the conditions of an outer join are asked beside the rows of the side that they
+    /// name, before it is joined.
+    fn outer_conditions(&self, mut join: Join) -> Result<LogicalPlan> {
+        let Some(filter) = join.filter.take() else { return Ok(LogicalPlan::Join(join)) };
+        let mut left = Beside::of(self, Arc::clone(&join.left));
+        let mut right = Beside::of(self, Arc::clone(&join.right));
+        let filter = filter.transform_up(|part| {
+            let Some(rows) = plain::rows_of(&part) else { return Ok(Transformed::no(part)) };
+            let mut asked = named_of(rows, &join.schema);
+            if asked.is_empty() {
+                return Ok(Transformed::no(part));
+            }
+            asked.extend(part.column_refs().into_iter().cloned());
+            let are_of = |side: &LogicalPlan| asked.iter().all(|c| side.schema().has_column(c));
+            match (are_of(&join.left), are_of(&join.right)) {
+                (true, _) => left.one(part, Place::Elsewhere).map(Transformed::yes),
+                (_, true) => right.one(part, Place::Elsewhere).map(Transformed::yes),
+                (false, false) => Err(to_datafusion(names_both_sides())),
+            }
+        })?;
+        let columns = join.schema.columns();
+        let changed = left.changed || right.changed;
+        let joined = Join::try_new(
+            left.plan,
+            right.plan,
+            join.on,
+            Some(filter.data),
+            join.join_type,
+            join.join_constraint,
+            join.null_equality,
+            join.null_aware,
+        )?;
+        let joined = LogicalPlan::Join(joined);
+        match changed {
+            true => only(joined, columns.into_iter().map(Expr::Column)),
+            false => Ok(joined),
+        }
+    }
+
     /// A join with rows that are computed for each row on the left.
     fn lateral(&self, join: &Join) -> Result<Option<LogicalPlan>> {
         let left_joined = match join.join_type {
@@ -294,27 +331,18 @@ impl Unnest {
     }
 }
 
+/// The rows that an outer join leaves without partners would have to be asked for, too.
+fn names_both_sides() -> Error {
+    Error::new(
+        ErrorKind::FeatureNotSupported,
+        "a subquery in the ON of an outer join that names columns of both of its sides is not supported",
+    )
+    .with_hint("compute it in a subquery of FROM, and join that")
+}
+
 fn only(plan: LogicalPlan, columns: impl Iterator<Item = Expr>) -> Result<LogicalPlan> {
     let projection = Projection::try_new(columns.collect(), Arc::new(plan))?;
     Ok(LogicalPlan::Projection(projection))
-}
-
-/// The rows that an outer join leaves without partners would have to be asked for, too.
-fn refuse_correlated(join: &Join) -> Result<()> {
-    let is_correlated = |part: &Expr| {
-        Ok(plain::rows_of(part).is_some_and(|rows| !named_of(rows, &join.schema).is_empty()))
-    };
-    let Some(on) = &join.filter else { return Ok(()) };
-    match on.exists(is_correlated)? {
-        true => Err(to_datafusion(
-            Error::new(
-                ErrorKind::FeatureNotSupported,
-                "a subquery in the ON of an outer join that names columns from outside is not supported",
-            )
-            .with_hint("compute it in a subquery of FROM, and join that"),
-        )),
-        false => Ok(()),
-    }
 }
 
 /// A sort whose input has the columns that its subqueries name and the select list does not.
@@ -385,113 +413,4 @@ pub fn any_expression(node: &LogicalPlan, is: impl Fn(&Expr) -> Result<bool>) ->
         })
     })?;
     Ok(found)
-}
-
-/// The input of a node, with the answers of subqueries beside its rows.
-struct Beside<'a> {
-    unnest: &'a Unnest,
-    input: Arc<LogicalPlan>,
-    plan: Arc<LogicalPlan>,
-    changed: bool,
-}
-
-impl<'a> Beside<'a> {
-    fn of(unnest: &'a Unnest, input: Arc<LogicalPlan>) -> Self {
-        Self { unnest, plan: Arc::clone(&input), input, changed: false }
-    }
-
-    fn all(&mut self, exprs: Vec<Expr>, names: &NamePreserver, place: Place) -> Result<Vec<Expr>> {
-        exprs
-            .into_iter()
-            .map(|expr| {
-                let saved = names.save(&expr);
-                self.one(expr, place).map(|expr| saved.restore(expr))
-            })
-            .collect()
-    }
-
-    /// One of the conditions that all must hold.
-    fn condition(&mut self, condition: Expr) -> Result<Expr> {
-        let place = match &condition {
-            Expr::Exists(_) | Expr::InSubquery(_) => Place::Condition,
-            Expr::Not(inner) if matches!(inner.as_ref(), Expr::Exists(_)) => Place::Condition,
-            _ => Place::Filter,
-        };
-        self.one(condition, place)
-    }
-
-    /// An expression without the subqueries that DataFusion does not make joins of.
-    fn one(&mut self, expr: Expr, place: Place) -> Result<Expr> {
-        if !is_subquery_in(&expr)? {
-            return Ok(expr);
-        }
-        expr.transform_up(|expr| {
-            if plain::rows_of(&expr).is_none() || plain::is_plain(&expr, place, self.plan.schema())?
-            {
-                return Ok(Transformed::no(expr));
-            }
-            match expr {
-                Expr::ScalarSubquery(subquery) => {
-                    self.scalar(&subquery.subquery).map(Transformed::yes)
-                }
-                Expr::Exists(exists) => {
-                    let found = self.exists(&exists.subquery.subquery)?;
-                    Ok(Transformed::yes(if exists.negated { !found } else { found }))
-                }
-                Expr::InSubquery(membership) => {
-                    let asked = Asked::is_member(membership, self.plan.schema())?;
-                    self.asked(asked).map(Transformed::yes)
-                }
-                Expr::SetComparison(comparison) => {
-                    let asked = Asked::compares(comparison, self.plan.schema())?;
-                    self.asked(asked).map(Transformed::yes)
-                }
-                other => Ok(Transformed::no(other)),
-            }
-        })
-        .map(|expr| expr.data)
-    }
-
-    fn asked(&mut self, asked: Asked) -> Result<Expr> {
-        match asked.plan.all_out_ref_exprs().is_empty() {
-            // DataFusion computes it once.
-            true => Ok(asked.into_scalar()),
-            false => Ok(asked.of(self.scalar(&asked.plan)?)),
-        }
-    }
-
-    fn outside(&self, rows: &LogicalPlan) -> Result<Outside<'a>> {
-        let asked = named_of(rows, self.plan.schema());
-        let of_input = asked.iter().all(|column| self.input.schema().has_column(column));
-        let input = if of_input { &self.input } else { &self.plan };
-        Outside::of(self.unnest, input, asked)
-    }
-
-    /// The value of the only row.
-    fn scalar(&mut self, rows: &LogicalPlan) -> Result<Expr> {
-        let outside = self.outside(rows)?;
-        let asked = outside.within(rows)?;
-        let (rows, value) = match plain::is_one_row(rows) {
-            true => outside.value(asked)?,
-            false => outside.only_value(asked)?,
-        };
-        self.join(&outside, rows)?;
-        Ok(value)
-    }
-
-    /// Whether there is a row.
-    fn exists(&mut self, rows: &LogicalPlan) -> Result<Expr> {
-        let outside = self.outside(rows)?;
-        let (rows, found) = outside.found(outside.within(rows)?)?;
-        self.join(&outside, rows)?;
-        Ok(found)
-    }
-
-    fn join(&mut self, outside: &Outside<'_>, rows: LogicalPlan) -> Result<()> {
-        let on = conjunction(outside.equal_to(&rows)?).unwrap_or_else(|| lit(true));
-        self.unnest.count(&rows)?;
-        self.plan = Arc::new(joined(Arc::clone(&self.plan), rows, Some(on), JoinType::Left)?);
-        self.changed = true;
-        Ok(())
-    }
 }

@@ -257,7 +257,6 @@ fn points_that_are_refused_alone() {
         (with("", &[], 1), 1, "a metric has no name"),
         (with("m", &[], u64::MAX), 1, "behind the year 2262"),
         (with("m", &[("a", "x\ny")], 1), 1, "a newline"),
-        (with(&"m".repeat(70), &[], 1), 1, "70 bytes"),
         (gauge("m", vec![NumberPoint::default()]), 1, "a point without a value"),
         (gauge("m", vec![nested]), 1, "nested too deeply"),
         (buckets(vec![1, 2], vec![]), 1, "2 counts and 0 bounds"),

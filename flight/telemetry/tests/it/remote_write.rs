@@ -125,7 +125,6 @@ fn a_bad_series_is_refused_alone() {
             1,
         ),
         (series(&[("__name__", "m"), ("a", "x\0y")], &[(1.0, 1)]), "code 0", 1),
-        (series(&[("__name__", &"m".repeat(64))], &[(1.0, 1)]), "keep all metrics in one table", 1),
         (series(&[("__name__", "m"), (&"m".repeat(64), "1")], &[(1.0, 1)]), "64 bytes", 1),
         (series(&[("__name__", "m")], &[(1.0, i64::MAX), (2.0, 1)]), "the years 1677 to 2262", 1),
     ];
@@ -138,10 +137,6 @@ fn a_bad_series_is_refused_alone() {
         ];
         for layout in [Layout::PerMetric, Layout::Single("all")] {
             let outcome = read(timeseries.clone(), layout);
-            if layout != Layout::PerMetric && message.contains("one table") {
-                assert_eq!(outcome.accepted, 3);
-                continue;
-            }
             assert!(outcome.errors[0].message.contains(message), "{outcome:?}");
             assert_eq!(outcome.errors[0].number, 2);
             assert!(!outcome.message().contains(char::is_control));
@@ -257,4 +252,16 @@ fn wide_rows_are_bounded() {
     let mut reader = TelemetryReader::new(limits);
     let error = reader.remote_write(&body, Layout::PerMetric, &Catalog::default()).unwrap_err();
     assert_eq!(error.message(), "the rows of the request have more than 67108864 bytes");
+}
+
+#[test]
+fn a_metric_with_a_long_name_has_a_table_all_the_same() {
+    let name = "m".repeat(64);
+    let timeseries = vec![series(&[("__name__", &name), ("a", "b")], &[(1.0, 1)])];
+    let outcome = read(timeseries.clone(), Layout::PerMetric);
+    assert_eq!((outcome.accepted, outcome.rejected), (1, 0));
+    let table = outcome.tables[0].measurement();
+    assert!(table.len() == 63 && table.starts_with(&name[..46]), "{table}");
+    let outcome = read(timeseries, Layout::Single("all"));
+    assert_eq!(outcome.tables[0].measurement(), "all");
 }

@@ -351,7 +351,9 @@ fn add_column(
             format!("tables can have at most {COLUMNS_MAX} columns"),
         ));
     }
-    if !new.nullable && new.missing_value.is_none() {
+    if key {
+        check_joins_key(definition, new)?;
+    } else if !new.nullable && new.missing_value.is_none() {
         return Err(Error::new(
             ErrorKind::NotNullViolation,
             format!(
@@ -361,9 +363,6 @@ fn add_column(
         )
         .with_detail("Events stored before would have no value in the new column.")
         .with_hint("add a constant DEFAULT, which they then show, or leave out NOT NULL"));
-    }
-    if key {
-        check_joins_key(definition, new)?;
     }
     let last = definition.columns.iter().map(|column| column.id.0).max().unwrap_or(0);
     let column = create::column_of(ColumnId(last.saturating_add(1)), new);

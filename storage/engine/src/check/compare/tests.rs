@@ -54,9 +54,13 @@ fn events(rows: &[Row]) -> Events {
 }
 
 fn key(text: &str) -> Vec<u8> {
-    Groups::of(&[Column::Plain(Arc::new(StringViewArray::from_iter_values([text])))], &[0], 1)
-        .unwrap()
-        .keys[0]
+    Groups::of(
+        &[Column::Plain(Arc::new(StringViewArray::from_iter_values([text])))],
+        &KeyColumns::fixed(vec![0]),
+        1,
+    )
+    .unwrap()
+    .keys[0]
         .to_vec()
 }
 
