@@ -1,6 +1,6 @@
 //! DoPut and DoExchange: what a client sends rows for.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use arrow_flight::{
     FlightData, FlightDescriptor, PutResult,
@@ -10,6 +10,7 @@ use arrow_flight::{
 use futures::{StreamExt as _, stream};
 use prost::Message as _;
 use stratalog_model::{Error, ErrorKind, Result};
+use tokio::{sync::Mutex, time::timeout};
 use tonic::Status;
 
 use crate::{
@@ -19,6 +20,12 @@ use crate::{
     statement::{changed, prepare},
     status::{malformed, refused},
 };
+
+/// Messages of a failed call that are taken before it is answered, at most.
+const DRAINED_MAX: usize = 1_000;
+
+/// How long a failed call waits for them.
+const DRAINED_FOR: Duration = Duration::from_millis(200);
 
 /// Acknowledgements of a call.
 pub(crate) type Acknowledgements = stream::BoxStream<'static, Result<PutResult, Status>>;
@@ -76,7 +83,14 @@ async fn command(
             count(statement_update(caller, update).await.map_err(refused)?)
         }
         Command::CommandStatementIngest(wanted) => {
-            count(ingest::statement(caller, wanted, messages).await.map_err(refused)?)
+            let (messages, rest) = shared(messages);
+            match ingest::statement(caller, wanted, messages).await {
+                Ok(rows) => count(rows),
+                Err(error) => {
+                    drain(&rest).await;
+                    return Err(refused(error));
+                }
+            }
         }
         Command::CommandPreparedStatementUpdate(update) => {
             let statement = caller.kept(&update.prepared_statement_handle).map_err(refused)?;
@@ -98,6 +112,31 @@ async fn command(
     };
     let answer = PutResult { app_metadata: answer.into() };
     Ok(stream::iter([Ok(answer)]).boxed())
+}
+
+/// The messages of a call, and what is left of them when nobody reads on.
+fn shared(messages: Inbound) -> (Inbound, Arc<Mutex<Inbound>>) {
+    let rest = Arc::new(Mutex::new(messages));
+    let reading = stream::unfold(Arc::clone(&rest), |messages| async move {
+        let next = messages.lock().await.next().await?;
+        Some((next, messages))
+    });
+    (reading.boxed(), rest)
+}
+
+/// Takes what a client is just sending, of a call that has failed: some report that they cannot go on
+/// sending, and not why.
+async fn drain(rest: &Mutex<Inbound>) {
+    let mut rest = rest.lock().await;
+    let messages = async {
+        for _ in 0..DRAINED_MAX {
+            if !matches!(rest.next().await, Some(Ok(_))) {
+                break;
+            }
+        }
+    };
+    // A client that waits for the answer gets it.
+    let _ = timeout(DRAINED_FOR, messages).await;
 }
 
 fn count(record_count: i64) -> Vec<u8> {
