@@ -65,7 +65,7 @@ async fn statements_of_a_message_are_one_transaction_as_far_as_they_can_be() {
     assert_eq!(seen().await, 2);
     // What is rolled back stays so, without BEGIN too.
     let replies = wire.query(&format!("{one}; ROLLBACK; SELECT 1")).await;
-    assert_eq!(kinds(&replies), "CCNTDCZ");
+    assert_eq!(kinds(&replies), "CNCTDCZ");
     assert_eq!(seen().await, 2);
     // A gsn is known before the message ends.
     let replies = wire.query(&format!("{one}; {two} RETURNING _gsn; {three}")).await;
