@@ -72,8 +72,9 @@ impl Address {
 
 /// Text of which some bytes are written `%41`.
 fn decoded(text: &str) -> Result<String> {
-    let refused =
-        || Error::new(ErrorKind::InvalidOption, "the URL has a % that two hex digits do not follow");
+    let refused = || {
+        Error::new(ErrorKind::InvalidOption, "the URL has a % that two hex digits do not follow")
+    };
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {

@@ -32,10 +32,8 @@ pub(crate) struct Handle {
 impl Connection {
     /// Plans a query; carries another statement out.
     pub(crate) async fn plan(&self, sql: &str, transaction: Option<&Bytes>) -> Result<FlightInfo> {
-        let command = CommandStatementQuery {
-            query: sql.to_string(),
-            transaction_id: transaction.cloned(),
-        };
+        let command =
+            CommandStatementQuery { query: sql.to_string(), transaction_id: transaction.cloned() };
         self.info(command.as_any()).await
     }
 
@@ -53,10 +51,8 @@ impl Connection {
 
     /// Carries a statement out; how many rows it changed.
     pub(crate) async fn update(&self, sql: &str, transaction: Option<&Bytes>) -> Result<u64> {
-        let command = CommandStatementUpdate {
-            query: sql.to_string(),
-            transaction_id: transaction.cloned(),
-        };
+        let command =
+            CommandStatementUpdate { query: sql.to_string(), transaction_id: transaction.cloned() };
         let descriptor = FlightDescriptor::new_cmd(command.as_any().encode_to_vec());
         count(&self.put(vec![FlightData::new().with_descriptor(descriptor)]).await?)
     }

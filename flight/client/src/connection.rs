@@ -217,9 +217,6 @@ pub(crate) async fn within<T>(
 ) -> Result<T> {
     let Some(time) = time else { return work.await };
     tokio::time::timeout(time, work).await.unwrap_or_else(|_| {
-        Err(Error::new(
-            ErrorKind::Timeout,
-            format!("no answer within {} s", time.as_secs_f64()),
-        ))
+        Err(Error::new(ErrorKind::Timeout, format!("no answer within {} s", time.as_secs_f64())))
     })
 }

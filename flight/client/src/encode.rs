@@ -52,7 +52,8 @@ impl Encoder {
             &self.options,
             &mut self.context,
         )?;
-        let mut messages: Vec<FlightData> = dictionaries.into_iter().map(FlightData::from).collect();
+        let mut messages: Vec<FlightData> =
+            dictionaries.into_iter().map(FlightData::from).collect();
         messages.push(FlightData::from(rows).with_app_metadata(metadata));
         Ok(messages)
     }

@@ -92,9 +92,10 @@ impl IntoParams for &RecordBatch {
 impl IntoParams for &[Value] {
     fn into_params(self) -> Result<RecordBatch> {
         let arrays: Vec<ArrayRef> = self.iter().map(Value::array).collect();
-        let fields = arrays.iter().enumerate().map(|(at, array)| {
-            Field::new(format!("${}", at + 1), array.data_type().clone(), true)
-        });
+        let fields = arrays
+            .iter()
+            .enumerate()
+            .map(|(at, array)| Field::new(format!("${}", at + 1), array.data_type().clone(), true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let one = RecordBatchOptions::new().with_row_count(Some(1));
         Ok(RecordBatch::try_new_with_options(schema, arrays, &one)?)

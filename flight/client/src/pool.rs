@@ -136,7 +136,11 @@ impl Pool {
     ///
     /// # Errors
     /// `InvalidOption`: then all is as before.
-    pub(crate) async fn set(self: &Arc<Self>, name: String, value: Option<OptionValue>) -> Result<()> {
+    pub(crate) async fn set(
+        self: &Arc<Self>,
+        name: String,
+        value: Option<OptionValue>,
+    ) -> Result<()> {
         let lease = self.take().await?;
         lease.connection.set(&[(name.clone(), value.clone())].into()).await?;
         let mut wanted = self.wanted.lock();

@@ -65,9 +65,9 @@ impl Rows {
     pub(crate) async fn read(lease: Lease, info: FlightInfo) -> Result<Self> {
         let info = Arc::new(info);
         let cancel = Cancel { connection: lease.connection.clone(), info: Arc::clone(&info) };
-        let mut tickets: VecDeque<Ticket> =
-            info.endpoint.iter().filter_map(ticket).collect();
-        let first = tickets.pop_front().ok_or_else(|| Error::protocol("the answer has no ticket"))?;
+        let mut tickets: VecDeque<Ticket> = info.endpoint.iter().filter_map(ticket).collect();
+        let first =
+            tickets.pop_front().ok_or_else(|| Error::protocol("the answer has no ticket"))?;
         let part = Part::open(&lease.connection, first).await?;
         let schema = SchemaRef::clone(&part.schema);
         let state = Some((part, tickets, lease));

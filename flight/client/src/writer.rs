@@ -262,7 +262,7 @@ impl Writer {
                 name,
                 since,
                 tell: Some(tell),
-                room: Arc::clone(&room),
+                _room: Arc::clone(&room),
             });
         }
         drop(core);

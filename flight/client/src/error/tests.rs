@@ -10,7 +10,8 @@ fn from_server(code: Code, sqlstate: &str, text: &str) -> Error {
 
 #[test]
 fn what_the_server_says_is_taken_apart() {
-    let text = "relation \"x\" does not exist\n  detail: d\n  hint: create it\nfirst\n  context: batch 3";
+    let text =
+        "relation \"x\" does not exist\n  detail: d\n  hint: create it\nfirst\n  context: batch 3";
     let error = from_server(Code::NotFound, "42P01", text);
     assert_eq!(error.message(), "relation \"x\" does not exist; d");
     assert_eq!(error.hint(), Some("create it\nfirst"));

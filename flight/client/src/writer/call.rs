@@ -74,7 +74,8 @@ async fn write(shared: &Shared) -> Result<()> {
                 shared.core.lock().ledger.broken();
                 let now = Instant::now();
                 let Some(wait) = backoff.failed(now, chance()) else {
-                    let what = format!("writing to {}: {}", shared.settings.table, backoff.told(now));
+                    let what =
+                        format!("writing to {}: {}", shared.settings.table, backoff.told(now));
                     return Err(error.during(what));
                 };
                 tracing::debug!(%error, ?wait, "batches are sent again");
@@ -105,6 +106,18 @@ impl Shared {
             }
         }
     }
+}
+
+/// What a call waits for.
+enum Event {
+    /// The server says something.
+    Answer(Result<Option<PutResult>, tonic::Status>),
+    /// There may be something to send.
+    Woken,
+    /// The server has not acknowledged anything for too long.
+    Late,
+    /// There was nothing to do for long.
+    Idle,
 }
 
 /// One DoPut.
@@ -178,29 +191,38 @@ impl<'a> Call<'a> {
             }
             let patience = self.waiting_since + self.shared.acknowledge_timeout();
             let sends = !self.outgoing.is_empty() && !self.deaf;
-            tokio::select! {
+            let event = tokio::select! {
                 biased;
-                answer = self.answers.message() => match answer {
-                    Ok(Some(answer)) => {
-                        if let Err(error) = self.acknowledged(&answer.app_metadata) {
-                            return Ended::Fatal(error);
-                        }
-                        backoff.reset();
+                answer = self.answers.message() => Event::Answer(answer),
+                place = self.outbound.reserve(), if sends => {
+                    match (place, self.outgoing.pop_front()) {
+                        (Ok(place), Some(message)) => place.send(message),
+                        _ => self.deaf = true,
                     }
-                    Ok(None) if in_flight == 0 => return Ended::Done,
-                    Ok(None) => return Ended::Broken(Error::new(
+                    Event::Woken
+                }
+                () = self.shared.wake.notified() => Event::Woken,
+                () = until(due.filter(|due| *due > now)) => Event::Woken,
+                () = until(Some(patience)), if in_flight > 0 => Event::Late,
+                () = until(Some(self.busy_at + IDLE)), if in_flight == 0 && !sends => Event::Idle,
+            };
+            match event {
+                Event::Woken => {}
+                Event::Answer(Ok(Some(answer))) => {
+                    if let Err(error) = self.acknowledged(&answer.app_metadata) {
+                        return Ended::Fatal(error);
+                    }
+                    backoff.reset();
+                }
+                Event::Answer(Ok(None)) if in_flight == 0 => return Ended::Done,
+                Event::Answer(Ok(None)) => {
+                    return Ended::Broken(Error::new(
                         ErrorKind::Connection,
                         "the server ended the call before it had acknowledged everything",
-                    )),
-                    Err(status) => return judged(self.lease.connection.failed(status)),
-                },
-                place = self.outbound.reserve(), if sends => match place {
-                    Ok(place) => self.outgoing.pop_front().into_iter().for_each(|m| place.send(m)),
-                    Err(_) => self.deaf = true,
-                },
-                () = self.shared.wake.notified() => {}
-                () = until(due.filter(|due| *due > now)) => {}
-                () = until(Some(patience)), if in_flight > 0 => {
+                    ));
+                }
+                Event::Answer(Err(status)) => return judged(self.lease.connection.failed(status)),
+                Event::Late => {
                     let seconds = self.shared.acknowledge_timeout().as_secs_f64();
                     let error = Error::new(
                         ErrorKind::Timeout,
@@ -209,7 +231,7 @@ impl<'a> Call<'a> {
                     self.lease.connection.learn(&error);
                     return Ended::Broken(error);
                 }
-                () = until(Some(self.busy_at + IDLE)), if in_flight == 0 && !sends => {
+                Event::Idle => {
                     self.finish().await;
                     return Ended::Done;
                 }

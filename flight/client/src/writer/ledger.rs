@@ -44,7 +44,7 @@ pub(crate) struct Entry {
     pub(crate) since: Instant,
     pub(crate) tell: Option<oneshot::Sender<Outcome>>,
     /// Its share of the memory of the writer; shared by the pieces of one batch.
-    pub(crate) room: std::sync::Arc<OwnedSemaphorePermit>,
+    pub(crate) _room: std::sync::Arc<OwnedSemaphorePermit>,
 }
 
 /// Entries that go as one.
@@ -296,7 +296,9 @@ impl Ledger {
         match self.untold.take() {
             None => Ok(acknowledged),
             Some((error, 1)) => Err(error),
-            Some((error, count)) => Err(error.during(format!("{count} batches were refused, first"))),
+            Some((error, count)) => {
+                Err(error.during(format!("{count} batches were refused, first")))
+            }
         }
     }
 

@@ -151,9 +151,10 @@ impl WriterBuilder {
                 schema.inspect_err(|error| lease.connection.learn(error))
             }
         };
-        let schema = client.safely(Care::Pure, looked_up).await.map_err(|error| {
-            error.during(format!("a writer to {}", settings.table))
-        })?;
+        let schema = client
+            .safely(Care::Pure, looked_up)
+            .await
+            .map_err(|error| error.during(format!("a writer to {}", settings.table)))?;
         let last = match settings.producer_is_new {
             true => None,
             false => last_sequence(&client, settings.producer).await?,
@@ -205,7 +206,8 @@ async fn last_sequence(client: &Client, producer: Uuid) -> Result<Option<u64>> {
     let sql =
         format!("SELECT last_sequence FROM stratalog.producers WHERE producer = '{producer}'");
     for batch in client.query(&sql).await?.collect().await? {
-        let numbers = batch.columns().first().and_then(|column| column.as_primitive_opt::<Int64Type>());
+        let numbers =
+            batch.columns().first().and_then(|column| column.as_primitive_opt::<Int64Type>());
         if let Some(numbers) = numbers.filter(|numbers| !numbers.is_empty()) {
             return Ok(u64::try_from(numbers.value(0)).ok());
         }
@@ -225,8 +227,7 @@ fn path_of(table: &str) -> Result<Vec<String>> {
         let (name, after) = match rest.strip_prefix('"') {
             Some(quoted) => unquoted(quoted).ok_or_else(refused)?,
             None => {
-                let (name, after) =
-                    rest.split_at(rest.find(['.', '"']).unwrap_or(rest.len()));
+                let (name, after) = rest.split_at(rest.find(['.', '"']).unwrap_or(rest.len()));
                 (name.to_lowercase(), after)
             }
         };

@@ -26,7 +26,7 @@ fn entry(number: u64, batch: RecordBatch, since: Instant) -> (Entry, oneshot::Re
     let room = Arc::new(Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap());
     let (name, bytes) = (format!("batch {number}"), 8 * batch.num_rows());
     let tell = Some(tell);
-    (Entry { number, numbered: false, batch, bytes, name, since, tell, room }, told)
+    (Entry { number, numbered: false, batch, bytes, name, since, tell, _room: room }, told)
 }
 
 /// Writes batches of one row with these numbers, and forgets what is told about them.
