@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
                 let writer = client.writer("client_load").durability(durability).open().await?;
                 for start in (0..share).step_by(batch_rows) {
                     let first = at * share + start;
-                    let _ = writer.write(batch(first, batch_rows.min(share - start))?).await?;
+                    writer.write(batch(first, batch_rows.min(share - start))?).await?;
                 }
                 writer.close().await
             })

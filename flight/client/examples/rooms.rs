@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let writer = client.writer("rooms").open().await?;
     for hour in 0..24 {
-        let _ = writer.write(hour_of(hour)?).await?;
+        writer.write(hour_of(hour)?).await?;
     }
     let stored = writer.close().await?;
     println!("{} rows, gsn {:?} to {:?}", stored.rows, stored.first_gsn, stored.last_gsn);

@@ -152,7 +152,7 @@ impl Client {
         name: impl Into<String>,
         value: impl Into<OptionValue>,
     ) -> Result<()> {
-        self.pool.set(name.into(), Some(value.into())).await
+        self.set(name.into(), Some(value.into())).await
     }
 
     /// Gives a session option the server's own value again.
@@ -160,7 +160,19 @@ impl Client {
     /// # Errors
     /// As [`Self::set_option`].
     pub async fn reset_option(&self, name: impl Into<String>) -> Result<()> {
-        self.pool.set(name.into(), None).await
+        self.set(name.into(), None).await
+    }
+
+    /// A session tries it first: what it does not take, none is given.
+    async fn set(&self, name: String, value: Option<OptionValue>) -> Result<()> {
+        let options = [(name.clone(), value.clone())].into();
+        let set = |lease: Lease| {
+            let options = Clone::clone(&options);
+            async move { lease.connection.set(&options).await }
+        };
+        self.safely(Care::Pure, set).await?;
+        self.pool.want(name, value);
+        Ok(())
     }
 
     /// The session options, by name.

@@ -224,7 +224,7 @@ impl From<Status> for Error {
         error.0.hint = hint;
         error.0.sqlstate = sqlstate;
         // A login that ended is told before anything is done.
-        error.0.not_carried_out = kind == ErrorKind::Login || never_connected(&status);
+        error.0.not_carried_out = kind == ErrorKind::Login || never_sent(&status);
         if kind == ErrorKind::Connection {
             error = error.during("the connection failed");
         }
@@ -233,10 +233,12 @@ impl From<Status> for Error {
     }
 }
 
-fn never_connected(status: &Status) -> bool {
+/// Whether a request has certainly not left: there was no connection, or it had ended before.
+fn never_sent(status: &Status) -> bool {
     let mut cause = std::error::Error::source(status);
     while let Some(error) = cause {
-        if error.is::<ConnectError>() {
+        let canceled = error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_canceled);
+        if canceled || error.is::<ConnectError>() {
             return true;
         }
         cause = error.source();

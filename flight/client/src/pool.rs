@@ -132,21 +132,11 @@ impl Pool {
         Ok(())
     }
 
-    /// Sets an option of all sessions, those to come included.
-    ///
-    /// # Errors
-    /// `InvalidOption`: then all is as before.
-    pub(crate) async fn set(
-        self: &Arc<Self>,
-        name: String,
-        value: Option<OptionValue>,
-    ) -> Result<()> {
-        let lease = self.take().await?;
-        lease.connection.set(&[(name.clone(), value.clone())].into()).await?;
+    /// All sessions, those to come included, are to have an option from now on.
+    pub(crate) fn want(&self, name: String, value: Option<OptionValue>) {
         let mut wanted = self.wanted.lock();
         wanted.version += 1;
         wanted.options.insert(name, value);
-        Ok(())
     }
 
     /// Ends all sessions.

@@ -70,7 +70,7 @@ const NUMBERS_LEFT_OUT: u64 = 1 << 20;
 /// let time: ArrayRef = Arc::new(TimestampNanosecondArray::from(vec![1_700_000_000_000_000_000]).with_timezone("UTC"));
 /// let room: ArrayRef = Arc::new(StringArray::from(vec!["cellar"]));
 /// let degrees: ArrayRef = Arc::new(Float64Array::from(vec![11.5]));
-/// let _ = writer.write(RecordBatch::try_from_iter([("time", time), ("room", room), ("degrees", degrees)])?).await?;
+/// writer.write(RecordBatch::try_from_iter([("time", time), ("room", room), ("degrees", degrees)])?).await?;
 /// let stored = writer.flush().await?;
 /// assert_eq!(stored.rows, 1);
 /// writer.close().await?;
@@ -201,7 +201,7 @@ impl Writer {
     pub async fn write_numbered(&self, sequence: u64, batch: RecordBatch) -> Result<Delivery> {
         self.check_size(&batch)?;
         let (bytes, rows) = (bytes_of(&batch), batch.num_rows());
-        let pieces = if rows == 0 { Vec::new() } else { vec![0..rows] };
+        let pieces = pieces(rows, 0, rows, usize::MAX);
         self.take(batch, bytes, pieces, Some(sequence)).await
     }
 

@@ -75,7 +75,6 @@ pub(crate) type Outcome = Result<Acknowledgement>;
 /// What will be told about a batch that was written: wait for it, or drop it, and leave it to
 /// [`Writer::flush`](crate::Writer::flush).
 #[derive(Debug)]
-#[must_use = "drop it if Writer::flush is to tell of errors"]
 pub struct Delivery {
     number: u64,
     pieces: std::vec::IntoIter<oneshot::Receiver<Outcome>>,

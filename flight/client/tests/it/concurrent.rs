@@ -40,7 +40,7 @@ async fn writers_and_readers_share_a_client() {
                 let writer = client.writer("log").batch_rows_max(1000).open().await.unwrap();
                 let name = format!("w{at}");
                 for start in (0..ROWS).step_by(250) {
-                    drop(writer.write(rows(&name, start..start + 250)).await.unwrap());
+                    writer.write(rows(&name, start..start + 250)).await.unwrap();
                 }
                 let stored = writer.close().await.unwrap();
                 assert_eq!(stored.rows, ROWS as u64);

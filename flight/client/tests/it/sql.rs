@@ -182,11 +182,14 @@ async fn statements_go_on_after_a_restart() {
     let open = client.begin().await.unwrap();
     open.execute("INSERT INTO rooms VALUES ('2024-01-01', 'lost', 1)").await.unwrap();
     server.restart();
+    // The connections learn of it only when they are looked at.
+    tokio::time::sleep(Duration::from_millis(100)).await;
     assert!(open.commit().await.is_err(), "it is lost, and says so");
     assert_eq!(prepared.execute(["b".into()]).await.unwrap(), 1);
     assert_eq!(client.execute("INSERT INTO rooms VALUES ('2024-01-01', 'c', 1)").await.unwrap(), 1);
     // Sent while there is no server: it waits for one, and is carried out once.
     server.kill();
+    tokio::time::sleep(Duration::from_millis(100)).await;
     let waiting = tokio::spawn({
         let client = client.clone();
         async move { client.execute("INSERT INTO rooms VALUES ('2024-01-01', 'd', 1)").await }

@@ -126,12 +126,12 @@ async fn of_batches_that_went_as_one_only_the_one_at_fault_is_refused() {
         .await
         .unwrap();
     let writer = client.writer("log").linger(Duration::from_secs(3600)).open().await.unwrap();
-    drop(writer.write(rows("k", 0..1)).await.unwrap());
+    writer.write(rows("k", 0..1)).await.unwrap();
     writer.flush().await.unwrap();
     let one = writer.write(rows("k", 1..3)).await.unwrap();
     let twice = writer.write(rows("k", 0..1)).await.unwrap();
     let two = writer.write(rows("k", 3..7)).await.unwrap();
-    drop(writer.write(rows("k", 2..3)).await.unwrap());
+    writer.write(rows("k", 2..3)).await.unwrap();
     let error = writer.flush().await.unwrap_err();
     assert_eq!((error.batch(), error.sqlstate()), (Some(5), Some("23505")), "{error}");
     assert_eq!((one.await.unwrap().rows, two.await.unwrap().rows), (2, 4));
@@ -149,7 +149,7 @@ async fn a_producer_goes_on_where_it_was() {
     assert_eq!(writer.last_sequence(), None);
     for number in 1..=5 {
         let start = (number - 1) * 10;
-        drop(writer.write_numbered(number as u64, rows("n", start..start + 10)).await.unwrap());
+        writer.write_numbered(number as u64, rows("n", start..start + 10)).await.unwrap();
     }
     let error = writer.write_numbered(5, rows("n", 0..1)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidOption);
@@ -177,12 +177,12 @@ async fn two_writers_with_one_producer_are_found_out() {
     client.execute(KEYED).await.unwrap();
     let producer = Uuid::new_v4();
     let old = client.writer("log").producer(producer).open().await.unwrap();
-    drop(old.write(rows("d", 0..1)).await.unwrap());
+    old.write(rows("d", 0..1)).await.unwrap();
     old.flush().await.unwrap();
     let new = client.writer("log").producer(producer).open().await.unwrap();
-    drop(new.write(rows("d", 1..2)).await.unwrap());
+    new.write(rows("d", 1..2)).await.unwrap();
     new.flush().await.unwrap();
-    drop(old.write(rows("d", 2..3)).await.unwrap());
+    old.write(rows("d", 2..3)).await.unwrap();
     let error = old.flush().await.unwrap_err();
     assert!(error.to_string().contains("somebody else"), "{error}");
     assert_eq!(old.into_unacknowledged().await.len(), 1, "it can be written by another one");
@@ -195,10 +195,10 @@ async fn rows_for_a_table_that_goes_away_come_back() {
     let client = server.client().await;
     client.execute(KEYED).await.unwrap();
     let writer = client.writer("log").open().await.unwrap();
-    drop(writer.write(rows("g", 0..1)).await.unwrap());
+    writer.write(rows("g", 0..1)).await.unwrap();
     writer.flush().await.unwrap();
     client.execute("DROP TABLE log").await.unwrap();
-    drop(writer.write(rows("g", 1..5)).await.unwrap());
+    writer.write(rows("g", 1..5)).await.unwrap();
     let error = writer.flush().await.unwrap_err();
     assert_eq!(error.sqlstate(), Some("42P01"), "{error}");
     let left = writer.into_unacknowledged().await;
