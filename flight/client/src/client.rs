@@ -209,7 +209,8 @@ impl Client {
                 Ok(done) => return Ok(done),
                 Err(error) => error,
             };
-            let again = error.is_not_carried_out() || (care == Care::Pure && error.is_retryable());
+            let passes = error.is_retryable() || error.is_session_lost();
+            let again = error.is_not_carried_out() || (care == Care::Pure && passes);
             if !again {
                 return Err(error);
             }

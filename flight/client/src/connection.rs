@@ -38,9 +38,11 @@ use crate::{
 /// How often the server is asked whether it is there, and how long its answer may take.
 const ASK_EVERY: Duration = Duration::from_secs(15);
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
-/// Bytes of a result, and of a connection, that may be on their way.
-const STREAM_WINDOW: u32 = 4 << 20;
-const CONNECTION_WINDOW: u32 = 16 << 20;
+/// Bytes of a result that may be on their way.
+const STREAM_WINDOW: u32 = 2 << 20;
+/// The same for a connection: more than all its calls together, so that rows that nobody reads hold up
+/// no other call.
+const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
 
 /// A login.
 #[derive(Debug)]

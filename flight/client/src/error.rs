@@ -60,6 +60,8 @@ pub enum ErrorKind {
     },
     /// The rows of one batch were refused: nothing of them is stored.
     InvalidBatch,
+    /// A message is larger than one side takes.
+    TooLarge,
     /// An option, a URL or an argument is not one that is taken.
     InvalidOption,
     /// The writer, transaction or statement has ended.
@@ -119,6 +121,17 @@ impl Error {
     pub(crate) fn not_carried_out(mut self) -> Self {
         self.0.not_carried_out = true;
         self
+    }
+
+    /// What came before has carried something out, or may have.
+    pub(crate) fn maybe_carried_out(mut self) -> Self {
+        self.0.not_carried_out = false;
+        self
+    }
+
+    /// Whether a call failed, before anything was done, because its session had ended.
+    pub(crate) fn is_session_lost(&self) -> bool {
+        self.0.kind == ErrorKind::Login
     }
 
     /// The same error as one of a batch, or of rows of it.
@@ -213,7 +226,7 @@ impl From<Status> for Error {
             (_, Code::Unauthenticated) => ErrorKind::Login,
             (Some(sqlstate), _) => ErrorKind::Sql { sqlstate },
             (None, Code::DeadlineExceeded) => ErrorKind::Timeout,
-            (None, Code::OutOfRange | Code::ResourceExhausted) => ErrorKind::InvalidBatch,
+            (None, Code::OutOfRange | Code::ResourceExhausted) => ErrorKind::TooLarge,
             (None, Code::Unimplemented | Code::InvalidArgument | Code::NotFound) => {
                 ErrorKind::Protocol
             }
@@ -223,6 +236,10 @@ impl From<Status> for Error {
         let mut error = Self::new(kind, message);
         error.0.hint = hint;
         error.0.sqlstate = sqlstate;
+        if kind == ErrorKind::TooLarge {
+            error =
+                error.with_hint("message_bytes_max says how large messages may be, on both sides");
+        }
         // A login that ended is told before anything is done.
         error.0.not_carried_out = kind == ErrorKind::Login || never_sent(&status);
         if kind == ErrorKind::Connection {

@@ -115,7 +115,8 @@ impl Prepared {
         if forgotten {
             self.kept = None;
         }
-        let safe = forgotten || error.is_not_carried_out() || (pure && error.is_retryable());
+        let passes = error.is_retryable() || error.is_session_lost();
+        let safe = forgotten || error.is_not_carried_out() || (pure && passes);
         if safe && attempts < self.client.pool.settings.retry.attempts_max.min(8) {
             tracing::debug!(%error, "preparing again");
             return Ok(());

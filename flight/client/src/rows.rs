@@ -62,7 +62,14 @@ impl Cancel {
 impl Rows {
     /// Redeems the tickets of a query, one after the other. The first is redeemed at once, so that
     /// what is wrong with the query is told here.
+    ///
+    /// # Errors
+    /// Of no error is it certain that nothing was carried out: GetFlightInfo may have done so.
     pub(crate) async fn read(lease: Lease, info: FlightInfo) -> Result<Self> {
+        Self::redeem(lease, info).await.map_err(Error::maybe_carried_out)
+    }
+
+    async fn redeem(lease: Lease, info: FlightInfo) -> Result<Self> {
         let info = Arc::new(info);
         let cancel = Cancel { connection: lease.connection.clone(), info: Arc::clone(&info) };
         let mut tickets: VecDeque<Ticket> = info.endpoint.iter().filter_map(ticket).collect();

@@ -31,9 +31,9 @@ pub use self::{
     options::WriterBuilder,
 };
 use self::{
-    ledger::{Entry, Ledger},
+    ledger::{Entry, Ledger, Limits},
     options::WriterSettings,
-    pieces::{bytes_of, pieces},
+    pieces::{bytes_of, cut},
 };
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -179,15 +179,13 @@ impl Writer {
     /// `Timeout` when there was no room for as long as `write_timeout` says; `InvalidBatch` for a row
     /// that no message can hold; why the writer has ended. Nothing was taken then.
     pub async fn write(&self, batch: RecordBatch) -> Result<Delivery> {
-        let limits = &self.shared.settings.limits;
-        let bytes = bytes_of(&batch);
-        let pieces = pieces(batch.num_rows(), bytes, limits.rows_max, limits.bytes_max);
-        for piece in &pieces {
-            if piece.len() == 1 {
-                self.check_size(&batch.slice(piece.start, 1))?;
-            }
+        let settings = &self.shared.settings;
+        let Limits { rows_max, bytes_max, .. } = settings.limits;
+        let pieces = cut(&batch, rows_max, bytes_max, settings.piece_bytes_max);
+        for (rows, bytes) in &pieces {
+            self.check_size(rows.len(), *bytes)?;
         }
-        self.take(batch, bytes, pieces, None).await
+        self.take(batch, pieces, None).await
     }
 
     /// As [`Self::write`], under a number of the caller's, above all before it: the batch is sent as it
@@ -199,18 +197,18 @@ impl Writer {
     /// As [`Self::write`]; `InvalidOption` for a number that is not above those before it;
     /// `InvalidBatch` for rows that no message can hold.
     pub async fn write_numbered(&self, sequence: u64, batch: RecordBatch) -> Result<Delivery> {
-        self.check_size(&batch)?;
-        let (bytes, rows) = (bytes_of(&batch), batch.num_rows());
-        let pieces = pieces(rows, 0, rows, usize::MAX);
-        self.take(batch, bytes, pieces, Some(sequence)).await
+        let (rows, bytes) = (batch.num_rows(), bytes_of(&batch));
+        self.check_size(rows, bytes)?;
+        let whole = (rows > 0).then_some((0..rows, bytes));
+        self.take(batch, Vec::from_iter(whole), Some(sequence)).await
     }
 
-    fn check_size(&self, batch: &RecordBatch) -> Result<()> {
-        let (bytes, most) = (bytes_of(batch), self.shared.settings.piece_bytes_max);
+    fn check_size(&self, rows: usize, bytes: usize) -> Result<()> {
+        let most = self.shared.settings.piece_bytes_max;
         if bytes <= most {
             return Ok(());
         }
-        let what = match batch.num_rows() {
+        let what = match rows {
             1 => "a row".to_string(),
             rows => format!("{rows} rows under one number"),
         };
@@ -224,11 +222,11 @@ impl Writer {
     async fn take(
         &self,
         batch: RecordBatch,
-        bytes: usize,
-        pieces: Vec<Range<usize>>,
+        pieces: Vec<(Range<usize>, usize)>,
         sequence: Option<u64>,
     ) -> Result<Delivery> {
-        let room = Arc::new(self.room_for(bytes).await?);
+        let all = pieces.iter().map(|(_, bytes)| bytes).sum();
+        let room = Arc::new(self.room_for(all).await?);
         let mut core = self.shared.core.lock();
         core.check_open()?;
         if let Some(sequence) = sequence
@@ -243,7 +241,7 @@ impl Writer {
         let mut receivers = Vec::with_capacity(pieces.len());
         let since = Instant::now();
         let whole = pieces.len() == 1;
-        for rows in pieces {
+        for (rows, bytes) in pieces {
             let number =
                 sequence.unwrap_or((core.last_number.saturating_add(1)).max(core.numbers_from));
             first = if first == 0 { number } else { first };
@@ -257,7 +255,7 @@ impl Writer {
             core.ledger.push(Entry {
                 number,
                 numbered: sequence.is_some(),
-                bytes: bytes * rows.len() / batch.num_rows().max(1),
+                bytes,
                 batch: batch.slice(rows.start, rows.len()),
                 name,
                 since,

@@ -35,7 +35,7 @@ fn what_has_no_sqlstate_comes_from_the_connection() {
         assert_eq!(error.kind(), ErrorKind::Connection, "{code}");
         assert!(error.is_retryable() && !error.is_not_carried_out());
     }
-    assert_eq!(Error::from(Status::out_of_range("too large")).kind(), ErrorKind::InvalidBatch);
+    assert_eq!(Error::from(Status::out_of_range("too large")).kind(), ErrorKind::TooLarge);
     assert_eq!(Error::from(Status::unauthenticated("no")).kind(), ErrorKind::Login);
 }
 

@@ -305,7 +305,7 @@ impl<'a> Call<'a> {
 /// What an error of a call means for what was sent.
 fn judged(error: Error) -> Ended {
     match error.kind() {
-        ErrorKind::InvalidBatch => return Ended::Refused(error),
+        ErrorKind::InvalidBatch | ErrorKind::TooLarge => return Ended::Refused(error),
         // The session has ended: the next call logs in again, and whether that is refused is told then.
         ErrorKind::Login => return Ended::Broken(error),
         _ if error.is_retryable() => return Ended::Broken(error),

@@ -16,8 +16,8 @@ use crate::{
     retry::RetryPolicy,
 };
 
-/// What a message takes besides its rows, at most.
-const MESSAGE_BYTES_BESIDES: usize = 16 << 10;
+/// The part of a message that is left for what it takes besides its rows.
+const MESSAGE_PART_BESIDES: usize = 16;
 
 /// What a writer was asked to be.
 #[derive(Debug, Clone)]
@@ -165,7 +165,7 @@ impl WriterBuilder {
     fn settings(self) -> Result<WriterSettings> {
         let refused = |what: String| Err(Error::new(ErrorKind::InvalidOption, what));
         let message = self.pool.settings.message_bytes_max;
-        let piece_bytes_max = message.saturating_sub(MESSAGE_BYTES_BESIDES);
+        let piece_bytes_max = message - message / MESSAGE_PART_BESIDES;
         let limits = &self.limits;
         for (name, value) in [
             ("batch_rows_max", limits.rows_max),

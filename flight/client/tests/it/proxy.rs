@@ -3,7 +3,7 @@
 use std::{
     net::SocketAddr,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
@@ -14,6 +14,8 @@ use tokio::{
     sync::watch,
     task::JoinHandle,
 };
+
+use crate::support::Chance;
 
 /// Between a client and a server.
 pub struct Proxy {
@@ -26,8 +28,9 @@ pub struct Proxy {
 struct State {
     /// What the server says is lost.
     swallows: AtomicBool,
-    /// Bytes after which a connection breaks, in both directions together; 0 for never.
-    cut_after: AtomicU64,
+    /// A connection breaks after up to so many bytes, in both directions together; 0 for never.
+    cut_within: AtomicU64,
+    chance: Mutex<Option<Chance>>,
     /// Connections that were accepted.
     accepted: AtomicU64,
     /// All connections break with each change.
@@ -51,9 +54,10 @@ impl Proxy {
         self.state.swallows.store(swallows, Ordering::SeqCst);
     }
 
-    /// Connections accepted from now on break after so many bytes.
-    pub fn cut_after(&self, bytes: u64) {
-        self.state.cut_after.store(bytes, Ordering::SeqCst);
+    /// Connections accepted from now on break within so many bytes, each after others; 0 for never.
+    pub fn cut_within(&self, bytes: u64) {
+        self.state.chance.lock().unwrap().get_or_insert_with(Chance::new);
+        self.state.cut_within.store(bytes, Ordering::SeqCst);
     }
 
     /// Breaks all connections.
@@ -82,8 +86,10 @@ async fn accept(listener: TcpListener, server: SocketAddr, state: Arc<State>) {
 
 async fn carry(mut client: TcpStream, mut server: TcpStream, state: Arc<State>) {
     let mut cuts = state.cuts.subscribe();
-    let limit = state.cut_after.load(Ordering::SeqCst);
-    let mut left = if limit == 0 { u64::MAX } else { limit };
+    let mut left = match state.cut_within.load(Ordering::SeqCst) {
+        0 => u64::MAX,
+        most => 1 + state.chance.lock().unwrap().as_mut().unwrap().below(most),
+    };
     let (mut up, mut down) = (vec![0; 16 << 10], vec![0; 16 << 10]);
     loop {
         let (from_client, count) = tokio::select! {

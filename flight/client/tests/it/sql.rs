@@ -69,6 +69,8 @@ async fn statements_take_parameters() {
         .flat_map(|b| b.column(0).as_primitive::<arrow::datatypes::Int64Type>().values().to_vec())
         .collect();
     assert_eq!(next, [2, 6, 10]);
+    let mut plain = client.prepare("DELETE FROM rooms WHERE time < '1970-01-03'").await.unwrap();
+    assert_eq!(plain.execute(()).await.unwrap(), 1);
     for _ in 0..1100 {
         // The server keeps a thousand: those that were dropped are let go.
         drop(client.prepare("SELECT 1").await.unwrap());
@@ -247,6 +249,25 @@ async fn a_query_is_cancelled_from_elsewhere() {
     assert_eq!(error.sqlstate(), Some("57014"), "{error}");
     drop(rows);
     assert!(!cancel.cancel().await.unwrap(), "it is over");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_that_nobody_reads_hold_nobody_up() {
+    let server = Server::start();
+    let client = Client::builder().url(server.url()).connections(1).connect().await.unwrap();
+    client.execute(crate::support::KEYED).await.unwrap();
+    let mut unread = Vec::new();
+    for _ in 0..20 {
+        unread.push(client.query(ENDLESS).await.unwrap());
+    }
+    let writer = client.writer("log").open().await.unwrap();
+    for round in 0..5 {
+        writer.write(crate::support::rows("u", round..round + 1)).await.unwrap();
+        writer.flush().await.unwrap();
+        assert_eq!(number(&client, "SELECT count(*) FROM log").await, round + 1);
+    }
+    let first = unread[0].next().await.unwrap().unwrap();
+    assert!(first.num_rows() > 0);
 }
 
 #[tokio::test]

@@ -87,7 +87,7 @@ async fn only_what_is_at_fault_is_refused() {
     let whole = rows("r", 5..6);
     let without_writer = {
         let none: ArrayRef = Arc::new(StringArray::from(vec![None::<&str>]));
-        let columns = vec![whole.column(0).clone(), none, whole.column(2).clone()];
+        let columns = [whole.column(0).clone(), none, whole.column(2).clone()];
         RecordBatch::try_from_iter_with_nullable([
             ("time", columns[0].clone(), true),
             ("writer", columns[1].clone(), true),
