@@ -50,6 +50,30 @@ async fn kill_9_amid_writing_neither_loses_nor_doubles_a_row() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shutdown_amid_writing_neither_loses_nor_doubles_a_row() {
+    let mut server = Server::start();
+    let client = Client::builder().url(server.url()).retry(patient()).connect().await.unwrap();
+    client.execute(KEYED).await.unwrap();
+    let writer = client.writer("log").retry(patient()).batch_rows_max(100).open().await.unwrap();
+    let writing = async {
+        for start in (0..4000).step_by(10) {
+            writer.write(rows("t", start..start + 10)).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let shutting_down = async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let begun = std::time::Instant::now();
+        server.shut_down().await;
+        println!("shut down in {:?}", begun.elapsed());
+        server.restart();
+    };
+    tokio::join!(writing, shutting_down);
+    assert_eq!(writer.flush().await.unwrap().rows, 4000);
+    assert_once(tally(&client, "t").await, 4000);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cuts_at_any_byte_neither_lose_nor_double_a_row() {
     let server = Server::start();
     let proxy = Proxy::new(server.address).await;

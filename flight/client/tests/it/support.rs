@@ -67,6 +67,14 @@ impl Server {
         self.child = Some(child);
     }
 
+    /// SIGTERM, and the end of all that the server still does.
+    pub async fn shut_down(&mut self) {
+        self.signal("TERM");
+        let mut child = self.child.take().unwrap();
+        let ended = tokio::task::spawn_blocking(move || child.wait().unwrap()).await.unwrap();
+        assert!(ended.success(), "{ended}");
+    }
+
     /// Sends a signal by name.
     pub fn signal(&self, name: &str) {
         let process = self.child.as_ref().unwrap().id();
