@@ -172,6 +172,7 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         match self.0.kind {
             ErrorKind::Connection | ErrorKind::Timeout => true,
+            ErrorKind::InvalidBatch | ErrorKind::TooLarge => false,
             _ => self.0.sqlstate.is_some_and(|state| state.is_retryable()),
         }
     }
@@ -224,6 +225,8 @@ impl From<Status> for Error {
         let sqlstate = sqlstate.and_then(SqlState::new);
         let kind = match (sqlstate, status.code()) {
             (_, Code::Unauthenticated) => ErrorKind::Login,
+            // gRPC's own words; a server may take it for a connection that broke.
+            _ if status.message().contains("message length too large") => ErrorKind::TooLarge,
             (Some(sqlstate), _) => ErrorKind::Sql { sqlstate },
             (None, Code::DeadlineExceeded) => ErrorKind::Timeout,
             (None, Code::OutOfRange | Code::ResourceExhausted) => ErrorKind::TooLarge,

@@ -29,6 +29,15 @@ fn the_table_of_the_server_decides_what_may_succeed_later() {
 }
 
 #[test]
+fn a_message_that_is_too_large_is_not_sent_again() {
+    let text =
+        "the client's stream broke off: Error, decoded message length too large: found 5 bytes";
+    let error = from_server(Code::Unavailable, "08006", text);
+    assert_eq!(error.kind(), ErrorKind::TooLarge);
+    assert!(!error.is_retryable() && error.hint().unwrap().contains("message_bytes_max"));
+}
+
+#[test]
 fn what_has_no_sqlstate_comes_from_the_connection() {
     for code in [Code::Unavailable, Code::Unknown, Code::Internal, Code::Cancelled] {
         let error = Error::from(Status::new(code, "broken"));

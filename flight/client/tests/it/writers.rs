@@ -232,3 +232,36 @@ async fn nothing_is_left_when_client_and_writer_are_dropped() {
     until("the tasks have ended", || async { tasks() <= before }).await;
     until("the sessions have ended", || async { number(&watcher, sessions).await == 0 }).await;
 }
+
+#[tokio::test]
+async fn a_batch_that_is_too_large_is_refused_by_either_side() {
+    let server = Server::start();
+    let client = server.client().await;
+    client.execute("CREATE TABLE log (time timestamptz NOT NULL, body text)").await.unwrap();
+    let bodies = |count: usize, bytes: usize| {
+        let times = TimestampNanosecondArray::from(vec![1_i64; count]).with_timezone("UTC");
+        let bodies = StringArray::from(vec!["x".repeat(bytes); count]);
+        let columns: [(&str, ArrayRef); 2] =
+            [("time", Arc::new(times)), ("body", Arc::new(bodies))];
+        RecordBatch::try_from_iter(columns).unwrap()
+    };
+    let writer = client.writer("log").open().await.unwrap();
+    let error = writer.write_numbered(1, bodies(65, 1 << 20)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidBatch);
+    assert!(error.to_string().contains("65 rows under one number"), "{error}");
+    // In pieces it goes.
+    writer.write(bodies(65, 1 << 20)).await.unwrap();
+    assert_eq!(writer.close().await.unwrap().rows, 65);
+
+    let generous = stratalog_client::Client::builder().message_bytes_max(256 << 20);
+    let client = generous.url(server.url()).connect().await.unwrap();
+    let writer = client.writer("log").open().await.unwrap();
+    let before = writer.write_numbered(1, bodies(2, 10)).await.unwrap();
+    let large = writer.write_numbered(2, bodies(65, 1 << 20)).await.unwrap();
+    let after = writer.write_numbered(3, bodies(3, 10)).await.unwrap();
+    let error = large.await.unwrap_err();
+    assert_eq!((error.kind(), error.batch()), (ErrorKind::InvalidBatch, Some(2)), "{error}");
+    assert!(error.hint().unwrap().contains("message_bytes_max"), "{error}");
+    assert_eq!((before.await.unwrap().rows, after.await.unwrap().rows), (2, 3));
+    assert_eq!(number(&client, "SELECT count(*) FROM log").await, 70);
+}
