@@ -1,0 +1,134 @@
+//! Where a server is, as a URL says it.
+
+use url::{Host, Url};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// The port of Flight SQL.
+const PORT: u16 = 50051;
+
+/// What a URL says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Address {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) user: Option<String>,
+    pub(crate) password: Option<String>,
+    pub(crate) database: Option<String>,
+}
+
+impl Address {
+    /// Reads `grpc://[user[:password]@]host[:port][/database]`.
+    ///
+    /// # Errors
+    /// `InvalidOption`.
+    pub(crate) fn read(text: &str) -> Result<Self> {
+        let refused = |what: String| {
+            Error::new(ErrorKind::InvalidOption, what)
+                .with_hint("write grpc://host:port or chronolog://host:port")
+        };
+        // The text may hold a password: it is not shown.
+        let url = Url::parse(text)
+            .map_err(|error| refused(format!("the URL of the server cannot be read: {error}")))?;
+        match url.scheme() {
+            "grpc" | "grpc+tcp" | "chronolog" => {}
+            tls @ ("grpc+tls" | "grpcs" | "grpc+ssl" | "https" | "chronologs") => {
+                return Err(Error::new(
+                    ErrorKind::InvalidOption,
+                    format!("the URL asks for TLS ({tls}://), which the server does not offer"),
+                )
+                .with_hint("write grpc://, and lead the connection through a tunnel if others can see the network"));
+            }
+            other => return Err(refused(format!("the URL has the scheme \"{other}\""))),
+        }
+        let host = match url.host() {
+            Some(Host::Ipv6(address)) => format!("[{address}]"),
+            Some(host) if !host.to_string().is_empty() => host.to_string(),
+            _ => return Err(refused("the URL names no host".to_string())),
+        };
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err(refused("the URL has options, which are not read from there".to_string())
+                .with_hint("set them on Client::builder()"));
+        }
+        let database = decoded(url.path().trim_matches('/'))?;
+        if database.contains('/') {
+            return Err(refused(format!("the path \"{database}\" is no name of a database")));
+        }
+        let user = decoded(url.username())?;
+        Ok(Self {
+            host,
+            port: url.port().unwrap_or(PORT),
+            user: Some(user).filter(|user| !user.is_empty()),
+            password: url.password().map(decoded).transpose()?,
+            database: Some(database).filter(|database| !database.is_empty()),
+        })
+    }
+
+    /// For messages: without user and password.
+    pub(crate) fn shown(&self) -> String {
+        format!("grpc://{}:{}", self.host, self.port)
+    }
+}
+
+/// Text of which some bytes are written `%41`.
+fn decoded(text: &str) -> Result<String> {
+    let refused = || {
+        Error::new(ErrorKind::InvalidOption, "the URL has a % that two hex digits do not follow")
+    };
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let mut digit = || rest.next().and_then(|byte| char::from(byte).to_digit(16));
+        let (Some(high), Some(low)) = (digit(), digit()) else { return Err(refused()) };
+        bytes.push(u8::try_from(high * 16 + low).map_err(|_| refused())?);
+    }
+    String::from_utf8(bytes)
+        .map_err(|_| Error::new(ErrorKind::InvalidOption, "the URL has a part that is not UTF-8"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_read() {
+        let plain = Address::read("grpc://localhost").unwrap();
+        assert_eq!((plain.host.as_str(), plain.port), ("localhost", 50051));
+        assert_eq!((plain.user, plain.password, plain.database), (None, None, None));
+        let full = Address::read("chronolog://ann%40x:p%3Aq@[::1]:7000/cats").unwrap();
+        assert_eq!((full.host.as_str(), full.port), ("[::1]", 7000));
+        assert_eq!(full.user.as_deref(), Some("ann@x"));
+        assert_eq!(full.password.as_deref(), Some("p:q"));
+        assert_eq!(full.database.as_deref(), Some("cats"));
+        assert_eq!(full.shown(), "grpc://[::1]:7000");
+    }
+
+    #[test]
+    fn what_is_not_offered_is_refused() {
+        for (url, told) in [
+            ("grpc+tls://h:1", "TLS"),
+            ("https://h", "TLS"),
+            ("postgres://h", "scheme"),
+            ("grpc://", "host"),
+            ("h:1", "scheme"),
+            ("grpc://h?x=1", "options"),
+            ("grpc://h/a/b", "database"),
+            ("grpc://a%4@h", "%"),
+            ("nonsense", "cannot be read"),
+        ] {
+            let error = Address::read(url).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidOption, "{url}");
+            assert!(error.to_string().contains(told), "{url}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_password_is_not_shown() {
+        let error = Address::read("grpc://ann:secret@h:99999").unwrap_err();
+        assert!(!error.to_string().contains("secret"), "{error}");
+    }
+}

@@ -1,0 +1,96 @@
+//! What is left to tell the server when something is dropped: one task of a client does it, with a
+//! bounded list, and ends with the client.
+
+use std::time::Duration;
+
+use arrow_flight::sql::{
+    ActionClosePreparedStatementRequest, ActionEndTransactionRequest, EndTransaction,
+    ProstMessageExt as _,
+};
+use bytes::Bytes;
+use prost::Message as _;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::connection::{Connection, within};
+
+/// Errands that wait.
+const ERRANDS_MAX: usize = 4096;
+/// How long one may take: the server lets go by itself in the end.
+const ERRAND_TIME: Duration = Duration::from_secs(2);
+
+/// Something that the server should know.
+#[derive(Debug)]
+pub(crate) enum Errand {
+    /// A transaction will not be committed.
+    RollBack(Connection, Bytes),
+    /// A prepared statement is not needed any more.
+    CloseStatement(Connection, Bytes),
+    /// A session is not needed any more.
+    CloseSession(Connection),
+    /// Tell when all before this was done.
+    Tell(oneshot::Sender<()>),
+}
+
+/// Where errands are left.
+#[derive(Debug, Clone)]
+pub(crate) struct Cleanup(mpsc::Sender<Errand>);
+
+impl Cleanup {
+    /// Starts the task; it ends when nobody can leave an errand any more.
+    pub(crate) fn start() -> Self {
+        let (sender, mut errands) = mpsc::channel(ERRANDS_MAX);
+        tokio::spawn(async move {
+            while let Some(errand) = errands.recv().await {
+                run(errand).await;
+            }
+        });
+        Self(sender)
+    }
+
+    /// Leaves an errand.
+    pub(crate) fn leave(&self, errand: Errand) {
+        if self.0.try_send(errand).is_err() {
+            tracing::warn!("the server is not told what was dropped: too much at a time");
+        }
+    }
+
+    /// Waits until what was left so far is done.
+    pub(crate) async fn done(&self) {
+        let (sender, done) = oneshot::channel();
+        if self.0.send(Errand::Tell(sender)).await.is_ok() {
+            // The task has ended with its runtime, if there is no answer.
+            let _ = done.await;
+        }
+    }
+}
+
+async fn run(errand: Errand) {
+    let (connection, action, body) = match errand {
+        Errand::RollBack(connection, id) => (connection, "EndTransaction", roll_back(id)),
+        Errand::CloseStatement(connection, handle) => {
+            (connection, "ClosePreparedStatement", close_statement(handle))
+        }
+        Errand::CloseSession(connection) => (connection, "CloseSession", Vec::new()),
+        Errand::Tell(sender) => {
+            // Nobody waits any more.
+            let _ = sender.send(());
+            return;
+        }
+    };
+    if connection.is_suspect() && action == "CloseSession" {
+        return;
+    }
+    if let Err(error) = within(Some(ERRAND_TIME), connection.act(action, body)).await {
+        tracing::debug!(%error, action, "the server was not told");
+    }
+}
+
+fn roll_back(transaction_id: Bytes) -> Vec<u8> {
+    let action = EndTransaction::Rollback as i32;
+    ActionEndTransactionRequest { transaction_id, action }.as_any().encode_to_vec()
+}
+
+/// The body of ClosePreparedStatement.
+pub(crate) fn close_statement(prepared_statement_handle: Bytes) -> Vec<u8> {
+    ActionClosePreparedStatementRequest { prepared_statement_handle }.as_any().encode_to_vec()
+}

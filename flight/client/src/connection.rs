@@ -1,0 +1,224 @@
+//! One connection and the session that calls over it belong to.
+//!
+//! ```text
+//!   connection:  ├── broken ──┤ ├── another ─────┤ ├── another ──
+//!   session:     ├────────── one token ─────────────┤  the server began anew: the token is no good,
+//!                                                      log in again, set the options again
+//! ```
+//!
+//! A token is not bound to a connection: what a session has open outlives a connection that breaks.
+
+use std::{
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use arrow_flight::{
+    Action, HandshakeRequest, HandshakeResponse, flight_service_client::FlightServiceClient,
+};
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use bytes::Bytes;
+use futures::{StreamExt as _, stream};
+use tonic::{
+    Request, Status,
+    metadata::{Ascii, MetadataValue},
+    transport::{Channel, Endpoint},
+};
+
+use crate::{
+    error::{Error, ErrorKind, Result},
+    options::Settings,
+    session::{self, Options},
+};
+
+/// How often the server is asked whether it is there, and how long its answer may take.
+const ASK_EVERY: Duration = Duration::from_secs(15);
+const ANSWER_WITHIN: Duration = Duration::from_secs(15);
+/// Bytes of a result that may be on their way.
+const STREAM_WINDOW: u32 = 2 << 20;
+/// The same for a connection: more than all its calls together, so that rows that nobody reads hold up
+/// no other call.
+const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
+
+/// A login.
+#[derive(Debug)]
+pub(crate) struct Session {
+    bearer: MetadataValue<Ascii>,
+    lost: AtomicBool,
+    /// Which options it has.
+    pub(crate) options_version: AtomicU64,
+}
+
+/// A channel to the server, and the login that its calls belong to.
+#[derive(Debug, Clone)]
+pub(crate) struct Connection {
+    client: FlightServiceClient<Channel>,
+    pub(crate) session: Arc<Session>,
+    suspect: Arc<AtomicBool>,
+}
+
+impl Connection {
+    /// Connects; logs in, unless there is a session to go on with.
+    ///
+    /// # Errors
+    /// `Connection`, `Timeout`, `Login`, and what opening a session says. Nothing was carried out.
+    pub(crate) async fn open(settings: &Settings, before: Option<Arc<Session>>) -> Result<Self> {
+        let what = || format!("connecting to {}", settings.address.shown());
+        let opening = async {
+            let channel = channel(settings).await?;
+            let client = FlightServiceClient::new(channel)
+                .max_decoding_message_size(settings.message_bytes_max);
+            let session = match before.filter(|session| !session.lost.load(Ordering::Acquire)) {
+                Some(session) => session,
+                None => Arc::new(log_in(client.clone(), settings).await?),
+            };
+            Ok(Self { client, session, suspect: Arc::default() })
+        };
+        let opened = within(Some(settings.connect_timeout), opening).await;
+        opened.map_err(|error: Error| error.during(what()).not_carried_out())
+    }
+
+    /// Whether calls should rather go over another one.
+    pub(crate) fn is_suspect(&self) -> bool {
+        self.suspect.load(Ordering::Acquire) || self.session.lost.load(Ordering::Acquire)
+    }
+
+    /// What a call failed with; a connection that may be at fault is not used for the next one.
+    pub(crate) fn failed(&self, status: Status) -> Error {
+        let error = Error::from(status);
+        self.learn(&error);
+        error
+    }
+
+    /// Takes an error of a call into account.
+    pub(crate) fn learn(&self, error: &Error) {
+        match error.kind() {
+            ErrorKind::Login => self.session.lost.store(true, Ordering::Release),
+            ErrorKind::Connection | ErrorKind::Timeout => {
+                self.suspect.store(true, Ordering::Release);
+            }
+            _ => {}
+        }
+    }
+
+    /// The client of generated code; cheap.
+    pub(crate) fn client(&self) -> FlightServiceClient<Channel> {
+        self.client.clone()
+    }
+
+    /// A request in this session.
+    pub(crate) fn request<T>(&self, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        request.metadata_mut().insert("authorization", self.session.bearer.clone());
+        request
+    }
+
+    /// Carries an action out; the body of its answer, empty if it has none.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub(crate) async fn act(&self, name: &str, body: Vec<u8>) -> Result<Bytes> {
+        let action = Action { r#type: name.to_string(), body: body.into() };
+        let answered = async {
+            let mut answers = self.client().do_action(self.request(action)).await?.into_inner();
+            Ok(answers.message().await?.map(|answer| answer.body).unwrap_or_default())
+        };
+        answered.await.map_err(|status| self.failed(status))
+    }
+
+    /// Sets options of the session.
+    ///
+    /// # Errors
+    /// `InvalidOption` for those that were not set.
+    pub(crate) async fn set(&self, options: &Options) -> Result<()> {
+        if options.is_empty() {
+            return Ok(());
+        }
+        let body = self.act("SetSessionOptions", session::wanted(options)).await?;
+        session::outcome(&body, options)
+    }
+}
+
+async fn channel(settings: &Settings) -> Result<Channel> {
+    let address = &settings.address;
+    let refused = |error: &dyn std::error::Error| {
+        let cause = std::iter::successors(error.source(), |error| error.source()).last();
+        let cause = cause.map_or(error.to_string(), ToString::to_string);
+        Error::new(ErrorKind::Connection, cause).with_hint(format!(
+            "is the server running, with flight_listen at {}:{}?",
+            address.host, address.port
+        ))
+    };
+    let endpoint = Endpoint::from_shared(format!("http://{}:{}", address.host, address.port))
+        .map_err(|error| refused(&error))?;
+    let endpoint = endpoint
+        .connect_timeout(settings.connect_timeout)
+        .tcp_nodelay(true)
+        .http2_keep_alive_interval(ASK_EVERY)
+        .keep_alive_timeout(ANSWER_WITHIN)
+        .keep_alive_while_idle(true)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW);
+    endpoint.connect().await.map_err(|error| refused(&error))
+}
+
+async fn log_in(mut client: FlightServiceClient<Channel>, settings: &Settings) -> Result<Session> {
+    let address = &settings.address;
+    let mut request = Request::new(stream::iter([HandshakeRequest::default()]));
+    let invalid = |what: &str| {
+        Error::new(ErrorKind::InvalidOption, format!("the {what} cannot be sent in a header"))
+    };
+    if let Some(user) = &address.user {
+        let pair = format!("{user}:{}", address.password.as_deref().unwrap_or_default());
+        let mut basic: MetadataValue<Ascii> = format!("Basic {}", BASE64_STANDARD.encode(pair))
+            .parse()
+            .map_err(|_| invalid("login"))?;
+        basic.set_sensitive(true);
+        request.metadata_mut().insert("authorization", basic);
+    }
+    if let Some(database) = &address.database {
+        let name = database.parse().map_err(|_| invalid("name of the database"))?;
+        request.metadata_mut().insert("database", name);
+    }
+    let refused = |status: Status| {
+        let error = Error::from(status);
+        match (error.kind(), &address.user) {
+            (ErrorKind::Login, Some(user)) if error.hint().is_none() => {
+                error.with_hint(format!("check the name and the password of the user \"{user}\""))
+            }
+            _ => error,
+        }
+    };
+    let answer = client.handshake(request).await.map_err(refused)?;
+    let header = answer.metadata().get("authorization").cloned();
+    let first = answer.into_inner().next().await.transpose().map_err(refused)?;
+    let mut bearer = match (header, first) {
+        (Some(bearer), _) => bearer,
+        (None, Some(HandshakeResponse { payload, .. })) if !payload.is_empty() => {
+            let token = std::str::from_utf8(&payload).ok();
+            let bearer = token.and_then(|token| format!("Bearer {token}").parse().ok());
+            bearer.ok_or_else(|| Error::protocol("the token of the login is no text"))?
+        }
+        _ => return Err(Error::protocol("the login gave no token")),
+    };
+    bearer.set_sensitive(true);
+    Ok(Session { bearer, lost: AtomicBool::new(false), options_version: AtomicU64::new(0) })
+}
+
+/// What `work` gives, if it does so in time.
+///
+/// # Errors
+/// `Timeout`, and those of `work`.
+pub(crate) async fn within<T>(
+    time: Option<Duration>,
+    work: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    let Some(time) = time else { return work.await };
+    tokio::time::timeout(time, work).await.unwrap_or_else(|_| {
+        Err(Error::new(ErrorKind::Timeout, format!("no answer within {} s", time.as_secs_f64())))
+    })
+}

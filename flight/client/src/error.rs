@@ -1,0 +1,302 @@
+//! One error type: what went wrong, where, and how to mend it.
+
+use std::{fmt, sync::Arc};
+
+use stratalog_model as model;
+use tonic::{Code, ConnectError, Status};
+
+/// Result of everything that can fail here.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The five characters by which PostgreSQL and Stratalog name an error.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SqlState([u8; 5]);
+
+impl SqlState {
+    /// Of a text of five ASCII characters.
+    pub fn new(text: &str) -> Option<Self> {
+        let bytes: [u8; 5] = text.as_bytes().try_into().ok()?;
+        bytes.is_ascii().then_some(Self(bytes))
+    }
+
+    /// As text.
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or("XX000")
+    }
+
+    /// Whether the server says that the same request may succeed later.
+    fn is_retryable(&self) -> bool {
+        let of_this = |kind: &&model::ErrorKind| kind.sqlstate() == self.as_str();
+        model::ErrorKind::ALL.iter().filter(of_this).any(|kind| kind.is_retryable())
+    }
+}
+
+impl fmt::Display for SqlState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for SqlState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The class of an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The server cannot be reached, or the connection broke.
+    Connection,
+    /// Something took longer than it may.
+    Timeout,
+    /// The login was refused.
+    Login,
+    /// The server refused a statement.
+    Sql {
+        /// Why, as a program reads it.
+        sqlstate: SqlState,
+    },
+    /// The rows of one batch were refused: nothing of them is stored.
+    InvalidBatch,
+    /// A message is larger than one side takes.
+    TooLarge,
+    /// An option, a URL or an argument is not one that is taken.
+    InvalidOption,
+    /// The writer, transaction or statement has ended.
+    Closed,
+    /// The other side does not speak the protocol as this side knows it.
+    Protocol,
+}
+
+/// What went wrong, where, and how to mend it.
+#[derive(Clone)]
+pub struct Error(Box<Told>);
+
+#[derive(Clone)]
+struct Told {
+    kind: ErrorKind,
+    message: String,
+    hint: Option<String>,
+    sqlstate: Option<SqlState>,
+    batch: Option<u64>,
+    not_carried_out: bool,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Error {
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self(Box::new(Told {
+            kind,
+            message: message.into(),
+            hint: None,
+            sqlstate: None,
+            batch: None,
+            not_carried_out: false,
+            source: None,
+        }))
+    }
+
+    pub(crate) fn closed(what: &str) -> Self {
+        Self::new(ErrorKind::Closed, format!("the {what} has ended"))
+    }
+
+    pub(crate) fn protocol(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Protocol, message)
+            .with_hint("compare the versions of the server and of this crate")
+    }
+
+    pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.0.hint = Some(hint.into());
+        self
+    }
+
+    /// Says before the message what was being done.
+    pub(crate) fn during(mut self, what: impl fmt::Display) -> Self {
+        self.0.message = format!("{what}: {}", self.0.message);
+        self
+    }
+
+    pub(crate) fn not_carried_out(mut self) -> Self {
+        self.0.not_carried_out = true;
+        self
+    }
+
+    /// What came before has carried something out, or may have.
+    pub(crate) fn maybe_carried_out(mut self) -> Self {
+        self.0.not_carried_out = false;
+        self
+    }
+
+    /// Whether a call failed, before anything was done, because its session had ended.
+    pub(crate) fn is_session_lost(&self) -> bool {
+        self.0.kind == ErrorKind::Login
+    }
+
+    /// The same error as one of a batch, or of rows of it.
+    pub(crate) fn of_batch(mut self, batch: u64, what: impl fmt::Display) -> Self {
+        self.0.kind = ErrorKind::InvalidBatch;
+        self.0.batch = Some(batch);
+        self.during(format!("{what} was refused"))
+    }
+
+    /// The class of the error.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// What is wrong, and where.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// What can be done about it.
+    pub fn hint(&self) -> Option<&str> {
+        self.0.hint.as_deref()
+    }
+
+    /// The server's SQLSTATE, when it was the server that refused.
+    pub fn sqlstate(&self) -> Option<&str> {
+        self.0.sqlstate.as_ref().map(SqlState::as_str)
+    }
+
+    /// The number of the batch that was refused, as [`Delivery::number`](crate::Delivery::number)
+    /// has it.
+    pub fn batch(&self) -> Option<u64> {
+        self.0.batch
+    }
+
+    /// Whether the same may succeed later. It does not say that it is safe to do it again: after a
+    /// connection broke, a statement may have been carried out; see [`Self::is_not_carried_out`].
+    pub fn is_retryable(&self) -> bool {
+        match self.0.kind {
+            ErrorKind::Connection | ErrorKind::Timeout => true,
+            ErrorKind::InvalidBatch | ErrorKind::TooLarge => false,
+            _ => self.0.sqlstate.is_some_and(|state| state.is_retryable()),
+        }
+    }
+
+    /// Whether it is certain that the server did nothing: it was never sent, or was refused as a
+    /// whole before it began.
+    pub fn is_not_carried_out(&self) -> bool {
+        self.0.not_carried_out
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)?;
+        if let Some(sqlstate) = &self.0.sqlstate {
+            write!(f, " (SQLSTATE {sqlstate})")?;
+        }
+        if let Some(hint) = &self.0.hint {
+            write!(f, "\n  hint: {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {self}", self.0.kind)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_deref().map(|source| source as _)
+    }
+}
+
+impl From<arrow::error::ArrowError> for Error {
+    fn from(error: arrow::error::ArrowError) -> Self {
+        let mut told = Self::new(ErrorKind::InvalidBatch, error.to_string());
+        told.0.source = Some(Arc::new(error));
+        told
+    }
+}
+
+/// What a call's status means. One with a SQLSTATE was decided by the server; any other comes from
+/// the connection, or from gRPC itself.
+impl From<Status> for Error {
+    fn from(status: Status) -> Self {
+        let sqlstate = status.metadata().get("sqlstate").and_then(|value| value.to_str().ok());
+        let sqlstate = sqlstate.and_then(SqlState::new);
+        let kind = match (sqlstate, status.code()) {
+            (_, Code::Unauthenticated) => ErrorKind::Login,
+            // gRPC's own words; a server may take it for a connection that broke.
+            _ if status.message().contains("message length too large") => ErrorKind::TooLarge,
+            (Some(sqlstate), _) => ErrorKind::Sql { sqlstate },
+            (None, Code::DeadlineExceeded) => ErrorKind::Timeout,
+            (None, Code::OutOfRange | Code::ResourceExhausted) => ErrorKind::TooLarge,
+            (None, Code::Unimplemented | Code::InvalidArgument | Code::NotFound) => {
+                ErrorKind::Protocol
+            }
+            (None, _) => ErrorKind::Connection,
+        };
+        let (message, hint) = split(status.message());
+        let mut error = Self::new(kind, message);
+        error.0.hint = hint;
+        error.0.sqlstate = sqlstate;
+        if kind == ErrorKind::TooLarge {
+            error =
+                error.with_hint("message_bytes_max says how large messages may be, on both sides");
+        }
+        // A login that ended is told before anything is done.
+        error.0.not_carried_out = kind == ErrorKind::Login || never_sent(&status);
+        if kind == ErrorKind::Connection {
+            error = error.during("the connection failed");
+        }
+        error.0.source = Some(Arc::new(status));
+        error
+    }
+}
+
+/// Whether a request has certainly not left: there was no connection, or it had ended before.
+fn never_sent(status: &Status) -> bool {
+    let mut cause = std::error::Error::source(status);
+    while let Some(error) = cause {
+        let canceled = error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_canceled);
+        if canceled || error.is::<ConnectError>() {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+/// Message and hint of a text as the server writes it: a line each for detail, hint and context.
+/// Where in a call a batch was is of no use to a caller, whose batches have other numbers.
+fn split(text: &str) -> (String, Option<String>) {
+    let mut hint: Option<String> = None;
+    let mut message = String::new();
+    let mut in_hint = false;
+    for line in text.split('\n') {
+        if let Some(told) = line.strip_prefix("  hint: ") {
+            hint = Some(told.to_string());
+            in_hint = true;
+        } else if let Some(context) = line.strip_prefix("  context: ") {
+            in_hint = false;
+            if !context.starts_with("batch ") {
+                message.push_str(&format!("; {context}"));
+            }
+        } else if let Some(detail) = line.strip_prefix("  detail: ") {
+            in_hint = false;
+            message.push_str(&format!("; {detail}"));
+        } else {
+            let target = match (&mut hint, in_hint) {
+                (Some(hint), true) => hint,
+                _ => &mut message,
+            };
+            if !target.is_empty() {
+                target.push('\n');
+            }
+            target.push_str(line);
+        }
+    }
+    (message, hint)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,141 @@
+//! Values for the parameters of a statement.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{
+        ArrayRef, BinaryArray, BooleanArray, Float64Array, Int64Array, NullArray, RecordBatch,
+        RecordBatchOptions, StringArray, TimestampNanosecondArray,
+    },
+    datatypes::{Field, Schema},
+};
+
+use crate::error::Result;
+
+/// One value.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Value {
+    /// No value.
+    Null,
+    /// Yes or no.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// Any number.
+    Float(f64),
+    /// Text; also for values of types that have none of their own here, as PostgreSQL writes them.
+    Text(String),
+    /// Bytes.
+    Bytes(Vec<u8>),
+    /// Nanoseconds since 1970, UTC.
+    Timestamp(i64),
+}
+
+macro_rules! from {
+    ($($type:ty => $variant:ident),* $(,)?) => {
+        $(impl From<$type> for Value {
+            fn from(value: $type) -> Self {
+                Value::$variant(value.into())
+            }
+        })*
+    };
+}
+
+from!(bool => Bool, i16 => Int, i32 => Int, i64 => Int, u32 => Int, f32 => Float, f64 => Float,
+    &str => Text, String => Text, &[u8] => Bytes, Vec<u8> => Bytes);
+
+impl<T: Into<Value>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Value::Null, Into::into)
+    }
+}
+
+impl Value {
+    fn array(&self) -> ArrayRef {
+        match self {
+            Value::Null => Arc::new(NullArray::new(1)),
+            Value::Bool(value) => Arc::new(BooleanArray::from(vec![*value])),
+            Value::Int(value) => Arc::new(Int64Array::from(vec![*value])),
+            Value::Float(value) => Arc::new(Float64Array::from(vec![*value])),
+            Value::Text(value) => Arc::new(StringArray::from(vec![value.as_str()])),
+            Value::Bytes(value) => Arc::new(BinaryArray::from(vec![value.as_slice()])),
+            Value::Timestamp(value) => {
+                Arc::new(TimestampNanosecondArray::from(vec![*value]).with_timezone("UTC"))
+            }
+        }
+    }
+}
+
+/// What parameters can be given as: a batch with a column for each and a row for each time that the
+/// statement is carried out, or the values of one row.
+pub trait IntoParams {
+    /// As a batch.
+    ///
+    /// # Errors
+    /// `InvalidBatch`.
+    fn into_params(self) -> Result<RecordBatch>;
+}
+
+impl IntoParams for RecordBatch {
+    fn into_params(self) -> Result<RecordBatch> {
+        Ok(self)
+    }
+}
+
+impl IntoParams for &RecordBatch {
+    fn into_params(self) -> Result<RecordBatch> {
+        Ok(self.clone())
+    }
+}
+
+impl IntoParams for &[Value] {
+    fn into_params(self) -> Result<RecordBatch> {
+        let arrays: Vec<ArrayRef> = self.iter().map(Value::array).collect();
+        let fields = arrays
+            .iter()
+            .enumerate()
+            .map(|(at, array)| Field::new(format!("${}", at + 1), array.data_type().clone(), true));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let one = RecordBatchOptions::new().with_row_count(Some(1));
+        Ok(RecordBatch::try_new_with_options(schema, arrays, &one)?)
+    }
+}
+
+impl IntoParams for Vec<Value> {
+    fn into_params(self) -> Result<RecordBatch> {
+        self.as_slice().into_params()
+    }
+}
+
+impl<const N: usize> IntoParams for [Value; N] {
+    fn into_params(self) -> Result<RecordBatch> {
+        self.as_slice().into_params()
+    }
+}
+
+/// No parameters.
+impl IntoParams for () {
+    fn into_params(self) -> Result<RecordBatch> {
+        [].as_slice().into_params()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::datatypes::DataType;
+
+    use super::*;
+
+    #[test]
+    fn values_become_a_row() {
+        let values = [1.into(), 0.5.into(), "x".into(), Value::Null, Some(true).into()];
+        let batch = values.into_params().unwrap();
+        assert_eq!((batch.num_rows(), batch.num_columns()), (1, 5));
+        let types: Vec<_> =
+            batch.schema().fields().iter().map(|field| field.data_type().clone()).collect();
+        use DataType::{Boolean, Float64, Int64, Null, Utf8};
+        assert_eq!(types, [Int64, Float64, Utf8, Null, Boolean]);
+        assert_eq!(().into_params().unwrap().num_columns(), 0);
+    }
+}

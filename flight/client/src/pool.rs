@@ -1,0 +1,164 @@
+//! The connections of a client: bounded, made when they are needed, replaced when they fail.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicUsize, Ordering},
+};
+
+use parking_lot::Mutex;
+
+use crate::{
+    cleanup::{Cleanup, Errand},
+    connection::{Connection, within},
+    error::{Error, Result},
+    options::Settings,
+    session::{OptionValue, Options},
+};
+
+/// All connections of a client.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    pub(crate) settings: Settings,
+    slots: Vec<Arc<Slot>>,
+    wanted: Mutex<Wanted>,
+    closed: AtomicBool,
+    pub(crate) cleanup: Cleanup,
+}
+
+/// The options that every session is to have.
+#[derive(Debug, Default)]
+struct Wanted {
+    version: u64,
+    options: Options,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    calls: AtomicUsize,
+    connection: tokio::sync::Mutex<Option<Connection>>,
+}
+
+/// A connection, for a call; the pool counts it, and stays, as long as it is held.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    pub(crate) connection: Connection,
+    call: Call,
+    pool: Arc<Pool>,
+}
+
+impl Lease {
+    /// The same connection, for another call.
+    pub(crate) fn another(&self) -> Self {
+        Self {
+            connection: self.connection.clone(),
+            call: Call::new(&self.call.0),
+            pool: Arc::clone(&self.pool),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Call(Arc<Slot>);
+
+impl Call {
+    fn new(slot: &Arc<Slot>) -> Self {
+        slot.calls.fetch_add(1, Ordering::AcqRel);
+        Self(Arc::clone(slot))
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.0.calls.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Pool {
+    /// No connections yet.
+    pub(crate) fn new(settings: Settings) -> Self {
+        let slots = (0..settings.connections).map(|_| Arc::default()).collect();
+        let mut options = Options::new();
+        if let Some(name) = &settings.application_name {
+            options.insert("application_name".to_string(), Some(name.as_str().into()));
+        }
+        let wanted = Mutex::new(Wanted { version: 1, options });
+        Self { settings, slots, wanted, closed: AtomicBool::new(false), cleanup: Cleanup::start() }
+    }
+
+    /// The connection with the fewest calls.
+    ///
+    /// # Errors
+    /// What connecting and logging in say; nothing was carried out.
+    pub(crate) async fn take(self: &Arc<Self>) -> Result<Lease> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::closed("client"));
+        }
+        let quietest = self.slots.iter().min_by_key(|slot| slot.calls.load(Ordering::Acquire));
+        let Some(slot) = quietest else {
+            return Err(Error::closed("client"));
+        };
+        let call = Call::new(slot);
+        let mut kept = slot.connection.lock().await;
+        let usable = kept.as_ref().filter(|connection| !connection.is_suspect());
+        let connection = match usable {
+            Some(connection) => connection.clone(),
+            None => {
+                // A session is not over because its server could not be reached: it stays in its place.
+                let session = kept.as_ref().map(|before| Arc::clone(&before.session));
+                let connection = Connection::open(&self.settings, session).await?;
+                tracing::debug!(server = %self.settings.address.shown(), "connected");
+                *kept = Some(connection.clone());
+                connection
+            }
+        };
+        self.bring_up(&connection).await?;
+        Ok(Lease { connection, call, pool: Arc::clone(self) })
+    }
+
+    /// Gives a session the options that were set since it got some.
+    async fn bring_up(&self, connection: &Connection) -> Result<()> {
+        let (version, options) = {
+            let wanted = self.wanted.lock();
+            if connection.session.options_version.load(Ordering::Acquire) == wanted.version {
+                return Ok(());
+            }
+            (wanted.version, wanted.options.clone())
+        };
+        within(Some(self.settings.connect_timeout), connection.set(&options))
+            .await
+            .inspect_err(|error| connection.learn(error))
+            .map_err(Error::not_carried_out)?;
+        connection.session.options_version.store(version, Ordering::Release);
+        Ok(())
+    }
+
+    /// All sessions, those to come included, are to have an option from now on.
+    pub(crate) fn want(&self, name: String, value: Option<OptionValue>) {
+        let mut wanted = self.wanted.lock();
+        wanted.version += 1;
+        wanted.options.insert(name, value);
+    }
+
+    /// Ends all sessions.
+    pub(crate) async fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        for slot in &self.slots {
+            if let Some(connection) = slot.connection.lock().await.take() {
+                self.cleanup.leave(Errand::CloseSession(connection));
+            }
+        }
+        self.cleanup.done().await;
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        for slot in &self.slots {
+            if let Ok(mut connection) = slot.connection.try_lock()
+                && let Some(connection) = connection.take()
+            {
+                self.cleanup.leave(Errand::CloseSession(connection));
+            }
+        }
+    }
+}

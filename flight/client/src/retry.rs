@@ -1,0 +1,119 @@
+//! How often, and how long, something is tried again.
+
+use std::time::{Duration, Instant};
+
+/// When something that failed is done again. Only what is safe to do again ever is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetryPolicy {
+    /// Tries at most, the first one included.
+    pub attempts_max: u32,
+    /// The wait before the second try; it doubles with each.
+    pub backoff_min: Duration,
+    /// The longest wait between two tries.
+    pub backoff_max: Duration,
+    /// The time after the first failure in which a try may begin.
+    pub deadline: Duration,
+}
+
+impl Default for RetryPolicy {
+    /// Eight tries within 30 seconds.
+    fn default() -> Self {
+        Self {
+            attempts_max: 8,
+            backoff_min: Duration::from_millis(50),
+            backoff_max: Duration::from_secs(5),
+            deadline: Duration::from_secs(30),
+        }
+    }
+}
+
+impl RetryPolicy {
+    /// Any number of tries within `deadline`; what writers do, for five minutes.
+    pub fn within(deadline: Duration) -> Self {
+        Self { attempts_max: u32::MAX, deadline, ..Self::default() }
+    }
+
+    /// Nothing is done again.
+    pub fn never() -> Self {
+        Self { attempts_max: 1, ..Self::default() }
+    }
+}
+
+/// Where a series of failures stands.
+#[derive(Debug)]
+pub(crate) struct Backoff {
+    policy: RetryPolicy,
+    failures: u32,
+    since: Option<Instant>,
+}
+
+impl Backoff {
+    pub(crate) fn new(policy: RetryPolicy) -> Self {
+        Self { policy, failures: 0, since: None }
+    }
+
+    /// Something went well: what fails from now on is a series of its own.
+    pub(crate) fn reset(&mut self) {
+        (self.failures, self.since) = (0, None);
+    }
+
+    /// Another failure; how long to wait before the next try, if there is to be one. Half of the wait
+    /// is chance, so that clients that failed together do not come back together.
+    pub(crate) fn failed(&mut self, now: Instant, chance: f64) -> Option<Duration> {
+        self.failures = self.failures.saturating_add(1);
+        let since = *self.since.get_or_insert(now);
+        if self.failures >= self.policy.attempts_max {
+            return None;
+        }
+        let doublings = self.failures.saturating_sub(1).min(20);
+        let longest = self.policy.backoff_min.saturating_mul(1 << doublings);
+        let longest = longest.min(self.policy.backoff_max);
+        let wait = longest.mul_f64(0.5 + chance.clamp(0.0, 1.0) / 2.0);
+        let left = self.policy.deadline.saturating_sub(now.saturating_duration_since(since));
+        (wait < left).then_some(wait)
+    }
+
+    /// For the error that ends the series.
+    pub(crate) fn told(&self, now: Instant) -> String {
+        let since = self.since.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
+        format!("given up after {} tries in {:.1} s", self.failures, since.as_secs_f64())
+    }
+}
+
+/// Something between 0 and 1.
+pub(crate) fn chance() -> f64 {
+    let [low, high, ..] = uuid::Uuid::new_v4().into_bytes();
+    f64::from(u16::from_le_bytes([low, high])) / f64::from(u16::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_double_up_to_the_longest() {
+        let mut backoff = Backoff::new(RetryPolicy::default());
+        let now = Instant::now();
+        let waits: Vec<u128> =
+            (0..7).filter_map(|_| backoff.failed(now, 1.0)).map(|wait| wait.as_millis()).collect();
+        assert_eq!(waits, [50, 100, 200, 400, 800, 1600, 3200]);
+        assert_eq!(backoff.failed(now, 1.0), None, "the eighth try was the last");
+        backoff.reset();
+        assert_eq!(backoff.failed(now, 0.0), Some(Duration::from_millis(25)));
+    }
+
+    #[test]
+    fn nothing_begins_after_the_deadline() {
+        let mut backoff = Backoff::new(RetryPolicy::within(Duration::from_secs(1)));
+        let start = Instant::now();
+        assert!(backoff.failed(start, 1.0).is_some());
+        assert!(backoff.failed(start + Duration::from_millis(950), 1.0).is_none());
+        let told = backoff.told(start + Duration::from_millis(950));
+        assert_eq!(told, "given up after 2 tries in 0.9 s");
+    }
+
+    #[test]
+    fn never_is_once() {
+        assert_eq!(Backoff::new(RetryPolicy::never()).failed(Instant::now(), 0.5), None);
+    }
+}

@@ -1,0 +1,178 @@
+//! Rows of a query, as they come.
+
+use std::{
+    collections::VecDeque,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use arrow::{array::RecordBatch, datatypes::SchemaRef};
+use arrow_flight::{
+    CancelFlightInfoRequest, CancelFlightInfoResult, CancelStatus, FlightEndpoint, FlightInfo,
+    Ticket,
+    decode::{DecodedPayload, FlightDataDecoder},
+    error::FlightError,
+};
+use futures::{Stream, StreamExt as _, stream::BoxStream};
+use prost::Message as _;
+
+use crate::{
+    connection::Connection,
+    error::{Error, Result},
+    pool::Lease,
+};
+
+/// The rows of a query: a stream of batches, read from the server no faster than from here. Dropping
+/// it stops the query on the server.
+pub struct Rows {
+    schema: SchemaRef,
+    batches: BoxStream<'static, Result<RecordBatch>>,
+    cancel: Cancel,
+}
+
+impl std::fmt::Debug for Rows {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Rows").field("schema", &self.schema).finish_non_exhaustive()
+    }
+}
+
+/// Stops a query from elsewhere.
+#[derive(Debug, Clone)]
+pub struct Cancel {
+    connection: Connection,
+    info: Arc<FlightInfo>,
+}
+
+impl Cancel {
+    /// Stops the query; whether there was something to stop. Its rows end with SQLSTATE 57014.
+    ///
+    /// # Errors
+    /// What reaching the server says.
+    pub async fn cancel(&self) -> Result<bool> {
+        let info = Some(FlightInfo::clone(&self.info));
+        let body = CancelFlightInfoRequest { info }.encode_to_vec();
+        let answer = self.connection.act("CancelFlightInfo", body).await?;
+        let answer = CancelFlightInfoResult::decode(answer)
+            .map_err(|error| Error::protocol(format!("CancelFlightInfo: {error}")))?;
+        Ok(answer.status == CancelStatus::Cancelled as i32)
+    }
+}
+
+impl Rows {
+    /// Redeems the tickets of a query, one after the other. The first is redeemed at once, so that
+    /// what is wrong with the query is told here.
+    ///
+    /// # Errors
+    /// Of no error is it certain that nothing was carried out: GetFlightInfo may have done so.
+    pub(crate) async fn read(lease: Lease, info: FlightInfo) -> Result<Self> {
+        Self::redeem(lease, info).await.map_err(Error::maybe_carried_out)
+    }
+
+    async fn redeem(lease: Lease, info: FlightInfo) -> Result<Self> {
+        let info = Arc::new(info);
+        let cancel = Cancel { connection: lease.connection.clone(), info: Arc::clone(&info) };
+        let mut tickets: VecDeque<Ticket> = info.endpoint.iter().filter_map(ticket).collect();
+        let first =
+            tickets.pop_front().ok_or_else(|| Error::protocol("the answer has no ticket"))?;
+        let part = Part::open(&lease.connection, first).await?;
+        let schema = SchemaRef::clone(&part.schema);
+        let state = Some((part, tickets, lease));
+        let batches = futures::stream::unfold(state, |state| async move {
+            let (mut part, mut tickets, lease) = state?;
+            loop {
+                match part.next(&lease.connection).await {
+                    Some(Ok(batch)) => return Some((Ok(batch), Some((part, tickets, lease)))),
+                    Some(Err(error)) => return Some((Err(error), None)),
+                    None => {}
+                }
+                part = match Part::open(&lease.connection, tickets.pop_front()?).await {
+                    Ok(part) => part,
+                    Err(error) => return Some((Err(error), None)),
+                };
+            }
+        });
+        Ok(Self { schema, batches: batches.boxed(), cancel })
+    }
+
+    /// The columns.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Stops the query from elsewhere, while this is read.
+    pub fn canceller(&self) -> Cancel {
+        self.cancel.clone()
+    }
+
+    /// All rows that are left, in memory.
+    ///
+    /// # Errors
+    /// What reading them says.
+    pub async fn collect(mut self) -> Result<Vec<RecordBatch>> {
+        let mut all = Vec::new();
+        while let Some(batch) = self.batches.next().await {
+            all.push(batch?);
+        }
+        Ok(all)
+    }
+}
+
+impl Stream for Rows {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.batches.poll_next_unpin(context)
+    }
+}
+
+fn ticket(endpoint: &FlightEndpoint) -> Option<Ticket> {
+    endpoint.ticket.clone()
+}
+
+/// What one ticket gives.
+struct Part {
+    schema: SchemaRef,
+    messages: FlightDataDecoder,
+}
+
+impl Part {
+    async fn open(connection: &Connection, ticket: Ticket) -> Result<Self> {
+        let answer = connection.client().do_get(connection.request(ticket)).await;
+        let messages = answer.map_err(|status| connection.failed(status))?.into_inner();
+        let messages =
+            messages.map(|message| message.map_err(|status| FlightError::Tonic(Box::new(status))));
+        let mut messages = FlightDataDecoder::new(messages);
+        loop {
+            let message = messages.next().await.transpose().map_err(|e| told(connection, e))?;
+            match message.map(|message| message.payload) {
+                Some(DecodedPayload::Schema(schema)) => return Ok(Self { schema, messages }),
+                Some(DecodedPayload::None) => {}
+                Some(DecodedPayload::RecordBatch(_)) | None => {
+                    return Err(Error::protocol("the rows came without their columns"));
+                }
+            }
+        }
+    }
+
+    async fn next(&mut self, connection: &Connection) -> Option<Result<RecordBatch>> {
+        loop {
+            match self.messages.next().await? {
+                Ok(message) => {
+                    if let DecodedPayload::RecordBatch(batch) = message.payload {
+                        return Some(Ok(batch));
+                    }
+                }
+                Err(error) => return Some(Err(told(connection, error))),
+            }
+        }
+    }
+}
+
+/// What reading messages says.
+pub(crate) fn told(connection: &Connection, error: FlightError) -> Error {
+    match error {
+        FlightError::Tonic(status) => connection.failed(*status),
+        other => Error::protocol(format!("what the server sent cannot be read: {other}")),
+    }
+}

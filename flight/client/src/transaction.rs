@@ -1,0 +1,163 @@
+//! Transactions.
+
+use std::sync::Arc;
+
+use arrow_flight::sql::EndTransaction;
+use bytes::Bytes;
+
+use crate::{
+    cleanup::Errand,
+    client::unknown_outcome,
+    connection::within,
+    error::{Error, Result},
+    params::IntoParams,
+    pool::{Lease, Pool},
+    rows::Rows,
+    statement::check,
+};
+
+/// Statements that happen together or not at all. Dropped without [`Self::commit`], nothing of it
+/// happens. Nothing in it is sent twice: an error ends what it was about, and the transaction can only
+/// be rolled back then.
+///
+/// # Examples
+/// ```no_run
+/// # async fn example(client: stratalog_client::Client) -> stratalog_client::Result<()> {
+/// let transaction = client.begin().await?;
+/// transaction.execute("INSERT INTO rooms VALUES (now(), 'hall', 20.5)").await?;
+/// transaction.execute("INSERT INTO rooms VALUES (now(), 'attic', 12)").await?;
+/// transaction.commit().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Transaction {
+    pool: Arc<Pool>,
+    lease: Lease,
+    id: Option<Bytes>,
+}
+
+impl Transaction {
+    pub(crate) fn new(pool: Arc<Pool>, lease: Lease, id: Bytes) -> Self {
+        Self { pool, lease, id: Some(id) }
+    }
+
+    fn id(&self) -> Result<&Bytes> {
+        self.id.as_ref().ok_or_else(|| Error::closed("transaction"))
+    }
+
+    /// As [`Client::query`](crate::Client::query).
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn query(&self, sql: &str) -> Result<Rows> {
+        check(sql, true)?;
+        let connection = &self.lease.connection;
+        let running = async {
+            let info = connection.plan(sql, Some(self.id()?)).await?;
+            Rows::read(self.lease.another(), info).await
+        };
+        within(self.pool.settings.request_timeout, running).await
+    }
+
+    /// As [`Client::query_with`](crate::Client::query_with).
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn query_with(&self, sql: &str, params: impl IntoParams) -> Result<Rows> {
+        check(sql, true)?;
+        let params = params.into_params()?;
+        let connection = &self.lease.connection;
+        let running = async {
+            let handle = connection.prepare(sql, Some(self.id()?)).await?;
+            let _closed = self.closing(&handle.id);
+            if params.num_columns() > 0 {
+                connection.bind(&handle, &params).await?;
+            }
+            let info = connection.plan_prepared(&handle).await?;
+            Rows::read(self.lease.another(), info).await
+        };
+        within(self.pool.settings.request_timeout, running).await
+    }
+
+    /// As [`Client::execute`](crate::Client::execute).
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn execute(&self, sql: &str) -> Result<u64> {
+        check(sql, true)?;
+        let updated = self.lease.connection.update(sql, Some(self.id()?));
+        within(self.pool.settings.request_timeout, updated).await
+    }
+
+    /// As [`Client::execute_with`](crate::Client::execute_with).
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn execute_with(&self, sql: &str, params: impl IntoParams) -> Result<u64> {
+        check(sql, true)?;
+        let params = params.into_params()?;
+        let connection = &self.lease.connection;
+        let running = async {
+            let handle = connection.prepare(sql, Some(self.id()?)).await?;
+            let _closed = self.closing(&handle.id);
+            connection.update_prepared(&handle, &params).await
+        };
+        within(self.pool.settings.request_timeout, running).await
+    }
+
+    /// Makes it happen, as durable as the tables ask for.
+    ///
+    /// # Errors
+    /// What the server says: then nothing of it happened. After `Connection` and `Timeout` nobody knows.
+    pub async fn commit(mut self) -> Result<()> {
+        self.end(EndTransaction::Commit)
+            .await
+            .map_err(|error| unknown_outcome(error, "the transaction was committed"))
+    }
+
+    /// Gives it up.
+    ///
+    /// # Errors
+    /// What reaching the server says; nothing of it happens in any case.
+    pub async fn rollback(mut self) -> Result<()> {
+        self.end(EndTransaction::Rollback).await
+    }
+
+    async fn end(&mut self, how: EndTransaction) -> Result<()> {
+        let id = self.id()?.clone();
+        let ended = self.lease.connection.end(id, how);
+        let ended = within(self.pool.settings.request_timeout, ended).await;
+        // Whatever came of it, there is no transaction to roll back: unless nothing is known.
+        if ended.as_ref().err().is_none_or(|error| error.sqlstate().is_some()) {
+            self.id = None;
+        }
+        ended
+    }
+
+    fn closing(&self, handle: &Bytes) -> Closing<'_> {
+        Closing { pool: &self.pool, lease: &self.lease, handle: handle.clone() }
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        if let Some(id) = self.id.take() {
+            self.pool.cleanup.leave(Errand::RollBack(self.lease.connection.clone(), id));
+        }
+    }
+}
+
+/// A statement that the server forgets with this.
+struct Closing<'a> {
+    pool: &'a Pool,
+    lease: &'a Lease,
+    handle: Bytes,
+}
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        let (connection, handle) = (self.lease.connection.clone(), self.handle.clone());
+        self.pool.cleanup.leave(Errand::CloseStatement(connection, handle));
+    }
+}

@@ -1,0 +1,396 @@
+//! Writers: rows in, acknowledgements out, each row once.
+//!
+//! ```text
+//!   write ─► room in memory ─► ledger ─► one task ─► DoPut, on one connection at a time
+//!     ▲                          │                     │
+//!     └── Delivery, flush ◄──────┴── acknowledged ◄────┘   broken: the same numbers again
+//! ```
+
+mod acknowledgement;
+mod call;
+mod ledger;
+mod options;
+mod pieces;
+
+use std::{
+    ops::Range,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use arrow::{array::RecordBatch, datatypes::SchemaRef};
+use parking_lot::Mutex;
+use tokio::{
+    sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot, watch},
+    task::JoinHandle,
+};
+use uuid::Uuid;
+
+pub use self::{
+    acknowledgement::{Acknowledgement, Delivery},
+    options::WriterBuilder,
+};
+use self::{
+    ledger::{Entry, Ledger, Limits},
+    options::WriterSettings,
+    pieces::{bytes_of, cut},
+};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    pool::Pool,
+};
+
+/// Room in memory is given out in pieces of so many bytes.
+const ROOM_BYTES: usize = 1024;
+/// How far above the producer's last number on the server numbering begins: what a former process of
+/// the same producer sent last may still be on its way, and must not be taken for ours.
+const NUMBERS_LEFT_OUT: u64 = 1 << 20;
+
+/// Writes batches to one table, each row once.
+///
+/// Batches are numbered. The task of the writer sends them, several at a time; when the connection
+/// breaks or the server begins anew, those that are not acknowledged are sent again with the same
+/// numbers, and the server stores none twice. Small batches are put together, large ones cut.
+///
+/// An error that is about the rows of one batch is told through its [`Delivery`], or by
+/// [`Self::flush`] if that was dropped; all others go on. After any other error, and when the policy of
+/// the writer gives up, the writer has ended: [`Self::into_unacknowledged`] gives back what is not
+/// stored for certain.
+///
+/// It may be shared by tasks, as `Arc<Writer>`. Dropping it ends its task at once: call
+/// [`Self::close`] first.
+///
+/// # Examples
+/// ```no_run
+/// use std::sync::Arc;
+/// use arrow::array::{ArrayRef, Float64Array, RecordBatch, StringArray, TimestampNanosecondArray};
+///
+/// # async fn example(client: stratalog_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let writer = client.writer("rooms").open().await?;
+/// let time: ArrayRef = Arc::new(TimestampNanosecondArray::from(vec![1_700_000_000_000_000_000]).with_timezone("UTC"));
+/// let room: ArrayRef = Arc::new(StringArray::from(vec!["cellar"]));
+/// let degrees: ArrayRef = Arc::new(Float64Array::from(vec![11.5]));
+/// writer.write(RecordBatch::try_from_iter([("time", time), ("room", room), ("degrees", degrees)])?).await?;
+/// let stored = writer.flush().await?;
+/// assert_eq!(stored.rows, 1);
+/// writer.close().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Writer {
+    shared: Arc<Shared>,
+    schema: SchemaRef,
+    last_sequence: Option<u64>,
+    task: Option<JoinHandle<()>>,
+}
+
+/// Rows that were written and are not acknowledged: they may be stored or not.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Unacknowledged {
+    /// The number that they were, or would have been, sent with.
+    pub sequence: u64,
+    /// The rows.
+    pub rows: RecordBatch,
+}
+
+/// What the task of a writer and its callers share.
+#[derive(Debug)]
+struct Shared {
+    pool: Arc<Pool>,
+    settings: WriterSettings,
+    core: Mutex<Core>,
+    room: Arc<Semaphore>,
+    /// There may be something to do for the task.
+    wake: Notify,
+    progress: watch::Sender<Progress>,
+}
+
+#[derive(Debug)]
+struct Core {
+    ledger: Ledger,
+    last_number: u64,
+    /// Numbers that the writer gives by itself begin here.
+    numbers_from: u64,
+    closing: bool,
+    failed: Option<Error>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Progress {
+    done_through: u64,
+    ended: bool,
+}
+
+impl Writer {
+    fn start(
+        pool: Arc<Pool>,
+        settings: WriterSettings,
+        schema: SchemaRef,
+        last_sequence: Option<u64>,
+    ) -> Self {
+        let room = u32::try_from(settings.buffer_bytes_max / ROOM_BYTES).unwrap_or(u32::MAX);
+        let numbers_from = match settings.producer_is_new {
+            true => 1,
+            false => last_sequence.unwrap_or(0).saturating_add(NUMBERS_LEFT_OUT),
+        };
+        let core = Core {
+            ledger: Ledger::new(settings.limits.clone()),
+            last_number: 0,
+            numbers_from,
+            closing: false,
+            failed: None,
+        };
+        let shared = Arc::new(Shared {
+            pool,
+            settings,
+            core: Mutex::new(core),
+            room: Arc::new(Semaphore::new(room.max(1) as usize)),
+            wake: Notify::new(),
+            progress: watch::Sender::new(Progress::default()),
+        });
+        let task = tokio::spawn(call::run(Arc::clone(&shared)));
+        Self { shared, schema, last_sequence, task: Some(task) }
+    }
+
+    /// The columns of the table. Batches need only those that have no default; they go by name.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The producer: numbers of batches are numbers of it.
+    pub fn producer(&self) -> Uuid {
+        self.shared.settings.producer
+    }
+
+    /// The highest number of the producer that the server had stored when the writer was opened.
+    /// Whoever numbers batches by itself goes on behind it.
+    pub fn last_sequence(&self) -> Option<u64> {
+        self.last_sequence
+    }
+
+    /// Takes a batch, and returns once there is room for it in the memory of the writer. The
+    /// [`Delivery`] resolves when it is stored.
+    ///
+    /// Dropped before it returned, nothing was taken.
+    ///
+    /// # Errors
+    /// `Timeout` when there was no room for as long as `write_timeout` says; `InvalidBatch` for a row
+    /// that no message can hold; why the writer has ended. Nothing was taken then.
+    pub async fn write(&self, batch: RecordBatch) -> Result<Delivery> {
+        let settings = &self.shared.settings;
+        let Limits { rows_max, bytes_max, .. } = settings.limits;
+        let pieces = cut(&batch, rows_max, bytes_max, settings.piece_bytes_max);
+        for (rows, bytes) in &pieces {
+            self.check_size(rows.len(), *bytes)?;
+        }
+        self.take(batch, pieces, None).await
+    }
+
+    /// As [`Self::write`], under a number of the caller's, above all before it: the batch is sent as it
+    /// is, neither cut nor put together with others. A number that is not above the producer's last is
+    /// acknowledged as a duplicate, and not stored: so a process that dies and begins anew can write
+    /// again what it is not sure of.
+    ///
+    /// # Errors
+    /// As [`Self::write`]; `InvalidOption` for a number that is not above those before it;
+    /// `InvalidBatch` for rows that no message can hold.
+    pub async fn write_numbered(&self, sequence: u64, batch: RecordBatch) -> Result<Delivery> {
+        let (rows, bytes) = (batch.num_rows(), bytes_of(&batch));
+        self.check_size(rows, bytes)?;
+        let whole = (rows > 0).then_some((0..rows, bytes));
+        self.take(batch, Vec::from_iter(whole), Some(sequence)).await
+    }
+
+    fn check_size(&self, rows: usize, bytes: usize) -> Result<()> {
+        let most = self.shared.settings.piece_bytes_max;
+        if bytes <= most {
+            return Ok(());
+        }
+        let what = match rows {
+            1 => "a row".to_string(),
+            rows => format!("{rows} rows under one number"),
+        };
+        Err(Error::new(
+            ErrorKind::InvalidBatch,
+            format!("{what} of {bytes} bytes: a message has at most {most}"),
+        )
+        .with_hint("message_bytes_max says how large messages may be, on both sides"))
+    }
+
+    async fn take(
+        &self,
+        batch: RecordBatch,
+        pieces: Vec<(Range<usize>, usize)>,
+        sequence: Option<u64>,
+    ) -> Result<Delivery> {
+        let all = pieces.iter().map(|(_, bytes)| bytes).sum();
+        let room = Arc::new(self.room_for(all).await?);
+        let mut core = self.shared.core.lock();
+        core.check_open()?;
+        if let Some(sequence) = sequence
+            && sequence <= core.last_number
+        {
+            return Err(Error::new(
+                ErrorKind::InvalidOption,
+                format!("number {sequence} is not above {}, the last one", core.last_number),
+            ));
+        }
+        let mut first = 0;
+        let mut receivers = Vec::with_capacity(pieces.len());
+        let since = Instant::now();
+        let whole = pieces.len() == 1;
+        for (rows, bytes) in pieces {
+            let number =
+                sequence.unwrap_or((core.last_number.saturating_add(1)).max(core.numbers_from));
+            first = if first == 0 { number } else { first };
+            let name = match whole {
+                true => format!("batch {number}"),
+                false => format!("batch {first}, rows {} to {} of it,", rows.start, rows.end),
+            };
+            let (tell, told) = oneshot::channel();
+            receivers.push(told);
+            core.last_number = number;
+            core.ledger.push(Entry {
+                number,
+                numbered: sequence.is_some(),
+                bytes,
+                batch: batch.slice(rows.start, rows.len()),
+                name,
+                since,
+                tell: Some(tell),
+                _room: Arc::clone(&room),
+            });
+        }
+        drop(core);
+        self.shared.wake.notify_one();
+        Ok(Delivery::new(first, receivers))
+    }
+
+    /// Room for so many bytes; all there is for a batch that is larger.
+    async fn room_for(&self, bytes: usize) -> Result<OwnedSemaphorePermit> {
+        self.shared.core.lock().check_open()?;
+        let settings = &self.shared.settings;
+        let all = (settings.buffer_bytes_max / ROOM_BYTES).max(1);
+        let wanted = u32::try_from((bytes / ROOM_BYTES + 1).min(all)).unwrap_or(u32::MAX);
+        let room = Arc::clone(&self.shared.room).acquire_many_owned(wanted);
+        match tokio::time::timeout(settings.write_timeout, room).await {
+            Ok(Ok(room)) => Ok(room),
+            Ok(Err(_)) => {
+                let core = self.shared.core.lock();
+                core.check_open()?;
+                Err(Error::closed("writer"))
+            }
+            Err(_) => Err(Error::new(
+                ErrorKind::Timeout,
+                format!(
+                    "the writer to {} has had no room for {bytes} bytes for {} s: {} has not \
+                     acknowledged what it holds",
+                    settings.table,
+                    settings.write_timeout.as_secs_f64(),
+                    self.shared.pool.settings.address.shown(),
+                ),
+            )
+            .with_hint("see whether the server answers; write slower, or raise buffer_bytes_max")),
+        }
+    }
+
+    /// Sends what waits without waiting for more, and returns when all that was written before is
+    /// stored: what was acknowledged since the last flush.
+    ///
+    /// # Errors
+    /// `InvalidBatch` when batches were refused whose [`Delivery`] was dropped, naming the first: all
+    /// others are stored. Why the writer has ended.
+    pub async fn flush(&self) -> Result<Acknowledgement> {
+        let target = {
+            let mut core = self.shared.core.lock();
+            let target = core.last_number;
+            core.ledger.flush(target);
+            target
+        };
+        self.shared.wake.notify_one();
+        let mut progress = self.shared.progress.subscribe();
+        let reached = |progress: &Progress| progress.done_through >= target || progress.ended;
+        // The sender is in what this holds on to.
+        let _ = progress.wait_for(reached).await;
+        let mut core = self.shared.core.lock();
+        if core.ledger.done_through() < target {
+            core.check_open()?;
+            return Err(Error::closed("writer"));
+        }
+        core.ledger.take_outcome()
+    }
+
+    /// As [`Self::flush`], and ends the writer: what is written from now on fails with `Closed`.
+    ///
+    /// # Errors
+    /// As [`Self::flush`].
+    pub async fn close(&self) -> Result<Acknowledgement> {
+        let outcome = self.flush().await;
+        self.shared.core.lock().closing = true;
+        self.shared.room.close();
+        self.shared.wake.notify_one();
+        outcome
+    }
+
+    /// Ends the writer at once, and gives back what is not acknowledged, in order. It may be stored or
+    /// not: written to a writer of the same producer by [`Self::write_numbered`], with the numbers as
+    /// they are, it is there once.
+    pub async fn into_unacknowledged(mut self) -> Vec<Unacknowledged> {
+        if let Some(task) = self.task.take() {
+            task.abort();
+            // It was cancelled: that is what was asked for.
+            let _ = task.await;
+        }
+        let all = self.shared.core.lock().ledger.take_all();
+        all.into_iter().map(|(sequence, rows)| Unacknowledged { sequence, rows }).collect()
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if let Some(task) = self.task.take() {
+            task.abort();
+            let core = self.shared.core.lock();
+            if !core.ledger.is_empty() && core.failed.is_none() {
+                let table = &self.shared.settings.table;
+                tracing::warn!(%table, "a writer was dropped with rows that are not acknowledged");
+            }
+        }
+    }
+}
+
+impl Core {
+    fn check_open(&self) -> Result<()> {
+        match &self.failed {
+            Some(error) => Err(error.clone()),
+            None if self.closing => Err(Error::closed("writer")),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Shared {
+    fn told(&self) {
+        let done_through = self.core.lock().ledger.done_through();
+        self.progress.send_modify(|progress| progress.done_through = done_through);
+    }
+
+    fn end(&self, error: Option<Error>) {
+        let mut core = self.core.lock();
+        if let Some(error) = error {
+            core.ledger.fail(&error);
+            core.failed = Some(error);
+        }
+        core.closing = true;
+        drop(core);
+        self.room.close();
+        self.progress.send_modify(|progress| progress.ended = true);
+    }
+
+    /// The longest that the server may take for an acknowledgement.
+    fn acknowledge_timeout(&self) -> Duration {
+        self.settings.acknowledge_timeout
+    }
+}

@@ -1,0 +1,119 @@
+//! What is told about rows that were written.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use serde::{Deserialize, Serialize};
+use stratalog_model::Durability;
+use tokio::sync::oneshot;
+
+use crate::error::{Error, Result};
+
+/// What goes with a batch to the server, as JSON.
+#[derive(Debug, Serialize)]
+pub(crate) struct Wish {
+    pub(crate) producer: String,
+    pub(crate) sequence: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) durability: Option<String>,
+}
+
+/// What the server answers, as JSON.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Answer {
+    pub(crate) first_gsn: Option<u64>,
+    pub(crate) last_gsn: Option<u64>,
+    pub(crate) durability: String,
+    pub(crate) duplicate: bool,
+    pub(crate) sequence: Option<u64>,
+}
+
+/// Rows are stored, and as durable as this says.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Acknowledgement {
+    /// Rows that were written.
+    pub rows: u64,
+    /// Batches that the server had stored before: they were sent again, and not stored again. Their
+    /// global sequence numbers are not known.
+    pub duplicates: u64,
+    /// The lowest global sequence number (gsn) of them, where it is known.
+    pub first_gsn: Option<u64>,
+    /// The highest. Between the two there may be events of others.
+    pub last_gsn: Option<u64>,
+    /// What is certain; none when nothing was written.
+    pub durability: Option<Durability>,
+}
+
+impl Acknowledgement {
+    pub(crate) fn of(rows: u64, answer: &Answer) -> Self {
+        Self {
+            rows,
+            duplicates: u64::from(answer.duplicate),
+            first_gsn: answer.first_gsn,
+            last_gsn: answer.last_gsn,
+            durability: answer.durability.parse().ok(),
+        }
+    }
+
+    /// Both together; of two durabilities, the one that promises less.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.rows += other.rows;
+        self.duplicates += other.duplicates;
+        self.first_gsn = [self.first_gsn, other.first_gsn].into_iter().flatten().min();
+        self.last_gsn = self.last_gsn.max(other.last_gsn);
+        self.durability = [self.durability, other.durability].into_iter().flatten().min();
+    }
+}
+
+/// How one piece of a batch came out.
+pub(crate) type Outcome = Result<Acknowledgement>;
+
+/// What will be told about a batch that was written: wait for it, or drop it, and leave it to
+/// [`Writer::flush`](crate::Writer::flush).
+#[derive(Debug)]
+pub struct Delivery {
+    number: u64,
+    pieces: std::vec::IntoIter<oneshot::Receiver<Outcome>>,
+    waiting: Option<oneshot::Receiver<Outcome>>,
+    told: Acknowledgement,
+    refused: Option<Error>,
+}
+
+impl Delivery {
+    pub(crate) fn new(number: u64, pieces: Vec<oneshot::Receiver<Outcome>>) -> Self {
+        let mut pieces = pieces.into_iter();
+        let waiting = pieces.next();
+        Self { number, pieces, waiting, told: Acknowledgement::default(), refused: None }
+    }
+
+    /// The number of the batch, as errors name it; of a batch that is sent in pieces, that of the
+    /// first.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+impl Future for Delivery {
+    type Output = Result<Acknowledgement>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        while let Some(receiver) = &mut self.waiting {
+            let Poll::Ready(outcome) = Pin::new(receiver).poll(context) else {
+                return Poll::Pending;
+            };
+            match outcome.unwrap_or_else(|_| Err(Error::closed("writer"))) {
+                Ok(acknowledged) => self.told.add(&acknowledged),
+                Err(error) => self.refused = self.refused.take().or(Some(error)),
+            }
+            self.waiting = self.pieces.next();
+        }
+        Poll::Ready(match self.refused.take() {
+            Some(error) => Err(error),
+            None => Ok(std::mem::take(&mut self.told)),
+        })
+    }
+}

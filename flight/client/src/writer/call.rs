@@ -1,0 +1,359 @@
+//! The task of a writer: one call after the other, as long as there is something to write.
+
+use std::{
+    collections::VecDeque,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use arrow::{array::RecordBatch, datatypes::SchemaRef};
+use arrow_flight::{FlightData, FlightDescriptor, PutResult};
+use bytes::Bytes;
+use futures::stream;
+use tokio::sync::mpsc;
+use tonic::Streaming;
+
+use super::{
+    Shared,
+    acknowledgement::{Answer, Wish},
+};
+use crate::{
+    connection::within,
+    encode::Encoder,
+    error::{Error, ErrorKind, Result},
+    pool::Lease,
+    retry::{Backoff, chance},
+};
+
+/// How long a call stays open that has nothing to do: the server waits for calls when it shuts down.
+const IDLE: Duration = Duration::from_secs(2);
+
+/// How a call ended.
+#[derive(Debug)]
+enum Ended {
+    /// There is nothing to do for it.
+    Done,
+    /// The connection or the server failed: try again.
+    Broken(Error),
+    /// The oldest parcel was refused; the others were not looked at.
+    Refused(Error),
+    /// It makes no sense to go on.
+    Fatal(Error),
+}
+
+/// Writes until the writer is closed, or for as long as it makes sense.
+pub(super) async fn run(shared: Arc<Shared>) {
+    let error = write(&shared).await.err();
+    if let Some(error) = &error {
+        tracing::debug!(%error, table = %shared.settings.table, "a writer has ended");
+    }
+    shared.end(error);
+}
+
+async fn write(shared: &Shared) -> Result<()> {
+    let mut backoff = Backoff::new(shared.settings.retry.clone());
+    while let Some(schema) = shared.work().await {
+        let ended = match Call::open(shared, &schema).await {
+            Ok(call) => call.run(&mut backoff).await,
+            Err(Ended::Refused(error)) => {
+                // What the call would have begun with.
+                shared.core.lock().ledger.send();
+                Ended::Refused(error)
+            }
+            Err(ended) => ended,
+        };
+        match ended {
+            Ended::Done => {}
+            Ended::Refused(error) => {
+                shared.core.lock().ledger.refused(&error);
+                shared.told();
+                backoff.reset();
+            }
+            Ended::Fatal(error) => return Err(error),
+            Ended::Broken(error) => {
+                shared.core.lock().ledger.broken();
+                let now = Instant::now();
+                let Some(wait) = backoff.failed(now, chance()) else {
+                    let what =
+                        format!("writing to {}: {}", shared.settings.table, backoff.told(now));
+                    return Err(error.during(what));
+                };
+                tracing::debug!(%error, ?wait, "batches are sent again");
+                tokio::time::sleep(wait).await;
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Shared {
+    /// Waits for something to send: the columns of it. None when the writer is closed.
+    async fn work(&self) -> Option<SchemaRef> {
+        loop {
+            let due = {
+                let core = self.core.lock();
+                if let Some(schema) = core.ledger.ready(Instant::now()) {
+                    return Some(schema);
+                }
+                if core.closing && core.ledger.is_empty() {
+                    return None;
+                }
+                core.ledger.due_at()
+            };
+            tokio::select! {
+                () = self.wake.notified() => {}
+                () = until(due) => {}
+            }
+        }
+    }
+}
+
+/// What a call waits for.
+enum Event {
+    /// The server says something.
+    Answer(Result<Option<PutResult>, tonic::Status>),
+    /// There may be something to send.
+    Woken,
+    /// The server has not acknowledged anything for too long.
+    Late,
+    /// There was nothing to do for long.
+    Idle,
+}
+
+/// One DoPut.
+struct Call<'a> {
+    shared: &'a Shared,
+    lease: Lease,
+    schema: &'a SchemaRef,
+    encoder: Encoder,
+    outbound: mpsc::Sender<FlightData>,
+    answers: Streaming<PutResult>,
+    /// Messages of the parcel that is being sent.
+    outgoing: VecDeque<FlightData>,
+    /// Nothing is sent any more: the server has let go of its end.
+    deaf: bool,
+    /// Why the next parcel cannot be sent: told once those before it are through.
+    stuck: Option<Error>,
+    waiting_since: Instant,
+    busy_at: Instant,
+}
+
+impl<'a> Call<'a> {
+    async fn open(shared: &'a Shared, schema: &'a SchemaRef) -> Result<Self, Ended> {
+        let lease = shared.pool.take().await.map_err(|error| match error.is_retryable() {
+            true => Ended::Broken(error),
+            false => Ended::Fatal(error),
+        })?;
+        let descriptor = FlightDescriptor::new_path(shared.settings.path.clone());
+        let (encoder, first) = Encoder::begin(descriptor, schema);
+        let (outbound, mut messages) = mpsc::channel(2);
+        let request = lease.connection.request(stream::poll_fn(move |cx| messages.poll_recv(cx)));
+        let opening = async {
+            // There is room for it.
+            let _ = outbound.send(first).await;
+            let answers = lease.connection.client().do_put(request).await;
+            answers.map_err(|status| lease.connection.failed(status))
+        };
+        let answers = within(Some(shared.acknowledge_timeout()), opening).await;
+        let answers = answers.inspect_err(|error| lease.connection.learn(error)).map_err(judged)?;
+        let now = Instant::now();
+        Ok(Self {
+            shared,
+            lease,
+            schema,
+            encoder,
+            outbound,
+            answers: answers.into_inner(),
+            outgoing: VecDeque::new(),
+            deaf: false,
+            stuck: None,
+            waiting_since: now,
+            busy_at: now,
+        })
+    }
+
+    async fn run(mut self, backoff: &mut Backoff) -> Ended {
+        loop {
+            let now = Instant::now();
+            if self.load(now) {
+                self.finish().await;
+                return Ended::Done;
+            }
+            let (in_flight, due) = {
+                let ledger = &self.shared.core.lock().ledger;
+                (ledger.in_flight(), ledger.due_at())
+            };
+            if in_flight == 0
+                && let Some(error) = self.stuck.take()
+            {
+                self.shared.core.lock().ledger.send();
+                return Ended::Refused(error);
+            }
+            let patience = self.waiting_since + self.shared.acknowledge_timeout();
+            let sends = !self.outgoing.is_empty() && !self.deaf;
+            let event = tokio::select! {
+                biased;
+                answer = self.answers.message() => Event::Answer(answer),
+                place = self.outbound.reserve(), if sends => {
+                    match (place, self.outgoing.pop_front()) {
+                        (Ok(place), Some(message)) => place.send(message),
+                        _ => self.deaf = true,
+                    }
+                    Event::Woken
+                }
+                () = self.shared.wake.notified() => Event::Woken,
+                () = until(due.filter(|due| *due > now)) => Event::Woken,
+                () = until(Some(patience)), if in_flight > 0 => Event::Late,
+                () = until(Some(self.busy_at + IDLE)), if in_flight == 0 && !sends => Event::Idle,
+            };
+            match event {
+                Event::Woken => {}
+                Event::Answer(Ok(Some(answer))) => {
+                    if let Err(error) = self.acknowledged(&answer.app_metadata) {
+                        return Ended::Fatal(error);
+                    }
+                    backoff.reset();
+                }
+                Event::Answer(Ok(None)) if in_flight == 0 => return Ended::Done,
+                Event::Answer(Ok(None)) => {
+                    return Ended::Broken(Error::new(
+                        ErrorKind::Connection,
+                        "the server ended the call before it had acknowledged everything",
+                    ));
+                }
+                Event::Answer(Err(status)) => return judged(self.lease.connection.failed(status)),
+                Event::Late => {
+                    let seconds = self.shared.acknowledge_timeout().as_secs_f64();
+                    let error = Error::new(
+                        ErrorKind::Timeout,
+                        format!("nothing was acknowledged for {seconds} s"),
+                    );
+                    self.lease.connection.learn(&error);
+                    return Ended::Broken(error);
+                }
+                Event::Idle => {
+                    self.finish().await;
+                    return Ended::Done;
+                }
+            }
+        }
+    }
+
+    /// Makes messages of the next parcel, if there is one and the last is out. Whether the call has
+    /// done what it can: the writer is closed, or what comes next has other columns.
+    fn load(&mut self, now: Instant) -> bool {
+        if !self.outgoing.is_empty() || self.deaf || self.stuck.is_some() {
+            return false;
+        }
+        let (batch, number) = {
+            let mut core = self.shared.core.lock();
+            let in_flight = core.ledger.in_flight();
+            match core.ledger.ready(now) {
+                Some(schema) if schema == *self.schema => {}
+                Some(_) => return in_flight == 0,
+                None => return core.closing && core.ledger.is_empty(),
+            }
+            let Some(parcel) = core.ledger.send() else { return false };
+            let next = (parcel.batch.clone(), parcel.number);
+            if in_flight == 0 {
+                self.waiting_since = Instant::now();
+            }
+            next
+        };
+        self.busy_at = Instant::now();
+        match self.encode(&batch, number) {
+            Ok(messages) => self.outgoing.extend(messages),
+            Err(error) => {
+                self.shared.core.lock().ledger.unsend();
+                self.stuck = Some(error);
+            }
+        }
+        false
+    }
+
+    fn encode(&mut self, batch: &RecordBatch, sequence: u64) -> Result<Vec<FlightData>> {
+        let settings = &self.shared.settings;
+        let wish = Wish {
+            producer: settings.producer.to_string(),
+            sequence,
+            durability: settings.durability.map(|durability| durability.to_string()),
+        };
+        let wish = serde_json::to_vec(&wish)
+            .map_err(|error| Error::protocol(format!("the metadata of a batch: {error}")))?;
+        self.encoder.batch(batch, wish.into())
+    }
+
+    fn acknowledged(&mut self, json: &Bytes) -> Result<()> {
+        let answer: Answer = serde_json::from_slice(json)
+            .map_err(|error| Error::protocol(format!("an acknowledgement: {error}")))?;
+        self.shared.core.lock().ledger.acknowledged(&answer)?;
+        self.shared.told();
+        self.waiting_since = Instant::now();
+        self.busy_at = self.waiting_since;
+        Ok(())
+    }
+
+    /// Ends the call in good order: everything is acknowledged.
+    async fn finish(self) {
+        let Self { outbound, mut answers, .. } = self;
+        drop(outbound);
+        // It is no matter if the server does not answer.
+        let _ = tokio::time::timeout(IDLE, answers.message()).await;
+    }
+}
+
+/// What an error of a call means for what was sent.
+fn judged(error: Error) -> Ended {
+    match error.kind() {
+        ErrorKind::InvalidBatch | ErrorKind::TooLarge => return Ended::Refused(error),
+        // The session has ended: the next call logs in again, and whether that is refused is told then.
+        ErrorKind::Login => return Ended::Broken(error),
+        _ if error.is_retryable() => return Ended::Broken(error),
+        _ => {}
+    }
+    let Some(sqlstate) = error.sqlstate() else { return Ended::Fatal(error) };
+    match (sqlstate, sqlstate.get(..2).unwrap_or_default()) {
+        // No table, schema or database of the name; not for this user.
+        ("42P01" | "3F000" | "3D000" | "42501", _) => Ended::Fatal(error),
+        // What is wrong with the rows, or with their columns.
+        (_, "0A" | "21" | "22" | "23" | "42" | "54") => Ended::Refused(error),
+        // A failure of the server, which may be mended; a cancellation.
+        (_, "57" | "58" | "XX") => Ended::Broken(error),
+        _ => Ended::Fatal(error),
+    }
+}
+
+/// Never, without a time.
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic::{Code, Status};
+
+    use super::*;
+
+    #[test]
+    fn errors_are_about_the_batch_the_connection_or_everything() {
+        let told = |sqlstate: &str| {
+            let mut status = Status::new(Code::Internal, "x");
+            status.metadata_mut().insert("sqlstate", sqlstate.parse().unwrap());
+            judged(status.into())
+        };
+        for refused in ["22003", "23505", "23502", "42703", "42804", "54000", "0A000"] {
+            assert!(matches!(told(refused), Ended::Refused(_)), "{refused}");
+        }
+        for broken in ["08006", "53100", "57P01", "57P03", "58030", "XX000", "40P01"] {
+            assert!(matches!(told(broken), Ended::Broken(_)), "{broken}");
+        }
+        for fatal in ["42P01", "42501", "25006", "3F000"] {
+            assert!(matches!(told(fatal), Ended::Fatal(_)), "{fatal}");
+        }
+        assert!(matches!(judged(Status::unauthenticated("x").into()), Ended::Broken(_)));
+        assert!(matches!(judged(Status::unavailable("x").into()), Ended::Broken(_)));
+    }
+}
