@@ -11,7 +11,7 @@ use arrow_flight::{
 use bytes::Bytes;
 use futures::{FutureExt as _, Stream, StreamExt as _, stream::BoxStream};
 use stratalog_model::{Error, ErrorKind, Result};
-use tonic::Status;
+use tonic::{Code, Status};
 
 /// Messages of a call, on their way in.
 pub(crate) type Inbound = BoxStream<'static, Result<FlightData, Status>>;
@@ -104,6 +104,13 @@ impl Batches {
         let decoded = match decoded {
             Err(_) => return Some(Err(unreadable("it is damaged".to_string()))),
             Ok(None) => return None,
+            Ok(Some(Err(FlightError::Tonic(status)))) if status.code() == Code::OutOfRange => {
+                return Some(Err(Error::new(
+                    ErrorKind::LimitExceeded,
+                    format!("a message is too large: {}", status.message()),
+                )
+                .with_hint("send fewer rows in a message, or raise message_bytes_max")));
+            }
             Ok(Some(Err(FlightError::Tonic(status)))) => {
                 return Some(Err(Error::new(
                     ErrorKind::ConnectionFailure,
