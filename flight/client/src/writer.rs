@@ -292,7 +292,9 @@ impl Writer {
                     self.shared.pool.settings.address.shown(),
                 ),
             )
-            .with_hint("see whether the server answers; write slower, or raise buffer_bytes_max")),
+            .with_hint(
+                "see whether the server answers; write slower, or give the writer a larger buffer",
+            )),
         }
     }
 
