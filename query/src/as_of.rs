@@ -76,6 +76,15 @@ impl AsOf {
         Ok(Self { left, right, on, until, order, rows, schema })
     }
 
+    /// The same with other rows on the left, which have its columns.
+    ///
+    /// # Errors
+    /// As [`Self::try_new`].
+    pub fn with_left(&self, left: LogicalPlan) -> Result<Self> {
+        let Self { right, on, until, order, rows, .. } = self.clone();
+        Self::try_new(left, right, on, until, order, rows)
+    }
+
     pub fn into_plan(self) -> LogicalPlan {
         LogicalPlan::Extension(Extension { node: Arc::new(self) })
     }

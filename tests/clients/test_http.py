@@ -130,6 +130,14 @@ def test_a_tag_of_a_table_without_a_key_is_refused(server, postgres, table):
     assert postgres.execute(f"SELECT count(*) FROM {table}").fetchone() == (1,)
 
 
+def test_a_tag_of_a_column_outside_of_the_key_is_refused(server, postgres, table):
+    # As a tag it would have two series replace each other.
+    assert write(server, f'{table},host=a region="x" 1\n')[0] == 204
+    status, _, body = write(server, f"{table},host=a,region=eu v=1 2\n{table},host=a v=2 2\n")
+    assert status == 400 and "not part of the key" in body.decode()
+    assert postgres.execute(f"SELECT region, v FROM {table} ORDER BY time").fetchall() == [("x", None), (None, 2.0)]
+
+
 def compressed(kind, lines):
     if kind == "gzip":
         return gzip.compress(lines)

@@ -17,7 +17,7 @@ use stratalog_model::{
     ChronicleDefinition, ColumnDefinition, ColumnType, Error, ErrorKind, Result,
 };
 
-use crate::column::Column;
+use crate::{column::Column, table::loses_series};
 
 /// The values of a tag in a batch, one for each series; NULL for those without it.
 #[derive(Debug)]
@@ -130,6 +130,21 @@ impl TableRows {
         let rows = self.ticks.len();
         for name in self.tags.iter().map(|tag| &tag.name) {
             self.check_column(definition, "tag", name)?;
+        }
+        // A tag that was new to the table, and that somebody else has made a field meanwhile.
+        let outside = self.tags.iter().filter(|tag| tag.new).find(|tag| {
+            let column = definition.column_named(&tag.name);
+            column.is_some_and(|column| !definition.key_columns.contains(&column.id))
+        });
+        if let Some(tag) = outside.filter(|_| loses_series(definition)) {
+            return Err(Error::new(
+                ErrorKind::DatatypeMismatch,
+                format!(
+                    "column \"{}\" of table \"{}\" is not part of the key, and the data has a tag of that name",
+                    tag.name, definition.name
+                ),
+            )
+            .with_hint("the table was changed while the data came: send it again"));
         }
         for name in self.fields.iter().map(|field| &field.name) {
             self.check_column(definition, "field", name)?;

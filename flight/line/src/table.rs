@@ -4,7 +4,7 @@ use std::{ops::Range, sync::Arc};
 
 use ahash::RandomState;
 use hashbrown::HashTable;
-use stratalog_model::{ChronicleDefinition, ColumnType, Error, ErrorKind, Result};
+use stratalog_model::{ChronicleDefinition, Collision, ColumnType, Error, ErrorKind, Result};
 
 use crate::{
     ColumnKind, TableRows,
@@ -50,6 +50,12 @@ pub(crate) struct Table {
     pub(crate) slots_used: u32,
     /// Rows of the last batch.
     expected: usize,
+}
+
+/// Whether of the rows of one key and time only one stays: a tag outside of the key would not tell
+/// them apart.
+pub(crate) fn loses_series(definition: &ChronicleDefinition) -> bool {
+    matches!(definition.collision, Collision::Last | Collision::First)
 }
 
 impl Table {
@@ -188,6 +194,13 @@ impl Table {
         let key = definition.key_columns.contains(&column.id);
         match &column.column_type {
             ColumnType::Text if key => TagRole::Key,
+            ColumnType::Text if loses_series(definition) => TagRole::Refused(format!(
+                "tag \"{}\" of table \"{}\": the column is not part of the key, and rows of one key and time \
+                 replace each other; write it as a field, with {}=\"…\", or give the tag another name",
+                shown(name),
+                self.measurement,
+                shown(name),
+            )),
             ColumnType::Text => TagRole::Text,
             other => TagRole::Refused(format!(
                 "tag \"{}\" of table \"{}\": the column is of type {other}, and tags are text; {}",

@@ -124,7 +124,10 @@ impl Merge {
 
     /// Finds the rows beside those of the current left batch, as many as may be held at once.
     async fn pair(&mut self) -> Result<()> {
-        while self.pairs.len() < self.batch_rows && self.held.len() < HELD_MAX {
+        // One row at least, however many batches its answer lies in.
+        while self.pairs.is_empty()
+            || self.pairs.len() < self.batch_rows && self.held.len() < HELD_MAX
+        {
             let Some(left) = &self.left.current else { return Ok(()) };
             if left.row == left.batch.num_rows() {
                 return Ok(());

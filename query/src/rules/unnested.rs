@@ -131,6 +131,7 @@ impl Unnest {
     }
 
     fn plan(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        let plan = plan.transform_down(before_lateral)?.data;
         plan.transform_up(|node| self.node(node)).map(|plan| plan.data)
     }
 
@@ -155,8 +156,13 @@ impl Unnest {
         let names = NamePreserver::new(&node);
         let (changed, plan) = match node {
             LogicalPlan::Filter(filter) => {
-                let mut beside = Beside::of(self, filter.input);
-                let conditions = split_conjunction_owned(filter.predicate)
+                let (others, asking) = parted(filter.predicate, |condition| {
+                    Ok(!is_subquery_in(condition)? && !condition.is_volatile())
+                })?;
+                // Subqueries are asked for the rows that are left.
+                let input = filtered(filter.input, others)?;
+                let mut beside = Beside::of(self, input);
+                let conditions = asking
                     .into_iter()
                     .map(|condition| beside.condition(condition))
                     .collect::<Result<Vec<_>>>()?;
@@ -329,6 +335,49 @@ impl Unnest {
         let joined = joined(Arc::clone(&join.left), rows, conjunction(on), kind)?;
         only(joined, join.schema.columns().into_iter().map(Expr::Column)).map(Some)
     }
+}
+
+/// Conditions of the rows on the left of rows that are computed for each: before they are.
+fn before_lateral(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Filter(filter) = &plan else { return Ok(Transformed::no(plan)) };
+    let LogicalPlan::Join(join) = filter.input.as_ref() else { return Ok(Transformed::no(plan)) };
+    let is_lateral = matches!(join.join_type, JoinType::Inner | JoinType::Left)
+        && !named_of(&join.right, join.left.schema()).is_empty();
+    if !is_lateral {
+        return Ok(Transformed::no(plan));
+    }
+    let (of_left, others) = parted(filter.predicate.clone(), |condition| {
+        let columns = condition.column_refs();
+        Ok(!columns.is_empty()
+            && columns.into_iter().all(|column| join.left.schema().has_column(column))
+            && !is_subquery_in(condition)?
+            && !condition.is_volatile())
+    })?;
+    if of_left.is_empty() {
+        return Ok(Transformed::no(plan));
+    }
+    let left = filtered(Arc::clone(&join.left), of_left)?;
+    let joined = Arc::new(LogicalPlan::Join(Join { left, ..join.clone() }));
+    filtered(joined, others).map(|plan| Transformed::yes(Arc::unwrap_or_clone(plan)))
+}
+
+/// The conditions of which something is so, and the others.
+fn parted(predicate: Expr, is: impl Fn(&Expr) -> Result<bool>) -> Result<(Vec<Expr>, Vec<Expr>)> {
+    let (mut so, mut others) = (Vec::new(), Vec::new());
+    for condition in split_conjunction_owned(predicate) {
+        match is(&condition)? {
+            true => so.push(condition),
+            false => others.push(condition),
+        }
+    }
+    Ok((so, others))
+}
+
+fn filtered(rows: Arc<LogicalPlan>, conditions: Vec<Expr>) -> Result<Arc<LogicalPlan>> {
+    Ok(match conjunction(conditions) {
+        Some(predicate) => Arc::new(LogicalPlan::Filter(Filter::try_new(predicate, rows)?)),
+        None => rows,
+    })
 }
 
 /// The rows that an outer join leaves without partners would have to be asked for, too.

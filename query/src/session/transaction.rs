@@ -35,6 +35,9 @@ struct Block {
     /// What was written; lent out while a statement writes or reads it.
     append: Option<Box<dyn Append>>,
     written: Arc<BTreeSet<ChronicleId>>,
+    /// What statements began to write to, those that were taken back included: the store has met
+    /// what they looked like then.
+    touched: BTreeSet<ChronicleId>,
     /// What the block sees of `snapshot` and `append`, until it writes again.
     own: Option<Arc<dyn Snapshot>>,
     savepoints: Vec<Savepoint>,
@@ -236,12 +239,17 @@ impl Transaction {
         Ok(())
     }
 
-    /// Checks that the block may write to a chronicle, for all that it defines.
+    /// Checks that the block may write to a chronicle, for all that it defines; from now on it may
+    /// not change it.
     ///
     /// # Errors
     /// `FeatureNotSupported`.
     pub fn check_target(&self, chronicle: ChronicleId) -> Result<()> {
-        match &self.0.lock().definition {
+        let mut block = self.0.lock();
+        if block.state == TransactionState::Block {
+            block.touched.insert(chronicle);
+        }
+        match &block.definition {
             Some(definition) if !definition.made(chronicle) => Err(Error::not_yet(
                 "writing to a table that was there before, in a block that defines something",
             )
@@ -261,7 +269,7 @@ impl Transaction {
         if !block.written.iter().all(made) {
             return refused("a statement that defines something in a block that has written rows");
         }
-        if block.written.iter().any(|id| changes.contains(id)) {
+        if block.touched.iter().any(|id| changes.contains(id)) {
             return refused("changing a table that the block has written rows to");
         }
         Ok(())

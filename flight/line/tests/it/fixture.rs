@@ -59,7 +59,7 @@ pub fn table(name: &str, columns: &[(&str, ColumnType)], key: &[&str]) -> Chroni
         keys_added: 0,
         primary_key: true,
         scale: TickScale::starting_at(0, Granularity::default()),
-        collision: Collision::Last,
+        collision: Collision::All,
         late: LatePolicy::Accept,
         tiering: Tiering::default(),
         durability: Durability::Disk,

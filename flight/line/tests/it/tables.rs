@@ -10,7 +10,7 @@ use arrow::{
     },
 };
 use stratalog_line::{LineLimits, LineParser};
-use stratalog_model::{ColumnType, ErrorKind};
+use stratalog_model::{Collision, ColumnType, ErrorKind};
 
 use crate::fixture::{Catalog, NOW_NS, NS, REQUEST, batches, read, table};
 
@@ -339,4 +339,22 @@ fn known_series_meet_a_changed_table() {
             assert_eq!(outcome.tables[0].new_fields().len(), 2);
         }
     }
+}
+
+#[test]
+fn a_tag_outside_of_the_key_is_refused_where_rows_replace_each_other() {
+    let columns = [
+        ("time", NS),
+        ("host", ColumnType::Text),
+        ("rack", ColumnType::Text),
+        ("v", ColumnType::Double),
+    ];
+    let mut last = table("m", &columns, &["host", "time"]);
+    last.collision = Collision::Last;
+    let catalog = Catalog::with([last]);
+    let outcome =
+        read(&catalog, "m,host=a v=1 1\nm,host=a,rack=r v=2 1\nm,host=b rack=\"r\",v=3 1\n");
+    assert_eq!((outcome.lines_ok, outcome.lines_failed), (2, 1));
+    assert_eq!(outcome.errors[0].line, 2);
+    assert!(outcome.errors[0].message.contains("not part of the key"), "{}", outcome.errors[0]);
 }

@@ -24,7 +24,7 @@ use stratalog_model::{Error, ErrorKind};
 
 use self::same::same;
 use super::{KEY, Unnest, joined, only, plain};
-use crate::errors::to_datafusion;
+use crate::{as_of::AsOf, errors::to_datafusion};
 
 /// The distinct values of the columns that a subquery names from outside, its *keys*.
 pub struct Outside<'a> {
@@ -181,6 +181,12 @@ impl<'a> Outside<'a> {
             LogicalPlan::Unnest(unnest) => LogicalPlanBuilder::from(self.within(&unnest.input)?)
                 .unnest_columns_with_options(unnest.exec_columns.clone(), unnest.options.clone())?
                 .build(),
+            LogicalPlan::Extension(extension)
+                if let Some(as_of) = extension.node.as_any().downcast_ref::<AsOf>()
+                    && !self.asks(&as_of.right) =>
+            {
+                Ok(as_of.with_left(self.within(&as_of.left)?)?.into_plan())
+            }
             LogicalPlan::RecursiveQuery(_) => Err(to_datafusion(refused("WITH RECURSIVE"))),
             other => {
                 let what = other.display().to_string();

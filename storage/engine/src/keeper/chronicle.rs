@@ -15,7 +15,7 @@ use ahash::RandomState;
 use hashbrown::HashMap;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use stratalog_model::{
-    ChronicleDefinition, ChronicleId, Collision, Result, SchemaVersion, invariant,
+    ChronicleDefinition, ChronicleId, Collision, Error, Result, SchemaVersion, invariant,
 };
 
 use super::{candidates::Taken, chunk::Reserved, keys::Groups, series::SeriesId};
@@ -91,6 +91,12 @@ impl Chronicle {
         version: SchemaVersion,
     ) -> Result<Arc<Shape>> {
         if let Some(shape) = self.shapes.read().get(&version) {
+            if version == definition.schema_version && !shape.is_of(definition) {
+                return Err(Error::internal(format!(
+                    "schema version {version} of chronicle {} meant something else before",
+                    definition.id
+                )));
+            }
             return Ok(Arc::clone(shape));
         }
         let shape = Arc::new(Shape::of(definition, version)?);

@@ -88,6 +88,19 @@ impl Shape {
         Ok(Self { version, columns, schema, tick_at, tick_unit_ns, keys })
     }
 
+    /// Whether these are the columns of a definition, as they are now.
+    pub fn is_of(&self, definition: &ChronicleDefinition) -> bool {
+        let keys = definition.key_columns.iter();
+        let keys_at = self.keys.at.iter().filter_map(|at| self.columns.get(*at));
+        self.columns.len() == definition.columns.len()
+            && keys.eq(keys_at)
+            && definition.columns.iter().zip(&self.columns).zip(self.schema.fields()).all(
+                |((column, id), field)| {
+                    column.id == *id && column.column_type.arrow_type() == *field.data_type()
+                },
+            )
+    }
+
     /// Position of a column.
     pub fn position(&self, id: ColumnId) -> Option<usize> {
         self.columns.iter().position(|column| *column == id)

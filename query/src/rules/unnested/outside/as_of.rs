@@ -54,7 +54,8 @@ impl Outside<'_> {
             predicates.extend(split_conjunction(&filter.predicate));
             node = without_mark(&filter.input);
         }
-        if predicates.is_empty() || self.asks(node) {
+        // Names from further outside must be found where they are, and not within a node of ours.
+        if predicates.is_empty() || !node.all_out_ref_exprs().is_empty() {
             return Ok(None);
         }
         let by = |by: &SortExpr| {
@@ -65,6 +66,9 @@ impl Outside<'_> {
             Ok(SortExpr { expr, ..*by })
         };
         let order = sort.expr.iter().map(by).collect::<Result<Vec<_>>>()?;
+        if order.iter().any(|by| by.expr.contains_outer()) {
+            return Ok(None);
+        }
         let Some(conditions) = self.conditions(predicates, &order, node.schema())? else {
             return Ok(None);
         };
@@ -117,6 +121,9 @@ impl Outside<'_> {
                 return Ok(None);
             }
             let predicate = self.expr(predicate.clone())?;
+            if predicate.contains_outer() {
+                return Ok(None);
+            }
             match self.sides(&predicate) {
                 (false, _) => conditions.of_rows.push(predicate),
                 (true, false) => conditions.of_keys.push(predicate),
