@@ -67,7 +67,9 @@ pub(crate) async fn remote_write(
     };
     match write(&state, &headers, body, request, read).await {
         // The sender gives up on what is answered with 400, and says so in its log.
-        Ok(told) if told.rejected > 0 => (StatusCode::BAD_REQUEST, told.message).into_response(),
+        Ok(outcome) if outcome.rejected > 0 => {
+            (StatusCode::BAD_REQUEST, outcome.message()).into_response()
+        }
         Ok(_) => StatusCode::NO_CONTENT.into_response(),
         Err(error) => told(status(&error), &error),
     }
@@ -135,13 +137,7 @@ where
         Err(error) => return told(StatusCode::UNSUPPORTED_MEDIA_TYPE, &error),
     };
     match write(state, headers, body, request, reading(answers)).await {
-        Ok(told) => {
-            let body = match answers {
-                Encoding::Protobuf => told.protobuf,
-                Encoding::Json => told.json,
-            };
-            (StatusCode::OK, kind(), body).into_response()
-        }
+        Ok(outcome) => (StatusCode::OK, kind(), outcome.response(answers)).into_response(),
         Err(error) => told(status(&error), &error),
     }
 }
@@ -164,15 +160,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What the sender is told.
-struct Told {
-    rejected: u64,
-    message: String,
-    protobuf: Vec<u8>,
-    json: Vec<u8>,
-}
-
-/// Reads and stores a body, all of what can be read of it or nothing.
+/// Reads and stores a body, all of what can be read of it or nothing. The outcome has no rows any more.
 ///
 /// # Errors
 /// What is wrong with the request as a whole.
@@ -182,7 +170,7 @@ async fn write(
     mut decoded: Decoded<'_>,
     request: Request<'_>,
     read: impl Fn(&mut TelemetryReader, &[u8], &dyn Tables) -> Result<Outcome>,
-) -> Result<Told> {
+) -> Result<Outcome> {
     let durability = request.parameter("durability").map(str::parse::<Durability>).transpose()?;
     let producer = producer(headers)?;
     let schema = schema(state, request.parameter("db"), None);
@@ -208,12 +196,7 @@ async fn write(
                 state.counts.bytes(decoded.bytes());
                 state.counts.rows(stored?.map_or(0, |stored| stored.rows));
                 state.counts.samples(outcome.accepted, outcome.rejected);
-                return Ok(Told {
-                    rejected: outcome.rejected,
-                    message: outcome.message(),
-                    protobuf: outcome.response(Encoding::Protobuf),
-                    json: outcome.response(Encoding::Json),
-                });
+                return Ok(outcome);
             }
         }
     }

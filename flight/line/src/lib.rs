@@ -73,7 +73,7 @@
 //! | `1u` | unsigned integer | `numeric(20,0)` | `bigint`, `integer`, `smallint`, `numeric` |
 //! | `"text"` | string | `text` | |
 //! | `t`, `true`, `f`, `false` … | boolean | `boolean` | |
-//! | tag | | `text`, in the key | `text` outside of the key |
+//! | tag | | `text`, in the key | `text` outside of the key, where no rows replace each other |
 //!
 //! Ranges are checked line by line. Any other pair is an error of the line: no value is converted to
 //! another kind. A tag that a series does not have is '' in a key column, which takes no NULL; no tag

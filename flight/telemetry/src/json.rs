@@ -12,7 +12,7 @@ use stratalog_model::{Error, ErrorKind, Result};
 
 use self::{
     scan::{Scan, Token},
-    schema::{Kind, Rule},
+    schema::Kind,
 };
 use crate::{
     TelemetryLimits,
@@ -21,7 +21,7 @@ use crate::{
     wire::{put_bytes, put_varint},
 };
 
-pub(crate) use self::schema::{LOGS, METRICS};
+pub(crate) use self::schema::{LOGS, METRICS, Rule};
 
 /// Converts a request.
 ///

@@ -94,17 +94,10 @@ impl TelemetryReader {
         now_ns: i64,
         tables: &dyn Tables,
     ) -> Result<Outcome> {
-        let mut converted = self.begin();
         let target = Target { table, now_ns, tables };
-        let read = match encoding {
-            Encoding::Protobuf => {
-                self.check_body(body).and_then(|()| self.logs_request(body, target))
-            }
-            Encoding::Json => json::convert(body, &json::LOGS, &self.limits, &mut converted)
-                .map_err(Refusal::Request)
-                .and_then(|()| self.logs_request(&converted, target)),
-        };
-        self.end(converted, Signal::Logs, read)
+        self.otlp(body, encoding, Signal::Logs, &json::LOGS, |reader, body| {
+            reader.logs_request(body, target)
+        })
     }
 
     fn logs_request(&mut self, body: &[u8], target: Target<'_>) -> Result<(), Refusal> {

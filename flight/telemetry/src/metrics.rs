@@ -20,7 +20,7 @@ use crate::{
     json,
     name::{METRIC_COLUMN, VALUE_COLUMN, put_metric_name},
     origin::{Origin, Tags},
-    reader::{too_large, unfit},
+    reader::unfit,
     wire::{Fault, Fields, once, put_varint, text},
 };
 
@@ -60,27 +60,10 @@ impl TelemetryReader {
         now_ns: i64,
         tables: &dyn Tables,
     ) -> Result<Outcome> {
-        let mut converted = self.begin();
         let target = Target { layout, now_ns, tables };
-        let read = match encoding {
-            Encoding::Protobuf => {
-                self.check_body(body).and_then(|()| self.metrics_request(body, target))
-            }
-            Encoding::Json => json::convert(body, &json::METRICS, &self.limits, &mut converted)
-                .map_err(Refusal::Request)
-                .and_then(|()| self.metrics_request(&converted, target)),
-        };
-        self.end(converted, Signal::Metrics, read)
-    }
-
-    /// Checks the size of a body that is read as it came.
-    pub(crate) fn check_body(&self, body: &[u8]) -> Result<(), Refusal> {
-        let (bytes, bytes_max) = (body.len(), self.limits.body_bytes_max);
-        if bytes <= bytes_max {
-            return Ok(());
-        }
-        let message = format!("the body has {bytes} bytes, and {bytes_max} are the most");
-        Err(Refusal::Request(too_large(message)))
+        self.otlp(body, encoding, Signal::Metrics, &json::METRICS, |reader, body| {
+            reader.metrics_request(body, target)
+        })
     }
 
     fn metrics_request(&mut self, body: &[u8], target: Target<'_>) -> Result<(), Refusal> {

@@ -6,8 +6,9 @@ use stratalog_line::{ColumnKind, FieldValue, RowBuilder, SeriesNumber, Tables};
 use stratalog_model::{Error, ErrorKind, Result};
 
 use crate::{
-    Item, Outcome, Signal, TelemetryLimits,
+    Encoding, Item, Outcome, Signal, TelemetryLimits,
     fault::{Refusal, shown},
+    json,
     name::{VALUE_COLUMN, table_of},
     origin::Origins,
     outcome::Tally,
@@ -138,6 +139,35 @@ impl TelemetryReader {
             Refusal::Malformed(fault) => malformed(signal, fault),
             Refusal::Request(error) | Refusal::Item(error) => error,
         })
+    }
+
+    /// Reads a request of OTLP, as it came or converted.
+    pub(crate) fn otlp(
+        &mut self,
+        body: &[u8],
+        encoding: Encoding,
+        signal: Signal,
+        rules: &'static [json::Rule],
+        read: impl FnOnce(&mut Self, &[u8]) -> Result<(), Refusal>,
+    ) -> Result<Outcome> {
+        let mut converted = self.begin();
+        let read = match encoding {
+            Encoding::Protobuf => self.check_body(body).and_then(|()| read(self, body)),
+            Encoding::Json => json::convert(body, rules, &self.limits, &mut converted)
+                .map_err(Refusal::Request)
+                .and_then(|()| read(self, &converted)),
+        };
+        self.end(converted, signal, read)
+    }
+
+    /// Checks the size of a body that is read as it came.
+    fn check_body(&self, body: &[u8]) -> Result<(), Refusal> {
+        let (bytes, bytes_max) = (body.len(), self.limits.body_bytes_max);
+        if bytes <= bytes_max {
+            return Ok(());
+        }
+        let message = format!("the body has {bytes} bytes, and {bytes_max} are the most");
+        Err(Refusal::Request(too_large(message)))
     }
 
     /// Checks that there is room for so many rows more.

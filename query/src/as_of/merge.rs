@@ -112,7 +112,7 @@ impl Merge {
             if self.finished {
                 return Ok(None);
             }
-            if self.left.at_row().is_none() && !self.left.load().await? {
+            if !self.left.has_row() && !self.left.load().await? {
                 self.done.finish_buffered_batch()?;
                 self.finished = true;
                 continue;
@@ -152,7 +152,7 @@ impl Merge {
     /// Goes on to the first row of the right side that is too late for the left row.
     async fn advance(&mut self) -> Result<()> {
         loop {
-            if self.right.at_row().is_none() {
+            if !self.right.has_row() {
                 self.hold();
                 if !self.right.load().await? {
                     return Ok(());
@@ -263,9 +263,9 @@ struct Current {
 }
 
 impl Input {
-    fn at_row(&self) -> Option<usize> {
-        let current = self.current.as_ref()?;
-        (current.row < current.batch.num_rows()).then_some(current.row)
+    /// Whether the current batch has a row more.
+    fn has_row(&self) -> bool {
+        self.current.as_ref().is_some_and(|current| current.row < current.batch.num_rows())
     }
 
     /// Takes the next batch; `false` after the last.
