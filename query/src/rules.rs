@@ -49,5 +49,6 @@ pub mod series;
 pub mod staged_filter;
 pub mod sums;
 pub mod times;
+pub mod told_aggregates;
 pub mod truths;
 pub mod unnested;

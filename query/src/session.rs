@@ -11,6 +11,7 @@ pub(crate) mod planner;
 mod planning;
 mod progress;
 mod run;
+mod shapes;
 pub(crate) use run::text_schema;
 mod statements;
 pub(crate) mod transaction;

@@ -21,14 +21,16 @@ pub(crate) mod query;
 pub(crate) mod recursion;
 pub(crate) mod refused;
 pub(crate) mod setting;
+pub(crate) mod shape;
 pub(crate) mod system_columns;
+pub(crate) mod template;
 pub(crate) mod transaction;
 pub(crate) mod walk;
 
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use datafusion::sql::sqlparser::ast::Statement;
+use datafusion::{scalar::ScalarValue, sql::sqlparser::ast::Statement};
 use stratalog_model::{ColumnType, Error, chronicle::SYSTEM_COLUMNS};
 use stratalog_text::copy::CopyOptionValue;
 
@@ -144,6 +146,8 @@ pub struct Prepared {
 pub(crate) enum Plan {
     /// A query.
     Query(query::Query),
+    /// A query that is planned by its shape, with the constants of this one.
+    Shaped(Arc<Prepared>, Vec<ScalarValue>),
     /// DECLARE of a cursor for a query.
     Declare(query::Query),
     /// EXPLAIN of a query.

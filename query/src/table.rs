@@ -5,6 +5,7 @@
 //!   projection, order, limit ─► ScanRequest ─► Snapshot::scan ─► streams
 //! ```
 
+pub mod aggregate;
 mod provider;
 pub mod pushdown;
 pub mod scan;

@@ -63,6 +63,8 @@ pub(crate) struct Connection<R, W> {
     kept: Budget,
     /// An extended message failed: what follows is dropped until Sync.
     skipping: bool,
+    /// How many Sync messages came.
+    rounds: u64,
     /// Every round is over: the client is to speak.
     at_rest: bool,
     /// The client has said nothing for long: what can be made anew is let go.
@@ -91,6 +93,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             portals: HashMap::new(),
             kept,
             skipping: false,
+            rounds: 0,
             at_rest: true,
             resting: false,
         }
@@ -198,6 +201,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             Frontend::Close(close) => self.close(&close),
             Frontend::Sync => {
                 self.skipping = false;
+                self.rounds = self.rounds.wrapping_add(1);
                 self.end_implicit().await?;
                 self.ready()
             }

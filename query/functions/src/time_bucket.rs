@@ -42,6 +42,13 @@ mod window;
 
 pub use window::{Window, Windows};
 
+/// Length in nanoseconds of the windows of `time_bucket(width, time [, third])` over times of a
+/// type; `None` for months, and for arguments that the function will refuse.
+pub fn width_ns(width: &ScalarValue, third: Option<&ScalarValue>, times: &DataType) -> Option<i64> {
+    let windows = windows_of(Some(width.clone()), third.cloned(), third.is_some(), times);
+    windows.ok().flatten()?.width_ns()
+}
+
 /// The function `time_bucket(width, time [, origin or offset])`.
 #[derive(Debug)]
 pub struct TimeBucket {

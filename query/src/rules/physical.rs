@@ -12,8 +12,12 @@ use datafusion::{
 };
 
 use super::{
-    kept_order::KEPT_ORDER, opaque_casts::OPAQUE_CASTS, ordered_scan::ORDERED_SCAN,
-    outer_constants::OUTER_CONSTANTS, staged_filter::STAGED_FILTER,
+    kept_order::KEPT_ORDER,
+    opaque_casts::OPAQUE_CASTS,
+    ordered_scan::ORDERED_SCAN,
+    outer_constants::OUTER_CONSTANTS,
+    staged_filter::STAGED_FILTER,
+    told_aggregates::{NEWEST_WINDOWS, TOLD_AGGREGATES},
 };
 
 /// DataFusion's rules, with ours. Without the ones that push filters down: they find a
@@ -36,6 +40,8 @@ pub fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     rules.insert(0, Arc::new(OPAQUE_CASTS));
     rules.push(Arc::new(ORDERED_SCAN));
     rules.push(Arc::new(STAGED_FILTER));
+    rules.push(Arc::new(TOLD_AGGREGATES));
+    rules.push(Arc::new(NEWEST_WINDOWS));
     rules
 }
 

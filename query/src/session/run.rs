@@ -21,6 +21,7 @@ use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use super::{
     Session, TransactionState,
     aside::{aside, busy},
+    shapes::Shapes,
     transaction::Transaction,
     work::Work,
 };
@@ -46,6 +47,7 @@ const SHORT_TEXT_BYTES_MAX: usize = 4 * 1024;
 pub struct PlanCache {
     plans: HashMap<CacheKey, Arc<Prepared>>,
     order: VecDeque<CacheKey>,
+    pub(super) shapes: Shapes,
 }
 
 type CacheKey = (String, Vec<Option<ColumnType>>);
@@ -70,6 +72,13 @@ impl PlanCache {
             }
         }
     }
+}
+
+/// What becomes of a statement whose columns are no longer those that it was prepared with.
+#[derive(Clone, Copy)]
+enum Altered {
+    Refused,
+    AsTold,
 }
 
 impl Session {
@@ -129,11 +138,33 @@ impl Session {
         prepared: &Arc<Prepared>,
         parameters: Vec<ScalarValue>,
     ) -> Result<Outcome> {
+        self.execute_prepared(prepared, parameters, Altered::Refused).await
+    }
+
+    /// As [`Session::execute`], for a statement whose columns the client was told a moment ago: if
+    /// somebody has altered a table since, the result is as it was told.
+    ///
+    /// # Errors
+    /// As [`Session::execute`].
+    pub async fn execute_as_told(
+        &self,
+        prepared: &Arc<Prepared>,
+        parameters: Vec<ScalarValue>,
+    ) -> Result<Outcome> {
+        self.execute_prepared(prepared, parameters, Altered::AsTold).await
+    }
+
+    async fn execute_prepared(
+        &self,
+        prepared: &Arc<Prepared>,
+        parameters: Vec<ScalarValue>,
+        altered: Altered,
+    ) -> Result<Outcome> {
         if self.transaction() == TransactionState::Idle {
             self.variables.end_statement();
         }
         let work = self.start_work(prepared.parsed.text());
-        let outcome = self.execute_statement(prepared, parameters, &work).await;
+        let outcome = self.execute_statement(prepared, parameters, altered, &work).await;
         if outcome.is_err() {
             self.fail_transaction();
         }
@@ -170,6 +201,22 @@ impl Session {
         let key = (parsed.text().to_string(), types.to_vec());
         if cacheable && let Some(prepared) = self.cache.lock().get(&key).filter(fresh) {
             return Ok(prepared);
+        }
+        if cacheable
+            && types.is_empty()
+            && let Some((shaped, values)) = Box::pin(self.shaped(parsed)).await
+        {
+            return Ok(Arc::new(Prepared {
+                parsed: Arc::clone(parsed),
+                told: Vec::new(),
+                parameter_types: Vec::new(),
+                shown: Vec::new(),
+                guessed: Vec::new(),
+                result: shaped.result.clone(),
+                catalog_version: shaped.catalog_version,
+                settings_version: shaped.settings_version,
+                plan: Plan::Shaped(shaped, values),
+            }));
         }
         let mut prepared = Prepared {
             parsed: Arc::clone(parsed),
@@ -273,10 +320,11 @@ impl Session {
         &self,
         prepared: &Arc<Prepared>,
         values: Vec<ScalarValue>,
+        altered: Altered,
         work: &Arc<Work>,
     ) -> Result<Outcome> {
         self.check_usable(&prepared.parsed)?;
-        let prepared = &self.refresh(prepared).await?;
+        let prepared = &self.refresh(prepared, altered).await?;
         let types = &prepared.parameter_types;
         let values = parameters::bind(types, values)?;
         match &prepared.plan {
@@ -285,6 +333,14 @@ impl Session {
                 let rows = query::run(self, query, types, &values, run);
                 let rows = work.guard(Box::pin(rows)).await?;
                 Ok(Outcome::Rows(rows))
+            }
+            Plan::Shaped(shaped, values) => {
+                let Plan::Query(query) = &shaped.plan else {
+                    return Err(Error::internal("a shape is no query"));
+                };
+                let run = query::Run::now(work, RowsTag::Select);
+                let rows = query::run(self, query, &shaped.parameter_types, values, run);
+                Ok(Outcome::Rows(work.guard(Box::pin(rows)).await?))
             }
             Plan::Declare(query) => {
                 let Statement::Declare { stmts } = prepared.parsed.statement() else {
@@ -345,7 +401,7 @@ impl Session {
     }
 
     /// The statement planned anew if the catalog or the settings have changed since.
-    async fn refresh(&self, prepared: &Arc<Prepared>) -> Result<Arc<Prepared>> {
+    async fn refresh(&self, prepared: &Arc<Prepared>, altered: Altered) -> Result<Arc<Prepared>> {
         if matches!(prepared.plan, Plan::Tree)
             || prepared.catalog_version == self.catalog().version()
                 && prepared.settings_version == self.variables().version()
@@ -361,13 +417,14 @@ impl Session {
             (None, None) => true,
             _ => false,
         };
-        if same {
-            Ok(fresh)
-        } else {
-            Err(Error::new(
+        match altered {
+            _ if same => Ok(fresh),
+            // As a query that was running when the table was altered.
+            Altered::AsTold => Ok(Arc::clone(prepared)),
+            Altered::Refused => Err(Error::new(
                 ErrorKind::FeatureNotSupported,
                 "cached plan must not change result type",
-            ))
+            )),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The direct way for `SELECT columns FROM chronicle WHERE key = … AND time = …`: filters
 //! that are all exact become one scan, without physical planning.
 
-mod constants;
+pub mod constants;
 
 use std::sync::Arc;
 

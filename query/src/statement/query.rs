@@ -10,7 +10,9 @@ use arrow::{
 use datafusion::{
     common::tree_node::TreeNodeRecursion,
     datasource::source_as_provider,
+    execution::TaskContext,
     logical_expr::LogicalPlan,
+    physical_plan::ExecutionPlan,
     scalar::ScalarValue,
     sql::sqlparser::ast::{
         Expr, GroupByExpr, Query as Tree, Select, SelectItem, SetExpr, Statement, Value,
@@ -24,6 +26,7 @@ use super::{
     names, origin, parameters,
     point::PointQuery,
     system_columns,
+    template::Template,
     walk::{self, Look},
 };
 use crate::{
@@ -47,6 +50,8 @@ pub struct Query {
     pub schema: SchemaRef,
     /// The direct way, when the query has the shape for it.
     pub point: Option<PointQuery>,
+    /// Its plan to be used again, when its parameters allow that.
+    pub template: Option<Template>,
     /// Chronicles that it reads.
     pub chronicles: Vec<ChronicleId>,
 }
@@ -135,7 +140,12 @@ pub async fn plan(
     };
     let types = parameters::types(&plan, &told, count)?;
     let chronicles = chronicles(&plan)?;
-    let point = PointQuery::of(planner, &plan, &parameters::or_text(types.clone()));
+    let known = parameters::or_text(types.clone());
+    let point = PointQuery::of(planner, &plan, &known);
+    let template = match point.is_none() && count > 0 && chronicles.len() == 1 {
+        true => Template::of(planner, &plan, &known),
+        false => None,
+    };
     // Types are settled by analysis: those of a UNION, of literals … Without open
     // parameters its result is also where execution goes on from.
     let (plan, schema) = if count == 0 {
@@ -149,7 +159,7 @@ pub async fn plan(
         (plan, schema)
     };
     let schema = origin::tell(&plan, &schema);
-    Ok((Query { plan, schema, point, chronicles }, types))
+    Ok((Query { plan, schema, point, template, chronicles }, types))
 }
 
 /// Whether a select groups by a cast of a column, by its position or name too.
@@ -299,6 +309,13 @@ pub async fn run(
             tag,
         ));
     }
+    let schema = Arc::clone(&query.schema);
+    if let Some(template) = &query.template
+        && let Some(physical) = template.plan(&snapshot, values, now_ns)?
+    {
+        let tasks = session.enter_planner(&[]).await?.tasks();
+        return run_physical(session, physical, tasks, schema, run);
+    }
     let plan = if types.is_empty() {
         query.plan.clone()
     } else {
@@ -308,7 +325,11 @@ pub async fn run(
             .with_param_values(parameters::for_plan(types, values))
             .map_err(from_datafusion)?
     };
-    run_plan(session, &plan, Arc::clone(&query.schema), snapshot, run).await
+    let (physical, tasks) = physical(session, &plan, snapshot).await?;
+    if let Some(template) = &query.template {
+        template.keep(&physical);
+    }
+    run_physical(session, physical, tasks, schema, run)
 }
 
 /// Runs a logical plan without open parameters.
@@ -319,12 +340,32 @@ pub async fn run_plan(
     snapshot: Arc<dyn Snapshot>,
     run: Run<'_>,
 ) -> Result<Rows> {
-    let Run { work, tag, start } = run;
-    let (physical, tasks) = aside(async {
+    let (physical, tasks) = physical(session, plan, snapshot).await?;
+    run_physical(session, physical, tasks, schema, run)
+}
+
+/// The physical plan of a logical one, and what starting it needs.
+async fn physical(
+    session: &Session,
+    plan: &LogicalPlan,
+    snapshot: Arc<dyn Snapshot>,
+) -> Result<(Arc<dyn ExecutionPlan>, Arc<TaskContext>)> {
+    aside(async {
         let planner = session.enter_planner(&[]).await?;
         planner.physical(plan, snapshot).await.map(|physical| (physical, planner.tasks()))
     })
-    .await?;
+    .await
+}
+
+/// Runs a physical plan.
+fn run_physical(
+    session: &Session,
+    physical: Arc<dyn ExecutionPlan>,
+    tasks: Arc<TaskContext>,
+    schema: SchemaRef,
+    run: Run<'_>,
+) -> Result<Rows> {
+    let Run { work, tag, start } = run;
     work.check()?;
     let plan = StoppablePlan::new(physical, work)?;
     let stream = match start {

@@ -79,6 +79,16 @@ impl ChronicleScan {
         }
     }
 
+    /// What it reads from.
+    pub fn snapshot(&self) -> &Arc<dyn Snapshot> {
+        &self.snapshot
+    }
+
+    /// What it reads.
+    pub fn request(&self) -> &ScanRequest {
+        &self.request
+    }
+
     fn partitions(&self) -> usize {
         self.properties.partitioning.partition_count()
     }
@@ -148,7 +158,8 @@ fn tick_position(chronicle: &ChronicleDefinition) -> Option<usize> {
     chronicle.position(chronicle.tick_column)
 }
 
-fn partitions_for(snapshot: &dyn Snapshot, request: &ScanRequest) -> usize {
+/// In how many partitions a request is read.
+pub fn partitions_for(snapshot: &dyn Snapshot, request: &ScanRequest) -> usize {
     let rows =
         snapshot.extent(&request.chronicle, &request.ticks).map_or(u64::MAX, |extent| extent.rows);
     let useful = usize::try_from(rows / ROWS_PER_STREAM).unwrap_or(usize::MAX);
@@ -178,11 +189,7 @@ impl DisplayAs for ChronicleScan {
         let columns: Vec<&str> =
             self.schema.fields().iter().map(|field| field.name().as_str()).collect();
         write!(f, ", columns=[{}]", columns.join(", "))?;
-        show_ticks(&self.request.ticks, f)?;
-        for key in &self.request.keys {
-            let name = chronicle.columns.get(key.column).map_or("?", |column| column.name.as_str());
-            write!(f, ", keys={name} in {} value(s)", key.values.len())?;
-        }
+        show_filters(&self.request, f)?;
         for filter in &self.request.values {
             let name =
                 chronicle.columns.get(filter.column).map_or("?", |column| column.name.as_str());
@@ -198,6 +205,17 @@ impl DisplayAs for ChronicleScan {
         }
         Ok(())
     }
+}
+
+/// Ticks and keys.
+pub fn show_filters(request: &ScanRequest, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    show_ticks(&request.ticks, f)?;
+    for key in &request.keys {
+        let column = request.chronicle.columns.get(key.column);
+        let name = column.map_or("?", |column| column.name.as_str());
+        write!(f, ", keys={name} in {} value(s)", key.values.len())?;
+    }
+    Ok(())
 }
 
 /// The ranges; of many the first, the last and how many there are.

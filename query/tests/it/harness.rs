@@ -151,7 +151,7 @@ fn shelves(directory: &Path) -> Shelves {
     let shelf = LocalShelf::open(Arc::clone(&disk), &directory.join("stories")).unwrap();
     let spool = directory.join("spool");
     let opening = || {
-        let opening = Stories::open(Arc::new(shelf), disk, &spool, 1 << 20);
+        let opening = Stories::open(Arc::new(shelf), disk, &spool, 1 << 20, 1 << 20);
         futures::executor::block_on(opening).unwrap()
     };
     let stories = std::thread::scope(|scope| scope.spawn(opening).join().unwrap());

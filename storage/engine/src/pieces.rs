@@ -18,6 +18,7 @@ pub mod piece;
 pub mod read;
 pub mod reader;
 pub mod rows;
+pub mod runs;
 pub mod set;
 pub mod statistics;
 pub mod status;

@@ -11,6 +11,7 @@
 //! shape of a [`ChronicleDefinition`] to an [`EventStore`]; the store turns it into
 //! [`Frame`]s of a [`Log`]; a reader pins a [`Snapshot`] and scans it through [`Tier`]s.
 
+pub mod aggregate;
 pub mod batch;
 pub mod chronicle;
 pub mod clock;

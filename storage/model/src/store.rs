@@ -7,6 +7,7 @@ use arrow::array::RecordBatch;
 use crate::{
     BoxFuture, ChronicleDefinition, ChronicleId, Durability, Gsn, ProducerId, Result,
     SchemaVersion, Tick, TickRange, TickRanges, TierName,
+    aggregate::AggregateRequest,
     batch::EventBatch,
     tier::{BatchStream, Extent, ScanRequest},
 };
@@ -112,6 +113,10 @@ pub trait Snapshot: Any + Send + Sync + std::fmt::Debug {
     fn hull(&self, chronicle: &ChronicleDefinition) -> TickRange {
         self.extent(chronicle, &TickRanges::all()).map_or(TickRange::ALL, |extent| extent.ticks)
     }
+    /// Starts a scan that tells partial aggregates of its events: streams whose batches have
+    /// [`AggregateRequest::schema`], and which together count each event once. `None` when a
+    /// window would begin before all ticks.
+    fn aggregate(&self, request: AggregateRequest) -> Result<Option<Vec<BatchStream>>>;
     /// Starts a scan: streams that together return each event once. One stream when the
     /// request orders. The same request is dealt to streams in the same way every time.
     fn scan(&self, request: ScanRequest) -> Result<Vec<BatchStream>>;

@@ -14,7 +14,10 @@ use arrow::{
     datatypes::SchemaRef,
 };
 
-use crate::{ChronicleDefinition, Gsn, Result, TickRange, TickRanges, ValueFilter};
+use crate::{
+    ChronicleDefinition, Gsn, Result, TickRange, TickRanges, ValueFilter,
+    aggregate::AggregateRequest,
+};
 
 /// Where an event is read from; the value of `_tier`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -184,6 +187,9 @@ pub trait Piece: Send + Sync {
     /// in any order otherwise. Columns as in [`ScanRequest::schema`], followed by `_tick`
     /// and `_seq` (Int64 each) when the request orders, for merging.
     fn read(self: Box<Self>) -> BatchStream;
+    /// Partial aggregates of the piece. What the piece was asked for projects the columns of
+    /// [`AggregateRequest::projection`].
+    fn aggregate(self: Box<Self>, request: &Arc<AggregateRequest>) -> BatchStream;
 }
 
 /// One level of storage. Each event of a version is owned by exactly one tier (CL-2).

@@ -164,7 +164,7 @@ async fn build(
     let disk = Arc::new(LocalDisk);
     let shelf = LocalShelf::open(disk.clone(), &folder.join("stories")).unwrap();
     let stories =
-        Stories::open(Arc::new(shelf), disk, &folder.join("spool"), 64 << 20).await.unwrap();
+        Stories::open(Arc::new(shelf), disk, &folder.join("spool"), 64 << 20, 0).await.unwrap();
     let mut builder = stories.build(StoryId(1), &schema(), settings.clone()).unwrap();
     let mut source = Hosts::new(hosts);
     let mut seconds = 0.0;

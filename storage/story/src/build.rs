@@ -25,6 +25,7 @@ use stratalog_model::{
 };
 
 use crate::{
+    decoded::Decoded,
     digest::Digest,
     encoding::{self, Choice},
     footer, form, sabotage,
@@ -230,7 +231,8 @@ impl Builder {
         if sabotage::active("story-unverified") {
             return Ok(());
         }
-        let story = Arc::new(Story::open(Arc::clone(&self.shelf), built).await?);
+        let story =
+            Arc::new(Story::open(Arc::clone(&self.shelf), built, Arc::new(Decoded::new(0))).await?);
         if story.verify().await? == self.digest {
             return Ok(());
         }

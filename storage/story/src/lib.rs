@@ -24,6 +24,7 @@
 mod block;
 mod build;
 mod cache;
+mod decoded;
 mod digest;
 mod encoding;
 mod footer;
@@ -44,6 +45,7 @@ mod story;
 mod values;
 
 pub use build::{Builder, BuiltStory, GroupSummary, StorySettings};
+pub use decoded::{CHUNK_ROWS, Columns};
 pub use key::KeyValues;
 pub use objects::{Content, ObjectStatus, Objects, RemoteSettings, environment, without_secrets};
 pub use read::{Fetched, Rows};

@@ -17,6 +17,7 @@ use stratalog_model::{Disk, Error, ErrorKind, Result};
 use crate::{
     build::{Builder, BuiltStory, StorySettings},
     cache::Cache,
+    decoded::Decoded,
     schema::StorySchema,
     shelf::{Shelf, StoryId, StoryName, make_folder},
     story::Story,
@@ -32,6 +33,7 @@ pub struct Stories {
     disk: Arc<dyn Disk>,
     spool: PathBuf,
     open: Mutex<Cache>,
+    decoded: Arc<Decoded>,
     doomed: Mutex<Vec<StoryName>>,
     holds: AtomicUsize,
 }
@@ -50,7 +52,8 @@ impl Stories {
     /// Opens a shelf. `spool` is a folder on `disk`, made if it is missing, where stories are
     /// built; it holds as much as the stories that are being built. Files that were never
     /// finished are removed, there and on the shelf. At most `open_bytes_max` bytes of what
-    /// was read about stories are kept in memory, besides those in use.
+    /// was read about stories are kept in memory, besides those in use, and `decoded_bytes_max`
+    /// bytes of columns that were decoded.
     ///
     /// # Errors
     /// `DiskFull`, `Io`, `ConnectionFailure`.
@@ -59,6 +62,7 @@ impl Stories {
         disk: Arc<dyn Disk>,
         spool: &Path,
         open_bytes_max: usize,
+        decoded_bytes_max: u64,
     ) -> Result<Self> {
         make_folder(disk.as_ref(), spool)?;
         let failed = |error| Error::io(format!("cannot open {}", spool.display()), error);
@@ -72,7 +76,8 @@ impl Stories {
         shelf.tidy().await?;
         let open = Mutex::new(Cache::new(open_bytes_max));
         let (doomed, holds) = (Mutex::default(), AtomicUsize::new(0));
-        Ok(Self { shelf, disk, spool: spool.to_path_buf(), open, doomed, holds })
+        let decoded = Arc::new(Decoded::new(decoded_bytes_max));
+        Ok(Self { shelf, disk, spool: spool.to_path_buf(), open, decoded, doomed, holds })
     }
 
     /// The stories of a shelf that nobody uses, for whoever only looks: nothing is made or
@@ -80,7 +85,8 @@ impl Stories {
     pub fn look(shelf: Arc<dyn Shelf>, disk: Arc<dyn Disk>, spool: &Path) -> Self {
         let (open, doomed) = (Mutex::new(Cache::new(0)), Mutex::default());
         let holds = AtomicUsize::new(0);
-        Self { shelf, disk, spool: spool.to_path_buf(), open, doomed, holds }
+        let decoded = Arc::new(Decoded::new(0));
+        Self { shelf, disk, spool: spool.to_path_buf(), open, decoded, doomed, holds }
     }
 
     /// As [`Self::open_story`], from what lies on the shelf now, whatever is kept in memory.
@@ -88,7 +94,8 @@ impl Stories {
     /// # Errors
     /// As [`Self::open_story`].
     pub async fn open_anew(&self, built: &BuiltStory) -> Result<Arc<Story>> {
-        Story::open(Arc::clone(&self.shelf), built).await.map(Arc::new)
+        let decoded = Arc::new(Decoded::new(0));
+        Story::open(Arc::clone(&self.shelf), built, decoded).await.map(Arc::new)
     }
 
     /// Begins a story of a number that was never used.
@@ -115,7 +122,8 @@ impl Stories {
         if let Some(story) = known {
             return Ok(story);
         }
-        let story = Arc::new(Story::open(Arc::clone(&self.shelf), built).await?);
+        let decoded = Arc::clone(&self.decoded);
+        let story = Arc::new(Story::open(Arc::clone(&self.shelf), built, decoded).await?);
         self.open.lock().put(&story);
         Ok(story)
     }
@@ -223,5 +231,10 @@ impl Stories {
     /// Bytes of what is kept in memory about stories.
     pub fn open_bytes(&self) -> usize {
         self.open.lock().bytes()
+    }
+
+    /// Bytes of columns that are kept decoded.
+    pub fn decoded_bytes(&self) -> u64 {
+        self.decoded.bytes()
     }
 }

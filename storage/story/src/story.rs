@@ -17,6 +17,7 @@ use stratalog_model::{ColumnId, Error, ErrorKind, Result};
 use crate::{
     block::Blocks,
     build::{BuiltStory, GroupSummary},
+    decoded::Decoded,
     digest::{CHUNK_ROWS, Digest},
     footer,
     schema::{Source, StorySchema},
@@ -54,13 +55,18 @@ pub struct Story {
     blocks: Blocks,
     metadata: ArrowReaderMetadata,
     sharing: Sharing,
+    decoded: Arc<Decoded>,
     /// Length of the tail: what it takes in memory is in proportion.
     memory_bytes: usize,
 }
 
 impl Story {
     /// Reads the tail, verifies it, and only then looks at it.
-    pub(crate) async fn open(shelf: Arc<dyn Shelf>, built: &BuiltStory) -> Result<Self> {
+    pub(crate) async fn open(
+        shelf: Arc<dyn Shelf>,
+        built: &BuiltStory,
+        decoded: Arc<Decoded>,
+    ) -> Result<Self> {
         let name = built.name();
         let tail_range = built.tail_at..built.bytes;
         let (len, tail) = futures::join!(shelf.len(name), shelf.read(name, tail_range.clone()));
@@ -102,6 +108,7 @@ impl Story {
             blocks: footer.blocks,
             metadata,
             sharing: Sharing::default(),
+            decoded,
             memory_bytes,
         })
     }
@@ -213,6 +220,10 @@ impl Story {
 
     pub(crate) fn sharing(&self) -> &Sharing {
         &self.sharing
+    }
+
+    pub(crate) fn decoded(&self) -> &Decoded {
+        &self.decoded
     }
 
     pub(crate) fn shelf(&self) -> &dyn Shelf {

@@ -101,12 +101,14 @@ impl Embedded {
         directory.empty_spill()?;
         let events_settings = journal_settings(settings);
         let catalog_settings = small_journal_settings(settings);
+        let memory_bytes = available_memory_bytes();
+        let story_cache_bytes = settings.story_cache_bytes_max.bytes(memory_bytes);
         let Files { clock, commands, edits, events, manifest, shelves } = Files::open(
             &disk,
             &mut directory,
             &catalog_settings,
             &events_settings,
-            &settings.story_url,
+            (&settings.story_url, story_cache_bytes),
         )?;
         clock.keep_ahead()?;
         let commands_log = Arc::clone(&commands) as Arc<dyn Log>;
@@ -114,7 +116,6 @@ impl Embedded {
         let now = Arc::clone(&catalog);
         let definitions = Definitions::new(move |id| now.definition(id));
         let owned = stratalog_engine::Files { shelves, manifest, definitions };
-        let memory_bytes = available_memory_bytes();
         let engine_settings = EngineSettings {
             memory_bytes_max: settings.memory_bytes_max.bytes(memory_bytes),
             journal_bytes_high: settings.journal_bytes_high.0,
@@ -253,7 +254,7 @@ impl Files {
         directory: &mut DataDirectory,
         catalog_settings: &JournalSettings,
         events_settings: &JournalSettings,
-        story_url: &str,
+        story: (&str, u64),
     ) -> Result<Self, StartError> {
         let made = directory.is_made();
         let source = Arc::new(SystemTimeSource::default());
@@ -281,7 +282,7 @@ impl Files {
         let events = journal(directory.journal(), events_settings, made.then_some(needed))?;
         let index = directory.index();
         let tablets = Tablets::open(Arc::clone(disk), &directory.tablets(), Some(&index))?;
-        let stories = open_stories(disk, directory, story_url)?;
+        let stories = open_stories(disk, directory, story)?;
         let shelves = Shelves { tablets: Arc::new(tablets), stories: Arc::new(stories) };
         directory.complete(disk)?;
         Ok(Self { clock, commands, edits, events, manifest: Arc::new(manifest), shelves })
@@ -292,7 +293,7 @@ impl Files {
 fn open_stories(
     disk: &Arc<dyn Disk>,
     directory: &DataDirectory,
-    url: &str,
+    (url, cache_bytes): (&str, u64),
 ) -> Result<Stories, Error> {
     let shelf: Arc<dyn Shelf> = if url.is_empty() {
         open_shelf(disk, &directory.stories(), url, Way::Use)?
@@ -300,7 +301,13 @@ fn open_stories(
         Arc::new(remote_shelf(url)?.owned_by(&identity::of(disk, directory.path())?))
     };
     let disk = Arc::clone(disk);
-    Waiting::new()?.block_on(Stories::open(shelf, disk, &directory.spool(), STORY_HEADS_BYTES))
+    Waiting::new()?.block_on(Stories::open(
+        shelf,
+        disk,
+        &directory.spool(),
+        STORY_HEADS_BYTES,
+        cache_bytes,
+    ))
 }
 
 /// What a shelf is opened for.

@@ -152,6 +152,11 @@ settings! {
     /// disk, and fails with SQLSTATE 53200 where it cannot.
     query_memory_bytes_max: Budget, "bytes or percent of the memory" = Budget::Percent(20);
 
+    /// Memory for columns of stories that were read, so that reading them again needs neither the
+    /// disk nor time to unpack them, 1 MiB or more, or 1% to 90%. What is read once does not take the
+    /// place of what is read often.
+    story_cache_bytes_max: Budget, "bytes or percent of the memory" = Budget::Percent(15);
+
     /// Disk space that running queries may spill to.
     spill_bytes_max: Bytes, "bytes" = Bytes(32 << 30);
 

@@ -41,7 +41,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
         let parsed = self.session.parse(&parse.sql)?;
         let statement = match parsed.as_slice() {
-            [] => Statement::new(None, parse.types),
+            [] => Statement::new(None, parse.types, self.rounds),
             [one] => self.prepare(one, parse.types).await?,
             _ => {
                 return Err(Ending::Error(Error::new(
@@ -109,7 +109,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 Some(declared) => *declared,
             })
             .collect();
-        Ok(Statement::new(Some(prepared), parameters))
+        Ok(Statement::new(Some(prepared), parameters, self.rounds))
     }
 
     pub(super) fn bind(&mut self, bind: Bind) -> Step<()> {
@@ -282,7 +282,15 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             Some(outcome) => outcome,
             None => {
                 let session = Arc::clone(&self.session);
-                self.watched(async move { session.execute(&prepared, values).await }).await?
+                // PostgreSQL locks tables from Parse to Sync: nobody alters them in between.
+                let told_now = statement.round == self.rounds;
+                self.watched(async move {
+                    match told_now {
+                        true => session.execute_as_told(&prepared, values).await,
+                        false => session.execute(&prepared, values).await,
+                    }
+                })
+                .await?
             }
         };
         match outcome {

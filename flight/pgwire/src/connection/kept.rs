@@ -35,13 +35,15 @@ pub(crate) struct Statement {
     pub(super) prepared: Option<Arc<Prepared>>,
     /// Object ids of the parameters, as the client declared or the server found them.
     pub(super) parameters: Vec<u32>,
+    /// Round of the protocol, from one Sync to the next, in which it was parsed.
+    pub(super) round: u64,
     /// Given back when neither a name nor a portal leads here any more.
     claim: OnceLock<Claim>,
 }
 
 impl Statement {
-    pub(super) fn new(prepared: Option<Arc<Prepared>>, parameters: Vec<u32>) -> Self {
-        Self { prepared, parameters, claim: OnceLock::new() }
+    pub(super) fn new(prepared: Option<Arc<Prepared>>, parameters: Vec<u32>, round: u64) -> Self {
+        Self { prepared, parameters, round, claim: OnceLock::new() }
     }
 
     /// The statement's own text.

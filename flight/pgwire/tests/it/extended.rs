@@ -5,7 +5,9 @@ use futures::{TryStreamExt, pin_mut};
 use tokio_postgres::types::{IsNull, ToSql, Type};
 
 use crate::{
-    raw::{Wire, bind, close, describe, execute, framed, kinds, parse, sqlstate, sync},
+    raw::{
+        Wire, bind, close, describe, error_field, execute, framed, kinds, parse, sqlstate, sync,
+    },
     server::{FOREVER, Server, code, eventually},
 };
 
@@ -232,6 +234,47 @@ async fn messages_of_a_pipeline() {
         [parse("", "SET TimeZone = 'UTC'", &[]), bind("", "", &[]), execute("", 0), execute("", 0)];
     let replies = ask(&once).await;
     assert_eq!(sqlstate(&replies), "55000");
+}
+
+/// Where PostgreSQL's locks hold such an ALTER up, the statement is as it was told here.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_altered_between_parse_and_execute() {
+    let server = Server::start().await;
+    let mut other = Wire::ready(server.port).await;
+    other
+        .query("CREATE TABLE t (time timestamptz, v int); INSERT INTO t VALUES ('2026-01-01', 1)")
+        .await;
+    let mut wire = Wire::ready(server.port).await;
+    let ahead = [
+        parse("", "SELECT * FROM t ORDER BY time", &[]),
+        bind("", "", &[]),
+        describe(b'P', ""),
+        parse("write", "INSERT INTO t VALUES ('2026-01-03', $1) RETURNING *", &[]),
+        bind("write", "write", &[Some("3")]),
+        describe(b'P', "write"),
+        framed(b'H', &[]),
+    ];
+    wire.send(&ahead.concat()).await;
+    for _ in 0..2 {
+        wire.until('T').await;
+    }
+    other.query("ALTER TABLE t ADD COLUMN w text").await;
+    other.query("INSERT INTO t VALUES ('2026-01-02', 2, 'two')").await;
+    wire.send(&[execute("", 0), execute("write", 0), sync()].concat()).await;
+    let replies = wire.until('Z').await;
+    assert_eq!(kinds(&replies), "DDCDCZ", "{:?}", error_field(&replies, b'M'));
+    let columns = |at: usize| replies[at].1[..2].to_vec();
+    assert_eq!([columns(0), columns(1), columns(3)], [[0, 2], [0, 2], [0, 2]]);
+    // What was told before is too old.
+    wire.send(&[bind("", "write", &[Some("4")]), execute("", 0), sync()].concat()).await;
+    assert_eq!(sqlstate(&wire.until('Z').await), "0A000");
+    wire.send(
+        &[parse("", "SELECT * FROM t", &[]), bind("", "", &[]), execute("", 0), sync()].concat(),
+    )
+    .await;
+    let replies = wire.until('Z').await;
+    assert_eq!(kinds(&replies), "12DDDCZ");
+    assert_eq!(replies[2].1[..2], [0, 3]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

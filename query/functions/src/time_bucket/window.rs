@@ -93,6 +93,14 @@ impl Windows {
         Ok(Self { window, unit_ns: 1 })
     }
 
+    /// Length of all windows in nanoseconds; `None` for months, which have several.
+    pub fn width_ns(&self) -> Option<i64> {
+        match self.window {
+            Window::Nanoseconds { width, .. } => i64::try_from(width).ok(),
+            Window::Months { .. } => None,
+        }
+    }
+
     /// The same windows, one of them starting at `origin` (stored units).
     ///
     /// # Errors

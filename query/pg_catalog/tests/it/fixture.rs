@@ -19,6 +19,7 @@ use stratalog_model::{
     Append, BoxFuture, ChronicleDefinition, ChronicleId, Clock, ColumnType, Durability, Error,
     EventStore, Frame, Gsn, Log, Lsn, ProducerId, Result, SchemaVersion, Snapshot, Tick, TickRange,
     TickRanges, TierName,
+    aggregate::AggregateRequest,
     log::{Completion, LogStatus, Reservation},
     store::{
         AppendOptions, ChronicleStatus, MoveKind, MoveStatus, Moved, PieceStatus, StoreStatus,
@@ -80,6 +81,9 @@ impl Snapshot for TenEvents {
         Some(Extent { rows: 10, ticks: TickRange::new(Tick(0), Tick(10)), bytes: 8_192 })
     }
     fn scan(&self, _: ScanRequest) -> Result<Vec<BatchStream>> {
+        Err(Error::internal("no events to read"))
+    }
+    fn aggregate(&self, _: AggregateRequest) -> Result<Option<Vec<BatchStream>>> {
         Err(Error::internal("no events to read"))
     }
 }

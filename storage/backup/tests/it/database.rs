@@ -162,7 +162,7 @@ impl Database {
             let shelf: Arc<dyn Shelf> =
                 Arc::new(LocalShelf::open(Arc::clone(&shared), &root.join("stories"))?);
             let spool = root.join("spool");
-            let stories = Stories::open(shelf, Arc::clone(&shared), &spool, 1 << 20);
+            let stories = Stories::open(shelf, Arc::clone(&shared), &spool, 1 << 20, 1 << 20);
             futures::executor::block_on(stories)
         };
         let stories = std::thread::scope(|scope| scope.spawn(open).join().unwrap())?;

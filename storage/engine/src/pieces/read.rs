@@ -13,13 +13,14 @@ use arrow::array::RecordBatch;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use stratalog_model::{
     ChronicleDefinition, Error, Gsn, Result, TickRange, TickRanges, Tier, TierName,
+    aggregate::AggregateRequest,
     tier::{BatchStream, Extent, Piece, ScanOrder, ScanRequest},
 };
 use stratalog_story::{ColumnValues, Fetched, KeyValues, Selection, Story};
 
 use super::{events::Events, piece::Part, reader::Reader};
 use crate::{
-    player::{keyed, piece::Shared},
+    player::{aggregate, keyed, piece::Shared},
     version::Version,
 };
 
@@ -130,6 +131,10 @@ impl Piece for TabletPiece {
             Err(error) => Box::pin(stream::iter([Err(error)])),
         }
     }
+
+    fn aggregate(self: Box<Self>, request: &Arc<AggregateRequest>) -> BatchStream {
+        aggregate::of_rows(self.read(), request)
+    }
 }
 
 fn each(batches: Vec<RecordBatch>) -> impl Stream<Item = Result<RecordBatch>> + Send {
@@ -197,12 +202,48 @@ impl Piece for StoryPiece {
         });
         Box::pin(batches.try_flatten())
     }
+
+    fn aggregate(self: Box<Self>, request: &Arc<AggregateRequest>) -> BatchStream {
+        let request = Arc::clone(request);
+        let opened = async move {
+            let piece = self.reader.piece();
+            let parts = piece.parts().await?;
+            let story = piece.story().await?;
+            let story = story.ok_or_else(|| Error::internal("a story has no file"))?;
+            let (own, others): (Vec<&Part>, Vec<&Part>) =
+                parts.iter().filter(|part| self.has(part)).partition(|part| self.may_hold(part));
+            self.reader.request().metrics.story.pruned(others.len() as u64);
+            let own: Vec<Part> = own.into_iter().cloned().collect();
+            let slices = aggregate::Slices::new(&request, &self.reader, self.keys.as_ref());
+            let state = (Arc::new(slices), Arc::clone(&self.reader), request, story);
+            Ok::<_, Error>(stream::iter(own).then(move |part| {
+                let (slices, reader, request, story) = state.clone();
+                async move {
+                    if reader.sees_all(&part.hull) {
+                        let batch = slices.group(&story, &part).await?;
+                        return Ok::<_, Error>(batch.into_iter().map(Ok).collect::<Vec<_>>());
+                    }
+                    let sources = reader.sources(&part.hull)?;
+                    let fetched = story.fetch(part.number, &sources, None).await?;
+                    let batches = decode(&reader, &part, fetched)?;
+                    Ok(batches.map(|batch| aggregate::of_batch(&batch?, &request)).collect())
+                }
+            }))
+        };
+        let batches = stream::once(opened).try_flatten();
+        Box::pin(batches.map_ok(stream::iter).try_flatten())
+    }
 }
 
 impl StoryPiece {
+    /// Whether a group may hold wanted events, as far as its head tells.
+    fn may_hold(&self, part: &Part) -> bool {
+        self.reader.request().ticks.overlaps(&part.hull) && may_hold(part, self.keys.as_deref())
+    }
+
     /// The groups that may hold what is wanted, in the wanted order.
     async fn choose(&self) -> Result<Vec<(Arc<Story>, Part, Selection)>> {
-        let Self { reader, keys, .. } = self;
+        let reader = &self.reader;
         let request = reader.request();
         let piece = reader.piece();
         let parts = piece.parts().await?;
@@ -213,8 +254,7 @@ impl StoryPiece {
         let mut all = 0;
         for part in parts.iter().filter(|part| self.has(part)) {
             all += 1;
-            if request.ticks.overlaps(&part.hull)
-                && may_hold(part, keys.as_deref())
+            if self.may_hold(part)
                 && let Some(selection) =
                     story.select(part.number, &request.ticks, &keys_wanted, &values_wanted)?
                 && (keys_wanted.is_empty() || story.may_hold(part.number, &keys_wanted).await?)

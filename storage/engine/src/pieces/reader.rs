@@ -10,11 +10,12 @@ use stratalog_model::{
     Error, Result, Tick, TickRange, ValueFilter,
     tier::{ScanOrder, ScanRequest},
 };
-use stratalog_story::{ColumnValues, KeyValues, Source};
+use stratalog_story::{ColumnValues, KeyValues, Source, Story};
 
 use super::{
     events::{Events, Wanted},
     piece::{OpenPiece, Part, is_behind},
+    runs::Runs,
 };
 use crate::{memtable::column::Column, player::piece::Shared, sabotage, version::Fence};
 
@@ -51,6 +52,80 @@ impl Reader {
         let (events, bytes) = self.piece.read_at_hand(part, &self.wanted(&part.hull))?;
         self.request().metrics.tablet.read(part.rows, bytes);
         Ok(events)
+    }
+
+    /// Whether every event of a part with ticks in `hull` is seen.
+    pub fn sees_all(&self, hull: &TickRange) -> bool {
+        !self.fenced(hull) && !self.shared.version.pieces().has_replaced()
+    }
+
+    /// The series of a row group of the piece, a story.
+    ///
+    /// # Errors
+    /// `DataCorrupted`, `Io`, `ConnectionFailure`.
+    pub async fn runs(&self, story: &Arc<Story>, part: &Part) -> Result<Arc<Runs>> {
+        if let Some(runs) = story.finding::<Runs>(part.number) {
+            return Ok(runs);
+        }
+        let shape = self.piece.shape();
+        let wanted = Wanted { columns: shape.keys.at.clone(), ..Wanted::default() };
+        let columns = match wanted.columns.is_empty() {
+            true => Vec::new(),
+            false => {
+                let batch = story.read(part.number, &wanted.sources(shape)?, None).await?;
+                Events::of_batch(&batch, &wanted, shape)?.columns_at(&shape.keys.at)?
+            }
+        };
+        let runs = Arc::new(Runs::of(&columns, &shape.keys, part.rows as usize)?);
+        story.note(part.number, &runs, runs.bytes());
+        Ok(runs)
+    }
+
+    /// The series whose keys are asked for.
+    ///
+    /// # Errors
+    /// `Internal`.
+    pub fn matching(&self, runs: &Runs) -> Result<Vec<usize>> {
+        let mut matching: Vec<usize> = (0..runs.len()).collect();
+        for set in self.shared.keys.iter() {
+            let matches = set.matches(&Column::Plain(self.key_column(runs, set.column)?))?;
+            matching.retain(|run| matches.get(*run).copied().unwrap_or(false));
+        }
+        Ok(matching)
+    }
+
+    /// The values of a key column of the request, by its position: a row for each series.
+    ///
+    /// # Errors
+    /// `Internal` for a column that is no key column.
+    pub fn key_column(&self, runs: &Runs, at: usize) -> Result<ArrayRef> {
+        let shape = self.piece.shape();
+        let id = self.request().chronicle.columns.get(at).map(|column| column.id);
+        let place = id.and_then(|id| shape.position(id));
+        let Some(place) = place else { return self.constant(at, runs.len()) };
+        let key = shape.keys.at.iter().position(|key| *key == place);
+        let values = key.and_then(|key| runs.values(key));
+        values.cloned().ok_or_else(|| Error::internal("a key column is none"))
+    }
+
+    /// What a column is called in the piece, by its position in the request's definition; `None`
+    /// for one that the piece does not have.
+    pub fn source(&self, at: usize) -> Option<Source> {
+        let id = self.request().chronicle.columns.get(at)?.id;
+        self.piece.shape().position(id).map(|_| Source::Column(id))
+    }
+
+    /// What a column that the piece does not have shows.
+    ///
+    /// # Errors
+    /// `Internal`.
+    pub fn constant(&self, at: usize, rows: usize) -> Result<ArrayRef> {
+        let definition = self.request().chronicle.columns.get(at);
+        let definition =
+            definition.ok_or_else(|| Error::internal(format!("there is no column {at}")))?;
+        let missing = definition.missing_value.as_deref();
+        let column = Column::constant(missing, &definition.column_type.arrow_type(), rows)?;
+        column.slice(0, rows)
     }
 
     /// What must be read of a part whose ticks lie in `hull`.

@@ -6,6 +6,7 @@
 //!   piece ─► selection of rows ─► projected batches
 //! ```
 
+pub mod aggregate;
 pub mod keyed;
 pub mod keys;
 pub mod merge;

@@ -11,10 +11,12 @@ use arrow::{
 };
 use stratalog_model::{
     Error, Gsn, Result, TickRange,
+    aggregate::AggregateRequest,
     tier::{BatchStream, Piece, ScanOrder, ScanRequest, TierName},
 };
 
 use super::{
+    aggregate,
     keys::KeySet,
     select::{Criteria, Selection, select},
     stream,
@@ -88,6 +90,10 @@ impl Piece for JournalPiece {
             Ok(reader) => stream::of_iterator(reader),
             Err(error) => stream::of_iterator([Err(error)].into_iter()),
         }
+    }
+
+    fn aggregate(self: Box<Self>, request: &Arc<AggregateRequest>) -> BatchStream {
+        aggregate::of_rows(self.read(), request)
     }
 }
 

@@ -4,9 +4,11 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use ahash::RandomState;
 use arrow::array::RecordBatch;
+use futures::StreamExt;
 use hashbrown::HashMap;
 use stratalog_model::{
     ChronicleDefinition, ChronicleId, Error, Gsn, Result, TickRange, TickRanges, Tier, TierName,
+    aggregate::{AggregateRequest, Windows},
     chronicle::SYSTEM_COLUMNS,
     store::Snapshot,
     tier::{BatchStream, Extent, Piece, ScanOrder, ScanRequest},
@@ -125,6 +127,32 @@ impl Snapshot for PinnedSnapshot {
         let batches = pinned.version.batches().map(|batch| batch.hull());
         let pieces = pinned.version.pieces().iter().map(|piece| piece.record().ticks);
         batches.chain(pieces).fold(TickRange::EMPTY, |hull, ticks| hull.hull(&ticks))
+    }
+
+    fn aggregate(&self, request: AggregateRequest) -> Result<Option<Vec<BatchStream>>> {
+        let projection = request.projection();
+        let scan =
+            ScanRequest { projection, order: ScanOrder::Any, limit: None, ..request.scan.clone() };
+        let hull = scan.ticks.hull().intersect(&self.hull(&scan.chronicle));
+        let begins = |windows: Windows| hull.is_empty() || windows.start(hull.start.0).is_some();
+        if !request.windows.is_none_or(begins) {
+            return Ok(None);
+        }
+        let (request, scan) = (Arc::new(request), Arc::new(scan));
+        let mut pieces: Vec<Box<dyn Piece>> = Vec::new();
+        if !hull.is_empty() {
+            let (tiers, visible) = self.tiers(&scan.chronicle);
+            for tier in tiers {
+                pieces.extend(tier.pieces(&scan, visible)?);
+            }
+        }
+        let chained = |pieces: Vec<Box<dyn Piece>>| -> BatchStream {
+            let request = Arc::clone(&request);
+            let each =
+                futures::stream::iter(pieces).flat_map(move |piece| piece.aggregate(&request));
+            Box::pin(each)
+        };
+        Ok(Some(deal(pieces, scan.streams.max(1)).into_iter().map(chained).collect()))
     }
 
     fn scan(&self, request: ScanRequest) -> Result<Vec<BatchStream>> {

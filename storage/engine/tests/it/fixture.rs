@@ -292,7 +292,13 @@ pub fn shelves(disk: &FaultyDisk) -> Result<Shelves> {
     let open = || {
         let shelf = LocalShelf::open(Arc::clone(&disk), Path::new("/data/stories"))?;
         let (shelf, spool) = (Arc::new(shelf), Path::new("/data/spool"));
-        futures::executor::block_on(Stories::open(shelf, Arc::clone(&disk), spool, 1 << 20))
+        futures::executor::block_on(Stories::open(
+            shelf,
+            Arc::clone(&disk),
+            spool,
+            1 << 20,
+            1 << 20,
+        ))
     };
     let stories = std::thread::scope(|scope| scope.spawn(open).join().unwrap())?;
     Ok(Shelves { tablets: Arc::new(tablets), stories: Arc::new(stories) })

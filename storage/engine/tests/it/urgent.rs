@@ -76,7 +76,8 @@ impl Slow {
         let disk: Arc<dyn Disk> = Arc::new(stored.disk());
         let shelf = LocalShelf::open(Arc::clone(&disk), Path::new("/data/stories")).unwrap();
         let gate = Arc::new(Gate { shelf, open, waiting });
-        let stories = Stories::open(gate, disk, Path::new("/data/spool"), 1 << 20).await.unwrap();
+        let stories =
+            Stories::open(gate, disk, Path::new("/data/spool"), 1 << 20, 1 << 20).await.unwrap();
         files.shelves.stories = Arc::new(stories);
         let (clock, log) = (Arc::new(StillClock), Arc::new(log.clone()));
         let engine = Engine::open_with(log, clock, settings, &find, Some(files)).unwrap();

@@ -187,7 +187,8 @@ fn memory_for_open_stories_is_bounded() {
     let room = one * 3 + one / 2;
     let shelf = LocalShelf::open(Arc::new(LocalDisk), &folder.path().join("stories")).unwrap();
     let spool = folder.path().join("spool");
-    let few = wait(Stories::open(Arc::new(shelf), Arc::new(LocalDisk), &spool, room)).unwrap();
+    let few =
+        wait(Stories::open(Arc::new(shelf), Arc::new(LocalDisk), &spool, room, 1 << 20)).unwrap();
     for _ in 0..2 {
         for built in &built {
             check(&few, built).unwrap();

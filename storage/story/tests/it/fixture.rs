@@ -122,7 +122,7 @@ pub fn summary(batch: &RecordBatch, first: &str, last: &str) -> GroupSummary {
 }
 
 pub fn on_shelf(shelf: Arc<dyn Shelf>, disk: Arc<dyn Disk>, folder: &Path) -> Result<Stories> {
-    wait(Stories::open(shelf, disk, &folder.join("spool"), OPEN_BYTES))
+    wait(Stories::open(shelf, disk, &folder.join("spool"), OPEN_BYTES, 1 << 20))
 }
 
 pub fn on_disk(disk: Arc<dyn Disk>, folder: &Path) -> Result<Stories> {

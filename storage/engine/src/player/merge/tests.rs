@@ -1,9 +1,9 @@
 use arrow::datatypes::{DataType, Field, Schema};
 use futures::StreamExt;
-use stratalog_model::{Tick, TickRange};
+use stratalog_model::{Tick, TickRange, aggregate::AggregateRequest};
 
 use super::*;
-use crate::player::stream;
+use crate::player::{aggregate, stream};
 
 /// A piece of given (tick, seq), with batches of `rows_max`.
 struct Fixed {
@@ -36,6 +36,10 @@ impl Piece for Fixed {
             })
             .collect();
         stream::of_iterator(batches.into_iter())
+    }
+
+    fn aggregate(self: Box<Self>, request: &Arc<AggregateRequest>) -> BatchStream {
+        aggregate::of_rows(self.read(), request)
     }
 }
 

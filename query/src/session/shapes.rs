@@ -1,0 +1,112 @@
+//! Queries that a session is sent again with other constants: planned once by their shape.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
+
+use datafusion::scalar::ScalarValue;
+use stratalog_text::parse_value;
+
+use super::Session;
+use crate::{
+    Parsed, Prepared, StatementKind,
+    statement::{Plan, query, shape},
+};
+
+/// Shapes that a session remembers.
+const SHAPES_MAX: usize = 64;
+
+/// Shapes by their text, the oldest first out.
+#[derive(Debug, Default)]
+pub struct Shapes {
+    known: HashMap<String, Known>,
+    order: VecDeque<String>,
+}
+
+/// What is known of a shape.
+#[derive(Debug, Clone)]
+enum Known {
+    /// It came once.
+    Seen,
+    /// It is planned with its constants in their places, under these versions of catalog and
+    /// settings.
+    Unfit(u64, u64),
+    /// Its plan.
+    Planned(Arc<Prepared>),
+}
+
+impl Shapes {
+    fn note(&mut self, text: &str, known: Known) {
+        if self.known.insert(text.to_string(), known).is_none() {
+            self.order.push_back(text.to_string());
+            if self.order.len() > SHAPES_MAX
+                && let Some(oldest) = self.order.pop_front()
+            {
+                self.known.remove(&oldest);
+            }
+        }
+    }
+}
+
+impl Session {
+    /// The plan of a query's shape, and the values of its constants; `None` for what comes for
+    /// the first time, and for what must be planned as it is.
+    pub(super) async fn shaped(
+        &self,
+        parsed: &Arc<Parsed>,
+    ) -> Option<(Arc<Prepared>, Vec<ScalarValue>)> {
+        if parsed.kind() != StatementKind::Read || !parsed.system_columns().is_empty() {
+            return None;
+        }
+        let shape = shape::of(parsed.text())?;
+        let versions = (self.catalog().version(), self.variables().version());
+        let current =
+            |planned: &Prepared| (planned.catalog_version, planned.settings_version) == versions;
+        let known = self.cache.lock().shapes.known.get(&shape.text).cloned();
+        let planned = match known {
+            None => {
+                self.cache.lock().shapes.note(&shape.text, Known::Seen);
+                return None;
+            }
+            Some(Known::Unfit(catalog, settings)) if (catalog, settings) == versions => {
+                return None;
+            }
+            Some(Known::Planned(planned)) if current(&planned) => planned,
+            Some(_) => {
+                let planned = self.plan_shape(&shape.text).await;
+                let known = match &planned {
+                    Some(planned) => Known::Planned(Arc::clone(planned)),
+                    None => Known::Unfit(versions.0, versions.1),
+                };
+                self.cache.lock().shapes.note(&shape.text, known);
+                planned?
+            }
+        };
+        let style = self.variables().parsed().style;
+        let types = planned.parameter_types();
+        if types.len() != shape.constants.len() {
+            return None;
+        }
+        let values = shape.constants.iter().zip(types).map(|(constant, of)| {
+            // What is wrong with a constant, planning it as it is will tell.
+            let value = parse_value(Some(constant), of, &style).ok()?;
+            ScalarValue::try_from_array(&value, 0).ok()
+        });
+        Some((Arc::clone(&planned), values.collect::<Option<_>>()?))
+    }
+
+    /// Plans a shape; `None` where its constants are no parameters of one scan.
+    async fn plan_shape(&self, text: &str) -> Option<Arc<Prepared>> {
+        let most = self.settings().statement_bytes_max;
+        let [tree] =
+            <[_; 1]>::try_from(crate::statement::parse::statements(text, most).ok()?).ok()?;
+        let parsed = Arc::new(Parsed::new(tree));
+        let prepared = self.try_prepare(&parsed, &[]).await.ok()?;
+        let Plan::Query(query::Query { point, template, .. }) = &prepared.plan else {
+            return None;
+        };
+        let fits = prepared.guessed.is_empty() && (point.is_some() || template.is_some());
+        fits.then_some(prepared)
+    }
+}

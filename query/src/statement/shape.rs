@@ -1,0 +1,192 @@
+//! Shapes of queries: a dashboard sends the same statement again and again, with other times and
+//! names in its WHERE. What it compares columns with becomes parameters, so that the statement is
+//! planned once.
+//!
+//! ```text
+//!   … WHERE host IN ('a','b') AND time >= '2016-01-01' GROUP BY …
+//!   … WHERE host IN ($1,$2) AND time >= $3 GROUP BY …             'a', 'b', '2016-01-01'
+//! ```
+//! Only plain text constants of a WHERE that stand beside a comparison or in a list of IN are
+//! taken out: PostgreSQL finds their type as it finds that of a parameter.
+
+/// A query without the constants of its WHERE.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shape {
+    /// The statement, with `$1`, `$2` … in their places.
+    pub text: String,
+    /// The constants, in their order.
+    pub constants: Vec<String>,
+}
+
+/// Constants that are taken out, at most.
+const CONSTANTS_MAX: usize = 64;
+
+/// Words that may follow a constant.
+const FOLLOWING: &[&str] = &["and", "or", "group", "order", "limit"];
+
+/// Words that end a WHERE.
+const ENDING: &[&str] = &[
+    "group",
+    "order",
+    "having",
+    "limit",
+    "offset",
+    "fetch",
+    "window",
+    "union",
+    "intersect",
+    "except",
+];
+
+/// What stands before a constant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Before {
+    Comparison,
+    /// The word IN.
+    In,
+    /// A parenthesis or comma of a list of IN.
+    List,
+    Other,
+}
+
+/// The shape of a query; `None` when nothing can be taken out of it, or it has something that
+/// this does not look into.
+pub fn of(sql: &str) -> Option<Shape> {
+    let bytes = sql.as_bytes();
+    let mut text = String::with_capacity(sql.len());
+    let mut constants: Vec<String> = Vec::new();
+    let mut in_where = false;
+    let mut before = Before::Other;
+    let mut between = false;
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        let start = at;
+        match byte {
+            b'\'' => {
+                let (end, constant) = quoted(sql, at)?;
+                at = end;
+                let apart =
+                    start.checked_sub(1).and_then(|last| bytes.get(last)).is_none_or(|last| {
+                        !last.is_ascii_alphanumeric() && !matches!(last, b'_' | b'&' | b'"' | 128..)
+                    });
+                let fits = in_where
+                    && apart
+                    && matches!(before, Before::Comparison | Before::List)
+                    && follows(sql, at);
+                if fits {
+                    constants.push(constant);
+                    if constants.len() > CONSTANTS_MAX {
+                        return None;
+                    }
+                    text.push('$');
+                    text.push_str(&constants.len().to_string());
+                } else {
+                    text.push_str(sql.get(start..at)?);
+                }
+                if before != Before::List {
+                    before = Before::Other;
+                }
+                continue;
+            }
+            b'"' => {
+                at += sql.get(at + 1..)?.find('"')? + 2;
+                before = Before::Other;
+            }
+            // Parameters, comments, several statements: not looked into.
+            b'$' | b';' => {
+                if *byte == b';' && sql.get(at + 1..)?.trim().is_empty() {
+                    break;
+                }
+                return None;
+            }
+            b'-' if bytes.get(at + 1) == Some(&b'-') => return None,
+            b'/' if bytes.get(at + 1) == Some(&b'*') => return None,
+            b'=' | b'<' | b'>' => {
+                while bytes.get(at).is_some_and(|byte| matches!(byte, b'=' | b'<' | b'>')) {
+                    at += 1;
+                }
+                let operator = sql.get(start..at)?;
+                let alone = bytes.get(at).is_none_or(|next| !b"~!@#%^&|?*/+-".contains(next))
+                    && start
+                        .checked_sub(1)
+                        .and_then(|last| bytes.get(last))
+                        .is_none_or(|last| !b"~!@#%^&|?*/+-".contains(last));
+                before = match operator {
+                    "=" | "<" | ">" | "<=" | ">=" | "<>" if alone => Before::Comparison,
+                    _ => Before::Other,
+                };
+            }
+            b'(' => {
+                at += 1;
+                before = if before == Before::In { Before::List } else { Before::Other };
+            }
+            b',' => {
+                at += 1;
+            }
+            byte if byte.is_ascii_alphabetic() || *byte == b'_' => {
+                while bytes
+                    .get(at)
+                    .is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
+                {
+                    at += 1;
+                }
+                let word = sql.get(start..at)?.to_ascii_lowercase();
+                before = match word.as_str() {
+                    "in" => Before::In,
+                    "between" => Before::Comparison,
+                    "and" if between => Before::Comparison,
+                    _ => Before::Other,
+                };
+                between = word == "between" || between && word != "and";
+                match word.as_str() {
+                    "where" => in_where = true,
+                    // What a subquery compares may be a constant of its own select list.
+                    "select" if in_where => return None,
+                    word if ENDING.contains(&word) => in_where = false,
+                    _ => {}
+                }
+            }
+            byte if byte.is_ascii_whitespace() => at += 1,
+            byte if byte.is_ascii() => {
+                at += 1;
+                before = Before::Other;
+            }
+            _ => return None,
+        }
+        text.push_str(sql.get(start..at)?);
+    }
+    (!constants.is_empty()).then_some(Shape { text, constants })
+}
+
+/// Where a text constant ends that begins at `start`, and what it says.
+fn quoted(sql: &str, start: usize) -> Option<(usize, String)> {
+    let mut constant = String::new();
+    let mut rest = sql.get(start + 1..)?;
+    loop {
+        let end = rest.find('\'')?;
+        constant.push_str(rest.get(..end)?);
+        rest = rest.get(end + 1..)?;
+        match rest.strip_prefix('\'') {
+            Some(more) => {
+                constant.push('\'');
+                rest = more;
+            }
+            None => return Some((sql.len() - rest.len(), constant)),
+        }
+    }
+}
+
+/// Whether a constant that ends at `end` is a whole operand.
+fn follows(sql: &str, end: usize) -> bool {
+    let Some(rest) = sql.get(end..) else { return false };
+    let apart = rest.trim_start();
+    if apart.is_empty() || apart.starts_with([')', ',', ';']) {
+        // Constants on two lines are one.
+        return true;
+    }
+    let word = apart.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
+    rest.len() > apart.len() && FOLLOWING.contains(&word.to_ascii_lowercase().as_str())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,362 @@
+//! Aggregates of a chronicle that storage tells itself: the leaf in the place of a scan and the
+//! first half of an aggregation over it.
+//!
+//! ```text
+//!   AggregateExec: final  ◄── states of groups, several for each ── ChronicleAggregate
+//!                                                                     key columns │ window │ count, sum, …
+//! ```
+
+use std::{collections::BTreeSet, fmt, sync::Arc};
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, RecordBatchOptions},
+    compute::cast,
+    datatypes::{DataType, Int64Type, SchemaRef},
+};
+use datafusion::{
+    common::{Statistics, tree_node::TreeNodeRecursion},
+    error::Result,
+    execution::{SendableRecordBatchStream, TaskContext},
+    physical_expr::{EquivalenceProperties, PhysicalExpr},
+    physical_plan::{
+        DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
+        ReplaceChildrenOptions, StatisticsArgs,
+        execution_plan::{Boundedness, EmissionType},
+        metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet},
+        stream::RecordBatchStreamAdapter,
+    },
+};
+use futures::{StreamExt, TryStreamExt, stream};
+use parking_lot::Mutex;
+use stratalog_model::{
+    Error, ErrorKind, Snapshot, Tick, TickRange,
+    aggregate::{AggregateRequest, Statistic, Windows},
+    tier::BatchStream,
+};
+
+use super::{scan, tier_metrics};
+use crate::errors::to_datafusion;
+
+/// A column that [`ChronicleAggregate`] returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Output {
+    /// A column of what storage tells: a key column, or a statistic.
+    Told(usize),
+    /// Where the window begins, as a time, from the tick at this place.
+    Window(usize),
+}
+
+/// Partial aggregates of one chronicle in one snapshot.
+pub struct ChronicleAggregate {
+    snapshot: Arc<dyn Snapshot>,
+    request: AggregateRequest,
+    outputs: Vec<Output>,
+    /// Only so many of the newest windows that have events are needed.
+    newest: Option<usize>,
+    schema: SchemaRef,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+    /// The streams, dealt to the partitions that have not started since.
+    dealt: Mutex<Vec<Option<Vec<BatchStream>>>>,
+}
+
+impl fmt::Debug for ChronicleAggregate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChronicleAggregate").field("request", &self.request).finish_non_exhaustive()
+    }
+}
+
+impl ChronicleAggregate {
+    /// The answers to `request` as columns of `schema`, in so many partitions.
+    pub fn new(
+        snapshot: Arc<dyn Snapshot>,
+        request: AggregateRequest,
+        outputs: Vec<Output>,
+        schema: SchemaRef,
+        partitions: usize,
+    ) -> Self {
+        let properties = Arc::new(PlanProperties::new(
+            EquivalenceProperties::new(Arc::clone(&schema)),
+            Partitioning::UnknownPartitioning(partitions.max(1)),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        ));
+        let (metrics, dealt) = (ExecutionPlanMetricsSet::new(), Mutex::default());
+        let newest = None;
+        Self { snapshot, request, outputs, newest, schema, properties, metrics, dealt }
+    }
+
+    /// The same, of which only the groups in the newest `windows` windows are needed. They are all
+    /// in the first partition.
+    #[must_use]
+    pub fn newest(self, windows: Option<usize>) -> Self {
+        Self { newest: windows, ..self }
+    }
+
+    /// How many of the newest windows are needed.
+    pub fn newest_windows(&self) -> Option<usize> {
+        self.newest
+    }
+
+    /// The place of the window among the columns that storage tells.
+    pub fn window_place(&self) -> Option<usize> {
+        self.request.windows.map(|_| self.request.keys.len())
+    }
+
+    /// The streams of the newest windows: from the end on, in steps that grow, until there are
+    /// enough.
+    fn from_the_end(&self, wanted: usize, windows: Windows, place: usize) -> BatchStream {
+        let (snapshot, mut request) = (Arc::clone(&self.snapshot), self.request.clone());
+        request.scan.streams = 1;
+        let hull = snapshot.hull(&request.scan.chronicle);
+        let left = request.scan.ticks.intersect(&hull.into());
+        let step = i64::try_from(wanted).unwrap_or(i64::MAX).max(1);
+        let state = (left, step, BTreeSet::new());
+        let steps = stream::try_unfold(state, move |(left, step, mut seen)| {
+            let (snapshot, mut request) = (Arc::clone(&snapshot), request.clone());
+            async move {
+                let hull = left.hull();
+                if hull.is_empty() || seen.len() >= wanted {
+                    return Ok::<_, Error>(None);
+                }
+                let last = windows.start(hull.end.0.saturating_sub(1)).unwrap_or(i64::MIN);
+                let back = windows.width.saturating_mul(step - 1);
+                let start = Tick(last.saturating_sub(back));
+                request.scan.ticks = left.intersect(&TickRange::new(start, Tick::END).into());
+                let rest = left.intersect(&TickRange::new(Tick::MIN, start).into());
+                let mut told = Vec::new();
+                for mut batches in snapshot.aggregate(request)?.ok_or_else(before_all)? {
+                    while let Some(batch) = batches.next().await {
+                        let batch = batch?;
+                        let starts = batch.columns().get(place);
+                        let starts = starts.and_then(|at| at.as_primitive_opt::<Int64Type>());
+                        seen.extend(starts.into_iter().flat_map(|starts| starts.values()).copied());
+                        told.push(Ok(batch));
+                    }
+                }
+                Ok(Some((stream::iter(told), (rest, step.saturating_mul(4), seen))))
+            }
+        });
+        Box::pin(steps.try_flatten())
+    }
+
+    /// What storage is asked for.
+    pub fn request(&self) -> &AggregateRequest {
+        &self.request
+    }
+
+    /// What is made of its answer.
+    pub fn outputs(&self) -> &[Output] {
+        &self.outputs
+    }
+
+    fn partitions(&self) -> usize {
+        self.properties.partitioning.partition_count()
+    }
+
+    /// The streams that `partition` reads one after another.
+    fn deal(&self, partition: usize) -> Result<Vec<BatchStream>> {
+        let mut dealt = self.dealt.lock();
+        if let Some(hand) = dealt.get_mut(partition).and_then(Option::take) {
+            return Ok(hand);
+        }
+        let partitions = self.partitions();
+        let streams = match (self.newest, self.request.windows, self.window_place()) {
+            (Some(wanted), Some(windows), Some(place)) => {
+                vec![self.from_the_end(wanted, windows, place)]
+            }
+            _ => {
+                let mut request = self.request.clone();
+                request.scan.streams = partitions;
+                let streams = self.snapshot.aggregate(request).map_err(to_datafusion)?;
+                streams.ok_or_else(|| to_datafusion(before_all()))?
+            }
+        };
+        MetricBuilder::new(&self.metrics).global_counter("streams").add(streams.len());
+        *dealt = std::iter::repeat_with(|| Some(Vec::new())).take(partitions).collect();
+        for (at, stream) in streams.into_iter().enumerate() {
+            if let Some(Some(hand)) = dealt.get_mut(at % partitions) {
+                hand.push(stream);
+            }
+        }
+        Ok(dealt.get_mut(partition).and_then(Option::take).unwrap_or_default())
+    }
+
+    /// The same, not begun.
+    pub fn again(&self) -> Self {
+        Self::new(
+            Arc::clone(&self.snapshot),
+            self.request.clone(),
+            self.outputs.clone(),
+            Arc::clone(&self.schema),
+            self.partitions(),
+        )
+        .newest(self.newest)
+    }
+}
+
+fn before_all() -> Error {
+    Error::new(ErrorKind::DatetimeOverflow, "the first window begins before all times")
+}
+
+impl DisplayAs for ChronicleAggregate {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let chronicle = &self.request.scan.chronicle;
+        write!(f, "ChronicleAggregate: table={}", chronicle.qualified_name())?;
+        let name = |at: usize| chronicle.columns.get(at).map_or("?", |column| column.name.as_str());
+        let keys: Vec<&str> = self.request.keys.iter().map(|key| name(*key)).collect();
+        write!(f, ", keys=[{}]", keys.join(", "))?;
+        if let Some(windows) = self.request.windows {
+            let width = i128::from(windows.width) * i128::from(chronicle.scale.granularity().ns());
+            write!(f, ", window={width}ns")?;
+        }
+        let wanted: Vec<String> = self
+            .request
+            .wanted
+            .iter()
+            .map(|wanted| match wanted.statistic {
+                Statistic::Rows => "rows".to_string(),
+                other => {
+                    format!("{}({})", format!("{other:?}").to_lowercase(), name(wanted.column))
+                }
+            })
+            .collect();
+        write!(f, ", wanted=[{}]", wanted.join(", "))?;
+        scan::show_filters(&self.request.scan, f)?;
+        match self.newest {
+            Some(windows) => write!(f, ", newest={windows} window(s)"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl ExecutionPlan for ChronicleAggregate {
+    fn name(&self) -> &'static str {
+        "ChronicleAggregate"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(self.again()))
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        _context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let streams = self.deal(partition)?;
+        let metrics = BaselineMetrics::new(&self.metrics, partition);
+        let (outputs, schema) = (self.outputs.clone(), Arc::clone(&self.schema));
+        let scale = self.request.scan.chronicle.scale;
+        let batches = stream::iter(streams).flatten().map(move |told| {
+            let told = told.map_err(to_datafusion)?;
+            let timer = metrics.elapsed_compute().timer();
+            let columns = outputs.iter().zip(schema.fields()).map(|(output, field)| match output {
+                Output::Told(at) => shaped(told.columns().get(*at), field.data_type()),
+                Output::Window(at) => {
+                    let time = |tick| scale.time_ns_of(Tick(tick));
+                    times(told.columns().get(*at), field.data_type(), &time)
+                }
+            });
+            let columns = columns.collect::<Result<Vec<_>>>()?;
+            let options = RecordBatchOptions::new().with_row_count(Some(told.num_rows()));
+            let batch = RecordBatch::try_new_with_options(Arc::clone(&schema), columns, &options)?;
+            timer.done();
+            metrics.record_output(batch.num_rows());
+            Ok(batch)
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        let mut metrics = self.metrics.clone_inner();
+        tier_metrics::add(&mut metrics, &self.request.scan.metrics);
+        Some(metrics)
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        _: &[Arc<Statistics>],
+        _: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        Ok(Arc::new(Statistics::new_unknown(&self.schema)))
+    }
+
+    fn supports_limit_pushdown(&self) -> bool {
+        false
+    }
+}
+
+fn missing() -> datafusion::error::DataFusionError {
+    to_datafusion(Error::internal("an aggregate lacks a column"))
+}
+
+/// A column in the type that the state of an aggregate has.
+fn shaped(column: Option<&ArrayRef>, data_type: &DataType) -> Result<ArrayRef> {
+    let column = column.ok_or_else(missing)?;
+    match column.data_type() == data_type {
+        true => Ok(Arc::clone(column)),
+        false => Ok(cast(column, data_type)?),
+    }
+}
+
+/// Ticks as times.
+fn times(
+    ticks: Option<&ArrayRef>,
+    data_type: &DataType,
+    time_ns: &dyn Fn(i64) -> Option<i64>,
+) -> Result<ArrayRef> {
+    let ticks = ticks.and_then(|ticks| ticks.as_primitive_opt::<Int64Type>());
+    let DataType::Timestamp(unit, _) = data_type else { return Err(missing()) };
+    let unit_ns = match unit {
+        arrow::datatypes::TimeUnit::Second => 1_000_000_000,
+        arrow::datatypes::TimeUnit::Millisecond => 1_000_000,
+        arrow::datatypes::TimeUnit::Microsecond => 1_000,
+        arrow::datatypes::TimeUnit::Nanosecond => 1,
+    };
+    let mut values = Vec::new();
+    // Neighbours are in the same window more often than not.
+    let mut last: Option<(i64, i64)> = None;
+    for tick in ticks.ok_or_else(missing)?.values() {
+        let value = match last {
+            Some((known, value)) if known == *tick => value,
+            _ => {
+                let ns = time_ns(*tick).ok_or_else(|| to_datafusion(before_all()))?;
+                ns.div_euclid(unit_ns)
+            }
+        };
+        last = Some((*tick, value));
+        values.push(value);
+    }
+    Ok(cast(&Int64Array::from(values), data_type)?)
+}

@@ -1,0 +1,175 @@
+//! Aggregates that storage tells, compared with the same over rows, with events in every tier.
+
+use std::fmt::Write as _;
+
+use stratalog_sim::Random;
+
+use crate::harness::Database;
+
+fn pick<'a>(random: &mut Random, values: &[&'a str]) -> &'a str {
+    values[random.below(values.len() as u64) as usize]
+}
+
+/// A value of a column, as SQL writes it.
+fn value(random: &mut Random, kind: &str) -> String {
+    let whole = random.below(2001) as i64 - 1000;
+    match (kind, random.below(12)) {
+        (_, 0) => "NULL".to_string(),
+        ("double", 1) => pick(random, &["'NaN'", "'inf'", "'-inf'"]).to_string(),
+        // Sums of eighths are exact, in whatever order they are added.
+        ("double", _) => format!("{}", whole as f64 / 8.0),
+        ("text", _) => format!("'{}'", pick(random, &["x", "yy", ""])),
+        _ => whole.to_string(),
+    }
+}
+
+async fn insert(db: &Database, random: &mut Random, columns: &[(&str, &str)], first: bool) {
+    let mut sql = "INSERT INTO t (time, host, unit".to_string();
+    for (name, _) in columns {
+        let _ = write!(sql, ", {name}");
+    }
+    sql.push_str(") VALUES ");
+    let (begin, rows) = (random.below(5000), random.below(300) + 1);
+    for row in 0..rows {
+        let late = random.below(20) == 0;
+        let second = if late { random.below(6000) } else { begin + row * 7 };
+        let comma = if row == 0 { "" } else { ", " };
+        let (host, unit) = (pick(random, &["a", "b", "c", "dd"]), random.below(3) as i64 - 1);
+        let _ = write!(sql, "{comma}(to_timestamp({second}.{}), '{host}', {unit}", row % 3);
+        for (_, kind) in columns {
+            let _ = write!(sql, ", {}", value(random, kind));
+        }
+        sql.push(')');
+    }
+    if first {
+        sql.push_str(" ON CONFLICT DO NOTHING");
+    }
+    db.tag(&sql).await;
+}
+
+/// A query over `t`, of which storage tells as much as it can.
+fn query(random: &mut Random, columns: &[(&str, &str)]) -> String {
+    let mut groups: Vec<String> = Vec::new();
+    for key in ["host", "unit"] {
+        if random.below(3) == 0 {
+            groups.push(key.to_string());
+        }
+    }
+    match random.below(4) {
+        0 => groups.push(format!(
+            "time_bucket('{}', time)",
+            pick(random, &["7 seconds", "1 minute", "1 hour", "90 minutes", "1 day"])
+        )),
+        1 => groups.push(format!(
+            "date_trunc('{}', time)",
+            pick(random, &["second", "minute", "hour", "day", "week", "month"])
+        )),
+        2 => groups.push("date_bin('5 minutes', time, timestamptz '2020-01-01 00:01')".to_string()),
+        _ => {}
+    }
+    let mut wanted = groups.clone();
+    for _ in 0..random.below(4) + 1 {
+        let (name, kind) = columns[random.below(columns.len() as u64) as usize];
+        let function = pick(random, &["count", "min", "max", "sum", "avg"]);
+        wanted.push(match (function, kind) {
+            ("count", _) if random.below(2) == 0 => "count(*)".to_string(),
+            ("count", _) | (_, "text") => format!("count({name})"),
+            _ => format!("{function}({name})"),
+        });
+    }
+    let mut conditions: Vec<String> = Vec::new();
+    if random.below(2) == 0 {
+        conditions.push(format!("time >= to_timestamp({})", random.below(6000)));
+    }
+    if random.below(2) == 0 {
+        conditions.push(format!("time < to_timestamp({}.5)", random.below(9000)));
+    }
+    match random.below(4) {
+        0 => conditions.push(format!("host = '{}'", pick(random, &["a", "dd", "e"]))),
+        1 => conditions.push("host IN ('b', 'c', 'e')".to_string()),
+        _ => {}
+    }
+    if random.below(4) == 0 {
+        conditions.push(format!("unit = {}", random.below(4) as i64 - 1));
+    }
+    let mut sql = format!("SELECT {} FROM t", wanted.join(", "));
+    if !conditions.is_empty() {
+        let _ = write!(sql, " WHERE {}", conditions.join(" AND "));
+    }
+    if !groups.is_empty() {
+        let places: Vec<String> = (1..=groups.len()).map(|place| place.to_string()).collect();
+        let newest = groups.last().is_some_and(|last| last.contains("time"));
+        if newest && random.below(3) == 0 {
+            let order: Vec<String> = places.iter().rev().map(|at| format!("{at} DESC")).collect();
+            let (places, order) = (places.join(", "), order.join(", "));
+            let _ =
+                write!(sql, " GROUP BY {places} ORDER BY {order} LIMIT {}", random.below(12) + 1);
+            return sql;
+        }
+        let _ = write!(sql, " GROUP BY {0} ORDER BY {0}", places.join(", "));
+    }
+    sql
+}
+
+/// The same over rows: an OFFSET keeps everything apart.
+fn over_rows(sql: &str) -> String {
+    sql.replace(" FROM t", " FROM (SELECT * FROM t OFFSET 0) t")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_storage_tells_is_what_rows_say() {
+    let mut told = 0;
+    for seed in 0..40 {
+        let mut random = Random::new(seed);
+        let db = Database::new();
+        let collision = pick(&mut random, &["first", "last", "all"]);
+        let granularity = pick(&mut random, &["1ns", "1ms"]);
+        let key = pick(
+            &mut random,
+            &[
+                "PRIMARY KEY (host, unit, time)",
+                "PRIMARY KEY (unit, host, time)",
+                "PRIMARY KEY (time)",
+            ],
+        );
+        db.tag(&format!(
+            "CREATE TABLE t (time timestamptz NOT NULL, host text NOT NULL, unit int NOT NULL, \
+             d double precision, i int, b bigint, s smallint, r real, x text, {key}) \
+             WITH (collision = '{collision}', granularity = '{granularity}')"
+        ))
+        .await;
+        let mut columns = vec![
+            ("d", "double"),
+            ("i", "int"),
+            ("b", "bigint"),
+            ("s", "smallint"),
+            ("r", "real"),
+            ("x", "text"),
+        ];
+        let zone = pick(&mut random, &["UTC", "Europe/Berlin"]);
+        db.tag(&format!("SET TimeZone = '{zone}'")).await;
+        for step in 0..12 {
+            match random.below(8) {
+                0 => drop(db.rows("CALL stratalog.flush('t')").await),
+                1 | 2 => drop(db.rows("CALL stratalog.compact('t')").await),
+                3 => {
+                    let end = random.below(400);
+                    db.tag(&format!("DELETE FROM t WHERE time < to_timestamp({end})")).await;
+                }
+                4 if columns.len() == 6 => {
+                    db.tag("ALTER TABLE t ADD COLUMN e double precision DEFAULT 2.5").await;
+                    columns.push(("e", "double"));
+                }
+                _ => insert(&db, &mut random, &columns, collision == "first").await,
+            }
+            for _ in 0..6 {
+                let sql = query(&mut random, &columns);
+                let rows = db.rows(&over_rows(&sql)).await;
+                assert_eq!(db.rows(&sql).await, rows, "seed {seed}, step {step}: {sql}");
+                told += usize::from(db.plan(&sql).await.contains("ChronicleAggregate"));
+            }
+        }
+    }
+    // It is about them.
+    assert!(told > 1000, "{told}");
+}

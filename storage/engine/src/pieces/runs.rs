@@ -1,0 +1,103 @@
+//! The series of a row group: its rows are sorted by (key, tick), so that each series is a run
+//! of neighbours.
+
+use std::{ops::Range, sync::Arc};
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray, UInt32Array},
+    compute::{partition, take},
+};
+use stratalog_model::{Error, Result};
+
+use crate::{
+    keeper::keys::KeyBytes,
+    memtable::{column::Column, shape::KeyColumns},
+};
+
+/// Where the rows of each series are.
+#[derive(Debug, Clone)]
+pub struct Runs {
+    /// Key bytes, ascending.
+    keys: Vec<Box<[u8]>>,
+    /// First row of each, and at last the number of rows.
+    starts: Vec<u32>,
+    /// The values of the key columns, a row for each series.
+    values: Vec<ArrayRef>,
+}
+
+impl Runs {
+    /// Those of sorted rows, by their key columns, in the order of the key.
+    ///
+    /// # Errors
+    /// `Internal` for rows that are not sorted.
+    pub fn of(columns: &[Column], key: &KeyColumns, rows: usize) -> Result<Self> {
+        let arrays: Vec<ArrayRef> =
+            columns.iter().map(|column| column.slice(0, rows)).collect::<Result<_>>()?;
+        let ranges: Vec<Range<usize>> = match rows {
+            0 => Vec::new(),
+            _ if arrays.is_empty() => std::iter::once(0..rows).collect(),
+            _ => partition(&arrays)?.ranges(),
+        };
+        let mut keys: Vec<Box<[u8]>> = Vec::with_capacity(ranges.len());
+        let mut starts = Vec::with_capacity(ranges.len() + 1);
+        for range in ranges {
+            let mut bytes = KeyBytes::new(key.fixed);
+            for array in &arrays {
+                bytes.push(array, range.start)?;
+            }
+            let bytes = bytes.finish().into_boxed_slice();
+            if keys.last().is_some_and(|last| *last >= bytes) {
+                return Err(Error::internal("the rows of a story are not sorted by their key"));
+            }
+            keys.push(bytes);
+            starts.push(range.start as u32);
+        }
+        let firsts = UInt32Array::from(starts.clone());
+        // Copied, so that the columns can go.
+        let values = arrays.iter().map(|array| Ok(compacted(&take(array, &firsts, None)?)));
+        let values = values.collect::<Result<_>>()?;
+        starts.push(rows as u32);
+        Ok(Self { keys, starts, values })
+    }
+
+    /// How many series.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// The values of a key column of the story, by its place in the key: a row for each series.
+    pub fn values(&self, key_column: usize) -> Option<&ArrayRef> {
+        self.values.get(key_column)
+    }
+
+    /// Rows of a series.
+    pub fn rows(&self, at: usize) -> Range<usize> {
+        match (self.starts.get(at), self.starts.get(at + 1)) {
+            (Some(start), Some(end)) => *start as usize..*end as usize,
+            _ => 0..0,
+        }
+    }
+
+    /// The series of a key.
+    pub fn find(&self, key: &[u8]) -> Option<usize> {
+        self.keys.binary_search_by(|own| own.as_ref().cmp(key)).ok()
+    }
+
+    /// Bytes in memory.
+    pub fn bytes(&self) -> usize {
+        self.keys.iter().map(|key| key.len() + size_of::<Box<[u8]>>()).sum::<usize>()
+            + self.starts.len() * size_of::<u32>()
+            + self.values.iter().map(|values| values.get_array_memory_size()).sum::<usize>()
+    }
+}
+
+/// The values without what else lies in their buffers.
+fn compacted(array: &ArrayRef) -> ArrayRef {
+    match array.as_string_view_opt() {
+        Some(text) => Arc::new(text.gc()),
+        None => Arc::clone(array),
+    }
+}
+
+#[cfg(test)]
+mod tests;

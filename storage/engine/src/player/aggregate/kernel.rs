@@ -1,0 +1,190 @@
+//! Numbers out of neighbouring values.
+
+use std::ops::Range;
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray},
+    buffer::NullBuffer,
+    datatypes::{DataType, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type},
+};
+use stratalog_model::{Error, Result};
+
+/// Values that are added up one after another; sums of such parts are added in pairs, so that
+/// the error of all grows with the logarithm of their number.
+const PAIRED: usize = 128;
+
+/// Values of an array, as they lie in memory.
+#[derive(Debug, Clone, Copy)]
+pub enum Values<'a> {
+    Float64(&'a [f64]),
+    Float32(&'a [f32]),
+    Int16(&'a [i16]),
+    Int32(&'a [i32]),
+    Int64(&'a [i64]),
+    /// Of which nothing is asked but whether they are NULL.
+    Other,
+}
+
+/// Neighbouring values, some of which may be NULL.
+#[derive(Debug, Clone, Copy)]
+pub struct Column<'a> {
+    values: Values<'a>,
+    nulls: Option<&'a NullBuffer>,
+}
+
+/// A number of a column: a float for columns of floats, else an integer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Number {
+    Float(f64),
+    Integer(i64),
+}
+
+impl Number {
+    /// The lesser or the greater of two of one kind, where NaN is above all numbers.
+    #[must_use]
+    pub fn better(self, other: Self, greatest: bool) -> Self {
+        let greater = match (self, other) {
+            (Self::Float(own), Self::Float(other)) => {
+                own.is_nan() && !other.is_nan() || own > other
+            }
+            (Self::Integer(own), Self::Integer(other)) => own > other,
+            _ => true,
+        };
+        if greater == greatest { self } else { other }
+    }
+}
+
+impl<'a> Column<'a> {
+    /// The values of an array.
+    pub fn of(array: &'a ArrayRef) -> Self {
+        let values = match array.data_type() {
+            DataType::Float64 => Values::Float64(array.as_primitive::<Float64Type>().values()),
+            DataType::Float32 => Values::Float32(array.as_primitive::<Float32Type>().values()),
+            DataType::Int16 => Values::Int16(array.as_primitive::<Int16Type>().values()),
+            DataType::Int32 => Values::Int32(array.as_primitive::<Int32Type>().values()),
+            DataType::Int64 => Values::Int64(array.as_primitive::<Int64Type>().values()),
+            _ => Values::Other,
+        };
+        Self { values, nulls: array.nulls().filter(|nulls| nulls.null_count() > 0) }
+    }
+
+    /// How many of some rows are not NULL.
+    pub fn count(&self, rows: Range<usize>) -> i64 {
+        let nulls = self.nulls.map_or(0, |nulls| nulls.slice(rows.start, rows.len()).null_count());
+        (rows.len() - nulls) as i64
+    }
+
+    /// The sum of those values of some rows that are not NULL; `None` for none.
+    ///
+    /// # Errors
+    /// `Internal` for values other than doubles.
+    pub fn sum(&self, rows: Range<usize>) -> Result<Option<f64>> {
+        let Values::Float64(values) = self.values else {
+            return Err(Error::internal("a sum of values other than doubles"));
+        };
+        let values = values.get(rows.clone()).unwrap_or(&[]);
+        if self.nulls.is_none() {
+            return Ok((!values.is_empty()).then(|| paired(values)));
+        }
+        let there: Vec<f64> = self.there(rows).filter_map(|at| values.get(at).copied()).collect();
+        Ok((!there.is_empty()).then(|| paired(&there)))
+    }
+
+    /// The least or the greatest of those values of some rows that are not NULL.
+    pub fn extreme(&self, rows: Range<usize>, greatest: bool) -> Option<Number> {
+        /// The values of the rows that are there.
+        macro_rules! values {
+            ($values:expr, $fold:expr) => {{
+                let values = $values.get(rows.clone()).unwrap_or(&[]);
+                match self.nulls {
+                    None => $fold(&mut values.iter().copied()),
+                    Some(_) => {
+                        let mut there = self.there(rows).filter_map(|at| values.get(at).copied());
+                        $fold(&mut there)
+                    }
+                }
+            }};
+        }
+        /// Of integers.
+        macro_rules! integer {
+            ($values:expr) => {
+                values!($values, |values: &mut dyn Iterator<Item = _>| {
+                    let found = if greatest { values.max() } else { values.min() };
+                    found.map(|found| Number::Integer(i64::from(found)))
+                })
+            };
+        }
+        match self.values {
+            Values::Float64(values) if self.nulls.is_none() => {
+                float(values.get(rows)?, greatest).map(Number::Float)
+            }
+            Values::Float64(values) => values!(values, |values: &mut dyn Iterator<Item = f64>| {
+                float(&values.collect::<Vec<_>>(), greatest).map(Number::Float)
+            }),
+            Values::Float32(values) => values!(values, |values: &mut dyn Iterator<Item = f32>| {
+                let values: Vec<f64> = values.map(f64::from).collect();
+                float(&values, greatest).map(Number::Float)
+            }),
+            Values::Int16(values) => integer!(values),
+            Values::Int32(values) => integer!(values),
+            Values::Int64(values) => integer!(values),
+            Values::Other => None,
+        }
+    }
+
+    /// Those of some rows that are not NULL, counted from the first of them.
+    fn there(&self, rows: Range<usize>) -> impl Iterator<Item = usize> {
+        let nulls = self.nulls;
+        let start = rows.start;
+        rows.filter(move |row| nulls.is_none_or(|nulls| nulls.is_valid(*row)))
+            .map(move |row| row - start)
+    }
+}
+
+/// The sum of values, by halves.
+fn paired(values: &[f64]) -> f64 {
+    if values.len() <= PAIRED {
+        // Four at a time, which the processor adds at once.
+        let (fours, rest) = values.as_chunks::<4>();
+        let mut sums = [0.0; 4];
+        for four in fours {
+            for (sum, value) in sums.iter_mut().zip(four) {
+                *sum += value;
+            }
+        }
+        let [a, b, c, d] = sums;
+        return ((a + b) + (c + d)) + rest.iter().sum::<f64>();
+    }
+    let (left, right) = values.split_at(values.len() / 2);
+    paired(left) + paired(right)
+}
+
+/// The least or the greatest, where NaN is above all numbers.
+fn float(values: &[f64], greatest: bool) -> Option<f64> {
+    let (fours, rest) = values.as_chunks::<4>();
+    let first = *values.first()?;
+    let mut found = [first; 4];
+    let mut strange = false;
+    for four in fours {
+        for (found, value) in found.iter_mut().zip(four) {
+            strange |= value.is_nan();
+            let better = if greatest { *value > *found } else { *value < *found };
+            *found = if better { *value } else { *found };
+        }
+    }
+    let mut best = first;
+    for value in found.iter().chain(rest) {
+        strange |= value.is_nan();
+        if if greatest { *value > best } else { *value < best } {
+            best = *value;
+        }
+    }
+    Some(match (strange, greatest) {
+        (false, _) => best,
+        (true, true) => f64::NAN,
+        (true, false) => values.iter().copied().fold(f64::NAN, f64::min),
+    })
+}
+
+#[cfg(test)]
+mod tests;

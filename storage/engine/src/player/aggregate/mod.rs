@@ -1,0 +1,16 @@
+//! Partial aggregates (F20, F84): of events read row by row, and of the runs of stories.
+//!
+//! ```text
+//!   journal, tablets ─► rows ─► group and window of each ─┐
+//!                                                          ├─► Tally: a row a group ─► batch
+//!   stories ─► runs of series ─► windows by bisection ─────┘
+//! ```
+//! Groups come in parts, as many as there are batches and slices: the query puts them together.
+
+mod kernel;
+mod rows;
+mod slice;
+mod tally;
+
+pub use rows::{of_batch, of_rows};
+pub use slice::Slices;

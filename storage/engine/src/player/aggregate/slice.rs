@@ -1,0 +1,301 @@
+//! Row groups of stories: each series is a run of rows in the order of ticks, so that windows
+//! are found by bisection, and values are counted where they lie.
+
+use std::{ops::Range, sync::Arc};
+
+use arrow::{
+    array::{ArrayRef, AsArray, RecordBatch, UInt32Array},
+    compute::take,
+    datatypes::Int64Type,
+};
+use stratalog_model::{
+    Error, Result,
+    aggregate::{AggregateRequest, Statistic, Wanted},
+};
+use stratalog_story::{CHUNK_ROWS, Source, Story};
+
+use super::{
+    kernel::{Column as Lane, Number},
+    rows::before_all,
+    tally::Tally,
+};
+use crate::pieces::{piece::Part, reader::Reader, runs::Runs};
+
+/// Aggregates of the groups of a story.
+pub struct Slices {
+    request: Arc<AggregateRequest>,
+    reader: Arc<Reader>,
+    /// Key bytes of the wanted series, ascending, where all key columns are fixed.
+    keys: Option<Arc<[Vec<u8>]>>,
+}
+
+impl Slices {
+    /// Those that a reader reads.
+    pub fn new(
+        request: &Arc<AggregateRequest>,
+        reader: &Arc<Reader>,
+        keys: Option<&Arc<[Vec<u8>]>>,
+    ) -> Self {
+        Self { request: Arc::clone(request), reader: Arc::clone(reader), keys: keys.cloned() }
+    }
+
+    /// The partial aggregates of a group all of whose events are seen; `None` when no event is
+    /// wanted.
+    ///
+    /// # Errors
+    /// `DataCorrupted`, `Io`, `ConnectionFailure`.
+    pub async fn group(&self, story: &Arc<Story>, part: &Part) -> Result<Option<RecordBatch>> {
+        let runs = self.reader.runs(story, part).await?;
+        let chosen = self.chosen(&runs)?;
+        let metrics = &self.request.scan.metrics.story;
+        if chosen.is_empty() {
+            metrics.pruned(1);
+            return Ok(None);
+        }
+        let ranges: Vec<Range<usize>> = chosen.iter().map(|run| runs.rows(*run)).collect();
+        let inside = self.request.scan.ticks.covers(&part.hull);
+        let one_window = match self.request.windows {
+            Some(windows) => {
+                windows.start(part.hull.start.0) == windows.start(part.hull.end.0.saturating_sub(1))
+            }
+            None => true,
+        };
+        let (sources, places) = self.sources(!inside || !one_window);
+        let columns = story.columns(part.number, &sources, &ranges).await?;
+        let rows: usize = ranges.iter().map(ExactSizeIterator::len).sum();
+        metrics.read(rows as u64, columns.read_bytes());
+
+        let constants = self.constants(&places)?;
+        let lanes: Vec<Chunks<'_>> = places
+            .iter()
+            .zip(&constants)
+            .map(|(place, constant)| match (place, constant) {
+                (Some(at), _) => Chunks::of(columns.chunks(*at)),
+                (None, Some(constant)) => Chunks::Constant(Lane::of(constant)),
+                (None, None) => Chunks::Stored(Vec::new()),
+            })
+            .collect();
+        let ticks = (!inside || !one_window).then(|| columns.chunks(sources.len() - 1));
+        let mut tally = Tally::new(&self.request);
+        let mut run_of_group: Vec<u32> = Vec::new();
+        let mut scratch = Vec::new();
+        for (run, rows) in chosen.iter().zip(ranges) {
+            let mut count = |range: Range<usize>, window: i64| -> Result<()> {
+                run_of_group.push(*run as u32);
+                self.count(&lanes, range, window, &mut tally)
+            };
+            let Some(ticks) = ticks else {
+                let window = match self.request.windows {
+                    Some(windows) => windows.start(part.hull.start.0).ok_or_else(before_all)?,
+                    None => 0,
+                };
+                count(rows, window)?;
+                continue;
+            };
+            let ticks = run_ticks(ticks, rows.clone(), &mut scratch)?;
+            for wanted in self.request.scan.ticks.as_slice() {
+                let mut at = ticks.partition_point(|tick| *tick < wanted.start.0);
+                let end = ticks.partition_point(|tick| *tick < wanted.end.0);
+                while at < end {
+                    let (window, next) = match (self.request.windows, ticks.get(at)) {
+                        (Some(windows), Some(tick)) => {
+                            let window = windows.start(*tick).ok_or_else(before_all)?;
+                            (window, i128::from(window) + i128::from(windows.width))
+                        }
+                        _ => (0, i128::MAX),
+                    };
+                    let rest = ticks.get(at..end).unwrap_or(&[]);
+                    let len = rest.partition_point(|tick| i128::from(*tick) < next);
+                    count(rows.start + at..rows.start + at + len, window)?;
+                    at += len.max(1);
+                }
+            }
+        }
+        if tally.rows() == 0 {
+            return Ok(None);
+        }
+        let of_group = UInt32Array::from(run_of_group);
+        let keys = self.request.keys.iter().map(|key| {
+            let values = self.reader.key_column(&runs, *key)?;
+            Ok(take(&values, &of_group, None)?)
+        });
+        let keys = keys.collect::<Result<Vec<ArrayRef>>>()?;
+        tally.batch(&self.request, keys).map(Some)
+    }
+
+    /// The series that are wanted.
+    fn chosen(&self, runs: &Runs) -> Result<Vec<usize>> {
+        match &self.keys {
+            Some(keys) => Ok(keys.iter().filter_map(|key| runs.find(key)).collect()),
+            None => self.reader.matching(runs),
+        }
+    }
+
+    /// What is read of the story: the columns whose values are wanted, each with its place among
+    /// them, and at last the ticks, if they are needed.
+    fn sources(&self, ticks: bool) -> (Vec<Source>, Vec<Option<usize>>) {
+        let mut sources = Vec::new();
+        let mut places = Vec::new();
+        for column in self.request.columns() {
+            places.push(self.reader.source(column).map(|source| {
+                sources.push(source);
+                sources.len() - 1
+            }));
+        }
+        sources.extend(ticks.then_some(Source::Tick));
+        (sources, places)
+    }
+
+    /// What columns that the story does not have show.
+    fn constants(&self, places: &[Option<usize>]) -> Result<Vec<Option<ArrayRef>>> {
+        let columns = self.request.columns().into_iter().zip(places);
+        columns
+            .map(|(column, place)| match place {
+                Some(_) => Ok(None),
+                None => self.reader.constant(column, CHUNK_ROWS).map(Some),
+            })
+            .collect()
+    }
+
+    /// Adds a group: some neighbouring rows.
+    fn count(
+        &self,
+        lanes: &[Chunks<'_>],
+        rows: Range<usize>,
+        window: i64,
+        tally: &mut Tally,
+    ) -> Result<()> {
+        let missing = || Error::internal("a slice to aggregate lacks a column");
+        tally.group(window);
+        let mut lane_of = LaneOf::default();
+        for (at, wanted) in self.request.wanted.iter().enumerate() {
+            if wanted.statistic == Statistic::Rows {
+                tally.count(at, rows.len() as i64);
+                continue;
+            }
+            let lane = lanes.get(lane_of.place(wanted)).ok_or_else(missing)?;
+            match wanted.statistic {
+                Statistic::Rows => {}
+                Statistic::Count => {
+                    let mut count = 0;
+                    lane.each(&rows, |column, rows| {
+                        count += column.count(rows);
+                        Ok(())
+                    })?;
+                    tally.count(at, count);
+                }
+                Statistic::Sum => {
+                    let mut sum: Option<f64> = None;
+                    lane.each(&rows, |column, rows| {
+                        if let Some(more) = column.sum(rows)? {
+                            sum = Some(sum.map_or(more, |sum| sum + more));
+                        }
+                        Ok(())
+                    })?;
+                    tally.sum(at, sum);
+                }
+                Statistic::Min | Statistic::Max => {
+                    let greatest = wanted.statistic == Statistic::Max;
+                    let mut best: Option<Number> = None;
+                    lane.each(&rows, |column, rows| {
+                        if let Some(found) = column.extreme(rows, greatest) {
+                            best = Some(match best {
+                                Some(best) => best.better(found, greatest),
+                                None => found,
+                            });
+                        }
+                        Ok(())
+                    })?;
+                    tally.number(at, best);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Counts the columns as they come up, as [`AggregateRequest::columns`] does.
+#[derive(Default)]
+struct LaneOf {
+    seen: Vec<usize>,
+}
+
+impl LaneOf {
+    fn place(&mut self, wanted: &Wanted) -> usize {
+        match self.seen.iter().position(|column| *column == wanted.column) {
+            Some(at) => at,
+            None => {
+                self.seen.push(wanted.column);
+                self.seen.len() - 1
+            }
+        }
+    }
+}
+
+/// The chunks of a column.
+enum Chunks<'a> {
+    /// By number, ascending.
+    Stored(Vec<(usize, Lane<'a>)>),
+    /// All are alike.
+    Constant(Lane<'a>),
+}
+
+impl<'a> Chunks<'a> {
+    fn of(chunks: &'a [(u32, ArrayRef)]) -> Self {
+        let lanes = chunks.iter().map(|(number, array)| (*number as usize, Lane::of(array)));
+        Self::Stored(lanes.collect())
+    }
+
+    /// Calls `found` with each chunk that has some of the rows, and those rows of it.
+    fn each(
+        &self,
+        rows: &Range<usize>,
+        mut found: impl FnMut(&Lane<'a>, Range<usize>) -> Result<()>,
+    ) -> Result<()> {
+        let mut at = rows.start;
+        while at < rows.end {
+            let number = at / CHUNK_ROWS;
+            let start = at - number * CHUNK_ROWS;
+            let len = (rows.end - at).min(CHUNK_ROWS - start);
+            let lane = match self {
+                Self::Constant(lane) => Some(lane),
+                Self::Stored(lanes) => {
+                    let place = lanes.binary_search_by_key(&number, |(chunk, _)| *chunk);
+                    place.ok().and_then(|place| lanes.get(place)).map(|(_, lane)| lane)
+                }
+            };
+            let lane = lane.ok_or_else(|| Error::internal("a chunk was not read"))?;
+            found(lane, start..start + len)?;
+            at += len;
+        }
+        Ok(())
+    }
+}
+
+/// The ticks of a run: where they lie, or brought together.
+fn run_ticks<'a>(
+    chunks: &'a [(u32, ArrayRef)],
+    rows: Range<usize>,
+    scratch: &'a mut Vec<i64>,
+) -> Result<&'a [i64]> {
+    let missing = || Error::internal("ticks of a slice were not read");
+    scratch.clear();
+    let mut at = rows.start;
+    loop {
+        let number = at / CHUNK_ROWS;
+        let found = chunks.binary_search_by_key(&number, |(chunk, _)| *chunk as usize);
+        let (_, array) = found.ok().and_then(|at| chunks.get(at)).ok_or_else(missing)?;
+        let values: &'a [i64] = array.as_primitive_opt::<Int64Type>().ok_or_else(missing)?.values();
+        let start = at - number * CHUNK_ROWS;
+        let len = (rows.end - at).min(CHUNK_ROWS - start);
+        let ticks = values.get(start..start + len).ok_or_else(missing)?;
+        if len == rows.len() {
+            return Ok(ticks);
+        }
+        scratch.extend_from_slice(ticks);
+        at += len;
+        if at >= rows.end {
+            return Ok(scratch);
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Columns of stories that stay decoded, as many as a budget allows: a dashboard asks for the
+//! same rows again and again.
+//!
+//! ```text
+//!   group of a story:  rows 0 … 32767 │ 32768 … 65535 │ …      chunks: a page each, as a rule
+//!       _tick          array          │ array         │
+//!       usage_user     —              │ array         │        kept by story, group, column, chunk
+//! ```
+//! A chunk that is read once does not take the place of one that is read often: a scan of
+//! everything passes by.
+
+use std::{any::Any, ops::Range, sync::Arc};
+
+use arrow::array::{Array, ArrayRef};
+use quick_cache::{Weighter, sync::Cache};
+use stratalog_model::{Error, Result};
+
+use crate::{schema::Source, select::Selection, story::Story};
+
+/// Rows of a chunk: those of a page, at most.
+pub const CHUNK_ROWS: usize = 32_768;
+
+/// Bytes of a chunk, about: the cache wants to know how many it will have.
+const CHUNK_BYTES: usize = 8 * CHUNK_ROWS;
+
+/// A chunk of a column of a group of a story.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Place {
+    story: u64,
+    group: u32,
+    root: u32,
+    chunk: u32,
+}
+
+/// What is kept of a place.
+#[derive(Debug, Clone)]
+enum Kept {
+    Values(ArrayRef),
+    /// What a reader found out of the whole group, and its bytes.
+    Finding(Arc<dyn Any + Send + Sync>, usize),
+}
+
+#[derive(Debug, Clone)]
+struct Bytes;
+
+impl Weighter<Place, Kept> for Bytes {
+    fn weight(&self, _: &Place, kept: &Kept) -> u64 {
+        let bytes = match kept {
+            Kept::Values(array) => array.get_array_memory_size(),
+            Kept::Finding(_, bytes) => *bytes,
+        };
+        (bytes + size_of::<Place>()) as u64
+    }
+}
+
+/// In the place of a column: what was found out of a group.
+const FINDING: u32 = u32::MAX;
+
+/// Decoded columns of all stories of a shelf.
+#[derive(Debug)]
+pub(crate) struct Decoded(Cache<Place, Kept, Bytes>);
+
+impl Decoded {
+    /// At most so many bytes.
+    pub(crate) fn new(bytes_max: u64) -> Self {
+        let items = usize::try_from(bytes_max).unwrap_or(usize::MAX) / CHUNK_BYTES;
+        Self(Cache::with_weighter(items.max(16), bytes_max, Bytes))
+    }
+
+    /// Bytes of what is kept.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.0.weight()
+    }
+}
+
+/// Columns of some chunks of a group.
+#[derive(Debug, Clone)]
+pub struct Columns {
+    /// For each column its chunks, ascending.
+    chunks: Vec<Vec<(u32, ArrayRef)>>,
+    /// Bytes that were read for them.
+    read_bytes: u64,
+}
+
+impl Columns {
+    /// Bytes that were read of the story; none where all was in memory.
+    pub fn read_bytes(&self) -> u64 {
+        self.read_bytes
+    }
+
+    /// The chunks of a column, by its place among those that were asked for: number and values,
+    /// ascending. Row `r` of the group is in chunk `r / CHUNK_ROWS`.
+    pub fn chunks(&self, column: usize) -> &[(u32, ArrayRef)] {
+        self.chunks.get(column).map_or(&[], Vec::as_slice)
+    }
+
+    /// The values of a column of neighbouring rows of the group: an array for each chunk that
+    /// they lie in.
+    ///
+    /// # Errors
+    /// `Internal` for rows that were not asked for.
+    pub fn slices(&self, column: usize, rows: Range<usize>) -> Result<Vec<ArrayRef>> {
+        let missing = || Error::internal("rows of a story that were not read");
+        let chunks = self.chunks.get(column).ok_or_else(missing)?;
+        let mut slices = Vec::with_capacity(1);
+        let mut at = rows.start;
+        while at < rows.end {
+            let number = at / CHUNK_ROWS;
+            let found = chunks.binary_search_by_key(&number, |(chunk, _)| *chunk as usize);
+            let (_, array) = found.ok().and_then(|at| chunks.get(at)).ok_or_else(missing)?;
+            let start = at - number * CHUNK_ROWS;
+            let len = (rows.end - at).min(array.len().saturating_sub(start));
+            if len == 0 {
+                return Err(missing());
+            }
+            slices.push(array.slice(start, len));
+            at += len;
+        }
+        Ok(slices)
+    }
+}
+
+impl Story {
+    /// What a reader found out of a group, if it is still known.
+    pub fn finding<T: Any + Send + Sync>(&self, group: u32) -> Option<Arc<T>> {
+        match self.decoded().0.get(&self.finding_at(group)) {
+            Some(Kept::Finding(finding, _)) => finding.downcast().ok(),
+            _ => None,
+        }
+    }
+
+    /// Keeps what a reader found out of a group, of so many bytes, as long as there is room.
+    pub fn note<T: Any + Send + Sync>(&self, group: u32, finding: &Arc<T>, bytes: usize) {
+        let finding: Arc<dyn Any + Send + Sync> = Arc::<T>::clone(finding);
+        self.decoded().0.insert(self.finding_at(group), Kept::Finding(finding, bytes));
+    }
+
+    fn finding_at(&self, group: u32) -> Place {
+        Place { story: self.built().id.0, group, root: FINDING, chunk: 0 }
+    }
+
+    /// Columns of a group, at least of the rows of `ranges`, which are ascending and disjoint:
+    /// from memory, or read, and then kept in memory for the next who ask.
+    ///
+    /// # Errors
+    /// As [`Story::read`].
+    pub async fn columns(
+        self: &Arc<Self>,
+        group: u32,
+        columns: &[Source],
+        ranges: &[Range<usize>],
+    ) -> Result<Columns> {
+        let total = self.group(group)?.summary.rows as usize;
+        let mut wanted: Vec<u32> = Vec::new();
+        for range in ranges.iter().filter(|range| !range.is_empty()) {
+            let first = (range.start / CHUNK_ROWS) as u32;
+            let last = ((range.end - 1) / CHUNK_ROWS) as u32;
+            let next = wanted.last().map_or(first, |known| first.max(known + 1));
+            wanted.extend(next..=last);
+        }
+        let roots = columns.iter().map(|source| self.root(*source)).collect::<Result<Vec<_>>>()?;
+        let place = |root: usize, chunk: u32| Place {
+            story: self.built().id.0,
+            group,
+            root: root as u32,
+            chunk,
+        };
+        let mut found: Vec<Vec<(u32, ArrayRef)>> = Vec::with_capacity(columns.len());
+        // Columns that lack the same chunks are read together.
+        let mut lacking: Vec<(Vec<u32>, Vec<usize>)> = Vec::new();
+        for (at, root) in roots.iter().enumerate() {
+            let mut own = Vec::with_capacity(wanted.len());
+            let mut lacks = Vec::new();
+            for chunk in &wanted {
+                match self.decoded().0.get(&place(*root, *chunk)) {
+                    Some(Kept::Values(array)) => own.push((*chunk, array)),
+                    _ => lacks.push(*chunk),
+                }
+            }
+            found.push(own);
+            if !lacks.is_empty() {
+                match lacking.iter_mut().find(|(chunks, _)| *chunks == lacks) {
+                    Some((_, columns)) => columns.push(at),
+                    None => lacking.push((lacks, vec![at])),
+                }
+            }
+        }
+        let mut read_bytes = 0;
+        for (chunks, lacks) in lacking {
+            let sources: Vec<Source> =
+                lacks.iter().filter_map(|at| columns.get(*at).copied()).collect();
+            let rows = chunks.iter().map(|chunk| {
+                let start = *chunk as usize * CHUNK_ROWS;
+                start..(start + CHUNK_ROWS).min(total)
+            });
+            let selection = Selection::all(total).within(rows);
+            let fetched = self.fetch(group, &sources, Some(&selection)).await?;
+            read_bytes += fetched.bytes() as u64;
+            let mut batches = fetched.decode(CHUNK_ROWS)?;
+            for chunk in chunks {
+                let missing = || Error::internal("a chunk of a story was not decoded");
+                let batch = batches.next().ok_or_else(missing)??;
+                let start = chunk as usize * CHUNK_ROWS;
+                if batch.num_rows() != (total - start).min(CHUNK_ROWS) {
+                    return Err(missing());
+                }
+                for (array, at) in batch.columns().iter().zip(&lacks) {
+                    if let (Some(root), Some(own)) = (roots.get(*at), found.get_mut(*at)) {
+                        self.decoded()
+                            .0
+                            .insert(place(*root, chunk), Kept::Values(Arc::clone(array)));
+                        own.push((chunk, Arc::clone(array)));
+                    }
+                }
+            }
+        }
+        for own in &mut found {
+            own.sort_unstable_by_key(|(chunk, _)| *chunk);
+        }
+        Ok(Columns { chunks: found, read_bytes })
+    }
+}
