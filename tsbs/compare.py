@@ -4,6 +4,7 @@ import argparse
 import datetime
 import os
 import pathlib
+import re
 import shutil
 import sys
 import tempfile
@@ -181,7 +182,9 @@ def main():
     parser.add_argument("--seed", type=int, default=123)
     parser.add_argument("--keep", type=int, default=1, help="writes results/; 0 for not")
     parser.add_argument("--directory", type=pathlib.Path, default=pathlib.Path("/var/tmp"), help="on the disk to measure")
-    arguments = parser.parse_args()
+    # Also as make has them: SPAN_PEERS=questdb.
+    words = [re.sub(r"^[A-Z_]+(?==)", lambda name: f"--{name[0].lower().replace('_', '-')}", word) for word in sys.argv[1:]]
+    arguments = parser.parse_args(words)
     directory = pathlib.Path(tempfile.mkdtemp(prefix="stratalog-tsbs-", dir=arguments.directory))
     # PostgreSQL runs as a user of its own when we are root, and reads and writes below it.
     directory.chmod(0o755)
