@@ -42,7 +42,7 @@ bench: ## Measures throughput and latency, and compares with PostgreSQL (tsbs/re
 # What `make tsbs` takes, as in `make tsbs SCALE=1000 PEERS=questdb,duckdb`; tsbs/README.md says what each means.
 TSBS := SCALE HOURS INTERVAL QUERIES CHECKS PEERS USE_CASES TYPES SPAN SPAN_PEERS CLIENTS FRESH SEED KEEP DIRECTORY
 
-tsbs: ## Compares us with QuestDB, DuckDB, chDB, PostgreSQL: SCALE=100 HOURS=24 PEERS=… (tsbs/README.md)
+tsbs: ## Compares with QuestDB, DuckDB, chDB and others: SCALE=100 HOURS=24 PEERS=… (tsbs/README.md)
 	@scripts/setup test
 	@cargo build --locked --release -p stratalog --bin stratalog
 	@STRATALOG_BIN=$(RELEASE)/stratalog tsbs/compare $(foreach name,$(TSBS),$(if $($(name)),'$(name)=$($(name))'))

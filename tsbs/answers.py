@@ -14,6 +14,9 @@ def differences(query_type, ours, theirs):
     ours, theirs = tidied(ours), tidied(theirs)
     names, rows = ours
     their_names, their_rows = theirs
+    if not rows and not their_rows:
+        # Not everybody names the columns of nothing.
+        return None
     if sorted(names) == sorted(their_names) and len(set(names)) == len(names):
         places = [their_names.index(name) for name in names]
         their_rows = [tuple(row[place] for place in places) for row in their_rows]

@@ -92,18 +92,21 @@ class OneUseCase:
             wanted.append(Stratalog(dataset, self.directory / "fresh", label="a tenth fresh", fresh=True))
         wanted += [peer(dataset, self.directory / peer.__name__.lower()) for peer in peers]
         self.contenders = [contender for contender in wanted if self.load(contender, dataset, found)]
+        dataset.remove()
         if self.arguments.span > 1 and self.name == "cpu-only":
             longer = self.dataset(self.arguments.span, "long-data")
             longer.texts = dataset.texts
             wanted = [kind(longer, self.directory / f"long-{kind.__name__.lower()}", label=f"{kind.name}, {self.arguments.span}× the span")
                       for kind in [Stratalog, *[peer for peer in peers if peer.name.lower() in self.arguments.span_peers]]]
             self.long = [contender for contender in wanted if self.load(contender, longer, found)]
+            longer.remove()
         for contender in self.contenders + self.long:
             # Those that are not restarted run on.
             if contender not in self.started:
                 contender.start()
                 self.started.append(contender)
-        contest = Contest(self.contenders, dataset.texts, self.arguments.queries, self.arguments.checks, self.arguments.clients)
+        end = START + datetime.timedelta(hours=self.arguments.hours)
+        contest = Contest(self.contenders, dataset.texts, end, self.arguments.queries, self.arguments.checks, self.arguments.clients)
         for query_type in tsbs.IOT_QUERY_TYPES if self.use_case == "iot" else tsbs.QUERY_TYPES:
             if self.arguments.types and query_type not in self.arguments.types:
                 continue
@@ -120,7 +123,7 @@ class OneUseCase:
     def load(self, contender, dataset, found):
         """Loads one while no other one runs; whether it is there."""
         try:
-            if contender.name == "QuestDB":
+            if contender.wants_lines:
                 dataset.generate_lines()
             contender.start()
             self.started.append(contender)

@@ -118,9 +118,15 @@ class Dataset:
             file.close()
 
     def generate_lines(self):
-        """The same rows as line protocol, as TSBS writes it for QuestDB; returns how many lines."""
+        """The same rows as line protocol."""
         import lines
-        return lines.generate(self.tools, self.lines, "questdb", self.interval)
+        if not self.lines.exists():
+            lines.generate(self.tools, self.lines, interval=self.interval)
+
+    def remove(self):
+        """What is only for loading."""
+        for path in (self.lines, *(table.path for table in self.tables)):
+            path.unlink(missing_ok=True)
 
     def fingerprint(self):
         """Of the rows: whether two runs had the same ones."""

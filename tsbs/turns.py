@@ -4,6 +4,7 @@ import statistics
 
 from answers import differences
 from measures import percentile
+from texts import times
 
 # Turns into which the queries of a type are split.
 TURNS = 4
@@ -14,8 +15,9 @@ RATE_SECONDS = 1.0
 class Contest:
     """Contenders with the same rows (or, where it makes no difference, more of them)."""
 
-    def __init__(self, contenders, texts, queries, checks, clients):
-        self.contenders, self.texts = contenders, texts
+    def __init__(self, contenders, texts, end, queries, checks, clients):
+        # `end`: of the data. With more of it, a query beyond has more rows.
+        self.contenders, self.texts, self.end = contenders, texts, end
         self.queries, self.checks, self.clients = queries, checks, clients
 
     def run(self, query_type, beside=()):
@@ -37,7 +39,7 @@ class Contest:
             texts[contender.label] = each
             taking.append(contender)
         found = {"type": query_type, "ms": {}, "differences": [], "failures": failures, "clients": {}, "rows": 0}
-        self.check(found, taking, texts)
+        self.check(found, taking, texts, beside)
         taking = [contender for contender in taking if contender.label not in failures]
         self.take_turns(found, taking, texts)
         if self.clients > 1:
@@ -46,7 +48,7 @@ class Contest:
                     self.rates(found, contender, texts[contender.label][self.checks:])
         return found
 
-    def check(self, found, taking, texts):
+    def check(self, found, taking, texts, beside):
         """Answers to the first texts, which are not measured; they also warm up whoever needs that."""
         for at in range(self.checks):
             answers = {}
@@ -54,7 +56,10 @@ class Contest:
                 if contender.label in found["failures"]:
                     continue
                 try:
-                    answers[contender.label] = contender.answer(texts[contender.label][at])
+                    answer = contender.answer(texts[contender.label][at])
+                    longer = contender in beside and any(when > self.end for when in times(texts[contender.label][at]))
+                    if contender.comparable and not longer:
+                        answers[contender.label] = answer
                 except Exception as error:
                     found["failures"][contender.label] = str(error)[:1000]
             if not answers:

@@ -52,6 +52,7 @@ func main() {
 		address := flags.String("address", "", "host:port")
 		user := flags.String("user", "", "of pg; the database has the same name")
 		before := flags.String("before", "", "of http: what stands before the query in the URL")
+		whole := flags.Bool("whole", false, "of http: the queries are URLs' paths and all that follows")
 		method := flags.String("method", "GET", "of http")
 		clients := flags.Int("clients", 1, "connections at once")
 		seconds := flags.Float64("seconds", 0, "no query begins after so many")
@@ -59,7 +60,7 @@ func main() {
 		flags.Parse(os.Args[2:])
 		open := func() (asker, error) {
 			if *kind == "http" {
-				return openHttp(*address, *method, *before)
+				return openHttp(*address, *method, *before, *whole)
 			}
 			return openPg(*address, *user)
 		}

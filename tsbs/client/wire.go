@@ -98,16 +98,19 @@ type httpConnection struct {
 	client *http.Client
 	method string
 	before string
+	whole  bool
 }
 
-func openHttp(address, method, before string) (asker, error) {
-	connection := &httpConnection{&http.Client{Transport: &http.Transport{DisableCompression: true}},
-		method, "http://" + address + before}
-	return connection, nil
+func openHttp(address, method, before string, whole bool) (asker, error) {
+	client := &http.Client{Transport: &http.Transport{DisableCompression: true}}
+	return &httpConnection{client, method, "http://" + address + before, whole}, nil
 }
 
 func (connection *httpConnection) ask(text string) (int, int64, error) {
-	request, err := http.NewRequest(connection.method, connection.before+url.QueryEscape(text), nil)
+	if !connection.whole {
+		text = url.QueryEscape(text)
+	}
+	request, err := http.NewRequest(connection.method, connection.before+text, nil)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -20,6 +20,10 @@ class Contender:
     name = ""
     # How its answers come.
     way = ""
+    # Whether it loads line protocol.
+    wants_lines = False
+    # Whether its answers are to be the same as ours.
+    comparable = True
     # Whether it runs the queries of a use case, with tags in a table of their own or not.
     @classmethod
     def runs(cls, use_case, tagged):

@@ -16,7 +16,7 @@ from servers import free_port  # noqa: E402
 
 
 class QuestDb(Contender):
-    name, way = "QuestDB", "HTTP, JSON"
+    name, way, wants_lines = "QuestDB", "HTTP, JSON", True
     jar = None
 
     @classmethod
@@ -42,9 +42,6 @@ class QuestDb(Contender):
         count = self.dataset.rows
         lines.load_tcp(self.dataset.tools, self.dataset.lines, self.server.http_port, self.server.ilp_port)
         self.server.settled(count)
-
-    def settle(self):
-        self.dataset.lines.unlink()
 
     def text(self, query_type, ours):
         theirs = self.dataset.texts.get("questdb", query_type)
