@@ -15,7 +15,7 @@ endif
 DEBUG := $(CARGO_TARGET_DIR)/debug
 RELEASE := $(CARGO_TARGET_DIR)/release
 
-.PHONY: help demo test run bench lint format torture docs setup
+.PHONY: help demo test run bench tsbs lint format torture docs setup
 
 help: ## Lists these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,14 @@ bench: ## Measures throughput and latency, and compares with PostgreSQL (tsbs/re
 	@scripts/setup test
 	@cargo build --locked --release -p stratalog --bin stratalog
 	@STRATALOG_BIN=$(RELEASE)/stratalog tsbs/bench
+
+# What `make tsbs` takes, as in `make tsbs SCALE=1000 PEERS=questdb,duckdb`; tsbs/README.md says what each means.
+TSBS := SCALE HOURS INTERVAL QUERIES CHECKS PEERS USE_CASES TYPES SPAN SPAN_PEERS CLIENTS FRESH SEED KEEP DIRECTORY
+
+tsbs: ## Compares with QuestDB, DuckDB, chDB and others: SCALE=100 HOURS=24 PEERS=… (tsbs/README.md)
+	@scripts/setup test
+	@cargo build --locked --release -p stratalog --bin stratalog
+	@STRATALOG_BIN=$(RELEASE)/stratalog tsbs/compare $(foreach name,$(TSBS),$(if $($(name)),'$(name)=$($(name))'))
 
 lint: ## Format, tidy and clippy only
 	@cargo fmt --all -- --check

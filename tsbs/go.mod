@@ -2,6 +2,9 @@ module stratalog/tsbs
 
 go 1.24
 
+// Otherwise `--seed` has no effect, and every run has other data.
+godebug randseednop=0
+
 tool (
 	github.com/timescale/tsbs/cmd/tsbs_generate_data
 	github.com/timescale/tsbs/cmd/tsbs_generate_queries

@@ -17,7 +17,7 @@ import psycopg
 import tsbs
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "clients"))
-from servers import free_port  # noqa: E402
+from servers import dying_with_us, free_port  # noqa: E402
 
 SUMS = "SELECT count(*), " + ", ".join(f"sum({metric})" for metric in tsbs.METRICS) + " FROM {}"
 
@@ -101,10 +101,10 @@ class QuestDb:
                             "QDB_TELEMETRY_ENABLED": "false"}
 
     def start(self, jar):
-        (self.directory / "db").mkdir(parents=True)
-        self.log = open(self.directory / "log", "wb")
+        (self.directory / "db").mkdir(parents=True, exist_ok=True)
+        self.log = open(self.directory / "log", "ab")
         self.process = subprocess.Popen(
-            ["java", "-p", jar, "-m", "io.questdb/io.questdb.ServerMain", "-d", self.directory / "db"],
+            [*dying_with_us("TERM"), "java", "-p", jar, "-m", "io.questdb/io.questdb.ServerMain", "-d", self.directory / "db"],
             stdout=self.log, stderr=subprocess.STDOUT, env={**os.environ, **self.environment})
         deadline = time.monotonic() + 60
         while True:
@@ -127,10 +127,11 @@ class QuestDb:
                 raise RuntimeError("QuestDB does not have all rows")
             time.sleep(0.05)
 
-    def stop(self):
+    def stop(self, keep=False):
         self.process.terminate()
         self.process.wait(60)
-        shutil.rmtree(self.directory, ignore_errors=True)
+        if not keep:
+            shutil.rmtree(self.directory, ignore_errors=True)
 
 
 def questdb_jar(cache):

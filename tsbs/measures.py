@@ -71,9 +71,13 @@ def machine(directory):
     }
 
 
+def results_name(details):
+    return details["at"].replace(" UTC", "").replace(" ", "-").replace(":", "")
+
+
 def write_results(bench, details):
     RESULTS.mkdir(exist_ok=True)
-    name = details["at"].replace(" UTC", "").replace(" ", "-").replace(":", "")
+    name = results_name(details)
     document = {"machine": details, "rows": bench.rows, "scale": bench.arguments.scale, "load": bench.load, "figures": bench.figures}
     (RESULTS / f"{name}.json").write_text(json.dumps(document, indent=2) + "\n")
     lines = [f"# {details['at']}", ""]

@@ -1,5 +1,5 @@
-"""Runs TSBS's unmodified query tool against Stratalog and PostgreSQL over the same rows,
-and compares what it prints."""
+"""Runs TSBS's unmodified query tool against Stratalog and PostgreSQL over the same rows, of both
+use cases and with tags in the rows or in a table of their own, and compares what it prints."""
 
 import argparse
 import pathlib
@@ -9,34 +9,105 @@ import tempfile
 
 import lines as line_loaders
 import tsbs
+from answers import OURS_ONLY, rank
+from datasets import Dataset
+from peers import PEERS, Stratalog as Ours
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "clients"))
-from servers import Postgres, Stratalog  # noqa: E402
+from servers import Stratalog  # noqa: E402
+
+START = "2016-01-01T00:00:00Z"
 
 
-def compare(tools, query_type, count, directory, ours, theirs):
-    """Problems of one query type, and how many rows were compared."""
-    path = directory / f"{query_type}.queries"
-    tools.generate_queries(query_type, count, path)
-    mine = tools.run_queries(path, ours.port, "stratalog", "stratalog", responses=True)
-    peer = tools.run_queries(path, theirs.port, "postgres", "postgres", responses=True)
-    problems, rows = [], 0
-    if len(mine) != count or len(peer) != count:
-        problems.append(f"{query_type}: {len(mine)} and {len(peer)} answers for {count} queries")
-    for answer, expected in zip(mine, peer):
-        got = tsbs.ordered(query_type, answer["results"])
-        wanted = tsbs.ordered(query_type, expected["results"])
-        rows += len(wanted)
-        if answer["query"] != expected["query"] or not tsbs.same(got, wanted):
-            problems.append(
-                f"{query_type}: {answer['query']}\n  {len(got)} rows: {got[:2]}\n"
-                f"  PostgreSQL: {len(wanted)} rows: {wanted[:2]}"
-            )
-    # Several workers at a time, with the tool's own statistics.
-    report = tools.run_queries(path, ours.port, "stratalog", "stratalog", responses=False, workers=4)
-    if f"Run complete after {count} queries" not in report:
-        problems.append(f"{query_type}: with 4 workers: {report}")
-    return problems, rows
+class Part:
+    """One use case in both servers."""
+
+    def __init__(self, use_case, tagged, arguments, directory):
+        self.use_case, self.tagged, self.count = use_case, tagged, arguments.queries
+        self.name = f"{use_case}{', tags apart' if tagged else ''}"
+        self.directory = directory / f"{use_case}-{tagged}"
+        # Trucks need a day and a half until their fuel is low.
+        day, hour = divmod(arguments.hours + (14 if use_case == "iot" else 0), 24)
+        self.tools = tsbs.Tools(arguments.scale, START, f"2016-01-{1 + day:02d}T{hour:02d}:00:00Z", use_case=use_case)
+        self.types = [each for each in (tsbs.IOT_QUERY_TYPES if use_case == "iot" else tsbs.QUERY_TYPES) if each in arguments.types]
+        self.dataset = Dataset(use_case, tagged, self.tools, arguments.interval, self.directory / "rows")
+
+    def run(self):
+        """(problems, how many types failed)"""
+        self.dataset.generate()
+        # Some rows in each tier.
+        ours = Ours(self.dataset, self.directory / "ours", fresh=True)
+        theirs = PEERS["postgresql"](self.dataset, self.directory / "theirs")
+        problems, failed = [], 0
+        try:
+            for server in (ours, theirs):
+                server.start()
+                server.load()
+                server.settle()
+            for query_type in self.types:
+                found, rows = self.compare(query_type, ours.server, theirs.server)
+                problems += found
+                failed += bool(found)
+                print(f"{self.name:20} {query_type:34} {'differs' if found else 'same':8} {rows:8} rows", flush=True)
+        finally:
+            for server in (ours, theirs):
+                server.stop()
+            shutil.rmtree(self.directory, ignore_errors=True)
+        return problems, failed
+
+    def compare(self, query_type, ours, theirs):
+        """Problems of one query type, and how many rows were compared."""
+        path = self.directory / f"{query_type}.queries"
+        self.tools.generate_queries(query_type, self.count, path, self.tagged)
+        problems, rows = [], 0
+        if self.use_case == "iot" and not self.same_text(query_type, path):
+            problems.append(f"{query_type}: the text is another one without tags of their own")
+        try:
+            mine = self.tools.run_queries(path, ours.port, "stratalog", "stratalog", responses=True)
+            peer = self.tools.run_queries(path, theirs.port, "postgres", "postgres", responses=True)
+        except RuntimeError as error:
+            return [*problems, f"{query_type}: {error}"], rows
+        if len(mine) != self.count or len(peer) != self.count:
+            problems.append(f"{query_type}: {len(mine)} and {len(peer)} answers for {self.count} queries")
+        for answer, expected in zip(mine, peer):
+            got, wanted = self.tidied(query_type, answer["results"]), self.tidied(query_type, expected["results"])
+            rows += len(wanted)
+            if answer["query"] != expected["query"] or not tsbs.same(got, wanted):
+                problems.append(
+                    f"{self.name}, {query_type}: {answer['query']}\n  {len(got)} rows: {first_of(got, wanted)}\n"
+                    f"  PostgreSQL: {len(wanted)} rows: {first_of(wanted, got)}"
+                )
+        # Several workers at a time, with the tool's own statistics.
+        report = self.tools.run_queries(path, ours.port, "stratalog", "stratalog", responses=False, workers=4)
+        if f"Run complete after {self.count} queries" not in report:
+            problems.append(f"{query_type}: with 4 workers: {report}")
+        return problems, rows
+
+    def same_text(self, query_type, path):
+        """`--timescale-use-tags` makes no difference for iot."""
+        other = path.with_suffix(".other")
+        self.tools.generate_queries(query_type, self.count, other, not self.tagged)
+        return path.read_bytes() == other.read_bytes()
+
+    def tidied(self, query_type, rows):
+        """Rows in a comparable order, without our table's own column."""
+        rows = [{name: number(value) for name, value in row.items() if name not in OURS_ONLY} for row in rows]
+        if self.use_case == "iot" or query_type in tsbs.UNORDERED:
+            return sorted(rows, key=lambda row: rank(row.values()))
+        return rows
+
+
+def number(value):
+    """The tool prints what PostgreSQL calls numeric as text."""
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+def first_of(rows, others):
+    """The first rows that differ."""
+    return [row for row, other in zip(rows, [*others, *[None] * len(rows)]) if not tsbs.same(row, other)][:2]
 
 
 def main():
@@ -45,35 +116,32 @@ def main():
     parser.add_argument("--hours", type=int, default=26)
     parser.add_argument("--interval", default="60s")
     parser.add_argument("--queries", type=int, default=4)
-    parser.add_argument("--types", nargs="*", default=tsbs.QUERY_TYPES)
+    parser.add_argument("--types", nargs="*", default=tsbs.QUERY_TYPES + tsbs.IOT_QUERY_TYPES)
     arguments = parser.parse_args()
-    day, hour = divmod(arguments.hours, 24)
-    end = f"2016-01-{1 + day:02d}T{hour:02d}:00:00Z"
-    tools = tsbs.Tools(arguments.scale, "2016-01-01T00:00:00Z", end)
     directory = pathlib.Path(tempfile.mkdtemp(prefix="stratalog-tsbs-"))
-    problems, failed = [], 0
+    # PostgreSQL runs as a user of its own when we are root.
+    directory.chmod(0o755)
+    problems, failed, types = [], 0, 0
     try:
-        lines = list(tools.generate_rows(arguments.interval))
-        with Stratalog(directory / "data") as ours, Postgres() as theirs:
-            tsbs.copy_into(ours.dsn(), [tsbs.table()], lines)
-            tsbs.copy_into(theirs.dsn(), [tsbs.table(ours=False), tsbs.TIME_BUCKET_FOR_POSTGRES], lines)
-            for query_type in arguments.types:
-                found, rows = compare(tools, query_type, arguments.queries, directory, ours, theirs)
-                problems += found
-                failed += bool(found)
-                print(f"{query_type:24} {'differs' if found else 'same':8} {rows:8} rows", flush=True)
+        for use_case, tagged in (("cpu-only", False), ("cpu-only", True), ("iot", True)):
+            part = Part(use_case, tagged, arguments, directory)
+            found, without = part.run()
+            problems += found
+            failed += without
+            types += len(part.types)
         # The loaders want tables that are not there.
         with Stratalog(directory / "lines-data") as ours:
+            tools = tsbs.Tools(arguments.scale, START, "2016-01-02T02:00:00Z")
             found, rows = line_loaders.smoke(tools, ours, directory)
             problems += found
             failed += bool(found)
-            print(f"{'line protocol':24} {'differs' if found else 'same':8} {rows:8} rows", flush=True)
+            print(f"{'line protocol':55} {'differs' if found else 'same':8} {rows:8} rows", flush=True)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     for problem in problems:
         print(problem, file=sys.stderr)
-    print(f"TSBS: {len(arguments.types)} query types over {len(lines)} rows, {len(problems)} differences")
-    print(f"{len(arguments.types) + 1 - failed} passed, {failed} failed")
+    print(f"TSBS: {types} query types, {len(problems)} differences")
+    print(f"{types + 1 - failed} passed, {failed} failed")
     return 1 if problems else 0
 
 

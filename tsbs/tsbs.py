@@ -1,10 +1,11 @@
-"""TSBS's cpu-only use case: its pinned tools, its data as our table, its queries."""
+"""TSBS: its pinned tools, its data as our tables, its queries."""
 
 import datetime
 import json
 import os
 import pathlib
 import subprocess
+import zlib
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -13,15 +14,21 @@ TAGS = ["hostname", "region", "datacenter", "rack", "os", "arch", "team", "servi
 METRICS = ["usage_user", "usage_system", "usage_idle", "usage_nice", "usage_iowait",
            "usage_irq", "usage_softirq", "usage_steal", "usage_guest", "usage_guest_nice"]
 
-# What `--timescale-use-tags=false` produces for cpu-only.
+# What the generator produces for cpu-only.
 QUERY_TYPES = ["single-groupby-1-1-1", "single-groupby-1-1-12", "single-groupby-1-8-1",
                "single-groupby-5-1-1", "single-groupby-5-1-12", "single-groupby-5-8-1",
                "cpu-max-all-1", "cpu-max-all-8", "cpu-max-all-32-24",
                "double-groupby-1", "double-groupby-5", "double-groupby-all",
                "high-cpu-1", "high-cpu-all", "lastpoint", "groupby-orderby-limit"]
 
-# Its queries fix the order of these types' rows; the other rows may come in any order.
+# Its queries do not fix the order of these types' rows.
 UNORDERED = {"high-cpu-1", "high-cpu-all"}
+
+# And for iot: the same with and without `--timescale-use-tags`.
+IOT_QUERY_TYPES = ["last-loc", "single-last-loc", "low-fuel", "high-load", "stationary-trucks",
+                   "long-driving-sessions", "long-daily-sessions", "avg-vs-projected-fuel-consumption",
+                   "avg-daily-driving-duration", "avg-daily-driving-session", "avg-load",
+                   "daily-activity", "breakdown-frequency"]
 
 # For a server that has no time_bucket.
 TIME_BUCKET_FOR_POSTGRES = """
@@ -44,12 +51,20 @@ def table(name="cpu", ours=True):
 class Tools:
     """The installed tools, and the data set that they are asked for."""
 
-    def __init__(self, scale, start, end, seed=123):
+    def __init__(self, scale, start, end, seed=123, use_case="cpu-only"):
         done = subprocess.run([HERE / "install"], check=True, stdout=subprocess.PIPE, text=True)
         self.bin = pathlib.Path(done.stdout.strip())
-        self.common = ["--use-case=cpu-only", "--format=timescaledb", f"--seed={seed}",
+        self.common = [f"--use-case={use_case}", "--format=timescaledb", f"--seed={seed}",
                        f"--scale={scale}", f"--timestamp-start={start}"]
         self.end = end
+
+    def client(self):
+        """The program of `client/`, built when it is not yet."""
+        sources = sorted((HERE / "client").glob("*.go"))
+        program = self.bin / f"client-{zlib.crc32(b''.join(path.read_bytes() for path in sources))}"
+        if not program.exists():
+            subprocess.run(["go", "build", "-mod=readonly", "-o", program, "./client"], cwd=HERE, check=True)
+        return program
 
     def generate_rows(self, interval="10s"):
         """Yields the rows of tsbs_generate_data as lines of COPY text."""
@@ -62,14 +77,16 @@ class Tools:
         if process.wait() != 0:
             raise RuntimeError("tsbs_generate_data failed")
 
-    def generate_queries(self, query_type, count, path):
+    def generate_queries(self, query_type, count, path, use_tags=False, kind="timescaledb"):
         # The queries' interval must not begin before the data's and ends one second later.
         end = datetime.datetime.fromisoformat(self.end.replace("Z", "+00:00"))
         end = (end + datetime.timedelta(seconds=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        common = [flag if not flag.startswith("--format") else f"--format={kind}" for flag in self.common]
+        tags = str(use_tags).lower()
         with open(path, "wb") as out:
             subprocess.run(
-                [self.bin / "tsbs_generate_queries", *self.common, f"--timestamp-end={end}",
-                 "--timescale-use-tags=false", f"--query-type={query_type}", f"--queries={count}"],
+                [self.bin / "tsbs_generate_queries", *common, f"--timestamp-end={end}", f"--timescale-use-tags={tags}",
+                 f"--clickhouse-use-tags={tags}", f"--query-type={query_type}", f"--queries={count}"],
                 check=True, stdout=out, stderr=subprocess.PIPE,
             )
 

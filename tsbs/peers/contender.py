@@ -1,0 +1,111 @@
+"""What every contender can do. Each keeps its data below a folder of its own."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import threading
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "clients"))
+
+# After so many seconds no further query of a type begins, in one turn.
+TURN_SECONDS = 20.0
+
+
+class Missing(Exception):
+    """The peer cannot be had here; why."""
+
+
+class Contender:
+    name = ""
+    # How its answers come.
+    way = ""
+    # Whether it loads line protocol.
+    wants_lines = False
+    # Whether its answers are to be the same as ours.
+    comparable = True
+    # Whether it runs the queries of a use case, with tags in a table of their own or not.
+    @classmethod
+    def runs(cls, use_case, tagged):
+        raise NotImplementedError
+
+    @classmethod
+    def install(cls, cache):
+        """Brings what is missing; raises Missing."""
+
+    def __init__(self, dataset, directory, label=None):
+        self.dataset, self.directory = dataset, pathlib.Path(directory)
+        self.label = label or self.name
+        self.notes = []
+
+    def version(self):
+        raise NotImplementedError
+
+    def start(self):
+        raise NotImplementedError
+
+    def load(self):
+        """Brings in the rows, as fast as it can be done without changing anybody's program."""
+        raise NotImplementedError
+
+    def settle(self):
+        """Whatever its manual advises between loading and reading; not part of the loading rate."""
+
+    def restart(self):
+        self.stop()
+        self.start()
+
+    def text(self, query_type, ours):
+        """Its text of our query; None where it has none."""
+        raise NotImplementedError
+
+    def answer(self, text):
+        """(names of columns, rows) with plain values: see `answers`."""
+        raise NotImplementedError
+
+    def run(self, texts, clients=1, seconds=TURN_SECONDS, again=False):
+        """Milliseconds of each query, until the last byte is there: {"ms": [...], "seconds": ...}."""
+        raise NotImplementedError
+
+    def stored_bytes(self):
+        return sum(path.lstat().st_blocks * 512 for path in self.directory.rglob("*") if path.is_file())
+
+    def stop(self):
+        raise NotImplementedError
+
+    # For those that are asked over a socket.
+
+    def ask_by_client(self, flags, texts, clients, seconds, again):
+        command = [self.dataset.tools.client(), "run", *flags, f"--clients={clients}", f"--seconds={seconds}"]
+        done = subprocess.run([*command, *(["--again"] if again else [])], input="\n".join(json.dumps(text) for text in texts),
+                              capture_output=True, text=True)
+        if done.returncode != 0:
+            raise RuntimeError(f"{self.label}: {done.stderr}")
+        found = json.loads(done.stdout)
+        if found.get("error"):
+            raise RuntimeError(f"{self.label}: {found['error']}")
+        return found
+
+
+def in_threads(count, work, jobs):
+    """Does all jobs, `count` at a time."""
+    taking, each, failures = threading.Lock(), iter(jobs), []
+
+    def loop():
+        try:
+            while not failures:
+                with taking:
+                    job = next(each, None)
+                if job is None:
+                    return
+                work(job)
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=loop, daemon=True) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]

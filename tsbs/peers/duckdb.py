@@ -1,0 +1,38 @@
+"""DuckDB: TSBS's text for TimescaleDB, with what its dialect has otherwise."""
+
+from .embedded import Embedded
+
+# It divides whole numbers as fractions where PostgreSQL's result is whole again, and has no
+# average of spans of time.
+REWRITES = [
+    ("count(*) / 6", "count(*) // 6"),
+    ("/ count(*)", "// count(*)"),
+    ("avg(age(stop, start))", "avg(epoch(stop - start))"),
+]
+# Binds `r.*` of a LATERAL join, and `time_bucket` of a text, as they are.
+KINDS = {"TIMESTAMPTZ": "TIMESTAMP", "TEXT": "VARCHAR", "DOUBLE PRECISION": "DOUBLE"}
+
+
+class DuckDb(Embedded):
+    name, engine = "DuckDB", "duckdb"
+
+    @classmethod
+    def runs(cls, use_case, tagged):
+        return True
+
+    def load(self):
+        for table in [*self.dataset.tables, *([self.dataset.tags] if self.dataset.tags else [])]:
+            columns = ", ".join(f"{name} {KINDS.get(kind, kind)}" for name, kind in table.columns)
+            types = ", ".join(f"'{name}': '{KINDS.get(kind, kind)}'" for name, kind in table.columns)
+            self.execute(
+                f"CREATE TABLE {table.name} ({columns})",
+                f"INSERT INTO {table.name} SELECT * FROM read_csv('{table.path}', delim = '\t', header = false, quote = '', "
+                f"escape = '', nullstr = '\\N', auto_detect = false, columns = {{{types}}})")
+
+    def settle(self):
+        self.execute("CHECKPOINT", "ANALYZE")
+
+    def text(self, query_type, ours):
+        for before, after in REWRITES:
+            ours = ours.replace(before, after)
+        return ours
