@@ -1,6 +1,6 @@
 //! Batches with an acknowledgement each, and what is told of those that do not fit.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use arrow::{
     array::{ArrayRef, Float64Array, RecordBatch, StringArray},
@@ -214,34 +214,29 @@ async fn batches_that_come_together_share_a_sync_and_are_acknowledged_each() {
 async fn numbered_batches_are_stored_once_however_they_come() {
     let server = with_table().await;
     let mut sql = server.client().await;
+    let keyless = "CREATE TABLE keyless (time timestamptz, host text, v int)";
+    sql.execute_update(keyless.to_string(), None).await.unwrap();
     let mut raw = sql.inner().clone();
-    let numbered = async |numbers: std::ops::Range<i64>, producer: u128| {
-        let batches: Vec<_> = numbers.clone().map(|at| batch("a", at * 10, 3)).collect();
-        let mut all = messages(&batches, IpcWriteOptions::default()).await;
-        for (message, number) in all[1..].iter_mut().zip(numbers) {
-            let producer = uuid::Uuid::from_u128(producer);
-            let wish = format!("{{\"producer\": \"{producer}\", \"sequence\": {number}}}");
-            message.app_metadata = wish.into();
+    // Sent again, some of it for the first time, all of it without a pause.
+    let calls = [(1..40, 0), (38..80, 2), (20..100, 60), (1..100, 99), (50..120, 50)];
+    for (producer, table) in [(7, "t"), (8, "keyless")] {
+        for (numbers, old) in calls.clone() {
+            let sent = numbered(table, numbers.clone(), producer).await;
+            let (answers, end) = put(&mut raw, stream::iter(sent)).await;
+            assert!(end.is_none(), "{end:?}");
+            let told = told(&answers);
+            assert_eq!(told.len(), numbers.clone().count());
+            for (at, (told, number)) in told.iter().zip(numbers.clone()).enumerate() {
+                assert_eq!(told["sequence"], number);
+                assert_eq!(told["duplicate"], at < old, "{number} of {numbers:?}: {told}");
+                assert_eq!(told["rows"], if at < old { 0 } else { 3 });
+                assert_eq!(told["first_gsn"].is_null(), at < old);
+            }
         }
-        described(all, path("t"))
-    };
-    // Sent again, half of it for the first time, all of it without a pause: where the old ends and the
-    // new begins is within what is stored together.
-    for (numbers, old) in [(1..40, 0), (20..80, 20), (1..80, 79), (50..120, 30)] {
-        let (answers, end) = put(&mut raw, stream::iter(numbered(numbers.clone(), 7).await)).await;
-        assert!(end.is_none(), "{end:?}");
-        let told = told(&answers);
-        assert_eq!(told.len(), numbers.clone().count());
-        for (at, (told, number)) in told.iter().zip(numbers.clone()).enumerate() {
-            assert_eq!(told["sequence"], number);
-            assert_eq!(told["duplicate"], at < old, "{number} of {numbers:?}: {told}");
-            assert_eq!(told["rows"], if at < old { 0 } else { 3 });
-            assert_eq!(told["first_gsn"].is_null(), at < old);
-        }
+        assert_eq!(count(&mut sql, table).await, 119 * 3);
     }
-    assert_eq!(count(&mut sql, "t").await, 119 * 3);
-    // Two producers in turn, and what has none: each is what it asks for.
-    let mut mixed = numbered(200..206, 7).await;
+    // What has a producer, what has none, and what asks for less: each is what it asks for.
+    let mut mixed = numbered("t", 200..206, 7).await;
     for (at, message) in mixed[1..].iter_mut().enumerate() {
         match at % 3 {
             0 => message.app_metadata = bytes::Bytes::new(),
@@ -254,4 +249,43 @@ async fn numbered_batches_are_stored_once_however_they_come() {
     let durabilities: Vec<_> = told(&answers).iter().map(|t| t["durability"].clone()).collect();
     assert_eq!(durabilities, ["disk", "relaxed", "disk", "disk", "relaxed", "disk"]);
     assert_eq!(count(&mut sql, "t").await, 125 * 3);
+}
+
+/// A call that the client gave up may still be storing what it had sent, while the client sends all
+/// of it again: what is stored together in the one is old in part when it is the other's turn.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_calls_of_one_producer_store_each_batch_once() {
+    const NUMBERS: Range<i64> = 1..400;
+    let server = TestServer::start().await;
+    let mut sql = server.client().await;
+    let keyless = "CREATE TABLE keyless (time timestamptz, host text, v int)";
+    sql.execute_update(keyless.to_string(), None).await.unwrap();
+    let mut calls = Vec::new();
+    for _ in 0..3 {
+        let mut raw = server.raw().await;
+        let sent = numbered("keyless", NUMBERS, 7).await;
+        calls.push(tokio::spawn(async move { put(&mut raw, stream::iter(sent)).await }));
+    }
+    let mut stored = 0;
+    for call in calls {
+        let (answers, end) = call.await.unwrap();
+        assert!(end.is_none(), "{end:?}");
+        let told = told(&answers);
+        assert_eq!(told.len(), NUMBERS.count());
+        stored += told.iter().filter(|told| told["duplicate"] == false).count();
+    }
+    assert_eq!(stored, NUMBERS.count(), "each number is new to one call");
+    assert_eq!(count(&mut sql, "keyless").await, NUMBERS.count() as i64 * 3);
+}
+
+/// Batches of three rows that a producer numbers.
+async fn numbered(table: &str, numbers: Range<i64>, producer: u128) -> Vec<FlightData> {
+    let batches: Vec<_> = numbers.clone().map(|at| batch("a", at * 10, 3)).collect();
+    let mut all = messages(&batches, IpcWriteOptions::default()).await;
+    for (message, number) in all[1..].iter_mut().zip(numbers) {
+        let producer = uuid::Uuid::from_u128(producer);
+        let wish = format!("{{\"producer\": \"{producer}\", \"sequence\": {number}}}");
+        message.app_metadata = wish.into();
+    }
+    described(all, path(table))
 }
