@@ -275,7 +275,7 @@ impl IngestStatement<'_> {
 }
 
 impl Appending {
-    /// Takes rows with all columns of a table.
+    /// Takes rows with all columns of a table; how many of them will be stored.
     ///
     /// # Errors
     /// As `Append::push`; `QueryCanceled`.
@@ -283,12 +283,13 @@ impl Appending {
         &mut self,
         chronicle: &Arc<ChronicleDefinition>,
         rows: RecordBatch,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         if rows.num_rows() == 0 {
-            return Ok(());
+            return Ok(0);
         }
         let pushed = self.append.push(chronicle, rows, OnConflict::Error);
-        self.work.guard(pushed).await.map(|_| ())
+        let admitted = self.work.guard(pushed).await?;
+        Ok(admitted.events.rows.num_rows() as u64)
     }
 
     /// Makes all of it durable, then visible, then returns.

@@ -106,6 +106,23 @@ def test_lines_that_cannot_be(server, lines, says):
     assert status == 400 and says in json.loads(body)["data"][0]["error_message"], body
 
 
+def test_the_new_columns_of_a_request_are_one_record_of_the_catalog(server, postgres, table):
+    def records():
+        segments = server.data_dir.joinpath("catalog").glob("*.journal")
+        return sum(path.read_bytes().count(b'{"format":1,"change"') for path in segments)
+
+    assert write(server, f"{table},host=a usage=1 1704067200000000000\n")[0] == 204
+    before = records()
+    tags = "".join(f",tag{n}=x{n}" for n in range(20))
+    fields = ",".join(f"field{n}={n}" for n in range(30))
+    assert write(server, f"{table},host=a{tags} {fields} 1704067201000000000\n")[0] == 204
+    assert records() == before + 1
+    columns = postgres.execute(f"SELECT * FROM {table} ORDER BY time").description
+    assert {"tag0", "tag19", "field0", "field29"} < {column.name for column in columns}
+    rows = postgres.execute(f"SELECT tag19, field29 FROM {table} ORDER BY time").fetchall()
+    assert rows == [("", None), ("x19", 29.0)]
+
+
 def test_too_many_columns_are_refused(server, postgres, table):
     fields = ",".join(f"f{n}=1i" for n in range(10_000))
     status, _, body = write(server, f"{table} {fields} 1\n")

@@ -69,7 +69,8 @@ pub(crate) async fn write(
     if read.lines_failed > 0 && !wanted.accepts_partial {
         return Ok(Written { stored: 0, errors: read.errors, failed: read.lines_failed });
     }
-    let options = AppendOptions { durability: wanted.durability, producer };
+    let options =
+        AppendOptions { durability: wanted.durability, producer, ..AppendOptions::default() };
     let appended =
         store::store(&session, Bringer::LINES, &wanted.schema, read.tables, options).await?;
     state.counts.rows(appended.as_ref().map_or(0, |appended| appended.rows));

@@ -89,14 +89,18 @@ async fn ready(
                 if missing.is_empty() {
                     return Ok(definition);
                 }
-                // One command a column: each is there or not.
-                for (column, key) in missing {
-                    let id = definition.id;
-                    let add = Command::AddColumn { id, column, key, if_not_exists: true };
-                    let what = if key { "tag" } else { "field" };
-                    let what = format!("{}: a new {what}", bringer.protocol);
-                    session.define(&what, vec![add]).await?;
-                }
+                let count = missing.len();
+                let what = match missing.as_slice() {
+                    [(_, true)] => "a new tag".to_string(),
+                    [_] => "a new field".to_string(),
+                    _ => format!("{count} new columns"),
+                };
+                // One record of the catalog, and one sync, for all of them.
+                let id = definition.id;
+                let add =
+                    |(column, key)| Command::AddColumn { id, column, key, if_not_exists: true };
+                let commands = missing.into_iter().map(add).collect();
+                session.define(&format!("{}: {what}", bringer.protocol), commands).await?;
             }
             Err(error) if error.kind() == ErrorKind::UndefinedTable => {
                 let commands = creation(session, bringer, schema, rows);

@@ -187,7 +187,7 @@ async fn write(
             })
             .await?;
         let rows = std::mem::take(&mut outcome.tables);
-        let options = AppendOptions { durability, producer };
+        let options = AppendOptions { durability, producer, ..AppendOptions::default() };
         let stored = store::store(&session, request.bringer, &schema, rows, options).await;
         drop(place);
         match stored {

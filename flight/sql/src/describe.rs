@@ -8,13 +8,10 @@ use arrow::{
 };
 use arrow_flight::{FlightDescriptor, FlightEndpoint, FlightInfo, IpcMessage, SchemaAsIpc, Ticket};
 use bytes::Bytes;
+use stratalog_flight_wire::{Errand, Seal, Sealed};
 use stratalog_model::{Error, Result};
 
-use crate::{
-    caller::Caller,
-    seal::Seal,
-    ticket::{Errand, Sealed},
-};
+use crate::caller::Caller;
 
 /// A schema as an IPC message.
 ///

@@ -1,29 +1,14 @@
-//! Rows straight into tables: statement ingest, and batches with an acknowledgement each.
+//! Rows straight into tables: statement ingest.
 
 use std::{collections::HashMap, sync::Arc};
 
 use arrow::datatypes::Schema;
 use arrow_flight::sql::{CommandStatementIngest, TableExistsOption, TableNotExistOption};
-use bytes::Bytes;
-use futures::{StreamExt as _, stream};
-use serde::{Deserialize, Serialize};
-use stratalog_model::{
-    ColumnType, Durability, Error, ErrorKind, ProducerId, Result,
-    store::{AppendOptions, Appended},
-};
-use stratalog_query::{Command, Ingest, NewChronicle, NewColumn, Session, TransactionState};
-use tonic::Status;
-use uuid::Uuid;
+use stratalog_flight_wire::{Batches, Inbound};
+use stratalog_model::{ColumnType, Error, ErrorKind, Result};
+use stratalog_query::{Command, NewChronicle, NewColumn, Session, TransactionState};
 
-use crate::{
-    bound::{Arrived, Batches, Inbound},
-    caller::Caller,
-    status::refused,
-    transaction::carry_out,
-};
-
-/// Acknowledgements as JSON.
-pub(crate) type Told = stream::BoxStream<'static, Result<Bytes, Status>>;
+use crate::{caller::Caller, transaction::carry_out};
 
 /// The option that names the key of a new table; all others are those of CREATE TABLE … WITH.
 const PRIMARY_KEY: &str = "primary_key";
@@ -55,7 +40,7 @@ pub(crate) async fn statement(
         )
         .with_hint("connect to that database"));
     }
-    let mut batches = Batches::new(messages);
+    let mut batches = Batches::new(messages, caller.settings.batch_limits());
     let schema = batches.schema().await?.ok_or_else(|| {
         Error::new(ErrorKind::ProtocolViolation, "the rows have no schema: the call sent no data")
     })?;
@@ -183,134 +168,7 @@ fn new_table(
     })
 }
 
-/// What a message of rows may say besides, as JSON in its `app_metadata`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct Wish {
-    /// Who sends: a UUID.
-    producer: Option<String>,
-    /// The number of this batch; one not above the producer's last is not stored again.
-    sequence: Option<u64>,
-    /// What the acknowledgement means; the table's own without it.
-    durability: Option<String>,
-}
-
-/// What is answered for a batch, as JSON.
-#[derive(Debug, Serialize)]
-struct Acknowledged {
-    /// Number of the batch in the call, from 1.
-    batch: u64,
-    /// Rows stored.
-    rows: u64,
-    /// Gsn of the first and of the last; null when nothing was stored.
-    first_gsn: Option<u64>,
-    last_gsn: Option<u64>,
-    /// What is certain now.
-    durability: String,
-    /// The producer had it acknowledged before.
-    duplicate: bool,
-    /// The number that the producer gave it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    sequence: Option<u64>,
-}
-
-/// Batches for the table of a path, each an append of its own, acknowledged in order.
-///
-/// # Errors
-/// `UndefinedTable`, `ProtocolViolation`; what is wrong with a batch comes in its turn, and ends the
-/// call: those before it are stored.
-pub(crate) async fn by_path(
-    caller: &Arc<Caller>,
-    path: &[String],
-    messages: Inbound,
-) -> Result<Told> {
-    let (named, table) = match path {
-        [table] => (None, table.as_str()),
-        [schema, table] => (Some(schema.as_str()), table.as_str()),
-        _ => {
-            return Err(Error::new(
-                ErrorKind::ProtocolViolation,
-                format!("a path of {} names is no table", path.len()),
-            )
-            .with_hint("[table] or [schema, table]"));
-        }
-    };
-    let session = Arc::clone(caller.session());
-    let chronicle = session.table(named, table)?;
-    let mut batches = Batches::new(messages);
-    let Some(schema) = batches.schema().await? else { return Ok(stream::empty().boxed()) };
-    let ingest = session.ingest(chronicle, schema).await?;
-    let what = format!("rows for {table}");
-    let state = Some((batches, ingest, session, what, Arc::clone(caller)));
-    let told = stream::unfold(state, |state| async move {
-        let (mut batches, ingest, session, what, caller) = state?;
-        let arrived = match batches.next().await? {
-            Ok(arrived) => arrived,
-            Err(error) => return Some((Err(refused(error)), None)),
-        };
-        caller.touch();
-        let number = arrived.number;
-        match store(&session, &ingest, &what, arrived).await {
-            Ok(told) => Some((Ok(told), Some((batches, ingest, session, what, caller)))),
-            Err(error) => Some((Err(refused(at(error, number))), None)),
-        }
-    });
-    Ok(told.boxed())
-}
-
-async fn store(
-    session: &Arc<Session>,
-    ingest: &Ingest,
-    what: &str,
-    arrived: Arrived,
-) -> Result<Bytes> {
-    let wish = match arrived.metadata.as_ref() {
-        b"" => Wish::default(),
-        json => serde_json::from_slice(json).map_err(|error| {
-            Error::new(
-                ErrorKind::InvalidParameterValue,
-                format!("the metadata of the batch cannot be read: {error}"),
-            )
-            .with_hint("{\"producer\": \"a UUID\", \"sequence\": 1, \"durability\": \"disk\"}, each of them optional")
-        })?,
-    };
-    let producer = match (wish.producer, wish.sequence) {
-        (Some(producer), Some(sequence)) => {
-            let producer = Uuid::parse_str(&producer).map_err(|_| {
-                Error::new(
-                    ErrorKind::InvalidTextRepresentation,
-                    format!("the producer \"{producer}\" is no UUID"),
-                )
-            })?;
-            Some((ProducerId(producer.as_u128()), sequence))
-        }
-        (None, None) => None,
-        _ => {
-            return Err(Error::new(
-                ErrorKind::InvalidParameterValue,
-                "a producer needs a sequence, and a sequence a producer",
-            ));
-        }
-    };
-    let durability = wish.durability.map(|text| text.parse::<Durability>()).transpose()?;
-    let rows = ingest.rows(&arrived.batch).await?;
-    let mut append = session.append(what, AppendOptions { durability, producer })?;
-    append.push(ingest.table(), rows).await?;
-    let Appended { first_gsn, last_gsn, rows, durability, duplicate } = append.commit().await?;
-    let told = Acknowledged {
-        batch: arrived.number,
-        rows,
-        first_gsn: first_gsn.map(|gsn| gsn.0),
-        last_gsn: last_gsn.map(|gsn| gsn.0),
-        durability: durability.to_string(),
-        duplicate,
-        sequence: wish.sequence,
-    };
-    let json = serde_json::to_vec(&told)
-        .map_err(|error| Error::internal(format!("an acknowledgement: {error}")))?;
-    Ok(json.into())
-}
-
-fn at(error: Error, batch: u64) -> Error {
+/// An error of a batch, with its number.
+pub(crate) fn at(error: Error, batch: u64) -> Error {
     error.with_context(format!("batch {batch}"))
 }

@@ -12,7 +12,8 @@
 //! `DoGet` runs it → batches, as they are produced → IPC messages; and back: `DoPut` → batches,
 //! validated → one append each.
 
-mod bound;
+mod acknowledged;
+mod answers;
 mod caller;
 mod connection;
 mod describe;
@@ -23,14 +24,12 @@ mod options;
 mod placeholders;
 mod prepared;
 mod put;
-mod seal;
 mod server;
 mod service;
 mod settings;
 mod sql_info;
 mod statement;
 mod status;
-mod ticket;
 mod transaction;
 mod wire_types;
 

@@ -3,6 +3,9 @@
 use std::{collections::HashMap, sync::Arc};
 
 use arrow::ipc::CompressionType;
+use stratalog_flight_wire::options::{
+    INVALID_NAME, INVALID_VALUE, OptionValue, Refusal, SessionOptions, SetOutcome, Value,
+};
 use stratalog_model::Error;
 use stratalog_query::quoted;
 
@@ -29,71 +32,6 @@ impl CallerOptions {
     /// How bodies are compressed.
     pub(crate) fn compression(&self) -> Option<CompressionType> {
         self.compression
-    }
-}
-
-/// A value of an option, as Flight writes it.
-#[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct OptionValue {
-    #[prost(oneof = "Value", tags = "1, 2, 3, 4, 5")]
-    value: Option<Value>,
-}
-
-#[derive(Clone, PartialEq, prost::Oneof)]
-enum Value {
-    #[prost(string, tag = "1")]
-    Text(String),
-    #[prost(bool, tag = "2")]
-    Flag(bool),
-    #[prost(sfixed64, tag = "3")]
-    Number(i64),
-    #[prost(double, tag = "4")]
-    Double(f64),
-    #[prost(message, tag = "5")]
-    Texts(Texts),
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-struct Texts {
-    #[prost(string, repeated, tag = "1")]
-    values: Vec<String>,
-}
-
-/// SetSessionOptions, and what GetSessionOptions answers: both have one map.
-#[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct SessionOptions {
-    #[prost(map = "string, message", tag = "1")]
-    options: HashMap<String, OptionValue>,
-}
-
-/// What SetSessionOptions answers: the options that were not set.
-#[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct SetOutcome {
-    #[prost(map = "string, message", tag = "1")]
-    errors: HashMap<String, Refusal>,
-}
-
-/// Why an option was not set.
-#[derive(Clone, PartialEq, prost::Message)]
-struct Refusal {
-    #[prost(int32, tag = "1")]
-    value: i32,
-}
-
-const INVALID_NAME: i32 = 1;
-const INVALID_VALUE: i32 = 2;
-
-/// What CloseSession answers.
-#[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Closed {
-    #[prost(int32, tag = "1")]
-    status: i32,
-}
-
-impl Closed {
-    /// It is closed.
-    pub(crate) fn now() -> Self {
-        Self { status: 1 }
     }
 }
 

@@ -13,17 +13,15 @@ use arrow_flight::{
 use datafusion::scalar::ScalarValue;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use parking_lot::Mutex;
+use stratalog_flight_wire::{Bound, Errand, PreparedErrand, Seal};
 use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_query::{Outcome, Prepared, Session, TransactionState};
 
 use crate::{
-    bound::Bound,
     caller::Caller,
     describe::{info, schema_bytes},
     encode::{Messages, messages},
-    seal::Seal,
     statement::{answer, changed, changes, done, prepare, shape, until_cancelled},
-    ticket::{Errand, PreparedErrand},
     transaction::carry_out,
     wire_types::{no_columns, outgoing, plain_field},
 };

@@ -5,16 +5,18 @@ use std::{sync::Arc, time::Duration};
 use arrow_flight::{
     FlightData, FlightDescriptor, PutResult,
     flight_descriptor::DescriptorType,
-    sql::{Any, Command, CommandStatementUpdate, DoPutPreparedStatementResult, DoPutUpdateResult},
+    sql::{Command, CommandStatementUpdate, DoPutPreparedStatementResult, DoPutUpdateResult},
 };
 use futures::{StreamExt as _, stream};
 use prost::Message as _;
+use stratalog_flight_wire::{Batches, Inbound, broken_off, command, shutting_down};
 use stratalog_model::{Error, ErrorKind, Result};
 use tokio::{sync::Mutex, time::timeout};
+use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use crate::{
-    bound::{Batches, Inbound},
+    acknowledged,
     caller::Caller,
     ingest, prepared,
     statement::{changed, prepare},
@@ -30,6 +32,21 @@ const DRAINED_FOR: Duration = Duration::from_millis(200);
 /// Acknowledgements of a call.
 pub(crate) type Acknowledgements = stream::BoxStream<'static, Result<PutResult, Status>>;
 
+/// Messages until the server shuts down: then an error is the last, so that a client that goes on
+/// sending does not hold the shutdown up. What was stored before it is acknowledged.
+pub(crate) fn until_shutdown(messages: Inbound, shutdown: &CancellationToken) -> Inbound {
+    let shutdown = Box::pin(shutdown.clone().cancelled_owned());
+    stream::unfold(Some((messages, shutdown)), |state| async move {
+        let (mut messages, mut shutdown) = state?;
+        tokio::select! {
+            biased;
+            () = &mut shutdown => Some((Err(refused(shutting_down())), None)),
+            next = messages.next() => Some((next?, Some((messages, shutdown)))),
+        }
+    })
+    .boxed()
+}
+
 /// Takes the first message off, which says what the call is about, and puts it back for its data.
 ///
 /// # Errors
@@ -38,7 +55,7 @@ pub(crate) async fn opened(mut messages: Inbound) -> Result<(FlightDescriptor, I
     let Some(first) = messages.next().await else {
         return Err(malformed("the call ended before its first message"));
     };
-    let first: FlightData = first?;
+    let first: FlightData = first.map_err(|status| refused(broken_off(&status)))?;
     let Some(descriptor) = first.flight_descriptor.clone() else {
         return Err(malformed(
             "the first message has no descriptor: it names a command, or the path of a table",
@@ -58,27 +75,23 @@ pub(crate) async fn put(
     let (descriptor, messages) = opened(messages).await?;
     match descriptor.r#type() {
         DescriptorType::Path => {
-            let rows = ingest::by_path(caller, &descriptor.path, messages).await;
+            let rows = acknowledged::by_path(caller, &descriptor.path, messages).await;
             let acknowledged = rows
                 .map_err(refused)?
                 .map(|acknowledged| acknowledged.map(|app_metadata| PutResult { app_metadata }));
             Ok(acknowledged.boxed())
         }
-        DescriptorType::Cmd => command(caller, &descriptor, messages).await,
+        DescriptorType::Cmd => by_command(caller, &descriptor, messages).await,
         DescriptorType::Unknown => Err(malformed("the descriptor has no type: CMD or PATH")),
     }
 }
 
-async fn command(
+async fn by_command(
     caller: &Arc<Caller>,
     descriptor: &FlightDescriptor,
     messages: Inbound,
 ) -> Result<Acknowledgements, Status> {
-    let any = Any::decode(&*descriptor.cmd)
-        .map_err(|error| malformed(format!("the command is not one of Flight SQL: {error}")))?;
-    let command = Command::try_from(any)
-        .map_err(|error| malformed(format!("the command is damaged: {error}")))?;
-    let answer = match command {
+    let answer = match command::command_of(&descriptor.cmd).map_err(refused)? {
         Command::CommandStatementUpdate(update) => {
             count(statement_update(caller, update).await.map_err(refused)?)
         }
@@ -94,13 +107,17 @@ async fn command(
         }
         Command::CommandPreparedStatementUpdate(update) => {
             let statement = caller.kept(&update.prepared_statement_handle).map_err(refused)?;
-            let bound = Batches::new(messages).all(caller.settings.bound_bytes_max).await;
+            let bound = Batches::new(messages, caller.settings.batch_limits())
+                .all(caller.settings.bound_bytes_max)
+                .await;
             let updated = prepared::update(&statement, bound.map_err(refused)?).await;
             count(updated.map_err(refused)?)
         }
         Command::CommandPreparedStatementQuery(query) => {
             let statement = caller.kept(&query.prepared_statement_handle).map_err(refused)?;
-            let bound = Batches::new(messages).all(caller.settings.bound_bytes_max).await;
+            let bound = Batches::new(messages, caller.settings.batch_limits())
+                .all(caller.settings.bound_bytes_max)
+                .await;
             prepared::bind(&statement, bound.map_err(refused)?).await.map_err(refused)?;
             let handle = Some(query.prepared_statement_handle);
             DoPutPreparedStatementResult { prepared_statement_handle: handle }.encode_to_vec()
@@ -164,7 +181,7 @@ pub(crate) async fn exchange(
                 .with_hint("describe it by its path: [table] or [schema, table]"),
         ));
     }
-    let rows = ingest::by_path(caller, &descriptor.path, messages).await.map_err(refused)?;
+    let rows = acknowledged::by_path(caller, &descriptor.path, messages).await.map_err(refused)?;
     let told = rows.map(|acknowledged| {
         acknowledged.map(|app_metadata| FlightData { app_metadata, ..FlightData::default() })
     });

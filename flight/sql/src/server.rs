@@ -5,13 +5,16 @@ use std::{sync::Arc, time::Duration};
 use arrow_flight::flight_service_server::FlightServiceServer;
 use futures::{Stream, stream};
 use socket2::{SockRef, TcpKeepalive};
+use stratalog_flight_wire::Seal;
 use stratalog_model::{Error, Result};
 use stratalog_query::QueryService;
 use tokio::{net::TcpListener, sync::Semaphore};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Server;
 
-use crate::{FlightSettings, caller::Callers, connection::Connection, seal::Seal, service::Flight};
+use crate::{
+    FlightSettings, answers::Answers, caller::Callers, connection::Connection, service::Flight,
+};
 
 /// How often a client that says nothing is asked whether it is there.
 const ASK_EVERY: Duration = Duration::from_secs(30);
@@ -38,7 +41,8 @@ pub async fn serve(
     let seal = Seal::random()?;
     let callers = Callers::new(Arc::clone(&service), Arc::clone(&settings), seal.clone());
     let callers = Arc::new(callers);
-    let flight = Flight::new(service, Arc::clone(&settings), Arc::clone(&callers), seal)?;
+    let flight =
+        Flight::new(service, Arc::clone(&settings), Arc::clone(&callers), seal, shutdown.clone())?;
     let calls = FlightServiceServer::new(flight)
         .max_decoding_message_size(settings.message_bytes_max)
         .max_encoding_message_size(usize::MAX);
@@ -50,7 +54,7 @@ pub async fn serve(
         .http2_keepalive_timeout(Some(ANSWER_WITHIN))
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
-        .add_service(calls)
+        .add_service(Answers(calls))
         .serve_with_incoming_shutdown(
             incoming(listener, places),
             shutdown.clone().cancelled_owned(),

@@ -9,29 +9,27 @@ use arrow_flight::{
     HandshakeRequest, HandshakeResponse, PollInfo, PutResult, SchemaResult, Ticket,
     flight_descriptor::DescriptorType,
     flight_service_server::FlightService,
-    sql::{Any, Command, CommandStatementQuery},
+    sql::{Command, CommandStatementQuery},
 };
 use bytes::Bytes;
 use futures::{StreamExt as _, stream, stream::BoxStream};
 use prost::Message as _;
-use serde::Deserialize;
+use stratalog_flight_wire::{Errand, Seal, Sealed, TextTicket, broken_off, command};
 use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_query::{QueryService, quoted};
+use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming, metadata::MetadataMap};
 
 use crate::{
     FlightSettings,
-    bound::Inbound,
     caller::{Caller, Callers},
     connection::Peer,
     describe::{info, schema_bytes},
     encode::{Messages, whole},
     metadata, prepared, put,
-    seal::Seal,
     sql_info::Facts,
     statement,
     status::{malformed, refused},
-    ticket::{Errand, Sealed},
 };
 
 /// What a call gives in pieces.
@@ -43,6 +41,7 @@ pub(crate) struct Flight {
     callers: Arc<Callers>,
     seal: Seal,
     facts: Facts,
+    shutdown: CancellationToken,
 }
 
 impl Flight {
@@ -55,10 +54,11 @@ impl Flight {
         settings: Arc<FlightSettings>,
         callers: Arc<Callers>,
         seal: Seal,
+        shutdown: CancellationToken,
     ) -> Result<Self> {
         let statement = service.parts().settings.statement_bytes_max;
         let facts = Facts::new(statement, settings.connections_max)?;
-        Ok(Self { callers, seal, facts })
+        Ok(Self { callers, seal, facts, shutdown })
     }
 
     fn caller<T>(&self, request: &Request<T>) -> Result<Arc<Caller>, Status> {
@@ -124,79 +124,21 @@ impl Flight {
     }
 
     async fn redeem(&self, caller: &Arc<Caller>, ticket: &Bytes) -> Result<Messages, Status> {
-        let command =
-            Any::decode(&**ticket).ok().and_then(|any| Command::try_from(any).ok()).ok_or_else(
-                || malformed("the ticket is not one that GetFlightInfo gave, nor a query in JSON"),
-            )?;
-        let Command::TicketStatementQuery(query) = command else {
-            return Err(malformed(format!(
-                "{} is no ticket: GetFlightInfo gives them",
-                command.type_url()
-            )));
-        };
         let id = caller.id();
-        let errand =
-            Sealed::open(&query.statement_handle, &self.seal, id.as_bytes(), caller.now_ns());
+        let errand = Sealed::open(ticket, &self.seal, id.as_bytes(), caller.now_ns());
         match errand.map_err(refused)? {
             Errand::Statement(errand) => statement::run(caller, errand).await,
             Errand::Prepared(errand) => prepared::run(caller, errand).await,
             Errand::Part(number) => statement::run_part(caller, number),
             Errand::Metadata(asked) => {
-                let command = Any::decode(&*asked).ok().and_then(|any| Command::try_from(any).ok());
-                match command {
-                    Some(command) => match metadata::answer(caller, command, &self.facts).await {
-                        Ok(batch) => whole(batch),
-                        Err(error) => Err(error),
-                    },
-                    None => Err(Error::internal("a ticket of ours holds no command")),
+                let command = command::command_of(&asked).map_err(refused)?;
+                match metadata::answer(caller, command, &self.facts).await {
+                    Ok(batch) => whole(batch),
+                    Err(error) => Err(error),
                 }
             }
         }
         .map_err(refused)
-    }
-}
-
-/// A query in the ticket itself.
-#[derive(Debug, Deserialize)]
-struct TextTicket {
-    sql_query: String,
-    #[serde(default, alias = "namespace_name", alias = "namespace", alias = "bucket")]
-    database: Option<String>,
-    #[serde(default)]
-    query_type: String,
-    #[serde(default)]
-    params: serde_json::Map<String, serde_json::Value>,
-}
-
-impl TextTicket {
-    /// A ticket in JSON; `None` for one that is not JSON.
-    fn read(ticket: &[u8]) -> Option<Result<Self>> {
-        if ticket.first() != Some(&b'{') {
-            return None;
-        }
-        let unread = |error: serde_json::Error| {
-            Error::new(ErrorKind::ProtocolViolation, format!("the ticket cannot be read: {error}"))
-                .with_hint(
-                    "{\"database\": \"…\", \"sql_query\": \"SELECT …\", \"query_type\": \"sql\"}",
-                )
-        };
-        Some(serde_json::from_slice::<Self>(ticket).map_err(unread).and_then(|text| {
-            if !matches!(text.query_type.as_str(), "" | "sql") {
-                return Err(Error::new(
-                    ErrorKind::FeatureNotSupported,
-                    format!("queries of the type \"{}\" are not offered", text.query_type),
-                )
-                .with_hint("write it in SQL, and say \"query_type\": \"sql\""));
-            }
-            if !text.params.is_empty() {
-                return Err(Error::new(
-                    ErrorKind::FeatureNotSupported,
-                    "named parameters are not offered",
-                )
-                .with_hint("write the values into the query, or prepare it with $1, $2 …"));
-            }
-            Ok(text)
-        }))
     }
 }
 
@@ -211,9 +153,7 @@ fn whole_table(descriptor: &FlightDescriptor) -> Result<CommandStatementQuery, S
 }
 
 fn command_of(descriptor: &FlightDescriptor) -> Result<Command, Status> {
-    let any = Any::decode(&*descriptor.cmd)
-        .map_err(|error| malformed(format!("the command is not one of Flight SQL: {error}")))?;
-    Command::try_from(any).map_err(|error| malformed(format!("the command is damaged: {error}")))
+    command::command_of(&descriptor.cmd).map_err(refused)
 }
 
 fn peer<T>(request: &Request<T>) -> Option<&Arc<Peer>> {
@@ -239,7 +179,10 @@ impl FlightService for Flight {
         // Older clients put name and password into the first message, others nothing.
         let first = match headers.contains_key("authorization") {
             true => None,
-            false => request.into_inner().message().await?,
+            false => {
+                let first = request.into_inner().message().await;
+                first.map_err(|status| refused(broken_off(&status)))?
+            }
         };
         let named = first.and_then(|first| arrow_flight::BasicAuth::decode(first.payload).ok());
         let user = named.map(|named| named.username);
@@ -335,7 +278,7 @@ impl FlightService for Flight {
         request: Request<Streaming<FlightData>>,
     ) -> Result<Response<Self::DoPutStream>, Status> {
         let caller = self.caller(&request)?;
-        let messages: Inbound = request.into_inner().boxed();
+        let messages = put::until_shutdown(request.into_inner().boxed(), &self.shutdown);
         put::put(&caller, messages).await.map(Response::new)
     }
 
@@ -344,7 +287,8 @@ impl FlightService for Flight {
         request: Request<Streaming<FlightData>>,
     ) -> Result<Response<Self::DoExchangeStream>, Status> {
         let caller = self.caller(&request)?;
-        put::exchange(&caller, request.into_inner().boxed()).await.map(Response::new)
+        let messages = put::until_shutdown(request.into_inner().boxed(), &self.shutdown);
+        put::exchange(&caller, messages).await.map(Response::new)
     }
 
     async fn list_actions(

@@ -1,6 +1,7 @@
 //! Limits of the service.
 
 use serde::{Deserialize, Serialize};
+use stratalog_flight_wire::BatchLimits;
 
 /// How much the service takes and keeps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +31,13 @@ pub struct FlightSettings {
     pub default_database: String,
     /// The user of callers that name none.
     pub default_user: String,
+}
+
+impl FlightSettings {
+    /// What a message of rows may hold.
+    pub(crate) fn batch_limits(&self) -> BatchLimits {
+        BatchLimits::of_message(self.message_bytes_max)
+    }
 }
 
 impl Default for FlightSettings {

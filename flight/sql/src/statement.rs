@@ -6,6 +6,7 @@ use std::sync::Arc;
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use arrow_flight::{FlightDescriptor, FlightInfo, sql::CommandStatementQuery};
 use futures::{Stream, StreamExt as _, stream};
+use stratalog_flight_wire::{Errand, Seal, StatementErrand};
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 use stratalog_query::{Outcome, Prepared, Session, StatementKind};
 use tokio::sync::Mutex;
@@ -15,8 +16,6 @@ use crate::{
     describe::info,
     encode::{Messages, messages},
     placeholders::numbered,
-    seal::Seal,
-    ticket::{Errand, StatementErrand},
     wire_types::{no_columns, outgoing},
 };
 

@@ -4,7 +4,7 @@ use stratalog_model::{Error, ErrorKind};
 use tonic::{Code, Status, metadata::MetadataValue};
 
 /// The SQLSTATE goes with every error, under this name.
-const SQLSTATE: &str = "sqlstate";
+pub(crate) const SQLSTATE: &str = "sqlstate";
 
 /// Longest text of a status, in bytes: it travels in a header.
 const MESSAGE_BYTES_MAX: usize = 4096;

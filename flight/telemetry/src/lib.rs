@@ -72,7 +72,8 @@
 //! twice or are not UTF-8, or when a tag cannot hold what a label says (a newline, the character of
 //! code 0). A sample is refused alone when its timestamp is out of range. Labels whose names the table
 //! needs itself, `time`, `value`, those of system columns and with one table `metric`, are tags with
-//! `exported_` before their names, as Prometheus calls a label that is taken.
+//! `exported_` before their names, as Prometheus calls a label that is taken; a series that has a label
+//! of that name as well is refused.
 //!
 //! # OTLP metrics
 //!

@@ -197,7 +197,13 @@ impl TelemetryReader {
         for (name, value) in &labels {
             if *name != NAME_LABEL && !value.is_empty() {
                 check_label_value(name, value)?;
-                tags.push((tag_of(name, single), value));
+                let tag = tag_of(name, single);
+                if tag != *name
+                    && labels.iter().any(|(other, value)| *other == tag && !value.is_empty())
+                {
+                    return Err(both_exported(name, &tag).into());
+                }
+                tags.push((tag, value));
             }
         }
         let tags: Vec<_> = tags.iter().map(|(name, value)| (name.as_str(), *value)).collect();
@@ -325,6 +331,21 @@ fn no_name(labels: &[(&str, &str)]) -> Error {
         format!("the series that begins with {first} has no metric name"),
     )
     .with_hint(format!("give it the label {NAME_LABEL}"))
+}
+
+/// A label whose name the table needs, and another that has the name which it gets instead.
+fn both_exported(label: &str, tag: &str) -> Error {
+    Error::new(
+        ErrorKind::DuplicateColumn,
+        format!(
+            "labels \"{label}\" and \"{tag}\" would both be the tag \"{tag}\": the table needs the name \
+             \"{label}\" itself, so that a label of this name becomes \"{tag}\""
+        ),
+    )
+    .with_hint(format!(
+        "rename or drop one of the two labels; in Prometheus by write_relabel_configs, such as \
+         {{action: labeldrop, regex: {tag}}}"
+    ))
 }
 
 fn not_utf8(name: &[u8], value: &[u8]) -> Error {

@@ -377,7 +377,8 @@ impl Writer {
     pub fn begin(session: &Session, targets: &Targets, on_conflict: OnConflict) -> Result<Self> {
         session.transaction.check_target(targets.chronicle.id)?;
         // As durable as the strictest of the tables asks for.
-        let options = AppendOptions { durability: None, producer: take_producer(session)? };
+        let options =
+            AppendOptions { producer: take_producer(session)?, ..AppendOptions::default() };
         let numbered = options.producer.is_some();
         Ok(Self {
             append: session.transaction.lend(numbered, || session.store().begin(options))?,

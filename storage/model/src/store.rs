@@ -20,6 +20,9 @@ pub struct AppendOptions {
     /// Who sends, and the number of this statement: a number not above the producer's
     /// last committed one is acknowledged without being stored again (F68).
     pub producer: Option<(ProducerId, u64)>,
+    /// Where the append is several of the producer's statements: the number of the first. It is refused
+    /// when some of them were committed and others not; `None` for one statement.
+    pub producer_from: Option<u64>,
 }
 
 /// What to do with an event whose collision key is taken, under `collision = 'first'`.

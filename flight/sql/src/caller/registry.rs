@@ -7,13 +7,14 @@ use base64::{
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
 };
 use parking_lot::Mutex;
+use stratalog_flight_wire::Seal;
 use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_query::{Login, QueryService, quoted};
 use tonic::metadata::MetadataMap;
 use uuid::Uuid;
 
 use super::Caller;
-use crate::{FlightSettings, connection::Peer, seal::Seal};
+use crate::{FlightSettings, connection::Peer};
 
 /// Tokens of ours begin with this: what does not is not ours.
 const TOKEN_PREFIX: &str = "stratalog-";
@@ -130,9 +131,7 @@ impl Callers {
 
     /// Ends logins that have not called for long.
     pub(crate) fn expire(&self) {
-        let idle_ns = i64::try_from(self.settings.idle_ms_max.saturating_mul(1_000_000));
-        let now_ns = self.service.parts().clock.now_ns();
-        let oldest_ns = now_ns.saturating_sub(idle_ns.unwrap_or(i64::MAX));
+        let oldest_ns = self.oldest_ns();
         let mut ended = Vec::new();
         self.logins.lock().retain(|_, caller| {
             let stays = caller.idle_since_ns() >= oldest_ns;
@@ -157,7 +156,20 @@ impl Callers {
         let sealed = BASE64.decode(token).map_err(|_| refused())?;
         let id = self.seal.open(PURPOSE, &sealed).and_then(|id| Uuid::from_slice(id).ok());
         let id = id.ok_or_else(refused)?;
-        self.logins.lock().get(&id).cloned().ok_or_else(refused)
+        let caller = self.logins.lock().get(&id).cloned().ok_or_else(refused)?;
+        // One that nobody has looked at since its time was up is over all the same.
+        if caller.idle_since_ns() < self.oldest_ns() {
+            self.forget(&caller, None);
+            return Err(refused());
+        }
+        Ok(caller)
+    }
+
+    /// Who has not called since then is forgotten.
+    fn oldest_ns(&self) -> i64 {
+        let idle_ns = i64::try_from(self.settings.idle_ms_max.saturating_mul(1_000_000));
+        let now_ns = self.service.parts().clock.now_ns();
+        now_ns.saturating_sub(idle_ns.unwrap_or(i64::MAX))
     }
 
     /// A session for a user. A database that is none of ours is a schema: InfluxDB's clients call so

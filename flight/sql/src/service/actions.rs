@@ -8,20 +8,23 @@ use arrow_flight::{
     sql::{
         ActionBeginTransactionResult, ActionCancelQueryRequest, ActionCancelQueryResult,
         ActionClosePreparedStatementRequest, ActionCreatePreparedStatementRequest,
-        ActionEndTransactionRequest, Any, Command, ProstMessageExt,
+        ActionEndTransactionRequest, ProstMessageExt as _,
     },
 };
-use prost::Message;
+use prost::Message as _;
+use stratalog_flight_wire::{
+    Errand, Seal, Sealed,
+    command::{packed, plain},
+    options::{Closed, SessionOptions},
+};
+use stratalog_model::{Error, ErrorKind};
 use tonic::Status;
 
 use crate::{
     caller::{Caller, Callers},
     connection::Peer,
-    options::{self, Closed, SessionOptions},
-    prepared, put,
-    seal::Seal,
-    status::{malformed, refused},
-    ticket::{Errand, Sealed},
+    options, prepared, put,
+    status::refused,
     transaction,
 };
 
@@ -68,12 +71,12 @@ pub(super) async fn act(
     let body = &action.body;
     let answer = match action.r#type.as_str() {
         "CreatePreparedStatement" => {
-            let request: ActionCreatePreparedStatementRequest = packed(body)?;
+            let request: ActionCreatePreparedStatementRequest = packed(body).map_err(refused)?;
             let made = prepared::create(caller, request).await.map_err(refused)?;
             Some(made.as_any().encode_to_vec())
         }
         "ClosePreparedStatement" => {
-            let request: ActionClosePreparedStatementRequest = packed(body)?;
+            let request: ActionClosePreparedStatementRequest = packed(body).map_err(refused)?;
             caller.close(&request.prepared_statement_handle);
             None
         }
@@ -83,14 +86,14 @@ pub(super) async fn act(
             Some(begun.as_any().encode_to_vec())
         }
         "EndTransaction" => {
-            let request: ActionEndTransactionRequest = packed(body)?;
+            let request: ActionEndTransactionRequest = packed(body).map_err(refused)?;
             transaction::end(caller, &request).await.map_err(refused)?;
             None
         }
         "BeginSavepoint" | "EndSavepoint" => return Err(refused(transaction::no_savepoints())),
         "CreatePreparedSubstraitPlan" => return Err(refused(put::no_substrait())),
         "CancelFlightInfo" => {
-            let request: CancelFlightInfoRequest = plain(body)?;
+            let request: CancelFlightInfoRequest = plain(body).map_err(refused)?;
             let info = request.info.unwrap_or_default();
             let status = match cancel(call, caller, &info) {
                 true => CancelStatus::Cancelled,
@@ -99,14 +102,14 @@ pub(super) async fn act(
             Some(CancelFlightInfoResult { status: status as i32 }.encode_to_vec())
         }
         "CancelQuery" => {
-            let request: ActionCancelQueryRequest = packed(body)?;
-            let info: FlightInfo = plain(&request.info)?;
+            let request: ActionCancelQueryRequest = packed(body).map_err(refused)?;
+            let info: FlightInfo = plain(&request.info).map_err(refused)?;
             // CANCELLED, NOT_CANCELLABLE.
             let result = if cancel(call, caller, &info) { 1 } else { 3 };
             Some(ActionCancelQueryResult { result }.as_any().encode_to_vec())
         }
         "RenewFlightEndpoint" => {
-            let request: RenewFlightEndpointRequest = plain(body)?;
+            let request: RenewFlightEndpointRequest = plain(body).map_err(refused)?;
             let mut endpoint = request.endpoint.unwrap_or_default();
             let ticket = endpoint.ticket.take().unwrap_or_default();
             let errand = errand_of(call, caller, &ticket.ticket).map_err(refused)?;
@@ -114,7 +117,7 @@ pub(super) async fn act(
             Some(endpoint.encode_to_vec())
         }
         "SetSessionOptions" => {
-            let wanted: SessionOptions = plain(body)?;
+            let wanted: SessionOptions = plain(body).map_err(refused)?;
             Some(options::set(caller, wanted).encode_to_vec())
         }
         "GetSessionOptions" => Some(options::get(caller).encode_to_vec()),
@@ -123,9 +126,13 @@ pub(super) async fn act(
             Some(Closed::now().encode_to_vec())
         }
         other => {
-            return Err(Status::unimplemented(format!(
-                "the action \"{other}\" is not offered; ListActions tells which are"
-            )));
+            return Err(refused(
+                Error::new(
+                    ErrorKind::FeatureNotSupported,
+                    format!("the action \"{other}\" is not offered"),
+                )
+                .with_hint("ListActions tells which are"),
+            ));
         }
     };
     Ok(answer.into_iter())
@@ -151,27 +158,5 @@ fn errand_of(
     caller: &Arc<Caller>,
     ticket: &[u8],
 ) -> stratalog_model::Result<Errand> {
-    let command = Any::decode(ticket).ok().and_then(|any| Command::try_from(any).ok());
-    let handle = match command {
-        Some(Command::TicketStatementQuery(query)) => query.statement_handle,
-        _ => bytes::Bytes::new(),
-    };
-    Sealed::open(&handle, call.seal, caller.id().as_bytes(), caller.now_ns())
-}
-
-/// A request that is wrapped as Flight SQL wraps them.
-fn packed<T: ProstMessageExt>(body: &[u8]) -> Result<T, Status> {
-    let any = Any::decode(body).map_err(|error| damaged(T::type_url(), &error.to_string()))?;
-    let unpacked = any.unpack::<T>().map_err(|error| damaged(T::type_url(), &error.to_string()))?;
-    unpacked
-        .ok_or_else(|| malformed(format!("the body is {}, not {}", any.type_url, T::type_url())))
-}
-
-/// A request that is not wrapped.
-fn plain<T: Message + Default>(body: &[u8]) -> Result<T, Status> {
-    T::decode(body).map_err(|error| damaged("body", &error.to_string()))
-}
-
-fn damaged(what: &str, error: &str) -> Status {
-    malformed(format!("the {what} of the action cannot be read: {error}"))
+    Sealed::open(ticket, call.seal, caller.id().as_bytes(), caller.now_ns())
 }

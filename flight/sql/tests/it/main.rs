@@ -10,5 +10,11 @@
     reason = "helpers of tests fail as tests do, and use real files and clocks"
 )]
 
+mod batches;
+mod lies;
+mod limits;
+mod logins;
+mod raw;
 mod server;
+mod shutdown;
 mod statements;

@@ -1,28 +1,43 @@
 //! A server on a temporary directory, and clients of it.
 
 use std::{
-    sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use arrow_flight::sql::client::FlightSqlServiceClient;
+use arrow_flight::{
+    flight_service_client::FlightServiceClient, sql::client::FlightSqlServiceClient,
+};
 use stratalog_engine::{Engine, EngineSettings};
 use stratalog_flight_sql::FlightSettings;
 use stratalog_journal::{Journal, JournalSettings, LocalDisk};
-use stratalog_model::{Clock, Disk, EventStore};
+use stratalog_model::{Clock, Disk, EventStore, Result};
 use stratalog_query::{Parts, QueryService, QuerySettings};
 use stratalog_visor_core::Catalog;
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Channel, Endpoint};
 
-#[derive(Debug)]
-struct WallClock;
+/// The system's time, and as much later as a test wants.
+#[derive(Debug, Default)]
+pub struct TestClock {
+    ahead_ns: AtomicI64,
+}
 
-impl Clock for WallClock {
+impl TestClock {
+    pub fn advance(&self, by: Duration) {
+        let by = i64::try_from(by.as_nanos()).unwrap();
+        self.ahead_ns.fetch_add(by, Ordering::SeqCst);
+    }
+}
+
+impl Clock for TestClock {
     fn now_ns(&self) -> i64 {
         let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        i64::try_from(elapsed.as_nanos()).unwrap()
+        i64::try_from(elapsed.as_nanos()).unwrap() + self.ahead_ns.load(Ordering::SeqCst)
     }
 
     fn monotonic_ns(&self) -> u64 {
@@ -32,6 +47,10 @@ impl Clock for WallClock {
 
 pub struct TestServer {
     pub port: u16,
+    pub clock: Arc<TestClock>,
+    pub service: Arc<QueryService>,
+    pub shutdown: CancellationToken,
+    pub serving: JoinHandle<Result<()>>,
     _directory: tempfile::TempDir,
 }
 
@@ -43,7 +62,8 @@ impl TestServer {
     pub async fn with(settings: FlightSettings) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
-        let clock: Arc<dyn Clock> = Arc::new(WallClock);
+        let test_clock = Arc::new(TestClock::default());
+        let clock: Arc<dyn Clock> = Arc::clone(&test_clock) as Arc<dyn Clock>;
         let journal = |name: &str| {
             let path = directory.path().join(name);
             Arc::new(Journal::open(Arc::clone(&disk), path, JournalSettings::default()).unwrap())
@@ -60,15 +80,25 @@ impl TestServer {
         let service = QueryService::new(parts).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
+        let shutdown = CancellationToken::new();
         let serving =
-            stratalog_flight_sql::serve(listener, service, settings, CancellationToken::new());
-        tokio::spawn(serving);
-        Self { port, _directory: directory }
+            stratalog_flight_sql::serve(listener, Arc::clone(&service), settings, shutdown.clone());
+        let serving = tokio::spawn(serving);
+        Self { port, clock: test_clock, service, shutdown, serving, _directory: directory }
+    }
+
+    pub async fn channel(&self) -> Channel {
+        let endpoint = Endpoint::try_from(format!("http://127.0.0.1:{}", self.port)).unwrap();
+        endpoint.connect().await.unwrap()
+    }
+
+    /// A client of Flight's calls as they are, on a connection of its own.
+    pub async fn raw(&self) -> FlightServiceClient<Channel> {
+        FlightServiceClient::new(self.channel().await).max_encoding_message_size(usize::MAX)
     }
 
     /// A client on a connection of its own.
     pub async fn client(&self) -> FlightSqlServiceClient<Channel> {
-        let endpoint = Endpoint::try_from(format!("http://127.0.0.1:{}", self.port)).unwrap();
-        FlightSqlServiceClient::new(endpoint.connect().await.unwrap())
+        FlightSqlServiceClient::new(self.channel().await)
     }
 }

@@ -117,6 +117,12 @@ fn a_bad_series_is_refused_alone() {
             1,
         ),
         (series(&[("__name__", "m"), ("b", ""), ("b", "1")], &[(1.0, 1)]), "\"b\" comes twice", 1),
+        (
+            series(&[("__name__", "m"), ("exported_value", "1"), ("value", "2")], &[(1.0, 1)]),
+            "labels \"value\" and \"exported_value\" would both be the tag \"exported_value\": the \
+             table needs the name \"value\" itself",
+            1,
+        ),
         (series(&[("", "x"), ("__name__", "m")], &[(1.0, 1)]), "empty name", 1),
         (not_utf8, "is not UTF-8", 1),
         (

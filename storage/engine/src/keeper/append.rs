@@ -249,10 +249,21 @@ impl OpenAppend {
     async fn enter_producer(&self) -> Result<bool> {
         let Some((producer, number)) = self.options.producer else { return Ok(false) };
         loop {
-            let admission = self.core.producers.lock().enter(producer, number, &self.outcome);
+            let from = self.options.producer_from.unwrap_or(number);
+            let admission = self.core.producers.lock().enter(producer, from, number, &self.outcome);
             match admission {
                 producers::Admission::New => return Ok(false),
                 producers::Admission::Duplicate => return Ok(true),
+                producers::Admission::Overlap => {
+                    return Err(Error::new(
+                        ErrorKind::ObjectNotInPrerequisiteState,
+                        format!(
+                            "of the producer's statements {from} to {number} some were committed \
+                             before"
+                        ),
+                    )
+                    .with_hint("send each of them by itself"));
+                }
                 producers::Admission::Wait(other) => {
                     self.core.waits.wait(self.outcome.id(), &other).await?;
                 }

@@ -20,6 +20,8 @@ pub enum Admission {
     New,
     /// Committed before.
     Duplicate,
+    /// Of several statements some were committed before, and others not.
+    Overlap,
     /// Another statement of the producer is in flight: wait for it, then ask again.
     Wait(Arc<Outcome>),
 }
@@ -62,15 +64,20 @@ impl Producers {
         self.committed.get(&producer).is_some_and(|(last, _)| number <= *last)
     }
 
-    /// Asks to commit statement `number`, whose outcome is `outcome`.
+    /// Asks to commit the statements `from..=number`, all of them at once, whose outcome is
+    /// `outcome`.
     pub fn enter(
         &mut self,
         producer: ProducerId,
+        from: u64,
         number: u64,
         outcome: &Arc<Outcome>,
     ) -> Admission {
         if self.is_duplicate(producer, number) {
             return Admission::Duplicate;
+        }
+        if self.is_duplicate(producer, from) {
+            return Admission::Overlap;
         }
         match self.in_flight.get(&producer) {
             Some(other) if other.id() != outcome.id() => Admission::Wait(Arc::clone(other)),

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use stratalog_engine::Engine;
 use stratalog_model::{
-    ChronicleDefinition, Collision, EventStore, ProducerId, Result,
+    ChronicleDefinition, Collision, ErrorKind, EventStore, ProducerId, Result,
     store::{AppendOptions, Appended},
 };
 
@@ -90,4 +90,31 @@ async fn a_retry_while_the_first_try_is_under_way() {
             assert_eq!(rows(&engine, &cpu).await.len(), 1);
         }
     }
+}
+
+/// An append may be several statements of its producer: it is a duplicate when all of them were
+/// committed, and refused, to be sent one by one, when some were.
+#[tokio::test]
+async fn several_statements_at_once_are_all_new_or_all_duplicates() {
+    let (_, cpu, engine) = opened(Collision::All, true);
+    let send = async |from: u64, to: u64| {
+        let options = AppendOptions {
+            producer: Some((ProducerId(7), to)),
+            producer_from: Some(from),
+            ..AppendOptions::default()
+        };
+        let mut append = engine.begin(options)?;
+        for number in from..=to {
+            push(&mut append, &cpu, &[row(number as i64, "a", 1.0)]).await?;
+        }
+        append.commit().await
+    };
+    assert_eq!(send(1, 4).await.unwrap().rows, 4);
+    assert!(send(1, 4).await.unwrap().duplicate);
+    assert!(send(2, 3).await.unwrap().duplicate);
+    let refused = send(3, 6).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ObjectNotInPrerequisiteState, "{refused}");
+    assert_eq!(rows(&engine, &cpu).await.len(), 4, "nothing of it is stored");
+    assert_eq!(send(5, 6).await.unwrap().rows, 2);
+    assert_eq!(rows(&engine, &cpu).await.len(), 6);
 }

@@ -12,7 +12,7 @@ use crate::tree::Tree;
 
 /// What each crate of the product may depend on, directly. Crates that only test
 /// (`sim`, `sqllogictests`, `xtask`, …) and the server, which wires everything, are free.
-const ALLOWED: [(&str, &[&str]); 17] = [
+const ALLOWED: [(&str, &[&str]); 18] = [
     ("stratalog-model", &[]),
     ("stratalog-journal", &["stratalog-model"]),
     ("stratalog-tablet", &["stratalog-model"]),
@@ -43,7 +43,8 @@ const ALLOWED: [(&str, &[&str]); 17] = [
         ],
     ),
     ("stratalog-pgwire", &["stratalog-model", "stratalog-text", "stratalog-query"]),
-    ("stratalog-flight-sql", &["stratalog-model", "stratalog-query"]),
+    ("stratalog-flight-wire", &["stratalog-model"]),
+    ("stratalog-flight-sql", &["stratalog-model", "stratalog-query", "stratalog-flight-wire"]),
     ("stratalog-line", &["stratalog-model"]),
     ("stratalog-telemetry", &["stratalog-model", "stratalog-line"]),
     (
@@ -64,7 +65,7 @@ const RESERVED: [(&str, &[&str]); 2] =
     [("sled", &["stratalog-tablet"]), ("pgwire", &["stratalog-pgwire"])];
 
 /// Crates of others that a crate must not name, by a part of their name.
-const BANNED: [(&str, &str); 12] = [
+const BANNED: [(&str, &str); 14] = [
     ("stratalog-journal", "arrow"),
     ("stratalog-model", "datafusion"),
     ("stratalog-model", "tokio"),
@@ -77,6 +78,8 @@ const BANNED: [(&str, &str); 12] = [
     ("stratalog-telemetry", "datafusion"),
     ("stratalog-telemetry", "tokio"),
     ("stratalog-pgwire", "stratalog-engine"),
+    ("stratalog-flight-wire", "datafusion"),
+    ("stratalog-flight-wire", "tokio"),
 ];
 
 /// Crates that must not be reachable, over however many others.

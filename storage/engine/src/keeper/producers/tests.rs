@@ -5,17 +5,22 @@ fn retries_are_recognized() {
     let mut producers = Producers::new(10);
     let producer = ProducerId(7);
     let first = Outcome::new(1);
-    assert!(matches!(producers.enter(producer, 5, &first), Admission::New));
+    assert!(matches!(producers.enter(producer, 5, 5, &first), Admission::New));
     let second = Outcome::new(2);
     assert!(
-        matches!(producers.enter(producer, 5, &second), Admission::Wait(other) if other.id() == 1)
+        matches!(producers.enter(producer, 5, 5, &second), Admission::Wait(other) if other.id() == 1)
     );
     producers.committed(producer, 5);
     producers.leave(producer, &first);
-    assert!(matches!(producers.enter(producer, 5, &second), Admission::Duplicate));
-    assert!(matches!(producers.enter(producer, 4, &second), Admission::Duplicate));
-    assert!(matches!(producers.enter(producer, 6, &second), Admission::New));
+    assert!(matches!(producers.enter(producer, 5, 5, &second), Admission::Duplicate));
+    assert!(matches!(producers.enter(producer, 4, 4, &second), Admission::Duplicate));
+    assert!(matches!(producers.enter(producer, 6, 6, &second), Admission::New));
     assert!(!producers.is_duplicate(ProducerId(8), 5));
+    producers.leave(producer, &second);
+    // Several at once: all of them before, some of them, none.
+    assert!(matches!(producers.enter(producer, 3, 5, &second), Admission::Duplicate));
+    assert!(matches!(producers.enter(producer, 5, 9, &second), Admission::Overlap));
+    assert!(matches!(producers.enter(producer, 6, 9, &second), Admission::New));
 }
 
 #[test]

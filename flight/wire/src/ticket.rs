@@ -2,33 +2,33 @@
 
 use arrow_flight::{
     Ticket,
-    sql::{ProstMessageExt as _, TicketStatementQuery},
+    sql::{Any, Command, ProstMessageExt as _, TicketStatementQuery},
 };
-use bytes::Bytes;
 use prost::Message;
 use stratalog_model::{Error, ErrorKind, Result};
 
 use crate::seal::Seal;
 
-const PURPOSE: &str = "ticket";
+/// What tickets are sealed for.
+pub const TICKET: &str = "ticket";
 
 /// What DoGet is to do.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Sealed {
+pub struct Sealed {
     /// Who may redeem it.
     #[prost(bytes = "vec", tag = "1")]
-    pub(crate) caller: Vec<u8>,
+    pub caller: Vec<u8>,
     /// Nanoseconds since 1970 from which on it is no good.
     #[prost(sfixed64, tag = "2")]
-    pub(crate) expires_ns: i64,
+    pub expires_ns: i64,
     /// The work.
     #[prost(oneof = "Errand", tags = "3, 4, 5, 6")]
-    pub(crate) errand: Option<Errand>,
+    pub errand: Option<Errand>,
 }
 
 /// The work that a ticket stands for.
 #[derive(Clone, PartialEq, prost::Oneof)]
-pub(crate) enum Errand {
+pub enum Errand {
     /// A statement.
     #[prost(message, tag = "3")]
     Statement(StatementErrand),
@@ -45,33 +45,33 @@ pub(crate) enum Errand {
 
 /// A statement to run.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct StatementErrand {
+pub struct StatementErrand {
     /// Its text.
     #[prost(string, tag = "1")]
-    pub(crate) sql: String,
+    pub sql: String,
     /// The transaction that it is part of.
     #[prost(bytes = "vec", optional, tag = "2")]
-    pub(crate) transaction: Option<Vec<u8>>,
+    pub transaction: Option<Vec<u8>>,
     /// Number under which it can be cancelled.
     #[prost(uint64, tag = "3")]
-    pub(crate) number: u64,
+    pub number: u64,
 }
 
 /// A prepared statement to run.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct PreparedErrand {
+pub struct PreparedErrand {
     /// Its handle.
     #[prost(bytes = "vec", tag = "1")]
-    pub(crate) handle: Vec<u8>,
+    pub handle: Vec<u8>,
     /// Number under which it can be cancelled.
     #[prost(uint64, tag = "2")]
-    pub(crate) number: u64,
+    pub number: u64,
 }
 
 impl Sealed {
     /// The ticket, as clients carry it.
-    pub(crate) fn into_ticket(self, seal: &Seal) -> Ticket {
-        let sealed = seal.seal(PURPOSE, self.encode_to_vec());
+    pub fn into_ticket(self, seal: &Seal) -> Ticket {
+        let sealed = seal.seal(TICKET, self.encode_to_vec());
         let query = TicketStatementQuery { statement_handle: sealed.into() };
         Ticket { ticket: query.as_any().encode_to_vec().into() }
     }
@@ -79,16 +79,33 @@ impl Sealed {
     /// What a ticket says that this process made for `caller`.
     ///
     /// # Errors
-    /// `InvalidAuthorization` for one that was forged, is another caller's or has expired.
-    pub(crate) fn open(handle: &Bytes, seal: &Seal, caller: &[u8], now_ns: i64) -> Result<Errand> {
+    /// `ProtocolViolation` for what no GetFlightInfo gives; `InvalidAuthorization` for a ticket that was
+    /// forged, is another caller's or has expired.
+    pub fn open(ticket: &[u8], seal: &Seal, caller: &[u8], now_ns: i64) -> Result<Errand> {
+        let command = Any::decode(ticket).ok().and_then(|any| Command::try_from(any).ok());
+        let handle = match command {
+            Some(Command::TicketStatementQuery(query)) => query.statement_handle,
+            Some(other) => {
+                return Err(Error::new(
+                    ErrorKind::ProtocolViolation,
+                    format!("{} is no ticket: GetFlightInfo gives them", other.type_url()),
+                ));
+            }
+            None => {
+                return Err(Error::new(
+                    ErrorKind::ProtocolViolation,
+                    "the ticket is not one that GetFlightInfo gave, nor a query in JSON",
+                ));
+            }
+        };
         let refused = |message: &str| {
             Error::new(ErrorKind::InvalidAuthorization, message)
                 .with_hint("call GetFlightInfo again, and redeem its tickets in the same session")
         };
-        let text = seal.open(PURPOSE, handle).ok_or_else(|| {
+        let text = seal.open(TICKET, &handle).ok_or_else(|| {
             refused("the ticket is not one of this server: forged, or from before its last start")
         })?;
-        let sealed = Sealed::decode(text).map_err(|_| refused("the ticket cannot be read"))?;
+        let sealed = Self::decode(text).map_err(|_| refused("the ticket cannot be read"))?;
         if sealed.caller != caller {
             return Err(refused("the ticket was given to another session"));
         }

@@ -11,7 +11,7 @@ const CODE_BYTES: usize = 32;
 
 /// The key.
 #[derive(Clone)]
-pub(crate) struct Seal(Hmac<Sha256>);
+pub struct Seal(Hmac<Sha256>);
 
 impl std::fmt::Debug for Seal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -24,7 +24,7 @@ impl Seal {
     ///
     /// # Errors
     /// `Internal`, never in fact: the key may have any length.
-    pub(crate) fn random() -> Result<Self> {
+    pub fn random() -> Result<Self> {
         let key: Vec<u8> = (0..4).flat_map(|_| Uuid::new_v4().into_bytes()).collect();
         let code = Hmac::<Sha256>::new_from_slice(&key)
             .map_err(|error| Error::internal(format!("no key for tickets: {error}")))?;
@@ -32,14 +32,14 @@ impl Seal {
     }
 
     /// `text` with its code behind it. `purpose` keeps a token from being taken for a ticket.
-    pub(crate) fn seal(&self, purpose: &str, mut text: Vec<u8>) -> Vec<u8> {
+    pub fn seal(&self, purpose: &str, mut text: Vec<u8>) -> Vec<u8> {
         let code = self.code(purpose, &text).finalize().into_bytes();
         text.extend_from_slice(&code);
         text
     }
 
     /// The text before the code, if that is right. Takes the same time wherever it is wrong.
-    pub(crate) fn open<'a>(&self, purpose: &str, sealed: &'a [u8]) -> Option<&'a [u8]> {
+    pub fn open<'a>(&self, purpose: &str, sealed: &'a [u8]) -> Option<&'a [u8]> {
         let (text, code) = sealed.split_at_checked(sealed.len().checked_sub(CODE_BYTES)?)?;
         self.code(purpose, text).verify_slice(code).ok()?;
         Some(text)

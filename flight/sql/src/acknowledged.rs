@@ -1,0 +1,190 @@
+//! Batches with an acknowledgement each.
+//!
+//! ```text
+//!   messages ─► decoded ─► columns of the table ─► waiting ─► one append ─► durable ─► acknowledged
+//!                 meanwhile, as long as there is room:  ▲        of all that waited, in order
+//! ```
+//!
+//! While an append waits for its sync, the batches behind it are read. Those that came are the next
+//! append: a client that does not wait for acknowledgements has a sync for many batches. Each batch
+//! is still whole, acknowledged by itself and in its turn; where they cannot be stored together, each
+//! is tried by itself, so that those before the one that fails are stored, and none behind it.
+
+mod together;
+
+use std::{collections::VecDeque, sync::Arc};
+
+use arrow::array::RecordBatch;
+use bytes::Bytes;
+use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream};
+use stratalog_flight_wire::{Arrived, Batches, Inbound, Wish};
+use stratalog_model::{Error, ErrorKind, Result};
+use stratalog_query::{Ingest, Session};
+use tonic::Status;
+
+use self::together::{Stored, store};
+use crate::{caller::Caller, ingest::at, status::refused};
+
+/// Acknowledgements as JSON.
+pub(crate) type Told = stream::BoxStream<'static, Result<Bytes, Status>>;
+
+/// Batches that wait while others are stored, at most, and their bytes from which on no more are
+/// read.
+const WAITING_MAX: usize = 64;
+const WAITING_BYTES_MAX: usize = 8 << 20;
+
+/// Batches for the table of a path, acknowledged in order.
+///
+/// # Errors
+/// `UndefinedTable`, `ProtocolViolation`; what is wrong with a batch comes in its turn, and ends the
+/// call: those before it are stored.
+pub(crate) async fn by_path(
+    caller: &Arc<Caller>,
+    path: &[String],
+    messages: Inbound,
+) -> Result<Told> {
+    let (named, table) = match path {
+        [table] => (None, table.as_str()),
+        [schema, table] => (Some(schema.as_str()), table.as_str()),
+        _ => {
+            return Err(Error::new(
+                ErrorKind::ProtocolViolation,
+                format!("a path of {} names is no table", path.len()),
+            )
+            .with_hint("[table] or [schema, table]"));
+        }
+    };
+    let session = Arc::clone(caller.session());
+    let chronicle = session.table(named, table)?;
+    let mut batches = Batches::new(messages, caller.settings.batch_limits());
+    let Some(schema) = batches.schema().await? else { return Ok(stream::empty().boxed()) };
+    let ingest = session.ingest(chronicle, schema).await?;
+    let table = Arc::new(Table { session, ingest, what: format!("rows for {table}") });
+    let call = Call {
+        caller: Arc::clone(caller),
+        batches,
+        table,
+        waiting: VecDeque::new(),
+        waiting_bytes: 0,
+        storing: None,
+        told: VecDeque::new(),
+        end: None,
+    };
+    Ok(stream::unfold(call, |mut call| async move {
+        let told = call.next().await?;
+        Some((told.map_err(refused), call))
+    })
+    .boxed())
+}
+
+/// Where the rows go.
+struct Table {
+    session: Arc<Session>,
+    ingest: Ingest,
+    what: String,
+}
+
+/// A batch that can be stored.
+struct Waiting {
+    number: u64,
+    rows: RecordBatch,
+    wish: Wish,
+}
+
+/// A call, and how far it is.
+struct Call {
+    caller: Arc<Caller>,
+    batches: Batches,
+    table: Arc<Table>,
+    waiting: VecDeque<Waiting>,
+    waiting_bytes: usize,
+    storing: Option<BoxFuture<'static, Stored>>,
+    /// Acknowledgements that nobody has asked for yet.
+    told: VecDeque<Bytes>,
+    /// No more is read, and why: the client's end, or an error.
+    end: Option<Result<()>>,
+}
+
+impl Call {
+    /// The next acknowledgement, or the error that ends the call.
+    async fn next(&mut self) -> Option<Result<Bytes>> {
+        loop {
+            if let Some(told) = self.told.pop_front() {
+                return Some(Ok(told));
+            }
+            self.begin();
+            let has_room =
+                self.waiting.len() < WAITING_MAX && self.waiting_bytes < WAITING_BYTES_MAX;
+            let reads = self.end.is_none() && has_room;
+            let arrived = match &mut self.storing {
+                Some(storing) => tokio::select! {
+                    biased;
+                    stored = storing => {
+                        self.storing = None;
+                        self.stored(stored);
+                        continue;
+                    }
+                    arrived = self.batches.next(), if reads => arrived,
+                },
+                None if reads => self.batches.next().await,
+                // The error is told once; then there is nothing more.
+                None => match self.end.replace(Ok(()))? {
+                    Ok(()) => return None,
+                    Err(error) => return Some(Err(error)),
+                },
+            };
+            self.take(arrived).await;
+        }
+    }
+
+    /// Begins to store what waits, if nothing is being stored.
+    fn begin(&mut self) {
+        if self.storing.is_some() || self.waiting.is_empty() {
+            return;
+        }
+        let count = together::count(&self.waiting);
+        let group: Vec<Waiting> = self.waiting.drain(..count).collect();
+        let bytes: usize = group.iter().map(|batch| batch.rows.get_array_memory_size()).sum();
+        self.waiting_bytes = self.waiting_bytes.saturating_sub(bytes);
+        self.storing = Some(store(Arc::clone(&self.table), group).boxed());
+    }
+
+    /// A batch, an error or the end has come.
+    async fn take(&mut self, arrived: Option<Result<Arrived>>) {
+        let arrived = match arrived {
+            None => return self.end = Some(Ok(())),
+            Some(Err(error)) => return self.end = Some(Err(error)),
+            Some(Ok(arrived)) => arrived,
+        };
+        self.caller.touch();
+        let number = arrived.number;
+        match self.table.ready(arrived).await {
+            Ok(waiting) => {
+                self.waiting_bytes += waiting.rows.get_array_memory_size();
+                self.waiting.push_back(waiting);
+            }
+            Err(error) => self.end = Some(Err(at(error, number))),
+        }
+    }
+
+    /// What was being stored is: the acknowledgements, and perhaps an error, behind which nothing is
+    /// stored.
+    fn stored(&mut self, stored: Stored) {
+        self.caller.touch();
+        self.told.extend(stored.told);
+        if let Some(error) = stored.error {
+            self.waiting.clear();
+            self.waiting_bytes = 0;
+            self.end = Some(Err(error));
+        }
+    }
+}
+
+impl Table {
+    /// A batch as the table has it.
+    async fn ready(&self, arrived: Arrived) -> Result<Waiting> {
+        let wish = Wish::read(&arrived.metadata)?;
+        let rows = self.ingest.rows(&arrived.batch).await?;
+        Ok(Waiting { number: arrived.number, rows, wish })
+    }
+}

@@ -1,0 +1,118 @@
+//! Several batches as one append.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use bytes::Bytes;
+use serde::Serialize;
+use stratalog_model::{
+    Error, Result,
+    store::{AppendOptions, Appended},
+};
+
+use super::{Table, Waiting};
+use crate::ingest::at;
+
+/// What became of batches.
+pub(super) struct Stored {
+    /// The acknowledgements of those that are stored: the first ones.
+    pub(super) told: Vec<Bytes>,
+    /// What is wrong with the one behind them.
+    pub(super) error: Option<Error>,
+}
+
+/// What is answered for a batch, as JSON.
+#[derive(Debug, Serialize)]
+struct Acknowledged {
+    /// Number of the batch in the call, from 1.
+    batch: u64,
+    /// Rows stored.
+    rows: u64,
+    /// Gsn of the first and of the last; null when nothing was stored.
+    first_gsn: Option<u64>,
+    last_gsn: Option<u64>,
+    /// What is certain now.
+    durability: String,
+    /// The producer had it acknowledged before.
+    duplicate: bool,
+    /// The number that the producer gave it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sequence: Option<u64>,
+}
+
+/// How many of those that wait can be one append: what they ask for is the same, and they are
+/// numbered upwards by one producer, or by none.
+pub(super) fn count(waiting: &VecDeque<Waiting>) -> usize {
+    let pairs = waiting.iter().zip(waiting.iter().skip(1));
+    let follows = |(before, next): &(&Waiting, &Waiting)| {
+        before.wish.durability == next.wish.durability
+            && match (before.wish.producer, next.wish.producer) {
+                (None, None) => true,
+                (Some((producer, number)), Some((same, higher))) => {
+                    producer == same && number < higher
+                }
+                _ => false,
+            }
+    };
+    pairs.take_while(follows).count() + 1
+}
+
+/// Stores batches that [`count`] put together.
+pub(super) async fn store(table: Arc<Table>, group: Vec<Waiting>) -> Stored {
+    if group.len() > 1
+        && let Ok(told) = append(&table, &group).await
+    {
+        return Stored { told, error: None };
+    }
+    // Nothing of them is stored. Which of them is it? Those before it are to be stored.
+    let mut told = Vec::with_capacity(group.len());
+    for batch in &group {
+        match append(&table, std::slice::from_ref(batch)).await {
+            Ok(one) => told.extend(one),
+            Err(error) => return Stored { told, error: Some(at(error, batch.number)) },
+        }
+    }
+    Stored { told, error: None }
+}
+
+/// One append; the acknowledgement of each batch.
+async fn append(table: &Table, group: &[Waiting]) -> Result<Vec<Bytes>> {
+    let (Some(first), Some(last)) = (group.first(), group.last()) else { return Ok(Vec::new()) };
+    let options = AppendOptions {
+        durability: last.wish.durability,
+        producer: last.wish.producer,
+        producer_from: first.wish.producer.map(|(_, number)| number),
+    };
+    let mut append = table.session.append(&table.what, options)?;
+    let mut counts = Vec::with_capacity(group.len());
+    for batch in group {
+        counts.push(append.push(table.ingest.table(), batch.rows.clone()).await?);
+    }
+    let appended = append.commit().await?;
+    let mut next_gsn = appended.first_gsn.map(|gsn| gsn.0);
+    let told = group.iter().zip(counts);
+    told.map(|(batch, rows)| acknowledged(batch, rows, &appended, &mut next_gsn)).collect()
+}
+
+/// The acknowledgement of a batch whose rows have gsn's from the next one on.
+fn acknowledged(
+    batch: &Waiting,
+    rows: u64,
+    appended: &Appended,
+    next_gsn: &mut Option<u64>,
+) -> Result<Bytes> {
+    let rows = if appended.duplicate { 0 } else { rows };
+    let first_gsn = next_gsn.filter(|_| rows > 0);
+    *next_gsn = next_gsn.map(|next| next.saturating_add(rows));
+    let told = Acknowledged {
+        batch: batch.number,
+        rows,
+        first_gsn,
+        last_gsn: first_gsn.map(|first| first.saturating_add(rows - 1)),
+        durability: appended.durability.to_string(),
+        duplicate: appended.duplicate,
+        sequence: batch.wish.producer.map(|(_, sequence)| sequence),
+    };
+    let json = serde_json::to_vec(&told)
+        .map_err(|error| Error::internal(format!("an acknowledgement: {error}")))?;
+    Ok(json.into())
+}

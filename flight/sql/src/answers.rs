@@ -1,0 +1,76 @@
+//! Answers of the gRPC library to requests that it could not read: made into ours, with their SQLSTATE.
+//!
+//! A call of one message is read before any code of this crate sees it. What is too large, or no
+//! message at all, is answered by the library with a status that has no SQLSTATE, and whose code says
+//! that the server is at fault. Ours all have one: so what has none is the library's.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use stratalog_flight_wire::broken_off;
+use stratalog_model::{Error, ErrorKind};
+use tonic::{
+    Code, Status,
+    codegen::{Service, http},
+    server::NamedService,
+};
+
+use crate::status::{SQLSTATE, refused};
+
+/// A service whose answers are ours.
+#[derive(Debug, Clone)]
+pub(crate) struct Answers<S>(pub(crate) S);
+
+impl<S: NamedService> NamedService for Answers<S> {
+    const NAME: &'static str = S::NAME;
+}
+
+impl<S, Q, B> Service<http::Request<Q>> for Answers<S>
+where
+    S: Service<http::Request<Q>, Response = http::Response<B>>,
+    S::Future: Send + 'static,
+    B: Default,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, request: http::Request<Q>) -> Self::Future {
+        let answered = self.0.call(request);
+        Box::pin(async move {
+            let response = answered.await?;
+            Ok(match response.extensions().get::<Status>().and_then(ours) {
+                Some(status) => status.into_http(),
+                None => response,
+            })
+        })
+    }
+}
+
+/// What is answered in place of a status of the library.
+fn ours(status: &Status) -> Option<Status> {
+    if status.metadata().contains_key(SQLSTATE) {
+        return None;
+    }
+    let unread = || {
+        Error::new(
+            ErrorKind::ProtocolViolation,
+            format!("the request cannot be read: {}", status.message()),
+        )
+    };
+    match status.code() {
+        Code::OutOfRange => Some(refused(broken_off(status))),
+        Code::Internal | Code::InvalidArgument => Some(refused(unread())),
+        Code::Unimplemented => Some(refused(
+            Error::new(ErrorKind::FeatureNotSupported, status.message())
+                .with_hint("Flight has no such call, or bodies are compressed as gRPC does it"),
+        )),
+        _ => None,
+    }
+}

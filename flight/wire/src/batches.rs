@@ -1,0 +1,268 @@
+//! Batches that a client sends: decoded from IPC that nobody vouches for, within a budget.
+
+use std::{collections::HashMap, panic::AssertUnwindSafe};
+
+use arrow::{
+    array::RecordBatch,
+    datatypes::{Schema, SchemaRef},
+};
+use arrow_flight::{
+    FlightData,
+    decode::{DecodedPayload, FlightDataDecoder},
+    error::FlightError,
+};
+use bytes::Bytes;
+use futures::{FutureExt as _, Stream, StreamExt as _, stream::BoxStream};
+use stratalog_model::{Error, ErrorKind, Result};
+use tonic::{Code, Status};
+
+use crate::ipc::{self, BatchLimits, Fault, Holds};
+
+/// Messages of a call, on their way in.
+pub type Inbound = BoxStream<'static, Result<FlightData, Status>>;
+
+/// A batch, and what its message says besides.
+#[derive(Debug)]
+pub struct Arrived {
+    /// Its number in the call, from 1.
+    pub number: u64,
+    /// The rows.
+    pub batch: RecordBatch,
+    /// The message's `app_metadata`.
+    pub metadata: Bytes,
+}
+
+/// The batches of a call.
+pub struct Batches {
+    decoder: FlightDataDecoder,
+    schema: Option<SchemaRef>,
+    number: u64,
+}
+
+/// Checks the messages of a call, on their way to the decoder.
+struct Checks {
+    limits: BatchLimits,
+    schema: Option<Schema>,
+    /// Bytes of each dictionary.
+    dictionaries: HashMap<i64, u64>,
+}
+
+impl std::fmt::Debug for Batches {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Batches").field("schema", &self.schema).finish_non_exhaustive()
+    }
+}
+
+impl Batches {
+    /// Those of `messages`. Messages that carry no data, only a command, are passed over.
+    pub fn new(
+        messages: impl Stream<Item = Result<FlightData, Status>> + Send + 'static,
+        limits: BatchLimits,
+    ) -> Self {
+        let mut checks = Checks { limits, schema: None, dictionaries: HashMap::new() };
+        let checked = messages.filter_map(move |message| {
+            let checked = match message {
+                Err(status) => Some(Err(FlightError::Tonic(Box::new(status)))),
+                Ok(data) if data.data_header.is_empty() => None,
+                Ok(data) => Some(
+                    checks
+                        .check(&data)
+                        .map(|()| data)
+                        .map_err(|error| FlightError::ExternalError(Box::new(error))),
+                ),
+            };
+            futures::future::ready(checked)
+        });
+        Self { decoder: FlightDataDecoder::new(checked), schema: None, number: 0 }
+    }
+
+    /// The schema, when there is one: it comes before any batch.
+    ///
+    /// # Errors
+    /// As [`Self::next`].
+    pub async fn schema(&mut self) -> Result<Option<SchemaRef>> {
+        while self.schema.is_none() {
+            match self.step().await {
+                None => return Ok(None),
+                Some(Err(error)) => return Err(error),
+                Some(Ok(Some(_))) => {
+                    return Err(Error::internal("a batch was decoded without a schema"));
+                }
+                Some(Ok(None)) => {}
+            }
+        }
+        Ok(self.schema.clone())
+    }
+
+    /// The next batch.
+    ///
+    /// # Errors
+    /// `InvalidBinaryRepresentation` for messages that are no IPC, or lie about what they hold.
+    pub async fn next(&mut self) -> Option<Result<Arrived>> {
+        loop {
+            match self.step().await? {
+                Err(error) => return Some(Err(error)),
+                Ok(Some(arrived)) => return Some(Ok(arrived)),
+                Ok(None) => {}
+            }
+        }
+    }
+
+    /// One message; `None` in it for a schema.
+    async fn step(&mut self) -> Option<Result<Option<Arrived>>> {
+        // The decoder validates; that it panics on some damage is a defect that must stay here.
+        let decoded = AssertUnwindSafe(self.decoder.next()).catch_unwind().await;
+        let decoded = match decoded {
+            Err(_) => return Some(Err(self.unreadable("it is damaged"))),
+            Ok(None) => return None,
+            Ok(Some(Err(FlightError::Tonic(status)))) => return Some(Err(broken_off(&status))),
+            Ok(Some(Err(FlightError::ExternalError(fault)))) => {
+                return Some(Err(self.faulty(fault.downcast::<Fault>().ok().map(|fault| *fault))));
+            }
+            Ok(Some(Err(error))) => return Some(Err(self.unreadable(&plain_text(&error)))),
+            Ok(Some(Ok(decoded))) => decoded,
+        };
+        let metadata = decoded.app_metadata();
+        match decoded.payload {
+            DecodedPayload::None => Some(Ok(None)),
+            DecodedPayload::Schema(schema) => {
+                if self.schema.as_ref().is_some_and(|before| *before != schema) {
+                    return Some(Err(self.unreadable("the schema changes midway")));
+                }
+                self.schema = Some(schema);
+                Some(Ok(None))
+            }
+            DecodedPayload::RecordBatch(batch) => {
+                self.number += 1;
+                Some(Ok(Some(Arrived { number: self.number, batch, metadata })))
+            }
+        }
+    }
+
+    /// What the next message is called.
+    fn place(&self) -> String {
+        match &self.schema {
+            None => "the schema".to_string(),
+            Some(_) => format!("batch {}", self.number + 1),
+        }
+    }
+
+    fn unreadable(&self, what: &str) -> Error {
+        Error::new(
+            ErrorKind::InvalidBinaryRepresentation,
+            format!("{} cannot be read: {what}", self.place()),
+        )
+        .with_hint("nothing of it was stored")
+    }
+
+    fn faulty(&self, fault: Option<Fault>) -> Error {
+        match fault {
+            None => Error::internal("a message was refused for no reason"),
+            Some(Fault::Lies(what)) => self.unreadable(&what),
+            Some(Fault::TooLarge(what)) => Error::new(
+                ErrorKind::LimitExceeded,
+                format!("{} is too large: {what}", self.place()),
+            )
+            .with_hint("send fewer rows in a message, or raise message_bytes_max"),
+        }
+    }
+
+    /// All of them, for parameters.
+    ///
+    /// # Errors
+    /// As [`Self::next`]; `LimitExceeded`.
+    pub async fn all(mut self, bytes_max: usize) -> Result<Option<Bound>> {
+        let Some(schema) = self.schema().await? else { return Ok(None) };
+        let (mut batches, mut bytes) = (Vec::new(), 0_usize);
+        while let Some(arrived) = self.next().await {
+            let batch = arrived?.batch;
+            bytes = bytes.saturating_add(batch.get_array_memory_size());
+            if bytes > bytes_max {
+                return Err(Error::new(
+                    ErrorKind::LimitExceeded,
+                    format!("the parameters take more than {bytes_max} bytes"),
+                )
+                .with_hint("bind fewer rows at a time, or use ingestion, which takes any number"));
+            }
+            batches.push(batch);
+        }
+        Ok(Some(Bound { schema, batches }))
+    }
+}
+
+/// Parameters of a prepared statement, a row for each time that it is carried out.
+#[derive(Debug)]
+pub struct Bound {
+    /// Their columns.
+    pub schema: SchemaRef,
+    /// The rows.
+    pub batches: Vec<RecordBatch>,
+}
+
+impl Bound {
+    /// How many there are.
+    pub fn rows(&self) -> usize {
+        self.batches.iter().map(RecordBatch::num_rows).sum()
+    }
+}
+
+impl Checks {
+    fn check(&mut self, data: &FlightData) -> Result<(), Fault> {
+        let (id, bytes, is_delta) = match ipc::check(data, self.schema.as_ref(), &self.limits)? {
+            Holds::Dictionary { id, bytes, is_delta } => (id, bytes, is_delta),
+            Holds::Schema(schema) => {
+                self.schema = Some(schema);
+                self.dictionaries.clear();
+                return Ok(());
+            }
+            Holds::Rows | Holds::Nothing => return Ok(()),
+        };
+        let before = if is_delta { self.dictionaries.get(&id).copied() } else { None };
+        self.dictionaries.insert(id, before.unwrap_or(0).saturating_add(bytes));
+        let total = self.dictionaries.values().fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
+        if total > self.limits.expanded_bytes_max {
+            return Err(Fault::TooLarge(format!(
+                "the dictionaries of the call have {total} bytes, of which there may be {}",
+                self.limits.expanded_bytes_max
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// What is told of a stream of messages that the server ends.
+pub fn shutting_down() -> Error {
+    Error::new(ErrorKind::Shutdown, "terminating connection due to administrator command")
+        .with_hint("what was acknowledged is stored; send the rest again when the server is back")
+}
+
+/// What is told of a stream of messages that ended with a status.
+pub fn broken_off(status: &Status) -> Error {
+    let shutdown = ErrorKind::Shutdown.sqlstate();
+    if status
+        .metadata()
+        .get("sqlstate")
+        .is_some_and(|state| state.as_bytes() == shutdown.as_bytes())
+    {
+        return shutting_down();
+    }
+    if status.code() == Code::OutOfRange {
+        return Error::new(
+            ErrorKind::LimitExceeded,
+            format!("a message is too large: {}", status.message()),
+        )
+        .with_hint("send less in a message, such as fewer rows, or raise message_bytes_max");
+    }
+    Error::new(
+        ErrorKind::ConnectionFailure,
+        format!("the client's stream broke off: {}", status.message()),
+    )
+}
+
+/// An error of the decoder without the names of its kinds before it.
+fn plain_text(error: &FlightError) -> String {
+    match error {
+        FlightError::DecodeError(text) | FlightError::ProtocolError(text) => text.clone(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,42 @@
+//! Commands of descriptors and tickets, and bodies of actions.
+
+use arrow_flight::sql::{Any, Command, ProstMessageExt};
+use prost::Message;
+use stratalog_model::{Error, ErrorKind, Result};
+
+/// The command of a descriptor.
+///
+/// # Errors
+/// `ProtocolViolation` when it is none of Flight SQL's.
+pub fn command_of(command: &[u8]) -> Result<Command> {
+    let any = Any::decode(command)
+        .map_err(|error| violation(format!("the command is not one of Flight SQL: {error}")))?;
+    Command::try_from(any).map_err(|error| violation(format!("the command is damaged: {error}")))
+}
+
+/// A request of an action that is wrapped as Flight SQL wraps them.
+///
+/// # Errors
+/// `ProtocolViolation`.
+pub fn packed<T: ProstMessageExt>(body: &[u8]) -> Result<T> {
+    let any = Any::decode(body).map_err(|error| damaged(T::type_url(), &error.to_string()))?;
+    let unpacked = any.unpack::<T>().map_err(|error| damaged(T::type_url(), &error.to_string()))?;
+    unpacked
+        .ok_or_else(|| violation(format!("the body is {}, not {}", any.type_url, T::type_url())))
+}
+
+/// A request of an action that is not wrapped.
+///
+/// # Errors
+/// `ProtocolViolation`.
+pub fn plain<T: Message + Default>(body: &[u8]) -> Result<T> {
+    T::decode(body).map_err(|error| damaged("body", &error.to_string()))
+}
+
+fn damaged(what: &str, error: &str) -> Error {
+    violation(format!("the {what} of the action cannot be read: {error}"))
+}
+
+fn violation(what: String) -> Error {
+    Error::new(ErrorKind::ProtocolViolation, what)
+}

@@ -1,0 +1,224 @@
+//! Checks of IPC messages before they are decoded. The decoder takes a sender at his word about where
+//! buffers lie, how long arrays are and how large what is compressed becomes: it panics, or asks for
+//! memory that there is none of.
+//!
+//! ```text
+//!   header:  type, schema or nodes (rows, nulls) and buffers (offset, length)
+//!   body:    ……│ buffer │………│ i64: length uncompressed, or -1 │ compressed │……
+//! ```
+
+mod layout;
+mod schema;
+
+use arrow::{
+    datatypes::{DataType, Field, Schema},
+    ipc::{Buffer, FieldNode, Message, MessageHeader, RecordBatch, root_as_message},
+};
+use arrow_flight::FlightData;
+
+use self::layout::Layout;
+
+/// Bytes before a compressed buffer that say how long it is uncompressed.
+const PREFIX_BYTES: usize = 8;
+
+/// The prefix of a buffer that was not worth compressing.
+const NOT_COMPRESSED: i64 = -1;
+
+/// How much a message may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BatchLimits {
+    /// Rows of a batch.
+    pub rows_max: u64,
+    /// Bytes of a batch, and of all dictionaries of a call, once uncompressed.
+    pub expanded_bytes_max: u64,
+}
+
+impl BatchLimits {
+    /// Those that follow from the bytes that a message may have: a row of nothing but its time has
+    /// eight; what is compressed may become four times as large as what is not may be.
+    pub fn of_message(message_bytes_max: usize) -> Self {
+        let bytes = message_bytes_max as u64;
+        Self { rows_max: bytes / 8, expanded_bytes_max: bytes.saturating_mul(4) }
+    }
+}
+
+/// What a message holds, as far as it must be known before it is decoded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Holds {
+    /// A schema.
+    Schema(Schema),
+    /// Nothing that is read here.
+    Nothing,
+    /// Values of a dictionary.
+    Dictionary { id: i64, bytes: u64, is_delta: bool },
+    /// Rows.
+    Rows,
+}
+
+/// What is wrong with a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It contradicts itself.
+    Lies(String),
+    /// It is larger than is taken.
+    TooLarge(String),
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Lies(what) | Self::TooLarge(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// Checks a message that follows `schema`, if one came before it.
+pub(crate) fn check(
+    data: &FlightData,
+    schema: Option<&Schema>,
+    limits: &BatchLimits,
+) -> Result<Holds, Fault> {
+    let message = root_as_message(&data.data_header)
+        .map_err(|error| lies(format!("its header is no message of Arrow IPC: {error}")))?;
+    let no_schema = || lies("a batch comes before it".to_string());
+    match message.header_type() {
+        MessageHeader::Schema => {
+            schema::check(&message).map_err(Fault::Lies)?;
+            let schema = Schema::try_from(data).map_err(|error| lies(error.to_string()))?;
+            Ok(Holds::Schema(schema))
+        }
+        MessageHeader::RecordBatch => {
+            let batch = message.header_as_record_batch();
+            let batch = batch.ok_or_else(|| lies("its header is missing".to_string()))?;
+            let fields = schema.ok_or_else(no_schema)?.fields();
+            let body = Body { bytes: &data.data_body, message: &message, limits };
+            body.check(batch, fields.iter().map(AsRef::as_ref))?;
+            Ok(Holds::Rows)
+        }
+        MessageHeader::DictionaryBatch => {
+            let dictionary = message.header_as_dictionary_batch();
+            let values = dictionary.and_then(|dictionary| Some((dictionary, dictionary.data()?)));
+            let Some((dictionary, values)) = values else {
+                return Err(lies("a dictionary has no values".to_string()));
+            };
+            let id = dictionary.id();
+            let field = dictionary_of(schema.ok_or_else(no_schema)?, id).ok_or_else(|| {
+                lies(format!("no column of the schema has a dictionary of the number {id}"))
+            })?;
+            let body = Body { bytes: &data.data_body, message: &message, limits };
+            let bytes = body.check(values, [&field])?;
+            Ok(Holds::Dictionary { id, bytes, is_delta: dictionary.isDelta() })
+        }
+        _ => Ok(Holds::Nothing),
+    }
+}
+
+/// The values of a dictionary as a column.
+fn dictionary_of(schema: &Schema, id: i64) -> Option<Field> {
+    #[expect(deprecated, reason = "where the decoder keeps a dictionary's number, it is read here")]
+    let fields = schema.fields_with_dict_id(id);
+    let field = fields.first()?;
+    let DataType::Dictionary(_, values) = field.data_type() else { return None };
+    Some(Field::new(field.name(), values.as_ref().clone(), true))
+}
+
+/// Where the buffers of a message lie.
+struct Body<'a> {
+    bytes: &'a [u8],
+    message: &'a Message<'a>,
+    limits: &'a BatchLimits,
+}
+
+impl Body<'_> {
+    /// Checks a batch, of rows or of a dictionary's values; its bytes once uncompressed.
+    fn check<'f>(
+        &self,
+        batch: RecordBatch<'_>,
+        fields: impl IntoIterator<Item = &'f Field>,
+    ) -> Result<u64, Fault> {
+        let rows = u64::try_from(batch.length())
+            .map_err(|_| lies(format!("it says that it has {} rows", batch.length())))?;
+        if rows > self.limits.rows_max {
+            return Err(Fault::TooLarge(format!(
+                "it has {rows} rows, of which a message has at most {}",
+                self.limits.rows_max
+            )));
+        }
+        let compressed = batch.compression().is_some();
+        let mut buffers = Vec::new();
+        for (at, buffer) in batch.buffers().iter().flatten().enumerate() {
+            let bytes = expanded_bytes(buffer, self.bytes, compressed)
+                .map_err(|what| lies(format!("buffer {} {what}", at + 1)))?;
+            buffers.push(bytes);
+        }
+        let expanded = buffers.iter().fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
+        if expanded > self.limits.expanded_bytes_max {
+            return Err(Fault::TooLarge(format!(
+                "it has {expanded} bytes once uncompressed, of which a message has at most {}",
+                self.limits.expanded_bytes_max
+            )));
+        }
+        // The smallest value is a bit.
+        let values_max = expanded.saturating_mul(8).max(self.limits.rows_max);
+        for (at, node) in batch.nodes().iter().flatten().enumerate() {
+            check_node(node, values_max)
+                .map_err(|what| lies(format!("array {} {what}", at + 1)))?;
+        }
+        for count in batch.variadicBufferCounts().iter().flatten() {
+            if usize::try_from(count).map_or(true, |count| count > buffers.len()) {
+                return Err(lies(format!(
+                    "a column says that it has {count} buffers of {}",
+                    buffers.len()
+                )));
+            }
+        }
+        Layout::new(batch, buffers, self.message.version()).check(fields).map_err(Fault::Lies)?;
+        Ok(expanded)
+    }
+}
+
+fn check_node(node: &FieldNode, values_max: u64) -> Result<(), String> {
+    let (length, nulls) = (node.length(), node.null_count());
+    if u64::try_from(length).map_or(true, |length| length > values_max) {
+        return Err(format!("says that it has {length} values, which cannot be in this message"));
+    }
+    if !(0..=length).contains(&nulls) {
+        return Err(format!("says that {nulls} of its {length} values are null"));
+    }
+    Ok(())
+}
+
+/// Bytes that a buffer has once uncompressed.
+fn expanded_bytes(buffer: &Buffer, body: &[u8], compressed: bool) -> Result<u64, String> {
+    let outside = || {
+        format!(
+            "lies at byte {}, {} bytes long, in a body of {}",
+            buffer.offset(),
+            buffer.length(),
+            body.len()
+        )
+    };
+    let start = usize::try_from(buffer.offset()).map_err(|_| outside())?;
+    let length = usize::try_from(buffer.length()).map_err(|_| outside())?;
+    let end = start.checked_add(length).ok_or_else(outside)?;
+    let bytes = body.get(start..end).ok_or_else(outside)?;
+    if !compressed || bytes.is_empty() {
+        return Ok(length as u64);
+    }
+    let prefix = bytes.first_chunk::<PREFIX_BYTES>();
+    let prefix = prefix.ok_or_else(|| format!("is compressed and has {length} bytes"))?;
+    match i64::from_le_bytes(*prefix) {
+        NOT_COMPRESSED => Ok((length - PREFIX_BYTES) as u64),
+        expanded => u64::try_from(expanded)
+            .map_err(|_| format!("says that it has {expanded} bytes once uncompressed")),
+    }
+}
+
+fn lies(what: String) -> Fault {
+    Fault::Lies(what)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! Whether the buffers of a batch can hold what its nodes say, column by column: in the order in which
+//! the decoder takes them.
+
+use std::collections::VecDeque;
+
+use arrow::{
+    datatypes::{DataType, Field, UnionMode},
+    ipc::{FieldNode, MetadataVersion, RecordBatch},
+};
+
+/// What is left of a batch's nodes and buffers.
+pub(super) struct Layout {
+    nodes: VecDeque<(u64, u64)>,
+    /// Bytes of each buffer, once uncompressed.
+    buffers: VecDeque<u64>,
+    variadic: VecDeque<usize>,
+    version: MetadataVersion,
+}
+
+impl Layout {
+    /// That of a batch whose numbers were checked one by one.
+    pub(super) fn new(batch: RecordBatch<'_>, buffers: Vec<u64>, version: MetadataVersion) -> Self {
+        let number = |value: i64| u64::try_from(value).unwrap_or(0);
+        let node = |node: &FieldNode| (number(node.length()), number(node.null_count()));
+        let counts = batch.variadicBufferCounts().into_iter().flatten();
+        Self {
+            nodes: batch.nodes().into_iter().flatten().map(node).collect(),
+            buffers: buffers.into(),
+            variadic: counts.map(|count| usize::try_from(count).unwrap_or(usize::MAX)).collect(),
+            version,
+        }
+    }
+
+    /// Takes what belongs to the columns; there must be nothing left that a decoder stumbles over.
+    pub(super) fn check<'a>(
+        mut self,
+        fields: impl IntoIterator<Item = &'a Field>,
+    ) -> Result<(), String> {
+        for field in fields {
+            self.field(field).map_err(|what| format!("column \"{}\" {what}", field.name()))?;
+        }
+        match self.variadic.is_empty() {
+            true => Ok(()),
+            false => Err("it counts the buffers of columns that there are not".to_string()),
+        }
+    }
+
+    fn field(&mut self, field: &Field) -> Result<(), String> {
+        let (rows, nulls) = self.nodes.pop_front().ok_or("is missing in it")?;
+        match field.data_type() {
+            DataType::Null => return Ok(()),
+            DataType::RunEndEncoded(ends, values) => {
+                self.field(ends)?;
+                return self.field(values);
+            }
+            DataType::Union(fields, mode) => {
+                if self.version < MetadataVersion::V5 {
+                    self.buffer()?;
+                }
+                self.at_least(rows, "types")?;
+                if *mode == UnionMode::Dense {
+                    self.at_least(rows.saturating_mul(4), "offsets")?;
+                }
+                return fields.iter().try_for_each(|(_, field)| self.field(field));
+            }
+            _ => {}
+        }
+        let marks = if nulls > 0 { rows.div_ceil(8) } else { 0 };
+        self.at_least(marks, "marks of nulls")?;
+        for _ in 0..self.others(field.data_type())? {
+            self.buffer()?;
+        }
+        match field.data_type() {
+            DataType::List(item)
+            | DataType::LargeList(item)
+            | DataType::ListView(item)
+            | DataType::LargeListView(item)
+            | DataType::FixedSizeList(item, _)
+            | DataType::Map(item, _) => self.field(item),
+            DataType::Struct(fields) => fields.iter().try_for_each(|field| self.field(field)),
+            _ => Ok(()),
+        }
+    }
+
+    /// How many buffers a column has besides the marks of its nulls.
+    fn others(&mut self, data_type: &DataType) -> Result<usize, String> {
+        Ok(match data_type {
+            DataType::Struct(_) | DataType::FixedSizeList(..) => 0,
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary => 2,
+            DataType::ListView(_) | DataType::LargeListView(_) => 2,
+            DataType::Utf8View | DataType::BinaryView => {
+                let count = self.variadic.pop_front().ok_or("does not count its buffers")?;
+                count.saturating_add(1)
+            }
+            _ => 1,
+        })
+    }
+
+    fn buffer(&mut self) -> Result<u64, String> {
+        self.buffers.pop_front().ok_or_else(|| "has fewer buffers than it needs".to_string())
+    }
+
+    fn at_least(&mut self, bytes: u64, what: &str) -> Result<(), String> {
+        let found = self.buffer()?;
+        match found < bytes {
+            true => Err(format!("has {found} bytes of {what} where it needs {bytes}")),
+            false => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! What a message of rows may say besides.
+
+use serde::Deserialize;
+use stratalog_model::{Durability, Error, ErrorKind, ProducerId, Result};
+use uuid::Uuid;
+
+/// What a batch asks for, as JSON in its `app_metadata`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Wish {
+    /// Who sends, and the number of this batch; one not above the producer's last is not stored again.
+    pub producer: Option<(ProducerId, u64)>,
+    /// What the acknowledgement means; the table's own without it.
+    pub durability: Option<Durability>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Written {
+    producer: Option<String>,
+    sequence: Option<u64>,
+    durability: Option<String>,
+}
+
+impl Wish {
+    /// Reads it; nothing is asked for where there is nothing.
+    ///
+    /// # Errors
+    /// `InvalidParameterValue`; `InvalidTextRepresentation` for a producer that is no UUID.
+    pub fn read(metadata: &[u8]) -> Result<Self> {
+        if metadata.is_empty() {
+            return Ok(Self::default());
+        }
+        let written: Written = serde_json::from_slice(metadata).map_err(|error| {
+            Error::new(
+                ErrorKind::InvalidParameterValue,
+                format!("the metadata of the batch cannot be read: {error}"),
+            )
+            .with_hint("{\"producer\": \"a UUID\", \"sequence\": 1, \"durability\": \"disk\"}, each of them optional")
+        })?;
+        let producer = match (written.producer, written.sequence) {
+            (Some(producer), Some(sequence)) => {
+                let producer = Uuid::parse_str(&producer).map_err(|_| {
+                    Error::new(
+                        ErrorKind::InvalidTextRepresentation,
+                        format!("the producer \"{producer}\" is no UUID"),
+                    )
+                })?;
+                Some((ProducerId(producer.as_u128()), sequence))
+            }
+            (None, None) => None,
+            _ => {
+                return Err(Error::new(
+                    ErrorKind::InvalidParameterValue,
+                    "a producer needs a sequence, and a sequence a producer",
+                ));
+            }
+        };
+        let durability = written.durability.map(|text| text.parse::<Durability>()).transpose()?;
+        Ok(Self { producer, durability })
+    }
+}
