@@ -106,7 +106,8 @@ class QuestDb:
         self.process = subprocess.Popen(
             [*dying_with_us("TERM"), "java", "-p", jar, "-m", "io.questdb/io.questdb.ServerMain", "-d", self.directory / "db"],
             stdout=self.log, stderr=subprocess.STDOUT, env={**os.environ, **self.environment})
-        deadline = time.monotonic() + 60
+        # A virtual machine on busy cores takes its time.
+        deadline = time.monotonic() + 300
         while True:
             try:
                 return self.ask("SELECT 1") and self

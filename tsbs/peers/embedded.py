@@ -39,9 +39,10 @@ class Embedded(Contender):
 
     def start(self):
         self.directory.mkdir(parents=True, exist_ok=True)
+        self.log = open(self.directory.with_suffix(".log"), "ab")
         self.process = subprocess.Popen(
             [*dying_with_us("KILL"), self.program, HERE / "asks" / "asks.py", self.engine, self.directory / "data"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "TZ": "UTC"})
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True, env={**os.environ, "TZ": "UTC"})
         self.ask({"do": "version"})
 
     def ask(self, message):
@@ -49,7 +50,8 @@ class Embedded(Contender):
         self.process.stdin.flush()
         line = self.process.stdout.readline()
         if not line:
-            raise RuntimeError(f"{self.label}: the process ended with status {self.process.wait()}")
+            said = self.directory.with_suffix(".log").read_text(errors="replace")[-500:]
+            raise RuntimeError(f"{self.label}: the process ended with status {self.process.wait()}: {said}")
         found = json.loads(line)
         if "error" in found:
             raise RuntimeError(f"{self.label}: {found['error']}")
@@ -71,3 +73,4 @@ class Embedded(Contender):
     def stop(self):
         self.process.stdin.close()
         self.process.wait(60)
+        self.log.close()

@@ -49,7 +49,7 @@ class InfluxDb(Contender):
         self.log = open(self.directory.with_suffix(".log"), "ab")
         self.process = subprocess.Popen([*dying_with_us("TERM"), self.program], stdout=self.log, stderr=subprocess.STDOUT,
                                         env={**os.environ, **environment})
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 300
         while True:
             try:
                 return self.ask("SHOW DATABASES")

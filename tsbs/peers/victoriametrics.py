@@ -43,7 +43,7 @@ class VictoriaMetrics(Contender):
             [*dying_with_us("TERM"), self.program, f"-storageDataPath={self.directory / 'data'}",
              f"-httpListenAddr=127.0.0.1:{self.port}", "-retentionPeriod=100y"],
             stdout=self.log, stderr=subprocess.STDOUT, env=os.environ)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while True:
             try:
                 return self.get("/health")
