@@ -195,8 +195,16 @@ fn scaled(
         months: whole(months.trunc()).and_then(|months| i32::try_from(months).ok())?,
         days: whole(days.trunc() + days_of_month.trunc() + more_days)
             .and_then(|days| i32::try_from(days).ok())?,
-        nanoseconds: whole(nanoseconds.round_ties_even())?,
+        nanoseconds: whole(rounded(nanoseconds, interval.nanoseconds))?,
     })
+}
+
+/// To microseconds, which clients expect at the most, unless the interval had less than that.
+fn rounded(nanoseconds: f64, before: i64) -> f64 {
+    match before % 1_000 {
+        0 => (nanoseconds / 1e3).round_ties_even() * 1e3,
+        _ => nanoseconds.round_ties_even(),
+    }
 }
 
 fn whole(value: f64) -> Option<i64> {

@@ -17,6 +17,7 @@ fn fractions_move_down() {
     assert_eq!(multiplied(interval(0, 1, 0), 0.25), Some(interval(0, 0, 21_600_000_000_000)));
     assert_eq!(multiplied(interval(1, 0, 0), 0.1), Some(interval(0, 3, 0)));
     assert_eq!(divided(interval(0, 0, 3), 3.0), Some(interval(0, 0, 1)));
+    assert_eq!(divided(interval(0, 0, 1_000_000_000), 3.0), Some(interval(0, 0, 333_333_000)));
     assert_eq!(multiplied(interval(0, 1, 0), f64::INFINITY), None);
     // select interval '1 mon 1 day' / 7, interval '40 days' / 3
     assert_eq!(divided(interval(1, 1, 0), 7.0), Some(interval(0, 4, 37_028_546_743_000)));

@@ -11,6 +11,7 @@
 )]
 
 mod damage;
+mod decoded;
 mod faults;
 mod files;
 mod fixture;

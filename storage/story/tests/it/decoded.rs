@@ -1,0 +1,111 @@
+//! Columns that stay decoded.
+
+use std::sync::Arc;
+
+use arrow::{array::RecordBatch, compute::concat};
+use stratalog_journal::LocalDisk;
+use stratalog_model::ColumnId;
+use stratalog_story::{
+    BuiltStory, CHUNK_ROWS, LocalShelf, Source, Stories, StoryId, StorySettings,
+};
+
+use crate::fixture::{EVERYTHING, OPEN_BYTES, local, schema, slice, wait};
+
+const HOSTS: usize = 50;
+const TICKS: usize = 2_001;
+const ROWS: usize = HOSTS * TICKS;
+
+/// A story of one group of 100,050 rows: four chunks, the last of them short.
+fn build(stories: &Stories, id: u64) -> BuiltStory {
+    let mut builder = stories.build(StoryId(id), &schema(), StorySettings::default()).unwrap();
+    let (batch, summary) = slice(id, 0, HOSTS, TICKS);
+    builder.push(&batch, summary).unwrap();
+    wait(builder.finish()).unwrap()
+}
+
+fn with_room(folder: &std::path::Path, room: u64) -> Stories {
+    let shelf = LocalShelf::open(Arc::new(LocalDisk), &folder.join("stories")).unwrap();
+    let spool = folder.join("spool");
+    wait(Stories::open(Arc::new(shelf), Arc::new(LocalDisk), &spool, OPEN_BYTES, room)).unwrap()
+}
+
+#[test]
+fn rows_are_those_of_the_file_and_read_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let built = build(&local(folder.path()), 3);
+    let stories = with_room(folder.path(), 64 << 20);
+    let story = wait(stories.open_story(&built)).unwrap();
+    let whole: RecordBatch = wait(story.read(0, &EVERYTHING, None)).unwrap();
+    let last = ROWS / CHUNK_ROWS;
+    // Parts of chunks, rows across two of them, and the short one at the end.
+    let asked = [
+        vec![5..17],
+        vec![CHUNK_ROWS - 3..CHUNK_ROWS + 3, 3 * CHUNK_ROWS..3 * CHUNK_ROWS + 1],
+        vec![last * CHUNK_ROWS..ROWS],
+        vec![0..ROWS],
+    ];
+    for (number, ranges) in asked.iter().enumerate() {
+        let columns = wait(story.columns(0, &EVERYTHING, ranges)).unwrap();
+        assert!(columns.read_bytes() > 0 || number == 2, "{number}");
+        for range in ranges {
+            for (at, expected) in whole.columns().iter().enumerate() {
+                let slices = columns.slices(at, range.clone()).unwrap();
+                let slices: Vec<&dyn arrow::array::Array> =
+                    slices.iter().map(AsRef::as_ref).collect();
+                let found = concat(&slices).unwrap();
+                assert_eq!(&found, &expected.slice(range.start, range.len()));
+            }
+        }
+        let again = wait(story.columns(0, &EVERYTHING, ranges)).unwrap();
+        assert_eq!(again.read_bytes(), 0);
+    }
+    // Of one column more, that column alone is read.
+    let other = with_room(folder.path(), 64 << 20);
+    let story = wait(other.open_story(&built)).unwrap();
+    let value = [Source::Column(ColumnId(9))];
+    let value_bytes = wait(story.columns(0, &value, &[0..9])).unwrap().read_bytes();
+    assert!(value_bytes > 0);
+    let both = [Source::Column(ColumnId(9)), Source::Tick];
+    assert!(wait(story.columns(0, &both, &[0..9])).unwrap().read_bytes() > 0);
+    assert_eq!(wait(story.columns(0, &both, &[0..9])).unwrap().read_bytes(), 0);
+    // Rows that were not asked for are not told.
+    let few = wait(story.columns(0, &both, &[0..9])).unwrap();
+    assert!(few.slices(0, CHUNK_ROWS..CHUNK_ROWS + 1).is_err() && few.slices(2, 0..1).is_err());
+    assert!(wait(story.columns(1, &both, &[0..9])).is_err());
+}
+
+#[test]
+fn memory_is_bounded_and_without_room_nothing_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let built: Vec<BuiltStory> = (1..=6).map(|id| build(&local(folder.path()), id)).collect();
+    let room = 3 << 20;
+    let stories = with_room(folder.path(), room);
+    for _ in 0..3 {
+        for built in &built {
+            let story = wait(stories.open_story(built)).unwrap();
+            let all = 0..ROWS;
+            wait(story.columns(0, &EVERYTHING[2..4], &[all])).unwrap();
+            assert!(stories.decoded_bytes() <= room, "{}", stories.decoded_bytes());
+        }
+    }
+    assert!(stories.decoded_bytes() > room / 4);
+    let none = with_room(folder.path(), 0);
+    let story = wait(none.open_story(&built[0])).unwrap();
+    for _ in 0..2 {
+        let columns = wait(story.columns(0, &EVERYTHING, &[0..10])).unwrap();
+        assert!(columns.read_bytes() > 0);
+    }
+    assert_eq!(none.decoded_bytes(), 0);
+}
+
+#[test]
+fn findings_are_kept_beside_columns() {
+    let folder = tempfile::tempdir().unwrap();
+    let built = build(&local(folder.path()), 2);
+    let stories = with_room(folder.path(), 1 << 20);
+    let story = wait(stories.open_story(&built)).unwrap();
+    assert_eq!(story.finding::<String>(0), None);
+    story.note(0, &Arc::new("something".to_string()), 100);
+    assert_eq!(story.finding::<String>(0).as_deref().map(String::as_str), Some("something"));
+    assert_eq!((story.finding::<u64>(0), story.finding::<String>(1)), (None, None));
+}
