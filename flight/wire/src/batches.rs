@@ -159,6 +159,7 @@ impl Batches {
         match fault {
             None => Error::internal("a message was refused for no reason"),
             Some(Fault::Lies(what)) => self.unreadable(&what),
+            Some(Fault::NotOffered(what)) => Error::new(ErrorKind::FeatureNotSupported, what),
             Some(Fault::TooLarge(what)) => Error::new(
                 ErrorKind::LimitExceeded,
                 format!("{} is too large: {what}", self.place()),

@@ -12,7 +12,7 @@ mod schema;
 
 use arrow::{
     datatypes::{DataType, Field, Schema},
-    ipc::{Buffer, FieldNode, Message, MessageHeader, RecordBatch, root_as_message},
+    ipc::{Buffer, FieldNode, MessageHeader, RecordBatch, root_as_message},
 };
 use arrow_flight::FlightData;
 
@@ -62,12 +62,14 @@ pub(crate) enum Fault {
     Lies(String),
     /// It is larger than is taken.
     TooLarge(String),
+    /// It is right, and not read here.
+    NotOffered(String),
 }
 
 impl std::fmt::Display for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Lies(what) | Self::TooLarge(what) => f.write_str(what),
+            Self::Lies(what) | Self::TooLarge(what) | Self::NotOffered(what) => f.write_str(what),
         }
     }
 }
@@ -85,7 +87,7 @@ pub(crate) fn check(
     let no_schema = || lies("a batch comes before it".to_string());
     match message.header_type() {
         MessageHeader::Schema => {
-            schema::check(&message).map_err(Fault::Lies)?;
+            schema::check(&message)?;
             let schema = Schema::try_from(data).map_err(|error| lies(error.to_string()))?;
             Ok(Holds::Schema(schema))
         }
@@ -93,7 +95,7 @@ pub(crate) fn check(
             let batch = message.header_as_record_batch();
             let batch = batch.ok_or_else(|| lies("its header is missing".to_string()))?;
             let fields = schema.ok_or_else(no_schema)?.fields();
-            let body = Body { bytes: &data.data_body, message: &message, limits };
+            let body = Body { bytes: &data.data_body, limits };
             body.check(batch, fields.iter().map(AsRef::as_ref))?;
             Ok(Holds::Rows)
         }
@@ -107,7 +109,7 @@ pub(crate) fn check(
             let field = dictionary_of(schema.ok_or_else(no_schema)?, id).ok_or_else(|| {
                 lies(format!("no column of the schema has a dictionary of the number {id}"))
             })?;
-            let body = Body { bytes: &data.data_body, message: &message, limits };
+            let body = Body { bytes: &data.data_body, limits };
             let bytes = body.check(values, [&field])?;
             Ok(Holds::Dictionary { id, bytes, is_delta: dictionary.isDelta() })
         }
@@ -127,7 +129,6 @@ fn dictionary_of(schema: &Schema, id: i64) -> Option<Field> {
 /// Where the buffers of a message lie.
 struct Body<'a> {
     bytes: &'a [u8],
-    message: &'a Message<'a>,
     limits: &'a BatchLimits,
 }
 
@@ -174,7 +175,7 @@ impl Body<'_> {
                 )));
             }
         }
-        Layout::new(batch, buffers, self.message.version()).check(fields).map_err(Fault::Lies)?;
+        Layout::new(batch, buffers).check(fields).map_err(Fault::Lies)?;
         Ok(expanded)
     }
 }

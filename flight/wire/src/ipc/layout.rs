@@ -4,8 +4,8 @@
 use std::collections::VecDeque;
 
 use arrow::{
-    datatypes::{DataType, Field, UnionMode},
-    ipc::{FieldNode, MetadataVersion, RecordBatch},
+    datatypes::{DataType, Field},
+    ipc::{FieldNode, RecordBatch},
 };
 
 /// What is left of a batch's nodes and buffers.
@@ -14,12 +14,11 @@ pub(super) struct Layout {
     /// Bytes of each buffer, once uncompressed.
     buffers: VecDeque<u64>,
     variadic: VecDeque<usize>,
-    version: MetadataVersion,
 }
 
 impl Layout {
     /// That of a batch whose numbers were checked one by one.
-    pub(super) fn new(batch: RecordBatch<'_>, buffers: Vec<u64>, version: MetadataVersion) -> Self {
+    pub(super) fn new(batch: RecordBatch<'_>, buffers: Vec<u64>) -> Self {
         let number = |value: i64| u64::try_from(value).unwrap_or(0);
         let node = |node: &FieldNode| (number(node.length()), number(node.null_count()));
         let counts = batch.variadicBufferCounts().into_iter().flatten();
@@ -27,7 +26,6 @@ impl Layout {
             nodes: batch.nodes().into_iter().flatten().map(node).collect(),
             buffers: buffers.into(),
             variadic: counts.map(|count| usize::try_from(count).unwrap_or(usize::MAX)).collect(),
-            version,
         }
     }
 
@@ -53,22 +51,17 @@ impl Layout {
                 self.field(ends)?;
                 return self.field(values);
             }
-            DataType::Union(fields, mode) => {
-                if self.version < MetadataVersion::V5 {
-                    self.buffer()?;
-                }
-                self.at_least(rows, "types")?;
-                if *mode == UnionMode::Dense {
-                    self.at_least(rows.saturating_mul(4), "offsets")?;
-                }
-                return fields.iter().try_for_each(|(_, field)| self.field(field));
-            }
             _ => {}
         }
         let marks = if nulls > 0 { rows.div_ceil(8) } else { 0 };
         self.at_least(marks, "marks of nulls")?;
-        for _ in 0..self.others(field.data_type())? {
-            self.buffer()?;
+        let width = width(field.data_type());
+        for at in 0..self.others(field.data_type())? {
+            let bytes = self.buffer()?;
+            // The bytes behind offsets and views have any number.
+            if at < typed(field.data_type()) && !bytes.is_multiple_of(width) {
+                return Err(format!("has {bytes} bytes of what has {width} each"));
+            }
         }
         match field.data_type() {
             DataType::List(item)
@@ -106,5 +99,31 @@ impl Layout {
             true => Err(format!("has {found} bytes of {what} where it needs {bytes}")),
             false => Ok(()),
         }
+    }
+}
+
+/// Bytes of one of a column's values, offsets or views; 1 where it has none of a fixed width.
+fn width(data_type: &DataType) -> u64 {
+    match data_type {
+        DataType::Utf8
+        | DataType::Binary
+        | DataType::List(_)
+        | DataType::ListView(_)
+        | DataType::Map(..) => 4,
+        DataType::LargeUtf8
+        | DataType::LargeBinary
+        | DataType::LargeList(_)
+        | DataType::LargeListView(_) => 8,
+        DataType::Utf8View | DataType::BinaryView => 16,
+        DataType::Dictionary(index, _) => width(index),
+        other => other.primitive_width().map_or(1, |width| width as u64),
+    }
+}
+
+/// How many buffers, behind the marks of nulls, are of values of that width.
+fn typed(data_type: &DataType) -> usize {
+    match data_type {
+        DataType::ListView(_) | DataType::LargeListView(_) => 2,
+        _ => 1,
     }
 }

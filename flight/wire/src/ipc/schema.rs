@@ -1,31 +1,40 @@
 //! Types in schemas: the decoder panics at those that do not exist.
 
-use std::collections::BTreeSet;
+use arrow::ipc::{DateUnit, Endianness, Field, IntervalUnit, Message, Precision, TimeUnit, Type};
 
-use arrow::ipc::{
-    DateUnit, Endianness, Field, IntervalUnit, Message, Precision, TimeUnit, Type, UnionMode,
-};
+use super::{Fault, lies};
 
 /// Checks the types of a schema's columns.
-pub(super) fn check(message: &Message<'_>) -> Result<(), String> {
-    let schema = message.header_as_schema().ok_or("the header of the schema is missing")?;
+pub(super) fn check(message: &Message<'_>) -> Result<(), Fault> {
+    let schema = message.header_as_schema();
+    let schema = schema.ok_or_else(|| lies("its header is missing".to_string()))?;
     if schema.endianness() != Endianness::Little {
-        return Err("its values have their high bytes first: send them low bytes first".to_string());
+        let told = "values with their high bytes first are not offered: send them low bytes first";
+        return Err(Fault::NotOffered(told.to_string()));
     }
-    let fields = schema.fields().ok_or("the schema has no list of columns")?;
+    let fields = schema.fields().ok_or_else(|| lies("it has no list of columns".to_string()))?;
     fields.iter().try_for_each(check_field)
 }
 
-fn check_field(field: Field<'_>) -> Result<(), String> {
+fn check_field(field: Field<'_>) -> Result<(), Fault> {
     let name = field.name().unwrap_or_default();
     if let Some(dictionary) = field.dictionary()
         && !dictionary.indexType().is_some_and(|int| matches!(int.bitWidth(), 8 | 16 | 32 | 64))
     {
-        return Err(format!("the dictionary of column \"{name}\" has indices of no known type"));
+        return Err(lies(format!(
+            "the dictionary of column \"{name}\" has indices of no known type"
+        )));
+    }
+    // The decoder takes the bytes of its offsets wherever they lie, and panics where they may not.
+    if field.type_type() == Type::Union {
+        let told = format!(
+            "column \"{name}\" is a union, which is not offered: send its parts as columns"
+        );
+        return Err(Fault::NotOffered(told));
     }
     if !is_known(field) {
         let found = field.type_type().variant_name().unwrap_or("unknown");
-        return Err(format!("the type {found} of column \"{name}\" is none that there is"));
+        return Err(lies(format!("the type {found} of column \"{name}\" is none that there is")));
     }
     field.children().iter().flatten().try_for_each(check_field)
 }
@@ -80,15 +89,6 @@ fn is_known(field: Field<'_>) -> bool {
         }
         Type::Map => field.type_as_map().map(|_| children == 1),
         Type::RunEndEncoded => Some(children == 2),
-        Type::Union => field.type_as_union().map(|of| {
-            // Each its own, and as many as there are children.
-            let ids: Option<BTreeSet<i32>> = of.typeIds().map(|ids| ids.iter().collect());
-            let fit = |ids: BTreeSet<i32>| {
-                ids.len() == children && ids.iter().all(|id| (0..=127).contains(id))
-            };
-            let fits = ids.map_or(children <= 128, fit);
-            fits && matches!(of.mode(), UnionMode::Dense | UnionMode::Sparse)
-        }),
         _ => None,
     };
     known.unwrap_or(false)

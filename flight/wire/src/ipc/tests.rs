@@ -59,14 +59,6 @@ fn what_is_right_passes() {
             Arc::new(Field::new("run_ends", DataType::Int32, false)),
             child("values", DataType::Int8),
         ),
-        DataType::Union(
-            UnionFields::try_new(
-                [3, 5],
-                [Field::new("a", DataType::Int8, true), Field::new("b", DataType::Utf8, true)],
-            )
-            .unwrap(),
-            UnionMode::Dense,
-        ),
     ];
     let fields: Vec<Field> = types
         .into_iter()
@@ -135,4 +127,33 @@ fn a_column_without_room_for_what_it_says_is_told() {
     assert_eq!(told, Fault::Lies("column \"of\" is missing in it".to_string()));
     let told = check(&of_rows(5), None, &LIMITS).unwrap_err();
     assert_eq!(told, Fault::Lies("a batch comes before it".to_string()));
+}
+
+#[test]
+fn unions_are_not_offered() {
+    let parts = [Field::new("a", DataType::Int8, true), Field::new("b", DataType::Utf8, true)];
+    let union = DataType::Union(UnionFields::try_new([3, 5], parts).unwrap(), UnionMode::Dense);
+    let listed = Field::new_list("l", Field::new("u", union, true), true);
+    let told = check(&of_schema(&Schema::new(vec![listed])), None, &LIMITS).unwrap_err();
+    assert!(
+        matches!(&told, Fault::NotOffered(what) if what.contains("\"u\" is a union")),
+        "{told}"
+    );
+}
+
+#[test]
+fn offsets_of_half_a_value_are_told() {
+    let schema = schema_of_rows();
+    let mut rows = of_rows(5);
+    let at = {
+        let batch = root_as_message(&rows.data_header).unwrap().header_as_record_batch().unwrap();
+        // Those of the texts: their nulls lie before them.
+        let offsets = &batch.buffers().unwrap().get(3).0;
+        offsets.as_ptr() as usize - rows.data_header.as_ptr() as usize
+    };
+    let mut header = rows.data_header.to_vec();
+    header[at + 8..at + 16].copy_from_slice(&26_i64.to_le_bytes());
+    rows.data_header = header.into();
+    let told = check(&rows, Some(&schema), &LIMITS).unwrap_err();
+    assert_eq!(told, Fault::Lies("column \"t\" has 26 bytes of what has 4 each".to_string()));
 }
