@@ -61,7 +61,7 @@ fn a_power_cut_after_any_step_of_the_first_start_leaves_a_directory_that_starts(
         let disk: Arc<dyn Disk> = Arc::new(disk.clone());
         let mut directory = DataDirectory::open(&disk, Path::new("/data"))?;
         let made = directory.is_made();
-        drop(Files::open(&disk, &mut directory, &settings, &settings, "")?);
+        drop(Files::open(&disk, &mut directory, &settings, &settings, ("", 0))?);
         Ok(made)
     };
     for crash in [Crash::Kill, Crash::PowerCut] {
@@ -92,7 +92,7 @@ fn a_power_cut_after_any_step_of_completing_version_1_leaves_a_directory_that_st
         let mut directory = DataDirectory::open(&disk, Path::new("/data"))?;
         assert!(directory.is_made());
         let completed = directory.has_manifest();
-        drop(Files::open(&disk, &mut directory, &settings, &settings, "")?);
+        drop(Files::open(&disk, &mut directory, &settings, &settings, ("", 0))?);
         Ok(completed)
     };
     for crash in [Crash::Kill, Crash::PowerCut] {
