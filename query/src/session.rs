@@ -46,7 +46,7 @@ use self::{
     views::SeenCatalog,
     work::{Stop, Work},
 };
-use crate::{CancelKey, Login, Prepared, QueryService, QuerySettings, service::Parts};
+use crate::{CancelKey, Login, Prepared, QueryService, QuerySettings, service::Parts, table::Pin};
 
 /// The name under which the planner looks up unqualified names.
 pub(crate) const SEARCH_PATH_SCHEMA: &str = "$search_path";
@@ -109,6 +109,8 @@ pub struct Session {
     cursors: Arc<Cursors>,
     /// Made when a statement needs it.
     planner: tokio::sync::Mutex<Option<Planner>>,
+    /// Outlives the planner: the tables of prepared statements read it.
+    pin: Arc<Pin>,
     statements: Arc<Statements>,
     copying: Mutex<Weak<CopyProgress>>,
     cache: Mutex<run::PlanCache>,
@@ -175,6 +177,7 @@ impl Session {
             seen,
             cursors: Arc::default(),
             planner: tokio::sync::Mutex::default(),
+            pin: Arc::default(),
             statements: Arc::default(),
             copying: Mutex::default(),
             cache: Mutex::default(),

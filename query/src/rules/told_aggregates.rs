@@ -168,7 +168,11 @@ fn request(aggregate: &AggregateExec, scan: &ChronicleScan) -> Result<Option<Tol
                 wanted.push(one);
                 wanted.len() - 1
             });
-            outputs.push(Output::Told(first + place));
+            // The first part of two is how many values an average has.
+            outputs.push(match one.statistic == Statistic::Count && states.len() == 2 {
+                true => Output::Seen(first + place),
+                false => Output::Told(first + place),
+            });
         }
         fields.extend(states);
     }
@@ -248,11 +252,17 @@ fn windows_of(expr: &Arc<dyn PhysicalExpr>, scan: &ChronicleScan) -> Result<Opti
         _ => None,
     };
     let Some(width_ns) = width_ns.filter(|width| *width > 0) else { return Ok(None) };
-    let (Some(origin_ns), Some(unit_ns)) = (start_of_one(expr, scan, tick)?, unit_of(scan, tick))
-    else {
+    let hull = scan.snapshot().hull(&read.chronicle);
+    let (first, last) = match hull.is_empty() {
+        true => (Tick(0), Tick(0)),
+        false => (hull.start, Tick(hull.end.0 - 1)),
+    };
+    let starts = (start_of(expr, scan, tick, first)?, start_of(expr, scan, tick, last)?);
+    let ((Some(origin_ns), Some(end_ns)), Some(unit_ns)) = (starts, unit_of(scan, tick)) else {
         return Ok(None);
     };
-    Ok(in_ticks(&read.chronicle, width_ns, origin_ns, unit_ns))
+    let steady = (i128::from(end_ns) - i128::from(origin_ns)) % i128::from(width_ns) == 0;
+    Ok(steady.then(|| in_ticks(&read.chronicle, width_ns, origin_ns, unit_ns)).flatten())
 }
 
 fn is_utc(call: &ScalarFunctionExpr) -> bool {
@@ -297,15 +307,14 @@ fn in_ticks(
     Some(Windows { width: width_ns / granularity, origin: from_base / granularity })
 }
 
-/// Where the window of some time begins, in nanoseconds since 1970: the function itself says it.
-fn start_of_one(
+/// Where the window of a time begins, in nanoseconds since 1970: the function itself says it.
+fn start_of(
     expr: &Arc<dyn PhysicalExpr>,
     scan: &ChronicleScan,
     tick: usize,
+    some: Tick,
 ) -> Result<Option<i64>> {
     let schema = scan.schema();
-    let hull = scan.snapshot().hull(&scan.request().chronicle);
-    let some = if hull.is_empty() { Tick(0) } else { hull.start };
     let (Some(ns), Some(unit_ns)) =
         (scan.request().chronicle.scale.time_ns_of(some), unit_of(scan, tick))
     else {

@@ -14,7 +14,7 @@ use super::{
     planner::Planner,
     views::{OpenSessions, SessionSettings},
 };
-use crate::{errors::from_datafusion, table::Pin};
+use crate::errors::from_datafusion;
 
 impl Session {
     /// A planner in which names and times mean what they mean to this session now.
@@ -59,7 +59,7 @@ impl Session {
     fn make_planner(&self) -> Result<Planner> {
         let (parts, base, login) = (self.parts(), self.service.base(), &self.login);
         let scope = Arc::new(Mutex::new(self.scope()));
-        let pin = Arc::new(Pin::default());
+        let pin = Arc::clone(&self.pin);
         let context = Arc::new(CatalogContext {
             catalog: Arc::clone(&self.seen) as Arc<dyn CatalogView>,
             store: Arc::clone(&parts.store),

@@ -310,8 +310,10 @@ pub async fn run(
         ));
     }
     let schema = Arc::clone(&query.schema);
-    if let Some(template) = &query.template
-        && let Some(physical) = template.plan(&snapshot, values, now_ns)?
+    let template = query.template.as_ref();
+    let template = template.and_then(|kept| Some((kept, kept.bind(values, now_ns)?)));
+    if let Some((template, pushed)) = &template
+        && let Some(physical) = template.plan(&snapshot, pushed)?
     {
         let tasks = session.enter_planner(&[]).await?.tasks();
         return run_physical(session, physical, tasks, schema, run);
@@ -326,7 +328,7 @@ pub async fn run(
             .map_err(from_datafusion)?
     };
     let (physical, tasks) = physical(session, &plan, snapshot).await?;
-    if let Some(template) = &query.template {
+    if let Some((template, _)) = &template {
         template.keep(&physical);
     }
     run_physical(session, physical, tasks, schema, run)

@@ -15,14 +15,16 @@ use datafusion::{
     common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion},
     datasource::source_as_provider,
     logical_expr::{Expr, LogicalPlan, TableScan, utils::split_conjunction},
-    physical_plan::{ExecutionPlan, ExecutionPlanProperties, empty::EmptyExec},
+    physical_plan::{
+        ExecutionPlan, ExecutionPlanProperties, empty::EmptyExec, execution_plan::reset_plan_states,
+    },
     scalar::ScalarValue,
 };
 use parking_lot::Mutex;
 use stratalog_model::{
     ChronicleDefinition, ColumnType, Result, Snapshot,
     aggregate::AggregateRequest,
-    tier::{ScanMetrics, ScanRequest},
+    tier::{ScanMetrics, ScanOrder, ScanRequest},
 };
 
 use super::point::constants::{self, Constants};
@@ -32,7 +34,7 @@ use crate::{
     table::{
         ChronicleScan, ChronicleTable,
         aggregate::{ChronicleAggregate, Output},
-        pushdown,
+        pushdown::{self, Pushed},
         scan::partitions_for,
     },
 };
@@ -134,30 +136,28 @@ impl Template {
         Some(Self { chronicle, filters, constants, kept: Mutex::default() })
     }
 
-    /// The plan for some values; `None` when the query must be planned.
+    /// What the scan is asked for some values; `None` when it cannot carry all filters out.
+    pub fn bind(&self, values: &[ScalarValue], now_ns: i64) -> Option<Pushed> {
+        let computed = self.constants.compute(values, now_ns)?;
+        let mut bound = Vec::with_capacity(self.filters.len());
+        for filter in &self.filters {
+            let filter = constants::fill(filter, &computed)?;
+            pushdown::exact(&self.chronicle, &filter)?;
+            bound.push(filter);
+        }
+        Some(pushdown::push(&self.chronicle, &bound))
+    }
+
+    /// The plan for what is asked; `None` when the query must be planned.
     ///
     /// # Errors
     /// What putting the plan together says.
     pub fn plan(
         &self,
         snapshot: &Arc<dyn Snapshot>,
-        values: &[ScalarValue],
-        now_ns: i64,
+        pushed: &Pushed,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let candidates: Vec<Arc<Kept>> = self.kept.lock().clone();
-        if candidates.is_empty() {
-            return Ok(None);
-        }
-        let Some(computed) = self.constants.compute(values, now_ns) else { return Ok(None) };
-        let mut bound = Vec::with_capacity(self.filters.len());
-        for filter in &self.filters {
-            let Some(filter) = constants::fill(filter, &computed) else { return Ok(None) };
-            if pushdown::exact(&self.chronicle, &filter).is_none() {
-                return Ok(None);
-            }
-            bound.push(filter);
-        }
-        let pushed = pushdown::push(&self.chronicle, &bound);
         for kept in &candidates {
             let request = ScanRequest {
                 ticks: pushed.ticks.clone(),
@@ -165,7 +165,11 @@ impl Template {
                 metrics: Arc::new(ScanMetrics::default()),
                 ..kept.leaf.request().clone()
             };
-            if partitions_for(snapshot.as_ref(), &request) != kept.partitions {
+            let partitions = match request.order {
+                ScanOrder::Any => partitions_for(snapshot.as_ref(), &request),
+                ScanOrder::Ascending | ScanOrder::Descending => 1,
+            };
+            if partitions != kept.partitions {
                 continue;
             }
             let snapshot = Arc::clone(snapshot);
@@ -189,7 +193,8 @@ impl Template {
         Ok(None)
     }
 
-    /// Keeps a plan of the query, to be used again, if it can be.
+    /// Keeps a plan of the query for values that [`Self::bind`] takes, to be used again, if it can
+    /// be.
     pub fn keep(&self, plan: &Arc<dyn ExecutionPlan>) {
         let mut found: Option<(Leaf, Arc<dyn ExecutionPlan>)> = None;
         let mut leaves = 0;
@@ -235,7 +240,9 @@ fn with_leaf(
     plan: &Arc<dyn ExecutionPlan>,
     leaf: &Arc<dyn ExecutionPlan>,
 ) -> datafusion::error::Result<Arc<dyn ExecutionPlan>> {
-    replaced(plan, &|node| node.downcast_ref::<EmptyExec>().map(|_| Arc::clone(leaf)))
+    let plan = replaced(plan, &|node| node.downcast_ref::<EmptyExec>().map(|_| Arc::clone(leaf)))?;
+    // Nodes keep what they learned of the rows before: a sort how far down they may be.
+    reset_plan_states(plan)
 }
 
 type Replace<'a> = dyn Fn(&Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> + 'a;

@@ -26,10 +26,10 @@ use datafusion::{
         stream::RecordBatchStreamAdapter,
     },
 };
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, stream};
 use parking_lot::Mutex;
 use stratalog_model::{
-    Error, ErrorKind, Snapshot, Tick, TickRange,
+    Error, ErrorKind, Snapshot, Tick, TickRange, TickRanges,
     aggregate::{AggregateRequest, Statistic, Windows},
     tier::BatchStream,
 };
@@ -42,6 +42,8 @@ use crate::errors::to_datafusion;
 pub enum Output {
     /// A column of what storage tells: a key column, or a statistic.
     Told(usize),
+    /// As `Told`, a count that is NULL where there is nothing: an average of nothing is none.
+    Seen(usize),
     /// Where the window begins, as a time, from the tick at this place.
     Window(usize),
 }
@@ -64,6 +66,18 @@ impl fmt::Debug for ChronicleAggregate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ChronicleAggregate").field("request", &self.request).finish_non_exhaustive()
     }
+}
+
+/// How far [`ChronicleAggregate::from_the_end`] has come.
+struct FromTheEnd {
+    /// Ticks that were not looked at.
+    left: TickRanges,
+    /// Windows of the next step.
+    step: i64,
+    /// Windows with events, as many as are wanted.
+    seen: BTreeSet<i64>,
+    /// Streams of this step.
+    open: Vec<BatchStream>,
 }
 
 impl ChronicleAggregate {
@@ -111,33 +125,44 @@ impl ChronicleAggregate {
         let hull = snapshot.hull(&request.scan.chronicle);
         let left = request.scan.ticks.intersect(&hull.into());
         let step = i64::try_from(wanted).unwrap_or(i64::MAX).max(1);
-        let state = (left, step, BTreeSet::new());
-        let steps = stream::try_unfold(state, move |(left, step, mut seen)| {
+        let state = FromTheEnd { left, step, seen: BTreeSet::new(), open: Vec::new() };
+        Box::pin(stream::try_unfold(state, move |mut state| {
             let (snapshot, mut request) = (Arc::clone(&snapshot), request.clone());
             async move {
-                let hull = left.hull();
-                if hull.is_empty() || seen.len() >= wanted {
-                    return Ok::<_, Error>(None);
-                }
-                let last = windows.start(hull.end.0.saturating_sub(1)).unwrap_or(i64::MIN);
-                let back = windows.width.saturating_mul(step - 1);
-                let start = Tick(last.saturating_sub(back));
-                request.scan.ticks = left.intersect(&TickRange::new(start, Tick::END).into());
-                let rest = left.intersect(&TickRange::new(Tick::MIN, start).into());
-                let mut told = Vec::new();
-                for mut batches in snapshot.aggregate(request)?.ok_or_else(before_all)? {
-                    while let Some(batch) = batches.next().await {
+                loop {
+                    if let Some(open) = state.open.last_mut() {
+                        let Some(batch) = open.next().await else {
+                            state.open.pop();
+                            continue;
+                        };
                         let batch = batch?;
                         let starts = batch.columns().get(place);
                         let starts = starts.and_then(|at| at.as_primitive_opt::<Int64Type>());
-                        seen.extend(starts.into_iter().flat_map(|starts| starts.values()).copied());
-                        told.push(Ok(batch));
+                        for start in starts.into_iter().flat_map(|starts| starts.values()) {
+                            if state.seen.len() >= wanted {
+                                break;
+                            }
+                            state.seen.insert(*start);
+                        }
+                        return Ok::<_, Error>(Some((batch, state)));
                     }
+                    let hull = state.left.hull();
+                    if hull.is_empty() || state.seen.len() >= wanted {
+                        return Ok(None);
+                    }
+                    let last = windows.start(hull.end.0.saturating_sub(1)).unwrap_or(i64::MIN);
+                    let back = windows.width.saturating_mul(state.step - 1);
+                    let start = Tick(last.saturating_sub(back));
+                    let (rest, ticks) =
+                        (TickRange::new(Tick::MIN, start), TickRange::new(start, Tick::END));
+                    request.scan.ticks = state.left.intersect(&ticks.into());
+                    state.left = state.left.intersect(&rest.into());
+                    state.step = state.step.saturating_mul(4);
+                    let told = snapshot.aggregate(request.clone())?;
+                    state.open = told.ok_or_else(before_all)?;
                 }
-                Ok(Some((stream::iter(told), (rest, step.saturating_mul(4), seen))))
             }
-        });
-        Box::pin(steps.try_flatten())
+        }))
     }
 
     /// What storage is asked for.
@@ -283,6 +308,7 @@ impl ExecutionPlan for ChronicleAggregate {
             let timer = metrics.elapsed_compute().timer();
             let columns = outputs.iter().zip(schema.fields()).map(|(output, field)| match output {
                 Output::Told(at) => shaped(told.columns().get(*at), field.data_type()),
+                Output::Seen(at) => seen(told.columns().get(*at), field.data_type()),
                 Output::Window(at) => {
                     let time = |tick| scale.time_ns_of(Tick(tick));
                     times(told.columns().get(*at), field.data_type(), &time)
@@ -328,6 +354,13 @@ fn shaped(column: Option<&ArrayRef>, data_type: &DataType) -> Result<ArrayRef> {
         true => Ok(Arc::clone(column)),
         false => Ok(cast(column, data_type)?),
     }
+}
+
+/// A count, NULL instead of 0.
+fn seen(column: Option<&ArrayRef>, data_type: &DataType) -> Result<ArrayRef> {
+    let counts = column.and_then(|column| column.as_primitive_opt::<Int64Type>());
+    let counts = counts.ok_or_else(missing)?.iter().map(|count| count.filter(|count| *count > 0));
+    Ok(cast(&counts.collect::<Int64Array>(), data_type)?)
 }
 
 /// Ticks as times.

@@ -330,3 +330,34 @@ async fn parameters_of_functions_have_the_types_that_the_functions_take() {
         assert_eq!(prepared.parameter_types(), wanted, "{sql}");
     }
 }
+
+/// The plan of a statement is used again with other values, also when the session has rested.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn plans_are_used_again() {
+    let db = database().await;
+    db.tag("INSERT INTO m SELECT timestamptz '2024-01-01 00:00:00+00' + i * interval '1 second', 'h' || i % 3, (i * 7919) % 1000 FROM generate_series(0, 2999) AS s(i)").await;
+    let asked = [
+        "SELECT v FROM m WHERE host = $1 ORDER BY v LIMIT 2",
+        "SELECT v FROM m WHERE host = $1 ORDER BY v DESC LIMIT 3",
+        "SELECT time_bucket('1 minute', time), min(v) FROM m WHERE host = $1 GROUP BY 1 ORDER BY 1 DESC LIMIT 2",
+        "SELECT host, count(*), avg(v) FROM m WHERE host = $1 GROUP BY 1",
+        "SELECT v FROM m WHERE host = $1 AND v > 990 ORDER BY time",
+        "SELECT v + 1 FROM m WHERE host = $1 OR host = 'h1' ORDER BY 1 LIMIT 4",
+    ];
+    for sql in asked {
+        let parsed = db.session.parse(sql).unwrap().remove(0);
+        let prepared = db.session.prepare(&parsed, &[]).await.unwrap();
+        for round in 0..3 {
+            for host in ["h0", "h2", "h1", "none", "h0", "h2"] {
+                let outcome = db.session.execute(&prepared, vec![text(host)]).await.unwrap();
+                let found = finish(outcome).await.unwrap().lines();
+                // The text as such, once with its constants in the place of parameters.
+                let constant = sql.replace("$1", &format!("'{host}'"));
+                assert_eq!(db.rows(&constant).await, found, "{round}: {constant}");
+                let rows = constant.replace("FROM m", "FROM (SELECT * FROM m LIMIT 1000000) m");
+                assert_eq!(db.rows(&rows).await, found, "{round}: {constant}");
+            }
+            db.session.rest();
+        }
+    }
+}
