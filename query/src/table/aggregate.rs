@@ -68,8 +68,8 @@ impl fmt::Debug for ChronicleAggregate {
     }
 }
 
-/// How far [`ChronicleAggregate::from_the_end`] has come.
-struct FromTheEnd {
+/// How far [`ChronicleAggregate::newest_first`] has come.
+struct NewestFirst {
     /// Ticks that were not looked at.
     left: TickRanges,
     /// Windows of the next step.
@@ -119,13 +119,13 @@ impl ChronicleAggregate {
 
     /// The streams of the newest windows: from the end on, in steps that grow, until there are
     /// enough.
-    fn from_the_end(&self, wanted: usize, windows: Windows, place: usize) -> BatchStream {
+    fn newest_first(&self, wanted: usize, windows: Windows, place: usize) -> BatchStream {
         let (snapshot, mut request) = (Arc::clone(&self.snapshot), self.request.clone());
         request.scan.streams = 1;
         let hull = snapshot.hull(&request.scan.chronicle);
         let left = request.scan.ticks.intersect(&hull.into());
         let step = i64::try_from(wanted).unwrap_or(i64::MAX).max(1);
-        let state = FromTheEnd { left, step, seen: BTreeSet::new(), open: Vec::new() };
+        let state = NewestFirst { left, step, seen: BTreeSet::new(), open: Vec::new() };
         Box::pin(stream::try_unfold(state, move |mut state| {
             let (snapshot, mut request) = (Arc::clone(&snapshot), request.clone());
             async move {
@@ -188,7 +188,7 @@ impl ChronicleAggregate {
         let partitions = self.partitions();
         let streams = match (self.newest, self.request.windows, self.window_place()) {
             (Some(wanted), Some(windows), Some(place)) => {
-                vec![self.from_the_end(wanted, windows, place)]
+                vec![self.newest_first(wanted, windows, place)]
             }
             _ => {
                 let mut request = self.request.clone();

@@ -1,5 +1,10 @@
 //! Columns that stay decoded.
 
+#![expect(
+    clippy::single_range_in_vec_init,
+    reason = "ranges of rows, of which one may be asked for"
+)]
+
 use std::sync::Arc;
 
 use arrow::{array::RecordBatch, compute::concat};
