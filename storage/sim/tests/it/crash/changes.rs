@@ -6,7 +6,7 @@
 //! never came; and a change that failed, or was taken back, changed nothing.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     ops::Range,
     sync::{Arc, Mutex},
 };
@@ -160,6 +160,20 @@ struct State {
     pending: Option<Change>,
     settled: u64,
     timed_out: u64,
+    /// The last changes, and what became of them: for whoever must find out what went wrong.
+    recent: VecDeque<String>,
+}
+
+/// Changes that an error tells.
+const RECENT_MAX: usize = 40;
+
+impl State {
+    fn note(&mut self, what: String) {
+        self.recent.push_back(what);
+        if self.recent.len() > RECENT_MAX {
+            self.recent.pop_front();
+        }
+    }
 }
 
 /// The changes so far; the same when cloned.
@@ -187,12 +201,18 @@ impl Changes {
                 Ok(())
             }
             Err(Broken::Connection(error)) => {
-                let state = self.0.lock().unwrap();
-                Err(format!("{:?}: {error:?}", state.pending))
+                let pending = self.0.lock().unwrap().pending.clone();
+                Err(self.told(&format!("{pending:?}: {error:?}")))
             }
-            Err(Broken::Promise(broken)) => Err(broken),
+            Err(Broken::Promise(broken)) => Err(self.told(&broken)),
             Ok(()) => Ok(()),
         }
+    }
+
+    /// An error, with what came before it.
+    fn told(&self, error: &str) -> String {
+        let recent: Vec<String> = self.0.lock().unwrap().recent.iter().cloned().collect();
+        format!("{error}\nbefore it:\n{}", recent.join("\n"))
     }
 
     async fn make_on(
@@ -205,7 +225,11 @@ impl Changes {
         loop {
             let change = Change::next(&self.0.lock().unwrap().tables, random);
             ledger.note(format!("change {change:?}\n")).await;
-            self.0.lock().unwrap().pending = Some(change.clone());
+            {
+                let mut state = self.0.lock().unwrap();
+                state.note(format!("{change:?}"));
+                state.pending = Some(change.clone());
+            }
             let limited = matches!(change, Change::Insert(_, _, How::Limited));
             let sent = change.send(&client).await;
             if !connection.counts() {
@@ -228,6 +252,9 @@ impl Changes {
 
     fn settle(&self, timed_out: bool) {
         let mut state = self.0.lock().unwrap();
+        if timed_out {
+            state.note("timed out".to_string());
+        }
         if let Some(change) = state.pending.take()
             && !timed_out
         {
@@ -242,13 +269,14 @@ impl Changes {
         let client = connect(address).await.map_err(|error| format!("cannot connect: {error}"))?;
         self.check_on(&client).await.map_err(|broken| match broken {
             Broken::Connection(error) => format!("the changed tables cannot be read: {error:?}"),
-            Broken::Promise(broken) => broken,
+            Broken::Promise(broken) => self.told(&broken),
         })
     }
 
     async fn check_on(&self, client: &Client) -> Result<(), Broken> {
         let found = found(client).await?;
         let mut state = self.0.lock().unwrap();
+        state.note(format!("looked at: {}", summary(&found)));
         let pending = state.pending.take();
         if found == state.tables {
             return Ok(());
