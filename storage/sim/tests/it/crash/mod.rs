@@ -70,7 +70,7 @@ fn kill_9_at_random_instants_loses_and_invents_nothing() {
     let summary = summary.unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
     println!("{summary:?}");
     assert!(
-        summary.cycles >= 2 && summary.acknowledged > 100 && summary.changes > 100,
+        summary.cycles >= 2 && summary.acknowledged > 100 && summary.changes > 40,
         "too little to judge by: {summary:?}"
     );
     let moved = summary.moved;
