@@ -335,7 +335,7 @@ impl Chronicle {
         let mut state = self.state.lock();
         let state = &mut *state;
         let before = Arc::clone(&state.version);
-        state.version = Arc::new(before.with_fence(fence));
+        state.version = Arc::new(before.with_fence(fence, self.leaving()));
         if self.indexed {
             state.trim(&fence.ticks);
             state.shrink_locator();

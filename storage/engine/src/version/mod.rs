@@ -131,11 +131,14 @@ impl Version {
     }
 
     /// The version without the events that `fence` deletes: batches wholly behind it are
-    /// dropped, the rest is hidden by it.
+    /// dropped, the rest is hidden by it. Batches up to the gsn `leaving` are on their way into
+    /// pieces that know nothing of the fence: they stay, and with them the fence, which will hide
+    /// the rows of the pieces.
     #[must_use]
-    pub fn with_fence(&self, fence: Fence) -> Self {
+    pub fn with_fence(&self, fence: Fence, leaving: u64) -> Self {
         let kept = |batch: &&Arc<MemoryBatch>| {
-            !(fence.ticks.covers(&batch.hull()) && batch.last_gsn() <= fence.gsn.0)
+            batch.first_gsn() <= leaving
+                || !(fence.ticks.covers(&batch.hull()) && batch.last_gsn() <= fence.gsn.0)
         };
         let mut next = Self {
             sealed: Arc::new(self.sealed.iter().filter(kept).cloned().collect()),
