@@ -6,6 +6,7 @@
 //! ```
 
 pub mod aggregate;
+mod dealt;
 mod provider;
 pub mod pushdown;
 pub mod scan;

@@ -5,6 +5,7 @@ import pathlib
 import subprocess
 import sys
 import threading
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "clients"))
 
@@ -73,7 +74,18 @@ class Contender:
     def stop(self):
         raise NotImplementedError
 
-    # For those that are asked over a socket.
+    # For those that are servers.
+
+    def ready(self, ask, seconds=300):
+        """Asks `ask` until `self.process` answers."""
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                return ask()
+            except OSError:
+                if self.process.poll() is not None or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
 
     def ask_by_client(self, flags, texts, clients, seconds, again):
         command = [self.dataset.tools.client(), "run", *flags, f"--clients={clients}", f"--seconds={seconds}"]
@@ -85,6 +97,14 @@ class Contender:
         if found.get("error"):
             raise RuntimeError(f"{self.label}: {found['error']}")
         return found
+
+
+class CpuOnly(Contender):
+    """For which TSBS has texts of cpu-only alone, without tags in a table of their own."""
+
+    @classmethod
+    def runs(cls, use_case, tagged):
+        return use_case == "cpu-only" and not tagged
 
 
 def in_threads(count, work, jobs):

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import subprocess
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -14,20 +13,16 @@ import lines
 import texts
 
 from . import debian
-from .contender import Contender
+from .contender import CpuOnly
 from servers import dying_with_us, free_port  # noqa: E402
 
 DATABASE = "benchmark"
 
 
-class InfluxDb(Contender):
+class InfluxDb(CpuOnly):
+    # Its texts for iot ask for something else: the first rows of trucks, or means of other groups.
     name, way, wants_lines = "InfluxDB", "HTTP, JSON", True
     program = None
-
-    @classmethod
-    def runs(cls, use_case, tagged):
-        # Its texts for iot ask for something else: the first rows of trucks, or means of other groups.
-        return use_case == "cpu-only" and not tagged
 
     @classmethod
     def install(cls, cache):
@@ -49,14 +44,7 @@ class InfluxDb(Contender):
         self.log = open(self.directory.with_suffix(".log"), "ab")
         self.process = subprocess.Popen([*dying_with_us("TERM"), self.program], stdout=self.log, stderr=subprocess.STDOUT,
                                         env={**os.environ, **environment})
-        deadline = time.monotonic() + 300
-        while True:
-            try:
-                return self.ask("SHOW DATABASES")
-            except OSError:
-                if self.process.poll() is not None or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.1)
+        self.ready(lambda: self.ask("SHOW DATABASES"))
 
     def ask(self, text):
         query = urllib.parse.urlencode({"db": DATABASE, "q": text, "epoch": "u"})

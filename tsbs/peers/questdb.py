@@ -11,17 +11,13 @@ import lines
 import texts
 import tsbs
 
-from .contender import Contender, Missing
+from .contender import CpuOnly, Missing
 from servers import free_port  # noqa: E402
 
 
-class QuestDb(Contender):
+class QuestDb(CpuOnly):
     name, way, wants_lines = "QuestDB", "HTTP, JSON", True
     jar = None
-
-    @classmethod
-    def runs(cls, use_case, tagged):
-        return use_case == "cpu-only" and not tagged
 
     @classmethod
     def install(cls, cache):

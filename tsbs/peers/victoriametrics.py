@@ -3,28 +3,23 @@
 import os
 import re
 import subprocess
-import time
 import urllib.parse
 import urllib.request
 
 import texts
 
 from . import debian
-from .contender import Contender, in_threads
+from .contender import CpuOnly, in_threads
 from servers import dying_with_us, free_port  # noqa: E402
 
 CONNECTIONS, BATCH_BYTES = 2, 4 << 20
 
 
-class VictoriaMetrics(Contender):
+class VictoriaMetrics(CpuOnly):
     name, way, wants_lines = "VictoriaMetrics", "HTTP, JSON", True
     # Its windows end at each step, counted from the start of the query; ours are minutes and hours.
     comparable = False
     program = None
-
-    @classmethod
-    def runs(cls, use_case, tagged):
-        return use_case == "cpu-only" and not tagged
 
     @classmethod
     def install(cls, cache):
@@ -43,14 +38,7 @@ class VictoriaMetrics(Contender):
             [*dying_with_us("TERM"), self.program, f"-storageDataPath={self.directory / 'data'}",
              f"-httpListenAddr=127.0.0.1:{self.port}", "-retentionPeriod=100y"],
             stdout=self.log, stderr=subprocess.STDOUT, env=os.environ)
-        deadline = time.monotonic() + 300
-        while True:
-            try:
-                return self.get("/health")
-            except OSError:
-                if self.process.poll() is not None or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.1)
+        self.ready(lambda: self.get("/health"))
 
     def get(self, path):
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=600) as answer:

@@ -115,6 +115,7 @@ metrics! {
     "stratalog_gsn" counter "The highest committed global sequence number." => |s| s.store.committed.0;
     "stratalog_memory_bytes" gauge "Bytes of events in memory." => |s| s.store.memory_bytes;
     "stratalog_memory_bytes_max" gauge "The budget for them." => |s| s.store.memory_bytes_max;
+    "stratalog_story_cache_bytes" gauge "Bytes of decoded columns of stories that are kept in memory." => |s| s.store.story_cache_bytes;
     "stratalog_tables" gauge "Tables with events." => |s| s.store.chronicles.len() as u64;
     "stratalog_rows" gauge "Events that are visible." => |s| s.store.chronicles.iter().map(|c| c.rows).sum();
     "stratalog_series" gauge "Distinct keys of events in memory." => |s| s.store.chronicles.iter().map(|c| c.series).sum();

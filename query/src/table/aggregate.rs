@@ -22,19 +22,18 @@ use datafusion::{
         DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
         ReplaceChildrenOptions, StatisticsArgs,
         execution_plan::{Boundedness, EmissionType},
-        metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet},
+        metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet},
         stream::RecordBatchStreamAdapter,
     },
 };
 use futures::{StreamExt, stream};
-use parking_lot::Mutex;
 use stratalog_model::{
     Error, ErrorKind, Snapshot, Tick, TickRange, TickRanges,
     aggregate::{AggregateRequest, Statistic, Windows},
     tier::BatchStream,
 };
 
-use super::{scan, tier_metrics};
+use super::{dealt::Dealt, scan, tier_metrics};
 use crate::errors::to_datafusion;
 
 /// A column that [`ChronicleAggregate`] returns.
@@ -58,8 +57,7 @@ pub struct ChronicleAggregate {
     schema: SchemaRef,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
-    /// The streams, dealt to the partitions that have not started since.
-    dealt: Mutex<Vec<Option<Vec<BatchStream>>>>,
+    dealt: Dealt,
 }
 
 impl fmt::Debug for ChronicleAggregate {
@@ -95,7 +93,7 @@ impl ChronicleAggregate {
             EmissionType::Incremental,
             Boundedness::Bounded,
         ));
-        let (metrics, dealt) = (ExecutionPlanMetricsSet::new(), Mutex::default());
+        let (metrics, dealt) = (ExecutionPlanMetricsSet::new(), Dealt::default());
         let newest = None;
         Self { snapshot, request, outputs, newest, schema, properties, metrics, dealt }
     }
@@ -181,30 +179,20 @@ impl ChronicleAggregate {
 
     /// The streams that `partition` reads one after another.
     fn deal(&self, partition: usize) -> Result<Vec<BatchStream>> {
-        let mut dealt = self.dealt.lock();
-        if let Some(hand) = dealt.get_mut(partition).and_then(Option::take) {
-            return Ok(hand);
-        }
         let partitions = self.partitions();
-        let streams = match (self.newest, self.request.windows, self.window_place()) {
-            (Some(wanted), Some(windows), Some(place)) => {
-                vec![self.newest_first(wanted, windows, place)]
+        self.dealt.hand(partition, partitions, &self.metrics, || {
+            match (self.newest, self.request.windows, self.window_place()) {
+                (Some(wanted), Some(windows), Some(place)) => {
+                    Ok(vec![self.newest_first(wanted, windows, place)])
+                }
+                _ => {
+                    let mut request = self.request.clone();
+                    request.scan.streams = partitions;
+                    let told = self.snapshot.aggregate(request).map_err(to_datafusion)?;
+                    told.ok_or_else(|| to_datafusion(before_all()))
+                }
             }
-            _ => {
-                let mut request = self.request.clone();
-                request.scan.streams = partitions;
-                let streams = self.snapshot.aggregate(request).map_err(to_datafusion)?;
-                streams.ok_or_else(|| to_datafusion(before_all()))?
-            }
-        };
-        MetricBuilder::new(&self.metrics).global_counter("streams").add(streams.len());
-        *dealt = std::iter::repeat_with(|| Some(Vec::new())).take(partitions).collect();
-        for (at, stream) in streams.into_iter().enumerate() {
-            if let Some(Some(hand)) = dealt.get_mut(at % partitions) {
-                hand.push(stream);
-            }
-        }
-        Ok(dealt.get_mut(partition).and_then(Option::take).unwrap_or_default())
+        })
     }
 
     /// The same, not begun.

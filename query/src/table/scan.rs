@@ -14,18 +14,17 @@ use datafusion::{
         DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
         ReplaceChildrenOptions, SortOrderPushdownResult, StatisticsArgs,
         execution_plan::{Boundedness, EmissionType},
-        metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet},
+        metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet},
         stream::EmptyRecordBatchStream,
     },
 };
 use futures::{Stream, StreamExt, stream};
-use parking_lot::Mutex;
 use stratalog_model::{
     ChronicleDefinition, Snapshot, TickRanges,
     tier::{BatchStream, ScanOrder, ScanRequest},
 };
 
-use super::{statistics, tier_metrics};
+use super::{dealt::Dealt, statistics, tier_metrics};
 use crate::errors::to_datafusion;
 
 /// Rows below which a second stream costs more than it gives.
@@ -41,8 +40,7 @@ pub struct ChronicleScan {
     schema: SchemaRef,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
-    /// The streams of the scan, dealt to the partitions that have not started since.
-    dealt: Mutex<Vec<Option<Vec<BatchStream>>>>,
+    dealt: Dealt,
 }
 
 impl fmt::Debug for ChronicleScan {
@@ -75,7 +73,7 @@ impl ChronicleScan {
             schema,
             properties,
             metrics: ExecutionPlanMetricsSet::new(),
-            dealt: Mutex::default(),
+            dealt: Dealt::default(),
         }
     }
 
@@ -93,24 +91,13 @@ impl ChronicleScan {
         self.properties.partitioning.partition_count()
     }
 
-    /// The streams that `partition` reads one after another. A partition may be read more
-    /// than once: a snapshot deals the same every time.
+    /// The streams that `partition` reads one after another.
     fn deal(&self, partition: usize) -> Result<Vec<BatchStream>> {
-        let mut dealt = self.dealt.lock();
-        if let Some(hand) = dealt.get_mut(partition).and_then(Option::take) {
-            return Ok(hand);
-        }
         let partitions = self.partitions();
-        let request = ScanRequest { streams: partitions, ..self.request.clone() };
-        let streams = self.snapshot.scan(request).map_err(to_datafusion)?;
-        MetricBuilder::new(&self.metrics).global_counter("streams").add(streams.len());
-        *dealt = std::iter::repeat_with(|| Some(Vec::new())).take(partitions).collect();
-        for (at, stream) in streams.into_iter().enumerate() {
-            if let Some(Some(hand)) = dealt.get_mut(at % partitions) {
-                hand.push(stream);
-            }
-        }
-        Ok(dealt.get_mut(partition).and_then(Option::take).unwrap_or_default())
+        self.dealt.hand(partition, partitions, &self.metrics, || {
+            let request = ScanRequest { streams: partitions, ..self.request.clone() };
+            self.snapshot.scan(request).map_err(to_datafusion)
+        })
     }
 
     fn with_request(&self, request: ScanRequest) -> Self {

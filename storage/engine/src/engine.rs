@@ -256,10 +256,12 @@ impl EventStore for Engine {
             })
             .collect();
         chronicles.sort_unstable_by_key(|status| status.id);
+        let stories = self.core.files.as_ref().map(|files| &files.shelves.stories);
         StoreStatus {
             committed: published.gsn,
             memory_bytes: self.core.budget.used(),
             memory_bytes_max: self.core.budget.bytes_max(),
+            story_cache_bytes: stories.map_or(0, |stories| stories.decoded_bytes()),
             chronicles,
             log: self.core.log.status(),
         }

@@ -291,6 +291,8 @@ pub struct StoreStatus {
     pub memory_bytes: u64,
     /// The budget for them.
     pub memory_bytes_max: u64,
+    /// Bytes of decoded columns of stories that are kept in memory.
+    pub story_cache_bytes: u64,
     /// Per chronicle: id, events visible now, bytes in memory, series.
     pub chronicles: Vec<ChronicleStatus>,
     /// The journal's numbers.

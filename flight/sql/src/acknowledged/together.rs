@@ -59,23 +59,38 @@ pub(super) fn count(waiting: &VecDeque<Waiting>) -> usize {
 /// Stores batches that [`count`] put together.
 pub(super) async fn store(table: Arc<Table>, group: Vec<Waiting>) -> Stored {
     if group.len() > 1
-        && let Ok(told) = append(&table, &group).await
+        && let Ok(all) = append(&table, &group).await
     {
-        return Stored { told, error: None };
+        return told(all, None);
     }
     // Nothing of them is stored. Which of them is it? Those before it are to be stored.
-    let mut told = Vec::with_capacity(group.len());
+    let mut all = Vec::with_capacity(group.len());
     for batch in &group {
         match append(&table, std::slice::from_ref(batch)).await {
-            Ok(one) => told.extend(one),
-            Err(error) => return Stored { told, error: Some(at(error, batch.number)) },
+            Ok(one) => all.extend(one),
+            Err(error) => return told(all, Some(at(error, batch.number))),
         }
     }
-    Stored { told, error: None }
+    told(all, None)
 }
 
-/// One append; the acknowledgement of each batch.
-async fn append(table: &Table, group: &[Waiting]) -> Result<Vec<Bytes>> {
+/// What is stored, as it is told. That it cannot be told must not have it stored again.
+fn told(all: Vec<Acknowledged>, mut error: Option<Error>) -> Stored {
+    let mut told = Vec::with_capacity(all.len());
+    for one in all {
+        match serde_json::to_vec(&one) {
+            Ok(json) => told.push(json.into()),
+            Err(failed) => {
+                error = Some(Error::internal(format!("an acknowledgement: {failed}")));
+                break;
+            }
+        }
+    }
+    Stored { told, error }
+}
+
+/// One append; the acknowledgement of each batch. After an error nothing is stored.
+async fn append(table: &Table, group: &[Waiting]) -> Result<Vec<Acknowledged>> {
     let (Some(first), Some(last)) = (group.first(), group.last()) else { return Ok(Vec::new()) };
     let options = AppendOptions {
         durability: last.wish.durability,
@@ -90,7 +105,7 @@ async fn append(table: &Table, group: &[Waiting]) -> Result<Vec<Bytes>> {
     let appended = append.commit().await?;
     let mut next_gsn = appended.first_gsn.map(|gsn| gsn.0);
     let told = group.iter().zip(counts);
-    told.map(|(batch, rows)| acknowledged(batch, rows, &appended, &mut next_gsn)).collect()
+    Ok(told.map(|(batch, rows)| acknowledged(batch, rows, &appended, &mut next_gsn)).collect())
 }
 
 /// The acknowledgement of a batch whose rows have gsn's from the next one on.
@@ -99,11 +114,11 @@ fn acknowledged(
     rows: u64,
     appended: &Appended,
     next_gsn: &mut Option<u64>,
-) -> Result<Bytes> {
+) -> Acknowledged {
     let rows = if appended.duplicate { 0 } else { rows };
     let first_gsn = next_gsn.filter(|_| rows > 0);
     *next_gsn = next_gsn.map(|next| next.saturating_add(rows));
-    let told = Acknowledged {
+    Acknowledged {
         batch: batch.number,
         rows,
         first_gsn,
@@ -111,8 +126,5 @@ fn acknowledged(
         durability: appended.durability.to_string(),
         duplicate: appended.duplicate,
         sequence: batch.wish.producer.map(|(_, sequence)| sequence),
-    };
-    let json = serde_json::to_vec(&told)
-        .map_err(|error| Error::internal(format!("an acknowledgement: {error}")))?;
-    Ok(json.into())
+    }
 }

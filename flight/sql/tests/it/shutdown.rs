@@ -60,6 +60,15 @@ async fn stored(server: &TestServer) -> usize {
     count
 }
 
+/// Shuts the server down, which must not wait for the clients.
+async fn shut_down(server: &mut TestServer) {
+    let begun = Instant::now();
+    server.shutdown.cancel();
+    (&mut server.serving).await.unwrap().unwrap();
+    let took = begun.elapsed();
+    assert!(took < SOON, "the shutdown took {took:?} of a grace of {GRACE:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn puts_without_pause_end_with_the_acknowledgements_of_what_is_stored() {
     for exchanges in [false, true] {
@@ -79,11 +88,7 @@ async fn puts_without_pause_end_with_the_acknowledgements_of_what_is_stored() {
             }
         });
         tokio::time::sleep(Duration::from_millis(300)).await;
-        let begun = Instant::now();
-        server.shutdown.cancel();
-        (&mut server.serving).await.unwrap().unwrap();
-        let took = begun.elapsed();
-        assert!(took < SOON, "the shutdown took {took:?} of a grace of {GRACE:?}");
+        shut_down(&mut server).await;
         let (answers, end) = call.await.unwrap();
         says(&end.unwrap(), Code::Unavailable, "57P01", "administrator command");
         let told = told(&answers);
@@ -108,11 +113,7 @@ async fn calls_that_wait_for_a_client_end_as_well_and_store_nothing() {
     let silent = stream::iter(described(schema[..1].to_vec(), path("t"))).chain(stream::pending());
     let silent = tokio::spawn(async move { put(&mut other, silent).await });
     tokio::time::sleep(Duration::from_millis(300)).await;
-    let begun = Instant::now();
-    server.shutdown.cancel();
-    (&mut server.serving).await.unwrap().unwrap();
-    let took = begun.elapsed();
-    assert!(took < SOON, "the shutdown took {took:?} of a grace of {GRACE:?}");
+    shut_down(&mut server).await;
     for call in [ingesting, silent] {
         let (answers, end) = call.await.unwrap();
         assert!(answers.is_empty());

@@ -180,6 +180,7 @@ impl EventStore for TenEvents {
             committed: Gsn(10),
             memory_bytes: 8_192,
             memory_bytes_max: 1 << 20,
+            story_cache_bytes: 0,
             chronicles: vec![ChronicleStatus {
                 id: ChronicleId(1),
                 rows: 10,

@@ -16,7 +16,7 @@ use stratalog_model::{
     aggregate::AggregateRequest,
     tier::{BatchStream, Extent, Piece, ScanOrder, ScanRequest},
 };
-use stratalog_story::{ColumnValues, Fetched, KeyValues, Selection, Story};
+use stratalog_story::{Fetched, Selection, Story};
 
 use super::{events::Events, piece::Part, reader::Reader};
 use crate::{
@@ -223,8 +223,12 @@ impl Piece for StoryPiece {
                         let batch = slices.group(&story, &part).await?;
                         return Ok::<_, Error>(batch.into_iter().map(Ok).collect::<Vec<_>>());
                     }
+                    let Some(selection) = select(&reader, &story, &part).await? else {
+                        reader.request().metrics.story.pruned(1);
+                        return Ok(Vec::new());
+                    };
                     let sources = reader.sources(&part.hull)?;
-                    let fetched = story.fetch(part.number, &sources, None).await?;
+                    let fetched = story.fetch(part.number, &sources, Some(&selection)).await?;
                     let batches = decode(&reader, &part, fetched)?;
                     Ok(batches.map(|batch| aggregate::of_batch(&batch?, &request)).collect())
                 }
@@ -248,16 +252,12 @@ impl StoryPiece {
         let piece = reader.piece();
         let parts = piece.parts().await?;
         let Some(story) = piece.story().await? else { return Ok(Vec::new()) };
-        let keys_wanted: Vec<KeyValues> = reader.key_values();
-        let values_wanted: Vec<ColumnValues> = reader.column_values();
         let mut chosen = Vec::new();
         let mut all = 0;
         for part in parts.iter().filter(|part| self.has(part)) {
             all += 1;
             if self.may_hold(part)
-                && let Some(selection) =
-                    story.select(part.number, &request.ticks, &keys_wanted, &values_wanted)?
-                && (keys_wanted.is_empty() || story.may_hold(part.number, &keys_wanted).await?)
+                && let Some(selection) = select(reader, &story, part).await?
             {
                 chosen.push((Arc::clone(&story), part.clone(), selection));
             }
@@ -272,6 +272,15 @@ impl StoryPiece {
         }
         Ok(chosen)
     }
+}
+
+/// The rows of a group that may be wanted, by page index and Bloom filters; `None` for none.
+async fn select(reader: &Reader, story: &Arc<Story>, part: &Part) -> Result<Option<Selection>> {
+    let (keys, values) = (reader.key_values(), reader.column_values());
+    let selection = story.select(part.number, &reader.request().ticks, &keys, &values)?;
+    let may =
+        selection.is_some() && (keys.is_empty() || story.may_hold(part.number, &keys).await?);
+    Ok(selection.filter(|_| may))
 }
 
 /// The batches of a group: decoded as they are asked for where any order will do.

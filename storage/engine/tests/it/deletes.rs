@@ -1,7 +1,9 @@
 //! DELETE of a prefix or a suffix (F22).
 
+use std::sync::Arc;
+
 use stratalog_model::{
-    Collision, ErrorKind, EventStore, FrameKind, TickRange, TickRanges, store::AppendOptions,
+    Collision, ErrorKind, EventStore, FrameKind, Tick, TickRange, TickRanges, store::AppendOptions,
 };
 
 use crate::{fixture::*, memory_log::MemoryLog};
@@ -110,4 +112,42 @@ async fn a_delete_that_fails_deletes_nothing() {
     assert_eq!(rows(&engine, &cpu).await.len(), 1);
     log.fail(None);
     assert_eq!(engine.delete(&cpu, TickRange::ALL).await.unwrap(), 1);
+}
+
+/// The flush has built a tablet, and its edit is not yet durable: what is deleted now must be
+/// hidden in the tablet, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_on_its_way_into_a_tablet_is_deleted_there() {
+    for collision in [Collision::First, Collision::Last, Collision::Next] {
+        for gone in [TickRange::ALL, range(i64::MIN, 6)] {
+            let (stored, log) = (Stored::new(7), MemoryLog::default());
+            let cpu = chronicle(1, collision, true);
+            let engine = stored.open(&log, &cpu);
+            let events: Vec<Row> = (0..10).map(|at| row(at, "a", at as f64)).collect();
+            append(&engine, &cpu, &events).await.unwrap();
+            stored.manifest().hold();
+            let flush = tokio::spawn({
+                let (engine, id) = (Arc::clone(&engine), cpu.id);
+                async move { engine.flush(id).await }
+            });
+            while stored.manifest().waiting() == 0 {
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            }
+            let left: Vec<Row> =
+                events.iter().filter(|event| !gone.contains(Tick(event.tick))).cloned().collect();
+            engine.delete(&cpu, gone).await.unwrap();
+            assert_eq!(rows(&engine, &cpu).await, left, "{collision}, before the edit");
+            stored.manifest().release();
+            assert_eq!(flush.await.unwrap().unwrap().rows, 10);
+            assert_eq!(rows(&engine, &cpu).await, left, "{collision}, behind it");
+            // The keys are free again.
+            append(&engine, &cpu, &[row(3, "a", 0.5)]).await.unwrap();
+            let mut after = left.clone();
+            after.insert(0, row(3, "a", 0.5));
+            assert_eq!(rows(&engine, &cpu).await, after, "{collision}");
+            engine.flush(cpu.id).await.unwrap();
+            engine.compact(cpu.id).await.unwrap();
+            assert_eq!(rows(&engine, &cpu).await, after, "{collision}, compacted");
+        }
+    }
 }

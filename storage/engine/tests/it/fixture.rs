@@ -329,6 +329,11 @@ impl Stored {
         self.definitions.lock().unwrap().clear();
     }
 
+    /// The log of edits.
+    pub fn manifest(&self) -> &MemoryLog {
+        &self.manifest
+    }
+
     /// Where the files are.
     pub fn disk(&self) -> FaultyDisk {
         self.disk.clone()

@@ -7,6 +7,7 @@
 //! ```
 //! Groups come in parts, as many as there are batches and slices: the query puts them together.
 
+mod counter;
 mod kernel;
 mod rows;
 mod slice;

@@ -10,13 +10,12 @@ use arrow::{
 };
 use futures::StreamExt;
 use hashbrown::HashMap;
-use stratalog_model::{
-    Error, Result,
-    aggregate::{AggregateRequest, Statistic},
-    tier::BatchStream,
-};
+use stratalog_model::{Error, Result, aggregate::AggregateRequest, tier::BatchStream};
 
-use super::{kernel::Column as Lane, tally::Tally};
+use super::{
+    counter::{Counter, Lane},
+    tally::Tally,
+};
 use crate::{
     keeper::keys::Groups,
     memtable::{column::Column, shape::KeyColumns},
@@ -92,24 +91,11 @@ pub fn of_batch(batch: &RecordBatch, request: &AggregateRequest) -> Result<Recor
     let order = UInt32Array::from(order);
     let sorted: Vec<ArrayRef> =
         values.iter().map(|values| take(values, &order, None)).collect::<Result<_, _>>()?;
-    let lanes: Vec<Lane<'_>> = sorted.iter().map(Lane::of).collect();
-    let columns = request.columns();
+    let counter = Counter::new(request, sorted.iter().map(Lane::whole).collect());
     let mut tally = Tally::new(request);
     for (window, ends) in windows.iter().zip(starts.windows(2)) {
-        let [start, end] = ends else { continue };
-        let range = *start as usize..*end as usize;
-        tally.group(*window);
-        for (at, wanted) in request.wanted.iter().enumerate() {
-            let lane = columns.iter().position(|column| *column == wanted.column);
-            let lane = || lane.and_then(|lane| lanes.get(lane)).ok_or_else(missing);
-            let range = range.clone();
-            match wanted.statistic {
-                Statistic::Rows => tally.count(at, range.len() as i64),
-                Statistic::Count => tally.count(at, lane()?.count(range)),
-                Statistic::Sum => tally.sum(at, lane()?.sum(range)?),
-                Statistic::Min => tally.number(at, lane()?.extreme(range, false)),
-                Statistic::Max => tally.number(at, lane()?.extreme(range, true)),
-            }
+        if let [start, end] = ends {
+            counter.count(*start as usize..*end as usize, *window, &mut tally)?;
         }
     }
     let keys = keys.iter().map(|key| take(key, &firsts, None)).collect::<Result<_, _>>()?;

@@ -8,14 +8,11 @@ use arrow::{
     compute::take,
     datatypes::Int64Type,
 };
-use stratalog_model::{
-    Error, Result,
-    aggregate::{AggregateRequest, Statistic, Wanted},
-};
+use stratalog_model::{Error, Result, aggregate::AggregateRequest};
 use stratalog_story::{CHUNK_ROWS, Source, Story};
 
 use super::{
-    kernel::{Column as Lane, Number},
+    counter::{Counter, Lane},
     rows::before_all,
     tally::Tally,
 };
@@ -66,15 +63,16 @@ impl Slices {
         metrics.read(rows as u64, columns.read_bytes());
 
         let constants = self.constants(&places)?;
-        let lanes: Vec<Chunks<'_>> = places
+        let lanes = places
             .iter()
             .zip(&constants)
             .map(|(place, constant)| match (place, constant) {
-                (Some(at), _) => Chunks::of(columns.chunks(*at)),
-                (None, Some(constant)) => Chunks::Constant(Lane::of(constant)),
-                (None, None) => Chunks::Stored(Vec::new()),
+                (Some(at), _) => Lane::chunks(columns.chunks(*at), CHUNK_ROWS),
+                (None, Some(constant)) => Lane::constant(constant),
+                (None, None) => Lane::chunks(&[], CHUNK_ROWS),
             })
             .collect();
+        let counter = Counter::new(&self.request, lanes);
         let ticks = (!inside || !one_window).then(|| columns.chunks(sources.len() - 1));
         let mut tally = Tally::new(&self.request);
         let mut run_of_group: Vec<u32> = Vec::new();
@@ -82,7 +80,7 @@ impl Slices {
         for (run, rows) in chosen.iter().zip(ranges) {
             let mut count = |range: Range<usize>, window: i64| -> Result<()> {
                 run_of_group.push(*run as u32);
-                self.count(&lanes, range, window, &mut tally)
+                counter.count(range, window, &mut tally)
             };
             let Some(ticks) = ticks else {
                 let window = match self.request.windows {
@@ -155,120 +153,6 @@ impl Slices {
                 None => self.reader.constant(column, CHUNK_ROWS).map(Some),
             })
             .collect()
-    }
-
-    /// Adds a group: some neighbouring rows.
-    fn count(
-        &self,
-        lanes: &[Chunks<'_>],
-        rows: Range<usize>,
-        window: i64,
-        tally: &mut Tally,
-    ) -> Result<()> {
-        let missing = || Error::internal("a slice to aggregate lacks a column");
-        tally.group(window);
-        let mut lane_of = LaneOf::default();
-        for (at, wanted) in self.request.wanted.iter().enumerate() {
-            if wanted.statistic == Statistic::Rows {
-                tally.count(at, rows.len() as i64);
-                continue;
-            }
-            let lane = lanes.get(lane_of.place(wanted)).ok_or_else(missing)?;
-            match wanted.statistic {
-                Statistic::Rows => {}
-                Statistic::Count => {
-                    let mut count = 0;
-                    lane.each(&rows, |column, rows| {
-                        count += column.count(rows);
-                        Ok(())
-                    })?;
-                    tally.count(at, count);
-                }
-                Statistic::Sum => {
-                    let mut sum: Option<f64> = None;
-                    lane.each(&rows, |column, rows| {
-                        if let Some(more) = column.sum(rows)? {
-                            sum = Some(sum.map_or(more, |sum| sum + more));
-                        }
-                        Ok(())
-                    })?;
-                    tally.sum(at, sum);
-                }
-                Statistic::Min | Statistic::Max => {
-                    let greatest = wanted.statistic == Statistic::Max;
-                    let mut best: Option<Number> = None;
-                    lane.each(&rows, |column, rows| {
-                        if let Some(found) = column.extreme(rows, greatest) {
-                            best = Some(match best {
-                                Some(best) => best.better(found, greatest),
-                                None => found,
-                            });
-                        }
-                        Ok(())
-                    })?;
-                    tally.number(at, best);
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Counts the columns as they come up, as [`AggregateRequest::columns`] does.
-#[derive(Default)]
-struct LaneOf {
-    seen: Vec<usize>,
-}
-
-impl LaneOf {
-    fn place(&mut self, wanted: &Wanted) -> usize {
-        match self.seen.iter().position(|column| *column == wanted.column) {
-            Some(at) => at,
-            None => {
-                self.seen.push(wanted.column);
-                self.seen.len() - 1
-            }
-        }
-    }
-}
-
-/// The chunks of a column.
-enum Chunks<'a> {
-    /// By number, ascending.
-    Stored(Vec<(usize, Lane<'a>)>),
-    /// All are alike.
-    Constant(Lane<'a>),
-}
-
-impl<'a> Chunks<'a> {
-    fn of(chunks: &'a [(u32, ArrayRef)]) -> Self {
-        let lanes = chunks.iter().map(|(number, array)| (*number as usize, Lane::of(array)));
-        Self::Stored(lanes.collect())
-    }
-
-    /// Calls `found` with each chunk that has some of the rows, and those rows of it.
-    fn each(
-        &self,
-        rows: &Range<usize>,
-        mut found: impl FnMut(&Lane<'a>, Range<usize>) -> Result<()>,
-    ) -> Result<()> {
-        let mut at = rows.start;
-        while at < rows.end {
-            let number = at / CHUNK_ROWS;
-            let start = at - number * CHUNK_ROWS;
-            let len = (rows.end - at).min(CHUNK_ROWS - start);
-            let lane = match self {
-                Self::Constant(lane) => Some(lane),
-                Self::Stored(lanes) => {
-                    let place = lanes.binary_search_by_key(&number, |(chunk, _)| *chunk);
-                    place.ok().and_then(|place| lanes.get(place)).map(|(_, lane)| lane)
-                }
-            };
-            let lane = lane.ok_or_else(|| Error::internal("a chunk was not read"))?;
-            found(lane, start..start + len)?;
-            at += len;
-        }
-        Ok(())
     }
 }
 

@@ -1,0 +1,41 @@
+//! The streams of a leaf, dealt to its partitions.
+
+use datafusion::{
+    error::Result,
+    physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder},
+};
+use parking_lot::Mutex;
+use stratalog_model::tier::BatchStream;
+
+/// The streams of the partitions that have not started since they were dealt.
+#[derive(Default)]
+pub struct Dealt(Mutex<Vec<Option<Vec<BatchStream>>>>);
+
+impl Dealt {
+    /// The streams that `partition` of so many reads one after another. `open` gives all of them,
+    /// the same every time: a partition may be read more than once.
+    ///
+    /// # Errors
+    /// What `open` says.
+    pub fn hand(
+        &self,
+        partition: usize,
+        partitions: usize,
+        metrics: &ExecutionPlanMetricsSet,
+        open: impl FnOnce() -> Result<Vec<BatchStream>>,
+    ) -> Result<Vec<BatchStream>> {
+        let mut dealt = self.0.lock();
+        if let Some(hand) = dealt.get_mut(partition).and_then(Option::take) {
+            return Ok(hand);
+        }
+        let streams = open()?;
+        MetricBuilder::new(metrics).global_counter("streams").add(streams.len());
+        *dealt = std::iter::repeat_with(|| Some(Vec::new())).take(partitions).collect();
+        for (at, stream) in streams.into_iter().enumerate() {
+            if let Some(Some(hand)) = dealt.get_mut(at % partitions) {
+                hand.push(stream);
+            }
+        }
+        Ok(dealt.get_mut(partition).and_then(Option::take).unwrap_or_default())
+    }
+}
