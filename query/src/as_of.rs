@@ -29,7 +29,7 @@ use datafusion::{
     logical_expr::{Expr, Extension, LogicalPlan, SortExpr, UserDefinedLogicalNodeCore},
 };
 
-pub use self::planner::WithAsOf;
+pub use self::{execution::AsOfExec, planner::WithAsOf};
 
 /// How far the rows on the right go that one on the left takes: those whose `right` is not
 /// behind its `left` in the order that is the reverse of [`AsOf::order`].

@@ -32,6 +32,7 @@ pub mod literals;
 pub mod long_text;
 pub mod marks;
 pub mod moving;
+pub mod newest_rows;
 pub mod ntile;
 pub mod null_members;
 pub mod opaque_casts;

@@ -92,6 +92,21 @@ impl AsOfExec {
         ));
         Self { left, right, sides, schema, properties, metrics: ExecutionPlanMetricsSet::new() }
     }
+
+    /// The side whose rows are kept.
+    pub fn left(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.left
+    }
+
+    /// The side of which a few rows belong to each of the left.
+    pub fn right(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.right
+    }
+
+    /// How they belong together.
+    pub fn sides(&self) -> &Sides {
+        &self.sides
+    }
 }
 
 impl DisplayAs for AsOfExec {

@@ -13,6 +13,7 @@ use datafusion::{
 
 use super::{
     kept_order::KEPT_ORDER,
+    newest_rows::NEWEST_ROWS,
     opaque_casts::OPAQUE_CASTS,
     ordered_scan::ORDERED_SCAN,
     outer_constants::OUTER_CONSTANTS,
@@ -36,6 +37,7 @@ pub fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     // Before the last, which checks the plan.
     let last = rules.len().saturating_sub(1);
     rules.insert(last, Arc::new(KEPT_ORDER));
+    rules.insert(0, Arc::new(NEWEST_ROWS));
     rules.insert(0, Arc::new(OUTER_CONSTANTS));
     rules.insert(0, Arc::new(OPAQUE_CASTS));
     rules.push(Arc::new(ORDERED_SCAN));

@@ -64,6 +64,9 @@ fn told(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>>
         _ => return Ok(None),
     };
     let Some(scan) = scan_of(aggregate.input()) else { return Ok(None) };
+    if scan.request().newest_of.is_some() {
+        return Ok(None);
+    }
     let partitions = aggregate.input().output_partitioning().partition_count();
     if single && partitions != 1 {
         return Ok(None);
@@ -103,8 +106,8 @@ fn leaf(
     Arc::new(ChronicleAggregate::new(snapshot, request, outputs, schema, partitions))
 }
 
-/// The scan that an aggregate reads, if it reads every row of it as it is.
-fn scan_of(input: &Arc<dyn ExecutionPlan>) -> Option<&ChronicleScan> {
+/// The scan that a node reads, if it reads every row of it as it is.
+pub fn scan_of(input: &Arc<dyn ExecutionPlan>) -> Option<&ChronicleScan> {
     let scan = match input.downcast_ref::<CooperativeExec>() {
         Some(cooperative) => cooperative.input().downcast_ref::<ChronicleScan>()?,
         None => input.downcast_ref::<ChronicleScan>()?,
@@ -181,7 +184,7 @@ fn request(aggregate: &AggregateExec, scan: &ChronicleScan) -> Result<Option<Tol
 }
 
 /// The column of the user that an expression is, by position.
-fn column(expr: &Arc<dyn PhysicalExpr>, read: &ScanRequest) -> Option<usize> {
+pub fn column(expr: &Arc<dyn PhysicalExpr>, read: &ScanRequest) -> Option<usize> {
     let column = expr.downcast_ref::<Column>()?;
     let at = read.projection.get(column.index()).copied()?;
     (at < read.chronicle.columns.len()).then_some(at)

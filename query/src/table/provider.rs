@@ -125,6 +125,7 @@ impl ChronicleTable {
             keys: pushed.keys,
             values: pushed.values,
             order: ScanOrder::Any,
+            newest_of: None,
             limit,
             batch_rows_max,
             streams,

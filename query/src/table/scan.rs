@@ -21,6 +21,7 @@ use datafusion::{
 use futures::{Stream, StreamExt, stream};
 use stratalog_model::{
     ChronicleDefinition, Snapshot, TickRanges,
+    newest::NewestOf,
     tier::{BatchStream, ScanOrder, ScanRequest},
 };
 
@@ -100,12 +101,20 @@ impl ChronicleScan {
         })
     }
 
+    /// The same, of only one row of each group: in one stream.
+    pub fn newest_of(&self, of: NewestOf) -> Self {
+        self.with_request(ScanRequest { newest_of: Some(of), ..self.request.clone() })
+    }
+
     fn with_request(&self, request: ScanRequest) -> Self {
         Self::new(Arc::clone(&self.snapshot), request)
     }
 
     /// Whether `order` is an order that a scan can deliver, and which.
     fn deliverable(&self, order: &[PhysicalSortExpr]) -> Option<ScanOrder> {
+        if self.request.newest_of.is_some() {
+            return None;
+        }
         let (first, rest) = order.split_first()?;
         let descending = first.options.descending;
         if self.column(first)? != tick_position(&self.request.chronicle)? {
@@ -147,6 +156,9 @@ fn tick_position(chronicle: &ChronicleDefinition) -> Option<usize> {
 
 /// In how many partitions a request is read.
 pub fn partitions_for(snapshot: &dyn Snapshot, request: &ScanRequest) -> usize {
+    if request.newest_of.is_some() {
+        return 1;
+    }
     let rows =
         snapshot.extent(&request.chronicle, &request.ticks).map_or(u64::MAX, |extent| extent.rows);
     let useful = usize::try_from(rows / ROWS_PER_STREAM).unwrap_or(usize::MAX);
@@ -187,6 +199,12 @@ impl DisplayAs for ChronicleScan {
             ScanOrder::Ascending => ", order=time",
             ScanOrder::Descending => ", order=time desc",
         })?;
+        if let Some(of) = &self.request.newest_of {
+            let name = |at: &usize| chronicle.columns.get(*at).map_or("?", |c| c.name.as_str());
+            let keys: Vec<&str> = of.keys.iter().map(name).collect();
+            let which = if of.oldest { "oldest" } else { "newest" };
+            write!(f, ", {which} of each=[{}]", keys.join(", "))?;
+        }
         if let Some(limit) = self.request.limit {
             write!(f, ", limit={limit}")?;
         }

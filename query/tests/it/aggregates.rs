@@ -4,48 +4,10 @@ use std::fmt::Write as _;
 
 use stratalog_sim::Random;
 
-use crate::harness::Database;
-
-fn pick<'a>(random: &mut Random, values: &[&'a str]) -> &'a str {
-    values[random.below(values.len() as u64) as usize]
-}
-
-/// A value of a column, as SQL writes it.
-fn value(random: &mut Random, kind: &str) -> String {
-    let whole = random.below(2001) as i64 - 1000;
-    match (kind, random.below(12)) {
-        (_, 0) => "NULL".to_string(),
-        ("double", 1) => pick(random, &["'NaN'", "'inf'", "'-inf'"]).to_string(),
-        // Sums of eighths are exact, in whatever order they are added.
-        ("double", _) => format!("{}", whole as f64 / 8.0),
-        ("text", _) => format!("'{}'", pick(random, &["x", "yy", ""])),
-        _ => whole.to_string(),
-    }
-}
-
-async fn insert(db: &Database, random: &mut Random, columns: &[(&str, &str)], first: bool) {
-    let mut sql = "INSERT INTO t (time, host, unit".to_string();
-    for (name, _) in columns {
-        let _ = write!(sql, ", {name}");
-    }
-    sql.push_str(") VALUES ");
-    let (begin, rows) = (random.below(5000), random.below(300) + 1);
-    for row in 0..rows {
-        let late = random.below(20) == 0;
-        let second = if late { random.below(6000) } else { begin + row * 7 };
-        let comma = if row == 0 { "" } else { ", " };
-        let (host, unit) = (pick(random, &["a", "b", "c", "dd"]), random.below(3) as i64 - 1);
-        let _ = write!(sql, "{comma}(to_timestamp({second}.{}), '{host}', {unit}", row % 3);
-        for (_, kind) in columns {
-            let _ = write!(sql, ", {}", value(random, kind));
-        }
-        sql.push(')');
-    }
-    if first {
-        sql.push_str(" ON CONFLICT DO NOTHING");
-    }
-    db.tag(&sql).await;
-}
+use crate::{
+    harness::Database,
+    random_table::{RandomTable, conditions, over_rows, pick},
+};
 
 /// A query over `t`, of which storage tells as much as it can.
 fn query(random: &mut Random, columns: &[(&str, &str)]) -> String {
@@ -77,21 +39,7 @@ fn query(random: &mut Random, columns: &[(&str, &str)]) -> String {
             _ => format!("{function}({name})"),
         });
     }
-    let mut conditions: Vec<String> = Vec::new();
-    if random.below(2) == 0 {
-        conditions.push(format!("time >= to_timestamp({})", random.below(6000)));
-    }
-    if random.below(2) == 0 {
-        conditions.push(format!("time < to_timestamp({}.5)", random.below(9000)));
-    }
-    match random.below(4) {
-        0 => conditions.push(format!("host = '{}'", pick(random, &["a", "dd", "e"]))),
-        1 => conditions.push("host IN ('b', 'c', 'e')".to_string()),
-        _ => {}
-    }
-    if random.below(4) == 0 {
-        conditions.push(format!("unit = {}", random.below(4) as i64 - 1));
-    }
+    let conditions = conditions(random);
     let mut sql = format!("SELECT {} FROM t", wanted.join(", "));
     if !conditions.is_empty() {
         let _ = write!(sql, " WHERE {}", conditions.join(" AND "));
@@ -111,59 +59,17 @@ fn query(random: &mut Random, columns: &[(&str, &str)]) -> String {
     sql
 }
 
-/// The same over rows: a LIMIT keeps everything apart.
-fn over_rows(sql: &str) -> String {
-    sql.replace(" FROM t", " FROM (SELECT * FROM t LIMIT 1000000000000) t")
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_storage_tells_is_what_rows_say() {
     let mut told = 0;
     for seed in 0..25 {
         let mut random = Random::new(seed);
-        let db = Database::new();
-        let collision = pick(&mut random, &["first", "last", "all"]);
-        let granularity = pick(&mut random, &["1ns", "1ms"]);
-        let key = pick(
-            &mut random,
-            &[
-                "PRIMARY KEY (host, unit, time)",
-                "PRIMARY KEY (unit, host, time)",
-                "PRIMARY KEY (time)",
-            ],
-        );
-        db.tag(&format!(
-            "CREATE TABLE t (time timestamptz NOT NULL, host text NOT NULL, unit int NOT NULL, \
-             d double precision, i int, b bigint, s smallint, r real, x text, {key}) \
-             WITH (collision = '{collision}', granularity = '{granularity}')"
-        ))
-        .await;
-        let mut columns = vec![
-            ("d", "double"),
-            ("i", "int"),
-            ("b", "bigint"),
-            ("s", "smallint"),
-            ("r", "real"),
-            ("x", "text"),
-        ];
-        let zone = pick(&mut random, &["UTC", "Europe/Berlin"]);
-        db.tag(&format!("SET TimeZone = '{zone}'")).await;
+        let mut table = RandomTable::new(&mut random).await;
         for step in 0..12 {
-            match random.below(8) {
-                0 => drop(db.rows("CALL stratalog.flush('t')").await),
-                1 | 2 => drop(db.rows("CALL stratalog.compact('t')").await),
-                3 => {
-                    let end = random.below(400);
-                    db.tag(&format!("DELETE FROM t WHERE time < to_timestamp({end})")).await;
-                }
-                4 if columns.len() == 6 => {
-                    db.tag("ALTER TABLE t ADD COLUMN e double precision DEFAULT 2.5").await;
-                    columns.push(("e", "double"));
-                }
-                _ => insert(&db, &mut random, &columns, collision == "first").await,
-            }
+            table.change(&mut random).await;
+            let db = &table.db;
             for _ in 0..6 {
-                let sql = query(&mut random, &columns);
+                let sql = query(&mut random, &table.columns);
                 let rows = db.rows(&over_rows(&sql)).await;
                 let plan = db.plan(&over_rows(&sql)).await;
                 assert!(!plan.contains("ChronicleAggregate"), "{plan}");

@@ -221,6 +221,7 @@ fn reads(criterion: &mut Criterion) {
             .collect(),
         values: vec![],
         order,
+        newest_of: None,
         limit: None,
         batch_rows_max: 8192,
         streams: 2,

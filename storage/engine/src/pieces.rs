@@ -9,9 +9,11 @@
 
 pub mod block;
 pub mod build;
+pub mod edge;
 pub mod events;
 pub mod lookup;
 pub mod marks;
+pub mod newest;
 pub mod numbers;
 pub mod order;
 pub mod piece;

@@ -21,6 +21,7 @@ pub mod error;
 pub mod id;
 pub mod invariant;
 pub mod log;
+pub mod newest;
 pub mod option;
 pub mod range;
 pub mod sabotage;

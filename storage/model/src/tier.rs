@@ -17,6 +17,7 @@ use arrow::{
 use crate::{
     ChronicleDefinition, Gsn, Result, TickRange, TickRanges, ValueFilter,
     aggregate::AggregateRequest,
+    newest::{Best, NewestOf},
 };
 
 /// Where an event is read from; the value of `_tier`.
@@ -131,6 +132,8 @@ pub struct ScanRequest {
     pub values: Vec<ValueFilter>,
     /// Order wanted.
     pub order: ScanOrder,
+    /// Only one event of each group. In any order, in one stream.
+    pub newest_of: Option<NewestOf>,
     /// Stop after about so many rows (never fewer, when there are as many).
     pub limit: Option<usize>,
     /// Rows of a batch, at most.
@@ -187,6 +190,10 @@ pub trait Piece: Send + Sync {
     /// in any order otherwise. Columns as in [`ScanRequest::schema`], followed by `_tick`
     /// and `_seq` (Int64 each) when the request orders, for merging.
     fn read(self: Box<Self>) -> BatchStream;
+    /// The best events of groups, of those that are better than what was found before: batches
+    /// of the columns of [`ScanRequest::schema`], `_tick` (Int64) and the number of the group
+    /// (UInt32). A later batch may have a better one of the same group.
+    fn newest(self: Box<Self>, best: &Arc<Best>) -> BatchStream;
     /// Partial aggregates of the piece. What the piece was asked for projects the columns of
     /// [`AggregateRequest::projection`].
     fn aggregate(self: Box<Self>, request: &Arc<AggregateRequest>) -> BatchStream;

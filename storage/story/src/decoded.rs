@@ -56,6 +56,20 @@ impl Weighter<Place, Kept> for Bytes {
 /// In the place of a column: what was found out of a group.
 const FINDING: u32 = u32::MAX;
 
+/// In the place of a group: what was found out of the whole story.
+const STORY: u32 = u32::MAX;
+
+/// What a reader found out, and keeps with a story.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spot {
+    /// Of a group.
+    Group(u32),
+    /// Of the story; the reader numbers such things.
+    Story(u32),
+    /// Of a column of the story, by such a number.
+    Column(Source, u32),
+}
+
 /// Decoded columns of all stories of a shelf.
 #[derive(Debug)]
 pub(crate) struct Decoded(Cache<Place, Kept, Bytes>);
@@ -121,22 +135,29 @@ impl Columns {
 }
 
 impl Story {
-    /// What a reader found out of a group, if it is still known.
-    pub fn finding<T: Any + Send + Sync>(&self, group: u32) -> Option<Arc<T>> {
-        match self.decoded().0.get(&self.finding_at(group)) {
+    /// What a reader found out, if it is still known.
+    pub fn finding<T: Any + Send + Sync>(&self, spot: Spot) -> Option<Arc<T>> {
+        match self.decoded().0.get(&self.spot(spot).ok()?) {
             Some(Kept::Finding(finding, _)) => finding.downcast().ok(),
             _ => None,
         }
     }
 
-    /// Keeps what a reader found out of a group, of so many bytes, as long as there is room.
-    pub fn note<T: Any + Send + Sync>(&self, group: u32, finding: &Arc<T>, bytes: usize) {
+    /// Keeps what a reader found out, of so many bytes, as long as there is room.
+    pub fn note<T: Any + Send + Sync>(&self, spot: Spot, finding: &Arc<T>, bytes: usize) {
         let finding: Arc<dyn Any + Send + Sync> = Arc::<T>::clone(finding);
-        self.decoded().0.insert(self.finding_at(group), Kept::Finding(finding, bytes));
+        if let Ok(place) = self.spot(spot) {
+            self.decoded().0.insert(place, Kept::Finding(finding, bytes));
+        }
     }
 
-    fn finding_at(&self, group: u32) -> Place {
-        Place { story: self.built().id.0, group, root: FINDING, chunk: 0 }
+    fn spot(&self, spot: Spot) -> Result<Place> {
+        let (group, root, chunk) = match spot {
+            Spot::Group(group) => (group, FINDING, 0),
+            Spot::Story(number) => (STORY, FINDING, number),
+            Spot::Column(source, number) => (STORY, self.root(source)? as u32, number),
+        };
+        Ok(Place { story: self.built().id.0, group, root, chunk })
     }
 
     /// Columns of a group, at least of the rows of `ranges`, which are ascending and disjoint:

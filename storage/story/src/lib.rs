@@ -45,7 +45,7 @@ mod story;
 mod values;
 
 pub use build::{Builder, BuiltStory, GroupSummary, StorySettings};
-pub use decoded::{CHUNK_ROWS, Columns};
+pub use decoded::{CHUNK_ROWS, Columns, Spot};
 pub use key::KeyValues;
 pub use objects::{Content, ObjectStatus, Objects, RemoteSettings, environment, without_secrets};
 pub use read::{Fetched, Rows};

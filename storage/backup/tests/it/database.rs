@@ -223,6 +223,7 @@ impl Database {
             keys: vec![],
             values: vec![],
             order: ScanOrder::Ascending,
+            newest_of: None,
             limit: None,
             batch_rows_max: 1000,
             streams: 1,

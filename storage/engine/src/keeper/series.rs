@@ -2,7 +2,7 @@
 //! detects collisions (F25) and answers point reads.
 //!
 //! ```text
-//!   key bytes ─► series id ─► in order: [(tick, seq) …]   one push at the end, O(1)
+//!   key bytes ─► series id ─► in order: [(tick, seq) …]   at the end or close to it, O(1)
 //!                             late:     {(tick, seq) …}   O(log n)
 //! ```
 //!
@@ -23,6 +23,10 @@ const SERIES_BYTES: usize = 160;
 
 /// Bytes of a run of taken ticks, about.
 const RUN_BYTES: usize = 32;
+
+/// Entries from the end on among which a new one finds its place: connections that write to
+/// the same series are seldom further apart.
+const NEAR_END: usize = 64;
 
 /// All series of one chronicle.
 #[derive(Debug, Default)]
@@ -173,7 +177,7 @@ impl Series {
     /// The event of a tick.
     pub fn find(&self, tick: i64) -> Option<u64> {
         if self.in_order.last().is_some_and(|last| tick <= last.0) {
-            let at = self.in_order.partition_point(|entry| entry.0 < tick);
+            let at = self.first_from(tick);
             if let Some((_, seq)) = self.in_order.get(at).filter(|entry| entry.0 == tick) {
                 return Some(*seq);
             }
@@ -268,8 +272,7 @@ impl Series {
     }
 
     fn ordered_range(&self, range: &TickRange) -> &[(i64, u64)] {
-        let start = self.in_order.partition_point(|entry| entry.0 < range.start.0);
-        let end = self.in_order.partition_point(|entry| entry.0 < range.end.0);
+        let (start, end) = (self.first_from(range.start.0), self.first_from(range.end.0));
         self.in_order.get(start..end).unwrap_or(&[])
     }
 
@@ -279,11 +282,30 @@ impl Series {
     }
 
     fn insert(&mut self, tick: i64, seq: u64) {
-        match self.in_order.last() {
-            Some(last) if *last > (tick, seq) => {
-                self.late.insert((tick, seq));
+        let entry = (tick, seq);
+        let near = self.in_order.len().saturating_sub(NEAR_END);
+        let place = self.in_order.iter().skip(near).rev().position(|known| *known <= entry);
+        match place {
+            Some(0) => self.in_order.push(entry),
+            Some(behind) => self.in_order.insert(self.in_order.len() - behind, entry),
+            None if near == 0 => self.in_order.insert(0, entry),
+            None => {
+                self.late.insert(entry);
             }
-            _ => self.in_order.push((tick, seq)),
+        }
+    }
+
+    /// Where the entries in order with `tick` or a later one begin. It is looked for from the end
+    /// on, in growing steps: nearly always it is close.
+    fn first_from(&self, tick: i64) -> usize {
+        let (mut end, mut step) = (self.in_order.len(), 4);
+        loop {
+            let start = end.saturating_sub(step);
+            let part = self.in_order.get(start..end).unwrap_or(&[]);
+            if start == 0 || part.first().is_none_or(|first| first.0 < tick) {
+                return start + part.partition_point(|entry| entry.0 < tick);
+            }
+            (end, step) = (start, step * 4);
         }
     }
 
@@ -300,8 +322,7 @@ impl Series {
 
     fn remove_from(&mut self, tick: i64, start: u64, end: u64) {
         let mine = |seq: u64| start <= seq && seq < end;
-        let at = self.in_order.partition_point(|entry| entry.0 < tick);
-        let rest = self.in_order.split_off(at);
+        let rest = self.in_order.split_off(self.first_from(tick));
         let (gone, kept): (Vec<_>, Vec<_>) = rest.into_iter().partition(|entry| mine(entry.1));
         self.in_order.extend(kept);
         let late: Vec<_> =

@@ -36,6 +36,11 @@ pub struct KeyColumns {
 }
 
 impl KeyColumns {
+    /// So many columns, all of which are to count.
+    pub fn all(columns: usize) -> Self {
+        Self { at: (0..columns).collect(), fixed: columns }
+    }
+
     /// Key columns that were so from the beginning.
     #[cfg(test)]
     pub fn fixed(at: Vec<usize>) -> Self {

@@ -14,11 +14,12 @@ use futures::{Stream, StreamExt, TryStreamExt, stream};
 use stratalog_model::{
     ChronicleDefinition, Error, Gsn, Result, TickRange, TickRanges, Tier, TierName,
     aggregate::AggregateRequest,
+    newest::Best,
     tier::{BatchStream, Extent, Piece, ScanOrder, ScanRequest},
 };
 use stratalog_story::{Fetched, Selection, Story};
 
-use super::{events::Events, piece::Part, reader::Reader};
+use super::{events::Events, newest, piece::Part, reader::Reader};
 use crate::{
     player::{aggregate, keyed, piece::Shared},
     version::Version,
@@ -132,6 +133,13 @@ impl Piece for TabletPiece {
         }
     }
 
+    fn newest(self: Box<Self>, best: &Arc<Best>) -> BatchStream {
+        match newest::of_tablet(&self.reader, self.parts, best) {
+            Ok(found) => Box::pin(each(found)),
+            Err(error) => Box::pin(stream::iter([Err(error)])),
+        }
+    }
+
     fn aggregate(self: Box<Self>, request: &Arc<AggregateRequest>) -> BatchStream {
         aggregate::of_rows(self.read(), request)
     }
@@ -201,6 +209,18 @@ impl Piece for StoryPiece {
             Ok::<_, Error>(stream::iter(decode(&reader, &part, fetched)?))
         });
         Box::pin(batches.try_flatten())
+    }
+
+    fn newest(self: Box<Self>, best: &Arc<Best>) -> BatchStream {
+        let best = Arc::clone(best);
+        let found = async move {
+            let piece = self.reader.piece();
+            let parts = piece.parts().await?;
+            let story = piece.story().await?;
+            let story = story.ok_or_else(|| Error::internal("a story has no file"))?;
+            newest::of_story(&self.reader, &story, &parts, &best).await.map(each)
+        };
+        Box::pin(stream::once(found).try_flatten())
     }
 
     fn aggregate(self: Box<Self>, request: &Arc<AggregateRequest>) -> BatchStream {
@@ -275,7 +295,7 @@ impl StoryPiece {
 }
 
 /// The rows of a group that may be wanted, by page index and Bloom filters; `None` for none.
-async fn select(reader: &Reader, story: &Arc<Story>, part: &Part) -> Result<Option<Selection>> {
+pub async fn select(reader: &Reader, story: &Arc<Story>, part: &Part) -> Result<Option<Selection>> {
     let (keys, values) = (reader.key_values(), reader.column_values());
     let selection = story.select(part.number, &reader.request().ticks, &keys, &values)?;
     let may =

@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, Int16Array, Int64Array, RecordBatch, RecordBatchOptions, StringViewArray,
-    UInt32Array,
+    UInt32Array, new_empty_array,
 };
 use stratalog_model::{
     Error, Result, Tick, TickRange, ValueFilter,
     tier::{ScanOrder, ScanRequest},
 };
-use stratalog_story::{ColumnValues, KeyValues, Source, Story};
+use stratalog_story::{ColumnValues, KeyValues, Source, Spot, Story};
 
 use super::{
     events::{Events, Wanted},
     piece::{OpenPiece, Part, is_behind},
-    runs::Runs,
+    runs::{Runs, SeriesKeys},
 };
 use crate::{memtable::column::Column, player::piece::Shared, sabotage, version::Fence};
 
@@ -35,6 +35,22 @@ impl Reader {
             fences.clear();
         }
         Self { piece, shared, fences }
+    }
+
+    /// What all readers of the request share.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// No values of a key column of the piece, by its place in the key.
+    ///
+    /// # Errors
+    /// `Internal` for a place that there is not.
+    pub fn no_key(&self, at: usize) -> Result<ArrayRef> {
+        let shape = self.piece.shape();
+        let field = shape.keys.at.get(at).and_then(|at| shape.schema.fields().get(*at));
+        let field = field.ok_or_else(|| Error::internal("a key column is none"))?;
+        Ok(new_empty_array(field.data_type()))
     }
 
     /// The request.
@@ -64,7 +80,7 @@ impl Reader {
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
     pub async fn runs(&self, story: &Arc<Story>, part: &Part) -> Result<Arc<Runs>> {
-        if let Some(runs) = story.finding::<Runs>(part.number) {
+        if let Some(runs) = story.finding::<Runs>(Spot::Group(part.number)) {
             return Ok(runs);
         }
         let shape = self.piece.shape();
@@ -77,7 +93,7 @@ impl Reader {
             }
         };
         let runs = Arc::new(Runs::of(&columns, &shape.keys, part.rows as usize)?);
-        story.note(part.number, &runs, runs.bytes());
+        story.note(Spot::Group(part.number), &runs, runs.bytes());
         Ok(runs)
     }
 
@@ -85,11 +101,11 @@ impl Reader {
     ///
     /// # Errors
     /// `Internal`.
-    pub fn matching(&self, runs: &Runs) -> Result<Vec<usize>> {
-        let mut matching: Vec<usize> = (0..runs.len()).collect();
+    pub fn matching(&self, keys: &SeriesKeys) -> Result<Vec<usize>> {
+        let mut matching: Vec<usize> = (0..keys.len()).collect();
         for set in self.shared.keys.iter() {
-            let matches = set.matches(&Column::Plain(self.key_column(runs, set.column)?))?;
-            matching.retain(|run| matches.get(*run).copied().unwrap_or(false));
+            let matches = set.matches(&Column::Plain(self.key_column(keys, set.column)?))?;
+            matching.retain(|at| matches.get(*at).copied().unwrap_or(false));
         }
         Ok(matching)
     }
@@ -98,13 +114,13 @@ impl Reader {
     ///
     /// # Errors
     /// `Internal` for a column that is no key column.
-    pub fn key_column(&self, runs: &Runs, at: usize) -> Result<ArrayRef> {
+    pub fn key_column(&self, keys: &SeriesKeys, at: usize) -> Result<ArrayRef> {
         let shape = self.piece.shape();
         let id = self.request().chronicle.columns.get(at).map(|column| column.id);
         let place = id.and_then(|id| shape.position(id));
-        let Some(place) = place else { return self.constant(at, runs.len()) };
+        let Some(place) = place else { return self.constant(at, keys.len()) };
         let key = shape.keys.at.iter().position(|key| *key == place);
-        let values = key.and_then(|key| runs.values(key));
+        let values = key.and_then(|key| keys.values().get(key));
         values.cloned().ok_or_else(|| Error::internal("a key column is none"))
     }
 
@@ -129,7 +145,7 @@ impl Reader {
     }
 
     /// What must be read of a part whose ticks lie in `hull`.
-    fn wanted(&self, hull: &TickRange) -> Wanted {
+    pub fn wanted(&self, hull: &TickRange) -> Wanted {
         let request = self.request();
         let definitions = &request.chronicle.columns;
         let user = definitions.len();
@@ -214,7 +230,7 @@ impl Reader {
     }
 
     /// The rows that are seen of events with ticks in `hull`; `None` for all.
-    fn seen(&self, events: &Events, hull: &TickRange) -> Result<Option<Vec<u32>>> {
+    pub fn seen(&self, events: &Events, hull: &TickRange) -> Result<Option<Vec<u32>>> {
         self.check(events, hull)?;
         let Shared { request, keys, version, visible, .. } = self.shared.as_ref();
         let pieces = version.pieces();
@@ -311,7 +327,7 @@ impl Reader {
     }
 
     /// A batch of rows of parts.
-    fn batch(&self, parts: &[Events], rows: &[(usize, u32)]) -> Result<RecordBatch> {
+    pub fn batch(&self, parts: &[Events], rows: &[(usize, u32)]) -> Result<RecordBatch> {
         let user = self.request().chronicle.columns.len();
         let arrays = self.places().into_iter().map(|at| match at.checked_sub(user) {
             None => self.stored(parts, rows, at),
@@ -338,7 +354,7 @@ impl Reader {
 
     /// The column of the request's chronicle at `at`; for one that is younger than the
     /// piece, what its definition says.
-    fn column(&self, events: &Events, at: usize) -> Result<Column> {
+    pub fn column(&self, events: &Events, at: usize) -> Result<Column> {
         let Some(definition) = self.request().chronicle.columns.get(at) else {
             return Err(Error::internal(format!("there is no column {at}")));
         };

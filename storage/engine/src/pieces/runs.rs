@@ -21,8 +21,37 @@ pub struct Runs {
     keys: Vec<Box<[u8]>>,
     /// First row of each, and at last the number of rows.
     starts: Vec<u32>,
-    /// The values of the key columns, a row for each series.
+    series: SeriesKeys,
+}
+
+/// The values of the key columns of some series.
+#[derive(Debug, Clone)]
+pub struct SeriesKeys {
+    /// In the order of the key, a row for each series.
     values: Vec<ArrayRef>,
+    len: usize,
+}
+
+impl SeriesKeys {
+    /// Of so many series. What else lies in the buffers of the arrays is let go.
+    pub fn new(values: Vec<ArrayRef>, len: usize) -> Self {
+        Self { values: values.iter().map(compacted).collect(), len }
+    }
+
+    /// How many series.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The values of each key column, a row for each series.
+    pub fn values(&self) -> &[ArrayRef] {
+        &self.values
+    }
+
+    /// Bytes in memory.
+    pub fn bytes(&self) -> usize {
+        self.values.iter().map(|values| values.get_array_memory_size()).sum()
+    }
 }
 
 impl Runs {
@@ -53,11 +82,10 @@ impl Runs {
             starts.push(range.start as u32);
         }
         let firsts = UInt32Array::from(starts.clone());
-        // Copied, so that the columns can go.
-        let values = arrays.iter().map(|array| Ok(compacted(&take(array, &firsts, None)?)));
-        let values = values.collect::<Result<_>>()?;
+        let values = arrays.iter().map(|array| Ok(take(array, &firsts, None)?));
+        let series = SeriesKeys::new(values.collect::<Result<_>>()?, keys.len());
         starts.push(rows as u32);
-        Ok(Self { keys, starts, values })
+        Ok(Self { keys, starts, series })
     }
 
     /// How many series.
@@ -65,9 +93,14 @@ impl Runs {
         self.keys.len()
     }
 
-    /// The values of a key column of the story, by its place in the key: a row for each series.
-    pub fn values(&self, key_column: usize) -> Option<&ArrayRef> {
-        self.values.get(key_column)
+    /// Their keys by column.
+    pub fn series(&self) -> &SeriesKeys {
+        &self.series
+    }
+
+    /// The key bytes of each series, ascending.
+    pub fn keys(&self) -> &[Box<[u8]>] {
+        &self.keys
     }
 
     /// Rows of a series.
@@ -87,12 +120,12 @@ impl Runs {
     pub fn bytes(&self) -> usize {
         self.keys.iter().map(|key| key.len() + size_of::<Box<[u8]>>()).sum::<usize>()
             + self.starts.len() * size_of::<u32>()
-            + self.values.iter().map(|values| values.get_array_memory_size()).sum::<usize>()
+            + self.series.bytes()
     }
 }
 
 /// The values without what else lies in their buffers.
-fn compacted(array: &ArrayRef) -> ArrayRef {
+pub fn compacted(array: &ArrayRef) -> ArrayRef {
     match array.as_string_view_opt() {
         Some(text) => Arc::new(text.gc()),
         None => Arc::clone(array),

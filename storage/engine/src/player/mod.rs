@@ -10,6 +10,7 @@ pub mod aggregate;
 pub mod keyed;
 pub mod keys;
 pub mod merge;
+pub mod newest;
 pub mod own;
 pub mod piece;
 pub mod select;

@@ -12,17 +12,20 @@ use arrow::{
 use stratalog_model::{
     Error, Gsn, Result, TickRange,
     aggregate::AggregateRequest,
+    newest::Best,
     tier::{BatchStream, Piece, ScanOrder, ScanRequest, TierName},
 };
 
 use super::{
     aggregate,
     keys::KeySet,
+    newest::Candidates,
     select::{Criteria, Selection, select},
     stream,
 };
 use crate::{
-    memtable::{batch::MemoryBatch, column::Column},
+    keeper::keys::Groups,
+    memtable::{batch::MemoryBatch, column::Column, shape::KeyColumns},
     version::Version,
 };
 
@@ -90,6 +93,12 @@ impl Piece for JournalPiece {
             Ok(reader) => stream::of_iterator(reader),
             Err(error) => stream::of_iterator([Err(error)].into_iter()),
         }
+    }
+
+    fn newest(self: Box<Self>, best: &Arc<Best>) -> BatchStream {
+        self.shared.request.metrics.journal.read(self.rows_max() as u64, self.batch.bytes());
+        let found = Reader::new(*self).and_then(|reader| reader.newest(best));
+        stream::of_iterator(found.transpose().into_iter())
     }
 
     fn aggregate(self: Box<Self>, request: &Arc<AggregateRequest>) -> BatchStream {
@@ -188,6 +197,30 @@ impl Reader {
             }
             other => return Err(Error::internal(format!("there is no system column {other}"))),
         })
+    }
+
+    /// The best rows of groups, where they are better than what was found before.
+    fn newest(&self, best: &Best) -> Result<Option<RecordBatch>> {
+        let (batch, request) = (&self.piece.batch, &self.piece.shared.request);
+        let keys = best.of().keys.iter().map(|at| column_of(batch, request, *at));
+        let keys = keys.collect::<Result<Vec<_>>>()?;
+        let groups = Groups::of(&keys, &KeyColumns::all(keys.len()), batch.rows())?;
+        let tick_of = |row: u32| batch.ticks().get(row as usize).copied().unwrap_or_default();
+        let candidates = match &self.selection {
+            Selection::Rows(rows) => {
+                Candidates::among(best, &groups, rows.iter().copied(), tick_of)
+            }
+            Selection::Slices(slices) => {
+                let rows = slices.iter().cloned().flatten().map(|row| row as u32);
+                Candidates::among(best, &groups, rows, tick_of)
+            }
+        };
+        if candidates.is_empty() {
+            return Ok(None);
+        }
+        let rows = Picked::Rows(candidates.rows.clone().into());
+        let columns = self.batch(&rows)?.columns().to_vec();
+        candidates.batch(request, columns).map(Some)
     }
 
     /// The next rows, at most `rows_max`; empty at the end.

@@ -16,6 +16,7 @@ use stratalog_model::{
 
 use super::{
     merge::Merge,
+    newest,
     own::{self, Own},
     stream,
     stream::Chained,
@@ -157,6 +158,10 @@ impl Snapshot for PinnedSnapshot {
 
     fn scan(&self, request: ScanRequest) -> Result<Vec<BatchStream>> {
         self.check(&request)?;
+        let request = match request.newest_of.is_some() {
+            true => ScanRequest { order: ScanOrder::Any, limit: None, streams: 1, ..request },
+            false => request,
+        };
         let request = Arc::new(request);
         let mut pieces: Vec<Box<dyn Piece>> = Vec::new();
         if !request.ticks.is_empty() && request.limit != Some(0) {
@@ -164,6 +169,9 @@ impl Snapshot for PinnedSnapshot {
             for tier in tiers {
                 pieces.extend(tier.pieces(&request, visible)?);
             }
+        }
+        if let Some(of) = &request.newest_of {
+            return Ok(vec![newest::scan(pieces, &request, of)]);
         }
         if request.order != ScanOrder::Any {
             return Ok(vec![Box::pin(Merge::new(pieces, &request))]);

@@ -194,6 +194,7 @@ pub fn request(definition: &Arc<ChronicleDefinition>, order: ScanOrder) -> ScanR
         keys: vec![],
         values: vec![],
         order,
+        newest_of: None,
         limit: None,
         batch_rows_max: 100,
         streams: 3,

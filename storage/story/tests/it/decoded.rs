@@ -11,7 +11,7 @@ use arrow::{array::RecordBatch, compute::concat};
 use stratalog_journal::LocalDisk;
 use stratalog_model::ColumnId;
 use stratalog_story::{
-    BuiltStory, CHUNK_ROWS, LocalShelf, Source, Stories, StoryId, StorySettings,
+    BuiltStory, CHUNK_ROWS, LocalShelf, Source, Spot, Stories, StoryId, StorySettings,
 };
 
 use crate::fixture::{EVERYTHING, OPEN_BYTES, local, schema, slice, wait};
@@ -109,8 +109,21 @@ fn findings_are_kept_beside_columns() {
     let built = build(&local(folder.path()), 2);
     let stories = with_room(folder.path(), 1 << 20);
     let story = wait(stories.open_story(&built)).unwrap();
-    assert_eq!(story.finding::<String>(0), None);
-    story.note(0, &Arc::new("something".to_string()), 100);
-    assert_eq!(story.finding::<String>(0).as_deref().map(String::as_str), Some("something"));
-    assert_eq!((story.finding::<u64>(0), story.finding::<String>(1)), (None, None));
+    let spots = [
+        Spot::Group(0),
+        Spot::Group(1),
+        Spot::Story(0),
+        Spot::Story(1),
+        Spot::Column(Source::Tick, 0),
+        Spot::Column(Source::Tick, 1),
+        Spot::Column(Source::Seq, 0),
+    ];
+    for spot in spots {
+        assert_eq!(story.finding::<String>(spot), None);
+        story.note(spot, &Arc::new(format!("{spot:?}")), 100);
+    }
+    for spot in spots {
+        assert_eq!(*story.finding::<String>(spot).unwrap(), format!("{spot:?}"));
+        assert_eq!(story.finding::<u64>(spot), None);
+    }
 }

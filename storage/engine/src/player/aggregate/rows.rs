@@ -35,8 +35,7 @@ pub fn of_batch(batch: &RecordBatch, request: &AggregateRequest) -> Result<Recor
     let ticks = ticks.as_primitive_opt::<Int64Type>().ok_or_else(missing)?.values();
     let rows = batch.num_rows();
     let stored: Vec<Column> = keys.iter().map(|key| Column::Plain(Arc::clone(key))).collect();
-    let at: Vec<usize> = (0..keys.len()).collect();
-    let groups = Groups::of(&stored, &KeyColumns { fixed: at.len(), at }, rows)?;
+    let groups = Groups::of(&stored, &KeyColumns::all(keys.len()), rows)?;
 
     // A number for each group and window, in the order in which they come up.
     let mut numbers: HashMap<(u32, i64), u32, RandomState> = HashMap::default();

@@ -114,7 +114,7 @@ impl Slices {
         }
         let of_group = UInt32Array::from(run_of_group);
         let keys = self.request.keys.iter().map(|key| {
-            let values = self.reader.key_column(&runs, *key)?;
+            let values = self.reader.key_column(runs.series(), *key)?;
             Ok(take(&values, &of_group, None)?)
         });
         let keys = keys.collect::<Result<Vec<ArrayRef>>>()?;
@@ -125,7 +125,7 @@ impl Slices {
     fn chosen(&self, runs: &Runs) -> Result<Vec<usize>> {
         match &self.keys {
             Some(keys) => Ok(keys.iter().filter_map(|key| runs.find(key)).collect()),
-            None => self.reader.matching(runs),
+            None => self.reader.matching(runs.series()),
         }
     }
 

@@ -1,6 +1,6 @@
 use arrow::datatypes::{DataType, Field, Schema};
 use futures::StreamExt;
-use stratalog_model::{Tick, TickRange, aggregate::AggregateRequest};
+use stratalog_model::{Tick, TickRange, aggregate::AggregateRequest, newest::Best};
 
 use super::*;
 use crate::player::{aggregate, stream};
@@ -36,6 +36,10 @@ impl Piece for Fixed {
             })
             .collect();
         stream::of_iterator(batches.into_iter())
+    }
+
+    fn newest(self: Box<Self>, _: &Arc<Best>) -> BatchStream {
+        self.read()
     }
 
     fn aggregate(self: Box<Self>, request: &Arc<AggregateRequest>) -> BatchStream {

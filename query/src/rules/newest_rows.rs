@@ -1,0 +1,267 @@
+//! The last row of each series, or the first: what DISTINCT ON, `last_value` and `first_value`,
+//! `max(time)`, row number 1 and LATERAL … LIMIT 1 ask for by key is one row that storage finds (F12,
+//! F20).
+//!
+//! ```text
+//!   AggregateExec: last_value(x) ORDER BY time          ProjectionExec: x
+//!     └ ChronicleScan: order=any                 ─►       └ ChronicleScan: newest of each [key]
+//! ```
+
+use std::sync::Arc;
+
+use datafusion::{
+    common::{Result, ScalarValue},
+    logical_expr::Operator,
+    physical_expr::{
+        PhysicalExpr, PhysicalSortExpr,
+        aggregate::AggregateFunctionExpr,
+        expressions::{BinaryExpr, Column, Literal},
+        split_conjunction,
+        window::StandardWindowExpr,
+    },
+    physical_plan::{
+        ExecutionPlan,
+        aggregates::{AggregateExec, AggregateMode},
+        filter::FilterExec,
+        projection::ProjectionExec,
+        replace_children_if_necessary,
+        windows::{BoundedWindowAggExec, WindowAggExec, WindowUDFExpr},
+    },
+};
+use stratalog_model::{ChronicleDefinition, newest::NewestOf, tier::ScanRequest};
+
+use super::{
+    each_node::EachNode,
+    told_aggregates::{column, scan_of},
+};
+use crate::{as_of::AsOfExec, table::ChronicleScan};
+
+/// Reads one row of each series where no other is looked at. Before the rules that sort and
+/// distribute rows: there are less of both then.
+pub const NEWEST_ROWS: EachNode = EachNode::new("newest_rows", newest_rows);
+
+fn newest_rows(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
+        return of_aggregate(node, aggregate);
+    }
+    if let Some(filter) = node.downcast_ref::<FilterExec>() {
+        return of_filter(node, filter);
+    }
+    match node.downcast_ref::<AsOfExec>() {
+        Some(as_of) => of_as_of(node, as_of),
+        None => Ok(None),
+    }
+}
+
+// Aggregates
+
+fn of_aggregate(
+    node: &Arc<dyn ExecutionPlan>,
+    aggregate: &AggregateExec,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let first = match aggregate.mode() {
+        AggregateMode::Partial | AggregateMode::Single | AggregateMode::SinglePartitioned => {
+            aggregate
+        }
+        AggregateMode::Final | AggregateMode::FinalPartitioned => {
+            let Some(partial) = aggregate.input().downcast_ref::<AggregateExec>() else {
+                return Ok(None);
+            };
+            if *partial.mode() != AggregateMode::Partial {
+                return Ok(None);
+            }
+            partial
+        }
+        AggregateMode::PartialReduce => return Ok(None),
+    };
+    let Some(scan) = scan_of(first.input()) else { return Ok(None) };
+    let Some(of) = wanted_by(first, scan) else { return Ok(None) };
+    // One row of each group comes out of the scan, so that nothing is left to do: where there are
+    // groups, and not one that is there without any row.
+    let ends = *aggregate.mode() != AggregateMode::Partial && !of.keys.is_empty();
+    if !ends {
+        if scan.request().newest_of.is_some() {
+            return Ok(None);
+        }
+        let scan = Arc::new(scan.newest_of(of));
+        return replace_children_if_necessary(Arc::clone(node), vec![scan]).map(Some);
+    }
+    let groups = first.group_expr().expr().iter().map(|(expr, _)| Arc::clone(expr));
+    let values =
+        first.aggr_expr().iter().filter_map(|function| function.expressions().first().cloned());
+    let schema = aggregate.schema();
+    let columns = groups.chain(values).zip(schema.fields());
+    let columns: Vec<(Arc<dyn PhysicalExpr>, String)> =
+        columns.map(|(expr, field)| (expr, field.name().clone())).collect();
+    let projection = ProjectionExec::try_new(columns, Arc::new(scan.newest_of(of)))?;
+    let made = projection.schema();
+    let same = made.fields().len() == schema.fields().len()
+        && made
+            .fields()
+            .iter()
+            .zip(schema.fields())
+            .all(|(made, wanted)| made.data_type() == wanted.data_type());
+    Ok(same.then(|| Arc::new(projection) as _))
+}
+
+/// The events that are enough for an aggregation.
+fn wanted_by(aggregate: &AggregateExec, scan: &ChronicleScan) -> Option<NewestOf> {
+    let groups = aggregate.group_expr();
+    if !groups.is_single()
+        || aggregate.aggr_expr().is_empty()
+        || aggregate.filter_expr().iter().any(Option::is_some)
+        || aggregate.limit_options().is_some()
+    {
+        return None;
+    }
+    let read = scan.request();
+    let keys = groups.expr().iter().map(|(expr, _)| key_column(expr, read));
+    let keys: Vec<usize> = keys.collect::<Option<_>>()?;
+    let mut ends = aggregate.aggr_expr().iter().map(|function| end_of(function, read, &keys));
+    let oldest = ends.next()??;
+    ends.all(|end| end == Some(oldest)).then(|| newest_of(keys, oldest))
+}
+
+fn newest_of(mut keys: Vec<usize>, oldest: bool) -> NewestOf {
+    keys.sort_unstable();
+    keys.dedup();
+    NewestOf { keys, oldest }
+}
+
+/// Whether the row of a group that a function looks at is its oldest; `None` where it looks at others.
+fn end_of(function: &AggregateFunctionExpr, read: &ScanRequest, keys: &[usize]) -> Option<bool> {
+    if function.is_distinct() || function.ignore_nulls() || function.is_reversed() {
+        return None;
+    }
+    let arguments = function.expressions();
+    let [argument] = arguments.as_slice() else { return None };
+    let shown = column(argument, read)?;
+    let is_time = is_tick(shown, &read.chronicle);
+    match (function.fun().name(), function.order_bys()) {
+        ("max", []) if is_time => Some(false),
+        ("min", []) if is_time => Some(true),
+        ("first_value", order) => first_in(order, read, keys).map(|descending| !descending),
+        ("last_value", order) => first_in(order, read, keys),
+        _ => None,
+    }
+}
+
+/// Whether the order within a group is by descending time; `None` if it is by something else.
+fn first_in(order: &[PhysicalSortExpr], read: &ScanRequest, keys: &[usize]) -> Option<bool> {
+    let mut rest = order.iter();
+    for by in rest.by_ref() {
+        let at = column(&by.expr, read)?;
+        if is_tick(at, &read.chronicle) {
+            // Rows of one time in one group are told apart by nothing else.
+            let same = |by: &PhysicalSortExpr| {
+                column(&by.expr, read)
+                    .is_some_and(|at| keys.contains(&at) || is_tick(at, &read.chronicle))
+            };
+            return rest.all(same).then_some(by.options.descending);
+        }
+        if !keys.contains(&at) {
+            return None;
+        }
+    }
+    None
+}
+
+fn is_tick(at: usize, chronicle: &ChronicleDefinition) -> bool {
+    chronicle.position(chronicle.tick_column) == Some(at)
+}
+
+/// The key column that an expression is, by position.
+fn key_column(expr: &Arc<dyn PhysicalExpr>, read: &ScanRequest) -> Option<usize> {
+    let at = column(expr, read)?;
+    let id = read.chronicle.columns.get(at)?.id;
+    read.chronicle.key_columns.contains(&id).then_some(at)
+}
+
+// Row number 1
+
+fn of_filter(
+    node: &Arc<dyn ExecutionPlan>,
+    filter: &FilterExec,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let first = split_conjunction(filter.predicate()).into_iter().find_map(first_of);
+    let Some(number) = first else { return Ok(None) };
+    let Some(window) = below(filter.input(), number)? else { return Ok(None) };
+    replace_children_if_necessary(Arc::clone(node), vec![window]).map(Some)
+}
+
+/// The column that must be 1.
+fn first_of(condition: &Arc<dyn PhysicalExpr>) -> Option<usize> {
+    let compared = condition.downcast_ref::<BinaryExpr>()?;
+    let (left, right) = (compared.left(), compared.right());
+    let number = |expr: &Arc<dyn PhysicalExpr>| -> Option<i64> {
+        match expr.downcast_ref::<Literal>()?.value() {
+            ScalarValue::UInt64(Some(number)) => i64::try_from(*number).ok(),
+            ScalarValue::Int64(Some(number)) => Some(*number),
+            ScalarValue::Int32(Some(number)) => Some(i64::from(*number)),
+            _ => None,
+        }
+    };
+    let column = |expr: &Arc<dyn PhysicalExpr>| expr.downcast_ref::<Column>().map(Column::index);
+    match compared.op() {
+        Operator::Eq | Operator::LtEq if number(right) == Some(1) => column(left),
+        Operator::Lt if number(right) == Some(2) => column(left),
+        Operator::Eq | Operator::GtEq if number(left) == Some(1) => column(right),
+        _ => None,
+    }
+}
+
+/// The plan over a scan of the rows whose number, a column of it, is 1.
+fn below(plan: &Arc<dyn ExecutionPlan>, number: usize) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+        let source = projection.expr().get(number).map(|projected| &projected.expr);
+        let Some(source) = source.and_then(|source| source.downcast_ref::<Column>()) else {
+            return Ok(None);
+        };
+        let Some(input) = below(projection.input(), source.index())? else { return Ok(None) };
+        return replace_children_if_necessary(Arc::clone(plan), vec![input]).map(Some);
+    }
+    let (windows, input) = if let Some(window) = plan.downcast_ref::<BoundedWindowAggExec>() {
+        (window.window_expr(), window.input())
+    } else if let Some(window) = plan.downcast_ref::<WindowAggExec>() {
+        (window.window_expr(), window.input())
+    } else {
+        return Ok(None);
+    };
+    let ([window], Some(scan)) = (windows, scan_of(input)) else { return Ok(None) };
+    let read = scan.request();
+    if number != input.schema().fields().len() || read.newest_of.is_some() {
+        return Ok(None);
+    }
+    let function = window.as_any().downcast_ref::<StandardWindowExpr>().and_then(|window| {
+        window.get_standard_func_expr().as_any().downcast_ref::<WindowUDFExpr>()
+    });
+    if function.is_none_or(|function| function.fun().name() != "row_number") {
+        return Ok(None);
+    }
+    let keys = window.partition_by().iter().map(|expr| key_column(expr, read));
+    let Some(keys) = keys.collect::<Option<Vec<usize>>>() else { return Ok(None) };
+    let Some(descending) = first_in(window.order_by(), read, &keys) else { return Ok(None) };
+    let scan = Arc::new(scan.newest_of(newest_of(keys, !descending)));
+    replace_children_if_necessary(Arc::clone(plan), vec![scan]).map(Some)
+}
+
+// LATERAL … LIMIT 1
+
+fn of_as_of(
+    node: &Arc<dyn ExecutionPlan>,
+    as_of: &AsOfExec,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let sides = as_of.sides();
+    let Some(scan) = scan_of(as_of.right()) else { return Ok(None) };
+    let read = scan.request();
+    if sides.rows != 1 || sides.until.is_some() || read.newest_of.is_some() {
+        return Ok(None);
+    }
+    let keys = sides.on.iter().map(|(_, right)| key_column(right, read));
+    let Some(keys) = keys.collect::<Option<Vec<usize>>>() else { return Ok(None) };
+    // The wanted row comes last in this order.
+    let Some(oldest) = first_in(&sides.reversed, read, &keys) else { return Ok(None) };
+    let scan: Arc<dyn ExecutionPlan> = Arc::new(scan.newest_of(newest_of(keys, oldest)));
+    let children = vec![Arc::clone(as_of.left()), scan];
+    replace_children_if_necessary(Arc::clone(node), children).map(Some)
+}

@@ -1,0 +1,290 @@
+//! The newest, or the oldest, event of each series of a story: the end of a run in one of its
+//! row groups.
+//!
+//! ```text
+//!   groups, newest first ─► runs of series ─► not yet seen, or maybe newer? ─► tick at the end of the run
+//!   where the runs end   ─► values of columns ─► kept with the story, a row for each series
+//! ```
+
+use std::{ops::Range, sync::Arc};
+
+use ahash::RandomState;
+use arrow::{
+    array::{Array, ArrayRef, AsArray, UInt32Array},
+    compute::{concat, interleave, take},
+    datatypes::Int64Type,
+};
+use hashbrown::HashMap;
+use stratalog_model::{Error, Result, TickRange, TickRanges};
+use stratalog_story::{CHUNK_ROWS, Source, Spot, Story};
+
+use super::{
+    piece::Part,
+    reader::Reader,
+    runs::{Runs, SeriesKeys, compacted},
+};
+
+/// Values of all series are read, and kept, when at least one in so many is wanted.
+const SHARE: usize = 8;
+
+/// One event of each series of some groups of a story.
+#[derive(Debug)]
+pub struct Edge {
+    oldest: bool,
+    /// The ticks of the events.
+    pub ticks: Vec<i64>,
+    /// Keys of the series.
+    pub series: SeriesKeys,
+    /// Group and row of each event, ascending.
+    places: Vec<(u32, u32)>,
+}
+
+/// An event that was found.
+#[derive(Debug, Clone, Copy)]
+struct Event {
+    tick: i64,
+    group: u32,
+    row: u32,
+    /// Where its key is: place among the runs that were looked at, and series there.
+    key: (usize, usize),
+}
+
+impl Edge {
+    /// That of all groups of a story, kept with it.
+    ///
+    /// # Errors
+    /// `DataCorrupted`, `Io`, `ConnectionFailure`.
+    pub async fn of_story(
+        reader: &Reader,
+        story: &Arc<Story>,
+        parts: &[Part],
+        oldest: bool,
+    ) -> Result<Arc<Self>> {
+        let spot = Spot::Story(u32::from(oldest));
+        if let Some(known) = story.finding::<Self>(spot) {
+            return Ok(known);
+        }
+        let edge = Self::of(reader, story, parts.iter(), oldest, None).await?;
+        let edge = Arc::new(edge);
+        story.note(spot, &edge, edge.bytes());
+        Ok(edge)
+    }
+
+    /// That of some groups: with `within`, of the wanted series only, and of their events with
+    /// ticks in these ranges.
+    ///
+    /// # Errors
+    /// `DataCorrupted`, `Io`, `ConnectionFailure`.
+    pub async fn of(
+        reader: &Reader,
+        story: &Arc<Story>,
+        parts: impl Iterator<Item = &Part>,
+        oldest: bool,
+        within: Option<&TickRanges>,
+    ) -> Result<Self> {
+        let mut parts: Vec<&Part> = parts.collect();
+        match oldest {
+            true => parts.sort_by_key(|part| part.hull.start),
+            false => parts.sort_by_key(|part| std::cmp::Reverse(part.hull.end)),
+        }
+        let better = |tick: i64, than: i64| if oldest { tick < than } else { tick > than };
+        let mut found: HashMap<Box<[u8]>, Event, RandomState> = HashMap::default();
+        let mut looked_at: Vec<Arc<Runs>> = Vec::new();
+        for part in parts {
+            let runs = reader.runs(story, part).await?;
+            let wanted = match within {
+                Some(_) => reader.matching(runs.series())?,
+                None => (0..runs.len()).collect(),
+            };
+            let bound = if oldest { part.hull.start.0 } else { part.hull.end.0 - 1 };
+            let open = |run: &usize| {
+                let known = runs.keys().get(*run).and_then(|key| found.get(key));
+                known.is_none_or(|known| better(bound, known.tick))
+            };
+            let open: Vec<usize> = wanted.into_iter().filter(open).collect();
+            let ranges: Vec<Range<usize>> = open
+                .iter()
+                .map(|run| match (within, oldest, runs.rows(*run)) {
+                    (Some(_), _, rows) => rows,
+                    (None, true, rows) => rows.start..rows.start + 1,
+                    (None, false, rows) => rows.end - 1..rows.end,
+                })
+                .collect();
+            if ranges.is_empty() {
+                continue;
+            }
+            let columns = story.columns(part.number, &[Source::Tick], &ranges).await?;
+            reader.request().metrics.story.read(ranges.len() as u64, columns.read_bytes());
+            let ticks = columns.chunks(0);
+            let everything = [TickRange::ALL];
+            let wanted = within.map_or(everything.as_slice(), TickRanges::as_slice);
+            for (run, rows) in open.iter().zip(ranges) {
+                let Some((row, tick)) = end_of(ticks, rows, wanted, oldest)? else { continue };
+                let Some(key) = runs.keys().get(*run) else { continue };
+                let (group, row, key_at) = (part.number, row as u32, (looked_at.len(), *run));
+                let event = Event { tick, group, row, key: key_at };
+                match found.get_mut(key) {
+                    Some(known) if better(tick, known.tick) => *known = event,
+                    Some(_) => {}
+                    None => {
+                        found.insert(key.clone(), event);
+                    }
+                }
+            }
+            looked_at.push(runs);
+        }
+        let mut events: Vec<Event> = found.into_values().collect();
+        events.sort_unstable_by_key(|event| (event.group, event.row));
+        let keys: Vec<(usize, usize)> = events.iter().map(|event| event.key).collect();
+        let key_columns = reader.piece().shape().keys.at.len();
+        let values = (0..key_columns).map(|at| {
+            let of_runs = looked_at.iter().filter_map(|runs| runs.series().values().get(at));
+            let of_runs: Vec<&dyn Array> = of_runs.map(AsRef::as_ref).collect();
+            match of_runs.is_empty() {
+                // Nothing was found.
+                true => reader.no_key(at),
+                false => Ok(interleave(&of_runs, &keys)?),
+            }
+        });
+        Ok(Self {
+            oldest,
+            ticks: events.iter().map(|event| event.tick).collect(),
+            series: SeriesKeys::new(values.collect::<Result<_>>()?, events.len()),
+            places: events.iter().map(|event| (event.group, event.row)).collect(),
+        })
+    }
+
+    fn bytes(&self) -> usize {
+        self.series.bytes() + self.ticks.len() * size_of::<(i64, u32, u32)>()
+    }
+
+    /// Columns of the events of some series, by their places, ascending.
+    ///
+    /// # Errors
+    /// `DataCorrupted`, `Io`, `ConnectionFailure`.
+    pub async fn values(
+        &self,
+        story: &Arc<Story>,
+        sources: &[Source],
+        wanted: &[u32],
+        kept: bool,
+    ) -> Result<(Vec<ArrayRef>, u64)> {
+        if !kept || wanted.len() * SHARE < self.places.len() {
+            let places: Vec<(u32, u32)> =
+                wanted.iter().filter_map(|at| self.places.get(*at as usize)).copied().collect();
+            return gather(story, sources, &places).await;
+        }
+        let spot = |source: &Source| Spot::Column(*source, u32::from(self.oldest));
+        let mut known: Vec<Option<Arc<ArrayRef>>> =
+            sources.iter().map(|source| story.finding(spot(source))).collect();
+        let lacking = sources.iter().zip(&known).filter(|(_, known)| known.is_none());
+        let lacking: Vec<Source> = lacking.map(|(source, _)| *source).collect();
+        let mut bytes = 0;
+        if !lacking.is_empty() {
+            let (read, read_bytes) = gather(story, &lacking, &self.places).await?;
+            bytes = read_bytes;
+            let mut read = lacking.iter().zip(read);
+            for slot in known.iter_mut().filter(|slot| slot.is_none()) {
+                let Some((source, values)) = read.next() else { break };
+                let values = Arc::new(compacted(&values));
+                story.note(spot(source), &values, values.get_array_memory_size());
+                *slot = Some(values);
+            }
+        }
+        let all = wanted.len() == self.places.len();
+        let rows = UInt32Array::from_iter_values(wanted.iter().copied());
+        let values = known.iter().flatten().map(|values| match all {
+            true => Ok(ArrayRef::clone(values)),
+            false => Ok(take(values.as_ref(), &rows, None)?),
+        });
+        Ok((values.collect::<Result<_>>()?, bytes))
+    }
+}
+
+/// The row of a run with the last tick in one of `ranges`, or the first one.
+fn end_of(
+    ticks: &[(u32, ArrayRef)],
+    rows: Range<usize>,
+    ranges: &[TickRange],
+    oldest: bool,
+) -> Result<Option<(usize, i64)>> {
+    let end = |range: &TickRange| -> Result<Option<(usize, i64)>> {
+        let at = match oldest {
+            true => bisect(ticks, &rows, range.start.0)?,
+            false => match bisect(ticks, &rows, range.end.0)?.checked_sub(1) {
+                Some(at) => at,
+                None => return Ok(None),
+            },
+        };
+        if !rows.contains(&at) {
+            return Ok(None);
+        }
+        let tick = tick_at(ticks, at)?;
+        Ok((range.start.0 <= tick && tick < range.end.0).then_some((at, tick)))
+    };
+    let mut ranges = ranges.iter();
+    while let Some(range) = if oldest { ranges.next() } else { ranges.next_back() } {
+        if let Some(found) = end(range)? {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
+/// The first row of a run whose tick is not before `tick`; the run's end for none.
+fn bisect(ticks: &[(u32, ArrayRef)], rows: &Range<usize>, tick: i64) -> Result<usize> {
+    let (mut low, mut high) = (rows.start, rows.end);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match tick_at(ticks, middle)? < tick {
+            true => low = middle + 1,
+            false => high = middle,
+        }
+    }
+    Ok(low)
+}
+
+fn tick_at(ticks: &[(u32, ArrayRef)], row: usize) -> Result<i64> {
+    let number = row / CHUNK_ROWS;
+    let chunk = ticks.binary_search_by_key(&number, |(chunk, _)| *chunk as usize);
+    let chunk = chunk.ok().and_then(|at| ticks.get(at));
+    let values = chunk.and_then(|(_, array)| array.as_primitive_opt::<Int64Type>());
+    let tick = values.and_then(|values| values.values().get(row % CHUNK_ROWS));
+    tick.copied().ok_or_else(|| Error::internal("a tick of a story was not read"))
+}
+
+/// Values of events by group and row, ascending; and the bytes that were read for them.
+async fn gather(
+    story: &Arc<Story>,
+    sources: &[Source],
+    places: &[(u32, u32)],
+) -> Result<(Vec<ArrayRef>, u64)> {
+    let missing = || Error::internal("rows of a story were not read");
+    let mut of_groups: Vec<Vec<ArrayRef>> = vec![Vec::new(); sources.len()];
+    let mut bytes = 0;
+    for of_group in places.chunk_by(|a, b| a.0 == b.0) {
+        let Some((group, _)) = of_group.first() else { continue };
+        let ranges = of_group.iter().map(|(_, row)| *row as usize..*row as usize + 1);
+        let columns = story.columns(*group, sources, &ranges.collect::<Vec<_>>()).await?;
+        bytes += columns.read_bytes();
+        for (at, out) in of_groups.iter_mut().enumerate() {
+            let chunks = columns.chunks(at);
+            let arrays: Vec<&dyn Array> = chunks.iter().map(|(_, array)| array.as_ref()).collect();
+            let rows = of_group.iter().map(|(_, row)| {
+                let number = row / CHUNK_ROWS as u32;
+                let chunk = chunks.binary_search_by_key(&number, |(chunk, _)| *chunk);
+                let chunk = chunk.map_err(|_| missing())?;
+                Ok((chunk, *row as usize % CHUNK_ROWS))
+            });
+            out.push(interleave(&arrays, &rows.collect::<Result<Vec<_>>>()?)?);
+        }
+    }
+    let whole = of_groups.into_iter().map(|arrays| match arrays.as_slice() {
+        [one] => Ok(Arc::clone(one)),
+        more => {
+            let more: Vec<&dyn Array> = more.iter().map(AsRef::as_ref).collect();
+            Ok(concat(&more)?)
+        }
+    });
+    Ok((whole.collect::<Result<_>>()?, bytes))
+}

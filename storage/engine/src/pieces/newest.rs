@@ -1,0 +1,185 @@
+//! One event of each group, of tablets and stories. Of most rows only keys and ticks are read.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use arrow::{
+    array::{ArrayRef, RecordBatch, UInt32Array},
+    compute::take,
+};
+use stratalog_model::{Error, Result, TickRange, newest::Best, tier::ScanRequest};
+use stratalog_story::{Source, Story};
+
+use super::{edge::Edge, events::Events, piece::Part, read, reader::Reader};
+use crate::{
+    keeper::keys::Groups,
+    memtable::{column::Column, shape::KeyColumns},
+    player::{newest::Candidates, piece::Shared},
+};
+
+/// Rows that are read of a group of a story at once.
+const GROUP_ROWS: usize = usize::MAX;
+
+/// The same reader, of the wanted key columns and of ticks.
+fn of_keys(reader: &Reader, best: &Best) -> Result<Reader> {
+    let request = reader.request();
+    let tick = request.chronicle.columns.len();
+    let projection = best.of().keys.iter().copied().chain([tick]).collect();
+    let request = Arc::new(ScanRequest { projection, ..request.as_ref().clone() });
+    let shared = reader.shared();
+    let shared = Shared::new(&request, Arc::clone(&shared.version), shared.visible)?;
+    Ok(Reader::new(Arc::clone(reader.piece()), Arc::new(shared)))
+}
+
+/// The events of a part that are better than what was found before.
+fn improved(reader: &Reader, events: &Events, hull: &TickRange, best: &Best) -> Result<Candidates> {
+    let keys = best.of().keys.iter().map(|at| reader.column(events, *at));
+    let keys = keys.collect::<Result<Vec<Column>>>()?;
+    let groups = Groups::of(&keys, &KeyColumns::all(keys.len()), events.rows)?;
+    let tick_of = |row: u32| events.ticks.get(row as usize).copied().unwrap_or_default();
+    Ok(match reader.seen(events, hull)? {
+        Some(rows) => Candidates::among(best, &groups, rows.into_iter(), tick_of),
+        None => Candidates::among(best, &groups, 0..events.rows as u32, tick_of),
+    })
+}
+
+/// The candidates with the columns that are wanted of the part.
+fn complete(reader: &Reader, events: &Events, candidates: Candidates) -> Result<RecordBatch> {
+    let rows: Vec<(usize, u32)> = candidates.rows.iter().map(|row| (0, *row)).collect();
+    let columns = reader.batch(std::slice::from_ref(events), &rows)?.columns().to_vec();
+    candidates.batch(reader.request(), columns)
+}
+
+/// The candidates of some blocks of a tablet.
+///
+/// # Errors
+/// `DataCorrupted`, `Io`.
+pub fn of_tablet(reader: &Reader, mut parts: Vec<Part>, best: &Best) -> Result<Vec<RecordBatch>> {
+    in_order(&mut parts, best);
+    let keys = of_keys(reader, best)?;
+    let mut found = Vec::new();
+    for part in &parts {
+        let candidates = improved(&keys, &keys.read_at_hand(part)?, &part.hull, best)?;
+        if !candidates.is_empty() {
+            let (events, bytes) = reader.piece().read_at_hand(part, &reader.wanted(&part.hull))?;
+            reader.request().metrics.tablet.bytes.fetch_add(bytes, Ordering::Relaxed);
+            found.push(complete(reader, &events, candidates)?);
+        }
+    }
+    Ok(found)
+}
+
+/// The candidates of some groups of a story.
+///
+/// # Errors
+/// `DataCorrupted`, `Io`, `ConnectionFailure`.
+pub async fn of_story(
+    reader: &Reader,
+    story: &Arc<Story>,
+    parts: &[Part],
+    best: &Best,
+) -> Result<Vec<RecordBatch>> {
+    let mut found = Vec::new();
+    let ticks = &reader.request().ticks;
+    let wanted = |part: &&Part| ticks.overlaps(&part.hull);
+    let (seen, mut others): (Vec<Part>, Vec<Part>) =
+        parts.iter().filter(wanted).cloned().partition(|part| reader.sees_all(&part.hull));
+    if !seen.is_empty() {
+        let whole = others.is_empty() && reaches_end(reader, best);
+        let oldest = best.of().oldest;
+        let edge = match whole {
+            true => Edge::of_story(reader, story, parts, oldest).await?,
+            false => Arc::new(Edge::of(reader, story, seen.iter(), oldest, Some(ticks)).await?),
+        };
+        found.extend(of_edge(reader, story, &edge, best, whole).await?);
+    }
+    in_order(&mut others, best);
+    let keys = of_keys(reader, best)?;
+    for part in &others {
+        let Some(selection) = read::select(reader, story, part).await? else { continue };
+        let sources = keys.sources(&part.hull)?;
+        let fetched = story.fetch(part.number, &sources, Some(&selection)).await?;
+        keys.request().metrics.story.read(fetched.rows() as u64, fetched.bytes() as u64);
+        let Some(batch) = fetched.decode(GROUP_ROWS)?.next() else { continue };
+        let candidates = improved(&keys, &keys.events(&batch?, &part.hull)?, &part.hull, best)?;
+        if !candidates.is_empty() {
+            let sources = reader.sources(&part.hull)?;
+            let fetched = story.fetch(part.number, &sources, Some(&selection)).await?;
+            let bytes = fetched.bytes() as u64;
+            reader.request().metrics.story.bytes.fetch_add(bytes, Ordering::Relaxed);
+            let Some(batch) = fetched.decode(GROUP_ROWS)?.next() else { continue };
+            let events = reader.events(&batch?, &part.hull)?;
+            found.push(complete(reader, &events, candidates)?);
+        }
+    }
+    Ok(found)
+}
+
+/// Whether the newest event of a series in the story, or the oldest, is the one among the wanted
+/// ticks, or else there is none: these are one range, up to the end of the story and beyond it.
+fn reaches_end(reader: &Reader, best: &Best) -> bool {
+    let hull = reader.piece().record().ticks;
+    let mut ranges = reader.request().ticks.as_slice().iter().filter(|range| range.overlaps(&hull));
+    let (Some(range), None) = (ranges.next(), ranges.next()) else { return false };
+    match best.of().oldest {
+        true => range.start <= hull.start,
+        false => range.end >= hull.end,
+    }
+}
+
+/// The wanted ones of the events of series that are better than what was found before.
+async fn of_edge(
+    reader: &Reader,
+    story: &Arc<Story>,
+    edge: &Edge,
+    best: &Best,
+    kept: bool,
+) -> Result<Option<RecordBatch>> {
+    let request = reader.request();
+    let keys = best.of().keys.iter().map(|at| reader.key_column(&edge.series, *at));
+    let keys = keys.map(|keys| keys.map(Column::Plain)).collect::<Result<Vec<_>>>()?;
+    let groups = Groups::of(&keys, &KeyColumns::all(keys.len()), edge.series.len())?;
+    let tick_of = |at: u32| edge.ticks.get(at as usize).copied().unwrap_or_default();
+    let matching = reader.matching(&edge.series)?.into_iter().map(|at| at as u32);
+    let matching =
+        matching.filter(|at| request.ticks.contains(stratalog_model::Tick(tick_of(*at))));
+    let candidates = Candidates::among(best, &groups, matching, tick_of);
+    if candidates.is_empty() {
+        return Ok(None);
+    }
+    let rows = UInt32Array::from(candidates.rows.clone());
+    let user = request.chronicle.columns.len();
+    let mut columns: Vec<Option<ArrayRef>> = Vec::with_capacity(request.projection.len());
+    let mut sources: Vec<Source> = Vec::new();
+    for at in &request.projection {
+        if *at >= user {
+            return Err(Error::internal("the newest events were asked for their numbers"));
+        }
+        let is_key = request
+            .chronicle
+            .columns
+            .get(*at)
+            .is_some_and(|column| request.chronicle.key_columns.contains(&column.id));
+        columns.push(match (is_key, reader.source(*at)) {
+            (true, _) => Some(take(&reader.key_column(&edge.series, *at)?, &rows, None)?),
+            (false, None) => Some(reader.constant(*at, candidates.rows.len())?),
+            (false, Some(source)) => {
+                sources.push(source);
+                None
+            }
+        });
+    }
+    let (values, bytes) = edge.values(story, &sources, &candidates.rows, kept).await?;
+    request.metrics.story.read(candidates.rows.len() as u64, bytes);
+    let mut values = values.into_iter();
+    let columns = columns.into_iter().map(|column| column.or_else(|| values.next()));
+    let columns: Option<Vec<ArrayRef>> = columns.collect();
+    let columns = columns.ok_or_else(|| Error::internal("a column of a story was not read"))?;
+    candidates.batch(request, columns).map(Some)
+}
+
+fn in_order(parts: &mut [Part], best: &Best) {
+    match best.of().oldest {
+        true => parts.sort_by_key(|part| part.hull.start),
+        false => parts.sort_by_key(|part| std::cmp::Reverse(part.hull.end)),
+    }
+}

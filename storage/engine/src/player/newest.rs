@@ -1,0 +1,225 @@
+//! One event of each group (F12, F20): the pieces with the newest ticks are read first, so that
+//! those behind them find little that is better.
+//!
+//! ```text
+//!   pieces, newest first ─► candidates: better than what was found before ─► the best of each group
+//! ```
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array},
+    compute::interleave,
+    datatypes::{DataType, Field, Int64Type, Schema, SchemaRef, UInt32Type},
+};
+use futures::{StreamExt, TryStreamExt, stream};
+use stratalog_model::{
+    Error, Result,
+    newest::{Best, NewestOf},
+    tier::{BatchStream, Piece, ScanRequest},
+};
+
+use crate::keeper::keys::Groups;
+
+/// Pieces that are read before others may run.
+const PIECES_IN_A_ROW: usize = 16;
+
+/// Candidates that were beaten and are kept all the same.
+const BEATEN_MAX: usize = 1 << 16;
+
+/// Rows that are better than what was found before, each of another group.
+#[derive(Debug, Default)]
+pub struct Candidates {
+    /// Which rows.
+    pub rows: Vec<u32>,
+    ticks: Vec<i64>,
+    groups: Vec<u32>,
+}
+
+impl Candidates {
+    /// The best rows among some, by group, if they improve on `best`.
+    pub fn among(
+        best: &Best,
+        groups: &Groups,
+        rows: impl Iterator<Item = u32>,
+        tick_of: impl Fn(u32) -> i64,
+    ) -> Self {
+        let mut own: Vec<Option<(u32, i64)>> = vec![None; groups.keys.len()];
+        for row in rows {
+            let tick = tick_of(row);
+            if let Some(known) = own.get_mut(groups.group(row as usize))
+                && known.is_none_or(|(_, known)| best.of().better(tick, known))
+            {
+                *known = Some((row, tick));
+            }
+        }
+        let found: Vec<(&[u8], u32, i64)> = groups
+            .keys
+            .iter()
+            .zip(own)
+            .filter_map(|(key, own)| own.map(|(row, tick)| (key.as_ref(), row, tick)))
+            .collect();
+        let improved = best.improved(found.iter().map(|(key, _, tick)| (*key, *tick)));
+        let mut better: Vec<(u32, i64, u32)> = found
+            .into_iter()
+            .zip(improved)
+            .filter_map(|((_, row, tick), group)| group.map(|group| (row, tick, group)))
+            .collect();
+        better.sort_unstable_by_key(|(row, ..)| *row);
+        let mut candidates = Self::default();
+        for (row, tick, group) in better {
+            candidates.rows.push(row);
+            candidates.ticks.push(tick);
+            candidates.groups.push(group);
+        }
+        candidates
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The candidates with their columns, as [`Piece::newest`] returns them.
+    ///
+    /// # Errors
+    /// `Internal` for columns of other rows.
+    pub fn batch(self, request: &ScanRequest, mut columns: Vec<ArrayRef>) -> Result<RecordBatch> {
+        let rows = self.rows.len();
+        columns.push(Arc::new(Int64Array::from(self.ticks)));
+        columns.push(Arc::new(UInt32Array::from(self.groups)));
+        let mut fields: Vec<Arc<Field>> = request.schema().fields().iter().cloned().collect();
+        fields.push(Arc::new(Field::new("_tick", DataType::Int64, false)));
+        fields.push(Arc::new(Field::new("_group", DataType::UInt32, false)));
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let schema = Arc::new(Schema::new(fields));
+        Ok(RecordBatch::try_new_with_options(schema, columns, &options)?)
+    }
+}
+
+/// One event of each group of those of `pieces`.
+pub fn scan(
+    mut pieces: Vec<Box<dyn Piece>>,
+    request: &Arc<ScanRequest>,
+    of: &NewestOf,
+) -> BatchStream {
+    match of.oldest {
+        true => pieces.sort_by_key(|piece| piece.ticks().start),
+        false => pieces.sort_by_key(|piece| std::cmp::Reverse(piece.ticks().end)),
+    }
+    let best = Arc::new(Best::new(of.clone()));
+    let request = Arc::clone(request);
+    let found = async move {
+        let mut found = Found::new(&request, best.of().clone());
+        for (number, piece) in pieces.into_iter().enumerate() {
+            if number % PIECES_IN_A_ROW == PIECES_IN_A_ROW - 1 {
+                tokio::task::yield_now().await;
+            }
+            let mut candidates = piece.newest(&best);
+            while let Some(batch) = candidates.next().await {
+                found.add(&batch?)?;
+            }
+        }
+        let (all, rows_max) = (found.best()?, request.batch_rows_max.max(1));
+        let starts = (0..all.num_rows()).step_by(rows_max);
+        let slice = move |at: usize| all.slice(at, rows_max.min(all.num_rows() - at));
+        Ok::<_, Error>(stream::iter(starts.map(move |at| Ok(slice(at)))))
+    };
+    Box::pin(stream::once(found).try_flatten())
+}
+
+/// Candidates of all pieces so far.
+struct Found {
+    of: NewestOf,
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+    /// Of each group, by number: the tick of its best event, its batch and row.
+    groups: Vec<Option<(i64, u32, u32)>>,
+    /// Candidates.
+    rows: usize,
+}
+
+impl Found {
+    fn new(request: &ScanRequest, of: NewestOf) -> Self {
+        let (batches, groups) = (Vec::new(), Vec::new());
+        Self { of, schema: request.schema(), batches, groups, rows: 0 }
+    }
+
+    fn add(&mut self, candidates: &RecordBatch) -> Result<()> {
+        let missing = || Error::internal("candidates lack their ticks and groups");
+        let (columns, numbers) = candidates
+            .columns()
+            .split_at_checked(self.schema.fields().len())
+            .ok_or_else(missing)?;
+        let [ticks, groups] = numbers else { return Err(missing()) };
+        let ticks = ticks.as_primitive_opt::<Int64Type>().ok_or_else(missing)?.values();
+        let groups = groups.as_primitive_opt::<UInt32Type>().ok_or_else(missing)?.values();
+        let batch = self.batches.len() as u32;
+        for (row, (tick, group)) in ticks.iter().zip(groups).enumerate() {
+            let group = *group as usize;
+            if group >= self.groups.len() {
+                self.groups.resize(group + 1, None);
+            }
+            if let Some(known) = self.groups.get_mut(group)
+                && known.is_none_or(|(known, ..)| self.of.better(*tick, known))
+            {
+                *known = Some((*tick, batch, row as u32));
+            }
+        }
+        self.rows += candidates.num_rows();
+        self.batches.push(self.of_columns(columns.to_vec(), candidates.num_rows())?);
+        if self.rows > 2 * self.groups.len() + BEATEN_MAX {
+            self.forget_beaten()?;
+        }
+        Ok(())
+    }
+
+    fn of_columns(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
+    }
+
+    fn forget_beaten(&mut self) -> Result<()> {
+        let best = self.best()?;
+        self.rows = best.num_rows();
+        self.batches = vec![best];
+        let mut row = 0;
+        for (_, place, own) in self.groups.iter_mut().flatten() {
+            (*place, *own) = (0, row);
+            row += 1;
+        }
+        Ok(())
+    }
+
+    /// The best of each group.
+    fn best(&self) -> Result<RecordBatch> {
+        let places: Vec<(usize, usize)> = self
+            .groups
+            .iter()
+            .flatten()
+            .map(|(_, batch, row)| (*batch as usize, *row as usize))
+            .collect();
+        if let [batch] = self.batches.as_slice()
+            && batch.num_rows() == places.len()
+            && places.iter().enumerate().all(|(at, (_, row))| at == *row)
+        {
+            return Ok(batch.clone());
+        }
+        let columns = (0..self.schema.fields().len()).map(|at| {
+            let of_batch: Vec<&dyn Array> = self
+                .batches
+                .iter()
+                .filter_map(|batch| batch.columns().get(at))
+                .map(AsRef::as_ref)
+                .collect();
+            match of_batch.is_empty() {
+                true => {
+                    let data_type = self.schema.fields().get(at).map(|field| field.data_type());
+                    Ok(arrow::array::new_empty_array(data_type.unwrap_or(&DataType::Null)))
+                }
+                false => Ok(interleave(&of_batch, &places)?),
+            }
+        });
+        self.of_columns(columns.collect::<Result<_>>()?, places.len())
+    }
+}

@@ -1,0 +1,68 @@
+//! Of the events of each series, or group of series, only the newest one (F12, F20).
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+};
+
+/// One event of each group is wanted: the newest, or the oldest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewestOf {
+    /// Key columns to group by, by position in the definition; one group for none.
+    pub keys: Vec<usize>,
+    /// The oldest instead.
+    pub oldest: bool,
+}
+
+impl NewestOf {
+    /// Whether an event at one tick is to be taken rather than one at another. Of events at one
+    /// tick any may be taken.
+    pub fn better(&self, tick: i64, than: i64) -> bool {
+        match self.oldest {
+            true => tick < than,
+            false => tick > than,
+        }
+    }
+}
+
+/// The best event of each group so far, while pieces are read one after another.
+#[derive(Debug)]
+pub struct Best {
+    of: NewestOf,
+    /// By key bytes: the number of the group, and the tick of its best event.
+    groups: Mutex<HashMap<Box<[u8]>, (u32, i64)>>,
+}
+
+impl Best {
+    /// Nothing was found yet.
+    pub fn new(of: NewestOf) -> Self {
+        Self { of, groups: Mutex::default() }
+    }
+
+    /// What is wanted.
+    pub fn of(&self) -> &NewestOf {
+        &self.of
+    }
+
+    /// For events, each of another group by its key bytes and with its tick: the number of the
+    /// group where the event is better than those before, which it takes the place of.
+    pub fn improved<'a>(&self, events: impl Iterator<Item = (&'a [u8], i64)>) -> Vec<Option<u32>> {
+        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut improved = Vec::with_capacity(events.size_hint().0);
+        for (key, tick) in events {
+            improved.push(match groups.get_mut(key) {
+                Some((_, known)) if !self.of.better(tick, *known) => None,
+                Some((number, known)) => {
+                    *known = tick;
+                    Some(*number)
+                }
+                None => {
+                    let number = groups.len() as u32;
+                    groups.insert(key.into(), (number, tick));
+                    Some(number)
+                }
+            });
+        }
+        improved
+    }
+}
