@@ -11,6 +11,7 @@ pub mod block;
 pub mod build;
 pub mod edge;
 pub mod events;
+pub mod keyed;
 pub mod lookup;
 pub mod marks;
 pub mod newest;

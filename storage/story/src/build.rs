@@ -56,7 +56,7 @@ impl Default for StorySettings {
     fn default() -> Self {
         Self {
             zstd_level: 5,
-            page_rows_max: 32_768,
+            page_rows_max: 8_192,
             page_bytes_max: 1 << 20,
             bloom_false_positives: 0.01,
         }

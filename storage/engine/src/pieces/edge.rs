@@ -232,7 +232,7 @@ fn end_of(
 }
 
 /// The first row of a run whose tick is not before `tick`; the run's end for none.
-fn bisect(ticks: &[(u32, ArrayRef)], rows: &Range<usize>, tick: i64) -> Result<usize> {
+pub fn bisect(ticks: &[(u32, ArrayRef)], rows: &Range<usize>, tick: i64) -> Result<usize> {
     let (mut low, mut high) = (rows.start, rows.end);
     while low < high {
         let middle = low + (high - low) / 2;

@@ -19,7 +19,7 @@ use stratalog_model::{
 };
 use stratalog_story::{Fetched, Selection, Story};
 
-use super::{events::Events, newest, piece::Part, reader::Reader};
+use super::{events::Events, keyed::Keyed, newest, piece::Part, reader::Reader};
 use crate::{
     player::{aggregate, keyed, piece::Shared},
     version::Version,
@@ -194,19 +194,31 @@ impl Piece for StoryPiece {
         let opened = async move {
             let chosen = self.choose().await?;
             let reader = Arc::clone(&self.reader);
-            let fetched = stream::iter(chosen).map(move |(story, part, selection)| {
+            let fetched = stream::iter(chosen).map(move |(story, part, rows)| {
                 let reader = Arc::clone(&reader);
                 async move {
-                    let sources = reader.sources(&part.hull)?;
-                    let fetched = story.fetch(part.number, &sources, Some(&selection)).await?;
-                    Ok::<_, Error>((part, fetched))
+                    Ok::<_, Error>(match rows {
+                        Rows::Keyed(keyed) => {
+                            let events = keyed.events(&reader, &story, &part).await?;
+                            (part, Read::Events(events))
+                        }
+                        Rows::Pages(selection) => {
+                            let sources = reader.sources(&part.hull)?;
+                            let fetched = story.fetch(part.number, &sources, Some(&selection));
+                            (part, Read::Pages(fetched.await?))
+                        }
+                    })
                 }
             });
             Ok::<_, Error>(fetched.buffered(GROUPS_AHEAD))
         };
-        let batches = stream::once(opened).try_flatten().map(move |fetched| {
-            let (part, fetched) = fetched?;
-            Ok::<_, Error>(stream::iter(decode(&reader, &part, fetched)?))
+        let batches = stream::once(opened).try_flatten().map(move |read| {
+            let (part, read) = read?;
+            let batches = match read {
+                Read::Events(events) => whole(&reader, &part, vec![events])?,
+                Read::Pages(fetched) => decode(&reader, &part, fetched)?,
+            };
+            Ok::<_, Error>(stream::iter(batches))
         });
         Box::pin(batches.try_flatten())
     }
@@ -265,8 +277,18 @@ impl StoryPiece {
         self.reader.request().ticks.overlaps(&part.hull) && may_hold(part, self.keys.as_deref())
     }
 
+    /// The rows of a group that may be wanted; `None` for none.
+    async fn rows(&self, story: &Arc<Story>, part: &Part) -> Result<Option<Rows>> {
+        if let Some(keys) = &self.keys
+            && let Some(keyed) = Keyed::find(&self.reader, story, part, keys).await?
+        {
+            return Ok((keyed.rows() > 0).then_some(Rows::Keyed(keyed)));
+        }
+        Ok(select(&self.reader, story, part).await?.map(Rows::Pages))
+    }
+
     /// The groups that may hold what is wanted, in the wanted order.
-    async fn choose(&self) -> Result<Vec<(Arc<Story>, Part, Selection)>> {
+    async fn choose(&self) -> Result<Vec<(Arc<Story>, Part, Rows)>> {
         let reader = &self.reader;
         let request = reader.request();
         let piece = reader.piece();
@@ -277,9 +299,9 @@ impl StoryPiece {
         for part in parts.iter().filter(|part| self.has(part)) {
             all += 1;
             if self.may_hold(part)
-                && let Some(selection) = select(reader, &story, part).await?
+                && let Some(rows) = self.rows(&story, part).await?
             {
-                chosen.push((Arc::clone(&story), part.clone(), selection));
+                chosen.push((Arc::clone(&story), part.clone(), rows));
             }
         }
         request.metrics.story.pruned((all - chosen.len()) as u64);
@@ -294,6 +316,33 @@ impl StoryPiece {
     }
 }
 
+/// What is to be read of a group.
+enum Rows {
+    Keyed(Keyed),
+    Pages(Selection),
+}
+
+/// What was.
+enum Read {
+    Events(Events),
+    Pages(Fetched),
+}
+
+/// Batches of a group.
+type Batches = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
+
+/// The batches of events of a group.
+fn whole(reader: &Reader, part: &Part, read: Vec<Events>) -> Result<Batches> {
+    let batches = match reader.request().order {
+        ScanOrder::Any => {
+            let each = read.iter().map(|events| reader.unordered(events, &part.hull));
+            each.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect()
+        }
+        _ => reader.ordered(read.into_iter().map(|events| (events, part.hull)).collect())?,
+    };
+    Ok(Box::new(batches.into_iter().map(Ok)))
+}
+
 /// The rows of a group that may be wanted, by page index and Bloom filters; `None` for none.
 pub async fn select(reader: &Reader, story: &Arc<Story>, part: &Part) -> Result<Option<Selection>> {
     let (keys, values) = (reader.key_values(), reader.column_values());
@@ -304,11 +353,7 @@ pub async fn select(reader: &Reader, story: &Arc<Story>, part: &Part) -> Result<
 }
 
 /// The batches of a group: decoded as they are asked for where any order will do.
-fn decode(
-    reader: &Arc<Reader>,
-    part: &Part,
-    fetched: Fetched,
-) -> Result<Box<dyn Iterator<Item = Result<RecordBatch>> + Send>> {
+fn decode(reader: &Arc<Reader>, part: &Part, fetched: Fetched) -> Result<Batches> {
     let request = reader.request();
     request.metrics.story.read(fetched.rows() as u64, fetched.bytes() as u64);
     let hull = part.hull;
@@ -326,9 +371,6 @@ fn decode(
         })));
     }
     let rows = fetched.rows().max(1);
-    let read: Vec<(Events, TickRange)> = fetched
-        .decode(rows)?
-        .map(|batch| Ok((reader.events(&batch?, &hull)?, hull)))
-        .collect::<Result<_>>()?;
-    Ok(Box::new(reader.ordered(read)?.into_iter().map(Ok)))
+    let read = fetched.decode(rows)?.map(|batch| reader.events(&batch?, &hull));
+    whole(&reader, part, read.collect::<Result<_>>()?)
 }

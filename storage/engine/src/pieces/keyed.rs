@@ -1,0 +1,111 @@
+//! Rows of a few series of a story: those of their runs, out of columns that stay decoded.
+
+use std::{ops::Range, sync::Arc};
+
+use arrow::{
+    array::{Array, ArrayRef, RecordBatch, RecordBatchOptions},
+    compute::concat,
+    datatypes::{Field, Schema},
+};
+use stratalog_model::{Result, TickRanges};
+use stratalog_story::{Source, Story};
+
+use super::{edge, events::Events, piece::Part, reader::Reader, runs::Runs};
+
+/// Runs are read by themselves where they have at most one in so many rows of a group.
+const SHARE: usize = 8;
+
+/// The rows of a group that have certain keys, and ticks in certain ranges.
+#[derive(Debug)]
+pub struct Keyed {
+    ranges: Vec<Range<usize>>,
+}
+
+impl Keyed {
+    /// Those of `keys`, by key bytes, ascending; `None` where they are so many that reading
+    /// whole pages is as good.
+    ///
+    /// # Errors
+    /// `DataCorrupted`, `Io`, `ConnectionFailure`.
+    pub async fn find(
+        reader: &Reader,
+        story: &Arc<Story>,
+        part: &Part,
+        keys: &[Vec<u8>],
+    ) -> Result<Option<Self>> {
+        let runs = reader.runs(story, part).await?;
+        let found: Vec<Range<usize>> =
+            keys.iter().filter_map(|key| runs.find(key)).map(|run| runs.rows(run)).collect();
+        if rows_of(&found) * SHARE > rows_of_all(&runs) {
+            return Ok(None);
+        }
+        let wanted = &reader.request().ticks;
+        if found.is_empty() || wanted.covers(&part.hull) {
+            return Ok(Some(Self { ranges: found }));
+        }
+        let columns = story.columns(part.number, &[Source::Tick], &found).await?;
+        reader.request().metrics.story.read(0, columns.read_bytes());
+        let mut ranges = Vec::new();
+        for rows in found {
+            within(columns.chunks(0), &rows, wanted, &mut ranges)?;
+        }
+        Ok(Some(Self { ranges }))
+    }
+
+    /// How many.
+    pub fn rows(&self) -> usize {
+        rows_of(&self.ranges)
+    }
+
+    /// The rows, with what the request wants of them.
+    ///
+    /// # Errors
+    /// `DataCorrupted`, `Io`, `ConnectionFailure`.
+    pub async fn events(&self, reader: &Reader, story: &Arc<Story>, part: &Part) -> Result<Events> {
+        let sources = reader.sources(&part.hull)?;
+        let columns = story.columns(part.number, &sources, &self.ranges).await?;
+        reader.request().metrics.story.read(self.rows() as u64, columns.read_bytes());
+        let arrays = (0..sources.len()).map(|at| -> Result<ArrayRef> {
+            let mut slices = Vec::new();
+            for range in &self.ranges {
+                slices.extend(columns.slices(at, range.clone())?);
+            }
+            if let [one] = slices.as_slice() {
+                return Ok(Arc::clone(one));
+            }
+            let slices: Vec<&dyn Array> = slices.iter().map(AsRef::as_ref).collect();
+            Ok(concat(&slices)?)
+        });
+        let arrays = arrays.collect::<Result<Vec<_>>>()?;
+        let fields = arrays.iter().map(|array| Field::new("", array.data_type().clone(), true));
+        let options = RecordBatchOptions::new().with_row_count(Some(self.rows()));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let batch = RecordBatch::try_new_with_options(schema, arrays, &options)?;
+        reader.events(&batch, &part.hull)
+    }
+}
+
+fn rows_of(ranges: &[Range<usize>]) -> usize {
+    ranges.iter().map(ExactSizeIterator::len).sum()
+}
+
+fn rows_of_all(runs: &Runs) -> usize {
+    runs.len().checked_sub(1).map_or(0, |last| runs.rows(last).end)
+}
+
+/// Adds the rows of a run with ticks in certain ranges.
+fn within(
+    ticks: &[(u32, ArrayRef)],
+    rows: &Range<usize>,
+    wanted: &TickRanges,
+    ranges: &mut Vec<Range<usize>>,
+) -> Result<()> {
+    for range in wanted.as_slice() {
+        let start = edge::bisect(ticks, rows, range.start.0)?;
+        let end = edge::bisect(ticks, rows, range.end.0)?;
+        if start < end {
+            ranges.push(start..end);
+        }
+    }
+    Ok(())
+}
