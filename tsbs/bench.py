@@ -25,8 +25,11 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "
 from measures import drop_caches, line_of, machine, percentile, write_results  # noqa: E402
 from servers import ROOT, Postgres, Stratalog, running, stratalog_binary  # noqa: E402
 from tiers import TierBench  # noqa: E402
+from doors import DoorBench  # noqa: E402
 from lines import LineBench  # noqa: E402
 from wires import IDLE, WireBench  # noqa: E402
+
+PARTS = ["rows", "tiers", "wire", "lines", "doors"]
 
 MEMORY = pathlib.Path("/dev/shm") if pathlib.Path("/dev/shm").is_dir() else pathlib.Path("/tmp")
 
@@ -45,6 +48,7 @@ class Bench:
         self.tiers = TierBench(self)
         self.wires = WireBench(self)
         self.lines = LineBench(self)
+        self.doors = DoorBench(self)
         self.load = [os.getloadavg()[0]]
 
     def note(self, what, value, unit, target=None, met=None, **more):
@@ -309,6 +313,8 @@ class Bench:
             self.wires.run()
         if "lines" in self.arguments.parts:
             self.lines.run()
+        if "doors" in self.arguments.parts:
+            self.doors.run()
         if "rows" in self.arguments.parts:
             self.run_rows()
         self.load.append(os.getloadavg()[0])
@@ -394,7 +400,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=8, help="of one round of INSERTs")
     parser.add_argument("--queries", type=int, default=20, help="per TSBS query type; 0 for none")
-    parser.add_argument("--parts", nargs="+", choices=["rows", "tiers", "wire", "lines"], default=["rows", "tiers", "wire", "lines"])
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--tier-scale", type=int, default=1000, help="hosts of the day that goes through the tiers")
     parser.add_argument("--ingest-seconds", type=float, default=600, help="of ingest while events move; 0 for none")
     parser.add_argument("--alone-seconds", type=float, default=15, help="of ingest while nothing moves")

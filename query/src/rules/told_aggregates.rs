@@ -20,7 +20,7 @@ use datafusion::{
     physical_expr::{
         PhysicalExpr, ScalarFunctionExpr,
         aggregate::AggregateFunctionExpr,
-        expressions::{Column, Literal},
+        expressions::{CastExpr, Column, Literal},
     },
     physical_plan::{
         ExecutionPlan, ExecutionPlanProperties,
@@ -37,7 +37,7 @@ use datafusion::{
 use stratalog_functions::time_bucket;
 use stratalog_model::{
     ChronicleDefinition, Tick,
-    aggregate::{AggregateRequest, Statistic, Wanted, Windows},
+    aggregate::{AggregateRequest, Statistic, WHOLE_SUM, Wanted, Windows},
     tier::{ScanOrder, ScanRequest},
 };
 
@@ -207,16 +207,30 @@ fn wanted_by(
         return (counts && types == [&DataType::Int64])
             .then(|| vec![Wanted { column: 0, statistic: Statistic::Rows }]);
     }
-    let at = column(argument, read)?;
+    // Whole numbers are widened before they are added up.
+    let widened = argument.downcast_ref::<CastExpr>().map(|cast| (cast.expr(), cast.cast_type()));
+    let (summed, wide) = widened.map_or((argument, None), |(expr, to)| (expr, Some(to)));
+    let at = column(summed, read)?;
     let definition = read.chronicle.columns.get(at)?;
     let data_type = definition.column_type.arrow_type();
+    if let Some(wide) = wide {
+        let adds = matches!(function.fun().name(), "sum" | "avg")
+            && data_type.is_integer()
+            && matches!(wide, DataType::Int64 | DataType::Float64);
+        if !adds {
+            return None;
+        }
+    }
     let one = |statistic| Wanted { column: at, statistic };
     let needed = match (function.fun().name(), types.as_slice()) {
         ("count", [DataType::Int64]) => match definition.nullable {
             true => vec![one(Statistic::Count)],
             false => vec![Wanted { column: 0, statistic: Statistic::Rows }],
         },
-        ("sum", [DataType::Float64]) => vec![one(Statistic::Sum)],
+        ("sum", [DataType::Float64]) if !data_type.is_integer() => vec![one(Statistic::Sum)],
+        ("sum", [state]) if **state == WHOLE_SUM && data_type.is_integer() => {
+            vec![one(Statistic::Sum)]
+        }
         ("avg", [DataType::UInt64, DataType::Float64]) => {
             vec![one(Statistic::Count), one(Statistic::Sum)]
         }

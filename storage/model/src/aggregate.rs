@@ -32,13 +32,25 @@ pub enum Statistic {
     Rows,
     /// How many values that are not NULL: Int64.
     Count,
-    /// Their sum: Float64, NULL for none. Added in pairs, so that the error grows with the
-    /// logarithm of their number. Of columns of doubles only.
+    /// Their sum, NULL for none. Of doubles it is Float64, added in pairs, so that the error grows
+    /// with the logarithm of their number; of whole numbers it is exact, [`WHOLE_SUM`].
     Sum,
     /// The least, NULL for none; NaN is above all numbers.
     Min,
     /// The greatest.
     Max,
+}
+
+/// The type of sums of whole numbers: wide enough for any number of them.
+pub const WHOLE_SUM: DataType = DataType::Decimal128(38, 0);
+
+/// The type of the sum of a column; `None` where storage tells none.
+fn sum_type(of: &DataType) -> Option<DataType> {
+    match of {
+        DataType::Float64 => Some(DataType::Float64),
+        DataType::Int16 | DataType::Int32 | DataType::Int64 => Some(WHOLE_SUM),
+        _ => None,
+    }
 }
 
 /// A statistic of a column, by its position in the definition; of the events themselves, any.
@@ -55,7 +67,7 @@ impl Wanted {
     pub fn of_type(statistic: Statistic, data_type: &DataType) -> bool {
         match statistic {
             Statistic::Rows | Statistic::Count => true,
-            Statistic::Sum => *data_type == DataType::Float64,
+            Statistic::Sum => sum_type(data_type).is_some(),
             Statistic::Min | Statistic::Max => matches!(
                 data_type,
                 DataType::Float64
@@ -114,7 +126,10 @@ impl AggregateRequest {
         for (number, wanted) in self.wanted.iter().enumerate() {
             let (data_type, nullable) = match wanted.statistic {
                 Statistic::Rows | Statistic::Count => (DataType::Int64, false),
-                Statistic::Sum => (DataType::Float64, true),
+                Statistic::Sum => {
+                    let sum = column(wanted.column).and_then(|of| sum_type(&of));
+                    (sum.unwrap_or(DataType::Null), true)
+                }
                 Statistic::Min | Statistic::Max => {
                     (column(wanted.column).unwrap_or(DataType::Null), true)
                 }

@@ -60,6 +60,7 @@ impl Tier for FiledTier {
         let shared = Arc::new(Shared::new(request, Arc::clone(&self.version), visible)?);
         let keys: Option<Arc<[Vec<u8>]>> = keyed::keys_of(request)?.map(Into::into);
         let mut pieces: Vec<Box<dyn Piece>> = Vec::new();
+        let mut stories = Vec::new();
         for piece in filed {
             let record = piece.record();
             if !request.ticks.overlaps(&record.ticks) {
@@ -71,7 +72,7 @@ impl Tier for FiledTier {
             let known = request.chronicle.key_columns.len();
             let keys = keys.as_ref().filter(|_| piece.shape().keys.at.len() <= known);
             if self.name == TierName::Story {
-                pieces.extend(of_story(&Arc::new(reader), keys));
+                stories.push(of_story(&Arc::new(reader), keys).into_iter());
                 continue;
             }
             let parts = piece.parts_at_hand()?.unwrap_or(&[]).iter();
@@ -85,6 +86,11 @@ impl Tier for FiledTier {
             if !parts.is_empty() {
                 pieces.push(Box::new(TabletPiece { reader, parts }));
             }
+        }
+        // The first share of each, then the second of each: streams have as much of every story.
+        while !stories.is_empty() {
+            pieces.extend(stories.iter_mut().filter_map(Iterator::next));
+            stories.retain(|shares| shares.len() > 0);
         }
         Ok(pieces)
     }
@@ -242,32 +248,60 @@ impl Piece for StoryPiece {
             let parts = piece.parts().await?;
             let story = piece.story().await?;
             let story = story.ok_or_else(|| Error::internal("a story has no file"))?;
-            let (own, others): (Vec<&Part>, Vec<&Part>) =
-                parts.iter().filter(|part| self.has(part)).partition(|part| self.may_hold(part));
-            self.reader.request().metrics.story.pruned(others.len() as u64);
-            let own: Vec<Part> = own.into_iter().cloned().collect();
+            let wanted: Vec<&Part> = parts.iter().filter(|part| self.may_hold(part)).collect();
+            if self.turn == 0 {
+                let others = parts.len() - wanted.len();
+                self.reader.request().metrics.story.pruned(others as u64);
+            }
+            // Neighbours together: what is in one window is put together at once.
+            let (turn, turns) = (self.turn as usize, self.turns as usize);
+            let start = wanted.len() * turn / turns;
+            let end = wanted.len() * (turn + 1) / turns;
+            let own = wanted.get(start..end).unwrap_or(&[]).iter().map(|part| Part::clone(part));
             let slices = aggregate::Slices::new(&request, &self.reader, self.keys.as_ref());
-            let state = (Arc::new(slices), Arc::clone(&self.reader), request, story);
-            Ok::<_, Error>(stream::iter(own).then(move |part| {
-                let (slices, reader, request, story) = state.clone();
-                async move {
-                    if reader.sees_all(&part.hull) {
-                        let batch = slices.group(&story, &part).await?;
-                        return Ok::<_, Error>(batch.into_iter().map(Ok).collect::<Vec<_>>());
-                    }
-                    let Some(selection) = select(&reader, &story, &part).await? else {
-                        reader.request().metrics.story.pruned(1);
-                        return Ok(Vec::new());
-                    };
-                    let sources = reader.sources(&part.hull)?;
-                    let fetched = story.fetch(part.number, &sources, Some(&selection)).await?;
-                    let batches = decode(&reader, &part, fetched)?;
-                    Ok(batches.map(|batch| aggregate::of_batch(&batch?, &request)).collect())
-                }
+            let own = own.collect::<Vec<_>>().into_iter();
+            let state = Aggregating { slices, own: Some(own), reader: self.reader, request, story };
+            Ok::<_, Error>(stream::try_unfold(state, |mut state| async move {
+                Ok::<_, Error>(state.next().await?.map(|batches| (batches, state)))
             }))
         };
         let batches = stream::once(opened).try_flatten();
         Box::pin(batches.map_ok(stream::iter).try_flatten())
+    }
+}
+
+/// Slices of a story that are aggregated one after another.
+struct Aggregating {
+    slices: aggregate::Slices,
+    /// Those that are to come; `None` behind the end.
+    own: Option<std::vec::IntoIter<Part>>,
+    reader: Arc<Reader>,
+    request: Arc<AggregateRequest>,
+    story: Arc<Story>,
+}
+
+impl Aggregating {
+    /// What there is next.
+    async fn next(&mut self) -> Result<Option<Vec<Result<RecordBatch>>>> {
+        let Some(own) = &mut self.own else { return Ok(None) };
+        let Some(part) = own.next() else {
+            self.own = None;
+            return Ok(Some(self.slices.finish()?.into_iter().map(Ok).collect()));
+        };
+        let (reader, story) = (&self.reader, &self.story);
+        if reader.sees_all(&part.hull) {
+            let found = self.slices.add(story, &part).await?;
+            return Ok(Some(found.into_iter().map(Ok).collect()));
+        }
+        let Some(selection) = select(reader, story, &part).await? else {
+            reader.request().metrics.story.pruned(1);
+            return Ok(Some(Vec::new()));
+        };
+        let sources = reader.sources(&part.hull)?;
+        let fetched = story.fetch(part.number, &sources, Some(&selection)).await?;
+        let batches = decode(reader, &part, fetched)?;
+        let request = &self.request;
+        Ok(Some(batches.map(|batch| aggregate::of_batch(&batch?, request)).collect()))
     }
 }
 

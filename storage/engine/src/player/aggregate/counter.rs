@@ -9,7 +9,7 @@ use stratalog_model::{
 };
 
 use super::{
-    kernel::{Column, Number},
+    kernel::{Column, Number, Total},
     tally::Tally,
 };
 
@@ -80,13 +80,12 @@ impl<'a> Counter<'a> {
         Self { lanes, wanted: wanted.collect() }
     }
 
-    /// Adds a group: some neighbouring rows, in the window that begins at a tick.
+    /// Adds some neighbouring rows to the group that is counted.
     ///
     /// # Errors
     /// `Internal` for a column that is not there.
-    pub fn count(&self, rows: Range<usize>, window: i64, tally: &mut Tally) -> Result<()> {
+    pub fn count(&self, rows: Range<usize>, tally: &mut Tally) -> Result<()> {
         let missing = || Error::internal("rows to aggregate lack a column");
-        tally.group(window);
         for (at, (wanted, lane)) in self.wanted.iter().enumerate() {
             let lane = || lane.and_then(|lane| self.lanes.get(lane)).ok_or_else(missing);
             match wanted.statistic {
@@ -100,10 +99,10 @@ impl<'a> Counter<'a> {
                     tally.count(at, count);
                 }
                 Statistic::Sum => {
-                    let mut sum: Option<f64> = None;
+                    let mut sum: Option<Total> = None;
                     lane()?.each(&rows, |column, rows| {
                         if let Some(more) = column.sum(rows)? {
-                            sum = Some(sum.map_or(more, |sum| sum + more));
+                            sum = Some(sum.map_or(more, |sum| sum.plus(more)));
                         }
                         Ok(())
                     })?;

@@ -54,6 +54,25 @@ impl Number {
     }
 }
 
+/// A sum of a column: of floats, or exactly of whole numbers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Total {
+    Float(f64),
+    Whole(i128),
+}
+
+impl Total {
+    /// The sum of two of one kind.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Float(own), Self::Float(other)) => Self::Float(own + other),
+            (Self::Whole(own), Self::Whole(other)) => Self::Whole(own + other),
+            (own, _) => own,
+        }
+    }
+}
+
 impl<'a> Column<'a> {
     /// The values of an array.
     pub fn of(array: &'a ArrayRef) -> Self {
@@ -77,17 +96,31 @@ impl<'a> Column<'a> {
     /// The sum of those values of some rows that are not NULL; `None` for none.
     ///
     /// # Errors
-    /// `Internal` for values other than doubles.
-    pub fn sum(&self, rows: Range<usize>) -> Result<Option<f64>> {
-        let Values::Float64(values) = self.values else {
-            return Err(Error::internal("a sum of values other than doubles"));
-        };
-        let values = values.get(rows.clone()).unwrap_or(&[]);
-        if self.nulls.is_none() {
-            return Ok((!values.is_empty()).then(|| paired(values)));
+    /// `Internal` for values that have none.
+    pub fn sum(&self, rows: Range<usize>) -> Result<Option<Total>> {
+        /// The values of the rows that are there, added up.
+        macro_rules! sum {
+            ($values:expr, $total:expr) => {{
+                let values = $values.get(rows.clone()).unwrap_or(&[]);
+                match self.nulls {
+                    None => (!values.is_empty()).then(|| $total(values)),
+                    Some(_) => {
+                        let there = self.there(rows).filter_map(|at| values.get(at).copied());
+                        let there: Vec<_> = there.collect();
+                        (!there.is_empty()).then(|| $total(&there))
+                    }
+                }
+            }};
         }
-        let there: Vec<f64> = self.there(rows).filter_map(|at| values.get(at).copied()).collect();
-        Ok((!there.is_empty()).then(|| paired(&there)))
+        Ok(match self.values {
+            Values::Float64(values) => sum!(values, |values: &[f64]| Total::Float(paired(values))),
+            Values::Int16(values) => sum!(values, whole),
+            Values::Int32(values) => sum!(values, whole),
+            Values::Int64(values) => sum!(values, long),
+            Values::Float32(_) | Values::Other => {
+                return Err(Error::internal("a sum of values that have none"));
+            }
+        })
     }
 
     /// The least or the greatest of those values of some rows that are not NULL.
@@ -157,6 +190,25 @@ fn paired(values: &[f64]) -> f64 {
     }
     let (left, right) = values.split_at(values.len() / 2);
     paired(left) + paired(right)
+}
+
+/// The sum of whole numbers of at most 32 bits: as many as there are fit 64.
+fn whole<T: Copy + Into<i64>>(values: &[T]) -> Total {
+    Total::Whole(i128::from(values.iter().map(|value| (*value).into()).sum::<i64>()))
+}
+
+/// The sum of long numbers: mostly they are small, so that the sums of some fit 64 bits.
+fn long(values: &[i64]) -> Total {
+    let mut sum = 0_i128;
+    for some in values.chunks(PAIRED) {
+        // The bits in which a value differs from its sign.
+        let used = some.iter().fold(0, |used, value| used | (value ^ (value >> 63)));
+        sum += match used < i64::MAX / PAIRED as i64 {
+            true => i128::from(some.iter().sum::<i64>()),
+            false => some.iter().copied().map(i128::from).sum(),
+        };
+    }
+    Total::Whole(sum)
 }
 
 /// The least or the greatest, where NaN is above all numbers.

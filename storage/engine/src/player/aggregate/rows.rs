@@ -94,7 +94,8 @@ pub fn of_batch(batch: &RecordBatch, request: &AggregateRequest) -> Result<Recor
     let mut tally = Tally::new(request);
     for (window, ends) in windows.iter().zip(starts.windows(2)) {
         if let [start, end] = ends {
-            counter.count(*start as usize..*end as usize, *window, &mut tally)?;
+            tally.group(*window);
+            counter.count(*start as usize..*end as usize, &mut tally)?;
         }
     }
     let keys = keys.iter().map(|key| take(key, &firsts, None)).collect::<Result<_, _>>()?;

@@ -1,11 +1,16 @@
 //! Row groups of stories: each series is a run of rows in the order of ticks, so that windows
 //! are found by bisection, and values are counted where they lie.
+//!
+//! ```text
+//!   slice  ─► run of a series ─► windows │ 10:00 │ 11:00 …
+//!   next   ─► run of the same ─► windows         │ 11:00 │ 12:00 …     11:00 is one group
+//! ```
 
 use std::{ops::Range, sync::Arc};
 
 use arrow::{
-    array::{ArrayRef, AsArray, RecordBatch, UInt32Array},
-    compute::take,
+    array::{Array, ArrayRef, AsArray, RecordBatch},
+    compute::interleave,
     datatypes::Int64Type,
 };
 use stratalog_model::{Error, Result, aggregate::AggregateRequest};
@@ -18,12 +23,21 @@ use super::{
 };
 use crate::pieces::{piece::Part, reader::Reader, runs::Runs};
 
-/// Aggregates of the groups of a story.
+/// Groups that are put together before they are returned.
+const GROUPS_MAX: usize = 1 << 16;
+
+/// Aggregates of slices of a story that are read one after another.
 pub struct Slices {
     request: Arc<AggregateRequest>,
     reader: Arc<Reader>,
     /// Key bytes of the wanted series, ascending, where all key columns are fixed.
     keys: Option<Arc<[Vec<u8>]>>,
+    tally: Tally,
+    /// Where the key of each group is: place in `looked_at`, and series there.
+    places: Vec<(usize, usize)>,
+    looked_at: Vec<Arc<Runs>>,
+    /// Of each series of the last slice, the group that its run ended with.
+    last: Vec<Option<usize>>,
 }
 
 impl Slices {
@@ -33,15 +47,54 @@ impl Slices {
         reader: &Arc<Reader>,
         keys: Option<&Arc<[Vec<u8>]>>,
     ) -> Self {
-        Self { request: Arc::clone(request), reader: Arc::clone(reader), keys: keys.cloned() }
+        Self {
+            request: Arc::clone(request),
+            reader: Arc::clone(reader),
+            keys: keys.cloned(),
+            tally: Tally::new(request),
+            places: Vec::new(),
+            looked_at: Vec::new(),
+            last: Vec::new(),
+        }
     }
 
-    /// The partial aggregates of a group all of whose events are seen; `None` when no event is
-    /// wanted.
+    /// What was found so far; `None` for nothing.
+    ///
+    /// # Errors
+    /// `Internal`.
+    pub fn finish(&mut self) -> Result<Option<RecordBatch>> {
+        let tally = std::mem::replace(&mut self.tally, Tally::new(&self.request));
+        let (places, looked_at) =
+            (std::mem::take(&mut self.places), std::mem::take(&mut self.looked_at));
+        self.last.clear();
+        if tally.rows() == 0 {
+            return Ok(None);
+        }
+        let keys = self.request.keys.iter().map(|key| -> Result<ArrayRef> {
+            let values = looked_at.iter().map(|runs| self.reader.key_column(runs.series(), *key));
+            let values = values.collect::<Result<Vec<_>>>()?;
+            let values: Vec<&dyn Array> = values.iter().map(AsRef::as_ref).collect();
+            Ok(interleave(&values, &places)?)
+        });
+        let keys = keys.collect::<Result<_>>()?;
+        tally.batch(&self.request, keys).map(Some)
+    }
+
+    /// The group that a run of the last slice ended with, of the same series as a run of the next.
+    fn ended_with(&self, runs: &Runs, run: usize) -> Option<usize> {
+        let before = self.looked_at.last()?;
+        let key = runs.keys().get(run)?;
+        // Mostly the same series are in both.
+        let same = before.keys().get(run).is_some_and(|known| known == key);
+        let at = if same { run } else { before.find(key)? };
+        self.last.get(at).copied().flatten()
+    }
+
+    /// Adds a group of a story all of whose events are seen; what was found, when it is enough.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
-    pub async fn group(&self, story: &Arc<Story>, part: &Part) -> Result<Option<RecordBatch>> {
+    pub async fn add(&mut self, story: &Arc<Story>, part: &Part) -> Result<Option<RecordBatch>> {
         let runs = self.reader.runs(story, part).await?;
         let chosen = self.chosen(&runs)?;
         let metrics = &self.request.scan.metrics.story;
@@ -74,13 +127,29 @@ impl Slices {
             .collect();
         let counter = Counter::new(&self.request, lanes);
         let ticks = (!inside || !one_window).then(|| columns.chunks(sources.len() - 1));
-        let mut tally = Tally::new(&self.request);
-        let mut run_of_group: Vec<u32> = Vec::new();
+        let mut last: Vec<Option<usize>> = vec![None; runs.len()];
+        let looked_at = self.looked_at.len();
+        let mut tally = std::mem::replace(&mut self.tally, Tally::new(&self.request));
+        let mut places = std::mem::take(&mut self.places);
         let mut scratch = Vec::new();
         for (run, rows) in chosen.iter().zip(ranges) {
+            let mut known = self.ended_with(&runs, *run);
             let mut count = |range: Range<usize>, window: i64| -> Result<()> {
-                run_of_group.push(*run as u32);
-                counter.count(range, window, &mut tally)
+                let group = match known.filter(|known| tally.window(*known) == Some(window)) {
+                    Some(known) => {
+                        tally.resume(known);
+                        known
+                    }
+                    None => {
+                        places.push((looked_at, *run));
+                        tally.group(window)
+                    }
+                };
+                known = Some(group);
+                if let Some(last) = last.get_mut(*run) {
+                    *last = known;
+                }
+                counter.count(range, &mut tally)
             };
             let Some(ticks) = ticks else {
                 let window = match self.request.windows {
@@ -109,16 +178,12 @@ impl Slices {
                 }
             }
         }
-        if tally.rows() == 0 {
-            return Ok(None);
+        (self.tally, self.places, self.last) = (tally, places, last);
+        self.looked_at.push(runs);
+        if self.tally.rows() > GROUPS_MAX {
+            return self.finish();
         }
-        let of_group = UInt32Array::from(run_of_group);
-        let keys = self.request.keys.iter().map(|key| {
-            let values = self.reader.key_column(runs.series(), *key)?;
-            Ok(take(&values, &of_group, None)?)
-        });
-        let keys = keys.collect::<Result<Vec<ArrayRef>>>()?;
-        tally.batch(&self.request, keys).map(Some)
+        Ok(None)
     }
 
     /// The series that are wanted.
