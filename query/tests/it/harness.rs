@@ -54,8 +54,26 @@ impl Database {
         Self::with_late_answers(settings, Arc::default())
     }
 
+    /// A database whose tablets and stories have small parts, and so many of them.
+    pub fn of_small_parts() -> Self {
+        let engine = EngineSettings {
+            tablet_rows_max: 300,
+            block_rows_max: 32,
+            slice_rows_max: 60,
+            backlog_bytes_max: 0,
+            ..EngineSettings::default()
+        };
+        Self::build(QuerySettings::default(), Arc::default(), engine)
+    }
+
     /// A database whose logs tell what became of a frame `late_ms` later.
-    pub fn with_late_answers(mut settings: QuerySettings, late_ms: Arc<AtomicU64>) -> Self {
+    pub fn with_late_answers(settings: QuerySettings, late_ms: Arc<AtomicU64>) -> Self {
+        // Tablets are read from their files.
+        let engine = EngineSettings { backlog_bytes_max: 0, ..EngineSettings::default() };
+        Self::build(settings, late_ms, engine)
+    }
+
+    fn build(mut settings: QuerySettings, late_ms: Arc<AtomicU64>, engine: EngineSettings) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let disk = Arc::new(LocalDisk);
         let clock: Arc<dyn Clock> = Arc::new(StepClock(AtomicI64::new(START_NS)));
@@ -78,8 +96,7 @@ impl Database {
         let store: Arc<dyn EventStore> = Engine::open_with(
             journal("journal"),
             Arc::clone(&clock),
-            // Tablets are read from their files.
-            EngineSettings { backlog_bytes_max: 0, ..EngineSettings::default() },
+            engine,
             &|id| state.chronicle_by_id(id).cloned(),
             Some(files),
         )

@@ -18,7 +18,10 @@ pub struct RandomTable {
 impl RandomTable {
     /// An empty one.
     pub async fn new(random: &mut Random) -> Self {
-        let db = Database::new();
+        let db = match random.below(4) {
+            0 => Database::new(),
+            _ => Database::of_small_parts(),
+        };
         let collision = pick(random, &["first", "last", "all"]);
         let granularity = pick(random, &["1ns", "1ms"]);
         let key = pick(
