@@ -2,7 +2,7 @@
 //! same rows again and again.
 //!
 //! ```text
-//!   group of a story:  rows 0 … 8191 │ 8192 … 16383 │ …      chunks: a page each, as a rule
+//!   group of a story:  rows 0 … 2047 │ 2048 … 4095 │ …       chunks: a quarter of a page each
 //!       _tick          array          │ array         │
 //!       usage_user     —              │ array         │        kept by story, group, column, chunk
 //! ```
@@ -17,8 +17,9 @@ use stratalog_model::{Error, Result};
 
 use crate::{schema::Source, select::Selection, story::Story};
 
-/// Rows of a chunk: those of a page, at most.
-pub const CHUNK_ROWS: usize = 8_192;
+/// Rows of a chunk. Less than a page has: of what a lookup of one series decodes, little else is
+/// kept.
+pub const CHUNK_ROWS: usize = 2_048;
 
 /// Bytes of a chunk, about: the cache wants to know how many it will have.
 const CHUNK_BYTES: usize = 8 * CHUNK_ROWS;

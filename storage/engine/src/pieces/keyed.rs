@@ -22,8 +22,8 @@ pub struct Keyed {
 }
 
 impl Keyed {
-    /// Those of `keys`, by key bytes, ascending; `None` where they are so many that reading
-    /// whole pages is as good.
+    /// Those of `keys`, by key bytes, ascending, or of whatever series the request's filters
+    /// match; `None` where they are so many that reading whole pages is as good.
     ///
     /// # Errors
     /// `DataCorrupted`, `Io`, `ConnectionFailure`.
@@ -31,11 +31,14 @@ impl Keyed {
         reader: &Reader,
         story: &Arc<Story>,
         part: &Part,
-        keys: &[Vec<u8>],
+        keys: Option<&[Vec<u8>]>,
     ) -> Result<Option<Self>> {
         let runs = reader.runs(story, part).await?;
-        let found: Vec<Range<usize>> =
-            keys.iter().filter_map(|key| runs.find(key)).map(|run| runs.rows(run)).collect();
+        let found = match keys {
+            Some(keys) => keys.iter().filter_map(|key| runs.find(key)).collect(),
+            None => reader.matching(runs.series())?,
+        };
+        let found: Vec<Range<usize>> = found.into_iter().map(|run| runs.rows(run)).collect();
         if rows_of(&found) * SHARE > rows_of_all(&runs) {
             return Ok(None);
         }

@@ -313,12 +313,20 @@ impl StoryPiece {
 
     /// The rows of a group that may be wanted; `None` for none.
     async fn rows(&self, story: &Arc<Story>, part: &Part) -> Result<Option<Rows>> {
-        if let Some(keys) = &self.keys
-            && let Some(keyed) = Keyed::find(&self.reader, story, part, keys).await?
-        {
-            return Ok((keyed.rows() > 0).then_some(Rows::Keyed(keyed)));
+        let (reader, keys) = (&self.reader, self.keys.as_deref());
+        let ticks = &reader.request().ticks;
+        if !reader.request().keys.is_empty() {
+            // Where not all key columns are fixed, runs do not tell quickly that there is none.
+            if keys.is_none()
+                && story.select(part.number, ticks, &reader.key_values(), &[])?.is_none()
+            {
+                return Ok(None);
+            }
+            if let Some(keyed) = Keyed::find(reader, story, part, keys).await? {
+                return Ok((keyed.rows() > 0).then_some(Rows::Keyed(keyed)));
+            }
         }
-        Ok(select(&self.reader, story, part).await?.map(Rows::Pages))
+        Ok(select(reader, story, part).await?.map(Rows::Pages))
     }
 
     /// The groups that may hold what is wanted, in the wanted order.

@@ -20,7 +20,7 @@ const HOSTS: usize = 50;
 const TICKS: usize = 2_001;
 const ROWS: usize = HOSTS * TICKS;
 
-/// A story of one group of 100,050 rows: four chunks, the last of them short.
+/// A story of one group of 100,050 rows: many chunks, the last of them short.
 fn build(stories: &Stories, id: u64) -> BuiltStory {
     let mut builder = stories.build(StoryId(id), &schema(), StorySettings::default()).unwrap();
     let (batch, summary) = slice(id, 0, HOSTS, TICKS);
