@@ -29,9 +29,11 @@ impl NewestOf {
 #[derive(Debug)]
 pub struct Best {
     of: NewestOf,
-    /// By key bytes: the number of the group, and the tick of its best event.
-    groups: Mutex<HashMap<Box<[u8]>, (u32, i64)>>,
+    groups: Mutex<Groups>,
 }
+
+/// By key bytes: the number of a group, and the tick of its best event.
+type Groups = HashMap<Box<[u8]>, (u32, i64)>;
 
 impl Best {
     /// Nothing was found yet.

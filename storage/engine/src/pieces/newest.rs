@@ -46,7 +46,7 @@ fn improved(reader: &Reader, events: &Events, hull: &TickRange, best: &Best) -> 
 fn complete(reader: &Reader, events: &Events, candidates: Candidates) -> Result<RecordBatch> {
     let rows: Vec<(usize, u32)> = candidates.rows.iter().map(|row| (0, *row)).collect();
     let columns = reader.batch(std::slice::from_ref(events), &rows)?.columns().to_vec();
-    candidates.batch(reader.request(), columns)
+    candidates.batch(&reader.request().schema(), columns)
 }
 
 /// The candidates of some blocks of a tablet.
@@ -174,7 +174,7 @@ async fn of_edge(
     let columns = columns.into_iter().map(|column| column.or_else(|| values.next()));
     let columns: Option<Vec<ArrayRef>> = columns.collect();
     let columns = columns.ok_or_else(|| Error::internal("a column of a story was not read"))?;
-    candidates.batch(request, columns).map(Some)
+    candidates.batch(&request.schema(), columns).map(Some)
 }
 
 fn in_order(parts: &mut [Part], best: &Best) {

@@ -236,7 +236,7 @@ impl Piece for StoryPiece {
             let parts = piece.parts().await?;
             let story = piece.story().await?;
             let story = story.ok_or_else(|| Error::internal("a story has no file"))?;
-            newest::of_story(&self.reader, &story, &parts, &best).await.map(each)
+            newest::of_story(&self.reader, &story, parts, &best).await.map(each)
         };
         Box::pin(stream::once(found).try_flatten())
     }
@@ -257,7 +257,7 @@ impl Piece for StoryPiece {
             let (turn, turns) = (self.turn as usize, self.turns as usize);
             let start = wanted.len() * turn / turns;
             let end = wanted.len() * (turn + 1) / turns;
-            let own = wanted.get(start..end).unwrap_or(&[]).iter().map(|part| Part::clone(part));
+            let own = wanted.get(start..end).unwrap_or(&[]).iter().copied().cloned();
             let slices = aggregate::Slices::new(&request, &self.reader, self.keys.as_ref());
             let own = own.collect::<Vec<_>>().into_iter();
             let state = Aggregating { slices, own: Some(own), reader: self.reader, request, story };

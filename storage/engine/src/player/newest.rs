@@ -80,15 +80,15 @@ impl Candidates {
         self.rows.is_empty()
     }
 
-    /// The candidates with their columns, as [`Piece::newest`] returns them.
+    /// The candidates with their columns, those of a request, as [`Piece::newest`] returns them.
     ///
     /// # Errors
     /// `Internal` for columns of other rows.
-    pub fn batch(self, request: &ScanRequest, mut columns: Vec<ArrayRef>) -> Result<RecordBatch> {
+    pub fn batch(self, schema: &Schema, mut columns: Vec<ArrayRef>) -> Result<RecordBatch> {
         let rows = self.rows.len();
         columns.push(Arc::new(Int64Array::from(self.ticks)));
         columns.push(Arc::new(UInt32Array::from(self.groups)));
-        let mut fields: Vec<Arc<Field>> = request.schema().fields().iter().cloned().collect();
+        let mut fields: Vec<Arc<Field>> = schema.fields().iter().cloned().collect();
         fields.push(Arc::new(Field::new("_tick", DataType::Int64, false)));
         fields.push(Arc::new(Field::new("_group", DataType::UInt32, false)));
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
@@ -110,7 +110,7 @@ pub fn scan(
     let best = Arc::new(Best::new(of.clone()));
     let request = Arc::clone(request);
     let found = async move {
-        let mut found = Found::new(&request, best.of().clone());
+        let mut found = Found::new(request.schema(), best.of().clone());
         for (number, piece) in pieces.into_iter().enumerate() {
             if number % PIECES_IN_A_ROW == PIECES_IN_A_ROW - 1 {
                 tokio::task::yield_now().await;
@@ -140,9 +140,8 @@ struct Found {
 }
 
 impl Found {
-    fn new(request: &ScanRequest, of: NewestOf) -> Self {
-        let (batches, groups) = (Vec::new(), Vec::new());
-        Self { of, schema: request.schema(), batches, groups, rows: 0 }
+    fn new(schema: SchemaRef, of: NewestOf) -> Self {
+        Self { of, schema, batches: Vec::new(), groups: Vec::new(), rows: 0 }
     }
 
     fn add(&mut self, candidates: &RecordBatch) -> Result<()> {
@@ -183,10 +182,8 @@ impl Found {
         let best = self.best()?;
         self.rows = best.num_rows();
         self.batches = vec![best];
-        let mut row = 0;
-        for (_, place, own) in self.groups.iter_mut().flatten() {
-            (*place, *own) = (0, row);
-            row += 1;
+        for (row, (_, place, own)) in self.groups.iter_mut().flatten().enumerate() {
+            (*place, *own) = (0, row as u32);
         }
         Ok(())
     }
@@ -223,3 +220,6 @@ impl Found {
         self.of_columns(columns.collect::<Result<_>>()?, places.len())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -220,7 +220,7 @@ impl Reader {
         }
         let rows = Picked::Rows(candidates.rows.clone().into());
         let columns = self.batch(&rows)?.columns().to_vec();
-        candidates.batch(request, columns).map(Some)
+        candidates.batch(&request.schema(), columns).map(Some)
     }
 
     /// The next rows, at most `rows_max`; empty at the end.
