@@ -199,21 +199,26 @@ impl Piece for StoryPiece {
         let reader = Arc::clone(&self.reader);
         let opened = async move {
             let chosen = self.choose().await?;
-            let reader = Arc::clone(&self.reader);
-            let fetched = stream::iter(chosen).map(move |(story, part, rows)| {
-                let reader = Arc::clone(&reader);
+            let piece: Arc<Self> = self.into();
+            let fetched = stream::iter(chosen).map(move |(story, part)| {
+                let piece = Arc::clone(&piece);
                 async move {
-                    Ok::<_, Error>(match rows {
-                        Rows::Keyed(keyed) => {
-                            let events = keyed.events(&reader, &story, &part).await?;
-                            (part, Read::Events(events))
+                    let reader = &piece.reader;
+                    let read = match piece.rows(&story, &part).await? {
+                        Some(Rows::Keyed(keyed)) => {
+                            Read::Events(keyed.events(reader, &story, &part).await?)
                         }
-                        Rows::Pages(selection) => {
+                        Some(Rows::Pages(selection)) => {
                             let sources = reader.sources(&part.hull)?;
                             let fetched = story.fetch(part.number, &sources, Some(&selection));
-                            (part, Read::Pages(fetched.await?))
+                            Read::Pages(fetched.await?)
                         }
-                    })
+                        None => {
+                            reader.request().metrics.story.pruned(1);
+                            Read::Nothing
+                        }
+                    };
+                    Ok::<_, Error>((part, read))
                 }
             });
             Ok::<_, Error>(fetched.buffered(GROUPS_AHEAD))
@@ -223,6 +228,7 @@ impl Piece for StoryPiece {
             let batches = match read {
                 Read::Events(events) => whole(&reader, &part, vec![events])?,
                 Read::Pages(fetched) => decode(&reader, &part, fetched)?,
+                Read::Nothing => Box::new(std::iter::empty()),
             };
             Ok::<_, Error>(stream::iter(batches))
         });
@@ -329,8 +335,9 @@ impl StoryPiece {
         Ok(select(reader, story, part).await?.map(Rows::Pages))
     }
 
-    /// The groups that may hold what is wanted, in the wanted order.
-    async fn choose(&self) -> Result<Vec<(Arc<Story>, Part, Rows)>> {
+    /// The groups that may hold what is wanted, as far as their heads tell, in the wanted order. What
+    /// must be read to know more is read when their turn comes: whoever asks may stop before.
+    async fn choose(&self) -> Result<Vec<(Arc<Story>, Part)>> {
         let reader = &self.reader;
         let request = reader.request();
         let piece = reader.piece();
@@ -340,18 +347,16 @@ impl StoryPiece {
         let mut all = 0;
         for part in parts.iter().filter(|part| self.has(part)) {
             all += 1;
-            if self.may_hold(part)
-                && let Some(rows) = self.rows(&story, part).await?
-            {
-                chosen.push((Arc::clone(&story), part.clone(), rows));
+            if self.may_hold(part) {
+                chosen.push((Arc::clone(&story), part.clone()));
             }
         }
         request.metrics.story.pruned((all - chosen.len()) as u64);
         match request.order {
             ScanOrder::Any => {}
-            ScanOrder::Ascending => chosen.sort_by_key(|(_, part, _)| part.hull.start),
+            ScanOrder::Ascending => chosen.sort_by_key(|(_, part)| part.hull.start),
             ScanOrder::Descending => {
-                chosen.sort_by_key(|(_, part, _)| std::cmp::Reverse(part.hull.end))
+                chosen.sort_by_key(|(_, part)| std::cmp::Reverse(part.hull.end))
             }
         }
         Ok(chosen)
@@ -368,6 +373,7 @@ enum Rows {
 enum Read {
     Events(Events),
     Pages(Fetched),
+    Nothing,
 }
 
 /// Batches of a group.
