@@ -37,6 +37,11 @@ impl<'a> AnyValue<'a> {
                 5 => Self::List(field.bytes()?),
                 6 => Self::Map(field.bytes()?),
                 7 => Self::Bytes(field.bytes()?),
+                // The place of a text in a table that only profiles have: no value elsewhere.
+                8 => {
+                    field.varint()?;
+                    Self::Empty
+                }
                 _ => continue,
             };
             if !matches!(value, Self::Empty) {

@@ -12,7 +12,8 @@ use stratalog_model::{TierName, tier::ScanMetrics};
 const TIERS: [TierName; 3] = [TierName::Journal, TierName::Tablet, TierName::Story];
 
 /// Adds the counts of the tiers in which there was something to read or to pass over:
-/// `tablet_parts_read`, `tablet_parts_pruned`, `tablet_rows_read`, `tablet_bytes_read`.
+/// `tablet_parts_read`, `tablet_parts_pruned`, `tablet_rows_read`, `tablet_bytes_read`; of stories also
+/// `story_cells_used`.
 pub fn add(set: &mut MetricsSet, scan: &ScanMetrics) {
     for tier in TIERS {
         let metrics = scan.of(tier);
@@ -25,7 +26,11 @@ pub fn add(set: &mut MetricsSet, scan: &ScanMetrics) {
             ("parts_pruned", pruned),
             ("rows_read", value(&metrics.rows)),
             ("bytes_read", value(&metrics.bytes)),
+            ("cells_used", value(&metrics.cells)),
         ] {
+            if what == "cells_used" && tier != TierName::Story {
+                continue;
+            }
             let count = Count::new();
             count.add(counted);
             let name = format!("{tier}_{what}").into();

@@ -60,6 +60,7 @@ impl Database {
             tablet_rows_max: 300,
             block_rows_max: 32,
             slice_rows_max: 60,
+            cell_rows: 5,
             backlog_bytes_max: 0,
             ..EngineSettings::default()
         };

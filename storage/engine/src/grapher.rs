@@ -27,6 +27,7 @@ use crate::{
     engine::Core,
     expiry,
     urgent::{self, Turn},
+    warm::Warm,
 };
 
 /// Time between two looks.
@@ -59,7 +60,7 @@ impl Grapher {
         let (wake, woken) = channel();
         let core = Arc::downgrade(engine.core());
         let stop = Arc::new(AtomicBool::new(false));
-        let work = Work { core: core.clone(), stop: Arc::clone(&stop), rests: 0, looks: 0 };
+        let work = Work { core: core.clone(), stop: Arc::clone(&stop), rests: 0, looks: 0, warm: Warm::default() };
         let builder = std::thread::Builder::new().name("grapher".to_string());
         let thread = builder.spawn(move || work.run(&woken))?;
         engine.core().relief.begin(wake.clone());
@@ -93,6 +94,7 @@ struct Work {
     rests: u32,
     /// Looks so far.
     looks: u64,
+    warm: Warm,
 }
 
 impl Work {
@@ -118,7 +120,8 @@ impl Work {
             });
             core.relief.turn_ends(&turn);
             match turn {
-                Ok(None | Some(Turn { useful: true })) => {}
+                Ok(None) => self.warm(&core, all),
+                Ok(Some(Turn { useful: true })) => {}
                 Ok(Some(Turn { useful: false })) => self.rests = RESTS,
                 Err(error) if error.kind() == ErrorKind::Shutdown => {
                     core.relief.end();
@@ -129,6 +132,27 @@ impl Work {
                     self.rests = RESTS;
                 }
             }
+        }
+    }
+}
+
+impl Work {
+    /// Nothing is due: decodes some of what will be asked for.
+    fn warm(&mut self, core: &Arc<Core>, all: bool) {
+        let warm = &mut self.warm;
+        let work = AssertUnwindSafe(|| {
+            core.waiting.block_on(async {
+                if all {
+                    warm.look(core).await?;
+                }
+                warm.turn().await
+            })
+        });
+        match catch_unwind(work) {
+            // Whoever asks for it is told.
+            Ok(Err(error)) => tracing::debug!(%error, "a story is not decoded beforehand"),
+            Ok(Ok(())) => {}
+            Err(_) => self.warm = Warm::default(),
         }
     }
 }

@@ -50,6 +50,7 @@ mod tidy;
 mod urgent;
 mod version;
 mod waiting;
+mod warm;
 
 pub use collect::{Definitions, Files};
 pub use engine::Engine;

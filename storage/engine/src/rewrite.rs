@@ -10,9 +10,10 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use stratalog_model::{
     ChronicleDefinition, Gsn, Result, SchemaVersion, TierName,
+    aggregate::Windows,
     store::{MoveKind, Moved},
 };
-use stratalog_story::StorySchema;
+use stratalog_story::{StorySchema, StorySettings};
 
 use crate::{
     choose::{self, Largest},
@@ -224,7 +225,17 @@ impl Writing<'_> {
             parts.sort_by_key(|(piece, part)| (part.hull.start, piece.record().id, part.number));
             let shown = self.from.shown;
             let mut sweep =
-                Sweep { version, shown, parts: parts.into_iter(), next: None, pool: Vec::new() };
+                Sweep {
+                    version,
+                    shown,
+                    parts: parts.into_iter(),
+                    next: None,
+                    pool: Vec::new(),
+                    windows: match self.target {
+                        TierName::Story => Windows::common(&self.definition.scale).rev().collect(),
+                        _ => Vec::new(),
+                    },
+                };
             match self.target {
                 TierName::Story => self.stories(schema_version, &mut sweep).await?,
                 _ => self.tablets(&mut sweep).await?,
@@ -257,7 +268,10 @@ impl Writing<'_> {
             let mut writer = match open.take() {
                 Some(writer) => writer,
                 None => {
-                    StoryWriter::new(&self.files.shelves.stories, self.numbers.take(), &schema)?
+                    let packed =
+                        StorySettings { cell_rows: settings.cell_rows, ..StorySettings::default() };
+                    let stories = &self.files.shelves.stories;
+                    StoryWriter::new(stories, self.numbers.take(), &schema, packed)?
                 }
             };
             let before = writer.bytes();
@@ -291,6 +305,8 @@ struct Sweep<'a> {
     next: Option<(&'a OpenPiece, Part)>,
     /// Events that no window has had yet.
     pool: Vec<Rows>,
+    /// Slices end where such windows do, if they can: the widest first.
+    windows: Vec<Windows>,
 }
 
 impl Sweep<'_> {
@@ -323,8 +339,8 @@ impl Sweep<'_> {
         }
     }
 
-    /// The first `rows_max` of the events before the frontier, and those of the same tick; the
-    /// others stay in the pool.
+    /// The first `rows_max` of the events before the frontier, and those of the same tick, or
+    /// half as many, if a window ends there; the others stay in the pool.
     fn cut(&mut self, pool: Rows, rows_max: usize, frontier: Option<i64>) -> Result<Rows> {
         let tick = |row: &u32| pool.ticks.get(*row as usize).copied().unwrap_or_default();
         let before = |row: &u32| frontier.is_none_or(|frontier| tick(row) < frontier);
@@ -337,6 +353,10 @@ impl Sweep<'_> {
         if end == pool.len() {
             return Ok(pool);
         }
+        let next = order.get(end).map(tick);
+        let ends = self.windows.iter().filter_map(|windows| windows.start(next?));
+        let mut ends = ends.map(|start| order.partition_point(|row| tick(row) < start));
+        let end = ends.find(|end| *end >= rows_max.div_ceil(2)).unwrap_or(end);
         let (window, rest) = order.split_at(end);
         self.pool.push(pool.pick(rest)?);
         pool.pick(window)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
-use crate::tier::ScanRequest;
+use crate::{TickScale, tier::ScanRequest};
 
 /// Windows of equal length: tick `t` is in the one that begins at
 /// `origin + floor((t − origin) ÷ width) × width`.
@@ -16,9 +16,43 @@ pub struct Windows {
     pub origin: i64,
 }
 
+/// Lengths of windows that people look at, in nanoseconds: each is a multiple of those before it.
+const COMMON_NS: [i64; 11] = {
+    const SECOND: i64 = 1_000_000_000;
+    const MINUTE: i64 = 60 * SECOND;
+    const HOUR: i64 = 60 * MINUTE;
+    [
+        SECOND,
+        5 * SECOND,
+        10 * SECOND,
+        30 * SECOND,
+        MINUTE,
+        5 * MINUTE,
+        10 * MINUTE,
+        30 * MINUTE,
+        HOUR,
+        6 * HOUR,
+        24 * HOUR,
+    ]
+};
+
 impl Windows {
+    /// The windows of a scale that people look at, the narrowest first: seconds to days, which
+    /// begin with those of UTC. Those that ticks do not tell are left out.
+    pub fn common(scale: &TickScale) -> impl DoubleEndedIterator<Item = Self> + use<> {
+        let (base, tick) = (scale.base_ns(), scale.granularity().ns());
+        COMMON_NS.into_iter().filter_map(move |width| {
+            let origin = base.checked_neg()?.rem_euclid(width);
+            (width % tick == 0 && origin % tick == 0)
+                .then(|| Self { width: width / tick, origin: origin / tick })
+        })
+    }
+
     /// Where the window of a tick begins; `None` before the first tick there is.
     pub fn start(&self, tick: i64) -> Option<i64> {
+        if let Some(distance) = tick.checked_sub(self.origin) {
+            return tick.checked_sub(distance.rem_euclid(self.width.max(1)));
+        }
         let distance = i128::from(tick) - i128::from(self.origin);
         let before = distance.rem_euclid(i128::from(self.width.max(1)));
         i64::try_from(i128::from(tick) - before).ok()

@@ -72,6 +72,8 @@ pub struct TierMetrics {
     pub parts_read: AtomicU64,
     /// Those that were passed over, by what is known of them: ticks, keys, statistics.
     pub parts_pruned: AtomicU64,
+    /// Cells that told what their events add up to.
+    pub cells: AtomicU64,
     /// Events that were looked at.
     pub rows: AtomicU64,
     /// Bytes that were read, as they lie there.
@@ -84,6 +86,11 @@ impl TierMetrics {
         self.parts_read.fetch_add(1, Ordering::Relaxed);
         self.rows.fetch_add(rows, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts cells that told what their events add up to.
+    pub fn told(&self, cells: u64) {
+        self.cells.fetch_add(cells, Ordering::Relaxed);
     }
 
     /// Counts parts that were passed over.

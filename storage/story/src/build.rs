@@ -25,6 +25,7 @@ use stratalog_model::{
 };
 
 use crate::{
+    cells::{CellsWriter, cells_of},
     decoded::Decoded,
     digest::Digest,
     encoding::{self, Choice},
@@ -50,6 +51,9 @@ pub struct StorySettings {
     pub page_bytes_max: usize,
     /// Share of keys that a Bloom filter takes for present though they are not.
     pub bloom_false_positives: f64,
+    /// Rows that a cell is to stand for; a slice whose cells would stand for less than a quarter
+    /// has none.
+    pub cell_rows: usize,
 }
 
 impl Default for StorySettings {
@@ -59,6 +63,7 @@ impl Default for StorySettings {
             page_rows_max: 8_192,
             page_bytes_max: 1 << 20,
             bloom_false_positives: 0.01,
+            cell_rows: 240,
         }
     }
 }
@@ -137,6 +142,7 @@ pub struct Builder {
     /// Columns in which NaN was seen.
     with_nan: BTreeSet<ColumnId>,
     digest: Digest,
+    cells: CellsWriter,
 }
 
 impl Builder {
@@ -154,6 +160,7 @@ impl Builder {
         let file = disk
             .create(&path)
             .map_err(|error| Error::io(format!("cannot make {}", path.display()), error))?;
+        let cells = CellsWriter::new(schema, &settings);
         Ok(Self {
             shelf,
             disk,
@@ -166,6 +173,7 @@ impl Builder {
             groups: Vec::new(),
             with_nan: BTreeSet::new(),
             digest: Digest::new(schema),
+            cells,
         })
     }
 
@@ -196,6 +204,9 @@ impl Builder {
             return Err(self.failed(error));
         }
         self.digest.add(&rows)?;
+        if let Some(cells) = cells_of(&self.schema, self.settings.cell_rows, &rows)? {
+            self.cells.push(self.groups.len() as u32, &cells)?;
+        }
         let columns = self.schema.columns.iter().zip(rows.columns());
         for (column, array) in columns {
             if !self.with_nan.contains(&column.id) && has_nan(array) {
@@ -252,9 +263,16 @@ impl Builder {
         if let Err(error) = writer.sync() {
             return Err(self.failed_with(writer.inner_mut().take_failure(), error.into()));
         }
+        let cells = self.cells.finish(writer.inner().bytes())?;
+        if let Some((file, _)) = &cells
+            && let Err(error) = writer.write_all(file).and_then(|()| writer.sync())
+        {
+            return Err(self.failed_with(writer.inner_mut().take_failure(), error.into()));
+        }
+        let cells = cells.map(|(_, place)| place);
         let (tail_at, checksums) = writer.inner_mut().begin_tail();
         built.tail_at = tail_at;
-        let parts = footer::Parts { groups: &self.groups, with_nan: &self.with_nan, checksums };
+        let parts = footer::Parts { groups: &self.groups, with_nan: &self.with_nan, checksums, cells };
         let pairs = footer::encode(&self.schema, &built, &parts);
         let pairs = pairs.map_err(|error| {
             Error::internal("the columns of a story cannot be written").with_source(error)

@@ -15,7 +15,11 @@ use arrow::array::{Array, ArrayRef};
 use quick_cache::{Weighter, sync::Cache};
 use stratalog_model::{Error, Result};
 
-use crate::{schema::Source, select::Selection, story::Story};
+use crate::{
+    schema::{Source, StoryColumn},
+    select::Selection,
+    story::Story,
+};
 
 /// Rows of a chunk. Less than a page has: of what a lookup of one series decodes, little else is
 /// kept.
@@ -24,6 +28,10 @@ pub const CHUNK_ROWS: usize = 2_048;
 /// Bytes of a chunk, about: the cache wants to know how many it will have.
 const CHUNK_BYTES: usize = 8 * CHUNK_ROWS;
 
+/// What nobody has asked for yet fills the memory up to this share: more of it would make what is
+/// asked for go.
+const FULL_PERCENT: u64 = 80;
+
 /// A chunk of a column of a group of a story.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Place {
@@ -31,6 +39,12 @@ struct Place {
     group: u32,
     root: u32,
     chunk: u32,
+}
+
+impl Place {
+    fn of_cell(story: &Story, group: u32, column: usize) -> Self {
+        Self { story: story.built().id.0, group, root: CELL, chunk: column as u32 }
+    }
 }
 
 /// What is kept of a place.
@@ -57,6 +71,9 @@ impl Weighter<Place, Kept> for Bytes {
 /// In the place of a column: what was found out of a group.
 const FINDING: u32 = u32::MAX;
 
+/// In the place of a column: one of the cells of a group, by its number in the place of a chunk.
+const CELL: u32 = u32::MAX - 1;
+
 /// In the place of a group: what was found out of the whole story.
 const STORY: u32 = u32::MAX;
 
@@ -80,6 +97,25 @@ impl Decoded {
     pub(crate) fn new(bytes_max: u64) -> Self {
         let items = usize::try_from(bytes_max).unwrap_or(usize::MAX) / CHUNK_BYTES;
         Self(Cache::with_weighter(items.max(16), bytes_max, Bytes))
+    }
+
+    /// A column of the cells of a group, by its number, if it is kept.
+    pub(crate) fn cell(&self, story: &Story, group: u32, column: usize) -> Option<ArrayRef> {
+        match self.0.get(&Place::of_cell(story, group, column)) {
+            Some(Kept::Values(array)) => Some(array),
+            _ => None,
+        }
+    }
+
+    /// Keeps a column of the cells of a group.
+    pub(crate) fn keep_cell(&self, story: &Story, group: u32, column: usize, array: &ArrayRef) {
+        self.0.insert(Place::of_cell(story, group, column), Kept::Values(Arc::clone(array)));
+    }
+
+    /// Whether so many bytes more fit without anything having to go.
+    fn has_room(&self, bytes: u64) -> bool {
+        let used = self.0.weight().saturating_add(bytes);
+        used.saturating_mul(100) <= self.0.capacity().saturating_mul(FULL_PERCENT)
     }
 
     /// Bytes of what is kept.
@@ -150,6 +186,27 @@ impl Story {
         if let Ok(place) = self.spot(spot) {
             self.decoded().0.insert(place, Kept::Finding(finding, bytes));
         }
+    }
+
+    /// Decodes a group before anybody asks for it, if there is room; whether there was. Columns of
+    /// lists and intervals, and numbers that few queries ask for, are left out.
+    ///
+    /// # Errors
+    /// As [`Story::read`].
+    pub async fn warm(self: &Arc<Self>, group: u32) -> Result<bool> {
+        let rows = self.group(group)?.summary.rows as usize;
+        let single = |column: &&StoryColumn| !column.column_type.arrow_type().is_nested();
+        let columns = self.schema().columns.iter().filter(single);
+        let columns: Vec<Source> =
+            columns.map(|column| Source::Column(column.id)).chain([Source::Tick]).collect();
+        // About as much as numbers take.
+        let bytes = rows.saturating_mul(columns.len()).saturating_mul(size_of::<u64>());
+        if !self.decoded().has_room(bytes as u64) {
+            return Ok(false);
+        }
+        let all = 0..rows;
+        self.columns(group, &columns, std::slice::from_ref(&all)).await?;
+        Ok(true)
     }
 
     fn spot(&self, spot: Spot) -> Result<Place> {

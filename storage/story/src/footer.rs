@@ -10,6 +10,7 @@ use stratalog_model::{ChronicleId, ColumnId, Granularity, SchemaVersion, TickSca
 use crate::{
     block::{BLOCK_BYTES, Blocks},
     build::{BuiltStory, GroupSummary},
+    cells::CellsPlace,
     schema::StorySchema,
     shelf::StoryId,
 };
@@ -34,6 +35,7 @@ const FIRST_GSN: &str = "stratalog.first_gsn";
 const LAST_GSN: &str = "stratalog.last_gsn";
 const GROUPS: &str = "stratalog.groups";
 const NAN: &str = "stratalog.nan_columns";
+const CELLS: &str = "stratalog.cells";
 const BLOCK: &str = "stratalog.block_bytes";
 const CHECKSUMS: &str = "stratalog.block_checksums";
 
@@ -46,6 +48,8 @@ pub(crate) struct Footer {
     /// not known.
     pub(crate) with_nan: Option<BTreeSet<ColumnId>>,
     pub(crate) blocks: Blocks,
+    /// Where its cells lie, if it has any.
+    pub(crate) cells: Option<CellsPlace>,
     /// With the length and checksum of the tail that this was found in.
     pub(crate) built: BuiltStory,
 }
@@ -56,6 +60,7 @@ pub(crate) struct Parts<'a> {
     pub(crate) groups: &'a [GroupSummary],
     pub(crate) with_nan: &'a BTreeSet<ColumnId>,
     pub(crate) checksums: &'a [u32],
+    pub(crate) cells: Option<CellsPlace>,
 }
 
 /// The metadata of a story.
@@ -65,7 +70,7 @@ pub(crate) fn encode(
     parts: &Parts<'_>,
 ) -> serde_json::Result<Vec<KeyValue>> {
     let pair = |key: &str, value: String| KeyValue::new(key.to_string(), value);
-    Ok(vec![
+    let mut pairs = vec![
         pair(FORMAT, FORMAT_VERSION.to_string()),
         pair(STORY, built.id.to_string()),
         pair(CHRONICLE, schema.chronicle.to_string()),
@@ -85,7 +90,11 @@ pub(crate) fn encode(
         pair(NAN, serde_json::to_string(parts.with_nan)?),
         pair(BLOCK, BLOCK_BYTES.to_string()),
         pair(CHECKSUMS, Blocks::encode(parts.checksums)),
-    ])
+    ];
+    if let Some(cells) = &parts.cells {
+        pairs.push(pair(CELLS, serde_json::to_string(cells)?));
+    }
+    Ok(pairs)
 }
 
 /// Reads the metadata of the file of a story; the reason when it cannot be.
@@ -117,6 +126,15 @@ pub(crate) fn decode(pairs: &[KeyValue], place: &BuiltStory) -> Result<Footer, S
     let groups = decode_groups(metadata.get(GROUPS)?).ok_or("its groups cannot be read")?;
     // Stories of earlier builds do not say.
     let with_nan = metadata.get(NAN).is_ok().then(|| metadata.json(NAN)).transpose()?;
+    let cells: Option<CellsPlace> =
+        metadata.get(CELLS).is_ok().then(|| metadata.json(CELLS)).transpose()?;
+    let inside = |cells: &CellsPlace| {
+        cells.at.checked_add(cells.bytes).is_some_and(|end| end <= place.tail_at)
+            && cells.footer_bytes <= cells.bytes
+    };
+    if !cells.as_ref().is_none_or(inside) {
+        return Err("its cells lie outside of it".to_string());
+    }
     let blocks = Blocks::decode(metadata.get(CHECKSUMS)?, place.tail_at);
     let blocks = blocks.ok_or("the checksums of its blocks cannot be read")?;
     let built = BuiltStory {
@@ -131,7 +149,7 @@ pub(crate) fn decode(pairs: &[KeyValue], place: &BuiltStory) -> Result<Footer, S
         gsns: (metadata.parse(FIRST_GSN)?, metadata.parse(LAST_GSN)?),
         checksum: place.checksum,
     };
-    Ok(Footer { schema, groups, with_nan, blocks, built })
+    Ok(Footer { schema, groups, with_nan, blocks, cells, built })
 }
 
 struct Metadata<'a>(&'a [KeyValue]);

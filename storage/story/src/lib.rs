@@ -24,11 +24,13 @@
 mod block;
 mod build;
 mod cache;
+mod cells;
 mod decoded;
 mod digest;
 mod encoding;
 mod footer;
 mod form;
+pub mod kernel;
 mod key;
 mod objects;
 mod order;
@@ -45,6 +47,7 @@ mod story;
 mod values;
 
 pub use build::{Builder, BuiltStory, GroupSummary, StorySettings};
+pub use cells::CellColumn;
 pub use decoded::{CHUNK_ROWS, Columns, Spot};
 pub use key::KeyValues;
 pub use objects::{Content, ObjectStatus, Objects, RemoteSettings, environment, without_secrets};

@@ -141,7 +141,7 @@ impl Story {
     }
 
     /// Reads the blocks around ranges, and compares them with their checksums (CL-6).
-    async fn verified(
+    pub(crate) async fn verified(
         self: &Arc<Self>,
         needed: impl IntoIterator<Item = Range<u64>>,
     ) -> Result<Verified> {
@@ -318,7 +318,7 @@ impl Outcome {
 
 /// Parts of a file whose checksums matched.
 #[derive(Debug, Clone)]
-struct Verified {
+pub(crate) struct Verified {
     /// Where each begins; ascending.
     parts: Arc<Vec<(u64, Bytes)>>,
     /// Length of the file.

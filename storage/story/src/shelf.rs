@@ -80,6 +80,8 @@ pub struct ReadShape {
     pub gap_bytes_max: u64,
     /// Requests at a time.
     pub at_once: usize,
+    /// Whether reading costs this machine alone: no network, and nobody's bill.
+    pub near: bool,
 }
 
 /// A place of immutable files. It may be far away: everything on it can take long and fail.

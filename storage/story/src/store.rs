@@ -181,6 +181,11 @@ impl Stories {
         }
     }
 
+    /// Whether reading stories costs this machine alone.
+    pub fn is_near(&self) -> bool {
+        self.shelf.shape().near
+    }
+
     /// Where the file of a story lies, for people.
     pub fn place(&self, name: StoryName) -> String {
         self.shelf.place(name)

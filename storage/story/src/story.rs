@@ -13,12 +13,14 @@ use parquet::{
     file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader},
 };
 use stratalog_model::{ColumnId, Error, ErrorKind, Result};
+use tokio::sync::OnceCell;
 
 use crate::{
     block::Blocks,
     build::{BuiltStory, GroupSummary},
+    cells::{self, CellsFile, CellsPlace},
     decoded::Decoded,
-    digest::{CHUNK_ROWS, Digest},
+    digest::Digest,
     footer,
     schema::{Source, StorySchema},
     sharing::Sharing,
@@ -55,6 +57,8 @@ pub struct Story {
     blocks: Blocks,
     metadata: ArrowReaderMetadata,
     sharing: Sharing,
+    cells: Option<CellsPlace>,
+    opened_cells: OnceCell<Option<CellsFile>>,
     decoded: Arc<Decoded>,
     /// Length of the tail: what it takes in memory is in proportion.
     memory_bytes: usize,
@@ -108,6 +112,8 @@ impl Story {
             blocks: footer.blocks,
             metadata,
             sharing: Sharing::default(),
+            cells: footer.cells,
+            opened_cells: OnceCell::new(),
             decoded,
             memory_bytes,
         })
@@ -152,15 +158,18 @@ impl Story {
         let columns = self.schema.columns.iter().map(|column| Source::Column(column.id));
         let columns: Vec<_> = columns.chain([Source::Tick, Source::Seq, Source::Gsn]).collect();
         for head in &self.heads {
-            let rows = self.fetch(head.number, &columns, None).await?.decode(CHUNK_ROWS)?;
+            let rows = self.read(head.number, &columns, None).await?;
             let mut found = GroupSummary { keys: head.summary.keys.clone(), ..NOTHING };
-            for batch in rows {
-                let batch = batch?;
-                self.count(&batch, &mut found)?;
-                digest.add(&batch)?;
-            }
+            self.count(&rows, &mut found)?;
+            digest.add(&rows)?;
             if found != head.summary {
                 return Err(self.misread(head.number, "its rows are not those of its summary"));
+            }
+            if let (Some(read), Some(place)) = (self.all_cells(head.number).await?, self.cells) {
+                let counted = cells::cells_of(&self.schema, place.cell_rows, &rows)?;
+                if !counted.is_some_and(|counted| cells::agree(&read, &counted)) {
+                    return Err(self.misread(head.number, "its cells are not those of its rows"));
+                }
             }
         }
         // The filters, and whatever else lies between the rows.
@@ -220,6 +229,15 @@ impl Story {
 
     pub(crate) fn sharing(&self) -> &Sharing {
         &self.sharing
+    }
+
+    /// Where the cells lie, if there are any.
+    pub(crate) fn cells_place(&self) -> Option<CellsPlace> {
+        self.cells
+    }
+
+    pub(crate) fn opened_cells(&self) -> &OnceCell<Option<CellsFile>> {
+        &self.opened_cells
     }
 
     pub(crate) fn decoded(&self) -> &Decoded {

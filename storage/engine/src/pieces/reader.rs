@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, Int16Array, Int64Array, RecordBatch, RecordBatchOptions, StringViewArray,
-    UInt32Array, new_empty_array,
+use arrow::{
+    array::{
+        Array, ArrayRef, AsArray, Int16Array, Int64Array, RecordBatch, RecordBatchOptions,
+        StringViewArray, UInt32Array, new_empty_array,
+    },
+    datatypes::Int64Type,
 };
 use stratalog_model::{
     Error, Result, Tick, TickRange, ValueFilter,
     tier::{ScanOrder, ScanRequest},
 };
-use stratalog_story::{ColumnValues, KeyValues, Source, Spot, Story};
+use stratalog_story::{CellColumn, ColumnValues, KeyValues, Source, Spot, Story};
 
 use super::{
     events::{Events, Wanted},
@@ -84,17 +87,49 @@ impl Reader {
             return Ok(runs);
         }
         let shape = self.piece.shape();
-        let wanted = Wanted { columns: shape.keys.at.clone(), ..Wanted::default() };
-        let columns = match wanted.columns.is_empty() {
-            true => Vec::new(),
-            false => {
-                let batch = story.read(part.number, &wanted.sources(shape)?, None).await?;
-                Events::of_batch(&batch, &wanted, shape)?.columns_at(&shape.keys.at)?
+        let runs = match self.told_runs(story, part).await? {
+            Some(runs) => runs,
+            None => {
+                let wanted = Wanted { columns: shape.keys.at.clone(), ..Wanted::default() };
+                let columns = match wanted.columns.is_empty() {
+                    true => Vec::new(),
+                    false => {
+                        let batch = story.read(part.number, &wanted.sources(shape)?, None).await?;
+                        Events::of_batch(&batch, &wanted, shape)?.columns_at(&shape.keys.at)?
+                    }
+                };
+                Runs::of(&columns, &shape.keys, part.rows as usize)?
             }
         };
-        let runs = Arc::new(Runs::of(&columns, &shape.keys, part.rows as usize)?);
+        let runs = Arc::new(runs);
         story.note(Spot::Group(part.number), &runs, runs.bytes());
         Ok(runs)
+    }
+
+    /// The series of a row group, by its cells; `None` where it has none.
+    async fn told_runs(&self, story: &Arc<Story>, part: &Part) -> Result<Option<Runs>> {
+        let key = &self.piece.shape().keys;
+        if story.schema().keys.len() != key.at.len() {
+            return Ok(None);
+        }
+        let mut wanted: Vec<CellColumn> = (0..key.at.len()).map(CellColumn::Key).collect();
+        wanted.extend([CellColumn::First, CellColumn::Last, CellColumn::Rows]);
+        let Some(mut columns) = story.cells(part.number, &wanted).await? else { return Ok(None) };
+        let numbers = columns.split_off(key.at.len());
+        let numbers: Vec<&[i64]> = numbers
+            .iter()
+            .filter_map(|array| Some(&**array.as_primitive_opt::<Int64Type>()?.values()))
+            .collect();
+        let [firsts, lasts, counts] = numbers.as_slice() else {
+            return Err(Error::internal("cells have no numbers"));
+        };
+        let columns: Vec<Column> = columns.into_iter().map(Column::Plain).collect();
+        let runs = Runs::of_cells(&columns, key, (firsts, lasts, counts))?;
+        let rows = runs.len().checked_sub(1).map_or(0, |last| runs.rows(last).end);
+        match rows as u64 == part.rows {
+            true => Ok(Some(runs)),
+            false => Err(Error::internal("cells of other rows than the group has")),
+        }
     }
 
     /// The series whose keys are asked for.

@@ -7,7 +7,7 @@ use arrow::{
     array::{Array, ArrayRef, AsArray, UInt32Array},
     compute::{partition, take},
 };
-use stratalog_model::{Error, Result};
+use stratalog_model::{Error, Result, Tick, TickRange};
 
 use crate::{
     keeper::keys::KeyBytes,
@@ -22,6 +22,44 @@ pub struct Runs {
     /// First row of each, and at last the number of rows.
     starts: Vec<u32>,
     series: SeriesKeys,
+    cells: Option<Cells>,
+}
+
+/// Where the cells of a group are, whose numbers the story has.
+#[derive(Debug, Clone)]
+pub struct Cells {
+    /// First cell of each series, and at last the number of cells.
+    starts: Vec<u32>,
+    /// First row of each cell, and at last the number of rows.
+    rows: Vec<u32>,
+    /// Lowest and highest tick of each.
+    ticks: Vec<(i64, i64)>,
+}
+
+impl Cells {
+    /// The cells of a series.
+    pub fn of_series(&self, at: usize) -> Range<usize> {
+        between(&self.starts, at)
+    }
+
+    /// The rows of a cell.
+    pub fn rows(&self, cell: usize) -> Range<usize> {
+        between(&self.rows, cell)
+    }
+
+    /// The ticks of a cell, at least one.
+    pub fn hull(&self, cell: usize) -> TickRange {
+        let (first, last) = self.ticks.get(cell).copied().unwrap_or((0, -1));
+        TickRange::new(Tick(first), Tick(last).next())
+    }
+}
+
+/// From the place `at` of ascending numbers to the next.
+fn between(starts: &[u32], at: usize) -> Range<usize> {
+    match (starts.get(at), starts.get(at + 1)) {
+        (Some(start), Some(end)) => *start as usize..*end as usize,
+        _ => 0..0,
+    }
 }
 
 /// The values of the key columns of some series.
@@ -85,7 +123,40 @@ impl Runs {
         let values = arrays.iter().map(|array| Ok(take(array, &firsts, None)?));
         let series = SeriesKeys::new(values.collect::<Result<_>>()?, keys.len());
         starts.push(rows as u32);
-        Ok(Self { keys, starts, series })
+        Ok(Self { keys, starts, series, cells: None })
+    }
+
+    /// Those that the cells of a group tell: the key of each cell, by column, its first and last
+    /// tick, and its rows.
+    ///
+    /// # Errors
+    /// `Internal` for cells that are not sorted.
+    pub fn of_cells(
+        columns: &[Column],
+        key: &KeyColumns,
+        (firsts, lasts, counts): (&[i64], &[i64], &[i64]),
+    ) -> Result<Self> {
+        let mut runs = Self::of(columns, key, counts.len())?;
+        let mut rows = Vec::with_capacity(counts.len() + 1);
+        let mut sum: u32 = 0;
+        for count in counts {
+            rows.push(sum);
+            let count = u32::try_from(*count).ok();
+            let next = count.and_then(|count| sum.checked_add(count));
+            sum = next.ok_or_else(|| Error::internal("cells of more rows than a group has"))?;
+        }
+        rows.push(sum);
+        let row = |cell: &u32| rows.get(*cell as usize).copied().unwrap_or(sum);
+        let starts = runs.starts.iter().map(row).collect();
+        let cells = std::mem::replace(&mut runs.starts, starts);
+        let ticks = firsts.iter().copied().zip(lasts.iter().copied()).collect();
+        runs.cells = Some(Cells { starts: cells, rows, ticks });
+        Ok(runs)
+    }
+
+    /// Where the cells are, if there are any.
+    pub fn cells(&self) -> Option<&Cells> {
+        self.cells.as_ref()
     }
 
     /// How many series.
@@ -105,10 +176,7 @@ impl Runs {
 
     /// Rows of a series.
     pub fn rows(&self, at: usize) -> Range<usize> {
-        match (self.starts.get(at), self.starts.get(at + 1)) {
-            (Some(start), Some(end)) => *start as usize..*end as usize,
-            _ => 0..0,
-        }
+        between(&self.starts, at)
     }
 
     /// The series of a key.
@@ -120,6 +188,10 @@ impl Runs {
     pub fn bytes(&self) -> usize {
         self.keys.iter().map(|key| key.len() + size_of::<Box<[u8]>>()).sum::<usize>()
             + self.starts.len() * size_of::<u32>()
+            + self.cells.as_ref().map_or(0, |cells| {
+                (cells.starts.len() + cells.rows.len()) * size_of::<u32>()
+                    + cells.ticks.len() * size_of::<(i64, i64)>()
+            })
             + self.series.bytes()
     }
 }

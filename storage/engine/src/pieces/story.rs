@@ -26,8 +26,13 @@ impl StoryWriter {
     ///
     /// # Errors
     /// `DiskFull`, `Io`.
-    pub fn new(stories: &Stories, id: u64, schema: &StorySchema) -> Result<Self> {
-        let builder = stories.build(StoryId(id), schema, StorySettings::default())?;
+    pub fn new(
+        stories: &Stories,
+        id: u64,
+        schema: &StorySchema,
+        settings: StorySettings,
+    ) -> Result<Self> {
+        let builder = stories.build(StoryId(id), schema, settings)?;
         Ok(Self { builder, schema: schema.clone(), rows: 0, unpacked_bytes: 0 })
     }
 

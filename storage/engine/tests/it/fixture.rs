@@ -279,6 +279,7 @@ pub fn small() -> EngineSettings {
         tablet_rows_max: 60,
         block_rows_max: 16,
         slice_rows_max: 40,
+        cell_rows: 4,
         story_rows_max: 150,
         // A few tablets: most are read from their files.
         backlog_bytes_max: 15_000,

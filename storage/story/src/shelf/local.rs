@@ -210,7 +210,7 @@ impl Shelf for LocalShelf {
     }
 
     fn shape(&self) -> ReadShape {
-        ReadShape { request_bytes: 4 << 20, gap_bytes_max: 128 << 10, at_once: 2 }
+        ReadShape { request_bytes: 4 << 20, gap_bytes_max: 128 << 10, at_once: 2, near: true }
     }
 }
 

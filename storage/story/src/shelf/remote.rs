@@ -134,7 +134,7 @@ impl Shelf for RemoteShelf {
 
     fn shape(&self) -> ReadShape {
         let at_once = self.objects.settings().reads_at_once.max(1);
-        ReadShape { request_bytes: 4 << 20, gap_bytes_max: 1 << 20, at_once }
+        ReadShape { request_bytes: 4 << 20, gap_bytes_max: 1 << 20, at_once, near: false }
     }
 }
 

@@ -7,11 +7,15 @@
 
 use std::sync::Arc;
 
-use arrow::{array::RecordBatch, compute::concat};
+use arrow::{
+    array::{AsArray, RecordBatch},
+    compute::concat,
+    datatypes::{Float64Type, Int64Type},
+};
 use stratalog_journal::LocalDisk;
-use stratalog_model::ColumnId;
+use stratalog_model::{ColumnId, ErrorKind};
 use stratalog_story::{
-    BuiltStory, CHUNK_ROWS, LocalShelf, Source, Spot, Stories, StoryId, StorySettings,
+    BuiltStory, CHUNK_ROWS, CellColumn, LocalShelf, Source, Spot, Stories, StoryId, StorySettings,
 };
 
 use crate::fixture::{EVERYTHING, OPEN_BYTES, local, schema, slice, wait};
@@ -126,4 +130,54 @@ fn findings_are_kept_beside_columns() {
         assert_eq!(*story.finding::<String>(spot).unwrap(), format!("{spot:?}"));
         assert_eq!(story.finding::<u64>(spot), None);
     }
+}
+
+#[test]
+fn cells_are_read_by_column_and_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let built = build(&local(folder.path()), 4);
+    let stories = with_room(folder.path(), 1 << 20);
+    let story = wait(stories.open_story(&built)).unwrap();
+    let value = ColumnId(9);
+    let wanted = [
+        CellColumn::Max(value),
+        CellColumn::Key(0),
+        CellColumn::Rows,
+        CellColumn::Count(value),
+        CellColumn::Sum(value),
+        CellColumn::Max(value),
+    ];
+    for _ in 0..2 {
+        let cells = wait(story.cells(0, &wanted)).unwrap().unwrap();
+        assert!(cells.iter().all(|array| array.len() == HOSTS), "a cell for each host");
+        assert_eq!(&cells[0], &cells[5]);
+        assert_eq!(cells[1].as_string_view().value(HOSTS - 1), "host-00490");
+        assert_eq!(cells[2].as_primitive::<Int64Type>().values(), &[TICKS as i64; HOSTS]);
+        let counts: i64 = cells[3].as_primitive::<Int64Type>().values().iter().sum();
+        assert_eq!(counts as usize, (0..ROWS).filter(|row| row % 5 != 3).count());
+        let whole = wait(story.read(0, &EVERYTHING[2..3], None)).unwrap();
+        let values = whole.column(0).as_primitive::<Float64Type>();
+        let all: f64 = values.iter().flatten().sum();
+        let sums: f64 = cells[4].as_primitive::<Float64Type>().values().iter().sum();
+        assert!((sums - all).abs() < 1e-3, "{sums} {all}");
+    }
+    assert!(stories.decoded_bytes() > 0);
+    assert_eq!(wait(story.cells(1, &wanted)).unwrap(), None);
+    assert!(wait(story.cells(0, &[CellColumn::Min(ColumnId(4))])).is_err());
+}
+
+#[test]
+fn damaged_cells_are_none_and_a_check_tells() {
+    let folder = tempfile::tempdir().unwrap();
+    let built = build(&local(folder.path()), 4);
+    let path = folder.path().join("stories/7/00000000000000000004.parquet");
+    let mut bytes = std::fs::read(&path).unwrap();
+    // The last block before the tail has the cells alone.
+    let at = built.tail_at as usize - 20;
+    bytes[at] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    let stories = with_room(folder.path(), 1 << 20);
+    let story = wait(stories.open_story(&built)).unwrap();
+    assert_eq!(wait(story.cells(0, &[CellColumn::Rows])).unwrap(), None);
+    assert_eq!(wait(story.check()).unwrap_err().kind(), ErrorKind::DataCorrupted);
 }

@@ -8,10 +8,10 @@ use stratalog_model::{
     aggregate::{AggregateRequest, Statistic, Wanted},
 };
 
-use super::{
-    kernel::{Column, Number, Total},
-    tally::Tally,
-};
+use stratalog_story::kernel::{Column, Total};
+
+use super::tally::Tally;
+use crate::pieces::runs::Cells;
 
 /// The values of a column.
 pub enum Lane<'a> {
@@ -80,45 +80,98 @@ impl<'a> Counter<'a> {
         Self { lanes, wanted: wanted.collect() }
     }
 
+    /// Whether all rows are alike in the column of the statistic at a place.
+    fn is_constant(&self, at: usize) -> bool {
+        let lane = self.wanted.get(at).and_then(|(_, lane)| *lane);
+        lane.and_then(|lane| self.lanes.get(lane)).is_some_and(|lane| matches!(lane, Lane::Constant(..)))
+    }
+
     /// Adds some neighbouring rows to the group that is counted.
     ///
     /// # Errors
     /// `Internal` for a column that is not there.
     pub fn count(&self, rows: Range<usize>, tally: &mut Tally) -> Result<()> {
+        (0..self.wanted.len()).try_for_each(|at| self.count_one(at, &rows, tally))
+    }
+
+    /// As [`Self::count`], the statistic at a place of the request.
+    fn count_one(&self, at: usize, rows: &Range<usize>, tally: &mut Tally) -> Result<()> {
         let missing = || Error::internal("rows to aggregate lack a column");
-        for (at, (wanted, lane)) in self.wanted.iter().enumerate() {
-            let lane = || lane.and_then(|lane| self.lanes.get(lane)).ok_or_else(missing);
+        let (wanted, lane) = self.wanted.get(at).ok_or_else(missing)?;
+        let lane = || lane.and_then(|lane| self.lanes.get(lane)).ok_or_else(missing);
+        match wanted.statistic {
+            Statistic::Rows => tally.count(at, rows.len() as i64),
+            Statistic::Count => {
+                let mut count = 0;
+                lane()?.each(rows, |column, rows| {
+                    count += column.count(rows);
+                    Ok(())
+                })?;
+                tally.count(at, count);
+            }
+            Statistic::Sum => lane()?.each(rows, |column, rows| {
+                tally.sum(at, column.sum(rows)?);
+                Ok(())
+            })?,
+            Statistic::Min | Statistic::Max => {
+                let greatest = wanted.statistic == Statistic::Max;
+                lane()?.each(rows, |column, rows| {
+                    tally.number(at, column.extreme(rows, greatest));
+                    Ok(())
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Adds up what cells tell.
+pub struct CellCounter<'a> {
+    counter: &'a Counter<'a>,
+    cells: &'a Cells,
+    /// For each statistic that is wanted, what the cells say; `None` where their rows are enough
+    /// to know.
+    told: Vec<Option<Column<'a>>>,
+}
+
+impl<'a> CellCounter<'a> {
+    /// Over the columns that tell what `counter` counts.
+    pub fn new(
+        counter: &'a Counter<'a>,
+        cells: &'a Cells,
+        told: &[Option<&'a ArrayRef>],
+    ) -> Self {
+        Self { counter, cells, told: told.iter().map(|array| array.map(Column::of)).collect() }
+    }
+
+    /// Adds some neighbouring cells to the group that is counted.
+    ///
+    /// # Errors
+    /// `Internal` for a column that is not there.
+    pub fn count(&self, cells: Range<usize>, tally: &mut Tally) -> Result<()> {
+        if cells.is_empty() {
+            return Ok(());
+        }
+        let rows = self.cells.rows(cells.start).start..self.cells.rows(cells.end - 1).end;
+        for (at, ((wanted, _), told)) in self.counter.wanted.iter().zip(&self.told).enumerate() {
+            let Some(told) = told else {
+                // A column that may not be NULL has as many values as there are rows.
+                match wanted.statistic {
+                    Statistic::Count if !self.counter.is_constant(at) => {
+                        tally.count(at, rows.len() as i64);
+                    }
+                    _ => self.counter.count_one(at, &rows, tally)?,
+                }
+                continue;
+            };
             match wanted.statistic {
-                Statistic::Rows => tally.count(at, rows.len() as i64),
-                Statistic::Count => {
-                    let mut count = 0;
-                    lane()?.each(&rows, |column, rows| {
-                        count += column.count(rows);
-                        Ok(())
-                    })?;
-                    tally.count(at, count);
-                }
-                Statistic::Sum => {
-                    let mut sum: Option<Total> = None;
-                    lane()?.each(&rows, |column, rows| {
-                        if let Some(more) = column.sum(rows)? {
-                            sum = Some(sum.map_or(more, |sum| sum.plus(more)));
-                        }
-                        Ok(())
-                    })?;
-                    tally.sum(at, sum);
-                }
-                Statistic::Min | Statistic::Max => {
-                    let greatest = wanted.statistic == Statistic::Max;
-                    let mut best: Option<Number> = None;
-                    lane()?.each(&rows, |column, rows| {
-                        if let Some(found) = column.extreme(rows, greatest) {
-                            best = Some(best.map_or(found, |best| best.better(found, greatest)));
-                        }
-                        Ok(())
-                    })?;
-                    tally.number(at, best);
-                }
+                Statistic::Rows | Statistic::Count => match told.sum(cells.clone())? {
+                    Some(Total::Whole(count)) => tally.count(at, count as i64),
+                    _ => return Err(Error::internal("cells that count no values")),
+                },
+                Statistic::Sum => tally.sum(at, told.sum(cells.clone())?),
+                Statistic::Min => tally.number(at, told.extreme(cells.clone(), false)),
+                Statistic::Max => tally.number(at, told.extreme(cells.clone(), true)),
             }
         }
         Ok(())

@@ -3,12 +3,12 @@
 //! ```text
 //!   journal, tablets ─► rows ─► group and window of each ─┐
 //!                                                          ├─► Tally: a row a group ─► batch
-//!   stories ─► runs of series ─► windows by bisection ─────┘
+//!   stories ─► runs of series ─► cells, windows by bisection ┘
 //! ```
 //! Groups come in parts, as many as there are batches and slices: the query puts them together.
 
 mod counter;
-mod kernel;
+mod plan;
 mod rows;
 mod slice;
 mod tally;

@@ -1,5 +1,6 @@
 //! Row groups of stories: each series is a run of rows in the order of ticks, so that windows
-//! are found by bisection, and values are counted where they lie.
+//! are found by bisection, and values are counted where they lie. Where a story has cells, what
+//! they tell is not counted again.
 //!
 //! ```text
 //!   slice  ─► run of a series ─► windows │ 10:00 │ 11:00 …
@@ -13,11 +14,15 @@ use arrow::{
     compute::interleave,
     datatypes::Int64Type,
 };
-use stratalog_model::{Error, Result, aggregate::AggregateRequest};
-use stratalog_story::{CHUNK_ROWS, Source, Story};
+use stratalog_model::{
+    Error, Result,
+    aggregate::{AggregateRequest, Statistic, Wanted},
+};
+use stratalog_story::{CHUNK_ROWS, CellColumn, Source, Story};
 
 use super::{
-    counter::{Counter, Lane},
+    counter::{CellCounter, Counter, Lane},
+    plan::{self, Span},
     rows::before_all,
     tally::Tally,
 };
@@ -102,15 +107,24 @@ impl Slices {
             metrics.pruned(1);
             return Ok(None);
         }
-        let ranges: Vec<Range<usize>> = chosen.iter().map(|run| runs.rows(*run)).collect();
-        let inside = self.request.scan.ticks.covers(&part.hull);
-        let one_window = match self.request.windows {
-            Some(windows) => {
-                windows.start(part.hull.start.0) == windows.start(part.hull.end.0.saturating_sub(1))
+        let segments = |cells| plan::segments(&self.request, &part.hull, &runs, &chosen, cells);
+        let mut found = segments(true)?;
+        let mut told = None;
+        if found.iter().any(|segment| matches!(segment.span, Span::Cells(_))) {
+            told = story.cells(part.number, &self.cell_columns()).await?;
+            if told.is_none() {
+                found = segments(false)?;
             }
-            None => true,
-        };
-        let (sources, places) = self.sources(!inside || !one_window);
+        }
+        let ticks = found.iter().any(|segment| segment.window.is_none());
+        let ranges: Vec<Range<usize>> = found
+            .iter()
+            .filter_map(|segment| match &segment.span {
+                Span::Rows(rows) => Some(rows.clone()),
+                Span::Cells(_) => None,
+            })
+            .collect();
+        let (sources, places) = self.sources(ticks);
         let columns = story.columns(part.number, &sources, &ranges).await?;
         let rows: usize = ranges.iter().map(ExactSizeIterator::len).sum();
         metrics.read(rows as u64, columns.read_bytes());
@@ -126,55 +140,58 @@ impl Slices {
             })
             .collect();
         let counter = Counter::new(&self.request, lanes);
-        let ticks = (!inside || !one_window).then(|| columns.chunks(sources.len() - 1));
+        let of_cells = match (&told, runs.cells()) {
+            (Some(told), Some(cells)) => {
+                Some(CellCounter::new(&counter, cells, &self.told(told)?))
+            }
+            _ => None,
+        };
+        let ticks = ticks.then(|| columns.chunks(sources.len() - 1)).unwrap_or_default();
         let mut last: Vec<Option<usize>> = vec![None; runs.len()];
         let looked_at = self.looked_at.len();
         let mut tally = std::mem::replace(&mut self.tally, Tally::new(&self.request));
         let mut places = std::mem::take(&mut self.places);
         let mut scratch = Vec::new();
-        for (run, rows) in chosen.iter().zip(ranges) {
-            let mut known = self.ended_with(&runs, *run);
-            let mut count = |range: Range<usize>, window: i64| -> Result<()> {
+        let (mut run, mut known) = (None, None);
+        for segment in found {
+            if run != Some(segment.run) {
+                (run, known) = (Some(segment.run), self.ended_with(&runs, segment.run));
+            }
+            let mut begin = |window: i64, tally: &mut Tally| {
                 let group = match known.filter(|known| tally.window(*known) == Some(window)) {
                     Some(known) => {
                         tally.resume(known);
                         known
                     }
                     None => {
-                        places.push((looked_at, *run));
+                        places.push((looked_at, segment.run));
                         tally.group(window)
                     }
                 };
                 known = Some(group);
-                if let Some(last) = last.get_mut(*run) {
+                if let Some(last) = last.get_mut(segment.run) {
                     *last = known;
                 }
-                counter.count(range, &mut tally)
             };
-            let Some(ticks) = ticks else {
-                let window = match self.request.windows {
-                    Some(windows) => windows.start(part.hull.start.0).ok_or_else(before_all)?,
-                    None => 0,
-                };
-                count(rows, window)?;
-                continue;
-            };
-            let ticks = run_ticks(ticks, rows.clone(), &mut scratch)?;
-            for wanted in self.request.scan.ticks.as_slice() {
-                let mut at = ticks.partition_point(|tick| *tick < wanted.start.0);
-                let end = ticks.partition_point(|tick| *tick < wanted.end.0);
-                while at < end {
-                    let (window, next) = match (self.request.windows, ticks.get(at)) {
-                        (Some(windows), Some(tick)) => {
-                            let window = windows.start(*tick).ok_or_else(before_all)?;
-                            (window, i128::from(window) + i128::from(windows.width))
-                        }
-                        _ => (0, i128::MAX),
-                    };
-                    let rest = ticks.get(at..end).unwrap_or(&[]);
-                    let len = rest.partition_point(|tick| i128::from(*tick) < next);
-                    count(rows.start + at..rows.start + at + len, window)?;
-                    at += len.max(1);
+            match (segment.span, segment.window) {
+                (Span::Cells(cells), Some(window)) => {
+                    let of_cells = of_cells.as_ref();
+                    let of_cells = of_cells.ok_or_else(|| Error::internal("cells were not read"))?;
+                    metrics.told(cells.len() as u64);
+                    begin(window, &mut tally);
+                    of_cells.count(cells, &mut tally)?;
+                }
+                (Span::Cells(_), None) => return Err(Error::internal("cells of no window")),
+                (Span::Rows(rows), Some(window)) => {
+                    begin(window, &mut tally);
+                    counter.count(rows, &mut tally)?;
+                }
+                (Span::Rows(rows), None) => {
+                    let ticks = run_ticks(ticks, rows.clone(), &mut scratch)?;
+                    self.windows(ticks, |window, part| {
+                        begin(window, &mut tally);
+                        counter.count(rows.start + part.start..rows.start + part.end, &mut tally)
+                    })?;
                 }
             }
         }
@@ -184,6 +201,65 @@ impl Slices {
             return self.finish();
         }
         Ok(None)
+    }
+
+    /// Calls `found` with each window that some of ascending ticks are wanted of, and the places
+    /// of these.
+    fn windows(
+        &self,
+        ticks: &[i64],
+        mut found: impl FnMut(i64, Range<usize>) -> Result<()>,
+    ) -> Result<()> {
+        for wanted in self.request.scan.ticks.as_slice() {
+            let mut at = ticks.partition_point(|tick| *tick < wanted.start.0);
+            let end = ticks.partition_point(|tick| *tick < wanted.end.0);
+            while at < end {
+                let (window, next) = match (self.request.windows, ticks.get(at)) {
+                    (Some(windows), Some(tick)) => {
+                        let window = windows.start(*tick).ok_or_else(before_all)?;
+                        (window, i128::from(window) + i128::from(windows.width))
+                    }
+                    _ => (0, i128::MAX),
+                };
+                let rest = ticks.get(at..end).unwrap_or(&[]);
+                let len = rest.partition_point(|tick| i128::from(*tick) < next).max(1);
+                found(window, at..at + len)?;
+                at += len;
+            }
+        }
+        Ok(())
+    }
+
+    /// The column of the cells that tells a statistic; `None` for what needs none: how many
+    /// events there are, and columns that the story does not have.
+    fn cell_column(&self, wanted: &Wanted) -> Option<CellColumn> {
+        let Some(Source::Column(id)) = self.reader.source(wanted.column) else { return None };
+        match wanted.statistic {
+            Statistic::Rows => None,
+            Statistic::Count => {
+                let column = self.reader.piece().shape().position(id)?;
+                let fields = self.reader.piece().shape().schema.fields();
+                fields.get(column)?.is_nullable().then_some(CellColumn::Count(id))
+            }
+            Statistic::Sum => Some(CellColumn::Sum(id)),
+            Statistic::Min => Some(CellColumn::Min(id)),
+            Statistic::Max => Some(CellColumn::Max(id)),
+        }
+    }
+
+    /// What is read of the cells.
+    fn cell_columns(&self) -> Vec<CellColumn> {
+        self.request.wanted.iter().filter_map(|wanted| self.cell_column(wanted)).collect()
+    }
+
+    /// For each statistic that is wanted, the column that was read for it.
+    fn told<'a>(&self, read: &'a [ArrayRef]) -> Result<Vec<Option<&'a ArrayRef>>> {
+        let mut read = read.iter();
+        let of = self.request.wanted.iter().map(|wanted| match self.cell_column(wanted) {
+            Some(_) => read.next().map(Some).ok_or_else(|| Error::internal("cells lack a column")),
+            None => Ok(None),
+        });
+        of.collect()
     }
 
     /// The series that are wanted.

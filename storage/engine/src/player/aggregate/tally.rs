@@ -12,7 +12,7 @@ use stratalog_model::{
     aggregate::{AggregateRequest, Statistic, WHOLE_SUM},
 };
 
-use super::kernel::{Number, Total};
+use stratalog_story::kernel::{Number, Total};
 
 /// Numbers of groups that are found one after another.
 #[derive(Debug)]

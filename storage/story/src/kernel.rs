@@ -1,13 +1,13 @@
-//! Numbers out of neighbouring values.
+//! Numbers out of neighbouring values: what cells and aggregates are made of.
 
 use std::ops::Range;
 
 use arrow::{
     array::{Array, ArrayRef, AsArray},
     buffer::NullBuffer,
-    datatypes::{DataType, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type},
+    datatypes::{DataType, Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type},
 };
-use stratalog_model::{Error, Result};
+use stratalog_model::{Error, Result, aggregate::WHOLE_SUM};
 
 /// Values that are added up one after another; sums of such parts are added in pairs, so that
 /// the error of all grows with the logarithm of their number.
@@ -16,11 +16,18 @@ const PAIRED: usize = 128;
 /// Values of an array, as they lie in memory.
 #[derive(Debug, Clone, Copy)]
 pub enum Values<'a> {
+    /// Doubles.
     Float64(&'a [f64]),
+    /// Floats.
     Float32(&'a [f32]),
+    /// Whole numbers of 16 bits.
     Int16(&'a [i16]),
+    /// Of 32 bits.
     Int32(&'a [i32]),
+    /// Of 64 bits.
     Int64(&'a [i64]),
+    /// Sums of whole numbers, which cells have.
+    Sums(&'a [i128]),
     /// Of which nothing is asked but whether they are NULL.
     Other,
 }
@@ -35,7 +42,9 @@ pub struct Column<'a> {
 /// A number of a column: a float for columns of floats, else an integer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Number {
+    /// Of a column of floats.
     Float(f64),
+    /// Of a column of whole numbers.
     Integer(i64),
 }
 
@@ -57,7 +66,9 @@ impl Number {
 /// A sum of a column: of floats, or exactly of whole numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Total {
+    /// Of floats.
     Float(f64),
+    /// Of whole numbers.
     Whole(i128),
 }
 
@@ -82,6 +93,7 @@ impl<'a> Column<'a> {
             DataType::Int16 => Values::Int16(array.as_primitive::<Int16Type>().values()),
             DataType::Int32 => Values::Int32(array.as_primitive::<Int32Type>().values()),
             DataType::Int64 => Values::Int64(array.as_primitive::<Int64Type>().values()),
+            &WHOLE_SUM => Values::Sums(array.as_primitive::<Decimal128Type>().values()),
             _ => Values::Other,
         };
         Self { values, nulls: array.nulls().filter(|nulls| nulls.null_count() > 0) }
@@ -117,6 +129,9 @@ impl<'a> Column<'a> {
             Values::Int16(values) => sum!(values, whole),
             Values::Int32(values) => sum!(values, whole),
             Values::Int64(values) => sum!(values, long),
+            Values::Sums(values) => {
+                sum!(values, |values: &[i128]| Total::Whole(values.iter().sum()))
+            }
             Values::Float32(_) | Values::Other => {
                 return Err(Error::internal("a sum of values that have none"));
             }
@@ -161,7 +176,7 @@ impl<'a> Column<'a> {
             Values::Int16(values) => integer!(values),
             Values::Int32(values) => integer!(values),
             Values::Int64(values) => integer!(values),
-            Values::Other => None,
+            Values::Sums(_) | Values::Other => None,
         }
     }
 

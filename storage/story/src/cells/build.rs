@@ -1,0 +1,282 @@
+//! From the rows of a group to its cells, and from those to their file.
+
+use std::{ops::Range, sync::Arc};
+
+use arrow::{
+    array::{
+        Array, ArrayRef, AsArray, Decimal128Array, Float64Array, Int64Array, RecordBatch,
+        UInt32Array,
+    },
+    compute::{partition, take},
+    datatypes::{DataType, Float64Type, Int64Type, Schema, SchemaRef},
+};
+use parquet::{
+    arrow::{ArrowWriter, arrow_writer::ArrowWriterOptions},
+    basic::Encoding,
+    errors::ParquetError,
+    file::{metadata::KeyValue, properties::EnabledStatistics},
+    schema::types::ColumnPath,
+};
+use stratalog_model::{Error, Result, aggregate::Windows};
+
+use super::{CellColumn, CellsPlace, layout, place_of};
+use crate::{
+    build::StorySettings,
+    encoding::{self, Choice},
+    kernel::{Column, Number, Total},
+    schema::{Source, StorySchema},
+};
+
+/// In the metadata of the file of the cells: the groups that have some.
+pub(super) const GROUPS: &str = "stratalog.groups";
+
+/// Sums of the same values, in another order, differ by less than this, in times of the greatest
+/// value and their number.
+const SUM_ERROR: f64 = 1e-12;
+
+/// The fields of a layout.
+pub(super) fn schema_of(schema: &StorySchema) -> SchemaRef {
+    let fields = layout(schema).into_iter().map(|(_, field)| field);
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+/// The cells of a group whose rows are sorted by key and tick, in the columns of
+/// [`StorySchema::arrow_schema`], each of about `cell_rows` rows; `None` where it would be less than
+/// a quarter of that.
+///
+/// # Errors
+/// `Internal` for other rows.
+pub(crate) fn cells_of(
+    schema: &StorySchema,
+    cell_rows: usize,
+    rows: &RecordBatch,
+) -> Result<Option<RecordBatch>> {
+    let missing = || Error::internal("rows of a story lack a column");
+    let column = |at: Option<usize>| at.and_then(|at| rows.columns().get(at)).ok_or_else(missing);
+    let keys = schema.key_positions().map(|at| column(Some(at)).map(Arc::clone));
+    let keys = keys.collect::<Result<Vec<ArrayRef>>>()?;
+    let runs = match rows.num_rows() {
+        0 => Vec::new(),
+        rows if keys.is_empty() => std::iter::once(0..rows).collect(),
+        _ => partition(&keys)?.ranges(),
+    };
+    let ticks = column(schema.position(Source::Tick))?;
+    let ticks: &[i64] = ticks.as_primitive_opt::<Int64Type>().ok_or_else(missing)?.values();
+    if runs.is_empty() || rows.num_rows() / runs.len() < cell_rows.div_ceil(4) {
+        return Ok(None);
+    }
+    let cells = cut(&runs, ticks, windows_for(schema, cell_rows, runs.len(), ticks));
+    let mut arrays = Vec::new();
+    for (of, field) in layout(schema) {
+        let values = column(place_of(schema, of))?;
+        arrays.push(told(of, values, ticks, &cells, field.data_type())?);
+    }
+    Ok(Some(RecordBatch::try_new(schema_of(schema), arrays)?))
+}
+
+/// The narrowest windows whose cells stand for enough rows; `None` for one cell a run.
+fn windows_for(
+    schema: &StorySchema,
+    cell_rows: usize,
+    runs: usize,
+    ticks: &[i64],
+) -> Option<Windows> {
+    let (first, last) = (*ticks.iter().min()?, *ticks.iter().max()?);
+    Windows::common(&schema.scale).find(|windows| {
+        let number = |tick| windows.start(tick).map(|start| start / windows.width);
+        let (Some(first), Some(last)) = (number(first), number(last)) else { return false };
+        let each = usize::try_from(last - first).unwrap_or(usize::MAX).saturating_add(1);
+        runs.saturating_mul(each).saturating_mul(cell_rows) <= ticks.len()
+    })
+}
+
+/// The rows of each cell.
+fn cut(runs: &[Range<usize>], ticks: &[i64], windows: Option<Windows>) -> Vec<Range<usize>> {
+    let Some(windows) = windows else { return runs.to_vec() };
+    let mut cells = Vec::new();
+    for run in runs {
+        let mut at = run.start;
+        while at < run.end {
+            let rest = ticks.get(at..run.end).unwrap_or(&[]);
+            let start = rest.first().and_then(|tick| windows.start(*tick));
+            let next = start.map(|start| start.saturating_add(windows.width));
+            let len = rest.partition_point(|tick| next.is_none_or(|next| *tick < next));
+            cells.push(at..at + len.max(1));
+            at += len.max(1);
+        }
+    }
+    cells
+}
+
+/// What a column of cells says of the values.
+fn told(
+    of: CellColumn,
+    values: &ArrayRef,
+    ticks: &[i64],
+    cells: &[Range<usize>],
+    data_type: &DataType,
+) -> Result<ArrayRef> {
+    let tick = |at: usize| ticks.get(at).copied().unwrap_or_default();
+    let column = Column::of(values);
+    let numbers = |numbers: Vec<i64>| -> ArrayRef { Arc::new(Int64Array::from(numbers)) };
+    Ok(match of {
+        CellColumn::Key(_) => {
+            let firsts = cells.iter().map(|cell| cell.start as u32);
+            take(values, &UInt32Array::from_iter_values(firsts), None)?
+        }
+        CellColumn::First => numbers(cells.iter().map(|cell| tick(cell.start)).collect()),
+        CellColumn::Last => {
+            numbers(cells.iter().map(|cell| tick(cell.end.saturating_sub(1))).collect())
+        }
+        CellColumn::Rows => numbers(cells.iter().map(|cell| cell.len() as i64).collect()),
+        CellColumn::Count(_) => {
+            numbers(cells.iter().map(|cell| column.count(cell.clone())).collect())
+        }
+        CellColumn::Sum(_) => {
+            let sums = cells.iter().map(|cell| column.sum(cell.clone()));
+            let sums = sums.collect::<Result<Vec<_>>>()?;
+            match data_type.is_floating() {
+                true => Arc::new(Float64Array::from_iter(sums.into_iter().map(|sum| match sum {
+                    Some(Total::Float(sum)) => Some(sum),
+                    Some(Total::Whole(_)) | None => None,
+                }))),
+                false => {
+                    let whole = sums.into_iter().map(|sum| match sum {
+                        Some(Total::Whole(sum)) => Some(sum),
+                        Some(Total::Float(_)) | None => None,
+                    });
+                    let whole = Decimal128Array::from_iter(whole);
+                    Arc::new(whole.with_data_type(data_type.clone()))
+                }
+            }
+        }
+        CellColumn::Min(_) | CellColumn::Max(_) => {
+            let greatest = matches!(of, CellColumn::Max(_));
+            let found = cells.iter().map(|cell| column.extreme(cell.clone(), greatest));
+            match data_type.is_floating() {
+                true => Arc::new(Float64Array::from_iter(found.map(|found| match found {
+                    Some(Number::Float(value)) => Some(value),
+                    Some(Number::Integer(_)) | None => None,
+                }))),
+                false => Arc::new(Int64Array::from_iter(found.map(|found| match found {
+                    Some(Number::Integer(value)) => Some(value),
+                    Some(Number::Float(_)) | None => None,
+                }))),
+            }
+        }
+    })
+}
+
+/// Whether cells that were read say what those do that rows add up to: sums of floats about, for
+/// the order in which they are added is not told.
+pub(crate) fn agree(read: &RecordBatch, counted: &RecordBatch) -> bool {
+    if read.num_rows() != counted.num_rows() || read.schema_ref() != counted.schema_ref() {
+        return false;
+    }
+    let rows = counted.column_by_name("rows").and_then(|rows| rows.as_primitive_opt::<Int64Type>());
+    let floats = |batch: &RecordBatch, name: &str| {
+        let array = batch.column_by_name(name)?;
+        array.as_primitive_opt::<Float64Type>().cloned()
+    };
+    let (schema, columns) = (counted.schema(), read.columns().iter().zip(counted.columns()));
+    schema.fields().iter().zip(columns).all(|(field, (own, other))| {
+        let Some(id) = field.name().strip_suffix(".sum") else { return own == other };
+        let (Some(own), Some(other)) = (floats(read, field.name()), floats(counted, field.name()))
+        else {
+            return own == other;
+        };
+        let (min, max) =
+            (floats(counted, &format!("{id}.min")), floats(counted, &format!("{id}.max")));
+        let (Some(rows), Some(min), Some(max)) = (rows, min, max) else { return false };
+        (0..own.len()).all(|at| {
+            if own.is_null(at) || other.is_null(at) {
+                return own.is_null(at) == other.is_null(at);
+            }
+            let (own, other) = (own.value(at), other.value(at));
+            let largest = min.value(at).abs().max(max.value(at).abs());
+            let error = SUM_ERROR * largest * rows.value(at) as f64;
+            own == other
+                || (own - other).abs() <= error
+                || !(own.is_finite() && other.is_finite() && error.is_finite())
+        })
+    })
+}
+
+/// Writes the file of the cells of a story.
+#[derive(Debug)]
+pub(crate) struct CellsWriter {
+    schema: StorySchema,
+    settings: StorySettings,
+    writer: Option<ArrowWriter<Vec<u8>>>,
+    groups: Vec<u32>,
+}
+
+impl CellsWriter {
+    /// For a story of such columns.
+    pub(crate) fn new(schema: &StorySchema, settings: &StorySettings) -> Self {
+        let (schema, settings) = (schema.clone(), settings.clone());
+        Self { schema, settings, writer: None, groups: Vec::new() }
+    }
+
+    /// Adds the cells of a group, by its number: ascending.
+    ///
+    /// # Errors
+    /// `Internal`.
+    pub(crate) fn push(&mut self, group: u32, cells: &RecordBatch) -> Result<()> {
+        let mut writer = match self.writer.take() {
+            Some(writer) => writer,
+            None => self.start()?,
+        };
+        writer.write(cells).and_then(|()| writer.flush()).map_err(failed)?;
+        self.writer = Some(writer);
+        self.groups.push(group);
+        Ok(())
+    }
+
+    /// The file, which is to lie at an offset, and where all of it is; `None` for no cells.
+    ///
+    /// # Errors
+    /// `Internal`.
+    pub(crate) fn finish(&mut self, at: u64) -> Result<Option<(Vec<u8>, CellsPlace)>> {
+        let Some(mut writer) = self.writer.take() else { return Ok(None) };
+        let groups = serde_json::to_string(&self.groups);
+        let groups = groups.map_err(|error| Error::internal(error.to_string()))?;
+        writer.append_key_value_metadata(KeyValue::new(GROUPS.to_string(), groups));
+        let file = writer.into_inner().map_err(failed)?;
+        // The end of every Parquet file: length of the metadata, then four letters.
+        let word = file.len().checked_sub(8).and_then(|at| file.get(at..)?.first_chunk::<4>());
+        let word = word.ok_or_else(|| Error::internal("cells without a footer"))?;
+        let footer_bytes = u64::from(u32::from_le_bytes(*word)) + 8;
+        let cell_rows = self.settings.cell_rows;
+        let place = CellsPlace { at, bytes: file.len() as u64, footer_bytes, cell_rows };
+        Ok(Some((file, place)))
+    }
+
+    fn start(&self) -> Result<ArrowWriter<Vec<u8>>> {
+        let mut properties =
+            encoding::properties(&self.settings)?.set_statistics_enabled(EnabledStatistics::None);
+        let schema = schema_of(&self.schema);
+        for field in schema.fields() {
+            let encoding = match field.data_type() {
+                DataType::Float32 | DataType::Float64 | DataType::Decimal128(_, _) => {
+                    Encoding::BYTE_STREAM_SPLIT
+                }
+                DataType::Int16 | DataType::Int32 | DataType::Int64 | DataType::Date32 => {
+                    Encoding::DELTA_BINARY_PACKED
+                }
+                DataType::Utf8View => Encoding::DELTA_BYTE_ARRAY,
+                _ => Encoding::PLAIN,
+            };
+            let path = ColumnPath::new(vec![field.name().clone()]);
+            properties = Choice { dictionary: false, encoding }.apply(properties, &path);
+        }
+        let options = ArrowWriterOptions::new()
+            .with_properties(properties.build())
+            .with_skip_arrow_metadata(true);
+        ArrowWriter::try_new_with_options(Vec::new(), schema, options).map_err(failed)
+    }
+}
+
+fn failed(error: ParquetError) -> Error {
+    Error::internal(format!("the cells of a story cannot be written: {error}")).with_source(error)
+}
