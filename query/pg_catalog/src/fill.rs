@@ -26,7 +26,6 @@ mod tiers;
 mod types;
 mod zones;
 
-pub(crate) use class::index_definition;
 pub(crate) use running::address_and_port;
 
 type Fixed = fn(&mut Rows<'_>) -> Result<()>;

@@ -18,6 +18,7 @@ mod column_type;
 mod context;
 mod fill;
 mod functions;
+mod index;
 mod oid;
 mod procedure;
 mod relation;

@@ -3,7 +3,7 @@
 //! ```text
 //!   11 …        fixed by PostgreSQL          16384 …       tables (visor/core)
 //!   5, 2200     database, schema public      1_000_000_000 schemas and databases (visor/core)
-//!   14_000 …    our own system tables        2_000_000_000 primary-key indexes
+//!   14_000 …    our own system tables        2_000_000_000 indexes
 //!   15_000 …    functions                    3_000_000_000 constraints, then defaults
 //! ```
 
@@ -23,6 +23,10 @@ pub(crate) const ROLE: i64 = 10;
 pub(crate) const ACCESS_CHRONICLE: i64 = 2;
 /// The access method that keys are shown with.
 pub(crate) const ACCESS_BTREE: i64 = 403;
+/// The access methods of secondary indexes.
+pub(crate) const ACCESS_BLOOM: i64 = 13_996;
+/// See [`ACCESS_BLOOM`].
+pub(crate) const ACCESS_INVERTED: i64 = 13_997;
 /// The tablespace of everything.
 pub(crate) const TABLESPACE: i64 = 1_663;
 /// `pg_class` itself: what comments on tables refer to.
@@ -51,6 +55,29 @@ pub(crate) fn table(id: ChronicleId) -> i64 {
 /// The index of a chronicle's primary key.
 pub(crate) fn index(id: ChronicleId) -> i64 {
     2_000_000_000 + i64::from(id.0)
+}
+
+/// Oids of secondary indexes count from here.
+const SECONDARY_INDEX_FIRST: i64 = 2_250_000_000;
+
+/// Numbers of those of one chronicle.
+const SECONDARY_INDEXES: i64 = 1_024;
+
+/// Chronicles whose indexes have oids of their own: two that differ by so much share them.
+const INDEXED_CHRONICLES: i64 = 240_000;
+
+/// A secondary index of a chronicle, by its number.
+pub(crate) fn secondary_index(id: ChronicleId, number: u32) -> i64 {
+    SECONDARY_INDEX_FIRST
+        + i64::from(id.0) % INDEXED_CHRONICLES * SECONDARY_INDEXES
+        + i64::from(number) % SECONDARY_INDEXES
+}
+
+/// The chronicle whose secondary index has an oid.
+pub(crate) fn of_secondary_index(number: i64) -> Option<ChronicleId> {
+    let place = number.checked_sub(SECONDARY_INDEX_FIRST)?;
+    let id = u32::try_from(place.checked_div(SECONDARY_INDEXES)?).ok()?;
+    (i64::from(id) < INDEXED_CHRONICLES).then_some(ChronicleId(id))
 }
 
 /// The constraint of a chronicle's primary key.

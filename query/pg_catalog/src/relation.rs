@@ -10,6 +10,7 @@ use stratalog_visor_core::CatalogState;
 
 use crate::{
     column_type::{type_name, type_oid},
+    index::{Index, indexes},
     oid,
     spec::{SYSTEM_TABLES, Table},
 };
@@ -44,7 +45,7 @@ pub fn table_of_regclass(
         Some(Relation::Table(chronicle)) => Ok(chronicle),
         Some(other) => {
             let kind =
-                if matches!(other, Relation::Index(_)) { "an index" } else { "a system table" };
+                if matches!(other, Relation::Index(..)) { "an index" } else { "a system table" };
             Err(Error::new(
                 ErrorKind::WrongObjectType,
                 format!("\"{}\" is {kind}, not a table of events", other.name()),
@@ -62,8 +63,8 @@ pub fn table_of_regclass(
 pub(crate) enum Relation {
     /// A user's table.
     Table(Arc<ChronicleDefinition>),
-    /// The primary key of one.
-    Index(Arc<ChronicleDefinition>),
+    /// An index of one, by its oid: that of the primary key, or a secondary one.
+    Index(Arc<ChronicleDefinition>, i64),
     /// A system table.
     System(&'static Arc<Table>),
 }
@@ -79,11 +80,15 @@ impl Relation {
             let found = state.chronicle_by_id(ChronicleId(id))?;
             (found.database == database).then(|| Arc::clone(found))
         };
-        chronicle(oid::table(ChronicleId(0))).map(Self::Table).or_else(|| {
-            chronicle(oid::index(ChronicleId(0)))
-                .filter(|chronicle| chronicle.primary_key)
-                .map(Self::Index)
-        })
+        if let Some(table) = chronicle(oid::table(ChronicleId(0))) {
+            return Some(Self::Table(table));
+        }
+        let indexed = chronicle(oid::index(ChronicleId(0))).or_else(|| {
+            let found = state.chronicle_by_id(oid::of_secondary_index(number)?)?;
+            (found.database == database).then(|| Arc::clone(found))
+        })?;
+        let found = indexes(&indexed).any(|index| index.oid == number);
+        found.then_some(Self::Index(indexed, number))
     }
 
     /// The relation of a name, quoted and qualified as SQL writes it, else found along
@@ -102,10 +107,10 @@ impl Relation {
             if let Some(chronicle) = state.chronicle(database, schema, name) {
                 return Some(Self::Table(Arc::clone(chronicle)));
             }
-            state
-                .chronicles_in(database, schema)
-                .find(|chronicle| chronicle.primary_key && index_name(chronicle) == name)
-                .map(|chronicle| Self::Index(Arc::clone(chronicle)))
+            state.chronicles_in(database, schema).find_map(|chronicle| {
+                let found = indexes(chronicle).find(|index| index.name == name)?;
+                Some(Self::Index(Arc::clone(chronicle), found.oid))
+            })
         };
         match parts.as_slice() {
             [name] => std::iter::once("pg_catalog")
@@ -120,7 +125,7 @@ impl Relation {
     pub(crate) fn oid(&self) -> i64 {
         match self {
             Self::Table(chronicle) => oid::table(chronicle.id),
-            Self::Index(chronicle) => oid::index(chronicle.id),
+            Self::Index(_, number) => *number,
             Self::System(table) => table.oid,
         }
     }
@@ -128,7 +133,7 @@ impl Relation {
     /// Its schema.
     pub(crate) fn schema(&self) -> &str {
         match self {
-            Self::Table(chronicle) | Self::Index(chronicle) => &chronicle.schema,
+            Self::Table(chronicle) | Self::Index(chronicle, _) => &chronicle.schema,
             Self::System(table) => table.schema,
         }
     }
@@ -137,8 +142,18 @@ impl Relation {
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Table(chronicle) => chronicle.name.clone(),
-            Self::Index(chronicle) => index_name(chronicle),
+            Self::Index(..) => self.index().map(|index| index.name).unwrap_or_default(),
             Self::System(table) => table.name.to_string(),
+        }
+    }
+
+    /// The index that it is.
+    pub(crate) fn index(&self) -> Option<Index<'_>> {
+        match self {
+            Self::Index(chronicle, number) => {
+                indexes(chronicle).find(|index| index.oid == *number)
+            }
+            Self::Table(_) | Self::System(_) => None,
         }
     }
 

@@ -13,7 +13,7 @@ use arrow::{
 };
 use datafusion::{
     scalar::ScalarValue,
-    sql::sqlparser::ast::{ObjectType, Statement},
+    sql::sqlparser::ast::Statement,
 };
 use futures::{Stream, stream::BoxStream};
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
@@ -391,10 +391,6 @@ impl Session {
             // Nobody listens.
             Statement::UNLISTEN { .. } => Ok(Outcome::Done("UNLISTEN".to_string())),
             Statement::Copy { .. } => work.guard(copy::run(self, parsed, work)).await,
-            Statement::CreateIndex(tree) => ddl::create_index(self, tree),
-            Statement::Drop { object_type: ObjectType::Index, if_exists, names, .. } => {
-                ddl::drop_index(self, *if_exists, names)
-            }
             other if ddl::is_definition(other) => work.guard(ddl::run(self, other, work)).await,
             other => Err(refused::error(other)),
         }

@@ -1,11 +1,12 @@
 //! CREATE, ALTER, DROP, COMMENT.
 
 mod create_table;
+mod index;
 
 use std::{collections::HashSet, sync::Arc};
 
 use datafusion::sql::sqlparser::ast::{
-    AlterTable, AlterTableOperation, CommentObject, CreateIndex, Expr, ObjectName, ObjectType,
+    AlterTable, AlterTableOperation, CommentObject, ObjectName, ObjectType,
     RenameTableNameKind, SchemaName, Statement,
 };
 use stratalog_model::{Append, ChronicleDefinition, Error, ErrorKind, Result, store::Appended};
@@ -24,9 +25,11 @@ pub fn is_definition(statement: &Statement) -> bool {
         | Statement::AlterTable(_)
         | Statement::CreateSchema { .. }
         | Statement::CreateDatabase { .. }
+        | Statement::CreateIndex(_)
         | Statement::Comment { .. } => true,
         Statement::Drop { object_type, .. } => {
-            matches!(object_type, ObjectType::Table | ObjectType::Schema | ObjectType::Database)
+            use ObjectType::{Database, Index, Schema, Table};
+            matches!(object_type, Table | Schema | Database | Index)
         }
         _ => false,
     }
@@ -79,54 +82,6 @@ pub async fn carry_out(
         }
         TransactionState::Block | TransactionState::Failed => define(session, commands).await,
     }
-}
-
-/// CREATE INDEX: changes no answer, and nothing is made; says so. Migrations and pandas send it.
-///
-/// # Errors
-/// `UndefinedTable`, `UndefinedColumn`; `FeatureNotSupported` for UNIQUE, which would change what is
-/// stored.
-pub fn create_index(session: &Session, tree: &CreateIndex) -> Result<Outcome> {
-    if tree.unique {
-        return Err(Error::new(
-            ErrorKind::FeatureNotSupported,
-            "CREATE UNIQUE INDEX is not supported: keys are fixed when a table is made",
-        )
-        .with_hint("use PRIMARY KEY in CREATE TABLE"));
-    }
-    super::transaction::check_write(session)?;
-    let chronicle = session.chronicle(&tree.table_name)?;
-    for column in &tree.columns {
-        if let Expr::Identifier(name) = &column.column.expr
-            && chronicle.column_named(&names::fold(name)).is_none()
-        {
-            let message = format!("column \"{}\" does not exist", names::fold(name));
-            return Err(Error::new(ErrorKind::UndefinedColumn, message));
-        }
-    }
-    session.say(Notice {
-        hint: Some("time and key columns are found by the table's PRIMARY KEY".to_string()),
-        ..Notice::new(format!(
-            "no index is made: every block of \"{}\" knows the range of values of each column",
-            chronicle.name
-        ))
-    });
-    Ok(Outcome::Done("CREATE INDEX".to_string()))
-}
-
-/// DROP INDEX: there is none.
-///
-/// # Errors
-/// `UndefinedObject`, without IF EXISTS.
-pub fn drop_index(session: &Session, if_exists: bool, objects: &[ObjectName]) -> Result<Outcome> {
-    for object in objects {
-        let missing = format!("index \"{object}\" does not exist");
-        if !if_exists {
-            return Err(Error::new(ErrorKind::UndefinedObject, missing));
-        }
-        session.say(Notice::new(format!("{missing}, skipping")));
-    }
-    Ok(Outcome::Done("DROP INDEX".to_string()))
 }
 
 /// Adds commands to what the open block defines.
@@ -193,6 +148,10 @@ async fn commands(
         Statement::CreateTable(tree) => {
             let created = create_table::command(session, tree).await?;
             ("CREATE TABLE", vec![Command::CreateChronicle(created)])
+        }
+        Statement::CreateIndex(tree) => ("CREATE INDEX", index::create(session, tree)?),
+        Statement::Drop { object_type: ObjectType::Index, if_exists, names, .. } => {
+            ("DROP INDEX", index::drop(session, *if_exists, names)?)
         }
         Statement::AlterTable(tree) => ("ALTER TABLE", alter(session, tree).await?),
         Statement::CreateSchema { schema_name, if_not_exists, .. } => {

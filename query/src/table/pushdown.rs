@@ -12,6 +12,7 @@ use datafusion::{
 use stratalog_model::{ChronicleDefinition, TickRange, TickRanges, ValueFilter, tier::KeyFilter};
 
 pub mod calendar;
+mod index;
 mod key;
 mod time;
 pub mod value;
@@ -76,6 +77,7 @@ pub fn push(definition: &ChronicleDefinition, filters: &[Expr]) -> Pushed {
             None => {
                 pushed.ticks = pushed.ticks.intersect(&hull(definition, filter));
                 pushed.values.extend(value::filters(definition, filter));
+                pushed.values.extend(index::filters(definition, filter));
             }
         }
     }

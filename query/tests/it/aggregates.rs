@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use stratalog_sim::Random;
 
 use crate::{
-    harness::Database,
+    harness::{Database, figure},
     random_table::{RandomTable, conditions, over_rows, pick},
 };
 
@@ -61,7 +61,7 @@ fn query(random: &mut Random, columns: &[(&str, &str)]) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_storage_tells_is_what_rows_say() {
-    let mut told = 0;
+    let (mut told, mut cells) = (0, 0.0);
     for seed in 0..25 {
         let mut random = Random::new(seed);
         let mut table = RandomTable::new(&mut random).await;
@@ -74,12 +74,14 @@ async fn what_storage_tells_is_what_rows_say() {
                 let plan = db.plan(&over_rows(&sql)).await;
                 assert!(!plan.contains("ChronicleAggregate"), "{plan}");
                 assert_eq!(db.rows(&sql).await, rows, "seed {seed}, step {step}: {sql}");
-                told += usize::from(db.plan(&sql).await.contains("ChronicleAggregate"));
+                let analyzed = db.rows(&format!("EXPLAIN ANALYZE {sql}")).await.join("\n");
+                told += usize::from(analyzed.contains("ChronicleAggregate"));
+                cells += figure(&analyzed, "story_cells_used").unwrap_or_default();
             }
         }
     }
     // It is about them.
-    assert!(told > 300, "{told}");
+    assert!(told > 300 && cells > 3_000.0, "{told} {cells}");
 }
 
 #[tokio::test]

@@ -251,3 +251,10 @@ async fn read(mut rows: Rows) -> Result<Answer> {
     }
     Ok(Answer { tag: rows.tag(), schema: Some(schema), batches })
 }
+
+/// The number after `name=` in a plan.
+pub fn figure(plan: &str, name: &str) -> Option<f64> {
+    let (_, rest) = plan.split_once(&format!("{name}="))?;
+    let (number, _) = rest.split_once([',', ']', ' '])?;
+    number.parse().ok()
+}

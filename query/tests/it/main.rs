@@ -18,6 +18,7 @@ mod definitions;
 mod deletes;
 mod explain;
 mod harness;
+mod indexes;
 mod inserts;
 mod key_columns;
 mod limits;

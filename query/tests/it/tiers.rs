@@ -12,7 +12,7 @@ use datafusion::scalar::ScalarValue;
 use stratalog_model::{ColumnType, ErrorKind};
 use stratalog_query::QuerySettings;
 
-use crate::harness::{Answer, Database, finish, run};
+use crate::harness::{Answer, Database, figure, finish, run};
 
 const CREATE: &str =
     "CREATE TABLE t (time timestamptz NOT NULL, k text NOT NULL, x int, PRIMARY KEY (k, time))";
@@ -124,13 +124,6 @@ async fn a_cancel_request_ends_a_call() {
     let error = running.await.unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::QueryCanceled);
     assert!(move_on_their_own(&db, "story").await);
-}
-
-/// The number after `name=` in a plan.
-fn figure(plan: &str, name: &str) -> Option<f64> {
-    let (_, rest) = plan.split_once(&format!("{name}="))?;
-    let (number, _) = rest.split_once([',', ']', ' '])?;
-    number.parse().ok()
 }
 
 #[tokio::test]

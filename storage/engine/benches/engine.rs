@@ -101,6 +101,8 @@ fn cpu() -> Arc<ChronicleDefinition> {
         tick_column: ColumnId(1),
         key_columns: vec![ColumnId(2)],
         keys_added: 0,
+        indexes: Vec::new(),
+        indexes_made: 0,
         primary_key: true,
         scale: TickScale::starting_at(0, Granularity::NANOSECOND),
         collision: Collision::First,

@@ -150,7 +150,7 @@ pub async fn merge(core: &Arc<Core>, id: ChronicleId, fan_in: usize) -> Result<M
     let files = files_of(core)?;
     let _turn = core.moving.lock().await;
     let Some(chronicle) = core.known(id) else { return Ok(Moved::default()) };
-    let Some((kind, target, inputs)) = rewrite::next(core, &chronicle, fan_in) else {
+    let Some((kind, target, inputs)) = rewrite::next(core, &chronicle, fan_in).await? else {
         return Ok(Moved::default());
     };
     let number = core.moves.begin(core.clock.as_ref(), id, kind);

@@ -56,14 +56,36 @@ pub async fn settle(core: &Arc<Core>, files: &Files, chronicle: &Arc<Chronicle>)
     };
     let records: Vec<PieceRecord> = pieces.iter().map(|piece| *piece.record()).collect();
     let unsettled = choose::unsettled(&records, &settings_of(core, chronicle));
+    let unindexed = unindexed(core, chronicle, &pieces).await?;
     let inputs: Vec<Arc<OpenPiece>> = pieces
         .into_iter()
-        .filter(|piece| unsettled.contains(&piece.record().id) || dead(piece))
+        .filter(|piece| {
+            let id = piece.record().id;
+            unsettled.contains(&id) || unindexed.contains(&id) || dead(piece)
+        })
         .collect();
     if inputs.is_empty() {
         return Ok(moved);
     }
     Ok(moved.and(rewrite(core, files, chronicle, &inputs, TierName::Story).await?))
+}
+
+/// Stories that were made before an index of their chronicle was.
+async fn unindexed(
+    core: &Core,
+    chronicle: &Chronicle,
+    pieces: &[Arc<OpenPiece>],
+) -> Result<Vec<u64>> {
+    let definition = core.files.as_ref().and_then(|files| files.definitions.of(chronicle.id()));
+    let mut found = Vec::new();
+    for piece in pieces {
+        if let Some(definition) = &definition
+            && piece.lacks_index(definition).await?
+        {
+            found.push(piece.record().id);
+        }
+    }
+    Ok(found)
 }
 
 /// Pieces that overlap deeply.
@@ -75,11 +97,14 @@ fn overlapping(core: &Core, chronicle: &Chronicle) -> Option<Vec<Arc<OpenPiece>>
 }
 
 /// What is due among the pieces of a chronicle: into which tier, and which of them.
-pub fn next(
+///
+/// # Errors
+/// `DataCorrupted`, `Io`, `ConnectionFailure` of stories that must be looked into.
+pub async fn next(
     core: &Core,
     chronicle: &Chronicle,
     fan_in: usize,
-) -> Option<(MoveKind, TierName, Vec<Arc<OpenPiece>>)> {
+) -> Result<Option<(MoveKind, TierName, Vec<Arc<OpenPiece>>)>> {
     let pieces = pieces_of(chronicle);
     let records: Vec<PieceRecord> = pieces.iter().map(|piece| *piece.record()).collect();
     let pin_for_ns = collect::pin_for_ns(core, chronicle.id());
@@ -100,9 +125,17 @@ pub fn next(
         let chosen = choose::merge(&stories, largest, fan_in)?;
         Some((MoveKind::Merge, TierName::Story, chosen))
     };
-    let (kind, target, chosen) = merge().or_else(archive).or_else(join)?;
+    let due = match merge().or_else(archive).or_else(join) {
+        Some(due) => Some(due),
+        None => {
+            // One at a time: others may become due.
+            let first = unindexed(core, chronicle, &pieces).await?.into_iter().next();
+            first.map(|piece| (MoveKind::Index, TierName::Story, vec![piece]))
+        }
+    };
+    let Some((kind, target, chosen)) = due else { return Ok(None) };
     let inputs = pieces.into_iter().filter(|piece| chosen.contains(&piece.record().id));
-    Some((kind, target, inputs.collect()))
+    Ok(Some((kind, target, inputs.collect())))
 }
 
 /// The settings, as the options of a chronicle change them.
@@ -224,18 +257,17 @@ impl Writing<'_> {
         for (schema_version, mut parts) in by_shape {
             parts.sort_by_key(|(piece, part)| (part.hull.start, piece.record().id, part.number));
             let shown = self.from.shown;
-            let mut sweep =
-                Sweep {
-                    version,
-                    shown,
-                    parts: parts.into_iter(),
-                    next: None,
-                    pool: Vec::new(),
-                    windows: match self.target {
-                        TierName::Story => Windows::common(&self.definition.scale).rev().collect(),
-                        _ => Vec::new(),
-                    },
-                };
+            let mut sweep = Sweep {
+                version,
+                shown,
+                parts: parts.into_iter(),
+                next: None,
+                pool: Vec::new(),
+                windows: match self.target {
+                    TierName::Story => Windows::common(&self.definition.scale).rev().collect(),
+                    _ => Vec::new(),
+                },
+            };
             match self.target {
                 TierName::Story => self.stories(schema_version, &mut sweep).await?,
                 _ => self.tablets(&mut sweep).await?,

@@ -6,8 +6,8 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ChronicleId, Collision, ColumnId, ColumnType, Durability, Error, ErrorKind, LatePolicy, Result,
-    SchemaVersion, Subject, TickScale, Tiering,
+    ChronicleId, Collision, ColumnId, ColumnType, Durability, Error, ErrorKind, IndexDefinition,
+    LatePolicy, Result, SchemaVersion, Subject, TickScale, Tiering,
 };
 
 /// Names of the system columns, which no user column may have; not part of `SELECT *`.
@@ -57,6 +57,12 @@ pub struct ChronicleDefinition {
     /// in the events that were written before.
     #[serde(default)]
     pub keys_added: usize,
+    /// Secondary indexes, by number.
+    #[serde(default)]
+    pub indexes: Vec<IndexDefinition>,
+    /// The number that the next of them gets.
+    #[serde(default)]
+    pub indexes_made: u32,
     /// Whether a PRIMARY KEY was declared.
     pub primary_key: bool,
     /// Base and granularity.

@@ -19,6 +19,7 @@ pub mod disk;
 pub mod durability;
 pub mod error;
 pub mod id;
+pub mod index;
 pub mod invariant;
 pub mod log;
 pub mod newest;
@@ -41,6 +42,7 @@ pub use id::{
     ChronicleId, ColumnId, Gsn, Lsn, OriginId, PartitionId, ProducerId, SchemaVersion, SegmentId,
     StatementId,
 };
+pub use index::{IndexDefinition, IndexKind};
 pub use log::{Frame, FrameKind, Log};
 pub use option::{Collision, LatePolicy};
 pub use range::{TickRange, TickRanges};

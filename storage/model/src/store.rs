@@ -237,6 +237,8 @@ pub enum MoveKind {
     Archive,
     /// Events that are older than they are kept.
     Retention,
+    /// Stories anew, with the indexes that their chronicle has now.
+    Index,
 }
 
 impl fmt::Display for MoveKind {
@@ -246,6 +248,7 @@ impl fmt::Display for MoveKind {
             MoveKind::Merge => "merge",
             MoveKind::Archive => "archive",
             MoveKind::Retention => "retention",
+            MoveKind::Index => "index",
         })
     }
 }

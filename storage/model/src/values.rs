@@ -17,6 +17,8 @@ use arrow::{
 };
 use bytes::Bytes;
 
+use crate::index::WordPart;
+
 /// Bytes of a text that are kept.
 const BYTES_MAX: usize = 32;
 
@@ -80,6 +82,10 @@ pub enum Wanted {
     Null,
     /// Values between two, these included, and as far as there is none: all but NULL.
     Between(Option<Ranked>, Option<Ranked>),
+    /// One of some values, in the column's Arrow type: what an index is asked for.
+    Among(ArrayRef),
+    /// Texts that have words with all of these parts: what an inverted index is asked for.
+    Words(Vec<WordPart>),
 }
 
 /// A conjunct `column … values`, of which only so much is known. What a scan returns may
@@ -103,7 +109,9 @@ impl Wanted {
     pub fn may_be_in(&self, part: &ValueSummary) -> bool {
         match self {
             Self::Null => part.nulls > 0,
-            Self::Between(..) if part.nulls >= part.rows => false,
+            Self::Between(..) | Self::Among(_) | Self::Words(_) if part.nulls >= part.rows => false,
+            // What else is known of the part was asked already.
+            Self::Among(_) | Self::Words(_) => true,
             Self::Between(low, high) => {
                 let Some((lowest, highest)) = &part.hull else { return true };
                 let below = |one: &Ranked, other: &Ranked| one.order(other) == Some(Ordering::Less);
@@ -153,6 +161,8 @@ impl fmt::Display for Wanted {
             Self::Between(Some(low), None) => write!(f, ">= {low}"),
             Self::Between(None, Some(high)) => write!(f, "<= {high}"),
             Self::Between(Some(low), Some(high)) => write!(f, "{low} … {high}"),
+            Self::Among(values) => write!(f, "by index: one of {}", values.len()),
+            Self::Words(words) => write!(f, "by index: {} words", words.len()),
         }
     }
 }

@@ -64,6 +64,7 @@ fn schema() -> StorySchema {
         keys: (1..=10).map(ColumnId).collect(),
         tick: ColumnId(0),
         scale: TickScale::starting_at(1_451_606_400_000_000_000, Granularity::NANOSECOND),
+        indexes: Vec::new(),
     }
 }
 

@@ -20,12 +20,13 @@ use parquet::{
 };
 use serde::{Deserialize, Serialize};
 use stratalog_model::{
-    ChronicleId, ColumnId, ColumnType, Disk, Error, ErrorKind, Result, SchemaVersion, Tick,
-    TickRange,
+    ChronicleId, ColumnId, ColumnType, Disk, Error, ErrorKind, IndexKind, Result, SchemaVersion,
+    Tick, TickRange,
 };
 
 use crate::{
-    cells::{CellsWriter, cells_of},
+    annex::{AnnexPlace, AnnexWriter},
+    cells::{self, CellsPlace},
     decoded::Decoded,
     digest::Digest,
     encoding::{self, Choice},
@@ -34,6 +35,7 @@ use crate::{
     shelf::{Shelf, Spool, StoryId, StoryName},
     sink::Sink,
     story::Story,
+    words,
 };
 
 /// Keys up to this many bytes are kept of a group.
@@ -142,7 +144,8 @@ pub struct Builder {
     /// Columns in which NaN was seen.
     with_nan: BTreeSet<ColumnId>,
     digest: Digest,
-    cells: CellsWriter,
+    cells: AnnexWriter,
+    words: AnnexWriter,
 }
 
 impl Builder {
@@ -160,7 +163,8 @@ impl Builder {
         let file = disk
             .create(&path)
             .map_err(|error| Error::io(format!("cannot make {}", path.display()), error))?;
-        let cells = CellsWriter::new(schema, &settings);
+        let cells = AnnexWriter::new(cells::schema_of(schema), &settings);
+        let words = AnnexWriter::new(words::schema(), &settings);
         Ok(Self {
             shelf,
             disk,
@@ -174,6 +178,7 @@ impl Builder {
             with_nan: BTreeSet::new(),
             digest: Digest::new(schema),
             cells,
+            words,
         })
     }
 
@@ -204,8 +209,12 @@ impl Builder {
             return Err(self.failed(error));
         }
         self.digest.add(&rows)?;
-        if let Some(cells) = cells_of(&self.schema, self.settings.cell_rows, &rows)? {
-            self.cells.push(self.groups.len() as u32, &cells)?;
+        let group = self.groups.len() as u32;
+        if let Some(cells) = cells::cells_of(&self.schema, self.settings.cell_rows, &rows)? {
+            self.cells.push(group, &cells)?;
+        }
+        if let Some(words) = words::words_of(&self.schema, &rows)? {
+            self.words.push(group, &words)?;
         }
         let columns = self.schema.columns.iter().zip(rows.columns());
         for (column, array) in columns {
@@ -263,16 +272,20 @@ impl Builder {
         if let Err(error) = writer.sync() {
             return Err(self.failed_with(writer.inner_mut().take_failure(), error.into()));
         }
-        let cells = self.cells.finish(writer.inner().bytes())?;
-        if let Some((file, _)) = &cells
-            && let Err(error) = writer.write_all(file).and_then(|()| writer.sync())
-        {
-            return Err(self.failed_with(writer.inner_mut().take_failure(), error.into()));
-        }
-        let cells = cells.map(|(_, place)| place);
+        let cells =
+            put(&mut writer, &mut self.cells).map_err(|why| self.failed_with(why.0, why.1))?;
+        let words =
+            put(&mut writer, &mut self.words).map_err(|why| self.failed_with(why.0, why.1))?;
+        let cells = cells.map(|annex| CellsPlace { annex, cell_rows: self.settings.cell_rows });
         let (tail_at, checksums) = writer.inner_mut().begin_tail();
         built.tail_at = tail_at;
-        let parts = footer::Parts { groups: &self.groups, with_nan: &self.with_nan, checksums, cells };
+        let parts = footer::Parts {
+            groups: &self.groups,
+            with_nan: &self.with_nan,
+            checksums,
+            cells,
+            words,
+        };
         let pairs = footer::encode(&self.schema, &built, &parts);
         let pairs = pairs.map_err(|error| {
             Error::internal("the columns of a story cannot be written").with_source(error)
@@ -386,9 +399,10 @@ impl Builder {
             };
             properties = choice.apply(properties, &path);
         }
-        for at in self.schema.key_positions() {
-            let Some(column) = self.schema.columns.get(at) else { continue };
-            if column.column_type != ColumnType::Boolean {
+        for column in &self.schema.columns {
+            let keyed =
+                self.schema.keys.contains(&column.id) && column.column_type != ColumnType::Boolean;
+            if keyed || self.schema.is_indexed(column.id, IndexKind::Bloom) {
                 let path = ColumnPath::new(vec![column.name.clone()]);
                 properties = properties
                     .set_column_bloom_filter_enabled(path.clone(), true)
@@ -443,6 +457,20 @@ impl Drop for Builder {
         if there && let Err(error) = self.disk.remove_file(&self.path) {
             tracing::warn!(%error, "a spool file is left for the next start");
         }
+    }
+}
+
+/// Writes an annex behind what is there; on failure what the disk said, and what Parquet did.
+fn put(
+    writer: &mut ArrowWriter<Sink>,
+    annex: &mut AnnexWriter,
+) -> Result<Option<AnnexPlace>, (Option<std::io::Error>, ParquetError)> {
+    let file = annex.finish(writer.inner().bytes());
+    let file = file.map_err(|error| (None, ParquetError::External(Box::new(error))))?;
+    let Some((bytes, place)) = file else { return Ok(None) };
+    match writer.write_all(&bytes).and_then(|()| writer.sync()) {
+        Ok(()) => Ok(Some(place)),
+        Err(error) => Err((writer.inner_mut().take_failure(), error.into())),
     }
 }
 

@@ -23,10 +23,10 @@ use stratalog_model::{
     aggregate::{Statistic, WHOLE_SUM, Wanted},
 };
 
-pub(crate) use build::{CellsWriter, agree, cells_of};
-pub(crate) use read::CellsFile;
+pub(crate) use build::{agree, cells_of, schema_of};
 
 use crate::{
+    annex::AnnexPlace,
     form,
     schema::{Source, StorySchema},
 };
@@ -55,12 +55,8 @@ pub enum CellColumn {
 /// Where the cells lie in the file of a story.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CellsPlace {
-    /// Offset of their file.
-    pub(crate) at: u64,
-    /// Its length.
-    pub(crate) bytes: u64,
-    /// The length of its footer, at its end.
-    pub(crate) footer_bytes: u64,
+    #[serde(flatten)]
+    pub(crate) annex: AnnexPlace,
     /// [`crate::StorySettings::cell_rows`].
     pub(crate) cell_rows: usize,
 }

@@ -13,7 +13,7 @@ use std::{any::Any, ops::Range, sync::Arc};
 
 use arrow::array::{Array, ArrayRef};
 use quick_cache::{Weighter, sync::Cache};
-use stratalog_model::{Error, Result};
+use stratalog_model::{ColumnId, Error, Result};
 
 use crate::{
     schema::{Source, StoryColumn},
@@ -74,6 +74,9 @@ const FINDING: u32 = u32::MAX;
 /// In the place of a column: one of the cells of a group, by its number in the place of a chunk.
 const CELL: u32 = u32::MAX - 1;
 
+/// In the place of a column: the words of one, by its id in the place of a chunk.
+const WORDS: u32 = u32::MAX - 2;
+
 /// In the place of a group: what was found out of the whole story.
 const STORY: u32 = u32::MAX;
 
@@ -86,6 +89,8 @@ pub enum Spot {
     Story(u32),
     /// Of a column of the story, by such a number.
     Column(Source, u32),
+    /// The words of a column of a group.
+    Words(u32, ColumnId),
 }
 
 /// Decoded columns of all stories of a shelf.
@@ -188,20 +193,22 @@ impl Story {
         }
     }
 
-    /// Decodes a group before anybody asks for it, if there is room; whether there was. Columns of
-    /// lists and intervals, and numbers that few queries ask for, are left out.
+    /// Decodes the numbers and times of a group before anybody asks for them, if there is room;
+    /// whether there was. Text takes more memory than it saves time.
     ///
     /// # Errors
     /// As [`Story::read`].
     pub async fn warm(self: &Arc<Self>, group: u32) -> Result<bool> {
         let rows = self.group(group)?.summary.rows as usize;
-        let single = |column: &&StoryColumn| !column.column_type.arrow_type().is_nested();
-        let columns = self.schema().columns.iter().filter(single);
-        let columns: Vec<Source> =
-            columns.map(|column| Source::Column(column.id)).chain([Source::Tick]).collect();
-        // About as much as numbers take.
-        let bytes = rows.saturating_mul(columns.len()).saturating_mul(size_of::<u64>());
-        if !self.decoded().has_room(bytes as u64) {
+        let width = |column: &StoryColumn| column.column_type.arrow_type().primitive_width();
+        let (mut columns, mut row_bytes) = (vec![Source::Tick], size_of::<i64>());
+        for column in &self.schema().columns {
+            if let Some(bytes) = width(column) {
+                columns.push(Source::Column(column.id));
+                row_bytes += bytes;
+            }
+        }
+        if !self.decoded().has_room(rows.saturating_mul(row_bytes) as u64) {
             return Ok(false);
         }
         let all = 0..rows;
@@ -212,6 +219,7 @@ impl Story {
     fn spot(&self, spot: Spot) -> Result<Place> {
         let (group, root, chunk) = match spot {
             Spot::Group(group) => (group, FINDING, 0),
+            Spot::Words(group, column) => (group, WORDS, column.0),
             Spot::Story(number) => (STORY, FINDING, number),
             Spot::Column(source, number) => (STORY, self.root(source)? as u32, number),
         };

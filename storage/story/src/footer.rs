@@ -8,6 +8,7 @@ use parquet::file::metadata::KeyValue;
 use stratalog_model::{ChronicleId, ColumnId, Granularity, SchemaVersion, TickScale};
 
 use crate::{
+    annex::AnnexPlace,
     block::{BLOCK_BYTES, Blocks},
     build::{BuiltStory, GroupSummary},
     cells::CellsPlace,
@@ -35,7 +36,9 @@ const FIRST_GSN: &str = "stratalog.first_gsn";
 const LAST_GSN: &str = "stratalog.last_gsn";
 const GROUPS: &str = "stratalog.groups";
 const NAN: &str = "stratalog.nan_columns";
+const INDEXES: &str = "stratalog.indexes";
 const CELLS: &str = "stratalog.cells";
+const WORDS: &str = "stratalog.words";
 const BLOCK: &str = "stratalog.block_bytes";
 const CHECKSUMS: &str = "stratalog.block_checksums";
 
@@ -50,6 +53,8 @@ pub(crate) struct Footer {
     pub(crate) blocks: Blocks,
     /// Where its cells lie, if it has any.
     pub(crate) cells: Option<CellsPlace>,
+    /// Where the words of its inverted indexes lie, if it has any.
+    pub(crate) words: Option<AnnexPlace>,
     /// With the length and checksum of the tail that this was found in.
     pub(crate) built: BuiltStory,
 }
@@ -61,6 +66,7 @@ pub(crate) struct Parts<'a> {
     pub(crate) with_nan: &'a BTreeSet<ColumnId>,
     pub(crate) checksums: &'a [u32],
     pub(crate) cells: Option<CellsPlace>,
+    pub(crate) words: Option<AnnexPlace>,
 }
 
 /// The metadata of a story.
@@ -91,8 +97,14 @@ pub(crate) fn encode(
         pair(BLOCK, BLOCK_BYTES.to_string()),
         pair(CHECKSUMS, Blocks::encode(parts.checksums)),
     ];
+    if !schema.indexes.is_empty() {
+        pairs.push(pair(INDEXES, serde_json::to_string(&schema.indexes)?));
+    }
     if let Some(cells) = &parts.cells {
         pairs.push(pair(CELLS, serde_json::to_string(cells)?));
+    }
+    if let Some(words) = &parts.words {
+        pairs.push(pair(WORDS, serde_json::to_string(words)?));
     }
     Ok(pairs)
 }
@@ -121,19 +133,17 @@ pub(crate) fn decode(pairs: &[KeyValue], place: &BuiltStory) -> Result<Footer, S
         keys: metadata.json(KEYS)?,
         tick: metadata.json(TICK)?,
         scale: TickScale::starting_at(metadata.parse(BASE)?, granularity),
+        indexes: metadata.optional_json(INDEXES)?.unwrap_or_default(),
     };
     schema.validate().map_err(|error| error.to_string())?;
     let groups = decode_groups(metadata.get(GROUPS)?).ok_or("its groups cannot be read")?;
     // Stories of earlier builds do not say.
-    let with_nan = metadata.get(NAN).is_ok().then(|| metadata.json(NAN)).transpose()?;
-    let cells: Option<CellsPlace> =
-        metadata.get(CELLS).is_ok().then(|| metadata.json(CELLS)).transpose()?;
-    let inside = |cells: &CellsPlace| {
-        cells.at.checked_add(cells.bytes).is_some_and(|end| end <= place.tail_at)
-            && cells.footer_bytes <= cells.bytes
-    };
-    if !cells.as_ref().is_none_or(inside) {
-        return Err("its cells lie outside of it".to_string());
+    let with_nan = metadata.optional_json(NAN)?;
+    let cells: Option<CellsPlace> = metadata.optional_json(CELLS)?;
+    let words: Option<AnnexPlace> = metadata.optional_json(WORDS)?;
+    let mut places = cells.iter().map(|cells| cells.annex).chain(words);
+    if !places.all(|annex| annex.is_before(place.tail_at)) {
+        return Err("its cells or words lie outside of it".to_string());
     }
     let blocks = Blocks::decode(metadata.get(CHECKSUMS)?, place.tail_at);
     let blocks = blocks.ok_or("the checksums of its blocks cannot be read")?;
@@ -149,7 +159,7 @@ pub(crate) fn decode(pairs: &[KeyValue], place: &BuiltStory) -> Result<Footer, S
         gsns: (metadata.parse(FIRST_GSN)?, metadata.parse(LAST_GSN)?),
         checksum: place.checksum,
     };
-    Ok(Footer { schema, groups, with_nan, blocks, cells, built })
+    Ok(Footer { schema, groups, with_nan, blocks, cells, words, built })
 }
 
 struct Metadata<'a>(&'a [KeyValue]);
@@ -168,6 +178,14 @@ impl Metadata<'_> {
     fn json<T: serde::de::DeserializeOwned>(&self, key: &str) -> Result<T, String> {
         let value = serde_json::from_str(self.get(key)?);
         value.map_err(|error| format!("its metadata has a wrong {key}: {error}"))
+    }
+
+    /// What not all stories have.
+    fn optional_json<T: serde::de::DeserializeOwned>(
+        &self,
+        key: &str,
+    ) -> Result<Option<T>, String> {
+        self.get(key).is_ok().then(|| self.json(key)).transpose()
     }
 }
 

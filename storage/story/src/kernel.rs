@@ -5,7 +5,9 @@ use std::ops::Range;
 use arrow::{
     array::{Array, ArrayRef, AsArray},
     buffer::NullBuffer,
-    datatypes::{DataType, Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type},
+    datatypes::{
+        DataType, Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type,
+    },
 };
 use stratalog_model::{Error, Result, aggregate::WHOLE_SUM};
 

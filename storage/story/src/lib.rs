@@ -21,6 +21,7 @@
 //! rows under that of their block of 64 KiB, and the list of these, with all else that Parquet
 //! writes behind the rows, under the one that the manifest holds.
 
+mod annex;
 mod block;
 mod build;
 mod cache;
@@ -45,6 +46,7 @@ mod sink;
 mod store;
 mod story;
 mod values;
+mod words;
 
 pub use build::{Builder, BuiltStory, GroupSummary, StorySettings};
 pub use cells::CellColumn;

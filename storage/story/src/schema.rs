@@ -9,8 +9,8 @@ use parquet::{
 };
 use serde::{Deserialize, Serialize};
 use stratalog_model::{
-    ChronicleDefinition, ChronicleId, ColumnDefinition, ColumnId, ColumnType, Error, Result,
-    SchemaVersion, TickScale,
+    ChronicleDefinition, ChronicleId, ColumnDefinition, ColumnId, ColumnType, Error, IndexKind,
+    Result, SchemaVersion, TickScale,
 };
 
 use crate::form;
@@ -52,6 +52,8 @@ pub struct StorySchema {
     pub tick: ColumnId,
     /// What a tick is.
     pub scale: TickScale,
+    /// Columns that secondary indexes are made of; of a story that is read, those that it has.
+    pub indexes: Vec<(ColumnId, IndexKind)>,
 }
 
 /// A column to read: one of the user's, or a number of the events.
@@ -93,9 +95,21 @@ impl StorySchema {
             keys: chronicle.key_columns.iter().copied().filter(|key| ids.contains(key)).collect(),
             tick: chronicle.tick_column,
             scale: chronicle.scale,
+            indexes: indexes_of(chronicle, ids),
         };
         schema.validate()?;
         Ok(schema)
+    }
+
+    /// Whether a column has an index of a kind.
+    pub(crate) fn is_indexed(&self, column: ColumnId, kind: IndexKind) -> bool {
+        self.indexes.contains(&(column, kind))
+    }
+
+    /// The columns that have inverted indexes.
+    pub(crate) fn inverted(&self) -> Vec<ColumnId> {
+        let inverted = self.indexes.iter().filter(|(_, kind)| *kind == IndexKind::Inverted);
+        inverted.map(|(column, _)| *column).collect()
     }
 
     /// Place of a column among those of the file.
@@ -182,6 +196,17 @@ impl StorySchema {
             None => Ok(()),
         }
     }
+}
+
+/// The indexed columns among some.
+fn indexes_of(chronicle: &ChronicleDefinition, ids: &[ColumnId]) -> Vec<(ColumnId, IndexKind)> {
+    let indexes = chronicle.indexes.iter();
+    let columns =
+        indexes.flat_map(|index| index.columns.iter().map(|column| (*column, index.kind)));
+    let mut columns: Vec<_> = columns.filter(|(column, _)| ids.contains(column)).collect();
+    columns.sort_unstable();
+    columns.dedup();
+    columns
 }
 
 fn field_id(id: u32) -> Result<i32> {

@@ -16,9 +16,10 @@ use stratalog_model::{ColumnId, Error, ErrorKind, Result};
 use tokio::sync::OnceCell;
 
 use crate::{
+    annex::{Annex, AnnexPlace},
     block::Blocks,
     build::{BuiltStory, GroupSummary},
-    cells::{self, CellsFile, CellsPlace},
+    cells::{self, CellsPlace},
     decoded::Decoded,
     digest::Digest,
     footer,
@@ -58,7 +59,9 @@ pub struct Story {
     metadata: ArrowReaderMetadata,
     sharing: Sharing,
     cells: Option<CellsPlace>,
-    opened_cells: OnceCell<Option<CellsFile>>,
+    opened_cells: OnceCell<Option<Annex>>,
+    words: Option<AnnexPlace>,
+    opened_words: OnceCell<Option<Annex>>,
     decoded: Arc<Decoded>,
     /// Length of the tail: what it takes in memory is in proportion.
     memory_bytes: usize,
@@ -114,6 +117,8 @@ impl Story {
             sharing: Sharing::default(),
             cells: footer.cells,
             opened_cells: OnceCell::new(),
+            words: footer.words,
+            opened_words: OnceCell::new(),
             decoded,
             memory_bytes,
         })
@@ -236,8 +241,17 @@ impl Story {
         self.cells
     }
 
-    pub(crate) fn opened_cells(&self) -> &OnceCell<Option<CellsFile>> {
+    pub(crate) fn cells_once(&self) -> &OnceCell<Option<Annex>> {
         &self.opened_cells
+    }
+
+    /// Where the words of inverted indexes lie, if there are any.
+    pub(crate) fn words_place(&self) -> Option<AnnexPlace> {
+        self.words
+    }
+
+    pub(crate) fn words_once(&self) -> &OnceCell<Option<Annex>> {
+        &self.opened_words
     }
 
     pub(crate) fn decoded(&self) -> &Decoded {

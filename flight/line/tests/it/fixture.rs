@@ -57,6 +57,8 @@ pub fn table(name: &str, columns: &[(&str, ColumnType)], key: &[&str]) -> Chroni
         tick_column: id(tick),
         key_columns: keys.iter().map(|name| id(name)).collect(),
         keys_added: 0,
+        indexes: Vec::new(),
+        indexes_made: 0,
         primary_key: true,
         scale: TickScale::starting_at(0, Granularity::default()),
         collision: Collision::All,

@@ -6,7 +6,8 @@ use crate::{
     CatalogContext,
     column_type::{base_type, collation_of, element_of_array, type_modifier, type_oid},
     oid,
-    relation::{key_columns, shown_default},
+    index::indexes,
+    relation::shown_default,
     rows::{Rows, Value},
     spec::SYSTEM_TABLES,
 };
@@ -84,12 +85,15 @@ pub(super) fn of_tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result
                 },
             )?;
         }
-        let keys = if chronicle.primary_key { key_columns(chronicle) } else { Vec::new() };
-        for (at, column) in keys.into_iter().enumerate() {
+        let indexed = indexes(chronicle).flat_map(|index| {
+            let oid = index.oid;
+            index.columns.into_iter().enumerate().map(move |(at, column)| (oid, at, column))
+        });
+        for (relation, at, column) in indexed {
             push(
                 rows,
                 &Attribute {
-                    relation: oid::index(chronicle.id),
+                    relation,
                     number: at + 1,
                     name: &column.name,
                     column_type: &column.column_type,

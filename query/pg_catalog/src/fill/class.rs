@@ -1,13 +1,14 @@
 //! Schemas, tables, indexes, constraints, comments.
 
-use stratalog_model::{ChronicleDefinition, Result};
+use stratalog_model::Result;
 
 use super::functions::default_class;
 use crate::{
     CatalogContext,
     column_type::{collation_of, type_oid},
     oid::{self, SYSTEM_SCHEMAS},
-    relation::{index_name, key_columns, key_list, key_numbers},
+    index::indexes as indexes_of,
+    relation::{index_name, key_numbers},
     rows::{Rows, Value},
     spec::SYSTEM_TABLES,
 };
@@ -81,25 +82,25 @@ pub(super) fn of_tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result
             ("relfilenode", oid::table(chronicle.id).into()),
             ("relpages", pages.into()),
             ("reltuples", tuples.clone()),
-            ("relhasindex", chronicle.primary_key.into()),
+            ("relhasindex", indexes_of(chronicle).next().is_some().into()),
             ("relpersistence", "p".into()),
             ("relkind", "r".into()),
             ("relnatts", chronicle.columns.len().into()),
             ("relispopulated", true.into()),
             ("relreplident", "d".into()),
         ])?;
-        if chronicle.primary_key {
+        for index in indexes_of(chronicle) {
             rows.push(&[
-                ("oid", oid::index(chronicle.id).into()),
-                ("relname", index_name(chronicle).into()),
+                ("oid", index.oid.into()),
+                ("relname", index.name.clone().into()),
                 ("relnamespace", namespace.into()),
                 ("relowner", oid::ROLE.into()),
-                ("relam", oid::ACCESS_BTREE.into()),
-                ("relfilenode", oid::index(chronicle.id).into()),
-                ("reltuples", tuples),
+                ("relam", index.method.1.into()),
+                ("relfilenode", index.oid.into()),
+                ("reltuples", tuples.clone()),
                 ("relpersistence", "p".into()),
                 ("relkind", "i".into()),
-                ("relnatts", key_numbers(chronicle).len().into()),
+                ("relnatts", index.columns.len().into()),
                 ("relispopulated", true.into()),
                 ("relreplident", "n".into()),
             ])?;
@@ -110,31 +111,29 @@ pub(super) fn of_tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result
 
 pub(super) fn indexes(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     let state = context.state();
-    for chronicle in state.chronicles(&context.database).filter(|chronicle| chronicle.primary_key) {
-        let key = key_numbers(chronicle);
-        let zeros = Value::Ints(vec![0; key.len()]);
-        let types: Vec<i64> = key_columns(chronicle)
-            .into_iter()
-            .map(|column| i64::from(type_oid(&column.column_type)))
-            .collect();
-        let collations = types.iter().map(|number| collation_of(*number)).collect();
-        let classes = types.iter().map(|number| default_class(*number)).collect();
-        rows.push(&[
-            ("indexrelid", oid::index(chronicle.id).into()),
-            ("indrelid", oid::table(chronicle.id).into()),
-            ("indnatts", key.len().into()),
-            ("indnkeyatts", key.len().into()),
-            ("indisunique", chronicle.key_is_unique().into()),
-            ("indisprimary", true.into()),
-            ("indimmediate", true.into()),
-            ("indisvalid", true.into()),
-            ("indisready", true.into()),
-            ("indislive", true.into()),
-            ("indcollation", Value::Ints(collations)),
-            ("indclass", Value::Ints(classes)),
-            ("indoption", zeros),
-            ("indkey", Value::Ints(key)),
-        ])?;
+    for chronicle in state.chronicles(&context.database) {
+        for index in indexes_of(chronicle) {
+            let types: Vec<i64> =
+                index.columns.iter().map(|column| type_oid(&column.column_type).into()).collect();
+            let collations = types.iter().map(|number| collation_of(*number)).collect();
+            let classes = types.iter().map(|number| default_class(*number)).collect();
+            rows.push(&[
+                ("indexrelid", index.oid.into()),
+                ("indrelid", oid::table(chronicle.id).into()),
+                ("indnatts", types.len().into()),
+                ("indnkeyatts", types.len().into()),
+                ("indisunique", index.is_unique().into()),
+                ("indisprimary", index.primary.into()),
+                ("indimmediate", true.into()),
+                ("indisvalid", true.into()),
+                ("indisready", true.into()),
+                ("indislive", true.into()),
+                ("indcollation", Value::Ints(collations)),
+                ("indclass", Value::Ints(classes)),
+                ("indoption", Value::Ints(vec![0; types.len()])),
+                ("indkey", Value::Ints(index.numbers())),
+            ])?;
+        }
     }
     Ok(())
 }
@@ -161,28 +160,17 @@ pub(super) fn constraints(context: &CatalogContext, rows: &mut Rows<'_>) -> Resu
     Ok(())
 }
 
-/// The statement that would make the primary key's index.
-pub(crate) fn index_definition(chronicle: &ChronicleDefinition) -> String {
-    use stratalog_functions::quote_ident;
-    format!(
-        "CREATE {}INDEX {} ON {}.{} USING btree ({})",
-        if chronicle.key_is_unique() { "UNIQUE " } else { "" },
-        quote_ident(&index_name(chronicle)),
-        quote_ident(&chronicle.schema),
-        quote_ident(&chronicle.name),
-        key_list(chronicle)
-    )
-}
-
 pub(super) fn index_view(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {
     let state = context.state();
-    for chronicle in state.chronicles(&context.database).filter(|chronicle| chronicle.primary_key) {
-        rows.push(&[
-            ("schemaname", (&chronicle.schema).into()),
-            ("tablename", (&chronicle.name).into()),
-            ("indexname", index_name(chronicle).into()),
-            ("indexdef", index_definition(chronicle).into()),
-        ])?;
+    for chronicle in state.chronicles(&context.database) {
+        for index in indexes_of(chronicle) {
+            rows.push(&[
+                ("schemaname", (&chronicle.schema).into()),
+                ("tablename", (&chronicle.name).into()),
+                ("indexname", index.name.clone().into()),
+                ("indexdef", index.definition().into()),
+            ])?;
+        }
     }
     Ok(())
 }
@@ -203,7 +191,7 @@ pub(super) fn table_view(context: &CatalogContext, rows: &mut Rows<'_>) -> Resul
         push(table.schema, table.name, false)?;
     }
     for chronicle in context.state().chronicles(&context.database) {
-        push(&chronicle.schema, &chronicle.name, chronicle.primary_key)?;
+        push(&chronicle.schema, &chronicle.name, indexes_of(chronicle).next().is_some())?;
     }
     Ok(())
 }

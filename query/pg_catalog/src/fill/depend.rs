@@ -2,7 +2,7 @@
 
 use stratalog_model::Result;
 
-use crate::{CatalogContext, oid, rows::Rows};
+use crate::{CatalogContext, index::indexes, oid, rows::Rows};
 
 /// A default goes with its column, a constraint with its columns, an index with its constraint.
 /// The schema of our own tables is the server's, which no dump contains.
@@ -39,6 +39,11 @@ pub(super) fn of_tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result
             }
             let index = oid::index(chronicle.id);
             push(oid::CLASS, index, (oid::CONSTRAINT, constraint, 0), "i")?;
+        }
+        for index in indexes(chronicle).filter(|index| !index.primary) {
+            for number in index.numbers() {
+                push(oid::CLASS, index.oid, (oid::CLASS, table, number), "a")?;
+            }
         }
     }
     Ok(())

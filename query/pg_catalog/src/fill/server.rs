@@ -11,6 +11,8 @@ pub(super) fn access_methods(rows: &mut Rows<'_>) -> Result<()> {
     for (number, name, handler, kind) in [
         (oid::ACCESS_CHRONICLE, "chronicle", "-", "t"),
         (oid::ACCESS_BTREE, "btree", "bthandler", "i"),
+        (oid::ACCESS_BLOOM, "bloom", "-", "i"),
+        (oid::ACCESS_INVERTED, "inverted", "-", "i"),
     ] {
         rows.push(&[
             ("oid", number.into()),

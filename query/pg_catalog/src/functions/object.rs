@@ -11,10 +11,9 @@ use super::{Declare, no_text, oid_at, same_boolean, test_of_oid, text_of_oid};
 use crate::{
     CatalogContext,
     column_type::{base_type, element_of_array, type_name},
-    fill::index_definition,
     oid,
     procedure::{Procedure, procedure},
-    relation::{Relation, key_columns, key_list},
+    relation::{Relation, key_list},
 };
 
 use Parameter::{Any, Boolean, Integer, Text};
@@ -231,15 +230,13 @@ fn index_definitions(context: &CatalogContext, arguments: &Arguments<'_>) -> Res
     text_rows(arguments.rows, |row| {
         let Some(number) = oid_at(arguments, 0, row)? else { return Ok(None) };
         let column = if arguments.has(1) { oid_at(arguments, 1, row)?.unwrap_or(0) } else { 0 };
-        let Some(Relation::Index(chronicle)) = Relation::of_oid(&state, &context.database, number)
-        else {
-            return Ok(None);
-        };
+        let relation = Relation::of_oid(&state, &context.database, number);
+        let Some(index) = relation.as_ref().and_then(Relation::index) else { return Ok(None) };
         if column == 0 {
-            return Ok(Some(index_definition(&chronicle)));
+            return Ok(Some(index.definition()));
         }
         let at = usize::try_from(column - 1).unwrap_or(usize::MAX);
-        let name = key_columns(&chronicle).get(at).map(|column| column.name.clone());
+        let name = index.columns.get(at).map(|column| column.name.clone());
         Ok(name.map(|name| stratalog_functions::quote_ident(&name)))
     })
 }

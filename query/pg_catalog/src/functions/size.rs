@@ -96,7 +96,7 @@ fn table_bytes(context: &CatalogContext, arguments: &Arguments<'_>) -> Result<Ar
                     .iter()
                     .find(|status| status.id == chronicle.id)
                     .map_or(0, |status| status.bytes),
-                Relation::Index(_) | Relation::System(_) => 0,
+                Relation::Index(..) | Relation::System(_) => 0,
             };
             Some(i64::try_from(bytes).unwrap_or(i64::MAX))
         })

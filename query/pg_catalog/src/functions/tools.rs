@@ -192,7 +192,7 @@ fn described(context: &CatalogContext, arguments: &Arguments<'_>) -> Result<Arra
             return Ok(None);
         };
         let kind = match &relation {
-            Relation::Index(_) => "index",
+            Relation::Index(..) => "index",
             Relation::Table(_) => "table",
             Relation::System(table) if table.kind == "v" => "view",
             Relation::System(_) => "table",

@@ -36,6 +36,8 @@ pub(super) fn chronicle(granularity: &str, precision: u8) -> ChronicleDefinition
         tick_column: ColumnId(1),
         key_columns: vec![ColumnId(2), ColumnId(3), ColumnId(4)],
         keys_added: 0,
+        indexes: Vec::new(),
+        indexes_made: 0,
         primary_key: true,
         scale: TickScale::starting_at(1_000_000_000_000_000_000, granularity),
         collision: Collision::Last,

@@ -67,6 +67,8 @@ pub fn definition(id: u32) -> Arc<ChronicleDefinition> {
         tick_column: ColumnId(1),
         key_columns: vec![],
         keys_added: 0,
+        indexes: Vec::new(),
+        indexes_made: 0,
         primary_key: true,
         scale: TickScale::starting_at(0, Granularity::from_ns(1000).unwrap()),
         collision: Collision::Last,

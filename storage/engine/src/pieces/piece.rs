@@ -2,13 +2,14 @@
 
 use std::sync::{
     Arc, OnceLock,
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicBool, AtomicU32, Ordering},
 };
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 use stratalog_model::{
-    ChronicleId, Error, ErrorKind, Result, Tick, TickRange, TierName, values::ValueSummary,
+    ChronicleDefinition, ChronicleId, Error, ErrorKind, Result, Tick, TickRange, TierName,
+    values::ValueSummary,
 };
 use stratalog_story::{BuiltStory, Stories, Story, StoryId};
 use stratalog_tablet::{BlockHead, Built, Tablet, TabletId, Tablets};
@@ -47,6 +48,8 @@ pub struct OpenPiece {
     parts: OnceLock<Vec<Part>>,
     kept: Mutex<Option<Arc<Kept>>>,
     doomed: AtomicBool,
+    /// The last index of its chronicle as of which it is known to have all.
+    indexed: AtomicU32,
 }
 
 /// A block of a tablet or a row group of a story: what is read at once.
@@ -82,8 +85,8 @@ impl OpenPiece {
         shelves: Shelves,
     ) -> Self {
         let (tablet, parts, kept) = (OnceLock::new(), OnceLock::new(), Mutex::default());
-        let doomed = AtomicBool::new(false);
-        Self { record, chronicle, shape, shelves, tablet, parts, kept, doomed }
+        let (doomed, indexed) = (AtomicBool::new(false), AtomicU32::new(0));
+        Self { record, chronicle, shape, shelves, tablet, parts, kept, doomed, indexed }
     }
 
     /// What the manifest says of it.
@@ -94,6 +97,25 @@ impl OpenPiece {
     /// Whose events.
     pub fn chronicle(&self) -> ChronicleId {
         self.chronicle
+    }
+
+    /// Whether it is a story without one of the secondary indexes of its chronicle.
+    ///
+    /// # Errors
+    /// `DataCorrupted`, `Io`, `ConnectionFailure`.
+    pub async fn lacks_index(&self, definition: &ChronicleDefinition) -> Result<bool> {
+        let known = self.indexed.load(Ordering::Relaxed) >= definition.indexes_made;
+        if known || definition.indexes.is_empty() {
+            return Ok(false);
+        }
+        let Some(story) = self.story().await? else { return Ok(false) };
+        let mut indexes = definition.indexes.iter();
+        let has_all = indexes
+            .all(|index| index.columns.iter().all(|column| story.has_index(*column, index.kind)));
+        if has_all {
+            self.indexed.store(definition.indexes_made, Ordering::Relaxed);
+        }
+        Ok(!has_all)
     }
 
     /// Has the blocks in memory from here on, or no more.

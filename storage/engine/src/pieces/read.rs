@@ -17,7 +17,7 @@ use stratalog_model::{
     newest::Best,
     tier::{BatchStream, Extent, Piece, ScanOrder, ScanRequest},
 };
-use stratalog_story::{Fetched, Selection, Story};
+use stratalog_story::{Fetched, KeyValues, Selection, Story};
 
 use super::{events::Events, keyed::Keyed, newest, piece::Part, reader::Reader};
 use crate::{
@@ -394,10 +394,15 @@ fn whole(reader: &Reader, part: &Part, read: Vec<Events>) -> Result<Batches> {
 /// The rows of a group that may be wanted, by page index and Bloom filters; `None` for none.
 pub async fn select(reader: &Reader, story: &Arc<Story>, part: &Part) -> Result<Option<Selection>> {
     let (keys, values) = (reader.key_values(), reader.column_values());
-    let selection = story.select(part.number, &reader.request().ticks, &keys, &values)?;
-    let may =
-        selection.is_some() && (keys.is_empty() || story.may_hold(part.number, &keys).await?);
-    Ok(selection.filter(|_| may))
+    let group = part.number;
+    let Some(selection) = story.select(group, &reader.request().ticks, &keys, &values)? else {
+        return Ok(None);
+    };
+    let asked: Vec<KeyValues> = keys.into_iter().chain(reader.indexed_values(&values)).collect();
+    if !asked.is_empty() && !story.may_hold(group, &asked).await? {
+        return Ok(None);
+    }
+    story.within_words(group, selection, &values).await
 }
 
 /// The batches of a group: decoded as they are asked for where any order will do.

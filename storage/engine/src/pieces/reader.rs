@@ -12,6 +12,7 @@ use arrow::{
 use stratalog_model::{
     Error, Result, Tick, TickRange, ValueFilter,
     tier::{ScanOrder, ScanRequest},
+    values::Wanted as ValuesWanted,
 };
 use stratalog_story::{CellColumn, ColumnValues, KeyValues, Source, Spot, Story};
 
@@ -249,6 +250,17 @@ impl Reader {
             Some(ColumnValues { column: *columns.get(at)?, wanted: filter.wanted.clone() })
         });
         values.collect()
+    }
+
+    /// Those of them that a Bloom filter can tell of.
+    pub fn indexed_values(&self, values: &[ColumnValues]) -> Vec<KeyValues> {
+        let among = |values: &ColumnValues| match &values.wanted {
+            ValuesWanted::Among(among) => {
+                Some(KeyValues { column: values.column, values: Arc::clone(among) })
+            }
+            _ => None,
+        };
+        values.iter().filter_map(among).collect()
     }
 
     /// Checks that the numbers that rows are chosen by were read, for every row.

@@ -76,6 +76,8 @@ pub fn definition(id: u32, collision: Collision, keyed: bool) -> ChronicleDefini
         tick_column: ColumnId(1),
         key_columns: if keyed { vec![ColumnId(2)] } else { vec![] },
         keys_added: 0,
+        indexes: Vec::new(),
+        indexes_made: 0,
         primary_key: true,
         scale: TickScale::starting_at(0, Granularity::from_ns(1000).unwrap()),
         collision,

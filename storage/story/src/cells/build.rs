@@ -1,4 +1,4 @@
-//! From the rows of a group to its cells, and from those to their file.
+//! From the rows of a group to its cells.
 
 use std::{ops::Range, sync::Arc};
 
@@ -10,32 +10,20 @@ use arrow::{
     compute::{partition, take},
     datatypes::{DataType, Float64Type, Int64Type, Schema, SchemaRef},
 };
-use parquet::{
-    arrow::{ArrowWriter, arrow_writer::ArrowWriterOptions},
-    basic::Encoding,
-    errors::ParquetError,
-    file::{metadata::KeyValue, properties::EnabledStatistics},
-    schema::types::ColumnPath,
-};
 use stratalog_model::{Error, Result, aggregate::Windows};
 
-use super::{CellColumn, CellsPlace, layout, place_of};
+use super::{CellColumn, layout, place_of};
 use crate::{
-    build::StorySettings,
-    encoding::{self, Choice},
     kernel::{Column, Number, Total},
     schema::{Source, StorySchema},
 };
-
-/// In the metadata of the file of the cells: the groups that have some.
-pub(super) const GROUPS: &str = "stratalog.groups";
 
 /// Sums of the same values, in another order, differ by less than this, in times of the greatest
 /// value and their number.
 const SUM_ERROR: f64 = 1e-12;
 
 /// The fields of a layout.
-pub(super) fn schema_of(schema: &StorySchema) -> SchemaRef {
+pub(crate) fn schema_of(schema: &StorySchema) -> SchemaRef {
     let fields = layout(schema).into_iter().map(|(_, field)| field);
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
@@ -200,83 +188,4 @@ pub(crate) fn agree(read: &RecordBatch, counted: &RecordBatch) -> bool {
                 || !(own.is_finite() && other.is_finite() && error.is_finite())
         })
     })
-}
-
-/// Writes the file of the cells of a story.
-#[derive(Debug)]
-pub(crate) struct CellsWriter {
-    schema: StorySchema,
-    settings: StorySettings,
-    writer: Option<ArrowWriter<Vec<u8>>>,
-    groups: Vec<u32>,
-}
-
-impl CellsWriter {
-    /// For a story of such columns.
-    pub(crate) fn new(schema: &StorySchema, settings: &StorySettings) -> Self {
-        let (schema, settings) = (schema.clone(), settings.clone());
-        Self { schema, settings, writer: None, groups: Vec::new() }
-    }
-
-    /// Adds the cells of a group, by its number: ascending.
-    ///
-    /// # Errors
-    /// `Internal`.
-    pub(crate) fn push(&mut self, group: u32, cells: &RecordBatch) -> Result<()> {
-        let mut writer = match self.writer.take() {
-            Some(writer) => writer,
-            None => self.start()?,
-        };
-        writer.write(cells).and_then(|()| writer.flush()).map_err(failed)?;
-        self.writer = Some(writer);
-        self.groups.push(group);
-        Ok(())
-    }
-
-    /// The file, which is to lie at an offset, and where all of it is; `None` for no cells.
-    ///
-    /// # Errors
-    /// `Internal`.
-    pub(crate) fn finish(&mut self, at: u64) -> Result<Option<(Vec<u8>, CellsPlace)>> {
-        let Some(mut writer) = self.writer.take() else { return Ok(None) };
-        let groups = serde_json::to_string(&self.groups);
-        let groups = groups.map_err(|error| Error::internal(error.to_string()))?;
-        writer.append_key_value_metadata(KeyValue::new(GROUPS.to_string(), groups));
-        let file = writer.into_inner().map_err(failed)?;
-        // The end of every Parquet file: length of the metadata, then four letters.
-        let word = file.len().checked_sub(8).and_then(|at| file.get(at..)?.first_chunk::<4>());
-        let word = word.ok_or_else(|| Error::internal("cells without a footer"))?;
-        let footer_bytes = u64::from(u32::from_le_bytes(*word)) + 8;
-        let cell_rows = self.settings.cell_rows;
-        let place = CellsPlace { at, bytes: file.len() as u64, footer_bytes, cell_rows };
-        Ok(Some((file, place)))
-    }
-
-    fn start(&self) -> Result<ArrowWriter<Vec<u8>>> {
-        let mut properties =
-            encoding::properties(&self.settings)?.set_statistics_enabled(EnabledStatistics::None);
-        let schema = schema_of(&self.schema);
-        for field in schema.fields() {
-            let encoding = match field.data_type() {
-                DataType::Float32 | DataType::Float64 | DataType::Decimal128(_, _) => {
-                    Encoding::BYTE_STREAM_SPLIT
-                }
-                DataType::Int16 | DataType::Int32 | DataType::Int64 | DataType::Date32 => {
-                    Encoding::DELTA_BINARY_PACKED
-                }
-                DataType::Utf8View => Encoding::DELTA_BYTE_ARRAY,
-                _ => Encoding::PLAIN,
-            };
-            let path = ColumnPath::new(vec![field.name().clone()]);
-            properties = Choice { dictionary: false, encoding }.apply(properties, &path);
-        }
-        let options = ArrowWriterOptions::new()
-            .with_properties(properties.build())
-            .with_skip_arrow_metadata(true);
-        ArrowWriter::try_new_with_options(Vec::new(), schema, options).map_err(failed)
-    }
-}
-
-fn failed(error: ParquetError) -> Error {
-    Error::internal(format!("the cells of a story cannot be written: {error}")).with_source(error)
 }

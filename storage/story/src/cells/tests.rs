@@ -1,6 +1,8 @@
 use std::sync::Arc;
 
-use arrow::array::{Float64Array, Int32Array, RecordBatch, StringViewArray, TimestampNanosecondArray};
+use arrow::array::{
+    Float64Array, Int32Array, RecordBatch, StringViewArray, TimestampNanosecondArray,
+};
 use stratalog_model::{ChronicleId, ColumnType, Granularity, SchemaVersion, TickScale};
 
 use super::*;
@@ -28,11 +30,18 @@ fn schema(nullable: bool) -> StorySchema {
         keys: vec![ColumnId(2)],
         tick: ColumnId(1),
         scale: TickScale::starting_at(0, Granularity::NANOSECOND),
+        indexes: Vec::new(),
     }
 }
 
 /// `hosts` runs of `rows` events, one every `step_ns` from `start_ns` on.
-fn rows(schema: &StorySchema, hosts: usize, rows: usize, start_ns: i64, step_ns: i64) -> RecordBatch {
+fn rows(
+    schema: &StorySchema,
+    hosts: usize,
+    rows: usize,
+    start_ns: i64,
+    step_ns: i64,
+) -> RecordBatch {
     let all = || (0..hosts).flat_map(|host| (0..rows).map(move |row| (host, row)));
     let ticks: Vec<i64> = all().map(|(_, row)| start_ns + row as i64 * step_ns).collect();
     let there = |row: usize| row % 7 != 0 || !schema.columns[2].nullable;
@@ -113,11 +122,8 @@ fn cells_of_other_rows_do_not_agree() {
     let place = |name: &str| cells.schema().index_of(name).unwrap();
     for name in ["rows", "4.min", "4.sum", "3.sum"] {
         let column = cells.column(place(name));
-        let swapped = arrow::compute::take(
-            column,
-            &arrow::array::UInt32Array::from(vec![1, 1]),
-            None,
-        );
+        let swapped =
+            arrow::compute::take(column, &arrow::array::UInt32Array::from(vec![1, 1]), None);
         let changed = other(place(name), swapped.unwrap());
         assert_eq!(agree(&changed, &cells), name == "rows", "{name}");
     }

@@ -1,8 +1,12 @@
 use super::*;
 use crate::block::BLOCK_BYTES;
 
-const SHAPE: ReadShape =
-    ReadShape { request_bytes: 4 * BLOCK_BYTES, gap_bytes_max: BLOCK_BYTES, at_once: 1, near: true };
+const SHAPE: ReadShape = ReadShape {
+    request_bytes: 4 * BLOCK_BYTES,
+    gap_bytes_max: BLOCK_BYTES,
+    at_once: 1,
+    near: true,
+};
 
 fn blocks(count: u64) -> Blocks {
     Blocks::new(vec![0; count as usize], count * BLOCK_BYTES - 5).unwrap()

@@ -58,6 +58,7 @@ pub fn schema() -> StorySchema {
         keys: vec![ColumnId(4)],
         tick: ColumnId(1),
         scale: TickScale::starting_at(1_000_000, Granularity::NANOSECOND),
+        indexes: Vec::new(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use stratalog_model::{ChronicleDefinition, ChronicleId, ColumnType};
+use stratalog_model::{ChronicleDefinition, ChronicleId, ColumnType, IndexKind};
 
 use super::state::CatalogState;
 
@@ -141,6 +141,30 @@ pub enum Command {
         /// (lower-case name, value text), in order.
         options: Vec<(String, String)>,
     },
+    /// CREATE INDEX … USING bloom or inverted.
+    CreateIndex {
+        /// Of which chronicle.
+        id: ChronicleId,
+        /// Its name; `None` for one of the table's and the columns'.
+        name: Option<String>,
+        /// How it tells.
+        kind: IndexKind,
+        /// The names of its columns.
+        columns: Vec<String>,
+        /// An existing one is a notice instead of an error.
+        if_not_exists: bool,
+    },
+    /// DROP INDEX.
+    DropIndex {
+        /// Database that holds it.
+        database: String,
+        /// Schema that holds it.
+        schema: String,
+        /// Its name.
+        name: String,
+        /// A missing one is a notice instead of an error.
+        if_exists: bool,
+    },
     /// COMMENT ON TABLE.
     CommentOnChronicle {
         /// Which chronicle.
@@ -160,8 +184,8 @@ pub enum Command {
 }
 
 impl Command {
-    /// The chronicles that the command changes or drops, in a state before it. A comment changes
-    /// none: events do not depend on it.
+    /// The chronicles that the command changes or drops, in a state before it. A comment or an
+    /// index changes none: events do not depend on it.
     pub fn changes(&self, state: &CatalogState) -> Vec<ChronicleId> {
         match self {
             Command::DropKnown { id }
@@ -180,6 +204,8 @@ impl Command {
             | Command::CreateSchema { .. }
             | Command::CreateChronicle(_)
             | Command::CreateReserved { .. }
+            | Command::CreateIndex { .. }
+            | Command::DropIndex { .. }
             | Command::CommentOnChronicle { .. }
             | Command::CommentOnColumn { .. } => Vec::new(),
         }

@@ -57,6 +57,8 @@ pub(crate) fn define(
         tick_column,
         key_columns,
         keys_added: 0,
+        indexes: Vec::new(),
+        indexes_made: 0,
         primary_key: new.primary_key.is_some(),
         scale: TickScale::starting_at(now_ns, granularity),
         collision: given.collision.unwrap_or(default_collision),

@@ -37,6 +37,15 @@ pub(crate) fn check(what: &str, name: &str) -> Result<()> {
     Ok(())
 }
 
+/// As much of a name that we make as there is room for, with a number behind it.
+pub(crate) fn cut(name: &str) -> &str {
+    let mut end = name.len().min(NAME_BYTES_MAX - 4);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    name.get(..end).unwrap_or(name)
+}
+
 /// Checks that a schema is the user's to make or drop.
 pub(crate) fn check_schema(name: &str) -> Result<()> {
     check("schema", name)?;

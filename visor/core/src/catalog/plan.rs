@@ -1,5 +1,7 @@
 //! From a command to the change that it means for one state: pure, touches nothing.
 
+mod index;
+
 use std::sync::Arc;
 
 use stratalog_model::{
@@ -110,6 +112,12 @@ fn plan(state: &CatalogState, command: &Command, now_ns: i64) -> Result<Plan> {
             add_column(state, *id, column, *key, *if_not_exists)
         }
         Command::SetOptions { id, options } => set_options(state, *id, options),
+        Command::CreateIndex { id, name, kind, columns, if_not_exists } => {
+            index::create(state, find(state, *id)?, name.as_deref(), *kind, columns, *if_not_exists)
+        }
+        Command::DropIndex { database, schema, name, if_exists } => {
+            index::drop(state, database, schema, name, *if_exists)
+        }
         Command::CommentOnChronicle { id, comment } => {
             let id = find(state, *id)?.id;
             let comment = comment.clone().filter(|text| !text.is_empty());
@@ -261,6 +269,9 @@ fn create_chronicle(
             false => Err(duplicate_relation(&new.name)),
         };
     }
+    if state.index(&new.database, &new.schema, &new.name).is_some() {
+        return Err(duplicate_relation(&new.name));
+    }
     if state.chronicle_count() >= CHRONICLES_MAX {
         return Err(Error::new(
             ErrorKind::LimitExceeded,
@@ -307,7 +318,9 @@ fn drop_chronicle(
 fn rename_chronicle(state: &CatalogState, id: ChronicleId, to: &str) -> Result<Plan> {
     let definition = find(state, id)?;
     name::check("table", to)?;
-    if state.chronicle(&definition.database, &definition.schema, to).is_some() {
+    if state.chronicle(&definition.database, &definition.schema, to).is_some()
+        || state.index(&definition.database, &definition.schema, to).is_some()
+    {
         return Err(duplicate_relation(to));
     }
     Ok(Plan::of(Change::RenameChronicle { id, to: to.to_string() }).showing(id))

@@ -8,11 +8,11 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use stratalog_model::{
     ChronicleDefinition, ChronicleId, ColumnDefinition, ColumnId, Durability, Error, ErrorKind,
-    LatePolicy, Result, Tiering,
+    IndexDefinition, LatePolicy, Result, Tiering,
 };
 
 /// The newest format that this version reads.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// The format of changes that every version knows.
 const FORMAT_FIRST: u32 = 1;
@@ -67,6 +67,16 @@ pub(crate) enum Change {
         #[serde(default)]
         tiering: Option<Tiering>,
     },
+    /// Since format 3.
+    CreateIndex {
+        id: ChronicleId,
+        index: IndexDefinition,
+    },
+    /// Since format 3.
+    DropIndex {
+        id: ChronicleId,
+        number: u32,
+    },
     CommentOnChronicle {
         id: ChronicleId,
         comment: Option<String>,
@@ -91,12 +101,19 @@ struct Envelope {
     change: serde_json::Value,
 }
 
+/// The first format that has a change.
+fn format_of(change: &Change) -> u32 {
+    match change {
+        Change::ReserveChronicle { .. } => 2,
+        Change::CreateIndex { .. } | Change::DropIndex { .. } => FORMAT,
+        Change::Several(changes) => changes.iter().map(format_of).max().unwrap_or(FORMAT_FIRST),
+        _ => FORMAT_FIRST,
+    }
+}
+
 /// The payload of a change.
 pub(crate) fn encode(change: &Change) -> Result<Bytes> {
-    let format = match change {
-        Change::ReserveChronicle { .. } => FORMAT,
-        _ => FORMAT_FIRST,
-    };
+    let format = format_of(change);
     match serde_json::to_vec(&Record { format, change }) {
         Ok(json) => Ok(Bytes::from(json)),
         Err(error) => Err(Error::internal(format!("catalog record: {error}"))),

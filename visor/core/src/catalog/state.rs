@@ -5,7 +5,9 @@ use std::{
     sync::Arc,
 };
 
-use stratalog_model::{ChronicleDefinition, ChronicleId, Error, ErrorKind, Result, SchemaVersion};
+use stratalog_model::{
+    ChronicleDefinition, ChronicleId, Error, ErrorKind, IndexDefinition, Result, SchemaVersion,
+};
 
 use super::{
     name::{DEFAULT_DATABASE, DEFAULT_SCHEMA},
@@ -142,6 +144,19 @@ impl CatalogState {
         self.databases.get(database)?.schemas.get(schema)?.chronicles.get(name)
     }
 
+    /// The secondary index of a name, and its chronicle.
+    pub fn index(
+        &self,
+        database: &str,
+        schema: &str,
+        name: &str,
+    ) -> Option<(&Arc<ChronicleDefinition>, &IndexDefinition)> {
+        self.chronicles_in(database, schema).find_map(|chronicle| {
+            let index = chronicle.indexes.iter().find(|index| index.name == name)?;
+            Some((chronicle, index))
+        })
+    }
+
     /// The chronicle of an id.
     pub fn chronicle_by_id(&self, id: ChronicleId) -> Option<&Arc<ChronicleDefinition>> {
         self.by_id.get(&id)
@@ -265,6 +280,15 @@ impl CatalogState {
                     Ok(())
                 })?
             }
+            Change::CreateIndex { id, index } => self.alter(*id, |definition| {
+                definition.indexes.push(index.clone());
+                definition.indexes_made = definition.indexes_made.max(index.number);
+                Ok(())
+            })?,
+            Change::DropIndex { id, number } => self.alter(*id, |definition| {
+                definition.indexes.retain(|index| index.number != *number);
+                Ok(())
+            })?,
             Change::CommentOnChronicle { id, comment } => self.alter(*id, |definition| {
                 definition.comment.clone_from(comment);
                 Ok(())

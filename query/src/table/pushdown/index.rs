@@ -1,0 +1,208 @@
+//! What conditions ask of columns with secondary indexes (F86). The condition itself stays a filter above
+//! the scan.
+
+use arrow::datatypes::DataType;
+use datafusion::{
+    logical_expr::{BinaryExpr, Expr, Like, Operator, expr::InList},
+    scalar::ScalarValue,
+};
+use stratalog_model::{
+    ChronicleDefinition, IndexKind, ValueFilter, index::WordPart, values::Wanted,
+};
+
+use super::array_of;
+
+/// What an index may be asked for wherever `filter` is true.
+pub fn filters(definition: &ChronicleDefinition, filter: &Expr) -> Vec<ValueFilter> {
+    if definition.indexes.is_empty() {
+        return Vec::new();
+    }
+    match filter {
+        Expr::Alias(alias) => filters(definition, &alias.expr),
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
+            let mut both = filters(definition, left);
+            both.extend(filters(definition, right));
+            both
+        }
+        _ => single(definition, filter).into_iter().collect(),
+    }
+}
+
+fn single(definition: &ChronicleDefinition, filter: &Expr) -> Option<ValueFilter> {
+    match filter {
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => {
+            let (column, value) = match indexed(definition, left) {
+                Some(column) => (column, right),
+                None => (indexed(definition, right)?, left),
+            };
+            column.among(std::slice::from_ref(value.as_ref()))
+        }
+        Expr::BinaryExpr(BinaryExpr { op: Operator::Or, .. }) => {
+            let mut values = Vec::new();
+            let column = alternatives(definition, filter, &mut values)?;
+            column.among(&values)
+        }
+        Expr::InList(InList { expr, list, negated: false }) => {
+            indexed(definition, expr)?.among(list)
+        }
+        Expr::Like(Like { negated: false, expr, pattern, escape_char, case_insensitive }) => {
+            let column = indexed(definition, expr)?;
+            let Expr::Literal(pattern, _) = pattern.as_ref() else { return None };
+            let pattern = pattern.try_as_str()??;
+            let mut words = words_of(pattern, *escape_char);
+            if *case_insensitive {
+                words.retain(WordPart::is_ascii);
+            }
+            let has = column.has(IndexKind::Inverted) && !words.is_empty();
+            has.then(|| column.wants(Wanted::Words(words)))
+        }
+        _ => None,
+    }
+}
+
+/// The column of which a condition names several values, and adds these.
+fn alternatives<'a>(
+    definition: &'a ChronicleDefinition,
+    filter: &Expr,
+    values: &mut Vec<Expr>,
+) -> Option<Indexed<'a>> {
+    match filter {
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
+            let one = alternatives(definition, left, values)?;
+            let other = alternatives(definition, right, values)?;
+            (one.at == other.at).then_some(one)
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => {
+            let (column, value) = match indexed(definition, left) {
+                Some(column) => (column, right),
+                None => (indexed(definition, right)?, left),
+            };
+            values.push(value.as_ref().clone());
+            Some(column)
+        }
+        Expr::InList(InList { expr, list, negated: false }) => {
+            values.extend(list.iter().cloned());
+            indexed(definition, expr)
+        }
+        _ => None,
+    }
+}
+
+/// A column with an index.
+struct Indexed<'a> {
+    definition: &'a ChronicleDefinition,
+    at: usize,
+    of: DataType,
+}
+
+fn indexed<'a>(definition: &'a ChronicleDefinition, expr: &Expr) -> Option<Indexed<'a>> {
+    match expr {
+        Expr::Alias(alias) => indexed(definition, &alias.expr),
+        Expr::Column(column) => {
+            let at = definition.columns.iter().position(|known| known.name == column.name)?;
+            let known = definition.columns.get(at)?;
+            let indexed = definition.indexes.iter().any(|index| index.columns.contains(&known.id));
+            indexed.then(|| Indexed { definition, at, of: known.column_type.arrow_type() })
+        }
+        // Texts of one form or another, and whole numbers that are compared as wider ones.
+        Expr::Cast(cast) => {
+            let column = indexed(definition, &cast.expr)?;
+            let to = cast.field.data_type();
+            let text = |of: &DataType| {
+                matches!(of, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+            };
+            let wider = column.of.is_signed_integer()
+                && to.is_signed_integer()
+                && column.of.primitive_width() <= to.primitive_width();
+            (wider || text(&column.of) && text(to)).then_some(column)
+        }
+        _ => None,
+    }
+}
+
+impl Indexed<'_> {
+    fn has(&self, kind: IndexKind) -> bool {
+        let id = self.definition.columns.get(self.at).map(|column| column.id);
+        let of_kind = |index: &stratalog_model::IndexDefinition| {
+            index.kind == kind && id.is_some_and(|id| index.columns.contains(&id))
+        };
+        self.definition.indexes.iter().any(of_kind)
+    }
+
+    fn wants(&self, wanted: Wanted) -> ValueFilter {
+        ValueFilter { column: self.at, wanted }
+    }
+
+    /// One of some constants. Those that the column's type has no value for are equal to none.
+    fn among(&self, values: &[Expr]) -> Option<ValueFilter> {
+        let mut among = Vec::with_capacity(values.len());
+        for value in values {
+            let Expr::Literal(value, _) = value else { return None };
+            if value.is_null() {
+                continue;
+            }
+            let value = match (self.of.is_integer(), value.data_type().is_integer()) {
+                (true, true) => match value.cast_to(&self.of) {
+                    Ok(value) if !value.is_null() => value,
+                    _ => continue,
+                },
+                (true, false) => return None,
+                (false, _) => same_type(value, &self.of)?,
+            };
+            among.push(value);
+        }
+        if among.is_empty() {
+            return None;
+        }
+        array_of(among).map(|values| self.wants(Wanted::Among(values)))
+    }
+}
+
+/// A constant in the type of the column, if it is one of that type in another form.
+fn same_type(value: &ScalarValue, of: &DataType) -> Option<ScalarValue> {
+    if value.data_type() == *of {
+        return Some(value.clone());
+    }
+    let text = value.try_as_str()??;
+    (*of == DataType::Utf8View).then(|| ScalarValue::Utf8View(Some(text.to_string())))
+}
+
+/// The words that all texts have which a pattern of LIKE matches.
+fn words_of(pattern: &str, escape: Option<char>) -> Vec<WordPart> {
+    let escape = escape.unwrap_or('\\');
+    let mut words = Vec::new();
+    let (mut part, mut begins) = (String::new(), true);
+    let mut letters = pattern.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '%' | '_' => {
+                words.extend(WordPart::all_of(&part, begins, false));
+                part.clear();
+                begins = false;
+            }
+            letter if letter == escape => part.extend(letters.next()),
+            letter => part.push(letter),
+        }
+    }
+    words.extend(WordPart::all_of(&part, begins, true));
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_ask_for_their_words() {
+        let whole = |pattern: &str| -> Vec<Option<String>> {
+            let words = words_of(pattern, None);
+            words.iter().map(|word| word.whole().map(str::to_string)).collect()
+        };
+        assert_eq!(whole("disk full"), [Some("disk".to_string()), Some("full".to_string())]);
+        assert_eq!(whole("%disk full%"), [None, None]);
+        assert_eq!(whole("% disk full %"), [Some("disk".to_string()), Some("full".to_string())]);
+        assert_eq!(whole("disk%"), [None]);
+        assert_eq!(whole("a\\%b"), [Some("a".to_string()), Some("b".to_string())]);
+        assert!(words_of("%__%", None).is_empty());
+    }
+}

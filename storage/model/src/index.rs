@@ -1,0 +1,183 @@
+//! Secondary indexes: what is known of the values of columns that are no key (F86).
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{ColumnId, ColumnType};
+
+/// Most indexes of one chronicle.
+pub const INDEXES_MAX: usize = 64;
+
+/// How an index tells which events need not be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IndexKind {
+    /// A Bloom filter of the values of each slice: `column = value`, `column IN (…)`.
+    Bloom,
+    /// The words of each text, and where they are: also `column LIKE '%word%'`.
+    Inverted,
+}
+
+impl IndexKind {
+    /// Whether columns of a type may have such an index.
+    pub fn takes(self, column_type: &ColumnType) -> bool {
+        match self {
+            Self::Bloom => matches!(
+                column_type,
+                ColumnType::SmallInt
+                    | ColumnType::Integer
+                    | ColumnType::BigInt
+                    | ColumnType::Text
+                    | ColumnType::Date
+                    | ColumnType::Uuid
+            ),
+            Self::Inverted => *column_type == ColumnType::Text,
+        }
+    }
+}
+
+impl fmt::Display for IndexKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Bloom => "bloom",
+            Self::Inverted => "inverted",
+        })
+    }
+}
+
+impl FromStr for IndexKind {
+    type Err = ();
+
+    fn from_str(name: &str) -> Result<Self, ()> {
+        match name {
+            "bloom" => Ok(Self::Bloom),
+            "inverted" => Ok(Self::Inverted),
+            _ => Err(()),
+        }
+    }
+}
+
+/// A secondary index of a chronicle.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IndexDefinition {
+    /// Name, unique among the tables and indexes of the schema.
+    pub name: String,
+    /// Number within the chronicle, from 1; never reused.
+    pub number: u32,
+    /// How it tells.
+    pub kind: IndexKind,
+    /// Its columns, each by itself.
+    pub columns: Vec<ColumnId>,
+}
+
+/// Bytes of a word that are kept: longer ones are taken for each other.
+const WORD_BYTES_MAX: usize = 64;
+
+/// The words of a text, as an inverted index knows them: letters and digits that stand together,
+/// whatever their case, cut after 64 bytes.
+pub fn words(text: &str) -> impl Iterator<Item = String> {
+    text.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty()).map(folded)
+}
+
+/// A word as the index knows it.
+fn folded(word: &str) -> String {
+    let mut folded = String::with_capacity(word.len().min(WORD_BYTES_MAX));
+    for letter in word.chars() {
+        // The one letter that is some other's lower case to those who compare without case.
+        let letter = if letter == 'ſ' { 's' } else { letter };
+        for lower in letter.to_lowercase() {
+            if folded.len() + lower.len_utf8() > WORD_BYTES_MAX {
+                return folded;
+            }
+            folded.push(lower);
+        }
+    }
+    folded
+}
+
+/// A word that must be in a text, of which a pattern may show a part only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WordPart {
+    /// Letters, folded as [`words`] are.
+    text: String,
+    /// Whether letters of the word may stand before it, or behind it.
+    open: (bool, bool),
+}
+
+impl WordPart {
+    /// The words that a text must have which contains `part`; `begins` and `ends` say whether
+    /// nothing may stand before it, or behind it.
+    pub fn all_of(part: &str, begins: bool, ends: bool) -> Vec<Self> {
+        let letter = |letter: Option<char>| letter.is_some_and(char::is_alphanumeric);
+        let first = !begins && letter(part.chars().next());
+        let last = !ends && letter(part.chars().next_back());
+        let words: Vec<String> = words(part).collect();
+        let count = words.len();
+        let parts = words
+            .into_iter()
+            .enumerate()
+            .map(|(at, text)| WordPart { text, open: (first && at == 0, last && at + 1 == count) });
+        parts.collect()
+    }
+
+    /// Whether a word of an index may be one that this is a part of.
+    pub fn may_be_in(&self, word: &str) -> bool {
+        // Of words that were cut the rest is not known.
+        match self.open {
+            _ if is_cut(word) || is_cut(&self.text) => true,
+            (false, false) => word == self.text,
+            (false, true) => word.starts_with(&self.text),
+            (true, false) => word.ends_with(&self.text),
+            (true, true) => word.contains(&self.text),
+        }
+    }
+
+    /// Whether all letters are ASCII's: those are folded alike wherever texts are compared without
+    /// case.
+    pub fn is_ascii(&self) -> bool {
+        self.text.is_ascii()
+    }
+
+    /// The word, if it is whole.
+    pub fn whole(&self) -> Option<&str> {
+        let whole = self.open == (false, false) && !is_cut(&self.text);
+        whole.then_some(self.text.as_str())
+    }
+}
+
+/// Whether a word may have been longer.
+fn is_cut(word: &str) -> bool {
+    word.len() + char::MAX_LEN_UTF8 > WORD_BYTES_MAX
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_folded_and_cut() {
+        let found: Vec<String> = words("GET /api/Users?id=42 — Ströme-ſ").collect();
+        assert_eq!(found, ["get", "api", "users", "id", "42", "ströme", "s"]);
+        assert_eq!(words(" -- ").count(), 0);
+        assert_eq!(words(&"é".repeat(100)).next().map(|word| word.len()), Some(64));
+    }
+
+    #[test]
+    fn parts_of_patterns_are_in_words_that_have_them() {
+        let of = |part: &str| WordPart::all_of(part, false, false);
+        let parts = of("rror: time");
+        assert_eq!(parts.len(), 2);
+        assert!(parts[0].may_be_in("error") && !parts[0].may_be_in("errors"));
+        assert!(parts[1].may_be_in("timeout") && !parts[1].may_be_in("runtime"));
+        let inner = of("x");
+        assert!(inner[0].may_be_in("axb") && inner[0].whole().is_none());
+        let whole = WordPart::all_of("error", true, true);
+        assert_eq!(whole[0].whole(), Some("error"));
+        assert!(!whole[0].may_be_in("errors"));
+        assert!(of("...").is_empty());
+        // What was cut may go on in any way.
+        let long = "a".repeat(80);
+        assert!(of(&long)[0].may_be_in(&long[..64]) && whole[0].may_be_in(&long[..64]));
+    }
+}

@@ -1,0 +1,254 @@
+//! A Parquet file inside that of a story, behind its rows, where other readers do not look: a row group
+//! for each group of the story that has one.
+
+use std::{ops::Range, sync::Arc};
+
+use arrow::{
+    array::{ArrayRef, RecordBatch},
+    datatypes::{DataType, SchemaRef},
+};
+use bytes::Bytes;
+use parquet::{
+    arrow::{
+        ArrowWriter, ProjectionMask,
+        arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder},
+        arrow_writer::ArrowWriterOptions,
+    },
+    basic::Encoding,
+    errors::ParquetError,
+    file::{
+        metadata::{KeyValue, PageIndexPolicy, ParquetMetaDataReader},
+        properties::EnabledStatistics,
+        reader::{ChunkReader, Length},
+    },
+    schema::types::ColumnPath,
+};
+use serde::{Deserialize, Serialize};
+use stratalog_model::{Error, Result};
+
+use crate::{
+    build::StorySettings,
+    encoding::{self, Choice},
+    read::Verified,
+    story::Story,
+};
+
+/// In its metadata: the groups that have a row group in it.
+const GROUPS: &str = "stratalog.groups";
+
+/// Where it lies in the file of the story.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct AnnexPlace {
+    /// Offset.
+    pub(crate) at: u64,
+    /// Length.
+    pub(crate) bytes: u64,
+    /// The length of its footer, at its end.
+    pub(crate) footer_bytes: u64,
+}
+
+impl AnnexPlace {
+    /// Whether it lies before an offset, and its footer within it.
+    pub(crate) fn is_before(&self, end: u64) -> bool {
+        self.at.checked_add(self.bytes).is_some_and(|own| own <= end)
+            && self.footer_bytes <= self.bytes
+    }
+
+    pub(crate) fn range(&self) -> Range<u64> {
+        self.at..self.at.saturating_add(self.bytes)
+    }
+}
+
+/// Writes one.
+#[derive(Debug)]
+pub(crate) struct AnnexWriter {
+    schema: SchemaRef,
+    settings: StorySettings,
+    writer: Option<ArrowWriter<Vec<u8>>>,
+    groups: Vec<u32>,
+}
+
+impl AnnexWriter {
+    /// Of such columns.
+    pub(crate) fn new(schema: SchemaRef, settings: &StorySettings) -> Self {
+        Self { schema, settings: settings.clone(), writer: None, groups: Vec::new() }
+    }
+
+    /// Adds the row group of a group, by its number: ascending.
+    ///
+    /// # Errors
+    /// `Internal`.
+    pub(crate) fn push(&mut self, group: u32, rows: &RecordBatch) -> Result<()> {
+        let mut writer = match self.writer.take() {
+            Some(writer) => writer,
+            None => self.start()?,
+        };
+        writer.write(rows).and_then(|()| writer.flush()).map_err(failed)?;
+        self.writer = Some(writer);
+        self.groups.push(group);
+        Ok(())
+    }
+
+    /// The file, which is to lie at an offset, and where all of it is; `None` for no rows.
+    ///
+    /// # Errors
+    /// `Internal`.
+    pub(crate) fn finish(&mut self, at: u64) -> Result<Option<(Vec<u8>, AnnexPlace)>> {
+        let Some(mut writer) = self.writer.take() else { return Ok(None) };
+        let groups = serde_json::to_string(&self.groups);
+        let groups = groups.map_err(|error| Error::internal(error.to_string()))?;
+        writer.append_key_value_metadata(KeyValue::new(GROUPS.to_string(), groups));
+        let file = writer.into_inner().map_err(failed)?;
+        // The end of every Parquet file: length of the metadata, then four letters.
+        let word = file.len().checked_sub(8).and_then(|at| file.get(at..)?.first_chunk::<4>());
+        let word = word.ok_or_else(|| Error::internal("a Parquet file without a footer"))?;
+        let footer_bytes = u64::from(u32::from_le_bytes(*word)) + 8;
+        let place = AnnexPlace { at, bytes: file.len() as u64, footer_bytes };
+        Ok(Some((file, place)))
+    }
+
+    fn start(&self) -> Result<ArrowWriter<Vec<u8>>> {
+        let mut properties =
+            encoding::properties(&self.settings)?.set_statistics_enabled(EnabledStatistics::None);
+        for field in self.schema.fields() {
+            let encoding = match field.data_type() {
+                DataType::Float32 | DataType::Float64 | DataType::Decimal128(_, _) => {
+                    Encoding::BYTE_STREAM_SPLIT
+                }
+                DataType::Int16 | DataType::Int32 | DataType::Int64 | DataType::Date32 => {
+                    Encoding::DELTA_BINARY_PACKED
+                }
+                DataType::Utf8View => Encoding::DELTA_BYTE_ARRAY,
+                DataType::Binary => Encoding::DELTA_LENGTH_BYTE_ARRAY,
+                _ => Encoding::PLAIN,
+            };
+            let path = ColumnPath::new(vec![field.name().clone()]);
+            properties = Choice { dictionary: false, encoding }.apply(properties, &path);
+        }
+        let options = ArrowWriterOptions::new()
+            .with_properties(properties.build())
+            .with_skip_arrow_metadata(true);
+        ArrowWriter::try_new_with_options(Vec::new(), Arc::clone(&self.schema), options)
+            .map_err(failed)
+    }
+}
+
+fn failed(error: ParquetError) -> Error {
+    Error::internal(format!("a part of a story cannot be written: {error}")).with_source(error)
+}
+
+/// One that is open.
+#[derive(Debug)]
+pub(crate) struct Annex {
+    place: AnnexPlace,
+    metadata: ArrowReaderMetadata,
+    /// Ascending; each is a row group here.
+    groups: Vec<u32>,
+}
+
+impl Annex {
+    /// Opens it: reads its footer.
+    ///
+    /// # Errors
+    /// `DataCorrupted`, `Io`, `ConnectionFailure`.
+    pub(crate) async fn open(
+        story: &Arc<Story>,
+        place: AnnexPlace,
+        schema: SchemaRef,
+    ) -> Result<Self> {
+        let footer = place.range().end.saturating_sub(place.footer_bytes)..place.range().end;
+        let bytes = story.verified([footer.clone()]).await?;
+        let damaged = |what: String| story.damaged(&footer, &what);
+        let wrong = |error: ParquetError| damaged(error.to_string());
+        let bytes = bytes.get_bytes(footer.start, place.footer_bytes as usize).map_err(wrong)?;
+        let mut reader = ParquetMetaDataReader::new().with_page_index_policy(PageIndexPolicy::Skip);
+        reader.try_parse_sized(&bytes, place.bytes).map_err(wrong)?;
+        let metadata = reader.finish().map_err(wrong)?;
+        let pairs = metadata.file_metadata().key_value_metadata();
+        let groups = pairs.and_then(|pairs| pairs.iter().find(|pair| pair.key == GROUPS));
+        let groups = groups.and_then(|pair| serde_json::from_str(pair.value.as_deref()?).ok());
+        let groups: Vec<u32> = groups.ok_or_else(|| damaged("it names no groups".to_string()))?;
+        if groups.len() != metadata.num_row_groups() {
+            return Err(damaged("it has other groups than it says".to_string()));
+        }
+        let options = ArrowReaderOptions::new().with_schema(schema);
+        let metadata = ArrowReaderMetadata::try_new(Arc::new(metadata), options).map_err(wrong)?;
+        Ok(Self { place, metadata, groups })
+    }
+
+    /// Columns of what a group has in it, by their places, in that order; `None` for a group that
+    /// has nothing.
+    ///
+    /// # Errors
+    /// `DataCorrupted`, `Io`, `ConnectionFailure`.
+    pub(crate) async fn read(
+        &self,
+        story: &Arc<Story>,
+        group: u32,
+        places: &[usize],
+    ) -> Result<Option<Vec<ArrayRef>>> {
+        let Ok(row_group) = self.groups.binary_search(&group) else { return Ok(None) };
+        let metadata = self.metadata.metadata();
+        let head = metadata.row_groups().get(row_group);
+        let head = head.ok_or_else(|| Error::internal("a row group is missing"))?;
+        let chunks = places.iter().filter_map(|at| head.columns().get(*at));
+        let needed = chunks.map(|chunk| {
+            let (start, len) = chunk.byte_range();
+            self.place.at + start..self.place.at + start + len
+        });
+        let bytes = story.verified(needed).await?;
+        let damaged = |what: String| story.damaged(&self.place.range(), &what);
+        let shifted = Shifted { bytes, place: self.place };
+        let mask = ProjectionMask::roots(self.metadata.parquet_schema(), places.iter().copied());
+        let rows = usize::try_from(head.num_rows()).unwrap_or_default();
+        let reader =
+            ParquetRecordBatchReaderBuilder::new_with_metadata(shifted, self.metadata.clone())
+                .with_row_groups(vec![row_group])
+                .with_projection(mask)
+                .with_batch_size(rows.max(1))
+                .build();
+        let mut reader = reader.map_err(|error| damaged(error.to_string()))?;
+        let batch = reader.next().and_then(std::result::Result::ok);
+        let batch = batch.filter(|batch| batch.num_rows() == rows);
+        let batch = batch.ok_or_else(|| damaged("it cannot be decoded".to_string()))?;
+        // Parquet returns each column once, in the order of the file.
+        let mut returned = places.to_vec();
+        returned.sort_unstable();
+        returned.dedup();
+        let array = |place: &usize| -> Result<ArrayRef> {
+            let at = returned.binary_search(place).ok();
+            let array = at.and_then(|at| batch.columns().get(at));
+            array.cloned().ok_or_else(|| Error::internal("a column was not decoded"))
+        };
+        places.iter().map(array).collect::<Result<_>>().map(Some)
+    }
+
+    /// Where it lies.
+    pub(crate) fn place(&self) -> AnnexPlace {
+        self.place
+    }
+}
+
+/// The file, as if it lay by itself.
+struct Shifted {
+    bytes: Verified,
+    place: AnnexPlace,
+}
+
+impl Length for Shifted {
+    fn len(&self) -> u64 {
+        self.place.bytes
+    }
+}
+
+impl ChunkReader for Shifted {
+    type T = bytes::buf::Reader<Bytes>;
+
+    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
+        self.bytes.get_read(self.place.at + start)
+    }
+
+    fn get_bytes(&self, start: u64, len: usize) -> Result<Bytes, ParquetError> {
+        self.bytes.get_bytes(self.place.at + start, len)
+    }
+}

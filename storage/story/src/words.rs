@@ -1,0 +1,293 @@
+//! The words of texts, and the rows that have them: what an inverted index is in a story (F86).
+//!
+//! ```text
+//!   group   words of column 7:  "error"    blocks 0, 3, 4      a block: 2,048 rows of the group
+//!                               "refused"  blocks 3
+//!           words of column 9:  …
+//! ```
+//! They lie behind the rows as [cells](crate::cells) do. Rows of other blocks need not be read; those
+//! of these are for the reader to look at. Words that are damaged rule nothing out.
+
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray, BinaryArray, Int32Array, RecordBatch, StringViewArray},
+    datatypes::{DataType, Field, Int32Type, Schema, SchemaRef},
+};
+use stratalog_model::{
+    ColumnId, Error, ErrorKind, IndexKind, Result,
+    index::{self, WordPart},
+    values::Wanted,
+};
+
+use crate::{
+    annex::Annex,
+    decoded::{CHUNK_ROWS, Spot},
+    schema::{Source, StorySchema},
+    select::Selection,
+    story::Story,
+    values::ColumnValues,
+};
+
+/// The columns of their file.
+pub(crate) fn schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("column", DataType::Int32, false),
+        Field::new("word", DataType::Utf8View, false),
+        Field::new("blocks", DataType::Binary, false),
+    ]))
+}
+
+/// The words of a group, by column and word; `None` where no column has an inverted index, or no
+/// words.
+///
+/// # Errors
+/// `Internal`.
+pub(crate) fn words_of(schema: &StorySchema, rows: &RecordBatch) -> Result<Option<RecordBatch>> {
+    let mut columns: Vec<i32> = Vec::new();
+    let (mut words, mut blocks) = (Vec::new(), Vec::new());
+    for column in schema.inverted() {
+        let at = schema.position(Source::Column(column));
+        let texts = at.and_then(|at| rows.columns().get(at)?.as_string_view_opt());
+        let texts = texts.ok_or_else(|| Error::internal("an inverted index of no text"))?;
+        let mut found: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+        let mut last = "";
+        for (row, text) in texts.iter().enumerate() {
+            let block = (row / CHUNK_ROWS) as u32;
+            // Neighbours are often alike.
+            let Some(text) = text.filter(|text| row % CHUNK_ROWS == 0 || *text != last) else {
+                continue;
+            };
+            last = text;
+            for word in index::words(text) {
+                match found.get_mut(&word) {
+                    Some(known) if known.last() == Some(&block) => {}
+                    Some(known) => known.push(block),
+                    None => drop(found.insert(word, vec![block])),
+                }
+            }
+        }
+        for (word, in_blocks) in found {
+            columns.push(column.0.cast_signed());
+            words.push(word);
+            blocks.push(packed(&in_blocks));
+        }
+    }
+    if columns.is_empty() {
+        return Ok(None);
+    }
+    let arrays: Vec<ArrayRef> = vec![
+        Arc::new(Int32Array::from(columns)),
+        Arc::new(StringViewArray::from_iter_values(words)),
+        Arc::new(BinaryArray::from_iter_values(blocks)),
+    ];
+    Ok(Some(RecordBatch::try_new(self::schema(), arrays)?))
+}
+
+/// Ascending numbers: the distances between them, seven bits to a byte.
+fn packed(numbers: &[u32]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(numbers.len());
+    let mut before = 0;
+    for number in numbers {
+        let mut rest = number - before;
+        before = *number;
+        while rest >= 0x80 {
+            bytes.push(rest as u8 | 0x80);
+            rest >>= 7;
+        }
+        bytes.push(rest as u8);
+    }
+    bytes
+}
+
+/// Adds the numbers of [`packed`] to a set; `None` for other bytes.
+fn unpack(bytes: &[u8], set: &mut [bool]) -> Option<()> {
+    let (mut number, mut rest, mut shift) = (0_u32, 0_u32, 0);
+    for byte in bytes {
+        rest |= u32::from(byte & 0x7f).checked_shl(shift)?;
+        shift += 7;
+        if byte & 0x80 == 0 {
+            number = number.checked_add(rest)?;
+            *set.get_mut(number as usize)? = true;
+            (rest, shift) = (0, 0);
+        }
+    }
+    (shift == 0).then_some(())
+}
+
+/// The words of one column of a group.
+#[derive(Debug)]
+struct Words {
+    /// Ascending.
+    words: StringViewArray,
+    blocks: BinaryArray,
+}
+
+impl Story {
+    /// Whether the story has an index of a column, or has no such column.
+    pub fn has_index(&self, column: ColumnId, kind: IndexKind) -> bool {
+        let schema = self.schema();
+        schema.position(Source::Column(column)).is_none() || schema.is_indexed(column, kind)
+    }
+
+    /// The rows of a selection that may have the wanted texts, by the inverted indexes of their
+    /// columns; `None` when there are none.
+    ///
+    /// # Errors
+    /// `Io`, `ConnectionFailure`; `Internal`.
+    pub async fn within_words(
+        self: &Arc<Self>,
+        group: u32,
+        selection: Selection,
+        wanted: &[ColumnValues],
+    ) -> Result<Option<Selection>> {
+        let mut selection = selection;
+        for values in wanted {
+            let asked = match &values.wanted {
+                Wanted::Among(texts) => among(texts),
+                Wanted::Words(parts) => Some(vec![parts.clone()]),
+                Wanted::Null | Wanted::Between(..) => None,
+            };
+            let Some(asked) = asked else { continue };
+            let Some(words) = self.words(group, values.column).await? else { continue };
+            let blocks = self.group(group)?.summary.rows.div_ceil(CHUNK_ROWS as u64) as usize;
+            let Some(blocks) = words.blocks_of(&asked, blocks) else { continue };
+            let ranges = blocks.iter().enumerate().filter(|(_, may)| **may);
+            let ranges = ranges.map(|(block, _)| block * CHUNK_ROWS..(block + 1) * CHUNK_ROWS);
+            selection = selection.within(ranges.collect::<Vec<Range<usize>>>());
+        }
+        Ok((selection.rows() > 0).then_some(selection))
+    }
+
+    /// The words of a column of a group; `None` where there is no such index, or it is damaged.
+    async fn words(self: &Arc<Self>, group: u32, column: ColumnId) -> Result<Option<Arc<Words>>> {
+        if !self.schema().is_indexed(column, IndexKind::Inverted) {
+            return Ok(None);
+        }
+        let spot = Spot::Words(group, column);
+        if let Some(known) = self.finding::<Words>(spot) {
+            return Ok(Some(known));
+        }
+        let read = async {
+            let open = || async {
+                match self.words_place() {
+                    Some(annex) => Annex::open(self, annex, schema()).await.map(Some),
+                    None => Ok(None),
+                }
+            };
+            let Some(annex) = self.words_once().get_or_try_init(open).await? else {
+                return Ok(None);
+            };
+            annex.read(self, group, &[0, 1, 2]).await
+        };
+        let read = match read.await {
+            Err(error) if error.kind() == ErrorKind::DataCorrupted => {
+                tracing::error!(%error, "words of a story are damaged; its rows are looked at");
+                return Ok(None);
+            }
+            read => read?,
+        };
+        // A group without words has none of those that are asked for.
+        let words = match &read {
+            None => Words::default(),
+            Some(arrays) => Words::of(arrays, column)
+                .ok_or_else(|| Error::internal("words of a story have other columns"))?,
+        };
+        let bytes = words.words.get_array_memory_size() + words.blocks.get_array_memory_size();
+        let words = Arc::new(words);
+        self.note(spot, &words, bytes);
+        Ok(Some(words))
+    }
+}
+
+/// What a text must have to be one of some: the words of each. `None` if one of them has no words.
+fn among(texts: &ArrayRef) -> Option<Vec<Vec<WordPart>>> {
+    let texts = texts.as_string_view_opt()?;
+    let each = texts.iter().flatten().map(|text| {
+        let words = WordPart::all_of(text, true, true);
+        (!words.is_empty()).then_some(words)
+    });
+    each.collect()
+}
+
+impl Default for Words {
+    fn default() -> Self {
+        let words = StringViewArray::from_iter_values(std::iter::empty::<&str>());
+        let blocks = BinaryArray::from_iter_values(std::iter::empty::<&[u8]>());
+        Self { words, blocks }
+    }
+}
+
+impl Words {
+    /// Those of a column.
+    fn of(arrays: &[ArrayRef], column: ColumnId) -> Option<Self> {
+        let [columns, words, blocks] = arrays else { return None };
+        let columns = columns.as_primitive_opt::<Int32Type>()?.values();
+        let number = column.0.cast_signed();
+        let start = columns.iter().position(|known| *known == number).unwrap_or(columns.len());
+        let len = columns.iter().skip(start).take_while(|known| **known == number).count();
+        let words = words.as_string_view_opt()?.slice(start, len).gc();
+        let blocks = blocks.as_binary_opt::<i32>()?.slice(start, len);
+        Some(Self { words, blocks })
+    }
+
+    /// The blocks with rows that may have all parts of one of `asked`; `None` when the words do
+    /// not tell.
+    fn blocks_of(&self, asked: &[Vec<WordPart>], blocks: usize) -> Option<Vec<bool>> {
+        let mut any = vec![false; blocks];
+        for parts in asked {
+            let mut all = vec![true; blocks];
+            for part in parts {
+                let mut with = vec![false; blocks];
+                match part.whole() {
+                    Some(word) => {
+                        let at = self.first_from(word);
+                        if self.words.len() > at && self.words.value(at) == word {
+                            unpack(self.blocks.value(at), &mut with)?;
+                        }
+                    }
+                    None => {
+                        for at in 0..self.words.len() {
+                            if part.may_be_in(self.words.value(at)) {
+                                unpack(self.blocks.value(at), &mut with)?;
+                            }
+                        }
+                    }
+                }
+                all.iter_mut().zip(with).for_each(|(all, with)| *all &= with);
+            }
+            any.iter_mut().zip(all).for_each(|(any, all)| *any |= all);
+        }
+        Some(any)
+    }
+
+    /// Place of the first word that is not before another.
+    fn first_from(&self, word: &str) -> usize {
+        let (mut low, mut high) = (0, self.words.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.words.value(middle) < word {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        low
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_packed_and_come_back() {
+        let numbers = [0, 1, 127, 128, 129, 300, 70_000];
+        let mut set = vec![false; 70_001];
+        unpack(&packed(&numbers), &mut set).unwrap();
+        let found: Vec<u32> = (0..set.len()).filter(|at| set[*at]).map(|at| at as u32).collect();
+        assert_eq!(found, numbers);
+        assert_eq!(unpack(&[0x80], &mut set), None);
+        assert_eq!(unpack(&packed(&[70_001]), &mut set), None);
+        assert_eq!(unpack(&[0xff; 9], &mut set), None);
+    }
+}

@@ -1,0 +1,133 @@
+//! CREATE INDEX and DROP INDEX, of indexes that are made.
+
+use stratalog_model::{
+    ChronicleDefinition, ColumnDefinition, Error, ErrorKind, IndexDefinition, IndexKind, Result,
+    index::INDEXES_MAX,
+};
+
+use super::{super::name, Plan, undefined_schema};
+use crate::catalog::{record::Change, state::CatalogState};
+
+pub(super) fn create(
+    state: &CatalogState,
+    definition: &ChronicleDefinition,
+    name: Option<&str>,
+    kind: IndexKind,
+    columns: &[String],
+    if_not_exists: bool,
+) -> Result<Plan> {
+    let found = columns.iter().map(|column| column_of(definition, kind, column));
+    let found = found.collect::<Result<Vec<&ColumnDefinition>>>()?;
+    let taken = |name: &str| {
+        let (database, schema) = (&definition.database, &definition.schema);
+        state.chronicle(database, schema, name).is_some()
+            || state.index(database, schema, name).is_some()
+            || state.chronicles_in(database, schema).any(|other| {
+                other.primary_key && name.strip_suffix("_pkey") == Some(other.name.as_str())
+            })
+    };
+    let name = match name {
+        Some(name) => {
+            name::check("index", name)?;
+            if taken(name) {
+                let exists = format!("relation \"{name}\" already exists");
+                return match if_not_exists {
+                    true => Ok(Plan::nothing(format!("{exists}, skipping")).showing(definition.id)),
+                    false => Err(Error::new(ErrorKind::DuplicateTable, exists)),
+                };
+            }
+            name.to_string()
+        }
+        None => free_name(definition, columns, taken),
+    };
+    if definition.indexes.len() >= INDEXES_MAX {
+        return Err(Error::new(
+            ErrorKind::LimitExceeded,
+            format!("table \"{}\" has {INDEXES_MAX} indexes, which is the most", definition.name),
+        )
+        .with_hint("DROP INDEX those that no query needs"));
+    }
+    let index = IndexDefinition {
+        name,
+        number: definition.indexes_made.saturating_add(1),
+        kind,
+        columns: found.into_iter().map(|column| column.id).collect(),
+    };
+    Ok(Plan::of(Change::CreateIndex { id: definition.id, index }).showing(definition.id))
+}
+
+fn column_of<'a>(
+    definition: &'a ChronicleDefinition,
+    kind: IndexKind,
+    name: &str,
+) -> Result<&'a ColumnDefinition> {
+    let column = definition.column_named(name).ok_or_else(|| {
+        Error::new(ErrorKind::UndefinedColumn, format!("column \"{name}\" does not exist"))
+    })?;
+    if column.id == definition.tick_column || definition.key_columns.contains(&column.id) {
+        return Err(Error::new(
+            ErrorKind::FeatureNotSupported,
+            format!("column \"{name}\" needs no index: events are sorted by it"),
+        )
+        .with_hint("the PRIMARY KEY finds time and key columns"));
+    }
+    if !kind.takes(&column.column_type) {
+        let of = &column.column_type;
+        let takes = match kind {
+            IndexKind::Bloom => "text, smallint, integer, bigint, date and uuid",
+            IndexKind::Inverted => "text",
+        };
+        return Err(Error::new(
+            ErrorKind::DatatypeMismatch,
+            format!("column \"{name}\" of type {of} cannot have an index of method \"{kind}\""),
+        )
+        .with_hint(format!("{kind} takes {takes}; ranges of numbers are found without an index")));
+    }
+    Ok(column)
+}
+
+/// As PostgreSQL names them.
+fn free_name(
+    definition: &ChronicleDefinition,
+    columns: &[String],
+    taken: impl Fn(&str) -> bool,
+) -> String {
+    let stem = format!("{}_{}_idx", definition.name, columns.join("_"));
+    let stem = name::cut(&stem);
+    let numbered = (1_u32..).map(|number| format!("{stem}{number}"));
+    std::iter::once(stem.to_string()).chain(numbered).find(|name| !taken(name)).unwrap_or_default()
+}
+
+pub(super) fn drop(
+    state: &CatalogState,
+    database: &str,
+    schema: &str,
+    name: &str,
+    if_exists: bool,
+) -> Result<Plan> {
+    if let Some((chronicle, index)) = state.index(database, schema, name) {
+        let change = Change::DropIndex { id: chronicle.id, number: index.number };
+        return Ok(Plan::of(change).showing(chronicle.id));
+    }
+    if state.schema(database, schema).is_none() && !if_exists {
+        return Err(undefined_schema(schema));
+    }
+    let keyed = state.chronicles_in(database, schema).find(|chronicle| {
+        chronicle.primary_key && name.strip_suffix("_pkey") == Some(chronicle.name.as_str())
+    });
+    if let Some(chronicle) = keyed {
+        return Err(Error::new(
+            ErrorKind::DependentObjects,
+            format!(
+                "cannot drop index {name} because constraint {name} on table {} requires it",
+                chronicle.name
+            ),
+        )
+        .with_hint("the key of a table is fixed when it is made"));
+    }
+    let missing = format!("index \"{name}\" does not exist");
+    match if_exists {
+        true => Ok(Plan::nothing(format!("{missing}, skipping"))),
+        false => Err(Error::new(ErrorKind::UndefinedObject, missing)),
+    }
+}
