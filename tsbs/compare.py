@@ -105,6 +105,8 @@ class OneUseCase:
             if contender not in self.started:
                 contender.start()
                 self.started.append(contender)
+        # What a server does when it has started is done before anybody asks; of all of them.
+        time.sleep(self.arguments.pause)
         end = START + datetime.timedelta(hours=self.arguments.hours)
         contest = Contest(self.contenders, dataset.texts, end, self.arguments.queries, self.arguments.checks, self.arguments.clients)
         for query_type in tsbs.IOT_QUERY_TYPES if self.use_case == "iot" else tsbs.QUERY_TYPES:
@@ -182,6 +184,7 @@ def main():
     parser.add_argument("--span-peers", type=names(PEERS), default=["questdb"], help="who takes part in that besides us")
     parser.add_argument("--clients", type=int, default=8, help="at once, against one; 0 for not")
     parser.add_argument("--fresh", type=int, default=1, help="also with a tenth of the rows not yet in stories; 0 for not")
+    parser.add_argument("--pause", type=int, default=10, help="seconds between the last start and the first query")
     parser.add_argument("--seed", type=int, default=123)
     parser.add_argument("--keep", type=int, default=1, help="writes results/; 0 for not")
     parser.add_argument("--directory", type=pathlib.Path, default=pathlib.Path("/var/tmp"), help="on the disk to measure")

@@ -15,6 +15,7 @@ use super::walk::{self, Change, Flow};
 
 mod arrays;
 mod civil;
+mod ends;
 mod intervals;
 mod json_aggregates;
 mod lateral;
@@ -106,6 +107,7 @@ impl Change for Normalizer<'_> {
         )?;
         tuples::respell(expr);
         json_aggregates::respell(expr);
+        ends::respell(expr);
         spelled::respell(expr);
         self.go_on(tuples::in_subquery(expr))
     }

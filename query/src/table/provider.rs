@@ -29,7 +29,7 @@ use stratalog_model::{
 
 use super::{
     ChronicleScan,
-    pushdown::{self, calendar, value},
+    pushdown::{self, calendar},
 };
 
 /// The snapshot that the statement being planned reads. A session plans one statement at
@@ -223,7 +223,7 @@ impl TableProvider for ChronicleTable {
                     TableProviderFilterPushDown::Exact
                 } else if pushdown::hull(&self.definition, filter).is_all()
                     && !calendar::concerns(&self.definition, filter)
-                    && value::filters(&self.definition, filter).is_empty()
+                    && pushdown::values(&self.definition, filter).is_empty()
                 {
                     TableProviderFilterPushDown::Unsupported
                 } else {

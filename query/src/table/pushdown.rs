@@ -66,6 +66,13 @@ pub fn hull(definition: &ChronicleDefinition, filter: &Expr) -> TickRanges {
     }
 }
 
+/// What statistics and indexes may be asked for wherever `filter` is true.
+pub fn values(definition: &ChronicleDefinition, filter: &Expr) -> Vec<ValueFilter> {
+    let mut values = value::filters(definition, filter);
+    values.extend(index::filters(definition, filter));
+    values
+}
+
 /// What all of `filters` ask together.
 pub fn push(definition: &ChronicleDefinition, filters: &[Expr]) -> Pushed {
     let mut pushed = Pushed { ticks: TickRanges::all(), keys: Vec::new(), values: Vec::new() };
@@ -76,8 +83,7 @@ pub fn push(definition: &ChronicleDefinition, filters: &[Expr]) -> Pushed {
             Some(Conjunct::Nothing) => pushed.ticks = TickRanges::none(),
             None => {
                 pushed.ticks = pushed.ticks.intersect(&hull(definition, filter));
-                pushed.values.extend(value::filters(definition, filter));
-                pushed.values.extend(index::filters(definition, filter));
+                pushed.values.extend(values(definition, filter));
             }
         }
     }

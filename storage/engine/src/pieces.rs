@@ -17,6 +17,7 @@ pub mod marks;
 pub mod newest;
 pub mod numbers;
 pub mod order;
+pub mod picked;
 pub mod piece;
 pub mod read;
 pub mod reader;

@@ -109,6 +109,7 @@ impl Wanted {
                     | DataType::Int16
                     | DataType::Int32
                     | DataType::Int64
+                    | DataType::Timestamp(..)
             ),
         }
     }

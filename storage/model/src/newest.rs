@@ -5,6 +5,8 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+use crate::TickRange;
+
 /// One event of each group is wanted: the newest, or the oldest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewestOf {
@@ -15,13 +17,27 @@ pub struct NewestOf {
 }
 
 impl NewestOf {
-    /// Whether an event at one tick is to be taken rather than one at another. Of events at one
-    /// tick any may be taken.
+    /// As [`is_better`].
     pub fn better(&self, tick: i64, than: i64) -> bool {
-        match self.oldest {
-            true => tick < than,
-            false => tick > than,
-        }
+        is_better(self.oldest, tick, than)
+    }
+}
+
+/// Whether an event at one tick is to be taken rather than one at another, where the oldest are
+/// wanted, or the newest. Of events at one tick any may be taken.
+pub fn is_better(oldest: bool, tick: i64, than: i64) -> bool {
+    match oldest {
+        true => tick < than,
+        false => tick > than,
+    }
+}
+
+/// Brings what has events of some ticks into the order in which it is looked at: first what has the
+/// oldest, or the newest, so that what comes behind it finds little that is better.
+pub fn sort_from_end<T>(items: &mut [T], oldest: bool, hull_of: impl Fn(&T) -> TickRange) {
+    match oldest {
+        true => items.sort_by_key(|item| hull_of(item).start),
+        false => items.sort_by_key(|item| std::cmp::Reverse(hull_of(item).end)),
     }
 }
 

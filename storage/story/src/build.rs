@@ -276,7 +276,11 @@ impl Builder {
             put(&mut writer, &mut self.cells).map_err(|why| self.failed_with(why.0, why.1))?;
         let words =
             put(&mut writer, &mut self.words).map_err(|why| self.failed_with(why.0, why.1))?;
-        let cells = cells.map(|annex| CellsPlace { annex, cell_rows: self.settings.cell_rows });
+        let cells = cells.map(|annex| CellsPlace {
+            annex,
+            cell_rows: self.settings.cell_rows,
+            layout: cells::LAYOUT,
+        });
         let (tail_at, checksums) = writer.inner_mut().begin_tail();
         built.tail_at = tail_at;
         let parts = footer::Parts {

@@ -59,7 +59,12 @@ pub(crate) struct CellsPlace {
     pub(crate) annex: AnnexPlace,
     /// [`crate::StorySettings::cell_rows`].
     pub(crate) cell_rows: usize,
+    /// Which columns cells have: [`LAYOUT`].
+    pub(crate) layout: u32,
 }
+
+/// The number of the columns below. Cells of another number are none.
+pub(crate) const LAYOUT: u32 = 1;
 
 /// The columns of the cells of stories of a schema, and the fields of their file.
 pub(crate) fn layout(schema: &StorySchema) -> Vec<(CellColumn, Field)> {

@@ -11,15 +11,14 @@
 
 use std::{any::Any, ops::Range, sync::Arc};
 
-use arrow::array::{Array, ArrayRef};
+use arrow::{
+    array::{Array, ArrayRef},
+    datatypes::DataType,
+};
 use quick_cache::{Weighter, sync::Cache};
 use stratalog_model::{ColumnId, Error, Result};
 
-use crate::{
-    schema::{Source, StoryColumn},
-    select::Selection,
-    story::Story,
-};
+use crate::{runs_of_text::RunsOfText, schema::Source, select::Selection, story::Story};
 
 /// Rows of a chunk. Less than a page has: of what a lookup of one series decodes, little else is
 /// kept.
@@ -51,6 +50,7 @@ impl Place {
 #[derive(Debug, Clone)]
 enum Kept {
     Values(ArrayRef),
+    Texts(Arc<RunsOfText>),
     /// What a reader found out of the whole group, and its bytes.
     Finding(Arc<dyn Any + Send + Sync>, usize),
 }
@@ -62,6 +62,7 @@ impl Weighter<Place, Kept> for Bytes {
     fn weight(&self, _: &Place, kept: &Kept) -> u64 {
         let bytes = match kept {
             Kept::Values(array) => array.get_array_memory_size(),
+            Kept::Texts(texts) => texts.bytes(),
             Kept::Finding(_, bytes) => *bytes,
         };
         (bytes + size_of::<Place>()) as u64
@@ -176,6 +177,18 @@ impl Columns {
     }
 }
 
+/// The chunks that ascending and disjoint ranges of rows lie in.
+fn chunks_of(ranges: &[Range<usize>]) -> Vec<u32> {
+    let mut chunks: Vec<u32> = Vec::new();
+    for range in ranges.iter().filter(|range| !range.is_empty()) {
+        let first = (range.start / CHUNK_ROWS) as u32;
+        let last = ((range.end - 1) / CHUNK_ROWS) as u32;
+        let next = chunks.last().map_or(first, |known| first.max(known + 1));
+        chunks.extend(next..=last);
+    }
+    chunks
+}
+
 impl Story {
     /// What a reader found out, if it is still known.
     pub fn finding<T: Any + Send + Sync>(&self, spot: Spot) -> Option<Arc<T>> {
@@ -193,20 +206,34 @@ impl Story {
         }
     }
 
-    /// Decodes the numbers and times of a group before anybody asks for them, if there is room;
-    /// whether there was. Text takes more memory than it saves time.
+    /// Whether some rows of a column are in memory. Ranges are as those of [`Self::columns`].
+    pub fn is_decoded(&self, group: u32, column: Source, ranges: &[Range<usize>]) -> bool {
+        let Ok(root) = self.root(column) else { return false };
+        let story = self.built().id.0;
+        chunks_of(ranges).into_iter().all(|chunk| {
+            let place = Place { story, group, root: root as u32, chunk };
+            self.decoded().0.peek(&place).is_some()
+        })
+    }
+
+    /// Decodes the numbers and times of a group before anybody asks for them, and such texts as are
+    /// alike often, if there is room; whether there was.
     ///
     /// # Errors
     /// As [`Story::read`].
     pub async fn warm(self: &Arc<Self>, group: u32) -> Result<bool> {
         let rows = self.group(group)?.summary.rows as usize;
-        let width = |column: &StoryColumn| column.column_type.arrow_type().primitive_width();
         let (mut columns, mut row_bytes) = (vec![Source::Tick], size_of::<i64>());
         for column in &self.schema().columns {
-            if let Some(bytes) = width(column) {
-                columns.push(Source::Column(column.id));
-                row_bytes += bytes;
+            let (source, of) = (Source::Column(column.id), column.column_type.arrow_type());
+            match of.primitive_width() {
+                Some(bytes) => row_bytes += bytes,
+                None if of == DataType::Utf8View && self.is_alike(group, source).await? => {
+                    row_bytes += size_of::<u32>();
+                }
+                None => continue,
             }
+            columns.push(source);
         }
         if !self.decoded().has_room(rows.saturating_mul(row_bytes) as u64) {
             return Ok(false);
@@ -214,6 +241,16 @@ impl Story {
         let all = 0..rows;
         self.columns(group, &columns, std::slice::from_ref(&all)).await?;
         Ok(true)
+    }
+
+    /// Whether the texts of the first chunk of a column are alike often: the others are as these.
+    async fn is_alike(self: &Arc<Self>, group: u32, column: Source) -> Result<bool> {
+        let first = 0..CHUNK_ROWS.min(self.group(group)?.summary.rows as usize);
+        let columns = self.columns(group, &[column], std::slice::from_ref(&first)).await?;
+        match columns.chunks(0).first() {
+            Some((_, texts)) => Ok(RunsOfText::of(texts)?.is_some()),
+            None => Ok(false),
+        }
     }
 
     fn spot(&self, spot: Spot) -> Result<Place> {
@@ -238,13 +275,7 @@ impl Story {
         ranges: &[Range<usize>],
     ) -> Result<Columns> {
         let total = self.group(group)?.summary.rows as usize;
-        let mut wanted: Vec<u32> = Vec::new();
-        for range in ranges.iter().filter(|range| !range.is_empty()) {
-            let first = (range.start / CHUNK_ROWS) as u32;
-            let last = ((range.end - 1) / CHUNK_ROWS) as u32;
-            let next = wanted.last().map_or(first, |known| first.max(known + 1));
-            wanted.extend(next..=last);
-        }
+        let wanted = chunks_of(ranges);
         let roots = columns.iter().map(|source| self.root(*source)).collect::<Result<Vec<_>>>()?;
         let place = |root: usize, chunk: u32| Place {
             story: self.built().id.0,
@@ -261,7 +292,8 @@ impl Story {
             for chunk in &wanted {
                 match self.decoded().0.get(&place(*root, *chunk)) {
                     Some(Kept::Values(array)) => own.push((*chunk, array)),
-                    _ => lacks.push(*chunk),
+                    Some(Kept::Texts(texts)) => own.push((*chunk, texts.unpacked()?)),
+                    Some(Kept::Finding(..)) | None => lacks.push(*chunk),
                 }
             }
             found.push(own);
@@ -293,9 +325,11 @@ impl Story {
                 }
                 for (array, at) in batch.columns().iter().zip(&lacks) {
                     if let (Some(root), Some(own)) = (roots.get(*at), found.get_mut(*at)) {
-                        self.decoded()
-                            .0
-                            .insert(place(*root, chunk), Kept::Values(Arc::clone(array)));
+                        let kept = match RunsOfText::of(array)? {
+                            Some(texts) => Kept::Texts(Arc::new(texts)),
+                            None => Kept::Values(Arc::clone(array)),
+                        };
+                        self.decoded().0.insert(place(*root, chunk), kept);
                         own.push((chunk, Arc::clone(array)));
                     }
                 }

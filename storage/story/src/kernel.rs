@@ -7,6 +7,8 @@ use arrow::{
     buffer::NullBuffer,
     datatypes::{
         DataType, Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type,
+        TimeUnit, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+        TimestampSecondType,
     },
 };
 use stratalog_model::{Error, Result, aggregate::WHOLE_SUM};
@@ -26,7 +28,7 @@ pub enum Values<'a> {
     Int16(&'a [i16]),
     /// Of 32 bits.
     Int32(&'a [i32]),
-    /// Of 64 bits.
+    /// Of 64 bits; also times, in the unit of their column.
     Int64(&'a [i64]),
     /// Sums of whole numbers, which cells have.
     Sums(&'a [i128]),
@@ -95,6 +97,12 @@ impl<'a> Column<'a> {
             DataType::Int16 => Values::Int16(array.as_primitive::<Int16Type>().values()),
             DataType::Int32 => Values::Int32(array.as_primitive::<Int32Type>().values()),
             DataType::Int64 => Values::Int64(array.as_primitive::<Int64Type>().values()),
+            DataType::Timestamp(unit, _) => Values::Int64(match unit {
+                TimeUnit::Second => array.as_primitive::<TimestampSecondType>().values(),
+                TimeUnit::Millisecond => array.as_primitive::<TimestampMillisecondType>().values(),
+                TimeUnit::Microsecond => array.as_primitive::<TimestampMicrosecondType>().values(),
+                TimeUnit::Nanosecond => array.as_primitive::<TimestampNanosecondType>().values(),
+            }),
             &WHOLE_SUM => Values::Sums(array.as_primitive::<Decimal128Type>().values()),
             _ => Values::Other,
         };

@@ -38,6 +38,7 @@ mod order;
 mod plan;
 mod read;
 mod sabotage;
+mod runs_of_text;
 mod schema;
 mod select;
 mod sharing;

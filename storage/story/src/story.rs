@@ -115,7 +115,7 @@ impl Story {
             blocks: footer.blocks,
             metadata,
             sharing: Sharing::default(),
-            cells: footer.cells,
+            cells: footer.cells.filter(|cells| cells.layout == cells::LAYOUT),
             opened_cells: OnceCell::new(),
             words: footer.words,
             opened_words: OnceCell::new(),

@@ -10,10 +10,13 @@ use std::sync::{Arc, OnceLock};
 
 use arrow::buffer::ScalarBuffer;
 use parking_lot::RwLock;
-use stratalog_model::{Tick, TickRange};
+use stratalog_model::{Result, Tick, TickRange};
 
 use super::{column::Column, shape::Shape};
-use crate::budget::{Budget, Claim};
+use crate::{
+    budget::{Budget, Claim},
+    keeper::keys::Groups,
+};
 
 /// Consecutive rows whose seq and gsn both count on by one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +38,9 @@ pub struct Superseded {
     pub gsn: u64,
 }
 
+/// The newest rows of all series are kept where they are at most one in so many.
+const NEWEST_SHARE: usize = 8;
+
 /// Committed events of one chronicle and schema version.
 #[derive(Debug)]
 pub struct MemoryBatch {
@@ -46,6 +52,7 @@ pub struct MemoryBatch {
     hull: TickRange,
     ordered: bool,
     permutation: OnceLock<Arc<[u32]>>,
+    newest: OnceLock<Option<Arc<[u32]>>>,
     superseded: RwLock<Arc<Vec<Superseded>>>,
     claim: Claim,
 }
@@ -71,6 +78,7 @@ impl MemoryBatch {
             hull,
             ordered: false,
             permutation: OnceLock::new(),
+            newest: OnceLock::new(),
             superseded: RwLock::default(),
             claim,
         };
@@ -91,6 +99,7 @@ impl MemoryBatch {
             hull: self.hull,
             ordered: self.ordered,
             permutation: self.permutation.clone(),
+            newest: self.newest.clone(),
             superseded: RwLock::new(Arc::new(marks)),
             // What it shares is claimed already.
             claim: budget.claim_anyway(0),
@@ -110,6 +119,29 @@ impl MemoryBatch {
     /// The columns.
     pub fn columns(&self) -> &[Column] {
         &self.columns
+    }
+
+    /// The newest row of each series, ascending; `None` where these would be most rows.
+    ///
+    /// # Errors
+    /// `Internal`.
+    pub fn newest(&self) -> Result<Option<Arc<[u32]>>> {
+        if let Some(known) = self.newest.get() {
+            return Ok(known.clone());
+        }
+        let groups = Groups::of(&self.columns, &self.shape.keys, self.rows())?;
+        let mut newest: Vec<Option<(i64, u32)>> = vec![None; groups.keys.len()];
+        for (row, tick) in (0..).zip(self.ticks.iter()) {
+            if let Some(known) = newest.get_mut(groups.group(row as usize))
+                && known.is_none_or(|(known, _)| known < *tick)
+            {
+                *known = Some((*tick, row));
+            }
+        }
+        let few = newest.len() * NEWEST_SHARE <= self.rows();
+        let mut rows: Vec<u32> = newest.into_iter().flatten().map(|(_, row)| row).collect();
+        rows.sort_unstable();
+        Ok(self.newest.get_or_init(|| few.then(|| rows.into())).clone())
     }
 
     /// Tick of each row.

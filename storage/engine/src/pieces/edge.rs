@@ -15,7 +15,10 @@ use arrow::{
     datatypes::Int64Type,
 };
 use hashbrown::HashMap;
-use stratalog_model::{Error, Result, TickRange, TickRanges};
+use stratalog_model::{
+    Error, Result, TickRange, TickRanges,
+    newest::{is_better, sort_from_end},
+};
 use stratalog_story::{CHUNK_ROWS, Source, Spot, Story};
 
 use super::{
@@ -83,11 +86,8 @@ impl Edge {
         within: Option<&TickRanges>,
     ) -> Result<Self> {
         let mut parts: Vec<&Part> = parts.collect();
-        match oldest {
-            true => parts.sort_by_key(|part| part.hull.start),
-            false => parts.sort_by_key(|part| std::cmp::Reverse(part.hull.end)),
-        }
-        let better = |tick: i64, than: i64| if oldest { tick < than } else { tick > than };
+        sort_from_end(&mut parts, oldest, |part| part.hull);
+        let better = |tick: i64, than: i64| is_better(oldest, tick, than);
         let mut found: HashMap<Box<[u8]>, Event, RandomState> = HashMap::default();
         let mut looked_at: Vec<Arc<Runs>> = Vec::new();
         for part in parts {

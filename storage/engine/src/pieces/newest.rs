@@ -6,15 +6,29 @@ use arrow::{
     array::{ArrayRef, RecordBatch, UInt32Array},
     compute::take,
 };
-use stratalog_model::{Error, Result, TickRange, newest::Best, tier::ScanRequest};
+use stratalog_model::{
+    Error, Result, TickRange,
+    newest::{Best, sort_from_end},
+    tier::ScanRequest,
+};
 use stratalog_story::{Source, Story};
 
-use super::{edge::Edge, events::Events, piece::Part, read, reader::Reader};
+use super::{
+    edge::Edge,
+    events::{Events, Wanted},
+    piece::{BlockEdge, Part},
+    read,
+    reader::Reader,
+    runs::Runs,
+};
 use crate::{
     keeper::keys::Groups,
     memtable::{column::Column, shape::KeyColumns},
     player::{newest::Candidates, piece::Shared},
 };
+
+/// The ends of the runs of a block are kept where they are at most one in so many of its events.
+const BLOCK_SHARE: usize = 64;
 
 /// Rows that are read of a group of a story at once.
 const GROUP_ROWS: usize = usize::MAX;
@@ -58,6 +72,10 @@ pub fn of_tablet(reader: &Reader, mut parts: Vec<Part>, best: &Best) -> Result<V
     let keys = of_keys(reader, best)?;
     let mut found = Vec::new();
     for part in &parts {
+        if let Some(edge) = block_edge(reader, part, best.of().oldest)? {
+            found.extend(of_block_edge(reader, part, &edge, best)?);
+            continue;
+        }
         let candidates = improved(&keys, &keys.read_at_hand(part)?, &part.hull, best)?;
         if !candidates.is_empty() {
             let (events, bytes) = reader.piece().read_at_hand(part, &reader.wanted(&part.hull))?;
@@ -66,6 +84,56 @@ pub fn of_tablet(reader: &Reader, mut parts: Vec<Part>, best: &Best) -> Result<V
         }
     }
     Ok(found)
+}
+
+/// The newest event of each series of a block, or the oldest, if all events of the block are seen
+/// and wanted: looked for once. `None` where these would be most events.
+fn block_edge(reader: &Reader, part: &Part, oldest: bool) -> Result<Option<Arc<BlockEdge>>> {
+    if !reader.sees_all(&part.hull) || !reader.request().ticks.covers(&part.hull) {
+        return Ok(None);
+    }
+    let piece = reader.piece();
+    piece.edge((part.number, oldest), || {
+        let key = &piece.shape().keys;
+        let wanted = Wanted { columns: key.at.clone(), ticks: true, ..Wanted::default() };
+        let (events, bytes) = piece.read_at_hand(part, &wanted)?;
+        reader.request().metrics.tablet.read(part.rows, bytes);
+        let runs = Runs::of(&events.columns_at(&key.at)?, key, events.rows)?;
+        if runs.len() * BLOCK_SHARE > events.rows {
+            return Ok(None);
+        }
+        let end = |run: usize| match oldest {
+            true => runs.rows(run).start as u32,
+            false => runs.rows(run).end.saturating_sub(1) as u32,
+        };
+        let rows: Vec<u32> = (0..runs.len()).map(end).collect();
+        let tick = |row: &u32| events.ticks.get(*row as usize).copied().unwrap_or_default();
+        let ticks = rows.iter().map(tick).collect();
+        Ok(Some(BlockEdge { rows, ticks, series: runs.series().clone() }))
+    })
+}
+
+/// Those of the events of a block's edge that are better than what was found before.
+fn of_block_edge(
+    reader: &Reader,
+    part: &Part,
+    edge: &BlockEdge,
+    best: &Best,
+) -> Result<Option<RecordBatch>> {
+    let keys = best.of().keys.iter().map(|at| reader.key_column(&edge.series, *at));
+    let keys = keys.map(|keys| keys.map(Column::Plain)).collect::<Result<Vec<_>>>()?;
+    let groups = Groups::of(&keys, &KeyColumns::all(keys.len()), edge.series.len())?;
+    let tick_of = |at: u32| edge.ticks.get(at as usize).copied().unwrap_or_default();
+    let matching = reader.matching(&edge.series)?.into_iter().map(|at| at as u32);
+    let mut candidates = Candidates::among(best, &groups, matching, tick_of);
+    if candidates.is_empty() {
+        return Ok(None);
+    }
+    let row_of = |at: u32| edge.rows.get(at as usize).copied().unwrap_or_default();
+    candidates.rows.iter_mut().for_each(|at| *at = row_of(*at));
+    let (events, bytes) = reader.piece().read_at_hand(part, &reader.wanted(&part.hull))?;
+    reader.request().metrics.tablet.bytes.fetch_add(bytes, Ordering::Relaxed);
+    complete(reader, &events, candidates).map(Some)
 }
 
 /// The candidates of some groups of a story.
@@ -178,8 +246,5 @@ async fn of_edge(
 }
 
 fn in_order(parts: &mut [Part], best: &Best) {
-    match best.of().oldest {
-        true => parts.sort_by_key(|part| part.hull.start),
-        false => parts.sort_by_key(|part| std::cmp::Reverse(part.hull.end)),
-    }
+    sort_from_end(parts, best.of().oldest, |part| part.hull);
 }

@@ -5,7 +5,9 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU32, Ordering},
 };
 
+use ahash::RandomState;
 use bytes::Bytes;
+use hashbrown::HashMap;
 use parking_lot::Mutex;
 use stratalog_model::{
     ChronicleDefinition, ChronicleId, Error, ErrorKind, Result, Tick, TickRange, TierName,
@@ -17,6 +19,7 @@ use stratalog_tablet::{BlockHead, Built, Tablet, TabletId, Tablets};
 use super::{
     block::Block,
     events::{Events, Wanted},
+    runs::SeriesKeys,
     statistics,
 };
 use crate::{
@@ -50,6 +53,19 @@ pub struct OpenPiece {
     doomed: AtomicBool,
     /// The last index of its chronicle as of which it is known to have all.
     indexed: AtomicU32,
+    /// By block, and whether the oldest are meant.
+    edges: Mutex<HashMap<(u32, bool), Option<Arc<BlockEdge>>, RandomState>>,
+}
+
+/// The newest event of each series of a block of a tablet, or the oldest.
+#[derive(Debug)]
+pub struct BlockEdge {
+    /// Their rows, ascending.
+    pub rows: Vec<u32>,
+    /// Their ticks.
+    pub ticks: Vec<i64>,
+    /// Their keys.
+    pub series: SeriesKeys,
 }
 
 /// A block of a tablet or a row group of a story: what is read at once.
@@ -86,7 +102,8 @@ impl OpenPiece {
     ) -> Self {
         let (tablet, parts, kept) = (OnceLock::new(), OnceLock::new(), Mutex::default());
         let (doomed, indexed) = (AtomicBool::new(false), AtomicU32::new(0));
-        Self { record, chronicle, shape, shelves, tablet, parts, kept, doomed, indexed }
+        let edges = Mutex::default();
+        Self { record, chronicle, shape, shelves, tablet, parts, kept, doomed, indexed, edges }
     }
 
     /// What the manifest says of it.
@@ -97,6 +114,23 @@ impl OpenPiece {
     /// Whose events.
     pub fn chronicle(&self) -> ChronicleId {
         self.chronicle
+    }
+
+    /// What was found of the ends of the runs of a block, or is found now, and kept.
+    ///
+    /// # Errors
+    /// Those of `find`.
+    pub fn edge(
+        &self,
+        of: (u32, bool),
+        find: impl FnOnce() -> Result<Option<BlockEdge>>,
+    ) -> Result<Option<Arc<BlockEdge>>> {
+        if let Some(known) = self.edges.lock().get(&of) {
+            return Ok(known.clone());
+        }
+        let found = find()?.map(Arc::new);
+        self.edges.lock().insert(of, found.clone());
+        Ok(found)
     }
 
     /// Whether it is a story without one of the secondary indexes of its chronicle.

@@ -19,7 +19,7 @@ use stratalog_model::{
 };
 use stratalog_story::{Fetched, KeyValues, Selection, Story};
 
-use super::{events::Events, keyed::Keyed, newest, piece::Part, reader::Reader};
+use super::{events::Events, keyed::Keyed, newest, picked::Picked, piece::Part, reader::Reader};
 use crate::{
     player::{aggregate, keyed, piece::Shared},
     version::Version,
@@ -180,6 +180,14 @@ struct StoryPiece {
 }
 
 impl StoryPiece {
+    /// The story, open, and its groups.
+    async fn opened(&self) -> Result<(Arc<Story>, &[Part])> {
+        let piece = self.reader.piece();
+        let parts = piece.parts().await?;
+        let story = piece.story().await?;
+        Ok((story.ok_or_else(|| Error::internal("a story has no file"))?, parts))
+    }
+
     fn has(&self, part: &Part) -> bool {
         part.number % self.turns == self.turn
     }
@@ -207,6 +215,9 @@ impl Piece for StoryPiece {
                     let read = match piece.rows(&story, &part).await? {
                         Some(Rows::Keyed(keyed)) => {
                             Read::Events(keyed.events(reader, &story, &part).await?)
+                        }
+                        Some(Rows::Picked(picked)) => {
+                            Read::Events(picked.events(reader, &story, &part).await?)
                         }
                         Some(Rows::Pages(selection)) => {
                             let sources = reader.sources(&part.hull)?;
@@ -238,10 +249,7 @@ impl Piece for StoryPiece {
     fn newest(self: Box<Self>, best: &Arc<Best>) -> BatchStream {
         let best = Arc::clone(best);
         let found = async move {
-            let piece = self.reader.piece();
-            let parts = piece.parts().await?;
-            let story = piece.story().await?;
-            let story = story.ok_or_else(|| Error::internal("a story has no file"))?;
+            let (story, parts) = self.opened().await?;
             newest::of_story(&self.reader, &story, parts, &best).await.map(each)
         };
         Box::pin(stream::once(found).try_flatten())
@@ -250,10 +258,7 @@ impl Piece for StoryPiece {
     fn aggregate(self: Box<Self>, request: &Arc<AggregateRequest>) -> BatchStream {
         let request = Arc::clone(request);
         let opened = async move {
-            let piece = self.reader.piece();
-            let parts = piece.parts().await?;
-            let story = piece.story().await?;
-            let story = story.ok_or_else(|| Error::internal("a story has no file"))?;
+            let (story, parts) = self.opened().await?;
             let wanted: Vec<&Part> = parts.iter().filter(|part| self.may_hold(part)).collect();
             if self.turn == 0 {
                 let others = parts.len() - wanted.len();
@@ -332,7 +337,11 @@ impl StoryPiece {
                 return Ok((keyed.rows() > 0).then_some(Rows::Keyed(keyed)));
             }
         }
-        Ok(select(reader, story, part).await?.map(Rows::Pages))
+        let Some(selection) = select(reader, story, part).await? else { return Ok(None) };
+        Ok(match Picked::find(reader, story, part, selection).await? {
+            Ok(picked) => (picked.rows() > 0).then_some(Rows::Picked(picked)),
+            Err(selection) => Some(Rows::Pages(selection)),
+        })
     }
 
     /// The groups that may hold what is wanted, as far as their heads tell, in the wanted order. What
@@ -340,9 +349,7 @@ impl StoryPiece {
     async fn choose(&self) -> Result<Vec<(Arc<Story>, Part)>> {
         let reader = &self.reader;
         let request = reader.request();
-        let piece = reader.piece();
-        let parts = piece.parts().await?;
-        let Some(story) = piece.story().await? else { return Ok(Vec::new()) };
+        let (story, parts) = self.opened().await?;
         let mut chosen = Vec::new();
         let mut all = 0;
         for part in parts.iter().filter(|part| self.has(part)) {
@@ -366,6 +373,7 @@ impl StoryPiece {
 /// What is to be read of a group.
 enum Rows {
     Keyed(Keyed),
+    Picked(Picked),
     Pages(Selection),
 }
 

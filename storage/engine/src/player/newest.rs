@@ -15,7 +15,7 @@ use arrow::{
 use futures::{StreamExt, TryStreamExt, stream};
 use stratalog_model::{
     Error, Result,
-    newest::{Best, NewestOf},
+    newest::{Best, NewestOf, sort_from_end},
     tier::{BatchStream, Piece, ScanRequest},
 };
 
@@ -103,10 +103,7 @@ pub fn scan(
     request: &Arc<ScanRequest>,
     of: &NewestOf,
 ) -> BatchStream {
-    match of.oldest {
-        true => pieces.sort_by_key(|piece| piece.ticks().start),
-        false => pieces.sort_by_key(|piece| std::cmp::Reverse(piece.ticks().end)),
-    }
+    sort_from_end(&mut pieces, of.oldest, |piece| piece.ticks());
     let best = Arc::new(Best::new(of.clone()));
     let request = Arc::clone(request);
     let found = async move {

@@ -202,6 +202,12 @@ impl Reader {
     /// The best rows of groups, where they are better than what was found before.
     fn newest(&self, best: &Best) -> Result<Option<RecordBatch>> {
         let (batch, request) = (&self.piece.batch, &self.piece.shared.request);
+        if !best.of().oldest
+            && self.selection.len() == batch.rows()
+            && let Some(newest) = batch.newest()?
+        {
+            return self.newest_among(best, &newest);
+        }
         let keys = best.of().keys.iter().map(|at| column_of(batch, request, *at));
         let keys = keys.collect::<Result<Vec<_>>>()?;
         let groups = Groups::of(&keys, &KeyColumns::all(keys.len()), batch.rows())?;
@@ -220,6 +226,28 @@ impl Reader {
         }
         let rows = Picked::Rows(candidates.rows.clone().into());
         let columns = self.batch(&rows)?.columns().to_vec();
+        candidates.batch(&request.schema(), columns).map(Some)
+    }
+
+    /// As [`Self::newest`], of the newest row of each series: groups are of whole series.
+    fn newest_among(&self, best: &Best, newest: &[u32]) -> Result<Option<RecordBatch>> {
+        let (batch, request) = (&self.piece.batch, &self.piece.shared.request);
+        let rows = UInt32Array::from(newest.to_vec());
+        let keys = best.of().keys.iter().map(|at| {
+            let column = column_of(batch, request, *at)?;
+            Ok(Column::Plain(column.rows(&rows)?))
+        });
+        let keys = keys.collect::<Result<Vec<_>>>()?;
+        let groups = Groups::of(&keys, &KeyColumns::all(keys.len()), newest.len())?;
+        let row_of = |at: u32| newest.get(at as usize).copied().unwrap_or_default();
+        let tick_of = |at: u32| batch.ticks().get(row_of(at) as usize).copied().unwrap_or_default();
+        let mut candidates = Candidates::among(best, &groups, 0..newest.len() as u32, tick_of);
+        if candidates.is_empty() {
+            return Ok(None);
+        }
+        candidates.rows.iter_mut().for_each(|at| *at = row_of(*at));
+        let picked = Picked::Rows(candidates.rows.clone().into());
+        let columns = self.batch(&picked)?.columns().to_vec();
         candidates.batch(&request.schema(), columns).map(Some)
     }
 

@@ -98,6 +98,12 @@ A function takes a constant in quotes, NULL or a parameter as the type that Post
 among its functions of that name: `sqrt('4')`, `repeat('a', $1)`. The name of a type is a function that casts:
 `float8('1.5')`, `text(1)`.
 
+## First and last
+
+`first(value, time)` and `last(value, time)` are TimescaleDB's: the value of the row with the least, or the greatest, `time`, which may be
+any expression; what has none comes last. They are `first_value(value ORDER BY time)` and
+`first_value(value ORDER BY time DESC NULLS LAST)`. By key columns and the table's time, only those rows are looked for.
+
 ## From DataFusion
 
 Aggregates (`count`, `sum`, `avg`, `min`, `max`, `stddev`, `variance`, `var_pop`, `corr`, `median`,

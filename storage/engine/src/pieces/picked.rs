@@ -1,0 +1,310 @@
+//! Rows of a story that have certain numbers: picked out of columns that stay decoded, so that of the
+//! other columns only what is wanted is brought together.
+//!
+//! ```text
+//!   usage_user    12  95  40  91  7 …      compared first ─► rows 1, 3, …
+//!   other columns  ·   x   ·   x  · …      those in memory: picked; the rest: unpacked, then picked
+//! ```
+
+use std::{ops::Range, sync::Arc};
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, UInt32Array},
+    compute::{concat, take},
+    datatypes::{DataType, Field, Float64Type, Int16Type, Int32Type, Int64Type, Schema},
+};
+use stratalog_model::{
+    Error, Result,
+    values::{Ranked, Wanted},
+};
+use stratalog_story::{CHUNK_ROWS, Selection, Source, Story};
+
+use super::{events::Events, piece::Part, reader::Reader};
+
+/// Rows are picked where at most one in so many is wanted.
+const SHARE: usize = 3;
+
+/// Rows that are unpacked at a time.
+const BATCH_ROWS: usize = 8_192;
+
+/// The rows of a group that are wanted.
+#[derive(Debug)]
+pub struct Picked {
+    /// Ascending.
+    rows: Vec<u32>,
+    /// Those that were looked at.
+    selection: Selection,
+    read_bytes: u64,
+}
+
+/// Numbers between two, these included.
+enum Between {
+    Floats(Option<f64>, Option<f64>),
+    Whole(Option<i128>, Option<i128>),
+}
+
+impl Picked {
+    /// Those of a selection whose columns have the numbers that the request asks for; the selection
+    /// itself where it asks for none, or where that would leave most of the rows.
+    ///
+    /// # Errors
+    /// `DataCorrupted`, `Io`, `ConnectionFailure`.
+    pub async fn find(
+        reader: &Reader,
+        story: &Arc<Story>,
+        part: &Part,
+        selection: Selection,
+    ) -> Result<Result<Self, Selection>> {
+        let mut filters = Vec::new();
+        for values in reader.column_values() {
+            if let Wanted::Between(low, high) = &values.wanted
+                && let Some(between) = Between::of(low.as_ref(), high.as_ref())
+            {
+                filters.push((Source::Column(values.column), between));
+            }
+        }
+        if filters.is_empty() {
+            return Ok(Err(selection));
+        }
+        let mut read_bytes = 0;
+        let mut rows: Option<Vec<u32>> = None;
+        for (source, between) in filters {
+            let columns = story
+                .columns(part.number, std::slice::from_ref(&source), selection.ranges())
+                .await?;
+            read_bytes += columns.read_bytes();
+            let Some(found) = between.rows_of(columns.chunks(0), selection.ranges())? else {
+                continue;
+            };
+            rows = Some(match rows {
+                Some(before) => common(&before, &found),
+                None => found,
+            });
+        }
+        match rows.filter(|rows| rows.len() * SHARE <= selection.rows()) {
+            Some(rows) => Ok(Ok(Self { rows, selection, read_bytes })),
+            None => Ok(Err(selection)),
+        }
+    }
+
+    /// How many.
+    pub fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// The rows, with what the request wants of them.
+    ///
+    /// # Errors
+    /// `DataCorrupted`, `Io`, `ConnectionFailure`.
+    pub async fn events(&self, reader: &Reader, story: &Arc<Story>, part: &Part) -> Result<Events> {
+        let sources = reader.sources(&part.hull)?;
+        let ranges = self.ranges();
+        let in_memory = |source: &Source| story.is_decoded(part.number, *source, &ranges);
+        let (kept, others): (Vec<Source>, Vec<Source>) =
+            sources.iter().copied().partition(in_memory);
+        let columns = story.columns(part.number, &kept, &ranges).await?;
+        let mut read_bytes = self.read_bytes + columns.read_bytes();
+        let mut kept_arrays = Vec::with_capacity(kept.len());
+        for at in 0..kept.len() {
+            kept_arrays.push(self.of_chunks(columns.chunks(at))?);
+        }
+        let mut other_arrays = Vec::new();
+        if !others.is_empty() {
+            let fetched = story.fetch(part.number, &others, Some(&self.selection)).await?;
+            read_bytes += fetched.bytes() as u64;
+            other_arrays = self.of_batches(fetched.decode(BATCH_ROWS)?, others.len())?;
+        }
+        let metrics = &reader.request().metrics.story;
+        metrics.read(self.selection.rows() as u64, read_bytes);
+        let (mut kept_arrays, mut other_arrays) =
+            (kept_arrays.into_iter(), other_arrays.into_iter());
+        let arrays = sources.iter().map(|source| {
+            let array =
+                if kept.contains(source) { kept_arrays.next() } else { other_arrays.next() };
+            array.ok_or_else(|| Error::internal("a column was not read"))
+        });
+        let arrays = arrays.collect::<Result<Vec<ArrayRef>>>()?;
+        let fields = arrays.iter().map(|array| Field::new("", array.data_type().clone(), true));
+        let options = RecordBatchOptions::new().with_row_count(Some(self.rows.len()));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let batch = RecordBatch::try_new_with_options(schema, arrays, &options)?;
+        reader.events(&batch, &part.hull)
+    }
+
+    /// The chunks that have some of the rows, as ranges of rows.
+    fn ranges(&self) -> Vec<Range<usize>> {
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        for row in &self.rows {
+            let row = *row as usize;
+            match ranges.last_mut() {
+                Some(last) if row / CHUNK_ROWS == (last.end - 1) / CHUNK_ROWS => last.end = row + 1,
+                _ => ranges.push(row..row + 1),
+            }
+        }
+        ranges
+    }
+
+    /// The rows of a column that is in chunks.
+    fn of_chunks(&self, chunks: &[(u32, ArrayRef)]) -> Result<ArrayRef> {
+        let mut picked = Vec::with_capacity(chunks.len());
+        let mut rest = self.rows.as_slice();
+        for (number, array) in chunks {
+            let end = (number + 1) * CHUNK_ROWS as u32;
+            let (own, behind) = rest.split_at(rest.partition_point(|row| *row < end));
+            rest = behind;
+            let start = number * CHUNK_ROWS as u32;
+            let own = own.iter().map(|row| row.saturating_sub(start));
+            picked.push(take(array, &UInt32Array::from_iter_values(own), None)?);
+        }
+        together(&picked)
+    }
+
+    /// The rows of columns that come as batches of the selection.
+    fn of_batches(
+        &self,
+        batches: impl Iterator<Item = Result<RecordBatch>>,
+        columns: usize,
+    ) -> Result<Vec<ArrayRef>> {
+        // Where each row is among those that were selected.
+        let mut places = Vec::with_capacity(self.rows.len());
+        let (mut rest, mut before) = (self.rows.as_slice(), 0_u32);
+        for range in self.selection.ranges() {
+            let (own, behind) =
+                rest.split_at(rest.partition_point(|row| (*row as usize) < range.end));
+            places.extend(own.iter().map(|row| row - range.start as u32 + before));
+            (rest, before) = (behind, before + range.len() as u32);
+        }
+        let mut picked: Vec<Vec<ArrayRef>> = vec![Vec::new(); columns];
+        let (mut rest, mut start) = (places.as_slice(), 0_u32);
+        for batch in batches {
+            let batch = batch?;
+            let end = start + batch.num_rows() as u32;
+            let (own, behind) = rest.split_at(rest.partition_point(|place| *place < end));
+            rest = behind;
+            if !own.is_empty() {
+                let own = UInt32Array::from_iter_values(own.iter().map(|place| place - start));
+                for (array, picked) in batch.columns().iter().zip(&mut picked) {
+                    picked.push(take(array, &own, None)?);
+                }
+            }
+            start = end;
+        }
+        picked.iter().map(|picked| together(picked)).collect()
+    }
+}
+
+/// The values of arrays of one type, at least one.
+fn together(arrays: &[ArrayRef]) -> Result<ArrayRef> {
+    if let [one] = arrays {
+        return Ok(Arc::clone(one));
+    }
+    let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
+    Ok(concat(&arrays)?)
+}
+
+/// What two ascending lists have both.
+fn common(one: &[u32], other: &[u32]) -> Vec<u32> {
+    let mut other = other.iter().peekable();
+    let both = |row: &&u32| {
+        while other.next_if(|next| next < row).is_some() {}
+        other.peek() == Some(row)
+    };
+    one.iter().filter(both).copied().collect()
+}
+
+impl Between {
+    fn of(low: Option<&Ranked>, high: Option<&Ranked>) -> Option<Self> {
+        match (low, high) {
+            (None, None) => None,
+            (None | Some(Ranked::Float(_)), None | Some(Ranked::Float(_))) => {
+                let float = |ranked: Option<&Ranked>| match ranked {
+                    Some(Ranked::Float(value)) => Some(*value),
+                    _ => None,
+                };
+                Some(Self::Floats(float(low), float(high)))
+            }
+            (None | Some(Ranked::Whole(_)), None | Some(Ranked::Whole(_))) => {
+                let whole = |ranked: Option<&Ranked>| match ranked {
+                    Some(Ranked::Whole(value)) => Some(*value),
+                    _ => None,
+                };
+                Some(Self::Whole(whole(low), whole(high)))
+            }
+            _ => None,
+        }
+    }
+
+    /// The rows of ranges whose values may be between the two: none that is NULL, each that is NaN.
+    /// `None` for values of another kind.
+    fn rows_of(
+        &self,
+        chunks: &[(u32, ArrayRef)],
+        ranges: &[Range<usize>],
+    ) -> Result<Option<Vec<u32>>> {
+        let mut rows = Vec::new();
+        let mut chunks = chunks.iter().peekable();
+        for range in ranges {
+            let mut at = range.start;
+            while at < range.end {
+                let number = at / CHUNK_ROWS;
+                while chunks.next_if(|(chunk, _)| (*chunk as usize) < number).is_some() {}
+                let Some((_, array)) = chunks.peek() else {
+                    return Err(Error::internal("a chunk was not read"));
+                };
+                let start = at - number * CHUNK_ROWS;
+                let len = (range.end - at).min(array.len().saturating_sub(start)).max(1);
+                let first = number * CHUNK_ROWS;
+                if !self.add(array, start..start + len, first as u32, &mut rows) {
+                    return Ok(None);
+                }
+                at += len;
+            }
+        }
+        Ok(Some(rows))
+    }
+
+    /// Adds those of a chunk; whether its values are of the kind.
+    fn add(&self, array: &ArrayRef, own: Range<usize>, first: u32, rows: &mut Vec<u32>) -> bool {
+        /// Of values of one type.
+        macro_rules! add {
+            ($of:ty, $low:expr, $high:expr) => {{
+                let values = array.as_primitive::<$of>();
+                let (low, high) = ($low, $high);
+                let nulls = values.nulls();
+                let wanted = values.values().get(own.clone()).unwrap_or(&[]).iter().enumerate();
+                rows.extend(
+                    wanted
+                        .filter(|(at, value)| {
+                            !(**value < low)
+                                && !(**value > high)
+                                && nulls.is_none_or(|nulls| nulls.is_valid(own.start + at))
+                        })
+                        .map(|(at, _)| first + (own.start + at) as u32),
+                );
+                true
+            }};
+        }
+        /// The two as whole numbers of a type; what it does not have is beyond all that it has.
+        macro_rules! whole {
+            ($of:ty, $native:ty, $low:expr, $high:expr) => {{
+                let bound = |value: &Option<i128>, none: $native| match value {
+                    Some(value) => {
+                        (*value).clamp(<$native>::MIN.into(), <$native>::MAX.into()) as $native
+                    }
+                    None => none,
+                };
+                add!($of, bound($low, <$native>::MIN), bound($high, <$native>::MAX))
+            }};
+        }
+        match (self, array.data_type()) {
+            (Self::Floats(low, high), DataType::Float64) => {
+                let (low, high) = (low.unwrap_or(f64::NEG_INFINITY), high.unwrap_or(f64::INFINITY));
+                add!(Float64Type, low, high)
+            }
+            (Self::Whole(low, high), DataType::Int16) => whole!(Int16Type, i16, low, high),
+            (Self::Whole(low, high), DataType::Int32) => whole!(Int32Type, i32, low, high),
+            (Self::Whole(low, high), DataType::Int64) => whole!(Int64Type, i64, low, high),
+            _ => false,
+        }
+    }
+}
