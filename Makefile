@@ -40,7 +40,7 @@ bench: ## Measures throughput and latency, and compares with PostgreSQL (tsbs/re
 	@STRATALOG_BIN=$(RELEASE)/stratalog tsbs/bench
 
 # What `make tsbs` takes, as in `make tsbs SCALE=1000 PEERS=questdb,duckdb`; tsbs/README.md says what each means.
-TSBS := SCALE HOURS INTERVAL QUERIES CHECKS PEERS USE_CASES TYPES SPAN SPAN_PEERS CLIENTS FRESH SEED KEEP DIRECTORY
+TSBS := SCALE HOURS INTERVAL QUERIES CHECKS PEERS USE_CASES TYPES SPAN SPAN_PEERS CLIENTS FRESH PAUSE SEED KEEP DIRECTORY
 
 tsbs: ## Compares with QuestDB, DuckDB, chDB and others: SCALE=100 HOURS=24 PEERS=… (tsbs/README.md)
 	@scripts/setup test

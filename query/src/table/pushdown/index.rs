@@ -180,7 +180,13 @@ fn words_of(pattern: &str, escape: Option<char>) -> Vec<WordPart> {
                 part.clear();
                 begins = false;
             }
-            letter if letter == escape => part.extend(letters.next()),
+            // What it stands for may go on with what is before it, or begin a word: both are asked for.
+            letter if letter == escape => {
+                words.extend(WordPart::all_of(&part, begins, false));
+                part.clear();
+                begins = false;
+                part.extend(letters.next());
+            }
             letter => part.push(letter),
         }
     }
@@ -202,7 +208,8 @@ mod tests {
         assert_eq!(whole("%disk full%"), [None, None]);
         assert_eq!(whole("% disk full %"), [Some("disk".to_string()), Some("full".to_string())]);
         assert_eq!(whole("disk%"), [None]);
-        assert_eq!(whole("a\\%b"), [Some("a".to_string()), Some("b".to_string())]);
+        assert_eq!(whole("a\\%b"), [None, Some("b".to_string())]);
+        assert_eq!(whole("x a\\bc"), [Some("x".to_string()), None, None]);
         assert!(words_of("%__%", None).is_empty());
     }
 }

@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// The ends of the runs of a block are kept where they are at most one in so many of its events.
-const BLOCK_SHARE: usize = 64;
+const BLOCK_SHARE: usize = 16;
 
 /// Rows that are read of a group of a story at once.
 const GROUP_ROWS: usize = usize::MAX;

@@ -154,6 +154,23 @@ async fn tablets_become_stories_when_there_is_enough_for_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stories_are_decoded_before_anybody_asks() {
+    let (log, stored) = (MemoryLog::default(), Stored::new(9));
+    let definition = Arc::new(definition(1, Collision::All, true));
+    let engine = open_small(&log, &stored, &definition, small());
+    append(&engine, &definition, &many(0, 500)).await.unwrap();
+    engine.compact(definition.id).await.unwrap();
+    let cached = || engine.status().story_cache_bytes;
+    assert_eq!(cached(), 0);
+    let grapher = Grapher::start(&engine).unwrap();
+    until("something decoded", async || cached() > 0).await;
+    drop(grapher);
+    // They are no reason to keep a table.
+    engine.forget(definition.id);
+    drop(engine);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stories_are_written_at_the_pace_that_is_set() {
     let definition = Arc::new(definition(1, Collision::All, true));
     let compact = async |seed, move_bytes_per_second_max| {
