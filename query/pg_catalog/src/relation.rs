@@ -150,9 +150,7 @@ impl Relation {
     /// The index that it is.
     pub(crate) fn index(&self) -> Option<Index<'_>> {
         match self {
-            Self::Index(chronicle, number) => {
-                indexes(chronicle).find(|index| index.oid == *number)
-            }
+            Self::Index(chronicle, number) => indexes(chronicle).find(|index| index.oid == *number),
             Self::Table(_) | Self::System(_) => None,
         }
     }

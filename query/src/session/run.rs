@@ -11,10 +11,7 @@ use arrow::{
     array::RecordBatch,
     datatypes::{DataType, Field, Schema, SchemaRef},
 };
-use datafusion::{
-    scalar::ScalarValue,
-    sql::sqlparser::ast::Statement,
-};
+use datafusion::{scalar::ScalarValue, sql::sqlparser::ast::Statement};
 use futures::{Stream, stream::BoxStream};
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 

@@ -6,8 +6,8 @@ mod index;
 use std::{collections::HashSet, sync::Arc};
 
 use datafusion::sql::sqlparser::ast::{
-    AlterTable, AlterTableOperation, CommentObject, ObjectName, ObjectType,
-    RenameTableNameKind, SchemaName, Statement,
+    AlterTable, AlterTableOperation, CommentObject, ObjectName, ObjectType, RenameTableNameKind,
+    SchemaName, Statement,
 };
 use stratalog_model::{Append, ChronicleDefinition, Error, ErrorKind, Result, store::Appended};
 use stratalog_visor_core::catalog::Command;

@@ -10,7 +10,8 @@ use crate::{
 };
 
 const WORDS: [&str; 12] = [
-    "error", "Errors", "timeout", "disk", "Ströme", "ſharp", "a-b", "x_1", "100%", "", "İ", "GET /api",
+    "error", "Errors", "timeout", "disk", "Ströme", "ſharp", "a-b", "x_1", "100%", "", "İ",
+    "GET /api",
 ];
 
 async fn insert(db: &Database, random: &mut Random, begin: u64, rows: u64) {
@@ -91,7 +92,9 @@ async fn the_same_rows_are_found() {
             for _ in 0..12 {
                 let condition = condition(&mut random);
                 let of = |condition: &str| {
-                    format!("SELECT time, host, message, code FROM logs WHERE {condition} ORDER BY time")
+                    format!(
+                        "SELECT time, host, message, code FROM logs WHERE {condition} ORDER BY time"
+                    )
                 };
                 let found = db.rows(&of(&condition)).await;
                 assert_eq!(
@@ -113,7 +116,8 @@ async fn the_same_rows_are_found() {
 #[tokio::test]
 async fn blocks_without_a_word_are_not_looked_at_also_of_old_stories() {
     let db = Database::new();
-    db.tag("CREATE TABLE logs (time timestamptz PRIMARY KEY, message text NOT NULL, n bigint)").await;
+    db.tag("CREATE TABLE logs (time timestamptz PRIMARY KEY, message text NOT NULL, n bigint)")
+        .await;
     db.tag(
         "INSERT INTO logs SELECT to_timestamp(n), 'user ' || n % 50 || ' logged in' || CASE WHEN n = 9000 \
          THEN ' Suspiciously' ELSE '' END, n FROM generate_series(1, 30000) AS g(n)",
@@ -126,12 +130,18 @@ async fn blocks_without_a_word_are_not_looked_at_also_of_old_stories() {
         let (_, rest) = plan.split_once("story_rows_read=").unwrap();
         rest.split([',', ']']).next().unwrap().to_string()
     };
-    assert_eq!((db.rows(sql).await, read(sql).await), (vec!["9000".to_string()], "30.00 K".to_string()));
+    assert_eq!(
+        (db.rows(sql).await, read(sql).await),
+        (vec!["9000".to_string()], "30.00 K".to_string())
+    );
     db.tag("CREATE INDEX found ON logs USING inverted (message)").await;
     assert_eq!(db.rows(sql).await, ["9000"]);
     let moved = db.rows("CALL stratalog.compact('logs')").await;
     assert_ne!(moved, db.rows("CALL stratalog.compact('logs')").await, "once only");
-    assert_eq!((db.rows(sql).await, read(sql).await), (vec!["9000".to_string()], "2.05 K".to_string()));
+    assert_eq!(
+        (db.rows(sql).await, read(sql).await),
+        (vec!["9000".to_string()], "2.05 K".to_string())
+    );
     assert_eq!(read("SELECT n FROM logs WHERE message ILIKE '%suspiciously'").await, "2.05 K");
     assert_eq!(read("SELECT n FROM logs WHERE message = 'user 77 logged in'").await, "0");
     // A Bloom filter tells of all of a slice.

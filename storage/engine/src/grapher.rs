@@ -60,7 +60,13 @@ impl Grapher {
         let (wake, woken) = channel();
         let core = Arc::downgrade(engine.core());
         let stop = Arc::new(AtomicBool::new(false));
-        let work = Work { core: core.clone(), stop: Arc::clone(&stop), rests: 0, looks: 0, warm: Warm::default() };
+        let work = Work {
+            core: core.clone(),
+            stop: Arc::clone(&stop),
+            rests: 0,
+            looks: 0,
+            warm: Warm::default(),
+        };
         let builder = std::thread::Builder::new().name("grapher".to_string());
         let thread = builder.spawn(move || work.run(&woken))?;
         engine.core().relief.begin(wake.clone());

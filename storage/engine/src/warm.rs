@@ -51,9 +51,11 @@ impl Warm {
                     continue;
                 }
                 match piece.parts().await {
-                    Ok(parts) => found.extend(parts.iter().map(|part| {
-                        (part.hull.end, (Arc::downgrade(piece), part.number))
-                    })),
+                    Ok(parts) => found.extend(
+                        parts
+                            .iter()
+                            .map(|part| (part.hull.end, (Arc::downgrade(piece), part.number))),
+                    ),
                     Err(error) => failed = Err(error),
                 }
             }

@@ -5,8 +5,8 @@ use stratalog_model::{ColumnType, Result};
 use crate::{
     CatalogContext,
     column_type::{base_type, collation_of, element_of_array, type_modifier, type_oid},
-    oid,
     index::indexes,
+    oid,
     relation::shown_default,
     rows::{Rows, Value},
     spec::SYSTEM_TABLES,

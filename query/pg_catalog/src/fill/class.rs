@@ -6,8 +6,8 @@ use super::functions::default_class;
 use crate::{
     CatalogContext,
     column_type::{collation_of, type_oid},
-    oid::{self, SYSTEM_SCHEMAS},
     index::indexes as indexes_of,
+    oid::{self, SYSTEM_SCHEMAS},
     relation::{index_name, key_numbers},
     rows::{Rows, Value},
     spec::SYSTEM_TABLES,

@@ -275,9 +275,8 @@ impl Between {
                 rows.extend(
                     wanted
                         .filter(|(at, value)| {
-                            !(**value < low)
-                                && !(**value > high)
-                                && nulls.is_none_or(|nulls| nulls.is_valid(own.start + at))
+                            let outside = **value < low || **value > high;
+                            !outside && nulls.is_none_or(|nulls| nulls.is_valid(own.start + at))
                         })
                         .map(|(at, _)| first + (own.start + at) as u32),
                 );

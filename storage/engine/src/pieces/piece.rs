@@ -54,8 +54,11 @@ pub struct OpenPiece {
     /// The last index of its chronicle as of which it is known to have all.
     indexed: AtomicU32,
     /// By block, and whether the oldest are meant.
-    edges: Mutex<HashMap<(u32, bool), Option<Arc<BlockEdge>>, RandomState>>,
+    edges: Mutex<Edges>,
 }
+
+/// Edges of blocks that were looked for.
+type Edges = HashMap<(u32, bool), Option<Arc<BlockEdge>>, RandomState>;
 
 /// The newest event of each series of a block of a tablet, or the oldest.
 #[derive(Debug)]

@@ -44,7 +44,7 @@ fn rows(
 ) -> RecordBatch {
     let all = || (0..hosts).flat_map(|host| (0..rows).map(move |row| (host, row)));
     let ticks: Vec<i64> = all().map(|(_, row)| start_ns + row as i64 * step_ns).collect();
-    let there = |row: usize| row % 7 != 0 || !schema.columns[2].nullable;
+    let there = |row: usize| !row.is_multiple_of(7) || !schema.columns[2].nullable;
     let doubles = all().map(|(host, row)| there(row).then_some((host * row) as f64 / 8.0));
     let whole = all().map(|(host, row)| there(row).then_some(row as i32 - host as i32));
     let numbers = || Arc::new(arrow::array::Int64Array::from(ticks.clone()));

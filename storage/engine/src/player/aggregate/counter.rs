@@ -83,7 +83,8 @@ impl<'a> Counter<'a> {
     /// Whether all rows are alike in the column of the statistic at a place.
     fn is_constant(&self, at: usize) -> bool {
         let lane = self.wanted.get(at).and_then(|(_, lane)| *lane);
-        lane.and_then(|lane| self.lanes.get(lane)).is_some_and(|lane| matches!(lane, Lane::Constant(..)))
+        lane.and_then(|lane| self.lanes.get(lane))
+            .is_some_and(|lane| matches!(lane, Lane::Constant(..)))
     }
 
     /// Adds some neighbouring rows to the group that is counted.
@@ -136,11 +137,7 @@ pub struct CellCounter<'a> {
 
 impl<'a> CellCounter<'a> {
     /// Over the columns that tell what `counter` counts.
-    pub fn new(
-        counter: &'a Counter<'a>,
-        cells: &'a Cells,
-        told: &[Option<&'a ArrayRef>],
-    ) -> Self {
+    pub fn new(counter: &'a Counter<'a>, cells: &'a Cells, told: &[Option<&'a ArrayRef>]) -> Self {
         Self { counter, cells, told: told.iter().map(|array| array.map(Column::of)).collect() }
     }
 

@@ -77,15 +77,17 @@ pub fn segments(
                 None => Span::Rows(cells.rows(cell)),
             };
             match segments.last_mut() {
-                Some(last) if last.run == *run && last.window == window => match (&mut last.span, span) {
-                    (Span::Cells(before), Span::Cells(next)) if before.end == next.start => {
-                        before.end = next.end;
+                Some(last) if last.run == *run && last.window == window => {
+                    match (&mut last.span, span) {
+                        (Span::Cells(before), Span::Cells(next)) if before.end == next.start => {
+                            before.end = next.end;
+                        }
+                        (Span::Rows(before), Span::Rows(next)) if before.end == next.start => {
+                            before.end = next.end;
+                        }
+                        (_, span) => segments.push(Segment { run: *run, window, span }),
                     }
-                    (Span::Rows(before), Span::Rows(next)) if before.end == next.start => {
-                        before.end = next.end;
-                    }
-                    (_, span) => segments.push(Segment { run: *run, window, span }),
-                },
+                }
                 _ => segments.push(Segment { run: *run, window, span }),
             }
         }

@@ -141,12 +141,10 @@ impl Slices {
             .collect();
         let counter = Counter::new(&self.request, lanes);
         let of_cells = match (&told, runs.cells()) {
-            (Some(told), Some(cells)) => {
-                Some(CellCounter::new(&counter, cells, &self.told(told)?))
-            }
+            (Some(told), Some(cells)) => Some(CellCounter::new(&counter, cells, &self.told(told)?)),
             _ => None,
         };
-        let ticks = ticks.then(|| columns.chunks(sources.len() - 1)).unwrap_or_default();
+        let ticks = if ticks { columns.chunks(sources.len() - 1) } else { &[] };
         let mut last: Vec<Option<usize>> = vec![None; runs.len()];
         let looked_at = self.looked_at.len();
         let mut tally = std::mem::replace(&mut self.tally, Tally::new(&self.request));
@@ -176,7 +174,8 @@ impl Slices {
             match (segment.span, segment.window) {
                 (Span::Cells(cells), Some(window)) => {
                     let of_cells = of_cells.as_ref();
-                    let of_cells = of_cells.ok_or_else(|| Error::internal("cells were not read"))?;
+                    let of_cells =
+                        of_cells.ok_or_else(|| Error::internal("cells were not read"))?;
                     metrics.told(cells.len() as u64);
                     begin(window, &mut tally);
                     of_cells.count(cells, &mut tally)?;
