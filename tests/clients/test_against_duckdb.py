@@ -66,8 +66,10 @@ class Table:
         elif case < 0.35:
             self.ours.execute("CALL stratalog.compact('m')")
         elif case < 0.42 and self.until > 0:
-            at = self.chosen.randint(0, self.until)
-            self.delete(f"time >= '{self.time(at)}' AND time < '{self.time(at + self.until // 20)}'")
+            # Events go from the beginning or the end.
+            part = self.chosen.randint(0, self.until // 8)
+            before = self.chosen.random() < 0.5
+            self.delete(f"time < '{self.time(part)}'" if before else f"time >= '{self.time(self.until - part)}'")
         else:
             self.insert()
 
