@@ -211,7 +211,7 @@ fn primary_keys(caller: &Arc<Caller>, query: &CommandGetPrimaryKeys) -> Result<R
             schemas.append_value(&chronicle.schema);
             tables.append_value(&chronicle.name);
             columns.append_value(&column.name);
-            keys.append_value(format!("{}_pkey", chronicle.name));
+            keys.append_value(chronicle.key_name());
             places.append_value(place);
         }
     }

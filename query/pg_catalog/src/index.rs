@@ -3,10 +3,7 @@
 use stratalog_functions::quote_ident;
 use stratalog_model::{ChronicleDefinition, ColumnDefinition, IndexKind};
 
-use crate::{
-    oid,
-    relation::{index_name, key_columns},
-};
+use crate::{oid, relation::key_columns};
 
 /// One index of a table.
 #[derive(Debug, Clone)]
@@ -28,7 +25,7 @@ pub(crate) struct Index<'a> {
 pub(crate) fn indexes(chronicle: &ChronicleDefinition) -> impl Iterator<Item = Index<'_>> {
     let primary = chronicle.primary_key.then(|| Index {
         oid: oid::index(chronicle.id),
-        name: index_name(chronicle),
+        name: chronicle.key_name(),
         method: ("btree", oid::ACCESS_BTREE),
         columns: key_columns(chronicle),
         primary: true,

@@ -232,11 +232,6 @@ pub(crate) fn shown_default(column: &ColumnDefinition) -> Option<String> {
     })
 }
 
-/// Name of the primary key's index and constraint.
-pub(crate) fn index_name(chronicle: &ChronicleDefinition) -> String {
-    format!("{}_pkey", chronicle.name)
-}
-
 /// Columns of the primary key: the key columns, then the tick.
 pub(crate) fn key_columns(chronicle: &ChronicleDefinition) -> Vec<&ColumnDefinition> {
     chronicle

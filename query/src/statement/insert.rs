@@ -194,7 +194,7 @@ fn on_conflict(on: Option<&OnInsert>, chronicle: &ChronicleDefinition) -> Result
     match &conflict.conflict_target {
         None => {}
         Some(ConflictTarget::OnConstraint(name)) => {
-            let wanted = format!("{}_pkey", chronicle.name);
+            let wanted = chronicle.key_name();
             if !chronicle.primary_key || names::single(name)? != wanted {
                 return Err(Error::new(
                     ErrorKind::UndefinedObject,

@@ -68,9 +68,18 @@ pub fn hull(definition: &ChronicleDefinition, filter: &Expr) -> TickRanges {
 
 /// What statistics and indexes may be asked for wherever `filter` is true.
 pub fn values(definition: &ChronicleDefinition, filter: &Expr) -> Vec<ValueFilter> {
-    let mut values = value::filters(definition, filter);
-    values.extend(index::filters(definition, filter));
-    values
+    match filter {
+        Expr::Alias(alias) => values(definition, &alias.expr),
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
+            let mut both = values(definition, left);
+            both.extend(values(definition, right));
+            both
+        }
+        _ => {
+            let known = value::single(definition, filter);
+            known.into_iter().chain(index::single(definition, filter)).collect()
+        }
+    }
 }
 
 /// What all of `filters` ask together.

@@ -210,6 +210,11 @@ impl ChronicleDefinition {
         self.column(self.tick_column)
     }
 
+    /// The name of the PRIMARY KEY, of its constraint and of its index, where one was declared.
+    pub fn key_name(&self) -> String {
+        format!("{}_pkey", self.name)
+    }
+
     /// Whether the collision key identifies at most one visible event, so that an
     /// optimizer may treat it as unique. Not so under `all`.
     pub fn key_is_unique(&self) -> bool {

@@ -223,6 +223,11 @@ impl Annex {
         places.iter().map(array).collect::<Result<_>>().map(Some)
     }
 
+    /// Bytes in memory, about.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.metadata.metadata().memory_size() + self.groups.len() * size_of::<u32>()
+    }
+
     /// Where it lies.
     pub(crate) fn place(&self) -> AnnexPlace {
         self.place

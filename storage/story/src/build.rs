@@ -8,7 +8,7 @@ use std::{
 
 use arrow::{
     array::{Array, ArrayRef, AsArray, RecordBatch},
-    datatypes::{DataType, Field, Float32Type, Float64Type, Int64Type},
+    datatypes::{Float32Type, Float64Type, Int64Type},
 };
 use bytes::Bytes;
 use parquet::{
@@ -396,7 +396,7 @@ impl Builder {
         let mut properties = encoding::properties(&self.settings)?
             .set_created_by(format!("stratalog version {}", env!("CARGO_PKG_VERSION")))
             .set_sorting_columns(Some(self.sorting_columns(&descriptor)));
-        for (path, array) in leaves(batch) {
+        for (path, array) in encoding::leaves(batch) {
             let choice = match array {
                 Some(array) => encoding::choose(&array, &self.settings)?,
                 None => Choice { dictionary: true, encoding: Encoding::PLAIN },
@@ -485,35 +485,4 @@ fn has_nan(array: &ArrayRef) -> bool {
     let singles = array.as_primitive_opt::<Float32Type>();
     floats.is_some_and(|floats| floats.values().iter().any(|float| float.is_nan()))
         || singles.is_some_and(|singles| singles.values().iter().any(|single| single.is_nan()))
-}
-
-/// The paths of the leaf columns; with their values where these lie flat.
-fn leaves(batch: &RecordBatch) -> Vec<(ColumnPath, Option<ArrayRef>)> {
-    fn walk(path: &[String], field: &Field, leaves: &mut Vec<(ColumnPath, Option<ArrayRef>)>) {
-        let below = |names: &[&str]| {
-            let names = names.iter().map(|name| (*name).to_string());
-            path.iter().cloned().chain(names).collect::<Vec<_>>()
-        };
-        match field.data_type() {
-            DataType::List(element) => {
-                walk(&below(&["list", element.name().as_str()]), element, leaves);
-            }
-            DataType::Struct(parts) => {
-                for part in parts {
-                    walk(&below(&[part.name().as_str()]), part, leaves);
-                }
-            }
-            _ => leaves.push((ColumnPath::new(path.to_vec()), None)),
-        }
-    }
-    let mut leaves = Vec::new();
-    for (field, array) in batch.schema_ref().fields().iter().zip(batch.columns()) {
-        let path = vec![field.name().clone()];
-        if field.data_type().is_nested() {
-            walk(&path, field, &mut leaves);
-        } else {
-            leaves.push((ColumnPath::new(path), Some(Arc::clone(array))));
-        }
-    }
-    leaves
 }

@@ -92,6 +92,10 @@ pub enum Spot {
     Column(Source, u32),
     /// The words of a column of a group.
     Words(u32, ColumnId),
+    /// The file of the cells.
+    Cells,
+    /// The file of the words.
+    AllWords,
 }
 
 /// Decoded columns of all stories of a shelf.
@@ -256,6 +260,8 @@ impl Story {
     fn spot(&self, spot: Spot) -> Result<Place> {
         let (group, root, chunk) = match spot {
             Spot::Group(group) => (group, FINDING, 0),
+            Spot::Cells => (STORY, CELL, 0),
+            Spot::AllWords => (STORY, WORDS, 0),
             Spot::Words(group, column) => (group, WORDS, column.0),
             Spot::Story(number) => (STORY, FINDING, number),
             Spot::Column(source, number) => (STORY, self.root(source)? as u32, number),

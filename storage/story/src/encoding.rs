@@ -141,3 +141,34 @@ fn bytes(sample: &ArrayRef, choice: Choice, settings: &StorySettings) -> Result<
     let groups = metadata.row_groups().iter();
     Ok(groups.map(|group| group.compressed_size().cast_unsigned()).sum())
 }
+
+/// The paths of the leaf columns; with their values where these lie flat.
+pub(crate) fn leaves(batch: &RecordBatch) -> Vec<(ColumnPath, Option<ArrayRef>)> {
+    fn walk(path: &[String], field: &Field, leaves: &mut Vec<(ColumnPath, Option<ArrayRef>)>) {
+        let below = |names: &[&str]| {
+            let names = names.iter().map(|name| (*name).to_string());
+            path.iter().cloned().chain(names).collect::<Vec<_>>()
+        };
+        match field.data_type() {
+            DataType::List(element) => {
+                walk(&below(&["list", element.name().as_str()]), element, leaves);
+            }
+            DataType::Struct(parts) => {
+                for part in parts {
+                    walk(&below(&[part.name().as_str()]), part, leaves);
+                }
+            }
+            _ => leaves.push((ColumnPath::new(path.to_vec()), None)),
+        }
+    }
+    let mut leaves = Vec::new();
+    for (field, array) in batch.schema_ref().fields().iter().zip(batch.columns()) {
+        let path = vec![field.name().clone()];
+        if field.data_type().is_nested() {
+            walk(&path, field, &mut leaves);
+        } else {
+            leaves.push((ColumnPath::new(path), Some(Arc::clone(array))));
+        }
+    }
+    leaves
+}

@@ -13,10 +13,9 @@ use parquet::{
     file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader},
 };
 use stratalog_model::{ColumnId, Error, ErrorKind, Result};
-use tokio::sync::OnceCell;
 
 use crate::{
-    annex::{Annex, AnnexPlace},
+    annex::AnnexPlace,
     block::Blocks,
     build::{BuiltStory, GroupSummary},
     cells::{self, CellsPlace},
@@ -59,9 +58,7 @@ pub struct Story {
     metadata: ArrowReaderMetadata,
     sharing: Sharing,
     cells: Option<CellsPlace>,
-    opened_cells: OnceCell<Option<Annex>>,
     words: Option<AnnexPlace>,
-    opened_words: OnceCell<Option<Annex>>,
     decoded: Arc<Decoded>,
     /// Length of the tail: what it takes in memory is in proportion.
     memory_bytes: usize,
@@ -116,9 +113,7 @@ impl Story {
             metadata,
             sharing: Sharing::default(),
             cells: footer.cells.filter(|cells| cells.layout == cells::LAYOUT),
-            opened_cells: OnceCell::new(),
             words: footer.words,
-            opened_words: OnceCell::new(),
             decoded,
             memory_bytes,
         })
@@ -162,6 +157,7 @@ impl Story {
         let mut digest = Digest::new(&self.schema);
         let columns = self.schema.columns.iter().map(|column| Source::Column(column.id));
         let columns: Vec<_> = columns.chain([Source::Tick, Source::Seq, Source::Gsn]).collect();
+        let annex = self.open_cells().await?;
         for head in &self.heads {
             let rows = self.read(head.number, &columns, None).await?;
             let mut found = GroupSummary { keys: head.summary.keys.clone(), ..NOTHING };
@@ -170,7 +166,9 @@ impl Story {
             if found != head.summary {
                 return Err(self.misread(head.number, "its rows are not those of its summary"));
             }
-            if let (Some(read), Some(place)) = (self.all_cells(head.number).await?, self.cells) {
+            if let (Some(annex), Some(place)) = (&annex, self.cells)
+                && let Some(read) = self.all_cells(annex, head.number).await?
+            {
                 let counted = cells::cells_of(&self.schema, place.cell_rows, &rows)?;
                 if !counted.is_some_and(|counted| cells::agree(&read, &counted)) {
                     return Err(self.misread(head.number, "its cells are not those of its rows"));
@@ -241,17 +239,9 @@ impl Story {
         self.cells
     }
 
-    pub(crate) fn cells_once(&self) -> &OnceCell<Option<Annex>> {
-        &self.opened_cells
-    }
-
     /// Where the words of inverted indexes lie, if there are any.
     pub(crate) fn words_place(&self) -> Option<AnnexPlace> {
         self.words
-    }
-
-    pub(crate) fn words_once(&self) -> &OnceCell<Option<Annex>> {
-        &self.opened_words
     }
 
     pub(crate) fn decoded(&self) -> &Decoded {

@@ -169,16 +169,10 @@ impl Story {
             return Ok(Some(known));
         }
         let read = async {
-            let open = || async {
-                match self.words_place() {
-                    Some(annex) => Annex::open(self, annex, schema()).await.map(Some),
-                    None => Ok(None),
-                }
-            };
-            let Some(annex) = self.words_once().get_or_try_init(open).await? else {
-                return Ok(None);
-            };
-            annex.read(self, group, &[0, 1, 2]).await
+            match self.opened_words().await?.as_ref() {
+                Some(annex) => annex.read(self, group, &[0, 1, 2]).await,
+                None => Ok(None),
+            }
         };
         let read = match read.await {
             Err(error) if error.kind() == ErrorKind::DataCorrupted => {
@@ -197,6 +191,21 @@ impl Story {
         let words = Arc::new(words);
         self.note(spot, &words, bytes);
         Ok(Some(words))
+    }
+
+    /// Their file, opened once as long as there is room; `None` if there are no words at all.
+    async fn opened_words(self: &Arc<Self>) -> Result<Arc<Option<Annex>>> {
+        if let Some(known) = self.finding(Spot::AllWords) {
+            return Ok(known);
+        }
+        let opened = match self.words_place() {
+            Some(place) => Some(Annex::open(self, place, schema()).await?),
+            None => None,
+        };
+        let bytes = opened.as_ref().map_or(0, Annex::memory_bytes);
+        let opened = Arc::new(opened);
+        self.note(Spot::AllWords, &opened, bytes);
+        Ok(opened)
     }
 }
 

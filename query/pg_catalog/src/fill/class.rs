@@ -8,7 +8,7 @@ use crate::{
     column_type::{collation_of, type_oid},
     index::indexes as indexes_of,
     oid::{self, SYSTEM_SCHEMAS},
-    relation::{index_name, key_numbers},
+    relation::key_numbers,
     rows::{Rows, Value},
     spec::SYSTEM_TABLES,
 };
@@ -143,7 +143,7 @@ pub(super) fn constraints(context: &CatalogContext, rows: &mut Rows<'_>) -> Resu
     for chronicle in state.chronicles(&context.database).filter(|chronicle| chronicle.primary_key) {
         rows.push(&[
             ("oid", oid::constraint(chronicle.id).into()),
-            ("conname", index_name(chronicle).into()),
+            ("conname", chronicle.key_name().into()),
             ("connamespace", schema_oid(context, &chronicle.schema).into()),
             ("contype", "p".into()),
             ("convalidated", true.into()),

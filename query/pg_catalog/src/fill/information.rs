@@ -6,7 +6,7 @@ use crate::{
     CatalogContext,
     column_type::{base_type, type_name, type_oid},
     oid::SYSTEM_SCHEMAS,
-    relation::{self, index_name, shown_default},
+    relation::{self, shown_default},
     rows::{Rows, Value},
     spec::SYSTEM_TABLES,
 };
@@ -173,7 +173,7 @@ pub(super) fn table_constraints(context: &CatalogContext, rows: &mut Rows<'_>) -
         rows.push(&[
             ("constraint_catalog", (&context.database).into()),
             ("constraint_schema", (&chronicle.schema).into()),
-            ("constraint_name", index_name(chronicle).into()),
+            ("constraint_name", chronicle.key_name().into()),
             ("table_catalog", (&context.database).into()),
             ("table_schema", (&chronicle.schema).into()),
             ("table_name", (&chronicle.name).into()),
@@ -193,7 +193,7 @@ fn key_columns_of(context: &CatalogContext, rows: &mut Rows<'_>, numbered: bool)
             let mut values = vec![
                 ("constraint_catalog", Value::from(&context.database)),
                 ("constraint_schema", (&chronicle.schema).into()),
-                ("constraint_name", index_name(chronicle).into()),
+                ("constraint_name", chronicle.key_name().into()),
                 ("table_catalog", (&context.database).into()),
                 ("table_schema", (&chronicle.schema).into()),
                 ("table_name", (&chronicle.name).into()),
@@ -225,7 +225,7 @@ pub(super) fn constraint_tables(context: &CatalogContext, rows: &mut Rows<'_>) -
             ("table_name", (&chronicle.name).into()),
             ("constraint_catalog", (&context.database).into()),
             ("constraint_schema", (&chronicle.schema).into()),
-            ("constraint_name", index_name(chronicle).into()),
+            ("constraint_name", chronicle.key_name().into()),
         ])?;
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! CREATE INDEX and DROP INDEX.
 
-use datafusion::sql::sqlparser::ast::{CreateIndex, Expr, IndexType, ObjectName};
+use datafusion::sql::sqlparser::ast::{CreateIndex, Expr, IndexColumn, IndexType, ObjectName};
 use stratalog_model::{Error, ErrorKind, IndexKind, Result};
 use stratalog_visor_core::catalog::Command;
 
@@ -66,6 +66,16 @@ pub fn create(session: &Session, tree: &CreateIndex) -> Result<Vec<Command>> {
     if !tree.with.is_empty() || !tree.index_options.is_empty() {
         return refused("options of an index are not supported");
     }
+    if tree.nulls_distinct.is_some() {
+        return refused("NULLS DISTINCT is of unique indexes, which are not supported");
+    }
+    let plain = |column: &IndexColumn| {
+        let options = &column.column.options;
+        column.operator_class.is_none() && options.asc.is_none() && options.nulls_first.is_none()
+    };
+    if !tree.columns.iter().all(plain) {
+        return refused("columns of an index of this method have no order and no operator class");
+    }
     let columns = tree.columns.iter().map(|column| match &column.column.expr {
         Expr::Identifier(name) => Ok(names::fold(name)),
         other => Err(Error::new(
@@ -99,9 +109,7 @@ pub fn drop(session: &Session, if_exists: bool, objects: &[ObjectName]) -> Resul
                 let path = session.variables().parsed().search_path;
                 let found = path.iter().find(|schema| {
                     state.index(&database, schema, &name).is_some()
-                        || name.strip_suffix("_pkey").is_some_and(|table| {
-                            state.chronicle(&database, schema, table).is_some()
-                        })
+                        || state.keyed_by(&database, schema, &name).is_some()
                 });
                 let first = || session.creation_schema().unwrap_or_else(|_| "public".to_string());
                 found.cloned().unwrap_or_else(first)

@@ -12,38 +12,17 @@ use stratalog_model::{
 
 use super::array_of;
 
-/// What an index may be asked for wherever `filter` is true.
-pub fn filters(definition: &ChronicleDefinition, filter: &Expr) -> Vec<ValueFilter> {
+/// What an index may be asked for wherever `filter`, one conjunct, is true.
+pub fn single(definition: &ChronicleDefinition, filter: &Expr) -> Option<ValueFilter> {
     if definition.indexes.is_empty() {
-        return Vec::new();
+        return None;
     }
     match filter {
-        Expr::Alias(alias) => filters(definition, &alias.expr),
-        Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
-            let mut both = filters(definition, left);
-            both.extend(filters(definition, right));
-            both
-        }
-        _ => single(definition, filter).into_iter().collect(),
-    }
-}
-
-fn single(definition: &ChronicleDefinition, filter: &Expr) -> Option<ValueFilter> {
-    match filter {
-        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => {
-            let (column, value) = match indexed(definition, left) {
-                Some(column) => (column, right),
-                None => (indexed(definition, right)?, left),
-            };
-            column.among(std::slice::from_ref(value.as_ref()))
-        }
-        Expr::BinaryExpr(BinaryExpr { op: Operator::Or, .. }) => {
+        Expr::BinaryExpr(BinaryExpr { op: Operator::Eq | Operator::Or, .. })
+        | Expr::InList(InList { negated: false, .. }) => {
             let mut values = Vec::new();
             let column = alternatives(definition, filter, &mut values)?;
             column.among(&values)
-        }
-        Expr::InList(InList { expr, list, negated: false }) => {
-            indexed(definition, expr)?.among(list)
         }
         Expr::Like(Like { negated: false, expr, pattern, escape_char, case_insensitive }) => {
             let column = indexed(definition, expr)?;

@@ -11,21 +11,8 @@ use stratalog_model::{
     values::{Ranked, Wanted},
 };
 
-/// What must hold of single columns wherever `filter` is true.
-pub fn filters(definition: &ChronicleDefinition, filter: &Expr) -> Vec<ValueFilter> {
-    match filter {
-        Expr::Alias(alias) => filters(definition, &alias.expr),
-        Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
-            let mut both = filters(definition, left);
-            both.extend(filters(definition, right));
-            both
-        }
-        _ => single(definition, filter).into_iter().collect(),
-    }
-}
-
 /// What must hold of one column wherever `filter` is true.
-fn single(definition: &ChronicleDefinition, filter: &Expr) -> Option<ValueFilter> {
+pub fn single(definition: &ChronicleDefinition, filter: &Expr) -> Option<ValueFilter> {
     let truth = |inner: &Expr, value: bool| {
         let operand = Operand::of(definition, inner)?;
         let value = Ranked::Whole(value.into());

@@ -53,7 +53,7 @@ pub fn duplicate_key(definition: &ChronicleDefinition, columns: &[ArrayRef], row
             values.push(value_text(array, row, &column.column_type));
         }
     }
-    let constraint = format!("{}_pkey", definition.name);
+    let constraint = definition.key_name();
     Error::new(
         ErrorKind::UniqueViolation,
         format!("duplicate key value violates unique constraint \"{constraint}\""),

@@ -5,8 +5,26 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch};
 use stratalog_model::{Error, ErrorKind, Result};
 
-use super::{CellColumn, build, layout};
-use crate::{annex::Annex, form, story::Story};
+use super::{CellColumn, CellsPlace, build, layout};
+use crate::{annex::Annex, decoded::Spot, form, story::Story};
+
+/// The file of the cells, and the columns in it.
+#[derive(Debug)]
+struct Opened {
+    annex: Annex,
+    columns: Vec<CellColumn>,
+}
+
+impl Opened {
+    /// Where columns are.
+    fn places(&self, columns: &[CellColumn]) -> Result<Vec<usize>> {
+        let place = |column: &CellColumn| {
+            let found = self.columns.iter().position(|known| known == column);
+            found.ok_or_else(|| Error::internal(format!("a story has no cells of {column:?}")))
+        };
+        columns.iter().map(place).collect()
+    }
+}
 
 impl Story {
     /// Columns of the cells of a group, a row for each cell in the order of key and time, in the
@@ -21,8 +39,10 @@ impl Story {
         group: u32,
         columns: &[CellColumn],
     ) -> Result<Option<Vec<ArrayRef>>> {
-        let Some(annex) = self.opened_cells().await? else { return Ok(None) };
-        let places = self.places(columns)?;
+        let Some(place) = self.cells_place() else { return Ok(None) };
+        let opened = self.opened_cells(place).await?;
+        let Some(opened) = opened.as_ref() else { return Ok(None) };
+        let places = opened.places(columns)?;
         let mut found: Vec<Option<ArrayRef>> =
             places.iter().map(|at| self.decoded().cell(self, group, *at)).collect();
         let lacking: Vec<usize> = places
@@ -32,7 +52,7 @@ impl Story {
             .map(|(place, _)| *place)
             .collect();
         if !lacking.is_empty() {
-            let read = match self.read_cells(annex, group, &lacking).await {
+            let read = match self.read_cells(&opened.annex, group, &lacking).await {
                 Err(error) if error.kind() == ErrorKind::DataCorrupted => {
                     tracing::error!(%error, "cells of a story are damaged; its rows are counted");
                     None
@@ -51,31 +71,11 @@ impl Story {
         Ok(found.into_iter().collect())
     }
 
-    /// All of the cells of a group, as they were built.
-    pub(crate) async fn all_cells(self: &Arc<Self>, group: u32) -> Result<Option<RecordBatch>> {
-        let Some(annex) = self.open_cells().await? else { return Ok(None) };
-        let schema = build::schema_of(self.schema());
-        let all: Vec<usize> = (0..schema.fields().len()).collect();
-        let Some(arrays) = annex.read(self, group, &all).await? else { return Ok(None) };
-        let batch = RecordBatch::try_new(schema, arrays);
-        batch.map(Some).map_err(|error| self.damaged(&annex.place().range(), &error.to_string()))
-    }
-
-    /// Their file, opened once; `None` if there is none, or if it is damaged.
-    async fn opened_cells(self: &Arc<Self>) -> Result<Option<&Annex>> {
-        let open = || async {
-            match self.open_cells().await {
-                Err(error) if error.kind() == ErrorKind::DataCorrupted => {
-                    tracing::error!(%error, "cells of a story are damaged; its rows are counted");
-                    Ok(None)
-                }
-                opened => opened,
-            }
-        };
-        Ok(self.cells_once().get_or_try_init(open).await?.as_ref())
-    }
-
-    async fn open_cells(self: &Arc<Self>) -> Result<Option<Annex>> {
+    /// Their file, opened; `None` if there is none.
+    ///
+    /// # Errors
+    /// `DataCorrupted`, `Io`, `ConnectionFailure`.
+    pub(crate) async fn open_cells(self: &Arc<Self>) -> Result<Option<Annex>> {
         match self.cells_place() {
             Some(place) => {
                 Annex::open(self, place.annex, build::schema_of(self.schema())).await.map(Some)
@@ -84,13 +84,39 @@ impl Story {
         }
     }
 
-    fn places(&self, columns: &[CellColumn]) -> Result<Vec<usize>> {
-        let known: Vec<CellColumn> = layout(self.schema()).into_iter().map(|(of, _)| of).collect();
-        let place = |column: &CellColumn| {
-            let found = known.iter().position(|known| known == column);
-            found.ok_or_else(|| Error::internal(format!("a story has no cells of {column:?}")))
+    /// All of the cells of a group, as they were built.
+    pub(crate) async fn all_cells(
+        self: &Arc<Self>,
+        annex: &Annex,
+        group: u32,
+    ) -> Result<Option<RecordBatch>> {
+        let schema = build::schema_of(self.schema());
+        let all: Vec<usize> = (0..schema.fields().len()).collect();
+        let Some(arrays) = annex.read(self, group, &all).await? else { return Ok(None) };
+        let batch = RecordBatch::try_new(schema, arrays);
+        batch.map(Some).map_err(|error| self.damaged(&annex.place().range(), &error.to_string()))
+    }
+
+    /// Their file, opened once as long as there is room; `None` if it is damaged.
+    async fn opened_cells(self: &Arc<Self>, place: CellsPlace) -> Result<Arc<Option<Opened>>> {
+        if let Some(known) = self.finding(Spot::Cells) {
+            return Ok(known);
+        }
+        let schema = build::schema_of(self.schema());
+        let opened = match Annex::open(self, place.annex, schema).await {
+            Err(error) if error.kind() == ErrorKind::DataCorrupted => {
+                tracing::error!(%error, "cells of a story are damaged; its rows are counted");
+                None
+            }
+            annex => {
+                let columns = layout(self.schema()).into_iter().map(|(of, _)| of).collect();
+                Some(Opened { annex: annex?, columns })
+            }
         };
-        columns.iter().map(place).collect()
+        let bytes = opened.as_ref().map_or(0, |opened| opened.annex.memory_bytes());
+        let opened = Arc::new(opened);
+        self.note(Spot::Cells, &opened, bytes);
+        Ok(opened)
     }
 
     /// Columns by their places in the layout, in that order.

@@ -144,6 +144,17 @@ impl CatalogState {
         self.databases.get(database)?.schemas.get(schema)?.chronicles.get(name)
     }
 
+    /// The chronicle whose PRIMARY KEY has a name.
+    pub fn keyed_by(
+        &self,
+        database: &str,
+        schema: &str,
+        name: &str,
+    ) -> Option<&Arc<ChronicleDefinition>> {
+        let mut chronicles = self.chronicles_in(database, schema);
+        chronicles.find(|chronicle| chronicle.primary_key && chronicle.key_name() == name)
+    }
+
     /// The secondary index of a name, and its chronicle.
     pub fn index(
         &self,

@@ -22,9 +22,7 @@ pub(super) fn create(
         let (database, schema) = (&definition.database, &definition.schema);
         state.chronicle(database, schema, name).is_some()
             || state.index(database, schema, name).is_some()
-            || state.chronicles_in(database, schema).any(|other| {
-                other.primary_key && name.strip_suffix("_pkey") == Some(other.name.as_str())
-            })
+            || state.keyed_by(database, schema, name).is_some()
     };
     let name = match name {
         Some(name) => {
@@ -112,10 +110,7 @@ pub(super) fn drop(
     if state.schema(database, schema).is_none() && !if_exists {
         return Err(undefined_schema(schema));
     }
-    let keyed = state.chronicles_in(database, schema).find(|chronicle| {
-        chronicle.primary_key && name.strip_suffix("_pkey") == Some(chronicle.name.as_str())
-    });
-    if let Some(chronicle) = keyed {
+    if let Some(chronicle) = state.keyed_by(database, schema, name) {
         return Err(Error::new(
             ErrorKind::DependentObjects,
             format!(
