@@ -54,6 +54,8 @@ NOT_COMPARED = {
 PART = ("pg_catalog.pg_collation c", "pg_catalog.pg_am m", "pg_catalog.pg_type t\nLEFT OUTER JOIN pg_catalog.pg_type e")
 # Schemas that only one of the two has.
 OWN_SCHEMAS = {"stratalog", "pg_toast"}
+# Index methods that are ours alone.
+OWN_METHODS = {"bloom", "inverted"}
 
 
 def renamed(cluster):
@@ -103,6 +105,8 @@ def compared(question, names, rows):
     if re.search("pg_namespace|schemata", question):
         schemas = [place for place, name in enumerate(names) if name in ("nspname", "name", "TABLE_SCHEM")]
         rows = [row for row in rows if not OWN_SCHEMAS & {row[place] for place in schemas}]
+    if "amname" in names:
+        rows = [row for row in rows if row[names.index("amname")] not in OWN_METHODS]
     rows = [[row[place] for place in keep] for row in rows]
     return rows if re.search("^order by", question, re.IGNORECASE | re.MULTILINE) else sorted(rows, key=repr)
 
