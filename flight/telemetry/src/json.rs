@@ -117,6 +117,11 @@ impl Convert<'_, '_> {
                 put_varint(self.out, key);
                 put_varint(self.out, u64::from(value));
             }
+            (Kind::Enum, Token::Number(text)) => {
+                let value: i32 = text.parse().map_err(|_| wrong("an integer of 32 bits"))?;
+                put_varint(self.out, key);
+                put_varint(self.out, i64::from(value).cast_unsigned());
+            }
             (Kind::Integer, _) => {
                 let value = signed(&token).ok_or_else(|| wrong("an integer of 64 bits"))?;
                 put_varint(self.out, key);

@@ -67,7 +67,7 @@ struct Source<'a> {
 struct Record<'a> {
     time_ns: u64,
     observed_ns: u64,
-    severity_number: u64,
+    severity_number: i32,
     severity_text: &'a str,
     body: Option<&'a [u8]>,
     has_attributes: bool,
@@ -190,7 +190,7 @@ impl TelemetryReader {
             }
         };
         let (trace_id, span_id) = (hex(record.trace_id), hex(record.span_id));
-        let severity = record.severity_number.cast_signed();
+        let severity = i64::from(record.severity_number);
         let values: [Option<FieldValue<'_>>; LOG_COLUMNS.len()] = [
             (severity != 0).then_some(FieldValue::Integer(severity)),
             text_value(record.severity_text),
@@ -249,7 +249,8 @@ impl<'a> Record<'a> {
     fn take(&mut self, field: Field<'a>) -> Result<(), Refusal> {
         match field.number {
             1 => self.time_ns = field.fixed64()?,
-            2 => self.severity_number = field.varint()?,
+            // An enum: what is beyond 32 bits of its number does not count.
+            2 => self.severity_number = field.varint()? as i32,
             3 => self.severity_text = field.text("the severity of a log record")?,
             5 => once(&mut self.body, field.bytes()?, "the body of a log record")?,
             6 => {

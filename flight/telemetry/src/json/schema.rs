@@ -9,8 +9,10 @@ pub(super) enum Kind {
     /// Bytes in hexadecimal.
     Hex,
     Boolean,
-    /// A varint of 32 bits without a sign; enums.
+    /// A varint of 32 bits without a sign.
     Unsigned,
+    /// A varint of 32 bits: enums have any number, also one without a name.
+    Enum,
     /// A varint of 64 bits.
     Integer,
     Fixed64,
@@ -28,7 +30,7 @@ impl Kind {
             Self::Bytes => "base64",
             Self::Hex => "hexadecimal digits",
             Self::Boolean => "true or false",
-            Self::Unsigned | Self::Fixed32 => "an integer of 32 bits",
+            Self::Unsigned | Self::Enum | Self::Fixed32 => "an integer of 32 bits",
             Self::Integer | Self::Fixed64 | Self::SFixed64 => "an integer of 64 bits",
             Self::Double => "a number",
             Self::Message(_) => "an object",
@@ -122,7 +124,7 @@ static SCOPE_LOGS: [Rule; 2] =
 
 static LOG_RECORD: [Rule; 10] = [
     one("timeUnixNano", 1, Kind::Fixed64),
-    one("severityNumber", 2, Kind::Unsigned),
+    one("severityNumber", 2, Kind::Enum),
     one("severityText", 3, Kind::Text),
     one("body", 5, Kind::Message(&ANY_VALUE)),
     many("attributes", 6, Kind::Message(&KEY_VALUE)),

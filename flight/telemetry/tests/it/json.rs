@@ -79,7 +79,7 @@ fn logs_are_those_of_protobuf() {
       "logRecords":[{"timeUnixNano":"5","severityNumber":9,"severityText":"I","flags":257,
         "traceId":"5B8EFFF798038103D269B633813FC60C","spanId":"eee19b7ec3c1b174",
         "body":{"kvlistValue":{"values":[{"key":"a","value":{"doubleValue":1.5}}]}},
-        "attributes":[{"key":"n","value":{"intValue":"-1"}}]},{}]}]}]}"#;
+        "attributes":[{"key":"n","value":{"intValue":"-1"}}]},{"severityNumber":-1}]}]}]}"#;
     let map = crate::messages::KeyValues { values: vec![key("a", any_value(Any::Double(1.5)))] };
     let record = LogRecord {
         time_unix_nano: 5,
@@ -97,7 +97,8 @@ fn logs_are_those_of_protobuf() {
         attributes: vec![key("n", any_value(Any::Integer(-1)))],
         ..LogRecord::default()
     };
-    let request = crate::logs::request(vec![record, LogRecord::default()]);
+    let unknown = LogRecord { severity_number: -1, ..LogRecord::default() };
+    let request = crate::logs::request(vec![record, unknown]);
     let body = prost::Message::encode_to_vec(&request);
     let mut reader = TelemetryReader::new(TelemetryLimits::default());
     let mut read = |body: &[u8], encoding| {
