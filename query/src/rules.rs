@@ -25,6 +25,7 @@ pub mod having;
 pub mod interval;
 pub mod interval_aggregates;
 pub mod kept_order;
+pub mod key_lookups;
 pub mod lateral_rows;
 pub mod layers;
 pub mod lengths;

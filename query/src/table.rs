@@ -7,11 +7,13 @@
 
 pub mod aggregate;
 mod dealt;
+pub mod lookup;
 mod provider;
 pub mod pushdown;
 pub mod scan;
 mod statistics;
 mod tier_metrics;
 
+pub use lookup::KeyLookup;
 pub use provider::{ChronicleTable, Pin};
 pub use scan::ChronicleScan;

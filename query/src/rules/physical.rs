@@ -13,6 +13,7 @@ use datafusion::{
 
 use super::{
     kept_order::KEPT_ORDER,
+    key_lookups::{JOINED_KEYS, SUBQUERY_KEYS},
     newest_rows::NEWEST_ROWS,
     opaque_casts::OPAQUE_CASTS,
     ordered_scan::ORDERED_SCAN,
@@ -42,8 +43,10 @@ pub fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     rules.insert(0, Arc::new(OPAQUE_CASTS));
     rules.push(Arc::new(ORDERED_SCAN));
     rules.push(Arc::new(STAGED_FILTER));
+    rules.push(Arc::new(SUBQUERY_KEYS));
     rules.push(Arc::new(TOLD_AGGREGATES));
     rules.push(Arc::new(NEWEST_WINDOWS));
+    rules.push(Arc::new(JOINED_KEYS));
     rules
 }
 

@@ -43,7 +43,7 @@ use stratalog_model::{
 
 use super::each_node::EachNode;
 use crate::table::{
-    ChronicleScan,
+    ChronicleScan, KeyLookup,
     aggregate::{ChronicleAggregate, Output},
 };
 
@@ -63,10 +63,18 @@ fn told(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>>
         AggregateMode::Single | AggregateMode::SinglePartitioned => true,
         _ => return Ok(None),
     };
-    let Some(scan) = scan_of(aggregate.input()) else { return Ok(None) };
+    let lookup = lookup_of(aggregate.input());
+    let input = lookup.map_or(aggregate.input(), KeyLookup::leaf);
+    let Some(scan) = scan_of(input) else { return Ok(None) };
     if scan.request().newest_of.is_some() {
         return Ok(None);
     }
+    let looked_up = |leaf: Arc<dyn ExecutionPlan>| -> Arc<dyn ExecutionPlan> {
+        match lookup {
+            Some(lookup) => Arc::new(lookup.with_leaf(leaf)),
+            None => leaf,
+        }
+    };
     let partitions = aggregate.input().output_partitioning().partition_count();
     if single && partitions != 1 {
         return Ok(None);
@@ -80,9 +88,9 @@ fn told(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>>
         if types(&schema) != types(&fields) {
             return Ok(None);
         }
-        return Ok(Some(leaf(scan, request, outputs, schema, partitions)));
+        return Ok(Some(looked_up(leaf(scan, request, outputs, schema, partitions))));
     }
-    let leaf = leaf(scan, request, outputs, fields, 1);
+    let leaf = looked_up(leaf(scan, request, outputs, fields, 1));
     let last = AggregateExec::try_new(
         AggregateMode::Final,
         aggregate.group_expr().as_final(),
@@ -104,6 +112,14 @@ fn leaf(
 ) -> Arc<dyn ExecutionPlan> {
     let snapshot = Arc::clone(scan.snapshot());
     Arc::new(ChronicleAggregate::new(snapshot, request, outputs, schema, partitions))
+}
+
+/// The lookup of keys that a node reads.
+fn lookup_of(input: &Arc<dyn ExecutionPlan>) -> Option<&KeyLookup> {
+    match input.downcast_ref::<CooperativeExec>() {
+        Some(cooperative) => cooperative.input().downcast_ref::<KeyLookup>(),
+        None => input.downcast_ref::<KeyLookup>(),
+    }
 }
 
 /// The scan that a node reads, if it reads every row of it as it is.

@@ -30,7 +30,7 @@ use futures::{StreamExt, stream};
 use stratalog_model::{
     Error, ErrorKind, Snapshot, Tick, TickRange, TickRanges,
     aggregate::{AggregateRequest, Statistic, Windows},
-    tier::BatchStream,
+    tier::{BatchStream, ScanRequest},
 };
 
 use super::{dealt::Dealt, scan, tier_metrics};
@@ -163,6 +163,20 @@ impl ChronicleAggregate {
         }))
     }
 
+    /// What it reads from.
+    pub fn snapshot(&self) -> &Arc<dyn Snapshot> {
+        &self.snapshot
+    }
+
+    /// The key column, by its place in the definition, that a column it returns is, if all rows of
+    /// a key can be left out without a change to others.
+    pub fn key_of(&self, output: usize) -> Option<usize> {
+        match self.outputs.get(output)? {
+            Output::Told(at) if self.newest.is_none() => self.request.keys.get(*at).copied(),
+            _ => None,
+        }
+    }
+
     /// What storage is asked for.
     pub fn request(&self) -> &AggregateRequest {
         &self.request
@@ -193,6 +207,12 @@ impl ChronicleAggregate {
                 }
             }
         })
+    }
+
+    /// The same, of fewer events. What it does is counted as if this one did it.
+    pub fn narrowed(&self, scan: ScanRequest) -> Self {
+        let request = AggregateRequest { scan, ..self.request.clone() };
+        Self { request, metrics: self.metrics.clone(), ..self.again() }
     }
 
     /// The same, not begun.

@@ -106,6 +106,18 @@ impl ChronicleScan {
         self.with_request(ScanRequest { newest_of: Some(of), ..self.request.clone() })
     }
 
+    /// The same, with some of the columns that it returns, by their places.
+    pub fn projected(&self, columns: &[usize]) -> Option<Self> {
+        let projection = columns.iter().map(|at| self.request.projection.get(*at).copied());
+        let projection = projection.collect::<Option<_>>()?;
+        Some(self.with_request(ScanRequest { projection, ..self.request.clone() }))
+    }
+
+    /// The same, of fewer events. What it does is counted as if this one did it.
+    pub fn narrowed(&self, request: ScanRequest) -> Self {
+        Self { metrics: self.metrics.clone(), ..self.with_request(request) }
+    }
+
     fn with_request(&self, request: ScanRequest) -> Self {
         Self::new(Arc::clone(&self.snapshot), request)
     }

@@ -73,7 +73,10 @@ async fn what_storage_tells_is_what_rows_say() {
                 let rows = db.rows(&over_rows(&sql)).await;
                 let plan = db.plan(&over_rows(&sql)).await;
                 assert!(!plan.contains("ChronicleAggregate"), "{plan}");
-                assert_eq!(db.rows(&sql).await, rows, "seed {seed}, step {step}: {sql}");
+                for _ in 0..2 {
+                    // The second time from what was kept of the first.
+                    assert_eq!(db.rows(&sql).await, rows, "seed {seed}, step {step}: {sql}");
+                }
                 let analyzed = db.rows(&format!("EXPLAIN ANALYZE {sql}")).await.join("\n");
                 told += usize::from(analyzed.contains("ChronicleAggregate"));
                 cells += figure(&analyzed, "story_cells_used").unwrap_or_default();

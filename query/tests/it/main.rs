@@ -22,6 +22,7 @@ mod indexes;
 mod inserts;
 mod key_columns;
 mod limits;
+mod lookups;
 mod newest;
 mod parameters;
 mod pushdown;

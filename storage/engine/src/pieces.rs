@@ -27,3 +27,4 @@ pub mod set;
 pub mod statistics;
 pub mod status;
 pub mod story;
+pub mod told;

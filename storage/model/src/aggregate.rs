@@ -8,7 +8,7 @@ use crate::{TickScale, tier::ScanRequest};
 
 /// Windows of equal length: tick `t` is in the one that begins at
 /// `origin + floor((t − origin) ÷ width) × width`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Windows {
     /// Ticks of a window, at least 1.
     pub width: i64,

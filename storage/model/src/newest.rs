@@ -2,8 +2,13 @@
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
+
+use ahash::RandomState;
 
 use crate::TickRange;
 
@@ -41,20 +46,82 @@ pub fn sort_from_end<T>(items: &mut [T], oldest: bool, hull_of: impl Fn(&T) -> T
     }
 }
 
+/// Numbers of groups by their key bytes, kept while queries ask for the same groups: what finds the
+/// groups of its events once is compared with others by number from then on.
+#[derive(Debug)]
+pub struct GroupNumbers {
+    id: u64,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    by_key: HashMap<Box<[u8]>, u32, RandomState>,
+    key_bytes: usize,
+}
+
+impl GroupNumbers {
+    /// Nothing has a number yet.
+    pub fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self { id: NEXT.fetch_add(1, Ordering::Relaxed), known: Mutex::default() }
+    }
+
+    /// Tells these numbers from all others.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The numbers of groups by their key bytes.
+    pub fn of<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) -> Vec<u32> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let Known { by_key, key_bytes } = &mut *known;
+        keys.map(|key| match by_key.get(key) {
+            Some(number) => *number,
+            None => {
+                let number = by_key.len() as u32;
+                *key_bytes += key.len();
+                by_key.insert(key.into(), number);
+                number
+            }
+        })
+        .collect()
+    }
+
+    /// Bytes in memory, about.
+    pub fn bytes(&self) -> usize {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.key_bytes + known.by_key.capacity() * size_of::<(Box<[u8]>, u32)>()
+    }
+}
+
+impl Default for GroupNumbers {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// The best event of each group so far, while pieces are read one after another.
 #[derive(Debug)]
 pub struct Best {
     of: NewestOf,
-    groups: Mutex<Groups>,
+    numbers: Arc<GroupNumbers>,
+    found: Mutex<Found>,
 }
 
-/// By key bytes: the number of a group, and the tick of its best event.
-type Groups = HashMap<Box<[u8]>, (u32, i64)>;
+/// What was found so far.
+#[derive(Debug, Default)]
+struct Found {
+    /// By number: one more than the place of the group in `ticks`; 0 for none.
+    places: Vec<u32>,
+    /// The ticks of the best events.
+    ticks: Vec<i64>,
+}
 
 impl Best {
     /// Nothing was found yet.
-    pub fn new(of: NewestOf) -> Self {
-        Self { of, groups: Mutex::default() }
+    pub fn new(of: NewestOf, numbers: Arc<GroupNumbers>) -> Self {
+        Self { of, numbers, found: Mutex::default() }
     }
 
     /// What is wanted.
@@ -62,22 +129,35 @@ impl Best {
         &self.of
     }
 
-    /// For events, each of another group by its key bytes and with its tick: the number of the
-    /// group where the event is better than those before, which it takes the place of.
-    pub fn improved<'a>(&self, events: impl Iterator<Item = (&'a [u8], i64)>) -> Vec<Option<u32>> {
-        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The numbers by which groups are known.
+    pub fn numbers(&self) -> &GroupNumbers {
+        &self.numbers
+    }
+
+    /// For events, by the number of their group and with their tick: the place of the group among
+    /// those that were found, counted from 0, where the event is better than those before, which
+    /// it takes the place of.
+    pub fn improved(&self, events: impl Iterator<Item = (u32, i64)>) -> Vec<Option<u32>> {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let Found { places, ticks } = &mut *found;
         let mut improved = Vec::with_capacity(events.size_hint().0);
-        for (key, tick) in events {
-            improved.push(match groups.get_mut(key) {
+        for (number, tick) in events {
+            let number = number as usize;
+            if number >= places.len() {
+                places.resize((number + 1).next_power_of_two(), 0);
+            }
+            let Some(place) = places.get_mut(number) else { continue };
+            let known = place.checked_sub(1).and_then(|at| Some((at, ticks.get_mut(at as usize)?)));
+            improved.push(match known {
                 Some((_, known)) if !self.of.better(tick, *known) => None,
-                Some((number, known)) => {
+                Some((at, known)) => {
                     *known = tick;
-                    Some(*number)
+                    Some(at)
                 }
                 None => {
-                    let number = groups.len() as u32;
-                    groups.insert(key.into(), (number, tick));
-                    Some(number)
+                    ticks.push(tick);
+                    *place = ticks.len() as u32;
+                    Some(*place - 1)
                 }
             });
         }

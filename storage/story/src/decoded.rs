@@ -78,6 +78,9 @@ const CELL: u32 = u32::MAX - 1;
 /// In the place of a column: the words of one, by its id in the place of a chunk.
 const WORDS: u32 = u32::MAX - 2;
 
+/// In the place of a column: what events add up to, by a number that the reader gives.
+const SUMS: u32 = u32::MAX - 3;
+
 /// In the place of a group: what was found out of the whole story.
 const STORY: u32 = u32::MAX;
 
@@ -88,6 +91,8 @@ pub enum Spot {
     Group(u32),
     /// Of the story; the reader numbers such things.
     Story(u32),
+    /// What events of the story add up to; the reader numbers such things.
+    Sums(u32),
     /// Of a column of the story, by such a number.
     Column(Source, u32),
     /// The words of a column of a group.
@@ -264,6 +269,7 @@ impl Story {
             Spot::AllWords => (STORY, WORDS, 0),
             Spot::Words(group, column) => (group, WORDS, column.0),
             Spot::Story(number) => (STORY, FINDING, number),
+            Spot::Sums(number) => (STORY, SUMS, number),
             Spot::Column(source, number) => (STORY, self.root(source)? as u32, number),
         };
         Ok(Place { story: self.built().id.0, group, root, chunk })

@@ -16,6 +16,7 @@ use super::{column::Column, shape::Shape};
 use crate::{
     budget::{Budget, Claim},
     keeper::keys::Groups,
+    version::numberings::Numbered,
 };
 
 /// Consecutive rows whose seq and gsn both count on by one.
@@ -41,6 +42,15 @@ pub struct Superseded {
 /// The newest rows of all series are kept where they are at most one in so many.
 const NEWEST_SHARE: usize = 8;
 
+/// The newest row of each series of a batch.
+#[derive(Debug)]
+pub struct Newest {
+    /// The rows, ascending.
+    pub rows: Box<[u32]>,
+    /// The numbers of their series.
+    pub numbered: Numbered,
+}
+
 /// Committed events of one chronicle and schema version.
 #[derive(Debug)]
 pub struct MemoryBatch {
@@ -52,7 +62,7 @@ pub struct MemoryBatch {
     hull: TickRange,
     ordered: bool,
     permutation: OnceLock<Arc<[u32]>>,
-    newest: OnceLock<Option<Arc<[u32]>>>,
+    newest: OnceLock<Option<Arc<Newest>>>,
     superseded: RwLock<Arc<Vec<Superseded>>>,
     claim: Claim,
 }
@@ -121,11 +131,11 @@ impl MemoryBatch {
         &self.columns
     }
 
-    /// The newest row of each series, ascending; `None` where these would be most rows.
+    /// The newest row of each series; `None` where these would be most rows.
     ///
     /// # Errors
     /// `Internal`.
-    pub fn newest(&self) -> Result<Option<Arc<[u32]>>> {
+    pub fn newest(&self) -> Result<Option<Arc<Newest>>> {
         if let Some(known) = self.newest.get() {
             return Ok(known.clone());
         }
@@ -141,7 +151,8 @@ impl MemoryBatch {
         let few = newest.len() * NEWEST_SHARE <= self.rows();
         let mut rows: Vec<u32> = newest.into_iter().flatten().map(|(_, row)| row).collect();
         rows.sort_unstable();
-        Ok(self.newest.get_or_init(|| few.then(|| rows.into())).clone())
+        let newest = || Newest { rows: rows.into(), numbered: Numbered::default() };
+        Ok(self.newest.get_or_init(|| few.then(|| Arc::new(newest()))).clone())
     }
 
     /// Tick of each row.

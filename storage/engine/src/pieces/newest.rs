@@ -19,12 +19,15 @@ use super::{
     piece::{BlockEdge, Part},
     read,
     reader::Reader,
-    runs::Runs,
+    runs::{Runs, SeriesKeys},
 };
 use crate::{
     keeper::keys::Groups,
     memtable::{column::Column, shape::KeyColumns},
-    player::{newest::Candidates, piece::Shared},
+    player::{
+        newest::{Candidates, numbers_of},
+        piece::Shared,
+    },
 };
 
 /// The ends of the runs of a block are kept where they are at most one in so many of its events.
@@ -53,6 +56,15 @@ fn improved(reader: &Reader, events: &Events, hull: &TickRange, best: &Best) -> 
     Ok(match reader.seen(events, hull)? {
         Some(rows) => Candidates::among(best, &groups, rows.into_iter(), tick_of),
         None => Candidates::among(best, &groups, 0..events.rows as u32, tick_of),
+    })
+}
+
+/// The numbers of the groups that series are of.
+fn numbers(reader: &Reader, series: &SeriesKeys, best: &Best) -> Result<Arc<[u32]>> {
+    series.numbered.of(best, |numbers| {
+        let keys = best.of().keys.iter().map(|at| reader.key_column(series, *at));
+        let keys = keys.map(|keys| keys.map(Column::Plain)).collect::<Result<Vec<_>>>()?;
+        numbers_of(numbers, &keys, series.len())
     })
 }
 
@@ -120,12 +132,10 @@ fn of_block_edge(
     edge: &BlockEdge,
     best: &Best,
 ) -> Result<Option<RecordBatch>> {
-    let keys = best.of().keys.iter().map(|at| reader.key_column(&edge.series, *at));
-    let keys = keys.map(|keys| keys.map(Column::Plain)).collect::<Result<Vec<_>>>()?;
-    let groups = Groups::of(&keys, &KeyColumns::all(keys.len()), edge.series.len())?;
+    let numbers = numbers(reader, &edge.series, best)?;
     let tick_of = |at: u32| edge.ticks.get(at as usize).copied().unwrap_or_default();
     let matching = reader.matching(&edge.series)?.into_iter().map(|at| at as u32);
-    let mut candidates = Candidates::among(best, &groups, matching, tick_of);
+    let mut candidates = Candidates::of_series(best, &numbers, matching, tick_of);
     if candidates.is_empty() {
         return Ok(None);
     }
@@ -203,14 +213,12 @@ async fn of_edge(
     kept: bool,
 ) -> Result<Option<RecordBatch>> {
     let request = reader.request();
-    let keys = best.of().keys.iter().map(|at| reader.key_column(&edge.series, *at));
-    let keys = keys.map(|keys| keys.map(Column::Plain)).collect::<Result<Vec<_>>>()?;
-    let groups = Groups::of(&keys, &KeyColumns::all(keys.len()), edge.series.len())?;
+    let numbers = numbers(reader, &edge.series, best)?;
     let tick_of = |at: u32| edge.ticks.get(at as usize).copied().unwrap_or_default();
     let matching = reader.matching(&edge.series)?.into_iter().map(|at| at as u32);
     let matching =
         matching.filter(|at| request.ticks.contains(stratalog_model::Tick(tick_of(*at))));
-    let candidates = Candidates::among(best, &groups, matching, tick_of);
+    let candidates = Candidates::of_series(best, &numbers, matching, tick_of);
     if candidates.is_empty() {
         return Ok(None);
     }

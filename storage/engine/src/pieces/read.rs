@@ -19,7 +19,9 @@ use stratalog_model::{
 };
 use stratalog_story::{Fetched, KeyValues, Selection, Story};
 
-use super::{events::Events, keyed::Keyed, newest, picked::Picked, piece::Part, reader::Reader};
+use super::{
+    events::Events, keyed::Keyed, newest, picked::Picked, piece::Part, reader::Reader, told,
+};
 use crate::{
     player::{aggregate, keyed, piece::Shared},
     version::Version,
@@ -268,51 +270,10 @@ impl Piece for StoryPiece {
             let (turn, turns) = (self.turn as usize, self.turns as usize);
             let start = wanted.len() * turn / turns;
             let end = wanted.len() * (turn + 1) / turns;
-            let own = wanted.get(start..end).unwrap_or(&[]).iter().copied().cloned();
-            let slices = aggregate::Slices::new(&request, &self.reader, self.keys.as_ref());
-            let own = own.collect::<Vec<_>>().into_iter();
-            let state = Aggregating { slices, own: Some(own), reader: self.reader, request, story };
-            Ok::<_, Error>(stream::try_unfold(state, |mut state| async move {
-                Ok::<_, Error>(state.next().await?.map(|batches| (batches, state)))
-            }))
+            let own = wanted.get(start..end).unwrap_or(&[]).iter().copied().cloned().collect();
+            Ok::<_, Error>(told::of_parts(&self.reader, self.keys.as_ref(), &request, story, own))
         };
-        let batches = stream::once(opened).try_flatten();
-        Box::pin(batches.map_ok(stream::iter).try_flatten())
-    }
-}
-
-/// Slices of a story that are aggregated one after another.
-struct Aggregating {
-    slices: aggregate::Slices,
-    /// Those that are to come; `None` behind the end.
-    own: Option<std::vec::IntoIter<Part>>,
-    reader: Arc<Reader>,
-    request: Arc<AggregateRequest>,
-    story: Arc<Story>,
-}
-
-impl Aggregating {
-    /// What there is next.
-    async fn next(&mut self) -> Result<Option<Vec<Result<RecordBatch>>>> {
-        let Some(own) = &mut self.own else { return Ok(None) };
-        let Some(part) = own.next() else {
-            self.own = None;
-            return Ok(Some(self.slices.finish()?.into_iter().map(Ok).collect()));
-        };
-        let (reader, story) = (&self.reader, &self.story);
-        if reader.sees_all(&part.hull) {
-            let found = self.slices.add(story, &part).await?;
-            return Ok(Some(found.into_iter().map(Ok).collect()));
-        }
-        let Some(selection) = select(reader, story, &part).await? else {
-            reader.request().metrics.story.pruned(1);
-            return Ok(Some(Vec::new()));
-        };
-        let sources = reader.sources(&part.hull)?;
-        let fetched = story.fetch(part.number, &sources, Some(&selection)).await?;
-        let batches = decode(reader, &part, fetched)?;
-        let request = &self.request;
-        Ok(Some(batches.map(|batch| aggregate::of_batch(&batch?, request)).collect()))
+        Box::pin(stream::once(opened).try_flatten())
     }
 }
 
@@ -414,7 +375,7 @@ pub async fn select(reader: &Reader, story: &Arc<Story>, part: &Part) -> Result<
 }
 
 /// The batches of a group: decoded as they are asked for where any order will do.
-fn decode(reader: &Arc<Reader>, part: &Part, fetched: Fetched) -> Result<Batches> {
+pub fn decode(reader: &Arc<Reader>, part: &Part, fetched: Fetched) -> Result<Batches> {
     let request = reader.request();
     request.metrics.story.read(fetched.rows() as u64, fetched.bytes() as u64);
     let hull = part.hull;

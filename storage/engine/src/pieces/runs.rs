@@ -12,6 +12,7 @@ use stratalog_model::{Error, Result, Tick, TickRange};
 use crate::{
     keeper::keys::KeyBytes,
     memtable::{column::Column, shape::KeyColumns},
+    version::numberings::Numbered,
 };
 
 /// Where the rows of each series are.
@@ -68,12 +69,15 @@ pub struct SeriesKeys {
     /// In the order of the key, a row for each series.
     values: Vec<ArrayRef>,
     len: usize,
+    /// What groups they are of.
+    pub numbered: Numbered,
 }
 
 impl SeriesKeys {
     /// Of so many series. What else lies in the buffers of the arrays is let go.
     pub fn new(values: Vec<ArrayRef>, len: usize) -> Self {
-        Self { values: values.iter().map(compacted).collect(), len }
+        let values = values.iter().map(compacted).collect();
+        Self { values, len, numbered: Numbered::default() }
     }
 
     /// How many series.
@@ -88,7 +92,8 @@ impl SeriesKeys {
 
     /// Bytes in memory.
     pub fn bytes(&self) -> usize {
-        self.values.iter().map(|values| values.get_array_memory_size()).sum()
+        let values = self.values.iter().map(|values| values.get_array_memory_size());
+        values.sum::<usize>() + self.len * size_of::<u32>()
     }
 }
 

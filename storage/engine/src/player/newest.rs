@@ -15,11 +15,15 @@ use arrow::{
 use futures::{StreamExt, TryStreamExt, stream};
 use stratalog_model::{
     Error, Result,
-    newest::{Best, NewestOf, sort_from_end},
+    newest::{Best, GroupNumbers, NewestOf, sort_from_end},
     tier::{BatchStream, Piece, ScanRequest},
 };
 
-use crate::keeper::keys::Groups;
+use crate::{
+    keeper::keys::Groups,
+    memtable::{column::Column, shape::KeyColumns},
+    version::numberings::Lent,
+};
 
 /// Pieces that are read before others may run.
 const PIECES_IN_A_ROW: usize = 16;
@@ -53,17 +57,32 @@ impl Candidates {
                 *known = Some((row, tick));
             }
         }
-        let found: Vec<(&[u8], u32, i64)> = groups
-            .keys
-            .iter()
-            .zip(own)
-            .filter_map(|(key, own)| own.map(|(row, tick)| (key.as_ref(), row, tick)))
-            .collect();
-        let improved = best.improved(found.iter().map(|(key, _, tick)| (*key, *tick)));
+        let numbers = best.numbers().of(groups.keys.iter().map(AsRef::as_ref));
+        let found = numbers.into_iter().zip(own);
+        let found = found.filter_map(|(number, own)| own.map(|(row, tick)| (row, number, tick)));
+        Self::improving(best, found.collect())
+    }
+
+    /// Those of some rows, of series with these numbers, that improve on `best`. Of series of one
+    /// group there may be several.
+    pub fn of_series(
+        best: &Best,
+        numbers: &[u32],
+        rows: impl Iterator<Item = u32>,
+        tick_of: impl Fn(u32) -> i64,
+    ) -> Self {
+        let number_of = |row: u32| numbers.get(row as usize).copied();
+        let found = rows.filter_map(|row| Some((row, number_of(row)?, tick_of(row))));
+        Self::improving(best, found.collect())
+    }
+
+    /// Rows, the numbers of their groups and ticks.
+    fn improving(best: &Best, found: Vec<(u32, u32, i64)>) -> Self {
+        let improved = best.improved(found.iter().map(|(_, number, tick)| (*number, *tick)));
         let mut better: Vec<(u32, i64, u32)> = found
             .into_iter()
             .zip(improved)
-            .filter_map(|((_, row, tick), group)| group.map(|group| (row, tick, group)))
+            .filter_map(|((row, _, tick), group)| group.map(|group| (row, tick, group)))
             .collect();
         better.sort_unstable_by_key(|(row, ..)| *row);
         let mut candidates = Self::default();
@@ -97,16 +116,29 @@ impl Candidates {
     }
 }
 
-/// One event of each group of those of `pieces`.
+/// The numbers of the groups of rows, by all of their key columns.
+///
+/// # Errors
+/// `Internal` for columns of types that no key has.
+pub fn numbers_of(numbers: &GroupNumbers, keys: &[Column], rows: usize) -> Result<Vec<u32>> {
+    let groups = Groups::of(keys, &KeyColumns::all(keys.len()), rows)?;
+    let of_group = numbers.of(groups.keys.iter().map(AsRef::as_ref));
+    let number = |row| of_group.get(groups.group(row)).copied().unwrap_or_default();
+    Ok((0..rows).map(number).collect())
+}
+
+/// One event of each group of those of `pieces`, of a chronicle whose groups have these numbers.
 pub fn scan(
     mut pieces: Vec<Box<dyn Piece>>,
     request: &Arc<ScanRequest>,
     of: &NewestOf,
+    lent: Lent,
 ) -> BatchStream {
     sort_from_end(&mut pieces, of.oldest, |piece| piece.ticks());
-    let best = Arc::new(Best::new(of.clone()));
+    let best = Arc::new(Best::new(of.clone(), Arc::clone(&lent.numbers)));
     let request = Arc::clone(request);
     let found = async move {
+        let _lent = lent;
         let mut found = Found::new(request.schema(), best.of().clone());
         for (number, piece) in pieces.into_iter().enumerate() {
             if number % PIECES_IN_A_ROW == PIECES_IN_A_ROW - 1 {

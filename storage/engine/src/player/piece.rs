@@ -19,13 +19,17 @@ use stratalog_model::{
 use super::{
     aggregate,
     keys::KeySet,
-    newest::Candidates,
+    newest::{Candidates, numbers_of},
     select::{Criteria, Selection, select},
     stream,
 };
 use crate::{
     keeper::keys::Groups,
-    memtable::{batch::MemoryBatch, column::Column, shape::KeyColumns},
+    memtable::{
+        batch::{MemoryBatch, Newest},
+        column::Column,
+        shape::KeyColumns,
+    },
     version::Version,
 };
 
@@ -230,18 +234,20 @@ impl Reader {
     }
 
     /// As [`Self::newest`], of the newest row of each series: groups are of whole series.
-    fn newest_among(&self, best: &Best, newest: &[u32]) -> Result<Option<RecordBatch>> {
+    fn newest_among(&self, best: &Best, newest: &Newest) -> Result<Option<RecordBatch>> {
         let (batch, request) = (&self.piece.batch, &self.piece.shared.request);
-        let rows = UInt32Array::from(newest.to_vec());
-        let keys = best.of().keys.iter().map(|at| {
-            let column = column_of(batch, request, *at)?;
-            Ok(Column::Plain(column.rows(&rows)?))
-        });
-        let keys = keys.collect::<Result<Vec<_>>>()?;
-        let groups = Groups::of(&keys, &KeyColumns::all(keys.len()), newest.len())?;
-        let row_of = |at: u32| newest.get(at as usize).copied().unwrap_or_default();
+        let numbers = newest.numbered.of(best, |numbers| {
+            let rows = UInt32Array::from(newest.rows.to_vec());
+            let keys = best.of().keys.iter().map(|at| {
+                let column = column_of(batch, request, *at)?;
+                Ok(Column::Plain(column.rows(&rows)?))
+            });
+            numbers_of(numbers, &keys.collect::<Result<Vec<_>>>()?, newest.rows.len())
+        })?;
+        let row_of = |at: u32| newest.rows.get(at as usize).copied().unwrap_or_default();
         let tick_of = |at: u32| batch.ticks().get(row_of(at) as usize).copied().unwrap_or_default();
-        let mut candidates = Candidates::among(best, &groups, 0..newest.len() as u32, tick_of);
+        let all = 0..newest.rows.len() as u32;
+        let mut candidates = Candidates::of_series(best, &numbers, all, tick_of);
         if candidates.is_empty() {
             return Ok(None);
         }

@@ -171,7 +171,11 @@ impl Snapshot for PinnedSnapshot {
             }
         }
         if let Some(of) = &request.newest_of {
-            return Ok(vec![newest::scan(pieces, &request, of)]);
+            let pinned = self.pinned(request.chronicle.id);
+            let numberings = pinned.map(|(pinned, _)| Arc::clone(pinned.version.numberings()));
+            let lent =
+                numberings.unwrap_or_default().of(request.chronicle.schema_version, &of.keys);
+            return Ok(vec![newest::scan(pieces, &request, of, lent)]);
         }
         if request.order != ScanOrder::Any {
             return Ok(vec![Box::pin(Merge::new(pieces, &request))]);

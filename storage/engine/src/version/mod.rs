@@ -16,8 +16,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use stratalog_model::{Gsn, Tick, TickRange, TickRanges, tier::Extent};
 
+use self::numberings::Numberings;
 use crate::{memtable::batch::MemoryBatch, pieces::set::PieceSet};
 
+pub mod numberings;
 pub mod published;
 
 /// Tail batches after which the older half is sealed, whatever their size.
@@ -40,6 +42,7 @@ pub struct Version {
     fences: Arc<Vec<Fence>>,
     pieces: Arc<PieceSet>,
     epoch: u64,
+    numberings: Arc<Numberings>,
 }
 
 impl Version {
@@ -56,6 +59,11 @@ impl Version {
     /// What the journal owns no more.
     pub fn pieces(&self) -> &Arc<PieceSet> {
         &self.pieces
+    }
+
+    /// The numbers of groups, which all versions of the chronicle share.
+    pub fn numberings(&self) -> &Arc<Numberings> {
+        &self.numberings
     }
 
     /// Counts deletes and moves: the tick index serves versions of the current epoch only.
@@ -154,6 +162,7 @@ impl Version {
             ),
             pieces: Arc::clone(&self.pieces),
             epoch: self.epoch + 1,
+            numberings: Arc::clone(&self.numberings),
         };
         next.drop_idle_fences();
         next
@@ -179,6 +188,7 @@ impl Version {
             fences: Arc::clone(&self.fences),
             pieces: Arc::new(pieces),
             epoch: self.epoch + 1,
+            numberings: Arc::clone(&self.numberings),
         };
         next.drop_idle_fences();
         next
@@ -206,6 +216,7 @@ impl Version {
             fences: Arc::clone(&self.fences),
             pieces: Arc::new(pieces),
             epoch: u64::MAX,
+            numberings: Arc::clone(&self.numberings),
         }
     }
 

@@ -1,0 +1,307 @@
+//! Joins that name series: where the other side of a join has few rows, or none of its columns is
+//! wanted, its keys are found first, and only those series are read (F20).
+//!
+//! ```text
+//!   WHERE tags_id IN (SELECT id FROM tags …)
+//!   HashJoinExec: RightSemi, id = tags_id              KeyLookup: column=tags_id
+//!     ├─ tags                              ─►            ├─ tags
+//!     └─ ChronicleScan: cpu                              └─ ChronicleScan: cpu
+//!
+//!   FROM tags JOIN cpu ON id = tags_id WHERE rack = '7'
+//!   HashJoinExec: Inner, id = tags_id                  HashJoinExec: Inner, id = tags_id
+//!     ├─ tags: rack = '7'                  ─►            ├─ tags: rack = '7'
+//!     └─ ChronicleScan: cpu                              └─ KeyLookup: column=tags_id
+//!                                                             ├─ tags: rack = '7'
+//!                                                             └─ ChronicleScan: cpu
+//! ```
+
+use std::sync::Arc;
+
+use datafusion::{
+    common::tree_node::{Transformed, TransformedResult, TreeNode},
+    common::{JoinType, NullEquality, Result},
+    physical_expr::{PhysicalExpr, expressions::Column},
+    physical_plan::{
+        ExecutionPlan, ExecutionPlanProperties, Partitioning,
+        aggregates::AggregateExec,
+        coalesce_partitions::CoalescePartitionsExec,
+        coop::CooperativeExec,
+        execution_plan::reset_plan_states,
+        filter::FilterExec,
+        joins::HashJoinExec,
+        projection::ProjectionExec,
+        repartition::RepartitionExec,
+        replace_children_if_necessary,
+        sorts::{sort::SortExec, sort_preserving_merge::SortPreservingMergeExec},
+    },
+};
+use stratalog_model::tier::{ScanMetrics, ScanRequest};
+
+use super::each_node::EachNode;
+use crate::table::{ChronicleScan, KeyLookup, aggregate::ChronicleAggregate, lookup::request_of};
+
+/// Subqueries whose values name the series that are read: the join is left out. Before storage is
+/// asked for aggregates, so that it is also where keys are looked up.
+pub const SUBQUERY_KEYS: EachNode = EachNode::new("subquery_keys", semi_join);
+
+/// Joins with few rows, which name the series to join them with.
+pub const JOINED_KEYS: EachNode = EachNode::new("joined_keys", join);
+
+/// Rows up to which a side of a join is read twice: for its keys, and for the join.
+const SMALL_ROWS_MAX: u64 = 100_000;
+
+/// A side is narrowed that has so many times the rows of the other.
+const TIMES_LARGER: u64 = 4;
+
+type Plan = Arc<dyn ExecutionPlan>;
+
+fn semi_join(node: &Plan) -> Result<Option<Plan>> {
+    let Some(join) = node.downcast_ref::<HashJoinExec>() else { return Ok(None) };
+    let [(left, right)] = join.on() else { return Ok(None) };
+    let (values, value, kept, key) = match join.join_type() {
+        JoinType::RightSemi => (join.left(), left, join.right(), right),
+        JoinType::LeftSemi => (join.right(), right, join.left(), left),
+        _ => return Ok(None),
+    };
+    if join.filter().is_some() || join.fetch().is_some() || nulls_are_equal(join) {
+        return Ok(None);
+    }
+    let Some(values) = only(values, value)? else { return Ok(None) };
+    let Some(mut looked_up) = narrowed(kept, key, &values)? else { return Ok(None) };
+    if let Some(columns) = join.projection.as_ref() {
+        looked_up = projected(&looked_up, columns)?;
+    }
+    as_distributed(looked_up, node)
+}
+
+/// Some columns of a plan; of a scan, no others are read.
+fn projected(plan: &Plan, columns: &[usize]) -> Result<Plan> {
+    if let Some(lookup) = plan.downcast_ref::<KeyLookup>()
+        && let Some(scan) = lookup.leaf().downcast_ref::<ChronicleScan>()
+        && let Some(scan) = scan.projected(columns)
+    {
+        return Ok(Arc::new(lookup.with_leaf(Arc::new(scan))));
+    }
+    let schema = plan.schema();
+    let column = |at: &usize| {
+        let name = schema.field(*at).name();
+        (Arc::new(Column::new(name, *at)) as Arc<dyn PhysicalExpr>, name.clone())
+    };
+    let columns: Vec<_> = columns.iter().map(column).collect();
+    Ok(Arc::new(ProjectionExec::try_new(columns, Arc::clone(plan))?))
+}
+
+/// The plan, if it can take the place of one whose rows are distributed in some way.
+fn as_distributed(plan: Plan, like: &Plan) -> Result<Option<Plan>> {
+    let wanted = like.output_partitioning();
+    let fits = match wanted {
+        Partitioning::Hash(..) => plan.output_partitioning() == wanted,
+        _ => plan.output_partitioning().partition_count() == wanted.partition_count(),
+    };
+    if fits
+        && (like.output_ordering().is_none() || like.output_ordering() == plan.output_ordering())
+    {
+        return Ok(Some(plan));
+    }
+    let one = wanted.partition_count() == 1 && like.output_ordering().is_none();
+    Ok(one.then(|| Arc::new(CoalescePartitionsExec::new(plan)) as Plan))
+}
+
+fn join(node: &Plan) -> Result<Option<Plan>> {
+    let Some(join) = node.downcast_ref::<HashJoinExec>() else { return Ok(None) };
+    if nulls_are_equal(join) || join.null_aware {
+        return Ok(None);
+    }
+    // Whose rows are of no use without a partner.
+    let (of_left, of_right) = match join.join_type() {
+        JoinType::Inner => (true, true),
+        JoinType::Left | JoinType::LeftAnti | JoinType::LeftMark => (false, true),
+        JoinType::Right | JoinType::RightAnti | JoinType::RightMark => (true, false),
+        JoinType::LeftSemi | JoinType::RightSemi => (true, true),
+        JoinType::Full => return Ok(None),
+    };
+    for (left, right) in join.on() {
+        if of_right && let Some(changed) = looked_up(join.right(), right, join.left(), left)? {
+            let children = vec![Arc::clone(join.left()), changed];
+            return replace_children_if_necessary(Arc::clone(node), children).map(Some);
+        }
+        if of_left && let Some(changed) = looked_up(join.left(), left, join.right(), right)? {
+            let children = vec![changed, Arc::clone(join.right())];
+            return replace_children_if_necessary(Arc::clone(node), children).map(Some);
+        }
+    }
+    Ok(None)
+}
+
+fn nulls_are_equal(join: &HashJoinExec) -> bool {
+    join.null_equality() != NullEquality::NullEqualsNothing
+}
+
+/// A side of a join, of those series that the other side names, if that is small.
+fn looked_up(
+    large: &Plan,
+    key: &Arc<dyn PhysicalExpr>,
+    small: &Plan,
+    value: &Arc<dyn PhysicalExpr>,
+) -> Result<Option<Plan>> {
+    let (Some(rows), Some(many)) = (chosen_rows(small), leaf_rows(large)) else {
+        return Ok(None);
+    };
+    if rows > SMALL_ROWS_MAX || many < rows.saturating_mul(TIMES_LARGER) {
+        return Ok(None);
+    }
+    let again = copied(small)?;
+    let Some(values) = only(&again, value)? else { return Ok(None) };
+    narrowed(large, key, &values)
+}
+
+/// One column of a plan, in one partition.
+fn only(plan: &Plan, value: &Arc<dyn PhysicalExpr>) -> Result<Option<Plan>> {
+    if value.downcast_ref::<Column>().is_none() {
+        return Ok(None);
+    }
+    let column = vec![(Arc::clone(value), "key".to_string())];
+    let values: Plan = Arc::new(ProjectionExec::try_new(column, Arc::clone(plan))?);
+    Ok(Some(match values.output_partitioning().partition_count() {
+        1 => values,
+        _ => Arc::new(CoalescePartitionsExec::new(values)),
+    }))
+}
+
+/// Nodes that hand on the rows of their one child as they are, but maybe fewer.
+fn hands_on(plan: &Plan) -> bool {
+    let sort = plan.downcast_ref::<SortExec>().map(SortExec::fetch);
+    let merge = plan.downcast_ref::<SortPreservingMergeExec>().map(|merge| merge.fetch());
+    let filter = plan.downcast_ref::<FilterExec>();
+    let filter = filter.map(|filter| filter.projection().is_none() && filter.fetch().is_none());
+    plan.downcast_ref::<CooperativeExec>().is_some()
+        || plan.downcast_ref::<CoalescePartitionsExec>().is_some_and(|all| all.fetch().is_none())
+        || plan.downcast_ref::<RepartitionExec>().is_some()
+        || sort == Some(None)
+        || merge == Some(None)
+        || filter == Some(true)
+}
+
+/// Events that the leaf of a chain of nodes reads, at most, if some are chosen among those of a
+/// chronicle: all of them would name every series.
+fn chosen_rows(plan: &Plan) -> Option<u64> {
+    let mut chosen = false;
+    let mut node = plan;
+    loop {
+        if let Some(scan) = node.downcast_ref::<ChronicleScan>() {
+            let request = scan.request();
+            chosen |= !request.keys.is_empty();
+            return chosen.then(|| rows_of(scan, request)).flatten();
+        }
+        chosen |= node.downcast_ref::<FilterExec>().is_some();
+        if !hands_on(node)
+            && node.downcast_ref::<ProjectionExec>().is_none()
+            && node.downcast_ref::<FilterExec>().is_none_or(|filter| filter.fetch().is_some())
+        {
+            return None;
+        }
+        node = node.children().into_iter().next()?;
+    }
+}
+
+fn rows_of(scan: &ChronicleScan, request: &ScanRequest) -> Option<u64> {
+    Some(scan.snapshot().extent(&request.chronicle, &request.ticks)?.rows)
+}
+
+/// Events of the one leaf of a plan; `None` where it has several.
+fn leaf_rows(plan: &Plan) -> Option<u64> {
+    let mut node = plan;
+    loop {
+        if let Some(scan) = node.downcast_ref::<ChronicleScan>() {
+            return Some(rows_of(scan, scan.request()).unwrap_or(u64::MAX));
+        }
+        if let Some(aggregate) = node.downcast_ref::<ChronicleAggregate>() {
+            let request = &aggregate.request().scan;
+            let extent = aggregate.snapshot().extent(&request.chronicle, &request.ticks);
+            return Some(extent.map_or(u64::MAX, |extent| extent.rows));
+        }
+        let children = node.children();
+        let [child] = children.as_slice() else { return None };
+        node = child;
+    }
+}
+
+/// A plan that [`chosen_rows`] knows, to be run by itself, in one partition.
+fn copied(plan: &Plan) -> Result<Plan> {
+    let plan = Arc::clone(plan).transform_up(|node| {
+        let spreads = node.downcast_ref::<RepartitionExec>().is_some()
+            || node.downcast_ref::<CoalescePartitionsExec>().is_some();
+        if spreads && let [child] = node.children().as_slice() {
+            return Ok(Transformed::yes(Arc::clone(child)));
+        }
+        Ok(match node.downcast_ref::<ChronicleScan>() {
+            Some(scan) => {
+                let metrics = Arc::new(ScanMetrics::default());
+                let request = ScanRequest { metrics, streams: 1, ..scan.request().clone() };
+                Transformed::yes(Arc::new(ChronicleScan::new(Arc::clone(scan.snapshot()), request)))
+            }
+            None => Transformed::no(node),
+        })
+    });
+    reset_plan_states(plan.data()?)
+}
+
+/// The plan with a lookup in the place of its leaf, where an expression of its rows is a column of
+/// the key, and all that lies between would leave out just the rows of other series.
+fn narrowed(plan: &Plan, key: &Arc<dyn PhysicalExpr>, values: &Plan) -> Result<Option<Plan>> {
+    let Some(key) = key.downcast_ref::<Column>() else { return Ok(None) };
+    if let Some(request) = request_of(plan) {
+        let column = match plan.downcast_ref::<ChronicleAggregate>() {
+            Some(aggregate) => aggregate.key_of(key.index()),
+            None => request.projection.get(key.index()).copied(),
+        };
+        let Some(column) = column.filter(|column| may_be_looked_up(request, *column)) else {
+            return Ok(None);
+        };
+        let aligned = values
+            .schema()
+            .fields()
+            .first()
+            .zip(request.chronicle.columns.get(column))
+            .is_some_and(|(value, column)| *value.data_type() == column.column_type.arrow_type());
+        let lookup = || KeyLookup::new(Arc::clone(values), Arc::clone(plan), column);
+        return Ok(aligned.then(|| Arc::new(lookup()) as Plan));
+    }
+    let below: Arc<dyn PhysicalExpr> = if hands_on(plan) {
+        Arc::new(key.clone())
+    } else if let Some(filter) = plan.downcast_ref::<FilterExec>() {
+        let projected = filter.projection().as_ref().and_then(|kept| kept.get(key.index()));
+        let (Some(at), None) = (projected, filter.fetch()) else { return Ok(None) };
+        Arc::new(Column::new(key.name(), *at))
+    } else if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+        match projection.expr().get(key.index()) {
+            Some(projected) => Arc::clone(&projected.expr),
+            None => return Ok(None),
+        }
+    } else if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
+        let groups = aggregate.group_expr();
+        match groups.expr().get(key.index()) {
+            Some((group, _)) if groups.is_single() && aggregate.limit_options().is_none() => {
+                Arc::clone(group)
+            }
+            _ => return Ok(None),
+        }
+    } else {
+        return Ok(None);
+    };
+    let children = plan.children();
+    let [child] = children.as_slice() else { return Ok(None) };
+    match narrowed(child, &below, values)? {
+        Some(child) => replace_children_if_necessary(Arc::clone(plan), vec![child]).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Whether a request means the same of some series of each column's values, and no others.
+fn may_be_looked_up(request: &ScanRequest, column: usize) -> bool {
+    let chronicle = &request.chronicle;
+    let id = chronicle.columns.get(column).map(|column| column.id);
+    id.is_some_and(|id| chronicle.key_columns.contains(&id))
+        && request.limit.is_none()
+        && request.newest_of.as_ref().is_none_or(|of| of.keys.contains(&column))
+}

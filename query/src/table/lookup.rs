@@ -1,0 +1,245 @@
+//! Keys that another part of the query finds first: a leaf that is read when they are known, and
+//! of those series only.
+//!
+//! ```text
+//!   KeyLookup: column=tags_id
+//!     ├─ values    run first: what the key may be ─► keys=tags_id in 8 value(s) ─┐
+//!     └─ leaf      ChronicleScan, ChronicleAggregate  ◄──────────────────────────┘
+//! ```
+
+use std::{fmt, sync::Arc};
+
+use arrow::{
+    array::{Array, ArrayRef},
+    compute::{cast, concat, is_not_null},
+};
+use datafusion::{
+    common::{Statistics, tree_node::TreeNodeRecursion},
+    error::{DataFusionError, Result},
+    execution::{
+        SendableRecordBatchStream, TaskContext,
+        memory_pool::{MemoryConsumer, MemoryReservation},
+    },
+    physical_expr::PhysicalExpr,
+    physical_plan::{
+        DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, PlanProperties,
+        ReplaceChildrenOptions, StatisticsArgs,
+        metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet},
+        stream::RecordBatchStreamAdapter,
+    },
+};
+use futures::{StreamExt, TryStreamExt, stream};
+use stratalog_model::{Error, TickRanges, tier::KeyFilter, tier::ScanRequest};
+use tokio::sync::OnceCell;
+
+use super::{ChronicleScan, aggregate::ChronicleAggregate};
+use crate::errors::to_datafusion;
+
+/// A leaf, of which only series are read whose key has one of some values.
+pub struct KeyLookup {
+    values: Arc<dyn ExecutionPlan>,
+    leaf: Arc<dyn ExecutionPlan>,
+    /// Position of the key column in the definition.
+    column: usize,
+    found: Arc<OnceCell<Found>>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+/// The leaf, of the values that were found.
+struct Found {
+    leaf: Arc<dyn ExecutionPlan>,
+    _memory: MemoryReservation,
+}
+
+impl fmt::Debug for KeyLookup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyLookup").field("column", &self.column).finish_non_exhaustive()
+    }
+}
+
+/// What a leaf asks storage for, if it is a leaf that reads a chronicle.
+pub fn request_of(leaf: &Arc<dyn ExecutionPlan>) -> Option<&ScanRequest> {
+    match leaf.downcast_ref::<ChronicleScan>() {
+        Some(scan) => Some(scan.request()),
+        None => Some(&leaf.downcast_ref::<ChronicleAggregate>()?.request().scan),
+    }
+}
+
+impl KeyLookup {
+    /// `leaf`, a [`ChronicleScan`] or [`ChronicleAggregate`], where its column at `column` of the
+    /// definition, one of the key, is among the first column of `values`. That has one partition.
+    pub fn new(
+        values: Arc<dyn ExecutionPlan>,
+        leaf: Arc<dyn ExecutionPlan>,
+        column: usize,
+    ) -> Self {
+        let metrics = ExecutionPlanMetricsSet::new();
+        Self { values, leaf, column, found: Arc::default(), metrics }
+    }
+
+    /// What is read.
+    pub fn leaf(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.leaf
+    }
+
+    /// The same, of another leaf of the same chronicle.
+    pub fn with_leaf(&self, leaf: Arc<dyn ExecutionPlan>) -> Self {
+        Self::new(Arc::clone(&self.values), leaf, self.column)
+    }
+
+    fn column_name(&self) -> &str {
+        let request = request_of(&self.leaf);
+        let column = request.and_then(|request| request.chronicle.columns.get(self.column));
+        column.map_or("?", |column| column.name.as_str())
+    }
+}
+
+/// The leaf, of series that have one of `values`.
+fn narrowed(
+    leaf: &Arc<dyn ExecutionPlan>,
+    column: usize,
+    values: &ArrayRef,
+) -> Option<Arc<dyn ExecutionPlan>> {
+    let mut request = request_of(leaf)?.clone();
+    match values.is_empty() {
+        true => request.ticks = TickRanges::none(),
+        false => request.keys.push(KeyFilter { column, values: Arc::clone(values) }),
+    }
+    Some(match leaf.downcast_ref::<ChronicleScan>() {
+        Some(scan) => Arc::new(scan.narrowed(request)),
+        None => Arc::new(leaf.downcast_ref::<ChronicleAggregate>()?.narrowed(request)),
+    })
+}
+
+/// Runs `values`, and has the leaf read what they name.
+async fn find(
+    values: SendableRecordBatchStream,
+    leaf: Arc<dyn ExecutionPlan>,
+    column: usize,
+    memory: MemoryReservation,
+) -> Result<Found> {
+    let unfit = || to_datafusion(Error::internal("keys are looked up in what has none"));
+    let request = request_of(&leaf).ok_or_else(unfit)?;
+    let declared = request.chronicle.columns.get(column).ok_or_else(unfit)?;
+    let wanted = declared.column_type.arrow_type();
+    let mut found: Vec<ArrayRef> = Vec::new();
+    let mut batches = values;
+    while let Some(batch) = batches.next().await {
+        let batch = batch?;
+        let own = batch.columns().first().ok_or_else(unfit)?;
+        let own = arrow::compute::filter(own, &is_not_null(own)?)?;
+        memory.try_grow(own.get_buffer_memory_size())?;
+        if !own.is_empty() {
+            found.push(cast(&own, &wanted)?);
+        }
+    }
+    let parts: Vec<&dyn Array> = found.iter().map(AsRef::as_ref).collect();
+    let all = match parts.is_empty() {
+        true => arrow::array::new_empty_array(&wanted),
+        false => concat(&parts)?,
+    };
+    Ok(Found { leaf: narrowed(&leaf, column, &all).ok_or_else(unfit)?, _memory: memory })
+}
+
+impl DisplayAs for KeyLookup {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KeyLookup: column={}", self.column_name())
+    }
+}
+
+impl ExecutionPlan for KeyLookup {
+    fn name(&self) -> &'static str {
+        "KeyLookup"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.leaf.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.values, &self.leaf]
+    }
+
+    fn required_input_distribution(&self) -> Vec<Distribution> {
+        vec![Distribution::SinglePartition, Distribution::UnspecifiedDistribution]
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![false, true]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false, false]
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let [values, leaf]: [_; 2] = children
+            .try_into()
+            .map_err(|_| to_datafusion(Error::internal("a lookup of keys has two children")))?;
+        Ok(Arc::new(Self::new(values, leaf, self.column)))
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let [values, leaf]: [_; 2] = children
+            .try_into()
+            .map_err(|_| to_datafusion(Error::internal("a lookup of keys has two children")))?;
+        Ok(Arc::new(Self::new(values, leaf, self.column)))
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(self.with_leaf(Arc::clone(&self.leaf))))
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let (found, column) = (Arc::clone(&self.found), self.column);
+        let (values, leaf) = (Arc::clone(&self.values), Arc::clone(&self.leaf));
+        let count = MetricBuilder::new(&self.metrics).counter("values", partition);
+        let schema = leaf.schema();
+        let rows = async move {
+            let begin = || async {
+                let memory = MemoryConsumer::new("keys to look up");
+                let memory = memory.register(context.memory_pool());
+                let values = values.execute(0, Arc::clone(&context))?;
+                let found = find(values, leaf, column, memory).await?;
+                let request = request_of(&found.leaf);
+                let keys = request.and_then(|request| request.keys.last());
+                count.add(keys.map_or(0, |keys| keys.values.len()));
+                Ok::<_, DataFusionError>(found)
+            };
+            let found = found.get_or_try_init(begin).await?;
+            found.leaf.execute(partition, Arc::clone(&context))
+        };
+        let rows = stream::once(rows).try_flatten();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        _: &[Arc<Statistics>],
+        _: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        Ok(Arc::new(Statistics::new_unknown(&self.leaf.schema())))
+    }
+}

@@ -1,0 +1,122 @@
+//! Numbers of the series of a chronicle, so that their newest events are compared by number.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use stratalog_model::{
+    Result,
+    id::SchemaVersion,
+    newest::{Best, GroupNumbers},
+};
+
+/// Numbers that take more bytes are forgotten with the query that they were given for.
+const BYTES_MAX: usize = 16 << 20;
+
+/// The numbers that the last query for the newest events had.
+#[derive(Debug, Default)]
+pub struct Numberings {
+    last: Mutex<Option<Numbering>>,
+}
+
+/// Of groups of these key columns, by their places in the definition of this version.
+#[derive(Debug)]
+struct Numbering {
+    schema_version: SchemaVersion,
+    keys: Vec<usize>,
+    numbers: Arc<GroupNumbers>,
+}
+
+impl Numberings {
+    /// Those of groups of key columns, by their places in the definition.
+    pub fn of(self: &Arc<Self>, schema_version: SchemaVersion, keys: &[usize]) -> Lent {
+        let mut last = self.last.lock();
+        let known =
+            last.as_ref().filter(|last| last.schema_version == schema_version && last.keys == keys);
+        let numbers = known.map(|known| Arc::clone(&known.numbers)).unwrap_or_else(|| {
+            let numbers = Arc::new(GroupNumbers::new());
+            let keys = keys.to_vec();
+            *last = Some(Numbering { schema_version, keys, numbers: Arc::clone(&numbers) });
+            numbers
+        });
+        Lent { numberings: Arc::clone(self), numbers }
+    }
+
+    /// Bytes in memory, about.
+    #[cfg(test)]
+    pub fn bytes(&self) -> usize {
+        self.last.lock().as_ref().map_or(0, |last| last.numbers.bytes())
+    }
+}
+
+/// Numbers, for one query.
+#[derive(Debug)]
+pub struct Lent {
+    numberings: Arc<Numberings>,
+    /// The numbers.
+    pub numbers: Arc<GroupNumbers>,
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if self.numbers.bytes() > BYTES_MAX {
+            let is_it = |last: &mut Numbering| Arc::ptr_eq(&last.numbers, &self.numbers);
+            self.numberings.last.lock().take_if(is_it);
+        }
+    }
+}
+
+/// The numbers of some series, found once for each numbering.
+#[derive(Debug, Default)]
+pub struct Numbered(Mutex<Option<(u64, Arc<[u32]>)>>);
+
+impl Numbered {
+    /// The numbers that `best` has for the series; `find` has to find them when these are others
+    /// than the last time.
+    ///
+    /// # Errors
+    /// Those of `find`.
+    pub fn of(
+        &self,
+        best: &Best,
+        find: impl FnOnce(&GroupNumbers) -> Result<Vec<u32>>,
+    ) -> Result<Arc<[u32]>> {
+        let id = best.numbers().id();
+        if let Some((known, numbers)) = self.0.lock().as_ref()
+            && *known == id
+        {
+            return Ok(Arc::clone(numbers));
+        }
+        let numbers: Arc<[u32]> = find(best.numbers())?.into();
+        *self.0.lock() = Some((id, Arc::clone(&numbers)));
+        Ok(numbers)
+    }
+}
+
+impl Clone for Numbered {
+    fn clone(&self) -> Self {
+        Self(Mutex::new(self.0.lock().clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_stay_while_they_are_few() {
+        let (all, version) = (Arc::new(Numberings::default()), SchemaVersion(1));
+        let give = |lent: &Lent, keys: std::ops::Range<u64>| {
+            let keys: Vec<[u8; 8]> = keys.map(u64::to_be_bytes).collect();
+            lent.numbers.of(keys.iter().map(<[u8; 8]>::as_slice))
+        };
+        assert_eq!(give(&all.of(version, &[0]), 0..3), [0, 1, 2]);
+        assert_eq!(give(&all.of(version, &[0]), 1..5), [1, 2, 3, 4]);
+        assert_eq!(give(&all.of(version, &[1]), 4..5), [0]);
+        assert_eq!(give(&all.of(SchemaVersion(2), &[1]), 7..8), [0]);
+        let (many, beside) = (all.of(version, &[0]), all.of(version, &[0]));
+        assert_eq!(give(&many, 0..1_000_000).len(), 1_000_000);
+        drop(many);
+        assert_eq!(all.bytes(), 0, "too many are forgotten");
+        assert_eq!(give(&beside, 999_999..1_000_000), [999_999], "but for who has them");
+    }
+}
