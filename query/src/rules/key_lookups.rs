@@ -21,6 +21,7 @@ use datafusion::{
     common::tree_node::{Transformed, TransformedResult, TreeNode},
     common::{JoinType, NullEquality, Result},
     physical_expr::{PhysicalExpr, expressions::Column},
+    physical_expr_common::physical_expr::is_volatile,
     physical_plan::{
         ExecutionPlan, ExecutionPlanProperties, Partitioning,
         aggregates::AggregateExec,
@@ -183,7 +184,8 @@ fn hands_on(plan: &Plan) -> bool {
 }
 
 /// Events that the leaf of a chain of nodes reads, at most, if some are chosen among those of a
-/// chronicle: all of them would name every series.
+/// chronicle: all of them would name every series. `None` also where they need not be the same
+/// when they are read again.
 fn chosen_rows(plan: &Plan) -> Option<u64> {
     let mut chosen = false;
     let mut node = plan;
@@ -191,13 +193,19 @@ fn chosen_rows(plan: &Plan) -> Option<u64> {
         if let Some(scan) = node.downcast_ref::<ChronicleScan>() {
             let request = scan.request();
             chosen |= !request.keys.is_empty();
-            return chosen.then(|| rows_of(scan, request)).flatten();
+            let same = request.limit.is_none() && request.newest_of.is_none();
+            return (chosen && same).then(|| rows_of(scan, request)).flatten();
         }
-        chosen |= node.downcast_ref::<FilterExec>().is_some();
-        if !hands_on(node)
-            && node.downcast_ref::<ProjectionExec>().is_none()
-            && node.downcast_ref::<FilterExec>().is_none_or(|filter| filter.fetch().is_some())
-        {
+        if let Some(filter) = node.downcast_ref::<FilterExec>() {
+            if filter.fetch().is_some() || is_volatile(filter.predicate()) {
+                return None;
+            }
+            chosen = true;
+        } else if let Some(projection) = node.downcast_ref::<ProjectionExec>() {
+            if projection.expr().iter().any(|projected| is_volatile(&projected.expr)) {
+                return None;
+            }
+        } else if !hands_on(node) {
             return None;
         }
         node = node.children().into_iter().next()?;

@@ -39,8 +39,9 @@ pub struct Superseded {
     pub gsn: u64,
 }
 
-/// The newest rows of all series are kept where they are at most one in so many.
-const NEWEST_SHARE: usize = 8;
+/// The newest rows of all series are kept where they are at most one in so many: 4 bytes for each
+/// row of the batch, which no budget counts.
+const NEWEST_SHARE: usize = 2;
 
 /// The newest row of each series of a batch.
 #[derive(Debug)]
