@@ -128,7 +128,8 @@ async fn find(
         let batch = batch?;
         let own = batch.columns().first().ok_or_else(unfit)?;
         let own = arrow::compute::filter(own, &is_not_null(own)?)?;
-        memory.try_grow(own.get_buffer_memory_size())?;
+        // As they came, in the type of the column, and side by side.
+        memory.try_grow(3 * own.get_buffer_memory_size())?;
         if !own.is_empty() {
             found.push(cast(&own, &wanted)?);
         }

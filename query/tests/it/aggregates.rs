@@ -121,3 +121,25 @@ async fn windows_that_are_not_steady_are_not_told() {
         assert_eq!(db.rows(&sql).await, db.rows(&over_rows(&sql)).await, "{bucket}");
     }
 }
+
+/// What a definition that was rolled back, or that another session has not committed, calls a column
+/// by is used again.
+#[tokio::test]
+async fn what_is_kept_is_of_one_column() {
+    let db = Database::new();
+    db.tag(
+        "CREATE TABLE t (time timestamptz NOT NULL, host text NOT NULL, v float8, \
+         PRIMARY KEY (host, time))",
+    )
+    .await;
+    db.tag("INSERT INTO t VALUES ('2024-01-01', 'a', 1), ('2024-01-01', 'b', 1)").await;
+    db.rows("CALL stratalog.compact('t')").await;
+    db.tag("BEGIN").await;
+    db.tag("ALTER TABLE t ADD COLUMN a int DEFAULT 3").await;
+    assert_eq!(db.rows("SELECT sum(a), max(a), sum(v) FROM t").await, ["6|3|2"]);
+    db.tag("ROLLBACK").await;
+    db.tag("ALTER TABLE t ADD COLUMN b double precision DEFAULT 2.5").await;
+    assert_eq!(db.rows("SELECT sum(b), max(b), sum(v) FROM t").await, ["5|2.5|2"]);
+    assert_eq!(db.rows("SELECT sum(v) FROM t").await, ["2"]);
+    assert_eq!(db.rows("SELECT sum(v) FROM t").await, ["2"]);
+}

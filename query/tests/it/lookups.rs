@@ -149,7 +149,8 @@ async fn only_the_named_series_are_read() {
     let plan = db.plan("SELECT * FROM cpu c JOIN tags t ON c.tags_id = t.id").await;
     assert!(!plan.contains("KeyLookup"), "{plan}");
     // These may be others when they are read again.
-    for tags in ["WHERE rack = 'rack3' LIMIT 2", "WHERE rack = 'rack3' AND random() < 2"] {
+    let moved = "WHERE rack = 'rack3' AND CASE WHEN random() < 0.5 THEN id ELSE 1 END > 0";
+    for tags in ["WHERE rack = 'rack3' LIMIT 2", "WHERE rack = 'rack3' AND random() < 2", moved] {
         let plan = db.plan(&format!(
             "SELECT * FROM cpu c JOIN (SELECT * FROM tags {tags}) t ON c.tags_id = t.id"
         ));

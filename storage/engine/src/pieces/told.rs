@@ -12,12 +12,11 @@ use ahash::RandomState;
 use arrow::array::RecordBatch;
 use futures::{TryStreamExt, stream};
 use stratalog_model::{
-    Error, Result,
-    aggregate::{AggregateRequest, Wanted, Windows},
-    id::SchemaVersion,
+    ColumnId, Error, Result,
+    aggregate::{AggregateRequest, Statistic, Wanted, Windows},
     tier::BatchStream,
 };
-use stratalog_story::{Spot, Story};
+use stratalog_story::{Source, Spot, Story};
 
 use super::{
     piece::Part,
@@ -29,14 +28,14 @@ use crate::player::aggregate::{self, Slices};
 /// Batches of more bytes are not kept.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
-/// What was asked of which slices.
+/// What was asked of which slices. Columns are those that the story has, by the ids under which it
+/// has them: what a definition that is not committed calls by the same place is another thing.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Question {
-    /// Columns that the story lacks have the values that this version gives them.
-    schema_version: SchemaVersion,
-    keys: Vec<usize>,
+    keys: Vec<ColumnId>,
     windows: Option<Windows>,
-    wanted: Vec<Wanted>,
+    /// Events have no column.
+    wanted: Vec<(Option<ColumnId>, Statistic)>,
     /// First and last slice.
     slices: (u32, u32),
 }
@@ -48,11 +47,22 @@ impl Question {
         let whole = |part: &Part| reader.sees_all(&part.hull) && scan.ticks.covers(&part.hull);
         let (first, last) = (own.first()?, own.last()?);
         let together = (last.number - first.number) as usize + 1 == own.len();
-        (scan.keys.is_empty() && together && own.iter().all(whole)).then(|| Self {
-            schema_version: scan.chronicle.schema_version,
-            keys: request.keys.clone(),
+        if !scan.keys.is_empty() || !together || !own.iter().all(whole) {
+            return None;
+        }
+        let stored = |at: usize| match reader.source(at) {
+            Some(Source::Column(id)) => Some(id),
+            Some(Source::Tick) => Some(scan.chronicle.tick_column),
+            _ => None,
+        };
+        let asked = |wanted: &Wanted| match wanted.statistic {
+            Statistic::Rows => Some((None, Statistic::Rows)),
+            statistic => Some((Some(stored(wanted.column)?), statistic)),
+        };
+        Some(Self {
+            keys: request.keys.iter().map(|at| stored(*at)).collect::<Option<_>>()?,
             windows: request.windows,
-            wanted: request.wanted.clone(),
+            wanted: request.wanted.iter().map(asked).collect::<Option<_>>()?,
             slices: (first.number, last.number),
         })
     }

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use stratalog_model::{
-    Result,
-    id::SchemaVersion,
+    ColumnId, Result,
     newest::{Best, GroupNumbers},
 };
 
@@ -18,26 +17,25 @@ pub struct Numberings {
     last: Mutex<Option<Numbering>>,
 }
 
-/// Of groups of these key columns, by their places in the definition of this version.
+/// Of groups of these key columns.
 #[derive(Debug)]
 struct Numbering {
-    schema_version: SchemaVersion,
-    keys: Vec<usize>,
+    keys: Vec<ColumnId>,
     numbers: Arc<GroupNumbers>,
 }
 
 impl Numberings {
-    /// Those of groups of key columns, by their places in the definition.
-    pub fn of(self: &Arc<Self>, schema_version: SchemaVersion, keys: &[usize]) -> Lent {
+    /// Those of groups of key columns.
+    pub fn of(self: &Arc<Self>, keys: Vec<ColumnId>) -> Lent {
         let mut last = self.last.lock();
-        let known =
-            last.as_ref().filter(|last| last.schema_version == schema_version && last.keys == keys);
-        let numbers = known.map(|known| Arc::clone(&known.numbers)).unwrap_or_else(|| {
-            let numbers = Arc::new(GroupNumbers::new());
-            let keys = keys.to_vec();
-            *last = Some(Numbering { schema_version, keys, numbers: Arc::clone(&numbers) });
-            numbers
-        });
+        let numbers = match last.as_ref().filter(|last| last.keys == keys) {
+            Some(known) => Arc::clone(&known.numbers),
+            None => {
+                let numbers = Arc::new(GroupNumbers::new());
+                *last = Some(Numbering { keys, numbers: Arc::clone(&numbers) });
+                numbers
+            }
+        };
         Lent { numberings: Arc::clone(self), numbers }
     }
 
@@ -104,16 +102,16 @@ mod tests {
 
     #[test]
     fn numbers_stay_while_they_are_few() {
-        let (all, version) = (Arc::new(Numberings::default()), SchemaVersion(1));
+        let all = Arc::new(Numberings::default());
+        let of = |key: u32| all.of(vec![ColumnId(key)]);
         let give = |lent: &Lent, keys: std::ops::Range<u64>| {
             let keys: Vec<[u8; 8]> = keys.map(u64::to_be_bytes).collect();
             lent.numbers.of(keys.iter().map(<[u8; 8]>::as_slice))
         };
-        assert_eq!(give(&all.of(version, &[0]), 0..3), [0, 1, 2]);
-        assert_eq!(give(&all.of(version, &[0]), 1..5), [1, 2, 3, 4]);
-        assert_eq!(give(&all.of(version, &[1]), 4..5), [0]);
-        assert_eq!(give(&all.of(SchemaVersion(2), &[1]), 7..8), [0]);
-        let (many, beside) = (all.of(version, &[0]), all.of(version, &[0]));
+        assert_eq!(give(&of(0), 0..3), [0, 1, 2]);
+        assert_eq!(give(&of(0), 1..5), [1, 2, 3, 4]);
+        assert_eq!(give(&of(1), 4..5), [0]);
+        let (many, beside) = (of(0), of(0));
         assert_eq!(give(&many, 0..1_000_000).len(), 1_000_000);
         drop(many);
         assert_eq!(all.bytes(), 0, "too many are forgotten");
