@@ -60,8 +60,14 @@ fn column(expr: Expr) -> Transformed<Expr> {
     }
 }
 
+/// Whether it, or a subquery of it, is one.
 fn is_recursive(plan: &LogicalPlan) -> Result<bool> {
-    plan.exists(|node| Ok(matches!(node, LogicalPlan::RecursiveQuery(_))))
+    let mut recursive = false;
+    plan.apply_with_subqueries(|node| {
+        recursive |= matches!(node, LogicalPlan::RecursiveQuery(_));
+        Ok(if recursive { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(recursive)
 }
 
 fn arithmetic(expr: Expr) -> Result<Transformed<Expr>> {
