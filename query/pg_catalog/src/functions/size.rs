@@ -132,7 +132,8 @@ fn database_bytes(context: &CatalogContext, arguments: &Arguments<'_>) -> Result
 
 /// Bytes as PostgreSQL prints them: up to 10,240 of a unit before the next one is used.
 fn pretty(bytes: i64) -> String {
-    let mut value = bytes;
+    // Room for the half unit that is added.
+    let mut value = i128::from(bytes);
     let mut unit = "bytes";
     for next in ["kB", "MB", "GB", "TB", "PB"] {
         // The limits grow by half a unit, since the value is rounded on its way up.
