@@ -7,7 +7,10 @@
 //!     └─ leaf      ChronicleScan, ChronicleAggregate  ◄──────────────────────────┘
 //! ```
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
 use arrow::{
     array::{Array, ArrayRef},
@@ -28,9 +31,12 @@ use datafusion::{
         stream::RecordBatchStreamAdapter,
     },
 };
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{
+    FutureExt, StreamExt, TryFutureExt, TryStreamExt,
+    future::{BoxFuture, Shared},
+    stream,
+};
 use stratalog_model::{Error, TickRanges, tier::KeyFilter, tier::ScanRequest};
-use tokio::sync::OnceCell;
 
 use super::{ChronicleScan, aggregate::ChronicleAggregate};
 use crate::errors::to_datafusion;
@@ -41,9 +47,12 @@ pub struct KeyLookup {
     leaf: Arc<dyn ExecutionPlan>,
     /// Position of the key column in the definition.
     column: usize,
-    found: Arc<OnceCell<Found>>,
+    found: OnceLock<Finding>,
     metrics: ExecutionPlanMetricsSet,
 }
+
+/// What all partitions wait for; it goes on when one of them is given up.
+type Finding = Shared<BoxFuture<'static, Result<Arc<Found>, Arc<DataFusionError>>>>;
 
 /// The leaf, of the values that were found.
 struct Found {
@@ -74,7 +83,7 @@ impl KeyLookup {
         column: usize,
     ) -> Self {
         let metrics = ExecutionPlanMetricsSet::new();
-        Self { values, leaf, column, found: Arc::default(), metrics }
+        Self { values, leaf, column, found: OnceLock::new(), metrics }
     }
 
     /// What is read.
@@ -85,6 +94,24 @@ impl KeyLookup {
     /// The same, of another leaf of the same chronicle.
     pub fn with_leaf(&self, leaf: Arc<dyn ExecutionPlan>) -> Self {
         Self::new(Arc::clone(&self.values), leaf, self.column)
+    }
+
+    /// The leaf of the values that are found, which begins with the first who asks.
+    fn finding(&self, context: &Arc<TaskContext>) -> Finding {
+        let begin = || {
+            let memory = MemoryConsumer::new("keys to look up");
+            let memory = memory.register(context.memory_pool());
+            let count = MetricBuilder::new(&self.metrics).global_counter("values");
+            let values = self.values.execute(0, Arc::clone(context));
+            let (leaf, column) = (Arc::clone(&self.leaf), self.column);
+            let found = async move {
+                let (found, keys) = find(values?, leaf, column, memory).await?;
+                count.add(keys);
+                Ok(Arc::new(found))
+            };
+            found.map_err(Arc::new).boxed().shared()
+        };
+        self.found.get_or_init(begin).clone()
     }
 
     fn column_name(&self) -> &str {
@@ -111,13 +138,13 @@ fn narrowed(
     })
 }
 
-/// Runs `values`, and has the leaf read what they name.
+/// Runs `values`, and has the leaf read what they name; and how many they are.
 async fn find(
     values: SendableRecordBatchStream,
     leaf: Arc<dyn ExecutionPlan>,
     column: usize,
     memory: MemoryReservation,
-) -> Result<Found> {
+) -> Result<(Found, usize)> {
     let unfit = || to_datafusion(Error::internal("keys are looked up in what has none"));
     let request = request_of(&leaf).ok_or_else(unfit)?;
     let declared = request.chronicle.columns.get(column).ok_or_else(unfit)?;
@@ -139,7 +166,8 @@ async fn find(
         true => arrow::array::new_empty_array(&wanted),
         false => concat(&parts)?,
     };
-    Ok(Found { leaf: narrowed(&leaf, column, &all).ok_or_else(unfit)?, _memory: memory })
+    let leaf = narrowed(&leaf, column, &all).ok_or_else(unfit)?;
+    Ok((Found { leaf, _memory: memory }, all.len()))
 }
 
 impl DisplayAs for KeyLookup {
@@ -210,23 +238,10 @@ impl ExecutionPlan for KeyLookup {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let (found, column) = (Arc::clone(&self.found), self.column);
-        let (values, leaf) = (Arc::clone(&self.values), Arc::clone(&self.leaf));
-        let count = MetricBuilder::new(&self.metrics).counter("values", partition);
-        let schema = leaf.schema();
+        let (found, schema) = (self.finding(&context), self.leaf.schema());
         let rows = async move {
-            let begin = || async {
-                let memory = MemoryConsumer::new("keys to look up");
-                let memory = memory.register(context.memory_pool());
-                let values = values.execute(0, Arc::clone(&context))?;
-                let found = find(values, leaf, column, memory).await?;
-                let request = request_of(&found.leaf);
-                let keys = request.and_then(|request| request.keys.last());
-                count.add(keys.map_or(0, |keys| keys.values.len()));
-                Ok::<_, DataFusionError>(found)
-            };
-            let found = found.get_or_try_init(begin).await?;
-            found.leaf.execute(partition, Arc::clone(&context))
+            let found = found.await.map_err(DataFusionError::Shared)?;
+            found.leaf.execute(partition, context)
         };
         let rows = stream::once(rows).try_flatten();
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))

@@ -31,7 +31,7 @@ use crate::{
 };
 
 /// The ends of the runs of a block are kept where they are at most one in so many of its events.
-const BLOCK_SHARE: usize = 16;
+const BLOCK_SHARE: usize = 4;
 
 /// Rows that are read of a group of a story at once.
 const GROUP_ROWS: usize = usize::MAX;
