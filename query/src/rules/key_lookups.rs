@@ -169,18 +169,15 @@ fn only(plan: &Plan, value: &Arc<dyn PhysicalExpr>) -> Result<Option<Plan>> {
     }))
 }
 
-/// Nodes that hand on the rows of their one child as they are, but maybe fewer.
+/// Nodes that hand on the rows of their one child as they are, all of them.
 fn hands_on(plan: &Plan) -> bool {
     let sort = plan.downcast_ref::<SortExec>().map(SortExec::fetch);
     let merge = plan.downcast_ref::<SortPreservingMergeExec>().map(|merge| merge.fetch());
-    let filter = plan.downcast_ref::<FilterExec>();
-    let filter = filter.map(|filter| filter.projection().is_none() && filter.fetch().is_none());
     plan.downcast_ref::<CooperativeExec>().is_some()
         || plan.downcast_ref::<CoalescePartitionsExec>().is_some_and(|all| all.fetch().is_none())
         || plan.downcast_ref::<RepartitionExec>().is_some()
         || sort == Some(None)
         || merge == Some(None)
-        || filter == Some(true)
 }
 
 /// Events that the leaf of a chain of nodes reads, at most, if some are chosen among those of a
@@ -278,9 +275,12 @@ fn narrowed(plan: &Plan, key: &Arc<dyn PhysicalExpr>, values: &Plan) -> Result<O
     let below: Arc<dyn PhysicalExpr> = if hands_on(plan) {
         Arc::new(key.clone())
     } else if let Some(filter) = plan.downcast_ref::<FilterExec>() {
-        let projected = filter.projection().as_ref().and_then(|kept| kept.get(key.index()));
-        let (Some(at), None) = (projected, filter.fetch()) else { return Ok(None) };
-        Arc::new(Column::new(key.name(), *at))
+        let at = match filter.projection() {
+            Some(kept) => kept.get(key.index()).copied(),
+            None => Some(key.index()),
+        };
+        let (Some(at), None) = (at, filter.fetch()) else { return Ok(None) };
+        Arc::new(Column::new(key.name(), at))
     } else if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
         match projection.expr().get(key.index()) {
             Some(projected) => Arc::clone(&projected.expr),

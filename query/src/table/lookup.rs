@@ -13,7 +13,7 @@ use std::{
 };
 
 use arrow::{
-    array::{Array, ArrayRef},
+    array::{Array, ArrayRef, AsArray},
     compute::{cast, concat, is_not_null},
 };
 use datafusion::{
@@ -114,6 +114,13 @@ impl KeyLookup {
         self.found.get_or_init(begin).clone()
     }
 
+    fn of_children(&self, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        let [values, leaf]: [_; 2] = children
+            .try_into()
+            .map_err(|_| to_datafusion(Error::internal("a lookup of keys has two children")))?;
+        Ok(Arc::new(Self::new(values, leaf, self.column)))
+    }
+
     fn column_name(&self) -> &str {
         let request = request_of(&self.leaf);
         let column = request.and_then(|request| request.chronicle.columns.get(self.column));
@@ -155,11 +162,18 @@ async fn find(
         let batch = batch?;
         let own = batch.columns().first().ok_or_else(unfit)?;
         let own = arrow::compute::filter(own, &is_not_null(own)?)?;
-        // As they came, in the type of the column, and side by side.
-        memory.try_grow(3 * own.get_buffer_memory_size())?;
-        if !own.is_empty() {
-            found.push(cast(&own, &wanted)?);
+        if own.is_empty() {
+            continue;
         }
+        let own = cast(&own, &wanted)?;
+        // Without the buffers that it shares with what was read: these are let go, and not counted.
+        let own: ArrayRef = match own.as_string_view_opt() {
+            Some(texts) => Arc::new(texts.gc()),
+            None => own,
+        };
+        // By themselves, and side by side with the others.
+        memory.try_grow(2 * own.get_array_memory_size())?;
+        found.push(own);
     }
     let parts: Vec<&dyn Array> = found.iter().map(AsRef::as_ref).collect();
     let all = match parts.is_empty() {
@@ -206,20 +220,14 @@ impl ExecutionPlan for KeyLookup {
         children: Vec<Arc<dyn ExecutionPlan>>,
         _: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let [values, leaf]: [_; 2] = children
-            .try_into()
-            .map_err(|_| to_datafusion(Error::internal("a lookup of keys has two children")))?;
-        Ok(Arc::new(Self::new(values, leaf, self.column)))
+        self.of_children(children)
     }
 
     fn with_new_children(
         self: Arc<Self>,
         children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let [values, leaf]: [_; 2] = children
-            .try_into()
-            .map_err(|_| to_datafusion(Error::internal("a lookup of keys has two children")))?;
-        Ok(Arc::new(Self::new(values, leaf, self.column)))
+        self.of_children(children)
     }
 
     fn apply_expressions(
