@@ -15,6 +15,7 @@ mod as_of;
 mod assign;
 mod backups;
 mod errors;
+mod first_rows;
 pub mod ingest;
 pub mod inspect;
 pub mod outcome;

@@ -19,6 +19,7 @@ pub mod domain;
 pub mod each_node;
 pub mod extremes;
 pub mod far_times;
+pub mod first_rows;
 pub mod floats;
 pub mod guarded;
 pub mod having;

@@ -59,21 +59,7 @@ fn of_aggregate(
     node: &Arc<dyn ExecutionPlan>,
     aggregate: &AggregateExec,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-    let first = match aggregate.mode() {
-        AggregateMode::Partial | AggregateMode::Single | AggregateMode::SinglePartitioned => {
-            aggregate
-        }
-        AggregateMode::Final | AggregateMode::FinalPartitioned => {
-            let Some(partial) = aggregate.input().downcast_ref::<AggregateExec>() else {
-                return Ok(None);
-            };
-            if *partial.mode() != AggregateMode::Partial {
-                return Ok(None);
-            }
-            partial
-        }
-        AggregateMode::PartialReduce => return Ok(None),
-    };
+    let Some(first) = first_stage(aggregate) else { return Ok(None) };
     let Some(scan) = scan_of(first.input()) else { return Ok(None) };
     let Some(of) = wanted_by(first, scan) else { return Ok(None) };
     // One row of each group comes out of the scan, so that nothing is left to do: where there are
@@ -86,6 +72,29 @@ fn of_aggregate(
         let scan = Arc::new(scan.newest_of(of));
         return replace_children_if_necessary(Arc::clone(node), vec![scan]).map(Some);
     }
+    projected(aggregate, first, Arc::new(scan.newest_of(of)))
+}
+
+/// The aggregation that takes rows: this one, or the partial one below it.
+pub fn first_stage(aggregate: &AggregateExec) -> Option<&AggregateExec> {
+    match aggregate.mode() {
+        AggregateMode::Partial | AggregateMode::Single | AggregateMode::SinglePartitioned => {
+            Some(aggregate)
+        }
+        AggregateMode::Final | AggregateMode::FinalPartitioned => {
+            let below = aggregate.input().downcast_ref::<AggregateExec>()?;
+            (*below.mode() == AggregateMode::Partial).then_some(below)
+        }
+        AggregateMode::PartialReduce => None,
+    }
+}
+
+/// What `aggregate` returns, of one row for each group: `first` is its [`first_stage`].
+pub fn projected(
+    aggregate: &AggregateExec,
+    first: &AggregateExec,
+    rows: Arc<dyn ExecutionPlan>,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let groups = first.group_expr().expr().iter().map(|(expr, _)| Arc::clone(expr));
     let values =
         first.aggr_expr().iter().filter_map(|function| function.expressions().first().cloned());
@@ -93,7 +102,7 @@ fn of_aggregate(
     let columns = groups.chain(values).zip(schema.fields());
     let columns: Vec<(Arc<dyn PhysicalExpr>, String)> =
         columns.map(|(expr, field)| (expr, field.name().clone())).collect();
-    let projection = ProjectionExec::try_new(columns, Arc::new(scan.newest_of(of)))?;
+    let projection = ProjectionExec::try_new(columns, rows)?;
     let made = projection.schema();
     let same = made.fields().len() == schema.fields().len()
         && made

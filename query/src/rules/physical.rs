@@ -12,6 +12,7 @@ use datafusion::{
 };
 
 use super::{
+    first_rows::FIRST_ROWS,
     kept_order::KEPT_ORDER,
     key_lookups::{JOINED_KEYS, SUBQUERY_KEYS},
     newest_rows::NEWEST_ROWS,
@@ -38,6 +39,7 @@ pub fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     // Before the last, which checks the plan.
     let last = rules.len().saturating_sub(1);
     rules.insert(last, Arc::new(KEPT_ORDER));
+    rules.insert(0, Arc::new(FIRST_ROWS));
     rules.insert(0, Arc::new(NEWEST_ROWS));
     rules.insert(0, Arc::new(OUTER_CONSTANTS));
     rules.insert(0, Arc::new(OPAQUE_CASTS));

@@ -17,6 +17,7 @@ mod crashes;
 mod definitions;
 mod deletes;
 mod explain;
+mod first_rows;
 mod harness;
 mod indexes;
 mod inserts;

@@ -84,6 +84,11 @@ impl Claim {
         self.bytes
     }
 
+    /// Another claim on the same budget, even over it: for what is found out about the events.
+    pub fn beside(&self, bytes: usize) -> Self {
+        self.budget.claim_anyway(bytes)
+    }
+
     /// Changes the claim to `bytes`, even over the budget: estimates become exact here.
     pub fn adjust(&mut self, bytes: usize) {
         let bytes = bytes as u64;

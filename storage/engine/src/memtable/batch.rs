@@ -39,10 +39,6 @@ pub struct Superseded {
     pub gsn: u64,
 }
 
-/// The newest rows of all series are kept where they are at most one in so many: 4 bytes for each
-/// row of the batch, which no budget counts.
-const NEWEST_SHARE: usize = 2;
-
 /// The newest row of each series of a batch.
 #[derive(Debug)]
 pub struct Newest {
@@ -50,6 +46,7 @@ pub struct Newest {
     pub rows: Box<[u32]>,
     /// The numbers of their series.
     pub numbered: Numbered,
+    _claim: Claim,
 }
 
 /// Committed events of one chronicle and schema version.
@@ -63,7 +60,7 @@ pub struct MemoryBatch {
     hull: TickRange,
     ordered: bool,
     permutation: OnceLock<Arc<[u32]>>,
-    newest: OnceLock<Option<Arc<Newest>>>,
+    newest: OnceLock<Arc<Newest>>,
     superseded: RwLock<Arc<Vec<Superseded>>>,
     claim: Claim,
 }
@@ -132,13 +129,13 @@ impl MemoryBatch {
         &self.columns
     }
 
-    /// The newest row of each series; `None` where these would be most rows.
+    /// The newest row of each series, found once.
     ///
     /// # Errors
     /// `Internal`.
-    pub fn newest(&self) -> Result<Option<Arc<Newest>>> {
+    pub fn newest(&self) -> Result<Arc<Newest>> {
         if let Some(known) = self.newest.get() {
-            return Ok(known.clone());
+            return Ok(Arc::clone(known));
         }
         let groups = Groups::of(&self.columns, &self.shape.keys, self.rows())?;
         let mut newest: Vec<Option<(i64, u32)>> = vec![None; groups.keys.len()];
@@ -149,11 +146,12 @@ impl MemoryBatch {
                 *known = Some((*tick, row));
             }
         }
-        let few = newest.len() * NEWEST_SHARE <= self.rows();
         let mut rows: Vec<u32> = newest.into_iter().flatten().map(|(_, row)| row).collect();
         rows.sort_unstable();
-        let newest = || Newest { rows: rows.into(), numbered: Numbered::default() };
-        Ok(self.newest.get_or_init(|| few.then(|| Arc::new(newest()))).clone())
+        // A row and the number of its series.
+        let claim = self.claim.beside(rows.len() * 2 * size_of::<u32>());
+        let newest = || Newest { rows: rows.into(), numbered: Numbered::default(), _claim: claim };
+        Ok(Arc::clone(self.newest.get_or_init(|| Arc::new(newest()))))
     }
 
     /// Tick of each row.

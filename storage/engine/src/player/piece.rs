@@ -206,11 +206,8 @@ impl Reader {
     /// The best rows of groups, where they are better than what was found before.
     fn newest(&self, best: &Best) -> Result<Option<RecordBatch>> {
         let (batch, request) = (&self.piece.batch, &self.piece.shared.request);
-        if !best.of().oldest
-            && self.selection.len() == batch.rows()
-            && let Some(newest) = batch.newest()?
-        {
-            return self.newest_among(best, &newest);
+        if !best.of().oldest && self.selection.len() == batch.rows() {
+            return self.newest_among(best, batch.newest()?.as_ref());
         }
         let keys = best.of().keys.iter().map(|at| column_of(batch, request, *at));
         let keys = keys.collect::<Result<Vec<_>>>()?;

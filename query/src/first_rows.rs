@@ -1,0 +1,240 @@
+//! The first row of each group, whole: what DISTINCT ON asks for, and `first_value` of many columns.
+//!
+//! DataFusion has an aggregate for each column, and each of them compares all rows by itself. Here
+//! one comparison decides about a row, and the order that the rows come out in is the one that
+//! DISTINCT ON wants anyway.
+//!
+//! ```text
+//!   FirstRowsExec: mode=Final          one row of each run of equal groups
+//!     └ SortExec: groups, order        made by DataFusion, where it is needed; spills
+//!       └ FirstRowsExec: mode=Partial  of each partition the first rows so far, of many rows few
+//! ```
+
+mod candidates;
+mod runs;
+
+use std::{fmt, sync::Arc};
+
+use arrow::{
+    array::{ArrayRef, RecordBatch},
+    datatypes::DataType,
+    row::{RowConverter, SortField},
+};
+use datafusion::{
+    common::{Result, tree_node::TreeNodeRecursion},
+    execution::{SendableRecordBatchStream, TaskContext, memory_pool::MemoryConsumer},
+    physical_expr::{
+        Distribution, EquivalenceProperties, LexOrdering, OrderingRequirements, PhysicalExpr,
+        PhysicalSortExpr,
+    },
+    physical_plan::{
+        DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
+        InputDistributionRequirements, PlanProperties, ReplaceChildrenOptions,
+        execution_plan::{ChildrenPropertiesMode, EmissionType},
+        metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet},
+        stream::RecordBatchStreamAdapter,
+    },
+};
+use futures::{StreamExt, TryStreamExt};
+
+use self::{candidates::Candidates, runs::Runs};
+
+/// Whether groups may be of this type: equal values, and only they, have equal bytes, and sorting
+/// brings them together.
+pub fn groups_by(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Timestamp(..)
+            | DataType::Boolean
+            | DataType::Int16
+            | DataType::Int32
+            | DataType::Int64
+            | DataType::Date32
+            | DataType::FixedSizeBinary(_)
+            | DataType::Utf8
+            | DataType::Utf8View
+            | DataType::Binary
+            | DataType::BinaryView
+    )
+}
+
+/// The groups of rows, and which row of a group comes first.
+#[derive(Debug)]
+pub struct First {
+    /// At least one, of types that [`groups_by`] allows, with the order that groups come out in.
+    pub groups: Vec<PhysicalSortExpr>,
+    /// The order within a group. Of equal rows any may be first.
+    pub order: Vec<PhysicalSortExpr>,
+}
+
+impl First {
+    fn whole_order(&self) -> Option<LexOrdering> {
+        LexOrdering::new(self.groups.iter().chain(&self.order).cloned())
+    }
+}
+
+/// Whether few rows are looked for, or one of each group is left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Of each group, at least its first row among those of a partition, in any order.
+    Partial,
+    /// Of each group, exactly its first row, sorted by the groups.
+    Final,
+}
+
+/// Keeps the first row of each group of its input. The columns are those of the input.
+#[derive(Debug)]
+pub struct FirstRowsExec {
+    mode: Mode,
+    first: Arc<First>,
+    input: Arc<dyn ExecutionPlan>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl FirstRowsExec {
+    /// Over `input`, whose columns `first` names.
+    pub fn new(mode: Mode, first: Arc<First>, input: Arc<dyn ExecutionPlan>) -> Self {
+        let (order, emission) = match mode {
+            Mode::Partial => (EquivalenceProperties::new(input.schema()), EmissionType::Final),
+            Mode::Final => (input.equivalence_properties().clone(), EmissionType::Incremental),
+        };
+        let properties = Arc::new(PlanProperties::new(
+            order,
+            input.output_partitioning().clone(),
+            emission,
+            input.boundedness(),
+        ));
+        Self { mode, first, input, properties, metrics: ExecutionPlanMetricsSet::new() }
+    }
+}
+
+impl DisplayAs for FirstRowsExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |of: &[PhysicalSortExpr]| -> String {
+            of.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        };
+        let First { groups, order } = self.first.as_ref();
+        write!(
+            f,
+            "FirstRowsExec: mode={:?}, groups=[{}], order=[{}]",
+            self.mode,
+            list(groups),
+            list(order)
+        )
+    }
+}
+
+impl ExecutionPlan for FirstRowsExec {
+    fn name(&self) -> &'static str {
+        "FirstRowsExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        InputDistributionRequirements::new(vec![match self.mode {
+            Mode::Partial => Distribution::UnspecifiedDistribution,
+            Mode::Final => Distribution::SinglePartition,
+        }])
+    }
+
+    fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
+        vec![match self.mode {
+            Mode::Partial => None,
+            Mode::Final => self.first.whole_order().map(OrderingRequirements::from),
+        }]
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![self.mode == Mode::Final]
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(match <[_; 1]>::try_from(children) {
+            Ok([input]) => Arc::new(Self::new(self.mode, Arc::clone(&self.first), input)),
+            Err(_) => self,
+        })
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(
+            children,
+            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
+        )
+    }
+
+    fn apply_expressions(
+        &self,
+        each: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        for by in self.first.groups.iter().chain(&self.first.order) {
+            if each(&by.expr)? == TreeNodeRecursion::Stop {
+                return Ok(TreeNodeRecursion::Stop);
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let schema = self.schema();
+        let metrics = BaselineMetrics::new(&self.metrics, partition);
+        let input = self.input.execute(partition, Arc::clone(&context))?;
+        let batches = match self.mode {
+            Mode::Partial => {
+                let memory = MemoryConsumer::new(format!("FirstRows[{partition}]"));
+                let memory = memory.register(context.memory_pool());
+                let batch_rows = context.session_config().batch_size();
+                let candidates = Candidates::new(&self.first, &schema, memory, batch_rows)?;
+                candidates.of(input, metrics.elapsed_compute().clone()).boxed()
+            }
+            Mode::Final => {
+                let mut runs = Runs::new(&self.first, &schema)?;
+                let time = metrics.elapsed_compute().clone();
+                let firsts = input.map(move |batch| {
+                    let _timer = time.timer();
+                    runs.firsts(&batch?)
+                });
+                firsts.try_filter(|batch| std::future::ready(batch.num_rows() > 0)).boxed()
+            }
+        };
+        let batches = batches.inspect_ok(move |batch| metrics.record_output(batch.num_rows()));
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}
+
+/// The values that rows are compared by.
+fn values(by: &[PhysicalSortExpr], batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
+    by.iter().map(|by| by.expr.evaluate(batch)?.into_array(batch.num_rows())).collect()
+}
+
+/// Turns values into bytes that have their order.
+fn converter(by: &[PhysicalSortExpr], schema: &arrow::datatypes::Schema) -> Result<RowConverter> {
+    let fields =
+        by.iter().map(|by| Ok(SortField::new_with_options(by.expr.data_type(schema)?, by.options)));
+    Ok(RowConverter::new(fields.collect::<Result<_>>()?)?)
+}
+
+#[cfg(test)]
+mod tests;
