@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{RecordBatch, UInt32Array},
+    array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, UInt32Array},
     compute::{interleave_record_batch, take_record_batch},
-    datatypes::{Field, Schema, SchemaRef},
+    datatypes::{DataType, Field, Schema, SchemaRef},
     row::RowConverter,
 };
 use datafusion::{
@@ -73,6 +73,19 @@ fn group_values(first: &First, schema: &Schema) -> Result<Box<dyn GroupValues>> 
     new_group_values(schema, &GroupOrdering::None)
 }
 
+/// The rows without what they share with those that were not taken.
+fn own(rows: &RecordBatch) -> Result<RecordBatch> {
+    let columns = rows.columns().iter().map(|column| -> ArrayRef {
+        match column.data_type() {
+            DataType::Utf8View => Arc::new(column.as_string_view().gc()),
+            DataType::BinaryView => Arc::new(column.as_binary_view().gc()),
+            _ => Arc::clone(column),
+        }
+    });
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+    Ok(RecordBatch::try_new_with_options(rows.schema(), columns.collect(), &options)?)
+}
+
 impl Candidates {
     /// None yet, of rows with this schema.
     pub fn new(
@@ -138,7 +151,9 @@ impl Candidates {
         if bytes <= BYTES_MAX && self.memory.try_resize(bytes).is_ok() {
             return Ok(Vec::new());
         }
-        self.gave_up = self.known.len() * FEW_SHARE > self.read;
+        // A few rows say nothing of those behind them.
+        let said = self.read >= self.batch_rows;
+        self.gave_up = said && self.known.len() * FEW_SHARE > self.read;
         self.hand_on()
     }
 
@@ -183,7 +198,7 @@ impl Candidates {
                 known.row = taken.len() - 1;
             }
         }
-        let taken = take_record_batch(batch, &UInt32Array::from(taken))?;
+        let taken = own(&take_record_batch(batch, &UInt32Array::from(taken))?)?;
         self.rows += taken.num_rows();
         self.bytes += taken.get_array_memory_size();
         self.batches.push(taken);

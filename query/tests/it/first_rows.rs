@@ -14,7 +14,7 @@ const SERIES: &str = "(SELECT n, n * 7919 % 50 AS a, CASE WHEN n % 11 > 0 THEN '
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn first_rows_are_those_with_number_one() {
-    for memory_bytes_max in [256 << 20, 8 << 20] {
+    for memory_bytes_max in [256 << 20, 24 << 20] {
         let db = Database::with(QuerySettings { memory_bytes_max, ..QuerySettings::default() });
         let mut random = Random::new(memory_bytes_max as u64);
         for _ in 0..30 {
