@@ -11,7 +11,7 @@ use stratalog_text::parse_value;
 use super::Session;
 use crate::{
     Parsed, Prepared, StatementKind,
-    statement::{Plan, query, shape},
+    statement::{Plan, shape},
 };
 
 /// Shapes that a session remembers.
@@ -103,10 +103,8 @@ impl Session {
             <[_; 1]>::try_from(crate::statement::parse::statements(text, most).ok()?).ok()?;
         let parsed = Arc::new(Parsed::new(tree));
         let prepared = self.try_prepare(&parsed, &[]).await.ok()?;
-        let Plan::Query(query::Query { point, template, .. }) = &prepared.plan else {
-            return None;
-        };
-        let fits = prepared.guessed.is_empty() && (point.is_some() || template.is_some());
+        let Plan::Query(query) = &prepared.plan else { return None };
+        let fits = prepared.guessed.is_empty() && (query.point.is_some() || query.has_template());
         fits.then_some(prepared)
     }
 }

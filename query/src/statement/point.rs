@@ -104,7 +104,7 @@ impl PointQuery {
             None => positions,
         };
         let request = table.request(Some(&projection), &[], scan.fetch, 0, 1);
-        let constants = Constants::take(planner, &mut filters)?;
+        let constants = Constants::take(planner, &mut filters.iter_mut().collect::<Vec<_>>())?;
         Some(Self { scan: request, filters, constants })
     }
 

@@ -1,6 +1,12 @@
 //! SELECT, VALUES, WITH, TABLE.
 
-use std::{ops::ControlFlow, sync::Arc};
+use std::{
+    ops::ControlFlow,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use arrow::{
     array::RecordBatch,
@@ -50,10 +56,27 @@ pub struct Query {
     pub schema: SchemaRef,
     /// The direct way, when the query has the shape for it.
     pub point: Option<PointQuery>,
-    /// Its plan to be used again, when its parameters allow that.
-    pub template: Option<Template>,
+    /// Its plan to be used again, when its parameters allow that; of a query without parameters
+    /// it is made when it is run for the second time.
+    template: OnceLock<Option<Template>>,
+    ran: AtomicBool,
     /// Chronicles that it reads.
     pub chronicles: Vec<ChronicleId>,
+}
+
+impl Query {
+    /// Whether a plan of it can be used again with other parameters.
+    pub fn has_template(&self) -> bool {
+        matches!(self.template.get(), Some(Some(_)))
+    }
+
+    async fn template(&self, session: &Session) -> Result<Option<&Template>> {
+        if self.template.get().is_none() && self.ran.swap(true, Ordering::Relaxed) {
+            let planner = session.enter_planner(&[]).await?;
+            self.template.get_or_init(|| Template::of(&planner, &self.plan, &[]));
+        }
+        Ok(self.template.get().and_then(Option::as_ref))
+    }
 }
 
 /// When a query starts.
@@ -142,10 +165,12 @@ pub async fn plan(
     let chronicles = chronicles(&plan)?;
     let known = parameters::or_text(types.clone());
     let point = PointQuery::of(planner, &plan, &known);
-    let template = match point.is_none() && count > 0 && chronicles.len() == 1 {
-        true => Template::of(planner, &plan, &known),
-        false => None,
-    };
+    let template = OnceLock::new();
+    if point.is_some() || chronicles.is_empty() {
+        template.get_or_init(|| None);
+    } else if count > 0 {
+        template.get_or_init(|| Template::of(planner, &plan, &known));
+    }
     // Types are settled by analysis: those of a UNION, of literals … Without open
     // parameters its result is also where execution goes on from.
     let (plan, schema) = if count == 0 {
@@ -159,7 +184,8 @@ pub async fn plan(
         (plan, schema)
     };
     let schema = origin::tell(&plan, &schema);
-    Ok((Query { plan, schema, point, template, chronicles }, types))
+    let ran = AtomicBool::new(false);
+    Ok((Query { plan, schema, point, template, ran, chronicles }, types))
 }
 
 /// Whether a select groups by a cast of a column, by its position or name too.
@@ -310,7 +336,7 @@ pub async fn run(
         ));
     }
     let schema = Arc::clone(&query.schema);
-    let template = query.template.as_ref();
+    let template = query.template(session).await?;
     let template = template.and_then(|kept| Some((kept, kept.bind(values, now_ns)?)));
     if let Some((template, pushed)) = &template
         && let Some(physical) = template.plan(&snapshot, pushed)?

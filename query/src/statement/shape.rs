@@ -6,7 +6,7 @@
 //!   … WHERE host IN ('a','b') AND time >= '2016-01-01' GROUP BY …
 //!   … WHERE host IN ($1,$2) AND time >= $3 GROUP BY …             'a', 'b', '2016-01-01'
 //! ```
-//! Only plain text constants of a WHERE that stand beside a comparison or in a list of IN are
+//! Only plain text constants of a WHERE, that of a subquery too, that stand beside a comparison or in a list of IN are
 //! taken out: PostgreSQL finds their type as it finds that of a parameter.
 
 /// A query without the constants of its WHERE.
@@ -56,6 +56,8 @@ pub fn of(sql: &str) -> Option<Shape> {
     let mut text = String::with_capacity(sql.len());
     let mut constants: Vec<String> = Vec::new();
     let mut in_where = false;
+    // Of the query around each open parenthesis.
+    let mut outer: Vec<bool> = Vec::new();
     let mut before = Before::Other;
     let mut between = false;
     let mut at = 0;
@@ -118,7 +120,14 @@ pub fn of(sql: &str) -> Option<Shape> {
             }
             b'(' => {
                 at += 1;
+                outer.push(in_where);
+                between = false;
                 before = if before == Before::In { Before::List } else { Before::Other };
+            }
+            b')' => {
+                at += 1;
+                in_where = outer.pop()?;
+                before = Before::Other;
             }
             b',' => {
                 at += 1;
@@ -140,8 +149,8 @@ pub fn of(sql: &str) -> Option<Shape> {
                 between = word == "between" || between && word != "and";
                 match word.as_str() {
                     "where" => in_where = true,
-                    // What a subquery compares may be a constant of its own select list.
-                    "select" if in_where => return None,
+                    // What a subquery selects is no comparison, and ends with its parenthesis.
+                    "select" => in_where = false,
                     word if ENDING.contains(&word) => in_where = false,
                     _ => {}
                 }

@@ -1,11 +1,11 @@
-//! Physical plans that are used again: a query whose parameters are in filters that the scan
-//! of one chronicle carries out is planned once, and then gets another scan each time.
+//! Physical plans that are used again: a query whose parameters are in filters that scans of
+//! chronicles carry out is planned once, and then gets other scans each time.
 //!
 //! ```text
-//!   optimized plan, parameters open ─► filters of the one scan ─┐
-//!   physical plan of some values ─► kept, its leaf taken out ───┤
-//!                                                               ▼
-//!   values, snapshot ─► ticks and keys ─► a new leaf ─► the kept plan over it
+//!   optimized plan, parameters open ─► filters of its scans ─────┐
+//!   physical plan of some values ─► kept, its leaves taken out ──┤
+//!                                                                ▼
+//!   values, snapshot ─► ticks and keys ─► new leaves ─► the kept plan over them
 //! ```
 
 use std::sync::Arc;
@@ -29,6 +29,7 @@ use stratalog_model::{
 
 use super::point::constants::{self, Constants};
 use crate::{
+    as_of::AsOf,
     errors::from_datafusion,
     session::planner::Planner,
     table::{
@@ -42,25 +43,44 @@ use crate::{
 /// Plans of one query that are kept: they differ in how many partitions they read.
 const KEPT_MAX: usize = 4;
 
+/// Chronicles that a query reads whose plan is kept.
+const SCANS_MAX: usize = 8;
+
 /// A query that can be planned once.
 #[derive(Debug)]
 pub struct Template {
-    chronicle: Arc<ChronicleDefinition>,
-    /// Conjuncts of the scan, without their constants.
-    filters: Vec<Expr>,
+    /// Each of another chronicle.
+    scans: Vec<Scan>,
     constants: Constants,
     kept: Mutex<Vec<Arc<Kept>>>,
 }
 
-/// A plan without its leaf.
+/// What a query reads of a chronicle.
+#[derive(Debug)]
+struct Scan {
+    chronicle: Arc<ChronicleDefinition>,
+    /// Conjuncts, without their constants.
+    filters: Vec<Expr>,
+}
+
+/// A plan without its leaves.
 #[derive(Debug)]
 struct Kept {
     plan: Arc<dyn ExecutionPlan>,
+    /// From left to right.
+    leaves: Vec<KeptLeaf>,
+}
+
+/// A leaf that was taken out.
+#[derive(Debug)]
+struct KeptLeaf {
     leaf: Leaf,
+    /// Which scan of the template it is of.
+    scan: usize,
     partitions: usize,
 }
 
-/// What the leaf was.
+/// What a leaf was.
 #[derive(Debug)]
 enum Leaf {
     Scan(ScanRequest),
@@ -95,100 +115,75 @@ impl Template {
     /// on them otherwise.
     pub fn of(planner: &Planner, plan: &LogicalPlan, types: &[ColumnType]) -> Option<Self> {
         let optimized = planner.optimize(&constants::open(plan.clone(), types)?).ok()?;
-        let mut scans = 0;
-        let mut found: Option<(TableScan, Vec<Expr>)> = None;
+        let mut found: Vec<(TableScan, Vec<Expr>)> = Vec::new();
         let walked = optimized.apply_with_subqueries(|node| {
-            Ok(match node {
-                LogicalPlan::Filter(filter) => match filter.input.as_ref() {
-                    LogicalPlan::TableScan(scan) => {
-                        scans += 1;
-                        let filters = split_conjunction(&filter.predicate).into_iter().cloned();
-                        found = Some((scan.clone(), filters.collect()));
-                        TreeNodeRecursion::Jump
-                    }
-                    _ => TreeNodeRecursion::Stop,
-                },
-                LogicalPlan::TableScan(scan) => {
-                    scans += 1;
-                    found = Some((scan.clone(), Vec::new()));
-                    TreeNodeRecursion::Continue
-                }
-                LogicalPlan::Projection(_)
-                | LogicalPlan::SubqueryAlias(_)
-                | LogicalPlan::Aggregate(_)
-                | LogicalPlan::Sort(_)
-                | LogicalPlan::Limit(_)
-                | LogicalPlan::Distinct(_) => match has_placeholder(node)? {
-                    true => TreeNodeRecursion::Stop,
-                    false => TreeNodeRecursion::Continue,
-                },
-                _ => TreeNodeRecursion::Stop,
+            if let LogicalPlan::TableScan(scan) = node {
+                found.push((scan.clone(), Vec::new()));
+                return Ok(TreeNodeRecursion::Continue);
+            }
+            if let LogicalPlan::Filter(filter) = node
+                && let LogicalPlan::TableScan(scan) = filter.input.as_ref()
+            {
+                let filters = split_conjunction(&filter.predicate).into_iter().cloned();
+                found.push((scan.clone(), filters.collect()));
+                return Ok(TreeNodeRecursion::Jump);
+            }
+            Ok(match may_be_kept(node) && !has_placeholder(node)? {
+                true => TreeNodeRecursion::Continue,
+                false => TreeNodeRecursion::Stop,
             })
         });
-        if walked.ok()? == TreeNodeRecursion::Stop || scans != 1 {
+        let some = !found.is_empty() && found.len() <= SCANS_MAX;
+        if walked.ok()? == TreeNodeRecursion::Stop || !some {
             return None;
         }
-        let (scan, mut filters) = found?;
-        filters.extend(scan.filters.iter().cloned());
-        let provider = source_as_provider(&scan.source).ok()?;
-        let chronicle = Arc::clone(provider.downcast_ref::<ChronicleTable>()?.definition());
-        let constants = Constants::take(planner, &mut filters)?;
-        Some(Self { chronicle, filters, constants, kept: Mutex::default() })
-    }
-
-    /// What the scan is asked for some values; `None` when it cannot carry all filters out.
-    pub fn bind(&self, values: &[ScalarValue], now_ns: i64) -> Option<Pushed> {
-        let computed = self.constants.compute(values, now_ns)?;
-        let mut bound = Vec::with_capacity(self.filters.len());
-        for filter in &self.filters {
-            let filter = constants::fill(filter, &computed)?;
-            pushdown::exact(&self.chronicle, &filter)?;
-            bound.push(filter);
+        let mut scans: Vec<Scan> = Vec::with_capacity(found.len());
+        for (scan, mut filters) in found {
+            filters.extend(scan.filters.iter().cloned());
+            let provider = source_as_provider(&scan.source).ok()?;
+            let chronicle = Arc::clone(provider.downcast_ref::<ChronicleTable>()?.definition());
+            // A leaf tells by its chronicle which scan it is.
+            if scans.iter().any(|scan| scan.chronicle.id == chronicle.id) {
+                return None;
+            }
+            scans.push(Scan { chronicle, filters });
         }
-        Some(pushdown::push(&self.chronicle, &bound))
+        let mut filters: Vec<&mut Expr> =
+            scans.iter_mut().flat_map(|scan| &mut scan.filters).collect();
+        let constants = Constants::take(planner, &mut filters)?;
+        Some(Self { scans, constants, kept: Mutex::default() })
     }
 
-    /// The plan for what is asked; `None` when the query must be planned.
+    /// What each scan is asked for some values; `None` when one cannot carry all filters out.
+    pub fn bind(&self, values: &[ScalarValue], now_ns: i64) -> Option<Vec<Pushed>> {
+        let computed = self.constants.compute(values, now_ns)?;
+        let bind = |scan: &Scan| {
+            let mut bound = Vec::with_capacity(scan.filters.len());
+            for filter in &scan.filters {
+                let filter = constants::fill(filter, &computed)?;
+                pushdown::exact(&scan.chronicle, &filter)?;
+                bound.push(filter);
+            }
+            Some(pushdown::push(&scan.chronicle, &bound))
+        };
+        self.scans.iter().map(bind).collect()
+    }
+
+    /// The plan for what is asked of each scan; `None` when the query must be planned.
     ///
     /// # Errors
     /// What putting the plan together says.
     pub fn plan(
         &self,
         snapshot: &Arc<dyn Snapshot>,
-        pushed: &Pushed,
+        pushed: &[Pushed],
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let candidates: Vec<Arc<Kept>> = self.kept.lock().clone();
         for kept in &candidates {
-            let request = ScanRequest {
-                ticks: pushed.ticks.clone(),
-                keys: pushed.keys.clone(),
-                metrics: Arc::new(ScanMetrics::default()),
-                ..kept.leaf.request().clone()
-            };
-            let partitions = match request.order {
-                ScanOrder::Any => partitions_for(snapshot.as_ref(), &request),
-                ScanOrder::Ascending | ScanOrder::Descending => 1,
-            };
-            if partitions != kept.partitions {
-                continue;
+            let leaves = kept.leaves.iter().map(|leaf| leaf.of(snapshot, pushed));
+            if let Some(leaves) = leaves.collect::<Option<Vec<_>>>() {
+                return with_leaves(&kept.plan, leaves).map(Some).map_err(from_datafusion);
             }
-            let snapshot = Arc::clone(snapshot);
-            let leaf: Arc<dyn ExecutionPlan> = match &kept.leaf {
-                Leaf::Scan(_) => Arc::new(ChronicleScan::new(snapshot, request)),
-                Leaf::Aggregate(aggregate, outputs, newest, schema) => {
-                    let request = AggregateRequest { scan: request, ..aggregate.clone() };
-                    let (outputs, schema) = (outputs.clone(), Arc::clone(schema));
-                    let leaf = ChronicleAggregate::new(
-                        snapshot,
-                        request,
-                        outputs,
-                        schema,
-                        kept.partitions,
-                    );
-                    Arc::new(leaf.newest(*newest))
-                }
-            };
-            return with_leaf(&kept.plan, &leaf).map(Some).map_err(from_datafusion);
         }
         Ok(None)
     }
@@ -196,30 +191,93 @@ impl Template {
     /// Keeps a plan of the query for values that [`Self::bind`] takes, to be used again, if it can
     /// be.
     pub fn keep(&self, plan: &Arc<dyn ExecutionPlan>) {
-        let mut found: Option<(Leaf, Arc<dyn ExecutionPlan>)> = None;
-        let mut leaves = 0;
+        let mut leaves: Option<Vec<KeptLeaf>> = Some(Vec::new());
         let walked = plan.apply(|node| {
             if node.children().is_empty() {
-                leaves += 1;
-                found = Leaf::of(node).map(|leaf| (leaf, Arc::clone(node)));
+                match (self.leaf(node), &mut leaves) {
+                    (Some(leaf), Some(leaves)) => leaves.push(leaf),
+                    _ => leaves = None,
+                }
             }
             Ok(TreeNodeRecursion::Continue)
         });
-        let (Ok(_), 1, Some((leaf, node))) = (walked, leaves, found) else { return };
-        if !leaf.request().values.is_empty() {
-            return;
-        }
-        let partitions = node.output_partitioning().partition_count();
-        // The snapshot must not be kept.
-        let vacant: Arc<dyn ExecutionPlan> =
-            Arc::new(EmptyExec::new(node.schema()).with_partitions(partitions));
-        let Ok(plan) = replaced(plan, &|node| Leaf::of(node).map(|_| Arc::clone(&vacant))) else {
-            return;
+        let (Ok(_), Some(leaves)) = (walked, leaves) else { return };
+        let vacant = |node: &Arc<dyn ExecutionPlan>| -> Option<Arc<dyn ExecutionPlan>> {
+            let partitions = node.output_partitioning().partition_count();
+            // The snapshot must not be kept.
+            let vacant = || EmptyExec::new(node.schema()).with_partitions(partitions);
+            Leaf::of(node).map(|_| Arc::new(vacant()) as _)
         };
+        let Ok(plan) = replaced(plan, &vacant) else { return };
+        let partitions = |leaves: &[KeptLeaf]| -> Vec<usize> {
+            leaves.iter().map(|leaf| leaf.partitions).collect()
+        };
+        let own = partitions(&leaves);
         let mut kept = self.kept.lock();
-        if kept.len() < KEPT_MAX && kept.iter().all(|known| known.partitions != partitions) {
-            kept.push(Arc::new(Kept { plan, leaf, partitions }));
+        if kept.len() < KEPT_MAX && kept.iter().all(|known| partitions(&known.leaves) != own) {
+            kept.push(Arc::new(Kept { plan, leaves }));
         }
+    }
+
+    /// What a leaf is of; `None` if it cannot be made anew.
+    fn leaf(&self, node: &Arc<dyn ExecutionPlan>) -> Option<KeptLeaf> {
+        let leaf = Leaf::of(node).filter(|leaf| leaf.request().values.is_empty())?;
+        let id = leaf.request().chronicle.id;
+        let scan = self.scans.iter().position(|scan| scan.chronicle.id == id)?;
+        let partitions = node.output_partitioning().partition_count();
+        Some(KeptLeaf { leaf, scan, partitions })
+    }
+}
+
+impl KeptLeaf {
+    /// The leaf for what is asked; `None` when it would not have the partitions that it had.
+    fn of(
+        &self,
+        snapshot: &Arc<dyn Snapshot>,
+        pushed: &[Pushed],
+    ) -> Option<Arc<dyn ExecutionPlan>> {
+        let pushed = pushed.get(self.scan)?;
+        let request = ScanRequest {
+            ticks: pushed.ticks.clone(),
+            keys: pushed.keys.clone(),
+            metrics: Arc::new(ScanMetrics::default()),
+            ..self.leaf.request().clone()
+        };
+        let partitions = match request.order {
+            ScanOrder::Any => partitions_for(snapshot.as_ref(), &request),
+            ScanOrder::Ascending | ScanOrder::Descending => 1,
+        };
+        if partitions != self.partitions {
+            return None;
+        }
+        let snapshot = Arc::clone(snapshot);
+        Some(match &self.leaf {
+            Leaf::Scan(_) => Arc::new(ChronicleScan::new(snapshot, request)),
+            Leaf::Aggregate(aggregate, outputs, newest, schema) => {
+                let request = AggregateRequest { scan: request, ..aggregate.clone() };
+                let (outputs, schema) = (outputs.clone(), Arc::clone(schema));
+                let leaf = ChronicleAggregate::new(snapshot, request, outputs, schema, partitions);
+                Arc::new(leaf.newest(*newest))
+            }
+        })
+    }
+}
+
+/// Whether the plans of such a node are the same whatever the rows below it are.
+fn may_be_kept(node: &LogicalPlan) -> bool {
+    match node {
+        LogicalPlan::Extension(extension) => {
+            extension.node.as_any().downcast_ref::<AsOf>().is_some()
+        }
+        LogicalPlan::Projection(_)
+        | LogicalPlan::Filter(_)
+        | LogicalPlan::SubqueryAlias(_)
+        | LogicalPlan::Aggregate(_)
+        | LogicalPlan::Join(_)
+        | LogicalPlan::Sort(_)
+        | LogicalPlan::Limit(_)
+        | LogicalPlan::Distinct(_) => true,
+        _ => false,
     }
 }
 
@@ -235,18 +293,23 @@ fn has_placeholder(node: &LogicalPlan) -> datafusion::error::Result<bool> {
     Ok(found)
 }
 
-/// The plan with a leaf in the place of the vacant one.
-fn with_leaf(
+/// The plan with leaves in the places of the vacant ones.
+fn with_leaves(
     plan: &Arc<dyn ExecutionPlan>,
-    leaf: &Arc<dyn ExecutionPlan>,
+    leaves: Vec<Arc<dyn ExecutionPlan>>,
 ) -> datafusion::error::Result<Arc<dyn ExecutionPlan>> {
-    let plan = replaced(plan, &|node| node.downcast_ref::<EmptyExec>().map(|_| Arc::clone(leaf)))?;
+    let leaves = Mutex::new(leaves.into_iter());
+    let next = |node: &Arc<dyn ExecutionPlan>| {
+        node.downcast_ref::<EmptyExec>().and_then(|_| leaves.lock().next())
+    };
+    let plan = replaced(plan, &next)?;
     // Nodes keep what they learned of the rows before: a sort how far down they may be.
     reset_plan_states(plan)
 }
 
 type Replace<'a> = dyn Fn(&Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> + 'a;
 
+/// The plan with others in the place of some leaves, which are asked for from left to right.
 fn replaced(
     plan: &Arc<dyn ExecutionPlan>,
     leaf: &Replace<'_>,

@@ -361,3 +361,68 @@ async fn plans_are_used_again() {
         }
     }
 }
+
+/// Plans with several tables are used again as well: with other keys, times and sizes of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn plans_of_several_tables_are_used_again() {
+    let db = database().await;
+    db.tag(
+        "CREATE TABLE tags (added timestamptz, host text, rack text, PRIMARY KEY (host, added))",
+    )
+    .await;
+    let asked = [
+        "SELECT host, max(v) FROM m WHERE host IN (SELECT host FROM tags WHERE rack = $1) GROUP BY 1",
+        "SELECT m.host, v, rack FROM m JOIN tags t ON t.host = m.host WHERE t.rack = $1 AND v > 990",
+        "SELECT m.host, v, t.rack FROM tags t LEFT JOIN m ON t.host = m.host AND v > 990 \
+         WHERE t.rack = $1",
+        "SELECT t.host, count(v) FROM tags t LEFT JOIN m ON t.host = m.host WHERE m.host = $1 OR \
+         m.host IS NULL GROUP BY 1",
+        "SELECT m.host, v FROM m JOIN tags t ON t.host = m.host WHERE t.host = $1 AND v > 980",
+        "SELECT DISTINCT ON (t.host) t.host, t.rack, l.v FROM tags t, LATERAL (SELECT * FROM m \
+         WHERE m.host = t.host ORDER BY time DESC LIMIT 1) l WHERE t.rack = $1 ORDER BY t.host",
+        "SELECT count(*) FROM m WHERE EXISTS (SELECT 1 FROM tags t WHERE t.host = m.host AND \
+         t.rack = $1) AND v < 500",
+        "SELECT rack, (SELECT max(v) FROM m WHERE m.host = t.host) FROM tags t WHERE rack = $1",
+        "SELECT host, v FROM m WHERE v > 990 AND host NOT IN (SELECT host FROM tags WHERE rack = $1)",
+        "SELECT max(v) FROM m WHERE host = $1 AND time > (SELECT min(added) FROM tags WHERE rack = 'r1')",
+    ];
+    let mut found_some = 0;
+    for step in 0..4 {
+        db.tag(&format!(
+            "INSERT INTO m SELECT timestamptz '2024-01-0{}' + i * interval '1 second', 'h' || i % 7, \
+             (i * 7919) % 1000 FROM generate_series(0, 2999) AS s(i)",
+            step + 1
+        ))
+        .await;
+        db.tag(&format!(
+            "INSERT INTO tags VALUES (timestamptz '2023-01-01', 'h{step}', 'r{}'), \
+             (timestamptz '2023-01-01', 'x{step}', 'r0')",
+            step % 2
+        ))
+        .await;
+        if step == 2 {
+            db.rows("CALL stratalog.compact('m')").await;
+        }
+        for sql in asked {
+            let parsed = db.session.parse(sql).unwrap().remove(0);
+            let prepared = db.session.prepare(&parsed, &[]).await.unwrap();
+            for value in ["r0", "h0", "r1", "none", "h1", "r0", "h3", "r1"] {
+                let sorted = |mut rows: Vec<String>| {
+                    rows.sort();
+                    rows
+                };
+                let outcome = db.session.execute(&prepared, vec![text(value)]).await.unwrap();
+                let found = sorted(finish(outcome).await.unwrap().lines());
+                let constant = sql.replace("$1", &format!("'{value}'"));
+                assert_eq!(sorted(db.rows(&constant).await), found, "{step}: {constant}");
+                // A comment keeps its constants in their places.
+                let alone = format!("{constant} -- {step}");
+                assert_eq!(sorted(db.rows(&alone).await), found, "{step}: {constant}");
+                let rows = alone.replace("FROM m", "FROM (SELECT * FROM m LIMIT 1000000) m");
+                assert_eq!(sorted(db.rows(&rows).await), found, "{step}: {constant}");
+                found_some += usize::from(!found.is_empty());
+            }
+        }
+    }
+    assert!(found_some > 100, "{found_some}");
+}

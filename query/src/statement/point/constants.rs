@@ -33,7 +33,7 @@ const COMPUTED: &str = "$computed_";
 /// may have another value each time, otherwise.
 pub fn open(plan: LogicalPlan, types: &[ColumnType]) -> Option<LogicalPlan> {
     let mut fixed = true;
-    let opened = plan.transform_up(|node| {
+    let opened = plan.transform_up_with_subqueries(|node| {
         node.map_expressions(|expr| {
             expr.transform_up(|expr| match expr {
                 Expr::Placeholder(Placeholder { id, field }) => {
@@ -68,11 +68,11 @@ pub struct Constants {
 impl Constants {
     /// The constants of `filters`, which have a placeholder in the place of each, then.
     /// `None` when one cannot be planned.
-    pub fn take(planner: &Planner, filters: &mut [Expr]) -> Option<Self> {
+    pub fn take(planner: &Planner, filters: &mut [&mut Expr]) -> Option<Self> {
         let mut fields: Vec<FieldRef> = Vec::new();
         let mut taken: Vec<Expr> = Vec::new();
         for filter in filters.iter_mut() {
-            let replaced = std::mem::take(filter).transform_down(|expr| {
+            let replaced = std::mem::take(*filter).transform_down(|expr| {
                 if matches!(expr, Expr::Literal(..)) || expr.any_column_refs() {
                     return Ok(Transformed::no(expr));
                 }
@@ -83,7 +83,7 @@ impl Constants {
                 let computed = Expr::Placeholder(Placeholder { id, field: Some(field) });
                 Ok(Transformed::new(computed, true, TreeNodeRecursion::Jump))
             });
-            *filter = replaced.ok()?.data;
+            **filter = replaced.ok()?.data;
         }
         let schema = Arc::new(Schema::new(fields));
         let columns = DFSchema::try_from(Arc::clone(&schema)).ok()?;

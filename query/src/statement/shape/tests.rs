@@ -26,6 +26,22 @@ fn constants_of_comparisons_and_lists_are_taken_out() {
 }
 
 #[test]
+fn constants_of_subqueries_are_taken_out() {
+    let sql = "SELECT max(u) FROM cpu WHERE tags_id IN (SELECT id FROM tags WHERE host IN ('a')) AND \
+               time >= '2016-01-01' AND x = (SELECT 'b' FROM t WHERE c < 'd' ORDER BY e = 'f')";
+    let (text, constants) = shape(sql).unwrap();
+    assert_eq!(
+        text,
+        "SELECT max(u) FROM cpu WHERE tags_id IN (SELECT id FROM tags WHERE host IN ($1)) AND \
+         time >= $2 AND x = (SELECT 'b' FROM t WHERE c < $3 ORDER BY e = 'f')"
+    );
+    assert_eq!(constants, ["a", "2016-01-01", "d"]);
+    let sql = "SELECT 'a' FROM (SELECT 'b' FROM t WHERE c = 'd') s JOIN u ON e = 'f' WHERE g = 'h'";
+    assert_eq!(shape(sql).unwrap().1, ["d", "h"]);
+    assert_eq!(shape("SELECT 1 FROM t WHERE a = 'b')"), None);
+}
+
+#[test]
 fn what_has_another_meaning_stays() {
     for sql in [
         "SELECT 'a' = 'b'",
