@@ -26,10 +26,11 @@ from measures import drop_caches, line_of, machine, percentile, write_results  #
 from servers import ROOT, Postgres, Stratalog, running, stratalog_binary  # noqa: E402
 from tiers import TierBench  # noqa: E402
 from doors import DoorBench  # noqa: E402
+from events import EventBench  # noqa: E402
 from lines import LineBench  # noqa: E402
 from wires import IDLE, WireBench  # noqa: E402
 
-PARTS = ["rows", "tiers", "wire", "lines", "doors"]
+PARTS = ["rows", "tiers", "wire", "lines", "doors", "events"]
 
 MEMORY = pathlib.Path("/dev/shm") if pathlib.Path("/dev/shm").is_dir() else pathlib.Path("/tmp")
 
@@ -49,6 +50,7 @@ class Bench:
         self.wires = WireBench(self)
         self.lines = LineBench(self)
         self.doors = DoorBench(self)
+        self.events = EventBench(self)
         self.load = [os.getloadavg()[0]]
 
     def note(self, what, value, unit, target=None, met=None, **more):
@@ -315,6 +317,8 @@ class Bench:
             self.lines.run()
         if "doors" in self.arguments.parts:
             self.doors.run()
+        if "events" in self.arguments.parts:
+            self.events.run()
         if "rows" in self.arguments.parts:
             self.run_rows()
         self.load.append(os.getloadavg()[0])
@@ -333,6 +337,7 @@ class Bench:
     def close(self):
         self.data.unlink(missing_ok=True)
         self.tiers.close()
+        self.events.close()
         self.ours.stop()
         self.postgres.stop()
 
@@ -405,6 +410,7 @@ def main():
     parser.add_argument("--ingest-seconds", type=float, default=600, help="of ingest while events move; 0 for none")
     parser.add_argument("--alone-seconds", type=float, default=15, help="of ingest while nothing moves")
     parser.add_argument("--stories", type=int, default=1000, help="to be opened; 0 for none")
+    parser.add_argument("--events", type=int, default=65_536, help="of 4 KB, for the kernel of ranges")
     parser.add_argument("--directory", type=pathlib.Path, default=pathlib.Path("/var/tmp"),
                         help="on the disk to measure")
     parser.add_argument("--strict", action="store_true", help="fail when a target is missed")

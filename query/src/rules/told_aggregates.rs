@@ -408,6 +408,10 @@ fn newest_below(
         }
         return Ok(Some(Arc::new(leaf.again().newest(Some(rows)))));
     }
+    if let Some(lookup) = plan.downcast_ref::<KeyLookup>() {
+        let leaf = newest_below(lookup.leaf(), expr, rows)?;
+        return Ok(leaf.map(|leaf| Arc::new(lookup.with_leaf(leaf)) as _));
+    }
     let below: Arc<dyn PhysicalExpr> = if let Some(projection) =
         plan.downcast_ref::<ProjectionExec>()
     {

@@ -24,7 +24,7 @@ fn query(random: &mut Random) -> String {
     let named = format!("t.{key} IN (SELECT {key} FROM racks WHERE {rack}){other}");
     let told = pick(random, &["count(*), sum(i), min(b), max(d)", "count(x), max(s)", "count(*)"]);
     let join = pick(random, &["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"]);
-    match random.below(12) {
+    match random.below(13) {
         0 => format!("SELECT t.{key}, {told} FROM {{t}} WHERE {named} GROUP BY t.{key}"),
         1 => format!(
             "SELECT time_bucket('10 minutes', time), {told} FROM {{t}} WHERE {named} GROUP BY 1"
@@ -54,6 +54,10 @@ fn query(random: &mut Random) -> String {
              GROUP BY host) l ON l.host = r.host WHERE r.{rack}"
         ),
         10 => format!("SELECT count(*) FROM {{t}} WHERE NOT ({named})"),
+        11 => format!(
+            "SELECT time_bucket('10 minutes', time) AS b, {told} FROM {{t}} WHERE {named} GROUP BY b \
+             ORDER BY b DESC LIMIT 3"
+        ),
         _ => format!(
             "SELECT t.host, count(*) FROM {{t}} WHERE EXISTS (SELECT 1 FROM racks r WHERE r.{key} = \
              t.{key} AND r.{rack}) GROUP BY t.host"

@@ -5,23 +5,29 @@ use super::*;
 use crate::{budget::Budget, memtable::shape::KeyColumns};
 
 fn batch(ticks: &[i64], runs: &[(u32, u64, u64)]) -> MemoryBatch {
+    keyed(ticks, ticks, runs, KeyColumns::default(), &Budget::new(1))
+}
+
+/// A batch with one column of these values.
+fn keyed(
+    values: &[i64],
+    ticks: &[i64],
+    runs: &[(u32, u64, u64)],
+    keys: KeyColumns,
+    budget: &Arc<Budget>,
+) -> MemoryBatch {
     let shape = Arc::new(Shape {
         version: SchemaVersion(1),
         columns: vec![ColumnId(1)],
         schema: crate::memtable::encode::schema_of(&[DataType::Int64]),
         tick_at: 0,
         tick_unit_ns: 1,
-        keys: KeyColumns::default(),
+        keys,
     });
-    let column = Column::Plain(Arc::new(Int64Array::from(ticks.to_vec())));
+    let column = Column::Plain(Arc::new(Int64Array::from(values.to_vec())));
     let runs = runs.iter().map(|(row, seq, gsn)| Run { row: *row, seq: *seq, gsn: *gsn }).collect();
-    MemoryBatch::new(
-        shape,
-        vec![column],
-        ticks.to_vec().into(),
-        runs,
-        Budget::new(1).claim_anyway(0),
-    )
+    let claim = budget.claim_anyway(0);
+    MemoryBatch::new(shape, vec![column], ticks.to_vec().into(), runs, claim)
 }
 
 #[test]
@@ -60,4 +66,25 @@ fn marks_count_by_gsn() {
     batch.supersede(2, 10);
     batch.supersede(0, 12);
     assert_eq!([9, 10, 11, 12].map(|gsn| batch.superseded_through(gsn)), [0, 1, 1, 2]);
+}
+
+#[test]
+fn newest_rows_are_kept_and_counted() {
+    let budget = Budget::new(1 << 20);
+    let ticks = [5, 9, 2, 7, 9, 1];
+    for (values, newest) in [
+        // A row of each series, and fewer series than rows.
+        ([1, 2, 3, 4, 5, 6], vec![0, 1, 2, 3, 4, 5]),
+        ([1, 1, 2, 2, 3, 3], vec![1, 3, 4]),
+        ([7; 6], vec![1]),
+    ] {
+        let batch = keyed(&values, &ticks, &[(0, 1, 1)], KeyColumns::all(1), &budget);
+        assert_eq!(budget.used(), 0);
+        let kept = batch.newest().unwrap();
+        assert_eq!(kept.rows.as_ref(), newest, "{values:?}");
+        assert!(Arc::ptr_eq(&kept, &batch.newest().unwrap()), "found once");
+        assert_eq!(budget.used(), 8 * newest.len() as u64);
+        drop((kept, batch));
+        assert_eq!(budget.used(), 0, "and given back");
+    }
 }
