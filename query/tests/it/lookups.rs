@@ -55,8 +55,8 @@ fn query(random: &mut Random) -> String {
         ),
         10 => format!("SELECT count(*) FROM {{t}} WHERE NOT ({named})"),
         11 => format!(
-            "SELECT time_bucket('10 minutes', time) AS b, {told} FROM {{t}} WHERE {named} GROUP BY b \
-             ORDER BY b DESC LIMIT 3"
+            "SELECT time_bucket('10 minutes', time) AS w, {told} FROM {{t}} WHERE {named} GROUP BY w \
+             ORDER BY w DESC LIMIT 3"
         ),
         _ => format!(
             "SELECT t.host, count(*) FROM {{t}} WHERE EXISTS (SELECT 1 FROM racks r WHERE r.{key} = \
