@@ -47,7 +47,7 @@ const KEY_BYTES_MAX: usize = 64 << 10;
 pub struct StorySettings {
     /// Level of zstd, 1 … 22.
     pub zstd_level: i32,
-    /// Rows of a page, at most: the least that is read of a column.
+    /// Rows of a page, at most: the least that is read of a column. Fewer where a column's values are wide.
     pub page_rows_max: usize,
     /// Bytes of a page before it is packed, about; also of a dictionary.
     pub page_bytes_max: usize,
@@ -393,12 +393,13 @@ impl Builder {
     /// Chooses encodings by the first slice, and begins the Parquet file.
     fn start(&self, sink: Sink, batch: &RecordBatch) -> Result<ArrowWriter<Sink>> {
         let descriptor = self.schema.parquet_schema()?;
-        let mut properties = encoding::properties(&self.settings)?
+        let settings = encoding::for_width(&self.settings, batch);
+        let mut properties = encoding::properties(&settings)?
             .set_created_by(format!("stratalog version {}", env!("CARGO_PKG_VERSION")))
             .set_sorting_columns(Some(self.sorting_columns(&descriptor)));
         for (path, array) in encoding::leaves(batch) {
             let choice = match array {
-                Some(array) => encoding::choose(&array, &self.settings)?,
+                Some(array) => encoding::choose(&array, &settings)?,
                 None => Choice { dictionary: true, encoding: Encoding::PLAIN },
             };
             properties = choice.apply(properties, &path);

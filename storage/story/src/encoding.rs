@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{ArrayRef, RecordBatch},
+    array::{Array, ArrayRef, AsArray, RecordBatch},
     datatypes::{DataType, Field, Schema},
 };
 use parquet::{
@@ -69,6 +69,24 @@ pub(crate) fn properties(settings: &StorySettings) -> Result<WriterPropertiesBui
         // Pages end between batches of values.
         .set_write_batch_size(settings.page_rows_max.clamp(1, WRITE_BATCH_ROWS))
         .set_dictionary_page_size_limit(settings.page_bytes_max))
+}
+
+/// The settings with pages of fewer rows where values are wide: pages of all columns end about where
+/// those of the widest do, so that whoever asks for some of the rows finds them by their ticks.
+pub(crate) fn for_width(settings: &StorySettings, batch: &RecordBatch) -> StorySettings {
+    let widest = batch.columns().iter().map(bytes_of_values).max().unwrap_or_default();
+    let rows = match widest / batch.num_rows().max(1) {
+        0 => settings.page_rows_max,
+        width => (settings.page_bytes_max / width).clamp(1, settings.page_rows_max.max(1)),
+    };
+    StorySettings { page_rows_max: rows, ..settings.clone() }
+}
+
+fn bytes_of_values(array: &ArrayRef) -> usize {
+    match array.data_type() {
+        DataType::Utf8View => array.as_string_view().lengths().map(|length| length as usize).sum(),
+        _ => array.to_data().get_slice_memory_size().unwrap_or_default(),
+    }
 }
 
 /// The choice for a leaf column whose values are `sample`.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{ArrayRef, AsArray, StringViewArray, UInt32Array},
+    array::{ArrayRef, AsArray, RecordBatch, StringViewArray, UInt32Array},
     compute::take_record_batch,
     datatypes::Int64Type,
 };
@@ -40,6 +40,28 @@ fn columns_come_in_any_order_and_more_than_once() {
     for (group, wanted) in [(2, Source::Tick), (0, Source::Column(ColumnId(2)))] {
         let error = wait(story.read(group, &[wanted], None)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Internal);
+    }
+}
+
+#[test]
+fn pages_of_wide_rows_have_few_of_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let stories = local(folder.path());
+    for (width, rows_of_page) in [(10, 1000), (4096, 256), (3 << 20, 1)] {
+        let rows = if width > 1 << 20 { 5 } else { 1000 };
+        let (narrow, _) = slice(1, 0, 1, rows);
+        let mut columns = narrow.columns().to_vec();
+        columns[1] = Arc::new(StringViewArray::from_iter_values((0..rows).map(|_| "h".repeat(width))));
+        let batch = RecordBatch::try_new(narrow.schema(), columns).unwrap();
+        let id = StoryId(width as u64);
+        let mut builder = stories.build(id, &schema(), StorySettings::default()).unwrap();
+        builder.push(&batch, summary(&batch, "h", "h")).unwrap();
+        let story = wait(stories.open_story(&wait(builder.finish()).unwrap())).unwrap();
+        let selection = story.select(0, &between(-498, -497), &[], &[]).unwrap().unwrap();
+        assert_eq!(selection.rows(), rows_of_page, "values of {width} bytes");
+        let read = wait(story.read(0, &EVERYTHING, Some(&selection))).unwrap();
+        let first = selection.ranges()[0].start;
+        assert_eq!(read, batch.slice(first, selection.rows()));
     }
 }
 
