@@ -51,7 +51,8 @@ fn pages_of_wide_rows_have_few_of_them() {
         let rows = if width > 1 << 20 { 5 } else { 1000 };
         let (narrow, _) = slice(1, 0, 1, rows);
         let mut columns = narrow.columns().to_vec();
-        columns[1] = Arc::new(StringViewArray::from_iter_values((0..rows).map(|_| "h".repeat(width))));
+        columns[1] =
+            Arc::new(StringViewArray::from_iter_values((0..rows).map(|_| "h".repeat(width))));
         let batch = RecordBatch::try_new(narrow.schema(), columns).unwrap();
         let id = StoryId(width as u64);
         let mut builder = stories.build(id, &schema(), StorySettings::default()).unwrap();
