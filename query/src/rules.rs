@@ -15,6 +15,7 @@ pub mod counted_sets;
 pub mod date_trunc;
 pub mod dependencies;
 pub mod digits;
+pub mod distinct_sums;
 pub mod domain;
 pub mod each_node;
 pub mod extremes;

@@ -8,6 +8,7 @@
 pub mod aggregate;
 mod dealt;
 pub mod lookup;
+mod memory;
 mod provider;
 pub mod pushdown;
 pub mod scan;

@@ -1,19 +1,24 @@
-//! `sum` of integers that fails where the result does not fit bigint; DataFusion's wraps.
+//! `sum` of integers as PostgreSQL has it: of smallint and integer a bigint, and an error where it
+//! does not fit, of bigint a numeric. DataFusion's are bigints that wrap.
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, FieldRef};
+use arrow::{
+    array::{ArrayRef, Decimal128Array, Int64Array},
+    buffer::NullBuffer,
+    datatypes::{DataType, Field, FieldRef},
+};
 use datafusion::{
     common::{Result, ScalarValue},
     logical_expr::{
-        Accumulator, AggregateUDF, GroupsAccumulator,
+        Accumulator, AggregateUDF, GroupsAccumulator, Signature, Volatility,
         function::{AccumulatorArgs, StateFieldsArgs},
         utils::format_state_name,
     },
 };
 use stratalog_model::{Error, ErrorKind};
 
-use super::layers::{self, AggregateLayer};
+use super::layers::{self, AggregateLayer, types_fitted};
 use crate::errors::to_datafusion;
 
 mod distinct;
@@ -23,41 +28,130 @@ mod single;
 /// What a partial sum is kept in: wide enough for any number of rows.
 const STATE: DataType = DataType::Decimal128(38, 0);
 
-/// `function` with a sum of integers that never wraps, if it is `sum`.
+/// Digits of a sum of bigints: with as many, a quotient of it has all its digits behind the point
+/// (`floats.rs`), and it takes ten million of the greatest bigints to have more.
+const DIGITS: u8 = 26;
+
+/// `function` with sums of integers that never wrap, if it is `sum`.
 pub fn checked(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     match function.name() {
-        "sum" => layers::aggregate(function, Sum),
+        "sum" => {
+            let signature = Signature::user_defined(Volatility::Immutable);
+            layers::aggregate(function, Sum { signature })
+        }
         _ => function,
     }
 }
 
-fn narrow(sum: i128) -> Result<i64> {
-    i64::try_from(sum)
-        .map_err(|_| to_datafusion(Error::new(ErrorKind::NumericOutOfRange, "bigint out of range")))
-}
-
-fn result(sum: Option<i128>) -> Result<ScalarValue> {
-    sum.map(narrow).transpose().map(ScalarValue::Int64)
-}
-
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Sum;
+struct Sum {
+    signature: Signature,
+}
 
-fn of_integers(arguments: &AccumulatorArgs<'_>) -> bool {
-    *arguments.return_field.data_type() == DataType::Int64
+/// What a sum of integers is shown as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    /// Of smallint and integer.
+    Bigint,
+    /// Of bigint.
+    Numeric,
+}
+
+impl Shown {
+    /// Of values of this type; `None` of other types than integers.
+    fn of(argument: &DataType) -> Option<Self> {
+        match argument {
+            DataType::Int32 => Some(Self::Bigint),
+            DataType::Int64 => Some(Self::Numeric),
+            _ => None,
+        }
+    }
+
+    /// Of the argument that these fields describe.
+    fn of_fields(fields: &[FieldRef]) -> Option<Self> {
+        fields.first().and_then(|field| Self::of(field.data_type()))
+    }
+
+    fn data_type(self) -> DataType {
+        match self {
+            Self::Bigint => DataType::Int64,
+            Self::Numeric => DataType::Decimal128(DIGITS, 0),
+        }
+    }
+
+    /// One sum.
+    fn value(self, sum: Option<i128>) -> Result<ScalarValue> {
+        Ok(match self {
+            Self::Bigint => ScalarValue::Int64(sum.map(bigint).transpose()?),
+            Self::Numeric => ScalarValue::Decimal128(sum.map(numeric).transpose()?, DIGITS, 0),
+        })
+    }
+
+    /// The sums of groups, those that `seen` has values of.
+    fn array(self, sums: Vec<i128>, seen: NullBuffer) -> Result<ArrayRef> {
+        Ok(match self {
+            Self::Bigint => {
+                let sums = sums.into_iter().map(bigint).collect::<Result<Vec<i64>>>()?;
+                Arc::new(Int64Array::new(sums.into(), Some(seen)))
+            }
+            Self::Numeric => {
+                let sums = sums.into_iter().map(numeric).collect::<Result<Vec<i128>>>()?;
+                let sums = Decimal128Array::new(sums.into(), Some(seen));
+                Arc::new(sums.with_data_type(self.data_type()))
+            }
+        })
+    }
+}
+
+fn bigint(sum: i128) -> Result<i64> {
+    i64::try_from(sum).map_err(|_| out_of_range("bigint out of range"))
+}
+
+fn numeric(sum: i128) -> Result<i128> {
+    match sum.unsigned_abs() < 10_u128.pow(u32::from(DIGITS)) {
+        true => Ok(sum),
+        false => Err(out_of_range("a sum of bigints has at most 26 digits")),
+    }
+}
+
+fn out_of_range(message: &str) -> datafusion::error::DataFusionError {
+    to_datafusion(Error::new(ErrorKind::NumericOutOfRange, message))
 }
 
 impl AggregateLayer for Sum {
+    fn signature<'a>(&'a self, _: &'a AggregateUDF) -> &'a Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, inner: &AggregateUDF, arguments: &[DataType]) -> Result<Vec<DataType>> {
+        match arguments {
+            [DataType::Int8 | DataType::Int16 | DataType::Int32] => Ok(vec![DataType::Int32]),
+            _ => types_fitted(inner, arguments),
+        }
+    }
+
+    fn return_type(&self, inner: &AggregateUDF, arguments: &[DataType]) -> Result<DataType> {
+        match arguments.first().and_then(Shown::of) {
+            Some(shown) => Ok(shown.data_type()),
+            None => inner.return_type(arguments),
+        }
+    }
+
     fn state_fields(
         &self,
         inner: &AggregateUDF,
         arguments: StateFieldsArgs<'_>,
     ) -> Result<Vec<FieldRef>> {
-        if arguments.is_distinct || *arguments.return_type() != DataType::Int64 {
+        if Shown::of_fields(arguments.input_fields).is_none() {
             return inner.state_fields(arguments);
         }
-        let name = format_state_name(arguments.name, "sum");
-        Ok(vec![Arc::new(Field::new(name, STATE, true))])
+        Ok(vec![Arc::new(match arguments.is_distinct {
+            true => {
+                let item = Field::new_list_field(DataType::Int64, true);
+                Field::new_list(format_state_name(arguments.name, "sum distinct"), item, true)
+            }
+            false => Field::new(format_state_name(arguments.name, "sum"), STATE, true),
+        })])
     }
 
     fn accumulator(
@@ -65,10 +159,10 @@ impl AggregateLayer for Sum {
         inner: &AggregateUDF,
         arguments: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn Accumulator>> {
-        if of_integers(&arguments) {
-            return self.sliding_accumulator(inner, arguments);
+        match Shown::of_fields(arguments.expr_fields) {
+            Some(_) => self.sliding_accumulator(inner, arguments),
+            None => inner.accumulator(arguments),
         }
-        inner.accumulator(arguments)
     }
 
     fn sliding_accumulator(
@@ -76,10 +170,10 @@ impl AggregateLayer for Sum {
         inner: &AggregateUDF,
         arguments: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn Accumulator>> {
-        match (of_integers(&arguments), arguments.is_distinct) {
-            (true, true) => Ok(Box::new(distinct::Distinct::default())),
-            (true, false) => Ok(Box::new(single::Single::default())),
-            (false, _) => inner.create_sliding_accumulator(arguments),
+        match (Shown::of_fields(arguments.expr_fields), arguments.is_distinct) {
+            (Some(shown), true) => Ok(Box::new(distinct::Distinct::new(shown))),
+            (Some(shown), false) => Ok(Box::new(single::Single::new(shown))),
+            (None, _) => inner.create_sliding_accumulator(arguments),
         }
     }
 
@@ -88,9 +182,39 @@ impl AggregateLayer for Sum {
         inner: &AggregateUDF,
         arguments: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn GroupsAccumulator>> {
-        if of_integers(&arguments) {
-            return Ok(Box::new(groups::Sums::default()));
+        match Shown::of_fields(arguments.expr_fields) {
+            Some(shown) => Ok(Box::new(groups::Sums::new(shown))),
+            None => inner.create_groups_accumulator(arguments),
         }
-        inner.create_groups_accumulator(arguments)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::logical_expr::EmitTo;
+
+    use super::*;
+
+    /// What does not fit is an error, of one group and of many; states are wide enough for it.
+    #[test]
+    fn sums_that_do_not_fit_are_errors() {
+        let most = 10_i128.pow(26) - 1;
+        for (shown, fits) in [(Shown::Bigint, i128::from(i64::MAX)), (Shown::Numeric, most)] {
+            for (sum, is_error) in [(fits, false), (fits + 1, true), (-fits, false)] {
+                let halves = vec![sum / 2, sum - sum / 2];
+                let state = Decimal128Array::from(halves).with_data_type(STATE);
+                let state: [ArrayRef; 1] = [Arc::new(state)];
+                let mut one = single::Single::new(shown);
+                one.merge_batch(&state).unwrap();
+                let mut many = groups::Sums::new(shown);
+                many.merge_batch(&state, &[0, 0], 1).unwrap();
+                let (one, many) = (one.evaluate(), many.evaluate(EmitTo::All));
+                assert_eq!((one.is_err(), many.is_err()), (is_error, is_error), "{shown:?} {sum}");
+                if let (Ok(one), Ok(many)) = (one, many) {
+                    assert_eq!(ScalarValue::try_from_array(&many, 0).unwrap(), one);
+                    assert_eq!(one.data_type(), shown.data_type());
+                }
+            }
+        }
     }
 }

@@ -232,7 +232,7 @@ fn wanted_by(
     if let Some(wide) = wide {
         let adds = matches!(function.fun().name(), "sum" | "avg")
             && data_type.is_integer()
-            && matches!(wide, DataType::Int64 | DataType::Float64);
+            && matches!(wide, DataType::Int32 | DataType::Int64 | DataType::Float64);
         if !adds {
             return None;
         }

@@ -184,10 +184,13 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
 fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let having = crate::rules::having::HavingStays(PushDownFilter::new());
     let having: Arc<dyn OptimizerRule + Send + Sync> = Arc::new(having);
+    let sums = crate::rules::distinct_sums::DistinctSums::rule();
     let mut rules = Optimizer::new().rules;
     for rule in &mut rules {
-        if rule.name() == having.name() {
-            *rule = Arc::clone(&having);
+        for ours in [&having, &sums] {
+            if rule.name() == ours.name() {
+                *rule = Arc::clone(ours);
+            }
         }
     }
     rules.push(Arc::new(crate::rules::cast_nulls::CastNulls));

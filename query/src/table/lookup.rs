@@ -267,3 +267,6 @@ impl ExecutionPlan for KeyLookup {
         Ok(Arc::new(Statistics::new_unknown(&self.leaf.schema())))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -130,6 +130,7 @@ impl ChronicleTable {
             batch_rows_max,
             streams,
             metrics: Arc::default(),
+            memory: None,
         }
     }
 }

@@ -156,4 +156,4 @@ fn array_of(values: Vec<ScalarValue>) -> Option<ArrayRef> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

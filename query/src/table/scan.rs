@@ -25,7 +25,7 @@ use stratalog_model::{
     tier::{BatchStream, ScanOrder, ScanRequest},
 };
 
-use super::{dealt::Dealt, statistics, tier_metrics};
+use super::{dealt::Dealt, memory::StatementMemory, statistics, tier_metrics};
 use crate::errors::to_datafusion;
 
 /// Rows below which a second stream costs more than it gives.
@@ -93,10 +93,12 @@ impl ChronicleScan {
     }
 
     /// The streams that `partition` reads one after another.
-    fn deal(&self, partition: usize) -> Result<Vec<BatchStream>> {
+    fn deal(&self, partition: usize, context: &TaskContext) -> Result<Vec<BatchStream>> {
         let partitions = self.partitions();
         self.dealt.hand(partition, partitions, &self.metrics, || {
-            let request = ScanRequest { streams: partitions, ..self.request.clone() };
+            let held = self.request.newest_of.is_some();
+            let memory = held.then(|| StatementMemory::of(context, "rows of each group"));
+            let request = ScanRequest { streams: partitions, memory, ..self.request.clone() };
             self.snapshot.scan(request).map_err(to_datafusion)
         })
     }
@@ -290,9 +292,9 @@ impl ExecutionPlan for ChronicleScan {
     fn execute(
         &self,
         partition: usize,
-        _context: Arc<TaskContext>,
+        context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let streams = self.deal(partition)?;
+        let streams = self.deal(partition, &context)?;
         if streams.is_empty() {
             return Ok(Box::pin(EmptyRecordBatchStream::new(Arc::clone(&self.schema))));
         }

@@ -67,6 +67,35 @@ async fn the_memory_budget_fails_the_statement_and_nothing_else() {
     assert_eq!(db.rows("SELECT count(*) FROM generate_series(1, 1000) AS a(i)").await, ["1000"]);
 }
 
+/// One row of each of very many series is held until all are known.
+#[tokio::test]
+async fn newest_rows_of_too_many_series_fail_alone() {
+    let settings = QuerySettings { memory_bytes_max: 4 << 20, ..QuerySettings::default() };
+    let db = Database::with(settings);
+    db.tag("CREATE TABLE s (time TIMESTAMPTZ, host TEXT, note TEXT, PRIMARY KEY (host, time))")
+        .await;
+    db.tag(
+        "INSERT INTO s SELECT timestamptz '2024-01-01' + i * interval '1 second', 'host' || i, \
+         repeat('x', 100) FROM generate_series(1, 40000) AS g(i)",
+    )
+    .await;
+    let newest = |hosts: &str| {
+        format!("SELECT count(*) FROM (SELECT DISTINCT ON (host) * FROM s {hosts} ORDER BY host, time DESC) q")
+    };
+    for compacted in [false, true] {
+        if compacted {
+            db.rows("CALL stratalog.compact('s')").await;
+        }
+        let plan = db.plan(&newest("")).await;
+        assert!(plan.contains("newest of each"), "{plan}");
+        let error = db.error("SELECT DISTINCT ON (host) * FROM s ORDER BY host, time DESC").await;
+        assert_eq!(error.kind(), ErrorKind::OutOfMemory, "{error}");
+        assert!(error.detail().is_some_and(|it| it.contains("rows of each group")), "{error}");
+        let few = newest("WHERE time < timestamptz '2024-01-01' + interval '100 seconds'");
+        assert_eq!(db.rows(&few).await, ["99"], "the session goes on");
+    }
+}
+
 #[tokio::test]
 async fn large_sorts_spill() {
     let db = Database::with(QuerySettings {

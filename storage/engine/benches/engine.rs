@@ -228,6 +228,7 @@ fn reads(criterion: &mut Criterion) {
         batch_rows_max: 8192,
         streams: 2,
         metrics: Arc::default(),
+        memory: None,
     };
     let read = |request: ScanRequest| {
         let streams = engine.snapshot().scan(request).unwrap();

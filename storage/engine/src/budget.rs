@@ -89,6 +89,11 @@ impl Claim {
         self.budget.claim_anyway(bytes)
     }
 
+    /// Both claims, on the same budget, as one.
+    pub fn join(&mut self, mut other: Claim) {
+        self.bytes += std::mem::take(&mut other.bytes);
+    }
+
     /// Changes the claim to `bytes`, even over the budget: estimates become exact here.
     pub fn adjust(&mut self, bytes: usize) {
         let bytes = bytes as u64;

@@ -43,7 +43,10 @@ use crate::{
     recovery,
     relief::Relief,
     settings::EngineSettings,
-    version::published::{Pinned, Published},
+    version::{
+        numberings,
+        published::{Pinned, Published},
+    },
     waiting::Waiting,
 };
 
@@ -64,6 +67,8 @@ pub struct Core {
     pub settings: EngineSettings,
     /// Memory for events.
     pub budget: Arc<Budget>,
+    /// Memory for the numbers of series.
+    pub numbers: Arc<Budget>,
     /// Who waits for it.
     pub relief: Relief,
     /// Events that are in tablets and in memory.
@@ -130,6 +135,7 @@ impl Engine {
     ) -> Result<Arc<Self>> {
         let core = Arc::new(Core {
             budget: Budget::new(settings.memory_bytes_max),
+            numbers: Budget::new(numberings::BYTES_MAX),
             backlog: Backlog::new(settings.backlog_bytes_max),
             pace: Pace::new(settings.move_bytes_per_second_max),
             producers: Mutex::new(Producers::new(settings.producers_max)),
@@ -284,7 +290,7 @@ impl Core {
                 format!("table \"{}\" was dropped", definition.qualified_name()),
             ));
         }
-        let made = || Arc::new(Chronicle::new(definition, &self.budget));
+        let made = || Arc::new(Chronicle::new(definition, &self.budget, &self.numbers));
         Ok(Arc::clone(chronicles.entry(definition.id).or_insert_with(made)))
     }
 

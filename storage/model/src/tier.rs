@@ -121,6 +121,15 @@ impl ScanMetrics {
     }
 }
 
+/// Memory of the statement that reads, beyond what it is given batch by batch.
+pub trait ScanMemory: Send + Sync + fmt::Debug {
+    /// From now on so many bytes are taken, until this is dropped.
+    ///
+    /// # Errors
+    /// `OutOfMemory` when the statement may not have as many; what it had, it keeps.
+    fn resize(&self, bytes: usize) -> Result<()>;
+}
+
 /// A read of one chronicle.
 #[derive(Debug, Clone)]
 pub struct ScanRequest {
@@ -149,6 +158,8 @@ pub struct ScanRequest {
     pub streams: usize,
     /// Where the scan counts what it does.
     pub metrics: Arc<ScanMetrics>,
+    /// Where it asks for memory, if it has to.
+    pub memory: Option<Arc<dyn ScanMemory>>,
 }
 
 impl ScanRequest {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use arrow::{
-    array::{ArrayRef, AsArray},
+    array::{ArrayRef, AsArray, Int64Array},
     datatypes::{DataType, Int64Type},
 };
 use datafusion::{
@@ -11,18 +11,26 @@ use datafusion::{
     logical_expr::Accumulator,
 };
 
-use super::single::only;
+use super::{
+    Shown,
+    single::{integers, only},
+};
 
 /// How often each value occurs, and the sum of the values.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Distinct {
+    shown: Shown,
     counts: HashMap<i64, u64, ahash::RandomState>,
     sum: i128,
 }
 
 impl Distinct {
-    fn add(&mut self, values: &ArrayRef) {
-        for value in values.as_primitive::<Int64Type>().iter().flatten() {
+    pub(super) fn new(shown: Shown) -> Self {
+        Self { shown, counts: HashMap::default(), sum: 0 }
+    }
+
+    fn add(&mut self, values: &Int64Array) {
+        for value in values.iter().flatten() {
             let count = self.counts.entry(value).or_insert(0);
             if *count == 0 {
                 self.sum += i128::from(value);
@@ -34,12 +42,12 @@ impl Distinct {
 
 impl Accumulator for Distinct {
     fn update_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
-        self.add(only(arrays)?);
+        self.add(&integers(arrays)?);
         Ok(())
     }
 
     fn retract_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
-        for value in only(arrays)?.as_primitive::<Int64Type>().iter().flatten() {
+        for value in integers(arrays)?.iter().flatten() {
             let Some(count) = self.counts.get_mut(&value) else { continue };
             *count -= 1;
             if *count == 0 {
@@ -62,13 +70,13 @@ impl Accumulator for Distinct {
 
     fn merge_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
         for values in only(arrays)?.as_list::<i32>().iter().flatten() {
-            self.add(&values);
+            self.add(values.as_primitive::<Int64Type>());
         }
         Ok(())
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        super::result((!self.counts.is_empty()).then_some(self.sum))
+        self.shown.value((!self.counts.is_empty()).then_some(self.sum))
     }
 
     fn size(&self) -> usize {

@@ -3,20 +3,24 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Int64Array},
+    array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array},
     buffer::NullBuffer,
-    datatypes::{Decimal128Type, Int64Type},
+    datatypes::Decimal128Type,
 };
 use datafusion::{
     common::Result,
     logical_expr::{EmitTo, GroupsAccumulator},
 };
 
-use super::single::only;
+use super::{
+    Shown,
+    single::{integers, only},
+};
 
 /// One sum for each group; `seen` says whether it has any rows.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Sums {
+    shown: Shown,
     sums: Vec<i128>,
     seen: Vec<bool>,
 }
@@ -27,6 +31,10 @@ fn passes(filter: Option<&BooleanArray>, row: usize) -> bool {
 }
 
 impl Sums {
+    pub(super) fn new(shown: Shown) -> Self {
+        Self { shown, sums: Vec::new(), seen: Vec::new() }
+    }
+
     fn add(&mut self, groups: &[usize], total: usize, values: impl Iterator<Item = Option<i128>>) {
         self.sums.resize(total, 0);
         self.seen.resize(total, false);
@@ -54,7 +62,7 @@ impl GroupsAccumulator for Sums {
         opt_filter: Option<&BooleanArray>,
         total_num_groups: usize,
     ) -> Result<()> {
-        let values = only(values)?.as_primitive::<Int64Type>();
+        let values = integers(values)?;
         if opt_filter.is_none() && values.null_count() == 0 {
             let values = values.values().iter().map(|value| Some(i128::from(*value)));
             self.add(group_indices, total_num_groups, values);
@@ -70,8 +78,7 @@ impl GroupsAccumulator for Sums {
 
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
         let (sums, seen) = self.take(emit_to);
-        let sums = sums.into_iter().map(super::narrow).collect::<Result<Vec<i64>>>()?;
-        Ok(Arc::new(Int64Array::new(sums.into(), Some(seen))))
+        self.shown.array(sums, seen)
     }
 
     fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
@@ -96,7 +103,7 @@ impl GroupsAccumulator for Sums {
         values: &[ArrayRef],
         opt_filter: Option<&BooleanArray>,
     ) -> Result<Vec<ArrayRef>> {
-        let values = only(values)?.as_primitive::<Int64Type>();
+        let values = integers(values)?;
         let sums: Decimal128Array = values
             .iter()
             .enumerate()

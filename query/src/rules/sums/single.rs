@@ -1,8 +1,9 @@
 //! The sum of one group, also over a window that moves.
 
 use arrow::{
-    array::{Array, ArrayRef, AsArray},
-    datatypes::{Decimal128Type, Int64Type},
+    array::{Array, ArrayRef, AsArray, Int64Array},
+    compute::cast,
+    datatypes::{DataType, Decimal128Type, Int64Type},
 };
 use datafusion::{
     common::{Result, ScalarValue},
@@ -10,13 +11,21 @@ use datafusion::{
 };
 use stratalog_model::Error;
 
+use super::Shown;
 use crate::errors::to_datafusion;
 
 /// Sum and number of the rows that are not NULL.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Single {
+    shown: Shown,
     sum: i128,
     rows: u64,
+}
+
+impl Single {
+    pub(super) fn new(shown: Shown) -> Self {
+        Self { shown, sum: 0, rows: 0 }
+    }
 }
 
 /// The first array, or the error that there is none.
@@ -24,8 +33,14 @@ pub(super) fn only(arrays: &[ArrayRef]) -> Result<&ArrayRef> {
     arrays.first().ok_or_else(|| to_datafusion(Error::internal("sum needs an argument")))
 }
 
+/// The values that are added up, as bigints.
+pub(super) fn integers(arrays: &[ArrayRef]) -> Result<Int64Array> {
+    let values = cast(only(arrays)?, &DataType::Int64)?;
+    Ok(values.as_primitive::<Int64Type>().clone())
+}
+
 fn total(arrays: &[ArrayRef]) -> Result<(i128, u64)> {
-    let values = only(arrays)?.as_primitive::<Int64Type>();
+    let values = integers(arrays)?;
     let rows = values.len() - values.null_count();
     let sum = match values.null_count() {
         0 => values.values().iter().map(|value| i128::from(*value)).sum(),
@@ -66,7 +81,7 @@ impl Accumulator for Single {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        super::result((self.rows > 0).then_some(self.sum))
+        self.shown.value((self.rows > 0).then_some(self.sum))
     }
 
     fn size(&self) -> usize {

@@ -11,6 +11,7 @@ use crate::statement::refused;
 /// The tokens of a statement, in words that the parser knows.
 pub(super) fn for_parser(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     let mut rewritten = chronicle_means_table(tokens);
+    texts_in_quotes(&mut rewritten);
     table_means_select(&mut rewritten);
     abort_means_rollback(&mut rewritten);
     reset_names_a_setting(&mut rewritten);
@@ -22,6 +23,19 @@ pub(super) fn for_parser(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     digits_of_intervals(&mut rewritten);
     frames_of_intervals(&mut rewritten);
     rewritten
+}
+
+/// `$$text$$` and `E'text'` say `'text'`: the parser takes those alone for some constants, such as
+/// intervals. What they stand for was read with the tokens.
+fn texts_in_quotes(tokens: &mut [TokenWithSpan]) {
+    for token in tokens {
+        let text = match &mut token.token {
+            Token::DollarQuotedString(quoted) => std::mem::take(&mut quoted.value),
+            Token::EscapedStringLiteral(text) => std::mem::take(text),
+            _ => continue,
+        };
+        token.token = Token::SingleQuotedString(text);
+    }
 }
 
 /// `interval(2) '1.234 s'` says `'1.234 s'::interval(2)`: the parser reads the digits and forgets

@@ -20,7 +20,7 @@ fn column(id: u32, name: &str, column_type: ColumnType) -> ColumnDefinition {
     }
 }
 
-pub(super) fn chronicle(granularity: &str, precision: u8) -> ChronicleDefinition {
+pub(in crate::table) fn chronicle(granularity: &str, precision: u8) -> ChronicleDefinition {
     let granularity: Granularity = granularity.parse().unwrap();
     ChronicleDefinition {
         id: ChronicleId(1),

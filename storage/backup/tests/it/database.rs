@@ -230,6 +230,7 @@ impl Database {
             batch_rows_max: 1000,
             streams: 1,
             metrics: Arc::default(),
+            memory: None,
         };
         let mut rows = Rows::new();
         for mut stream in self.engine().snapshot().scan(request).unwrap() {

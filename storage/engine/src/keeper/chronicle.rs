@@ -22,7 +22,7 @@ use super::{candidates::Taken, chunk::Reserved, keys::Groups, series::SeriesId};
 use crate::{
     budget::Budget,
     memtable::{batch::MemoryBatch, compact, shape::Shape},
-    version::{Fence, Version},
+    version::{Fence, Version, numberings::Numberings},
     waiting::Waiting,
 };
 
@@ -47,11 +47,16 @@ pub struct Chronicle {
     worn: AtomicBool,
     /// Batches up to this gsn are about to leave, or have left.
     leaving: AtomicU64,
+    numberings: Arc<Numberings>,
 }
 
 impl Chronicle {
     /// A chronicle without events.
-    pub fn new(definition: &ChronicleDefinition, budget: &Arc<Budget>) -> Self {
+    pub fn new(
+        definition: &ChronicleDefinition,
+        budget: &Arc<Budget>,
+        numbers: &Arc<Budget>,
+    ) -> Self {
         let collision = if crate::sabotage::active("collision-off") {
             Collision::All
         } else {
@@ -66,7 +71,13 @@ impl Chronicle {
             state: Mutex::new(State::new(budget)),
             worn: AtomicBool::new(false),
             leaving: AtomicU64::new(0),
+            numberings: Numberings::new(numbers),
         }
+    }
+
+    /// The numbers of groups of its events.
+    pub fn numberings(&self) -> &Arc<Numberings> {
+        &self.numberings
     }
 
     /// Its id.

@@ -318,7 +318,8 @@ fn text_bytes(text: &StringViewArray) -> usize {
     16 * text.len() + long
 }
 
-fn array_bytes(array: &ArrayRef) -> usize {
+/// Bytes of an array's own rows, of whatever buffers it shares.
+pub fn array_bytes(array: &ArrayRef) -> usize {
     if let Some(text) = array.as_string_view_opt() {
         return text_bytes(text);
     }

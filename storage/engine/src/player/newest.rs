@@ -16,12 +16,15 @@ use futures::{StreamExt, TryStreamExt, stream};
 use stratalog_model::{
     Error, Result,
     newest::{Best, GroupNumbers, NewestOf, sort_from_end},
-    tier::{BatchStream, Piece, ScanRequest},
+    tier::{BatchStream, Piece, ScanMemory, ScanRequest},
 };
 
 use crate::{
     keeper::keys::Groups,
-    memtable::{column::Column, shape::KeyColumns},
+    memtable::{
+        column::{Column, array_bytes},
+        shape::KeyColumns,
+    },
     version::numberings::Lent,
 };
 
@@ -140,6 +143,7 @@ pub fn scan(
     let found = async move {
         let _lent = lent;
         let mut found = Found::new(request.schema(), best.of().clone());
+        found.memory = request.memory.clone();
         for (number, piece) in pieces.into_iter().enumerate() {
             if number % PIECES_IN_A_ROW == PIECES_IN_A_ROW - 1 {
                 tokio::task::yield_now().await;
@@ -166,11 +170,23 @@ struct Found {
     groups: Vec<Option<(i64, u32, u32)>>,
     /// Candidates.
     rows: usize,
+    /// Bytes of the batches.
+    bytes: usize,
+    /// Where memory is asked for, for them and for the best among them side by side.
+    memory: Option<Arc<dyn ScanMemory>>,
 }
 
 impl Found {
     fn new(schema: SchemaRef, of: NewestOf) -> Self {
-        Self { of, schema, batches: Vec::new(), groups: Vec::new(), rows: 0 }
+        Self {
+            of,
+            schema,
+            batches: Vec::new(),
+            groups: Vec::new(),
+            rows: 0,
+            bytes: 0,
+            memory: None,
+        }
     }
 
     fn add(&mut self, candidates: &RecordBatch) -> Result<()> {
@@ -195,6 +211,8 @@ impl Found {
             }
         }
         self.rows += candidates.num_rows();
+        self.bytes += columns.iter().map(array_bytes).sum::<usize>();
+        self.take()?;
         self.batches.push(self.of_columns(columns.to_vec(), candidates.num_rows())?);
         if self.rows > 2 * self.groups.len() + BEATEN_MAX {
             self.forget_beaten()?;
@@ -207,9 +225,21 @@ impl Found {
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
     }
 
+    /// Asks for the memory of what there is.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    fn take(&self) -> Result<()> {
+        let Some(memory) = &self.memory else { return Ok(()) };
+        let groups = self.groups.capacity() * size_of::<Option<(i64, u32, u32)>>();
+        memory.resize(2 * self.bytes + groups)
+    }
+
     fn forget_beaten(&mut self) -> Result<()> {
         let best = self.best()?;
         self.rows = best.num_rows();
+        self.bytes = best.columns().iter().map(array_bytes).sum();
+        self.take()?;
         self.batches = vec![best];
         for (row, (_, place, own)) in self.groups.iter_mut().flatten().enumerate() {
             (*place, *own) = (0, row as u32);

@@ -171,11 +171,12 @@ impl Snapshot for PinnedSnapshot {
             }
         }
         if let Some(of) = &request.newest_of {
-            let pinned = self.pinned(request.chronicle.id);
-            let numberings = pinned.map(|(pinned, _)| Arc::clone(pinned.version.numberings()));
+            let Some((pinned, _)) = self.pinned(request.chronicle.id) else {
+                return Ok(vec![Box::pin(futures::stream::empty())]);
+            };
             let columns = &request.chronicle.columns;
             let keys = of.keys.iter().filter_map(|at| Some(columns.get(*at)?.id)).collect();
-            let lent = numberings.unwrap_or_default().of(keys);
+            let lent = pinned.chronicle.numberings().of(keys);
             return Ok(vec![newest::scan(pieces, &request, of, lent)]);
         }
         if request.order != ScanOrder::Any {

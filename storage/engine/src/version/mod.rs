@@ -16,7 +16,6 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use stratalog_model::{Gsn, Tick, TickRange, TickRanges, tier::Extent};
 
-use self::numberings::Numberings;
 use crate::{memtable::batch::MemoryBatch, pieces::set::PieceSet};
 
 pub mod numberings;
@@ -42,7 +41,6 @@ pub struct Version {
     fences: Arc<Vec<Fence>>,
     pieces: Arc<PieceSet>,
     epoch: u64,
-    numberings: Arc<Numberings>,
 }
 
 impl Version {
@@ -59,11 +57,6 @@ impl Version {
     /// What the journal owns no more.
     pub fn pieces(&self) -> &Arc<PieceSet> {
         &self.pieces
-    }
-
-    /// The numbers of groups, which all versions of the chronicle share.
-    pub fn numberings(&self) -> &Arc<Numberings> {
-        &self.numberings
     }
 
     /// Counts deletes and moves: the tick index serves versions of the current epoch only.
@@ -162,7 +155,6 @@ impl Version {
             ),
             pieces: Arc::clone(&self.pieces),
             epoch: self.epoch + 1,
-            numberings: Arc::clone(&self.numberings),
         };
         next.drop_idle_fences();
         next
@@ -188,7 +180,6 @@ impl Version {
             fences: Arc::clone(&self.fences),
             pieces: Arc::new(pieces),
             epoch: self.epoch + 1,
-            numberings: Arc::clone(&self.numberings),
         };
         next.drop_idle_fences();
         next
@@ -216,7 +207,6 @@ impl Version {
             fences: Arc::clone(&self.fences),
             pieces: Arc::new(pieces),
             epoch: u64::MAX,
-            numberings: Arc::clone(&self.numberings),
         }
     }
 

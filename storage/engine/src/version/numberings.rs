@@ -8,12 +8,16 @@ use stratalog_model::{
     newest::{Best, GroupNumbers},
 };
 
-/// Numbers that take more bytes are forgotten with the query that they were given for.
-const BYTES_MAX: usize = 16 << 20;
+use crate::budget::{Budget, Claim};
 
-/// The numbers that the last query for the newest events had.
-#[derive(Debug, Default)]
+/// Bytes that the numbers of all chronicles may take together.
+pub const BYTES_MAX: u64 = 64 << 20;
+
+/// The numbers that the last query for the newest events had. Those that find no room among all
+/// others are forgotten with the query that they were given for.
+#[derive(Debug)]
 pub struct Numberings {
+    budget: Arc<Budget>,
     last: Mutex<Option<Numbering>>,
 }
 
@@ -22,9 +26,15 @@ pub struct Numberings {
 struct Numbering {
     keys: Vec<ColumnId>,
     numbers: Arc<GroupNumbers>,
+    claim: Claim,
 }
 
 impl Numberings {
+    /// None yet; `budget` is that of all chronicles' numbers.
+    pub fn new(budget: &Arc<Budget>) -> Arc<Self> {
+        Arc::new(Self { budget: Arc::clone(budget), last: Mutex::default() })
+    }
+
     /// Those of groups of key columns.
     pub fn of(self: &Arc<Self>, keys: Vec<ColumnId>) -> Lent {
         let mut last = self.last.lock();
@@ -32,17 +42,12 @@ impl Numberings {
             Some(known) => Arc::clone(&known.numbers),
             None => {
                 let numbers = Arc::new(GroupNumbers::new());
-                *last = Some(Numbering { keys, numbers: Arc::clone(&numbers) });
+                let claim = self.budget.claim_anyway(0);
+                *last = Some(Numbering { keys, numbers: Arc::clone(&numbers), claim });
                 numbers
             }
         };
         Lent { numberings: Arc::clone(self), numbers }
-    }
-
-    /// Bytes in memory, about.
-    #[cfg(test)]
-    pub fn bytes(&self) -> usize {
-        self.last.lock().as_ref().map_or(0, |last| last.numbers.bytes())
     }
 }
 
@@ -56,10 +61,21 @@ pub struct Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        if self.numbers.bytes() > BYTES_MAX {
-            let is_it = |last: &mut Numbering| Arc::ptr_eq(&last.numbers, &self.numbers);
-            self.numberings.last.lock().take_if(is_it);
-        }
+        let bytes = self.numbers.bytes() as u64;
+        let finds_no_room = |last: &mut Numbering| {
+            // Given to others since, or claimed already.
+            if !Arc::ptr_eq(&last.numbers, &self.numbers) || bytes <= last.claim.bytes() {
+                return false;
+            }
+            match self.numberings.budget.claim((bytes - last.claim.bytes()) as usize) {
+                Ok(more) => {
+                    last.claim.join(more);
+                    false
+                }
+                Err(_) => true,
+            }
+        };
+        self.numberings.last.lock().take_if(finds_no_room);
     }
 }
 
@@ -102,7 +118,8 @@ mod tests {
 
     #[test]
     fn numbers_stay_while_they_are_few() {
-        let all = Arc::new(Numberings::default());
+        let budget = Budget::new(1 << 20);
+        let all = Numberings::new(&budget);
         let of = |key: u32| all.of(vec![ColumnId(key)]);
         let give = |lent: &Lent, keys: std::ops::Range<u64>| {
             let keys: Vec<[u8; 8]> = keys.map(u64::to_be_bytes).collect();
@@ -111,10 +128,11 @@ mod tests {
         assert_eq!(give(&of(0), 0..3), [0, 1, 2]);
         assert_eq!(give(&of(0), 1..5), [1, 2, 3, 4]);
         assert_eq!(give(&of(1), 4..5), [0]);
+        assert!(budget.used() > 0);
         let (many, beside) = (of(0), of(0));
         assert_eq!(give(&many, 0..1_000_000).len(), 1_000_000);
         drop(many);
-        assert_eq!(all.bytes(), 0, "too many are forgotten");
+        assert_eq!(budget.used(), 0, "too many are forgotten");
         assert_eq!(give(&beside, 999_999..1_000_000), [999_999], "but for who has them");
     }
 }

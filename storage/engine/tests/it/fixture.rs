@@ -201,6 +201,7 @@ pub fn request(definition: &Arc<ChronicleDefinition>, order: ScanOrder) -> ScanR
         batch_rows_max: 100,
         streams: 3,
         metrics: Arc::default(),
+        memory: None,
     }
 }
 

@@ -1,0 +1,52 @@
+//! DataFusion groups twice where all DISTINCT aggregates are of one expression, and adds up the sums
+//! of the inner groups in the outer ones. A sum of sums may be of another type than the sum.
+
+use std::sync::Arc;
+
+use datafusion::{
+    common::{Result, tree_node::Transformed},
+    logical_expr::{Expr, LogicalPlan},
+    optimizer::{
+        ApplyOrder, OptimizerConfig, OptimizerRule,
+        single_distinct_to_groupby::SingleDistinctToGroupBy,
+    },
+};
+
+/// Groups twice, where nothing is added up twice.
+#[derive(Debug)]
+pub struct DistinctSums(pub SingleDistinctToGroupBy);
+
+impl DistinctSums {
+    /// The rule, for the list of rules.
+    pub fn rule() -> Arc<dyn OptimizerRule + Send + Sync> {
+        Arc::new(Self(SingleDistinctToGroupBy::new()))
+    }
+}
+
+impl OptimizerRule for DistinctSums {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.0.apply_order()
+    }
+
+    fn rewrite(
+        &self,
+        node: LogicalPlan,
+        config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        match &node {
+            LogicalPlan::Aggregate(aggregate) if aggregate.aggr_expr.iter().any(is_plain_sum) => {
+                Ok(Transformed::no(node))
+            }
+            _ => self.0.rewrite(node, config),
+        }
+    }
+}
+
+fn is_plain_sum(expr: &Expr) -> bool {
+    let Expr::AggregateFunction(call) = expr else { return false };
+    call.func.name() == "sum" && !call.params.distinct
+}

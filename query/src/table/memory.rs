@@ -1,0 +1,28 @@
+//! The memory of statements, for what storage keeps on their behalf.
+
+use std::sync::Arc;
+
+use datafusion::execution::{
+    TaskContext,
+    memory_pool::{MemoryConsumer, MemoryReservation},
+};
+use stratalog_model::{Result, tier::ScanMemory};
+
+use crate::errors::from_datafusion;
+
+/// A part of `query_memory_bytes_max`, given back when it drops.
+#[derive(Debug)]
+pub struct StatementMemory(MemoryReservation);
+
+impl StatementMemory {
+    /// For `what`, which messages name.
+    pub fn of(context: &TaskContext, what: &str) -> Arc<dyn ScanMemory> {
+        Arc::new(Self(MemoryConsumer::new(what).register(context.memory_pool())))
+    }
+}
+
+impl ScanMemory for StatementMemory {
+    fn resize(&self, bytes: usize) -> Result<()> {
+        self.0.try_resize(bytes).map_err(from_datafusion)
+    }
+}
