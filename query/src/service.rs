@@ -2,6 +2,8 @@
 
 pub(crate) mod base;
 mod execution;
+mod running;
+mod short;
 
 use std::{
     collections::HashMap,

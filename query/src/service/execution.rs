@@ -1,33 +1,20 @@
 //! Where plans run: threads of their own, so that a plan that computes for long never
 //! keeps protocols from reading what clients send (CL-10).
 
-use std::{
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-};
+use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use datafusion::{execution::TaskContext, physical_plan::ExecutionPlan};
-use futures::{Stream, StreamExt, stream::BoxStream};
+use futures::stream::BoxStream;
 use stratalog_model::{Error, Result};
-use tokio::{
-    runtime::{Builder, Handle, Runtime},
-    sync::mpsc::{Receiver, channel},
-    task::JoinHandle,
-};
+use tokio::runtime::{Builder, Handle, Runtime};
 
+use super::{running::Running, short::is_short};
 use crate::{
     errors::from_datafusion,
     rules::guarded::guard,
-    session::{
-        planner::start,
-        work::{Stop, Work},
-    },
+    session::{planner::start, work::Work},
 };
-
-/// Batches that wait for a slow client, at most.
-const BATCHES_AHEAD: usize = 2;
 
 /// Bytes of the stack of a thread that plans or runs queries: both go down an expression
 /// level by level, and the longest chain of ORs that the parser lets through takes a quarter.
@@ -62,7 +49,8 @@ impl Execution {
         }
     }
 
-    /// Runs a plan; its batches come through the stream. Dropping the stream stops the plan.
+    /// Runs a plan; its batches come through the stream. Dropping the stream stops the plan. A short
+    /// one begins with whoever asks for its rows.
     ///
     /// # Errors
     /// When there are no threads any more.
@@ -72,24 +60,11 @@ impl Execution {
         tasks: Arc<TaskContext>,
     ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
         let StoppablePlan { plan, own } = stoppable;
-        let (sender, batches) = channel(BATCHES_AHEAD);
-        let task = self.handle()?.spawn(async move {
-            let mut stream = match start(plan, tasks) {
-                Ok(stream) => stream,
-                Err(error) => {
-                    let _ = sender.send(Err(error)).await;
-                    return;
-                }
-            };
-            while let Some(batch) = stream.next().await {
-                let batch = batch.map_err(from_datafusion);
-                let failed = batch.is_err();
-                if sender.send(batch).await.is_err() || failed {
-                    return;
-                }
-            }
-        });
-        Ok(Box::pin(Pumped { batches, task, ended: false, own }))
+        let threads = self.handle()?.clone();
+        Ok(Box::pin(match is_short(&plan) {
+            true => Running::here(move || start(plan, tasks), threads, own),
+            false => Running::there(move || start(plan, tasks), &threads, own),
+        }))
     }
 }
 
@@ -120,47 +95,5 @@ impl Drop for Execution {
             // The service may be dropped on a thread that must not wait.
             runtime.shutdown_background();
         }
-    }
-}
-
-/// The batches of a plan that runs on other threads.
-struct Pumped {
-    batches: Receiver<Result<RecordBatch>>,
-    task: JoinHandle<()>,
-    ended: bool,
-    own: Arc<Work>,
-}
-
-impl Stream for Pumped {
-    type Item = Result<RecordBatch>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if self.ended {
-            return Poll::Ready(None);
-        }
-        match self.batches.poll_recv(context) {
-            Poll::Ready(None) => match Pin::new(&mut self.task).poll(context) {
-                Poll::Ready(joined) => {
-                    self.ended = true;
-                    match joined {
-                        Err(error) if error.is_panic() => {
-                            tracing::error!(%error, "a plan panicked");
-                            let error = Error::internal("the statement failed unexpectedly");
-                            Poll::Ready(Some(Err(error)))
-                        }
-                        _ => Poll::Ready(None),
-                    }
-                }
-                Poll::Pending => Poll::Pending,
-            },
-            other => other,
-        }
-    }
-}
-
-impl Drop for Pumped {
-    fn drop(&mut self) {
-        self.own.stop(Stop::Closed);
-        self.task.abort();
     }
 }

@@ -29,7 +29,7 @@ use super::{dealt::Dealt, memory::StatementMemory, statistics, tier_metrics};
 use crate::errors::to_datafusion;
 
 /// Rows below which a second stream costs more than it gives.
-const ROWS_PER_STREAM: u64 = 16_384;
+pub const ROWS_PER_STREAM: u64 = 16_384;
 
 /// Ranges of ticks that EXPLAIN shows in full.
 const RANGES_SHOWN: usize = 4;
@@ -173,8 +173,7 @@ pub fn partitions_for(snapshot: &dyn Snapshot, request: &ScanRequest) -> usize {
     if request.newest_of.is_some() {
         return 1;
     }
-    let rows =
-        snapshot.extent(&request.chronicle, &request.ticks).map_or(u64::MAX, |extent| extent.rows);
+    let rows = snapshot.estimate(request);
     let useful = usize::try_from(rows / ROWS_PER_STREAM).unwrap_or(usize::MAX);
     let wanted = if request.limit.is_some() { 1 } else { useful };
     wanted.clamp(1, request.streams.max(1))

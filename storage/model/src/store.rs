@@ -116,6 +116,11 @@ pub trait Snapshot: Any + Send + Sync + std::fmt::Debug {
     fn hull(&self, chronicle: &ChronicleDefinition) -> TickRange {
         self.extent(chronicle, &TickRanges::all()).map_or(TickRange::ALL, |extent| extent.ticks)
     }
+    /// About how many events a scan looks at: those of its ranges, or a share of them where it names
+    /// series.
+    fn estimate(&self, request: &ScanRequest) -> u64 {
+        self.extent(&request.chronicle, &request.ticks).map_or(u64::MAX, |extent| extent.rows)
+    }
     /// Starts a scan that tells partial aggregates of its events: streams whose batches have
     /// [`AggregateRequest::schema`], and which together count each event once. `None` when a
     /// window would begin before all ticks.

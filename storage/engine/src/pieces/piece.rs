@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc, OnceLock,
-    atomic::{AtomicBool, AtomicU32, Ordering},
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
 };
 
 use ahash::RandomState;
@@ -53,6 +53,8 @@ pub struct OpenPiece {
     doomed: AtomicBool,
     /// The last index of its chronicle as of which it is known to have all.
     indexed: AtomicU32,
+    /// Series of the part that was found to have most.
+    series: AtomicU64,
     /// By block, and whether the oldest are meant.
     edges: Mutex<Edges>,
 }
@@ -105,8 +107,30 @@ impl OpenPiece {
     ) -> Self {
         let (tablet, parts, kept) = (OnceLock::new(), OnceLock::new(), Mutex::default());
         let (doomed, indexed) = (AtomicBool::new(false), AtomicU32::new(0));
-        let edges = Mutex::default();
-        Self { record, chronicle, shape, shelves, tablet, parts, kept, doomed, indexed, edges }
+        let (series, edges) = (AtomicU64::new(0), Mutex::default());
+        Self {
+            record,
+            chronicle,
+            shape,
+            shelves,
+            tablet,
+            parts,
+            kept,
+            doomed,
+            indexed,
+            series,
+            edges,
+        }
+    }
+
+    /// A part has so many series.
+    pub fn saw_series(&self, series: usize) {
+        self.series.fetch_max(series as u64, Ordering::Relaxed);
+    }
+
+    /// Series of one of its parts, the most that were seen; 0 before any was read.
+    pub fn series_seen(&self) -> u64 {
+        self.series.load(Ordering::Relaxed)
     }
 
     /// What the manifest says of it.

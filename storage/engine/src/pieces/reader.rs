@@ -103,6 +103,7 @@ impl Reader {
             }
         };
         let runs = Arc::new(runs);
+        self.piece.saw_series(runs.len());
         story.note(Spot::Group(part.number), &runs, runs.bytes());
         Ok(runs)
     }

@@ -7,7 +7,7 @@ use arrow::array::RecordBatch;
 use futures::StreamExt;
 use hashbrown::HashMap;
 use stratalog_model::{
-    ChronicleDefinition, ChronicleId, Error, Gsn, Result, TickRange, TickRanges, Tier, TierName,
+    ChronicleDefinition, ChronicleId, ColumnId, Error, Gsn, Result, TickRange, TickRanges, Tier, TierName,
     aggregate::{AggregateRequest, Windows},
     chronicle::SYSTEM_COLUMNS,
     store::Snapshot,
@@ -128,6 +128,38 @@ impl Snapshot for PinnedSnapshot {
         let batches = pinned.version.batches().map(|batch| batch.hull());
         let pieces = pinned.version.pieces().iter().map(|piece| piece.record().ticks);
         batches.chain(pieces).fold(TickRange::EMPTY, |hull, ticks| hull.hull(&ticks))
+    }
+
+    fn estimate(&self, request: &ScanRequest) -> u64 {
+        let Some((pinned, _)) = self.pinned(request.chronicle.id) else { return 0 };
+        let rows = match self.extent(&request.chronicle, &request.ticks) {
+            Some(extent) => extent.rows,
+            None => {
+                let hull = request.ticks.hull();
+                let within = |ticks: TickRange| !ticks.intersect(&hull).is_empty();
+                let batches = pinned.version.batches().filter(|batch| within(batch.hull()));
+                let pieces = pinned.version.pieces().iter().map(|piece| piece.record());
+                let pieces = pieces.filter(|record| within(record.ticks));
+                batches.map(|batch| batch.rows() as u64).sum::<u64>()
+                    + pieces.map(|record| record.rows).sum::<u64>()
+            }
+        };
+        // Of a key that is named in part, there may be any number of series.
+        let named = |id: &ColumnId| {
+            let at = request.chronicle.position(*id);
+            let mut filters = request.keys.iter().filter(|filter| Some(filter.column) == at);
+            filters.next().map(|filter| filter.values.len() as u64)
+        };
+        let keys = request.chronicle.key_columns.iter().map(named);
+        let named = keys.reduce(|all, of| Some(all?.saturating_mul(of?))).flatten();
+        let series = || {
+            let filed = pinned.version.pieces().iter().map(|piece| piece.series_seen());
+            filed.max().unwrap_or_default().max(pinned.chronicle.series_count())
+        };
+        match named.map(|named| (named, series())) {
+            Some((named, series)) if named < series => rows.div_ceil(series).saturating_mul(named),
+            _ => rows,
+        }
     }
 
     fn aggregate(&self, request: AggregateRequest) -> Result<Option<Vec<BatchStream>>> {

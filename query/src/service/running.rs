@@ -1,0 +1,168 @@
+//! A plan that runs: with whoever reads its rows, or on the threads of plans.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use arrow::array::RecordBatch;
+use datafusion::execution::SendableRecordBatchStream;
+use futures::{Stream, StreamExt};
+use stratalog_model::{Error, Result};
+use tokio::{
+    runtime::Handle,
+    sync::mpsc::{Receiver, Sender, channel},
+    task::JoinHandle,
+};
+
+use super::short::TURNS;
+use crate::{
+    errors::from_datafusion,
+    session::work::{Stop, Work},
+};
+
+/// Batches that wait for a slow client, at most.
+const BATCHES_AHEAD: usize = 2;
+
+/// The batches of a plan. Dropping them stops it.
+pub struct Running {
+    place: Place,
+    own: Arc<Work>,
+}
+
+/// Where a plan runs.
+enum Place {
+    /// With its reader, so many turns more.
+    Here { rows: SendableRecordBatchStream, turns: u32, threads: Handle },
+    /// On other threads.
+    There { batches: Receiver<Result<RecordBatch>>, task: JoinHandle<()> },
+    /// It could not start.
+    Failed(Error),
+    /// Nowhere any more.
+    Ended,
+}
+
+impl Running {
+    /// Starts a short plan; if it turns out to be longer, the rest of it runs on `threads`.
+    pub fn here(
+        start: impl FnOnce() -> Result<SendableRecordBatchStream>,
+        threads: Handle,
+        own: Arc<Work>,
+    ) -> Self {
+        let place = match caught(start).and_then(|started| started) {
+            Ok(rows) => Place::Here { rows, turns: TURNS, threads },
+            Err(error) => Place::Failed(error),
+        };
+        Self { place, own }
+    }
+
+    /// Starts a plan on `threads`.
+    pub fn there(
+        start: impl FnOnce() -> Result<SendableRecordBatchStream> + Send + 'static,
+        threads: &Handle,
+        own: Arc<Work>,
+    ) -> Self {
+        let (sender, batches) = channel(BATCHES_AHEAD);
+        let task = threads.spawn(async move {
+            match start() {
+                Ok(rows) => pump(rows, sender).await,
+                Err(error) => drop(sender.send(Err(error)).await),
+            }
+        });
+        Self { place: Place::There { batches, task }, own }
+    }
+
+    /// From its reader to other threads.
+    fn hand_over(&mut self) {
+        let place = std::mem::replace(&mut self.place, Place::Ended);
+        let Place::Here { rows, threads, .. } = place else {
+            self.place = place;
+            return;
+        };
+        let (sender, batches) = channel(BATCHES_AHEAD);
+        let task = threads.spawn(pump(rows, sender));
+        self.place = Place::There { batches, task };
+    }
+}
+
+/// Sends what comes, until it ends, or nobody wants it.
+async fn pump(mut rows: SendableRecordBatchStream, sender: Sender<Result<RecordBatch>>) {
+    while let Some(batch) = rows.next().await {
+        let batch = batch.map_err(from_datafusion);
+        let failed = batch.is_err();
+        if sender.send(batch).await.is_err() || failed {
+            return;
+        }
+    }
+}
+
+/// What `work` returns; an error where it panics.
+fn caught<T>(work: impl FnOnce() -> T) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
+        let said = panic.downcast_ref::<&str>().map(|said| (*said).to_string());
+        let said = said.or_else(|| panic.downcast_ref::<String>().cloned());
+        failed_unexpectedly(&said.unwrap_or_default())
+    })
+}
+
+fn failed_unexpectedly(panic: &str) -> Error {
+    tracing::error!(panic, "a plan panicked");
+    Error::internal("the statement failed unexpectedly")
+}
+
+impl Stream for Running {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Place::Here { rows, turns, .. } = &mut self.place {
+            let next = match caught(|| rows.poll_next_unpin(context)) {
+                Ok(Poll::Ready(next)) => next.map(|batch| batch.map_err(from_datafusion)),
+                Ok(Poll::Pending) if *turns > 1 => {
+                    *turns -= 1;
+                    return Poll::Pending;
+                }
+                Ok(Poll::Pending) => {
+                    self.hand_over();
+                    return self.poll_next(context);
+                }
+                Err(panicked) => Some(Err(panicked)),
+            };
+            if !matches!(next, Some(Ok(_))) {
+                self.place = Place::Ended;
+            }
+            return Poll::Ready(next);
+        }
+        if let Place::There { batches, task } = &mut self.place {
+            let next = match batches.poll_recv(context) {
+                Poll::Ready(None) => match Pin::new(task).poll(context) {
+                    Poll::Ready(Err(error)) if error.is_panic() => {
+                        Some(Err(failed_unexpectedly(&error.to_string())))
+                    }
+                    Poll::Ready(_) => None,
+                    Poll::Pending => return Poll::Pending,
+                },
+                other => return other,
+            };
+            self.place = Place::Ended;
+            return Poll::Ready(next);
+        }
+        Poll::Ready(match std::mem::replace(&mut self.place, Place::Ended) {
+            Place::Failed(error) => Some(Err(error)),
+            _ => None,
+        })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.own.stop(Stop::Closed);
+        if let Place::There { task, .. } = &self.place {
+            task.abort();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,120 @@
+use std::sync::Mutex;
+
+use arrow::datatypes::{Schema, SchemaRef};
+use datafusion::{error::DataFusionError, physical_plan::stream::RecordBatchStreamAdapter};
+use futures::stream;
+use tokio::runtime::Runtime;
+
+use super::*;
+
+fn schema() -> SchemaRef {
+    Arc::new(Schema::empty())
+}
+
+fn batch() -> RecordBatch {
+    RecordBatch::new_empty(schema())
+}
+
+/// Rows that are there after `pending` turns; who asked for them is noted.
+fn rows(pending: u32, asked: &Arc<Mutex<Vec<String>>>) -> SendableRecordBatchStream {
+    let (mut left, asked) = (Some(pending), Arc::clone(asked));
+    let rows = stream::poll_fn(move |context| {
+        let name = std::thread::current().name().unwrap_or_default().to_string();
+        asked.lock().unwrap().push(name);
+        match left {
+            Some(0) => {
+                left = None;
+                Poll::Ready(Some(Ok(batch())))
+            }
+            Some(more) => {
+                left = Some(more - 1);
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+            None => Poll::Ready(None),
+        }
+    });
+    Box::pin(RecordBatchStreamAdapter::new(schema(), rows))
+}
+
+fn threads() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name("plans")
+        .build()
+        .unwrap()
+}
+
+#[test]
+fn a_plan_that_is_not_so_short_is_handed_over() {
+    let threads = threads();
+    let here = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    for (pending, moved) in [(0, false), (TURNS - 1, false), (TURNS, true), (3 * TURNS, true)] {
+        let asked = Arc::default();
+        let start = || Ok(rows(pending, &asked));
+        let running = Running::here(start, threads.handle().clone(), Work::start(0));
+        let batches: Vec<_> = here.block_on(running.collect());
+        assert_eq!(batches.len(), 1);
+        assert!(batches[0].is_ok());
+        let asked = asked.lock().unwrap();
+        let elsewhere = asked.iter().filter(|name| *name == "plans").count();
+        assert_eq!(elsewhere > 0, moved, "{pending}");
+        let before = asked.iter().take_while(|name| *name != "plans").count() as u32;
+        assert!(before <= TURNS.max(pending + 2), "{before}");
+        if moved {
+            assert_eq!(before, TURNS);
+        }
+    }
+}
+
+#[test]
+fn a_panic_fails_the_statement_alone() {
+    let threads = threads();
+    let own = || Work::start(0);
+    let panics = || -> SendableRecordBatchStream {
+        let rows = stream::poll_fn(|_| -> Poll<Option<_>> { panic!("on purpose") });
+        Box::pin(RecordBatchStreamAdapter::new(schema(), rows))
+    };
+    let polled = Running::here(move || Ok(panics()), threads.handle().clone(), own());
+    let started = Running::here(|| panic!("on purpose"), threads.handle().clone(), own());
+    let away = Running::there(move || Ok(panics()), threads.handle(), own());
+    for running in [polled, started, away] {
+        let batches: Vec<_> = threads.block_on(running.collect());
+        let [Err(error)] = batches.as_slice() else { panic!("{batches:?}") };
+        assert_eq!(error.message(), "the statement failed unexpectedly");
+    }
+}
+
+#[test]
+fn what_is_dropped_stops() {
+    let threads = threads();
+    for here in [true, false] {
+        let own = Work::start(0);
+        let (given, asked) = (Arc::clone(&own), Arc::default());
+        let start = move || Ok(rows(u32::MAX, &asked));
+        let mut running = match here {
+            true => Running::here(start, threads.handle().clone(), given),
+            false => Running::there(start, threads.handle(), given),
+        };
+        threads.block_on(async { assert!(futures::poll!(running.next()).is_pending()) });
+        drop(running);
+        assert!(own.check().is_err());
+    }
+}
+
+#[test]
+fn errors_end_the_stream() {
+    let threads = threads();
+    let failing = || -> Result<SendableRecordBatchStream> {
+        let rows = stream::iter([Ok(batch()), Err(DataFusionError::Plan("no".into())), Ok(batch())]);
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema(), rows)))
+    };
+    for here in [true, false] {
+        let running = match here {
+            true => Running::here(failing, threads.handle().clone(), Work::start(0)),
+            false => Running::there(failing, threads.handle(), Work::start(0)),
+        };
+        let batches: Vec<_> = threads.block_on(running.collect());
+        assert!(matches!(batches.as_slice(), [Ok(_), Err(_)]), "{batches:?}");
+    }
+}
