@@ -38,6 +38,7 @@ pub mod moving;
 pub mod newest_rows;
 pub mod ntile;
 pub mod null_members;
+pub mod one_stream;
 pub mod opaque_casts;
 pub mod open_parameters;
 pub mod ordered_scan;

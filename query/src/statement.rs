@@ -58,16 +58,46 @@ pub struct Parsed {
     /// Characters of the string in front of it.
     before: u32,
     kind: StatementKind,
-    statement: Statement,
+    body: Body,
     /// The options of a COPY, as they stand there.
     copy_options: Vec<(String, CopyOptionValue)>,
     system_columns: Vec<usize>,
 }
 
+/// What a statement consists of.
+#[derive(Debug)]
+enum Body {
+    /// Its tree.
+    Whole(Statement),
+    /// That of a query of its shape, which is planned, and what stands in the places of parameters.
+    Shaped(Arc<Prepared>, Vec<String>),
+}
+
 impl Parsed {
     pub(crate) fn new(tree: parse::Tree) -> Self {
         let parse::Tree { statement, text, before, copy_options, system_columns } = tree;
-        Self { kind: kind_of(&statement), text, before, statement, copy_options, system_columns }
+        let kind = kind_of(&statement);
+        Self { kind, text, before, body: Body::Whole(statement), copy_options, system_columns }
+    }
+
+    /// A query of the shape of another one, with these constants: it need not be parsed.
+    pub(crate) fn shaped(text: &str, like: Arc<Prepared>, constants: Vec<String>) -> Self {
+        Self {
+            text: text.trim_end().trim_end_matches(';').trim_end().to_string(),
+            before: 0,
+            kind: like.parsed.kind,
+            body: Body::Shaped(like, constants),
+            copy_options: Vec::new(),
+            system_columns: Vec::new(),
+        }
+    }
+
+    /// The query whose shape it has, and its own constants, where it was not parsed for that.
+    pub(crate) fn shape(&self) -> Option<(&Arc<Prepared>, &[String])> {
+        match &self.body {
+            Body::Shaped(like, constants) => Some((like, constants)),
+            Body::Whole(_) => None,
+        }
     }
 
     /// An error of planning or running it, with its place in the string.
@@ -82,7 +112,7 @@ impl Parsed {
 
     /// The cursor that a FETCH names, whose rows have the shape that it has now.
     pub fn fetches(&self) -> Option<String> {
-        match &self.statement {
+        match self.statement() {
             Statement::Fetch { name, into: None, .. } => Some(names::fold(name)),
             _ => None,
         }
@@ -91,12 +121,12 @@ impl Parsed {
     /// The portal that a MOVE names which goes forward, by so many rows or to the end (`None`):
     /// portals of the protocol are cursors of SQL, too.
     pub fn moves_forward(&self) -> Option<(String, Option<u64>)> {
-        cursor::moves_forward(&self.statement)
+        cursor::moves_forward(self.statement())
     }
 
     /// Whether its rows come in an order that it asks for.
     pub fn is_ordered(&self) -> bool {
-        matches!(&self.statement, Statement::Query(query) if query.order_by.is_some())
+        matches!(self.statement(), Statement::Query(query) if query.order_by.is_some())
     }
 
     /// What kind of statement it is.
@@ -104,8 +134,13 @@ impl Parsed {
         self.kind
     }
 
+    /// Its tree; where it was not parsed, that of its shape, with parameters in the places of its
+    /// constants: what is planned from a tree is planned from that of [`Session::whole`].
     pub(crate) fn statement(&self) -> &Statement {
-        &self.statement
+        match &self.body {
+            Body::Whole(statement) => statement,
+            Body::Shaped(like, _) => like.parsed.statement(),
+        }
     }
 
     pub(crate) fn copy_options(&self) -> &[(String, CopyOptionValue)] {
@@ -180,7 +215,7 @@ impl Prepared {
         let open = types.iter().enumerate().filter(|(_, found)| found.is_none());
         self.guessed = open.map(|(at, _)| at).collect();
         self.parameter_types = parameters::or_text(types);
-        self.shown = parameters::shown(&self.parsed.statement, self.parameter_types.len());
+        self.shown = parameters::shown(self.parsed.statement(), self.parameter_types.len());
     }
 
     /// Shape of the rows; `None` when the statement returns none.

@@ -16,6 +16,7 @@ use super::{
     kept_order::KEPT_ORDER,
     key_lookups::{JOINED_KEYS, SUBQUERY_KEYS},
     newest_rows::NEWEST_ROWS,
+    one_stream::OneStream,
     opaque_casts::OPAQUE_CASTS,
     ordered_scan::ORDERED_SCAN,
     outer_constants::OUTER_CONSTANTS,
@@ -43,6 +44,7 @@ pub fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     rules.insert(0, Arc::new(NEWEST_ROWS));
     rules.insert(0, Arc::new(OUTER_CONSTANTS));
     rules.insert(0, Arc::new(OPAQUE_CASTS));
+    rules.push(Arc::new(OneStream));
     rules.push(Arc::new(ORDERED_SCAN));
     rules.push(Arc::new(STAGED_FILTER));
     rules.push(Arc::new(SUBQUERY_KEYS));

@@ -20,8 +20,8 @@ use datafusion::physical_plan::{
 };
 
 use crate::{
-    first_rows::FirstRows,
-    table::{ChronicleScan, aggregate::ChronicleAggregate, scan::ROWS_PER_STREAM},
+    first_rows::FirstRowsExec,
+    table::{few_rows, finds_newest},
 };
 
 /// How often the reader of a short plan comes back to it before it is handed over.
@@ -35,16 +35,12 @@ pub fn is_short(plan: &Arc<dyn ExecutionPlan>) -> bool {
         if node.output_partitioning().partition_count() != 1 {
             return false;
         }
-        if let Some(scan) = node.downcast_ref::<ChronicleScan>() {
-            return scan.snapshot().estimate(scan.request()) <= ROWS_PER_STREAM;
-        }
-        if let Some(aggregate) = node.downcast_ref::<ChronicleAggregate>() {
-            let rows = aggregate.snapshot().estimate(&aggregate.request().scan);
-            return rows <= ROWS_PER_STREAM;
-        }
         let children = node.children();
-        let ([child], true) = (children.as_slice(), is_light(node)) else { return false };
-        node = child;
+        match children.as_slice() {
+            [] => return few_rows(node) || finds_newest(node),
+            [child] if is_light(node) => node = child,
+            _ => return false,
+        }
     }
 }
 
@@ -53,7 +49,7 @@ fn is_light(node: &Arc<dyn ExecutionPlan>) -> bool {
         || node.downcast_ref::<CoalescePartitionsExec>().is_some()
         || node.downcast_ref::<CooperativeExec>().is_some()
         || node.downcast_ref::<FilterExec>().is_some()
-        || node.downcast_ref::<FirstRows>().is_some()
+        || node.downcast_ref::<FirstRowsExec>().is_some()
         || node.downcast_ref::<GlobalLimitExec>().is_some()
         || node.downcast_ref::<LocalLimitExec>().is_some()
         || node.downcast_ref::<ProjectionExec>().is_some()

@@ -84,6 +84,9 @@ impl Session {
     /// # Errors
     /// `SyntaxError` with the position, `LimitExceeded`, `StatementTooComplex`.
     pub fn parse(&self, sql: &str) -> Result<Vec<Arc<Parsed>>> {
+        if let Some(known) = self.known_shape(sql) {
+            return Ok(vec![Arc::new(known)]);
+        }
         let most = self.settings().statement_bytes_max;
         let trees = if sql.len() > SHORT_TEXT_BYTES_MAX {
             busy(|| parse::statements(sql, most))
@@ -215,6 +218,7 @@ impl Session {
                 plan: Plan::Shaped(shaped, values),
             }));
         }
+        let parsed = &self.whole(parsed)?;
         let mut prepared = Prepared {
             parsed: Arc::clone(parsed),
             told: types.to_vec(),

@@ -6,16 +6,23 @@ use std::{
 };
 
 use datafusion::scalar::ScalarValue;
+use stratalog_model::{Error, Result};
 use stratalog_text::parse_value;
 
 use super::Session;
 use crate::{
     Parsed, Prepared, StatementKind,
-    statement::{Plan, shape},
+    statement::{
+        Plan, parse,
+        shape::{self, Shape},
+    },
 };
 
 /// Shapes that a session remembers.
 const SHAPES_MAX: usize = 64;
+
+/// Longest text whose shape is looked for before it is parsed, in bytes.
+const SHAPED_TEXT_BYTES_MAX: usize = 8 * 1024;
 
 /// Shapes by their text, the oldest first out.
 #[derive(Debug, Default)]
@@ -59,7 +66,12 @@ impl Session {
         if parsed.kind() != StatementKind::Read || !parsed.system_columns().is_empty() {
             return None;
         }
-        let shape = shape::of(parsed.text())?;
+        let shape = match parsed.shape() {
+            Some((like, constants)) => {
+                Shape { text: like.parsed.text().to_string(), constants: constants.to_vec() }
+            }
+            None => shape::of(parsed.text())?,
+        };
         let versions = (self.catalog().version(), self.variables().version());
         let current =
             |planned: &Prepared| (planned.catalog_version, planned.settings_version) == versions;
@@ -96,11 +108,43 @@ impl Session {
         Some((Arc::clone(&planned), values.collect::<Option<_>>()?))
     }
 
+    /// A query whose shape is planned, without parsing it.
+    pub(super) fn known_shape(&self, sql: &str) -> Option<Parsed> {
+        let begins = sql.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic());
+        if !begins || sql.len() > SHAPED_TEXT_BYTES_MAX {
+            return None;
+        }
+        let shape = shape::of(sql)?;
+        let versions = (self.catalog().version(), self.variables().version());
+        match self.cache.lock().shapes.known.get(&shape.text)? {
+            Known::Planned(planned)
+                if (planned.catalog_version, planned.settings_version) == versions
+                    && planned.parameter_types().len() == shape.constants.len() =>
+            {
+                Some(Parsed::shaped(sql, Arc::clone(planned), shape.constants))
+            }
+            _ => None,
+        }
+    }
+
+    /// The statement with a tree of its own.
+    ///
+    /// # Errors
+    /// As [`Session::parse`].
+    pub(super) fn whole(&self, parsed: &Arc<Parsed>) -> Result<Arc<Parsed>> {
+        if parsed.shape().is_none() {
+            return Ok(Arc::clone(parsed));
+        }
+        let most = self.settings().statement_bytes_max;
+        let tree = parse::statements(parsed.text(), most)?.into_iter().next();
+        let tree = tree.ok_or_else(|| Error::internal("a query is no statement"))?;
+        Ok(Arc::new(Parsed::new(tree)))
+    }
+
     /// Plans a shape; `None` where its constants are no parameters of one scan.
     async fn plan_shape(&self, text: &str) -> Option<Arc<Prepared>> {
         let most = self.settings().statement_bytes_max;
-        let [tree] =
-            <[_; 1]>::try_from(crate::statement::parse::statements(text, most).ok()?).ok()?;
+        let [tree] = <[_; 1]>::try_from(parse::statements(text, most).ok()?).ok()?;
         let parsed = Arc::new(Parsed::new(tree));
         let prepared = self.try_prepare(&parsed, &[]).await.ok()?;
         let Plan::Query(query) = &prepared.plan else { return None };

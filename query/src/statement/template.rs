@@ -3,38 +3,36 @@
 //!
 //! ```text
 //!   optimized plan, parameters open ─► filters of its scans ─────┐
-//!   physical plan of some values ─► kept, its leaves taken out ──┤
+//!   physical plan of some values ─► kept, its leaves of nothing ─┤
 //!                                                                ▼
 //!   values, snapshot ─► ticks and keys ─► new leaves ─► the kept plan over them
 //! ```
 
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
 use datafusion::{
     common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion},
     datasource::source_as_provider,
     logical_expr::{Expr, LogicalPlan, TableScan, utils::split_conjunction},
-    physical_plan::{
-        ExecutionPlan, ExecutionPlanProperties, empty::EmptyExec, execution_plan::reset_plan_states,
-    },
+    physical_plan::{ExecutionPlan, ExecutionPlanProperties},
     scalar::ScalarValue,
 };
 use parking_lot::Mutex;
 use stratalog_model::{
-    ChronicleDefinition, ColumnType, Result, Snapshot,
+    ChronicleDefinition, ColumnType, Error, Gsn, Result, Snapshot, TickRanges,
     aggregate::AggregateRequest,
-    tier::{ScanMetrics, ScanOrder, ScanRequest},
+    tier::{BatchStream, Extent, ScanMetrics, ScanOrder, ScanRequest},
 };
 
 use super::point::constants::{self, Constants};
 use crate::{
     as_of::AsOf,
-    errors::from_datafusion,
+    errors::{from_datafusion, to_datafusion},
     session::planner::Planner,
     table::{
         ChronicleScan, ChronicleTable,
-        aggregate::{ChronicleAggregate, Output},
+        aggregate::ChronicleAggregate,
+        lookup::request_of,
         pushdown::{self, Pushed},
         scan::partitions_for,
     },
@@ -63,7 +61,7 @@ struct Scan {
     filters: Vec<Expr>,
 }
 
-/// A plan without its leaves.
+/// A plan whose leaves read nothing.
 #[derive(Debug)]
 struct Kept {
     plan: Arc<dyn ExecutionPlan>,
@@ -71,43 +69,13 @@ struct Kept {
     leaves: Vec<KeptLeaf>,
 }
 
-/// A leaf that was taken out.
+/// A leaf of a kept plan.
 #[derive(Debug)]
 struct KeptLeaf {
-    leaf: Leaf,
+    /// A [`ChronicleScan`] or [`ChronicleAggregate`], of nothing.
+    leaf: Arc<dyn ExecutionPlan>,
     /// Which scan of the template it is of.
     scan: usize,
-    partitions: usize,
-}
-
-/// What a leaf was.
-#[derive(Debug)]
-enum Leaf {
-    Scan(ScanRequest),
-    Aggregate(AggregateRequest, Vec<Output>, Option<usize>, SchemaRef),
-}
-
-impl Leaf {
-    /// The leaf that a node is.
-    fn of(node: &Arc<dyn ExecutionPlan>) -> Option<Self> {
-        if let Some(scan) = node.downcast_ref::<ChronicleScan>() {
-            return Some(Self::Scan(scan.request().clone()));
-        }
-        let aggregate = node.downcast_ref::<ChronicleAggregate>()?;
-        Some(Self::Aggregate(
-            aggregate.request().clone(),
-            aggregate.outputs().to_vec(),
-            aggregate.newest_windows(),
-            node.schema(),
-        ))
-    }
-
-    fn request(&self) -> &ScanRequest {
-        match self {
-            Self::Scan(request) => request,
-            Self::Aggregate(request, ..) => &request.scan,
-        }
-    }
 }
 
 impl Template {
@@ -191,27 +159,19 @@ impl Template {
     /// Keeps a plan of the query for values that [`Self::bind`] takes, to be used again, if it can
     /// be.
     pub fn keep(&self, plan: &Arc<dyn ExecutionPlan>) {
-        let mut leaves: Option<Vec<KeptLeaf>> = Some(Vec::new());
-        let walked = plan.apply(|node| {
-            if node.children().is_empty() {
-                match (self.leaf(node), &mut leaves) {
-                    (Some(leaf), Some(leaves)) => leaves.push(leaf),
-                    _ => leaves = None,
-                }
+        let mut leaves: Vec<KeptLeaf> = Vec::new();
+        let vacated = Arc::clone(plan).transform_up(|node| {
+            if !node.children().is_empty() {
+                return Ok(Transformed::no(node));
             }
-            Ok(TreeNodeRecursion::Continue)
+            let Some(kept) = self.leaf(&node) else {
+                return Err(to_datafusion(Error::internal("a leaf that cannot be made anew")));
+            };
+            let leaf = Arc::clone(&kept.leaf);
+            leaves.push(kept);
+            Ok(Transformed::yes(leaf))
         });
-        let (Ok(_), Some(leaves)) = (walked, leaves) else { return };
-        let vacant = |node: &Arc<dyn ExecutionPlan>| -> Option<Arc<dyn ExecutionPlan>> {
-            let partitions = node.output_partitioning().partition_count();
-            // The snapshot must not be kept.
-            let vacant = || EmptyExec::new(node.schema()).with_partitions(partitions);
-            Leaf::of(node).map(|_| Arc::new(vacant()) as _)
-        };
-        let Ok(plan) = replaced(plan, &vacant) else { return };
-        let partitions = |leaves: &[KeptLeaf]| -> Vec<usize> {
-            leaves.iter().map(|leaf| leaf.partitions).collect()
-        };
+        let Ok(plan) = vacated.data() else { return };
         let own = partitions(&leaves);
         let mut kept = self.kept.lock();
         if kept.len() < KEPT_MAX && kept.iter().all(|known| partitions(&known.leaves) != own) {
@@ -221,15 +181,36 @@ impl Template {
 
     /// What a leaf is of; `None` if it cannot be made anew.
     fn leaf(&self, node: &Arc<dyn ExecutionPlan>) -> Option<KeptLeaf> {
-        let leaf = Leaf::of(node).filter(|leaf| leaf.request().values.is_empty())?;
-        let id = leaf.request().chronicle.id;
-        let scan = self.scans.iter().position(|scan| scan.chronicle.id == id)?;
-        let partitions = node.output_partitioning().partition_count();
-        Some(KeptLeaf { leaf, scan, partitions })
+        let request = request_of(node).filter(|request| request.values.is_empty())?;
+        let scan = self.scans.iter().position(|scan| scan.chronicle.id == request.chronicle.id)?;
+        // The snapshot must not be kept.
+        let leaf = of_leaf(node, &(Arc::new(NoEvents) as _), request.clone())?;
+        Some(KeptLeaf { leaf, scan })
     }
 }
 
+/// The leaf of other events, in as many partitions.
+fn of_leaf(
+    leaf: &Arc<dyn ExecutionPlan>,
+    snapshot: &Arc<dyn Snapshot>,
+    request: ScanRequest,
+) -> Option<Arc<dyn ExecutionPlan>> {
+    let snapshot = Arc::clone(snapshot);
+    Some(match leaf.downcast_ref::<ChronicleScan>() {
+        Some(scan) => Arc::new(scan.on(snapshot, request)),
+        None => Arc::new(leaf.downcast_ref::<ChronicleAggregate>()?.on(snapshot, request)),
+    })
+}
+
+fn partitions(leaves: &[KeptLeaf]) -> Vec<usize> {
+    leaves.iter().map(KeptLeaf::partitions).collect()
+}
+
 impl KeptLeaf {
+    fn partitions(&self) -> usize {
+        self.leaf.output_partitioning().partition_count()
+    }
+
     /// The leaf for what is asked; `None` when it would not have the partitions that it had.
     fn of(
         &self,
@@ -241,25 +222,16 @@ impl KeptLeaf {
             ticks: pushed.ticks.clone(),
             keys: pushed.keys.clone(),
             metrics: Arc::new(ScanMetrics::default()),
-            ..self.leaf.request().clone()
+            ..request_of(&self.leaf)?.clone()
         };
         let partitions = match request.order {
             ScanOrder::Any => partitions_for(snapshot.as_ref(), &request),
             ScanOrder::Ascending | ScanOrder::Descending => 1,
         };
-        if partitions != self.partitions {
-            return None;
+        match partitions == self.partitions() {
+            true => of_leaf(&self.leaf, snapshot, request),
+            false => None,
         }
-        let snapshot = Arc::clone(snapshot);
-        Some(match &self.leaf {
-            Leaf::Scan(_) => Arc::new(ChronicleScan::new(snapshot, request)),
-            Leaf::Aggregate(aggregate, outputs, newest, schema) => {
-                let request = AggregateRequest { scan: request, ..aggregate.clone() };
-                let (outputs, schema) = (outputs.clone(), Arc::clone(schema));
-                let leaf = ChronicleAggregate::new(snapshot, request, outputs, schema, partitions);
-                Arc::new(leaf.newest(*newest))
-            }
-        })
     }
 }
 
@@ -293,33 +265,39 @@ fn has_placeholder(node: &LogicalPlan) -> datafusion::error::Result<bool> {
     Ok(found)
 }
 
-/// The plan with leaves in the places of the vacant ones.
+/// The plan with other leaves. These have the properties of those before, so that the nodes above
+/// need not find out anew what they are; and what nodes learned of the rows before is forgotten: a
+/// sort how far down they may be.
 fn with_leaves(
     plan: &Arc<dyn ExecutionPlan>,
     leaves: Vec<Arc<dyn ExecutionPlan>>,
 ) -> datafusion::error::Result<Arc<dyn ExecutionPlan>> {
-    let leaves = Mutex::new(leaves.into_iter());
-    let next = |node: &Arc<dyn ExecutionPlan>| {
-        node.downcast_ref::<EmptyExec>().and_then(|_| leaves.lock().next())
-    };
-    let plan = replaced(plan, &next)?;
-    // Nodes keep what they learned of the rows before: a sort how far down they may be.
-    reset_plan_states(plan)
+    let mut leaves = leaves.into_iter();
+    let replaced = Arc::clone(plan).transform_up(|node| {
+        let node = match node.children().is_empty() {
+            true => leaves.next().unwrap_or(node),
+            false => node.reset_state()?,
+        };
+        Ok(Transformed::yes(node))
+    });
+    replaced.data()
 }
 
-type Replace<'a> = dyn Fn(&Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> + 'a;
+/// What a kept plan reads.
+#[derive(Debug)]
+struct NoEvents;
 
-/// The plan with others in the place of some leaves, which are asked for from left to right.
-fn replaced(
-    plan: &Arc<dyn ExecutionPlan>,
-    leaf: &Replace<'_>,
-) -> datafusion::error::Result<Arc<dyn ExecutionPlan>> {
-    Arc::clone(plan)
-        .transform_up(|node| {
-            Ok(match leaf(&node) {
-                Some(other) => Transformed::yes(other),
-                None => Transformed::no(node),
-            })
-        })
-        .data()
+impl Snapshot for NoEvents {
+    fn gsn(&self) -> Gsn {
+        Gsn::default()
+    }
+    fn extent(&self, _: &ChronicleDefinition, _: &TickRanges) -> Option<Extent> {
+        Some(Extent::EMPTY)
+    }
+    fn aggregate(&self, _: AggregateRequest) -> Result<Option<Vec<BatchStream>>> {
+        Ok(None)
+    }
+    fn scan(&self, _: ScanRequest) -> Result<Vec<BatchStream>> {
+        Ok(Vec::new())
+    }
 }

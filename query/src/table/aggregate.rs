@@ -211,20 +211,26 @@ impl ChronicleAggregate {
 
     /// The same, of fewer events. What it does is counted as if this one did it.
     pub fn narrowed(&self, scan: ScanRequest) -> Self {
-        let request = AggregateRequest { scan, ..self.request.clone() };
-        Self { request, metrics: self.metrics.clone(), ..self.again() }
+        Self { metrics: self.metrics.clone(), ..self.on(Arc::clone(&self.snapshot), scan) }
     }
 
     /// The same, not begun.
     pub fn again(&self) -> Self {
-        Self::new(
-            Arc::clone(&self.snapshot),
-            self.request.clone(),
-            self.outputs.clone(),
-            Arc::clone(&self.schema),
-            self.partitions(),
-        )
-        .newest(self.newest)
+        self.on(Arc::clone(&self.snapshot), self.request.scan.clone())
+    }
+
+    /// The same of other events, to take its place in a plan: with the same properties.
+    pub fn on(&self, snapshot: Arc<dyn Snapshot>, scan: ScanRequest) -> Self {
+        Self {
+            snapshot,
+            request: AggregateRequest { scan, ..self.request.clone() },
+            outputs: self.outputs.clone(),
+            newest: self.newest,
+            schema: Arc::clone(&self.schema),
+            properties: Arc::clone(&self.properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+            dealt: Dealt::default(),
+        }
     }
 }
 

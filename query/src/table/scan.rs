@@ -117,7 +117,21 @@ impl ChronicleScan {
 
     /// The same, of fewer events. What it does is counted as if this one did it.
     pub fn narrowed(&self, request: ScanRequest) -> Self {
-        Self { metrics: self.metrics.clone(), ..self.with_request(request) }
+        let snapshot = Arc::clone(&self.snapshot);
+        Self { metrics: self.metrics.clone(), ..self.on(snapshot, request) }
+    }
+
+    /// A scan with the same properties, to take its place in a plan: of the same columns, in the
+    /// same order and as many partitions.
+    pub fn on(&self, snapshot: Arc<dyn Snapshot>, request: ScanRequest) -> Self {
+        Self {
+            snapshot,
+            request,
+            schema: Arc::clone(&self.schema),
+            properties: Arc::clone(&self.properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+            dealt: Dealt::default(),
+        }
     }
 
     fn with_request(&self, request: ScanRequest) -> Self {
@@ -285,7 +299,7 @@ impl ExecutionPlan for ChronicleScan {
     }
 
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(self.with_request(self.request.clone())))
+        Ok(Arc::new(self.on(Arc::clone(&self.snapshot), self.request.clone())))
     }
 
     fn execute(

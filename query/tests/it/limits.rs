@@ -80,7 +80,9 @@ async fn newest_rows_of_too_many_series_fail_alone() {
     )
     .await;
     let newest = |hosts: &str| {
-        format!("SELECT count(*) FROM (SELECT DISTINCT ON (host) * FROM s {hosts} ORDER BY host, time DESC) q")
+        format!(
+            "SELECT count(*) FROM (SELECT DISTINCT ON (host) * FROM s {hosts} ORDER BY host, time DESC) q"
+        )
     };
     for compacted in [false, true] {
         if compacted {

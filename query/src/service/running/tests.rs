@@ -106,7 +106,8 @@ fn what_is_dropped_stops() {
 fn errors_end_the_stream() {
     let threads = threads();
     let failing = || -> Result<SendableRecordBatchStream> {
-        let rows = stream::iter([Ok(batch()), Err(DataFusionError::Plan("no".into())), Ok(batch())]);
+        let rows =
+            stream::iter([Ok(batch()), Err(DataFusionError::Plan("no".into())), Ok(batch())]);
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema(), rows)))
     };
     for here in [true, false] {

@@ -372,6 +372,11 @@ impl Chronicle {
         self.state.lock().series.len() as u64
     }
 
+    /// The same, where nobody is to be waited for; 0 else.
+    pub fn series_at_hand(&self) -> u64 {
+        self.state.try_lock().map_or(0, |state| state.series.len() as u64)
+    }
+
     /// Bytes of the index.
     pub fn index_bytes(&self) -> u64 {
         self.state.lock().index_claim.bytes()

@@ -7,7 +7,8 @@ use arrow::array::RecordBatch;
 use futures::StreamExt;
 use hashbrown::HashMap;
 use stratalog_model::{
-    ChronicleDefinition, ChronicleId, ColumnId, Error, Gsn, Result, TickRange, TickRanges, Tier, TierName,
+    ChronicleDefinition, ChronicleId, ColumnId, Error, Gsn, Result, TickRange, TickRanges, Tier,
+    TierName,
     aggregate::{AggregateRequest, Windows},
     chronicle::SYSTEM_COLUMNS,
     store::Snapshot,
@@ -154,7 +155,7 @@ impl Snapshot for PinnedSnapshot {
         let named = keys.reduce(|all, of| Some(all?.saturating_mul(of?))).flatten();
         let series = || {
             let filed = pinned.version.pieces().iter().map(|piece| piece.series_seen());
-            filed.max().unwrap_or_default().max(pinned.chronicle.series_count())
+            filed.max().unwrap_or_default().max(pinned.chronicle.series_at_hand())
         };
         match named.map(|named| (named, series())) {
             Some((named, series)) if named < series => rows.div_ceil(series).saturating_mul(named),
