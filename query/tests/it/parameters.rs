@@ -1,7 +1,7 @@
 use datafusion::scalar::ScalarValue;
 use stratalog_model::{ColumnType, ErrorKind};
 
-use crate::harness::{Database, finish};
+use crate::harness::{Database, finish, login, run};
 
 async fn database() -> Database {
     let db = Database::new();
@@ -425,4 +425,74 @@ async fn plans_of_several_tables_are_used_again() {
         }
     }
     assert!(found_some > 100, "{found_some}");
+}
+
+/// A text of a known shape is not parsed; what it means, and what is wrong with it, stays the same,
+/// also when its table is another one by then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn texts_of_a_known_shape() {
+    let db = database().await;
+    db.tag("INSERT INTO m SELECT timestamptz '2024-01-01 00:00:00+00' + i * interval '1 second', 'h' || i % 3, i FROM generate_series(0, 2999) AS s(i)").await;
+    let asked = |host: &str, from: &str| {
+        format!(
+            "SELECT host, count(*) AS n, max(v) FROM m WHERE host = '{host}' AND time >= '{from}' GROUP BY host;  "
+        )
+    };
+    let whole = "2024-01-01 00:00:00+00";
+    for _ in 0..3 {
+        assert_eq!(db.rows(&asked("h1", whole)).await, ["h1|1000|2998"]);
+        assert!(db.rows(&asked("it''s", whole)).await.is_empty());
+    }
+    // Parsed before the table changes, and carried out after that.
+    let parsed = db.session.parse(&asked("h2", whole)).unwrap().remove(0);
+    assert_eq!(parsed.text(), asked("h2", whole).trim_end().trim_end_matches(';'));
+    let prepared = db.session.prepare(&parsed, &[]).await.unwrap();
+    db.tag("ALTER TABLE m ADD COLUMN w bigint").await;
+    for _ in 0..2 {
+        let fresh = db.session.prepare(&parsed, &[]).await.unwrap();
+        for prepared in [&prepared, &fresh] {
+            let outcome = db.session.execute(prepared, Vec::new()).await.unwrap();
+            assert_eq!(finish(outcome).await.unwrap().lines(), ["h2|1000|2999"]);
+        }
+    }
+    let parsed = db.session.parse(&asked("h2", "2024-01-01 00:49:50+00")).unwrap().remove(0);
+    db.tag("ALTER TABLE m RENAME COLUMN v TO value").await;
+    let error = db.session.run(&parsed).await.err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::UndefinedColumn, "{error}");
+    db.tag("ALTER TABLE m RENAME COLUMN value TO v").await;
+    let outcome = db.session.run(&parsed).await.unwrap();
+    assert_eq!(finish(outcome).await.unwrap().lines(), ["h2|3|2999"]);
+    // A constant that is none is told as to a session that has not seen the shape.
+    let wrong = asked("h2", "not a time");
+    let other = db.service.connect(login()).unwrap();
+    let [here, there] = [db.error(&wrong).await, run(&other, &wrong).await.err().unwrap()];
+    assert_eq!(here.to_string(), there.to_string());
+    assert_eq!(here.position(), there.position());
+    assert_eq!(here.kind(), ErrorKind::InvalidDatetimeFormat, "{here}");
+}
+
+/// Of a few series there are few rows: one stream of them, once it is known how many series there
+/// are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn few_rows_are_one_stream() {
+    let db = database().await;
+    db.tag("INSERT INTO m SELECT timestamptz '2024-01-01 00:00:00+00' + i * interval '1 second', 'h' || i % 100, i FROM generate_series(0, 99999) AS s(i)").await;
+    let sql = |hosts: &str| {
+        format!(
+            "SELECT time_bucket('1 hour', time), count(*), max(v) FROM m WHERE {hosts} GROUP BY 1 ORDER BY 1 LIMIT 2"
+        )
+    };
+    for compacted in [false, true] {
+        if compacted {
+            db.rows("CALL stratalog.compact('m')").await;
+        }
+        for (hosts, streams) in [("host = 'h7'", 1), ("host IN ('h7', 'h8')", 1), ("v >= 0", 2)] {
+            let first = db.rows(&sql(hosts)).await;
+            let plan = db.plan(&sql(hosts)).await;
+            assert_eq!(plan.contains("RepartitionExec"), streams > 1, "{hosts}: {plan}");
+            for _ in 0..3 {
+                assert_eq!(db.rows(&sql(hosts)).await, first, "{hosts}");
+            }
+        }
+    }
 }
