@@ -105,11 +105,6 @@ impl ChronicleAggregate {
         Self { newest: windows, ..self }
     }
 
-    /// How many of the newest windows are needed.
-    pub fn newest_windows(&self) -> Option<usize> {
-        self.newest
-    }
-
     /// The place of the window among the columns that storage tells.
     pub fn window_place(&self) -> Option<usize> {
         self.request.windows.map(|_| self.request.keys.len())

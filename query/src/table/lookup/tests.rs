@@ -36,9 +36,10 @@ impl Snapshot for Named {
     }
     fn scan(&self, request: ScanRequest) -> ModelResult<Vec<BatchStream>> {
         let values = Arc::clone(&request.keys[0].values);
-        let batch = move || RecordBatch::try_new(request.schema(), vec![Arc::clone(&values)]);
+        let (schema, streams) = (request.schema(), request.streams);
+        let batch = move || RecordBatch::try_new(Arc::clone(&schema), vec![Arc::clone(&values)]);
         let one = |_| -> BatchStream { Box::pin(stream::iter([Ok(batch().unwrap())])) };
-        Ok((0..request.streams).map(one).collect())
+        Ok((0..streams).map(one).collect())
     }
 }
 
