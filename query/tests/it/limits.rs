@@ -81,7 +81,7 @@ async fn newest_rows_of_too_many_series_fail_alone() {
     .await;
     let newest = |hosts: &str| {
         format!(
-            "SELECT count(*) FROM (SELECT DISTINCT ON (host) * FROM s {hosts} ORDER BY host, time DESC) q"
+            "SELECT count(note) FROM (SELECT DISTINCT ON (host) * FROM s {hosts} ORDER BY host, time DESC) q"
         )
     };
     for compacted in [false, true] {
