@@ -68,7 +68,7 @@ pub struct Parsed {
 #[derive(Debug)]
 enum Body {
     /// Its tree.
-    Whole(Statement),
+    Whole(Box<Statement>),
     /// That of a query of its shape, which is planned, and what stands in the places of parameters.
     Shaped(Arc<Prepared>, Vec<String>),
 }
@@ -77,7 +77,14 @@ impl Parsed {
     pub(crate) fn new(tree: parse::Tree) -> Self {
         let parse::Tree { statement, text, before, copy_options, system_columns } = tree;
         let kind = kind_of(&statement);
-        Self { kind, text, before, body: Body::Whole(statement), copy_options, system_columns }
+        Self {
+            kind,
+            text,
+            before,
+            body: Body::Whole(Box::new(statement)),
+            copy_options,
+            system_columns,
+        }
     }
 
     /// A query of the shape of another one, with these constants: it need not be parsed.
