@@ -25,20 +25,26 @@ pub use lookup::KeyLookup;
 pub use provider::{ChronicleTable, Pin};
 pub use scan::ChronicleScan;
 
+/// Rows below which a second stream is of no use.
+const FEW_ROWS: u64 = 2 * scan::ROWS_PER_STREAM;
+
 /// Whether a leaf of a plan looks at few rows: too few for a second stream.
 pub fn few_rows(leaf: &Arc<dyn ExecutionPlan>) -> bool {
-    let few = |rows: u64| rows < 2 * scan::ROWS_PER_STREAM;
     if let Some(scan) = leaf.downcast_ref::<ChronicleScan>() {
-        return few(scan.snapshot().estimate(scan.request()));
+        return scan.snapshot().estimate(scan.request()) < FEW_ROWS;
     }
     if let Some(told) = leaf.downcast_ref::<aggregate::ChronicleAggregate>() {
-        return few(told.snapshot().estimate(&told.request().scan));
+        return told.snapshot().estimate(&told.request().scan) < FEW_ROWS;
     }
     leaf.downcast_ref::<PlaceholderRowExec>().is_some()
         || leaf.downcast_ref::<EmptyExec>().is_some()
 }
 
-/// Whether a leaf finds newest rows, of which it looks at no others.
-pub fn finds_newest(leaf: &Arc<dyn ExecutionPlan>) -> bool {
-    leaf.downcast_ref::<ChronicleScan>().is_some_and(|scan| scan.request().newest_of.is_some())
+/// Whether a leaf finds the newest rows of series, of which there are known to be few; it looks at
+/// no other rows.
+pub fn finds_few_newest(leaf: &Arc<dyn ExecutionPlan>) -> bool {
+    let Some(scan) = leaf.downcast_ref::<ChronicleScan>() else { return false };
+    let request = scan.request();
+    let series = || scan.snapshot().series(&request.chronicle, &request.ticks);
+    request.newest_of.is_some() && (1..FEW_ROWS).contains(&series())
 }

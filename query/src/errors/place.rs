@@ -116,6 +116,7 @@ fn find_literal(text: &str, value: &str) -> Option<u32> {
     let tokens = words(text)?;
     let found = tokens.iter().find(|token| match &token.token {
         Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text) => text == value,
+        Token::DollarQuotedString(quoted) => quoted.value == value,
         _ => false,
     })?;
     characters(text, found.span.start)

@@ -96,7 +96,10 @@ fn functions(text: &str) -> Option<Error> {
             format!("argument {at} of generate_series() must be an integer"),
         ));
     }
-    let name = between(text, "Function '", "' failed to match any signature")?;
+    // Of a function within another one's layers, the innermost says what it is about.
+    let innermost = text.rfind("Function '").and_then(|at| text.get(at..)).unwrap_or(text);
+    let name = between(innermost, "Function '", "' failed to match any signature")
+        .or_else(|| between(innermost, "Function '", "' user-defined coercion failed with"))?;
     Some(match between(text, "(DataType: ", ").") {
         Some(given) => {
             let given = sql_type(given);

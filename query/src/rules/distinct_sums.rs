@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
 use datafusion::{
     common::{Result, tree_node::Transformed},
-    logical_expr::{Expr, LogicalPlan},
+    logical_expr::{Aggregate, Expr, ExprSchemable, LogicalPlan},
     optimizer::{
         ApplyOrder, OptimizerConfig, OptimizerRule,
         single_distinct_to_groupby::SingleDistinctToGroupBy,
@@ -38,7 +39,9 @@ impl OptimizerRule for DistinctSums {
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
         match &node {
-            LogicalPlan::Aggregate(aggregate) if aggregate.aggr_expr.iter().any(is_plain_sum) => {
+            LogicalPlan::Aggregate(aggregate)
+                if aggregate.aggr_expr.iter().any(|expr| widens(expr, aggregate)) =>
+            {
                 Ok(Transformed::no(node))
             }
             _ => self.0.rewrite(node, config),
@@ -46,7 +49,11 @@ impl OptimizerRule for DistinctSums {
     }
 }
 
-fn is_plain_sum(expr: &Expr) -> bool {
+/// Whether an aggregate is a sum that is of another type than what it adds up: not so those of
+/// double precision, and of intervals.
+fn widens(expr: &Expr, aggregate: &Aggregate) -> bool {
     let Expr::AggregateFunction(call) = expr else { return false };
-    call.func.name() == "sum" && !call.params.distinct
+    let of = call.params.args.first().and_then(|of| of.get_type(aggregate.input.schema()).ok());
+    let stays = |of: DataType| matches!(of, DataType::Float64 | DataType::Interval(_));
+    call.func.name() == "sum" && !call.params.distinct && !of.is_some_and(stays)
 }

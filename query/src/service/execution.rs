@@ -1,5 +1,5 @@
 //! Where plans run: threads of their own, so that a plan that computes for long never
-//! keeps protocols from reading what clients send (CL-10).
+//! keeps protocols from reading what clients send (CL-10). Short ones begin with their reader.
 
 use std::sync::Arc;
 

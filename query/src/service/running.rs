@@ -116,17 +116,14 @@ impl Stream for Running {
     type Item = Result<RecordBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if matches!(self.place, Place::Here { turns: 0, .. }) {
+            self.hand_over();
+        }
         if let Place::Here { rows, turns, .. } = &mut self.place {
+            *turns -= 1;
             let next = match caught(|| rows.poll_next_unpin(context)) {
                 Ok(Poll::Ready(next)) => next.map(|batch| batch.map_err(from_datafusion)),
-                Ok(Poll::Pending) if *turns > 1 => {
-                    *turns -= 1;
-                    return Poll::Pending;
-                }
-                Ok(Poll::Pending) => {
-                    self.hand_over();
-                    return self.poll_next(context);
-                }
+                Ok(Poll::Pending) => return Poll::Pending,
                 Err(panicked) => Some(Err(panicked)),
             };
             if !matches!(next, Some(Ok(_))) {

@@ -5,27 +5,59 @@
 //!   short plan ─► polled by its reader, so many times ─► done, mostly
 //!                                └─► not done: the rest of it on the threads of plans (CL-10)
 //! ```
+//! How many rows there are is an estimate; turns, and tokio's own within each, keep a wrong one from
+//! doing harm. What is computed for a row must take about as long as looking at it: within a batch
+//! nobody looks whether the statement was stopped.
 
 use std::sync::Arc;
 
-use datafusion::physical_plan::{
-    ExecutionPlan, ExecutionPlanProperties,
-    aggregates::AggregateExec,
-    coalesce_partitions::CoalescePartitionsExec,
-    coop::CooperativeExec,
-    filter::FilterExec,
-    limit::{GlobalLimitExec, LocalLimitExec},
-    projection::ProjectionExec,
-    sorts::{sort::SortExec, sort_preserving_merge::SortPreservingMergeExec},
+use datafusion::{
+    common::{Result, tree_node::TreeNode, tree_node::TreeNodeRecursion},
+    logical_expr::Operator,
+    physical_expr::{
+        PhysicalExpr, ScalarFunctionExpr,
+        expressions::{
+            BinaryExpr, CastExpr, Column, DynamicFilterPhysicalExpr, InListExpr, IsNotNullExpr,
+            IsNullExpr, Literal, NegativeExpr, NotExpr,
+        },
+    },
+    physical_plan::{
+        ExecutionPlan, ExecutionPlanProperties,
+        aggregates::AggregateExec,
+        coalesce_partitions::CoalescePartitionsExec,
+        coop::CooperativeExec,
+        filter::FilterExec,
+        limit::{GlobalLimitExec, LocalLimitExec},
+        projection::ProjectionExec,
+        sorts::{sort::SortExec, sort_preserving_merge::SortPreservingMergeExec},
+    },
 };
+
+use stratalog_functions::literal::compares;
 
 use crate::{
     first_rows::FirstRowsExec,
-    table::{few_rows, finds_newest},
+    table::{few_rows, finds_few_newest},
 };
 
 /// How often the reader of a short plan comes back to it before it is handed over.
-pub const TURNS: u32 = 16;
+pub const TURNS: u32 = 4;
+
+/// Functions that do little for a value.
+const LIGHT_FUNCTIONS: [&str; 12] = [
+    "time_bucket",
+    "date_bin",
+    "date_trunc",
+    "abs",
+    "round",
+    "floor",
+    "ceil",
+    "add_checked",
+    "subtract_checked",
+    "multiply_checked",
+    "divide_checked",
+    "coalesce",
+];
 
 /// Whether a plan is one chain of nodes, each of which does a little for each row, over a leaf with
 /// few rows.
@@ -37,7 +69,7 @@ pub fn is_short(plan: &Arc<dyn ExecutionPlan>) -> bool {
         }
         let children = node.children();
         match children.as_slice() {
-            [] => return few_rows(node) || finds_newest(node),
+            [] => return few_rows(node) || finds_few_newest(node),
             [child] if is_light(node) => node = child,
             _ => return false,
         }
@@ -45,7 +77,7 @@ pub fn is_short(plan: &Arc<dyn ExecutionPlan>) -> bool {
 }
 
 fn is_light(node: &Arc<dyn ExecutionPlan>) -> bool {
-    node.downcast_ref::<AggregateExec>().is_some()
+    let known = node.downcast_ref::<AggregateExec>().is_some()
         || node.downcast_ref::<CoalescePartitionsExec>().is_some()
         || node.downcast_ref::<CooperativeExec>().is_some()
         || node.downcast_ref::<FilterExec>().is_some()
@@ -54,5 +86,82 @@ fn is_light(node: &Arc<dyn ExecutionPlan>) -> bool {
         || node.downcast_ref::<LocalLimitExec>().is_some()
         || node.downcast_ref::<ProjectionExec>().is_some()
         || node.downcast_ref::<SortExec>().is_some()
-        || node.downcast_ref::<SortPreservingMergeExec>().is_some()
+        || node.downcast_ref::<SortPreservingMergeExec>().is_some();
+    let mut light = known;
+    let each = &mut |expr: &Arc<dyn PhysicalExpr>| {
+        light &= computes_little(expr)?;
+        Ok(TreeNodeRecursion::Continue)
+    };
+    node.apply_expressions(each).is_ok() && light
+}
+
+/// Whether an expression, with all that it is made of, does little for each row.
+fn computes_little(expr: &Arc<dyn PhysicalExpr>) -> Result<bool> {
+    let mut little = true;
+    expr.apply(|expr| {
+        little &= is_little(expr);
+        Ok(if little { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+    })?;
+    Ok(little)
+}
+
+fn is_little(expr: &Arc<dyn PhysicalExpr>) -> bool {
+    if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
+        let op = *binary.op();
+        return compares(op)
+            || matches!(op, Operator::And | Operator::Or)
+            || op.is_numerical_operators();
+    }
+    if let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>() {
+        return LIGHT_FUNCTIONS.contains(&call.fun().name());
+    }
+    expr.downcast_ref::<Column>().is_some()
+        || expr.downcast_ref::<Literal>().is_some()
+        || expr.downcast_ref::<CastExpr>().is_some()
+        || expr.downcast_ref::<DynamicFilterPhysicalExpr>().is_some()
+        || expr.downcast_ref::<InListExpr>().is_some()
+        || expr.downcast_ref::<IsNotNullExpr>().is_some()
+        || expr.downcast_ref::<IsNullExpr>().is_some()
+        || expr.downcast_ref::<NegativeExpr>().is_some()
+        || expr.downcast_ref::<NotExpr>().is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::datatypes::{DataType, Field, Schema};
+    use datafusion::{
+        physical_expr::expressions::{binary, cast, col, like, lit},
+        physical_plan::empty::EmptyExec,
+    };
+
+    use super::*;
+
+    /// What takes long for a row may not keep a reader's thread, however few rows there are.
+    #[test]
+    fn plans_that_compute_much_are_not_short() {
+        let text = |name: &str| Field::new(name, DataType::Utf8, true);
+        let schema = Arc::new(Schema::new(vec![text("a"), Field::new("n", DataType::Int64, true)]));
+        let (a, n) = (col("a", &schema).unwrap(), col("n", &schema).unwrap());
+        let compared = |op, right| binary(Arc::clone(&n), op, right, &schema).unwrap();
+        let matched = like(false, false, Arc::clone(&a), lit("%x%"), &schema).unwrap();
+        let regex = binary(Arc::clone(&a), Operator::RegexMatch, lit("x+"), &schema).unwrap();
+        let above = compared(Operator::Gt, lit(3_i64));
+        let both = binary(Arc::clone(&above), Operator::And, Arc::clone(&matched), &schema);
+        let widened = cast(Arc::clone(&n), &schema, DataType::Float64).unwrap();
+        let summed = binary(widened, Operator::Lt, lit(1.5), &schema).unwrap();
+        for (predicate, short) in [
+            (above, true),
+            (summed, true),
+            (matched, false),
+            (regex, false),
+            (both.unwrap(), false),
+        ] {
+            let leaf = Arc::new(EmptyExec::new(Arc::clone(&schema)));
+            let shown = predicate.to_string();
+            let filter = FilterExec::try_new(predicate, leaf).unwrap();
+            assert_eq!(is_short(&(Arc::new(filter) as _)), short, "{shown}");
+        }
+        let partitions = EmptyExec::new(schema).with_partitions(2);
+        assert!(!is_short(&(Arc::new(partitions) as _)));
+    }
 }

@@ -22,7 +22,7 @@ use crate::{
 const SHAPES_MAX: usize = 64;
 
 /// Longest text whose shape is looked for before it is parsed, in bytes.
-const SHAPED_TEXT_BYTES_MAX: usize = 8 * 1024;
+const SHAPED_TEXT_BYTES_MAX: usize = 4 * 1024;
 
 /// Shapes by their text, the oldest first out.
 #[derive(Debug, Default)]
@@ -111,7 +111,8 @@ impl Session {
     /// A query whose shape is planned, without parsing it.
     pub(super) fn known_shape(&self, sql: &str) -> Option<Parsed> {
         let begins = sql.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic());
-        if !begins || sql.len() > SHAPED_TEXT_BYTES_MAX {
+        let most = self.settings().statement_bytes_max.min(SHAPED_TEXT_BYTES_MAX);
+        if !begins || sql.len() > most {
             return None;
         }
         let shape = shape::of(sql)?;

@@ -32,13 +32,14 @@ use crate::{
     table::{
         ChronicleScan, ChronicleTable,
         aggregate::ChronicleAggregate,
+        few_rows,
         lookup::request_of,
         pushdown::{self, Pushed},
         scan::partitions_for,
     },
 };
 
-/// Plans of one query that are kept: they differ in how many partitions they read.
+/// Plans of one query that are kept: they differ in how many partitions they read, and rows.
 const KEPT_MAX: usize = 4;
 
 /// Chronicles that a query reads whose plan is kept.
@@ -76,6 +77,8 @@ struct KeptLeaf {
     leaf: Arc<dyn ExecutionPlan>,
     /// Which scan of the template it is of.
     scan: usize,
+    /// Whether it looked at few rows, of which plans are others.
+    few: bool,
 }
 
 impl Template {
@@ -172,9 +175,9 @@ impl Template {
             Ok(Transformed::yes(leaf))
         });
         let Ok(plan) = vacated.data() else { return };
-        let own = partitions(&leaves);
+        let own = kinds(&leaves);
         let mut kept = self.kept.lock();
-        if kept.len() < KEPT_MAX && kept.iter().all(|known| partitions(&known.leaves) != own) {
+        if kept.len() < KEPT_MAX && kept.iter().all(|known| kinds(&known.leaves) != own) {
             kept.push(Arc::new(Kept { plan, leaves }));
         }
     }
@@ -185,7 +188,7 @@ impl Template {
         let scan = self.scans.iter().position(|scan| scan.chronicle.id == request.chronicle.id)?;
         // The snapshot must not be kept.
         let leaf = of_leaf(node, &(Arc::new(NoEvents) as _), request.clone())?;
-        Some(KeptLeaf { leaf, scan })
+        Some(KeptLeaf { leaf, scan, few: few_rows(node) })
     }
 }
 
@@ -202,8 +205,9 @@ fn of_leaf(
     })
 }
 
-fn partitions(leaves: &[KeptLeaf]) -> Vec<usize> {
-    leaves.iter().map(KeptLeaf::partitions).collect()
+/// What plans with such leaves differ by.
+fn kinds(leaves: &[KeptLeaf]) -> Vec<(usize, bool)> {
+    leaves.iter().map(|leaf| (leaf.partitions(), leaf.few)).collect()
 }
 
 impl KeptLeaf {
@@ -211,7 +215,7 @@ impl KeptLeaf {
         self.leaf.output_partitioning().partition_count()
     }
 
-    /// The leaf for what is asked; `None` when it would not have the partitions that it had.
+    /// The leaf for what is asked; `None` when it would not be of the kind that it was.
     fn of(
         &self,
         snapshot: &Arc<dyn Snapshot>,
@@ -228,10 +232,10 @@ impl KeptLeaf {
             ScanOrder::Any => partitions_for(snapshot.as_ref(), &request),
             ScanOrder::Ascending | ScanOrder::Descending => 1,
         };
-        match partitions == self.partitions() {
-            true => of_leaf(&self.leaf, snapshot, request),
-            false => None,
+        if partitions != self.partitions() {
+            return None;
         }
+        of_leaf(&self.leaf, snapshot, request).filter(|leaf| few_rows(leaf) == self.few)
     }
 }
 

@@ -121,6 +121,12 @@ pub trait Snapshot: Any + Send + Sync + std::fmt::Debug {
     fn estimate(&self, request: &ScanRequest) -> u64 {
         self.extent(&request.chronicle, &request.ticks).map_or(u64::MAX, |extent| extent.rows)
     }
+    /// How many series a chronicle has among some ticks, as far as was seen while it was read: the
+    /// most of one part. 0 where nothing was seen.
+    fn series(&self, chronicle: &ChronicleDefinition, ranges: &TickRanges) -> u64 {
+        let _ = (chronicle, ranges);
+        0
+    }
     /// Starts a scan that tells partial aggregates of its events: streams whose batches have
     /// [`AggregateRequest::schema`], and which together count each event once. `None` when a
     /// window would begin before all ticks.

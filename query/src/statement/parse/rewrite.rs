@@ -26,15 +26,18 @@ pub(super) fn for_parser(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
 }
 
 /// `$$text$$` and `E'text'` say `'text'`: the parser takes those alone for some constants, such as
-/// intervals. What they stand for was read with the tokens.
+/// intervals. What they stand for was read with the tokens. Not so with quotes in it that would not
+/// be written as they were read, where a statement is written out again.
 fn texts_in_quotes(tokens: &mut [TokenWithSpan]) {
     for token in tokens {
         let text = match &mut token.token {
-            Token::DollarQuotedString(quoted) => std::mem::take(&mut quoted.value),
-            Token::EscapedStringLiteral(text) => std::mem::take(text),
+            Token::DollarQuotedString(quoted) => &mut quoted.value,
+            Token::EscapedStringLiteral(text) => text,
             _ => continue,
         };
-        token.token = Token::SingleQuotedString(text);
+        if !text.contains("''") && !text.contains("\\'") {
+            token.token = Token::SingleQuotedString(std::mem::take(text));
+        }
     }
 }
 

@@ -25,11 +25,15 @@ use crate::{
         column::{Column, array_bytes},
         shape::KeyColumns,
     },
+    pieces::runs::compacted,
     version::numberings::Lent,
 };
 
 /// Pieces that are read before others may run.
 const PIECES_IN_A_ROW: usize = 16;
+
+/// Bytes of buffers that a column of candidates may share with others.
+const SHARED_BYTES_MAX: usize = 16 << 10;
 
 /// Candidates that were beaten and are kept all the same.
 const BEATEN_MAX: usize = 1 << 16;
@@ -155,10 +159,23 @@ pub fn scan(
         }
         let (all, rows_max) = (found.best()?, request.batch_rows_max.max(1));
         let starts = (0..all.num_rows()).step_by(rows_max);
-        let slice = move |at: usize| all.slice(at, rows_max.min(all.num_rows() - at));
+        // Taken until the last of it is handed on.
+        let memory = found.memory.take();
+        let slice = move |at: usize| {
+            let _memory = &memory;
+            all.slice(at, rows_max.min(all.num_rows() - at))
+        };
         Ok::<_, Error>(stream::iter(starts.map(move |at| Ok(slice(at)))))
     };
     Box::pin(stream::once(found).try_flatten())
+}
+
+/// A column without the buffers of the rows that it was taken from, where these are many more.
+fn apart(column: &ArrayRef) -> ArrayRef {
+    match column.get_buffer_memory_size() > 2 * array_bytes(column) + SHARED_BYTES_MAX {
+        true => compacted(column),
+        false => Arc::clone(column),
+    }
 }
 
 /// Candidates of all pieces so far.
@@ -211,9 +228,10 @@ impl Found {
             }
         }
         self.rows += candidates.num_rows();
+        let columns: Vec<ArrayRef> = columns.iter().map(apart).collect();
         self.bytes += columns.iter().map(array_bytes).sum::<usize>();
         self.take()?;
-        self.batches.push(self.of_columns(columns.to_vec(), candidates.num_rows())?);
+        self.batches.push(self.of_columns(columns, candidates.num_rows())?);
         if self.rows > 2 * self.groups.len() + BEATEN_MAX {
             self.forget_beaten()?;
         }

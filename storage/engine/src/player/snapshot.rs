@@ -26,7 +26,8 @@ use super::{
 use crate::{
     budget::Budget,
     keeper::chunk::Chunk,
-    pieces::read::FiledTier,
+    memtable::batch::MemoryBatch,
+    pieces::{piece::OpenPiece, read::FiledTier},
     version::published::{Pinned, Published},
 };
 
@@ -136,13 +137,9 @@ impl Snapshot for PinnedSnapshot {
         let rows = match self.extent(&request.chronicle, &request.ticks) {
             Some(extent) => extent.rows,
             None => {
-                let hull = request.ticks.hull();
-                let within = |ticks: TickRange| !ticks.intersect(&hull).is_empty();
-                let batches = pinned.version.batches().filter(|batch| within(batch.hull()));
-                let pieces = pinned.version.pieces().iter().map(|piece| piece.record());
-                let pieces = pieces.filter(|record| within(record.ticks));
+                let (batches, pieces) = within(pinned, &request.ticks);
                 batches.map(|batch| batch.rows() as u64).sum::<u64>()
-                    + pieces.map(|record| record.rows).sum::<u64>()
+                    + pieces.map(|piece| piece.record().rows).sum::<u64>()
             }
         };
         // Of a key that is named in part, there may be any number of series.
@@ -152,14 +149,22 @@ impl Snapshot for PinnedSnapshot {
             filters.next().map(|filter| filter.values.len() as u64)
         };
         let keys = request.chronicle.key_columns.iter().map(named);
-        let named = keys.reduce(|all, of| Some(all?.saturating_mul(of?))).flatten();
-        let series = || {
-            let filed = pinned.version.pieces().iter().map(|piece| piece.series_seen());
-            filed.max().unwrap_or_default().max(pinned.chronicle.series_at_hand())
+        let Some(named) = keys.reduce(|all, of| Some(all?.saturating_mul(of?))).flatten() else {
+            return rows;
         };
-        match named.map(|named| (named, series())) {
-            Some((named, series)) if named < series => rows.div_ceil(series).saturating_mul(named),
+        match self.series(&request.chronicle, &request.ticks) {
+            series if named < series => rows.div_ceil(series).saturating_mul(named),
             _ => rows,
+        }
+    }
+
+    fn series(&self, chronicle: &ChronicleDefinition, ranges: &TickRanges) -> u64 {
+        let Some((pinned, _)) = self.pinned(chronicle.id) else { return 0 };
+        let (mut batches, pieces) = within(pinned, ranges);
+        let filed = pieces.map(|piece| piece.series_seen()).max().unwrap_or_default();
+        match batches.next() {
+            Some(_) => filed.max(pinned.chronicle.series_at_hand()),
+            None => filed,
         }
     }
 
@@ -222,6 +227,18 @@ impl Snapshot for PinnedSnapshot {
         let chained = |pieces| -> BatchStream { Box::pin(Chained::new(pieces, request.limit)) };
         Ok(streams.into_iter().map(chained).collect())
     }
+}
+
+/// The batches and pieces that may have events of some ticks.
+fn within<'a>(
+    pinned: &'a Pinned,
+    ranges: &TickRanges,
+) -> (impl Iterator<Item = &'a Arc<MemoryBatch>>, impl Iterator<Item = &'a Arc<OpenPiece>>) {
+    let hull = ranges.hull();
+    let meets = move |ticks: TickRange| !ticks.intersect(&hull).is_empty();
+    let batches = pinned.version.batches().filter(move |batch| meets(batch.hull()));
+    let pieces = pinned.version.pieces().iter().filter(move |piece| meets(piece.record().ticks));
+    (batches, pieces)
 }
 
 /// Deals pieces to at most `streams` streams of about equally many rows, neighbours
