@@ -20,8 +20,10 @@ pub(crate) mod point;
 pub(crate) mod query;
 pub(crate) mod recursion;
 pub(crate) mod refused;
+pub(crate) mod replays;
 pub(crate) mod setting;
 pub(crate) mod shape;
+pub(crate) mod subscribe;
 pub(crate) mod system_columns;
 pub(crate) mod template;
 pub(crate) mod transaction;
@@ -62,12 +64,16 @@ pub struct Parsed {
     /// The options of a COPY, as they stand there.
     copy_options: Vec<(String, CopyOptionValue)>,
     system_columns: Vec<usize>,
+    /// Where it begins, of a SUBSCRIBE.
+    subscribes: Option<parse::position::Beginning>,
 }
 
 impl Parsed {
     pub(crate) fn new(tree: parse::Tree) -> Self {
-        let parse::Tree { statement, text, before, copy_options, system_columns } = tree;
-        Self { kind: kind_of(&statement), text, before, statement, copy_options, system_columns }
+        let parse::Tree { statement, text, before, copy_options, system_columns, subscribes } =
+            tree;
+        let kind = kind_of(&statement);
+        Self { kind, text, before, statement, copy_options, system_columns, subscribes }
     }
 
     /// An error of planning or running it, with its place in the string.
@@ -96,7 +102,17 @@ impl Parsed {
 
     /// Whether its rows come in an order that it asks for.
     pub fn is_ordered(&self) -> bool {
-        matches!(&self.statement, Statement::Query(query) if query.order_by.is_some())
+        self.is_endless()
+            || matches!(&self.statement, Statement::Query(query) if query.order_by.is_some())
+    }
+
+    /// Whether its rows go on without an end, in the order of commits: those of a SUBSCRIBE.
+    pub fn is_endless(&self) -> bool {
+        self.subscribes.is_some()
+    }
+
+    pub(crate) fn subscribes(&self) -> Option<parse::position::Beginning> {
+        self.subscribes
     }
 
     /// What kind of statement it is.
@@ -150,6 +166,10 @@ pub(crate) enum Plan {
     Shaped(Arc<Prepared>, Vec<ScalarValue>),
     /// DECLARE of a cursor for a query.
     Declare(query::Query),
+    /// SUBSCRIBE.
+    Subscribe(Box<subscribe::Subscribe>),
+    /// DECLARE of a cursor for a SUBSCRIBE.
+    DeclareSubscribe(Box<subscribe::Subscribe>),
     /// EXPLAIN of a query.
     Explain(explain::Explain),
     /// INSERT.

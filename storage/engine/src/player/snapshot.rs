@@ -7,7 +7,8 @@ use arrow::array::RecordBatch;
 use futures::StreamExt;
 use hashbrown::HashMap;
 use stratalog_model::{
-    ChronicleDefinition, ChronicleId, Error, Gsn, Result, TickRange, TickRanges, Tier, TierName,
+    ChronicleDefinition, ChronicleId, Error, Gsn, GsnRange, Result, TickRange, TickRanges, Tier,
+    TierName,
     aggregate::{AggregateRequest, Windows},
     chronicle::SYSTEM_COLUMNS,
     store::Snapshot,
@@ -128,6 +129,12 @@ impl Snapshot for PinnedSnapshot {
         let batches = pinned.version.batches().map(|batch| batch.hull());
         let pieces = pinned.version.pieces().iter().map(|piece| piece.record().ticks);
         batches.chain(pieces).fold(TickRange::EMPTY, |hull, ticks| hull.hull(&ticks))
+    }
+
+    fn deleted(&self, chronicle: &ChronicleDefinition, gsns: GsnRange) -> Option<GsnRange> {
+        let (pinned, visible) = self.pinned(chronicle.id)?;
+        let seen = gsns.intersect(&GsnRange::between(Gsn(0), visible));
+        pinned.version.lost().within(seen).next().map(|lost| lost.intersect(&seen))
     }
 
     fn aggregate(&self, request: AggregateRequest) -> Result<Option<Vec<BatchStream>>> {
