@@ -20,6 +20,7 @@ pub(crate) mod point;
 pub(crate) mod query;
 pub(crate) mod recursion;
 pub(crate) mod refused;
+mod sealed;
 pub(crate) mod setting;
 pub(crate) mod shape;
 pub(crate) mod system_columns;

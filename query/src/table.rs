@@ -12,9 +12,11 @@ mod memory;
 mod provider;
 pub mod pushdown;
 pub mod scan;
+mod sealed;
 mod statistics;
 mod tier_metrics;
 
 pub use lookup::KeyLookup;
 pub use provider::{ChronicleTable, Pin};
 pub use scan::ChronicleScan;
+pub use sealed::SealedSnapshot;

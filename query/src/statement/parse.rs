@@ -19,6 +19,8 @@ mod distinct;
 mod fetch;
 mod rewrite;
 
+pub(super) use rewrite::{is_keyword, significant};
+
 /// What is said of a statement that ends too early.
 const END_OF_INPUT: &str = "syntax error at end of input";
 

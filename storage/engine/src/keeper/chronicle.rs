@@ -28,8 +28,10 @@ use crate::{
 
 mod admit;
 mod pieces;
+mod seal;
 mod state;
 
+use seal::Horizon;
 use state::Override;
 pub use state::State;
 
@@ -51,11 +53,12 @@ pub struct Chronicle {
 }
 
 impl Chronicle {
-    /// A chronicle without events.
+    /// A chronicle without events, in an engine that began at `opened_ns`.
     pub fn new(
         definition: &ChronicleDefinition,
         budget: &Arc<Budget>,
         numbers: &Arc<Budget>,
+        opened_ns: i64,
     ) -> Self {
         let collision = if crate::sabotage::active("collision-off") {
             Collision::All
@@ -68,7 +71,7 @@ impl Chronicle {
             indexed: collision != Collision::All || !definition.key_columns.is_empty(),
             shapes: RwLock::default(),
             key_columns: AtomicUsize::new(0),
-            state: Mutex::new(State::new(budget)),
+            state: Mutex::new(State::new(budget, Horizon::of(definition, opened_ns))),
             worn: AtomicBool::new(false),
             leaving: AtomicU64::new(0),
             numberings: Numberings::new(numbers),

@@ -7,7 +7,8 @@ use arrow::array::RecordBatch;
 use futures::StreamExt;
 use hashbrown::HashMap;
 use stratalog_model::{
-    ChronicleDefinition, ChronicleId, Error, Gsn, Result, TickRange, TickRanges, Tier, TierName,
+    ChronicleDefinition, ChronicleId, Error, Gsn, Result, Tick, TickRange, TickRanges, Tier,
+    TierName,
     aggregate::{AggregateRequest, Windows},
     chronicle::SYSTEM_COLUMNS,
     store::Snapshot,
@@ -107,6 +108,11 @@ impl PinnedSnapshot {
 impl Snapshot for PinnedSnapshot {
     fn gsn(&self) -> Gsn {
         self.published.gsn
+    }
+
+    fn sealed(&self, chronicle: &ChronicleDefinition) -> Option<Tick> {
+        let (pinned, _) = self.pinned(chronicle.id)?;
+        pinned.version.open_from().map(|first| Tick(first.0.saturating_sub(1)))
     }
 
     fn extent(&self, chronicle: &ChronicleDefinition, ranges: &TickRanges) -> Option<Extent> {

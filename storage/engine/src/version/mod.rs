@@ -41,6 +41,8 @@ pub struct Version {
     fences: Arc<Vec<Fence>>,
     pieces: Arc<PieceSet>,
     epoch: u64,
+    /// The first tick at which events could still come, where that was asked for.
+    open_from: Option<Tick>,
 }
 
 impl Version {
@@ -155,6 +157,7 @@ impl Version {
             ),
             pieces: Arc::clone(&self.pieces),
             epoch: self.epoch + 1,
+            open_from: self.open_from,
         };
         next.drop_idle_fences();
         next
@@ -180,6 +183,7 @@ impl Version {
             fences: Arc::clone(&self.fences),
             pieces: Arc::new(pieces),
             epoch: self.epoch + 1,
+            open_from: self.open_from,
         };
         next.drop_idle_fences();
         next
@@ -189,6 +193,23 @@ impl Version {
     #[must_use]
     pub fn with_pieces(&self, pieces: PieceSet) -> Self {
         Self { pieces: Arc::new(pieces), ..self.clone() }
+    }
+
+    /// The first tick at which events could still come when it was asked for last (CL-5): nothing
+    /// before it changes any more but by a delete.
+    pub fn open_from(&self) -> Option<Tick> {
+        self.open_from
+    }
+
+    /// A version without events, which tells that.
+    pub fn told(open_from: Option<Tick>) -> Self {
+        Self { open_from, ..Self::default() }
+    }
+
+    /// The version that tells up to where nothing comes any more.
+    #[must_use]
+    pub fn with_open_from(&self, open_from: Tick) -> Self {
+        Self { open_from: Some(open_from), ..self.clone() }
     }
 
     /// The version with these fences.
@@ -207,6 +228,7 @@ impl Version {
             fences: Arc::clone(&self.fences),
             pieces: Arc::new(pieces),
             epoch: u64::MAX,
+            open_from: self.open_from,
         }
     }
 

@@ -53,7 +53,7 @@ impl Chronicle {
     /// Puts the pieces and deletes in place that the manifest names. Before any replay.
     pub fn adopt(&self, pieces: PieceSet, fences: Vec<Fence>, next_seq: u64) -> Arc<Version> {
         let mut state = self.state.lock();
-        state.version = Arc::new(Version::default().with_pieces(pieces).with_fences(fences));
+        state.version = Arc::new(state.version.with_pieces(pieces).with_fences(fences));
         state.next_seq = state.next_seq.max(next_seq);
         Arc::clone(&state.version)
     }
