@@ -1,5 +1,6 @@
 //! Statements: parsed, prepared, executed.
 
+pub(crate) mod acquire;
 pub(crate) mod call;
 pub(crate) mod complexity;
 pub mod copy;
@@ -47,7 +48,7 @@ pub enum StatementKind {
     Definition,
     /// BEGIN, COMMIT, ROLLBACK and their synonyms.
     Transaction,
-    /// SET, RESET, DISCARD, PREPARE, DEALLOCATE, DECLARE, FETCH …
+    /// SET, RESET, DISCARD, PREPARE, DEALLOCATE, DECLARE, FETCH, ACQUIRE …
     Session,
 }
 
@@ -62,12 +63,17 @@ pub struct Parsed {
     /// The options of a COPY, as they stand there.
     copy_options: Vec<(String, CopyOptionValue)>,
     system_columns: Vec<usize>,
+    own: Option<parse::Own>,
 }
 
 impl Parsed {
     pub(crate) fn new(tree: parse::Tree) -> Self {
-        let parse::Tree { statement, text, before, copy_options, system_columns } = tree;
-        Self { kind: kind_of(&statement), text, before, statement, copy_options, system_columns }
+        let parse::Tree { statement, text, before, copy_options, system_columns, own } = tree;
+        let kind = match own {
+            Some(_) => StatementKind::Session,
+            None => kind_of(&statement),
+        };
+        Self { kind, text, before, statement, copy_options, system_columns, own }
     }
 
     /// An error of planning or running it, with its place in the string.
@@ -106,6 +112,11 @@ impl Parsed {
 
     pub(crate) fn statement(&self) -> &Statement {
         &self.statement
+    }
+
+    /// What is to be carried out instead of the statement, which has its expressions.
+    pub(crate) fn own(&self) -> Option<&parse::Own> {
+        self.own.as_ref()
     }
 
     pub(crate) fn copy_options(&self) -> &[(String, CopyOptionValue)] {
@@ -156,6 +167,8 @@ pub(crate) enum Plan {
     Insert(Box<insert::Insert>),
     /// CALL.
     Call(call::Call),
+    /// ACQUIRE.
+    Acquire(Box<acquire::Acquire>),
     /// From its tree, when it is executed.
     Tree,
 }

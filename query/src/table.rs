@@ -9,6 +9,7 @@ pub mod aggregate;
 mod dealt;
 pub mod lookup;
 mod memory;
+pub mod projection;
 mod provider;
 pub mod pushdown;
 pub mod scan;

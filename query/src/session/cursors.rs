@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
-use stratalog_model::{Error, ErrorKind, Result};
+use stratalog_model::{ChronicleId, Error, ErrorKind, Result};
 use stratalog_pg_catalog::{CursorRow, CursorsView};
 
 use super::{
@@ -44,6 +44,8 @@ pub struct OpenCursor {
     pub is_binary: bool,
     /// Nanoseconds since 1970 of its declaration.
     pub declared_ns: i64,
+    /// The chronicles that its query reads.
+    pub reads: Arc<[ChronicleId]>,
     /// Cursors that were declared before it.
     number: u64,
     /// The block that declared it has not ended.
@@ -69,7 +71,7 @@ impl Cursors {
     pub fn declare(
         &self,
         name: &str,
-        (cursor, work): (SqlCursor, Arc<Work>),
+        (cursor, work, reads): (SqlCursor, Arc<Work>, &[ChronicleId]),
         statement: &str,
         kind: Kind,
         now_ns: i64,
@@ -85,6 +87,7 @@ impl Cursors {
             scrolls: cursor.scrolls(),
             is_binary: kind.is_binary,
             declared_ns: now_ns,
+            reads: reads.into(),
             number: open.declared,
             in_block: kind.in_block,
             cursor: Arc::new(tokio::sync::Mutex::new(cursor)),

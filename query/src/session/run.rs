@@ -14,6 +14,7 @@ use arrow::{
 use datafusion::{scalar::ScalarValue, sql::sqlparser::ast::Statement};
 use futures::{Stream, stream::BoxStream};
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
+use stratalog_visor_core::acquisition::Using;
 
 use super::{
     Session, TransactionState,
@@ -25,8 +26,8 @@ use super::{
 use crate::{
     Outcome, Parsed, Prepared, RowsTag, StatementKind,
     statement::{
-        Plan, call, copy, cursor, ddl, delete, explain, insert, lock, parameters, parse, query,
-        refused, setting, transaction,
+        Plan, acquire, call, copy, cursor, ddl, delete, explain, insert, lock, parameters, parse,
+        query, refused, setting, transaction,
     },
 };
 
@@ -241,6 +242,16 @@ impl Session {
     async fn plan_statement(&self, prepared: &mut Prepared) -> Result<()> {
         let parsed = Arc::clone(&prepared.parsed);
         let told = prepared.told.clone();
+        match parsed.own() {
+            Some(parse::Own::Acquire(asked)) => {
+                let (plan, types) = acquire::plan(self, &parsed, asked, &told).await?;
+                prepared.settle(types);
+                prepared.plan = Plan::Acquire(Box::new(plan));
+                return Ok(());
+            }
+            Some(parse::Own::Release(_)) => return Ok(()),
+            None => {}
+        }
         match parsed.statement() {
             Statement::Query(tree) => match query::body_insert(tree) {
                 Some(inner) => {
@@ -356,6 +367,9 @@ impl Session {
             Plan::Call(call) => {
                 work.guard(Box::pin(call::run(self, call, types, &values, work))).await
             }
+            Plan::Acquire(acquire) => {
+                work.guard(Box::pin(acquire::run(self, acquire, types, &values, work))).await
+            }
             Plan::Tree => match prepared.parsed.statement() {
                 Statement::Delete(tree) => {
                     work.guard(Box::pin(delete::run(self, tree, types, &values, work))).await
@@ -366,6 +380,9 @@ impl Session {
     }
 
     async fn execute_tree(&self, parsed: &Arc<Parsed>, work: &Arc<Work>) -> Result<Outcome> {
+        if let Some(parse::Own::Release(name)) = parsed.own() {
+            return acquire::release(self, name);
+        }
         let statement = parsed.statement();
         match statement {
             Statement::StartTransaction { .. }
@@ -458,18 +475,21 @@ impl Session {
         work
     }
 
-    /// A stream whose error makes an open block fail.
+    /// A stream whose error makes an open block fail, and that uses chronicles as long as it is
+    /// there.
     pub(crate) fn watch(
         &self,
         stream: BoxStream<'static, Result<RecordBatch>>,
+        uses: Option<Arc<[Using]>>,
     ) -> BoxStream<'static, Result<RecordBatch>> {
-        Box::pin(Watched { stream, transaction: Arc::clone(&self.transaction) })
+        Box::pin(Watched { stream, transaction: Arc::clone(&self.transaction), _uses: uses })
     }
 }
 
 struct Watched {
     stream: BoxStream<'static, Result<RecordBatch>>,
     transaction: Arc<Transaction>,
+    _uses: Option<Arc<[Using]>>,
 }
 
 impl Stream for Watched {

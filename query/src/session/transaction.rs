@@ -14,7 +14,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use parking_lot::Mutex;
 use stratalog_model::{Append, ChronicleId, Error, ErrorKind, EventStore, Result, Snapshot};
-use stratalog_visor_core::CatalogState;
+use stratalog_visor_core::{CatalogState, acquisition::Using};
 
 use super::{TransactionState, definition::Definition, variables::Marked};
 
@@ -41,6 +41,8 @@ struct Block {
     /// What the block sees of `snapshot` and `append`, until it writes again.
     own: Option<Arc<dyn Snapshot>>,
     savepoints: Vec<Savepoint>,
+    /// The chronicles that its statements use, each once for reading and once for writing.
+    uses: Vec<Using>,
     /// Dropped after what was written to its tables.
     definition: Option<Definition>,
     began_ns: Option<i64>,
@@ -79,6 +81,8 @@ pub struct Ended {
     pub append: Option<Box<dyn Append>>,
     /// What was defined.
     pub definition: Option<Definition>,
+    /// The chronicles that it used.
+    pub uses: Vec<Using>,
 }
 
 /// The append of a block, in the hands of one statement; or that of a statement by itself.
@@ -173,7 +177,31 @@ impl Transaction {
             wrote: !block.written.is_empty(),
             append: block.append,
             definition: block.definition,
+            uses: block.uses,
         }
+    }
+
+    /// A statement has begun to use a chronicle: a block does so until it ends. Outside of one the
+    /// statement gets it back.
+    pub fn hold(&self, using: Using) -> Option<Using> {
+        let mut block = self.0.lock();
+        if block.state != TransactionState::Block {
+            return Some(using);
+        }
+        let is_same = |known: &Using| {
+            known.chronicle() == using.chronicle() && known.what().writes() == using.what().writes()
+        };
+        // The first stays: what was written through it may be in vain.
+        if !block.uses.iter().any(is_same) {
+            block.uses.push(using);
+        }
+        None
+    }
+
+    /// Whether a statement of the block has written to a chronicle, or was about to.
+    pub fn is_writing(&self, chronicle: ChronicleId) -> bool {
+        let block = self.0.lock();
+        block.uses.iter().any(|using| using.chronicle() == chronicle && using.what().writes())
     }
 
     /// The snapshot that a statement uses now which reads the chronicles `reads`: one of what

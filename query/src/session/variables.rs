@@ -67,6 +67,8 @@ pub struct Parsed {
     /// 0: none.
     pub statement_timeout_ms: u64,
     /// 0: none.
+    pub lock_timeout_ms: u64,
+    /// 0: none.
     pub idle_in_transaction_ms: u64,
     /// 0: none.
     pub idle_session_ms: u64,
@@ -81,6 +83,7 @@ impl Default for Parsed {
         Self {
             style: TextStyle::default(),
             statement_timeout_ms: 0,
+            lock_timeout_ms: 0,
             idle_in_transaction_ms: 0,
             idle_session_ms: 0,
             search_path: vec!["public".to_string()],
@@ -355,6 +358,7 @@ impl Inner {
                 now_ns: None,
             },
             statement_timeout_ms: duration("statement_timeout"),
+            lock_timeout_ms: duration("lock_timeout"),
             idle_in_transaction_ms: duration("idle_in_transaction_session_timeout"),
             idle_session_ms: duration("idle_session_timeout"),
             search_path: check::names(self.value("search_path")),

@@ -12,6 +12,7 @@ use datafusion::{
 };
 use futures::{StreamExt as _, TryStreamExt as _};
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
+use stratalog_visor_core::acquisition::Use;
 
 use super::{names, query};
 use crate::{
@@ -75,7 +76,8 @@ pub async fn declare(
     let cursor = SqlCursor::new(rows, memory);
     let now_ns = session.parts().clock.now_ns();
     let kind = Kind { holds, is_binary: declare.binary == Some(true), in_block };
-    session.cursors().declare(&name, (cursor, work), text, kind, now_ns)?;
+    let declared = (cursor, work, planned.chronicles.as_slice());
+    session.cursors().declare(&name, declared, text, kind, now_ns)?;
     Ok(Outcome::Done("DECLARE CURSOR".to_string()))
 }
 
@@ -101,6 +103,10 @@ pub async fn fetch(session: &Session, statement: &Statement, work: &Arc<Work>) -
     };
     let name = names::fold(name);
     let open = session.cursors().find(&name)?;
+    // What was acquired when it was declared may be lost by now.
+    for chronicle in open.reads.iter() {
+        session.enter(*chronicle, Use::Read)?;
+    }
     let cursor = Arc::clone(&open.cursor).try_lock_owned().map_err(|_| {
         let message = format!("cursor \"{name}\" is being read by another statement");
         Error::new(ErrorKind::ObjectInUse, message)
@@ -109,7 +115,7 @@ pub async fn fetch(session: &Session, statement: &Statement, work: &Arc<Work>) -
     // A FETCH that is stopped ends what it was waiting for.
     let reading = Arc::clone(&open.work);
     let rows =
-        work.guard_stream(session.watch(rows)).inspect_err(move |_| reading.stop(Stop::User));
+        work.guard_stream(session.watch(rows, None)).inspect_err(move |_| reading.stop(Stop::User));
     let rows = rows.boxed();
     if into.is_some() {
         return Ok(Outcome::Done(format!("MOVE {}", count(rows).await?)));

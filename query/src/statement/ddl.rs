@@ -3,14 +3,22 @@
 mod create_table;
 mod index;
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::Arc,
+};
 
 use datafusion::sql::sqlparser::ast::{
     AlterTable, AlterTableOperation, CommentObject, ObjectName, ObjectType, RenameTableNameKind,
     SchemaName, Statement,
 };
-use stratalog_model::{Append, ChronicleDefinition, Error, ErrorKind, Result, store::Appended};
-use stratalog_visor_core::catalog::Command;
+use stratalog_model::{
+    Append, ChronicleDefinition, ChronicleId, Error, ErrorKind, Result, store::Appended,
+};
+use stratalog_visor_core::{
+    acquisition::{Use, Using},
+    catalog::{CatalogState, Command},
+};
 
 use super::names;
 use crate::{
@@ -73,15 +81,37 @@ pub async fn carry_out(
             work.commit()?;
             let (catalog, store) =
                 (Arc::clone(&session.parts().catalog), Arc::clone(session.store()));
+            let uses = committed(session, enter(session, &commands, &session.catalog())?)?;
             to_its_end(async move {
                 let applied = catalog.apply_all(commands).await?;
                 applied.dropped.iter().for_each(|dropped| store.forget(*dropped));
+                drop(uses);
                 Ok(applied.notices)
             })
             .await
         }
         TransactionState::Block | TransactionState::Failed => define(session, commands).await,
     }
+}
+
+/// Whoever changes chronicles uses them as one who writes to them does.
+fn enter(session: &Session, commands: &[Command], state: &CatalogState) -> Result<Vec<Using>> {
+    let changed = commands.iter().flat_map(|command| command.changes(state));
+    let changed: BTreeSet<ChronicleId> = changed.collect();
+    let mut uses = Vec::new();
+    for chronicle in changed {
+        uses.extend(session.enter(chronicle, Use::Write)?.using);
+    }
+    Ok(uses)
+}
+
+/// Uses of what is changed from now on, whatever becomes of a lease.
+fn committed(session: &Session, mut uses: Vec<Using>) -> Result<Vec<Using>> {
+    for using in &mut uses {
+        let chronicle = using.chronicle();
+        using.commit().map_err(|refusal| session.refused(chronicle, refusal))?;
+    }
+    Ok(uses)
 }
 
 /// Adds commands to what the open block defines.
@@ -93,6 +123,8 @@ async fn define(session: &Session, commands: Vec<Command>) -> Result<Vec<String>
     }
     let changes: Vec<_> = commands.iter().flat_map(|command| command.changes(&seen)).collect();
     session.transaction.check_definition(&changes)?;
+    // The block holds on to them.
+    enter(session, &commands, &seen)?;
     let before = session.transaction.definition();
     let (parts, store) = (session.parts(), session.store());
     let now_ns = parts.clock.now_ns();
@@ -111,7 +143,9 @@ pub async fn commit(
     session: &Session,
     definition: Definition,
     append: Option<Box<dyn Append>>,
+    uses: Vec<Using>,
 ) -> Result<Option<Appended>> {
+    let uses = committed(session, uses)?;
     let (catalog, store) = (Arc::clone(&session.parts().catalog), Arc::clone(session.store()));
     to_its_end(async move {
         let events = async move {
@@ -123,7 +157,7 @@ pub async fn commit(
         let commands = definition.commands().to_vec();
         let (applied, appended) = catalog.apply_with(commands, Box::pin(events)).await?;
         applied.dropped.iter().for_each(|dropped| store.forget(*dropped));
-        drop(definition);
+        drop((definition, uses));
         Ok(appended)
     })
     .await

@@ -1,5 +1,7 @@
 //! DELETE: exact tick ranges at the beginning or the end of a chronicle, nothing else (F22).
 
+use std::sync::Arc;
+
 use datafusion::{
     logical_expr::{LogicalPlan, utils::split_conjunction},
     scalar::ScalarValue,
@@ -8,9 +10,15 @@ use datafusion::{
 use stratalog_model::{
     ChronicleDefinition, ColumnType, Error, ErrorKind, Result, TickRange, TickRanges,
 };
+use stratalog_visor_core::acquisition::Use;
 
 use super::{parameters, parse, query};
-use crate::{Outcome, Session, errors::from_datafusion, session::work::Work, table::pushdown};
+use crate::{
+    Outcome, Session,
+    errors::from_datafusion,
+    session::{acquired::Entered, work::Work},
+    table::pushdown,
+};
 
 /// Runs DELETE.
 ///
@@ -57,8 +65,16 @@ pub async fn run(
             }
         }
     };
+    let Entered { ticks, using } = session.enter(chronicle.id, Use::Write)?;
+    // Of a chronicle that is acquired in part, the session sees no more, and deletes no more.
+    let range = range.intersect(&ticks);
+    if range.is_empty() {
+        return Ok(Outcome::Done("DELETE 0".to_string()));
+    }
     work.commit()?;
-    let deleted = session.store().delete(&chronicle, range).await?;
+    let store = Arc::clone(session.store());
+    let deleted = Box::pin(async move { store.delete(&chronicle, range).await });
+    let deleted = session.committing(using.into_iter().collect(), deleted)?.await?;
     Ok(Outcome::Done(format!("DELETE {deleted}")))
 }
 

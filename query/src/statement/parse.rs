@@ -14,10 +14,13 @@ use datafusion::sql::sqlparser::{
 use stratalog_model::{Error, ErrorKind, Result, chronicle::SYSTEM_COLUMNS};
 use stratalog_text::copy::CopyOptionValue;
 
+mod acquire;
 mod copy_options;
 mod distinct;
 mod fetch;
 mod rewrite;
+
+pub use acquire::{Acquire, Own};
 
 /// What is said of a statement that ends too early.
 const END_OF_INPUT: &str = "syntax error at end of input";
@@ -45,6 +48,8 @@ pub struct Tree {
     pub copy_options: Vec<(String, CopyOptionValue)>,
     /// Positions in [`SYSTEM_COLUMNS`] of the names that the text mentions.
     pub system_columns: Vec<usize>,
+    /// What the parser's tree has no place for.
+    pub own: Option<Own>,
 }
 
 /// The statements of `sql`, in order.
@@ -94,6 +99,10 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
         let system_columns = mentioned_system_columns(part);
         let compares_distinct = rewrite::compares_distinct(part);
         let mut tokens = rewrite::for_parser(part);
+        let is_own = acquire::is_own(part);
+        if is_own {
+            acquire::separate(&mut tokens);
+        }
         let copy_options = copy_options::cut(&mut tokens).map_err(|wrong| {
             wrong.map_or_else(|| at_end(sql, semicolon), |token| at_token(sql, &token))
         })?;
@@ -102,10 +111,11 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
             .with_recursion_limit(DEPTH_MAX)
             .with_tokens_with_locations(tokens);
         let parsed = match fetch::is_fetch(part) {
-            true => fetch::parse(&mut parser),
-            false => parser.parse_statement(),
+            _ if is_own => acquire::parse(&mut parser).map(|(query, own)| (query, Some(own))),
+            true => fetch::parse(&mut parser).map(|fetch| (fetch, None)),
+            false => parser.parse_statement().map(|statement| (statement, None)),
         };
-        let mut statement = parsed
+        let (mut statement, own) = parsed
             .map_err(|error| parser_error(sql, error))
             .map_err(|error| at_its_end(error, sql, semicolon))?;
         if compares_distinct {
@@ -115,7 +125,7 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
         if rest.token != Token::EOF {
             return Err(at_token(sql, &rest));
         }
-        found.push(Tree { statement, text, before, copy_options, system_columns });
+        found.push(Tree { statement, text, before, copy_options, system_columns, own });
     }
     Ok(found)
 }

@@ -40,6 +40,7 @@ use crate::{
     errors::from_datafusion,
     service::StoppablePlan,
     session::{
+        acquired::Pinned,
         aside::aside,
         planner::{self, Planner},
         work::Work,
@@ -318,12 +319,12 @@ pub async fn run(
     run: Run<'_>,
 ) -> Result<Rows> {
     let Run { work, tag, .. } = run;
-    let store = session.store().as_ref();
-    let snapshot = session.transaction.snapshot(store, &query.chronicles).await?;
+    let pinned = session.pin(&query.chronicles).await?;
+    let snapshot = &pinned.snapshot;
     let now_ns = planner::statement_time(session.parts().clock.now_ns());
     if let Some(point) = &query.point
         && let Some(rows) =
-            point.run(&snapshot, values, now_ns, session.settings().batch_rows_max)?
+            point.run(snapshot, values, now_ns, session.settings().batch_rows_max)?
     {
         let stream = rows.and_then({
             let schema = Arc::clone(&query.schema);
@@ -331,7 +332,7 @@ pub async fn run(
         });
         return Ok(Rows::new(
             Arc::clone(&query.schema),
-            work.guard_stream(session.watch(stream.boxed())),
+            work.guard_stream(session.watch(stream.boxed(), pinned.uses())),
             tag,
         ));
     }
@@ -339,10 +340,10 @@ pub async fn run(
     let template = query.template(session).await?;
     let template = template.and_then(|kept| Some((kept, kept.bind(values, now_ns)?)));
     if let Some((template, pushed)) = &template
-        && let Some(physical) = template.plan(&snapshot, pushed)?
+        && let Some(physical) = template.plan(snapshot, pushed)?
     {
         let tasks = session.enter_planner(&[]).await?.tasks();
-        return run_physical(session, physical, tasks, schema, run);
+        return run_physical(session, (physical, tasks), schema, &pinned, run);
     }
     let plan = if types.is_empty() {
         query.plan.clone()
@@ -353,11 +354,11 @@ pub async fn run(
             .with_param_values(parameters::for_plan(types, values))
             .map_err(from_datafusion)?
     };
-    let (physical, tasks) = physical(session, &plan, snapshot).await?;
+    let physical = physical(session, &plan, Arc::clone(snapshot)).await?;
     if let Some((template, _)) = &template {
-        template.keep(&physical);
+        template.keep(&physical.0);
     }
-    run_physical(session, physical, tasks, schema, run)
+    run_physical(session, physical, schema, &pinned, run)
 }
 
 /// Runs a logical plan without open parameters.
@@ -365,11 +366,11 @@ pub async fn run_plan(
     session: &Session,
     plan: &LogicalPlan,
     schema: SchemaRef,
-    snapshot: Arc<dyn Snapshot>,
+    pinned: &Pinned,
     run: Run<'_>,
 ) -> Result<Rows> {
-    let (physical, tasks) = physical(session, plan, snapshot).await?;
-    run_physical(session, physical, tasks, schema, run)
+    let physical = physical(session, plan, Arc::clone(&pinned.snapshot)).await?;
+    run_physical(session, physical, schema, pinned, run)
 }
 
 /// The physical plan of a logical one, and what starting it needs.
@@ -388,9 +389,9 @@ async fn physical(
 /// Runs a physical plan.
 fn run_physical(
     session: &Session,
-    physical: Arc<dyn ExecutionPlan>,
-    tasks: Arc<TaskContext>,
+    (physical, tasks): (Arc<dyn ExecutionPlan>, Arc<TaskContext>),
     schema: SchemaRef,
+    pinned: &Pinned,
     run: Run<'_>,
 ) -> Result<Rows> {
     let Run { work, tag, start } = run;
@@ -406,7 +407,7 @@ fn run_physical(
     };
     let shape = Arc::clone(&schema);
     let stream = stream.and_then(move |batch| std::future::ready(conform(&batch, &shape)));
-    Ok(Rows::new(schema, work.guard_stream(session.watch(stream.boxed())), tag))
+    Ok(Rows::new(schema, work.guard_stream(session.watch(stream.boxed(), pinned.uses())), tag))
 }
 
 /// A batch in the shape that was announced.

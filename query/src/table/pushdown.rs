@@ -14,7 +14,7 @@ use stratalog_model::{ChronicleDefinition, TickRange, TickRanges, ValueFilter, t
 pub mod calendar;
 mod index;
 mod key;
-mod time;
+pub mod time;
 pub mod value;
 
 /// What one conjunct of a WHERE clause asks of a scan.

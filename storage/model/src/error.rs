@@ -47,7 +47,7 @@ pub enum Status {
     AlreadyExists,
     /// Not for this user.
     PermissionDenied,
-    /// Room, memory or connections are used up, for now.
+    /// Room, memory, connections or what others have acquired is not to be had, for now.
     ResourceExhausted,
     /// Beyond a limit, whenever it is sent.
     TooLarge,
@@ -175,6 +175,8 @@ kinds! {
     UniqueViolation = "23505", false, AlreadyExists;
     /// An event at or below the sealed tick of a table with late = 'reject'.
     LateEvent = "23514", false, OutOfRange;
+    /// An event outside of the part of a chronicle that the session has acquired.
+    OutsideProjection = "44000", false, OutOfRange;
     /// A transaction command in the wrong state.
     InvalidTransactionState = "25000", false, FailedPrecondition;
     /// A command that cannot run inside a transaction block.
@@ -277,6 +279,8 @@ kinds! {
     ObjectInUse = "55006", true, FailedPrecondition;
     /// An object is not in the state that this needs.
     ObjectNotInPrerequisiteState = "55000", false, FailedPrecondition;
+    /// What others have acquired, or wait for.
+    LockNotAvailable = "55P03", true, ResourceExhausted;
     /// A setting that cannot be changed now.
     CannotChangeNow = "55P02", false, FailedPrecondition;
     /// Cancelled by the user, or by a timeout.

@@ -1,0 +1,345 @@
+//! What a session has acquired, and what its statements use (F8–F13).
+
+use std::sync::{Arc, atomic::Ordering};
+
+use stratalog_model::{
+    ChronicleDefinition, ChronicleId, Error, ErrorKind, Result, Snapshot, TickRange,
+};
+use stratalog_pg_catalog::CatalogView as _;
+use stratalog_visor_core::{
+    Acquisitions,
+    acquisition::{Acquisition, Claim, HolderId, Moment, Refusal, Standing, Use, Using, Waiting},
+};
+
+use super::Session;
+use crate::{errors::times::shown_time, table::projection::confined};
+
+/// Others that an error tells of in full.
+const TOLD_MAX: usize = 5;
+
+/// What an ACQUIRE does where others are in the way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// It fails.
+    Not,
+    /// It waits for them, in its turn.
+    InTurn,
+}
+
+/// A chronicle that a statement uses from now on.
+#[derive(Debug)]
+pub struct Entered {
+    /// The events that it sees and may write.
+    pub ticks: TickRange,
+    /// Until the statement drops this; `None` until its block ends.
+    pub using: Option<Using>,
+}
+
+/// What a statement reads, and uses as long as it does.
+#[derive(Debug, Clone)]
+pub struct Pinned {
+    /// The events: of what the session has acquired in part, no others.
+    pub snapshot: Arc<dyn Snapshot>,
+    uses: Option<Arc<[Using]>>,
+}
+
+/// Chronicles that a statement reads, and the parts to which it is confined.
+struct Reading {
+    uses: Option<Arc<[Using]>>,
+    within: Vec<(ChronicleId, TickRange)>,
+}
+
+impl Reading {
+    fn of(self, snapshot: Arc<dyn Snapshot>) -> Pinned {
+        Pinned { snapshot: confined(snapshot, self.within), uses: self.uses }
+    }
+}
+
+impl Pinned {
+    /// What is to be held as long as rows are read.
+    pub fn uses(&self) -> Option<Arc<[Using]>> {
+        self.uses.clone()
+    }
+}
+
+impl Session {
+    pub(crate) fn acquisitions(&self) -> &Arc<Acquisitions> {
+        &self.parts().acquisitions
+    }
+
+    /// Who acquires when this session does.
+    pub fn holder(&self) -> HolderId {
+        self.holder
+    }
+
+    /// What a statement reads that reads these chronicles.
+    ///
+    /// # Errors
+    /// As [`Self::enter`] and `Transaction::snapshot`.
+    pub(crate) async fn pin(&self, reads: &[ChronicleId]) -> Result<Pinned> {
+        let store = self.store().as_ref();
+        // First: what is read through a lease that ran out must not be looked at.
+        let reading = self.enter_all(reads)?;
+        Ok(reading.of(self.transaction.snapshot(store, reads).await?))
+    }
+
+    /// As [`Self::pin`], on a snapshot that the statement has.
+    ///
+    /// # Errors
+    /// As [`Self::enter`].
+    pub(crate) fn pin_over(
+        &self,
+        snapshot: Arc<dyn Snapshot>,
+        reads: &[ChronicleId],
+    ) -> Result<Pinned> {
+        Ok(self.enter_all(reads)?.of(snapshot))
+    }
+
+    fn enter_all(&self, reads: &[ChronicleId]) -> Result<Reading> {
+        let (mut uses, mut within) = (Vec::new(), Vec::new());
+        for (at, chronicle) in reads.iter().enumerate() {
+            if reads.iter().take(at).any(|before| before == chronicle) {
+                continue;
+            }
+            let entered = self.enter(*chronicle, Use::Read)?;
+            uses.extend(entered.using);
+            if entered.ticks != TickRange::ALL {
+                within.push((*chronicle, entered.ticks));
+            }
+        }
+        Ok(Reading { uses: (!uses.is_empty()).then(|| uses.into()), within })
+    }
+
+    /// A statement begins to use a chronicle: as long as it takes, or its block.
+    ///
+    /// # Errors
+    /// `ObjectNotInPrerequisiteState` when the session's lease on it has run out, or when it is to be
+    /// written to and is being dropped; `LockNotAvailable` when it is to be written to and
+    /// another one has acquired it, or waits to, EXCLUSIVE.
+    pub(crate) fn enter(&self, chronicle: ChronicleId, what: Use) -> Result<Entered> {
+        let what = match what {
+            Use::Write if self.transaction.is_writing(chronicle) => Use::WriteOn,
+            other => other,
+        };
+        let entered = self.acquisitions().enter(chronicle, self.holder, what);
+        let using = entered.map_err(|refusal| self.refused(chronicle, refusal))?;
+        let ticks = using.ticks();
+        Ok(Entered { ticks, using: self.transaction.hold(using) })
+    }
+
+    /// Acquires a chronicle; where others are in the way, a place among those who wait.
+    ///
+    /// # Errors
+    /// As ACQUIRE.
+    pub(crate) fn acquire(
+        &self,
+        chronicle: &ChronicleDefinition,
+        claim: Claim,
+        wait: Wait,
+    ) -> Result<Option<Waiting>> {
+        let acquired = match wait {
+            Wait::Not => {
+                let acquired = self.acquisitions().acquire(chronicle.id, self.holder, claim);
+                acquired.map(|()| None)
+            }
+            Wait::InTurn => self.acquisitions().ask(chronicle.id, self.holder, claim),
+        };
+        acquired.map_err(|refusal| self.refused(chronicle.id, refusal))
+    }
+
+    /// Checks, after a chronicle was acquired, that there is still somebody who has it: a session
+    /// that was closed meanwhile gave back what it had before.
+    ///
+    /// # Errors
+    /// `ConnectionFailure`, `UndefinedTable`.
+    pub(crate) fn keep_acquired(&self, chronicle: &ChronicleDefinition) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) {
+            self.acquisitions().release(chronicle.id, self.holder);
+            return Err(Error::new(ErrorKind::ConnectionFailure, "the session is closed"));
+        }
+        if self.parts().catalog.state().chronicle_by_id(chronicle.id).is_none() {
+            self.acquisitions().forget(chronicle.id);
+            return Err(Error::new(
+                ErrorKind::UndefinedTable,
+                format!("relation \"{}\" does not exist", chronicle.name),
+            )
+            .with_detail("It was dropped meanwhile."));
+        }
+        Ok(())
+    }
+
+    /// Gives a chronicle back.
+    ///
+    /// # Errors
+    /// `ObjectNotInPrerequisiteState` when the session has not acquired it.
+    pub(crate) fn release(&self, chronicle: &ChronicleDefinition) -> Result<()> {
+        if self.acquisitions().release(chronicle.id, self.holder) {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::ObjectNotInPrerequisiteState,
+            format!("chronicle \"{}\" is not acquired by this session", chronicle.name),
+        )
+        .with_subject(chronicle.subject()))
+    }
+
+    /// Gives back everything that the session has acquired.
+    pub(crate) fn release_all(&self) {
+        self.acquisitions().leave(self.holder);
+    }
+
+    /// The error of a refusal.
+    pub(crate) fn refused(&self, chronicle: ChronicleId, refusal: Refusal) -> Error {
+        let known = self.seen.state().chronicle_by_id(chronicle).cloned();
+        let name = known.as_ref().map_or_else(|| chronicle.to_string(), |known| known.name.clone());
+        let error = match refusal {
+            Refusal::Taken(others) => taken(
+                format!("could not acquire chronicle \"{name}\": {}", self.first(&others)),
+                self.all(&others),
+            )
+            .with_hint("leave NOWAIT out to wait for it, or acquire a part that nobody else has"),
+            Refusal::LockedOut(other) if other.standing == Standing::Waiting => taken(
+                format!(
+                    "session {} is about to acquire chronicle \"{name}\" EXCLUSIVE",
+                    other.holder.0
+                ),
+                self.all(&[other]),
+            )
+            .with_hint("send it again a little later: it waits for those who write already"),
+            Refusal::LockedOut(other) => taken(
+                format!("chronicle \"{name}\" cannot be written to: {}", self.first(&[other])),
+                self.all(&[other]),
+            )
+            .with_hint("send it again when it is released; stratalog.acquisitions shows by whom"),
+            Refusal::Lost(lost) => Error::new(
+                ErrorKind::ObjectNotInPrerequisiteState,
+                format!("the lease on chronicle \"{name}\" ran out{}", self.at(lost.until)),
+            )
+            .with_hint(format!(
+                "ACQUIRE CHRONICLE {name} again, or RELEASE CHRONICLE {name} to go on without it"
+            )),
+            Refusal::Closing => Error::new(
+                ErrorKind::ObjectNotInPrerequisiteState,
+                format!("chronicle \"{name}\" is being dropped"),
+            )
+            .with_detail("It takes no more events, and can be read until it is gone."),
+            Refusal::Deadlock(others) => {
+                Error::new(ErrorKind::DeadlockDetected, "deadlock detected")
+                    .with_detail(format!(
+                        "ACQUIRE CHRONICLE {name} waits for others who wait for this session. {}",
+                        self.all(&others)
+                    ))
+                    .with_hint("acquire chronicles in the same order everywhere")
+            }
+            Refusal::TooMany(most) => {
+                limit(format!("a session acquires at most {most} chronicles"))
+                    .with_hint("RELEASE those that are no longer needed")
+            }
+            Refusal::Crowded(most) => {
+                limit(format!("{most} sessions wait to acquire chronicle \"{name}\" already"))
+                    .with_hint("try again later")
+            }
+        };
+        match known {
+            Some(known) => error.with_subject(known.subject()),
+            None => error,
+        }
+    }
+
+    /// The error of an ACQUIRE that has waited for `lock_timeout`.
+    pub(crate) fn timed_out(
+        &self,
+        chronicle: &ChronicleDefinition,
+        others: &[Acquisition],
+    ) -> Error {
+        taken("canceling statement due to lock timeout".to_string(), self.all(others))
+            .with_hint("raise lock_timeout, or try again later")
+            .with_subject(chronicle.subject())
+    }
+
+    /// The error of a DROP of what others have acquired.
+    pub(crate) fn in_use(&self, chronicle: &ChronicleDefinition, others: &[Acquisition]) -> Error {
+        let name = &chronicle.name;
+        Error::new(
+            ErrorKind::ObjectInUse,
+            format!("cannot drop table \"{name}\": {}", self.first(others)),
+        )
+        .with_detail(self.all(others))
+        .with_hint(format!(
+            "DROP TABLE {name} ASYNC drops it when the last has released it, DROP TABLE {name} FORCE at once"
+        ))
+        .with_subject(chronicle.subject())
+    }
+
+    /// Who is in the way, in a few words.
+    fn first(&self, others: &[Acquisition]) -> String {
+        let Some(first) = others.first() else { return "others have it".to_string() };
+        let does = match first.standing {
+            Standing::Held => format!("has acquired it {}{}", first.mode, self.until(first.until)),
+            Standing::Lost => "had acquired it".to_string(),
+            Standing::Waiting => format!("waits to acquire it {}", first.mode),
+            Standing::Reading => "reads it".to_string(),
+            Standing::Writing => "writes to it".to_string(),
+        };
+        let more = match others.len() {
+            0 | 1 => String::new(),
+            count => format!(" (and {} more)", count - 1),
+        };
+        format!("session {} {does}{more}", first.holder.0)
+    }
+
+    /// Who is in the way, by name.
+    fn all(&self, others: &[Acquisition]) -> String {
+        let open = self.service.sessions().open();
+        let told = others.iter().take(TOLD_MAX).map(|other| {
+            let session = open.iter().find(|session| session.process_id() == other.holder.0);
+            let who = session.map_or_else(String::new, |session| {
+                let (login, application) = (session.login(), session.setting("application_name"));
+                let from = login.client_address.as_deref();
+                let parts = [
+                    Some(format!("user \"{}\"", login.user)),
+                    application.filter(|name| !name.is_empty()).map(|name| format!("\"{name}\"")),
+                    from.map(|from| format!("from {from}")),
+                ];
+                format!(" ({})", parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+            });
+            let mode = match other.standing {
+                Standing::Held | Standing::Lost | Standing::Waiting => format!(" {}", other.mode),
+                Standing::Reading | Standing::Writing => String::new(),
+            };
+            let ticks = match other.ticks {
+                TickRange::ALL => String::new(),
+                ticks => format!(" ticks {ticks}"),
+            };
+            format!(
+                "Session {}{who}: {}{mode}{ticks} since {}{}.",
+                other.holder.0,
+                other.standing,
+                self.time(other.since),
+                self.until(other.until)
+            )
+        });
+        told.collect::<Vec<_>>().join("\n")
+    }
+
+    fn until(&self, until: Option<Moment>) -> String {
+        until.map_or_else(String::new, |until| format!(" until {}", self.time(until)))
+    }
+
+    fn at(&self, until: Option<Moment>) -> String {
+        until.map_or_else(String::new, |until| format!(" at {}", self.time(until)))
+    }
+
+    fn time(&self, moment: Moment) -> String {
+        shown_time(self.acquisitions().wall_ns(moment), &self.text_style())
+    }
+}
+
+/// The error of what others have.
+fn taken(message: String, others: String) -> Error {
+    Error::new(ErrorKind::LockNotAvailable, message).with_detail(others)
+}
+
+fn limit(message: String) -> Error {
+    Error::new(ErrorKind::LimitExceeded, message)
+}
