@@ -2,15 +2,19 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array as _, ArrayRef, AsArray, Int64Array};
+use arrow::{
+    array::{Array as _, ArrayRef, AsArray, Int64Array, new_empty_array},
+    compute::cast,
+    datatypes::{DataType, Decimal128Type},
+};
 use datafusion::common::Result;
 use stratalog_functions::function::{Arguments, Function, Parameter, text_at};
 use stratalog_model::{ColumnType, TierName};
 
-use super::{Declare, same_bigint, text_of_oid};
+use super::{Declare, same_bigint, text_of_oid, text_rows};
 use crate::{CatalogContext, relation::Relation};
 
-use Parameter::{Any, Integer, Text};
+use Parameter::{Any, Integer, Numeric, Text};
 
 pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
     let declare = Declare { context };
@@ -65,10 +69,13 @@ pub(super) fn functions(context: &Arc<CatalogContext>) -> Vec<Function> {
         ),
         declare.stable(
             "pg_size_pretty",
-            &[&[Integer]],
+            &[&[Integer], &[Numeric]],
             ColumnType::Text,
             "Bytes in a unit that people read.",
-            |_, arguments| text_of_oid(arguments, |bytes| Some(pretty(bytes))),
+            |_, arguments| match arguments.arrays.first().map(|bytes| bytes.data_type()) {
+                Some(DataType::Decimal128(_, _)) => pretty_numerics(arguments),
+                _ => text_of_oid(arguments, |bytes| Some(pretty(i128::from(bytes)))),
+            },
         ),
     ]
 }
@@ -130,10 +137,19 @@ fn database_bytes(context: &CatalogContext, arguments: &Arguments<'_>) -> Result
     Ok(Arc::new(bytes))
 }
 
+/// Sums of bytes, which are numerics.
+fn pretty_numerics(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let whole = match arguments.arrays.first() {
+        Some(bytes) => cast(bytes, &DataType::Decimal128(38, 0))?,
+        None => new_empty_array(&DataType::Decimal128(38, 0)),
+    };
+    let whole = whole.as_primitive::<Decimal128Type>();
+    text_rows(arguments.rows, |row| Ok(whole.is_valid(row).then(|| pretty(whole.value(row)))))
+}
+
 /// Bytes as PostgreSQL prints them: up to 10,240 of a unit before the next one is used.
-fn pretty(bytes: i64) -> String {
-    // Room for the half unit that is added.
-    let mut value = i128::from(bytes);
+fn pretty(bytes: i128) -> String {
+    let mut value = bytes;
     let mut unit = "bytes";
     for next in ["kB", "MB", "GB", "TB", "PB"] {
         // The limits grow by half a unit, since the value is rounded on its way up.

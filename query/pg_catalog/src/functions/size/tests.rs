@@ -9,6 +9,6 @@ fn sizes_for_people() {
     assert_eq!(pretty(7_503 * 1_024), "7503 kB");
     assert_eq!(pretty(1 << 40), "1024 GB");
     assert_eq!(pretty(-20_480), "-20 kB");
-    assert_eq!(pretty(i64::MIN), "-8192 PB");
-    assert_eq!(pretty(i64::MAX), "8192 PB");
+    assert_eq!(pretty(i128::from(i64::MIN)), "-8192 PB");
+    assert_eq!(pretty(i128::from(i64::MAX)), "8192 PB");
 }
