@@ -7,6 +7,8 @@ use datafusion::{
     logical_expr::{Cast, Expr, ExprSchemable, cast, expr_rewriter::FunctionRewrite},
 };
 
+use super::floats;
+
 /// Casts what such functions give to the digits that it has.
 #[derive(Debug)]
 pub struct RoundedDigits;
@@ -29,7 +31,14 @@ impl FunctionRewrite for RoundedDigits {
             _ => None,
         };
         let Some(digits) = digits else { return Ok(Transformed::no(expr)) };
+        if call.args.first().is_some_and(|number| is_roomy(number, schema)) {
+            return Ok(Transformed::no(expr));
+        }
         let Expr::ScalarFunction(mut call) = expr else { return Ok(Transformed::no(expr)) };
+        if let Some(number) = call.args.first_mut() {
+            // A quotient has all of its digits only then.
+            *number = floats::settled(std::mem::take(number), schema)?;
+        }
         let Some(Ok(DataType::Decimal128(precision, scale))) =
             call.args.first().map(|number| number.get_type(schema))
         else {
@@ -45,6 +54,17 @@ impl FunctionRewrite for RoundedDigits {
             Some(wanted) => cast(call, wanted),
             None => call,
         }))
+    }
+}
+
+/// Whether a number has been cast to one more digit: functions are rewritten again and again.
+fn is_roomy(number: &Expr, schema: &DFSchema) -> bool {
+    let Expr::Cast(Cast { expr, field }) = number else { return false };
+    match (expr.get_type(schema), field.data_type()) {
+        (Ok(DataType::Decimal128(precision, scale)), DataType::Decimal128(roomy, same)) => {
+            scale == *same && (precision.saturating_add(1).min(38)) == *roomy
+        }
+        _ => false,
     }
 }
 

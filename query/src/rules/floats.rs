@@ -98,6 +98,14 @@ fn is_constant(expr: &Expr) -> bool {
     matches!(expr, Expr::Literal(_, _))
 }
 
+/// The expression with its numbers in the types that they have in the end.
+///
+/// # Errors
+/// Those of its parts' types.
+pub fn settled(expr: Expr, schema: &DFSchema) -> Result<Expr> {
+    Ok(expr.transform_up(|expr| of_expression(expr, schema))?.data)
+}
+
 fn of_expression(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let type_of = |expr: &Expr| expr.get_type(schema).unwrap_or(DataType::Null);
     let float_if_numeric = |expr: Expr| {

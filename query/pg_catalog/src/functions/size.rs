@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{Array as _, ArrayRef, AsArray, Int64Array, new_empty_array},
+    array::{Array as _, ArrayRef, AsArray, Int64Array},
     compute::cast,
-    datatypes::{DataType, Decimal128Type},
+    datatypes::{DECIMAL128_MAX_PRECISION, DataType, Decimal128Type},
 };
 use datafusion::common::Result;
 use stratalog_functions::function::{Arguments, Function, Parameter, text_at};
@@ -139,27 +139,49 @@ fn database_bytes(context: &CatalogContext, arguments: &Arguments<'_>) -> Result
 
 /// Sums of bytes, which are numerics.
 fn pretty_numerics(arguments: &Arguments<'_>) -> Result<ArrayRef> {
-    let whole = match arguments.arrays.first() {
-        Some(bytes) => cast(bytes, &DataType::Decimal128(38, 0))?,
-        None => new_empty_array(&DataType::Decimal128(38, 0)),
+    let Some(bytes) = arguments.arrays.first() else {
+        return text_rows(arguments.rows, |_| Ok(None));
     };
-    let whole = whole.as_primitive::<Decimal128Type>();
-    text_rows(arguments.rows, |row| Ok(whole.is_valid(row).then(|| pretty(whole.value(row)))))
+    let scale = match bytes.data_type() {
+        DataType::Decimal128(_, scale) => *scale,
+        _ => 0,
+    };
+    let bytes = cast(bytes, &DataType::Decimal128(DECIMAL128_MAX_PRECISION, scale))?;
+    let bytes = bytes.as_primitive::<Decimal128Type>();
+    let unit = 10_i128.pow(u32::from(scale.unsigned_abs()));
+    text_rows(arguments.rows, |row| {
+        Ok(bytes.is_valid(row).then(|| {
+            let whole = match scale {
+                ..=-1 => bytes.value(row).saturating_mul(unit),
+                _ => bytes.value(row) / unit,
+            };
+            match whole.unsigned_abs() < FEW_BYTES {
+                true => format!("{} bytes", bytes.value_as_string(row)),
+                false => pretty(whole),
+            }
+        }))
+    })
 }
 
-/// Bytes as PostgreSQL prints them: up to 10,240 of a unit before the next one is used.
+/// Below it bytes are printed as they are.
+const FEW_BYTES: u128 = 10_240;
+
+/// Bytes as PostgreSQL prints them: up to 10,240 of a unit before the next one is used,
+/// rounded half away from zero.
 fn pretty(bytes: i128) -> String {
-    let mut value = bytes;
-    let mut unit = "bytes";
-    for next in ["kB", "MB", "GB", "TB", "PB"] {
-        // The limits grow by half a unit, since the value is rounded on its way up.
-        if value.abs() < 10_240 {
+    if bytes.unsigned_abs() < FEW_BYTES {
+        return format!("{bytes} bytes");
+    }
+    let mut halves = bytes / 512;
+    let mut unit = "kB";
+    for next in ["MB", "GB", "TB", "PB"] {
+        if halves.unsigned_abs() < 2 * FEW_BYTES - 1 {
             break;
         }
-        value = (value + value.signum() * 512) / 1_024;
+        halves /= 1_024;
         unit = next;
     }
-    format!("{value} {unit}")
+    format!("{} {unit}", (halves + halves.signum()) / 2)
 }
 
 #[cfg(test)]
