@@ -38,6 +38,8 @@ pub enum RowsTag {
     Insert,
     /// `FETCH n`
     Fetch,
+    /// `SUBSCRIBE n`
+    Subscribe,
     /// Nothing but a word: `EXPLAIN`, `SHOW`.
     Word(&'static str),
 }
@@ -49,6 +51,7 @@ impl RowsTag {
             RowsTag::Select => format!("SELECT {rows}"),
             RowsTag::Insert => format!("INSERT 0 {rows}"),
             RowsTag::Fetch => format!("FETCH {rows}"),
+            RowsTag::Subscribe => format!("SUBSCRIBE {rows}"),
             RowsTag::Word(word) => word.to_string(),
         }
     }
@@ -61,6 +64,7 @@ pub struct Rows {
     tag: RowsTag,
     rows: u64,
     binary: bool,
+    endless: bool,
 }
 
 impl Rows {
@@ -70,7 +74,19 @@ impl Rows {
         stream: BoxStream<'static, Result<RecordBatch>>,
         tag: RowsTag,
     ) -> Self {
-        Self { schema, stream, tag, rows: 0, binary: false }
+        Self { schema, stream, tag, rows: 0, binary: false, endless: false }
+    }
+
+    /// They go on as long as somebody reads them: what is there must not wait for what comes.
+    #[must_use]
+    pub fn without_end(mut self) -> Self {
+        self.endless = true;
+        self
+    }
+
+    /// Whether they have no end.
+    pub fn is_endless(&self) -> bool {
+        self.endless
     }
 
     /// Whether protocols write them in binary where the client does not say how: those of a

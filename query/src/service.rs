@@ -17,6 +17,7 @@ use datafusion::execution::session_state::SessionState;
 use parking_lot::Mutex;
 use stratalog_model::{Clock, Error, ErrorKind, EventStore, Result};
 use stratalog_visor_core::Catalog;
+use tokio::sync::watch;
 
 pub use self::execution::STACK_BYTES;
 pub(crate) use self::execution::{Execution, StoppablePlan};
@@ -92,6 +93,8 @@ pub struct QueryService {
     execution: Execution,
     sessions: Arc<Sessions>,
     closing: AtomicBool,
+    /// What has no end ends.
+    ending: watch::Sender<bool>,
     next_id: AtomicI32,
     started_ns: i64,
 }
@@ -139,6 +142,7 @@ impl QueryService {
             execution,
             sessions: Arc::default(),
             closing: AtomicBool::new(false),
+            ending: watch::Sender::new(false),
             next_id: AtomicI32::new(1),
             started_ns,
         }))
@@ -185,8 +189,25 @@ impl QueryService {
         }
     }
 
+    /// Ends subscriptions, now and from now on: a shutdown that lets statements finish would wait
+    /// for these in vain.
+    pub fn end_subscriptions(&self) {
+        self.ending.send_replace(true);
+    }
+
+    /// Ends when subscriptions are to end, with the error that says so.
+    pub(crate) fn subscriptions_end(&self) -> impl Future<Output = Error> + Send + use<> {
+        let mut ending = self.ending.subscribe();
+        async move {
+            // Also when the service is gone.
+            let _ = ending.wait_for(|ending| *ending).await;
+            Error::new(ErrorKind::Shutdown, "terminating subscription: the server is shutting down")
+        }
+    }
+
     /// Refuses new sessions and statements, and cancels those that run.
     pub fn shutdown(&self) {
+        self.end_subscriptions();
         self.closing.store(true, Ordering::Release);
         for session in self.sessions.open() {
             session.stop(Stop::Shutdown);

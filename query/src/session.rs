@@ -266,6 +266,11 @@ impl Session {
         (limit_ms > 0).then(|| Duration::from_millis(limit_ms))
     }
 
+    /// How long whoever asks for some rows of a SUBSCRIBE waits for the first of them.
+    pub fn subscribe_wait(&self) -> Duration {
+        Duration::from_millis(self.variables.parsed().subscribe_wait_ms)
+    }
+
     /// Settings that the client must be told of, since the last call.
     pub fn take_parameter_changes(&self) -> Vec<(String, String)> {
         self.variables.take_changes()

@@ -20,8 +20,10 @@ pub(crate) mod point;
 pub(crate) mod query;
 pub(crate) mod recursion;
 pub(crate) mod refused;
+pub(crate) mod replays;
 pub(crate) mod setting;
 pub(crate) mod shape;
+pub(crate) mod subscribe;
 pub(crate) mod system_columns;
 pub(crate) mod template;
 pub(crate) mod transaction;
@@ -62,6 +64,8 @@ pub struct Parsed {
     /// The options of a COPY, as they stand there.
     copy_options: Vec<(String, CopyOptionValue)>,
     system_columns: Vec<usize>,
+    /// Where it begins, of a SUBSCRIBE.
+    subscribes: Option<parse::position::Beginning>,
 }
 
 /// What a statement consists of.
@@ -75,7 +79,8 @@ enum Body {
 
 impl Parsed {
     pub(crate) fn new(tree: parse::Tree) -> Self {
-        let parse::Tree { statement, text, before, copy_options, system_columns } = tree;
+        let parse::Tree { statement, text, before, copy_options, system_columns, subscribes } =
+            tree;
         let kind = kind_of(&statement);
         Self {
             kind,
@@ -84,6 +89,7 @@ impl Parsed {
             body: Body::Whole(Box::new(statement)),
             copy_options,
             system_columns,
+            subscribes,
         }
     }
 
@@ -96,6 +102,7 @@ impl Parsed {
             body: Body::Shaped(like, constants),
             copy_options: Vec::new(),
             system_columns: Vec::new(),
+            subscribes: None,
         }
     }
 
@@ -133,7 +140,17 @@ impl Parsed {
 
     /// Whether its rows come in an order that it asks for.
     pub fn is_ordered(&self) -> bool {
-        matches!(self.statement(), Statement::Query(query) if query.order_by.is_some())
+        self.is_endless()
+            || matches!(self.statement(), Statement::Query(query) if query.order_by.is_some())
+    }
+
+    /// Whether its rows go on without an end, in the order of commits: those of a SUBSCRIBE.
+    pub fn is_endless(&self) -> bool {
+        self.subscribes.is_some()
+    }
+
+    pub(crate) fn subscribes(&self) -> Option<parse::position::Beginning> {
+        self.subscribes
     }
 
     /// What kind of statement it is.
@@ -192,6 +209,10 @@ pub(crate) enum Plan {
     Shaped(Arc<Prepared>, Vec<ScalarValue>),
     /// DECLARE of a cursor for a query.
     Declare(query::Query),
+    /// SUBSCRIBE.
+    Subscribe(Box<subscribe::Subscribe>),
+    /// DECLARE of a cursor for a SUBSCRIBE.
+    DeclareSubscribe(Box<subscribe::Subscribe>),
     /// EXPLAIN of a query.
     Explain(explain::Explain),
     /// INSERT.

@@ -22,6 +22,7 @@ mod settings;
 mod sql;
 mod state;
 mod store;
+mod subscribe;
 mod tcp;
 mod telemetry;
 mod write;

@@ -24,7 +24,9 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
-use crate::{HttpSettings, compat, health, metrics, sql, state::State, tcp, telemetry, write};
+use crate::{
+    HttpSettings, compat, health, metrics, sql, state::State, subscribe, tcp, telemetry, write,
+};
 
 /// Bytes of the heads of one request.
 const HEAD_BYTES_MAX: usize = 64 << 10;
@@ -39,6 +41,7 @@ fn routes(state: Arc<State>) -> Router {
         .route("/v1/logs", post(telemetry::logs))
         .route("/api/v3/query_sql", get(sql::ask).post(sql::ask))
         .route("/api/sql", get(sql::ask).post(sql::ask))
+        .route("/api/v1/subscribe", get(subscribe::subscribe))
         .route("/query", get(compat::query).post(compat::query))
         .route("/exec", get(compat::exec))
         .route("/ping", get(health::ping))

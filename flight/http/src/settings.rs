@@ -22,6 +22,9 @@ pub struct HttpSettings {
     pub patience_ms: u64,
     /// Milliseconds that a request waits for room before it is told to come back.
     pub room_ms: u64,
+    /// Milliseconds after which a subscription that has nothing to tell sends a comment, so that
+    /// clients and proxies know that it goes on.
+    pub heartbeat_ms: u64,
     /// Milliseconds that a shutdown waits for running requests.
     pub shutdown_grace_ms: u64,
     /// The database that everything is in.
@@ -41,6 +44,7 @@ impl Default for HttpSettings {
             batch_bytes_max: 8 << 20,
             patience_ms: 30_000,
             room_ms: 5_000,
+            heartbeat_ms: 15_000,
             shutdown_grace_ms: 10_000,
             default_database: "stratalog".to_string(),
             default_user: "stratalog".to_string(),

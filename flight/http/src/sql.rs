@@ -3,6 +3,8 @@
 mod format;
 mod json;
 
+pub(crate) use self::json::objects;
+
 use std::{collections::HashMap, sync::Arc};
 
 use arrow::{
@@ -80,6 +82,12 @@ pub(crate) async fn ask(
 
 /// A session of one request: it ends with the answer.
 pub(crate) struct Ended(Arc<Session>);
+
+impl Ended {
+    pub(crate) fn new(session: Arc<Session>) -> Self {
+        Self(session)
+    }
+}
 
 impl Drop for Ended {
     fn drop(&mut self) {

@@ -12,6 +12,7 @@ use stratalog_model::ColumnType;
 
 use crate::CatalogContext;
 
+mod log;
 mod object;
 mod registry_type;
 mod session;
@@ -32,6 +33,7 @@ pub fn register_functions(
         .chain(size::functions(context))
         .chain(registry_type::functions(context))
         .chain(tools::functions(context))
+        .chain(log::functions(context))
         .collect();
     crate::procedure::tell_names(functions.iter().map(|function| function.name).collect());
     for mut function in functions {

@@ -18,6 +18,8 @@ use crate::table::{ChronicleTable, Pin};
 pub struct Scope {
     /// The catalog; one state for the whole statement.
     pub state: Arc<CatalogState>,
+    /// The database.
+    pub database: String,
     /// Schemas for unqualified names, after `pg_catalog`.
     pub search_path: Vec<String>,
     /// System columns that the statement mentions, by position.

@@ -7,7 +7,7 @@
 //!              └ before the first
 //! ```
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use arrow::{
     array::{RecordBatch, UInt32Array},
@@ -15,9 +15,9 @@ use arrow::{
     datatypes::SchemaRef,
 };
 use datafusion::execution::memory_pool::MemoryReservation;
-use futures::{StreamExt as _, stream, stream::BoxStream};
+use futures::{FutureExt as _, StreamExt as _, stream, stream::BoxStream};
 use stratalog_model::{Error, ErrorKind, Result};
-use tokio::sync::OwnedMutexGuard;
+use tokio::{sync::OwnedMutexGuard, time::Instant};
 
 use crate::{Rows, errors::from_datafusion};
 
@@ -48,6 +48,9 @@ pub struct SqlCursor {
     kept: VecDeque<RecordBatch>,
     /// Of a cursor that goes back as well.
     memory: Option<MemoryReservation>,
+    /// Until when a FETCH waits for rows that are still to come, of a result without an end: `None`
+    /// when it has got some, and does not wait for more.
+    until: Option<Instant>,
 }
 
 impl SqlCursor {
@@ -62,6 +65,7 @@ impl SqlCursor {
             read: 0,
             kept: VecDeque::new(),
             memory,
+            until: None,
         }
     }
 
@@ -75,7 +79,8 @@ impl SqlCursor {
         self.memory.is_some()
     }
 
-    /// The rows of a FETCH; the cursor moves as they are taken.
+    /// The rows of a FETCH; the cursor moves as they are taken. Of a result without an end those
+    /// that are there, or, if there are none, those that come within `wait`.
     ///
     /// # Errors
     /// `ObjectNotInPrerequisiteState` for going back without SCROLL. The stream has those of the
@@ -83,7 +88,9 @@ impl SqlCursor {
     pub async fn fetch(
         mut this: OwnedMutexGuard<Self>,
         direction: Direction,
+        wait: Duration,
     ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+        this.until = Some(Instant::now() + wait);
         match direction {
             Direction::Forward(Some(0)) => this.stay().await,
             Direction::Forward(count) => Ok(Self::forward(this, count)),
@@ -96,6 +103,7 @@ impl SqlCursor {
                 let to = i128::from(this.position) + i128::from(distance);
                 this.go_to(u64::try_from(to.max(0)).unwrap_or(u64::MAX)).await
             }
+            Direction::Absolute(..0) if this.rows.is_endless() => Err(no_last_row()),
             Direction::Absolute(number) => match u64::try_from(number) {
                 Ok(number) => this.go_to(number).await,
                 Err(_) => {
@@ -118,6 +126,8 @@ impl SqlCursor {
                 return Ok(None);
             }
             let Some(batch) = this.next_rows(left).await? else { return Ok(None) };
+            // There are some.
+            this.until = None;
             let left = left - batch.num_rows() as u64;
             Ok(Some((batch, (this, left))))
         })
@@ -129,7 +139,10 @@ impl SqlCursor {
         let first = self.position + 1;
         self.read_to(first).await?;
         if first > self.read {
-            self.position = self.read + 1;
+            // Behind the last row, unless others are still to come.
+            if self.ended {
+                self.position = self.read + 1;
+            }
             return Ok(None);
         }
         let Some((batch, row)) = self.find(first) else { return Err(lost()) };
@@ -148,7 +161,8 @@ impl SqlCursor {
             if let Some(failed) = &self.failed {
                 return Err(failed.duplicate());
             }
-            let next = self.rows.next().await.transpose();
+            let Some(next) = self.next_batch().await else { return Ok(()) };
+            let next = next.transpose();
             let kept = next.and_then(|batch| self.keep(batch));
             if let Err(error) = kept {
                 self.failed = Some(error.duplicate());
@@ -156,6 +170,20 @@ impl SqlCursor {
             }
         }
         Ok(())
+    }
+
+    /// The next batch of the result, or its end; `None` for nothing yet.
+    async fn next_batch(&mut self) -> Option<Option<Result<RecordBatch>>> {
+        if !self.rows.is_endless() {
+            return Some(self.rows.next().await);
+        }
+        if let Some(next) = self.rows.next().now_or_never() {
+            return Some(next);
+        }
+        let next = tokio::time::timeout_at(self.until?, self.rows.next()).await.ok();
+        // What is there then is taken, and no more is waited for.
+        self.until = None;
+        next
     }
 
     fn keep(&mut self, batch: Option<RecordBatch>) -> Result<()> {
@@ -233,7 +261,9 @@ impl SqlCursor {
             self.check_scrolls()?;
         }
         self.pass_to(number).await?;
-        Ok(stream::iter(self.current().map(Ok)).boxed())
+        // It may be still to come.
+        let found = self.current().filter(|_| self.ended || self.position == number);
+        Ok(stream::iter(found.map(Ok)).boxed())
     }
 
     async fn pass_to(&mut self, number: u64) -> Result<()> {
@@ -272,6 +302,10 @@ impl SqlCursor {
             .with_hint("Declare it with SCROLL option to enable backward scan.")),
         }
     }
+}
+
+fn no_last_row() -> Error {
+    Error::new(ErrorKind::FeatureNotSupported, "SUBSCRIBE has no last row")
 }
 
 fn lost() -> Error {

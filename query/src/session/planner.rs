@@ -2,6 +2,10 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use arrow::{
+    array::{RecordBatch, RecordBatchOptions},
+    datatypes::Schema,
+};
 use chrono::{DateTime, Utc};
 use datafusion::{
     catalog::TableProvider,
@@ -10,19 +14,23 @@ use datafusion::{
         SendableRecordBatchStream, TaskContext, context::SQLOptions, runtime_env::RuntimeEnv,
         session_state::SessionState,
     },
-    logical_expr::{Expr, LogicalPlan, physical_planning_context::PhysicalPlanningContext},
+    logical_expr::{
+        ColumnarValue, Expr, LogicalPlan, physical_planning_context::PhysicalPlanningContext,
+    },
     physical_expr::{PhysicalExpr, create_physical_expr},
     physical_plan::{ExecutionPlan, execute_stream},
+    scalar::ScalarValue,
     sql::{parser::Statement as DataFusionStatement, sqlparser::ast::Statement},
 };
 use parking_lot::Mutex;
 use stratalog_functions::style::set_style;
-use stratalog_model::{ErrorKind, Result, Snapshot};
+use stratalog_model::{ChronicleDefinition, ErrorKind, Result, Snapshot};
+use stratalog_pg_catalog::table_of_regclass;
 use stratalog_text::TextStyle;
 
 use super::catalog::Scope;
 use crate::{
-    errors::from_datafusion,
+    errors::{from_arrow, from_datafusion},
     statement::{
         dialect::merged::{self, Which},
         parameters,
@@ -135,6 +143,15 @@ impl Planner {
         Ok(plan)
     }
 
+    /// The table of events that a text names.
+    ///
+    /// # Errors
+    /// `UndefinedTable`, `WrongObjectType`.
+    pub fn table_named(&self, name: &str) -> Result<Arc<ChronicleDefinition>> {
+        let scope = self.scope.lock();
+        table_of_regclass(&scope.state, &scope.database, &scope.search_path, name)
+    }
+
     /// Whether there is an aggregate of this name, in lower case.
     pub fn is_aggregate(&self, name: &str) -> bool {
         self.state.aggregate_functions().contains_key(name)
@@ -181,6 +198,29 @@ impl Planner {
             &PhysicalPlanningContext::default(),
         )
         .ok()
+    }
+
+    /// The value of an expression whose types are settled; `None` if it names columns.
+    ///
+    /// # Errors
+    /// What computing it says.
+    pub fn value_of(&self, expr: &Expr) -> Result<Option<ScalarValue>> {
+        if !expr.column_refs().is_empty() {
+            return Ok(None);
+        }
+        let Some(compiled) = self.compile(expr.clone(), &DFSchema::empty()) else {
+            return Ok(None);
+        };
+        let schema = Arc::new(Schema::empty());
+        let options = RecordBatchOptions::new().with_row_count(Some(1));
+        let row = RecordBatch::try_new_with_options(schema, Vec::new(), &options);
+        let value = compiled.evaluate(&row.map_err(from_arrow)?).map_err(from_datafusion)?;
+        match value {
+            ColumnarValue::Scalar(value) => Ok(Some(value)),
+            ColumnarValue::Array(array) => {
+                ScalarValue::try_from_array(&array, 0).map(Some).map_err(from_datafusion)
+            }
+        }
     }
 
     /// The physical plan of a logical one, on a snapshot.

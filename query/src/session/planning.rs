@@ -14,7 +14,10 @@ use super::{
     planner::Planner,
     views::{OpenSessions, SessionSettings},
 };
-use crate::errors::from_datafusion;
+use crate::{
+    errors::from_datafusion,
+    table::record::{self, LogScope, Records},
+};
 
 impl Session {
     /// A planner in which names and times mean what they mean to this session now.
@@ -49,6 +52,7 @@ impl Session {
     fn scope(&self) -> Scope {
         Scope {
             state: self.catalog(),
+            database: self.login.database.clone(),
             search_path: self.variables.parsed().search_path,
             system_columns: Vec::new(),
             keyed: false,
@@ -94,6 +98,8 @@ impl Session {
             .with_session_id(self.key.process_id.to_string())
             .build();
         stratalog_pg_catalog::register_functions(&mut state, &context).map_err(from_datafusion)?;
+        let log = Arc::new(LogScope { scope: Arc::clone(&scope), store: Arc::clone(&parts.store) });
+        state.register_udtf(record::FUNCTION, Arc::new(Records(log)));
         Ok(Planner::new(state, scope, pin))
     }
 }

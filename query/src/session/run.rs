@@ -25,8 +25,10 @@ use super::{
 use crate::{
     Outcome, Parsed, Prepared, RowsTag, StatementKind,
     statement::{
-        Plan, call, copy, cursor, ddl, delete, explain, insert, lock, parameters, parse, query,
-        refused, setting, transaction,
+        Plan, call, copy,
+        cursor::{self, Declared},
+        ddl, delete, explain, insert, lock, parameters, parse, query, refused, setting, subscribe,
+        transaction,
     },
 };
 
@@ -204,6 +206,7 @@ impl Session {
         }
         if cacheable
             && types.is_empty()
+            && !parsed.is_endless()
             && let Some((shaped, values)) = Box::pin(self.shaped(parsed)).await
         {
             return Ok(Arc::new(Prepared {
@@ -246,8 +249,17 @@ impl Session {
         let parsed = Arc::clone(&prepared.parsed);
         let told = prepared.told.clone();
         match parsed.statement() {
-            Statement::Query(tree) => match query::body_insert(tree) {
-                Some(inner) => {
+            Statement::Query(tree) => match (parsed.subscribes(), query::body_insert(tree)) {
+                (Some(beginning), _) => {
+                    let mentioned = parsed.system_columns();
+                    let planner = self.enter_planner(mentioned).await?;
+                    let (plan, types) =
+                        subscribe::plan(&planner, tree, beginning, &told, mentioned).await?;
+                    prepared.result = Some(Arc::clone(&plan.schema));
+                    prepared.settle(types);
+                    prepared.plan = Plan::Subscribe(Box::new(plan));
+                }
+                (None, Some(inner)) => {
                     let mut inner = inner.clone();
                     insert::adopt_with(&mut inner, tree)?;
                     let (plan, types) = insert::plan(self, &parsed, &inner, &told).await?;
@@ -255,7 +267,7 @@ impl Session {
                     prepared.settle(types);
                     prepared.plan = Plan::Insert(Box::new(plan));
                 }
-                None => {
+                (None, None) => {
                     let planner = self.enter_planner(parsed.system_columns()).await?;
                     let (plan, types) =
                         query::plan(&planner, tree, &told, parsed.system_columns()).await?;
@@ -296,10 +308,20 @@ impl Session {
             Statement::Declare { stmts } => {
                 let (_, _, tree) = cursor::declared(stmts)?;
                 let planner = self.enter_planner(parsed.system_columns()).await?;
-                let (plan, types) =
-                    query::plan(&planner, tree, &told, parsed.system_columns()).await?;
-                prepared.settle(types);
-                prepared.plan = Plan::Declare(plan);
+                let mentioned = parsed.system_columns();
+                match parsed.subscribes() {
+                    Some(beginning) => {
+                        let (plan, types) =
+                            subscribe::plan(&planner, tree, beginning, &told, mentioned).await?;
+                        prepared.settle(types);
+                        prepared.plan = Plan::DeclareSubscribe(Box::new(plan));
+                    }
+                    None => {
+                        let (plan, types) = query::plan(&planner, tree, &told, mentioned).await?;
+                        prepared.settle(types);
+                        prepared.plan = Plan::Declare(plan);
+                    }
+                }
             }
             Statement::Fetch { .. } => prepared.result = cursor::fetched(self, parsed.statement())?,
             Statement::Prepare { .. } | Statement::Copy { .. } => {}
@@ -344,12 +366,18 @@ impl Session {
                 Ok(Outcome::Rows(work.guard(Box::pin(rows)).await?))
             }
             Plan::Declare(query) => {
-                let Statement::Declare { stmts } = prepared.parsed.statement() else {
-                    return Err(Error::internal("not a DECLARE"));
-                };
-                let text = prepared.parsed.text();
-                let declared = cursor::declare(self, stmts, text, query, (types, &values));
-                work.guard(Box::pin(declared)).await
+                let declared = Declared::Query(query);
+                let done = cursor::declare(self, &prepared.parsed, declared, (types, &values));
+                work.guard(Box::pin(done)).await
+            }
+            Plan::DeclareSubscribe(subscribe) => {
+                let declared = Declared::Subscribe(subscribe);
+                let done = cursor::declare(self, &prepared.parsed, declared, (types, &values));
+                work.guard(Box::pin(done)).await
+            }
+            Plan::Subscribe(subscribe) => {
+                let rows = subscribe::run(self, subscribe, types, &values, work);
+                Ok(Outcome::Rows(work.guard(Box::pin(rows)).await?))
             }
             Plan::Explain(explain) => {
                 work.guard(Box::pin(explain::run(self, explain, types, &values, work))).await

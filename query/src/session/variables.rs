@@ -70,6 +70,8 @@ pub struct Parsed {
     pub idle_in_transaction_ms: u64,
     /// 0: none.
     pub idle_session_ms: u64,
+    /// How long a FETCH from a SUBSCRIBE waits for its first row.
+    pub subscribe_wait_ms: u64,
     /// Schemas for unqualified names, in order.
     pub search_path: Vec<String>,
     /// Least severe messages that the client gets: 0 = notice, 1 = warning, 2 = none.
@@ -83,6 +85,7 @@ impl Default for Parsed {
             statement_timeout_ms: 0,
             idle_in_transaction_ms: 0,
             idle_session_ms: 0,
+            subscribe_wait_ms: 1_000,
             search_path: vec!["public".to_string()],
             messages_from: 0,
         }
@@ -357,6 +360,7 @@ impl Inner {
             statement_timeout_ms: duration("statement_timeout"),
             idle_in_transaction_ms: duration("idle_in_transaction_session_timeout"),
             idle_session_ms: duration("idle_session_timeout"),
+            subscribe_wait_ms: duration("subscribe_wait"),
             search_path: check::names(self.value("search_path")),
             messages_from: match self.value("client_min_messages") {
                 "warning" => 1,

@@ -10,7 +10,7 @@ use stratalog_text::copy::{ColumnSelection, CopyDirection, CopyOptions, Skipped}
 use super::{
     insert::{Writer, columns, columns::Targets, compute::Computing},
     names::{self, quoted},
-    parse, query,
+    parse, query, subscribe,
 };
 use crate::{
     CopyIn, CopyOut, CopyProgress, Notice, Outcome, Parsed, RowsTag, Session,
@@ -199,12 +199,27 @@ async fn copy_out(
             }
         }
     };
+    let mentioned = parsed.system_columns();
+    if let Some(beginning) = parsed.subscribes() {
+        let (subscribe, types) = {
+            let planner = session.enter_planner(mentioned).await?;
+            subscribe::plan(&planner, &tree, beginning, &[], mentioned).await?
+        };
+        if !types.is_empty() {
+            return Err(no_parameter());
+        }
+        let names = subscribe.schema.fields().iter().map(|field| field.name().as_str()).collect();
+        check_forced(&options, &names, None)?;
+        let rows = subscribe::run(session, &subscribe, &[], &[], work).await?;
+        let progress = session.begin_copy("COPY TO", None);
+        return Ok(Outcome::CopyOut(CopyOut { options, rows, progress }));
+    }
     let (query, types) = {
-        let planner = session.enter_planner(parsed.system_columns()).await?;
-        query::plan(&planner, &tree, &[], parsed.system_columns()).await?
+        let planner = session.enter_planner(mentioned).await?;
+        query::plan(&planner, &tree, &[], mentioned).await?
     };
     if !types.is_empty() {
-        return Err(Error::new(ErrorKind::UndefinedParameter, "there is no parameter $1"));
+        return Err(no_parameter());
     }
     let names = query.schema.fields().iter().map(|field| field.name().as_str()).collect();
     check_forced(&options, &names, table.as_deref())?;
@@ -212,6 +227,10 @@ async fn copy_out(
         query::run(session, &query, &[], &[], query::Run::now(work, RowsTag::Select)).await?;
     let progress = session.begin_copy("COPY TO", table.map(|table| table.id));
     Ok(Outcome::CopyOut(CopyOut { options, rows, progress }))
+}
+
+fn no_parameter() -> Error {
+    Error::new(ErrorKind::UndefinedParameter, "there is no parameter $1")
 }
 
 /// Refuses a FORCE_… option that names a column that is not among those `copied`.

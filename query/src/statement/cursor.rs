@@ -13,9 +13,9 @@ use datafusion::{
 use futures::{StreamExt as _, TryStreamExt as _};
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 
-use super::{names, query};
+use super::{names, query, subscribe};
 use crate::{
-    Outcome, Rows, RowsTag, Session, TransactionState,
+    Outcome, Parsed, Rows, RowsTag, Session, TransactionState,
     session::{
         Kind,
         cursor::{Direction, SqlCursor, count},
@@ -37,18 +37,29 @@ pub fn declared(statements: &[Declare]) -> Result<(&Declare, &Ident, &Tree)> {
     Ok((declare, name, tree))
 }
 
+/// What a cursor is declared for.
+#[derive(Debug, Clone, Copy)]
+pub enum Declared<'a> {
+    /// A query.
+    Query(&'a query::Query),
+    /// A SUBSCRIBE.
+    Subscribe(&'a subscribe::Subscribe),
+}
+
 /// Runs DECLARE: the query is planned on the snapshot of now; it starts with the first FETCH.
 ///
 /// # Errors
 /// `NoActiveTransaction` outside of a block, without HOLD; `DuplicateCursor`; those of the query.
 pub async fn declare(
     session: &Session,
-    statements: &[Declare],
-    text: &str,
-    planned: &query::Query,
+    parsed: &Parsed,
+    planned: Declared<'_>,
     (types, values): (&[ColumnType], &[ScalarValue]),
 ) -> Result<Outcome> {
-    let (declare, name, _) = declared(statements)?;
+    let Statement::Declare { stmts } = parsed.statement() else {
+        return Err(Error::internal("not a DECLARE"));
+    };
+    let (declare, name, _) = declared(stmts)?;
     let holds = declare.hold == Some(true);
     let in_block = session.transaction() != TransactionState::Idle;
     if !holds && !in_block {
@@ -62,9 +73,24 @@ pub async fn declare(
     session.cursors().check_free(&name)?;
     // It ends with the cursor; what stops a FETCH, and how long that may take, is the FETCH's.
     let work = Work::start(0);
-    let run = query::Run { work: &work, tag: RowsTag::Fetch, start: query::Start::WhenRead };
-    let rows = query::run(session, planned, types, values, run).await?;
+    let rows = match planned {
+        Declared::Query(query) => {
+            let (tag, start) = (RowsTag::Fetch, query::Start::WhenRead);
+            let run = query::Run { work: &work, tag, start };
+            query::run(session, query, types, values, run).await?
+        }
+        Declared::Subscribe(subscribe) => {
+            subscribe::run(session, subscribe, types, values, &work).await?
+        }
+    };
     let memory = match declare.scroll {
+        Some(true) if rows.is_endless() => {
+            return Err(Error::new(
+                ErrorKind::FeatureNotSupported,
+                "a cursor for SUBSCRIBE does not go back",
+            )
+            .with_hint("declare another one FROM GSN: each row tells its _gsn"));
+        }
         Some(true) => {
             let planner = session.enter_planner(&[]).await?;
             let pool = &planner.tasks().runtime_env().memory_pool;
@@ -75,7 +101,7 @@ pub async fn declare(
     let cursor = SqlCursor::new(rows, memory);
     let now_ns = session.parts().clock.now_ns();
     let kind = Kind { holds, is_binary: declare.binary == Some(true), in_block };
-    session.cursors().declare(&name, (cursor, work), text, kind, now_ns)?;
+    session.cursors().declare(&name, (cursor, work), parsed.text(), kind, now_ns)?;
     Ok(Outcome::Done("DECLARE CURSOR".to_string()))
 }
 
@@ -105,7 +131,8 @@ pub async fn fetch(session: &Session, statement: &Statement, work: &Arc<Work>) -
         let message = format!("cursor \"{name}\" is being read by another statement");
         Error::new(ErrorKind::ObjectInUse, message)
     })?;
-    let rows = SqlCursor::fetch(cursor, to(direction)?).await?;
+    let wait = session.subscribe_wait();
+    let rows = SqlCursor::fetch(cursor, to(direction)?, wait).await?;
     // A FETCH that is stopped ends what it was waiting for.
     let reading = Arc::clone(&open.work);
     let rows =

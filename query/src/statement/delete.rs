@@ -1,18 +1,33 @@
-//! DELETE: exact tick ranges at the beginning or the end of a chronicle, nothing else (F22).
+//! DELETE: exact tick ranges at the beginning or the end of a chronicle (F22), and its beginning in
+//! the order of commits, as TRIM says it, too (F103). Nothing else.
 
 use datafusion::{
-    logical_expr::{LogicalPlan, utils::split_conjunction},
+    logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator, utils::split_conjunction},
     scalar::ScalarValue,
     sql::sqlparser::ast::{Delete as Tree, FromTable, Statement, TableFactor},
 };
 use stratalog_model::{
-    ChronicleDefinition, ColumnType, Error, ErrorKind, Result, TickRange, TickRanges,
+    ChronicleDefinition, ColumnType, Error, ErrorKind, Gsn, Result, TickRange, TickRanges,
 };
 
 use super::{parameters, parse, query};
-use crate::{Outcome, Session, errors::from_datafusion, session::work::Work, table::pushdown};
+use crate::{
+    Outcome, Session,
+    errors::from_datafusion,
+    session::{planner::Planner, work::Work},
+    table::pushdown,
+};
 
-/// Runs DELETE.
+/// What goes.
+#[derive(Debug, Clone, Copy)]
+enum Gone {
+    Nothing,
+    Ticks(TickRange),
+    /// What has a gsn below this one.
+    Before(Gsn),
+}
+
+/// Runs DELETE, or TRIM.
 ///
 /// # Errors
 /// `FeatureNotSupported` with an explanation for anything but such a range.
@@ -43,23 +58,30 @@ pub async fn run(
     let (TableFactor::Table { name, .. }, []) = (&table.relation, table.joins.as_slice()) else {
         return Err(refused("it does not name a table"));
     };
-    super::insert::refuse_number(session, "DELETE")?;
-    session.transaction.check_outside("DELETE")?;
+    let word = if matches!(tree.from, FromTable::WithoutKeyword(_)) { "TRIM" } else { "DELETE" };
+    super::insert::refuse_number(session, word)?;
+    session.transaction.check_outside(word)?;
     super::transaction::check_write(session)?;
     let chronicle = session.chronicle(name)?;
-    let range = match &tree.selection {
-        None => TickRange::ALL,
+    let gone = match &tree.selection {
+        None => Gone::Ticks(TickRange::ALL),
         Some(selection) => {
             let sql = format!("SELECT 1 FROM {} WHERE {selection}", table.relation);
-            match admitted(session, &chronicle, &sql, types, values).await? {
-                Some(range) => range,
-                None => return Ok(Outcome::Done("DELETE 0".to_string())),
-            }
+            admitted(session, &chronicle, &sql, types, values).await?
         }
     };
-    work.commit()?;
-    let deleted = session.store().delete(&chronicle, range).await?;
-    Ok(Outcome::Done(format!("DELETE {deleted}")))
+    let deleted = match gone {
+        Gone::Nothing => 0,
+        Gone::Ticks(range) => {
+            work.commit()?;
+            session.store().delete(&chronicle, range).await?
+        }
+        Gone::Before(gsn) => {
+            work.commit()?;
+            session.store().trim(&chronicle, gsn).await?
+        }
+    };
+    Ok(Outcome::Done(format!("{word} {deleted}")))
 }
 
 /// The types of the parameters of a DELETE.
@@ -89,14 +111,14 @@ pub async fn parameter_types(
     Ok(types)
 }
 
-/// The one range of ticks that the WHERE clause of `sql` admits; `None` for no tick.
+/// What the WHERE clause of `sql` admits.
 async fn admitted(
     session: &Session,
     chronicle: &ChronicleDefinition,
     sql: &str,
     types: &[ColumnType],
     values: &[ScalarValue],
-) -> Result<Option<TickRange>> {
+) -> Result<Gone> {
     let mut parsed = parse::statements(sql, usize::MAX)?
         .into_iter()
         .next()
@@ -112,46 +134,71 @@ async fn admitted(
             plan.with_param_values(parameters::for_plan(types, values)).map_err(from_datafusion)?;
     }
     let plan = planner.optimize(&plan)?;
-    drop(planner);
     if let LogicalPlan::EmptyRelation(_) = &plan {
-        return Ok(None);
+        return Ok(Gone::Nothing);
     }
     if query::chronicles(&plan)? != [chronicle.id] {
         return Err(refused("its WHERE clause reads a table"));
     }
-    let mut ticks = TickRanges::all();
+    let mut conjuncts: Vec<&Expr> = Vec::new();
     let mut node = &plan;
     loop {
         match node {
             LogicalPlan::Projection(projection) => node = &projection.input,
             LogicalPlan::SubqueryAlias(alias) => node = &alias.input,
             LogicalPlan::Filter(filter) => {
-                for conjunct in split_conjunction(&filter.predicate) {
-                    ticks = ticks.intersect(&exact(chronicle, conjunct)?);
-                }
+                conjuncts.extend(split_conjunction(&filter.predicate));
                 node = &filter.input;
             }
             LogicalPlan::TableScan(scan) => {
-                for conjunct in &scan.filters {
-                    ticks = ticks.intersect(&exact(chronicle, conjunct)?);
-                }
+                conjuncts.extend(&scan.filters);
                 break;
             }
-            LogicalPlan::EmptyRelation(_) => return Ok(None),
+            LogicalPlan::EmptyRelation(_) => return Ok(Gone::Nothing),
             _ => return Err(refused("its WHERE clause is not a range of time")),
         }
     }
-    match ticks.as_slice() {
-        [] => Ok(None),
-        [range] => Ok(Some(*range)),
-        _ => Err(refused("its WHERE clause leaves a gap")),
+    let mut ticks = TickRanges::all();
+    let mut before: Option<Gsn> = None;
+    for conjunct in &conjuncts {
+        match beginning(&planner, conjunct)? {
+            Some(gsn) => before = Some(before.map_or(gsn, |known| known.min(gsn))),
+            None => ticks = ticks.intersect(&exact(chronicle, conjunct)?),
+        }
+    }
+    match (before, ticks.as_slice()) {
+        (_, []) => Ok(Gone::Nothing),
+        (Some(gsn), _) if ticks.is_all() => Ok(Gone::Before(gsn)),
+        (Some(_), _) => Err(refused("its WHERE clause speaks of time and of _gsn")),
+        (None, [range]) => Ok(Gone::Ticks(*range)),
+        (None, _) => Err(refused("its WHERE clause leaves a gap")),
     }
 }
 
-fn exact(
-    chronicle: &ChronicleDefinition,
-    conjunct: &datafusion::logical_expr::Expr,
-) -> Result<TickRanges> {
+/// The gsn below which a conjunct is true, if it speaks of nothing else.
+fn beginning(planner: &Planner, conjunct: &Expr) -> Result<Option<Gsn>> {
+    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = conjunct else { return Ok(None) };
+    let is_gsn = |expr: &Expr| matches!(expr, Expr::Column(column) if column.name == "_gsn");
+    let (op, value) = match (is_gsn(left), is_gsn(right)) {
+        (true, false) => (Some(*op), right),
+        (false, true) => (op.swap(), left),
+        _ => return Ok(None),
+    };
+    let step = match op {
+        Some(Operator::Lt) => 0,
+        Some(Operator::LtEq) => 1,
+        _ => return Ok(None),
+    };
+    Ok(match planner.value_of(value)? {
+        Some(ScalarValue::Int64(Some(gsn))) => {
+            Some(Gsn(u64::try_from(gsn.saturating_add(step)).unwrap_or(0)))
+        }
+        Some(ScalarValue::Int64(None)) => Some(Gsn(0)),
+        _ => None,
+    })
+}
+
+fn exact(chronicle: &ChronicleDefinition, conjunct: &Expr) -> Result<TickRanges> {
     pushdown::ticks(chronicle, conjunct).ok_or_else(|| {
         let tick = chronicle.tick().map_or("time", |column| column.name.as_str());
         let mut names: Vec<_> =
@@ -170,5 +217,5 @@ fn exact(
 fn refused(why: &str) -> Error {
     Error::new(ErrorKind::FeatureNotSupported, "this DELETE is not supported")
         .with_detail(why.to_string())
-        .with_hint("events are deleted by ranges of time at the beginning or the end of a table: DELETE FROM t WHERE time < '2024-01-01'")
+        .with_hint("events are deleted by ranges of time at the beginning or the end of a table: DELETE FROM t WHERE time < '2024-01-01'; or by position: TRIM t BEFORE GSN 100")
 }

@@ -21,6 +21,7 @@ mod json_aggregates;
 mod lateral;
 pub mod merged;
 mod operators;
+pub mod positions;
 mod rows;
 mod spelled;
 mod spelling;

@@ -25,14 +25,14 @@ use datafusion::{
 };
 use futures::StreamExt;
 use stratalog_model::{
-    ChronicleDefinition, Collision, ColumnType, Error, ErrorKind, ProducerId, Result,
+    ChronicleDefinition, Collision, ColumnType, Error, ErrorKind, Gsn, ProducerId, Result,
     store::{AppendOptions, Appended, OnConflict},
 };
 
 use self::{
     cells::Cell, columns::Targets, compute::Computing, returning::Returning, values::Values,
 };
-use super::{names, parameters, query};
+use super::{names, parameters, parse::position, query};
 use crate::{
     Outcome, Parsed, RowsTag, Session,
     session::{transaction::Lent, work::Work},
@@ -45,6 +45,8 @@ pub struct Insert {
     pub targets: Targets,
     source: Source,
     on_conflict: OnConflict,
+    /// The position in the log that its events come after (F56).
+    after: Option<Cell>,
     returning: Option<Returning>,
 }
 
@@ -94,6 +96,10 @@ pub async fn plan(
     let count = parameters::count(&Statement::Insert(tree.clone()))?.max(told.len());
     let mut types = told.to_vec();
     types.resize(count, None);
+    let after = match position::after(tree) {
+        Some(expr) => Some(Cell::of(expr, Some(&ColumnType::BigInt), &mut types)?),
+        None => None,
+    };
     let values = tree.source.as_deref().and_then(plain_values);
     let (targets, source, types) = match (&tree.source, values) {
         (None, _) => {
@@ -126,7 +132,7 @@ pub async fn plan(
         (Some(source), None) => {
             let planner = session.enter_planner(parsed.system_columns()).await?;
             let (query, types) =
-                query::plan(&planner, source, told, parsed.system_columns()).await?;
+                query::plan(&planner, source, &types, parsed.system_columns()).await?;
             drop(planner);
             let width = query.schema.fields().len();
             let targets = Targets::new(session, chronicle, &listed, Some(width)).await?;
@@ -141,7 +147,7 @@ pub async fn plan(
         }
         None => None,
     };
-    Ok((Insert { targets, source, on_conflict, returning }, types))
+    Ok((Insert { targets, source, on_conflict, after, returning }, types))
 }
 
 /// The rows of a source that is VALUES and nothing else.
@@ -171,6 +177,7 @@ fn target(session: &Session, tree: &Tree) -> Result<Arc<ChronicleDefinition>> {
         || tree.output.is_some()
         || tree.insert_alias.is_some()
         || tree.format_clause.is_some()
+        || tree.settings.iter().flatten().any(|setting| setting.key.value != position::AFTER)
         || !tree.assignments.is_empty()
         || !tree.after_columns.is_empty();
     if foreign {
@@ -306,6 +313,9 @@ pub async fn run(
             );
         }
     }
+    if let Some(after) = &insert.after {
+        come_after(session, &computing, after.clone()).await?;
+    }
     let mut writer = Writer::begin(session, &insert.targets, insert.on_conflict)?;
     writer.keep = insert.returning.is_some();
     if let Some(batch) = first {
@@ -334,6 +344,19 @@ pub async fn run(
             Ok(Outcome::Rows(rows))
         }
         _ => Ok(Outcome::Done(format!("INSERT 0 {}", finished.rows))),
+    }
+}
+
+/// Returns when a position of the log is ordered: what is committed from then on comes after it.
+async fn come_after(session: &Session, computing: &Computing<'_>, after: Cell) -> Result<()> {
+    let value = values::one_value(computing, after, &ColumnType::BigInt, "AFTER GSN").await?;
+    let gsn = ScalarValue::try_from_array(&value, 0).map_err(crate::errors::from_datafusion)?;
+    match gsn {
+        ScalarValue::Int64(Some(gsn)) => {
+            // What is below 1 comes before all events.
+            session.store().reached(Gsn(u64::try_from(gsn).unwrap_or(0))).await
+        }
+        _ => Err(Error::new(ErrorKind::NullNotAllowed, "AFTER GSN needs a number, not NULL")),
     }
 }
 

@@ -14,9 +14,13 @@ use datafusion::sql::sqlparser::{
 use stratalog_model::{Error, ErrorKind, Result, chronicle::SYSTEM_COLUMNS};
 use stratalog_text::copy::CopyOptionValue;
 
+use self::position::{Beginning, Positions};
+use super::replays;
+
 mod copy_options;
 mod distinct;
 mod fetch;
+pub(crate) mod position;
 mod rewrite;
 
 /// What is said of a statement that ends too early.
@@ -45,6 +49,8 @@ pub struct Tree {
     pub copy_options: Vec<(String, CopyOptionValue)>,
     /// Positions in [`SYSTEM_COLUMNS`] of the names that the text mentions.
     pub system_columns: Vec<usize>,
+    /// Where it begins, of a SUBSCRIBE: its tree is a query of what it gives.
+    pub(crate) subscribes: Option<Beginning>,
 }
 
 /// The statements of `sql`, in order.
@@ -91,12 +97,18 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
                 None => error,
             });
         }
-        let system_columns = mentioned_system_columns(part);
         let compares_distinct = rewrite::compares_distinct(part);
         let mut tokens = rewrite::for_parser(part);
-        let copy_options = copy_options::cut(&mut tokens).map_err(|wrong| {
+        let wrong = |wrong: Option<TokenWithSpan>| {
             wrong.map_or_else(|| at_end(sql, semicolon), |token| at_token(sql, &token))
-        })?;
+        };
+        let copy_options = copy_options::cut(&mut tokens).map_err(wrong)?;
+        let positions = Positions::cut(&mut tokens).map_err(wrong)?;
+        let subscribes = positions.subscribes;
+        let mut system_columns = mentioned_system_columns(&tokens);
+        system_columns.extend(replays::needed(&tokens));
+        system_columns.sort_unstable();
+        system_columns.dedup();
         let mut parser = Parser::new(&dialect)
             .with_options(ParserOptions::new().with_unescape(true))
             .with_recursion_limit(DEPTH_MAX)
@@ -108,6 +120,7 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
         let mut statement = parsed
             .map_err(|error| parser_error(sql, error))
             .map_err(|error| at_its_end(error, sql, semicolon))?;
+        positions.put(&mut statement).map_err(|error| parser_error(sql, error))?;
         if compares_distinct {
             distinct::end_operands(&mut statement);
         }
@@ -115,7 +128,7 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
         if rest.token != Token::EOF {
             return Err(at_token(sql, &rest));
         }
-        found.push(Tree { statement, text, before, copy_options, system_columns });
+        found.push(Tree { statement, text, before, copy_options, system_columns, subscribes });
     }
     Ok(found)
 }

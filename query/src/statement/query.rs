@@ -114,6 +114,14 @@ pub fn body_insert(query: &Tree) -> Option<&datafusion::sql::sqlparser::ast::Ins
     }
 }
 
+/// As [`body_insert`], to be changed.
+pub fn body_insert_mut(query: &mut Tree) -> Option<&mut datafusion::sql::sqlparser::ast::Insert> {
+    match query.body.as_mut() {
+        SetExpr::Insert(Statement::Insert(insert)) => Some(insert),
+        _ => None,
+    }
+}
+
 /// Plans a query.
 ///
 /// # Errors
@@ -131,6 +139,7 @@ pub async fn plan(
     told.resize(count, None);
     parameters::cast_told(&mut tree, &mut told);
     system_columns::hide(&mut tree, mentioned)?;
+    super::replays::expand(&mut tree, planner, mentioned)?;
     super::complexity::check(&tree)?;
     super::overlooked::check(&tree, planner)?;
     super::recursion::check(&tree, |name| planner.is_aggregate(name))?;

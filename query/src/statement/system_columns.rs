@@ -12,7 +12,11 @@ use datafusion::sql::sqlparser::ast::{
 use std::ops::ControlFlow;
 use stratalog_model::{Error, Result, chronicle::SYSTEM_COLUMNS};
 
-use super::walk::{self, Change};
+use super::{
+    dialect::positions::reads_table,
+    replays,
+    walk::{self, Change},
+};
 
 /// Rewrites every `*` of a statement that mentions `system_columns`.
 ///
@@ -160,7 +164,9 @@ impl Hider<'_> {
                 };
                 found.push(Relation {
                     name: shown,
-                    table: args.is_none()
+                    table: (args.is_none()
+                        || reads_table(&last(name))
+                        || replays::is_one(&last(name)))
                         && !cte
                         && !system_schema
                         && !last(name).starts_with("pg_"),

@@ -224,6 +224,7 @@ impl KeptLeaf {
         let pushed = pushed.get(self.scan)?;
         let request = ScanRequest {
             ticks: pushed.ticks.clone(),
+            gsns: pushed.gsns,
             keys: pushed.keys.clone(),
             metrics: Arc::new(ScanMetrics::default()),
             ..request_of(&self.leaf)?.clone()

@@ -122,6 +122,7 @@ impl ChronicleTable {
             chronicle: Arc::clone(&self.definition),
             projection,
             ticks: pushed.ticks,
+            gsns: pushed.gsns,
             keys: pushed.keys,
             values: pushed.values,
             order: ScanOrder::Any,
@@ -186,7 +187,7 @@ pub(super) fn answers(
 }
 
 /// A filter that names columns alone.
-fn unqualified(filter: Expr) -> Expr {
+pub fn unqualified(filter: Expr) -> Expr {
     let plain = |expr| {
         Ok(match expr {
             Expr::Column(column) => {
@@ -225,6 +226,7 @@ impl TableProvider for ChronicleTable {
                 } else if pushdown::hull(&self.definition, filter).is_all()
                     && !calendar::concerns(&self.definition, filter)
                     && pushdown::values(&self.definition, filter).is_empty()
+                    && pushdown::gsns(filter).is_all()
                 {
                     TableProviderFilterPushDown::Unsupported
                 } else {

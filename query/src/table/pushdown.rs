@@ -9,13 +9,18 @@ use datafusion::{
     logical_expr::{Between, BinaryExpr, Expr, Operator, expr::InList},
     scalar::ScalarValue,
 };
-use stratalog_model::{ChronicleDefinition, TickRange, TickRanges, ValueFilter, tier::KeyFilter};
+use stratalog_model::{
+    ChronicleDefinition, GsnRange, TickRange, TickRanges, ValueFilter, tier::KeyFilter,
+};
 
 pub mod calendar;
 mod index;
 mod key;
+mod position;
 mod time;
 pub mod value;
+
+pub use position::gsns;
 
 /// What one conjunct of a WHERE clause asks of a scan.
 #[derive(Debug, Clone)]
@@ -33,6 +38,8 @@ pub enum Conjunct {
 pub struct Pushed {
     /// Ticks to read.
     pub ticks: TickRanges,
+    /// Positions in the log to read.
+    pub gsns: GsnRange,
     /// Keys to read.
     pub keys: Vec<KeyFilter>,
     /// What else is asked of values, as far as statistics can tell.
@@ -84,7 +91,12 @@ pub fn values(definition: &ChronicleDefinition, filter: &Expr) -> Vec<ValueFilte
 
 /// What all of `filters` ask together.
 pub fn push(definition: &ChronicleDefinition, filters: &[Expr]) -> Pushed {
-    let mut pushed = Pushed { ticks: TickRanges::all(), keys: Vec::new(), values: Vec::new() };
+    let mut pushed = Pushed {
+        ticks: TickRanges::all(),
+        gsns: GsnRange::ALL,
+        keys: Vec::new(),
+        values: Vec::new(),
+    };
     for filter in filters {
         match exact(definition, filter) {
             Some(Conjunct::Ticks(ticks)) => pushed.ticks = pushed.ticks.intersect(&ticks),
@@ -92,6 +104,7 @@ pub fn push(definition: &ChronicleDefinition, filters: &[Expr]) -> Pushed {
             Some(Conjunct::Nothing) => pushed.ticks = TickRanges::none(),
             None => {
                 pushed.ticks = pushed.ticks.intersect(&hull(definition, filter));
+                pushed.gsns = pushed.gsns.intersect(&gsns(filter));
                 pushed.values.extend(values(definition, filter));
             }
         }

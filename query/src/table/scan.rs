@@ -242,6 +242,9 @@ impl DisplayAs for ChronicleScan {
 /// Ticks and keys.
 pub fn show_filters(request: &ScanRequest, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     show_ticks(&request.ticks, f)?;
+    if !request.gsns.is_all() {
+        write!(f, ", {}", request.gsns)?;
+    }
     for key in &request.keys {
         let column = request.chronicle.columns.get(key.column);
         let name = column.map_or("?", |column| column.name.as_str());

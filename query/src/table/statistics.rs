@@ -15,6 +15,7 @@ pub fn of(snapshot: &dyn Snapshot, request: &ScanRequest, schema: &Schema) -> St
     };
     let rows = usize::try_from(extent.rows).unwrap_or(usize::MAX);
     let whole = request.keys.is_empty()
+        && request.gsns.is_all()
         && request.values.is_empty()
         && request.newest_of.is_none()
         && request.limit.is_none_or(|limit| limit >= rows);

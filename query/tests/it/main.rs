@@ -31,6 +31,7 @@ mod random_table;
 mod selects;
 mod settings;
 mod slow_log;
+mod subscribe;
 mod system_columns;
 mod tiers;
 mod transactions;

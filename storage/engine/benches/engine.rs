@@ -214,6 +214,7 @@ fn reads(criterion: &mut Criterion) {
         chronicle: Arc::clone(&cpu),
         projection: (0..cpu.columns.len()).collect(),
         ticks,
+        gsns: stratalog_model::GsnRange::ALL,
         keys: host
             .map(|host| KeyFilter {
                 column: 1,

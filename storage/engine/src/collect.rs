@@ -367,6 +367,7 @@ pub async fn apply(
         fences: lasting(version),
         replaced,
         forgotten: Vec::new(),
+        lost: version.lost().clone(),
     };
     let mut replaced = news(files, chronicle.id(), version, through);
     // Those that the edit has no room for go ahead: what replaced them is durable.

@@ -4,13 +4,18 @@
 //!   check: nothing on one side ─► Delete frame durable ─► fence published ─► count
 //!                                                          └► batches at the edge rewritten
 //! ```
+//! The frame says where in the log the deleted events are, as far as is known before it is written,
+//! so that readers in the order of commits can be told (payload, of none in older journals):
+//! ```text
+//!   0  looked at up to this gsn    8  first gsn    16  gsn behind the last    little-endian
+//! ```
 
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use stratalog_model::{
-    ChronicleDefinition, Error, ErrorKind, Frame, FrameKind, Gsn, Lsn, PartitionId, Result,
-    StatementId, Tick, TickRange, TickRanges,
+    ChronicleDefinition, Error, ErrorKind, Frame, FrameKind, Gsn, GsnRange, Lsn, PartitionId,
+    Result, StatementId, Tick, TickRange,
 };
 use tokio::sync::oneshot;
 
@@ -18,8 +23,17 @@ use crate::{
     engine::Core,
     keeper::chronicle::Chronicle,
     memtable::{batch::MemoryBatch, compact},
-    version::{Fence, Version, published::Pinned},
+    version::{
+        Fence, Version,
+        published::Pinned,
+        survey::{Area, Found},
+    },
 };
+
+pub mod trim;
+
+/// Bytes of a frame's payload.
+const PAYLOAD_BYTES: usize = 24;
 
 /// Deletes the events with ticks in `range` that are committed when the frame is durable.
 /// Returns how many that were.
@@ -33,9 +47,9 @@ pub async fn delete(
 ) -> Result<u64> {
     let published = core.published();
     let Some(pinned) = published.versions.get(&definition.id) else { return Ok(0) };
-    let rows = |range: TickRange| count(&pinned.version, range, published.gsn);
-    let before = rows(TickRange::new(Tick::MIN, range.start)).await?;
-    let after = rows(TickRange::new(range.end, Tick::END)).await?;
+    let found = |range: TickRange| survey(&pinned.version, range, published.gsn);
+    let before = found(TickRange::new(Tick::MIN, range.start)).await?.rows;
+    let after = found(TickRange::new(range.end, Tick::END)).await?.rows;
     if before > 0 && after > 0 {
         return Err(Error::new(
             ErrorKind::FeatureNotSupported,
@@ -47,40 +61,89 @@ pub async fn delete(
         .with_detail(format!("{before} events lie before the range and {after} behind it"))
         .with_hint("a chronicle is append-only: extend the range to one of its ends"));
     }
-    let there = if range.is_empty() { 0 } else { rows(range).await? };
-    if there == 0 {
+    let there = if range.is_empty() { Found::NOTHING } else { found(range).await? };
+    if there.rows == 0 {
         return Ok(0);
     }
     let chronicle = Arc::clone(&pinned.chronicle);
+    let known = Known { through: published.gsn, gsns: there.gsns };
     drop(published);
 
-    let reservation = core.log.reserve(0).await?;
-    let (sender, receiver) = oneshot::channel();
-    let frame = frame(&definition, range);
-    if crate::sabotage::active("delete-unlogged") {
-        let _ = sender.send(Ok(raise_fence(&core, &chronicle, range)));
-    } else {
-        let (raising, chronicle) = (Arc::clone(&core), Arc::clone(&chronicle));
-        let done = Box::new(move |result: Result<Lsn>| {
-            let _ = sender.send(result.map(|_| raise_fence(&raising, &chronicle, range)));
-        });
-        core.log.submit(frame, reservation, definition.durability, done);
-    }
-    let deleted = receiver.await.map_err(|_| {
-        Error::new(ErrorKind::Shutdown, "the log was closed before it stored the DELETE")
-    })??;
-    let count = count(&deleted.version, range, deleted.fence.gsn).await;
+    let frame =
+        Frame { payload: known.encode(), ticks: range, ..frame(&definition, FrameKind::Delete) };
+    let raising = Arc::clone(&chronicle);
+    let raise = move |core: &Core| raise_fence(core, &raising, range, Some(known));
+    let deleted = submit(&core, &definition, frame, raise).await?;
+    let found = survey(&deleted.version, range, deleted.fence.gsn).await;
     drop(deleted);
     free(&core, &chronicle)?;
     // They are deleted, whether or not those that came meanwhile can be counted.
-    Ok(count.unwrap_or(there))
+    Ok(found.unwrap_or(there).rows)
 }
 
-/// How many events with ticks in `range` a version has, those in pieces included.
-async fn count(version: &Version, range: TickRange, visible: Gsn) -> Result<u64> {
-    let ranges = TickRanges::from(range);
-    let filed = version.pieces().count(&ranges, version.fences(), visible).await?;
-    Ok(version.extent(&ranges, visible).rows + filed)
+async fn survey(version: &Version, ticks: TickRange, visible: Gsn) -> Result<Found> {
+    version.survey(Area { ticks, gsns: GsnRange::ALL }, visible).await
+}
+
+/// Writes the frame of a delete, and carries it out once that is durable.
+async fn submit<T: Send + 'static>(
+    core: &Arc<Core>,
+    definition: &ChronicleDefinition,
+    frame: Frame,
+    raise: impl FnOnce(&Core) -> T + Send + 'static,
+) -> Result<T> {
+    let reservation = core.log.reserve(frame.payload.len()).await?;
+    let (sender, receiver) = oneshot::channel();
+    if crate::sabotage::active("delete-unlogged") {
+        let _ = sender.send(Ok(raise(core)));
+    } else {
+        let raising = Arc::clone(core);
+        let done = Box::new(move |result: Result<Lsn>| {
+            let _ = sender.send(result.map(|_| raise(&raising)));
+        });
+        core.log.submit(frame, reservation, definition.durability, done);
+    }
+    receiver.await.map_err(|_| {
+        Error::new(ErrorKind::Shutdown, "the log was closed before it stored the DELETE")
+    })?
+}
+
+/// Where the events of a DELETE are, as its frame says.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    /// Later ones were not looked at.
+    through: Gsn,
+    gsns: GsnRange,
+}
+
+impl Known {
+    fn encode(self) -> Bytes {
+        let mut out = BytesMut::with_capacity(PAYLOAD_BYTES);
+        out.put_u64_le(self.through.0);
+        out.put_u64_le(self.gsns.start.0);
+        out.put_u64_le(self.gsns.end.0);
+        out.freeze()
+    }
+
+    /// What a frame says; `None` for one of a version that said nothing.
+    ///
+    /// # Errors
+    /// `DataCorrupted`.
+    fn of(frame: &Frame) -> Result<Option<Self>> {
+        let mut bytes = frame.payload.clone();
+        match bytes.len() {
+            0 => Ok(None),
+            PAYLOAD_BYTES => {
+                let through = Gsn(bytes.get_u64_le());
+                let gsns = GsnRange::new(Gsn(bytes.get_u64_le()), Gsn(bytes.get_u64_le()));
+                Ok(Some(Self { through, gsns }))
+            }
+            other => Err(Error::new(
+                ErrorKind::DataCorrupted,
+                format!("what a DELETE says of its events has {other} bytes"),
+            )),
+        }
+    }
 }
 
 /// What a delete found.
@@ -89,18 +152,40 @@ struct Deleted {
     fence: Fence,
 }
 
-fn raise_fence(core: &Core, chronicle: &Arc<Chronicle>, ticks: TickRange) -> Deleted {
+fn raise_fence(
+    core: &Core,
+    chronicle: &Arc<Chronicle>,
+    ticks: TickRange,
+    known: Option<Known>,
+) -> Deleted {
     core.change(|gsn| {
-        let fence = Fence { ticks, gsn };
-        let (before, version) = chronicle.delete(fence);
+        let fence = Fence { ticks, gsn, raised: None };
+        let (before, version) = chronicle.delete(fence, |version| gone(version, fence, known));
         let pinned = Pinned { chronicle: Arc::clone(chronicle), version };
         (Some(pinned), Deleted { version: before, fence })
     })
 }
 
+/// The positions of the events that a fence deletes: those that are known, those in memory, and
+/// where there may be others, in pieces that nobody looked at.
+fn gone(version: &Version, fence: Fence, known: Option<Known>) -> GsnRange {
+    let looked_at = known.map_or(Gsn(0), |known| known.through);
+    let in_memory =
+        version.survey_memory(Area { ticks: fence.ticks, gsns: GsnRange::ALL }, fence.gsn);
+    let later = GsnRange::between(Gsn(looked_at.0 + 1), fence.gsn);
+    let filed = version.pieces().iter().filter(|piece| fence.ticks.overlaps(&piece.record().ticks));
+    let filed = filed.map(|piece| piece.gsns().intersect(&later));
+    let known = known.map_or(GsnRange::EMPTY, |known| known.gsns);
+    filed.fold(known.hull(&in_memory.gsns), |hull, gsns| hull.hull(&gsns))
+}
+
 /// Applies a replayed Delete frame.
-pub fn replay(core: &Core, chronicle: &Arc<Chronicle>, ticks: TickRange) {
-    raise_fence(core, chronicle, ticks);
+///
+/// # Errors
+/// `DataCorrupted`.
+pub fn replay(core: &Core, chronicle: &Arc<Chronicle>, frame: &Frame) -> Result<()> {
+    raise_fence(core, chronicle, frame.ticks, Known::of(frame)?);
+    Ok(())
 }
 
 /// Rewrites the batches that a fence cuts, so that what was deleted is freed once no
@@ -130,14 +215,15 @@ pub fn free(core: &Core, chronicle: &Arc<Chronicle>) -> Result<()> {
     }
 }
 
-fn frame(definition: &ChronicleDefinition, ticks: TickRange) -> Frame {
+/// A frame that says nothing yet.
+fn frame(definition: &ChronicleDefinition, kind: FrameKind) -> Frame {
     Frame {
-        kind: FrameKind::Delete,
+        kind,
         partition: PartitionId(0),
         chronicle: definition.id,
         schema_version: definition.schema_version,
         statement: StatementId(0),
-        ticks,
+        ticks: TickRange::EMPTY,
         count: 0,
         first_seq: 0,
         producer: None,

@@ -24,22 +24,28 @@ use stratalog_model::{
         AppendOptions, ChronicleStatus, MoveStatus, Moved, PieceStatus, Snapshot, StoreStatus,
         Watermarks,
     },
+    subscribe::{SubscribeRequest, Subscription},
 };
+use tokio::sync::{Semaphore, watch};
 
 use crate::{
     backlog::Backlog,
     budget::Budget,
     collect::{self, Files, places::Places},
-    delete,
+    delete::{self, trim},
     hold::Release,
     keeper::{
-        append::OpenAppend, chronicle::Chronicle, chunk::Chunk, outcome::Waits,
+        append::OpenAppend,
+        chronicle::Chronicle,
+        chunk::Chunk,
+        feed::{FeedBytes, Following},
+        outcome::Waits,
         producers::Producers,
     },
     moves::Moves,
     pace::Pace,
     pieces::{piece::OpenPiece, status},
-    player::snapshot::PinnedSnapshot,
+    player::{follow, snapshot::PinnedSnapshot},
     recovery,
     relief::Relief,
     settings::EngineSettings,
@@ -49,6 +55,9 @@ use crate::{
     },
     waiting::Waiting,
 };
+
+/// Followers share one in so many of the bytes for events in memory.
+const FEEDS_SHARE: u64 = 16;
 
 /// The store of events: `EventStore` over a [`Log`].
 #[derive(Debug)]
@@ -69,6 +78,8 @@ pub struct Core {
     pub budget: Arc<Budget>,
     /// Memory for the numbers of series.
     pub numbers: Arc<Budget>,
+    /// Memory for the commits that followers have not seen yet.
+    feeds: Arc<FeedBytes>,
     /// Who waits for it.
     pub relief: Relief,
     /// Events that are in tablets and in memory.
@@ -82,6 +93,10 @@ pub struct Core {
     /// Highest committed gsn. Whoever holds the lock may change versions.
     publisher: Mutex<u64>,
     published: Mutex<Arc<Published>>,
+    /// Places for those who read history in the order of commits.
+    pub sweeps: Arc<Semaphore>,
+    /// What is published reaches this gsn.
+    head: watch::Sender<u64>,
     chronicles: RwLock<HashMap<ChronicleId, Arc<Chronicle>, RandomState>>,
     forgotten: RwLock<HashSet<ChronicleId, RandomState>>,
     /// Chronicles whose pieces the manifest may still name, and those that may be open.
@@ -136,6 +151,9 @@ impl Engine {
         let core = Arc::new(Core {
             budget: Budget::new(settings.memory_bytes_max),
             numbers: Budget::new(numberings::BYTES_MAX),
+            feeds: Arc::new(FeedBytes::new(settings.memory_bytes_max / FEEDS_SHARE)),
+            head: watch::Sender::new(0),
+            sweeps: Arc::new(Semaphore::new(follow::SWEEPS_MAX)),
             backlog: Backlog::new(settings.backlog_bytes_max),
             pace: Pace::new(settings.move_bytes_per_second_max),
             producers: Mutex::new(Producers::new(settings.producers_max)),
@@ -172,7 +190,7 @@ impl Engine {
     ///
     /// # Errors
     /// `Io`.
-    pub async fn trim(&self) -> Result<u64> {
+    pub async fn release_journal(&self) -> Result<u64> {
         collect::floor::raise_floor(&self.core).await
     }
 }
@@ -192,6 +210,26 @@ impl EventStore for Engine {
         range: TickRange,
     ) -> BoxFuture<'a, Result<u64>> {
         Box::pin(delete::delete(Arc::clone(&self.core), Arc::clone(chronicle), range))
+    }
+
+    fn trim<'a>(
+        &'a self,
+        chronicle: &'a Arc<ChronicleDefinition>,
+        before: Gsn,
+    ) -> BoxFuture<'a, Result<u64>> {
+        Box::pin(trim::trim(Arc::clone(&self.core), Arc::clone(chronicle), before))
+    }
+
+    fn reached(&self, gsn: Gsn) -> BoxFuture<'static, Result<()>> {
+        let mut head = self.core.head.subscribe();
+        Box::pin(async move {
+            let reached = head.wait_for(|head| *head >= gsn.0).await.map(drop);
+            reached.map_err(|_| Error::new(ErrorKind::Shutdown, "the log was closed"))
+        })
+    }
+
+    fn subscribe(&self, request: SubscribeRequest) -> Result<Subscription> {
+        follow::subscribe(&self.core, request)
     }
 
     fn flush(&self, chronicle: ChronicleId) -> BoxFuture<'_, Result<Moved>> {
@@ -290,7 +328,8 @@ impl Core {
                 format!("table \"{}\" was dropped", definition.qualified_name()),
             ));
         }
-        let made = || Arc::new(Chronicle::new(definition, &self.budget, &self.numbers));
+        let made =
+            || Arc::new(Chronicle::new(definition, &self.budget, &self.numbers, &self.feeds));
         Ok(Arc::clone(chronicles.entry(definition.id).or_insert_with(made)))
     }
 
@@ -341,6 +380,7 @@ impl Core {
         let mut committed = self.publisher.lock();
         let first = *committed + 1;
         let mut versions = Vec::with_capacity(chunks.len());
+        let mut followed = Vec::new();
         for chunk in chunks {
             let rows = chunk.rows() as u64;
             let (batch, mut reserved) = chunk.into_batch(*committed + 1);
@@ -348,7 +388,14 @@ impl Core {
             let chronicle = Arc::clone(&reserved.chronicle);
             let sealed = self.settings.compaction_rows_max;
             match chronicle.commit(batch, &mut reserved, sealed) {
-                Some(version) => versions.push(Pinned { chronicle, version }),
+                Some(version) => {
+                    if chronicle.feed().is_active()
+                        && let Some(batch) = version.batches().next_back()
+                    {
+                        followed.push((Arc::clone(&chronicle), Arc::clone(batch)));
+                    }
+                    versions.push(Pinned { chronicle, version });
+                }
                 None => forgotten = true,
             }
         }
@@ -357,6 +404,10 @@ impl Core {
         }
         self.places.committed(lsn, *committed, self.last_statement.load(Ordering::Relaxed));
         self.show(*committed, versions);
+        // Not before: who is woken by it finds it.
+        for (chronicle, batch) in followed {
+            chronicle.feed().push(batch, Gsn(*committed));
+        }
         if forgotten { Err(dropped()) } else { Ok(first) }
     }
 
@@ -384,11 +435,21 @@ impl Core {
         result
     }
 
+    /// Follows a chronicle from the head of the log on.
+    ///
+    /// # Errors
+    /// `Internal` outside of a runtime.
+    pub fn follow(&self, chronicle: &Chronicle) -> Result<(Following, Gsn)> {
+        let committed = self.publisher.lock();
+        let following = chronicle.feed().follow(Gsn(*committed))?;
+        Ok((following, Gsn(*committed)))
+    }
+
     /// Makes versions and the head visible.
     pub fn show(&self, gsn: u64, versions: impl IntoIterator<Item = Pinned>) {
         let mut untidy = Vec::new();
-        let mut published = self.published.lock();
-        let published = Arc::make_mut(&mut published);
+        let mut guard = self.published.lock();
+        let published = Arc::make_mut(&mut guard);
         published.gsn = Gsn(gsn);
         for pinned in versions {
             let id = pinned.chronicle.id();
@@ -401,6 +462,8 @@ impl Core {
             }
             published.versions.insert(id, pinned);
         }
+        drop(guard);
+        self.head.send_if_modified(|head| std::mem::replace(head, gsn) != gsn);
         if !untidy.is_empty() {
             self.untidy.lock().extend(untidy);
         }

@@ -39,7 +39,7 @@ pub async fn drop_dead(core: &Arc<Core>, id: ChronicleId) -> Result<Moved> {
     let pieces = version.pieces();
     let dead = |piece: &&Arc<OpenPiece>| {
         let record = piece.record();
-        let mut fences = version.fences().iter().filter(|fence| fence.gsn <= shown);
+        let mut fences = version.fences().iter().filter(|fence| fence.raised() <= shown);
         fences.any(|fence| fence.ticks.covers(&record.ticks) && record.gsns.1 <= fence.gsn)
     };
     let dead: Vec<Arc<OpenPiece>> = pieces.iter().filter(dead).cloned().collect();

@@ -34,7 +34,7 @@ use stratalog_tablet::TabletId;
 
 use crate::{
     collect::Files,
-    delete,
+    delete::{self, trim},
     engine::Core,
     keeper::{chronicle::Chronicle, keys::Groups, ticks},
     manifest::{Floor, ManifestState},
@@ -182,7 +182,8 @@ fn adopt(core: &Arc<Core>, definitions: &dyn Fn(ChronicleId) -> Definition) -> R
         let set = PieceSet::default().with(pieces, &[], owned.through).with_sealed(owned.sealed);
         let set = set.with_replaced(owned.replaced.iter().map(|(seq, gsn)| (*seq, *gsn)));
         chronicle.set_leaving(owned.through.0);
-        let version = chronicle.adopt(set, owned.fences.clone(), owned.next_seq);
+        let version =
+            chronicle.adopt(set, (owned.fences.clone(), owned.lost.clone()), owned.next_seq);
         core.set_committed(state.floor.gsn.0);
         core.show(state.floor.gsn.0, [Pinned { chronicle, version }]);
     }
@@ -363,7 +364,13 @@ impl Applier<'_> {
             FrameKind::Delete => {
                 self.show();
                 if let Some(chronicle) = &decoded.chronicle {
-                    delete::replay(self.core, chronicle, frame.ticks);
+                    delete::replay(self.core, chronicle, frame)?;
+                }
+            }
+            FrameKind::Trim => {
+                self.show();
+                if let Some(chronicle) = &decoded.chronicle {
+                    trim::replay(self.core, chronicle, frame)?;
                 }
             }
             FrameKind::Catalog | FrameKind::Manifest => {}

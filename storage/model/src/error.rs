@@ -273,6 +273,8 @@ kinds! {
     StatementTooComplex = "54001", false, InvalidArgument;
     /// More columns than a table or a result may have.
     TooManyColumns = "54011", false, InvalidArgument;
+    /// Events that are asked for by their position, and were deleted.
+    EventsDeleted = "72000", false, OutOfRange;
     /// The object is in use.
     ObjectInUse = "55006", true, FailedPrecondition;
     /// An object is not in the state that this needs.

@@ -18,6 +18,7 @@ pub mod clock;
 pub mod disk;
 pub mod durability;
 pub mod error;
+pub mod gsn_range;
 pub mod id;
 pub mod index;
 pub mod invariant;
@@ -27,6 +28,7 @@ pub mod option;
 pub mod range;
 pub mod sabotage;
 pub mod store;
+pub mod subscribe;
 pub mod tick;
 pub mod tier;
 pub mod tiering;
@@ -38,6 +40,7 @@ pub use clock::Clock;
 pub use disk::{Disk, DiskFile};
 pub use durability::Durability;
 pub use error::{Error, ErrorKind, Result, Status, Subject};
+pub use gsn_range::GsnRange;
 pub use id::{
     ChronicleId, ColumnId, Gsn, Lsn, OriginId, PartitionId, ProducerId, SchemaVersion, SegmentId,
     StatementId,

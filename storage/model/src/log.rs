@@ -11,8 +11,8 @@ use std::any::Any;
 use bytes::Bytes;
 
 use crate::{
-    BoxFuture, ChronicleId, Durability, Error, ErrorKind, Lsn, PartitionId, ProducerId, Result,
-    SchemaVersion, StatementId, TickRange,
+    BoxFuture, ChronicleId, Durability, Error, ErrorKind, Gsn, Lsn, PartitionId, ProducerId,
+    Result, SchemaVersion, StatementId, TickRange,
 };
 
 /// What a frame says.
@@ -32,16 +32,20 @@ pub enum FrameKind {
     /// Several statements are complete, together: payload is their ids, eight bytes each, the
     /// lowest first, in the order in which their events count.
     Transaction = 6,
+    /// Events of `ticks` up to the gsn that the payload tells, eight bytes, are deleted: the
+    /// beginning of a chronicle in the order of commits.
+    Trim = 7,
 }
 
 /// Every kind.
-const KINDS: [FrameKind; 6] = [
+const KINDS: [FrameKind; 7] = [
     FrameKind::Events,
     FrameKind::Commit,
     FrameKind::Delete,
     FrameKind::Catalog,
     FrameKind::Manifest,
     FrameKind::Transaction,
+    FrameKind::Trim,
 ];
 
 impl FrameKind {
@@ -64,7 +68,7 @@ pub struct Frame {
     pub schema_version: SchemaVersion,
     /// Statement that the frame belongs to; 0 commits by itself.
     pub statement: StatementId,
-    /// Hull of the events' ticks, or the range that a Delete removes.
+    /// Hull of the events' ticks, or the range that a Delete or Trim removes.
     pub ticks: TickRange,
     /// Number of events in the payload.
     pub count: u32,
@@ -100,6 +104,20 @@ impl Frame {
                 )),
             },
             _ => Ok(Vec::new()),
+        }
+    }
+
+    /// The gsn up to which a Trim deletes.
+    ///
+    /// # Errors
+    /// `DataCorrupted` for a payload that is no gsn.
+    pub fn trims(&self) -> Result<Gsn> {
+        match self.payload.as_chunks() {
+            ([bytes], []) => Ok(Gsn(u64::from_le_bytes(*bytes))),
+            _ => Err(Error::new(
+                ErrorKind::DataCorrupted,
+                format!("the gsn of a TRIM has {} bytes", self.payload.len()),
+            )),
         }
     }
 }

@@ -5,10 +5,11 @@ use std::{any::Any, fmt, sync::Arc};
 use arrow::array::RecordBatch;
 
 use crate::{
-    BoxFuture, ChronicleDefinition, ChronicleId, Durability, Gsn, ProducerId, Result,
+    BoxFuture, ChronicleDefinition, ChronicleId, Durability, Gsn, GsnRange, ProducerId, Result,
     SchemaVersion, Tick, TickRange, TickRanges, TierName,
     aggregate::AggregateRequest,
     batch::EventBatch,
+    subscribe::{SubscribeRequest, Subscription},
     tier::{BatchStream, Extent, ScanRequest},
 };
 
@@ -127,6 +128,9 @@ pub trait Snapshot: Any + Send + Sync + std::fmt::Debug {
         let _ = (chronicle, ranges);
         0
     }
+    /// Positions among `gsns` of which events of a chronicle were deleted, with others between
+    /// them perhaps; `None` for none.
+    fn deleted(&self, chronicle: &ChronicleDefinition, gsns: GsnRange) -> Option<GsnRange>;
     /// Starts a scan that tells partial aggregates of its events: streams whose batches have
     /// [`AggregateRequest::schema`], and which together count each event once. `None` when a
     /// window would begin before all ticks.
@@ -154,6 +158,30 @@ pub trait EventStore: Send + Sync + std::fmt::Debug {
         chronicle: &'a Arc<ChronicleDefinition>,
         range: TickRange,
     ) -> BoxFuture<'a, Result<u64>>;
+
+    /// Deletes the events of a chronicle with a gsn below `before` (F103): its beginning in the
+    /// order of commits. Returns how many that were.
+    ///
+    /// # Errors
+    /// `InvalidParameterValue` when the log does not reach as far.
+    fn trim<'a>(
+        &'a self,
+        chronicle: &'a Arc<ChronicleDefinition>,
+        before: Gsn,
+    ) -> BoxFuture<'a, Result<u64>>;
+
+    /// Returns when everything up to `gsn` is ordered, and visible to snapshots that are taken
+    /// then (F56, F108).
+    ///
+    /// # Errors
+    /// `Shutdown`.
+    fn reached(&self, gsn: Gsn) -> BoxFuture<'static, Result<()>>;
+
+    /// Reads a chronicle in the order of commits, from some place on and without an end (F104).
+    ///
+    /// # Errors
+    /// `UndefinedTable` for a chronicle that was dropped.
+    fn subscribe(&self, request: SubscribeRequest) -> Result<Subscription>;
 
     /// Moves everything that a chronicle has committed out of the journal (F29–F33). Returns
     /// when it has moved, durably. Nothing changes for readers but `_tier`.

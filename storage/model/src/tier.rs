@@ -15,7 +15,7 @@ use arrow::{
 };
 
 use crate::{
-    ChronicleDefinition, Gsn, Result, TickRange, TickRanges, ValueFilter,
+    ChronicleDefinition, Gsn, GsnRange, Result, TickRange, TickRanges, ValueFilter,
     aggregate::AggregateRequest,
     newest::{Best, NewestOf},
 };
@@ -141,6 +141,8 @@ pub struct ScanRequest {
     pub projection: Vec<usize>,
     /// Only events with these ticks. Applied exactly.
     pub ticks: TickRanges,
+    /// Only events with these gsn's. Applied exactly.
+    pub gsns: GsnRange,
     /// Only events whose key columns have these values. Applied exactly.
     pub keys: Vec<KeyFilter>,
     /// What is asked of other columns. Parts without such values may be passed over; what is

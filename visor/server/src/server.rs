@@ -142,6 +142,7 @@ impl Server {
     pub async fn close(self) -> Result<(), StartError> {
         let Self { embedded, stop, mut listeners, grace, .. } = self;
         stop.cancel();
+        embedded.service().end_subscriptions();
         let result = wait_all(&mut listeners, grace + LAST_GRACE).await;
         for listener in &listeners {
             tracing::warn!("a listener does not end; its connections are cut off");

@@ -30,7 +30,7 @@ pub(super) fn rows(batch: &RecordBatch, style: &TextStyle) -> Result<Vec<Vec<Val
 ///
 /// # Errors
 /// As [`rows`].
-pub(super) fn objects(batch: &RecordBatch, style: &TextStyle) -> Result<Vec<Value>> {
+pub(crate) fn objects(batch: &RecordBatch, style: &TextStyle) -> Result<Vec<Value>> {
     let schema = batch.schema();
     let rows = rows(batch, style)?.into_iter().map(|row| {
         let pairs = schema.fields().iter().map(|field| field.name().clone()).zip(row);

@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use bytes::{Bytes, BytesMut};
-use futures::StreamExt as _;
 use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_query::{CopyIn, CopyOut, CopyProgress, CopySink, Rows};
 use stratalog_text::{
@@ -315,7 +314,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         progress: &CopyProgress,
     ) -> Step<u64> {
         let mut count = 0_u64;
-        while let Some(batch) = self.watched(async { rows.next().await.transpose() }).await? {
+        while let Some(batch) = self.next_to_copy(rows).await? {
             let mut lines = writer.rows(&batch)?;
             for row in 0..batch.num_rows() {
                 let start = self.out.begin(b'd');
@@ -339,7 +338,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         let header = copy_binary::header();
         let mut before: &[u8] = &header;
         let mut count = 0_u64;
-        while let Some(batch) = self.watched(async { rows.next().await.transpose() }).await? {
+        while let Some(batch) = self.next_to_copy(rows).await? {
             let writer = RowWriter::new(&batch, &[BINARY], &style)?;
             for row in 0..batch.num_rows() {
                 let start = self.out.bytes.len();

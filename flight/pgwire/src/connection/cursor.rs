@@ -1,7 +1,8 @@
 //! Rows to the client, with back-pressure.
 
 use arrow::array::RecordBatch;
-use futures::StreamExt as _;
+use futures::{FutureExt as _, StreamExt as _};
+use stratalog_model::Result;
 use stratalog_query::Rows;
 use stratalog_text::TextStyle;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -54,9 +55,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         while !cursor.ended && sent < limit {
             let (batch, first) = match cursor.batch.take() {
                 Some(batch) => batch,
-                None => match self.watched(next(&mut cursor.rows)).await? {
-                    Some(batch) => (batch, 0),
-                    None => {
+                None => match self.next_of(cursor, limit, sent).await? {
+                    Next::Rows(batch) => (batch, 0),
+                    Next::NotYet => break,
+                    Next::End => {
                         cursor.ended = true;
                         break;
                     }
@@ -90,6 +92,58 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     }
 }
 
-async fn next(rows: &mut Rows) -> stratalog_model::Result<Option<RecordBatch>> {
+/// What comes next of a result.
+enum Next {
+    Rows(RecordBatch),
+    End,
+    /// Nothing so far, of a result without an end.
+    NotYet,
+}
+
+impl From<Option<RecordBatch>> for Next {
+    fn from(next: Option<RecordBatch>) -> Self {
+        next.map_or(Self::End, Self::Rows)
+    }
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
+    /// The next rows. Of a result without an end, what was written is sent before they are waited
+    /// for; whoever asked for so many rows gets those that there are.
+    async fn next_of(&mut self, cursor: &mut Cursor, limit: u64, sent: u64) -> Step<Next> {
+        if !cursor.rows.is_endless() {
+            return Ok(self.watched(next(&mut cursor.rows)).await?.into());
+        }
+        if let Some(there) = next(&mut cursor.rows).now_or_never() {
+            return Ok(there?.into());
+        }
+        let is_limited = limit < u64::MAX;
+        if is_limited && sent > 0 {
+            return Ok(Next::NotYet);
+        }
+        self.flush().await?;
+        if !is_limited {
+            return Ok(self.watched(next(&mut cursor.rows)).await?.into());
+        }
+        let wait = self.session.subscribe_wait();
+        let waited = async { Ok(tokio::time::timeout(wait, next(&mut cursor.rows)).await) };
+        match self.watched(waited).await? {
+            Ok(there) => Ok(there?.into()),
+            Err(_) => Ok(Next::NotYet),
+        }
+    }
+
+    /// The next rows of a COPY, as [`Self::next_of`] those of a query.
+    pub(super) async fn next_to_copy(&mut self, rows: &mut Rows) -> Step<Option<RecordBatch>> {
+        if rows.is_endless() {
+            if let Some(there) = next(rows).now_or_never() {
+                return Ok(there?);
+            }
+            self.flush().await?;
+        }
+        self.watched(next(rows)).await
+    }
+}
+
+async fn next(rows: &mut Rows) -> Result<Option<RecordBatch>> {
     rows.next().await.transpose()
 }

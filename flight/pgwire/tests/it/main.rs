@@ -22,3 +22,4 @@ mod server;
 mod simple;
 mod speed;
 mod startup;
+mod subscribe;

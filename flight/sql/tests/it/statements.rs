@@ -50,3 +50,28 @@ async fn a_statement_is_planned_and_read() {
     let rows: Vec<_> = client.do_get(count).await.unwrap().try_collect().await.unwrap();
     assert_eq!(rows[0].column(0).as_primitive::<Int64Type>().value(0), 3);
 }
+
+/// History, and then what is written while the client reads (F104).
+#[tokio::test(flavor = "multi_thread")]
+async fn a_subscription_is_a_stream_without_an_end() {
+    let server = TestServer::start().await;
+    let mut client = server.client().await;
+    let mut run = async |sql: &str| client.execute_update(sql.to_string(), None).await.unwrap();
+    run("CREATE TABLE t (time timestamptz NOT NULL, v int)").await;
+    run("INSERT INTO t VALUES ('2024-01-01', 1), ('2024-01-02', 2)").await;
+    let mut reader = server.client().await;
+    let info = reader.execute("SUBSCRIBE t WHERE v <> 2".to_string(), None).await.unwrap();
+    assert_eq!(info.endpoint.len(), 1);
+    let ticket = info.endpoint[0].ticket.clone().unwrap();
+    let mut batches = reader.do_get(ticket).await.unwrap();
+    let soon = std::time::Duration::from_secs(10);
+    for (gsn, v) in [(1, 1), (3, 3), (4, 4)] {
+        let batch = tokio::time::timeout(soon, batches.try_next()).await.unwrap();
+        let batch = batch.unwrap().unwrap();
+        assert_eq!(batch.num_rows(), 1);
+        assert_eq!(batch.column(0).as_primitive::<Int64Type>().value(0), gsn);
+        let values = batch.column(3).as_primitive::<arrow::datatypes::Int32Type>();
+        assert_eq!(values.value(0), v);
+        run(&format!("INSERT INTO t VALUES ('2024-01-03', {})", v.max(2) + 1)).await;
+    }
+}

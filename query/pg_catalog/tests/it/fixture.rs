@@ -17,14 +17,15 @@ use datafusion::{
 };
 use stratalog_model::{
     Append, BoxFuture, ChronicleDefinition, ChronicleId, Clock, ColumnType, Durability, Error,
-    EventStore, Frame, Gsn, Log, Lsn, ProducerId, Result, SchemaVersion, Snapshot, Tick, TickRange,
-    TickRanges, TierName,
+    EventStore, Frame, Gsn, GsnRange, Log, Lsn, ProducerId, Result, SchemaVersion, Snapshot, Tick,
+    TickRange, TickRanges, TierName,
     aggregate::AggregateRequest,
     log::{Completion, LogStatus, Reservation},
     store::{
         AppendOptions, ChronicleStatus, MoveKind, MoveStatus, Moved, PieceStatus, StoreStatus,
         Watermarks,
     },
+    subscribe::{SubscribeRequest, Subscription},
     tier::{BatchStream, Extent, ScanRequest},
 };
 use stratalog_pg_catalog::{
@@ -80,6 +81,9 @@ impl Snapshot for TenEvents {
     fn extent(&self, _: &ChronicleDefinition, _: &TickRanges) -> Option<Extent> {
         Some(Extent { rows: 10, ticks: TickRange::new(Tick(0), Tick(10)), bytes: 8_192 })
     }
+    fn deleted(&self, _: &ChronicleDefinition, _: GsnRange) -> Option<GsnRange> {
+        None
+    }
     fn scan(&self, _: ScanRequest) -> Result<Vec<BatchStream>> {
         Err(Error::internal("no events to read"))
     }
@@ -101,6 +105,15 @@ impl EventStore for TenEvents {
         _: TickRange,
     ) -> BoxFuture<'a, Result<u64>> {
         Box::pin(async { Ok(0) })
+    }
+    fn trim<'a>(&'a self, _: &'a Arc<ChronicleDefinition>, _: Gsn) -> BoxFuture<'a, Result<u64>> {
+        Box::pin(async { Ok(0) })
+    }
+    fn reached(&self, _: Gsn) -> BoxFuture<'static, Result<()>> {
+        Box::pin(async { Ok(()) })
+    }
+    fn subscribe(&self, _: SubscribeRequest) -> Result<Subscription> {
+        Err(Error::internal("no events to read"))
     }
     fn flush(&self, _: ChronicleId) -> BoxFuture<'_, Result<Moved>> {
         Box::pin(async { Ok(Moved::default()) })

@@ -10,8 +10,11 @@ use datafusion::sql::sqlparser::ast::{
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
-use super::operators::call;
-use crate::statement::{names::fold, parse, walk};
+use super::{operators::call, positions};
+use crate::{
+    statement::{names::fold, parse, walk},
+    table::record,
+};
 
 /// The table, and its column, of a series that stands in a select list.
 const SERIES: &str = "$series";
@@ -367,7 +370,14 @@ pub fn in_from(factor: &mut TableFactor) -> Result<()> {
     if stratalog_pg_catalog::is_table_function(&called) {
         return Ok(());
     }
+    if called == record::FUNCTION {
+        return Ok(());
+    }
     let Some(given) = unnamed(&args.args) else { return Ok(()) };
+    if let Some(table) = positions::in_from(&function, &given, alias.as_ref())? {
+        *factor = table;
+        return Ok(());
+    }
     if *with_ordinality {
         *factor = with_numbers(&function, given, alias.take())?;
         return Ok(());

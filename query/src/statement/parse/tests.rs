@@ -44,6 +44,53 @@ fn chronicle_is_table_where_a_kind_of_object_stands() {
 }
 
 #[test]
+fn positions_are_said_in_words_that_the_parser_knows() {
+    let parsed = |sql: &str| statements(sql, 1 << 20).unwrap().remove(0);
+    let text = |sql: &str| parsed(sql).statement.to_string();
+    assert_eq!(text("trim s.t before gsn 7 + 1"), "DELETE s.t WHERE _gsn < (7 + 1)");
+    assert_eq!(text("select trim(' x ')"), "SELECT TRIM(' x ')");
+    let insert = parsed("insert into t values (1, 2) after gsn 7 returning a").statement;
+    let Statement::Insert(insert) = insert else { panic!("{insert}") };
+    assert_eq!(position::after(&insert).unwrap().to_string(), "7");
+    assert!(insert.returning.is_some());
+    let insert =
+        parsed("with x as (select 1) insert into t select * from x after gsn $1").statement;
+    assert!(insert.to_string().contains("$1"), "{insert}");
+    assert!(statements("insert into t values (1) after gsn 7 where true", 1 << 20).is_err());
+    assert_eq!(
+        text("insert into t select a after from gsn"),
+        "INSERT INTO t SELECT a AFTER FROM gsn"
+    );
+
+    let subscribes = |sql: &str| (parsed(sql).subscribes, text(sql));
+    let of = |beginning, text: &str| (Some(beginning), text.to_string());
+    assert_eq!(subscribes("subscribe t"), of(Beginning::All, "SELECT _gsn, * FROM t"));
+    assert_eq!(
+        subscribes("subscribe \"from\".t live where a = 1 and live"),
+        of(Beginning::Live, "SELECT _gsn, * FROM \"from\".t WHERE a = 1 AND live")
+    );
+    assert_eq!(subscribes("subscribe t from gsn (7 + $1) where (a) > 1").0, Some(Beginning::Gsn));
+    let copied = subscribes("copy (subscribe t from timestamp '2024-01-01') to stdout");
+    assert_eq!(copied.0, Some(Beginning::Time));
+    assert!(copied.1.contains("CAST('2024-01-01' AS TIMESTAMPTZ) FROM t) TO STDOUT"), "{copied:?}");
+    let declared = subscribes("declare c cursor with hold for subscribe t live");
+    assert_eq!(declared.0, Some(Beginning::Live));
+    assert_eq!(subscribes("select 1 as subscribe").0, None);
+    for wrong in [
+        "subscribe",
+        "subscribe t from 7",
+        "subscribe t from gsn",
+        "subscribe t limit 1",
+        "trim t",
+        "trim t before 7",
+        "trim before gsn 7",
+    ] {
+        let error = statements(wrong, 1 << 20).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::SyntaxError, "{wrong}");
+    }
+}
+
+#[test]
 fn words_of_postgresql_that_the_parser_lacks_are_understood() {
     let parsed = |sql: &str| statements(sql, 1 << 20).unwrap().remove(0).statement.to_string();
     for sql in ["abort", "ABORT WORK", "abort transaction"] {

@@ -11,7 +11,7 @@ use datafusion::{
     physical_plan::streaming::{PartitionStream, StreamingTableExec},
 };
 use stratalog_model::{
-    ChronicleDefinition, Gsn, Result as ModelResult, Snapshot, TickRange,
+    ChronicleDefinition, Gsn, GsnRange, Result as ModelResult, Snapshot, TickRange,
     aggregate::AggregateRequest,
     tier::{BatchStream, Extent, ScanOrder},
 };
@@ -30,6 +30,9 @@ impl Snapshot for Named {
     }
     fn extent(&self, _: &ChronicleDefinition, _: &TickRanges) -> Option<Extent> {
         Some(Extent { rows: 1 << 20, ticks: TickRange::ALL, bytes: 0 })
+    }
+    fn deleted(&self, _: &ChronicleDefinition, _: GsnRange) -> Option<GsnRange> {
+        None
     }
     fn aggregate(&self, _: AggregateRequest) -> ModelResult<Option<Vec<BatchStream>>> {
         Ok(None)
@@ -90,6 +93,7 @@ fn lookup(values: Vec<String>) -> Lookup {
         chronicle: Arc::new(chronicle("1s", 9)),
         projection: vec![1],
         ticks: TickRanges::all(),
+        gsns: GsnRange::ALL,
         keys: Vec::new(),
         values: Vec::new(),
         order: ScanOrder::Any,

@@ -75,7 +75,7 @@ async fn backups_have_all_that_was_acknowledged_and_whole_statements_only() {
                     let range = TickRange::new(Tick::MIN, Tick(until * ROWS));
                     database.engine().delete(&database.definitions[1], range).await.unwrap();
                 }
-                database.engine().trim().await.unwrap();
+                database.engine().release_journal().await.unwrap();
             }
         }));
     }
@@ -125,7 +125,7 @@ async fn backups_have_all_that_was_acknowledged_and_whole_statements_only() {
     for definition in &database.definitions[..2] {
         database.engine().compact(definition.id).await.unwrap();
     }
-    database.engine().trim().await.unwrap();
+    database.engine().release_journal().await.unwrap();
     let named = database.engine().pieces().iter().filter(|piece| piece.number.is_some()).count();
     let files = disk.paths();
     let files = files

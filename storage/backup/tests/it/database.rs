@@ -17,8 +17,8 @@ use stratalog_engine::{Definitions, Engine, EngineSettings, Files, Manifest, She
 use stratalog_journal::{Beginning, Journal, JournalSettings};
 use stratalog_model::{
     ChronicleDefinition, ChronicleId, Clock, Collision, ColumnDefinition, ColumnId, ColumnType,
-    Disk, Durability, EventStore, Granularity, LatePolicy, Log, Result, SchemaVersion, TickRanges,
-    TickScale,
+    Disk, Durability, EventStore, Granularity, GsnRange, LatePolicy, Log, Result, SchemaVersion,
+    TickRanges, TickScale,
     store::{AppendOptions, OnConflict},
     tier::{ScanOrder, ScanRequest},
 };
@@ -222,6 +222,7 @@ impl Database {
             chronicle: Arc::clone(definition),
             projection: vec![definition.columns.len(), 1],
             ticks: TickRanges::all(),
+            gsns: GsnRange::ALL,
             keys: vec![],
             values: vec![],
             order: ScanOrder::Ascending,

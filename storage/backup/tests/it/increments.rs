@@ -151,7 +151,7 @@ async fn a_backup_that_nobody_wants_any_more_ends() {
         database.append(0, 1000 + number * 20..1020 + number * 20, number).await.unwrap();
     }
     database.engine().compact(database.definitions[0].id).await.unwrap();
-    database.engine().trim().await.unwrap();
+    database.engine().release_journal().await.unwrap();
     assert!(database.source.events.extents().unwrap().len() <= segments.max(2));
     database.backup(&place, 1).await.unwrap();
 }
@@ -169,7 +169,7 @@ async fn what_is_held_stays_until_the_hold_ends() {
         database.append(0, number * 5..number * 5 + 30, 100 + number).await.unwrap();
     }
     engine.compact(table).await.unwrap();
-    engine.trim().await.unwrap();
+    engine.release_journal().await.unwrap();
     let named = engine.pieces();
     let gone = |id| named.iter().all(|piece| piece.number != Some(id));
     assert!(pieces.len() > 1 && pieces.iter().all(|piece| gone(piece.id())), "nothing is old");

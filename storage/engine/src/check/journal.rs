@@ -105,7 +105,7 @@ impl Journaled {
             return;
         }
         let id = frame.chronicle;
-        if matches!(frame.kind, FrameKind::Events | FrameKind::Delete) {
+        if matches!(frame.kind, FrameKind::Events | FrameKind::Delete | FrameKind::Trim) {
             match (subject.definitions)(id) {
                 Known::Chronicle(definition) => {
                     if let Err(error) = self.decode(&definition, &frame) {
@@ -175,7 +175,9 @@ impl Journaled {
                 let statements = frame.completes().unwrap_or_default().into_iter();
                 statements.filter_map(|statement| self.open.remove(&statement)).flatten().collect()
             }
-            FrameKind::Delete | FrameKind::Catalog | FrameKind::Manifest => return,
+            FrameKind::Delete | FrameKind::Trim | FrameKind::Catalog | FrameKind::Manifest => {
+                return;
+            }
         };
         for held in committed {
             let Some(gsn) = &mut self.gsn else { continue };
@@ -198,6 +200,9 @@ impl Journaled {
     }
 
     fn decode(&mut self, definition: &ChronicleDefinition, frame: &Frame) -> Result<()> {
+        if frame.kind == FrameKind::Trim {
+            return frame.trims().map(drop);
+        }
         if frame.kind != FrameKind::Events {
             return Ok(());
         }

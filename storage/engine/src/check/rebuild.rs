@@ -86,10 +86,17 @@ impl<'a> Rebuild<'a> {
                 Ok(())
             }
             FrameKind::Delete if frame.chronicle == self.definition.id => {
-                self.fences.push(Fence { ticks: frame.ticks, gsn: Gsn(self.gsn) });
+                self.fences.push(Fence { ticks: frame.ticks, gsn: Gsn(self.gsn), raised: None });
                 Ok(())
             }
-            FrameKind::Delete | FrameKind::Catalog | FrameKind::Manifest => Ok(()),
+            FrameKind::Trim if frame.chronicle == self.definition.id => {
+                let (gsn, raised) = (frame.trims()?, Some(Gsn(self.gsn)));
+                self.fences.push(Fence { ticks: frame.ticks, gsn, raised });
+                Ok(())
+            }
+            FrameKind::Delete | FrameKind::Trim | FrameKind::Catalog | FrameKind::Manifest => {
+                Ok(())
+            }
         }
     }
 
@@ -174,7 +181,7 @@ impl<'a> Rebuild<'a> {
             let newest = last.get(&(key, tick)).is_none_or(|newest| *newest == gsn);
             let number = Gsn(gsn.cast_unsigned());
             let deleted = self.fences.iter().any(|fence| {
-                fence.gsn <= shown && fence.gsn >= number && fence.ticks.contains(Tick(tick))
+                fence.raised() <= shown && fence.gsn >= number && fence.ticks.contains(Tick(tick))
             });
             (low..=high).contains(&number) && newest && !deleted
         });

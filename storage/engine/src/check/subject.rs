@@ -134,6 +134,7 @@ impl Engine {
                 pieces: pieces.iter().map(|piece| (piece.record().id, *piece.record())).collect(),
                 fences: pinned.version.fences().to_vec(),
                 replaced: BTreeMap::new(),
+                lost: pinned.version.lost().clone(),
             };
             chronicles.insert(*id, owned);
             pinned_pieces.extend(pieces.iter().cloned());

@@ -51,10 +51,18 @@ pub async fn raise(core: &Arc<Core>, files: &Files) -> Result<u64> {
     sync(core).await?;
     // Deletes and replacements that only the journal tells of so far.
     for (id, pinned) in &published.versions {
-        let Some(owned) = state.chronicles.get(id) else { continue };
-        let (version, through) = (&pinned.version, owned.through);
-        let told = news(files, *id, version, through).is_empty();
-        if !told || lasting(version) != owned.fences {
+        let version = &pinned.version;
+        let (through, told) = match state.chronicles.get(id) {
+            Some(owned) => {
+                let told = news(files, *id, version, owned.through).is_empty()
+                    && lasting(version) == owned.fences
+                    && *version.lost() == owned.lost;
+                (owned.through, told)
+            }
+            // It never had a piece.
+            None => (Gsn(0), version.lost().is_empty()),
+        };
+        if !told {
             let (removed, forgotten) = (Vec::new(), Vec::new());
             let change = Change { through, written: &[], removed, forgotten, version };
             apply(files, &pinned.chronicle, change, || ()).await?;

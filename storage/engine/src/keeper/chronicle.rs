@@ -15,10 +15,16 @@ use ahash::RandomState;
 use hashbrown::HashMap;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use stratalog_model::{
-    ChronicleDefinition, ChronicleId, Collision, Error, Result, SchemaVersion, invariant,
+    ChronicleDefinition, ChronicleId, Collision, Error, GsnRange, Result, SchemaVersion, invariant,
 };
 
-use super::{candidates::Taken, chunk::Reserved, keys::Groups, series::SeriesId};
+use super::{
+    candidates::Taken,
+    chunk::Reserved,
+    feed::{Feed, FeedBytes},
+    keys::Groups,
+    series::SeriesId,
+};
 use crate::{
     budget::Budget,
     memtable::{batch::MemoryBatch, compact, shape::Shape},
@@ -48,6 +54,7 @@ pub struct Chronicle {
     /// Batches up to this gsn are about to leave, or have left.
     leaving: AtomicU64,
     numberings: Arc<Numberings>,
+    feed: Arc<Feed>,
 }
 
 impl Chronicle {
@@ -56,6 +63,7 @@ impl Chronicle {
         definition: &ChronicleDefinition,
         budget: &Arc<Budget>,
         numbers: &Arc<Budget>,
+        feeds: &Arc<FeedBytes>,
     ) -> Self {
         let collision = if crate::sabotage::active("collision-off") {
             Collision::All
@@ -72,12 +80,18 @@ impl Chronicle {
             worn: AtomicBool::new(false),
             leaving: AtomicU64::new(0),
             numberings: Numberings::new(numbers),
+            feed: Feed::new(feeds),
         }
     }
 
     /// The numbers of groups of its events.
     pub fn numberings(&self) -> &Arc<Numberings> {
         &self.numberings
+    }
+
+    /// Its last commits, for those who follow.
+    pub fn feed(&self) -> &Arc<Feed> {
+        &self.feed
     }
 
     /// Its id.
@@ -340,15 +354,20 @@ impl Chronicle {
         state.next_seq = state.next_seq.max(seq);
     }
 
-    /// Deletes the committed events behind `fence`; returns the version before and the one
-    /// after. Only under the publisher's lock.
-    pub fn delete(&self, fence: Fence) -> (Arc<Version>, Arc<Version>) {
+    /// Deletes the committed events behind `fence`, whose positions `gone` tells by the version
+    /// that has them; returns that and the one after. Only under the publisher's lock.
+    pub fn delete(
+        &self,
+        fence: Fence,
+        gone: impl FnOnce(&Version) -> GsnRange,
+    ) -> (Arc<Version>, Arc<Version>) {
         let mut state = self.state.lock();
         let state = &mut *state;
         let before = Arc::clone(&state.version);
-        state.version = Arc::new(before.with_fence(fence, self.leaving()));
+        state.version = Arc::new(before.with_fence(fence, gone(&before), self.leaving()));
+        self.feed.forget(fence.raised());
         if self.indexed {
-            state.trim(&fence.ticks);
+            state.trim(&fence);
             state.shrink_locator();
             state.account();
         }

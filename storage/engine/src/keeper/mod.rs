@@ -11,6 +11,7 @@ pub mod append;
 pub mod candidates;
 pub mod chronicle;
 pub mod chunk;
+pub mod feed;
 pub mod keys;
 pub mod locator;
 pub mod outcome;

@@ -1,4 +1,7 @@
 //! Edits and states as the log has them: JSON, with a byte before it that says which version.
+//!
+//! Format 2 has deletes up to a gsn of their own (`raised`) and `lost`: who knows format 1 only would
+//! read past them, and show deleted events.
 
 use bytes::Bytes;
 use serde::{Serialize, de::DeserializeOwned};
@@ -6,7 +9,10 @@ use stratalog_model::{Error, ErrorKind, Result};
 
 use super::state::{Edit, ManifestState};
 
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
+
+/// The oldest format that is read; what it lacks is empty.
+const FORMAT_MIN: u8 = 1;
 
 pub fn of_edit(edit: &Edit) -> Result<Bytes> {
     encode(edit).map(Bytes::from)
@@ -33,12 +39,12 @@ fn encode(value: &impl Serialize) -> Result<Vec<u8>> {
 
 fn decode<T: DeserializeOwned>(payload: &[u8]) -> Result<T> {
     match payload.split_first() {
-        Some((&FORMAT, json)) => serde_json::from_slice(json).map_err(|error| {
+        Some((FORMAT_MIN..=FORMAT, json)) => serde_json::from_slice(json).map_err(|error| {
             Error::new(ErrorKind::DataCorrupted, format!("a record cannot be read: {error}"))
         }),
         Some((format, _)) => Err(Error::new(
             ErrorKind::ObjectNotInPrerequisiteState,
-            format!("a record has format {format}, this version of Stratalog reads {FORMAT}"),
+            format!("a record has format {format}, this version of Stratalog reads up to {FORMAT}"),
         )
         .with_hint("start the version of Stratalog that wrote it, or a newer one")),
         None => Err(Error::new(ErrorKind::DataCorrupted, "a record is empty")),

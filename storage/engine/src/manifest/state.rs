@@ -7,7 +7,7 @@ use stratalog_model::{
     ChronicleId, Error, Gsn, Lsn, ProducerId, Result, SchemaVersion, StatementId, Tick, TickRange,
 };
 
-use crate::version::Fence;
+use crate::version::{Fence, lost::Lost};
 
 /// Who owns what.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +35,9 @@ pub struct Owned {
     pub fences: Vec<Fence>,
     /// Events of the pieces, by arrival number, that were replaced by those of the gsn's.
     pub replaced: BTreeMap<u64, u64>,
+    /// Positions of which events were deleted.
+    #[serde(default, skip_serializing_if = "Lost::is_empty")]
+    pub lost: Lost,
 }
 
 /// A file of events. All of it is compared with the file when that is opened.
@@ -124,6 +127,9 @@ pub struct Move {
     pub replaced: Vec<(u64, u64)>,
     /// Replaced events, by arrival number, that no piece holds any more.
     pub forgotten: Vec<u64>,
+    /// All positions of which events were deleted.
+    #[serde(default, skip_serializing_if = "Lost::is_empty")]
+    pub lost: Lost,
 }
 
 impl Owned {
@@ -131,7 +137,7 @@ impl Owned {
     /// one would be taken for deleted, or for those that the pieces hold.
     pub fn last_gsn(&self) -> Gsn {
         let carried_out = self.pieces.values().map(|piece| piece.fenced_through);
-        let deleted = self.fences.iter().map(|fence| fence.gsn);
+        let deleted = self.fences.iter().map(Fence::raised);
         let replaced = self.replaced.values().copied().map(Gsn);
         carried_out.chain(deleted).chain(replaced).fold(self.through, Gsn::max)
     }
@@ -180,6 +186,7 @@ impl ManifestState {
                 }
                 (owned.through, owned.next_seq) = (moved.through, moved.next_seq);
                 owned.fences.clone_from(&moved.fences);
+                owned.lost.clone_from(&moved.lost);
                 owned.replaced.extend(moved.replaced.iter().copied());
                 for seq in &moved.forgotten {
                     owned.replaced.remove(seq);

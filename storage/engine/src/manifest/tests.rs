@@ -4,11 +4,11 @@ use std::sync::{
 };
 
 use stratalog_journal::{Beginning, Journal, JournalSettings};
-use stratalog_model::{ErrorKind, Gsn, Tick};
+use stratalog_model::{ErrorKind, Gsn, GsnRange, Tick};
 use stratalog_sim::{Crash, FaultyDisk, Random};
 
 use super::*;
-use crate::version::Fence;
+use crate::version::{Fence, lost::Lost};
 
 fn settings() -> JournalSettings {
     JournalSettings {
@@ -59,9 +59,10 @@ fn next_move(state: &ManifestState, chronicle: ChronicleId) -> Edit {
         next_seq: owned.next_seq + 10,
         added: vec![piece(state.last_piece + 1, through.0)],
         removed: oldest.filter(|_| owned.pieces.len() > 8).into_iter().collect(),
-        fences: vec![Fence { ticks, gsn: through }],
+        fences: vec![Fence { ticks, gsn: through, raised: None }],
         replaced: vec![(through.0, through.0 + 1)],
         forgotten: vec![through.0.saturating_sub(20)],
+        lost: Lost::default().with(GsnRange::between(Gsn(1), through)),
     })
 }
 

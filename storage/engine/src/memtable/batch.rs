@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use arrow::buffer::ScalarBuffer;
 use parking_lot::RwLock;
-use stratalog_model::{Result, Tick, TickRange};
+use stratalog_model::{Gsn, GsnRange, Result, Tick, TickRange};
 
 use super::{column::Column, shape::Shape};
 use crate::{
@@ -193,6 +193,11 @@ impl MemoryBatch {
     /// Gsn of the last row.
     pub fn last_gsn(&self) -> u64 {
         self.last_gsn
+    }
+
+    /// Smallest range around the gsn's of the rows.
+    pub fn gsns(&self) -> GsnRange {
+        GsnRange::between(Gsn(self.first_gsn()), Gsn(self.last_gsn))
     }
 
     /// Rows committed at or before `gsn`: a prefix.

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use stratalog_model::{
-    ChronicleDefinition, ChronicleId, Error, ErrorKind, Result, Tick, TickRange, TierName,
-    values::ValueSummary,
+    ChronicleDefinition, ChronicleId, Error, ErrorKind, Gsn, GsnRange, Result, Tick, TickRange,
+    TierName, values::ValueSummary,
 };
 use stratalog_story::{BuiltStory, Stories, Story, StoryId};
 use stratalog_tablet::{BlockHead, Built, Tablet, TabletId, Tablets};
@@ -82,6 +82,8 @@ pub struct Part {
     pub rows: u64,
     /// Smallest range around their ticks.
     pub hull: TickRange,
+    /// Smallest range around their gsn's.
+    pub gsns: GsnRange,
     /// Lowest and highest key.
     pub keys: (Bytes, Bytes),
     /// Bytes in the file.
@@ -228,6 +230,7 @@ impl OpenPiece {
             number: group.number,
             rows: group.summary.rows,
             hull: group.summary.hull(),
+            gsns: gsns_of(group.summary.gsns),
             keys: group.summary.keys.clone(),
             bytes: group.bytes,
             head: None,
@@ -252,6 +255,7 @@ impl OpenPiece {
             number: head.number,
             rows: u64::from(head.summary.rows),
             hull: head.summary.hull(),
+            gsns: gsns_of(head.summary.gsns),
             keys: head.summary.keys.clone(),
             bytes: head.bytes(),
             head: Some(Arc::new(head)),
@@ -319,11 +323,16 @@ impl OpenPiece {
         Ok(self.tablet.get_or_init(|| tablet))
     }
 
+    /// Smallest range around the gsn's of its events.
+    pub fn gsns(&self) -> GsnRange {
+        GsnRange::between(self.record.gsns.0, self.record.gsns.1)
+    }
+
     /// The deletes that hide rows of it.
     pub fn fences_among<'a>(&self, fences: &'a [Fence]) -> impl Iterator<Item = &'a Fence> {
         let record = self.record;
         fences.iter().filter(move |fence| {
-            fence.gsn >= record.fenced_through
+            fence.raised() >= record.fenced_through
                 && fence.gsn >= record.gsns.0
                 && fence.ticks.overlaps(&record.ticks)
         })
@@ -385,6 +394,10 @@ impl PieceRecord {
             checksum: self.checksum,
         })
     }
+}
+
+fn gsns_of((lowest, highest): (u64, u64)) -> GsnRange {
+    GsnRange::between(Gsn(lowest), Gsn(highest))
 }
 
 /// Whether one of the fences hides an event.

@@ -65,7 +65,9 @@ impl Tier for FiledTier {
         let mut stories = Vec::new();
         for piece in filed {
             let record = piece.record();
-            if !request.ticks.overlaps(&record.ticks) {
+            let overlaps =
+                request.ticks.overlaps(&record.ticks) && request.gsns.overlaps(&piece.gsns());
+            if !overlaps {
                 metrics.pruned(u64::from(record.parts));
                 continue;
             }
@@ -80,6 +82,7 @@ impl Tier for FiledTier {
             let parts = piece.parts_at_hand()?.unwrap_or(&[]).iter();
             let wanted = parts.filter(|part| {
                 request.ticks.overlaps(&part.hull)
+                    && request.gsns.overlaps(&part.gsns)
                     && may_hold(part, keys.map(AsRef::as_ref))
                     && reader.may_hold_values(part)
             });
@@ -280,7 +283,10 @@ impl Piece for StoryPiece {
 impl StoryPiece {
     /// Whether a group may hold wanted events, as far as its head tells.
     fn may_hold(&self, part: &Part) -> bool {
-        self.reader.request().ticks.overlaps(&part.hull) && may_hold(part, self.keys.as_deref())
+        let request = self.reader.request();
+        request.ticks.overlaps(&part.hull)
+            && request.gsns.overlaps(&part.gsns)
+            && may_hold(part, self.keys.as_deref())
     }
 
     /// The rows of a group that may be wanted; `None` for none.

@@ -10,7 +10,7 @@ use arrow::{
     datatypes::Int64Type,
 };
 use stratalog_model::{
-    Error, Result, Tick, TickRange, ValueFilter,
+    Error, Gsn, Result, Tick, TickRange, ValueFilter,
     tier::{ScanOrder, ScanRequest},
     values::Wanted as ValuesWanted,
 };
@@ -29,6 +29,8 @@ pub struct Reader {
     shared: Arc<Shared>,
     /// Deletes that hide rows of it.
     fences: Vec<Fence>,
+    /// Whether only some of its gsn's are asked for.
+    cut: bool,
 }
 
 impl Reader {
@@ -38,7 +40,8 @@ impl Reader {
         if sabotage::active("fence-ignored") {
             fences.clear();
         }
-        Self { piece, shared, fences }
+        let cut = !shared.request.gsns.covers(&piece.gsns());
+        Self { piece, shared, fences, cut }
     }
 
     /// What all readers of the request share.
@@ -76,7 +79,7 @@ impl Reader {
 
     /// Whether every event of a part with ticks in `hull` is seen.
     pub fn sees_all(&self, hull: &TickRange) -> bool {
-        !self.fenced(hull) && !self.shared.version.pieces().has_replaced()
+        !self.cut && !self.fenced(hull) && !self.shared.version.pieces().has_replaced()
     }
 
     /// The series of a row group of the piece, a story.
@@ -199,7 +202,7 @@ impl Reader {
             columns,
             ticks: ordered || system(0) || !request.ticks.covers(hull) || self.fenced(hull),
             seqs: ordered || system(1) || replaced,
-            gsns: system(2) || system(4) || self.fenced(hull),
+            gsns: system(2) || system(4) || self.cut || self.fenced(hull),
         }
     }
 
@@ -285,13 +288,18 @@ impl Reader {
         let inside = request.ticks.covers(hull);
         let fences: Vec<&Fence> =
             self.fences.iter().filter(|fence| fence.ticks.overlaps(hull)).collect();
-        if inside && fences.is_empty() && !pieces.has_replaced() && keys.is_empty() {
+        let seen_by_place = fences.is_empty() && !self.cut;
+        if inside && seen_by_place && !pieces.has_replaced() && keys.is_empty() {
             return Ok(None);
         }
         let number = |values: &[i64], row: usize| values.get(row).copied().unwrap_or_default();
         let mut rows: Vec<u32> = (0..events.rows as u32).collect();
         if !inside {
             rows.retain(|row| request.ticks.contains(Tick(number(&events.ticks, *row as usize))));
+        }
+        if self.cut {
+            let gsn = |row: u32| Gsn(number(&events.gsns, row as usize).cast_unsigned());
+            rows.retain(|row| request.gsns.contains(gsn(*row)));
         }
         if !fences.is_empty() {
             rows.retain(|row| {

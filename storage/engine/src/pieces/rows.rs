@@ -77,7 +77,7 @@ impl Rows {
         dropped: &mut Vec<u64>,
     ) -> Result<Option<Self>> {
         let fences = piece.fences_among(version.fences());
-        let fences: Vec<&Fence> = fences.filter(|fence| fence.gsn <= shown).collect();
+        let fences: Vec<&Fence> = fences.filter(|fence| fence.raised() <= shown).collect();
         let shape = piece.shape();
         let mut parts = Parts::new(Arc::clone(shape), 1);
         let events = piece.read(part, &Wanted::all(shape)).await?;

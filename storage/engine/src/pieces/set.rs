@@ -2,13 +2,9 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use stratalog_model::{Gsn, Result, Tick, TickRanges, TierName, tier::Extent};
+use stratalog_model::{Gsn, Tick, TickRanges, TierName, tier::Extent};
 
-use super::{
-    events::{Events, Wanted},
-    marks::Marks,
-    piece::{OpenPiece, is_behind},
-};
+use super::{marks::Marks, piece::OpenPiece};
 use crate::version::Fence;
 
 /// The pieces of a version, and which of their events were replaced since.
@@ -120,49 +116,5 @@ impl PieceSet {
             }
         }
         Some(extent)
-    }
-
-    /// How many events have ticks in `ranges`, reading what must be read.
-    ///
-    /// # Errors
-    /// `DataCorrupted`, `Io`, `ConnectionFailure`.
-    pub async fn count(&self, ranges: &TickRanges, fences: &[Fence], visible: Gsn) -> Result<u64> {
-        let tiers = [TierName::Tablet, TierName::Story];
-        if let [Some(tablets), Some(stories)] = tiers.map(|tier| self.extent(tier, ranges, fences))
-        {
-            return Ok(tablets.rows + stories.rows);
-        }
-        let mut rows = 0;
-        for piece in self.iter().filter(|piece| ranges.overlaps(&piece.record().ticks)) {
-            let behind: Vec<&Fence> = piece.fences_among(fences).collect();
-            for part in piece.parts().await?.iter().filter(|part| ranges.overlaps(&part.hull)) {
-                let whole = ranges.covers(&part.hull)
-                    && !self.has_replaced()
-                    && !behind.iter().any(|fence| fence.ticks.overlaps(&part.hull));
-                if whole {
-                    rows += part.rows;
-                    continue;
-                }
-                let events = piece.read(part, &Wanted::numbers()).await?;
-                rows += self.count_events(&events, ranges, &behind, visible);
-            }
-        }
-        Ok(rows)
-    }
-
-    fn count_events(
-        &self,
-        events: &Events,
-        ranges: &TickRanges,
-        fences: &[&Fence],
-        visible: Gsn,
-    ) -> u64 {
-        let numbers = events.ticks.iter().zip(events.seqs.iter()).zip(events.gsns.iter());
-        let seen = numbers.filter(|((tick, seq), gsn)| {
-            ranges.contains(Tick(**tick))
-                && !is_behind(fences, Tick(**tick), **gsn)
-                && !self.is_replaced(**seq, visible)
-        });
-        seen.count() as u64
     }
 }

@@ -7,6 +7,7 @@
 //! ```
 
 pub mod aggregate;
+pub mod follow;
 pub mod keyed;
 pub mod keys;
 pub mod merge;

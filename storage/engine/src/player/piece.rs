@@ -110,6 +110,19 @@ impl Piece for JournalPiece {
     }
 }
 
+/// All rows of a piece that its request sees, as one batch; the request wants batches without an
+/// end, in any order, so that they come as they lie: by gsn.
+///
+/// # Errors
+/// `Internal`.
+pub fn rows(piece: JournalPiece) -> Result<RecordBatch> {
+    let schema = Arc::clone(&piece.shared.schema);
+    match Reader::new(piece)?.next() {
+        Some(rows) => rows,
+        None => Ok(RecordBatch::new_empty(schema)),
+    }
+}
+
 /// Reads the selected rows, some at a time.
 struct Reader {
     piece: JournalPiece,
@@ -142,6 +155,7 @@ impl Reader {
                     .collect::<Result<Vec<_>>>()?;
                 let criteria = Criteria {
                     ticks: &request.ticks,
+                    gsns: request.gsns,
                     keys: shared.keys.iter().zip(&columns).collect(),
                     fences: shared.version.fences(),
                     visible: shared.visible,

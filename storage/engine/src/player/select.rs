@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use stratalog_model::{Gsn, Result, Tick, TickRange, TickRanges};
+use stratalog_model::{Gsn, GsnRange, Result, Tick, TickRange, TickRanges};
 
 use super::keys::KeySet;
 use crate::{
@@ -25,6 +25,8 @@ pub enum Selection {
 pub struct Criteria<'a> {
     /// Wanted ticks.
     pub ticks: &'a TickRanges,
+    /// Wanted gsn's.
+    pub gsns: GsnRange,
     /// Wanted keys, with the column of each in this batch.
     pub keys: Vec<(&'a KeySet, &'a Column)>,
     /// Deletes.
@@ -47,7 +49,10 @@ impl Selection {
 
 /// The rows of `batch` that meet the criteria.
 pub fn select(batch: &MemoryBatch, criteria: &Criteria<'_>) -> Result<Selection> {
-    let seen = batch.rows_through(criteria.visible.0);
+    // Rows lie in the order of gsn's.
+    let before = |gsn: Gsn| gsn.0.checked_sub(1).map_or(0, |last| batch.rows_through(last));
+    let first = before(criteria.gsns.start);
+    let seen = batch.rows_through(criteria.visible.0).min(before(criteria.gsns.end)).max(first);
     let fences: Vec<(usize, TickRange)> = criteria
         .fences
         .iter()
@@ -60,9 +65,9 @@ pub fn select(batch: &MemoryBatch, criteria: &Criteria<'_>) -> Result<Selection>
 
     // Slices: by binary search where the rows are sorted, the whole where all ticks fit.
     let slices = if criteria.ticks.covers(&batch.hull()) {
-        Some(std::iter::once(0..seen).collect())
+        Some(std::iter::once(first..seen).collect())
     } else if batch.ordered() {
-        Some(slices_of(batch.ticks(), criteria.ticks, seen))
+        Some(slices_of(batch.ticks(), criteria.ticks, first..seen))
     } else {
         None
     };
@@ -91,7 +96,7 @@ pub fn select(batch: &MemoryBatch, criteria: &Criteria<'_>) -> Result<Selection>
             .ticks()
             .iter()
             .enumerate()
-            .map(|(row, tick)| row < seen && criteria.ticks.contains(Tick(*tick)))
+            .map(|(row, tick)| (first..seen).contains(&row) && criteria.ticks.contains(Tick(*tick)))
             .collect(),
     };
     for mark in batch.superseded().iter().take(marks) {
@@ -117,15 +122,16 @@ pub fn select(batch: &MemoryBatch, criteria: &Criteria<'_>) -> Result<Selection>
     }))
 }
 
-fn slices_of(ticks: &[i64], ranges: &TickRanges, seen: usize) -> Vec<Range<usize>> {
-    let seen_ticks = ticks.get(..seen).unwrap_or(ticks);
+fn slices_of(ticks: &[i64], ranges: &TickRanges, seen: Range<usize>) -> Vec<Range<usize>> {
+    let first = seen.start;
+    let seen_ticks = ticks.get(seen).unwrap_or(&[]);
     ranges
         .as_slice()
         .iter()
         .map(|range| {
             let start = seen_ticks.partition_point(|tick| *tick < range.start.0);
             let end = seen_ticks.partition_point(|tick| *tick < range.end.0);
-            start..end
+            first + start..first + end
         })
         .collect()
 }

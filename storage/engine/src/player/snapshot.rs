@@ -7,8 +7,8 @@ use arrow::array::RecordBatch;
 use futures::StreamExt;
 use hashbrown::HashMap;
 use stratalog_model::{
-    ChronicleDefinition, ChronicleId, ColumnId, Error, Gsn, Result, TickRange, TickRanges, Tier,
-    TierName,
+    ChronicleDefinition, ChronicleId, ColumnId, Error, Gsn, GsnRange, Result, TickRange,
+    TickRanges, Tier, TierName,
     aggregate::{AggregateRequest, Windows},
     chronicle::SYSTEM_COLUMNS,
     store::Snapshot,
@@ -166,6 +166,12 @@ impl Snapshot for PinnedSnapshot {
             Some(_) => filed.max(pinned.chronicle.series_at_hand()),
             None => filed,
         }
+    }
+
+    fn deleted(&self, chronicle: &ChronicleDefinition, gsns: GsnRange) -> Option<GsnRange> {
+        let (pinned, visible) = self.pinned(chronicle.id)?;
+        let seen = gsns.intersect(&GsnRange::between(Gsn(0), visible));
+        pinned.version.lost().within(seen).next().map(|lost| lost.intersect(&seen))
     }
 
     fn aggregate(&self, request: AggregateRequest) -> Result<Option<Vec<BatchStream>>> {

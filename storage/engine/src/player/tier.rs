@@ -46,7 +46,8 @@ impl Tier for JournalTier {
         let piece = |batch: Arc<MemoryBatch>, rows: Option<Vec<u32>>| -> Box<dyn Piece> {
             Box::new(JournalPiece { batch, rows, shared: Arc::clone(&shared) })
         };
-        let by_key = if request.keys.is_empty() {
+        // The key index knows nothing of gsn's.
+        let by_key = if request.keys.is_empty() || !request.gsns.is_all() {
             None
         } else {
             keyed::rows_by_key(request, &self.pinned.chronicle, version, visible.0)?
@@ -58,7 +59,9 @@ impl Tier for JournalTier {
             None => version
                 .batches()
                 .filter(|batch| {
-                    batch.first_gsn() <= visible.0 && request.ticks.overlaps(&batch.hull())
+                    batch.first_gsn() <= visible.0
+                        && request.ticks.overlaps(&batch.hull())
+                        && request.gsns.overlaps(&batch.gsns())
                 })
                 .map(|batch| piece(Arc::clone(batch), None))
                 .collect(),

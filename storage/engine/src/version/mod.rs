@@ -5,6 +5,7 @@
 //!   sealed: [batch][batch][batch] …       large, shared by all later versions
 //!   tail:   [batch][b][b][b]              what was committed last; copied by each commit
 //!   fences: (ticks < 500, gsn ≤ 90)       deleted: no event behind one is read
+//!   lost:   gsn 1 to 70                   where events were deleted, also once nothing is hidden
 //!   pieces: [tablet][tablet] …            what the journal owns no more
 //!
 //!   one publisher at a time ─► new version of each chronicle ─► Published {gsn, versions}
@@ -14,23 +15,37 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use stratalog_model::{Gsn, Tick, TickRange, TickRanges, tier::Extent};
+use stratalog_model::{Gsn, GsnRange, Tick, TickRange, TickRanges, tier::Extent};
 
+use self::lost::Lost;
 use crate::{memtable::batch::MemoryBatch, pieces::set::PieceSet};
 
+pub mod lost;
 pub mod numberings;
 pub mod published;
+pub mod survey;
 
 /// Tail batches after which the older half is sealed, whatever their size.
 const TAIL_BATCHES_MAX: usize = 128;
 
-/// Events deleted by tick: those with a tick inside, committed at or before `gsn`.
+/// Deleted events: those with a tick inside, committed at or before `gsn`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fence {
     /// The ticks.
     pub ticks: TickRange,
-    /// Highest gsn when the delete became durable.
+    /// Highest gsn of the events that are deleted.
     pub gsn: Gsn,
+    /// Highest gsn when the delete became durable, where that is another: of a TRIM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raised: Option<Gsn>,
+}
+
+impl Fence {
+    /// Highest gsn when the delete became durable: pieces that were made of what was seen before
+    /// that may hold events that it hides.
+    pub fn raised(&self) -> Gsn {
+        self.raised.unwrap_or(self.gsn)
+    }
 }
 
 /// The batches of one chronicle, in commit order, at one instant.
@@ -40,6 +55,7 @@ pub struct Version {
     tail: Vec<Arc<MemoryBatch>>,
     fences: Arc<Vec<Fence>>,
     pieces: Arc<PieceSet>,
+    lost: Arc<Lost>,
     epoch: u64,
 }
 
@@ -57,6 +73,11 @@ impl Version {
     /// What the journal owns no more.
     pub fn pieces(&self) -> &Arc<PieceSet> {
         &self.pieces
+    }
+
+    /// Positions in the log of which events were deleted.
+    pub fn lost(&self) -> &Lost {
+        &self.lost
     }
 
     /// Counts deletes and moves: the tick index serves versions of the current epoch only.
@@ -131,12 +152,12 @@ impl Version {
         Some(next)
     }
 
-    /// The version without the events that `fence` deletes: batches wholly behind it are
-    /// dropped, the rest is hidden by it. Batches up to the gsn `leaving` are on their way into
+    /// The version without the events that `fence` deletes, whose positions are `gone`: batches
+    /// wholly behind it are dropped, the rest is hidden by it. Batches up to the gsn `leaving` are on their way into
     /// pieces that know nothing of the fence: they stay, and with them the fence, which will hide
     /// the rows of the pieces.
     #[must_use]
-    pub fn with_fence(&self, fence: Fence, leaving: u64) -> Self {
+    pub fn with_fence(&self, fence: Fence, gone: GsnRange, leaving: u64) -> Self {
         let kept = |batch: &&Arc<MemoryBatch>| {
             batch.first_gsn() <= leaving
                 || !(fence.ticks.covers(&batch.hull()) && batch.last_gsn() <= fence.gsn.0)
@@ -154,6 +175,7 @@ impl Version {
                     .collect(),
             ),
             pieces: Arc::clone(&self.pieces),
+            lost: Arc::new(self.lost.with(gone)),
             epoch: self.epoch + 1,
         };
         next.drop_idle_fences();
@@ -179,6 +201,7 @@ impl Version {
             tail: self.tail.iter().filter(kept).cloned().collect(),
             fences: Arc::clone(&self.fences),
             pieces: Arc::new(pieces),
+            lost: Arc::clone(&self.lost),
             epoch: self.epoch + 1,
         };
         next.drop_idle_fences();
@@ -191,10 +214,10 @@ impl Version {
         Self { pieces: Arc::new(pieces), ..self.clone() }
     }
 
-    /// The version with these fences.
+    /// The version with these fences, and of which events were deleted before.
     #[must_use]
-    pub fn with_fences(&self, fences: Vec<Fence>) -> Self {
-        Self { fences: Arc::new(fences), ..self.clone() }
+    pub fn with_fences(&self, fences: Vec<Fence>, lost: Lost) -> Self {
+        Self { fences: Arc::new(fences), lost: Arc::new(lost), ..self.clone() }
     }
 
     /// The version with other batches and pieces, which nobody but one transaction sees. The
@@ -206,6 +229,7 @@ impl Version {
             tail: Vec::new(),
             fences: Arc::clone(&self.fences),
             pieces: Arc::new(pieces),
+            lost: Arc::clone(&self.lost),
             epoch: u64::MAX,
         }
     }

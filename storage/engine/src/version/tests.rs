@@ -2,6 +2,8 @@ use arrow::{array::Int64Array, datatypes::DataType};
 use stratalog_model::{ColumnId, SchemaVersion};
 
 use super::*;
+use stratalog_model::GsnRange;
+
 use crate::{
     budget::Budget,
     memtable::{
@@ -60,7 +62,11 @@ fn extents_are_exact() {
     assert_eq!(rows(TickRange::ALL, 6), (5, range(-5, 11)));
     assert_eq!(rows(range(2, 11), 6), (3, range(2, 11)));
 
-    let fenced = version.with_fence(Fence { ticks: range(i64::MIN, 3), gsn: Gsn(6) }, 0);
+    let fenced = version.with_fence(
+        Fence { ticks: range(i64::MIN, 3), gsn: Gsn(6), raised: None },
+        GsnRange::EMPTY,
+        0,
+    );
     assert_eq!(fenced.extent(&TickRanges::all(), Gsn(6)).rows, 2);
     assert_eq!(fenced.extent(&TickRanges::all(), Gsn(6)).ticks, range(3, 11));
     assert_eq!(fenced.epoch(), 1);
@@ -74,7 +80,11 @@ fn extents_are_exact() {
 #[test]
 fn a_delete_of_everything_leaves_nothing() {
     let version = Version::default().with_batch(batch(&[1, 2], 1), 9).with_batch(batch(&[3], 3), 9);
-    let empty = version.with_fence(Fence { ticks: TickRange::ALL, gsn: Gsn(3) }, 0);
+    let empty = version.with_fence(
+        Fence { ticks: TickRange::ALL, gsn: Gsn(3), raised: None },
+        GsnRange::EMPTY,
+        0,
+    );
     assert_eq!(empty.batches().count(), 0);
     assert!(empty.fences().is_empty());
 }
@@ -83,10 +93,18 @@ fn a_delete_of_everything_leaves_nothing() {
 #[test]
 fn batches_that_are_leaving_keep_the_fence_that_hides_them() {
     let version = Version::default().with_batch(batch(&[1, 2], 1), 9).with_batch(batch(&[3], 3), 9);
-    let hidden = version.with_fence(Fence { ticks: TickRange::ALL, gsn: Gsn(3) }, 2);
+    let hidden = version.with_fence(
+        Fence { ticks: TickRange::ALL, gsn: Gsn(3), raised: None },
+        GsnRange::EMPTY,
+        2,
+    );
     assert_eq!((hidden.batches().count(), hidden.fences().len()), (1, 1));
     assert_eq!(hidden.extent(&TickRanges::all(), Gsn(3)).rows, 0);
-    let gone = version.with_fence(Fence { ticks: TickRange::ALL, gsn: Gsn(3) }, 0);
+    let gone = version.with_fence(
+        Fence { ticks: TickRange::ALL, gsn: Gsn(3), raised: None },
+        GsnRange::EMPTY,
+        0,
+    );
     assert_eq!((gone.batches().count(), gone.fences().len()), (0, 0));
 }
 
@@ -94,7 +112,11 @@ fn batches_that_are_leaving_keep_the_fence_that_hides_them() {
 fn a_later_delete_takes_the_place_of_those_it_covers() {
     let version = Version::default().with_batch(batch(&[1, 5, 9, 900], 1), 9);
     let prefix = |version: &Version, end, gsn| {
-        version.with_fence(Fence { ticks: range(i64::MIN, end), gsn: Gsn(gsn) }, 0)
+        version.with_fence(
+            Fence { ticks: range(i64::MIN, end), gsn: Gsn(gsn), raised: None },
+            GsnRange::EMPTY,
+            0,
+        )
     };
     let many = (2..800).fold(version, |version, end| prefix(&version, end, 4 + end as u64));
     assert_eq!(many.fences().len(), 1);
@@ -140,8 +162,10 @@ fn extents_agree_with_counting_one_by_one() {
         let mut version = Version::default().with_batch(Arc::clone(&only), 9);
         let fence = range(-30, random(50) as i64 - 30);
         if round % 3 == 0 {
-            version =
-                Version { fences: Arc::new(vec![Fence { ticks: fence, gsn: Gsn(9) }]), ..version };
+            version = Version {
+                fences: Arc::new(vec![Fence { ticks: fence, gsn: Gsn(9), raised: None }]),
+                ..version
+            };
         }
         let visible = [3, 10, 49, 60][random(4) as usize];
         let wanted = TickRanges::from_ranges((0..2).map(|_| {

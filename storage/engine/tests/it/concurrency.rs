@@ -39,7 +39,7 @@ async fn many_tasks_on_one_hot_key_while_events_move() {
         let mover = tokio::spawn(async move {
             while !stop.load(Ordering::SeqCst) {
                 moving.flush(id).await.unwrap();
-                moving.trim().await.unwrap();
+                moving.release_journal().await.unwrap();
                 moving.compact(id).await.unwrap();
             }
         });

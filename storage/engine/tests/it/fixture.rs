@@ -17,8 +17,8 @@ use futures::StreamExt;
 use stratalog_engine::{Definitions, Engine, EngineSettings, Files, Manifest, Shelves};
 use stratalog_model::{
     Append, ChronicleDefinition, ChronicleId, Clock, Collision, ColumnDefinition, ColumnId,
-    ColumnType, Disk, Durability, Error, EventStore, Granularity, LatePolicy, Log, Result,
-    SchemaVersion, Snapshot, TickRange, TickRanges, TickScale,
+    ColumnType, Disk, Durability, Error, EventStore, Granularity, GsnRange, LatePolicy, Log,
+    Result, SchemaVersion, Snapshot, TickRange, TickRanges, TickScale,
     store::{AppendOptions, Appended, OnConflict},
     tier::{KeyFilter, ScanOrder, ScanRequest},
 };
@@ -193,6 +193,7 @@ pub fn request(definition: &Arc<ChronicleDefinition>, order: ScanOrder) -> ScanR
         chronicle: Arc::clone(definition),
         projection: vec![1, 2, user, user + 1, user + 2, 3, 0],
         ticks: TickRanges::all(),
+        gsns: GsnRange::ALL,
         keys: vec![],
         values: vec![],
         order,

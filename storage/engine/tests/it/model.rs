@@ -116,7 +116,7 @@ impl World {
             self.engine.flush(self.definition.id).await.unwrap();
         }
         if self.random.chance(50) {
-            self.engine.trim().await.unwrap();
+            self.engine.release_journal().await.unwrap();
         }
     }
 

@@ -133,7 +133,7 @@ impl World {
             }
             Step::Flush(at) => engine.flush(definition(at).id).await,
             Step::Compact(at) => engine.compact(definition(at).id).await,
-            Step::Trim => engine.trim().await.map(|_| Moved::default()),
+            Step::Trim => engine.release_journal().await.map(|_| Moved::default()),
             Step::Pin => {
                 self.pinned = Some((engine.snapshot(), self.state().clone()));
                 Ok(Moved::default())
@@ -239,7 +239,7 @@ impl World {
         self.history = vec![found];
         self.possible.clear();
         self.durable = 0;
-        life.engine.trim().await.unwrap();
+        life.engine.release_journal().await.unwrap();
         assert_eq!(files(&self.disk), life.named(), "files that nobody names");
         self.life = Some(life);
     }

@@ -46,7 +46,7 @@ async fn act(
         }
         7 => life.engine.flush(cpu.id).await.is_ok(),
         8 => life.engine.compact(cpu.id).await.is_ok(),
-        _ => life.engine.trim().await.is_ok(),
+        _ => life.engine.release_journal().await.is_ok(),
     };
     (after, done)
 }
@@ -247,7 +247,7 @@ async fn the_journal_gives_up_what_tablets_hold() {
     }
     let before = life.engine.status();
     assert_eq!(life.engine.flush(cpu.id).await.unwrap().rows, 20_000);
-    let freed = life.engine.trim().await.unwrap();
+    let freed = life.engine.release_journal().await.unwrap();
     let after = life.engine.status();
     assert_eq!(before.log.stored_bytes - after.log.stored_bytes, freed);
     assert!(after.log.segments <= 2 && before.log.segments > 5, "{before:?} {after:?}");
@@ -274,7 +274,7 @@ async fn tablets_of_dropped_chronicles_go_with_their_last_reader() {
     assert!(mine > 0);
     let pinned = life.engine.snapshot();
     life.engine.forget(cpu.id);
-    life.engine.trim().await.unwrap();
+    life.engine.release_journal().await.unwrap();
     assert_eq!(read(pinned.as_ref(), &cpu).await.len(), 100);
     assert_eq!(files(&disk).len(), mine + others);
     drop(pinned);
@@ -284,7 +284,7 @@ async fn tablets_of_dropped_chronicles_go_with_their_last_reader() {
     // Dropped, and then the server died before it could tell the manifest.
     let life = Life::open(&disk, true, &[cpu]);
     assert_eq!(files(&disk).len(), others);
-    life.engine.trim().await.unwrap();
+    life.engine.release_journal().await.unwrap();
     assert_eq!(files(&disk).len(), 0);
 }
 

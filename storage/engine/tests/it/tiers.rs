@@ -101,7 +101,7 @@ async fn events_go_when_they_are_older_than_they_are_kept() {
         .await;
         assert_eq!(read(pinned.as_ref(), &brief).await, before, "a snapshot has changed");
         drop(pinned);
-        engine.trim().await.unwrap();
+        engine.release_journal().await.unwrap();
         drop((grapher, engine));
         stored.reopen();
         let engine = open_small(&MemoryLog::with_frames(log.frames()), &stored, &brief, small());

@@ -150,7 +150,7 @@ async fn a_table_is_dropped_while_its_story_is_made() {
     // Only the flush before has come to something.
     let moved = compacting.await.unwrap().unwrap();
     assert_eq!((moved.rows, moved.pieces_removed), (1000, 0));
-    engine.trim().await.unwrap();
+    engine.release_journal().await.unwrap();
     assert!(engine.pieces().is_empty());
     let left = |folder: &str| {
         let paths = stored.disk().paths();

@@ -10,7 +10,7 @@ use crate::{
     keeper::{locator::Locator, series::SeriesTable},
     memtable::{batch::MemoryBatch, compact},
     pieces::{piece::OpenPiece, set::PieceSet},
-    version::{Fence, Version},
+    version::{Fence, Version, lost::Lost},
 };
 
 impl Chronicle {
@@ -51,9 +51,14 @@ impl Chronicle {
     }
 
     /// Puts the pieces and deletes in place that the manifest names. Before any replay.
-    pub fn adopt(&self, pieces: PieceSet, fences: Vec<Fence>, next_seq: u64) -> Arc<Version> {
+    pub fn adopt(
+        &self,
+        pieces: PieceSet,
+        (fences, lost): (Vec<Fence>, Lost),
+        next_seq: u64,
+    ) -> Arc<Version> {
         let mut state = self.state.lock();
-        state.version = Arc::new(Version::default().with_pieces(pieces).with_fences(fences));
+        state.version = Arc::new(Version::default().with_pieces(pieces).with_fences(fences, lost));
         state.next_seq = state.next_seq.max(next_seq);
         Arc::clone(&state.version)
     }
@@ -83,6 +88,7 @@ impl Chronicle {
     pub fn forget(&self) -> Vec<Arc<OpenPiece>> {
         let mut state = self.state.lock();
         state.forgotten = true;
+        self.feed.end();
         let version = std::mem::take(&mut state.version);
         state.series = SeriesTable::default();
         state.locator = Locator::default();

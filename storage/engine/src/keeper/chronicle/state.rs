@@ -14,7 +14,7 @@ use crate::{
         outcome::Outcome,
         series::{Series, SeriesId, SeriesTable},
     },
-    version::Version,
+    version::{Fence, Version},
 };
 
 /// Series without an event that are not worth a look.
@@ -86,10 +86,15 @@ impl State {
         }
     }
 
-    /// Removes the committed events with ticks in `range` from the series.
-    pub(super) fn trim(&mut self, range: &TickRange) {
-        let pending = &self.pending;
-        self.series.trim(range, |seq| is_pending(pending, seq));
+    /// Removes the committed events behind a fence from the series.
+    pub(super) fn trim(&mut self, fence: &Fence) {
+        let (pending, locator) = (&self.pending, &self.locator);
+        let behind = |seq: u64| match fence.raised {
+            // All that are committed.
+            None => true,
+            Some(_) => locator.gsn(seq).is_some_and(|gsn| gsn <= fence.gsn.0),
+        };
+        self.series.trim(&fence.ticks, |seq| is_pending(pending, seq) || !behind(seq));
         self.drop_empty();
     }
 

@@ -108,8 +108,11 @@ fn deleted_ticks_are_left_out() {
     let parts = vec![part(&budget, &[10, 20, 30, 11], 1, 1), part(&budget, &[1, 2], 5, 5)];
     parts[0].supersede(1, 99);
     parts[0].supersede(3, 100);
-    let fence =
-        |end: i64, gsn: u64| Fence { ticks: TickRange::new(Tick(0), Tick(end)), gsn: Gsn(gsn) };
+    let fence = |end: i64, gsn: u64| Fence {
+        ticks: TickRange::new(Tick(0), Tick(end)),
+        gsn: Gsn(gsn),
+        raised: None,
+    };
     let merged = merge(&parts, &[fence(11, 6)], Gsn(0), &budget).unwrap().unwrap();
     assert_eq!(merged.ticks().as_ref(), [20, 30, 11]);
     assert_eq!(merged.runs(), [Run { row: 0, seq: 2, gsn: 2 }]);

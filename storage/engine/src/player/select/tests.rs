@@ -37,7 +37,8 @@ fn ranges(ranges: &[(i64, i64)]) -> TickRanges {
 }
 
 fn criteria(ticks: &TickRanges, visible: u64, ordered: bool) -> Criteria<'_> {
-    Criteria { ticks, keys: vec![], fences: &[], visible: Gsn(visible), ordered }
+    let gsns = GsnRange::ALL;
+    Criteria { ticks, gsns, keys: vec![], fences: &[], visible: Gsn(visible), ordered }
 }
 
 #[test]
@@ -75,9 +76,25 @@ fn marks_and_fences_hide_rows() {
     let after = select(&batch, &criteria(&all, 10, true)).unwrap();
     assert_eq!(after, Selection::Rows(vec![0, 2, 3]));
     // The fence was raised when two rows were committed.
-    let fences = [Fence { ticks: TickRange::new(Tick(0), Tick(4)), gsn: Gsn(2) }];
+    let fences = [Fence { ticks: TickRange::new(Tick(0), Tick(4)), gsn: Gsn(2), raised: None }];
     let fenced = Criteria { fences: &fences, ..criteria(&all, 9, true) };
     assert_eq!(select(&batch, &fenced).unwrap(), Selection::Rows(vec![2, 3]));
+}
+
+#[test]
+fn gsns_cut_what_is_seen() {
+    let sorted = batch(&[1, 2, 2, 5, 9]);
+    let mixed = batch(&[5, 1, 9, 2, 2]);
+    let all = TickRanges::all();
+    let cut = |gsns, ordered| Criteria { gsns, ..criteria(&all, 99, ordered) };
+    let middle = GsnRange::new(Gsn(2), Gsn(4));
+    let slice = Selection::Slices(std::iter::once(1..3).collect());
+    assert_eq!(select(&sorted, &cut(middle, true)).unwrap(), slice);
+    assert_eq!(select(&mixed, &cut(middle, false)).unwrap(), slice);
+    assert_eq!(select(&mixed, &cut(middle, true)).unwrap(), Selection::Rows(vec![1, 2]));
+    assert_eq!(select(&sorted, &cut(GsnRange::new(Gsn(7), Gsn(9)), true)).unwrap().len(), 0);
+    let seen = Criteria { gsns: middle, ..criteria(&all, 2, true) };
+    assert_eq!(select(&sorted, &seen).unwrap().len(), 1);
 }
 
 fn one_slice(end: usize) -> Selection {

@@ -1,0 +1,192 @@
+//! `GET /api/v1/subscribe`: a table in the order of commits, as server-sent events.
+//!
+//! ```text
+//!   ?table=cpu&gsn=7&where=usage > 90 ─► SUBSCRIBE cpu FROM GSN 7 WHERE (usage > 90)
+//!   row ─► id: its gsn, data: JSON      gap ─► event: gap      nothing for long ─► : a comment
+//! ```
+//! A browser that reconnects sends the last id: it goes on behind it.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use arrow::array::RecordBatch;
+use axum::{
+    body::{Body, Bytes},
+    extract::{Query, State as Extracted},
+    http::{
+        HeaderMap, HeaderValue,
+        header::{CACHE_CONTROL, CONTENT_TYPE},
+    },
+    response::{IntoResponse, Response},
+};
+use futures::{StreamExt as _, stream};
+use serde_json::{Value, json};
+use stratalog_model::{Error, ErrorKind, Result};
+use stratalog_query::{Outcome, Rows, quoted};
+use stratalog_text::TextStyle;
+
+use crate::{
+    problem::{self, Problem},
+    sql::{Ended, objects},
+    state::State,
+};
+
+/// What is asked.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Question {
+    table: String,
+    schema: Option<String>,
+    condition: Option<String>,
+    from: Beginning,
+}
+
+/// Where it begins.
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Beginning {
+    /// With all that there is.
+    #[default]
+    All,
+    /// With an event, by its gsn.
+    Gsn(u64),
+    /// With the first event of a time.
+    Time(String),
+    /// With what comes.
+    Live,
+}
+
+/// `GET /api/v1/subscribe`.
+pub(crate) async fn subscribe(
+    Extracted(state): Extracted<Arc<State>>,
+    Query(parameters): Query<HashMap<String, String>>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
+    let question = Question::read(parameters, last)?;
+    let session = state.session("http subscribe", None)?;
+    let ended = Ended::new(Arc::clone(&session));
+    // It is to go on; the client ends it.
+    session.variables().set("statement_timeout", "0", false)?;
+    let parsed = session.parse(&question.sql())?;
+    let one = match parsed.as_slice() {
+        [one] if one.is_endless() => one,
+        _ => return Err(Problem(wrong("where holds more than a condition"))),
+    };
+    let outcome = session.run(one).await?;
+    state.counts.query();
+    let Outcome::Rows(rows) = outcome else {
+        return Err(Problem(Error::internal("a subscription has no rows")));
+    };
+    let heartbeat = Duration::from_millis(state.settings.heartbeat_ms.max(1));
+    let style = session.text_style();
+    let events = Events { rows, style, heartbeat, _ended: ended };
+    // Headers go out now: what comes may be long in coming.
+    let opening = stream::iter([Ok(Bytes::from_static(b":\n\n"))]);
+    let events = stream::unfold(Some(events), |events| async move {
+        let mut events = events?;
+        let (bytes, more) = events.next().await;
+        Some((Ok::<_, std::io::Error>(bytes), more.then_some(events)))
+    });
+    let mut response = Body::from_stream(opening.chain(events)).into_response();
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    // Proxies that gather what they pass on would hold events back.
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    Ok(response)
+}
+
+impl Question {
+    fn read(mut parameters: HashMap<String, String>, last: Option<&str>) -> Result<Self> {
+        let mut take = |name: &str| parameters.remove(name);
+        let table = take("table").ok_or_else(|| wrong("no table is named"))?;
+        let schema = take("schema").or_else(|| take("db"));
+        let (condition, gsn, time) = (take("where"), take("gsn"), take("time"));
+        let live = match take("live").as_deref() {
+            None | Some("false") => false,
+            Some("true" | "") => true,
+            Some(other) => return Err(wrong(&format!("live is \"{other}\", not true or false"))),
+        };
+        if let Some(name) = parameters.keys().next() {
+            return Err(wrong(&format!("there is no parameter \"{name}\"")));
+        }
+        let number = |text: &str| {
+            text.trim().parse::<u64>().map_err(|_| wrong(&format!("\"{text}\" is no gsn")))
+        };
+        let from = match (last, gsn, time, live) {
+            // A client that comes again.
+            (Some(last), ..) => Beginning::Gsn(number(last)?.saturating_add(1)),
+            (None, Some(gsn), None, false) => Beginning::Gsn(number(&gsn)?),
+            (None, None, Some(time), false) => Beginning::Time(time),
+            (None, None, None, true) => Beginning::Live,
+            (None, None, None, false) => Beginning::All,
+            _ => return Err(wrong("gsn, time and live exclude each other")),
+        };
+        Ok(Self { table, schema, condition, from })
+    }
+
+    fn sql(&self) -> String {
+        let schema = self.schema.as_ref().map_or(String::new(), |schema| quoted(schema) + ".");
+        let from = match &self.from {
+            Beginning::All => String::new(),
+            Beginning::Gsn(gsn) => format!(" FROM GSN {gsn}"),
+            Beginning::Time(time) => format!(" FROM TIMESTAMP '{}'", time.replace('\'', "''")),
+            Beginning::Live => " LIVE".to_string(),
+        };
+        let condition = self.condition.as_ref();
+        let condition = condition.map_or(String::new(), |text| format!(" WHERE ({text}\n)"));
+        format!("SUBSCRIBE {schema}{}{from}{condition}", quoted(&self.table))
+    }
+}
+
+fn wrong(what: &str) -> Error {
+    Error::new(ErrorKind::InvalidParameterValue, format!("the subscription cannot be read: {what}"))
+        .with_hint("GET /api/v1/subscribe?table=cpu&gsn=1, or time=2024-01-01, or live=true; where=usage > 90 and schema=public are optional")
+}
+
+/// What is sent, bit by bit.
+struct Events {
+    rows: Rows,
+    style: TextStyle,
+    heartbeat: Duration,
+    /// The session lives as long as its rows are read.
+    _ended: Ended,
+}
+
+impl Events {
+    /// The next bytes, and whether others follow.
+    async fn next(&mut self) -> (Bytes, bool) {
+        match tokio::time::timeout(self.heartbeat, self.rows.next()).await {
+            Err(_) => (Bytes::from_static(b":\n\n"), true),
+            Ok(Some(Ok(batch))) => match events(&batch, &self.style) {
+                Ok(text) => (Bytes::from(text), true),
+                Err(error) => (failed(&error), false),
+            },
+            Ok(Some(Err(error))) => (failed(&error), false),
+            Ok(None) => (Bytes::new(), false),
+        }
+    }
+}
+
+/// Rows as events.
+fn events(batch: &RecordBatch, style: &TextStyle) -> Result<String> {
+    let mut out = String::new();
+    for mut row in objects(batch, style)? {
+        let gap = row.as_object_mut().and_then(|row| row.remove("_gap"));
+        let gsn = row.get("_gsn").cloned().unwrap_or(Value::Null);
+        match gap {
+            Some(Value::String(gap)) => {
+                let data = json!({ "_gsn": gsn, "gap": gap });
+                out.push_str(&format!("event: gap\nid: {gsn}\ndata: {data}\n\n"));
+            }
+            _ => out.push_str(&format!("id: {gsn}\ndata: {row}\n\n")),
+        }
+    }
+    Ok(out)
+}
+
+/// The last event of a subscription that fails.
+fn failed(error: &Error) -> Bytes {
+    Bytes::from(format!("event: error\ndata: {}\n\n", problem::body(error)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,286 @@
+//! Statements that name a position in the log, in words that the parser knows.
+//!
+//! ```text
+//!   TRIM t BEFORE GSN 100                     DELETE t WHERE _gsn < (100)
+//!   INSERT INTO t VALUES (1) AFTER GSN 100    INSERT INTO t VALUES (1), and the 100 beside it
+//!   SUBSCRIBE t FROM GSN 100 WHERE a > 1      SELECT _gsn, *, CAST(100 AS BIGINT) FROM t WHERE a > 1
+//! ```
+
+use datafusion::sql::sqlparser::{
+    ast::{Expr, FromTable, Ident, Setting, Statement},
+    keywords::Keyword,
+    parser::{Parser, ParserError},
+    tokenizer::{Span, Token, TokenWithSpan, Word},
+};
+
+use super::rewrite::{is_keyword, significant};
+use crate::statement::query;
+
+/// The name under which an INSERT keeps the position that it comes after.
+pub(crate) const AFTER: &str = "after_gsn";
+
+/// Where a SUBSCRIBE begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Beginning {
+    /// With the first event that there is.
+    All,
+    /// At a gsn, which the last column of its query tells.
+    Gsn,
+    /// At a time, which the last column of its query tells.
+    Time,
+    /// With what comes.
+    Live,
+}
+
+/// What stands where something else belongs; `None` at the end.
+type Wrong = Option<TokenWithSpan>;
+
+/// What a statement said of positions.
+#[derive(Debug, Default)]
+pub(super) struct Positions {
+    trims: bool,
+    after: Option<Vec<TokenWithSpan>>,
+    /// Where a SUBSCRIBE begins.
+    pub subscribes: Option<Beginning>,
+}
+
+impl Positions {
+    /// Takes what the parser does not know out of the tokens.
+    ///
+    /// # Errors
+    /// The token that does not belong there.
+    pub(super) fn cut(tokens: &mut Vec<TokenWithSpan>) -> Result<Self, Wrong> {
+        let words = Words::new(tokens);
+        if words.is(0, "trim") && !words.is_token(1, &Token::LParen) {
+            *tokens = trim(&words)?;
+            return Ok(Self { trims: true, ..Self::default() });
+        }
+        if let Some(at) = words.subscribe() {
+            let (rewritten, beginning) = subscribe(&words, at)?;
+            *tokens = rewritten;
+            return Ok(Self { subscribes: Some(beginning), ..Self::default() });
+        }
+        if words.is(0, "insert") || words.is(0, "with") {
+            let (rest, after) = insert(&words)?;
+            if after.is_some() {
+                *tokens = rest;
+            }
+            return Ok(Self { after, ..Self::default() });
+        }
+        Ok(Self::default())
+    }
+
+    /// Puts what was taken out into the tree.
+    ///
+    /// # Errors
+    /// What the parser says of the position.
+    pub(super) fn put(self, statement: &mut Statement) -> Result<(), ParserError> {
+        if self.trims
+            && let Statement::Delete(delete) = statement
+            && let FromTable::WithFromKeyword(from) = &mut delete.from
+        {
+            // As nobody can write it: so TRIM is told from DELETE.
+            delete.from = FromTable::WithoutKeyword(std::mem::take(from));
+        }
+        let Some(after) = self.after else { return Ok(()) };
+        let dialect = super::PostgreSqlDialect {};
+        let mut parser = Parser::new(&dialect)
+            .with_recursion_limit(super::DEPTH_MAX)
+            .with_tokens_with_locations(after);
+        let value = parser.parse_expr()?;
+        let insert = match statement {
+            Statement::Insert(insert) => Some(insert),
+            Statement::Query(tree) => query::body_insert_mut(tree),
+            _ => None,
+        };
+        match insert {
+            Some(insert) => {
+                insert.settings = Some(vec![Setting { key: Ident::new(AFTER), value }]);
+                Ok(())
+            }
+            None => Err(ParserError::ParserError("AFTER GSN belongs to INSERT".to_string())),
+        }
+    }
+}
+
+/// The position that an INSERT comes after.
+pub(crate) fn after(insert: &datafusion::sql::sqlparser::ast::Insert) -> Option<&Expr> {
+    let mut settings = insert.settings.iter().flatten();
+    settings.find(|setting| setting.key.value == AFTER).map(|setting| &setting.value)
+}
+
+/// The tokens that are no space, by number.
+struct Words<'a>(Vec<&'a TokenWithSpan>);
+
+impl<'a> Words<'a> {
+    fn new(tokens: &'a [TokenWithSpan]) -> Self {
+        let all = significant(tokens).into_iter().filter_map(|at| tokens.get(at));
+        Self(all.filter(|token| token.token != Token::EOF).collect())
+    }
+
+    fn get(&self, at: usize) -> Option<&'a TokenWithSpan> {
+        self.0.get(at).copied()
+    }
+
+    fn is(&self, at: usize, wanted: &str) -> bool {
+        self.get(at).is_some_and(|token| match &token.token {
+            Token::Word(word) => {
+                word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted)
+            }
+            _ => false,
+        })
+    }
+
+    fn is_token(&self, at: usize, wanted: &Token) -> bool {
+        self.get(at).is_some_and(|token| token.token == *wanted)
+    }
+
+    fn wrong<T>(&self, at: usize) -> Result<T, Wrong> {
+        Err(self.get(at).cloned())
+    }
+
+    fn span(&self, at: usize) -> Span {
+        self.get(at).map_or_else(Span::empty, |token| token.span)
+    }
+
+    fn tokens(&self, range: std::ops::Range<usize>) -> impl Iterator<Item = TokenWithSpan> {
+        self.0.get(range).unwrap_or(&[]).iter().map(|token| (*token).clone())
+    }
+
+    /// The first from `start` on, outside of parentheses, that `found` says yes to; the number of a
+    /// parenthesis that closes an outer one, or of the end, for none.
+    fn find(&self, start: usize, found: impl Fn(usize) -> bool) -> usize {
+        let mut depth = 0_usize;
+        for at in start..self.0.len() {
+            if depth == 0 && found(at) {
+                return at;
+            }
+            match self.get(at).map(|token| &token.token) {
+                Some(Token::LParen | Token::LBracket) => depth += 1,
+                Some(Token::RParen | Token::RBracket) if depth == 0 => return at,
+                Some(Token::RParen | Token::RBracket) => depth -= 1,
+                _ => {}
+            }
+        }
+        self.0.len()
+    }
+
+    /// Where a SUBSCRIBE stands: by itself, in COPY, or as the query of a cursor.
+    fn subscribe(&self) -> Option<usize> {
+        if self.is(0, "subscribe") {
+            return Some(0);
+        }
+        if self.is(0, "copy") && self.is_token(1, &Token::LParen) && self.is(2, "subscribe") {
+            return Some(2);
+        }
+        if !self.is(0, "declare") {
+            return None;
+        }
+        let at = self.find(1, |at| self.is(at, "for")) + 1;
+        self.is(at, "subscribe").then_some(at)
+    }
+}
+
+fn trim(words: &Words<'_>) -> Result<Vec<TokenWithSpan>, Wrong> {
+    let before = words.find(1, |at| words.is(at, "before"));
+    if before == 1 || !words.is(before, "before") {
+        return words.wrong(before);
+    }
+    if !words.is(before + 1, "gsn") {
+        return words.wrong(before + 1);
+    }
+    let value = before + 2;
+    if words.get(value).is_none() {
+        return words.wrong(value);
+    }
+    let (begin, end) = (words.span(0), words.span(before));
+    let mut out = vec![word("DELETE", begin), word("FROM", begin)];
+    out.extend(words.tokens(1..before));
+    out.extend([word("WHERE", end), word("_gsn", end)]);
+    out.extend([Token::Lt, Token::LParen].map(|token| TokenWithSpan::new(token, end)));
+    out.extend(words.tokens(value..words.0.len()));
+    out.push(TokenWithSpan::new(Token::RParen, words.span(words.0.len() - 1)));
+    Ok(out)
+}
+
+/// An INSERT without its AFTER GSN, and the number or parameter that stood there.
+fn insert(words: &Words<'_>) -> Result<(Vec<TokenWithSpan>, Option<Vec<TokenWithSpan>>), Wrong> {
+    let is_after = |at: usize| {
+        words.is(at, "after")
+            && words.is(at + 1, "gsn")
+            && words.get(at + 2).is_some_and(|token| {
+                matches!(token.token, Token::Number(..) | Token::Placeholder(_))
+            })
+    };
+    let at = words.find(0, is_after);
+    if !is_after(at) {
+        return Ok((Vec::new(), None));
+    }
+    // It ends the source, or the statement.
+    let follows = words.get(at + 3).map(|token| &token.token);
+    let ends =
+        |token: &Token| is_keyword(token, Keyword::ON) || is_keyword(token, Keyword::RETURNING);
+    if !follows.is_none_or(ends) {
+        return words.wrong(at + 3);
+    }
+    let mut rest: Vec<TokenWithSpan> = words.tokens(0..at).collect();
+    rest.extend(words.tokens(at + 3..words.0.len()));
+    Ok((rest, Some(words.tokens(at + 2..at + 3).collect())))
+}
+
+fn subscribe(words: &Words<'_>, at: usize) -> Result<(Vec<TokenWithSpan>, Beginning), Wrong> {
+    let ends = |at: usize| ["from", "live", "where"].iter().any(|word| words.is(at, word));
+    let name = at + 1..words.find(at + 1, ends);
+    if name.is_empty() {
+        return words.wrong(name.end);
+    }
+    let is_where = |at: usize| words.is(at, "where");
+    let (beginning, value) = match name.end {
+        from if words.is(from, "from") => {
+            let beginning = match () {
+                () if words.is(from + 1, "gsn") => Beginning::Gsn,
+                () if words.is(from + 1, "timestamp") => Beginning::Time,
+                () => return words.wrong(from + 1),
+            };
+            let value = from + 2..words.find(from + 2, is_where);
+            if value.is_empty() {
+                return words.wrong(value.end);
+            }
+            (beginning, value)
+        }
+        live if words.is(live, "live") => (Beginning::Live, live + 1..live + 1),
+        other => (Beginning::All, other..other),
+    };
+    let span = words.span(at);
+    let mut out: Vec<TokenWithSpan> = words.tokens(0..at).collect();
+    let token = |token: Token| TokenWithSpan::new(token, span);
+    out.extend([word("SELECT", span), word("_gsn", span), token(Token::Comma), token(Token::Mul)]);
+    let kind = match beginning {
+        Beginning::Gsn => Some("BIGINT"),
+        Beginning::Time => Some("TIMESTAMPTZ"),
+        Beginning::All | Beginning::Live => None,
+    };
+    if let Some(kind) = kind {
+        out.extend([token(Token::Comma), word("CAST", span), token(Token::LParen)]);
+        out.extend(words.tokens(value.clone()));
+        out.extend([word("AS", span), word(kind, span), token(Token::RParen)]);
+    }
+    out.push(word("FROM", span));
+    out.extend(words.tokens(name));
+    // A condition, or the parenthesis that ends it, and what follows.
+    let rest = words.get(value.end).map(|token| &token.token);
+    if !is_where(value.end) && rest.is_some_and(|token| *token != Token::RParen) {
+        return words.wrong(value.end);
+    }
+    out.extend(words.tokens(value.end..words.0.len()));
+    Ok((out, beginning))
+}
+
+fn word(text: &str, span: Span) -> TokenWithSpan {
+    let keyword = match Token::make_keyword(text) {
+        Token::Word(word) => word.keyword,
+        _ => Keyword::NoKeyword,
+    };
+    let word = Word { value: text.to_string(), quote_style: None, keyword };
+    TokenWithSpan::new(Token::Word(word), span)
+}

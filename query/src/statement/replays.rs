@@ -1,0 +1,320 @@
+//! `replay` and `playback` in FROM: ranges of a table in the order of time, and its newest events, as
+//! the queries that they are (F17, F18).
+//!
+//! ```text
+//!   replay('cpu', ARRAY['[2024-01-01, 2024-01-02)', 'gsn [7, )'], usage > 90)
+//!     (SELECT columns FROM cpu WHERE (time >= … AND time < … OR _gsn >= 7) AND (usage > 90)
+//!      ORDER BY time, _seq)
+//!   playback('cpu', 3)
+//!     (SELECT columns FROM cpu WHERE time <= now() ORDER BY time DESC, _seq DESC LIMIT 3)
+//! ```
+
+use std::{ops::ControlFlow, sync::Arc};
+
+use datafusion::sql::sqlparser::{
+    ast::{
+        Array, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, LimitClause, Query, SetExpr,
+        Statement, TableAlias, TableFactor, Value, ValueWithSpan,
+    },
+    tokenizer::{Token, TokenWithSpan},
+};
+use stratalog_model::{ChronicleDefinition, Error, ErrorKind, Result, chronicle::SYSTEM_COLUMNS};
+
+use super::{
+    names::{fold, quoted},
+    parse,
+    walk::{self, Change},
+};
+use crate::session::planner::Planner;
+
+/// Ranges of one replay.
+const RANGES_MAX: usize = 1_000;
+
+/// System columns that these functions compare and order by.
+const NEEDED: [&str; 3] = ["_tick", "_seq", "_gsn"];
+
+/// Whether a function of this name, in lower case, is one of them.
+pub fn is_one(name: &str) -> bool {
+    matches!(name, "replay" | "playback")
+}
+
+/// The positions of the system columns that a statement needs for calls of these functions.
+pub fn needed(tokens: &[TokenWithSpan]) -> Vec<usize> {
+    let mut words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
+    let mut before: Option<&Token> = None;
+    let calls = words.any(|token| {
+        let called = token.token == Token::LParen
+            && matches!(before, Some(Token::Word(word)) if is_one(&word.value.to_lowercase()));
+        before = Some(&token.token);
+        called
+    });
+    let place = |name: &&str| SYSTEM_COLUMNS.iter().position(|known| known == name);
+    if calls { NEEDED.iter().filter_map(place).collect() } else { Vec::new() }
+}
+
+/// Puts queries in the place of calls in FROM; `mentioned` are the system columns that these show.
+///
+/// # Errors
+/// `UndefinedFunction` for arguments that they do not take; `InvalidTextRepresentation` for what is
+/// no range; `UndefinedTable`.
+pub fn expand(tree: &mut Query, planner: &Planner, mentioned: &[usize]) -> Result<()> {
+    let mut expander = Expander { planner, mentioned, error: None };
+    let _ = walk::change(tree, &mut expander);
+    match expander.error {
+        Some(error) => Err(error),
+        None => Ok(()),
+    }
+}
+
+struct Expander<'a> {
+    planner: &'a Planner,
+    mentioned: &'a [usize],
+    error: Option<Error>,
+}
+
+impl Change for Expander<'_> {
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> walk::Flow {
+        let (name, args, alias) = match factor {
+            TableFactor::Table { name, args: Some(args), alias, .. } => (name, &args.args, alias),
+            TableFactor::Function { name, args, alias, .. } => (name, &*args, alias),
+            _ => return ControlFlow::Continue(()),
+        };
+        let Some(function) = name.0.last().and_then(|part| part.as_ident()).cloned() else {
+            return ControlFlow::Continue(());
+        };
+        let called = fold(&function);
+        if !is_one(&called) {
+            return ControlFlow::Continue(());
+        }
+        let alias = alias.clone();
+        match self.query(&called, args) {
+            Ok(subquery) => {
+                let alias = alias.unwrap_or(TableAlias {
+                    explicit: true,
+                    name: function,
+                    columns: Vec::new(),
+                    at: None,
+                });
+                let (subquery, alias) = (Box::new(subquery), Some(alias));
+                *factor = TableFactor::Derived { lateral: false, subquery, alias, sample: None };
+                ControlFlow::Continue(())
+            }
+            Err(error) => {
+                self.error = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    }
+}
+
+impl Expander<'_> {
+    fn query(&self, called: &str, args: &[FunctionArg]) -> Result<Query> {
+        let given: Option<Vec<&Expr>> = args
+            .iter()
+            .map(|argument| match argument {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
+                _ => None,
+            })
+            .collect();
+        let given = given.unwrap_or_default();
+        let table = given.first().and_then(|expr| text_of(expr));
+        let table = table.ok_or_else(|| undefined(called))?;
+        let chronicle = self.planner.table_named(table)?;
+        match (called, given.as_slice()) {
+            ("playback", [_]) => self.playback(&chronicle, None),
+            ("playback", [_, rows]) => self.playback(&chronicle, Some(rows)),
+            ("replay", [_]) => self.replay(&chronicle, None, None),
+            ("replay", [_, ranges]) => self.replay(&chronicle, Some(ranges), None),
+            ("replay", [_, ranges, constraint]) => {
+                self.replay(&chronicle, Some(ranges), Some(constraint))
+            }
+            _ => Err(undefined(called)),
+        }
+    }
+
+    /// Nothing is newer than the call: what claims to be is not shown yet.
+    fn playback(
+        &self,
+        chronicle: &Arc<ChronicleDefinition>,
+        rows: Option<&&Expr>,
+    ) -> Result<Query> {
+        let time = quoted(tick_of(chronicle)?);
+        let order = format!("ORDER BY {time} DESC, _seq DESC LIMIT 1");
+        let mut query = self.selected(chronicle, &format!("{time} <= now()"), &order)?;
+        if let Some(rows) = rows
+            && let Some(LimitClause::LimitOffset { limit, .. }) = &mut query.limit_clause
+        {
+            *limit = Some((*rows).clone());
+        }
+        Ok(query)
+    }
+
+    fn replay(
+        &self,
+        chronicle: &Arc<ChronicleDefinition>,
+        ranges: Option<&&Expr>,
+        constraint: Option<&&Expr>,
+    ) -> Result<Query> {
+        let time = quoted(tick_of(chronicle)?);
+        let condition = match ranges {
+            Some(ranges) => condition_of(ranges, &time)?,
+            None => "true".to_string(),
+        };
+        let mut query = self.selected(chronicle, &condition, &format!("ORDER BY {time}, _seq"))?;
+        let Some(constraint) = constraint else { return Ok(query) };
+        let constraint = match text_of(constraint) {
+            Some(text) => parse::expression(text)?,
+            None => (*constraint).clone(),
+        };
+        if let SetExpr::Select(select) = query.body.as_mut() {
+            let both = select.selection.take().map(|ranges| Expr::BinaryOp {
+                left: Box::new(Expr::Nested(Box::new(ranges))),
+                op: BinaryOperator::And,
+                right: Box::new(Expr::Nested(Box::new(constraint))),
+            });
+            select.selection = both;
+        }
+        Ok(query)
+    }
+
+    fn selected(
+        &self,
+        chronicle: &ChronicleDefinition,
+        condition: &str,
+        order: &str,
+    ) -> Result<Query> {
+        let user = chronicle.columns.iter().map(|column| quoted(&column.name));
+        let system = self.mentioned.iter().filter_map(|at| SYSTEM_COLUMNS.get(*at));
+        let columns: Vec<String> = user.chain(system.map(|name| (*name).to_string())).collect();
+        let sql = format!(
+            "SELECT {} FROM {}.{} WHERE {condition} {order}",
+            columns.join(", "),
+            quoted(&chronicle.schema),
+            quoted(&chronicle.name)
+        );
+        let parsed = parse::statements(&sql, usize::MAX)?.into_iter().next();
+        match parsed.map(|tree| tree.statement) {
+            Some(Statement::Query(query)) => Ok(*query),
+            _ => Err(Error::internal("a replay is no query")),
+        }
+    }
+}
+
+fn tick_of(chronicle: &ChronicleDefinition) -> Result<&str> {
+    let tick = chronicle.tick().map(|column| column.name.as_str());
+    tick.ok_or_else(|| Error::internal("a chronicle has no tick"))
+}
+
+fn text_of(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => Some(text),
+        _ => None,
+    }
+}
+
+/// The condition that one range, or an array of them, says.
+fn condition_of(ranges: &Expr, time: &str) -> Result<String> {
+    let mut ranges = ranges;
+    while let Expr::Cast { expr, .. } | Expr::Nested(expr) = ranges {
+        ranges = expr;
+    }
+    let texts: Option<Vec<&str>> = match ranges {
+        Expr::Array(Array { elem, .. }) => elem.iter().map(text_of).collect(),
+        other => text_of(other).map(|text| vec![text]),
+    };
+    let texts = texts.ok_or_else(|| {
+        Error::new(ErrorKind::FeatureNotSupported, "replay takes ranges that are constants")
+            .with_hint(
+                "replay('cpu', ARRAY['[2024-01-01, 2024-01-02)', 'tick [0, 100)', 'gsn [5, )']); \
+                 for others, SELECT … WHERE … ORDER BY time",
+            )
+    })?;
+    if texts.len() > RANGES_MAX {
+        return Err(Error::new(
+            ErrorKind::LimitExceeded,
+            format!("a replay has at most {RANGES_MAX} ranges, not {}", texts.len()),
+        ));
+    }
+    let conditions = texts.iter().map(|text| Ok(Range::of(text)?.condition(time)));
+    let conditions = conditions.collect::<Result<Vec<String>>>()?;
+    // No range, no event.
+    Ok(if conditions.is_empty() { "false".to_string() } else { conditions.join(" OR ") })
+}
+
+/// A range as it is written: `[start, end)`, by time, `tick [start, end)` or `gsn [start, end)`.
+#[derive(Debug, PartialEq, Eq)]
+struct Range<'a> {
+    by: By,
+    start: Option<&'a str>,
+    end: Option<&'a str>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum By {
+    Time,
+    Tick,
+    Gsn,
+}
+
+impl<'a> Range<'a> {
+    fn of(text: &'a str) -> Result<Self> {
+        let wrong = || {
+            Error::new(
+                ErrorKind::InvalidTextRepresentation,
+                format!("malformed range: \"{text}\""),
+            )
+            .with_hint(
+                "a range is written [start, end), of times, or of numbers after the word tick or \
+                 gsn; the start is inside, the end is not, and either may be left out",
+            )
+        };
+        let (word, range) = text.split_once('[').ok_or_else(wrong)?;
+        let by = match word.trim().to_ascii_lowercase().as_str() {
+            "" | "time" => By::Time,
+            "tick" => By::Tick,
+            "gsn" => By::Gsn,
+            _ => return Err(wrong()),
+        };
+        let ends = range.trim_end().strip_suffix(')').ok_or_else(wrong)?;
+        let (start, end) = ends.split_once(',').ok_or_else(wrong)?;
+        let part = |text: &'a str| Some(text.trim()).filter(|text| !text.is_empty());
+        let (start, end) = (part(start), part(end));
+        let is_number = |text: &str| text.parse::<i64>().is_ok();
+        let fits = by == By::Time || [start, end].into_iter().flatten().all(is_number);
+        if fits { Ok(Self { by, start, end }) } else { Err(wrong()) }
+    }
+
+    fn condition(&self, time: &str) -> String {
+        let column = match self.by {
+            By::Time => time,
+            By::Tick => "_tick",
+            By::Gsn => "_gsn",
+        };
+        let value = |text: &str| match self.by {
+            By::Time => format!("'{}'", text.replace('\'', "''")),
+            By::Tick | By::Gsn => text.to_string(),
+        };
+        let start = self.start.map(|start| format!("{column} >= {}", value(start)));
+        let end = self.end.map(|end| format!("{column} < {}", value(end)));
+        let both: Vec<String> = start.into_iter().chain(end).collect();
+        match both.is_empty() {
+            true => "true".to_string(),
+            false => format!("({})", both.join(" AND ")),
+        }
+    }
+}
+
+fn undefined(called: &str) -> Error {
+    let (takes, example) = match called {
+        "playback" => ("the name of a table, and how many events", "playback('cpu', 10)"),
+        _ => (
+            "the name of a table, ranges, and a condition",
+            "replay('cpu', ARRAY['[2024-01-01, 2024-01-02)'], usage > 90)",
+        ),
+    };
+    Error::new(ErrorKind::UndefinedFunction, format!("{called} takes {takes}"))
+        .with_hint(format!("SELECT * FROM {example}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,294 @@
+//! SUBSCRIBE: a table in the order of commits, first what there is, then what comes (F104, F105).
+//!
+//! ```text
+//!   SUBSCRIBE t FROM GSN 7 WHERE a > 1 ─► its query ─► WHERE, compiled once; where it begins
+//!   EventStore::subscribe ─► batches by gsn ─► WHERE ─► _gsn, _gap, columns of the table
+//!                            gap ───────────────────► one row: _gsn, what is missing, NULL …
+//! ```
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringViewArray, new_null_array},
+    compute::filter_record_batch,
+    datatypes::{DataType, Field, Schema, SchemaRef},
+};
+use datafusion::{
+    common::{DFSchema, tree_node::TreeNode},
+    datasource::source_as_provider,
+    logical_expr::{
+        Expr, LogicalPlan,
+        utils::{conjunction, split_conjunction},
+    },
+    physical_expr::PhysicalExpr,
+    scalar::ScalarValue,
+    sql::sqlparser::ast::Query as Tree,
+};
+use futures::{StreamExt, stream};
+use stratalog_model::{
+    ChronicleDefinition, ColumnType, Error, ErrorKind, Gsn, Result,
+    subscribe::{Gap, SubscribeFrom, SubscribeRequest, Update},
+};
+
+use super::{
+    parameters,
+    parse::position::Beginning,
+    query::{self, conform},
+};
+use crate::{
+    Rows, RowsTag, Session,
+    errors::{from_arrow, from_datafusion},
+    session::{planner::Planner, work::Work},
+    table::{ChronicleTable, provider::unqualified},
+};
+
+/// Columns before those of the table: `_gsn` and `_gap`.
+const OWN_COLUMNS: usize = 2;
+
+/// A planned SUBSCRIBE.
+#[derive(Debug)]
+pub struct Subscribe {
+    query: query::Query,
+    beginning: Beginning,
+    /// Shape of its rows.
+    pub schema: SchemaRef,
+}
+
+/// Plans a SUBSCRIBE, by the query of what it gives.
+///
+/// # Errors
+/// What is wrong with it.
+pub async fn plan(
+    planner: &Planner,
+    tree: &Tree,
+    beginning: Beginning,
+    told: &[Option<ColumnType>],
+    mentioned: &[usize],
+) -> Result<(Subscribe, Vec<Option<ColumnType>>)> {
+    let (query, types) = query::plan(planner, tree, told, mentioned).await?;
+    let mut fields: Vec<Arc<Field>> = query.schema.fields().iter().cloned().collect();
+    if has_value(beginning) {
+        fields.pop();
+    }
+    fields.insert(1, Arc::new(Field::new("_gap", DataType::Utf8View, true)));
+    let schema = Arc::new(Schema::new(fields));
+    Ok((Subscribe { query, beginning, schema }, types))
+}
+
+/// Whether the last column of the query tells where it begins.
+fn has_value(beginning: Beginning) -> bool {
+    matches!(beginning, Beginning::Gsn | Beginning::Time)
+}
+
+/// Starts a SUBSCRIBE: its rows go on until nobody reads them any more.
+///
+/// # Errors
+/// `FeatureNotSupported` for what is no condition on the table's columns; `UndefinedTable`.
+pub async fn run(
+    session: &Session,
+    subscribe: &Subscribe,
+    types: &[ColumnType],
+    values: &[ScalarValue],
+    work: &Arc<Work>,
+) -> Result<Rows> {
+    let given = given(session, subscribe, types, values).await?;
+    let request = SubscribeRequest {
+        chronicle: Arc::clone(&given.chronicle),
+        from: given.from,
+        projection: given.projection.clone(),
+        batch_rows_max: session.settings().batch_rows_max,
+    };
+    if session.transaction.catalog().is_some() {
+        return Err(Error::not_yet("SUBSCRIBE in a transaction block that defines something"));
+    }
+    let updates = session.store().subscribe(request)?;
+    let schema = Arc::clone(&subscribe.schema);
+    let shape = Arc::clone(&schema);
+    let rows = updates.filter_map(move |update| {
+        let rows = update.and_then(|update| match update {
+            Update::Events(events) => given.rows(&events, &shape),
+            Update::Gap(gap) => gap_row(&gap, &shape).map(Some),
+        });
+        std::future::ready(rows.transpose())
+    });
+    // It ends by itself with an error only.
+    let ended = session.service().subscriptions_end();
+    let told = stream::once(session.service().subscriptions_end()).map(Err);
+    let rows = rows.take_until(ended).chain(told);
+    let stream = work.guard_stream(session.watch(rows.boxed()));
+    Ok(Rows::new(schema, stream, RowsTag::Subscribe).without_end())
+}
+
+/// What is asked of the store, and of what it gives.
+struct Given {
+    chronicle: Arc<ChronicleDefinition>,
+    projection: Vec<usize>,
+    /// Place of `_gsn` among the columns that are read.
+    gsn_at: usize,
+    from: SubscribeFrom,
+    condition: Option<Arc<dyn PhysicalExpr>>,
+}
+
+impl Given {
+    /// The rows of events that meet the condition; `None` for none.
+    fn rows(&self, events: &RecordBatch, schema: &SchemaRef) -> Result<Option<RecordBatch>> {
+        let met = match &self.condition {
+            None => events.clone(),
+            Some(condition) => {
+                let value = condition.evaluate(events).map_err(from_datafusion)?;
+                let met = value.into_array(events.num_rows()).map_err(from_datafusion)?;
+                let met = met
+                    .as_boolean_opt()
+                    .ok_or_else(|| Error::internal("a condition is no boolean"))?;
+                filter_record_batch(events, met).map_err(from_arrow)?
+            }
+        };
+        if met.num_rows() == 0 {
+            return Ok(None);
+        }
+        let gsns = met.columns().get(self.gsn_at).cloned();
+        let gsns = gsns.ok_or_else(|| Error::internal("a subscription has no _gsn"))?;
+        let no_gap: ArrayRef = new_null_array(&DataType::Utf8View, met.num_rows());
+        let user = self.chronicle.columns.len();
+        let columns: Vec<ArrayRef> =
+            [gsns, no_gap].into_iter().chain(met.columns().iter().take(user).cloned()).collect();
+        shaped(columns, schema).map(Some)
+    }
+}
+
+/// The row that tells of a gap: its first position, and what is missing.
+fn gap_row(gap: &Gap, schema: &SchemaRef) -> Result<RecordBatch> {
+    let first = i64::try_from(gap.gsns.start.0).unwrap_or(i64::MAX);
+    let told: [ArrayRef; OWN_COLUMNS] = [
+        Arc::new(Int64Array::from(vec![first])),
+        Arc::new(StringViewArray::from(vec![gap.to_string()])),
+    ];
+    let nothing = schema.fields().iter().skip(OWN_COLUMNS);
+    let nothing = nothing.map(|field| new_null_array(field.data_type(), 1));
+    shaped(told.into_iter().chain(nothing).collect(), schema)
+}
+
+fn shaped(columns: Vec<ArrayRef>, schema: &SchemaRef) -> Result<RecordBatch> {
+    let fields = schema.fields().iter().zip(&columns);
+    let fields = fields
+        .map(|(field, column)| field.as_ref().clone().with_data_type(column.data_type().clone()));
+    let read = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    conform(&RecordBatch::try_new(read, columns).map_err(from_arrow)?, schema)
+}
+
+/// What is asked, with the values of the parameters.
+async fn given(
+    session: &Session,
+    subscribe: &Subscribe,
+    types: &[ColumnType],
+    values: &[ScalarValue],
+) -> Result<Given> {
+    let plan = subscribe.query.plan.clone();
+    let plan = match types.is_empty() {
+        true => plan,
+        false => {
+            plan.with_param_values(parameters::for_plan(types, values)).map_err(from_datafusion)?
+        }
+    };
+    let planner = session.enter_planner(&[]).await?;
+    let plan = planner.optimize(&plan)?;
+    let mut start: Option<Expr> = None;
+    let mut conditions: Vec<Expr> = Vec::new();
+    let mut node = &plan;
+    let scan = loop {
+        match node {
+            LogicalPlan::Projection(projection) => {
+                if start.is_none() && has_value(subscribe.beginning) {
+                    start = projection.expr.last().cloned();
+                }
+                node = &projection.input;
+            }
+            LogicalPlan::SubqueryAlias(alias) => node = &alias.input,
+            LogicalPlan::Filter(filter) => {
+                let all = split_conjunction(&filter.predicate).into_iter();
+                conditions.extend(all.cloned().map(unqualified));
+                node = &filter.input;
+            }
+            LogicalPlan::TableScan(scan) => break scan,
+            LogicalPlan::EmptyRelation(_) => return Err(never()),
+            _ => return Err(refused()),
+        }
+    };
+    let provider = source_as_provider(&scan.source).map_err(from_datafusion)?;
+    let table = provider.downcast_ref::<ChronicleTable>().ok_or_else(no_table)?;
+    conditions.extend(scan.filters.iter().cloned().map(unqualified));
+    let schema = scan.source.schema();
+    let gsn_at = schema.index_of("_gsn").map_err(from_arrow)?;
+    let columns = DFSchema::try_from(schema.as_ref().clone()).map_err(from_datafusion)?;
+    let condition = match conjunction(conditions) {
+        None => None,
+        Some(condition) if has_subquery(&condition) => return Err(refused()),
+        Some(condition) => Some(planner.compile(condition, &columns).ok_or_else(refused)?),
+    };
+    let chronicle = Arc::clone(table.definition());
+    let from = match (subscribe.beginning, start) {
+        (Beginning::All, _) => SubscribeFrom::Gsn(Gsn(1)),
+        (Beginning::Live, _) => SubscribeFrom::Live,
+        (_, Some(start)) => {
+            let start = match start {
+                Expr::Alias(alias) => *alias.expr,
+                other => other,
+            };
+            start_of(&chronicle, planner.value_of(&start)?)?
+        }
+        (_, None) => return Err(Error::internal("a subscription has no beginning")),
+    };
+    let projection = table.request(None, &[], None, 1, 1).projection;
+    Ok(Given { chronicle, projection, gsn_at, from, condition })
+}
+
+fn has_subquery(expr: &Expr) -> bool {
+    let is_subquery = |expr: &Expr| {
+        Ok(matches!(expr, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_)))
+    };
+    expr.exists(is_subquery).unwrap_or(true)
+}
+
+/// Where the value of FROM is.
+fn start_of(chronicle: &ChronicleDefinition, value: Option<ScalarValue>) -> Result<SubscribeFrom> {
+    let at = |ns: i128| SubscribeFrom::Tick(chronicle.scale.bound_at_or_after(ns));
+    match value {
+        Some(ScalarValue::Int64(Some(gsn))) => {
+            Ok(SubscribeFrom::Gsn(Gsn(u64::try_from(gsn).unwrap_or(0).max(1))))
+        }
+        Some(ScalarValue::TimestampSecond(Some(value), _)) => {
+            Ok(at(i128::from(value) * 1_000_000_000))
+        }
+        Some(ScalarValue::TimestampMillisecond(Some(value), _)) => {
+            Ok(at(i128::from(value) * 1_000_000))
+        }
+        Some(ScalarValue::TimestampMicrosecond(Some(value), _)) => {
+            Ok(at(i128::from(value) * 1_000))
+        }
+        Some(ScalarValue::TimestampNanosecond(Some(value), _)) => Ok(at(i128::from(value))),
+        Some(value) if value.is_null() => {
+            Err(Error::new(ErrorKind::NullNotAllowed, "SUBSCRIBE … FROM needs a value, not NULL"))
+        }
+        _ => Err(Error::new(
+            ErrorKind::InvalidColumnReference,
+            "SUBSCRIBE … FROM takes a constant or a parameter",
+        )),
+    }
+}
+
+fn refused() -> Error {
+    Error::new(
+        ErrorKind::FeatureNotSupported,
+        "WHERE of SUBSCRIBE takes conditions on the columns of its table",
+    )
+    .with_hint("subscribe to the table, and look the rest up for what comes")
+}
+
+fn never() -> Error {
+    Error::new(ErrorKind::FeatureNotSupported, "WHERE of SUBSCRIBE is never true")
+}
+
+fn no_table() -> Error {
+    Error::new(ErrorKind::WrongObjectType, "SUBSCRIBE takes a table of events")
+        .with_hint("system tables are computed when they are read")
+}

@@ -1,0 +1,74 @@
+//! Comparisons of `_gsn` with constants: positions in the log outside of which a filter is never
+//! true. The filter stays above the scan; the range spares reading.
+
+use datafusion::{
+    logical_expr::{Between, BinaryExpr, Expr, Operator, expr::InList},
+    scalar::ScalarValue,
+};
+use stratalog_model::{Gsn, GsnRange};
+
+/// Positions outside of which `filter` is never true; every one when nothing is known.
+pub fn gsns(filter: &Expr) -> GsnRange {
+    match filter {
+        Expr::Alias(alias) => gsns(&alias.expr),
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
+            gsns(left).intersect(&gsns(right))
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
+            gsns(left).hull(&gsns(right))
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+            comparison(left, *op, right).unwrap_or(GsnRange::ALL)
+        }
+        Expr::Between(Between { expr, negated: false, low, high }) => {
+            let low = comparison(expr, Operator::GtEq, low).unwrap_or(GsnRange::ALL);
+            low.intersect(&comparison(expr, Operator::LtEq, high).unwrap_or(GsnRange::ALL))
+        }
+        Expr::InList(InList { expr, list, negated: false }) => {
+            let each = list.iter().map(|value| comparison(expr, Operator::Eq, value));
+            let hull = |all: GsnRange, one: Option<GsnRange>| Some(all.hull(&one?));
+            each.into_iter().try_fold(GsnRange::EMPTY, hull).unwrap_or(GsnRange::ALL)
+        }
+        _ => GsnRange::ALL,
+    }
+}
+
+fn comparison(left: &Expr, op: Operator, right: &Expr) -> Option<GsnRange> {
+    match (is_gsn(left), is_gsn(right)) {
+        (true, false) => compare(op, right),
+        (false, true) => compare(op.swap()?, left),
+        _ => None,
+    }
+}
+
+fn compare(op: Operator, value: &Expr) -> Option<GsnRange> {
+    let Expr::Literal(value, _) = value else { return None };
+    let value = match value {
+        ScalarValue::Int64(Some(value)) => *value,
+        ScalarValue::Int32(Some(value)) => i64::from(*value),
+        _ => return None,
+    };
+    // No event has one below 1.
+    let at = |value: i64| Gsn(u64::try_from(value).unwrap_or(0));
+    let (from, after) = (at(value), at(value.saturating_add(1)));
+    let (first, last) = (GsnRange::ALL.start, GsnRange::ALL.end);
+    Some(match op {
+        Operator::Eq | Operator::IsNotDistinctFrom => GsnRange::new(from, after),
+        Operator::Lt => GsnRange::new(first, from),
+        Operator::LtEq => GsnRange::new(first, after),
+        Operator::Gt => GsnRange::new(after, last),
+        Operator::GtEq => GsnRange::new(from, last),
+        _ => return None,
+    })
+}
+
+fn is_gsn(expr: &Expr) -> bool {
+    match expr {
+        Expr::Alias(alias) => is_gsn(&alias.expr),
+        Expr::Column(column) => column.name == "_gsn",
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

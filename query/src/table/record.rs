@@ -1,0 +1,242 @@
+//! `read_record(gsn, 'table')`: the event of one position in the log (F108).
+//!
+//! ```text
+//!   read_record($1, 'cpu') ─► (SELECT * FROM "$record"('cpu') WHERE "$gsn" = $1)
+//!                             scan: gsn from the filter ─► waits until it is ordered ─► snapshot ─► event
+//! ```
+//! The position is a filter, so that it may be a parameter.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::RecordBatch,
+    datatypes::{DataType, Field, Schema, SchemaRef},
+};
+use async_trait::async_trait;
+use datafusion::{
+    catalog::{Session, TableFunctionArgs, TableFunctionImpl, TableProvider},
+    error::Result,
+    execution::{SendableRecordBatchStream, TaskContext},
+    logical_expr::{BinaryExpr, Expr, Operator, TableProviderFilterPushDown, TableType},
+    physical_plan::{
+        ExecutionPlan,
+        stream::RecordBatchStreamAdapter,
+        streaming::{PartitionStream, StreamingTableExec},
+    },
+    scalar::ScalarValue,
+};
+use futures::{StreamExt, TryStreamExt, stream};
+use parking_lot::Mutex;
+use stratalog_model::{
+    ChronicleDefinition, Error, ErrorKind, EventStore, Gsn, GsnRange, Result as ModelResult,
+    TickRanges,
+    tier::{ScanOrder, ScanRequest},
+};
+use stratalog_pg_catalog::table_of_regclass;
+
+use super::{ChronicleTable, Pin};
+use crate::{errors::to_datafusion, session::catalog::Scope};
+
+/// The name under which the planner finds the table of a call.
+pub const FUNCTION: &str = "$record";
+
+/// The column that the position is compared with.
+pub const POSITION: &str = "$gsn";
+
+/// What the functions of one session look at.
+#[derive(Debug)]
+pub struct LogScope {
+    /// What names mean.
+    pub scope: Arc<Mutex<Scope>>,
+    /// The events.
+    pub store: Arc<dyn EventStore>,
+}
+
+impl LogScope {
+    /// The table that the first argument of a function names, as the statement shows it.
+    ///
+    /// # Errors
+    /// `UndefinedTable`, `UndefinedFunction` for an argument that is no name.
+    pub fn table(&self, function: &str, arguments: &[Expr]) -> ModelResult<ChronicleTable> {
+        let Some(Expr::Literal(value, _)) = arguments.first() else {
+            return Err(no_name(function));
+        };
+        let name = value.try_as_str().flatten().ok_or_else(|| no_name(function))?;
+        let scope = self.scope.lock();
+        let path = &scope.search_path;
+        let definition = table_of_regclass(&scope.state, &scope.database, path, name)?;
+        // What is not planned as a scan of events reads no pinned snapshot.
+        Ok(ChronicleTable::new(definition, &scope.system_columns, false, Arc::<Pin>::default()))
+    }
+}
+
+fn no_name(function: &str) -> Error {
+    Error::new(
+        ErrorKind::UndefinedFunction,
+        format!("{function} takes the name of a table as a constant"),
+    )
+    .with_hint(format!("SELECT * FROM {function}(…, 'cpu')"))
+}
+
+/// The function.
+#[derive(Debug)]
+pub struct Records(pub Arc<LogScope>);
+
+impl TableFunctionImpl for Records {
+    fn call_with_args(
+        &self,
+        arguments: TableFunctionArgs<'_, '_>,
+    ) -> Result<Arc<dyn TableProvider>> {
+        let table = self.0.table("read_record", arguments.exprs()).map_err(to_datafusion)?;
+        let mut fields: Vec<Arc<Field>> = table.schema().fields().iter().cloned().collect();
+        fields.push(Arc::new(Field::new(POSITION, DataType::Int64, false)));
+        Ok(Arc::new(RecordTable {
+            schema: Arc::new(Schema::new(fields)),
+            request: table.request(None, &[], None, 1, 1),
+            store: Arc::clone(&self.0.store),
+        }))
+    }
+}
+
+/// The events of a table, one of which is asked for.
+#[derive(Debug)]
+struct RecordTable {
+    schema: SchemaRef,
+    request: ScanRequest,
+    store: Arc<dyn EventStore>,
+}
+
+/// The gsn that a filter asks for.
+fn position(filter: &Expr) -> Option<i64> {
+    let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) = filter else {
+        return None;
+    };
+    match (left.as_ref(), right.as_ref()) {
+        (Expr::Column(column), Expr::Literal(ScalarValue::Int64(Some(gsn)), _))
+        | (Expr::Literal(ScalarValue::Int64(Some(gsn)), _), Expr::Column(column))
+            if column.name == POSITION =>
+        {
+            Some(*gsn)
+        }
+        _ => None,
+    }
+}
+
+#[async_trait]
+impl TableProvider for RecordTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        let push = |filter: &&Expr| match position(filter) {
+            Some(_) => TableProviderFilterPushDown::Exact,
+            None => TableProviderFilterPushDown::Unsupported,
+        };
+        Ok(filters.iter().map(push).collect())
+    }
+
+    async fn scan(
+        &self,
+        _: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        _: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let mut asked = filters.iter().filter_map(position);
+        let Some(gsn) = asked.next() else {
+            let error = Error::new(
+                ErrorKind::FeatureNotSupported,
+                "read_record takes a position that is a constant or a parameter",
+            )
+            .with_hint("SELECT * FROM read_record(42, 'cpu')");
+            return Err(to_datafusion(error));
+        };
+        let mut fields = self.schema.fields().to_vec();
+        fields.pop();
+        let record = Record {
+            schema: Arc::new(Schema::new(fields)),
+            request: self.request.clone(),
+            store: Arc::clone(&self.store),
+            gsn,
+        };
+        let columns =
+            projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
+        // Nobody reads the column that was compared.
+        let columns: Vec<usize> =
+            columns.into_iter().filter(|at| *at < record.schema.fields().len()).collect();
+        let schema = Arc::clone(&record.schema);
+        let record: Arc<dyn PartitionStream> = Arc::new(record);
+        let read =
+            StreamingTableExec::try_new(schema, vec![record], Some(&columns), [], false, None);
+        Ok(Arc::new(read?))
+    }
+}
+
+/// One event, when it is there.
+#[derive(Debug)]
+struct Record {
+    schema: SchemaRef,
+    request: ScanRequest,
+    store: Arc<dyn EventStore>,
+    gsn: i64,
+}
+
+impl PartitionStream for Record {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let store = Arc::clone(&self.store);
+        let request = self.request.clone();
+        let gsn = u64::try_from(self.gsn).ok().filter(|gsn| *gsn > 0).map(Gsn);
+        let read = async move {
+            let Some(gsn) = gsn else { return Ok(Vec::new()) };
+            read(store, request, gsn).await.map_err(to_datafusion)
+        };
+        let batches =
+            stream::once(read).map_ok(|batches| stream::iter(batches.into_iter().map(Ok)));
+        let schema = Arc::clone(&self.schema);
+        Box::pin(RecordBatchStreamAdapter::new(schema, batches.try_flatten().boxed()))
+    }
+}
+
+/// Waits until a position is ordered, and reads its event: none when it is another table's.
+async fn read(
+    store: Arc<dyn EventStore>,
+    request: ScanRequest,
+    gsn: Gsn,
+) -> ModelResult<Vec<RecordBatch>> {
+    store.reached(gsn).await?;
+    // Not before: so nobody is told that an event is not there which somebody else has seen (F108).
+    let snapshot = store.snapshot();
+    let gsns = GsnRange::at(gsn);
+    let chronicle = Arc::clone(&request.chronicle);
+    let (ticks, order) = (TickRanges::all(), ScanOrder::Any);
+    let request = ScanRequest { gsns, ticks, order, metrics: Arc::default(), ..request };
+    let mut found = Vec::new();
+    for events in snapshot.scan(request)? {
+        found.extend(events.try_collect::<Vec<RecordBatch>>().await?);
+    }
+    found.retain(|batch| batch.num_rows() > 0);
+    if found.is_empty() && snapshot.deleted(&chronicle, gsns).is_some() {
+        return Err(deleted(&chronicle, gsn));
+    }
+    Ok(found)
+}
+
+fn deleted(chronicle: &ChronicleDefinition, gsn: Gsn) -> Error {
+    Error::new(
+        ErrorKind::EventsDeleted,
+        format!("events of \"{}\" with gsn {gsn} or about it were deleted", chronicle.name),
+    )
+    .with_detail("by DELETE, by TRIM, or because the table keeps them no longer")
+}

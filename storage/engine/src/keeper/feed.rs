@@ -1,0 +1,310 @@
+//! What was committed last, for those who follow a chronicle as it grows (F104): one ring for all
+//! of them, with one decoded batch for each commit.
+//!
+//! ```text
+//!   commit ─► visible ─► push ─► [ … │ commit │ commit ]   the oldest go when there are many
+//!                          └► relay ─► all who wait            └ who is behind them reads history
+//! ```
+//! The publisher only adds to the ring and wakes one task, the relay: thousands who wait cost it
+//! nothing. While nobody follows, there is no ring.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use arrow::{
+    array::{AsArray, RecordBatch},
+    datatypes::Int64Type,
+};
+use parking_lot::Mutex;
+use stratalog_model::{ChronicleDefinition, Error, Gsn, GsnRange, Result, SchemaVersion};
+use tokio::{
+    runtime::Handle,
+    sync::{Notify, watch},
+};
+
+use crate::{
+    memtable::batch::MemoryBatch,
+    player::follow::{GSN, memory},
+    version::Version,
+};
+
+/// Commits in a ring, at most.
+const COMMITS_MAX: usize = 4096;
+
+/// Bytes of the commits in a ring, at most.
+const BYTES_MAX: u64 = 8 << 20;
+
+/// Bytes of all rings together, and how many there may be.
+#[derive(Debug)]
+pub struct FeedBytes {
+    used: AtomicU64,
+    max: u64,
+}
+
+impl FeedBytes {
+    /// Room for so many.
+    pub fn new(max: u64) -> Self {
+        Self { used: AtomicU64::new(0), max }
+    }
+}
+
+/// The ring of a chronicle.
+#[derive(Debug)]
+pub struct Feed {
+    /// Somebody follows.
+    active: AtomicBool,
+    ring: Mutex<Ring>,
+    all_bytes: Arc<FeedBytes>,
+    /// For the relay.
+    pushed: Notify,
+    /// Changes when there is something new.
+    wake: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Ring {
+    followers: usize,
+    relayed: bool,
+    /// The ring has all commits from this gsn on.
+    from: u64,
+    commits: VecDeque<Arc<Commit>>,
+    bytes: u64,
+    /// The chronicle was dropped.
+    ended: bool,
+}
+
+/// One commit, and what it looks like to those who follow.
+#[derive(Debug)]
+pub struct Commit {
+    batch: Arc<MemoryBatch>,
+    /// Head of the log with it.
+    visible: Gsn,
+    /// All columns, of the schema version that was asked for last.
+    decoded: Mutex<Option<(SchemaVersion, RecordBatch)>>,
+}
+
+/// What the ring has for somebody.
+#[derive(Debug)]
+pub enum Taken {
+    /// Commits that come next; none yet, if it is empty.
+    Commits(Vec<Arc<Commit>>),
+    /// Those that come next are not in the ring any more.
+    Behind,
+    /// The chronicle was dropped.
+    Ended,
+}
+
+impl Feed {
+    /// A ring that nobody follows.
+    pub fn new(all_bytes: &Arc<FeedBytes>) -> Arc<Self> {
+        Arc::new(Self {
+            active: AtomicBool::new(false),
+            ring: Mutex::default(),
+            all_bytes: Arc::clone(all_bytes),
+            pushed: Notify::new(),
+            wake: watch::Sender::new(0),
+        })
+    }
+
+    /// Whether somebody follows.
+    pub fn is_active(&self) -> bool {
+        self.active.load(Ordering::Acquire)
+    }
+
+    /// Somebody follows from here on, until what this returns is dropped; `committed` is the head
+    /// of the log. Only under the publisher's lock.
+    ///
+    /// # Errors
+    /// `Internal` outside of a runtime, which the relay needs.
+    pub fn follow(self: &Arc<Self>, committed: Gsn) -> Result<Following> {
+        let runtime = Handle::try_current()
+            .map_err(|_| Error::internal("a subscription outside of a runtime"))?;
+        let mut ring = self.ring.lock();
+        if ring.followers == 0 {
+            ring.from = committed.0 + 1;
+        }
+        ring.followers += 1;
+        self.active.store(true, Ordering::Release);
+        if !std::mem::replace(&mut ring.relayed, true) {
+            runtime.spawn(relay(Arc::clone(self)));
+        }
+        Ok(Following { feed: Arc::clone(self), news: self.wake.subscribe() })
+    }
+
+    /// A commit is visible. Only under the publisher's lock.
+    pub fn push(&self, batch: Arc<MemoryBatch>, visible: Gsn) {
+        let mut ring = self.ring.lock();
+        if ring.followers == 0 {
+            return;
+        }
+        let bytes = bytes_of(&batch);
+        let commit = Commit { batch, visible, decoded: Mutex::default() };
+        ring.commits.push_back(Arc::new(commit));
+        ring.bytes += bytes;
+        let used = self.all_bytes.used.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let mut over = used.saturating_sub(self.all_bytes.max);
+        while ring.commits.len() > COMMITS_MAX || ring.bytes > BYTES_MAX || over > 0 {
+            let Some(oldest) = ring.commits.pop_front() else { break };
+            ring.from = oldest.batch.last_gsn() + 1;
+            let bytes = bytes_of(&oldest.batch);
+            ring.bytes -= bytes;
+            over = over.saturating_sub(bytes);
+            self.all_bytes.used.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        drop(ring);
+        self.pushed.notify_one();
+    }
+
+    /// Events were deleted: whoever comes now is not to find them here. Only under the publisher's
+    /// lock; `committed` is the head of the log.
+    pub fn forget(&self, committed: Gsn) {
+        let mut ring = self.ring.lock();
+        self.empty(&mut ring);
+        ring.from = committed.0 + 1;
+    }
+
+    fn empty(&self, ring: &mut Ring) {
+        self.all_bytes.used.fetch_sub(ring.bytes, Ordering::Relaxed);
+        ring.commits = VecDeque::new();
+        ring.bytes = 0;
+    }
+
+    /// The chronicle was dropped: nothing will come any more.
+    pub fn end(&self) {
+        self.ring.lock().ended = true;
+        self.pushed.notify_one();
+    }
+
+    fn leave(&self) {
+        let mut ring = self.ring.lock();
+        ring.followers -= 1;
+        if ring.followers == 0 {
+            self.active.store(false, Ordering::Release);
+            self.empty(&mut ring);
+            drop(ring);
+            self.pushed.notify_one();
+        }
+    }
+}
+
+/// A batch, and what is decoded of it.
+fn bytes_of(batch: &MemoryBatch) -> u64 {
+    batch.bytes() * 2
+}
+
+/// Tells all who wait, as long as there are any.
+async fn relay(feed: Arc<Feed>) {
+    let mut relaying = Relaying { feed: Arc::clone(&feed), ended: false };
+    loop {
+        feed.pushed.notified().await;
+        {
+            let mut ring = feed.ring.lock();
+            if ring.followers == 0 {
+                ring.relayed = false;
+                relaying.ended = true;
+                return;
+            }
+        }
+        feed.wake.send_modify(|news| *news = news.wrapping_add(1));
+    }
+}
+
+/// The one who relays. Also when its runtime ends before the last follower does.
+struct Relaying {
+    feed: Arc<Feed>,
+    ended: bool,
+}
+
+impl Drop for Relaying {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.feed.ring.lock().relayed = false;
+        }
+    }
+}
+
+/// One who follows a chronicle.
+#[derive(Debug)]
+pub struct Following {
+    feed: Arc<Feed>,
+    news: watch::Receiver<u64>,
+}
+
+impl Following {
+    /// The commits from the one with a gsn on, at most `most` of them.
+    pub fn take(&mut self, gsn: Gsn, most: usize) -> Taken {
+        // What comes from here on is news.
+        self.news.mark_unchanged();
+        let ring = self.feed.ring.lock();
+        if ring.ended {
+            return Taken::Ended;
+        }
+        if gsn.0 < ring.from {
+            return Taken::Behind;
+        }
+        let first = ring.commits.partition_point(|commit| commit.batch.last_gsn() < gsn.0);
+        Taken::Commits(ring.commits.iter().skip(first).take(most).cloned().collect())
+    }
+
+    /// Returns when there is something new since the last look.
+    pub async fn news(&mut self) {
+        // The sender lives as long as this.
+        let _ = self.news.changed().await;
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.feed.leave();
+    }
+}
+
+impl Commit {
+    /// Smallest range around its gsn's.
+    pub fn gsns(&self) -> GsnRange {
+        self.batch.gsns()
+    }
+
+    /// All columns of a definition, system columns included: decoded once for all who follow.
+    ///
+    /// # Errors
+    /// `Internal`.
+    pub fn rows(&self, definition: &Arc<ChronicleDefinition>) -> Result<RecordBatch> {
+        let mut decoded = self.decoded.lock();
+        if let Some((version, rows)) = decoded.as_ref()
+            && *version == definition.schema_version
+        {
+            return Ok(rows.clone());
+        }
+        let nothing_deleted = Arc::new(Version::default());
+        let request = memory::everything_of(definition);
+        let rows = memory::rows(&self.batch, &request, &nothing_deleted, self.visible)?;
+        *decoded = Some((definition.schema_version, rows.clone()));
+        Ok(rows)
+    }
+
+    /// Those of its [rows](Self::rows) that have a gsn or a later one.
+    ///
+    /// # Errors
+    /// `Internal`.
+    pub fn behind(
+        &self,
+        rows: &RecordBatch,
+        definition: &ChronicleDefinition,
+        gsn: Gsn,
+    ) -> Result<RecordBatch> {
+        if gsn <= self.gsns().start {
+            return Ok(rows.clone());
+        }
+        let gsns = rows.columns().get(definition.columns.len() + GSN);
+        let gsns = gsns.and_then(|column| column.as_primitive_opt::<Int64Type>());
+        let gsns = gsns.ok_or_else(|| Error::internal("events were read without their gsn"))?;
+        let first = gsns.values().partition_point(|value| value.cast_unsigned() < gsn.0);
+        Ok(rows.slice(first, rows.num_rows() - first))
+    }
+}

@@ -1,0 +1,59 @@
+//! Events in memory, in the order of commits, which is the order in which they lie there.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use stratalog_model::{
+    ChronicleDefinition, Gsn, GsnRange, Result, TickRanges,
+    chronicle::SYSTEM_COLUMNS,
+    tier::{ScanOrder, ScanRequest},
+};
+
+use crate::{
+    memtable::batch::MemoryBatch,
+    player::piece::{self, JournalPiece, Shared},
+    version::Version,
+};
+
+/// A request for events of some positions, each batch of them whole.
+pub fn request(
+    chronicle: &Arc<ChronicleDefinition>,
+    projection: Vec<usize>,
+    gsns: GsnRange,
+) -> Arc<ScanRequest> {
+    Arc::new(ScanRequest {
+        chronicle: Arc::clone(chronicle),
+        projection,
+        ticks: TickRanges::all(),
+        gsns,
+        keys: Vec::new(),
+        values: Vec::new(),
+        order: ScanOrder::Any,
+        newest_of: None,
+        limit: None,
+        batch_rows_max: usize::MAX,
+        streams: 1,
+        metrics: Arc::default(),
+        memory: None,
+    })
+}
+
+/// A request for all columns, system columns included, of all events.
+pub fn everything_of(chronicle: &Arc<ChronicleDefinition>) -> Arc<ScanRequest> {
+    let all = (0..chronicle.columns.len() + SYSTEM_COLUMNS.len()).collect();
+    request(chronicle, all, GsnRange::ALL)
+}
+
+/// The rows of a batch that are seen at `visible` and wanted, by ascending gsn.
+///
+/// # Errors
+/// `Internal`.
+pub fn rows(
+    batch: &Arc<MemoryBatch>,
+    request: &Arc<ScanRequest>,
+    version: &Arc<Version>,
+    visible: Gsn,
+) -> Result<RecordBatch> {
+    let shared = Arc::new(Shared::new(request, Arc::clone(version), visible)?);
+    piece::rows(JournalPiece { batch: Arc::clone(batch), rows: None, shared })
+}

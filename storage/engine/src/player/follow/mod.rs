@@ -1,0 +1,263 @@
+//! Followers: a chronicle in the order of commits, first what there is, then what comes (F104).
+//!
+//! ```text
+//!   position ─► in the ring of the last commits? ─► its commits, one decoded batch for all followers
+//!                 └► no: a version is pinned ─► sweep: windows of positions, out of any tier
+//! ```
+//! A follower has a position and nothing else: what it does not take is kept for nobody. One that
+//! is slow falls out of the ring, reads history up to the head, and finds the ring again. A version
+//! stays pinned for a moment only, so that files and memory are given back however slow it is.
+
+mod history;
+pub mod memory;
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use arrow::{array::RecordBatch, compute::concat_batches, datatypes::SchemaRef};
+use futures::stream;
+use parking_lot::Mutex;
+use stratalog_model::{
+    ChronicleDefinition, Error, ErrorKind, Gsn, GsnRange, Result,
+    subscribe::{Gap, GapCause, SubscribeFrom, SubscribeRequest, Subscription, Update},
+};
+use tokio::sync::OwnedSemaphorePermit;
+
+use self::history::Sweep;
+use crate::{
+    engine::Core,
+    keeper::feed::{Commit, Following, Taken},
+};
+
+/// Place of `_gsn` among the system columns.
+pub const GSN: usize = 2;
+
+/// Commits that are taken from the ring at a time.
+const COMMITS_TAKEN: usize = 256;
+
+/// Nanoseconds for which a sweep goes on with the version that it began with.
+const PINNED_NS_MAX: u64 = 1_000_000_000;
+
+/// How long a sweep waits for its follower to come back for more.
+const IDLE: Duration = Duration::from_millis(100);
+
+/// Sweeps at a time: what they have in memory is bounded, and so is how many have it.
+pub const SWEEPS_MAX: usize = 4;
+
+/// Starts a subscription.
+///
+/// # Errors
+/// `UndefinedTable` for a chronicle that was dropped.
+pub fn subscribe(core: &Arc<Core>, request: SubscribeRequest) -> Result<Subscription> {
+    let chronicle = core.chronicle(&request.chronicle)?;
+    let (following, head) = core.follow(&chronicle)?;
+    let place = match request.from {
+        SubscribeFrom::Gsn(gsn) => Place::At(gsn),
+        SubscribeFrom::Live => Place::At(Gsn(head.0 + 1)),
+        SubscribeFrom::Tick(_) => Place::Unknown,
+    };
+    let follower = Follower {
+        core: Arc::clone(core),
+        request,
+        following,
+        place,
+        resting: Arc::default(),
+        windows: 0,
+        told: Gsn(0),
+        waiting: VecDeque::new(),
+    };
+    Ok(Box::pin(stream::try_unfold(Some(follower), |follower| async move {
+        let Some(mut follower) = follower else { return Ok(None) };
+        let update = follower.next().await?;
+        Ok(Some((update, Some(follower))))
+    })))
+}
+
+/// Where a follower is.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    /// It is told by a tick, and not looked for yet.
+    Unknown,
+    /// The first position that was not told.
+    At(Gsn),
+}
+
+/// A sweep that waits for its follower.
+struct Resting {
+    sweep: Sweep,
+    /// When the version was pinned.
+    began_ns: u64,
+    /// Windows before it.
+    windows: u64,
+    _place: OwnedSemaphorePermit,
+}
+
+struct Follower {
+    core: Arc<Core>,
+    request: SubscribeRequest,
+    following: Following,
+    place: Place,
+    /// History that is read, between two windows.
+    resting: Arc<Mutex<Option<Resting>>>,
+    /// Windows of history so far.
+    windows: u64,
+    /// Deletes up to this gsn were told.
+    told: Gsn,
+    /// What comes next.
+    waiting: VecDeque<Update>,
+}
+
+impl Follower {
+    async fn next(&mut self) -> Result<Update> {
+        loop {
+            if let Some(update) = self.waiting.pop_front() {
+                return Ok(update);
+            }
+            let Place::At(position) = self.place else {
+                self.place = Place::At(self.find().await?);
+                continue;
+            };
+            match self.following.take(position, COMMITS_TAKEN) {
+                Taken::Ended => return Err(dropped(&self.request.chronicle)),
+                Taken::Commits(commits) if commits.is_empty() => self.following.news().await,
+                Taken::Commits(commits) => self.take(&commits, position)?,
+                Taken::Behind => self.read(position).await?,
+            }
+        }
+    }
+
+    /// The position of the first event with the tick that was asked for, or a later one.
+    async fn find(&self) -> Result<Gsn> {
+        let SubscribeFrom::Tick(tick) = self.request.from else {
+            return Err(Error::internal("a subscription has no beginning"));
+        };
+        let published = self.core.published();
+        let behind = Gsn(published.gsn.0 + 1);
+        let Some(pinned) = published.versions.get(&self.request.chronicle.id) else {
+            return Ok(behind);
+        };
+        let version = Arc::clone(&pinned.version);
+        drop(published);
+        let first = version.first_at(tick, Gsn(behind.0 - 1)).await?;
+        Ok(first.unwrap_or(behind))
+    }
+
+    /// Commits out of the ring.
+    fn take(&mut self, commits: &[Arc<Commit>], position: Gsn) -> Result<()> {
+        let mut batches = Vec::with_capacity(commits.len());
+        for commit in commits {
+            let rows = commit.rows(&self.request.chronicle)?;
+            let rows = commit.behind(&rows, &self.request.chronicle, position)?;
+            batches.push(rows.project(&self.request.projection)?);
+        }
+        let last = commits.last().map_or(position, |commit| commit.gsns().end);
+        self.place = Place::At(position.max(last));
+        let most = self.request.batch_rows_max.max(1);
+        for rows in together(batches, most)? {
+            self.tell(rows);
+        }
+        Ok(())
+    }
+
+    /// A window of history, out of any tier.
+    async fn read(&mut self, position: Gsn) -> Result<()> {
+        let resting = self.resting.lock().take();
+        let now_ns = self.core.clock.monotonic_ns();
+        let is_fresh = |resting: &Resting| now_ns.saturating_sub(resting.began_ns) < PINNED_NS_MAX;
+        let mut resting = match resting.filter(is_fresh) {
+            Some(resting) => resting,
+            None => {
+                let place = Arc::clone(&self.core.sweeps).acquire_owned().await;
+                let place = place.map_err(|_| Error::internal("sweeps are closed"))?;
+                let published = self.core.published();
+                let version = published.versions.get(&self.request.chronicle.id);
+                let version = version.map(|pinned| Arc::clone(&pinned.version));
+                let gsns = GsnRange::between(position, published.gsn);
+                drop(published);
+                let Some(version) = version else {
+                    self.place = Place::At(gsns.end.max(position));
+                    return Ok(());
+                };
+                let sweep = Sweep::begin(&version, &self.request, gsns)?;
+                Resting {
+                    sweep,
+                    began_ns: self.core.clock.monotonic_ns(),
+                    windows: 0,
+                    _place: place,
+                }
+            }
+        };
+        let window = resting.sweep.window().await?;
+        let passed = GsnRange::new(position, window.end);
+        for lost in resting.sweep.version().lost().within(passed) {
+            let untold =
+                GsnRange::new(lost.start.max(position).max(Gsn(self.told.0 + 1)), lost.end);
+            if !untold.is_empty() {
+                self.told = Gsn(untold.end.0 - 1);
+                let gap = Gap { gsns: untold, cause: GapCause::Deleted };
+                self.waiting.push_back(Update::Gap(gap));
+            }
+        }
+        self.waiting.extend(window.damaged.into_iter().map(Update::Gap));
+        for rows in window.rows {
+            self.tell(rows);
+        }
+        self.place = Place::At(window.end.max(position));
+        if !window.ended {
+            self.rest(resting);
+        }
+        Ok(())
+    }
+
+    /// Keeps a sweep for the next window, unless that is long in coming: whoever is slow pins no
+    /// version, and takes no place.
+    fn rest(&mut self, mut resting: Resting) {
+        self.windows += 1;
+        resting.windows = self.windows;
+        *self.resting.lock() = Some(resting);
+        let (resting, windows) = (Arc::clone(&self.resting), self.windows);
+        tokio::spawn(async move {
+            tokio::time::sleep(IDLE).await;
+            let late = resting.lock().take_if(|resting| resting.windows == windows);
+            drop(late);
+        });
+    }
+
+    fn tell(&mut self, rows: RecordBatch) {
+        let most = self.request.batch_rows_max.max(1);
+        let starts = (0..rows.num_rows()).step_by(most);
+        let batches = starts.map(|at| rows.slice(at, most.min(rows.num_rows() - at)));
+        self.waiting.extend(batches.map(Update::Events));
+    }
+}
+
+/// Neighbours in batches of about so many rows, so that many small ones are few.
+fn together(batches: Vec<RecordBatch>, rows: usize) -> Result<Vec<RecordBatch>> {
+    let mut all = Vec::new();
+    let mut gathered: Vec<RecordBatch> = Vec::new();
+    let mut count = 0;
+    let join = |gathered: &mut Vec<RecordBatch>| -> Result<Option<RecordBatch>> {
+        let schema: Option<SchemaRef> = gathered.first().map(RecordBatch::schema);
+        Ok(match (schema, gathered.len()) {
+            (None, _) => None,
+            (Some(_), 1) => gathered.pop(),
+            (Some(schema), _) => Some(concat_batches(&schema, std::mem::take(gathered).iter())?),
+        })
+    };
+    for batch in batches.into_iter().filter(|batch| batch.num_rows() > 0) {
+        if count > 0 && count + batch.num_rows() > rows {
+            all.extend(join(&mut gathered)?);
+            count = 0;
+        }
+        count += batch.num_rows();
+        gathered.push(batch);
+    }
+    all.extend(join(&mut gathered)?);
+    Ok(all)
+}
+
+fn dropped(chronicle: &ChronicleDefinition) -> Error {
+    Error::new(
+        ErrorKind::UndefinedTable,
+        format!("table \"{}\" was dropped", chronicle.qualified_name()),
+    )
+}

@@ -1,0 +1,90 @@
+//! Half-open ranges of positions in the log.
+
+use std::fmt;
+
+use crate::Gsn;
+
+/// Gsn's from `start` up to, not including, `end`. Empty when `start >= end`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct GsnRange {
+    /// First gsn inside.
+    pub start: Gsn,
+    /// First gsn after.
+    pub end: Gsn,
+}
+
+impl GsnRange {
+    /// Every gsn. The last one is never given.
+    pub const ALL: GsnRange = GsnRange { start: Gsn(0), end: Gsn(u64::MAX) };
+    /// No gsn.
+    pub const EMPTY: GsnRange = GsnRange { start: Gsn(0), end: Gsn(0) };
+
+    /// The range `[start, end)`.
+    pub const fn new(start: Gsn, end: Gsn) -> Self {
+        Self { start, end }
+    }
+
+    /// The range from `first` to `last`, both inside.
+    pub const fn between(first: Gsn, last: Gsn) -> Self {
+        Self { start: first, end: Gsn(last.0.saturating_add(1)) }
+    }
+
+    /// The range of one gsn.
+    pub const fn at(gsn: Gsn) -> Self {
+        Self::between(gsn, gsn)
+    }
+
+    /// Whether every gsn is inside.
+    pub fn is_all(&self) -> bool {
+        *self == Self::ALL
+    }
+
+    /// Whether no gsn is inside.
+    pub fn is_empty(&self) -> bool {
+        self.start >= self.end
+    }
+
+    /// Whether `gsn` is inside.
+    pub fn contains(&self, gsn: Gsn) -> bool {
+        self.start <= gsn && gsn < self.end
+    }
+
+    /// Whether all of `other` is inside.
+    pub fn covers(&self, other: &GsnRange) -> bool {
+        other.is_empty() || (self.start <= other.start && other.end <= self.end)
+    }
+
+    /// Whether a gsn is inside both.
+    pub fn overlaps(&self, other: &GsnRange) -> bool {
+        !self.intersect(other).is_empty()
+    }
+
+    /// The gsn's inside both.
+    #[must_use]
+    pub fn intersect(&self, other: &GsnRange) -> GsnRange {
+        GsnRange { start: self.start.max(other.start), end: self.end.min(other.end) }
+    }
+
+    /// The smallest range around both; an empty range adds nothing.
+    #[must_use]
+    pub fn hull(&self, other: &GsnRange) -> GsnRange {
+        match (self.is_empty(), other.is_empty()) {
+            (true, _) => *other,
+            (_, true) => *self,
+            _ => GsnRange { start: self.start.min(other.start), end: self.end.max(other.end) },
+        }
+    }
+}
+
+impl fmt::Display for GsnRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.is_empty() {
+            true => f.write_str("gsn [)"),
+            false if self.end == Self::ALL.end => write!(f, "gsn [{}, )", self.start),
+            false => write!(f, "gsn [{}, {})", self.start, self.end),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
