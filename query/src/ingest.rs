@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::{array::RecordBatch, datatypes::Schema};
 use datafusion::scalar::ScalarValue;
 use stratalog_model::{
-    Append, ChronicleDefinition, ColumnType, Error, ErrorKind, Result,
+    Append, ChronicleDefinition, ColumnType, Error, ErrorKind, Result, TickSource,
     store::{AppendOptions, Appended, OnConflict},
 };
 use stratalog_visor_core::catalog::Command;
@@ -111,6 +111,7 @@ impl Session {
             return Err(Error::new(ErrorKind::SyntaxError, "the batches have no columns"));
         }
         let targets = Targets::new(self, chronicle, &names, None).await?;
+        targets.refuse_time()?;
         targets.check_assignable(&incoming)?;
         Ok(Ingest { session: self.shared()?, targets, incoming })
     }
@@ -130,6 +131,7 @@ impl Session {
         }
         transaction::check_write(self)?;
         let work = self.start_work(what);
+        let options = AppendOptions { acceptance: self.acceptance(), ..options };
         Ok(Appending { append: self.store().begin(options)?, work })
     }
 
@@ -200,6 +202,19 @@ impl Session {
             self.variables().set("stratalog.producer_sequence", "0", false)?;
         }
         Ok(twin)
+    }
+
+    /// Refuses rows that bring times of their own into a table whose times the server gives.
+    ///
+    /// # Errors
+    /// `GeneratedAlways`.
+    pub fn check_times(&self, table: &ChronicleDefinition) -> Result<()> {
+        match (table.time_source, table.tick()) {
+            (TickSource::Server, Some(column)) => {
+                Err(insert::columns::time_by_server(table, column))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn check_ready(&self) -> Result<()> {

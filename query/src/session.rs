@@ -33,7 +33,7 @@ use std::{
 
 use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
-use stratalog_model::{ChronicleId, Error, EventStore, Result};
+use stratalog_model::{Acceptance, ChronicleId, Error, EventStore, Result};
 use stratalog_text::TextStyle;
 use tokio::sync::Notify;
 
@@ -208,6 +208,12 @@ impl Session {
     /// When the session was opened: nanoseconds since 1970.
     pub fn opened_ns(&self) -> i64 {
         self.opened_ns
+    }
+
+    /// Which ticks are accepted of the session, where they go by the clock (F24).
+    pub fn acceptance(&self) -> Acceptance {
+        let round_trip_us = self.variables.parsed().round_trip_us;
+        Acceptance { since_ns: self.opened_ns, round_trip_ns: round_trip_us.saturating_mul(1_000) }
     }
 
     /// What the session does.

@@ -21,6 +21,7 @@ pub(crate) mod query;
 pub(crate) mod recursion;
 pub(crate) mod refused;
 pub(crate) mod replays;
+mod sealed;
 pub(crate) mod setting;
 pub(crate) mod shape;
 pub(crate) mod subscribe;

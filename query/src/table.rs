@@ -13,6 +13,7 @@ pub mod provider;
 pub mod pushdown;
 pub mod record;
 pub mod scan;
+mod sealed;
 mod statistics;
 mod tier_metrics;
 
@@ -25,6 +26,7 @@ use datafusion::physical_plan::{
 pub use lookup::KeyLookup;
 pub use provider::{ChronicleTable, Pin};
 pub use scan::ChronicleScan;
+pub use sealed::SealedSnapshot;
 
 /// Rows below which a second stream is of no use.
 const FEW_ROWS: u64 = 2 * scan::ROWS_PER_STREAM;

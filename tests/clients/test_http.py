@@ -193,6 +193,14 @@ def test_tables_made_by_sql_take_lines(server, postgres, table):
     assert status == 400 and "smallint" in body.decode()
 
 
+def test_f75_lines_for_a_table_whose_times_the_server_gives(server, postgres, table):
+    postgres.execute(f"CREATE TABLE {table} (time timestamptz, v double precision) WITH (time_source = 'server')")
+    status, _, said = write(server, f"{table} v=1 1704067200000000000\n")
+    assert status == 400 and b"non-DEFAULT value" in said, said
+    assert write(server, f"{table} v=2\n{table} v=3\n")[0] == 204
+    assert postgres.execute(f"SELECT v, abs(extract(epoch FROM now() - time)) < 60 FROM {table} ORDER BY v").fetchall() == [(2.0, True), (3.0, True)]
+
+
 def test_rows_are_read_where_they_were_written(server, postgres, table):
     for n in range(20):
         assert write(server, f"{table} v={n}i {n}\n")[0] == 204

@@ -177,6 +177,13 @@ impl Error {
         }
     }
 
+    /// Whether the time of an event was refused, which the client may choose anew: it is outside of
+    /// what is accepted, or another event's.
+    pub fn needs_new_time(&self) -> bool {
+        let kinds = [model::ErrorKind::OutsideWindow, model::ErrorKind::TickTaken];
+        kinds.iter().any(|kind| Some(kind.sqlstate()) == self.sqlstate())
+    }
+
     /// Whether it is certain that the server did nothing: it was never sent, or was refused as a
     /// whole before it began.
     pub fn is_not_carried_out(&self) -> bool {

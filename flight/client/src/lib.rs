@@ -34,6 +34,7 @@
 mod address;
 mod cleanup;
 mod client;
+mod clock;
 mod command;
 mod connection;
 mod encode;
@@ -50,11 +51,12 @@ mod transaction;
 mod writer;
 
 pub use arrow;
-pub use stratalog_model::Durability;
+pub use stratalog_model::{Durability, clock::Told};
 pub use uuid::Uuid;
 
 pub use self::{
     client::Client,
+    clock::ClockSync,
     error::{Error, ErrorKind, Result, SqlState},
     options::ClientBuilder,
     params::{IntoParams, Value},

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 
 use crate::{
     cleanup::{Cleanup, Errand},
+    clock::ServerClock,
     connection::{Connection, within},
     error::{Error, Result},
     options::Settings,
@@ -23,6 +24,7 @@ pub(crate) struct Pool {
     wanted: Mutex<Wanted>,
     closed: AtomicBool,
     pub(crate) cleanup: Cleanup,
+    pub(crate) clock: ServerClock,
 }
 
 /// The options that every session is to have.
@@ -82,7 +84,14 @@ impl Pool {
             options.insert("application_name".to_string(), Some(name.as_str().into()));
         }
         let wanted = Mutex::new(Wanted { version: 1, options });
-        Self { settings, slots, wanted, closed: AtomicBool::new(false), cleanup: Cleanup::start() }
+        Self {
+            settings,
+            slots,
+            wanted,
+            closed: AtomicBool::new(false),
+            cleanup: Cleanup::start(),
+            clock: ServerClock::default(),
+        }
     }
 
     /// The connection with the fewest calls.

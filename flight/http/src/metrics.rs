@@ -13,7 +13,7 @@ use axum::{
     http::{HeaderValue, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
 };
-use stratalog_model::store::StoreStatus;
+use stratalog_model::{clock::ClockStatus, store::StoreStatus};
 
 use crate::state::State;
 
@@ -76,6 +76,7 @@ struct Source<'a> {
     moves_running: u64,
     moves_failed: u64,
     up_ns: i64,
+    clock: &'a ClockStatus,
 }
 
 /// One metric.
@@ -99,8 +100,12 @@ fn load(count: &AtomicU64) -> u64 {
     count.load(Ordering::Relaxed)
 }
 
+fn seconds(ns: i64) -> u64 {
+    u64::try_from(ns).unwrap_or(0) / 1_000_000_000
+}
+
 metrics! {
-    "stratalog_up_seconds" gauge "Seconds since the server started." => |s| u64::try_from(s.up_ns).unwrap_or(0) / 1_000_000_000;
+    "stratalog_up_seconds" gauge "Seconds since the server started." => |s| seconds(s.up_ns);
     "stratalog_ingest_bytes_total" counter "Bytes of line protocol and telemetry that were read, decompressed." => |s| load(&s.counts.bytes);
     "stratalog_ingest_lines_total" counter "Lines that were read." => |s| load(&s.counts.lines);
     "stratalog_ingest_lines_refused_total" counter "Lines that were refused." => |s| load(&s.counts.lines_refused);
@@ -126,6 +131,11 @@ metrics! {
     "stratalog_journal_writes_total" counter "Writes, each of a group of frames." => |s| s.store.log.writes;
     "stratalog_journal_syncs_total" counter "Syncs to disk." => |s| s.store.log.syncs;
     "stratalog_journal_poisoned" gauge "1 when the journal has stopped after a failed write or sync." => |s| u64::from(s.store.log.poisoned.is_some());
+    "stratalog_clock_epoch" counter "Starts and fences of the clock." => |s| s.clock.reading.line.epoch;
+    "stratalog_clock_held_seconds" gauge "By how much the machine's clock jumped ahead and is not followed." => |s| s.clock.held_ns / 1_000_000_000;
+    "stratalog_clock_jumps_held_total" counter "Jumps ahead of the machine's clock that were not followed at once." => |s| s.clock.jumps_held;
+    "stratalog_clock_ahead_seconds" gauge "By how much the time that was given out is ahead of the machine's clock." => |s| seconds(s.clock.reading.now_ns.saturating_sub(s.clock.wall_ns));
+    "stratalog_clock_alarms" gauge "What an operator should look at in stratalog.clock." => |s| s.clock.alarms.len() as u64;
     "stratalog_moves_running" gauge "Moves between tiers that are under way." => |s| s.moves_running;
     "stratalog_moves_failed" gauge "Moves that failed, of the last thousand." => |s| s.moves_failed;
 }
@@ -135,6 +145,7 @@ pub(crate) async fn metrics(Extracted(state): Extracted<Arc<State>>) -> Response
     let store = state.service.parts().store.status();
     let sessions = state.service.sessions().open();
     let moves = state.service.parts().store.moves();
+    let clock = state.service.parts().clock.status();
     let source = Source {
         counts: &state.counts,
         store: &store,
@@ -142,7 +153,8 @@ pub(crate) async fn metrics(Extracted(state): Extracted<Arc<State>>) -> Response
         running: sessions.iter().filter(|session| session.is_running()).count() as u64,
         moves_running: moves.iter().filter(|one| one.ended_ns.is_none()).count() as u64,
         moves_failed: moves.iter().filter(|one| one.error.is_some()).count() as u64,
-        up_ns: state.service.parts().clock.now_ns().saturating_sub(state.service.started_ns()),
+        up_ns: clock.reading.now_ns.saturating_sub(state.service.started_ns()),
+        clock: &clock,
     };
     let mut page = String::new();
     for metric in METRICS {

@@ -65,6 +65,9 @@ pub(crate) async fn store(
     let mut batches = Vec::with_capacity(tables.len());
     for rows in tables {
         let definition = ready(session, bringer, schema, &rows).await?;
+        if rows.is_dated() {
+            session.check_times(&definition)?;
+        }
         let batch = rows.into_batch(&definition)?;
         batches.push((definition, batch));
     }

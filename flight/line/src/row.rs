@@ -132,6 +132,11 @@ impl<'a> Row<'a> {
     /// `NotNullViolation` for a column that takes no NULL and has no value: the row is dropped.
     #[inline(always)]
     pub fn commit(mut self, tick_ns: i64, line: u32) -> Result<()> {
+        self.complete(tick_ns, line)
+    }
+
+    #[inline(always)]
+    fn complete(&mut self, tick_ns: i64, line: u32) -> Result<()> {
         if !self.table.required.is_empty() {
             self.check_required()?;
         }
@@ -146,6 +151,16 @@ impl<'a> Row<'a> {
         self.table.lines.push(line);
         *self.context.rows += 1;
         self.open = false;
+        Ok(())
+    }
+
+    /// As [`Self::commit`], for a row whose time is not its own but the caller's.
+    ///
+    /// # Errors
+    /// As [`Self::commit`].
+    pub fn commit_undated(mut self, tick_ns: i64, line: u32) -> Result<()> {
+        self.complete(tick_ns, line)?;
+        self.table.undated += 1;
         Ok(())
     }
 

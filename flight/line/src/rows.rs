@@ -40,6 +40,7 @@ pub struct TableRows {
     /// Of each row, its series among the values of the tags.
     slots: Vec<u32>,
     lines: Vec<u32>,
+    undated: usize,
 }
 
 impl TableRows {
@@ -66,7 +67,18 @@ impl TableRows {
             ticks,
             slots,
             lines,
+            undated: 0,
         }
+    }
+
+    pub(crate) fn with_undated(mut self, undated: usize) -> Self {
+        self.undated = undated;
+        self
+    }
+
+    /// Whether any row has a time of its own, and not one that the caller gave.
+    pub fn is_dated(&self) -> bool {
+        self.undated < self.rows()
     }
 
     /// The measurement, which the table is named after.

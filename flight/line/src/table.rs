@@ -46,6 +46,8 @@ pub(crate) struct Table {
     pub(crate) slots: Vec<u32>,
     /// Of each row, the line.
     pub(crate) lines: Vec<u32>,
+    /// Rows without a time of their own.
+    pub(crate) undated: usize,
     /// Series of the batch.
     pub(crate) slots_used: u32,
     /// Rows of the last batch.
@@ -75,6 +77,7 @@ impl Table {
             ticks: Vec::new(),
             slots: Vec::new(),
             lines: Vec::new(),
+            undated: 0,
             slots_used: 0,
             expected: 0,
         }
@@ -167,6 +170,7 @@ impl Table {
             std::mem::take(&mut self.slots),
             std::mem::take(&mut self.lines),
         )
+        .with_undated(std::mem::take(&mut self.undated))
     }
 
     /// Forgets the rows.
@@ -174,6 +178,7 @@ impl Table {
         self.ticks.clear();
         self.slots.clear();
         self.lines.clear();
+        self.undated = 0;
         self.slots_used = 0;
         self.tags.iter_mut().for_each(TagColumn::clear);
         self.columns.iter_mut().for_each(|column| column.truncate(0));

@@ -17,7 +17,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use stratalog_model::{Error, ErrorKind, Result};
+use stratalog_model::{Clock, Error, ErrorKind, Result};
 use stratalog_query::{Login, QueryService, Session};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -84,6 +84,11 @@ impl Caller {
     /// Nanoseconds since 1970.
     pub(crate) fn now_ns(&self) -> i64 {
         self.service.parts().clock.now_ns()
+    }
+
+    /// The master clock.
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.service.parts().clock
     }
 
     /// It calls now.

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
-use stratalog_model::{ChronicleId, EventStore, Result, TierName, store::ChronicleStatus};
+use stratalog_model::{ChronicleId, Clock, EventStore, Result, TierName, store::ChronicleStatus};
 use stratalog_visor_core::{Catalog, CatalogState};
 
 /// A session, as `pg_stat_activity` and `stratalog.sessions` show it.
@@ -28,6 +28,8 @@ pub struct SessionRow {
     pub query_us: Option<i64>,
     /// Microseconds since 1970 at which the transaction block began.
     pub transaction_us: Option<i64>,
+    /// Twice the latency that its client measured; 0 where it did not.
+    pub round_trip_us: u64,
     /// The COPY that it carries out.
     pub copy: Option<CopyRow>,
 }
@@ -156,6 +158,8 @@ pub struct CatalogContext {
     pub catalog: Arc<dyn CatalogView>,
     /// Numbers of events.
     pub store: Arc<dyn EventStore>,
+    /// The master clock.
+    pub clock: Arc<dyn Clock>,
     /// The sessions of the server.
     pub sessions: Arc<dyn SessionsView>,
     /// The settings of this session.

@@ -16,6 +16,7 @@ use crate::{
 
 mod attribute;
 mod class;
+mod clock;
 mod depend;
 mod functions;
 mod information;
@@ -95,6 +96,7 @@ const LIVE: &[(&str, &str, Live)] = &[
     ("pg_catalog", "pg_type", types::of_tables),
     ("pg_catalog", "pg_user", server::users),
     ("stratalog", "chronicles", own::chronicles),
+    ("stratalog", "clock", clock::clock),
     ("stratalog", "journal", own::journal),
     ("stratalog", "moves", tiers::moves),
     ("stratalog", "pieces", tiers::pieces),

@@ -67,6 +67,7 @@ impl Session {
         let context = Arc::new(CatalogContext {
             catalog: Arc::clone(&self.seen) as Arc<dyn CatalogView>,
             store: Arc::clone(&parts.store),
+            clock: Arc::clone(&parts.clock),
             sessions: Arc::new(OpenSessions(Arc::clone(self.service.sessions()))),
             settings: Arc::new(SessionSettings(Arc::clone(&self.variables))),
             cursors: Arc::clone(&self.cursors) as Arc<dyn CursorsView>,

@@ -76,6 +76,8 @@ pub struct Parsed {
     pub search_path: Vec<String>,
     /// Least severe messages that the client gets: 0 = notice, 1 = warning, 2 = none.
     pub messages_from: u8,
+    /// What the client measured; 0: nothing.
+    pub round_trip_us: u64,
 }
 
 impl Default for Parsed {
@@ -88,6 +90,7 @@ impl Default for Parsed {
             subscribe_wait_ms: 1_000,
             search_path: vec!["public".to_string()],
             messages_from: 0,
+            round_trip_us: 0,
         }
     }
 }
@@ -367,6 +370,7 @@ impl Inner {
                 "error" => 2,
                 _ => 0,
             },
+            round_trip_us: self.value("stratalog.round_trip_us").parse().unwrap_or(0),
         };
         Ok(())
     }

@@ -61,6 +61,7 @@ impl SessionsView for OpenSessions {
                     connected_us: session.opened_ns().div_euclid(1_000),
                     query_us: activity.query_started_ns.map(|ns| ns.div_euclid(1_000)),
                     transaction_us: session.block_began_ns().map(|ns| ns.div_euclid(1_000)),
+                    round_trip_us: session.acceptance().round_trip_ns / 1_000,
                     copy: session.copying().map(|copy| {
                         let (bytes, rows, excluded) = copy.counts();
                         let (command, table) = (copy.command(), copy.table());

@@ -6,6 +6,7 @@
 //!   CALL stratalog.compact($1)    (planned as SELECT)     EventStore::compact
 //!   CALL stratalog.check()        ──────────────────────► Inspector::inspect
 //!   CALL stratalog.backup('URL')  ─► argument ──────────► Backups::backup
+//!   CALL stratalog.accept_clock_jump() ─────────────────► Clock::accept_jump
 //! ```
 //! A CALL that is cancelled is no longer waited for; the move that it began goes on, a check or a
 //! backup
@@ -57,6 +58,7 @@ impl Call {
             Procedure::Check => inspected_schema(),
             Procedure::Flush | Procedure::Compact => moved_schema(),
             Procedure::Backup => made_schema(),
+            Procedure::AcceptClockJump => accepted_schema(),
         }
     }
 }
@@ -71,11 +73,18 @@ enum Procedure {
     Check,
     /// A copy of the database is made elsewhere.
     Backup,
+    /// Time follows the machine's clock, which jumped ahead.
+    AcceptClockJump,
 }
 
 impl Procedure {
-    const ALL: [Procedure; 4] =
-        [Procedure::Flush, Procedure::Compact, Procedure::Check, Procedure::Backup];
+    const ALL: [Procedure; 5] = [
+        Procedure::Flush,
+        Procedure::Compact,
+        Procedure::Check,
+        Procedure::Backup,
+        Procedure::AcceptClockJump,
+    ];
 
     fn name(self) -> &'static str {
         match self {
@@ -83,6 +92,16 @@ impl Procedure {
             Procedure::Compact => "compact",
             Procedure::Check => "check",
             Procedure::Backup => "backup",
+            Procedure::AcceptClockJump => "accept_clock_jump",
+        }
+    }
+
+    /// What it does to everything, where it has no argument.
+    fn of_everything(self) -> Option<&'static str> {
+        match self {
+            Procedure::Check => Some("looks at everything"),
+            Procedure::AcceptClockJump => Some("is about the server's clock"),
+            Procedure::Flush | Procedure::Compact | Procedure::Backup => None,
         }
     }
 
@@ -90,7 +109,7 @@ impl Procedure {
     fn argument(self) -> (&'static str, &'static str) {
         match self {
             Procedure::Flush | Procedure::Compact => ("the name of one table", "'cpu'"),
-            Procedure::Check => ("no argument", ""),
+            Procedure::Check | Procedure::AcceptClockJump => ("no argument", ""),
             Procedure::Backup => ("one URL or path", "'s3://bucket/prefix'"),
         }
     }
@@ -111,7 +130,7 @@ pub async fn plan(
     let named = procedure(session, function)?;
     if arguments.is_empty() {
         return match named {
-            Some(procedure @ Procedure::Check) => {
+            Some(procedure) if procedure.of_everything().is_some() => {
                 Ok((Call { procedure, argument: None }, Vec::new()))
             }
             _ => Err(undefined(function, named, &[])),
@@ -128,7 +147,7 @@ pub async fn plan(
         })
         .collect();
     match (named, given.as_slice()) {
-        (Some(procedure), [Some(ColumnType::Text)]) if procedure != Procedure::Check => {
+        (Some(procedure), [Some(ColumnType::Text)]) if procedure.of_everything().is_none() => {
             Ok((Call { procedure, argument: Some(argument) }, types))
         }
         _ => Err(undefined(function, named, &given)),
@@ -196,15 +215,17 @@ fn undefined(function: &Function, named: Option<Procedure>, given: &[Option<Colu
         .collect();
     let message = format!("procedure {}({}) does not exist", function.name, types.join(", "));
     Error::new(ErrorKind::UndefinedFunction, message).with_hint(match named {
-        Some(Procedure::Check) => {
-            format!("{SCHEMA}.check looks at everything: CALL {SCHEMA}.check()")
-        }
         Some(procedure) => {
             let (name, (what, example)) = (procedure.name(), procedure.argument());
-            format!("{SCHEMA}.{name} takes {what} as text: CALL {SCHEMA}.{name}({example})")
+            match procedure.of_everything() {
+                Some(does) => format!("{SCHEMA}.{name} {does}: CALL {SCHEMA}.{name}()"),
+                None => {
+                    format!("{SCHEMA}.{name} takes {what} as text: CALL {SCHEMA}.{name}({example})")
+                }
+            }
         }
-        None => "the procedures are stratalog.flush, stratalog.compact, stratalog.check and \
-                 stratalog.backup; \
+        None => "the procedures are stratalog.flush, stratalog.compact, stratalog.check, \
+                 stratalog.backup and stratalog.accept_clock_jump; \
                  functions are called by SELECT"
             .to_string(),
     })
@@ -226,6 +247,12 @@ fn selected(arguments: Vec<Expr>) -> Result<Tree> {
 fn moved_schema() -> SchemaRef {
     let column = |name| Field::new(name, DataType::Int64, true);
     Arc::new(Schema::new(vec![column("rows"), column("pieces_added"), column("pieces_removed")]))
+}
+
+/// The shape of the one row that tells of a jump.
+fn accepted_schema() -> SchemaRef {
+    let column = |name| Field::new(name, DataType::Int64, true);
+    Arc::new(Schema::new(vec![column("accepted_ns"), column("epoch")]))
 }
 
 /// The shape of the one row that tells of a backup.
@@ -264,6 +291,9 @@ pub async fn run(
 ) -> Result<Outcome> {
     session.transaction.check_outside(&format!("CALL {SCHEMA}.{}", call.procedure.name()))?;
     let Some(argument) = &call.argument else {
+        if call.procedure == Procedure::AcceptClockJump {
+            return accept_clock_jump(session, call);
+        }
         let Some(inspector) = session.parts().inspector.clone() else {
             return Err(Error::new(
                 ErrorKind::FeatureNotSupported,
@@ -281,13 +311,29 @@ pub async fn run(
     let columns = match call.procedure {
         Procedure::Flush => moved(session.store().flush(table()?).await?),
         Procedure::Compact => moved(session.store().compact(table()?).await?),
-        Procedure::Check => return Err(Error::internal("a check has no argument")),
+        Procedure::Check | Procedure::AcceptClockJump => {
+            return Err(Error::internal("the procedure has no argument"));
+        }
         Procedure::Backup => {
             let backups = session.parts().backups.as_ref();
             let backups = backups.ok_or_else(|| Error::not_yet("a backup of this database"))?;
             made(backups.backup(&text).await?)
         }
     };
+    Ok(Outcome::Rows(rows(call.schema(), columns)?))
+}
+
+/// Follows the machine's clock again.
+fn accept_clock_jump(session: &Session, call: &Call) -> Result<Outcome> {
+    let clock = &session.parts().clock;
+    let Some(accepted_ns) = clock.accept_jump()? else {
+        return Err(Error::new(
+            ErrorKind::ObjectNotInPrerequisiteState,
+            "the machine's clock has not jumped ahead: it is followed",
+        )
+        .with_hint("stratalog.clock shows both clocks"));
+    };
+    let columns = vec![number(accepted_ns), number(clock.reading().line.epoch)];
     Ok(Outcome::Rows(rows(call.schema(), columns)?))
 }
 

@@ -134,6 +134,7 @@ async fn copy_in(
     let chronicle = session.chronicle(table_name)?;
     let listed: Vec<String> = columns.iter().map(names::fold).collect();
     let targets = Targets::new(session, chronicle, &listed, None).await?;
+    targets.refuse_time()?;
     let copied = || targets.listed.iter().filter_map(|at| targets.chronicle.columns.get(*at));
     let columns =
         copied().map(|column| (column.name.clone(), column.column_type.clone())).collect();

@@ -96,7 +96,7 @@ pub async fn run(
 ) -> Result<Outcome> {
     let started = Instant::now();
     let store = session.store().as_ref();
-    let snapshot = session.transaction.snapshot(store, &explain.query.chronicles).await?;
+    let snapshot = explain.query.snapshot(session, store).await?;
     let plan = if types.is_empty() {
         explain.query.plan.clone()
     } else {

@@ -126,6 +126,7 @@ pub async fn plan(
                         .collect::<Result<Vec<_>>>()?,
                 );
             }
+            targets.refuse_times(&cells)?;
             let values = Values::plan(session, cells, &mut types).await?;
             (targets, Source::Values(values), types)
         }
@@ -136,6 +137,7 @@ pub async fn plan(
             drop(planner);
             let width = query.schema.fields().len();
             let targets = Targets::new(session, chronicle, &listed, Some(width)).await?;
+            targets.refuse_time()?;
             targets.check_assignable(&query.schema)?;
             (targets, Source::Query(Box::new(query)), types)
         }
@@ -400,8 +402,11 @@ impl Writer {
     pub fn begin(session: &Session, targets: &Targets, on_conflict: OnConflict) -> Result<Self> {
         session.transaction.check_target(targets.chronicle.id)?;
         // As durable as the strictest of the tables asks for.
-        let options =
-            AppendOptions { producer: take_producer(session)?, ..AppendOptions::default() };
+        let options = AppendOptions {
+            producer: take_producer(session)?,
+            acceptance: session.acceptance(),
+            ..AppendOptions::default()
+        };
         let numbered = options.producer.is_some();
         Ok(Self {
             append: session.transaction.lend(numbered, || session.store().begin(options))?,

@@ -23,6 +23,8 @@ mod fetch;
 pub(crate) mod position;
 mod rewrite;
 
+pub(super) use rewrite::{is_keyword, significant};
+
 /// What is said of a statement that ends too early.
 const END_OF_INPUT: &str = "syntax error at end of input";
 

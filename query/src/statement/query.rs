@@ -26,12 +26,14 @@ use datafusion::{
     },
 };
 use futures::{StreamExt, TryStreamExt, stream};
-use stratalog_model::{ChronicleId, ColumnType, Error, ErrorKind, Result, Snapshot};
+use stratalog_model::{
+    ChronicleDefinition, ChronicleId, ColumnType, Error, ErrorKind, EventStore, Result, Snapshot,
+};
 
 use super::{
     names, origin, parameters,
     point::PointQuery,
-    system_columns,
+    sealed, system_columns,
     template::Template,
     walk::{self, Look},
 };
@@ -62,12 +64,30 @@ pub struct Query {
     ran: AtomicBool,
     /// Chronicles that it reads.
     pub chronicles: Vec<ChronicleId>,
+    /// Those of AS OF SEALED: all that it reads.
+    sealed: Option<Vec<Arc<ChronicleDefinition>>>,
 }
 
 impl Query {
     /// Whether a plan of it can be used again with other parameters.
     pub fn has_template(&self) -> bool {
         matches!(self.template.get(), Some(Some(_)))
+    }
+
+    /// The snapshot that it reads: of AS OF SEALED the part that can no longer change.
+    ///
+    /// # Errors
+    /// As [`Transaction::snapshot`](crate::session::transaction::Transaction::snapshot);
+    /// `UndefinedTable`.
+    pub async fn snapshot(
+        &self,
+        session: &Session,
+        store: &dyn EventStore,
+    ) -> Result<Arc<dyn Snapshot>> {
+        let pinned = async || session.transaction.snapshot(store, &self.chronicles).await;
+        let Some(tables) = &self.sealed else { return pinned().await };
+        sealed::seal(store, tables)?;
+        Ok(sealed::restrict(pinned().await?, tables))
     }
 
     async fn template(&self, session: &Session) -> Result<Option<&Template>> {
@@ -133,6 +153,7 @@ pub async fn plan(
     mentioned: &[usize],
 ) -> Result<(Query, Vec<Option<ColumnType>>)> {
     let mut tree = tree.clone();
+    let as_of_sealed = sealed::take(&mut tree)?;
     refuse(&tree)?;
     let count = parameters::count(&tree)?.max(told.len());
     let mut told = told.to_vec();
@@ -171,7 +192,12 @@ pub async fn plan(
         planned => planned?,
     };
     let types = parameters::types(&plan, &told, count)?;
-    let chronicles = chronicles(&plan)?;
+    let tables = tables(&plan)?;
+    let chronicles: Vec<ChronicleId> = tables.iter().map(|table| table.id).collect();
+    if as_of_sealed {
+        sealed::check(&tables)?;
+    }
+    let sealed = as_of_sealed.then_some(tables);
     let known = parameters::or_text(types.clone());
     let point = PointQuery::of(planner, &plan, &known);
     let template = OnceLock::new();
@@ -194,7 +220,7 @@ pub async fn plan(
     };
     let schema = origin::tell(&plan, &schema);
     let ran = AtomicBool::new(false);
-    Ok((Query { plan, schema, point, template, ran, chronicles }, types))
+    Ok((Query { plan, schema, point, template, ran, chronicles, sealed }, types))
 }
 
 /// Whether a select groups by a cast of a column, by its position or name too.
@@ -299,15 +325,23 @@ fn shown_name(name: &str, schema: &Schema) -> String {
     }
 }
 
-/// The chronicles that a plan reads.
+/// The chronicles that a plan reads, by their ids.
+///
+/// # Errors
+/// None that is known.
 pub fn chronicles(plan: &LogicalPlan) -> Result<Vec<ChronicleId>> {
+    Ok(tables(plan)?.iter().map(|table| table.id).collect())
+}
+
+/// The chronicles that a plan reads.
+fn tables(plan: &LogicalPlan) -> Result<Vec<Arc<ChronicleDefinition>>> {
     let mut found = Vec::new();
     plan.apply_with_subqueries(|node| {
         if let LogicalPlan::TableScan(scan) = node
             && let Ok(provider) = source_as_provider(&scan.source)
             && let Some(table) = provider.downcast_ref::<ChronicleTable>()
         {
-            found.push(table.definition().id);
+            found.push(Arc::clone(table.definition()));
         }
         Ok(TreeNodeRecursion::Continue)
     })
@@ -328,7 +362,7 @@ pub async fn run(
 ) -> Result<Rows> {
     let Run { work, tag, .. } = run;
     let store = session.store().as_ref();
-    let snapshot = session.transaction.snapshot(store, &query.chronicles).await?;
+    let snapshot = query.snapshot(session, store).await?;
     let now_ns = planner::statement_time(session.parts().clock.now_ns());
     if let Some(point) = &query.point
         && let Some(rows) =

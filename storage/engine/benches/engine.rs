@@ -25,7 +25,7 @@ use stratalog_engine::{Engine, EngineSettings};
 use stratalog_model::{
     BoxFuture, ChronicleDefinition, ChronicleId, Clock, Collision, ColumnDefinition, ColumnId,
     ColumnType, Durability, EventStore, Frame, Granularity, LatePolicy, Log, Lsn, Result,
-    SchemaVersion, Tick, TickRange, TickRanges, TickScale,
+    SchemaVersion, Tick, TickRange, TickRanges, TickScale, TickSource,
     log::{Completion, LogStatus, Reservation},
     store::{AppendOptions, OnConflict},
     tier::{KeyFilter, ScanOrder, ScanRequest},
@@ -107,6 +107,8 @@ fn cpu() -> Arc<ChronicleDefinition> {
         scale: TickScale::starting_at(0, Granularity::NANOSECOND),
         collision: Collision::First,
         late: LatePolicy::Accept,
+        time_source: TickSource::Column,
+        acceptance_window_ms: None,
         tiering: Default::default(),
         durability: Durability::Disk,
         schema_version: SchemaVersion(1),

@@ -19,7 +19,7 @@ use hashbrown::{HashMap, HashSet};
 use parking_lot::{Mutex, RwLock};
 use stratalog_model::{
     Append, BoxFuture, ChronicleDefinition, ChronicleId, Clock, Error, ErrorKind, EventStore, Gsn,
-    Log, Lsn, ProducerId, Result, StatementId, TickRange,
+    Log, Lsn, ProducerId, Result, StatementId, Tick, TickRange,
     store::{
         AppendOptions, ChronicleStatus, MoveStatus, Moved, PieceStatus, Snapshot, StoreStatus,
         Watermarks,
@@ -72,6 +72,8 @@ pub struct Core {
     pub log: Arc<dyn Log>,
     /// The clock.
     pub clock: Arc<dyn Clock>,
+    /// Its time at the start: no session is older.
+    pub opened_ns: i64,
     /// Settings.
     pub settings: EngineSettings,
     /// Memory for events.
@@ -158,6 +160,7 @@ impl Engine {
             pace: Pace::new(settings.move_bytes_per_second_max),
             producers: Mutex::new(Producers::new(settings.producers_max)),
             log,
+            opened_ns: clock.now_ns(),
             clock,
             settings,
             relief: Relief::default(),
@@ -202,6 +205,10 @@ impl EventStore for Engine {
 
     fn snapshot(&self) -> Arc<dyn Snapshot> {
         Arc::new(PinnedSnapshot::new(Arc::clone(&self.core.published.lock())))
+    }
+
+    fn seal(&self, chronicle: &ChronicleDefinition) -> Result<Option<Tick>> {
+        self.core.seal(chronicle)
     }
 
     fn delete<'a>(
@@ -328,8 +335,10 @@ impl Core {
                 format!("table \"{}\" was dropped", definition.qualified_name()),
             ));
         }
-        let made =
-            || Arc::new(Chronicle::new(definition, &self.budget, &self.numbers, &self.feeds));
+        let made = || {
+            let (numbers, feeds) = (&self.numbers, &self.feeds);
+            Arc::new(Chronicle::new(definition, &self.budget, numbers, feeds, self.opened_ns))
+        };
         Ok(Arc::clone(chronicles.entry(definition.id).or_insert_with(made)))
     }
 
@@ -445,6 +454,27 @@ impl Core {
         Ok((following, Gsn(*committed)))
     }
 
+    /// Ends the time in which events of a chronicle can come, as far as the clock says; the last
+    /// tick that is sealed, `None` where ticks do not go by the clock.
+    ///
+    /// # Errors
+    /// `UndefinedTable` after [`EventStore::forget`].
+    pub fn seal(&self, definition: &ChronicleDefinition) -> Result<Option<Tick>> {
+        if !definition.time_source.is_clocked() {
+            return Ok(None);
+        }
+        let chronicle = self.chronicle(definition)?;
+        // Looked at before the locks: an earlier time seals less.
+        let now = self.clock.reading();
+        Ok(self.change(|_| {
+            let version = chronicle.seal(definition, &now);
+            let sealed = chronicle.state().version.open_from().map(before);
+            let pinned =
+                version.map(|version| Pinned { chronicle: Arc::clone(&chronicle), version });
+            (pinned, sealed)
+        }))
+    }
+
     /// Makes versions and the head visible.
     pub fn show(&self, gsn: u64, versions: impl IntoIterator<Item = Pinned>) {
         let mut untidy = Vec::new();
@@ -468,6 +498,11 @@ impl Core {
             self.untidy.lock().extend(untidy);
         }
     }
+}
+
+/// The last tick before one.
+fn before(tick: Tick) -> Tick {
+    Tick(tick.0.saturating_sub(1))
 }
 
 /// Does work of a move on a thread of its own. It goes on when nobody waits for it any more.

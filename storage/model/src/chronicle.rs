@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     ChronicleId, Collision, ColumnId, ColumnType, Durability, Error, ErrorKind, IndexDefinition,
-    LatePolicy, Result, SchemaVersion, Subject, TickScale, Tiering,
+    LatePolicy, Result, SchemaVersion, Subject, TickScale, TickSource, Tiering,
+    acceptance::{WINDOW_MS_DEFAULT, WINDOW_MS_MAX},
 };
 
 /// Names of the system columns, which no user column may have; not part of `SELECT *`.
@@ -34,6 +35,26 @@ pub struct ColumnDefinition {
     pub missing_value: Option<String>,
     /// COMMENT ON COLUMN.
     pub comment: Option<String>,
+}
+
+impl ColumnDefinition {
+    /// Whether its DEFAULT is the time of the clock.
+    pub fn defaults_to_now(&self) -> bool {
+        let sql = self.default_sql.as_deref().unwrap_or_default().trim().to_ascii_lowercase();
+        let is_now = matches!(
+            sql.as_str(),
+            "now()"
+                | "current_timestamp"
+                | "transaction_timestamp()"
+                | "statement_timestamp()"
+                | "clock_timestamp()"
+        );
+        is_now && matches!(self.column_type, ColumnType::TimestampTz { .. })
+    }
+}
+
+fn is_default(source: &TickSource) -> bool {
+    *source == TickSource::default()
 }
 
 /// Everything that is known about a chronicle but its events.
@@ -71,6 +92,13 @@ pub struct ChronicleDefinition {
     pub collision: Collision,
     /// Late events.
     pub late: LatePolicy,
+    /// Where ticks come from; fixed.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub time_source: TickSource,
+    /// How far back events are accepted at least, where their source goes by the clock; `None` for
+    /// [`WINDOW_MS_DEFAULT`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acceptance_window_ms: Option<u64>,
     /// Default durability of its appends.
     pub durability: Durability,
     /// How its events go down the tiers.
@@ -187,7 +215,55 @@ impl ChronicleDefinition {
                 self.collision
             )));
         }
-        Ok(())
+        self.validate_time()
+    }
+
+    /// Checks the options that say where ticks come from.
+    fn validate_time(&self) -> Result<()> {
+        let invalid = |message: String| Error::new(ErrorKind::InvalidTableDefinition, message);
+        let source = self.time_source;
+        if let Some(window_ms) = self.acceptance_window_ms {
+            if !source.is_clocked() {
+                return Err(invalid(
+                    "acceptance_window has no effect with time_source = 'column'".to_string(),
+                )
+                .with_hint(
+                    "events of any time are accepted there: leave it out, or set time_source",
+                ));
+            }
+            if window_ms > WINDOW_MS_MAX {
+                return Err(Error::new(
+                    ErrorKind::InvalidParameterValue,
+                    format!("acceptance_window is longer than {} s", WINDOW_MS_MAX / 1_000),
+                )
+                .with_hint("events that come later than that want time_source = 'column'"));
+            }
+        }
+        if !source.is_clocked() {
+            return Ok(());
+        }
+        if self.late == LatePolicy::Reject {
+            return Err(invalid(format!(
+                "late = 'reject' has no effect with time_source = '{source}'"
+            ))
+            .with_hint("events are accepted within acceptance_window there: leave it out"));
+        }
+        let default = self.tick().filter(|tick| tick.default_sql.is_some());
+        match default {
+            Some(tick) if source == TickSource::Server && !tick.defaults_to_now() => {
+                Err(invalid(format!(
+                    "column \"{}\" has a DEFAULT, and time_source = 'server' gives it the time of arrival",
+                    tick.name
+                ))
+                .with_hint("leave out DEFAULT"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// How far back events are accepted at least, in nanoseconds (F24).
+    pub fn window_ns(&self) -> u64 {
+        self.acceptance_window_ms.unwrap_or(WINDOW_MS_DEFAULT).saturating_mul(1_000_000)
     }
 
     /// The column of an id.

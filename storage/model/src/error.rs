@@ -21,7 +21,8 @@ macro_rules! kinds {
                 match self { $( ErrorKind::$name => $sqlstate, )* }
             }
 
-            /// Whether the same request may succeed when it is sent again unchanged.
+            /// Whether the same request may succeed when it is sent again: unchanged, or, where the
+            /// time of an event is what was refused, with a new one.
             pub const fn is_retryable(self) -> bool {
                 match self { $( ErrorKind::$name => $retryable, )* }
             }
@@ -175,6 +176,10 @@ kinds! {
     UniqueViolation = "23505", false, AlreadyExists;
     /// An event at or below the sealed tick of a table with late = 'reject'.
     LateEvent = "23514", false, OutOfRange;
+    /// An event whose tick is outside of its session's acceptance window: it wants a new tick.
+    OutsideWindow = "SL001", true, Aborted;
+    /// A tick that the client chose, and that is another event's: it wants a new one.
+    TickTaken = "SL002", true, Aborted;
     /// A transaction command in the wrong state.
     InvalidTransactionState = "25000", false, FailedPrecondition;
     /// A command that cannot run inside a transaction block.
@@ -221,6 +226,8 @@ kinds! {
     UndefinedObject = "42704", false, InvalidArgument;
     /// An object of that name exists.
     DuplicateObject = "42710", false, AlreadyExists;
+    /// A value for a column that the server fills.
+    GeneratedAlways = "428C9", false, InvalidArgument;
     /// A cast that does not exist.
     CannotCoerce = "42846", false, InvalidArgument;
     /// A name of more than 63 bytes.

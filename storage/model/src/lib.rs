@@ -11,6 +11,7 @@
 //! shape of a [`ChronicleDefinition`] to an [`EventStore`]; the store turns it into
 //! [`Frame`]s of a [`Log`]; a reader pins a [`Snapshot`] and scans it through [`Tier`]s.
 
+pub mod acceptance;
 pub mod aggregate;
 pub mod batch;
 pub mod chronicle;
@@ -35,8 +36,9 @@ pub mod tiering;
 pub mod types;
 pub mod values;
 
+pub use acceptance::Acceptance;
 pub use chronicle::{ChronicleDefinition, ColumnDefinition};
-pub use clock::Clock;
+pub use clock::{Clock, ClockReading};
 pub use disk::{Disk, DiskFile};
 pub use durability::Durability;
 pub use error::{Error, ErrorKind, Result, Status, Subject};
@@ -47,7 +49,7 @@ pub use id::{
 };
 pub use index::{IndexDefinition, IndexKind};
 pub use log::{Frame, FrameKind, Log};
-pub use option::{Collision, LatePolicy};
+pub use option::{Collision, LatePolicy, TickSource};
 pub use range::{TickRange, TickRanges};
 pub use store::{Append, Appended, EventStore, Snapshot};
 pub use tick::{Granularity, Tick, TickScale};

@@ -1,4 +1,4 @@
-//! Options that are fixed or set per chronicle (F5, F25, F92).
+//! Options that are fixed or set per chronicle (F5, F25, F75, F91, F92).
 
 use std::{fmt, str::FromStr};
 
@@ -58,4 +58,52 @@ pub enum LatePolicy {
     Accept,
     /// They are refused: those with ticks up to the highest that has left the journal.
     Reject,
+}
+
+/// Where the ticks of events come from (F75, F91).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TickSource {
+    /// Application time: from the data, whatever it says.
+    #[default]
+    Column,
+    /// System time: the keeper gives the time of arrival.
+    Server,
+    /// From the client, which goes by the master clock, within its acceptance window (F24).
+    Client,
+}
+
+impl TickSource {
+    /// Whether events come at about their ticks, so that there is an end to those that can still
+    /// come.
+    pub fn is_clocked(self) -> bool {
+        self != TickSource::Column
+    }
+}
+
+impl fmt::Display for TickSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            TickSource::Column => "column",
+            TickSource::Server => "server",
+            TickSource::Client => "client",
+        })
+    }
+}
+
+impl FromStr for TickSource {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text.to_ascii_lowercase().as_str() {
+            "column" => Ok(TickSource::Column),
+            "server" => Ok(TickSource::Server),
+            "client" => Ok(TickSource::Client),
+            _ => Err(Error::new(
+                ErrorKind::InvalidParameterValue,
+                format!("time_source = '{text}' is unknown"),
+            )
+            .with_hint("use 'column', 'server' or 'client'")),
+        }
+    }
 }

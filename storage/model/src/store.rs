@@ -5,8 +5,8 @@ use std::{any::Any, fmt, sync::Arc};
 use arrow::array::RecordBatch;
 
 use crate::{
-    BoxFuture, ChronicleDefinition, ChronicleId, Durability, Gsn, GsnRange, ProducerId, Result,
-    SchemaVersion, Tick, TickRange, TickRanges, TierName,
+    Acceptance, BoxFuture, ChronicleDefinition, ChronicleId, Durability, Gsn, GsnRange, ProducerId,
+    Result, SchemaVersion, Tick, TickRange, TickRanges, TierName,
     aggregate::AggregateRequest,
     batch::EventBatch,
     subscribe::{SubscribeRequest, Subscription},
@@ -24,6 +24,8 @@ pub struct AppendOptions {
     /// Where the append is several of the producer's statements: the number of the first. It is refused
     /// when some of them were committed and others not; `None` for one statement.
     pub producer_from: Option<u64>,
+    /// Which ticks are accepted, where they go by the clock (F24).
+    pub acceptance: Acceptance,
 }
 
 /// What to do with an event whose collision key is taken, under `collision = 'first'`.
@@ -71,7 +73,8 @@ pub trait Append: Send + Sync {
     ///
     /// # Errors
     /// `UniqueViolation`, `NotNullViolation`, `DatetimeOverflow`, `DatatypeMismatch`,
-    /// `OutOfMemory` (budget), `DiskFull`, `Io` (poisoned). After an error the append can
+    /// `OutsideWindow`, `TickTaken` (times of the clock), `OutOfMemory` (budget), `DiskFull`, `Io`
+    /// (poisoned). After an error the append can
     /// only be dropped.
     fn push<'a>(
         &'a mut self,
@@ -109,6 +112,13 @@ pub trait Append: Send + Sync {
 pub trait Snapshot: Any + Send + Sync + std::fmt::Debug {
     /// Highest gsn inside: the head of the log.
     fn gsn(&self) -> Gsn;
+    /// The last tick up to which no event of the chronicle came after this snapshot, or will, as
+    /// [`EventStore::seal`] found before it; `None` when nobody asked, and where ticks do not go by
+    /// the clock.
+    fn sealed(&self, chronicle: &ChronicleDefinition) -> Option<Tick> {
+        let _ = chronicle;
+        None
+    }
     /// Exact facts about the events of a chronicle; `None` when telling would need
     /// reading them.
     fn extent(&self, chronicle: &ChronicleDefinition, ranges: &TickRanges) -> Option<Extent>;
@@ -147,6 +157,17 @@ pub trait EventStore: Send + Sync + std::fmt::Debug {
 
     /// Pins everything committed so far.
     fn snapshot(&self) -> Arc<dyn Snapshot>;
+
+    /// Ends the time in which events of a chronicle can come, as far as its clock allows: returns
+    /// the last tick of which none can come any more, S (F24). Snapshots that are pinned from now
+    /// on have all events up to there, and tell it. `None` where ticks do not go by the clock.
+    ///
+    /// # Errors
+    /// `UndefinedTable` after [`Self::forget`].
+    fn seal(&self, chronicle: &ChronicleDefinition) -> Result<Option<Tick>> {
+        let _ = chronicle;
+        Ok(None)
+    }
 
     /// Deletes the events of `range` that are committed now. The range must cover a prefix
     /// or a suffix of the chronicle (F22); returns how many events that were.

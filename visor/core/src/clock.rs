@@ -1,4 +1,5 @@
-//! The master clock (F23): time that never goes backwards (CL-8).
+//! The master clock (F23): time that never goes backwards (CL-8), and does not follow the
+//! machine's clock anywhere.
 //!
 //! ```text
 //!   wall clock   ───────╮  step back         issued = max(wall, slow)
@@ -6,20 +7,32 @@
 //!   issued       ───────╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌───   while the wall clock is behind, issued time
 //!                         half speed          runs at half speed until they meet
 //!   lease        ════════════│════════════│   on disk, always ahead of what is issued
+//!
+//!   wall clock          ╭──────────────────   a jump ahead that is too far is held: issued time
+//!                       │ held                goes on as before, an alarm says so, and an operator
+//!   issued       ───────┴──────────────────   accepts the jump or sets the wall clock right
 //! ```
 //!
-//! A restart begins at the lease: nothing above it was ever issued.
+//! A restart begins at the lease: nothing above it was ever issued. What is held, and the epoch,
+//! lie beside it.
 
+mod issue;
 mod lease;
 mod source;
 
 use std::{path::Path, sync::Arc, thread, time::Duration};
 
 use parking_lot::Mutex;
-use stratalog_model::{Clock, Disk, Error, Result, invariant};
+use stratalog_model::{
+    Clock, Disk, Error, Result,
+    clock::{ClockReading, ClockStatus},
+    invariant,
+};
 
-use lease::Lease;
+use issue::Issue;
 pub use lease::LeaseFound;
+use lease::{Lease, Mark};
+use source::{Instant, read};
 pub use source::{SystemTimeSource, TimeSource};
 
 /// How far ahead of the issued time the lease is put when it has run out, in nanoseconds.
@@ -29,14 +42,24 @@ const LEASE_NS: i64 = 1_000_000_000;
 /// ahead of the wall clock.
 const AHEAD_NS: i64 = 2 * LEASE_NS;
 
-/// How often it is looked whether the lease runs out.
+/// How often it is looked whether the lease runs out, and whether the wall clock jumped.
 const RENEWAL: Duration = Duration::from_millis(250);
 
 /// A clock that nobody has read for so long is not kept ahead.
 const IDLE_NS: u64 = 60_000_000_000;
 
-/// A wall clock that is this far behind the issued time is worth a warning.
-const BEHIND_WARN_NS: i64 = 1_000_000_000;
+/// What an operator decides about the clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockSettings {
+    /// A jump ahead of the wall clock that is longer is held; `None` follows all.
+    pub jump_ns_max: Option<i64>,
+}
+
+impl Default for ClockSettings {
+    fn default() -> Self {
+        Self { jump_ns_max: Some(300_000_000_000) }
+    }
+}
 
 /// A clock that keeps CL-8 across clock steps and restarts.
 #[derive(Debug)]
@@ -49,20 +72,16 @@ pub struct MasterClock {
 
 #[derive(Debug)]
 struct State {
+    /// The time to issue.
+    issue: Issue,
     /// Never issued beyond.
     lease_ns: i64,
     /// Last time issued.
     issued_ns: i64,
-    /// Where slow time starts from while the wall clock is behind.
-    anchor_ns: i64,
-    /// The monotonic clock at the anchor.
-    anchor_monotonic_ns: u64,
     /// The monotonic clock when time was issued last.
     used_monotonic_ns: u64,
     /// The lease was given back.
     settled: bool,
-    /// Whether the wall clock is far behind and this was said.
-    warned: bool,
     /// Why the lease can no longer be extended, if so: then time stands still (CL-7).
     failed: Option<String>,
 }
@@ -77,8 +96,9 @@ impl MasterClock {
         disk: Arc<dyn Disk>,
         directory: &Path,
         source: Arc<dyn TimeSource>,
+        settings: ClockSettings,
     ) -> Result<Arc<Self>> {
-        Self::open_if(disk, directory, source, false)
+        Self::open_if(disk, directory, source, settings, false)
     }
 
     /// As [`Self::open`], for a directory in which a clock was opened before: its lease must
@@ -90,8 +110,9 @@ impl MasterClock {
         disk: Arc<dyn Disk>,
         directory: &Path,
         source: Arc<dyn TimeSource>,
+        settings: ClockSettings,
     ) -> Result<Arc<Self>> {
-        Self::open_if(disk, directory, source, true)
+        Self::open_if(disk, directory, source, settings, true)
     }
 
     /// Looks at the lease in `directory`, and changes nothing.
@@ -106,37 +127,29 @@ impl MasterClock {
         disk: Arc<dyn Disk>,
         directory: &Path,
         source: Arc<dyn TimeSource>,
+        settings: ClockSettings,
         existing: bool,
     ) -> Result<Arc<Self>> {
         let (mut lease, floor_ns) = Lease::open(disk.as_ref(), directory, existing)?;
-        let wall_ns = source.wall_ns();
-        let start_ns = floor_ns.map_or(wall_ns, |floor| floor.max(wall_ns));
-        let behind_ns = start_ns.saturating_sub(wall_ns);
-        let warned = behind_ns > BEHIND_WARN_NS + LEASE_NS;
-        if warned {
-            tracing::warn!(
-                behind_ms = behind_ns / 1_000_000,
-                "the wall clock is behind the time issued before the restart; time runs slower until it has caught up"
-            );
-        }
+        let now = read(source.as_ref());
+        let issue = Issue::begin(settings, now, floor_ns, lease.mark());
+        let start_ns = issue.start_ns();
         let lease_ns = start_ns.saturating_add(LEASE_NS);
-        lease.write(lease_ns)?;
-        let monotonic_ns = source.monotonic_ns();
+        lease.write_marked(lease_ns, issue.mark())?;
         let state = State {
+            issue,
             lease_ns,
             issued_ns: start_ns,
-            anchor_ns: start_ns,
-            anchor_monotonic_ns: monotonic_ns,
-            used_monotonic_ns: monotonic_ns,
+            used_monotonic_ns: now.monotonic_ns,
             settled: false,
-            warned,
             failed: None,
         };
         Ok(Arc::new(Self { source, state: Mutex::new(state), lease: Mutex::new(lease) }))
     }
 
     /// Starts a thread that renews the lease before it runs out, as long as the clock is in
-    /// use: so that a disk that hangs for a moment does not stop time.
+    /// use: so that a disk that hangs for a moment does not stop time. It looks at the wall
+    /// clock, too, so that a jump is one, however rarely time is asked for.
     ///
     /// # Errors
     /// `Io` when the system has no thread for us.
@@ -160,9 +173,9 @@ impl MasterClock {
     fn renew(&self) {
         let target_ns = {
             let mut state = self.state.lock();
-            let monotonic_ns = self.source.monotonic_ns();
-            let time_ns = state.advance(self.source.wall_ns(), monotonic_ns);
-            let idle = monotonic_ns.saturating_sub(state.used_monotonic_ns) > IDLE_NS;
+            let now = read(self.source.as_ref());
+            let time_ns = self.advance(&mut state, now);
+            let idle = now.monotonic_ns.saturating_sub(state.used_monotonic_ns) > IDLE_NS;
             let enough = state.lease_ns.saturating_sub(time_ns) >= LEASE_NS;
             if idle || enough || state.settled || state.failed.is_some() {
                 return;
@@ -179,6 +192,38 @@ impl MasterClock {
         }
     }
 
+    /// The time to issue, before the lease is looked at. A fence is durable before anybody sees
+    /// a time behind it.
+    fn advance(&self, state: &mut State, now: Instant) -> i64 {
+        let mark = state.issue.mark();
+        let time_ns = state.issue.advance(now);
+        if state.issue.mark() != mark && state.failed.is_none() {
+            let marked = self.lease.lock().write_mark(state.issue.mark());
+            if let Err(error) = marked {
+                state.fail(&error);
+            }
+        }
+        time_ns
+    }
+
+    /// Issues time.
+    fn issue(&self, state: &mut State) -> Instant {
+        let now = read(self.source.as_ref());
+        let time_ns = self.advance(state, now);
+        state.used_monotonic_ns = now.monotonic_ns;
+        if time_ns > state.lease_ns && state.failed.is_none() {
+            // Durable first, and only then taken.
+            match self.lease.lock().reach(time_ns.saturating_add(LEASE_NS)) {
+                Ok(lease_ns) => state.lease_ns = lease_ns,
+                Err(error) => state.fail(&error),
+            }
+        }
+        let issued_ns = time_ns.min(state.lease_ns);
+        invariant!(TimeForward, issued_ns >= state.issued_ns, "{issued_ns}");
+        state.issued_ns = issued_ns;
+        now
+    }
+
     /// Why the clock stands still, if it does: its lease could not be made durable, and
     /// issuing time beyond it could go backwards after a restart.
     pub fn failure(&self) -> Option<String> {
@@ -189,9 +234,7 @@ impl MasterClock {
     /// issued last. For a graceful shutdown; the clock can still be read afterwards.
     pub fn settle(&self) -> Result<()> {
         let mut state = self.state.lock();
-        if let Some(reason) = &state.failed {
-            return Err(Error::new(stratalog_model::ErrorKind::Io, reason.clone()));
-        }
+        state.check()?;
         let issued_ns = state.issued_ns;
         if state.lease_ns <= issued_ns {
             return Ok(());
@@ -213,48 +256,64 @@ impl MasterClock {
 impl Clock for MasterClock {
     fn now_ns(&self) -> i64 {
         let mut state = self.state.lock();
-        let wall_ns = self.source.wall_ns();
-        let monotonic_ns = self.source.monotonic_ns();
-        let time_ns = state.advance(wall_ns, monotonic_ns);
-        state.used_monotonic_ns = monotonic_ns;
-        if time_ns > state.lease_ns && state.failed.is_none() {
-            // Durable first, and only then taken.
-            match self.lease.lock().reach(time_ns.saturating_add(LEASE_NS)) {
-                Ok(lease_ns) => state.lease_ns = lease_ns,
-                Err(error) => state.fail(&error),
-            }
-        }
-        let issued_ns = time_ns.min(state.lease_ns);
-        invariant!(TimeForward, issued_ns >= state.issued_ns, "{issued_ns}");
-        state.issued_ns = issued_ns;
-        issued_ns
+        self.issue(&mut state);
+        state.issued_ns
     }
 
     fn monotonic_ns(&self) -> u64 {
         self.source.monotonic_ns()
     }
+
+    fn reading(&self) -> ClockReading {
+        let mut state = self.state.lock();
+        self.issue(&mut state);
+        state.issue.reading(state.issued_ns)
+    }
+
+    fn status(&self) -> ClockStatus {
+        let mut state = self.state.lock();
+        let now = self.issue(&mut state);
+        let mut alarms = state.issue.alarms();
+        alarms.extend(state.failed.as_ref().map(|reason| {
+            format!("time stands still, because its lease cannot be made durable: {reason}")
+        }));
+        ClockStatus {
+            reading: state.issue.reading(state.issued_ns),
+            wall_ns: now.wall_ns,
+            drift_ppb: state.issue.drift_ppb(),
+            held_ns: state.issue.mark().held_ns,
+            jumps_held: state.issue.jumps_held(),
+            lease_ns: state.lease_ns,
+            alarms,
+        }
+    }
+
+    fn accept_jump(&self) -> Result<Option<u64>> {
+        let mut state = self.state.lock();
+        state.check()?;
+        self.issue(&mut state);
+        let Mark { epoch, held_ns } = state.issue.mark();
+        if held_ns == 0 {
+            return Ok(None);
+        }
+        // Durable first: a start goes by it.
+        let mark = Mark { epoch: epoch.saturating_add(1), held_ns: 0 };
+        if let Err(error) = self.lease.lock().write_mark(mark) {
+            state.fail(&error);
+            return Err(error);
+        }
+        state.issue.accept(mark);
+        tracing::warn!(jump_s = held_ns / 1_000_000_000, "the wall clock's jump ahead is accepted");
+        Ok(Some(held_ns))
+    }
 }
 
 impl State {
-    /// The time to issue, before the lease is looked at.
-    fn advance(&mut self, wall_ns: i64, monotonic_ns: u64) -> i64 {
-        let elapsed_ns = monotonic_ns.saturating_sub(self.anchor_monotonic_ns) / 2;
-        let slow_ns = self.anchor_ns.saturating_add(i64::try_from(elapsed_ns).unwrap_or(i64::MAX));
-        if wall_ns >= slow_ns {
-            self.anchor_ns = wall_ns;
-            self.anchor_monotonic_ns = monotonic_ns;
-            self.warned = false;
-            return wall_ns;
+    fn check(&self) -> Result<()> {
+        match &self.failed {
+            Some(reason) => Err(Error::new(stratalog_model::ErrorKind::Io, reason.clone())),
+            None => Ok(()),
         }
-        let behind_ns = slow_ns.saturating_sub(wall_ns);
-        if behind_ns > BEHIND_WARN_NS && !self.warned {
-            self.warned = true;
-            tracing::warn!(
-                behind_ms = behind_ns / 1_000_000,
-                "the wall clock was set back; time runs slower until it has caught up"
-            );
-        }
-        slow_ns
     }
 
     /// No further lease can be made durable: issuing time beyond this one could go

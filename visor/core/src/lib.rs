@@ -13,4 +13,4 @@ pub mod catalog;
 pub mod clock;
 
 pub use catalog::{Catalog, CatalogState, Command, NewChronicle, NewColumn, Outcome};
-pub use clock::{MasterClock, SystemTimeSource, TimeSource};
+pub use clock::{ClockSettings, MasterClock, SystemTimeSource, TimeSource};

@@ -16,7 +16,7 @@ use stratalog_story::{LocalShelf, RemoteSettings, RemoteShelf, Shelf, Stories, e
 use stratalog_tablet::Tablets;
 use stratalog_visor_core::{
     Catalog,
-    clock::{MasterClock, SystemTimeSource},
+    clock::{ClockSettings, MasterClock, SystemTimeSource},
 };
 
 use crate::{
@@ -109,6 +109,7 @@ impl Embedded {
             &catalog_settings,
             &events_settings,
             (&settings.story_url, story_cache_bytes),
+            clock_settings(settings),
         )?;
         clock.keep_ahead()?;
         let commands_log = Arc::clone(&commands) as Arc<dyn Log>;
@@ -255,11 +256,12 @@ impl Files {
         catalog_settings: &JournalSettings,
         events_settings: &JournalSettings,
         story: (&str, u64),
+        clock_settings: ClockSettings,
     ) -> Result<Self, StartError> {
         let made = directory.is_made();
         let source = Arc::new(SystemTimeSource::default());
         let open_clock = if made { MasterClock::open_existing } else { MasterClock::open };
-        let clock = open_clock(Arc::clone(disk), &directory.clock(), source)?;
+        let clock = open_clock(Arc::clone(disk), &directory.clock(), source, clock_settings)?;
         let journal = |path: PathBuf, settings: &JournalSettings, made: Option<Beginning>| {
             let (disk, settings) = (Arc::clone(disk), settings.clone());
             let journal = match made {
@@ -357,6 +359,13 @@ fn unknown_to_the_catalog(id: ChronicleId, directory: &DataDirectory) -> Error {
     )
     .with_detail("a table's record is durable before its first event: the catalog has lost records, or is that of another data directory")
     .with_hint("restore both directories from one backup")
+}
+
+/// How the clock goes.
+pub(crate) fn clock_settings(settings: &Settings) -> ClockSettings {
+    let jump_ms_max = Some(settings.clock_jump_ms_max).filter(|ms| *ms > 0);
+    let ns = |ms: u64| i64::try_from(ms.saturating_mul(1_000_000)).unwrap_or(i64::MAX);
+    ClockSettings { jump_ns_max: jump_ms_max.map(ns) }
 }
 
 fn journal_settings(settings: &Settings) -> JournalSettings {

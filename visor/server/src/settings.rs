@@ -201,6 +201,11 @@ settings! {
     /// 53100 before the file system does, and work again, without a restart, when there is room.
     free_bytes_min: Bytes, "bytes" = Bytes(256 << 20);
 
+    /// Milliseconds by which the machine's clock may jump ahead while the server runs. A longer jump
+    /// is not followed until it is accepted (`CALL stratalog.accept_clock_jump()`) or the clock is
+    /// set right; 0 follows all.
+    clock_jump_ms_max: u64, "milliseconds" = 300_000;
+
     /// Milliseconds that a shutdown waits for running statements before it cancels them.
     shutdown_grace_ms: u64, "milliseconds" = 10_000;
 

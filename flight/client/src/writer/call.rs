@@ -308,6 +308,8 @@ fn judged(error: Error) -> Ended {
         ErrorKind::InvalidBatch | ErrorKind::TooLarge => return Ended::Refused(error),
         // The session has ended: the next call logs in again, and whether that is refused is told then.
         ErrorKind::Login => return Ended::Broken(error),
+        // The same rows again would be refused again.
+        _ if error.needs_new_time() => return Ended::Refused(error),
         _ if error.is_retryable() => return Ended::Broken(error),
         _ => {}
     }

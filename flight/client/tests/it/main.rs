@@ -10,6 +10,7 @@
     reason = "helpers of tests fail as tests do, and use real files and clocks"
 )]
 
+mod clock;
 mod concurrent;
 mod faults;
 mod login;

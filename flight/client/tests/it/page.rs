@@ -38,7 +38,7 @@ fn each_example_of_the_page_is_below() {
         }
         count += 1;
     }
-    assert_eq!(count, 5);
+    assert_eq!(count, 6);
 }
 
 async fn page(url: &str) -> Result<(), Box<dyn Error>> {
@@ -60,6 +60,11 @@ async fn page(url: &str) -> Result<(), Box<dyn Error>> {
     transaction.execute("INSERT INTO rooms VALUES (now(), 'hall', 20.5)").await?;
     transaction.execute("INSERT INTO rooms VALUES (now(), 'attic', 12)").await?;
     transaction.commit().await?;
+
+    let clock = client.sync_clock().await?;
+    println!("drift {}, within {} ns", clock.drift, clock.told.error_ns);
+    let now = client.time().expect("synchronized before");
+    println!("{} ns since 1970", now.time_ns);
 
     let time: ArrayRef = Arc::new(
         TimestampNanosecondArray::from(vec![1_704_067_200_000_000_000]).with_timezone("UTC"),

@@ -49,7 +49,7 @@ impl LineParser {
             None => {
                 let now = self.now_ns.checked_add(self.without_timestamp);
                 let now = now.ok_or_else(|| out_of_range("of the request", "nanoseconds"))?;
-                row.commit(now, line_number(self.line + 1))?;
+                row.commit_undated(now, line_number(self.line + 1))?;
                 self.without_timestamp += 1;
                 return Ok(());
             }

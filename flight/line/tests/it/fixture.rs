@@ -11,7 +11,7 @@ use stratalog_line::{
 };
 use stratalog_model::{
     ChronicleDefinition, ChronicleId, Collision, ColumnDefinition, ColumnId, ColumnType,
-    Durability, LatePolicy, SchemaVersion, TickScale, Tiering, tick::Granularity,
+    Durability, LatePolicy, SchemaVersion, TickScale, TickSource, Tiering, tick::Granularity,
 };
 
 /// The tick of lines without one.
@@ -63,6 +63,8 @@ pub fn table(name: &str, columns: &[(&str, ColumnType)], key: &[&str]) -> Chroni
         scale: TickScale::starting_at(0, Granularity::default()),
         collision: Collision::All,
         late: LatePolicy::Accept,
+        time_source: TickSource::Column,
+        acceptance_window_ms: None,
         tiering: Tiering::default(),
         durability: Durability::Disk,
         schema_version: SchemaVersion(1),

@@ -358,3 +358,15 @@ fn a_tag_outside_of_the_key_is_refused_where_rows_replace_each_other() {
     assert_eq!(outcome.errors[0].line, 2);
     assert!(outcome.errors[0].message.contains("not part of the key"), "{}", outcome.errors[0]);
 }
+
+#[test]
+fn rows_know_whether_they_have_times_of_their_own() {
+    let catalog = Catalog::default();
+    let dated = |text: &str| -> Vec<bool> {
+        read(&catalog, text).tables.iter().map(|rows| rows.is_dated()).collect()
+    };
+    assert_eq!(dated("cpu usage=1 7\ncpu usage=2 8"), [true]);
+    assert_eq!(dated("cpu usage=1\ncpu usage=2"), [false]);
+    assert_eq!(dated("cpu usage=1\nmem free=1 7\ncpu usage=2 8\nmem free=2"), [true, true]);
+    assert_eq!(dated("cpu usage=1\nmem free=1 7\ncpu usage=2"), [false, true]);
+}

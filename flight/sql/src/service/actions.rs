@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// Names and descriptions.
-const ACTIONS: [(&str, &str); 10] = [
+const ACTIONS: [(&str, &str); 11] = [
     ("CreatePreparedStatement", "Prepares a statement, and tells its columns and parameters."),
     ("ClosePreparedStatement", "Lets go of a prepared statement."),
     ("BeginTransaction", "Begins a transaction that statements can name."),
@@ -40,6 +40,10 @@ const ACTIONS: [(&str, &str); 10] = [
     ("SetSessionOptions", "Changes settings of the session."),
     ("GetSessionOptions", "Tells the settings of the session."),
     ("CloseSession", "Ends the session, and whatever it has open."),
+    (
+        "SyncClock",
+        "Tells the server's time, as JSON: now_ns, rate_ppb, uncertainty_ns, epoch, steps.",
+    ),
 ];
 
 /// What ListActions answers.
@@ -121,6 +125,7 @@ pub(super) async fn act(
             Some(options::set(caller, wanted).encode_to_vec())
         }
         "GetSessionOptions" => Some(options::get(caller).encode_to_vec()),
+        "SyncClock" => Some(reading(caller).map_err(refused)?),
         "CloseSession" => {
             call.callers.forget(caller, call.peer);
             Some(Closed::now().encode_to_vec())
@@ -136,6 +141,12 @@ pub(super) async fn act(
         }
     };
     Ok(answer.into_iter())
+}
+
+/// What the master clock shows.
+fn reading(caller: &Caller) -> stratalog_model::Result<Vec<u8>> {
+    serde_json::to_vec(&caller.clock().reading())
+        .map_err(|error| Error::internal(format!("a reading of the clock: {error}")))
 }
 
 /// Cancels what the tickets of an answer stand for; whether there was something.

@@ -39,6 +39,8 @@ pub(super) fn chronicles(context: &CatalogContext, rows: &mut Rows<'_>) -> Resul
             ("base", chronicle.scale.base_ns().div_euclid(1_000).into()),
             ("collision", chronicle.collision.to_string().into()),
             ("late", late(chronicle.late).into()),
+            ("time_source", chronicle.time_source.to_string().into()),
+            ("acceptance_window_ms", window_ms(chronicle).into()),
             ("durability", chronicle.durability.to_string().into()),
             ("key_columns", Value::Texts(names.map(|column| column.name.clone()).collect())),
             ("tick_column", chronicle.tick().map(|column| column.name.clone()).into()),
@@ -49,6 +51,11 @@ pub(super) fn chronicles(context: &CatalogContext, rows: &mut Rows<'_>) -> Resul
         ])?;
     }
     Ok(())
+}
+
+/// How far back events are accepted at least; `None` where any are.
+fn window_ms(chronicle: &ChronicleDefinition) -> Option<u64> {
+    chronicle.time_source.is_clocked().then(|| chronicle.window_ns() / 1_000_000)
 }
 
 fn late(policy: LatePolicy) -> &'static str {
@@ -118,6 +125,8 @@ pub(super) fn sessions(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<
             ("connected", session.connected_us.into()),
             ("query_started", session.query_us.into()),
             ("transaction_started", session.transaction_us.into()),
+            ("latency_us", (session.round_trip_us / 2).into()),
+            ("window_us", session.round_trip_us.into()),
         ])?;
     }
     Ok(())

@@ -75,7 +75,10 @@ pub(super) fn watermarks(context: &CatalogContext, rows: &mut Rows<'_>) -> Resul
         let Some(chronicle) = chronicle(context, &state, mark.chronicle) else { continue };
         let tick = |tick: Option<Tick>| Value::from(tick.map(|tick| tick.0));
         let time = |tick: Option<Tick>| tick.and_then(|tick| micros(chronicle, tick)).into();
-        let sealed = mark.tablets.max(mark.stories);
+        let sealed = match chronicle.time_source.is_clocked() {
+            true => context.store.seal(chronicle).ok().flatten(),
+            false => mark.tablets.max(mark.stories),
+        };
         rows.push(&[
             ("schema", (&chronicle.schema).into()),
             ("name", (&chronicle.name).into()),
@@ -99,6 +102,7 @@ pub(super) fn tails(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()>
             None => hull(&pieces, chronicle.id),
         };
         let last = (!ticks.is_empty()).then(|| previous(ticks.end));
+        let sealed = context.store.seal(chronicle).ok().flatten();
         let newest: Option<Gsn> = of(&pieces, chronicle.id).map(|piece| piece.gsns.1).max();
         rows.push(&[
             ("schema", (&chronicle.schema).into()),
@@ -106,6 +110,8 @@ pub(super) fn tails(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()>
             ("last_tick", last.map(|tick| tick.0).into()),
             ("last_time", last.and_then(|tick| micros(chronicle, tick)).into()),
             ("last_gsn", last.and(newest).map(|gsn| gsn.0).into()),
+            ("sealed_tick", sealed.map(|tick| tick.0).into()),
+            ("sealed_time", sealed.and_then(|tick| micros(chronicle, tick)).into()),
         ])?;
     }
     Ok(())

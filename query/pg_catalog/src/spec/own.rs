@@ -9,8 +9,15 @@ pub(crate) const OWN: &[Spec] = &[
         oid: 14_000,
         columns: "schema text, name text, id int8, rows int8, first_time timestamptz, last_time \
             timestamptz, bytes int8, series int8, granularity text, base timestamptz, collision \
-            text, late text, durability text, key_columns text[], tick_column text, columns int4, \
+            text, late text, time_source text, acceptance_window_ms int8, durability text, key_columns text[], tick_column text, columns int4, \
             schema_version int4, created timestamptz, comment text",
+    },
+    Spec {
+        name: "clock",
+        oid: 14_012,
+        columns: "time timestamptz, epoch int8, steps int8, rate_ppb int8, uncertainty_ns int8, \
+            machine_time timestamptz, machine_offset_ns int8, drift_ppb int8, held_ns int8, \
+            jumps_held int8, lease timestamptz, alarms text[]",
     },
     Spec {
         name: "journal",
@@ -43,7 +50,7 @@ pub(crate) const OWN: &[Spec] = &[
         oid: 14_003,
         columns: "process_id int4, user_name text, database text, application_name text, \
             client_address text, state text, query text, connected timestamptz, query_started \
-            timestamptz, transaction_started timestamptz",
+            timestamptz, transaction_started timestamptz, latency_us int8, window_us int8",
     },
     Spec {
         name: "settings",
@@ -59,7 +66,8 @@ pub(crate) const OWN: &[Spec] = &[
     Spec {
         name: "tails",
         oid: 14_009,
-        columns: "schema text, name text, last_tick int8, last_time timestamptz, last_gsn int8",
+        columns: "schema text, name text, last_tick int8, last_time timestamptz, last_gsn int8, \
+            sealed_tick int8, sealed_time timestamptz",
     },
     Spec {
         name: "watermarks",

@@ -345,6 +345,7 @@ pub async fn session() -> SessionContext {
     let context = Arc::new(CatalogContext {
         catalog,
         store: Arc::new(TenEvents),
+        clock: Arc::new(NoClock),
         sessions: Arc::new(OneSession),
         settings: Arc::new(FewSettings),
         cursors: Arc::new(NoCursors),

@@ -151,6 +151,7 @@ pub const SETTINGS: &[SettingPage] = &[
     setting("statement_timeout", "0", Rule::Duration, false, "cancels a statement that runs longer; 0 never does"),
     setting("stratalog.producer", "", Rule::Uuid, false, "who numbers the next writing statement, for retries"),
     setting("stratalog.producer_sequence", "0", Rule::Integer(0, i64::MAX), false, "number of the next writing statement"),
+    setting("stratalog.round_trip_us", "0", Rule::Integer(0, 60_000_000), false, "twice the latency of the session, as its client measured it: tables with time_source = 'client' accept events that are so old, where their acceptance_window is shorter"),
     setting("subscribe_wait", "1s", Rule::Duration, false, "a FETCH from a cursor for SUBSCRIBE waits so long for its first row"),
     setting("synchronize_seqscans", "on", Rule::Switch, false, "means nothing: each scan reads by itself"),
     setting("synchronous_commit", "on", Rule::SwitchOnly(true), false, "always on: see the table option durability"),

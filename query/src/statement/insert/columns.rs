@@ -7,17 +7,22 @@ use arrow::{
     datatypes::{DataType, Schema, SchemaRef},
 };
 use stratalog_model::{
-    ChronicleDefinition, ColumnDefinition, ColumnType, Error, ErrorKind, Result,
+    ChronicleDefinition, ColumnDefinition, ColumnType, Error, ErrorKind, Result, Subject,
+    TickSource,
 };
 
 use stratalog_text::failing_row;
 
-use super::{compute::Computing, defaults::Missing};
+use super::{cells::Cell, compute::Computing, defaults::Missing};
 use crate::{
     Session,
     assign::{self, Assignment},
     errors::from_arrow,
+    statement::names,
 };
+
+/// Columns that a hint lists at most.
+const LISTED_MAX: usize = 8;
 
 /// Where the values of a statement go.
 #[derive(Debug)]
@@ -32,6 +37,40 @@ pub struct Targets {
 }
 
 impl Targets {
+    /// Refuses values for a time that the server gives.
+    ///
+    /// # Errors
+    /// `GeneratedAlways`.
+    pub fn refuse_time(&self) -> Result<()> {
+        match self.time_given_by_server() {
+            Some((_, column)) => Err(time_by_server(&self.chronicle, column)),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses values of VALUES for a time that the server gives, but DEFAULT.
+    ///
+    /// # Errors
+    /// `GeneratedAlways`.
+    pub fn refuse_times(&self, rows: &[Vec<Cell>]) -> Result<()> {
+        let Some((at, column)) = self.time_given_by_server() else { return Ok(()) };
+        let given =
+            |row: &Vec<Cell>| row.get(at).is_some_and(|cell| !matches!(cell, Cell::Default));
+        match rows.iter().any(given) {
+            true => Err(time_by_server(&self.chronicle, column)),
+            false => Ok(()),
+        }
+    }
+
+    /// The listed column that the server gives its value, and its place in the list.
+    fn time_given_by_server(&self) -> Option<(usize, &ColumnDefinition)> {
+        if self.chronicle.time_source != TickSource::Server {
+            return None;
+        }
+        let mut listed = (0..self.listed.len()).filter_map(|at| Some((at, self.column(at)?)));
+        listed.find(|(_, column)| column.id == self.chronicle.tick_column)
+    }
+
     /// The columns `names` of `chronicle`; the first `width` columns when none are named.
     ///
     /// # Errors
@@ -187,6 +226,24 @@ fn relabelled(array: ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
         return Ok(array);
     }
     arrow::compute::cast(&array, data_type).map_err(from_arrow)
+}
+
+/// The error of a time that a client gives, where the server does.
+pub fn time_by_server(chronicle: &ChronicleDefinition, column: &ColumnDefinition) -> Error {
+    let name = &column.name;
+    let others = chronicle.columns.iter().filter(|other| other.id != column.id);
+    let others: Vec<String> =
+        others.map(|other| names::quoted(&other.name)).take(LISTED_MAX).collect();
+    Error::new(
+        ErrorKind::GeneratedAlways,
+        format!("cannot insert a non-DEFAULT value into column \"{name}\""),
+    )
+    .with_subject(Subject { column: Some(name.clone()), ..chronicle.subject() })
+    .with_detail(format!(
+        "Table \"{}\" has time_source = 'server': the time of arrival is given by the server.",
+        chronicle.name
+    ))
+    .with_hint(format!("leave the column out: {} ({})", chronicle.name, others.join(", ")))
 }
 
 /// The error of a NULL where none may be.

@@ -44,18 +44,7 @@ impl Missing {
         let Some(sql) = &column.default_sql else {
             return Ok(if is_tick { Missing::Now } else { Missing::Null });
         };
-        let lower = sql.trim().to_ascii_lowercase();
-        if column.column_type.is_timestamp()
-            && matches!(
-                lower.as_str(),
-                "now()"
-                    | "current_timestamp"
-                    | "transaction_timestamp()"
-                    | "statement_timestamp()"
-                    | "clock_timestamp()"
-            )
-            && matches!(column.column_type, ColumnType::TimestampTz { .. })
-        {
+        if column.defaults_to_now() {
             return Ok(Missing::Now);
         }
         let expr = parse::expression(sql)?;

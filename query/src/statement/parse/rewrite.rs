@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::{
 };
 use stratalog_model::Error;
 
-use crate::statement::refused;
+use crate::statement::{refused, sealed};
 
 /// The tokens of a statement, in words that the parser knows.
 pub(super) fn for_parser(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
@@ -22,6 +22,7 @@ pub(super) fn for_parser(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     assignment_means_arrow(&mut rewritten);
     digits_of_intervals(&mut rewritten);
     frames_of_intervals(&mut rewritten);
+    sealed::as_a_lock(&mut rewritten);
     rewritten
 }
 
@@ -259,12 +260,12 @@ pub(super) fn compares_distinct(tokens: &[TokenWithSpan]) -> bool {
     })
 }
 
-pub(super) fn is_keyword(token: &Token, keyword: Keyword) -> bool {
+pub(in crate::statement) fn is_keyword(token: &Token, keyword: Keyword) -> bool {
     matches!(token, Token::Word(word) if word.keyword == keyword && word.quote_style.is_none())
 }
 
 /// Positions of all tokens that are no space.
-pub(super) fn significant(tokens: &[TokenWithSpan]) -> Vec<usize> {
+pub(in crate::statement) fn significant(tokens: &[TokenWithSpan]) -> Vec<usize> {
     let all = tokens.iter().enumerate();
     all.filter(|(_, token)| !matches!(token.token, Token::Whitespace(_)))
         .map(|(at, _)| at)

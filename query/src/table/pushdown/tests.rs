@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use datafusion::logical_expr::{col, lit};
 use stratalog_model::{
     ChronicleId, Collision, ColumnDefinition, ColumnId, ColumnType, Durability, Granularity,
-    LatePolicy, SchemaVersion, Tick, TickScale,
+    LatePolicy, SchemaVersion, Tick, TickScale, TickSource,
 };
 
 use super::*;
@@ -42,6 +42,8 @@ pub(in crate::table) fn chronicle(granularity: &str, precision: u8) -> Chronicle
         scale: TickScale::starting_at(1_000_000_000_000_000_000, granularity),
         collision: Collision::Last,
         late: LatePolicy::Accept,
+        time_source: TickSource::Column,
+        acceptance_window_ms: None,
         tiering: Default::default(),
         durability: Durability::Disk,
         schema_version: SchemaVersion(1),

@@ -18,7 +18,7 @@ use stratalog_journal::{Beginning, Journal, JournalSettings};
 use stratalog_model::{
     ChronicleDefinition, ChronicleId, Clock, Collision, ColumnDefinition, ColumnId, ColumnType,
     Disk, Durability, EventStore, Granularity, GsnRange, LatePolicy, Log, Result, SchemaVersion,
-    TickRanges, TickScale,
+    TickRanges, TickScale, TickSource,
     store::{AppendOptions, OnConflict},
     tier::{ScanOrder, ScanRequest},
 };
@@ -73,6 +73,8 @@ pub fn definition(id: u32) -> Arc<ChronicleDefinition> {
         scale: TickScale::starting_at(0, Granularity::from_ns(1000).unwrap()),
         collision: Collision::Last,
         late: LatePolicy::Accept,
+        time_source: TickSource::Column,
+        acceptance_window_ms: None,
         tiering: Default::default(),
         durability: Durability::Disk,
         schema_version: SchemaVersion(1),

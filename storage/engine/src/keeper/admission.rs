@@ -7,8 +7,10 @@ use arrow::{
     compute::filter_record_batch,
 };
 use stratalog_model::{
-    ChronicleDefinition, Result,
+    Acceptance, ChronicleDefinition, Error, Result, TickSource,
+    acceptance::Window,
     batch::EventBatch,
+    clock::ClockReading,
     store::{Admitted, OnConflict},
 };
 
@@ -29,6 +31,10 @@ use crate::{
 /// Rows of a chunk at most: admission holds the chronicle's lock for so many look-ups.
 const CHUNK_ROWS_MAX: usize = 1 << 16;
 
+/// How often an event gets a time of arrival at most: it is late only if more than the window of
+/// acceptance passes until it is admitted.
+const ARRIVALS_MAX: usize = 100;
+
 /// One push on its way in.
 #[derive(Debug)]
 pub struct Push<'a> {
@@ -44,6 +50,8 @@ pub struct Push<'a> {
     pub ticks: Vec<i64>,
     /// What to do with taken keys.
     pub on_conflict: OnConflict,
+    /// What is accepted of its sender.
+    pub acceptance: Acceptance,
 }
 
 /// What a piece of a push became.
@@ -80,6 +88,7 @@ impl<'a> Push<'a> {
         chronicle: Arc<Chronicle>,
         rows: RecordBatch,
         on_conflict: OnConflict,
+        acceptance: Acceptance,
     ) -> Result<Self> {
         violation::check_rows(definition, &rows)?;
         let shape = chronicle.shape(definition, definition.schema_version)?;
@@ -88,7 +97,7 @@ impl<'a> Push<'a> {
             None => Default::default(),
         };
         let ticks = ticks::assign(&times, shape.tick_unit_ns, &definition.scale)?;
-        Ok(Self { definition, chronicle, shape, rows, ticks, on_conflict })
+        Ok(Self { definition, chronicle, shape, rows, ticks, on_conflict, acceptance })
     }
 
     /// The stored columns of the longest piece from `start` on that fits a frame of
@@ -115,7 +124,8 @@ impl<'a> Push<'a> {
     /// Admits one piece: waits for memory and pending keys, reserves, and encodes.
     ///
     /// # Errors
-    /// `UniqueViolation`, `LateEvent`, `OutOfMemory`, `DatetimeOverflow`, `DeadlockDetected`.
+    /// `UniqueViolation`, `LateEvent`, `OutsideWindow`, `TickTaken`, `OutOfMemory`,
+    /// `DatetimeOverflow`, `DeadlockDetected`.
     pub async fn admit(
         &self,
         start: usize,
@@ -133,10 +143,22 @@ impl<'a> Push<'a> {
         } else {
             Groups::default()
         };
-        let given = self.ticks.get(start..start + rows).unwrap_or(&[]);
-        let mut piece_ticks = given.to_vec();
-        let mut taken = self.chronicle.taken(&groups, given).await?;
+        let mut columns = columns;
+        let mut given = self.ticks.get(start..start + rows).unwrap_or(&[]).to_vec();
+        let mut piece_ticks = given.clone();
+        let (mut known, mut arrivals) = (None, 0);
         let admission = loop {
+            let now = self.definition.time_source.is_clocked().then(|| core.clock.reading());
+            if let (Some(now), TickSource::Server) = (&now, self.definition.time_source) {
+                given.fill(self.arrive(&mut columns, rows, now)?);
+                known = None;
+                arrivals += 1;
+            }
+            piece_ticks.copy_from_slice(&given);
+            let taken = match known.take() {
+                Some(taken) => taken,
+                None => self.chronicle.taken(&groups, &given).await?,
+            };
             let candidates = Candidates {
                 groups: &groups,
                 first_seq,
@@ -144,19 +166,23 @@ impl<'a> Push<'a> {
                 outcome,
                 taken: &taken,
                 late: self.definition.late,
+                window: now.map(|now| self.window(&now)),
             };
             match self.chronicle.admit(&candidates, &mut piece_ticks) {
                 Ok(admission) => break admission,
-                Err(Refused::Moved) => {
-                    piece_ticks = given.to_vec();
-                    taken = self.chronicle.taken(&groups, given).await?;
-                }
+                Err(Refused::Moved) => {}
+                Err(Refused::Early(..)) if arrivals > 0 && arrivals < ARRIVALS_MAX => {}
                 Err(Refused::Taken(row)) => {
-                    return Err(violation::duplicate_key(
-                        self.definition,
-                        self.rows.columns(),
-                        start + row,
-                    ));
+                    let columns = self.rows.columns();
+                    return Err(violation::duplicate_key(self.definition, columns, start + row));
+                }
+                Err(Refused::Early(row, from)) => {
+                    let columns = self.rows.columns();
+                    return Err(violation::early(self.definition, columns, start + row, from));
+                }
+                Err(Refused::Ahead(row, until)) => {
+                    let columns = self.rows.columns();
+                    return Err(violation::ahead(self.definition, columns, start + row, until));
                 }
                 Err(Refused::Late(row, sealed)) => {
                     let columns = self.rows.columns();
@@ -165,19 +191,21 @@ impl<'a> Push<'a> {
                 Err(Refused::NoTickLeft) => return Err(violation::no_tick_left(self.definition)),
                 Err(Refused::Pending(holder)) => {
                     core.waits.wait(outcome.id(), &holder).await?;
-                    piece_ticks.copy_from_slice(given);
+                    known = Some(taken);
                 }
             }
         };
 
-        let mut columns = columns;
         if let Some(kept) = &admission.kept {
             let mask = BooleanArray::from(kept.clone());
             columns = columns.iter().map(|c| c.filter(&mask)).collect::<Result<Vec<_>>>()?;
             let mut keep = kept.iter();
             piece_ticks.retain(|_| keep.next().copied().unwrap_or(true));
         }
-        let times = self.final_times(&mut columns, &piece_ticks, admission.moved)?;
+        let mut times = self.final_times(&mut columns, &piece_ticks, admission.moved)?;
+        if arrivals > 0 && times.is_none() {
+            times = self.stored_times(&columns)?;
+        }
         let explicit = self.ticks_need_storing(&columns, &piece_ticks, admission.moved)?;
         let chunk = if piece_ticks.is_empty() {
             None
@@ -192,6 +220,32 @@ impl<'a> Push<'a> {
             )?)
         };
         Ok(Piece { chunk, ticks: piece_ticks, times, kept: admission.kept, rows })
+    }
+
+    /// What is accepted of the sender now.
+    fn window(&self, now: &ClockReading) -> Window {
+        let Self { definition, acceptance, .. } = self;
+        Window::of(&definition.scale, definition.window_ns(), acceptance, now)
+    }
+
+    /// Gives all rows of a piece the time of their arrival; its tick.
+    fn arrive(&self, columns: &mut [Column], rows: usize, now: &ClockReading) -> Result<i64> {
+        let Some(Column::Plain(array)) = columns.get_mut(self.shape.tick_at) else {
+            return Err(Error::internal("the tick column is missing"));
+        };
+        // In the unit of the column, so that the time that it shows leads back to the tick.
+        let value = now.now_ns.div_euclid(self.shape.tick_unit_ns);
+        *array = ticks::column(vec![value; rows], array.data_type())?;
+        let tick = ticks::assign(&[value], self.shape.tick_unit_ns, &self.definition.scale)?;
+        tick.first().copied().ok_or_else(|| Error::internal("a time without a tick"))
+    }
+
+    /// The values of the tick column as they will be stored.
+    fn stored_times(&self, columns: &[Column]) -> Result<Option<Vec<i64>>> {
+        match columns.get(self.shape.tick_at) {
+            Some(Column::Plain(array)) => Ok(Some(ticks::values(array)?.to_vec())),
+            _ => Ok(None),
+        }
     }
 
     /// Makes the tick column show the start of each tick; returns its values if that

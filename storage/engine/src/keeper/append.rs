@@ -96,7 +96,8 @@ impl OpenAppend {
             return Ok(nothing(definition, &rows));
         }
         let chronicle = self.core.chronicle(definition)?;
-        let push = Push::new(definition, chronicle, rows, on_conflict)?;
+        let acceptance = self.options.acceptance;
+        let push = Push::new(definition, chronicle, rows, on_conflict, acceptance)?;
         self.strictest = self.strictest.max(Some(definition.durability));
         let total = push.ticks.len();
         let first_seq = push.chronicle.take_seqs(total as u64);
@@ -111,7 +112,7 @@ impl OpenAppend {
             let mut piece = match admitted {
                 Ok(piece) => piece,
                 // The first try of this very statement may have committed meanwhile.
-                Err(error) if error.kind() == ErrorKind::UniqueViolation && self.retried() => {
+                Err(error) if may_be_retry(error.kind()) && self.retried() => {
                     self.parts.iter_mut().for_each(Part::clear);
                     self.duplicate = true;
                     return Ok(nothing(definition, &push.rows));
@@ -375,6 +376,11 @@ impl Drop for Turn {
             self.core.producers.lock().leave(producer, &self.outcome);
         }
     }
+}
+
+/// Whether an event may be refused because the first try of its statement has stored it, or took its time.
+fn may_be_retry(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::UniqueViolation | ErrorKind::TickTaken | ErrorKind::OutsideWindow)
 }
 
 fn no_part() -> Error {

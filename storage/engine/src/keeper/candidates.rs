@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use stratalog_model::{LatePolicy, store::OnConflict};
+use stratalog_model::{LatePolicy, acceptance::Window, store::OnConflict};
 
 use super::{chunk::Reserved, keys::Groups, outcome::Outcome};
 pub use crate::pieces::lookup::Taken;
@@ -18,6 +18,10 @@ pub enum Refused {
     NoTickLeft,
     /// A row is late; the first tick that is not.
     Late(usize, i64),
+    /// A row has a tick before the first that is accepted, which is told.
+    Early(usize, i64),
+    /// A row has a tick behind the last that is accepted, which is told; or would be moved there.
+    Ahead(usize, i64),
     /// Events changed hands since [`Taken`] was found out.
     Moved,
 }
@@ -37,6 +41,8 @@ pub struct Candidates<'a> {
     pub taken: &'a Taken,
     /// What happens to late ones.
     pub late: LatePolicy,
+    /// Which ticks are accepted; `None` for any.
+    pub window: Option<Window>,
 }
 
 /// Admitted events.

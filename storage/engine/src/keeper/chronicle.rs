@@ -34,8 +34,10 @@ use crate::{
 
 mod admit;
 mod pieces;
+mod seal;
 mod state;
 
+use seal::Horizon;
 use state::Override;
 pub use state::State;
 
@@ -58,12 +60,13 @@ pub struct Chronicle {
 }
 
 impl Chronicle {
-    /// A chronicle without events.
+    /// A chronicle without events, in an engine that began at `opened_ns`.
     pub fn new(
         definition: &ChronicleDefinition,
         budget: &Arc<Budget>,
         numbers: &Arc<Budget>,
         feeds: &Arc<FeedBytes>,
+        opened_ns: i64,
     ) -> Self {
         let collision = if crate::sabotage::active("collision-off") {
             Collision::All
@@ -76,7 +79,7 @@ impl Chronicle {
             indexed: collision != Collision::All || !definition.key_columns.is_empty(),
             shapes: RwLock::default(),
             key_columns: AtomicUsize::new(0),
-            state: Mutex::new(State::new(budget)),
+            state: Mutex::new(State::new(budget, Horizon::of(definition, opened_ns))),
             worn: AtomicBool::new(false),
             leaving: AtomicU64::new(0),
             numberings: Numberings::new(numbers),

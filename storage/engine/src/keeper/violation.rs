@@ -1,10 +1,14 @@
 //! What an event that is refused looks like to its sender: PostgreSQL's words.
 
+use std::sync::Arc;
+
 use arrow::{
-    array::{Array, ArrayRef, RecordBatch},
+    array::{Array, ArrayRef, RecordBatch, TimestampNanosecondArray},
     util::display::{ArrayFormatter, FormatOptions},
 };
-use stratalog_model::{ChronicleDefinition, ColumnType, Error, ErrorKind, Result, Subject};
+use stratalog_model::{
+    ChronicleDefinition, ColumnType, Error, ErrorKind, Result, Subject, Tick, TickSource,
+};
 
 /// Checks that `rows` is in the shape of the chronicle, without NULL where there must be none.
 ///
@@ -54,12 +58,71 @@ pub fn duplicate_key(definition: &ChronicleDefinition, columns: &[ArrayRef], row
         }
     }
     let constraint = definition.key_name();
+    if definition.time_source == TickSource::Client {
+        // The client chose the tick, and can choose another one.
+        return Error::new(
+            ErrorKind::TickTaken,
+            format!("the time of an event is that of another one in \"{}\"", definition.name),
+        )
+        .with_subject(Subject { constraint: Some(constraint), ..definition.subject() })
+        .with_detail(format!("Key ({})=({}) already exists.", names.join(", "), values.join(", ")))
+        .with_hint("send it with a new time");
+    }
     Error::new(
         ErrorKind::UniqueViolation,
         format!("duplicate key value violates unique constraint \"{constraint}\""),
     )
     .with_subject(Subject { constraint: Some(constraint), ..definition.subject() })
     .with_detail(format!("Key ({})=({}) already exists.", names.join(", "), values.join(", ")))
+}
+
+/// The error of row `row`, an event before `from`, the first tick that is accepted.
+pub fn early(
+    definition: &ChronicleDefinition,
+    columns: &[ArrayRef],
+    row: usize,
+    from: i64,
+) -> Error {
+    let (time, name) = (time_text(definition, columns, row), &definition.name);
+    outside(definition, format!("event of {time} is too old to be accepted in \"{name}\""))
+        .with_detail(format!("Events are accepted from {} on.", tick_text(definition, from)))
+}
+
+/// The error of row `row`, an event behind `until`, the last tick that is accepted.
+pub fn ahead(
+    definition: &ChronicleDefinition,
+    columns: &[ArrayRef],
+    row: usize,
+    until: i64,
+) -> Error {
+    let (time, name) = (time_text(definition, columns, row), &definition.name);
+    outside(definition, format!("event of {time} is too far ahead to be accepted in \"{name}\""))
+        .with_detail(format!("Events are accepted up to {}.", tick_text(definition, until)))
+}
+
+fn outside(definition: &ChronicleDefinition, message: String) -> Error {
+    Error::new(ErrorKind::OutsideWindow, message).with_subject(definition.subject()).with_hint(
+        "compare the clocks again (SyncClock, stratalog.clock), and send it with a new time",
+    )
+}
+
+/// When a tick begins, as microseconds of UTC have it.
+fn tick_text(definition: &ChronicleDefinition, tick: i64) -> String {
+    let time =
+        definition.scale.time_ns_of(Tick(tick)).map(|ns| TimestampNanosecondArray::from(vec![ns]));
+    let text = time.map(|time| {
+        let time: ArrayRef = Arc::new(time.with_timezone("UTC"));
+        value_text(&time, 0, &ColumnType::TimestampTz { precision: 9 })
+    });
+    text.unwrap_or_else(|| format!("tick {tick}"))
+}
+
+fn time_text(definition: &ChronicleDefinition, columns: &[ArrayRef], row: usize) -> String {
+    let at = definition.position(definition.tick_column);
+    let time = at.and_then(|at| {
+        Some(value_text(columns.get(at)?, row, &definition.columns.get(at)?.column_type))
+    });
+    time.unwrap_or_default()
 }
 
 /// The error of row `row`, an event that is late, where `sealed` is the first tick that is not.
@@ -69,16 +132,10 @@ pub fn late(
     row: usize,
     sealed: i64,
 ) -> Error {
-    let at = definition.position(definition.tick_column);
-    let time = at.and_then(|at| {
-        Some(value_text(columns.get(at)?, row, &definition.columns.get(at)?.column_type))
-    });
-    Error::new(
-        ErrorKind::LateEvent,
-        format!("event of {} is late in \"{}\"", time.unwrap_or_default(), definition.name),
-    )
-    .with_detail(format!("Events up to tick {} are sealed.", sealed.saturating_sub(1)))
-    .with_hint("ALTER TABLE … SET (late = 'accept') stores late events in their place")
+    let time = time_text(definition, columns, row);
+    Error::new(ErrorKind::LateEvent, format!("event of {time} is late in \"{}\"", definition.name))
+        .with_detail(format!("Events up to tick {} are sealed.", sealed.saturating_sub(1)))
+        .with_hint("ALTER TABLE … SET (late = 'accept') stores late events in their place")
 }
 
 /// The error of `collision = 'next'` when no later tick is free.

@@ -7,7 +7,7 @@ use arrow::array::RecordBatch;
 use futures::StreamExt;
 use hashbrown::HashMap;
 use stratalog_model::{
-    ChronicleDefinition, ChronicleId, ColumnId, Error, Gsn, GsnRange, Result, TickRange,
+    ChronicleDefinition, ChronicleId, ColumnId, Error, Gsn, GsnRange, Result, Tick, TickRange,
     TickRanges, Tier, TierName,
     aggregate::{AggregateRequest, Windows},
     chronicle::SYSTEM_COLUMNS,
@@ -109,6 +109,11 @@ impl PinnedSnapshot {
 impl Snapshot for PinnedSnapshot {
     fn gsn(&self) -> Gsn {
         self.published.gsn
+    }
+
+    fn sealed(&self, chronicle: &ChronicleDefinition) -> Option<Tick> {
+        let (pinned, _) = self.pinned(chronicle.id)?;
+        pinned.version.open_from().map(|first| Tick(first.0.saturating_sub(1)))
     }
 
     fn extent(&self, chronicle: &ChronicleDefinition, ranges: &TickRanges) -> Option<Extent> {

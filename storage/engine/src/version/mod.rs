@@ -57,6 +57,8 @@ pub struct Version {
     pieces: Arc<PieceSet>,
     lost: Arc<Lost>,
     epoch: u64,
+    /// The first tick at which events could still come, where that was asked for.
+    open_from: Option<Tick>,
 }
 
 impl Version {
@@ -177,6 +179,7 @@ impl Version {
             pieces: Arc::clone(&self.pieces),
             lost: Arc::new(self.lost.with(gone)),
             epoch: self.epoch + 1,
+            open_from: self.open_from,
         };
         next.drop_idle_fences();
         next
@@ -203,6 +206,7 @@ impl Version {
             pieces: Arc::new(pieces),
             lost: Arc::clone(&self.lost),
             epoch: self.epoch + 1,
+            open_from: self.open_from,
         };
         next.drop_idle_fences();
         next
@@ -212,6 +216,23 @@ impl Version {
     #[must_use]
     pub fn with_pieces(&self, pieces: PieceSet) -> Self {
         Self { pieces: Arc::new(pieces), ..self.clone() }
+    }
+
+    /// The first tick at which events could still come when it was asked for last (CL-5): nothing
+    /// before it changes any more but by a delete.
+    pub fn open_from(&self) -> Option<Tick> {
+        self.open_from
+    }
+
+    /// A version without events, which tells that.
+    pub fn told(open_from: Option<Tick>) -> Self {
+        Self { open_from, ..Self::default() }
+    }
+
+    /// The version that tells up to where nothing comes any more.
+    #[must_use]
+    pub fn with_open_from(&self, open_from: Tick) -> Self {
+        Self { open_from: Some(open_from), ..self.clone() }
     }
 
     /// The version with these fences, and of which events were deleted before.
@@ -231,6 +252,7 @@ impl Version {
             pieces: Arc::new(pieces),
             lost: Arc::clone(&self.lost),
             epoch: u64::MAX,
+            open_from: self.open_from,
         }
     }
 

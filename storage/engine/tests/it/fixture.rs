@@ -18,7 +18,7 @@ use stratalog_engine::{Definitions, Engine, EngineSettings, Files, Manifest, She
 use stratalog_model::{
     Append, ChronicleDefinition, ChronicleId, Clock, Collision, ColumnDefinition, ColumnId,
     ColumnType, Disk, Durability, Error, EventStore, Granularity, GsnRange, LatePolicy, Log,
-    Result, SchemaVersion, Snapshot, TickRange, TickRanges, TickScale,
+    Result, SchemaVersion, Snapshot, TickRange, TickRanges, TickScale, TickSource,
     store::{AppendOptions, Appended, OnConflict},
     tier::{KeyFilter, ScanOrder, ScanRequest},
 };
@@ -82,6 +82,8 @@ pub fn definition(id: u32, collision: Collision, keyed: bool) -> ChronicleDefini
         scale: TickScale::starting_at(0, Granularity::from_ns(1000).unwrap()),
         collision,
         late: LatePolicy::Accept,
+        time_source: TickSource::Column,
+        acceptance_window_ms: None,
         tiering: Default::default(),
         durability: Durability::Disk,
         schema_version: SchemaVersion(1),

@@ -10,6 +10,7 @@
     reason = "helpers of tests and benches fail as tests do, and use real files and clocks"
 )]
 
+mod acceptance;
 mod backlog;
 mod basics;
 mod budget;

@@ -63,6 +63,8 @@ pub(crate) fn define(
         scale: TickScale::starting_at(now_ns, granularity),
         collision: given.collision.unwrap_or(default_collision),
         late: given.late.unwrap_or_default(),
+        time_source: given.time_source.unwrap_or_default(),
+        acceptance_window_ms: given.acceptance_window_ms.flatten(),
         tiering: given.tiering.onto(Tiering::default()),
         durability: given.durability.unwrap_or_default(),
         schema_version: SchemaVersion(1),

@@ -1,16 +1,19 @@
 //! WITH (…) options of CREATE TABLE and ALTER TABLE … SET.
 
 use stratalog_model::{
-    Collision, Durability, Error, ErrorKind, Granularity, LatePolicy, Result, Tiering, tiering,
+    Collision, Durability, Error, ErrorKind, Granularity, LatePolicy, Result, TickSource, Tiering,
+    tiering,
 };
 
 use super::name;
 
 /// Options that have a meaning now.
-pub const OPTIONS: [&str; 9] = [
+pub const OPTIONS: [&str; 11] = [
     "granularity",
     "collision",
     "late",
+    "time_source",
+    "acceptance_window",
     "durability",
     "retention",
     "story_rows_max",
@@ -20,15 +23,13 @@ pub const OPTIONS: [&str; 9] = [
 ];
 
 /// Options that get a meaning later: refused, so that nobody relies on what is not kept.
-pub const OPTIONS_LATER: [&str; 14] = [
+pub const OPTIONS_LATER: [&str; 12] = [
     "tiering",
     "partitions",
     "replicas",
     "placement",
     "codec",
     "backend",
-    "time_source",
-    "acceptance_window",
     "tablet_span",
     "backlog",
     "backlog_bytes_max",
@@ -43,6 +44,9 @@ pub(crate) struct Given {
     pub granularity: Option<Granularity>,
     pub collision: Option<Collision>,
     pub late: Option<LatePolicy>,
+    pub time_source: Option<TickSource>,
+    /// `Some(None)` for the default again.
+    pub acceptance_window_ms: Option<Option<u64>>,
     pub durability: Option<Durability>,
     pub tiering: GivenTiering,
 }
@@ -85,6 +89,10 @@ pub(crate) fn read(options: &[(String, String)]) -> Result<Given> {
             "collision" => given.collision = Some(value.parse()?),
             "durability" => given.durability = Some(value.parse()?),
             "late" => given.late = Some(read_late(value)?),
+            "time_source" => given.time_source = Some(value.parse()?),
+            "acceptance_window" => {
+                given.acceptance_window_ms = Some(read_window(option, value)?);
+            }
             "retention" => {
                 given.tiering.retention_ms = Some(or_off(option, value, tiering::duration_ms)?);
             }
@@ -122,12 +130,19 @@ pub(crate) fn read_change(options: &[(String, String)]) -> Result<Given> {
         )
         .with_hint("create another table with the rule wanted, and INSERT … SELECT into it"));
     }
+    if given.time_source.is_some() {
+        return Err(Error::new(
+            ErrorKind::CannotChangeNow,
+            "parameter \"time_source\" cannot be changed: it says what the times of the events that are there mean",
+        )
+        .with_hint("create another table with the source wanted, and INSERT … SELECT into it"));
+    }
     if given.granularity.is_some() {
         return Err(Error::new(
             ErrorKind::CannotChangeNow,
-            "parameter \"granularity\" cannot be changed yet: events are stored in its ticks",
+            "parameter \"granularity\" cannot be changed: events are stored in its ticks",
         )
-        .with_hint("create another table with it, and INSERT … SELECT into it"));
+        .with_hint("time_bucket() groups by a coarser unit; or create another table with it, and INSERT … SELECT into it"));
     }
     Ok(given)
 }
@@ -148,6 +163,14 @@ fn or_off(option: &str, value: &str, read: fn(&str, &str) -> Result<u64>) -> Res
     match value.trim().eq_ignore_ascii_case("off") {
         true => Ok(None),
         false => read(option, value).map(Some),
+    }
+}
+
+/// The value of acceptance_window; `None` for `default`.
+fn read_window(option: &str, value: &str) -> Result<Option<u64>> {
+    match value.trim().eq_ignore_ascii_case("default") {
+        true => Ok(None),
+        false => tiering::duration_ms(option, value).map(Some),
     }
 }
 

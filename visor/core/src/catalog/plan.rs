@@ -14,7 +14,7 @@ use super::{
     create,
     name::{self, DEFAULT_DATABASE, DEFAULT_SCHEMA},
     option,
-    record::Change,
+    record::{AcceptanceWindow, Change},
     state::CatalogState,
 };
 
@@ -418,14 +418,23 @@ fn set_options(
     let given = option::read_change(options)?;
     let (durability, late) = (given.durability, given.late);
     let tiering = given.tiering.onto(definition.tiering);
-    let same = durability.is_none_or(|value| value == definition.durability)
+    let window = given.acceptance_window_ms.filter(|ms| *ms != definition.acceptance_window_ms);
+    let same = window.is_none()
+        && durability.is_none_or(|value| value == definition.durability)
         && late.is_none_or(|value| value == definition.late)
         && tiering == definition.tiering;
     if same {
         let outcome = Outcome::default();
         return Ok(Plan { change: None, outcome, shows: Some(id) });
     }
-    Ok(Plan::of(Change::SetOptions { id, durability, late, tiering: Some(tiering) }).showing(id))
+    let mut changed = ChronicleDefinition::clone(definition);
+    changed.late = late.unwrap_or(definition.late);
+    changed.acceptance_window_ms = window.unwrap_or(definition.acceptance_window_ms);
+    changed.validate()?;
+    let acceptance_window = window.map(|window_ms| AcceptanceWindow { window_ms });
+    let tiering = Some(tiering);
+    let change = Change::SetOptions { id, durability, late, tiering, acceptance_window };
+    Ok(Plan::of(change).showing(id))
 }
 
 fn check_column_name(definition: &ChronicleDefinition, name: &str) -> Result<()> {

@@ -12,7 +12,7 @@ use stratalog_model::{
 };
 
 /// The newest format that this version reads.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 
 /// The format of changes that every version knows.
 const FORMAT_FIRST: u32 = 1;
@@ -66,6 +66,9 @@ pub(crate) enum Change {
         late: Option<LatePolicy>,
         #[serde(default)]
         tiering: Option<Tiering>,
+        /// Since format 4.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        acceptance_window: Option<AcceptanceWindow>,
     },
     /// Since format 3.
     CreateIndex {
@@ -89,6 +92,12 @@ pub(crate) enum Change {
     Several(Vec<Change>),
 }
 
+/// A new floor of the acceptance window; without a length the default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct AcceptanceWindow {
+    pub window_ms: Option<u64>,
+}
+
 #[derive(Serialize)]
 struct Record<'a> {
     format: u32,
@@ -105,7 +114,10 @@ struct Envelope {
 fn format_of(change: &Change) -> u32 {
     match change {
         Change::ReserveChronicle { .. } => 2,
-        Change::CreateIndex { .. } | Change::DropIndex { .. } => FORMAT,
+        Change::CreateIndex { .. } | Change::DropIndex { .. } => 3,
+        // Earlier versions would take any time for one of the clock.
+        Change::CreateChronicle(new) if new.time_source.is_clocked() => FORMAT,
+        Change::SetOptions { acceptance_window: Some(_), .. } => FORMAT,
         Change::Several(changes) => changes.iter().map(format_of).max().unwrap_or(FORMAT_FIRST),
         _ => FORMAT_FIRST,
     }

@@ -1,9 +1,13 @@
 //! The file that remembers how far time may have been issued.
 //!
 //! ```text
-//!   offset 0     slot 0   magic "SLCLOCK1" │ sequence u64 │ lease i64 │ CRC32C of these u32
+//!   offset 0     slot 0   magic "SLCLOCK2" │ sequence u64 │ lease i64 │ epoch u64 │ held u64 │
+//!                         CRC32C of these u32
 //!   offset 4096  slot 1   the same; all little-endian
 //! ```
+//!
+//! `held` is by how many nanoseconds the machine's clock jumped ahead and is not followed. A slot of
+//! an earlier version, magic "SLCLOCK1", has neither that nor an epoch, and is read as 0.
 //!
 //! Leases go to the slots in turn, so that a torn write damages only the one that was
 //! never acknowledged; the sequence says which slot is newer.
@@ -17,10 +21,13 @@ use stratalog_model::{Disk, DiskFile, Error, ErrorKind, Result};
 
 /// Name of the file within the directory of the clock.
 const FILE: &str = "clock";
-const MAGIC: &[u8; 8] = b"SLCLOCK1";
+const MAGIC: &[u8; 8] = b"SLCLOCK2";
+const MAGIC_FIRST: &[u8; 8] = b"SLCLOCK1";
 const SLOT_BYTES: u64 = 4096;
 const SLOTS: u64 = 2;
-const RECORD_BYTES: usize = 28;
+const RECORD_BYTES: usize = 44;
+/// Of the first version.
+const RECORD_FIRST_BYTES: usize = 28;
 /// What an operator writes instead of leases.
 const ANEW: &[u8] = b"now";
 
@@ -31,9 +38,19 @@ pub(crate) struct Lease {
     sequence: u64,
     /// What was written last.
     written_ns: i64,
+    mark: Mark,
     /// Why nothing can be written any more, if so: what a failed sync left on disk is
     /// unknown (CL-7).
     failed: Option<String>,
+}
+
+/// What a start must know besides the lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) struct Mark {
+    /// Counts starts and fences.
+    pub(crate) epoch: u64,
+    /// By how much the machine's clock jumped ahead and is not followed.
+    pub(crate) held_ns: u64,
 }
 
 /// What a slot holds.
@@ -46,6 +63,7 @@ enum Slot {
     Written {
         sequence: u64,
         lease_ns: i64,
+        mark: Mark,
     },
 }
 
@@ -79,7 +97,7 @@ impl Lease {
             return Err(lost(&path, format_args!("is shorter than {least} bytes")));
         }
         let slots = [first, read_slot(file.as_ref(), 1).map_err(failed("read"))?];
-        let lease_ns = newest(&slots).map(|(_, lease_ns)| lease_ns);
+        let lease_ns = newest(&slots).map(|(_, lease_ns, _)| lease_ns);
         let copy_damaged = slots.contains(&Slot::Damaged);
         if lease_ns.is_none() && copy_damaged {
             return Err(both_damaged(&path));
@@ -134,7 +152,7 @@ impl Lease {
         let newest = newest(&slots);
         let damaged = slots.contains(&Slot::Damaged);
         match newest {
-            Some((sequence, lease_ns)) => {
+            Some((sequence, lease_ns, mark)) => {
                 let mut floor_ns = lease_ns;
                 if damaged {
                     // Most likely a lease whose write was cut, by which nothing was issued;
@@ -142,16 +160,29 @@ impl Lease {
                     floor_ns = floor_ns.saturating_add(super::AHEAD_NS);
                     tracing::warn!(path = %path.display(), "one copy of the clock's lease is damaged; the other is used");
                 }
-                let lease = Self { file, sequence, written_ns: lease_ns, failed: None };
+                let lease = Self { file, sequence, written_ns: lease_ns, mark, failed: None };
                 Ok((lease, Some(floor_ns)))
             }
             None if damaged => Err(both_damaged(&path)),
             None if existing && !anew => Err(lost(&path, "holds zeros only")),
-            None => Ok((Self { file, sequence: 0, written_ns: i64::MIN, failed: None }, None)),
+            None => {
+                let (written_ns, mark) = (i64::MIN, Mark::default());
+                Ok((Self { file, sequence: 0, written_ns, mark, failed: None }, None))
+            }
         }
     }
 
-    /// Makes a lease durable that goes to `lease_ns` at least; returns how far it goes.
+    /// What lies beside the lease.
+    pub(crate) fn mark(&self) -> Mark {
+        self.mark
+    }
+
+    /// Makes a mark durable beside the lease as it is.
+    pub(crate) fn write_mark(&mut self, mark: Mark) -> Result<()> {
+        self.write_marked(self.written_ns, mark)
+    }
+
+    /// Makes a lease that goes to `lease_ns` at least durable; returns how far it goes.
     pub(crate) fn reach(&mut self, lease_ns: i64) -> Result<i64> {
         if self.written_ns < lease_ns {
             self.write(lease_ns)?;
@@ -161,6 +192,11 @@ impl Lease {
 
     /// Makes a lease durable. After a failure it is not tried again.
     pub(crate) fn write(&mut self, lease_ns: i64) -> Result<()> {
+        self.write_marked(lease_ns, self.mark)
+    }
+
+    /// Makes a lease and a mark durable.
+    pub(crate) fn write_marked(&mut self, lease_ns: i64, mark: Mark) -> Result<()> {
         if let Some(reason) = &self.failed {
             return Err(Error::new(ErrorKind::Io, reason.clone()));
         }
@@ -169,6 +205,8 @@ impl Lease {
         record.extend_from_slice(MAGIC);
         record.extend_from_slice(&sequence.to_le_bytes());
         record.extend_from_slice(&lease_ns.to_le_bytes());
+        record.extend_from_slice(&mark.epoch.to_le_bytes());
+        record.extend_from_slice(&mark.held_ns.to_le_bytes());
         let checksum = crc32c::crc32c(&record);
         record.extend_from_slice(&checksum.to_le_bytes());
         let offset = sequence.rem_euclid(SLOTS) * SLOT_BYTES;
@@ -179,14 +217,15 @@ impl Lease {
             .inspect_err(|error| self.failed = Some(error.to_string()))?;
         self.sequence = sequence;
         self.written_ns = lease_ns;
+        self.mark = mark;
         Ok(())
     }
 }
 
-/// Sequence and time of the newest lease.
-fn newest(slots: &[Slot]) -> Option<(u64, i64)> {
+/// Sequence, time and mark of the newest lease.
+fn newest(slots: &[Slot]) -> Option<(u64, i64, Mark)> {
     let written = slots.iter().filter_map(|slot| match slot {
-        Slot::Written { sequence, lease_ns } => Some((*sequence, *lease_ns)),
+        Slot::Written { sequence, lease_ns, mark } => Some((*sequence, *lease_ns, *mark)),
         _ => None,
     });
     written.max()
@@ -231,14 +270,28 @@ fn read_slot(file: &dyn DiskFile, slot: u64) -> io::Result<Slot> {
 
 /// The contents of a slot; `None` when they do not match their checksum.
 fn parse(record: &[u8]) -> Option<Slot> {
-    let (content, checksum) = record.split_at_checked(RECORD_BYTES - 4)?;
-    if crc32c::crc32c(content) != u32::from_le_bytes(checksum.try_into().ok()?) {
-        return None;
+    if record.starts_with(MAGIC_FIRST) {
+        let mut numbers = sound(record.get(..RECORD_FIRST_BYTES)?)?;
+        let (sequence, lease_ns) = (take(&mut numbers)?, take(&mut numbers)?);
+        let mark = Mark::default();
+        return Some(Slot::Written { sequence, lease_ns: lease_ns.cast_signed(), mark });
     }
-    let (magic, numbers) = content.split_at_checked(MAGIC.len())?;
-    let (sequence, lease) = numbers.split_at_checked(8)?;
-    (magic == MAGIC).then_some(Slot::Written {
-        sequence: u64::from_le_bytes(sequence.try_into().ok()?),
-        lease_ns: i64::from_le_bytes(lease.try_into().ok()?),
-    })
+    let mut numbers = sound(record)?;
+    let (sequence, lease_ns) = (take(&mut numbers)?, take(&mut numbers)?);
+    let mark = Mark { epoch: take(&mut numbers)?, held_ns: take(&mut numbers)? };
+    let known = record.starts_with(MAGIC);
+    known.then_some(Slot::Written { sequence, lease_ns: lease_ns.cast_signed(), mark })
+}
+
+/// What is between the magic and the checksum of a record, if this is right.
+fn sound(record: &[u8]) -> Option<&[u8]> {
+    let (content, checksum) = record.split_at_checked(record.len().checked_sub(4)?)?;
+    let right = crc32c::crc32c(content) == u32::from_le_bytes(checksum.try_into().ok()?);
+    content.get(MAGIC.len()..).filter(|_| right)
+}
+
+fn take(numbers: &mut &[u8]) -> Option<u64> {
+    let (number, rest) = numbers.split_first_chunk()?;
+    *numbers = rest;
+    Some(u64::from_le_bytes(*number))
 }

@@ -1,5 +1,43 @@
 //! Where time comes from.
 
+/// Two readings of the monotonic clock this close to each other have that of the wall clock between
+/// them at one instant, as far as anybody cares.
+const TOGETHER_NS: u64 = 1_000_000;
+
+/// How often that is tried.
+const TRIES: usize = 8;
+
+/// Both clocks at one instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Instant {
+    pub(super) wall_ns: i64,
+    pub(super) monotonic_ns: u64,
+    /// How far apart the readings may be.
+    pub(super) spread_ns: u64,
+    /// Whether they are close to each other. A process that is put aside between two readings sees
+    /// a jump where there is none.
+    pub(super) sure: bool,
+}
+
+/// Looks at both clocks.
+pub(super) fn read(source: &dyn TimeSource) -> Instant {
+    let look = || {
+        let before_ns = source.monotonic_ns();
+        let wall_ns = source.wall_ns();
+        let monotonic_ns = source.monotonic_ns();
+        let spread_ns = monotonic_ns.saturating_sub(before_ns);
+        Instant { wall_ns, monotonic_ns, spread_ns, sure: spread_ns <= TOGETHER_NS }
+    };
+    let mut now = look();
+    for _ in 1..TRIES {
+        if now.sure {
+            break;
+        }
+        now = look();
+    }
+    now
+}
+
 /// The machine's clocks; replaced in tests.
 pub trait TimeSource: Send + Sync + std::fmt::Debug {
     /// Nanoseconds since 1970-01-01T00:00:00Z as the machine believes; may jump.

@@ -1,3 +1,4 @@
+mod jumps;
 mod memory_disk;
 
 use std::{
@@ -9,9 +10,9 @@ use std::{
 };
 
 use proptest::prelude::*;
-use stratalog_model::{Clock, ErrorKind};
+use stratalog_model::{Clock, ErrorKind, Result};
 
-use super::{AHEAD_NS, LEASE_NS, MasterClock, TimeSource};
+use super::{AHEAD_NS, ClockSettings, LEASE_NS, MasterClock, TimeSource};
 use memory_disk::MemoryDisk;
 
 const DIRECTORY: &str = "/visor";
@@ -53,8 +54,12 @@ impl TimeSource for Hands {
 }
 
 fn open(disk: &Arc<MemoryDisk>, hands: &Arc<Hands>) -> Arc<MasterClock> {
-    MasterClock::open(Arc::clone(disk) as Arc<_>, Path::new(DIRECTORY), Arc::clone(hands) as Arc<_>)
-        .unwrap()
+    try_open(disk, hands).unwrap()
+}
+
+fn try_open(disk: &Arc<MemoryDisk>, hands: &Arc<Hands>) -> Result<Arc<MasterClock>> {
+    let (disk, hands) = (Arc::clone(disk) as Arc<_>, Arc::clone(hands) as Arc<_>);
+    MasterClock::open(disk, Path::new(DIRECTORY), hands, ClockSettings::default())
 }
 
 #[test]
@@ -140,11 +145,7 @@ fn a_torn_lease_falls_back_to_the_other_copy() {
     disk.flip(4096 + 20);
     hands.step(-SECOND);
     // The first lease went to slot 1; slot 0 was never written.
-    let refused = MasterClock::open(
-        Arc::clone(&disk) as Arc<_>,
-        Path::new(DIRECTORY),
-        Arc::clone(&hands) as Arc<_>,
-    );
+    let refused = try_open(&disk, &hands);
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::DataCorrupted);
     disk.flip(4096 + 20);
     hands.pass(3 * SECOND);
@@ -158,7 +159,8 @@ fn a_lost_lease_is_reported_until_somebody_lets_time_start_anew() {
     let (disk, hands) = (Arc::new(MemoryDisk::default()), Hands::at(START));
     let existing = || {
         let disk = Arc::clone(&disk) as Arc<_>;
-        MasterClock::open_existing(disk, Path::new(DIRECTORY), Arc::clone(&hands) as Arc<_>)
+        let (path, hands) = (Path::new(DIRECTORY), Arc::clone(&hands) as Arc<_>);
+        MasterClock::open_existing(disk, path, hands, ClockSettings::default())
     };
     drop(open(&disk, &hands));
     assert!(existing().unwrap().now_ns() >= START);

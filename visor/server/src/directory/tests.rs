@@ -1,6 +1,6 @@
 use stratalog_journal::{Journal, JournalSettings, LocalDisk};
 use stratalog_sim::{Crash, FaultyDisk};
-use stratalog_visor_core::clock::{MasterClock, SystemTimeSource};
+use stratalog_visor_core::clock::{ClockSettings, MasterClock, SystemTimeSource};
 
 use super::*;
 use crate::embedded::Files;
@@ -61,7 +61,14 @@ fn a_power_cut_after_any_step_of_the_first_start_leaves_a_directory_that_starts(
         let disk: Arc<dyn Disk> = Arc::new(disk.clone());
         let mut directory = DataDirectory::open(&disk, Path::new("/data"))?;
         let made = directory.is_made();
-        drop(Files::open(&disk, &mut directory, &settings, &settings, ("", 0))?);
+        drop(Files::open(
+            &disk,
+            &mut directory,
+            &settings,
+            &settings,
+            ("", 0),
+            ClockSettings::default(),
+        )?);
         Ok(made)
     };
     for crash in [Crash::Kill, Crash::PowerCut] {
@@ -92,7 +99,14 @@ fn a_power_cut_after_any_step_of_completing_version_1_leaves_a_directory_that_st
         let mut directory = DataDirectory::open(&disk, Path::new("/data"))?;
         assert!(directory.is_made());
         let completed = directory.has_manifest();
-        drop(Files::open(&disk, &mut directory, &settings, &settings, ("", 0))?);
+        drop(Files::open(
+            &disk,
+            &mut directory,
+            &settings,
+            &settings,
+            ("", 0),
+            ClockSettings::default(),
+        )?);
         Ok(completed)
     };
     for crash in [Crash::Kill, Crash::PowerCut] {
@@ -131,7 +145,8 @@ fn make_version_1(disk: &FaultyDisk, settings: &JournalSettings) {
     }
     shared.create_dir_all(&root.join(CLOCK)).unwrap();
     let source = Arc::new(SystemTimeSource::default());
-    drop(MasterClock::open(Arc::clone(&shared), &root.join(CLOCK), source).unwrap());
+    let settings = ClockSettings::default();
+    drop(MasterClock::open(Arc::clone(&shared), &root.join(CLOCK), source, settings).unwrap());
     let format = shared.create(&root.join(FORMAT)).unwrap();
     format.write_all_at(format_text(1).as_bytes(), 0).unwrap();
     format.sync_all().unwrap();

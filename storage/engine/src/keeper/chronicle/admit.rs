@@ -35,6 +35,7 @@ impl Chronicle {
         let mut pending = Pending {
             end_seq: reserved.end_seq,
             outcome: Arc::clone(candidates.outcome),
+            lowest: None,
             overrides: Vec::new(),
             replaced: Vec::new(),
         };
@@ -47,6 +48,18 @@ impl Chronicle {
                 return Err(Refused::Late(row, sealed));
             }
         }
+        let mut until = i64::MAX;
+        if let Some(window) = &candidates.window {
+            state.horizon.note(window);
+            let from = window.from.max(state.horizon.first()).0;
+            if let Some(row) = ticks.iter().position(|tick| *tick < from) {
+                return Err(Refused::Early(row, from));
+            }
+            until = window.until.0;
+            if let Some(row) = ticks.iter().position(|tick| *tick > until) {
+                return Err(Refused::Ahead(row, until));
+            }
+        }
         let mut admission_kept = None;
         let mut moved = false;
         if self.indexed {
@@ -57,6 +70,7 @@ impl Chronicle {
                 state,
                 candidates,
                 ticks,
+                until,
                 &mut reserved.touched,
                 &mut pending,
                 &mut admission_kept,
@@ -73,6 +87,10 @@ impl Chronicle {
             }
         }
         pending.end_seq = reserved.end_seq;
+        if candidates.window.is_some() {
+            // Of those that are skipped as well: they hold nothing up for long.
+            pending.lowest = ticks.iter().copied().min();
+        }
         if reserved.end_seq > reserved.first_seq {
             state.pending.insert(reserved.first_seq, pending);
         }
@@ -81,13 +99,14 @@ impl Chronicle {
         Ok(Admission { reserved, kept: admission_kept, moved })
     }
 
-    /// Gives each event its place in the index; returns how many are kept, and whether a
+    /// Gives each event its place in the index, not behind the tick `until`; returns how many are kept, and whether a
     /// tick was moved.
     fn judge(
         &self,
         state: &mut State,
         candidates: &Candidates<'_>,
         ticks: &mut [i64],
+        until: i64,
         touched: &mut [(SeriesId, i64)],
         pending: &mut Pending,
         kept: &mut Option<Vec<bool>>,
@@ -120,6 +139,9 @@ impl Chronicle {
                 }
                 (Collision::Next, _) => {
                     *tick = free_tick(state, taken, series, group, *tick)?;
+                    if *tick > until {
+                        return Err(Refused::Ahead(row, until));
+                    }
                     moved = true;
                     state.series.insert(series, *tick, next);
                 }

@@ -58,7 +58,7 @@ impl Chronicle {
         next_seq: u64,
     ) -> Arc<Version> {
         let mut state = self.state.lock();
-        state.version = Arc::new(Version::default().with_pieces(pieces).with_fences(fences, lost));
+        state.version = Arc::new(state.version.with_pieces(pieces).with_fences(fences, lost));
         state.next_seq = state.next_seq.max(next_seq);
         Arc::clone(&state.version)
     }

@@ -6,6 +6,7 @@ use ahash::RandomState;
 use hashbrown::HashSet;
 use stratalog_model::TickRange;
 
+use super::seal::Horizon;
 use crate::{
     budget::{Budget, Claim},
     keeper::{
@@ -33,6 +34,7 @@ pub struct State {
     pub(super) next_seq: u64,
     /// Series that rollbacks left without an event.
     emptied: usize,
+    pub(super) horizon: Horizon,
     pub(super) index_claim: Claim,
     pub(super) forgotten: bool,
 }
@@ -42,6 +44,8 @@ pub struct State {
 pub(super) struct Pending {
     pub(super) end_seq: u64,
     pub(super) outcome: Arc<Outcome>,
+    /// Their lowest tick, where ticks go by the clock.
+    pub(super) lowest: Option<i64>,
     /// Events whose key is another's entry: settled at commit (`collision = 'last'`).
     pub(super) overrides: Vec<Override>,
     /// Events of pieces that these replace: the arrival number of each, and of its successor.
@@ -57,17 +61,23 @@ pub(super) struct Override {
 }
 
 impl State {
-    pub(super) fn new(budget: &Arc<Budget>) -> Self {
+    pub(super) fn new(budget: &Arc<Budget>, horizon: Horizon) -> Self {
         Self {
             series: SeriesTable::default(),
             locator: Locator::default(),
-            version: Arc::default(),
+            version: Arc::new(Version::told(horizon.told())),
             pending: BTreeMap::new(),
             next_seq: 1,
             emptied: 0,
+            horizon,
             index_claim: budget.claim_anyway(0),
             forgotten: false,
         }
+    }
+
+    /// The lowest tick of events that are not committed, where ticks go by the clock.
+    pub(super) fn lowest_pending(&self) -> Option<i64> {
+        self.pending.values().filter_map(|pending| pending.lowest).min()
     }
 
     pub(super) fn pending_of(&mut self, seq: u64) -> Option<&mut Pending> {

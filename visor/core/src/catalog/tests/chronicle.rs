@@ -1,10 +1,14 @@
 //! CREATE, ALTER and DROP TABLE.
 
+use std::sync::Arc;
+
 use stratalog_model::{
-    Collision, ColumnId, ColumnType, Durability, ErrorKind, Granularity, SchemaVersion,
+    Collision, ColumnId, ColumnType, Durability, ErrorKind, Granularity, SchemaVersion, TickSource,
 };
 
-use super::{apply, column, cpu, create, empty, refused, table, time, with_key, with_option};
+use super::{
+    MemoryLog, apply, column, cpu, create, empty, open, refused, table, time, with_key, with_option,
+};
 use crate::catalog::{Command, NewChronicle, NewColumn, OPTIONS_LATER};
 
 fn creation(new: NewChronicle) -> Command {
@@ -364,6 +368,64 @@ fn only_some_options_may_change() {
     ] {
         assert_eq!(refused(&catalog, set(option, value)).0, kind, "{option}");
     }
+}
+
+#[test]
+fn where_times_come_from() {
+    let log = Arc::new(MemoryLog::default());
+    let catalog = open(&log);
+    let plain = create(&catalog, cpu());
+    assert_eq!((plain.time_source, plain.acceptance_window_ms), (TickSource::Column, None));
+    let clocked = |name: &str, source: &str| {
+        let mut new = with_option(cpu(), "time_source", source);
+        new.name = name.to_string();
+        new
+    };
+    let client = create(&catalog, clocked("a", "client"));
+    assert_eq!((client.time_source, client.window_ns()), (TickSource::Client, 1_000_000_000));
+    let server = clocked("b", "SERVER");
+    let server = create(&catalog, with_option(server, "acceptance_window", "250ms"));
+    assert_eq!((server.time_source, server.window_ns()), (TickSource::Server, 250_000_000));
+    let set = |id, option: &str, value: &str| Command::SetOptions {
+        id,
+        options: vec![(option.to_string(), value.to_string())],
+    };
+    apply(&catalog, set(client.id, "acceptance_window", "5s")).unwrap();
+    assert!(!apply(&catalog, set(client.id, "acceptance_window", "5000ms")).unwrap().changed);
+    apply(&catalog, set(server.id, "acceptance_window", "default")).unwrap();
+    for (id, option, value, kind) in [
+        (client.id, "time_source", "server", ErrorKind::CannotChangeNow),
+        (client.id, "late", "reject", ErrorKind::InvalidTableDefinition),
+        (client.id, "acceptance_window", "61s", ErrorKind::InvalidParameterValue),
+        (client.id, "acceptance_window", "0s", ErrorKind::InvalidParameterValue),
+        (plain.id, "acceptance_window", "1s", ErrorKind::InvalidTableDefinition),
+    ] {
+        assert_eq!(refused(&catalog, set(id, option, value)).0, kind, "{option} = {value}");
+    }
+    for (option, value) in [("late", "reject"), ("acceptance_window", "2h")] {
+        let new = with_option(clocked("c", "client"), option, value);
+        refused(&catalog, Command::CreateChronicle(new));
+    }
+    let mut new = clocked("c", "server");
+    new.columns[0].default_sql = Some("'2024-01-01'".to_string());
+    let (kind, message) = refused(&catalog, Command::CreateChronicle(new.clone()));
+    assert_eq!(kind, ErrorKind::InvalidTableDefinition, "{message}");
+    new.columns[0].default_sql = Some("now()".to_string());
+    create(&catalog, new);
+    // A start reads all of it, and an earlier version what it knows: only these are of format 4.
+    assert_eq!(open(&log).state(), catalog.state());
+    let formats: Vec<String> = log
+        .frames
+        .lock()
+        .iter()
+        .map(|frame| {
+            let record: serde_json::Value = serde_json::from_slice(&frame.payload).unwrap();
+            record["format"].to_string()
+        })
+        .collect();
+    assert_eq!(formats.last_chunk().unwrap(), &["1", "4", "4", "4", "4", "4"].map(String::from));
+    let text = serde_json::to_string(plain.as_ref()).unwrap();
+    assert!(!text.contains("time_source") && !text.contains("acceptance"), "{text}");
 }
 
 #[test]

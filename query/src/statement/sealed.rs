@@ -1,0 +1,117 @@
+//! `SELECT … AS OF SEALED`: only what can no longer change (CL-5, F24).
+//!
+//! ```text
+//!   AS OF SEALED ─► FOR SHARE OF a name that no table has ─► taken off when the query is planned
+//!     (tokens)         (the parser knows that)                 ─► EventStore::seal ─► SealedSnapshot
+//! ```
+
+use std::sync::Arc;
+
+use datafusion::sql::sqlparser::{
+    ast::{LockClause, Query},
+    keywords::Keyword,
+    tokenizer::{Token, TokenWithSpan, Word},
+};
+use stratalog_model::{ChronicleDefinition, Error, ErrorKind, EventStore, Result, Snapshot};
+
+use super::{
+    parse::{is_keyword, significant},
+    walk::{self, Flow, Look},
+};
+use crate::table::SealedSnapshot;
+
+/// What the lock is of.
+const MARK: &str = "\u{1}sealed";
+
+/// Writes AS OF SEALED, at the end of a query, as the parser reads it.
+pub fn as_a_lock(tokens: &mut Vec<TokenWithSpan>) {
+    let places = significant(tokens);
+    let token = |at: Option<&usize>| at.and_then(|at| tokens.get(*at)).map(|found| &found.token);
+    let found = places.windows(3).enumerate().find_map(|(at, window)| {
+        let [first, of, sealed] = window else { return None };
+        let is = |at, word| token(Some(at)).is_some_and(|token| is_keyword(token, word));
+        let says = is(first, Keyword::AS)
+            && is(of, Keyword::OF)
+            && matches!(token(Some(sealed)), Some(Token::Word(word))
+                if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("sealed"));
+        let ends = matches!(token(places.get(at + 3)), None | Some(Token::EOF | Token::RParen));
+        (says && ends).then_some((*first, *sealed))
+    });
+    let Some((first, sealed)) = found else { return };
+    if let Some(token) = tokens.get_mut(sealed) {
+        let (value, quote_style) = (MARK.to_string(), Some('"'));
+        token.token = Token::Word(Word { value, quote_style, keyword: Keyword::NoKeyword });
+    }
+    let Some(span) = tokens.get(first).map(|token| token.span) else { return };
+    let word = |text: &str| TokenWithSpan::new(Token::make_keyword(text), span);
+    tokens.splice(first..=first, [word("FOR"), word("SHARE")]);
+}
+
+fn is_mark(lock: &LockClause) -> bool {
+    let name = lock.of.as_ref().and_then(|name| name.0.first()).and_then(|part| part.as_ident());
+    name.is_some_and(|name| name.value == MARK)
+}
+
+/// Takes AS OF SEALED off a query; whether it was there.
+///
+/// # Errors
+/// `SyntaxError` for one in a subquery.
+pub fn take(query: &mut Query) -> Result<bool> {
+    let locks = query.locks.len();
+    query.locks.retain(|lock| !is_mark(lock));
+    let found = query.locks.len() < locks;
+    match walk::look(query, &mut Marks).is_break() {
+        true => Err(Error::new(
+            ErrorKind::SyntaxError,
+            "AS OF SEALED is for a whole query, and not for a part of it",
+        )
+        .with_hint("write it behind everything else, LIMIT included")),
+        false => Ok(found),
+    }
+}
+
+struct Marks;
+
+impl Look for Marks {
+    fn pre_visit_query(&mut self, query: &Query) -> Flow {
+        match query.locks.iter().any(is_mark) {
+            true => Flow::Break(()),
+            false => Flow::Continue(()),
+        }
+    }
+}
+
+/// Checks that there is a sealed part of the tables that a query reads.
+///
+/// # Errors
+/// `ObjectNotInPrerequisiteState` for one whose times are those of the data.
+pub fn check(tables: &[Arc<ChronicleDefinition>]) -> Result<()> {
+    let Some(table) = tables.iter().find(|table| !table.time_source.is_clocked()) else {
+        return Ok(());
+    };
+    Err(Error::new(
+        ErrorKind::ObjectNotInPrerequisiteState,
+        format!(
+            "nothing of table \"{}\" is ever sealed: events of any time may still come",
+            table.name
+        ),
+    )
+    .with_subject(table.subject())
+    .with_hint("AS OF SEALED is for tables with time_source = 'client' or 'server'"))
+}
+
+/// Seals what can be sealed, before a snapshot is pinned.
+///
+/// # Errors
+/// `UndefinedTable` for a table that was dropped meanwhile.
+pub fn seal(store: &dyn EventStore, tables: &[Arc<ChronicleDefinition>]) -> Result<()> {
+    tables.iter().try_for_each(|table| store.seal(table).map(drop))
+}
+
+/// What of a snapshot can no longer change.
+pub fn restrict(
+    snapshot: Arc<dyn Snapshot>,
+    tables: &[Arc<ChronicleDefinition>],
+) -> Arc<dyn Snapshot> {
+    Arc::new(SealedSnapshot::new(snapshot, tables))
+}

@@ -1,0 +1,113 @@
+//! Up to where no event can come any more (F24): for chronicles whose ticks go by the clock.
+//!
+//! ```text
+//!   now − widest window        a pending event          now
+//!   ──────────┼──────────────────────┼───────────────────┼──►
+//!    sealed   │ can still come
+//!             └ the horizon: the lowest of both; it never goes back
+//! ```
+//!
+//! Whatever the windows say, an event before the horizon is refused, under the same lock: so the
+//! horizon may be told to readers. A start begins at its own time: sessions are younger, and nothing
+//! of before them is accepted, so it is not before any horizon that was told earlier.
+
+use std::sync::Arc;
+
+use stratalog_model::{
+    ChronicleDefinition, Tick,
+    acceptance::{Window, tick_at},
+    clock::ClockReading,
+};
+
+use super::{Chronicle, state::State};
+use crate::version::Version;
+
+/// A window that was wide counts for so long after it was used last, twice that at most.
+const REMEMBERED_NS: i64 = 30_000_000_000;
+
+/// Where events can still come.
+#[derive(Debug)]
+pub(super) struct Horizon {
+    /// The first tick.
+    first: Tick,
+    /// The widest windows of the running period and of the one before, in nanoseconds.
+    widest_ns: [u64; 2],
+    period_began_ns: i64,
+}
+
+impl Horizon {
+    /// Of a chronicle in an engine that began at `opened_ns`.
+    pub(super) fn of(definition: &ChronicleDefinition, opened_ns: i64) -> Self {
+        let first = match definition.time_source.is_clocked() {
+            true => tick_at(&definition.scale, opened_ns),
+            false => Tick::MIN,
+        };
+        Self { first, widest_ns: [0; 2], period_began_ns: opened_ns }
+    }
+
+    /// The first tick at which events can still come.
+    pub(super) fn first(&self) -> Tick {
+        self.first
+    }
+
+    /// The same, as versions tell it from the beginning.
+    pub(super) fn told(&self) -> Option<Tick> {
+        Some(self.first).filter(|first| *first > Tick::MIN)
+    }
+
+    /// Somebody writes with this window.
+    pub(super) fn note(&mut self, window: &Window) {
+        self.age(window.now_ns);
+        let [running, _] = &mut self.widest_ns;
+        *running = window.back_ns.max(*running);
+    }
+
+    fn age(&mut self, now_ns: i64) {
+        let periods = now_ns.saturating_sub(self.period_began_ns).div_euclid(REMEMBERED_NS);
+        if periods < 1 {
+            return;
+        }
+        let [running, _] = self.widest_ns;
+        self.widest_ns = [0, if periods == 1 { running } else { 0 }];
+        self.period_began_ns = now_ns;
+    }
+
+    /// Time has passed; `pending` is the lowest tick that is not committed.
+    fn advance(
+        &mut self,
+        definition: &ChronicleDefinition,
+        now: &ClockReading,
+        pending: Option<i64>,
+    ) {
+        self.age(now.now_ns);
+        let floor_ns = definition.window_ns().saturating_add(now.uncertainty_ns);
+        let back_ns = self.widest_ns.iter().copied().fold(floor_ns, u64::max);
+        let by_time = tick_at(&definition.scale, now.now_ns.saturating_sub_unsigned(back_ns));
+        let first = pending.map_or(by_time, |pending| by_time.min(Tick(pending)));
+        self.first = self.first.max(first);
+    }
+}
+
+impl Chronicle {
+    /// Ends the time in which events can come, as far as `now` and pending events allow. Returns
+    /// the version that tells it, if it is a new one. Only under the publisher's lock: what was
+    /// committed before it is seen with the version.
+    pub fn seal(
+        &self,
+        definition: &ChronicleDefinition,
+        now: &ClockReading,
+    ) -> Option<Arc<Version>> {
+        let mut state = self.state.lock();
+        let pending = state.lowest_pending();
+        let State { horizon, version, forgotten, .. } = &mut *state;
+        horizon.advance(definition, now, pending);
+        if *forgotten || version.open_from() == Some(horizon.first()) {
+            return None;
+        }
+        *version = Arc::new(version.with_open_from(horizon.first()));
+        Some(Arc::clone(version))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,354 @@
+//! Ticks that go by the clock (F24, F75): the acceptance window, times of arrival, and S, up to where
+//! nothing comes any more (CL-5).
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicI64, Ordering},
+};
+
+use stratalog_engine::Engine;
+use stratalog_model::{
+    Acceptance, Append, ChronicleDefinition, Clock, Collision, ErrorKind, EventStore, Result, Tick,
+    TickRange, TickRanges, TickSource,
+    store::{AppendOptions, OnConflict},
+    tier::ScanOrder,
+};
+use stratalog_sim::Random;
+
+use crate::{fixture::*, memory_log::MemoryLog};
+
+/// A clock that is set by hand: microseconds, which are the ticks of the fixture.
+#[derive(Debug, Default, Clone)]
+struct Hand(Arc<AtomicI64>);
+
+impl Hand {
+    fn at(us: i64) -> Self {
+        Self(Arc::new(AtomicI64::new(us)))
+    }
+
+    fn pass(&self, us: i64) {
+        self.0.fetch_add(us, Ordering::Relaxed);
+    }
+
+    fn now(&self) -> i64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Clock for Hand {
+    fn now_ns(&self) -> i64 {
+        self.now() * 1_000
+    }
+
+    fn monotonic_ns(&self) -> u64 {
+        self.now() as u64 * 1_000
+    }
+}
+
+const MS: i64 = 1_000;
+const SECOND: i64 = 1_000 * MS;
+
+/// The fixture's chronicle; ticks go by the clock, with a floor of 100 ms.
+fn clocked(collision: Collision, source: TickSource) -> Arc<ChronicleDefinition> {
+    let mut definition = definition(1, collision, true);
+    definition.time_source = source;
+    definition.acceptance_window_ms = Some(100);
+    Arc::new(definition)
+}
+
+fn open(
+    log: &MemoryLog,
+    stored: &Stored,
+    definition: &Arc<ChronicleDefinition>,
+    hand: &Hand,
+) -> Arc<Engine> {
+    let known = Arc::clone(definition);
+    let find = move |id| (id == known.id).then(|| Arc::clone(&known));
+    let (log, clock) = (Arc::new(log.clone()), Arc::new(hand.clone()));
+    Engine::open_with(log, clock, small(), &find, Some(stored.files(definition))).unwrap()
+}
+
+fn since(since_us: i64, round_trip_us: i64) -> AppendOptions {
+    let acceptance =
+        Acceptance { since_ns: since_us * 1_000, round_trip_ns: round_trip_us as u64 * 1_000 };
+    AppendOptions { acceptance, ..AppendOptions::default() }
+}
+
+async fn write(
+    engine: &Engine,
+    definition: &Arc<ChronicleDefinition>,
+    options: AppendOptions,
+    given: &[Row],
+) -> Result<Vec<i64>> {
+    let mut append = engine.begin(options)?;
+    let admitted = append.push(definition, batch(definition, given), OnConflict::Error).await?;
+    let ticks = admitted.events.ticks.to_vec();
+    append.commit().await?;
+    Ok(ticks)
+}
+
+/// The events up to S, as a snapshot that tells S has them.
+async fn sealed(engine: &Engine, definition: &Arc<ChronicleDefinition>) -> (i64, Vec<Read>) {
+    let told = engine.seal(definition).unwrap().unwrap();
+    let snapshot = engine.snapshot();
+    assert_eq!(snapshot.sealed(definition), Some(told));
+    let mut request = request(definition, ScanOrder::Ascending);
+    request.ticks = TickRanges::from_ranges([TickRange::new(Tick::MIN, told.next())]);
+    (told.0, scan(snapshot.as_ref(), request).await)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f24_events_outside_of_the_window_are_refused_whole() {
+    let (log, stored, hand) = (MemoryLog::default(), Stored::new(1), Hand::at(50 * SECOND));
+    let cpu = clocked(Collision::All, TickSource::Client);
+    let engine = open(&log, &stored, &cpu, &hand);
+    hand.pass(10 * SECOND);
+    let now = hand.now();
+    let begun = 55 * SECOND;
+    let refused = async |options: AppendOptions, tick: i64| {
+        let given = [row(now, "a", 1.0), row(tick, "b", 2.0)];
+        let refused = error(write(&engine, &cpu, options, &given).await);
+        assert_eq!(refused.kind(), ErrorKind::OutsideWindow, "{refused}");
+        assert!(refused.kind().is_retryable() && refused.kind().sqlstate() == "SL001");
+        assert!(refused.hint().is_some() && refused.detail().is_some());
+        refused
+    };
+    // The floor, on both sides.
+    let told = refused(since(begun, 0), now - 100 * MS - 1).await;
+    assert!(told.message().contains("1970-01-01 00:00:59.899999"), "{told}");
+    assert!(told.detail().unwrap().contains("1970-01-01 00:00:59.9"), "{told}");
+    let told = refused(since(begun, 0), now + 100 * MS + 1).await;
+    assert!(told.message().contains("ahead"), "{told}");
+    // Twice the latency, but not from before the session, and not ahead.
+    refused(since(begun, 500 * MS), now - 500 * MS - 1).await;
+    refused(since(now - 50 * MS, 500 * MS), now - 50 * MS - 1).await;
+    refused(since(begun, 500 * MS), now + 100 * MS + 1).await;
+    // Nobody widens it by telling more than a minute.
+    refused(since(0, 3_600 * SECOND), now - 60 * SECOND).await;
+    assert_eq!(rows(&engine, &cpu).await, []);
+    for (options, tick) in [
+        (since(begun, 0), now - 100 * MS),
+        (since(begun, 0), now + 100 * MS),
+        (since(begun, 500 * MS), now - 500 * MS),
+        (since(now - 50 * MS, 500 * MS), now - 50 * MS),
+    ] {
+        write(&engine, &cpu, options, &[row(tick, "a", 1.0)]).await.unwrap();
+    }
+    assert_eq!(rows(&engine, &cpu).await.len(), 4);
+    // Nothing of before a start is accepted after it.
+    drop(engine);
+    hand.pass(10 * MS);
+    let engine = open(&MemoryLog::with_frames(log.frames()), &stored, &cpu, &hand);
+    let early = [row(hand.now() - 1, "a", 1.0)];
+    let refused = error(write(&engine, &cpu, since(0, SECOND), &early).await);
+    assert_eq!(refused.kind(), ErrorKind::OutsideWindow);
+    write(&engine, &cpu, since(0, SECOND), &[row(hand.now(), "a", 1.0)]).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f24_what_is_sealed_never_changes() {
+    for source in [TickSource::Client, TickSource::Server] {
+        let (log, mut stored, hand) = (MemoryLog::default(), Stored::new(2), Hand::at(SECOND));
+        let cpu = clocked(Collision::All, source);
+        let engine = open(&log, &stored, &cpu, &hand);
+        assert_eq!(engine.snapshot().sealed(&cpu), None, "nobody asked");
+        // Before the first event: nothing of before the start can come.
+        assert_eq!(engine.seal(&cpu).unwrap(), Some(Tick(SECOND - 1)));
+        for _ in 0..40 {
+            hand.pass(10 * MS);
+            write(&engine, &cpu, since(0, 0), &[row(hand.now(), "a", 1.0)]).await.unwrap();
+        }
+        let (told, before) = sealed(&engine, &cpu).await;
+        assert_eq!(told, hand.now() - 100 * MS - 1);
+        assert_eq!(before.len(), 29);
+        let early = [row(told, "late", 1.0)];
+        if source == TickSource::Client {
+            let refused = error(write(&engine, &cpu, since(0, 5 * SECOND), &early).await);
+            assert_eq!(refused.kind(), ErrorKind::OutsideWindow, "wide windows do not undo it");
+        }
+        // A pinned snapshot tells what it told.
+        let pinned = engine.snapshot();
+        // In every tier, and after a restart.
+        engine.flush(cpu.id).await.unwrap();
+        assert_eq!(sealed(&engine, &cpu).await, (told, before.clone()));
+        engine.compact(cpu.id).await.unwrap();
+        assert_eq!(sealed(&engine, &cpu).await, (told, before.clone()));
+        hand.pass(50 * MS);
+        write(&engine, &cpu, since(0, 0), &[row(hand.now(), "a", 1.0)]).await.unwrap();
+        let (later, more) = sealed(&engine, &cpu).await;
+        assert!(later >= told && more.starts_with(&before));
+        assert_eq!(pinned.sealed(&cpu), Some(Tick(told)));
+        drop((pinned, engine));
+        stored.reopen();
+        let engine = open(&MemoryLog::with_frames(log.frames()), &stored, &cpu, &hand);
+        let (again, all) = sealed(&engine, &cpu).await;
+        assert!(again >= later && all.starts_with(&more));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f24_an_open_statement_holds_up_what_is_sealed() {
+    let (log, stored, hand) = (MemoryLog::default(), Stored::new(3), Hand::at(SECOND));
+    let cpu = clocked(Collision::All, TickSource::Client);
+    let engine = open(&log, &stored, &cpu, &hand);
+    hand.pass(SECOND);
+    let tick = hand.now() - 30 * MS;
+    let mut open = engine.begin(since(0, 0)).unwrap();
+    push(&mut open, &cpu, &[row(tick + 5, "a", 1.0), row(tick, "a", 1.0)]).await.unwrap();
+    let mut dropped = engine.begin(since(0, 0)).unwrap();
+    push(&mut dropped, &cpu, &[row(tick - 10, "a", 9.0)]).await.unwrap();
+    hand.pass(10 * SECOND);
+    assert_eq!(sealed(&engine, &cpu).await, (tick - 11, vec![]));
+    drop(dropped);
+    assert_eq!(sealed(&engine, &cpu).await, (tick - 1, vec![]));
+    open.commit().await.unwrap();
+    let (told, found) = sealed(&engine, &cpu).await;
+    assert_eq!(told, hand.now() - 100 * MS - 1);
+    assert_eq!(found.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f75_the_keeper_gives_the_time_of_arrival() {
+    for collision in [Collision::All, Collision::Next, Collision::First] {
+        let (log, mut stored, hand) = (MemoryLog::default(), Stored::new(4), Hand::at(SECOND));
+        let cpu = clocked(collision, TickSource::Server);
+        let engine = open(&log, &stored, &cpu, &hand);
+        hand.pass(SECOND);
+        // Whatever is in the tick column is not looked at.
+        let given = [row(7, "a", 1.0), row(i64::MAX / 2_000, "b", 2.0)];
+        let now = hand.now();
+        assert_eq!(write(&engine, &cpu, since(0, 0), &given).await.unwrap(), [now, now]);
+        assert_eq!(rows(&engine, &cpu).await, [row(now, "a", 1.0), row(now, "b", 2.0)]);
+        // Also where a piece has the time already.
+        engine.flush(cpu.id).await.unwrap();
+        let again = write(&engine, &cpu, since(0, 0), &[row(7, "a", 3.0)]).await;
+        match collision {
+            Collision::All => assert_eq!(again.unwrap(), [now]),
+            Collision::Next => assert_eq!(again.unwrap(), [now + 1]),
+            _ => assert_eq!(error(again).kind(), ErrorKind::UniqueViolation),
+        }
+        let before = read(engine.snapshot().as_ref(), &cpu).await;
+        drop(engine);
+        stored.reopen();
+        let engine = open(&MemoryLog::with_frames(log.frames()), &stored, &cpu, &hand);
+        assert_eq!(read(engine.snapshot().as_ref(), &cpu).await, before);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f25_collisions_of_times_of_the_clock() {
+    let of = |collision| {
+        let (log, stored, hand) = (MemoryLog::default(), Stored::new(5), Hand::at(SECOND));
+        let cpu = clocked(collision, TickSource::Client);
+        let engine = open(&log, &stored, &cpu, &hand);
+        hand.pass(SECOND);
+        (engine, cpu, hand, stored)
+    };
+    // first: the client can choose another tick.
+    let (engine, cpu, hand, _stored) = of(Collision::First);
+    let now = hand.now();
+    write(&engine, &cpu, since(0, 0), &[row(now, "a", 1.0)]).await.unwrap();
+    let refused = error(write(&engine, &cpu, since(0, 0), &[row(now, "a", 2.0)]).await);
+    assert_eq!((refused.kind(), refused.kind().sqlstate()), (ErrorKind::TickTaken, "SL002"));
+    assert!(refused.kind().is_retryable());
+    write(&engine, &cpu, since(0, 0), &[row(now + 1, "a", 2.0)]).await.unwrap();
+    // next: not behind the end of the window.
+    let (engine, cpu, hand, _stored) = of(Collision::Next);
+    let last = hand.now() + 100 * MS;
+    let ticks: Vec<Row> = (0..3).map(|at| row(last - 2, "a", f64::from(at))).collect();
+    let given = write(&engine, &cpu, since(0, 0), &ticks).await.unwrap();
+    assert_eq!(given, [last - 2, last - 1, last]);
+    let refused = error(write(&engine, &cpu, since(0, 0), &[row(last - 2, "a", 9.0)]).await);
+    assert_eq!(refused.kind(), ErrorKind::OutsideWindow);
+    hand.pass(1);
+    let given = write(&engine, &cpu, since(0, 0), &[row(last - 2, "a", 9.0)]).await.unwrap();
+    assert_eq!(given, [last + 1]);
+    // last: seen at once, and replaced until it is sealed.
+    let (engine, cpu, hand, _stored) = of(Collision::Last);
+    let tick = hand.now();
+    for value in [1.0, 2.0] {
+        write(&engine, &cpu, since(0, 0), &[row(tick, "a", value)]).await.unwrap();
+        assert_eq!(rows(&engine, &cpu).await, [row(tick, "a", value)]);
+        assert_eq!(sealed(&engine, &cpu).await.1, []);
+    }
+    hand.pass(SECOND);
+    let found = sealed(&engine, &cpu).await.1;
+    assert_eq!(found.into_iter().map(|read| read.row).collect::<Vec<_>>(), [row(tick, "a", 2.0)]);
+    let refused = error(write(&engine, &cpu, since(0, 0), &[row(tick, "a", 3.0)]).await);
+    assert_eq!(refused.kind(), ErrorKind::OutsideWindow);
+}
+
+/// CL-5: whatever is written, committed, rolled back and moved, a range below S reads the same
+/// forever, and S never goes back.
+#[test]
+fn cl_5_sealed_ranges_read_the_same() {
+    let seeds = match std::env::var("STRATALOG_SEED") {
+        Ok(seed) => vec![seed.parse().unwrap()],
+        Err(_) => (1..=60).collect(),
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    for seed in seeds {
+        let _at = AtSeed(seed);
+        runtime.block_on(Box::pin(random_steps(seed)));
+    }
+}
+
+/// Prints the seed if the run panics.
+struct AtSeed(u64);
+
+impl Drop for AtSeed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("seed {}; STRATALOG_SEED={} repeats it", self.0, self.0);
+        }
+    }
+}
+
+async fn random_steps(seed: u64) {
+    let mut random = Random::new(seed);
+    let mut between = |least: i64, end: i64| least + random.below((end - least) as u64) as i64;
+    let collision = [Collision::All, Collision::Last, Collision::Next][(seed % 3) as usize];
+    let (mut log, mut stored, hand) = (MemoryLog::default(), Stored::new(seed), Hand::at(SECOND));
+    let cpu = clocked(collision, TickSource::Client);
+    let mut engine = open(&log, &stored, &cpu, &hand);
+    let (mut told, mut known): (i64, Vec<Read>) = (i64::MIN, Vec::new());
+    let mut pending: Option<Box<dyn Append>> = None;
+    for at in 0..60 {
+        match between(0, 16) {
+            0..3 => hand.pass(between(0, 80 * MS)),
+            3..9 => {
+                // Keys of the open statement are not waited for.
+                let host = format!("h{}", between(0, 3));
+                let given = [row(hand.now() + between(-300 * MS, 200 * MS), &host, at as f64)];
+                let _ = write(&engine, &cpu, since(0, between(0, 400 * MS)), &given).await;
+            }
+            9 if pending.is_none() => {
+                let mut append = engine.begin(since(0, 0)).unwrap();
+                let tick = hand.now() + between(-100 * MS, 100 * MS);
+                if push(&mut append, &cpu, &[row(tick, "open", at as f64)]).await.is_ok() {
+                    pending = Some(append);
+                }
+            }
+            9 | 10 => {
+                if let Some(append) = pending.take() {
+                    append.commit().await.unwrap();
+                }
+            }
+            11 => drop(pending.take()),
+            12 => drop(engine.flush(cpu.id).await.unwrap()),
+            13 => {
+                drop((pending.take(), engine));
+                stored.reopen();
+                log = MemoryLog::with_frames(log.frames());
+                engine = open(&log, &stored, &cpu, &hand);
+            }
+            _ => {
+                let (now_told, found) = sealed(&engine, &cpu).await;
+                assert!(now_told >= told, "S went back");
+                assert!(found.starts_with(&known), "what was sealed has changed");
+                assert!(found[known.len()..].iter().all(|read| read.row.tick > told));
+                (told, known) = (now_told, found);
+            }
+        }
+    }
+}
