@@ -19,7 +19,7 @@ use datafusion::{
 };
 use parking_lot::Mutex;
 use stratalog_model::{
-    ChronicleDefinition, ColumnType, Error, Gsn, Result, Snapshot, TickRanges,
+    ChronicleDefinition, ColumnType, Error, Gsn, GsnRange, Result, Snapshot, TickRanges,
     aggregate::AggregateRequest,
     tier::{BatchStream, Extent, ScanMetrics, ScanOrder, ScanRequest},
 };
@@ -298,6 +298,9 @@ impl Snapshot for NoEvents {
     }
     fn extent(&self, _: &ChronicleDefinition, _: &TickRanges) -> Option<Extent> {
         Some(Extent::EMPTY)
+    }
+    fn deleted(&self, _: &ChronicleDefinition, _: GsnRange) -> Option<GsnRange> {
+        None
     }
     fn aggregate(&self, _: AggregateRequest) -> Result<Option<Vec<BatchStream>>> {
         Ok(None)

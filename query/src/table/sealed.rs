@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use stratalog_model::{
-    ChronicleDefinition, ChronicleId, Gsn, Result, Snapshot, Tick, TickRange, TickRanges,
+    ChronicleDefinition, ChronicleId, Gsn, GsnRange, Result, Snapshot, Tick, TickRange, TickRanges,
     aggregate::AggregateRequest,
     tier::{BatchStream, Extent, ScanRequest},
 };
@@ -38,6 +38,11 @@ impl SealedSnapshot {
             range => ticks.intersect(&range.into()),
         }
     }
+
+    fn confined(&self, mut request: ScanRequest) -> ScanRequest {
+        request.ticks = self.within(request.chronicle.id, &request.ticks);
+        request
+    }
 }
 
 impl Snapshot for SealedSnapshot {
@@ -57,13 +62,24 @@ impl Snapshot for SealedSnapshot {
         self.inner.hull(chronicle).intersect(&self.range(chronicle.id))
     }
 
+    fn estimate(&self, request: &ScanRequest) -> u64 {
+        self.inner.estimate(&self.confined(request.clone()))
+    }
+
+    fn series(&self, chronicle: &ChronicleDefinition, ranges: &TickRanges) -> u64 {
+        self.inner.series(chronicle, &self.within(chronicle.id, ranges))
+    }
+
+    fn deleted(&self, chronicle: &ChronicleDefinition, gsns: GsnRange) -> Option<GsnRange> {
+        self.inner.deleted(chronicle, gsns)
+    }
+
     fn aggregate(&self, mut request: AggregateRequest) -> Result<Option<Vec<BatchStream>>> {
-        request.scan.ticks = self.within(request.scan.chronicle.id, &request.scan.ticks);
+        request.scan = self.confined(request.scan);
         self.inner.aggregate(request)
     }
 
-    fn scan(&self, mut request: ScanRequest) -> Result<Vec<BatchStream>> {
-        request.ticks = self.within(request.chronicle.id, &request.ticks);
-        self.inner.scan(request)
+    fn scan(&self, request: ScanRequest) -> Result<Vec<BatchStream>> {
+        self.inner.scan(self.confined(request))
     }
 }

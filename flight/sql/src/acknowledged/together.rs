@@ -96,6 +96,7 @@ async fn append(table: &Table, group: &[Waiting]) -> Result<Vec<Acknowledged>> {
         durability: last.wish.durability,
         producer: last.wish.producer,
         producer_from: first.wish.producer.map(|(_, number)| number),
+        ..AppendOptions::default()
     };
     let mut append = table.session.append(&table.what, options)?;
     let mut counts = Vec::with_capacity(group.len());
