@@ -17,7 +17,7 @@ use stratalog_text::{
     IntervalStyle, TimeZone, parse::interval::parse_interval, write::interval::Interval,
 };
 
-use super::{explain::text_rows, names, transaction};
+use super::{explain::text_rows, names, parse, transaction};
 use crate::{
     Notice, Outcome, Parsed, PreparedBy, Rows, RowsTag, Session, TransactionState,
     session::{text_schema, transaction::Modes, work::Work},
@@ -319,11 +319,8 @@ pub async fn prepare(session: &Session, parsed: &Parsed) -> Result<Outcome> {
             None => column_type(data_type).map(Some),
         })
         .collect::<Result<_>>()?;
-    let inner = crate::statement::parse::statements(
-        &statement.to_string(),
-        session.settings().statement_bytes_max,
-    )?;
-    let Some(tree) = inner.into_iter().next() else {
+    let bytes_max = session.settings().statement_bytes_max;
+    let Some(tree) = parse::position::parsed_again(statement, bytes_max)? else {
         return Err(Error::new(ErrorKind::SyntaxError, "PREPARE needs a statement"));
     };
     let inner = Arc::new(Parsed::new(tree));

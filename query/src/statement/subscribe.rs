@@ -22,7 +22,7 @@ use datafusion::{
     },
     physical_expr::PhysicalExpr,
     scalar::ScalarValue,
-    sql::sqlparser::ast::Query as Tree,
+    sql::sqlparser::ast::{Query as Tree, SetExpr, TableFactor, TableWithJoins},
 };
 use futures::{StreamExt, stream};
 use stratalog_model::{
@@ -57,7 +57,7 @@ pub struct Subscribe {
 /// Plans a SUBSCRIBE, by the query of what it gives.
 ///
 /// # Errors
-/// What is wrong with it.
+/// `WrongObjectType` for what is no table of events, and what else is wrong with it.
 pub async fn plan(
     planner: &Planner,
     tree: &Tree,
@@ -65,6 +65,12 @@ pub async fn plan(
     told: &[Option<ColumnType>],
     mentioned: &[usize],
 ) -> Result<(Subscribe, Vec<Option<ColumnType>>)> {
+    if let SetExpr::Select(select) = tree.body.as_ref()
+        && let [TableWithJoins { relation: TableFactor::Table { name, .. }, .. }] =
+            select.from.as_slice()
+    {
+        planner.table_named(&name.to_string())?;
+    }
     let (query, types) = query::plan(planner, tree, told, mentioned).await?;
     let mut fields: Vec<Arc<Field>> = query.schema.fields().iter().cloned().collect();
     if has_value(beginning) {

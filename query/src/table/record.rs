@@ -1,7 +1,7 @@
 //! `read_record(gsn, 'table')`: the event of one position in the log (F108).
 //!
 //! ```text
-//!   read_record($1, 'cpu') ─► (SELECT * FROM "$record"('cpu') WHERE "$gsn" = $1)
+//!   read_record($1, 'cpu') ─► (SELECT * FROM $record('cpu') WHERE "$gsn" = $1)
 //!                             scan: gsn from the filter ─► waits until it is ordered ─► snapshot ─► event
 //! ```
 //! The position is a filter, so that it may be a parameter.

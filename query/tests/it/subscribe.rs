@@ -39,13 +39,16 @@ async fn is_silent(rows: &mut Rows) -> bool {
 async fn rows_go_on_as_others_write_them() {
     let db = database().await;
     let reader = db.service.connect(login()).unwrap();
-    for sql in ["SUBSCRIBE t", "COPY (SUBSCRIBE t) TO STDOUT"] {
+    for (sql, deleted) in [("SUBSCRIBE t", ""), ("COPY (SUBSCRIBE t) TO STDOUT", "a gap")] {
         let mut rows = endless(&reader, sql).await;
         assert!(rows.is_endless());
         let names: Vec<&str> =
             rows.schema().fields().iter().map(|field| field.name().as_str()).collect();
         assert_eq!(names, ["_gsn", "_gap", "time", "k", "v"]);
         assert_eq!(next(&mut rows).await, 2);
+        if !deleted.is_empty() {
+            assert_eq!(next(&mut rows).await, 1, "{deleted}");
+        }
         assert!(is_silent(&mut rows).await);
         db.tag("INSERT INTO t VALUES ('2024-01-03', 'c', 3)").await;
         assert_eq!(next(&mut rows).await, 1);

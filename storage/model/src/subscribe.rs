@@ -46,7 +46,8 @@ pub enum Update {
     Gap(Gap),
 }
 
-/// Positions of which events are missing: all of them, or some, while others follow.
+/// Positions of which events are missing: all of them, or some, while others follow. It is told
+/// behind the events before it, so that whoever goes on behind its first position misses nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gap {
     /// The positions.

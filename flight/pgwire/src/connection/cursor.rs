@@ -122,7 +122,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
         self.flush().await?;
         if !is_limited {
-            return Ok(self.watched(next(&mut cursor.rows)).await?.into());
+            return Ok(self.watched_endless(next(&mut cursor.rows)).await?.into());
         }
         let wait = self.session.subscribe_wait();
         let waited = async { Ok(tokio::time::timeout(wait, next(&mut cursor.rows)).await) };
@@ -139,6 +139,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 return Ok(there?);
             }
             self.flush().await?;
+            return self.watched_endless(next(rows)).await;
         }
         self.watched(next(rows)).await
     }

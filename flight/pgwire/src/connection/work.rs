@@ -47,12 +47,26 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     /// Runs `work` unless the client goes away or the server ends first; dropping the
     /// work cancels it. A panic within is the statement's error, not the connection's end.
     pub(crate) async fn watched<T>(&mut self, work: impl Future<Output = Result<T>>) -> Step<T> {
+        let result = AssertUnwindSafe(work).catch_unwind();
         tokio::select! {
             biased;
-            result = AssertUnwindSafe(work).catch_unwind() => {
-                result.unwrap_or_else(|_| Err(broke_off())).map_err(Ending::Error)
-            }
+            result = result => result.unwrap_or_else(|_| Err(broke_off())).map_err(Ending::Error),
             () = self.reader.gone() => Err(Ending::Gone),
+            () = self.stop.hard.cancelled() => Err(shutting_down()),
+        }
+    }
+
+    /// The same for work that need not end: what the client sent after it is never answered, and
+    /// does not keep it.
+    pub(crate) async fn watched_endless<T>(
+        &mut self,
+        work: impl Future<Output = Result<T>>,
+    ) -> Step<T> {
+        let result = AssertUnwindSafe(work).catch_unwind();
+        tokio::select! {
+            biased;
+            result = result => result.unwrap_or_else(|_| Err(broke_off())).map_err(Ending::Error),
+            () = self.reader.closed() => Err(Ending::Gone),
             () = self.stop.hard.cancelled() => Err(shutting_down()),
         }
     }

@@ -255,13 +255,16 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
     /// returns while the client is there, nor when it closed after sending more: what it
     /// sent is then still to be answered. Safe to drop.
     pub async fn gone(&mut self) {
-        loop {
-            if self.closed {
-                if self.buffer.is_empty() {
-                    return;
-                }
-                return std::future::pending().await;
-            }
+        self.closed().await;
+        if !self.buffer.is_empty() {
+            std::future::pending().await
+        }
+    }
+
+    /// Waits until the client has closed its end, whatever it sent before, as far as that is no
+    /// more than is read ahead. Safe to drop.
+    pub async fn closed(&mut self) {
+        while !self.closed {
             if self.buffer.len() >= READ_AHEAD_BYTES {
                 return std::future::pending().await;
             }

@@ -110,7 +110,8 @@ async fn a_portal_gives_what_is_there() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_goes_ends_its_subscription() {
     let (server, writer) = server().await;
-    let reader = server.client().await;
+    let (reader, connection) = server.config().connect(NoTls).await.unwrap();
+    let connection = tokio::spawn(connection);
     let lines = reader.copy_out("COPY (SUBSCRIBE t LIVE) TO STDOUT").await.unwrap();
     let running = async || {
         let sql =
@@ -119,5 +120,6 @@ async fn a_client_that_goes_ends_its_subscription() {
     };
     assert_eq!(running().await, 1);
     drop((lines, reader));
+    connection.abort();
     crate::server::eventually("the end of a subscription", async || running().await == 0).await;
 }

@@ -48,10 +48,9 @@ fn named(function: &Ident) -> TableAlias {
     TableAlias { explicit: true, name: function.clone(), columns: Vec::new(), at: None }
 }
 
-/// `(SELECT * EXCLUDE ("$gsn") FROM "$record"(table) WHERE compared) AS called`.
+/// `(SELECT * EXCLUDE ("$gsn") FROM $record(table) WHERE compared) AS called`.
 fn record_of(table: &Expr, compared: Expr, called: TableAlias) -> Result<TableFactor> {
-    let sql = format!("SELECT * FROM \"{}\"()", record::FUNCTION);
-    let parsed = parse::statements(&sql, usize::MAX)?.into_iter().next();
+    let parsed = parse::statements("SELECT * FROM records()", usize::MAX)?.into_iter().next();
     let Some(datafusion::sql::sqlparser::ast::Statement::Query(mut subquery)) =
         parsed.map(|tree| tree.statement)
     else {
@@ -65,8 +64,10 @@ fn record_of(table: &Expr, compared: Expr, called: TableAlias) -> Result<TableFa
                 Some(ExcludeSelectItem::Multiple(vec![ObjectName::from(vec![position])]));
         }
         if let Some(from) = select.from.first_mut()
-            && let TableFactor::Table { args, .. } = &mut from.relation
+            && let TableFactor::Table { name, args, .. } = &mut from.relation
         {
+            // The planner looks functions up by how they are written: quoted, it is another one.
+            *name = ObjectName::from(vec![Ident::new(record::FUNCTION)]);
             let table = FunctionArg::Unnamed(FunctionArgExpr::Expr(table.clone()));
             *args = Some(TableFunctionArgs { args: vec![table], settings: None });
         }

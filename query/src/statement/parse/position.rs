@@ -7,13 +7,18 @@
 //! ```
 
 use datafusion::sql::sqlparser::{
-    ast::{Expr, FromTable, Ident, Setting, Statement},
+    ast::{Expr, FromTable, Ident, Insert, Setting, Statement},
     keywords::Keyword,
     parser::{Parser, ParserError},
     tokenizer::{Span, Token, TokenWithSpan, Word},
 };
 
-use super::rewrite::{is_keyword, significant};
+use stratalog_model::Error;
+
+use super::{
+    Tree,
+    rewrite::{is_keyword, significant},
+};
 use crate::statement::query;
 
 /// The name under which an INSERT keeps the position that it comes after.
@@ -60,7 +65,7 @@ impl Positions {
             *tokens = rewritten;
             return Ok(Self { subscribes: Some(beginning), ..Self::default() });
         }
-        if words.is(0, "insert") || words.is(0, "with") {
+        if ["insert", "with", "prepare"].iter().any(|first| words.is(0, first)) {
             let (rest, after) = insert(&words)?;
             if after.is_some() {
                 *tokens = rest;
@@ -88,12 +93,11 @@ impl Positions {
             .with_recursion_limit(super::DEPTH_MAX)
             .with_tokens_with_locations(after);
         let value = parser.parse_expr()?;
-        let insert = match statement {
-            Statement::Insert(insert) => Some(insert),
-            Statement::Query(tree) => query::body_insert_mut(tree),
-            _ => None,
+        let statement = match statement {
+            Statement::Prepare { statement, .. } => statement.as_mut(),
+            other => other,
         };
-        match insert {
+        match inserted(statement) {
             Some(insert) => {
                 insert.settings = Some(vec![Setting { key: Ident::new(AFTER), value }]);
                 Ok(())
@@ -103,8 +107,32 @@ impl Positions {
     }
 }
 
+/// The INSERT that a statement is, behind its WITH.
+fn inserted(statement: &mut Statement) -> Option<&mut Insert> {
+    match statement {
+        Statement::Insert(insert) => Some(insert),
+        Statement::Query(tree) => query::body_insert_mut(tree),
+        _ => None,
+    }
+}
+
+/// Parses the statement of a PREPARE by itself; what it says of a position is not in its text.
+///
+/// # Errors
+/// As [`super::statements`].
+pub(crate) fn parsed_again(statement: &Statement, bytes_max: usize) -> Result<Option<Tree>, Error> {
+    let mut statement = statement.clone();
+    let settings = inserted(&mut statement).and_then(|insert| insert.settings.take());
+    let parsed = super::statements(&statement.to_string(), bytes_max)?;
+    let Some(mut tree) = parsed.into_iter().next() else { return Ok(None) };
+    if let Some(insert) = inserted(&mut tree.statement) {
+        insert.settings = settings;
+    }
+    Ok(Some(tree))
+}
+
 /// The position that an INSERT comes after.
-pub(crate) fn after(insert: &datafusion::sql::sqlparser::ast::Insert) -> Option<&Expr> {
+pub(crate) fn after(insert: &Insert) -> Option<&Expr> {
     let mut settings = insert.settings.iter().flatten();
     settings.find(|setting| setting.key.value == AFTER).map(|setting| &setting.value)
 }
@@ -163,6 +191,21 @@ impl<'a> Words<'a> {
             }
         }
         self.0.len()
+    }
+
+    /// Behind the name that begins at `start`.
+    fn name(&self, start: usize) -> Result<usize, Wrong> {
+        let mut at = start;
+        loop {
+            match self.get(at).map(|token| &token.token) {
+                Some(Token::Word(_)) => at += 1,
+                _ => return self.wrong(at),
+            }
+            if !self.is_token(at, &Token::Period) {
+                return Ok(at);
+            }
+            at += 1;
+        }
     }
 
     /// Where a SUBSCRIBE stands: by itself, in COPY, or as the query of a cursor.
@@ -229,11 +272,7 @@ fn insert(words: &Words<'_>) -> Result<(Vec<TokenWithSpan>, Option<Vec<TokenWith
 }
 
 fn subscribe(words: &Words<'_>, at: usize) -> Result<(Vec<TokenWithSpan>, Beginning), Wrong> {
-    let ends = |at: usize| ["from", "live", "where"].iter().any(|word| words.is(at, word));
-    let name = at + 1..words.find(at + 1, ends);
-    if name.is_empty() {
-        return words.wrong(name.end);
-    }
+    let name = at + 1..words.name(at + 1)?;
     let is_where = |at: usize| words.is(at, "where");
     let (beginning, value) = match name.end {
         from if words.is(from, "from") => {

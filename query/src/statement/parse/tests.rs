@@ -59,7 +59,7 @@ fn positions_are_said_in_words_that_the_parser_knows() {
     assert!(statements("insert into t values (1) after gsn 7 where true", 1 << 20).is_err());
     assert_eq!(
         text("insert into t select a after from gsn"),
-        "INSERT INTO t SELECT a AFTER FROM gsn"
+        "INSERT INTO t SELECT a AS after FROM gsn"
     );
 
     let subscribes = |sql: &str| (parsed(sql).subscribes, text(sql));
@@ -81,6 +81,8 @@ fn positions_are_said_in_words_that_the_parser_knows() {
         "subscribe t from 7",
         "subscribe t from gsn",
         "subscribe t limit 1",
+        "subscribe t order by v where v = 1",
+        "subscribe t, u",
         "trim t",
         "trim t before 7",
         "trim before gsn 7",

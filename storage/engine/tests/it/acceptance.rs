@@ -286,7 +286,8 @@ fn cl_5_sealed_ranges_read_the_same() {
         Ok(seed) => vec![seed.parse().unwrap()],
         Err(_) => (1..=60).collect(),
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     for seed in seeds {
         let _at = AtSeed(seed);
         runtime.block_on(Box::pin(random_steps(seed)));

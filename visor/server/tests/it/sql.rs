@@ -187,7 +187,9 @@ fn backslash_commands_show_databases_schemas_and_tables() {
         assert!(described.contains("\nd,\"numeric(10,2)\",\"\","), "{described}");
         let table = good(&with(base, &["-c", "\\d t"]));
         assert!(
-            table.contains("\n host | time | 1ns         | first     | disk       |    2\n"),
+            table.contains(
+                "\n host | time | 1ns         | first     | column      | disk       |    2\n"
+            ),
             "{table}"
         );
         let missing = with(base, &["-c", "\\d nope"]);

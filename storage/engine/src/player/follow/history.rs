@@ -12,7 +12,7 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use arrow::{
-    array::{AsArray, RecordBatch, UInt32Array},
+    array::{AsArray, Int64Array, RecordBatch, UInt32Array},
     compute::{interleave_record_batch, take_record_batch},
     datatypes::Int64Type,
 };
@@ -50,8 +50,8 @@ const POOL_BYTES_MAX: usize = 64 << 20;
 /// What comes next.
 #[derive(Debug)]
 pub struct Window {
-    /// Events, by ascending gsn.
-    pub rows: Vec<RecordBatch>,
+    /// Events, by ascending gsn, and these.
+    pub rows: Vec<(RecordBatch, Int64Array)>,
     /// What could not be read.
     pub damaged: Vec<Gap>,
     /// All before this position was told, now or before.
@@ -201,9 +201,13 @@ impl Sweep {
         Ok(())
     }
 
-    fn add(&mut self, rows: RecordBatch) -> Result<()> {
+    fn gsns_of<'a>(&self, rows: &'a RecordBatch) -> Result<&'a Int64Array> {
         let gsns = rows.column(self.gsn_at).as_primitive_opt::<Int64Type>();
-        let gsns = gsns.ok_or_else(|| Error::internal("events were read without their gsn"))?;
+        gsns.ok_or_else(|| Error::internal("events were read without their gsn"))
+    }
+
+    fn add(&mut self, rows: RecordBatch) -> Result<()> {
+        let gsns = self.gsns_of(&rows)?;
         let mut order: Vec<(i64, u32)> = gsns.values().iter().copied().zip(0..).collect();
         if !order.is_sorted() {
             order.sort_unstable();
@@ -292,7 +296,10 @@ impl Sweep {
 
     fn told(&mut self, rows: Vec<RecordBatch>, end: Gsn, ended: bool) -> Result<Window> {
         let asked: Vec<usize> = (0..self.columns).collect();
-        let rows = rows.into_iter().map(|rows| Ok(rows.project(&asked)?));
+        let rows = rows.into_iter().map(|rows| {
+            let gsns = self.gsns_of(&rows)?.clone();
+            Ok((rows.project(&asked)?, gsns))
+        });
         let rows = rows.collect::<Result<_>>()?;
         Ok(Window { rows, damaged: std::mem::take(&mut self.damaged), end, ended })
     }

@@ -13,7 +13,11 @@ pub mod memory;
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use arrow::{array::RecordBatch, compute::concat_batches, datatypes::SchemaRef};
+use arrow::{
+    array::{Int64Array, RecordBatch},
+    compute::concat_batches,
+    datatypes::SchemaRef,
+};
 use futures::stream;
 use parking_lot::Mutex;
 use stratalog_model::{
@@ -188,19 +192,17 @@ impl Follower {
         };
         let window = resting.sweep.window().await?;
         let passed = GsnRange::new(position, window.end);
+        let mut gaps = window.damaged;
         for lost in resting.sweep.version().lost().within(passed) {
             let untold =
                 GsnRange::new(lost.start.max(position).max(Gsn(self.told.0 + 1)), lost.end);
             if !untold.is_empty() {
                 self.told = Gsn(untold.end.0 - 1);
-                let gap = Gap { gsns: untold, cause: GapCause::Deleted };
-                self.waiting.push_back(Update::Gap(gap));
+                gaps.push(Gap { gsns: untold, cause: GapCause::Deleted });
             }
         }
-        self.waiting.extend(window.damaged.into_iter().map(Update::Gap));
-        for rows in window.rows {
-            self.tell(rows);
-        }
+        gaps.sort_by_key(|gap| gap.gsns.start);
+        self.tell_in_order(window.rows, gaps.into());
         self.place = Place::At(window.end.max(position));
         if !window.ended {
             self.rest(resting);
@@ -220,6 +222,25 @@ impl Follower {
             let late = resting.lock().take_if(|resting| resting.windows == windows);
             drop(late);
         });
+    }
+
+    /// Tells of events, and of gaps where they begin: whoever goes on behind what was told last has
+    /// missed nothing.
+    fn tell_in_order(&mut self, rows: Vec<(RecordBatch, Int64Array)>, mut gaps: VecDeque<Gap>) {
+        for (rows, gsns) in rows {
+            let mut told = 0;
+            let before = |gap: &Gap| {
+                gsns.values().partition_point(|gsn| gsn.cast_unsigned() < gap.gsns.start.0)
+            };
+            while let Some(gap) = gaps.pop_front_if(|gap| before(gap) < gsns.len()) {
+                let at = before(&gap);
+                self.tell(rows.slice(told, at - told));
+                self.waiting.push_back(Update::Gap(gap));
+                told = at;
+            }
+            self.tell(rows.slice(told, gsns.len() - told));
+        }
+        self.waiting.extend(gaps.into_iter().map(Update::Gap));
     }
 
     fn tell(&mut self, rows: RecordBatch) {

@@ -109,7 +109,8 @@ fn damaged_and_newer_records_are_told_apart() {
         ("{\"format\":1,\"change\":{\"drop_chronicle\":{\"id\":7}}}", ErrorKind::DataCorrupted),
         ("{\"format\":2,\"change\":{\"paint\":1}}", ErrorKind::DataCorrupted),
         ("{\"format\":3,\"change\":{\"paint\":1}}", ErrorKind::DataCorrupted),
-        ("{\"format\":4,\"change\":{\"paint\":1}}", ErrorKind::ObjectNotInPrerequisiteState),
+        ("{\"format\":4,\"change\":{\"paint\":1}}", ErrorKind::DataCorrupted),
+        ("{\"format\":5,\"change\":{\"paint\":1}}", ErrorKind::ObjectNotInPrerequisiteState),
     ] {
         let log = Arc::new(MemoryLog::default());
         create(&over(&log), cpu());
