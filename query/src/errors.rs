@@ -13,6 +13,7 @@ mod message;
 mod names;
 pub mod place;
 mod plan;
+pub mod times;
 
 /// The error that a client sees for one of DataFusion.
 pub fn from_datafusion(error: DataFusionError) -> Error {

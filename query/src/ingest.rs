@@ -5,21 +5,24 @@ use std::sync::Arc;
 use arrow::{array::RecordBatch, datatypes::Schema};
 use datafusion::scalar::ScalarValue;
 use stratalog_model::{
-    Append, ChronicleDefinition, ColumnType, Error, ErrorKind, Result, TickSource,
+    Append, ChronicleDefinition, ChronicleId, ColumnType, Error, ErrorKind, Result, TickRange,
+    TickSource,
     store::{AppendOptions, Appended, OnConflict},
 };
-use stratalog_visor_core::catalog::Command;
+use stratalog_visor_core::{acquisition::Use, catalog::Command};
 
 use crate::{
     Prepared, Session, TransactionState,
     assign::{self, Assignment},
     errors::from_datafusion,
-    session::work::Work,
+    session::{acquired::Entered, work::Work},
     statement::{
         ddl,
         insert::{self, Writer, columns::Targets, compute::Computing},
+        parse::Dropping,
         transaction,
     },
+    table::projection,
 };
 
 /// A table, and which of its columns come.
@@ -33,7 +36,10 @@ pub struct Ingest {
 /// One append of a protocol that needs no SQL: rows of any tables, all of them or none.
 /// Dropped uncommitted, it stores nothing.
 pub struct Appending {
+    session: Arc<Session>,
     append: Box<dyn Append>,
+    /// The chronicles that it writes to.
+    entered: Vec<(ChronicleId, Entered)>,
     work: Arc<Work>,
 }
 
@@ -90,7 +96,8 @@ impl Session {
         self.check_ready()?;
         transaction::check_write(self)?;
         let work = self.start_work(what);
-        work.guard(Box::pin(ddl::carry_out(self, commands, &work))).await
+        let carried_out = ddl::carry_out(self, commands, Dropping::default(), &work);
+        work.guard(Box::pin(carried_out)).await
     }
 
     /// Prepares to take batches of the shape `incoming` into a table: columns go by name.
@@ -130,9 +137,9 @@ impl Session {
             .with_hint("COMMIT or ROLLBACK first"));
         }
         transaction::check_write(self)?;
-        let work = self.start_work(what);
+        let (session, work) = (self.shared()?, self.start_work(what));
         let options = AppendOptions { acceptance: self.acceptance(), ..options };
-        Ok(Appending { append: self.store().begin(options)?, work })
+        Ok(Appending { session, append: self.store().begin(options)?, entered: Vec::new(), work })
     }
 
     /// The parameters of a statement for each row of a batch: columns are parameters, in order.
@@ -186,8 +193,8 @@ impl Session {
         more.then_some(told)
     }
 
-    /// Another session of the same client, with the same settings; for a transaction beside others. The
-    /// number that this session set for its next write is the twin's from here on: two writes with
+    /// Another session of the same client, with the same settings, and with what this one has acquired;
+    /// for a transaction beside others. The number that this session set for its next write is the twin's from here on: two writes with
     /// one number would be taken for one.
     ///
     /// # Errors
@@ -197,7 +204,7 @@ impl Session {
         let set = set.filter(|setting| setting.value != setting.initial);
         let mut login = self.login().clone();
         login.settings.extend(set.map(|setting| (setting.name, setting.value)));
-        let twin = self.service().connect(login)?;
+        let twin = self.service().connect_as(login, Some(self.holder()))?;
         if insert::is_numbered(self) {
             self.variables().set("stratalog.producer_sequence", "0", false)?;
         }
@@ -293,7 +300,8 @@ impl Appending {
     /// Takes rows with all columns of a table; how many of them will be stored.
     ///
     /// # Errors
-    /// As `Append::push`; `QueryCanceled`.
+    /// As `Append::push`; `QueryCanceled`; `LockNotAvailable` when another one has acquired the table
+    /// EXCLUSIVE; `OutsideProjection`.
     pub async fn push(
         &mut self,
         chronicle: &Arc<ChronicleDefinition>,
@@ -302,17 +310,33 @@ impl Appending {
         if rows.num_rows() == 0 {
             return Ok(0);
         }
+        let within = self.enter(chronicle.id)?;
+        projection::check_rows(chronicle, within, &rows)?;
         let pushed = self.append.push(chronicle, rows, OnConflict::Error);
         let admitted = self.work.guard(pushed).await?;
+        projection::check_ticks(chronicle, within, &admitted.events.ticks)?;
         Ok(admitted.events.rows.num_rows() as u64)
     }
 
     /// Makes all of it durable, then visible, then returns.
     ///
     /// # Errors
-    /// As `Append::commit`; `QueryCanceled` before it.
+    /// As `Append::commit`; `QueryCanceled` before it; `ObjectNotInPrerequisiteState` when a lease has
+    /// run out through which it wrote.
     pub async fn commit(self) -> Result<Appended> {
         self.work.commit()?;
-        self.append.commit().await
+        let uses = self.entered.into_iter().filter_map(|(_, entered)| entered.using).collect();
+        self.session.committing(uses, self.append.commit())?.await
+    }
+
+    /// The events of a chronicle that it may write; it is in use from now on.
+    fn enter(&mut self, chronicle: ChronicleId) -> Result<TickRange> {
+        if let Some((_, entered)) = self.entered.iter().find(|(id, _)| *id == chronicle) {
+            return Ok(entered.ticks);
+        }
+        let entered = self.session.enter(chronicle, Use::Write)?;
+        let ticks = entered.ticks;
+        self.entered.push((chronicle, entered));
+        Ok(ticks)
     }
 }

@@ -16,7 +16,7 @@ use std::{
 use datafusion::execution::session_state::SessionState;
 use parking_lot::Mutex;
 use stratalog_model::{Clock, Error, ErrorKind, EventStore, Result};
-use stratalog_visor_core::Catalog;
+use stratalog_visor_core::{Acquisitions, Catalog, acquisition::HolderId};
 use tokio::sync::watch;
 
 pub use self::execution::STACK_BYTES;
@@ -33,6 +33,8 @@ pub struct Parts {
     pub catalog: Arc<Catalog>,
     /// The events.
     pub store: Arc<dyn EventStore>,
+    /// Who has acquired which chronicles.
+    pub acquisitions: Arc<Acquisitions>,
     /// Time of `now()` and of events without a time of their own.
     pub clock: Arc<dyn Clock>,
     /// Limits.
@@ -154,6 +156,15 @@ impl QueryService {
     /// `UndefinedDatabase`, `TooManyConnections`, `Shutdown`, and what a setting is
     /// refused with.
     pub fn connect(self: &Arc<Self>, login: Login) -> Result<Arc<Session>> {
+        self.connect_as(login, None)
+    }
+
+    /// As [`Self::connect`], for a client that acquires chronicles in another session.
+    pub(crate) fn connect_as(
+        self: &Arc<Self>,
+        login: Login,
+        holder: Option<HolderId>,
+    ) -> Result<Arc<Session>> {
         self.check_open()?;
         if self.parts.catalog.state().database(&login.database).is_none() {
             return Err(Error::new(
@@ -164,7 +175,7 @@ impl QueryService {
         }
         let process_id = self.next_id.fetch_add(1, Ordering::Relaxed) & i32::MAX;
         let key = CancelKey::new(process_id, login.long_secret);
-        let session = Session::open(self, login, key)?;
+        let session = Session::open(self, login, key, holder)?;
         let mut sessions = self.sessions.0.lock();
         sessions.retain(|_, session| session.strong_count() > 0);
         if sessions.len() >= self.parts.settings.sessions_max {

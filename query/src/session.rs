@@ -1,7 +1,9 @@
 //! One connection's state.
 
+pub(crate) mod acquired;
 pub(crate) mod aside;
 pub(crate) mod catalog;
+mod committing;
 pub(crate) mod cursor;
 mod cursors;
 mod definition;
@@ -17,8 +19,9 @@ mod statements;
 pub(crate) mod transaction;
 pub mod variables;
 mod views;
+mod watched;
 pub(crate) mod work;
-pub(crate) use cursors::Kind;
+pub(crate) use cursors::{Kind, Reads};
 pub(crate) use definition::Definition;
 pub use progress::CopyProgress;
 pub use statements::PreparedBy;
@@ -35,6 +38,7 @@ use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
 use stratalog_model::{Acceptance, ChronicleId, Error, EventStore, Result};
 use stratalog_text::TextStyle;
+use stratalog_visor_core::acquisition::HolderId;
 use tokio::sync::Notify;
 
 use self::{
@@ -102,6 +106,8 @@ pub struct Session {
     service: Arc<QueryService>,
     key: CancelKey,
     login: Login,
+    /// Who acquires chronicles: the session, or the one whose twin it is.
+    holder: HolderId,
     opened_ns: i64,
     variables: Arc<Variables>,
     pub(crate) transaction: Arc<Transaction>,
@@ -147,6 +153,7 @@ impl Session {
         service: &Arc<QueryService>,
         login: Login,
         key: CancelKey,
+        holder: Option<HolderId>,
     ) -> Result<Arc<Self>> {
         let parts = service.parts();
         let mut initial = login.settings.clone();
@@ -166,11 +173,13 @@ impl Session {
             transaction: Arc::clone(&transaction),
         });
         let now = parts.clock.now_ns();
+        let holder = holder.unwrap_or(HolderId(key.process_id));
         Ok(Arc::new_cyclic(|itself| Self {
             itself: Weak::clone(itself),
             service: Arc::clone(service),
             key,
             login,
+            holder,
             opened_ns: now,
             variables,
             transaction,
@@ -333,13 +342,22 @@ impl Session {
         self.copying.lock().upgrade()
     }
 
-    /// Ends the session: cancels what runs, drops what is prepared, rolls back.
+    /// Ends the session: cancels what runs, drops what is prepared, rolls back, gives back what it
+    /// has acquired.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.stop(Stop::Closed);
         self.forget_all();
         self.cursors.close_all();
         self.transaction.end();
+        self.leave();
+    }
+
+    fn leave(&self) {
+        // A twin leaves it to the session whose twin it is.
+        if self.holder == HolderId(self.key.process_id) {
+            self.release_all();
+        }
         self.service.sessions().remove(self.key.process_id);
     }
 
@@ -421,6 +439,6 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.service.sessions().remove(self.key.process_id);
+        self.leave();
     }
 }

@@ -1,5 +1,6 @@
 //! Statements: parsed, prepared, executed.
 
+pub(crate) mod acquire;
 pub(crate) mod call;
 pub(crate) mod complexity;
 pub mod copy;
@@ -21,7 +22,7 @@ pub(crate) mod query;
 pub(crate) mod recursion;
 pub(crate) mod refused;
 pub(crate) mod replays;
-mod sealed;
+pub(crate) mod sealed;
 pub(crate) mod setting;
 pub(crate) mod shape;
 pub(crate) mod subscribe;
@@ -50,7 +51,7 @@ pub enum StatementKind {
     Definition,
     /// BEGIN, COMMIT, ROLLBACK and their synonyms.
     Transaction,
-    /// SET, RESET, DISCARD, PREPARE, DEALLOCATE, DECLARE, FETCH …
+    /// SET, RESET, DISCARD, PREPARE, DEALLOCATE, DECLARE, FETCH, ACQUIRE …
     Session,
 }
 
@@ -67,6 +68,9 @@ pub struct Parsed {
     system_columns: Vec<usize>,
     /// Where it begins, of a SUBSCRIBE.
     subscribes: Option<parse::position::Beginning>,
+    /// What is carried out instead of its tree.
+    own: Option<parse::Own>,
+    dropping: parse::Dropping,
 }
 
 /// What a statement consists of.
@@ -80,9 +84,20 @@ enum Body {
 
 impl Parsed {
     pub(crate) fn new(tree: parse::Tree) -> Self {
-        let parse::Tree { statement, text, before, copy_options, system_columns, subscribes } =
-            tree;
-        let kind = kind_of(&statement);
+        let parse::Tree {
+            statement,
+            text,
+            before,
+            copy_options,
+            system_columns,
+            subscribes,
+            own,
+            dropping,
+        } = tree;
+        let kind = match own {
+            Some(_) => StatementKind::Session,
+            None => kind_of(&statement),
+        };
         Self {
             kind,
             text,
@@ -91,6 +106,8 @@ impl Parsed {
             copy_options,
             system_columns,
             subscribes,
+            own,
+            dropping,
         }
     }
 
@@ -104,6 +121,8 @@ impl Parsed {
             copy_options: Vec::new(),
             system_columns: Vec::new(),
             subscribes: None,
+            own: None,
+            dropping: parse::Dropping::default(),
         }
     }
 
@@ -168,6 +187,16 @@ impl Parsed {
         }
     }
 
+    /// What is to be carried out instead of the statement, which has its expressions.
+    pub(crate) fn own(&self) -> Option<&parse::Own> {
+        self.own.as_ref()
+    }
+
+    /// What a DROP TABLE does where others have acquired the table.
+    pub(crate) fn dropping(&self) -> parse::Dropping {
+        self.dropping
+    }
+
     pub(crate) fn copy_options(&self) -> &[(String, CopyOptionValue)] {
         &self.copy_options
     }
@@ -220,6 +249,8 @@ pub(crate) enum Plan {
     Insert(Box<insert::Insert>),
     /// CALL.
     Call(call::Call),
+    /// ACQUIRE.
+    Acquire(Box<acquire::Acquire>),
     /// From its tree, when it is executed.
     Tree,
 }

@@ -9,24 +9,33 @@ pub mod aggregate;
 mod dealt;
 pub mod lookup;
 mod memory;
+pub mod projection;
 pub mod provider;
 pub mod pushdown;
 pub mod record;
 pub mod scan;
-mod sealed;
 mod statistics;
 mod tier_metrics;
 
 use std::sync::Arc;
 
-use datafusion::physical_plan::{
-    ExecutionPlan, empty::EmptyExec, placeholder_row::PlaceholderRowExec,
+use datafusion::{
+    catalog::TableProvider,
+    physical_plan::{ExecutionPlan, empty::EmptyExec, placeholder_row::PlaceholderRowExec},
 };
+use stratalog_model::ChronicleDefinition;
 
 pub use lookup::KeyLookup;
 pub use provider::{ChronicleTable, Pin};
 pub use scan::ChronicleScan;
-pub use sealed::SealedSnapshot;
+
+/// The chronicle whose events a table of a plan reads, if it reads any.
+pub fn chronicle_of(table: &Arc<dyn TableProvider>) -> Option<&Arc<ChronicleDefinition>> {
+    match table.downcast_ref::<ChronicleTable>() {
+        Some(table) => Some(table.definition()),
+        None => table.downcast_ref::<record::RecordTable>().map(record::RecordTable::chronicle),
+    }
+}
 
 /// Rows below which a second stream is of no use.
 const FEW_ROWS: u64 = 2 * scan::ROWS_PER_STREAM;

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, fmt, sync::Arc};
 
 use stratalog_model::{ChronicleId, Clock, EventStore, Result, TierName, store::ChronicleStatus};
-use stratalog_visor_core::{Catalog, CatalogState};
+use stratalog_visor_core::{Acquisitions, Catalog, CatalogState};
 
 /// A session, as `pg_stat_activity` and `stratalog.sessions` show it.
 #[derive(Debug, Clone, Default)]
@@ -158,6 +158,8 @@ pub struct CatalogContext {
     pub catalog: Arc<dyn CatalogView>,
     /// Numbers of events.
     pub store: Arc<dyn EventStore>,
+    /// Who has acquired which chronicles.
+    pub acquisitions: Arc<Acquisitions>,
     /// The master clock.
     pub clock: Arc<dyn Clock>,
     /// The sessions of the server.

@@ -14,6 +14,7 @@ use crate::{
     spec::{SYSTEM_TABLES, Table},
 };
 
+mod acquisitions;
 mod attribute;
 mod class;
 mod clock;
@@ -95,6 +96,7 @@ const LIVE: &[(&str, &str, Live)] = &[
     ("pg_catalog", "pg_timezone_names", zones::names),
     ("pg_catalog", "pg_type", types::of_tables),
     ("pg_catalog", "pg_user", server::users),
+    ("stratalog", "acquisitions", acquisitions::acquisitions),
     ("stratalog", "chronicles", own::chronicles),
     ("stratalog", "clock", clock::clock),
     ("stratalog", "journal", own::journal),

@@ -4,8 +4,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
-use stratalog_model::{Error, ErrorKind, Result};
+use stratalog_model::{ChronicleId, Error, ErrorKind, Result};
 use stratalog_pg_catalog::{CursorRow, CursorsView};
+use stratalog_visor_core::acquisition::Using;
 
 use super::{
     cursor::{SharedCursor, SqlCursor},
@@ -44,10 +45,27 @@ pub struct OpenCursor {
     pub is_binary: bool,
     /// Nanoseconds since 1970 of its declaration.
     pub declared_ns: i64,
+    /// What its query reads.
+    pub reads: Reads,
     /// Cursors that were declared before it.
     number: u64,
     /// The block that declared it has not ended.
     in_block: bool,
+}
+
+/// What the query of a cursor reads.
+#[derive(Debug, Clone)]
+pub struct Reads {
+    /// The chronicles.
+    pub chronicles: Arc<[ChronicleId]>,
+    _uses: Option<Arc<[Using]>>,
+}
+
+impl Reads {
+    /// These chronicles; `uses` are those of a cursor that outlives the block in which it is declared.
+    pub fn new(chronicles: &[ChronicleId], uses: Option<Arc<[Using]>>) -> Self {
+        Self { chronicles: chronicles.into(), _uses: uses }
+    }
 }
 
 /// How a cursor is declared.
@@ -69,7 +87,7 @@ impl Cursors {
     pub fn declare(
         &self,
         name: &str,
-        (cursor, work): (SqlCursor, Arc<Work>),
+        (cursor, work, reads): (SqlCursor, Arc<Work>, Reads),
         statement: &str,
         kind: Kind,
         now_ns: i64,
@@ -85,6 +103,7 @@ impl Cursors {
             scrolls: cursor.scrolls(),
             is_binary: kind.is_binary,
             declared_ns: now_ns,
+            reads,
             number: open.declared,
             in_block: kind.in_block,
             cursor: Arc::new(tokio::sync::Mutex::new(cursor)),

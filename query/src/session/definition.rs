@@ -5,6 +5,7 @@ use std::sync::Arc;
 use stratalog_model::{ChronicleId, Error, EventStore, Result};
 use stratalog_visor_core::{
     CatalogState,
+    acquisition::Door,
     catalog::{Catalog, Command, NewChronicle},
 };
 
@@ -17,6 +18,8 @@ pub struct Definition {
     made: Vec<Arc<Made>>,
     /// The version of everybody's catalog that `state` builds on.
     everybodys: u64,
+    /// Of the chronicles that it drops: nobody acquires them meanwhile.
+    doors: Vec<Arc<Door>>,
 }
 
 /// A chronicle that is there for its block alone. When the block ends without having made it, its
@@ -76,14 +79,20 @@ impl Definition {
         let mut definition = match before {
             Some(before) => Definition { state, ..before },
             None => {
-                let everybodys = seen.version();
-                Definition { commands: Vec::new(), state, made: Vec::new(), everybodys }
+                let (everybodys, doors) = (seen.version(), Vec::new());
+                Definition { commands: Vec::new(), state, made: Vec::new(), everybodys, doors }
             }
         };
         definition.commands.extend(fixed);
         definition.made.extend(made);
         definition.tell(catalog);
         Ok(definition)
+    }
+
+    /// The same, which holds these doors shut until it ends.
+    pub fn behind(mut self, doors: Vec<Door>) -> Definition {
+        self.doors.extend(doors.into_iter().map(Arc::new));
+        self
     }
 
     /// Whether others have defined something since, as of this version of everybody's catalog.

@@ -67,6 +67,7 @@ impl Session {
         let context = Arc::new(CatalogContext {
             catalog: Arc::clone(&self.seen) as Arc<dyn CatalogView>,
             store: Arc::clone(&parts.store),
+            acquisitions: Arc::clone(&parts.acquisitions),
             clock: Arc::clone(&parts.clock),
             sessions: Arc::new(OpenSessions(Arc::clone(self.service.sessions()))),
             settings: Arc::new(SessionSettings(Arc::clone(&self.variables))),
@@ -99,7 +100,11 @@ impl Session {
             .with_session_id(self.key.process_id.to_string())
             .build();
         stratalog_pg_catalog::register_functions(&mut state, &context).map_err(from_datafusion)?;
-        let log = Arc::new(LogScope { scope: Arc::clone(&scope), store: Arc::clone(&parts.store) });
+        let log = Arc::new(LogScope {
+            scope: Arc::clone(&scope),
+            store: Arc::clone(&parts.store),
+            pin: Arc::clone(&pin),
+        });
         state.register_udtf(record::FUNCTION, Arc::new(Records(log)));
         Ok(Planner::new(state, scope, pin))
     }

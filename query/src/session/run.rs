@@ -2,30 +2,23 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    pin::Pin,
     sync::{Arc, atomic::Ordering},
-    task::{Context, Poll},
 };
 
-use arrow::{
-    array::RecordBatch,
-    datatypes::{DataType, Field, Schema, SchemaRef},
-};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::{scalar::ScalarValue, sql::sqlparser::ast::Statement};
-use futures::{Stream, stream::BoxStream};
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
 
 use super::{
     Session, TransactionState,
     aside::{aside, busy},
     shapes::Shapes,
-    transaction::Transaction,
     work::Work,
 };
 use crate::{
     Outcome, Parsed, Prepared, RowsTag, StatementKind,
     statement::{
-        Plan, call, copy,
+        Plan, acquire, call, copy,
         cursor::{self, Declared},
         ddl, delete, explain, insert, lock, parameters, parse, query, refused, setting, subscribe,
         transaction,
@@ -248,6 +241,16 @@ impl Session {
     async fn plan_statement(&self, prepared: &mut Prepared) -> Result<()> {
         let parsed = Arc::clone(&prepared.parsed);
         let told = prepared.told.clone();
+        match parsed.own() {
+            Some(parse::Own::Acquire(asked)) => {
+                let (plan, types) = acquire::plan(self, &parsed, asked, &told).await?;
+                prepared.settle(types);
+                prepared.plan = Plan::Acquire(Box::new(plan));
+                return Ok(());
+            }
+            Some(parse::Own::Release(_)) => return Ok(()),
+            None => {}
+        }
         match parsed.statement() {
             Statement::Query(tree) => match (parsed.subscribes(), query::body_insert(tree)) {
                 (Some(beginning), _) => {
@@ -388,6 +391,9 @@ impl Session {
             Plan::Call(call) => {
                 work.guard(Box::pin(call::run(self, call, types, &values, work))).await
             }
+            Plan::Acquire(acquire) => {
+                work.guard(Box::pin(acquire::run(self, acquire, types, &values, work))).await
+            }
             Plan::Tree => match prepared.parsed.statement() {
                 Statement::Delete(tree) => {
                     work.guard(Box::pin(delete::run(self, tree, types, &values, work))).await
@@ -398,6 +404,9 @@ impl Session {
     }
 
     async fn execute_tree(&self, parsed: &Arc<Parsed>, work: &Arc<Work>) -> Result<Outcome> {
+        if let Some(parse::Own::Release(name)) = parsed.own() {
+            return acquire::release(self, name);
+        }
         let statement = parsed.statement();
         match statement {
             Statement::StartTransaction { .. }
@@ -420,7 +429,9 @@ impl Session {
             // Nobody listens.
             Statement::UNLISTEN { .. } => Ok(Outcome::Done("UNLISTEN".to_string())),
             Statement::Copy { .. } => work.guard(copy::run(self, parsed, work)).await,
-            other if ddl::is_definition(other) => work.guard(ddl::run(self, other, work)).await,
+            other if ddl::is_definition(other) => {
+                work.guard(ddl::run(self, other, parsed.dropping(), work)).await
+            }
             other => Err(refused::error(other)),
         }
     }
@@ -488,31 +499,6 @@ impl Session {
         activity.changed_ns = now;
         drop(activity);
         work
-    }
-
-    /// A stream whose error makes an open block fail.
-    pub(crate) fn watch(
-        &self,
-        stream: BoxStream<'static, Result<RecordBatch>>,
-    ) -> BoxStream<'static, Result<RecordBatch>> {
-        Box::pin(Watched { stream, transaction: Arc::clone(&self.transaction) })
-    }
-}
-
-struct Watched {
-    stream: BoxStream<'static, Result<RecordBatch>>,
-    transaction: Arc<Transaction>,
-}
-
-impl Stream for Watched {
-    type Item = Result<RecordBatch>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let next = self.stream.as_mut().poll_next(context);
-        if let Poll::Ready(Some(Err(_))) = &next {
-            self.transaction.fail();
-        }
-        next
     }
 }
 

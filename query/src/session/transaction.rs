@@ -10,11 +10,13 @@
 //! those of before and defines nothing: one record decides whether it was. What is not kept is
 //! refused: see the errors below.
 
+mod uses;
+
 use std::{collections::BTreeSet, sync::Arc};
 
 use parking_lot::Mutex;
 use stratalog_model::{Append, ChronicleId, Error, ErrorKind, EventStore, Result, Snapshot};
-use stratalog_visor_core::CatalogState;
+use stratalog_visor_core::{CatalogState, acquisition::Using};
 
 use super::{TransactionState, definition::Definition, variables::Marked};
 
@@ -41,6 +43,8 @@ struct Block {
     /// What the block sees of `snapshot` and `append`, until it writes again.
     own: Option<Arc<dyn Snapshot>>,
     savepoints: Vec<Savepoint>,
+    /// The chronicles that its statements use, each once for reading and once for writing.
+    uses: Vec<Using>,
     /// Dropped after what was written to its tables.
     definition: Option<Definition>,
     began_ns: Option<i64>,
@@ -79,6 +83,8 @@ pub struct Ended {
     pub append: Option<Box<dyn Append>>,
     /// What was defined.
     pub definition: Option<Definition>,
+    /// The chronicles that it used.
+    pub uses: Vec<Using>,
 }
 
 /// The append of a block, in the hands of one statement; or that of a statement by itself.
@@ -173,6 +179,7 @@ impl Transaction {
             wrote: !block.written.is_empty(),
             append: block.append,
             definition: block.definition,
+            uses: block.uses,
         }
     }
 

@@ -67,6 +67,8 @@ pub struct Parsed {
     /// 0: none.
     pub statement_timeout_ms: u64,
     /// 0: none.
+    pub lock_timeout_ms: u64,
+    /// 0: none.
     pub idle_in_transaction_ms: u64,
     /// 0: none.
     pub idle_session_ms: u64,
@@ -85,6 +87,7 @@ impl Default for Parsed {
         Self {
             style: TextStyle::default(),
             statement_timeout_ms: 0,
+            lock_timeout_ms: 0,
             idle_in_transaction_ms: 0,
             idle_session_ms: 0,
             subscribe_wait_ms: 1_000,
@@ -361,6 +364,7 @@ impl Inner {
                 now_ns: None,
             },
             statement_timeout_ms: duration("statement_timeout"),
+            lock_timeout_ms: duration("lock_timeout"),
             idle_in_transaction_ms: duration("idle_in_transaction_session_timeout"),
             idle_session_ms: duration("idle_session_timeout"),
             subscribe_wait_ms: duration("subscribe_wait"),

@@ -141,7 +141,7 @@ fn told(rule: Rule, default: &str) -> SettingRow {
             SettingRow { words, ..of("enum") }
         }
         Rule::Integer(least, most) => SettingRow { range: Some((least, most)), ..of("integer") },
-        Rule::Duration | Rule::DurationZero => {
+        Rule::Duration => {
             let range = Some((0, i64::from(i32::MAX)));
             SettingRow { unit: Some("ms"), range, ..of("integer") }
         }

@@ -11,13 +11,14 @@ use datafusion::{
     },
 };
 use futures::{StreamExt as _, TryStreamExt as _};
-use stratalog_model::{ColumnType, Error, ErrorKind, Result};
+use stratalog_model::{ChronicleId, ColumnType, Error, ErrorKind, Result};
+use stratalog_visor_core::acquisition::Use;
 
 use super::{names, query, subscribe};
 use crate::{
     Outcome, Parsed, Rows, RowsTag, Session, TransactionState,
     session::{
-        Kind,
+        Kind, Reads,
         cursor::{Direction, SqlCursor, count},
         work::{Stop, Work},
     },
@@ -44,6 +45,15 @@ pub enum Declared<'a> {
     Query(&'a query::Query),
     /// A SUBSCRIBE.
     Subscribe(&'a subscribe::Subscribe),
+}
+
+impl<'a> Declared<'a> {
+    fn chronicles(self) -> &'a [ChronicleId] {
+        match self {
+            Declared::Query(query) => &query.chronicles,
+            Declared::Subscribe(subscribe) => subscribe.chronicles(),
+        }
+    }
 }
 
 /// Runs DECLARE: the query is planned on the snapshot of now; it starts with the first FETCH.
@@ -73,6 +83,11 @@ pub async fn declare(
     session.cursors().check_free(&name)?;
     // It ends with the cursor; what stops a FETCH, and how long that may take, is the FETCH's.
     let work = Work::start(0);
+    let chronicles = planned.chronicles();
+    let uses = match holds && in_block {
+        true => Some(session.enter_beyond_block(chronicles)?),
+        false => None,
+    };
     let rows = match planned {
         Declared::Query(query) => {
             let (tag, start) = (RowsTag::Fetch, query::Start::WhenRead);
@@ -101,7 +116,8 @@ pub async fn declare(
     let cursor = SqlCursor::new(rows, memory);
     let now_ns = session.parts().clock.now_ns();
     let kind = Kind { holds, is_binary: declare.binary == Some(true), in_block };
-    session.cursors().declare(&name, (cursor, work), parsed.text(), kind, now_ns)?;
+    let reads = Reads::new(chronicles, uses);
+    session.cursors().declare(&name, (cursor, work, reads), parsed.text(), kind, now_ns)?;
     Ok(Outcome::Done("DECLARE CURSOR".to_string()))
 }
 
@@ -127,6 +143,10 @@ pub async fn fetch(session: &Session, statement: &Statement, work: &Arc<Work>) -
     };
     let name = names::fold(name);
     let open = session.cursors().find(&name)?;
+    // What was acquired when it was declared may be lost by now.
+    for chronicle in open.reads.chronicles.iter() {
+        session.enter(*chronicle, Use::Read)?;
+    }
     let cursor = Arc::clone(&open.cursor).try_lock_owned().map_err(|_| {
         let message = format!("cursor \"{name}\" is being read by another statement");
         Error::new(ErrorKind::ObjectInUse, message)
@@ -136,7 +156,7 @@ pub async fn fetch(session: &Session, statement: &Statement, work: &Arc<Work>) -
     // A FETCH that is stopped ends what it was waiting for.
     let reading = Arc::clone(&open.work);
     let rows =
-        work.guard_stream(session.watch(rows)).inspect_err(move |_| reading.stop(Stop::User));
+        work.guard_stream(session.watch(rows, None)).inspect_err(move |_| reading.stop(Stop::User));
     let rows = rows.boxed();
     if into.is_some() {
         return Ok(Outcome::Done(format!("MOVE {}", count(rows).await?)));

@@ -2,17 +2,27 @@
 
 mod create_table;
 mod index;
+mod later;
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::Arc,
+};
 
 use datafusion::sql::sqlparser::ast::{
     AlterTable, AlterTableOperation, CommentObject, ObjectName, ObjectType, RenameTableNameKind,
     SchemaName, Statement,
 };
-use stratalog_model::{Append, ChronicleDefinition, Error, ErrorKind, Result, store::Appended};
-use stratalog_visor_core::catalog::Command;
+use stratalog_model::{
+    Append, ChronicleDefinition, ChronicleId, Error, ErrorKind, EventStore, Result, store::Appended,
+};
+use stratalog_visor_core::{
+    Acquisitions,
+    acquisition::{Door, Use, Using},
+    catalog::{CatalogState, Command},
+};
 
-use super::names;
+use super::{names, parse::Dropping};
 use crate::{
     Notice, Outcome, Session, TransactionState,
     session::{Definition, work::Work},
@@ -40,13 +50,23 @@ pub fn is_definition(statement: &Statement) -> bool {
 /// # Errors
 /// `ActiveTransaction` for databases in a block; `FeatureNotSupported` beside what the block wrote;
 /// what is wrong with the statement, or the log.
-pub async fn run(session: &Session, statement: &Statement, work: &Work) -> Result<Outcome> {
+pub async fn run(
+    session: &Session,
+    statement: &Statement,
+    dropping: Dropping,
+    work: &Work,
+) -> Result<Outcome> {
     let (tag, commands) = commands(session, statement).await?;
     if matches!(tag, "CREATE DATABASE" | "DROP DATABASE") {
         session.transaction.check_outside(tag)?;
     }
     super::transaction::check_write(session)?;
-    let notices = carry_out(session, commands, work).await?;
+    let notices = match dropping {
+        Dropping::Later => later::drop_tables(session, commands, work).await?,
+        Dropping::Released | Dropping::Anyhow => {
+            carry_out(session, commands, dropping, work).await?
+        }
+    };
     for notice in notices {
         // Its SQLSTATE is that of the error that it would be without IF NOT EXISTS.
         let sqlstate = match notice.ends_with("already exists, skipping") {
@@ -66,26 +86,93 @@ pub async fn run(session: &Session, statement: &Statement, work: &Work) -> Resul
 pub async fn carry_out(
     session: &Session,
     commands: Vec<Command>,
+    dropping: Dropping,
     work: &Work,
 ) -> Result<Vec<String>> {
     match session.transaction() {
         TransactionState::Idle => {
+            let Changing { uses, doors } = enter(session, &commands, dropping, &session.catalog())?;
             work.commit()?;
-            let (catalog, store) =
-                (Arc::clone(&session.parts().catalog), Arc::clone(session.store()));
+            let uses = committed(session, uses)?;
+            let forgetting = Forgetting::of(session);
+            let catalog = Arc::clone(&session.parts().catalog);
             to_its_end(async move {
                 let applied = catalog.apply_all(commands).await?;
-                applied.dropped.iter().for_each(|dropped| store.forget(*dropped));
+                forgetting.forget(&applied.dropped);
+                drop((uses, doors));
                 Ok(applied.notices)
             })
             .await
         }
-        TransactionState::Block | TransactionState::Failed => define(session, commands).await,
+        TransactionState::Block | TransactionState::Failed => {
+            define(session, commands, dropping).await
+        }
     }
 }
 
+/// What commands change, and nobody else does meanwhile.
+struct Changing {
+    uses: Vec<Using>,
+    doors: Vec<Door>,
+}
+
+/// Whoever changes chronicles uses them as one who writes to them does; whoever drops them lets nobody
+/// acquire them any more.
+fn enter(
+    session: &Session,
+    commands: &[Command],
+    dropping: Dropping,
+    state: &CatalogState,
+) -> Result<Changing> {
+    let of = |command: &Command| (command.changes(state), command.drops(state));
+    let (changed, dropped): (Vec<_>, Vec<_>) = commands.iter().map(of).unzip();
+    let dropped: BTreeSet<ChronicleId> = dropped.into_iter().flatten().collect();
+    let changed: BTreeSet<ChronicleId> = changed.into_iter().flatten().collect();
+    let mut entered = Changing { uses: Vec::new(), doors: Vec::new() };
+    for chronicle in changed.difference(&dropped) {
+        entered.uses.extend(session.enter(*chronicle, Use::Write)?.using);
+    }
+    for chronicle in dropped {
+        entered.doors.push(session.close_to_drop(chronicle, dropping)?);
+    }
+    Ok(entered)
+}
+
+/// Those who are told of chronicles that were dropped.
+struct Forgetting {
+    store: Arc<dyn EventStore>,
+    acquisitions: Arc<Acquisitions>,
+}
+
+impl Forgetting {
+    fn of(session: &Session) -> Self {
+        let (store, acquisitions) = (session.store(), session.acquisitions());
+        Self { store: Arc::clone(store), acquisitions: Arc::clone(acquisitions) }
+    }
+
+    fn forget(&self, dropped: &[ChronicleId]) {
+        for chronicle in dropped {
+            self.store.forget(*chronicle);
+            self.acquisitions.forget(*chronicle);
+        }
+    }
+}
+
+/// Uses of what is changed from now on, whatever becomes of a lease.
+fn committed(session: &Session, mut uses: Vec<Using>) -> Result<Vec<Using>> {
+    for using in &mut uses {
+        let chronicle = using.chronicle();
+        using.commit().map_err(|refusal| session.refused(chronicle, refusal))?;
+    }
+    Ok(uses)
+}
+
 /// Adds commands to what the open block defines.
-async fn define(session: &Session, commands: Vec<Command>) -> Result<Vec<String>> {
+async fn define(
+    session: &Session,
+    commands: Vec<Command>,
+    dropping: Dropping,
+) -> Result<Vec<String>> {
     let seen = session.catalog();
     let (changed, notices) = session.parts().catalog.preview(&seen, &commands)?;
     if changed.is_none() {
@@ -93,12 +180,14 @@ async fn define(session: &Session, commands: Vec<Command>) -> Result<Vec<String>
     }
     let changes: Vec<_> = commands.iter().flat_map(|command| command.changes(&seen)).collect();
     session.transaction.check_definition(&changes)?;
+    // The block holds on to what it changes.
+    let Changing { doors, .. } = enter(session, &commands, dropping, &seen)?;
     let before = session.transaction.definition();
     let (parts, store) = (session.parts(), session.store());
     let now_ns = parts.clock.now_ns();
     let definition =
         Definition::after(before, &seen, commands, &parts.catalog, store, now_ns).await?;
-    session.transaction.define(definition);
+    session.transaction.define(definition.behind(doors));
     Ok(notices)
 }
 
@@ -111,8 +200,10 @@ pub async fn commit(
     session: &Session,
     definition: Definition,
     append: Option<Box<dyn Append>>,
+    uses: Vec<Using>,
 ) -> Result<Option<Appended>> {
-    let (catalog, store) = (Arc::clone(&session.parts().catalog), Arc::clone(session.store()));
+    let uses = committed(session, uses)?;
+    let (catalog, forgetting) = (Arc::clone(&session.parts().catalog), Forgetting::of(session));
     to_its_end(async move {
         let events = async move {
             match append {
@@ -122,8 +213,8 @@ pub async fn commit(
         };
         let commands = definition.commands().to_vec();
         let (applied, appended) = catalog.apply_with(commands, Box::pin(events)).await?;
-        applied.dropped.iter().for_each(|dropped| store.forget(*dropped));
-        drop(definition);
+        forgetting.forget(&applied.dropped);
+        drop((definition, uses));
         Ok(appended)
     })
     .await

@@ -1,21 +1,25 @@
 //! DELETE: exact tick ranges at the beginning or the end of a chronicle (F22), and its beginning in
 //! the order of commits, as TRIM says it, too (F103). Nothing else.
 
+use std::sync::Arc;
+
 use datafusion::{
     logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator, utils::split_conjunction},
     scalar::ScalarValue,
     sql::sqlparser::ast::{Delete as Tree, FromTable, Statement, TableFactor},
 };
 use stratalog_model::{
-    ChronicleDefinition, ColumnType, Error, ErrorKind, Gsn, Result, TickRange, TickRanges,
+    BoxFuture, ChronicleDefinition, ColumnType, Error, ErrorKind, Gsn, Result, TickRange,
+    TickRanges,
 };
+use stratalog_visor_core::acquisition::Use;
 
 use super::{parameters, parse, query};
 use crate::{
     Outcome, Session,
     errors::from_datafusion,
-    session::{planner::Planner, work::Work},
-    table::pushdown,
+    session::{acquired::Entered, planner::Planner, work::Work},
+    table::{projection, pushdown},
 };
 
 /// What goes.
@@ -25,6 +29,26 @@ enum Gone {
     Ticks(TickRange),
     /// What has a gsn below this one.
     Before(Gsn),
+}
+
+impl Gone {
+    /// What goes of a chronicle of which the session has acquired some ticks: it sees no others, and
+    /// deletes no others.
+    ///
+    /// # Errors
+    /// `OutsideProjection` for a beginning of the log, whose events may have any.
+    fn within(self, chronicle: &ChronicleDefinition, ticks: TickRange) -> Result<Self> {
+        match self {
+            Gone::Ticks(range) => match range.intersect(&ticks) {
+                none if none.is_empty() => Ok(Gone::Nothing),
+                some => Ok(Gone::Ticks(some)),
+            },
+            Gone::Before(_) if ticks != TickRange::ALL => {
+                Err(projection::no_positions(chronicle, ticks))
+            }
+            other => Ok(other),
+        }
+    }
 }
 
 /// Runs DELETE, or TRIM.
@@ -70,17 +94,15 @@ pub async fn run(
             admitted(session, &chronicle, &sql, types, values).await?
         }
     };
-    let deleted = match gone {
-        Gone::Nothing => 0,
-        Gone::Ticks(range) => {
-            work.commit()?;
-            session.store().delete(&chronicle, range).await?
-        }
-        Gone::Before(gsn) => {
-            work.commit()?;
-            session.store().trim(&chronicle, gsn).await?
-        }
+    let Entered { ticks, using } = session.enter(chronicle.id, Use::Write)?;
+    let store = Arc::clone(session.store());
+    let deleting: BoxFuture<'static, Result<u64>> = match gone.within(&chronicle, ticks)? {
+        Gone::Nothing => return Ok(Outcome::Done(format!("{word} 0"))),
+        Gone::Ticks(range) => Box::pin(async move { store.delete(&chronicle, range).await }),
+        Gone::Before(gsn) => Box::pin(async move { store.trim(&chronicle, gsn).await }),
     };
+    work.commit()?;
+    let deleted = session.committing(using.into_iter().collect(), deleting)?.await?;
     Ok(Outcome::Done(format!("{word} {deleted}")))
 }
 

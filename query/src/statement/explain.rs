@@ -95,8 +95,7 @@ pub async fn run(
     work: &Arc<Work>,
 ) -> Result<Outcome> {
     let started = Instant::now();
-    let store = session.store().as_ref();
-    let snapshot = explain.query.snapshot(session, store).await?;
+    let pinned = explain.query.pin(session).await?;
     let plan = if types.is_empty() {
         explain.query.plan.clone()
     } else {
@@ -118,7 +117,7 @@ pub async fn run(
             );
             lines.push("Physical plan:".to_string());
         }
-        (planner.physical(&plan, snapshot).await?, planner.tasks())
+        (planner.physical(&plan, Arc::clone(&pinned.snapshot)).await?, planner.tasks())
     };
     let planned = started.elapsed();
     let indent = if explain.verbose { "  " } else { "" };
@@ -127,7 +126,7 @@ pub async fn run(
         let stoppable = StoppablePlan::new(physical, work)?;
         let physical = Arc::clone(&stoppable.plan);
         let stream = session.execution().run(stoppable, tasks)?;
-        let mut stream = work.guard_stream(session.watch(stream));
+        let mut stream = work.guard_stream(session.watch(stream, pinned.uses()));
         let mut rows = 0usize;
         while let Some(batch) = stream.next().await {
             rows = rows.saturating_add(batch?.num_rows());

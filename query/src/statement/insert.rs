@@ -28,6 +28,7 @@ use stratalog_model::{
     ChronicleDefinition, Collision, ColumnType, Error, ErrorKind, Gsn, ProducerId, Result,
     store::{AppendOptions, Appended, OnConflict},
 };
+use stratalog_visor_core::acquisition::Use;
 
 use self::{
     cells::Cell, columns::Targets, compute::Computing, returning::Returning, values::Values,
@@ -35,7 +36,8 @@ use self::{
 use super::{names, parameters, parse::position, query};
 use crate::{
     Outcome, Parsed, RowsTag, Session,
-    session::{transaction::Lent, work::Work},
+    session::{acquired::Entered, transaction::Lent, work::Work},
+    table::projection,
 };
 
 /// A planned INSERT.
@@ -289,10 +291,9 @@ pub async fn run(
     work: &Arc<Work>,
 ) -> Result<Outcome> {
     super::transaction::check_write(session)?;
-    let (transaction, store) = (&session.transaction, session.store().as_ref());
     // Subqueries of RETURNING see what was there before the statement, as all others do.
     let before = match &insert.returning {
-        Some(returning) => Some(transaction.snapshot(store, &returning.reads).await?),
+        Some(returning) => Some(session.pin(&returning.reads, &[]).await?),
         None => None,
     };
     let computing = Computing::new(session, work, types, values);
@@ -342,7 +343,7 @@ pub async fn run(
     let finished = writer.finish(session, work).await?;
     match (&insert.returning, before) {
         (Some(returning), Some(before)) => {
-            let rows = returning.rows(session, &insert.targets, finished, before, work).await?;
+            let rows = returning.rows(session, &insert.targets, finished, &before, work).await?;
             Ok(Outcome::Rows(rows))
         }
         _ => Ok(Outcome::Done(format!("INSERT 0 {}", finished.rows))),
@@ -366,6 +367,8 @@ async fn come_after(session: &Session, computing: &Computing<'_>, after: Cell) -
 pub struct Writer {
     append: Lent,
     chronicle: Arc<ChronicleDefinition>,
+    /// The chronicle is in use; its block holds on to it, if there is one.
+    entered: Entered,
     on_conflict: OnConflict,
     /// Whether what was admitted is kept, for RETURNING.
     pub keep: bool,
@@ -398,9 +401,10 @@ impl Writer {
     ///
     /// # Errors
     /// `FeatureNotSupported` for a number within a block, and for a table of before in one that
-    /// defines something.
+    /// defines something; `LockNotAvailable` when another one has acquired the table EXCLUSIVE.
     pub fn begin(session: &Session, targets: &Targets, on_conflict: OnConflict) -> Result<Self> {
         session.transaction.check_target(targets.chronicle.id)?;
+        let entered = session.enter(targets.chronicle.id, Use::Write)?;
         // As durable as the strictest of the tables asks for.
         let options = AppendOptions {
             producer: take_producer(session)?,
@@ -411,6 +415,7 @@ impl Writer {
         Ok(Self {
             append: session.transaction.lend(numbered, || session.store().begin(options))?,
             chronicle: Arc::clone(&targets.chronicle),
+            entered,
             on_conflict,
             keep: false,
             admitted: Vec::new(),
@@ -421,13 +426,17 @@ impl Writer {
     /// Takes rows with all columns of the chronicle.
     ///
     /// # Errors
-    /// As `Append::push`.
+    /// As `Append::push`; `OutsideProjection` for rows that are not of the part that the session
+    /// has acquired.
     pub async fn push(&mut self, rows: arrow::array::RecordBatch) -> Result<()> {
         if rows.num_rows() == 0 {
             return Ok(());
         }
+        let within = self.entered.ticks;
+        projection::check_rows(&self.chronicle, within, &rows)?;
         let append = self.append.append()?;
         let admitted = append.push(&self.chronicle, rows, self.on_conflict).await?;
+        projection::check_ticks(&self.chronicle, within, &admitted.events.ticks)?;
         self.rows = self.rows.saturating_add(admitted.events.len() as u64);
         if self.keep {
             self.admitted.push(admitted.events);
@@ -438,12 +447,14 @@ impl Writer {
     /// Commits, or leaves the rows to the open block.
     ///
     /// # Errors
-    /// As `Append::commit`; those of a statement that is stopped before that.
+    /// As `Append::commit`; those of a statement that is stopped before that;
+    /// `ObjectNotInPrerequisiteState` when the session's lease on the table has run out.
     pub async fn finish(self, session: &Session, work: &Work) -> Result<Finished> {
         let appended = match self.append.finish(self.chronicle.id) {
             Some(append) => {
                 work.commit()?;
-                Some(append.commit().await?)
+                let uses = self.entered.using.into_iter().collect();
+                Some(session.committing(uses, append.commit())?.await?)
             }
             None => None,
         };

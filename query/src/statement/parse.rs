@@ -17,12 +17,16 @@ use stratalog_text::copy::CopyOptionValue;
 use self::position::{Beginning, Positions};
 use super::replays;
 
+mod acquire;
 mod copy_options;
 mod distinct;
+mod dropping;
 mod fetch;
 pub(crate) mod position;
 mod rewrite;
 
+pub use acquire::{Acquire, Own};
+pub use dropping::Dropping;
 pub(super) use rewrite::{is_keyword, significant};
 
 /// What is said of a statement that ends too early.
@@ -53,6 +57,10 @@ pub struct Tree {
     pub system_columns: Vec<usize>,
     /// Where it begins, of a SUBSCRIBE: its tree is a query of what it gives.
     pub(crate) subscribes: Option<Beginning>,
+    /// What the parser's tree has no place for: the tree is a query of its expressions.
+    pub own: Option<Own>,
+    /// Of a DROP TABLE, what it does where others have acquired the table.
+    pub dropping: Dropping,
 }
 
 /// The statements of `sql`, in order.
@@ -101,11 +109,16 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
         }
         let compares_distinct = rewrite::compares_distinct(part);
         let mut tokens = rewrite::for_parser(part);
+        let is_own = acquire::is_own(part);
+        if is_own {
+            acquire::separate(&mut tokens);
+        }
         let wrong = |wrong: Option<TokenWithSpan>| {
             wrong.map_or_else(|| at_end(sql, semicolon), |token| at_token(sql, &token))
         };
         let copy_options = copy_options::cut(&mut tokens).map_err(wrong)?;
         let positions = Positions::cut(&mut tokens).map_err(wrong)?;
+        let dropping = dropping::cut(&mut tokens).unwrap_or_default();
         let subscribes = positions.subscribes;
         let mut system_columns = mentioned_system_columns(&tokens);
         system_columns.extend(replays::needed(&tokens));
@@ -116,10 +129,11 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
             .with_recursion_limit(DEPTH_MAX)
             .with_tokens_with_locations(tokens);
         let parsed = match fetch::is_fetch(part) {
-            true => fetch::parse(&mut parser),
-            false => parser.parse_statement(),
+            _ if is_own => acquire::parse(&mut parser).map(|(query, own)| (query, Some(own))),
+            true => fetch::parse(&mut parser).map(|fetch| (fetch, None)),
+            false => parser.parse_statement().map(|statement| (statement, None)),
         };
-        let mut statement = parsed
+        let (mut statement, own) = parsed
             .map_err(|error| parser_error(sql, error))
             .map_err(|error| at_its_end(error, sql, semicolon))?;
         positions.put(&mut statement).map_err(|error| parser_error(sql, error))?;
@@ -130,7 +144,16 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
         if rest.token != Token::EOF {
             return Err(at_token(sql, &rest));
         }
-        found.push(Tree { statement, text, before, copy_options, system_columns, subscribes });
+        found.push(Tree {
+            statement,
+            text,
+            before,
+            copy_options,
+            system_columns,
+            subscribes,
+            own,
+            dropping,
+        });
     }
     Ok(found)
 }

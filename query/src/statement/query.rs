@@ -27,7 +27,7 @@ use datafusion::{
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use stratalog_model::{
-    ChronicleDefinition, ChronicleId, ColumnType, Error, ErrorKind, EventStore, Result, Snapshot,
+    ChronicleDefinition, ChronicleId, ColumnType, Error, ErrorKind, Result, Snapshot,
 };
 
 use super::{
@@ -42,11 +42,12 @@ use crate::{
     errors::from_datafusion,
     service::StoppablePlan,
     session::{
+        acquired::Pinned,
         aside::aside,
         planner::{self, Planner},
         work::Work,
     },
-    table::ChronicleTable,
+    table::chronicle_of,
 };
 
 /// A planned query.
@@ -64,8 +65,8 @@ pub struct Query {
     ran: AtomicBool,
     /// Chronicles that it reads.
     pub chronicles: Vec<ChronicleId>,
-    /// Those of AS OF SEALED: all that it reads.
-    sealed: Option<Vec<Arc<ChronicleDefinition>>>,
+    /// Of AS OF SEALED all that it reads, else none.
+    sealed: Vec<Arc<ChronicleDefinition>>,
 }
 
 impl Query {
@@ -74,20 +75,12 @@ impl Query {
         matches!(self.template.get(), Some(Some(_)))
     }
 
-    /// The snapshot that it reads: of AS OF SEALED the part that can no longer change.
+    /// What it reads now.
     ///
     /// # Errors
-    /// As [`Transaction::snapshot`](crate::session::transaction::Transaction::snapshot);
-    /// `UndefinedTable`.
-    pub async fn snapshot(
-        &self,
-        session: &Session,
-        store: &dyn EventStore,
-    ) -> Result<Arc<dyn Snapshot>> {
-        let pinned = async || session.transaction.snapshot(store, &self.chronicles).await;
-        let Some(tables) = &self.sealed else { return pinned().await };
-        sealed::seal(store, tables)?;
-        Ok(sealed::restrict(pinned().await?, tables))
+    /// As `Session::pin`.
+    pub async fn pin(&self, session: &Session) -> Result<Pinned> {
+        session.pin(&self.chronicles, &self.sealed).await
     }
 
     async fn template(&self, session: &Session) -> Result<Option<&Template>> {
@@ -197,7 +190,7 @@ pub async fn plan(
     if as_of_sealed {
         sealed::check(&tables)?;
     }
-    let sealed = as_of_sealed.then_some(tables);
+    let sealed = if as_of_sealed { tables } else { Vec::new() };
     let known = parameters::or_text(types.clone());
     let point = PointQuery::of(planner, &plan, &known);
     let template = OnceLock::new();
@@ -339,9 +332,9 @@ fn tables(plan: &LogicalPlan) -> Result<Vec<Arc<ChronicleDefinition>>> {
     plan.apply_with_subqueries(|node| {
         if let LogicalPlan::TableScan(scan) = node
             && let Ok(provider) = source_as_provider(&scan.source)
-            && let Some(table) = provider.downcast_ref::<ChronicleTable>()
+            && let Some(chronicle) = chronicle_of(&provider)
         {
-            found.push(Arc::clone(table.definition()));
+            found.push(Arc::clone(chronicle));
         }
         Ok(TreeNodeRecursion::Continue)
     })
@@ -361,12 +354,12 @@ pub async fn run(
     run: Run<'_>,
 ) -> Result<Rows> {
     let Run { work, tag, .. } = run;
-    let store = session.store().as_ref();
-    let snapshot = query.snapshot(session, store).await?;
+    let pinned = query.pin(session).await?;
+    let snapshot = &pinned.snapshot;
     let now_ns = planner::statement_time(session.parts().clock.now_ns());
     if let Some(point) = &query.point
         && let Some(rows) =
-            point.run(&snapshot, values, now_ns, session.settings().batch_rows_max)?
+            point.run(snapshot, values, now_ns, session.settings().batch_rows_max)?
     {
         let stream = rows.and_then({
             let schema = Arc::clone(&query.schema);
@@ -374,7 +367,7 @@ pub async fn run(
         });
         return Ok(Rows::new(
             Arc::clone(&query.schema),
-            work.guard_stream(session.watch(stream.boxed())),
+            work.guard_stream(session.watch(stream.boxed(), pinned.uses())),
             tag,
         ));
     }
@@ -382,10 +375,10 @@ pub async fn run(
     let template = query.template(session).await?;
     let template = template.and_then(|kept| Some((kept, kept.bind(values, now_ns)?)));
     if let Some((template, pushed)) = &template
-        && let Some(physical) = template.plan(&snapshot, pushed)?
+        && let Some(physical) = template.plan(snapshot, pushed)?
     {
         let tasks = session.enter_planner(&[]).await?.tasks();
-        return run_physical(session, physical, tasks, schema, run);
+        return run_physical(session, (physical, tasks), schema, &pinned, run);
     }
     let plan = if types.is_empty() {
         query.plan.clone()
@@ -396,11 +389,11 @@ pub async fn run(
             .with_param_values(parameters::for_plan(types, values))
             .map_err(from_datafusion)?
     };
-    let (physical, tasks) = physical(session, &plan, snapshot).await?;
+    let physical = physical(session, &plan, Arc::clone(snapshot)).await?;
     if let Some((template, _)) = &template {
-        template.keep(&physical);
+        template.keep(&physical.0);
     }
-    run_physical(session, physical, tasks, schema, run)
+    run_physical(session, physical, schema, &pinned, run)
 }
 
 /// Runs a logical plan without open parameters.
@@ -408,11 +401,11 @@ pub async fn run_plan(
     session: &Session,
     plan: &LogicalPlan,
     schema: SchemaRef,
-    snapshot: Arc<dyn Snapshot>,
+    pinned: &Pinned,
     run: Run<'_>,
 ) -> Result<Rows> {
-    let (physical, tasks) = physical(session, plan, snapshot).await?;
-    run_physical(session, physical, tasks, schema, run)
+    let physical = physical(session, plan, Arc::clone(&pinned.snapshot)).await?;
+    run_physical(session, physical, schema, pinned, run)
 }
 
 /// The physical plan of a logical one, and what starting it needs.
@@ -431,9 +424,9 @@ async fn physical(
 /// Runs a physical plan.
 fn run_physical(
     session: &Session,
-    physical: Arc<dyn ExecutionPlan>,
-    tasks: Arc<TaskContext>,
+    (physical, tasks): (Arc<dyn ExecutionPlan>, Arc<TaskContext>),
     schema: SchemaRef,
+    pinned: &Pinned,
     run: Run<'_>,
 ) -> Result<Rows> {
     let Run { work, tag, start } = run;
@@ -449,7 +442,7 @@ fn run_physical(
     };
     let shape = Arc::clone(&schema);
     let stream = stream.and_then(move |batch| std::future::ready(conform(&batch, &shape)));
-    Ok(Rows::new(schema, work.guard_stream(session.watch(stream.boxed())), tag))
+    Ok(Rows::new(schema, work.guard_stream(session.watch(stream.boxed(), pinned.uses())), tag))
 }
 
 /// A batch in the shape that was announced.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   AS OF SEALED ─► FOR SHARE OF a name that no table has ─► taken off when the query is planned
-//!     (tokens)         (the parser knows that)                 ─► EventStore::seal ─► SealedSnapshot
+//!     (tokens)         (the parser knows that)                 ─► EventStore::seal ─► snapshot, confined
 //! ```
 
 use std::sync::Arc;
@@ -12,13 +12,15 @@ use datafusion::sql::sqlparser::{
     keywords::Keyword,
     tokenizer::{Token, TokenWithSpan, Word},
 };
-use stratalog_model::{ChronicleDefinition, Error, ErrorKind, EventStore, Result, Snapshot};
+use stratalog_model::{
+    ChronicleDefinition, ChronicleId, Error, ErrorKind, EventStore, Result, Snapshot, Tick,
+    TickRange,
+};
 
 use super::{
     parse::{is_keyword, significant},
     walk::{self, Flow, Look},
 };
-use crate::table::SealedSnapshot;
 
 /// What the lock is of.
 const MARK: &str = "\u{1}sealed";
@@ -108,10 +110,14 @@ pub fn seal(store: &dyn EventStore, tables: &[Arc<ChronicleDefinition>]) -> Resu
     tables.iter().try_for_each(|table| store.seal(table).map(drop))
 }
 
-/// What of a snapshot can no longer change.
-pub fn restrict(
-    snapshot: Arc<dyn Snapshot>,
+/// The parts of a snapshot that can no longer change.
+pub fn parts(
+    snapshot: &dyn Snapshot,
     tables: &[Arc<ChronicleDefinition>],
-) -> Arc<dyn Snapshot> {
-    Arc::new(SealedSnapshot::new(snapshot, tables))
+) -> impl Iterator<Item = (ChronicleId, TickRange)> {
+    tables.iter().map(move |table| {
+        let sealed = snapshot.sealed(table);
+        let ticks = sealed.map(|sealed| TickRange::new(Tick::MIN, sealed.next()));
+        (table.id, ticks.unwrap_or(TickRange::EMPTY))
+    })
 }

@@ -225,6 +225,7 @@ pub fn discard(session: &Session, object: &DiscardObject) -> Result<Outcome> {
             session.variables().reset_all()?;
             session.forget_all();
             session.cursors().close_all();
+            session.release_all();
             done("DISCARD ALL")
         }
         // Plans are kept per text and made anew when they are stale.

@@ -2,16 +2,20 @@
 //!
 //! ```text
 //!   SUBSCRIBE t FROM GSN 7 WHERE a > 1 ─► its query ─► WHERE, compiled once; where it begins
-//!   EventStore::subscribe ─► batches by gsn ─► WHERE ─► _gsn, _gap, columns of the table
-//!                            gap ───────────────────► one row: _gsn, what is missing, NULL …
+//!   EventStore::subscribe ─► batches by gsn ─► part ─► WHERE ─► _gsn, _gap, columns of the table
+//!                            gap ──────────────────────────► one row: _gsn, what is missing, NULL …
 //! ```
+//! The part is what the session has acquired of the table when it begins. The table is in use as long as
+//! it goes on, and each batch is told only if the session may still read.
 
 use std::sync::Arc;
 
 use arrow::{
-    array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringViewArray, new_null_array},
+    array::{
+        ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, StringViewArray, new_null_array,
+    },
     compute::filter_record_batch,
-    datatypes::{DataType, Field, Schema, SchemaRef},
+    datatypes::{DataType, Field, Int64Type, Schema, SchemaRef},
 };
 use datafusion::{
     common::{DFSchema, tree_node::TreeNode},
@@ -26,7 +30,8 @@ use datafusion::{
 };
 use futures::{StreamExt, stream};
 use stratalog_model::{
-    ChronicleDefinition, ColumnType, Error, ErrorKind, Gsn, Result,
+    ChronicleDefinition, ChronicleId, ColumnType, Error, ErrorKind, Gsn, Result, Tick, TickRange,
+    chronicle::SYSTEM_COLUMNS,
     subscribe::{Gap, SubscribeFrom, SubscribeRequest, Update},
 };
 
@@ -52,6 +57,13 @@ pub struct Subscribe {
     beginning: Beginning,
     /// Shape of its rows.
     pub schema: SchemaRef,
+}
+
+impl Subscribe {
+    /// The chronicle that it reads.
+    pub fn chronicles(&self) -> &[ChronicleId] {
+        &self.query.chronicles
+    }
 }
 
 /// Plans a SUBSCRIBE, by the query of what it gives.
@@ -89,7 +101,8 @@ fn has_value(beginning: Beginning) -> bool {
 /// Starts a SUBSCRIBE: its rows go on until nobody reads them any more.
 ///
 /// # Errors
-/// `FeatureNotSupported` for what is no condition on the table's columns; `UndefinedTable`.
+/// `FeatureNotSupported` for what is no condition on the table's columns; `UndefinedTable`;
+/// `ObjectNotInPrerequisiteState` when the session's lease on the table has run out, also in the stream.
 pub async fn run(
     session: &Session,
     subscribe: &Subscribe,
@@ -98,6 +111,8 @@ pub async fn run(
     work: &Arc<Work>,
 ) -> Result<Rows> {
     let given = given(session, subscribe, types, values).await?;
+    let followed = session.follow(given.chronicle.id)?;
+    let given = given.within(followed.ticks())?;
     let request = SubscribeRequest {
         chronicle: Arc::clone(&given.chronicle),
         from: given.from,
@@ -111,6 +126,7 @@ pub async fn run(
     let schema = Arc::clone(&subscribe.schema);
     let shape = Arc::clone(&schema);
     let rows = updates.filter_map(move |update| {
+        let update = update.and_then(|update| followed.check().map(|()| update));
         let rows = update.and_then(|update| match update {
             Update::Events(events) => given.rows(&events, &shape),
             Update::Gap(gap) => gap_row(&gap, &shape).map(Some),
@@ -121,7 +137,7 @@ pub async fn run(
     let ended = session.service().subscriptions_end();
     let told = stream::once(session.service().subscriptions_end()).map(Err);
     let rows = rows.take_until(ended).chain(told);
-    let stream = work.guard_stream(session.watch(rows.boxed()));
+    let stream = work.guard_stream(session.watch(rows.boxed(), None));
     Ok(Rows::new(schema, stream, RowsTag::Subscribe).without_end())
 }
 
@@ -133,20 +149,51 @@ struct Given {
     gsn_at: usize,
     from: SubscribeFrom,
     condition: Option<Arc<dyn PhysicalExpr>>,
+    /// The ticks that are seen, and the place of `_tick` among the columns; `None` for all.
+    part: Option<(TickRange, usize)>,
 }
 
 impl Given {
-    /// The rows of events that meet the condition; `None` for none.
+    /// The same, confined to some ticks.
+    fn within(mut self, ticks: TickRange) -> Result<Self> {
+        if ticks == TickRange::ALL {
+            return Ok(self);
+        }
+        let tick = SYSTEM_COLUMNS.iter().position(|name| *name == "_tick");
+        let tick = tick.ok_or_else(|| Error::internal("events have no tick"))?;
+        let tick = self.chronicle.columns.len() + tick;
+        let known = self.projection.iter().position(|column| *column == tick);
+        let at = known.unwrap_or_else(|| {
+            self.projection.push(tick);
+            self.projection.len() - 1
+        });
+        self.part = Some((ticks, at));
+        Ok(self)
+    }
+
+    /// The rows of events of the part that meet the condition; `None` for none.
     fn rows(&self, events: &RecordBatch, schema: &SchemaRef) -> Result<Option<RecordBatch>> {
-        let met = match &self.condition {
+        let seen = match self.part {
             None => events.clone(),
+            Some((ticks, at)) => {
+                let column = events.columns().get(at);
+                let column = column.and_then(|column| column.as_primitive_opt::<Int64Type>());
+                let column =
+                    column.ok_or_else(|| Error::internal("a subscription has no _tick"))?;
+                let inside = |tick: &i64| ticks.contains(Tick(*tick));
+                let inside: Vec<bool> = column.values().iter().map(inside).collect();
+                filter_record_batch(events, &BooleanArray::from(inside)).map_err(from_arrow)?
+            }
+        };
+        let met = match &self.condition {
+            None => seen,
             Some(condition) => {
-                let value = condition.evaluate(events).map_err(from_datafusion)?;
-                let met = value.into_array(events.num_rows()).map_err(from_datafusion)?;
+                let value = condition.evaluate(&seen).map_err(from_datafusion)?;
+                let met = value.into_array(seen.num_rows()).map_err(from_datafusion)?;
                 let met = met
                     .as_boolean_opt()
                     .ok_or_else(|| Error::internal("a condition is no boolean"))?;
-                filter_record_batch(events, met).map_err(from_arrow)?
+                filter_record_batch(&seen, met).map_err(from_arrow)?
             }
         };
         if met.num_rows() == 0 {
@@ -245,7 +292,7 @@ async fn given(
         (_, None) => return Err(Error::internal("a subscription has no beginning")),
     };
     let projection = table.request(None, &[], None, 1, 1).projection;
-    Ok(Given { chronicle, projection, gsn_at, from, condition })
+    Ok(Given { chronicle, projection, gsn_at, from, condition, part: None })
 }
 
 fn has_subquery(expr: &Expr) -> bool {

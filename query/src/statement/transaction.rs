@@ -96,7 +96,7 @@ pub fn begin_implicit(session: &Session) {
 /// # Errors
 /// What committing says.
 pub async fn commit(session: &Session) -> Result<&'static str> {
-    let Ended { state, wrote, append, definition } = session.transaction.end();
+    let Ended { state, wrote, append, definition, uses } = session.transaction.end();
     match state {
         TransactionState::Idle => Ok("COMMIT"),
         TransactionState::Failed => {
@@ -107,8 +107,11 @@ pub async fn commit(session: &Session) -> Result<&'static str> {
             let committed = match (append, definition) {
                 (None, _) if wrote => Err(lent_out()),
                 // What it has to tell was told when it was given.
-                (append, Some(definition)) => ddl::commit(session, definition, append).await,
-                (Some(append), None) => append.commit().await.map(Some),
+                (append, Some(definition)) => ddl::commit(session, definition, append, uses).await,
+                (Some(append), None) => match session.committing(uses, append.commit()) {
+                    Ok(committing) => committing.await.map(Some),
+                    Err(lost) => Err(lost),
+                },
                 (None, None) => Ok(None),
             };
             session.end_block(committed.is_ok());

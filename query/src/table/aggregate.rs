@@ -257,6 +257,7 @@ impl DisplayAs for ChronicleAggregate {
             .collect();
         write!(f, ", wanted=[{}]", wanted.join(", "))?;
         scan::show_filters(&self.request.scan, f)?;
+        scan::show_part(self.snapshot.as_ref(), chronicle, f)?;
         match self.newest {
             Some(windows) => write!(f, ", newest={windows} window(s)"),
             None => Ok(()),

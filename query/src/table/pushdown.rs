@@ -17,7 +17,7 @@ pub mod calendar;
 mod index;
 mod key;
 mod position;
-mod time;
+pub mod time;
 pub mod value;
 
 pub use position::gsns;

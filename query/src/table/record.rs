@@ -4,7 +4,8 @@
 //!   read_record($1, 'cpu') ─► (SELECT * FROM $record('cpu') WHERE "$gsn" = $1)
 //!                             scan: gsn from the filter ─► waits until it is ordered ─► snapshot ─► event
 //! ```
-//! The position is a filter, so that it may be a parameter.
+//! The position is a filter, so that it may be a parameter. The statement's snapshot is older than what is
+//! waited for, and tells only which times it sees.
 
 use std::sync::Arc;
 
@@ -29,7 +30,6 @@ use futures::{StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
 use stratalog_model::{
     ChronicleDefinition, Error, ErrorKind, EventStore, Gsn, GsnRange, Result as ModelResult,
-    TickRanges,
     tier::{ScanOrder, ScanRequest},
 };
 use stratalog_pg_catalog::table_of_regclass;
@@ -50,6 +50,8 @@ pub struct LogScope {
     pub scope: Arc<Mutex<Scope>>,
     /// The events.
     pub store: Arc<dyn EventStore>,
+    /// What the statement that is planned sees.
+    pub pin: Arc<Pin>,
 }
 
 impl LogScope {
@@ -65,8 +67,7 @@ impl LogScope {
         let scope = self.scope.lock();
         let path = &scope.search_path;
         let definition = table_of_regclass(&scope.state, &scope.database, path, name)?;
-        // What is not planned as a scan of events reads no pinned snapshot.
-        Ok(ChronicleTable::new(definition, &scope.system_columns, false, Arc::<Pin>::default()))
+        Ok(ChronicleTable::new(definition, &scope.system_columns, false, Arc::clone(&self.pin)))
     }
 }
 
@@ -94,16 +95,25 @@ impl TableFunctionImpl for Records {
             schema: Arc::new(Schema::new(fields)),
             request: table.request(None, &[], None, 1, 1),
             store: Arc::clone(&self.0.store),
+            pin: Arc::clone(&self.0.pin),
         }))
     }
 }
 
 /// The events of a table, one of which is asked for.
 #[derive(Debug)]
-struct RecordTable {
+pub struct RecordTable {
     schema: SchemaRef,
     request: ScanRequest,
     store: Arc<dyn EventStore>,
+    pin: Arc<Pin>,
+}
+
+impl RecordTable {
+    /// Whose events they are.
+    pub fn chronicle(&self) -> &Arc<ChronicleDefinition> {
+        &self.request.chronicle
+    }
 }
 
 /// The gsn that a filter asks for.
@@ -159,11 +169,15 @@ impl TableProvider for RecordTable {
             .with_hint("SELECT * FROM read_record(42, 'cpu')");
             return Err(to_datafusion(error));
         };
+        let snapshot = self.pin.get().ok_or_else(|| {
+            to_datafusion(Error::internal("a record was planned without a snapshot"))
+        })?;
+        let ticks = snapshot.within(self.request.chronicle.id).into();
         let mut fields = self.schema.fields().to_vec();
         fields.pop();
         let record = Record {
             schema: Arc::new(Schema::new(fields)),
-            request: self.request.clone(),
+            request: ScanRequest { ticks, ..self.request.clone() },
             store: Arc::clone(&self.store),
             gsn,
         };
@@ -220,8 +234,8 @@ async fn read(
     let snapshot = store.snapshot();
     let gsns = GsnRange::at(gsn);
     let chronicle = Arc::clone(&request.chronicle);
-    let (ticks, order) = (TickRanges::all(), ScanOrder::Any);
-    let request = ScanRequest { gsns, ticks, order, metrics: Arc::default(), ..request };
+    let order = ScanOrder::Any;
+    let request = ScanRequest { gsns, order, metrics: Arc::default(), ..request };
     let mut found = Vec::new();
     for events in snapshot.scan(request)? {
         found.extend(events.try_collect::<Vec<RecordBatch>>().await?);

@@ -20,7 +20,7 @@ use datafusion::{
 };
 use futures::{Stream, StreamExt, stream};
 use stratalog_model::{
-    ChronicleDefinition, Snapshot, TickRanges,
+    ChronicleDefinition, Snapshot, TickRange, TickRanges,
     newest::NewestOf,
     tier::{BatchStream, ScanOrder, ScanRequest},
 };
@@ -216,6 +216,7 @@ impl DisplayAs for ChronicleScan {
             self.schema.fields().iter().map(|field| field.name().as_str()).collect();
         write!(f, ", columns=[{}]", columns.join(", "))?;
         show_filters(&self.request, f)?;
+        show_part(self.snapshot.as_ref(), chronicle, f)?;
         for filter in &self.request.values {
             let name =
                 chronicle.columns.get(filter.column).map_or("?", |column| column.name.as_str());
@@ -236,6 +237,18 @@ impl DisplayAs for ChronicleScan {
             write!(f, ", limit={limit}")?;
         }
         Ok(())
+    }
+}
+
+/// The part of a chronicle that the statement sees, if that is not all of it.
+pub fn show_part(
+    snapshot: &dyn Snapshot,
+    chronicle: &ChronicleDefinition,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    match snapshot.within(chronicle.id) {
+        TickRange::ALL => Ok(()),
+        part => write!(f, ", within={part}"),
     }
 }
 

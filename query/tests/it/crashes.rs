@@ -10,7 +10,7 @@ use stratalog_journal::{Journal, JournalSettings};
 use stratalog_model::{Clock, ErrorKind, EventStore, Log, Result};
 use stratalog_query::{Parts, QueryService, QuerySettings, Session};
 use stratalog_sim::{Crash, FaultyDisk};
-use stratalog_visor_core::Catalog;
+use stratalog_visor_core::{Acquisitions, Catalog};
 
 use crate::harness::{START_NS, StepClock, login, run};
 
@@ -51,6 +51,7 @@ impl Life {
         let service = QueryService::new(Parts {
             catalog,
             store,
+            acquisitions: Acquisitions::new(Arc::clone(&clock)),
             clock,
             settings: QuerySettings::default(),
             inspector: None,

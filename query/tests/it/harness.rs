@@ -17,7 +17,7 @@ use stratalog_query::{Login, Outcome, Parts, QueryService, QuerySettings, Rows, 
 use stratalog_story::{LocalShelf, Stories};
 use stratalog_tablet::Tablets;
 use stratalog_text::write_value;
-use stratalog_visor_core::Catalog;
+use stratalog_visor_core::{Acquisitions, Catalog};
 
 use crate::slow_log::SlowLog;
 
@@ -42,6 +42,7 @@ impl Clock for StepClock {
 pub struct Database {
     pub service: Arc<QueryService>,
     pub session: Arc<Session>,
+    pub clock: Arc<StepClock>,
     _directory: tempfile::TempDir,
 }
 
@@ -77,7 +78,8 @@ impl Database {
     fn build(mut settings: QuerySettings, late_ms: Arc<AtomicU64>, engine: EngineSettings) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let disk = Arc::new(LocalDisk);
-        let clock: Arc<dyn Clock> = Arc::new(StepClock(AtomicI64::new(START_NS)));
+        let step_clock = Arc::new(StepClock(AtomicI64::new(START_NS)));
+        let clock: Arc<dyn Clock> = Arc::clone(&step_clock) as Arc<dyn Clock>;
         let journal_settings = JournalSettings::default();
         let catalog_log =
             Journal::open(disk.clone(), directory.path().join("catalog"), journal_settings.clone())
@@ -110,6 +112,7 @@ impl Database {
         let service = QueryService::new(Parts {
             catalog,
             store,
+            acquisitions: Acquisitions::new(Arc::clone(&clock)),
             clock,
             settings,
             inspector: None,
@@ -117,7 +120,7 @@ impl Database {
         })
         .unwrap();
         let session = service.connect(login()).unwrap();
-        Self { service, session, _directory: directory }
+        Self { service, session, clock: step_clock, _directory: directory }
     }
 
     /// Runs a string; the tags and rows of its last statement.

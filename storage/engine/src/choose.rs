@@ -18,6 +18,10 @@ const OVERLAP_SHARE: u64 = 4;
 /// One in so many events of a story that come late makes it worth writing again.
 const LATE_SHARE: u64 = 8;
 
+/// Acquirers from which on more do not keep a chronicle higher: it must not have all others move in
+/// the smallest of steps.
+const ACQUIRERS_MAX: u32 = 7;
+
 /// How large pieces of a tier become.
 #[derive(Debug, Clone, Copy)]
 pub struct Largest {
@@ -68,6 +72,16 @@ pub struct Load {
     pub bytes: u64,
     /// The oldest of them.
     pub oldest_gsn: u64,
+    /// How many have acquired it.
+    pub acquirers: u32,
+}
+
+impl Load {
+    /// Bytes as they count when memory is short: those of a chronicle that many have acquired are
+    /// likely to be asked for, and weigh less (F13).
+    fn weight(&self) -> u64 {
+        self.bytes / u64::from(self.acquirers.min(ACQUIRERS_MAX).saturating_add(1))
+    }
 }
 
 /// What all of them take, and may take.
@@ -88,11 +102,11 @@ pub struct Pressure {
 }
 
 /// Whose events leave the journal next: where memory is short, those of the chronicle with the
-/// most; where the journal is long, those of the one that holds on to its beginning. `None`
+/// most, by their weight; where the journal is long, those of the one that holds on to its beginning. `None`
 /// when nothing is short.
 pub fn flush(loads: &[Load], pressure: &Pressure) -> Option<ChronicleId> {
     let chosen = if pressure.is_memory_short() {
-        loads.iter().max_by_key(|load| (load.bytes, load.chronicle))
+        loads.iter().max_by_key(|load| (load.weight(), load.bytes, load.chronicle))
     } else if pressure.is_journal_long() {
         loads.iter().min_by_key(|load| (load.oldest_gsn, load.chronicle))
     } else {

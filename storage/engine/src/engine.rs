@@ -9,7 +9,7 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
@@ -18,8 +18,8 @@ use ahash::RandomState;
 use hashbrown::{HashMap, HashSet};
 use parking_lot::{Mutex, RwLock};
 use stratalog_model::{
-    Append, BoxFuture, ChronicleDefinition, ChronicleId, Clock, Error, ErrorKind, EventStore, Gsn,
-    Log, Lsn, ProducerId, Result, StatementId, Tick, TickRange,
+    Acquirers, Append, BoxFuture, ChronicleDefinition, ChronicleId, Clock, Error, ErrorKind,
+    EventStore, Gsn, Log, Lsn, ProducerId, Result, StatementId, Tick, TickRange,
     store::{
         AppendOptions, ChronicleStatus, MoveStatus, Moved, PieceStatus, Snapshot, StoreStatus,
         Watermarks,
@@ -92,6 +92,8 @@ pub struct Core {
     pub producers: Mutex<Producers>,
     /// Statements that wait for each other.
     pub waits: Waits,
+    /// Tells how many have acquired a chronicle, if anybody does.
+    pub acquirers: OnceLock<Arc<dyn Acquirers>>,
     /// Highest committed gsn. Whoever holds the lock may change versions.
     publisher: Mutex<u64>,
     published: Mutex<Arc<Published>>,
@@ -165,6 +167,7 @@ impl Engine {
             settings,
             relief: Relief::default(),
             waits: Waits::default(),
+            acquirers: OnceLock::new(),
             publisher: Mutex::default(),
             published: Mutex::default(),
             chronicles: RwLock::default(),
@@ -187,6 +190,12 @@ impl Engine {
 
     pub(crate) fn core(&self) -> &Arc<Core> {
         &self.core
+    }
+
+    /// Has chronicles that many have acquired leave memory later than others (F13). The first who is
+    /// told to the engine counts.
+    pub fn steer_by(&self, acquirers: Arc<dyn Acquirers>) {
+        self.core.acquirers.get_or_init(|| acquirers);
     }
 
     /// Lets the journal begin where it is still needed. Returns the bytes that are free now.

@@ -78,7 +78,8 @@ fn loads_of(core: &Core) -> Vec<Load> {
     let loads = published.versions.iter().filter_map(|(id, pinned)| {
         let oldest = pinned.version.batches().next()?;
         let bytes = pinned.version.batches().map(|batch| batch.bytes()).sum();
-        Some(Load { chronicle: *id, bytes, oldest_gsn: oldest.first_gsn() })
+        let acquirers = core.acquirers.get().map_or(0, |acquirers| acquirers.acquirers(*id));
+        Some(Load { chronicle: *id, bytes, oldest_gsn: oldest.first_gsn(), acquirers })
     });
     loads.collect()
 }

@@ -21,8 +21,7 @@ macro_rules! kinds {
                 match self { $( ErrorKind::$name => $sqlstate, )* }
             }
 
-            /// Whether the same request may succeed when it is sent again: unchanged, or, where the
-            /// time of an event is what was refused, with a new one.
+            /// Whether the same request may succeed when it is sent again, at most with a new time.
             pub const fn is_retryable(self) -> bool {
                 match self { $( ErrorKind::$name => $retryable, )* }
             }
@@ -48,7 +47,7 @@ pub enum Status {
     AlreadyExists,
     /// Not for this user.
     PermissionDenied,
-    /// Room, memory or connections are used up, for now.
+    /// Room, memory, connections or what others have acquired is not to be had, for now.
     ResourceExhausted,
     /// Beyond a limit, whenever it is sent.
     TooLarge,
@@ -180,6 +179,8 @@ kinds! {
     OutsideWindow = "SL001", true, Aborted;
     /// A tick that the client chose, and that is another event's: it wants a new one.
     TickTaken = "SL002", true, Aborted;
+    /// An event outside of the part of a chronicle that the session has acquired.
+    OutsideProjection = "44000", false, OutOfRange;
     /// A transaction command in the wrong state.
     InvalidTransactionState = "25000", false, FailedPrecondition;
     /// A command that cannot run inside a transaction block.
@@ -286,6 +287,8 @@ kinds! {
     ObjectInUse = "55006", true, FailedPrecondition;
     /// An object is not in the state that this needs.
     ObjectNotInPrerequisiteState = "55000", false, FailedPrecondition;
+    /// What others have acquired, or wait for.
+    LockNotAvailable = "55P03", true, ResourceExhausted;
     /// A setting that cannot be changed now.
     CannotChangeNow = "55P02", false, FailedPrecondition;
     /// Cancelled by the user, or by a timeout.

@@ -51,7 +51,7 @@ pub use index::{IndexDefinition, IndexKind};
 pub use log::{Frame, FrameKind, Log};
 pub use option::{Collision, LatePolicy, TickSource};
 pub use range::{TickRange, TickRanges};
-pub use store::{Append, Appended, EventStore, Snapshot};
+pub use store::{Acquirers, Append, Appended, EventStore, Snapshot};
 pub use tick::{Granularity, Tick, TickScale};
 pub use tier::{Tier, TierName};
 pub use tiering::Tiering;

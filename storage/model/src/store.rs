@@ -127,6 +127,11 @@ pub trait Snapshot: Any + Send + Sync + std::fmt::Debug {
     fn hull(&self, chronicle: &ChronicleDefinition) -> TickRange {
         self.extent(chronicle, &TickRanges::all()).map_or(TickRange::ALL, |extent| extent.ticks)
     }
+    /// The ticks of a chronicle that whoever reads this sees: all, unless it is confined to a part.
+    fn within(&self, chronicle: ChronicleId) -> TickRange {
+        let _ = chronicle;
+        TickRange::ALL
+    }
     /// About how many events a scan looks at: those of its ranges, or a share of them where it names
     /// series.
     fn estimate(&self, request: &ScanRequest) -> u64 {
@@ -236,6 +241,12 @@ pub trait EventStore: Send + Sync + std::fmt::Debug {
 
     /// Numbers for operators.
     fn status(&self) -> StoreStatus;
+}
+
+/// Tells how many have acquired a chronicle, so that storage can keep those of many higher (F13).
+pub trait Acquirers: Send + Sync + fmt::Debug {
+    /// How many there are now.
+    fn acquirers(&self, chronicle: ChronicleId) -> u32;
 }
 
 /// What moves did.

@@ -1,7 +1,8 @@
-//! The visor's state: the catalog of databases, schemas and chronicles, and the clock.
+//! The visor's state: the catalog of databases, schemas and chronicles, who has acquired them, and
+//! the clock.
 //!
 //! *What it is*: a catalog kept as a log of commands (CL-9), replayed at start, read
-//! through immutable snapshots; and the master clock (CL-8).
+//! through immutable snapshots; acquisitions of chronicles, in memory; and the master clock (CL-8).
 //!
 //! *What it deliberately is not*: it holds no events, plans no SQL and opens no file; its
 //! log and its disk are handed in.
@@ -9,8 +10,10 @@
 //! *Data path*: `Catalog::apply(Command)` validates against the current state, appends the
 //! command to the log, waits until it is durable, then publishes a new [`CatalogState`].
 
+pub mod acquisition;
 pub mod catalog;
 pub mod clock;
 
+pub use acquisition::Acquisitions;
 pub use catalog::{Catalog, CatalogState, Command, NewChronicle, NewColumn, Outcome};
 pub use clock::{ClockSettings, MasterClock, SystemTimeSource, TimeSource};

@@ -10,12 +10,12 @@ use std::{
 use stratalog_backup::Source;
 use stratalog_engine::{Definitions, Engine, EngineSettings, Grapher, Manifest, Shelves, Waiting};
 use stratalog_journal::{Beginning, Journal, JournalSettings, LocalDisk};
-use stratalog_model::{ChronicleId, Clock, Disk, Error, ErrorKind, EventStore, Log};
+use stratalog_model::{Acquirers, ChronicleId, Clock, Disk, Error, ErrorKind, EventStore, Log};
 use stratalog_query::{Backups, Parts, QueryService, QuerySettings};
 use stratalog_story::{LocalShelf, RemoteSettings, RemoteShelf, Shelf, Stories, environment};
 use stratalog_tablet::Tablets;
 use stratalog_visor_core::{
-    Catalog,
+    Acquisitions, Catalog,
     clock::{ClockSettings, MasterClock, SystemTimeSource},
 };
 
@@ -141,6 +141,8 @@ impl Embedded {
             },
             Some(owned),
         )?;
+        let acquisitions = Acquisitions::new(Arc::clone(&clock) as Arc<dyn Clock>);
+        engine.steer_by(Arc::clone(&acquisitions) as Arc<dyn Acquirers>);
         if let Some(id) = stranger.get() {
             return Err(unknown_to_the_catalog(id, &directory).into());
         }
@@ -162,6 +164,7 @@ impl Embedded {
         let service = QueryService::new(Parts {
             catalog: Arc::clone(&catalog),
             store: Arc::clone(&store),
+            acquisitions,
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             settings: query_settings(settings, memory_bytes, &directory),
             inspector: Some(Arc::new(online)),

@@ -160,7 +160,6 @@ A name with a dot is a setting of the client's own, `SET myapp.user_id = '42'`: 
         let default = if default.is_empty() { String::new() } else { format!("`{default}`") };
         let can = match rule.as_str() {
             "Fixed" => "no",
-            "DurationZero" => "to 0 only",
             "Encoding" => "to UTF8 only",
             rule if rule.starts_with("SwitchOnly") => "to its default only",
             "Hint" => "without effect",

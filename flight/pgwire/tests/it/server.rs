@@ -10,7 +10,7 @@ use stratalog_journal::{Journal, JournalSettings, LocalDisk};
 use stratalog_model::{Clock, Disk, EventStore};
 use stratalog_pgwire::PgwireSettings;
 use stratalog_query::{Parts, QueryService, QuerySettings};
-use stratalog_visor_core::Catalog;
+use stratalog_visor_core::{Acquisitions, Catalog};
 use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_postgres::{Client, Config, NoTls, error::SqlState};
 use tokio_util::sync::CancellationToken;
@@ -57,7 +57,15 @@ impl Server {
             })
             .unwrap();
         let own = QuerySettings::default();
-        let parts = Parts { catalog, store, clock, settings: own, inspector: None, backups: None };
+        let parts = Parts {
+            catalog,
+            store,
+            acquisitions: Acquisitions::new(Arc::clone(&clock)),
+            clock,
+            settings: own,
+            inspector: None,
+            backups: None,
+        };
         let service = QueryService::new(parts).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();

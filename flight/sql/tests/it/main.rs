@@ -10,6 +10,7 @@
     reason = "helpers of tests fail as tests do, and use real files and clocks"
 )]
 
+mod acquire;
 mod batches;
 mod lies;
 mod limits;

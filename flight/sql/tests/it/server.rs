@@ -16,7 +16,7 @@ use stratalog_flight_sql::FlightSettings;
 use stratalog_journal::{Journal, JournalSettings, LocalDisk};
 use stratalog_model::{Clock, Disk, EventStore, Result};
 use stratalog_query::{Parts, QueryService, QuerySettings};
-use stratalog_visor_core::Catalog;
+use stratalog_visor_core::{Acquisitions, Catalog};
 use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Channel, Endpoint};
@@ -76,7 +76,15 @@ impl TestServer {
             })
             .unwrap();
         let own = QuerySettings::default();
-        let parts = Parts { catalog, store, clock, settings: own, inspector: None, backups: None };
+        let parts = Parts {
+            catalog,
+            store,
+            acquisitions: Acquisitions::new(Arc::clone(&clock)),
+            clock,
+            settings: own,
+            inspector: None,
+            backups: None,
+        };
         let service = QueryService::new(parts).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();

@@ -1,9 +1,10 @@
 //! Schema `stratalog`: every number that an operator needs.
 
 use stratalog_model::{
-    ChronicleDefinition, LatePolicy, Result, TickRanges,
+    Acquirers as _, ChronicleDefinition, LatePolicy, Result, TickRanges,
     invariant::{Promise, broken_count},
 };
+use stratalog_visor_core::acquisition::HolderId;
 
 use super::tiers;
 use crate::{
@@ -35,6 +36,7 @@ pub(super) fn chronicles(context: &CatalogContext, rows: &mut Rows<'_>) -> Resul
             ("last_time", ends.and_then(|(_, last)| time(last)).into()),
             ("bytes", number.map_or(0, |status| status.bytes).into()),
             ("series", number.map_or(0, |status| status.series).into()),
+            ("acquirers", context.acquisitions.acquirers(chronicle.id).into()),
             ("granularity", chronicle.scale.granularity().to_string().into()),
             ("base", chronicle.scale.base_ns().div_euclid(1_000).into()),
             ("collision", chronicle.collision.to_string().into()),
@@ -125,6 +127,7 @@ pub(super) fn sessions(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<
             ("connected", session.connected_us.into()),
             ("query_started", session.query_us.into()),
             ("transaction_started", session.transaction_us.into()),
+            ("acquired", context.acquisitions.acquired_by(HolderId(session.process_id)).into()),
             ("latency_us", (session.round_trip_us / 2).into()),
             ("window_us", session.round_trip_us.into()),
         ])?;

@@ -128,7 +128,7 @@ fn of(pieces: &[PieceStatus], id: ChronicleId) -> impl Iterator<Item = &PieceSta
 }
 
 /// The table of an id, unless it was dropped or is in another database.
-fn chronicle<'a>(
+pub(super) fn chronicle<'a>(
     context: &CatalogContext,
     state: &'a CatalogState,
     id: ChronicleId,

@@ -5,10 +5,17 @@ use super::Spec;
 /// The tables, by name.
 pub(crate) const OWN: &[Spec] = &[
     Spec {
+        name: "acquisitions",
+        oid: 14_013,
+        columns: "schema text, name text, process_id int4, standing text, mode text, first_tick int8, \
+            end_tick int8, first_time timestamptz, end_time timestamptz, since timestamptz, expires \
+            timestamptz",
+    },
+    Spec {
         name: "chronicles",
         oid: 14_000,
         columns: "schema text, name text, id int8, rows int8, first_time timestamptz, last_time \
-            timestamptz, bytes int8, series int8, granularity text, base timestamptz, collision \
+            timestamptz, bytes int8, series int8, acquirers int4, granularity text, base timestamptz, collision \
             text, late text, time_source text, acceptance_window_ms int8, durability text, key_columns text[], tick_column text, columns int4, \
             schema_version int4, created timestamptz, comment text",
     },
@@ -50,7 +57,7 @@ pub(crate) const OWN: &[Spec] = &[
         oid: 14_003,
         columns: "process_id int4, user_name text, database text, application_name text, \
             client_address text, state text, query text, connected timestamptz, query_started \
-            timestamptz, transaction_started timestamptz, latency_us int8, window_us int8",
+            timestamptz, transaction_started timestamptz, acquired int8, latency_us int8, window_us int8",
     },
     Spec {
         name: "settings",

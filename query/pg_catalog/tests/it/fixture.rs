@@ -33,7 +33,8 @@ use stratalog_pg_catalog::{
     SettingRow, SettingsView, cast_field, catalog_type, register_functions, rewrite, schemas,
 };
 use stratalog_visor_core::{
-    Catalog, Command,
+    Acquisitions, Catalog, Command,
+    acquisition::{Claim, HolderId, Mode},
     catalog::{NewChronicle, NewColumn},
 };
 
@@ -296,6 +297,17 @@ fn column(name: &str, column_type: ColumnType, nullable: bool) -> NewColumn {
     }
 }
 
+/// The session has acquired a second of a chronicle, and another one has a lease on all of it.
+fn acquisitions(chronicle: ChronicleId) -> Arc<Acquisitions> {
+    let acquisitions = Acquisitions::new(Arc::new(NoClock));
+    let ticks = TickRange::new(Tick(0), Tick(1_000_000_000));
+    let part = Claim { mode: Mode::Shared, ticks, lease_ns: None };
+    let all = Claim { ticks: TickRange::ALL, lease_ns: Some(5_000_000_000), ..part };
+    acquisitions.acquire(chronicle, HolderId(77), part).unwrap();
+    acquisitions.acquire(chronicle, HolderId(78), all).unwrap();
+    acquisitions
+}
+
 /// A session of user `ada` in database `stratalog` with the tables `cpu` (the same as in
 /// the PostgreSQL that answers were compared with) and `other.log` without a key.
 pub async fn session() -> SessionContext {
@@ -345,6 +357,7 @@ pub async fn session() -> SessionContext {
     let context = Arc::new(CatalogContext {
         catalog,
         store: Arc::new(TenEvents),
+        acquisitions: acquisitions(id),
         clock: Arc::new(NoClock),
         sessions: Arc::new(OneSession),
         settings: Arc::new(FewSettings),

@@ -101,6 +101,23 @@ async fn where_events_are_and_what_moves_them() {
 }
 
 #[tokio::test]
+async fn who_has_acquired_what() {
+    let session = session().await;
+    assert_eq!(
+        rows(&session, "SELECT schema, name, process_id, standing, mode, first_tick, end_tick, end_time - first_time, expires - since FROM stratalog.acquisitions ORDER BY process_id").await,
+        ["public|cpu|77|held|shared|0|1000000000|PT1S|", "public|cpu|78|held|shared||||PT5S"]
+    );
+    assert_eq!(
+        rows(&session, "SELECT name, acquirers FROM stratalog.chronicles ORDER BY name").await,
+        ["cpu|2", "log|0"]
+    );
+    assert_eq!(
+        rows(&session, "SELECT process_id, acquired FROM stratalog.sessions").await,
+        ["77|1"]
+    );
+}
+
+#[tokio::test]
 async fn every_system_table_can_be_read() {
     let session = session().await;
     let tables = rows(&session, "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid < 16384").await;

@@ -57,11 +57,6 @@ pub fn value(setting: &SettingPage, value: &str) -> Result<String> {
         Rule::Duration => {
             duration_ms(trimmed).map(show_duration).ok_or_else(|| no_duration(setting, value))
         }
-        Rule::DurationZero => match duration_ms(trimmed) {
-            Some(0) => Ok("0".to_string()),
-            Some(_) => Err(no_effect(setting, value, "0")),
-            None => Err(no_duration(setting, value)),
-        },
         Rule::Names => Ok(value.to_string()),
         Rule::TimeZone => {
             let zone = TimeZone::parse_setting(trimmed)?;

@@ -21,8 +21,6 @@ pub enum Rule {
     Integer(i64, i64),
     /// A time, in milliseconds or with a unit.
     Duration,
-    /// A time that must be 0.
-    DurationZero,
     /// A list of schemas.
     Names,
     /// A time zone.
@@ -125,7 +123,7 @@ pub const SETTINGS: &[SettingPage] = &[
     setting("lc_collate", "C", Rule::Fixed, false, "text is ordered by its bytes"),
     setting("lc_ctype", "C.UTF-8", Rule::Fixed, false, "case conversion follows Unicode"),
     setting("lc_messages", "C", Rule::Fixed, false, "messages are in English"),
-    setting("lock_timeout", "0", Rule::DurationZero, false, "always 0: `statement_timeout` also ends a wait for a key that another block holds"),
+    setting("lock_timeout", "0", Rule::Duration, false, "cancels an ACQUIRE that waits longer for others; 0 never does. A wait for a key that another block holds ends with `statement_timeout`"),
     setting("maintenance_work_mem", "64MB", Rule::Hint(Hint::Size(1024, 1024)), false, "a hint to PostgreSQL's planner: SET says that it has no effect"),
     setting("max_identifier_length", "63", Rule::Fixed, false, "bytes of a name, at most"),
     setting("max_index_keys", "32", Rule::Fixed, false, "columns of a primary key that clients look for, at most"),

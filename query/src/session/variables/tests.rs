@@ -53,7 +53,7 @@ fn what_would_have_no_effect_is_refused() {
         ("DateStyle", "German", ErrorKind::FeatureNotSupported),
         ("DateStyle", "Klingon", ErrorKind::InvalidParameterValue),
         ("standard_conforming_strings", "off", ErrorKind::FeatureNotSupported),
-        ("lock_timeout", "5s", ErrorKind::FeatureNotSupported),
+        ("lock_timeout", "soon", ErrorKind::InvalidParameterValue),
         ("default_transaction_isolation", "serializable", ErrorKind::FeatureNotSupported),
         ("extra_float_digits", "9", ErrorKind::InvalidParameterValue),
         ("statement_timeout", "soon", ErrorKind::InvalidParameterValue),

@@ -96,10 +96,12 @@ impl<'a> Computing<'a> {
                 .with_param_values(parameters::for_plan(self.types, self.values))
                 .map_err(from_datafusion)?
         };
-        let snapshot = match query::chronicles(&plan)?.is_empty() {
+        let reads = query::chronicles(&plan)?;
+        let snapshot = match reads.is_empty() {
             true => self.session.store().snapshot(),
             false => self.pin().await?,
         };
+        let pinned = self.session.pin_over(snapshot, &reads)?;
         let fields: Vec<FieldRef> = plan
             .schema()
             .fields()
@@ -111,7 +113,7 @@ impl<'a> Computing<'a> {
             self.session,
             &plan,
             Arc::clone(&schema),
-            snapshot,
+            &pinned,
             query::Run::now(&self.work, RowsTag::Select),
         )
         .await?;

@@ -12,7 +12,7 @@ use datafusion::{
     sql::sqlparser::ast::{Ident, SelectItem},
 };
 use stratalog_model::{
-    ChronicleDefinition, ChronicleId, Error, Result, Snapshot,
+    ChronicleDefinition, ChronicleId, Error, Result,
     batch::{EventBatch, system_column_type},
     chronicle::SYSTEM_COLUMNS,
 };
@@ -21,7 +21,7 @@ use super::{Finished, columns::Targets};
 use crate::{
     Parsed, Rows, RowsTag, Session,
     errors::{from_arrow, from_datafusion},
-    session::work::Work,
+    session::{acquired::Pinned, work::Work},
     statement::{names, parse, query, system_columns},
 };
 
@@ -102,7 +102,7 @@ impl Returning {
         session: &Session,
         targets: &Targets,
         finished: Finished,
-        snapshot: Arc<dyn Snapshot>,
+        pinned: &Pinned,
         work: &Arc<Work>,
     ) -> Result<Rows> {
         let schema = stored_schema(&targets.chronicle, &self.mentioned);
@@ -122,7 +122,7 @@ impl Returning {
             MemTable::try_new(Arc::clone(&schema), vec![batches]).map_err(from_datafusion)?,
         );
         let (plan, schema) = self.logical(session, table).await?;
-        query::run_plan(session, &plan, schema, snapshot, query::Run::now(work, RowsTag::Insert))
+        query::run_plan(session, &plan, schema, pinned, query::Run::now(work, RowsTag::Insert))
             .await
     }
 }

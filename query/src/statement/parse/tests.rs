@@ -44,6 +44,29 @@ fn chronicle_is_table_where_a_kind_of_object_stands() {
 }
 
 #[test]
+fn a_drop_says_what_it_does_where_others_have_acquired() {
+    let (released, later, anyhow) = (Dropping::Released, Dropping::Later, Dropping::Anyhow);
+    for (sql, dropping, text) in [
+        ("drop table t", released, "DROP TABLE t"),
+        ("drop chronicle if exists s.t async", later, "DROP TABLE IF EXISTS s.t"),
+        ("drop table a, b cascade force", anyhow, "DROP TABLE a, b CASCADE"),
+        ("drop table \"force\" async", later, "DROP TABLE \"force\""),
+        ("drop table force force", anyhow, "DROP TABLE force"),
+        // Names.
+        ("drop table force", released, "DROP TABLE force"),
+        ("drop table if exists async", released, "DROP TABLE IF EXISTS async"),
+        ("drop table s.force", released, "DROP TABLE s.force"),
+        ("drop table a, async", released, "DROP TABLE a, async"),
+    ] {
+        let tree = statements(sql, 1 << 20).unwrap().remove(0);
+        assert_eq!((tree.dropping, tree.statement.to_string().as_str()), (dropping, text), "{sql}");
+    }
+    for sql in ["drop schema s force", "drop table t async force", "drop table t \"force\""] {
+        assert!(statements(sql, 1 << 20).is_err(), "{sql}");
+    }
+}
+
+#[test]
 fn positions_are_said_in_words_that_the_parser_knows() {
     let parsed = |sql: &str| statements(sql, 1 << 20).unwrap().remove(0);
     let text = |sql: &str| parsed(sql).statement.to_string();

@@ -13,7 +13,7 @@ const CALM: Pressure = Pressure {
 };
 
 fn load(chronicle: u32, bytes: u64, oldest_gsn: u64) -> Load {
-    Load { chronicle: ChronicleId(chronicle), bytes, oldest_gsn }
+    Load { chronicle: ChronicleId(chronicle), bytes, oldest_gsn, acquirers: 0 }
 }
 
 fn piece(id: u64, ticks: (i64, i64), rows: u64) -> PieceRecord {
@@ -52,6 +52,26 @@ fn events_leave_where_it_helps() {
     assert_eq!(flush(&loads, &fits), None);
     let wanted = Pressure { memory_bytes_wanted: 12, ..CALM };
     assert_eq!(flush(&loads, &wanted), Some(ChronicleId(2)));
+}
+
+#[test]
+fn what_many_have_acquired_leaves_memory_later() {
+    let acquired = |chronicle, bytes, acquirers| Load { acquirers, ..load(chronicle, bytes, 1) };
+    let short = Pressure { memory_bytes: 10, ..CALM };
+    let chosen = |loads: &[Load]| flush(loads, &short).unwrap().0;
+    assert_eq!(chosen(&[acquired(1, 100, 0), acquired(2, 199, 1), acquired(3, 50, 0)]), 1);
+    assert_eq!(chosen(&[acquired(1, 100, 0), acquired(2, 202, 1), acquired(3, 50, 0)]), 2);
+    assert_eq!(chosen(&[acquired(1, 100, 3), acquired(2, 99, 3)]), 1);
+    // Not without end: what takes most of the memory goes, whoever has acquired it.
+    assert_eq!(chosen(&[acquired(1, 100, 0), acquired(2, 799, 7)]), 1);
+    assert_eq!(chosen(&[acquired(1, 100, 0), acquired(2, 808, u32::MAX)]), 2);
+    // What is empty does not go instead.
+    assert_eq!(chosen(&[acquired(1, 0, 0), acquired(2, 5, 7)]), 2);
+    // The journal's beginning is held on to by whom it is.
+    let long = Pressure { journal_bytes: 100, ..CALM };
+    let loads =
+        [Load { oldest_gsn: 5, ..acquired(1, 1, 9) }, Load { oldest_gsn: 6, ..acquired(2, 9, 0) }];
+    assert_eq!(flush(&loads, &long), Some(ChronicleId(1)));
 }
 
 #[test]

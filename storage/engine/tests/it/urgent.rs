@@ -5,7 +5,9 @@ use std::{collections::BTreeMap, ops::Range, path::Path, sync::Arc, time::Durati
 use async_trait::async_trait;
 use bytes::Bytes;
 use stratalog_engine::{Engine, EngineSettings, Grapher};
-use stratalog_model::{ChronicleDefinition, Collision, Disk, EventStore, Result, TierName};
+use stratalog_model::{
+    Acquirers, ChronicleDefinition, ChronicleId, Collision, Disk, EventStore, Result, TierName,
+};
 use stratalog_story::{LocalShelf, ReadShape, Shelf, Spool, Stories, StoryName};
 use tokio::sync::watch;
 
@@ -157,4 +159,44 @@ async fn a_table_is_dropped_while_its_story_is_made() {
         paths.iter().filter(|path| path.starts_with(folder)).count()
     };
     assert_eq!(left("/data/tablets"), 0);
+}
+
+/// One chronicle that many have acquired.
+#[derive(Debug)]
+struct Many(ChronicleId);
+
+impl Acquirers for Many {
+    fn acquirers(&self, chronicle: ChronicleId) -> u32 {
+        if chronicle == self.0 { 7 } else { 0 }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_many_have_acquired_leaves_memory_later() {
+    let (log, stored) = (MemoryLog::default(), Stored::new(1));
+    let (acquired, other) =
+        (chronicle(1, Collision::All, true), chronicle(2, Collision::All, true));
+    stored.define(&other);
+    let files = stored.files(&acquired);
+    let known = [Arc::clone(&acquired), Arc::clone(&other)];
+    let find = move |id| known.iter().find(|known| known.id == id).cloned();
+    let settings = EngineSettings { memory_bytes_max: 500_000, ..small() };
+    let (log, clock) = (Arc::new(log.clone()), Arc::new(StillClock));
+    let engine = Engine::open_with(log, clock, settings, &find, Some(files)).unwrap();
+    engine.steer_by(Arc::new(Many(acquired.id)));
+    let grapher = Grapher::start(&engine).unwrap();
+    let first = async {
+        for at in 0.. {
+            append(&engine, &acquired, &many(at * 200, 200, 0.0)).await.unwrap();
+            append(&engine, &other, &many(at * 100, 100, 0.0)).await.unwrap();
+            if let Some(moved) = engine.moves().first() {
+                return moved.chronicle;
+            }
+            tokio::time::sleep(Duration::from_millis(30)).await;
+        }
+        acquired.id
+    };
+    let first = tokio::time::timeout(Duration::from_secs(60), first).await.expect("nothing moves");
+    assert_eq!(first, other.id, "the one with half the bytes and no acquirers");
+    drop(grapher);
 }

@@ -184,6 +184,16 @@ pub enum Command {
 }
 
 impl Command {
+    /// The chronicles that the command drops, in a state before it.
+    pub fn drops(&self, state: &CatalogState) -> Vec<ChronicleId> {
+        match self {
+            Command::DropKnown { .. }
+            | Command::DropChronicle { .. }
+            | Command::DropSchema { .. } => self.changes(state),
+            _ => Vec::new(),
+        }
+    }
+
     /// The chronicles that the command changes or drops, in a state before it. A comment or an
     /// index changes none: events do not depend on it.
     pub fn changes(&self, state: &CatalogState) -> Vec<ChronicleId> {

@@ -90,7 +90,7 @@ impl Horizon {
 
 impl Chronicle {
     /// Ends the time in which events can come, as far as `now` and pending events allow. Returns
-    /// the version that tells it, if it is a new one. Only under the publisher's lock: what was
+    /// the version that tells it, `None` of a chronicle that was forgotten. Only under the publisher's lock: what was
     /// committed before it is seen with the version.
     pub fn seal(
         &self,
@@ -101,10 +101,12 @@ impl Chronicle {
         let pending = state.lowest_pending();
         let State { horizon, version, forgotten, .. } = &mut *state;
         horizon.advance(definition, now, pending);
-        if *forgotten || version.open_from() == Some(horizon.first()) {
+        if *forgotten {
             return None;
         }
-        *version = Arc::new(version.with_open_from(horizon.first()));
+        if version.open_from() != Some(horizon.first()) {
+            *version = Arc::new(version.with_open_from(horizon.first()));
+        }
         Some(Arc::clone(version))
     }
 }

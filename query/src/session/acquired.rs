@@ -1,0 +1,464 @@
+//! What a session has acquired, and what its statements use (F8–F13).
+
+use std::sync::{Arc, Weak, atomic::Ordering};
+
+use stratalog_model::{
+    ChronicleDefinition, ChronicleId, Error, ErrorKind, Result, Snapshot, Subject, TickRange,
+};
+use stratalog_pg_catalog::CatalogView as _;
+use stratalog_visor_core::{
+    Acquisitions,
+    acquisition::{
+        Acquisition, Claim, Door, HolderId, Moment, Pause, Refusal, Standing, Use, Using, Waiting,
+    },
+};
+
+use super::Session;
+use crate::{
+    errors::times::shown_time,
+    statement::{parse::Dropping, sealed},
+    table::projection::confined,
+};
+
+/// Others that an error tells of in full.
+const TOLD_MAX: usize = 5;
+
+/// Returns when it is time to look again.
+pub async fn passed(pause: Pause) {
+    let Pause { at_most, changed } = pause;
+    // Where nobody tells any more, something has changed, too.
+    match at_most {
+        Some(at_most) => {
+            let _ = tokio::time::timeout(at_most, changed).await;
+        }
+        None => {
+            let _ = changed.await;
+        }
+    }
+}
+
+/// What an ACQUIRE does where others are in the way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// It fails.
+    Not,
+    /// It waits for them, in its turn.
+    InTurn,
+}
+
+/// A chronicle that a statement uses from now on.
+#[derive(Debug)]
+pub struct Entered {
+    /// The events that it sees and may write.
+    pub ticks: TickRange,
+    /// Until the statement drops this; `None` until its block ends.
+    pub using: Option<Using>,
+}
+
+/// What a statement reads, and uses as long as it does.
+#[derive(Debug, Clone)]
+pub struct Pinned {
+    /// The events: of what the session has acquired in part, no others; and of what is read AS OF SEALED,
+    /// those that can no longer change.
+    pub snapshot: Arc<dyn Snapshot>,
+    uses: Option<Arc<[Using]>>,
+}
+
+/// Chronicles that a statement reads, and the parts to which it is confined.
+struct Reading {
+    uses: Option<Arc<[Using]>>,
+    within: Vec<(ChronicleId, TickRange)>,
+}
+
+impl Reading {
+    fn of(self, snapshot: Arc<dyn Snapshot>) -> Pinned {
+        Pinned { snapshot: confined(snapshot, self.within), uses: self.uses }
+    }
+}
+
+impl Pinned {
+    /// What is to be held as long as rows are read.
+    pub fn uses(&self) -> Option<Arc<[Using]>> {
+        self.uses.clone()
+    }
+}
+
+/// A chronicle that is followed without an end: in use until this is dropped, whatever becomes of the
+/// block in which it began.
+#[derive(Debug)]
+pub struct Followed {
+    /// A result must not keep its session: the session's cursors keep results.
+    session: Weak<Session>,
+    using: Using,
+}
+
+impl Followed {
+    /// The events that are seen: what was acquired when it began.
+    pub fn ticks(&self) -> TickRange {
+        self.using.ticks()
+    }
+
+    /// Checks that the session may still read, before what comes next is looked at.
+    ///
+    /// # Errors
+    /// `ObjectNotInPrerequisiteState` when its lease has run out.
+    pub fn check(&self) -> Result<()> {
+        self.using.check().map_err(|refusal| match self.session.upgrade() {
+            Some(session) => session.refused(self.using.chronicle(), refusal),
+            None => closed(),
+        })
+    }
+}
+
+impl Session {
+    pub(crate) fn acquisitions(&self) -> &Arc<Acquisitions> {
+        &self.parts().acquisitions
+    }
+
+    /// Who acquires when this session does.
+    pub fn holder(&self) -> HolderId {
+        self.holder
+    }
+
+    /// What a statement reads that reads the chronicles `reads`, and of those in `sealed` what can no
+    /// longer change.
+    ///
+    /// # Errors
+    /// As [`Self::enter`], `EventStore::seal` and `Transaction::snapshot`.
+    pub(crate) async fn pin(
+        &self,
+        reads: &[ChronicleId],
+        sealed: &[Arc<ChronicleDefinition>],
+    ) -> Result<Pinned> {
+        let store = self.store().as_ref();
+        // First: what is read through a lease that ran out must not be looked at.
+        let mut reading = self.enter_all(reads)?;
+        sealed::seal(store, sealed)?;
+        let snapshot = self.transaction.snapshot(store, reads).await?;
+        reading.within.extend(sealed::parts(snapshot.as_ref(), sealed));
+        Ok(reading.of(snapshot))
+    }
+
+    /// As [`Self::pin`], on a snapshot that the statement has.
+    ///
+    /// # Errors
+    /// As [`Self::enter`].
+    pub(crate) fn pin_over(
+        &self,
+        snapshot: Arc<dyn Snapshot>,
+        reads: &[ChronicleId],
+    ) -> Result<Pinned> {
+        Ok(self.enter_all(reads)?.of(snapshot))
+    }
+
+    fn enter_all(&self, reads: &[ChronicleId]) -> Result<Reading> {
+        let (mut uses, mut within) = (Vec::new(), Vec::new());
+        for (at, chronicle) in reads.iter().enumerate() {
+            if reads.iter().take(at).any(|before| before == chronicle) {
+                continue;
+            }
+            let entered = self.enter(*chronicle, Use::Read)?;
+            uses.extend(entered.using);
+            if entered.ticks != TickRange::ALL {
+                within.push((*chronicle, entered.ticks));
+            }
+        }
+        Ok(Reading { uses: (!uses.is_empty()).then(|| uses.into()), within })
+    }
+
+    /// A statement begins to follow a chronicle.
+    ///
+    /// # Errors
+    /// As [`Self::enter`] to read.
+    pub(crate) fn follow(&self, chronicle: ChronicleId) -> Result<Followed> {
+        let using = self.enter_apart(chronicle)?;
+        Ok(Followed { session: Weak::clone(&self.itself), using })
+    }
+
+    /// What outlives a block begins to read chronicles.
+    ///
+    /// # Errors
+    /// As [`Self::enter`] to read.
+    pub(crate) fn enter_beyond_block(&self, reads: &[ChronicleId]) -> Result<Arc<[Using]>> {
+        reads.iter().map(|chronicle| self.enter_apart(*chronicle)).collect()
+    }
+
+    fn enter_apart(&self, chronicle: ChronicleId) -> Result<Using> {
+        let entered = self.acquisitions().enter(chronicle, self.holder, Use::Read);
+        entered.map_err(|refusal| self.refused(chronicle, refusal))
+    }
+
+    /// A statement begins to use a chronicle: as long as it takes, or its block.
+    ///
+    /// # Errors
+    /// `ObjectNotInPrerequisiteState` when the session's lease on it has run out, or when it is to be
+    /// written to and is being dropped; `LockNotAvailable` when it is to be written to and
+    /// another one has acquired it, or waits to, EXCLUSIVE.
+    pub(crate) fn enter(&self, chronicle: ChronicleId, what: Use) -> Result<Entered> {
+        let what = match what {
+            Use::Write if self.transaction.is_writing(chronicle) => Use::WriteOn,
+            other => other,
+        };
+        let entered = self.acquisitions().enter(chronicle, self.holder, what);
+        let using = entered.map_err(|refusal| self.refused(chronicle, refusal))?;
+        let ticks = using.ticks();
+        Ok(Entered { ticks, using: self.transaction.hold(using) })
+    }
+
+    /// Acquires a chronicle; where others are in the way, a place among those who wait.
+    ///
+    /// # Errors
+    /// As ACQUIRE.
+    pub(crate) fn acquire(
+        &self,
+        chronicle: &ChronicleDefinition,
+        claim: Claim,
+        wait: Wait,
+    ) -> Result<Option<Waiting>> {
+        let acquired = match wait {
+            Wait::Not => {
+                let acquired = self.acquisitions().acquire(chronicle.id, self.holder, claim);
+                acquired.map(|()| None)
+            }
+            Wait::InTurn => self.acquisitions().ask(chronicle.id, self.holder, claim),
+        };
+        acquired.map_err(|refusal| self.refused(chronicle.id, refusal))
+    }
+
+    /// Checks, after a chronicle was acquired, that there is still somebody who has it: a session
+    /// that was closed meanwhile gave back what it had before.
+    ///
+    /// # Errors
+    /// `ConnectionFailure`, `UndefinedTable`.
+    pub(crate) fn keep_acquired(&self, chronicle: &ChronicleDefinition) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) {
+            self.acquisitions().release(chronicle.id, self.holder);
+            return Err(closed());
+        }
+        if let Some(gone) = self.gone(chronicle) {
+            self.acquisitions().forget(chronicle.id);
+            return Err(gone);
+        }
+        Ok(())
+    }
+
+    /// The error of a chronicle that is not there, or only for the block that has made it.
+    pub(crate) fn gone(&self, chronicle: &ChronicleDefinition) -> Option<Error> {
+        if self.parts().catalog.state().chronicle_by_id(chronicle.id).is_some() {
+            return None;
+        }
+        let message = format!("relation \"{}\" does not exist", chronicle.name);
+        let error = Error::new(ErrorKind::UndefinedTable, message);
+        Some(error.with_detail("It was dropped meanwhile."))
+    }
+
+    /// Begins to drop a chronicle: until what this returns is dropped, nobody acquires it or begins to
+    /// write to it.
+    ///
+    /// # Errors
+    /// `ObjectInUse` when others have acquired it, `ObjectNotInPrerequisiteState` when the session's lease
+    /// on it has run out; with FORCE neither.
+    pub(crate) fn close_to_drop(&self, chronicle: ChronicleId, dropping: Dropping) -> Result<Door> {
+        if dropping == Dropping::Anyhow {
+            return Ok(self.acquisitions().close(chronicle, self.holder));
+        }
+        self.check_lease(chronicle)?;
+        let door = self.acquisitions().close(chronicle, self.holder);
+        match door.others() {
+            [] => Ok(door),
+            others => Err(self.in_use(chronicle, others)),
+        }
+    }
+
+    /// Checks that the session's lease on a chronicle has not run out.
+    ///
+    /// # Errors
+    /// `ObjectNotInPrerequisiteState`.
+    pub(crate) fn check_lease(&self, chronicle: ChronicleId) -> Result<()> {
+        let checked = self.acquisitions().check(chronicle, self.holder);
+        checked.map_err(|refusal| self.refused(chronicle, refusal))
+    }
+
+    /// Gives a chronicle back.
+    ///
+    /// # Errors
+    /// `ObjectNotInPrerequisiteState` when the session has not acquired it.
+    pub(crate) fn release(&self, chronicle: &ChronicleDefinition) -> Result<()> {
+        if self.acquisitions().release(chronicle.id, self.holder) {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::ObjectNotInPrerequisiteState,
+            format!("chronicle \"{}\" is not acquired by this session", chronicle.name),
+        )
+        .with_subject(chronicle.subject()))
+    }
+
+    /// Gives back everything that the session has acquired.
+    pub(crate) fn release_all(&self) {
+        self.acquisitions().leave(self.holder);
+    }
+
+    /// The error of a refusal.
+    pub(crate) fn refused(&self, chronicle: ChronicleId, refusal: Refusal) -> Error {
+        let (name, subject) = self.named(chronicle);
+        let error = match refusal {
+            Refusal::Taken(others) => taken(
+                format!("could not acquire chronicle \"{name}\": {}", self.first(&others)),
+                self.all(&others),
+            )
+            .with_hint("leave NOWAIT out to wait for it, or acquire a part that nobody else has"),
+            Refusal::LockedOut(other) if other.standing == Standing::Waiting => taken(
+                format!(
+                    "session {} is about to acquire chronicle \"{name}\" EXCLUSIVE",
+                    other.holder.0
+                ),
+                self.all(&[other]),
+            )
+            .with_hint("send it again a little later: it waits for those who write already"),
+            Refusal::LockedOut(other) => taken(
+                format!("chronicle \"{name}\" cannot be written to: {}", self.first(&[other])),
+                self.all(&[other]),
+            )
+            .with_hint("send it again when it is released; stratalog.acquisitions shows by whom"),
+            Refusal::Lost(lost) => Error::new(
+                ErrorKind::ObjectNotInPrerequisiteState,
+                format!("the lease on chronicle \"{name}\" ran out{}", self.at(lost.until)),
+            )
+            .with_hint(format!(
+                "ACQUIRE CHRONICLE {name} again, or RELEASE CHRONICLE {name} to go on without it"
+            )),
+            Refusal::Closing => Error::new(
+                ErrorKind::ObjectNotInPrerequisiteState,
+                format!("chronicle \"{name}\" is being dropped"),
+            )
+            .with_detail("It takes no more events, and can be read until it is gone."),
+            Refusal::Deadlock(others) => {
+                Error::new(ErrorKind::DeadlockDetected, "deadlock detected")
+                    .with_detail(format!(
+                        "ACQUIRE CHRONICLE {name} waits for others who wait for this session. {}",
+                        self.all(&others)
+                    ))
+                    .with_hint("acquire chronicles in the same order everywhere")
+            }
+            Refusal::TooMany(most) => {
+                limit(format!("a session acquires at most {most} chronicles"))
+                    .with_hint("RELEASE those that are no longer needed")
+            }
+            Refusal::Crowded(most) => {
+                limit(format!("{most} sessions wait to acquire chronicle \"{name}\" already"))
+                    .with_hint("try again later")
+            }
+        };
+        error.with_subject(subject)
+    }
+
+    /// The name of a chronicle, and how programs find it in an error.
+    fn named(&self, chronicle: ChronicleId) -> (String, Subject) {
+        match self.seen.state().chronicle_by_id(chronicle) {
+            Some(known) => (known.name.clone(), known.subject()),
+            None => (chronicle.to_string(), Subject::default()),
+        }
+    }
+
+    /// The error of an ACQUIRE that has waited for `lock_timeout`.
+    pub(crate) fn timed_out(
+        &self,
+        chronicle: &ChronicleDefinition,
+        others: &[Acquisition],
+    ) -> Error {
+        taken("canceling statement due to lock timeout".to_string(), self.all(others))
+            .with_hint("raise lock_timeout, or try again later")
+            .with_subject(chronicle.subject())
+    }
+
+    /// The error of a DROP of what others have acquired.
+    fn in_use(&self, chronicle: ChronicleId, others: &[Acquisition]) -> Error {
+        let (name, subject) = self.named(chronicle);
+        Error::new(
+            ErrorKind::ObjectInUse,
+            format!("cannot drop table \"{name}\": {}", self.first(others)),
+        )
+        .with_detail(self.all(others))
+        .with_hint(format!(
+            "DROP TABLE {name} ASYNC drops it when the last has released it, DROP TABLE {name} FORCE at once"
+        ))
+        .with_subject(subject)
+    }
+
+    /// Who is in the way, in a few words.
+    fn first(&self, others: &[Acquisition]) -> String {
+        let Some(first) = others.first() else { return "others have it".to_string() };
+        let does = match first.standing {
+            Standing::Held => format!("has acquired it {}{}", first.mode, self.until(first.until)),
+            Standing::Lost => "had acquired it".to_string(),
+            Standing::Waiting => format!("waits to acquire it {}", first.mode),
+            Standing::Reading => "reads it".to_string(),
+            Standing::Writing => "writes to it".to_string(),
+        };
+        let more = match others.len() {
+            0 | 1 => String::new(),
+            count => format!(" (and {} more)", count - 1),
+        };
+        format!("session {} {does}{more}", first.holder.0)
+    }
+
+    /// Who is in the way, by name.
+    fn all(&self, others: &[Acquisition]) -> String {
+        let open = self.service.sessions().open();
+        let told = others.iter().take(TOLD_MAX).map(|other| {
+            let session = open.iter().find(|session| session.process_id() == other.holder.0);
+            let who = session.map_or_else(String::new, |session| {
+                let (login, application) = (session.login(), session.setting("application_name"));
+                let from = login.client_address.as_deref();
+                let parts = [
+                    Some(format!("user \"{}\"", login.user)),
+                    application.filter(|name| !name.is_empty()).map(|name| format!("\"{name}\"")),
+                    from.map(|from| format!("from {from}")),
+                ];
+                format!(" ({})", parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+            });
+            let mode = match other.standing {
+                Standing::Held | Standing::Lost | Standing::Waiting => format!(" {}", other.mode),
+                Standing::Reading | Standing::Writing => String::new(),
+            };
+            let ticks = match other.ticks {
+                TickRange::ALL => String::new(),
+                ticks => format!(" ticks {ticks}"),
+            };
+            format!(
+                "Session {}{who}: {}{mode}{ticks} since {}{}.",
+                other.holder.0,
+                other.standing,
+                self.time(other.since),
+                self.until(other.until)
+            )
+        });
+        told.collect::<Vec<_>>().join("\n")
+    }
+
+    fn until(&self, until: Option<Moment>) -> String {
+        until.map_or_else(String::new, |until| format!(" until {}", self.time(until)))
+    }
+
+    fn at(&self, until: Option<Moment>) -> String {
+        until.map_or_else(String::new, |until| format!(" at {}", self.time(until)))
+    }
+
+    fn time(&self, moment: Moment) -> String {
+        shown_time(self.acquisitions().wall_ns(moment), &self.text_style())
+    }
+}
+
+fn closed() -> Error {
+    Error::new(ErrorKind::ConnectionFailure, "the session is closed")
+}
+
+/// The error of what others have.
+fn taken(message: String, others: String) -> Error {
+    Error::new(ErrorKind::LockNotAvailable, message).with_detail(others)
+}
+
+fn limit(message: String) -> Error {
+    Error::new(ErrorKind::LimitExceeded, message)
+}

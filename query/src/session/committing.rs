@@ -1,0 +1,68 @@
+//! Commits of what uses chronicles.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use stratalog_model::{BoxFuture, Result};
+use stratalog_visor_core::acquisition::Using;
+use tokio::runtime::Handle;
+
+use super::Session;
+
+/// A commit that goes to its end even if nobody waits for it: until then what it writes may become
+/// visible, and others must not be alone with the chronicles that it writes to.
+pub struct Committing<T: Send + 'static> {
+    work: Option<BoxFuture<'static, T>>,
+    began: bool,
+    uses: Vec<Using>,
+}
+
+impl Session {
+    /// Commits what was written to the chronicles in use.
+    ///
+    /// # Errors
+    /// `ObjectNotInPrerequisiteState` when a lease has run out through which it was written: then
+    /// nothing is committed.
+    pub(crate) fn committing<T: Send + 'static>(
+        &self,
+        mut uses: Vec<Using>,
+        work: BoxFuture<'static, T>,
+    ) -> Result<Committing<T>> {
+        for using in &mut uses {
+            let chronicle = using.chronicle();
+            using.commit().map_err(|refusal| self.refused(chronicle, refusal))?;
+        }
+        Ok(Committing { work: Some(work), began: false, uses })
+    }
+}
+
+impl<T: Send + 'static> Future for Committing<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        self.began = true;
+        let Some(work) = self.work.as_mut() else { return Poll::Pending };
+        let done = work.as_mut().poll(context);
+        if done.is_ready() {
+            self.work = None;
+            self.uses.clear();
+        }
+        done
+    }
+}
+
+impl<T: Send + 'static> Drop for Committing<T> {
+    fn drop(&mut self) {
+        let (Some(work), true) = (self.work.take(), self.began) else { return };
+        let uses = std::mem::take(&mut self.uses);
+        // Without a runtime the process ends, and nobody acquires anything.
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(async move {
+                work.await;
+                drop(uses);
+            });
+        }
+    }
+}

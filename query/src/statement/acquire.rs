@@ -1,0 +1,319 @@
+//! ACQUIRE and RELEASE of chronicles (F8–F11).
+//!
+//! ```text
+//!   RANGE FROM e TO e ─► planned as SELECT e, e ─► as the tick column is compared with them ─► ticks
+//!   FOR interval ────────────────────────────────► nanoseconds                                   │
+//!                                    Acquisitions::ask ─► waits in its turn ─► held ◄────────────┘
+//! ```
+
+use std::{sync::Arc, time::Duration};
+
+use arrow::datatypes::{DataType, IntervalUnit};
+use datafusion::{
+    logical_expr::{Expr as Planned, Operator},
+    scalar::ScalarValue,
+    sql::sqlparser::ast::{
+        CastKind, DataType as Written, Expr, ObjectName, Query as Tree, SelectItem, SetExpr,
+        Statement, TimezoneInfo, Value, ValueWithSpan,
+    },
+};
+use stratalog_model::{ChronicleDefinition, ColumnType, Error, ErrorKind, Result, Tick, TickRange};
+use stratalog_visor_core::acquisition::{Claim, Mode, Waiting};
+use tokio::time::{Instant, sleep_until};
+
+use super::{
+    insert::compute::{Computed, Computing},
+    parse::Acquire as Asked,
+    query,
+};
+use crate::{
+    Outcome, Parsed, Session,
+    errors::from_datafusion,
+    session::{
+        acquired::{Wait, passed},
+        work::Work,
+    },
+    table::pushdown::time::axis_of_tick,
+};
+
+/// Nanoseconds of a day, and of a month as far as an interval says how long it is.
+const DAY_NS: i128 = 86_400_000_000_000;
+const MONTH_NS: i128 = 30 * DAY_NS;
+
+/// A planned ACQUIRE.
+#[derive(Debug)]
+pub struct Acquire {
+    chronicle: Arc<ChronicleDefinition>,
+    asked: Asked,
+    /// Of as many columns as there are expressions; `None` for none.
+    expressions: Option<query::Query>,
+}
+
+/// Plans an ACQUIRE.
+///
+/// # Errors
+/// `UndefinedTable`; what is wrong with an expression.
+pub async fn plan(
+    session: &Session,
+    parsed: &Arc<Parsed>,
+    asked: &Asked,
+    told: &[Option<ColumnType>],
+) -> Result<(Acquire, Vec<Option<ColumnType>>)> {
+    let chronicle = session.chronicle(&asked.name)?;
+    let planned = |expressions| Acquire {
+        chronicle: Arc::clone(&chronicle),
+        asked: asked.clone(),
+        expressions,
+    };
+    let wanted = wanted(&chronicle, asked)?;
+    if wanted.is_empty() {
+        return Ok((planned(None), Vec::new()));
+    }
+    let Statement::Query(tree) = parsed.statement() else {
+        return Err(Error::internal("the expressions of an ACQUIRE are no query"));
+    };
+    let mut tree = tree.as_ref().clone();
+    let untyped = |expr: &Expr, _: usize| is_untyped(expr, told);
+    cast(&mut tree, &wanted, untyped);
+    let planner = session.enter_planner(parsed.system_columns()).await?;
+    let mut known = query::plan(&planner, &tree, told, parsed.system_columns()).await?;
+    let fields = Arc::clone(&known.0.schema);
+    let is_other = |at: usize| {
+        fields.fields().get(at).zip(wanted.get(at)).is_some_and(|(field, wanted)| {
+            !(wanted.takes_ticks && field.data_type().is_integer()
+                || is_like(field.data_type(), &wanted.data_type))
+        })
+    };
+    if (0..wanted.len()).any(is_other) {
+        cast(&mut tree, &wanted, |_, at| is_other(at));
+        known = query::plan(&planner, &tree, told, parsed.system_columns()).await?;
+    }
+    let (query, types) = known;
+    if !query.chronicles.is_empty() {
+        return Err(Error::new(
+            ErrorKind::FeatureNotSupported,
+            "cannot use a query of a table in ACQUIRE",
+        )
+        .with_hint("SELECT the time first, and send it as a parameter"));
+    }
+    Ok((planned(Some(query)), types))
+}
+
+/// What an expression is to be.
+#[derive(Debug)]
+struct Wanted {
+    written: Written,
+    data_type: DataType,
+    takes_ticks: bool,
+}
+
+/// The types of the expressions, in their order.
+fn wanted(chronicle: &ChronicleDefinition, asked: &Asked) -> Result<Vec<Wanted>> {
+    let tick = chronicle.tick().ok_or_else(|| Error::internal("a table without a tick column"))?;
+    let (precision, zone) = match tick.column_type {
+        ColumnType::TimestampTz { precision } => (precision, TimezoneInfo::Tz),
+        ColumnType::Timestamp { precision } => (precision, TimezoneInfo::None),
+        ref other => return Err(Error::internal(format!("{other} is no type of a tick column"))),
+    };
+    let time = || Wanted {
+        written: Written::Timestamp(Some(u64::from(precision)), zone),
+        data_type: tick.column_type.arrow_field("time", false).data_type().clone(),
+        takes_ticks: true,
+    };
+    let lease = || Wanted {
+        written: Written::Interval { fields: None, precision: None },
+        data_type: DataType::Interval(IntervalUnit::MonthDayNano),
+        takes_ticks: false,
+    };
+    let mut wanted = Vec::new();
+    wanted.extend(asked.begins.then(time));
+    wanted.extend(asked.ends.then(time));
+    wanted.extend(asked.expires.then(lease));
+    Ok(wanted)
+}
+
+/// Whether a value of one type can be compared as one of the other.
+fn is_like(found: &DataType, wanted: &DataType) -> bool {
+    match (found, wanted) {
+        (DataType::Timestamp(_, found), DataType::Timestamp(_, wanted)) => {
+            found.is_some() == wanted.is_some()
+        }
+        _ => found == wanted,
+    }
+}
+
+/// A text, a NULL or a parameter, whose type is what it is to be.
+fn is_untyped(expr: &Expr, told: &[Option<ColumnType>]) -> bool {
+    match expr {
+        Expr::Value(ValueWithSpan { value, .. }) => match value {
+            Value::SingleQuotedString(_) | Value::Null => true,
+            Value::Placeholder(name) => {
+                let number = name.strip_prefix('$').and_then(|number| number.parse::<usize>().ok());
+                let told = number.and_then(|number| told.get(number.checked_sub(1)?)?.as_ref());
+                told.is_none()
+            }
+            _ => false,
+        },
+        Expr::Nested(inner) => is_untyped(inner, told),
+        _ => false,
+    }
+}
+
+/// Casts the expressions to which that applies.
+fn cast(tree: &mut Tree, wanted: &[Wanted], applies: impl Fn(&Expr, usize) -> bool) {
+    let SetExpr::Select(select) = tree.body.as_mut() else { return };
+    for (at, (item, wanted)) in select.projection.iter_mut().zip(wanted).enumerate() {
+        if let SelectItem::UnnamedExpr(expr) = item
+            && applies(expr, at)
+        {
+            *expr = Expr::Cast {
+                kind: CastKind::Cast,
+                expr: Box::new(expr.clone()),
+                data_type: wanted.written.clone(),
+                array: false,
+                format: None,
+            };
+        }
+    }
+}
+
+/// Runs an ACQUIRE.
+///
+/// # Errors
+/// `LockNotAvailable` with NOWAIT, or after `lock_timeout`; `DeadlockDetected`;
+/// `ObjectNotInPrerequisiteState` for a chronicle that is being dropped; `InvalidParameterValue` for an
+/// empty range, or a lease that is over when it begins.
+pub async fn run(
+    session: &Session,
+    acquire: &Acquire,
+    types: &[ColumnType],
+    values: &[ScalarValue],
+    work: &Arc<Work>,
+) -> Result<Outcome> {
+    let Acquire { chronicle, asked, expressions } = acquire;
+    if session.gone(chronicle).is_some() {
+        return Err(Error::not_yet("ACQUIRE of a table that the open block has made")
+            .with_hint("COMMIT first"));
+    }
+    let mut found = match expressions {
+        Some(query) => computed(session, query, types, values, work).await?,
+        None => Vec::new(),
+    }
+    .into_iter();
+    let mut next = |is_there: bool| if is_there { found.next() } else { None };
+    let (begin, end, lease) = (next(asked.begins), next(asked.ends), next(asked.expires));
+    let begin = begin.map(|begin| bound(chronicle, &begin)).transpose()?;
+    let end = end.map(|end| bound(chronicle, &end)).transpose()?;
+    let ticks = TickRange::new(begin.unwrap_or(Tick::MIN), end.unwrap_or(Tick::END));
+    if ticks.is_empty() {
+        return Err(Error::new(ErrorKind::InvalidParameterValue, "the range has no event")
+            .with_detail("Its end is not behind its begin: the begin is inside, the end is not."));
+    }
+    let mode = if asked.exclusive { Mode::Exclusive } else { Mode::Shared };
+    let lease_ns = lease.as_ref().map(lease_ns).transpose()?;
+    let claim = Claim { mode, ticks, lease_ns };
+    let wait = if asked.nowait { Wait::Not } else { Wait::InTurn };
+    if let Some(waiting) = session.acquire(chronicle, claim, wait)? {
+        wait_for(session, chronicle, waiting).await?;
+    }
+    session.keep_acquired(chronicle)?;
+    Ok(Outcome::Done("ACQUIRE CHRONICLE".to_string()))
+}
+
+/// The values of the expressions.
+async fn computed(
+    session: &Session,
+    query: &query::Query,
+    types: &[ColumnType],
+    values: &[ScalarValue],
+    work: &Arc<Work>,
+) -> Result<Vec<ScalarValue>> {
+    // Not by the snapshot of a block: what it reads after it has waited is to be new.
+    let columns = Computing::new(session, work, types, values).run(&query.plan).await?;
+    let value = |column: &Computed| match column.array.len() {
+        1 => ScalarValue::try_from_array(&column.array, 0).map_err(from_datafusion),
+        _ => Err(Error::new(
+            ErrorKind::FeatureNotSupported,
+            "set-returning functions are not allowed in ACQUIRE",
+        )),
+    };
+    columns.iter().map(value).collect()
+}
+
+/// The first tick that a bound lets in: a time as the tick column is compared with it, or a tick.
+fn bound(chronicle: &ChronicleDefinition, value: &ScalarValue) -> Result<Tick> {
+    if value.is_null() {
+        return Err(no_null("a bound of the range"));
+    }
+    if value.data_type().is_integer() {
+        return match value.cast_to(&DataType::Int64).map_err(from_datafusion)? {
+            ScalarValue::Int64(Some(tick)) => Ok(Tick(tick)),
+            _ => Err(Error::internal("a tick is no number")),
+        };
+    }
+    let axis = axis_of_tick(chronicle).ok_or_else(|| Error::internal("no tick column"))?;
+    let from = axis.compare(Operator::GtEq, &Planned::Literal(value.clone(), None));
+    let from = from.ok_or_else(|| Error::internal(format!("{value} is no time")))?;
+    // Nothing is at or after what lies behind all ticks.
+    Ok(if from.is_empty() { Tick::END } else { from.hull().start })
+}
+
+/// How long a lease is.
+fn lease_ns(value: &ScalarValue) -> Result<u64> {
+    let ScalarValue::IntervalMonthDayNano(Some(lease)) = value else {
+        return Err(no_null("the time for which a chronicle is acquired"));
+    };
+    let whole = i128::from(lease.months) * MONTH_NS + i128::from(lease.days) * DAY_NS;
+    match u64::try_from(whole + i128::from(lease.nanoseconds)) {
+        Ok(lease_ns) if lease_ns > 0 => Ok(lease_ns),
+        _ => Err(Error::new(
+            ErrorKind::InvalidParameterValue,
+            "a chronicle is acquired for a time above 0 and below 584 years",
+        )
+        .with_hint("write FOR INTERVAL '30 s', or leave it out to acquire until RELEASE")),
+    }
+}
+
+fn no_null(what: &str) -> Error {
+    Error::new(ErrorKind::NullNotAllowed, format!("{what} must not be NULL"))
+}
+
+/// Waits until the chronicle is acquired, at most for `lock_timeout`.
+async fn wait_for(
+    session: &Session,
+    chronicle: &ChronicleDefinition,
+    mut waiting: Waiting,
+) -> Result<()> {
+    let limit_ms = session.variables().parsed().lock_timeout_ms;
+    let deadline = (limit_ms > 0).then(|| Instant::now() + Duration::from_millis(limit_ms));
+    let timed_out = async {
+        match deadline {
+            Some(deadline) => sleep_until(deadline).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::pin!(timed_out);
+    loop {
+        let look = waiting.look().map_err(|refusal| match session.gone(chronicle) {
+            Some(gone) => gone,
+            None => session.refused(chronicle.id, refusal),
+        });
+        let Some(pause) = look? else { return Ok(()) };
+        tokio::select! {
+            () = passed(pause) => {}
+            () = &mut timed_out => {
+                return Err(session.timed_out(chronicle, &waiting.in_the_way()));
+            }
+        }
+    }
+}
+
+/// Runs RELEASE of a chronicle.
+///
+/// # Errors
+/// `UndefinedTable`; `ObjectNotInPrerequisiteState` when the session has not acquired it.
+pub fn release(session: &Session, name: &ObjectName) -> Result<Outcome> {
+    let chronicle = session.chronicle(name)?;
+    session.release(&chronicle)?;
+    Ok(Outcome::Done("RELEASE CHRONICLE".to_string()))
+}

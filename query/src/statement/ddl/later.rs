@@ -1,0 +1,101 @@
+//! DROP TABLE … ASYNC: a table goes when the last who has acquired it has released it (F7).
+//!
+//! ```text
+//!   mark: nobody acquires it, or begins to write ─► released by all ─► dropped, before the answer
+//!                                                        └ not yet ─► a task waits for that
+//! ```
+//! The mark is in memory, as acquisitions are: a server that stops before then has not dropped the table.
+
+use std::sync::{Arc, Weak};
+
+use stratalog_model::{ChronicleId, ErrorKind, Result};
+use stratalog_visor_core::catalog::Command;
+
+use super::carry_out;
+use crate::{
+    Notice, QueryService, Session,
+    session::{acquired::passed, work::Work},
+    statement::parse::Dropping,
+};
+
+/// Drops what nobody has acquired, and the rest later. Returns what there is to tell.
+///
+/// # Errors
+/// `ActiveTransaction` in a block; `ObjectNotInPrerequisiteState` when the session's lease on one has run
+/// out; those of dropping.
+pub async fn drop_tables(
+    session: &Session,
+    commands: Vec<Command>,
+    work: &Work,
+) -> Result<Vec<String>> {
+    session.transaction.check_outside("DROP TABLE … ASYNC")?;
+    let state = session.catalog();
+    let is_there = |command: &Command| !command.drops(&state).is_empty();
+    let (found, missing): (Vec<Command>, Vec<Command>) = commands.into_iter().partition(is_there);
+    let found: Vec<ChronicleId> = found.iter().flat_map(|command| command.drops(&state)).collect();
+    found.iter().try_for_each(|chronicle| session.check_lease(*chronicle))?;
+    let mut told = Vec::new();
+    if !missing.is_empty() {
+        // IF EXISTS.
+        told.extend(carry_out(session, missing, Dropping::Released, work).await?);
+    }
+    let acquisitions = session.acquisitions();
+    let mut free = Vec::new();
+    for chronicle in found {
+        let is_first = acquisitions.mark(chronicle, session.holder());
+        if acquisitions.until_released(chronicle).is_none() {
+            free.push(chronicle);
+            continue;
+        }
+        if is_first {
+            later(session, chronicle);
+        }
+        let name = state.chronicle_by_id(chronicle).map_or("", |known| known.name.as_str());
+        session.say(Notice::new(format!(
+            "table \"{name}\" is dropped when the last who has acquired it has released it"
+        )));
+    }
+    if free.is_empty() {
+        return Ok(told);
+    }
+    let commands = free.iter().map(|id| Command::DropKnown { id: *id }).collect();
+    let dropped = carry_out(session, commands, Dropping::Released, work).await;
+    if dropped.is_err() {
+        free.iter().for_each(|chronicle| acquisitions.unmark(*chronicle));
+    }
+    told.extend(dropped?);
+    Ok(told)
+}
+
+/// Has a chronicle dropped when it is released by all, unless the server ends before.
+fn later(session: &Session, chronicle: ChronicleId) {
+    let (service, ends) =
+        (Arc::downgrade(session.service()), session.service().subscriptions_end());
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = ends => {}
+            () = when_released(service, chronicle) => {}
+        }
+    });
+}
+
+async fn when_released(service: Weak<QueryService>, chronicle: ChronicleId) {
+    loop {
+        let Some(known) = service.upgrade() else { return };
+        let pause = known.parts().acquisitions.until_released(chronicle);
+        drop(known);
+        match pause {
+            Some(pause) => passed(pause).await,
+            None => break,
+        }
+    }
+    let Some(service) = service.upgrade() else { return };
+    let parts = service.parts();
+    match parts.catalog.apply(Command::DropKnown { id: chronicle }).await {
+        Ok(_) => parts.store.forget(chronicle),
+        // FORCE was faster.
+        Err(error) if error.kind() == ErrorKind::UndefinedTable => {}
+        Err(error) => tracing::error!(%error, %chronicle, "a table that was dropped ASYNC stays"),
+    }
+    parts.acquisitions.forget(chronicle);
+}

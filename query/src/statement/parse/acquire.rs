@@ -1,0 +1,175 @@
+//! ACQUIRE and RELEASE of chronicles: the parser knows neither.
+//!
+//! ```text
+//!   ACQUIRE {CHRONICLE | TABLE} name [EXCLUSIVE | SHARED]
+//!       [RANGE FROM e TO e | UNTIL e | SINCE e] [FOR interval] [NOWAIT]
+//!   RELEASE {CHRONICLE | TABLE} name
+//! ```
+//! The expressions of an ACQUIRE are the columns of a query, so that their parameters are found and
+//! typed as those of any other.
+
+use datafusion::sql::sqlparser::{
+    ast::{Expr, ObjectName, SelectItem, SetExpr, Statement},
+    dialect::PostgreSqlDialect,
+    keywords::Keyword,
+    parser::{Parser, ParserError},
+    tokenizer::{Token, TokenWithSpan},
+};
+
+use super::rewrite::is_keyword;
+
+/// A statement of ours that the parser's tree has no place for.
+#[derive(Debug, Clone)]
+pub enum Own {
+    /// ACQUIRE; its expressions are the columns of the statement.
+    Acquire(Acquire),
+    /// RELEASE of a chronicle.
+    Release(ObjectName),
+}
+
+/// An ACQUIRE without its expressions.
+#[derive(Debug, Clone)]
+pub struct Acquire {
+    /// Of what.
+    pub name: ObjectName,
+    /// EXCLUSIVE.
+    pub exclusive: bool,
+    /// The first expression is where the events begin.
+    pub begins: bool,
+    /// The next is where they end.
+    pub ends: bool,
+    /// The next is how long it is acquired.
+    pub expires: bool,
+    /// NOWAIT.
+    pub nowait: bool,
+}
+
+/// Whether a statement is ACQUIRE, or RELEASE of a chronicle rather than of a savepoint that may be
+/// called so.
+pub fn is_own(tokens: &[TokenWithSpan]) -> bool {
+    let mut words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
+    let Some(first) = words.next() else { return false };
+    if is(&first.token, "acquire") {
+        return true;
+    }
+    let of = words.next().is_some_and(|second| names_chronicle(&second.token));
+    of && is(&first.token, "release") && matches!(words.next(), Some(third) if is_name(third))
+}
+
+fn is_name(token: &TokenWithSpan) -> bool {
+    matches!(token.token, Token::Word(_))
+}
+
+fn is(token: &Token, wanted: &str) -> bool {
+    matches!(token, Token::Word(word)
+        if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted))
+}
+
+fn names_chronicle(token: &Token) -> bool {
+    is(token, "chronicle") || is(token, "table")
+}
+
+/// `RANGE FROM interval '1 h' TO …`: the parser takes that TO for a part of the interval, so it
+/// becomes a comma.
+pub fn separate(tokens: &mut [TokenWithSpan]) {
+    const FIELDS: [Keyword; 6] = [
+        Keyword::YEAR,
+        Keyword::MONTH,
+        Keyword::DAY,
+        Keyword::HOUR,
+        Keyword::MINUTE,
+        Keyword::SECOND,
+    ];
+    let (mut depth, mut from) = (0_usize, false);
+    let mut found = None;
+    let mut words = tokens
+        .iter()
+        .enumerate()
+        .filter(|(_, token)| !matches!(token.token, Token::Whitespace(_)))
+        .peekable();
+    while let Some((at, token)) = words.next() {
+        match &token.token {
+            Token::LParen => depth = depth.saturating_add(1),
+            Token::RParen => depth = depth.saturating_sub(1),
+            token if depth == 0 && is_keyword(token, Keyword::FROM) => from = true,
+            token if depth == 0 && from && is_keyword(token, Keyword::TO) => {
+                let ends_interval = words.peek().is_some_and(|(_, next)| {
+                    FIELDS.iter().any(|field| is_keyword(&next.token, *field))
+                });
+                if !ends_interval {
+                    found = Some(at);
+                    break;
+                }
+            }
+            _ => {}
+        }
+    }
+    if let Some(token) = found.and_then(|at| tokens.get_mut(at)) {
+        token.token = Token::Comma;
+    }
+}
+
+/// Parses ACQUIRE or RELEASE, and the query of its expressions.
+///
+/// # Errors
+/// What the parser says.
+pub fn parse(parser: &mut Parser<'_>) -> Result<(Statement, Own), ParserError> {
+    let acquires = is(&parser.next_token().token, "acquire");
+    if !names_chronicle(&parser.peek_token_ref().token) {
+        return parser.expected_ref("CHRONICLE or TABLE", parser.peek_token_ref());
+    }
+    parser.next_token();
+    let name = parser.parse_object_name(false)?;
+    if !acquires {
+        return Ok((selected(Vec::new())?, Own::Release(name)));
+    }
+    let exclusive = parser.parse_keyword(Keyword::EXCLUSIVE);
+    if !exclusive {
+        take(parser, "shared");
+    }
+    let mut expressions = Vec::new();
+    let (mut begins, mut ends) = (false, false);
+    if parser.parse_keyword(Keyword::RANGE) {
+        parser.expect_keyword(Keyword::FROM)?;
+        expressions.push(parser.parse_expr()?);
+        if !parser.consume_token(&Token::Comma) {
+            return parser.expected_ref("TO", parser.peek_token_ref());
+        }
+        expressions.push(parser.parse_expr()?);
+        (begins, ends) = (true, true);
+    } else if take(parser, "since") {
+        expressions.push(parser.parse_expr()?);
+        begins = true;
+    } else if take(parser, "until") {
+        expressions.push(parser.parse_expr()?);
+        ends = true;
+    }
+    let expires = parser.parse_keyword(Keyword::FOR);
+    if expires {
+        expressions.push(parser.parse_expr()?);
+    }
+    let nowait = parser.parse_keyword(Keyword::NOWAIT);
+    let acquire = Acquire { name, exclusive, begins, ends, expires, nowait };
+    Ok((selected(expressions)?, Own::Acquire(acquire)))
+}
+
+/// Takes a word that is none of the parser's, if it comes.
+fn take(parser: &mut Parser<'_>, word: &str) -> bool {
+    let comes = is(&parser.peek_token_ref().token, word);
+    if comes {
+        parser.next_token();
+    }
+    comes
+}
+
+/// `SELECT expressions`; `SELECT NULL` for none.
+fn selected(expressions: Vec<Expr>) -> Result<Statement, ParserError> {
+    let dialect = PostgreSqlDialect {};
+    let mut query = Parser::new(&dialect).try_with_sql("SELECT NULL")?.parse_query()?;
+    if let SetExpr::Select(select) = query.body.as_mut()
+        && !expressions.is_empty()
+    {
+        select.projection = expressions.into_iter().map(SelectItem::UnnamedExpr).collect();
+    }
+    Ok(Statement::Query(query))
+}

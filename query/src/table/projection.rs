@@ -1,0 +1,176 @@
+//! Parts of chronicles to which a statement is confined: those that its session has acquired (F9), and of
+//! AS OF SEALED those that can no longer change (F24). It sees no other events, and writes no others.
+//!
+//! Everything that is read goes through the statement's snapshot, so that is where a part is cut out:
+//! plans, templates and what storage tells without reading know nothing of it.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{AsArray, RecordBatch},
+    compute::cast,
+    datatypes::{DataType, Int64Type},
+};
+use stratalog_model::{
+    ChronicleDefinition, ChronicleId, Error, ErrorKind, Gsn, GsnRange, Result, Snapshot, Tick,
+    TickRange, TickRanges, TickSource,
+    aggregate::AggregateRequest,
+    tier::{BatchStream, Extent, ScanRequest},
+};
+
+use crate::errors::from_arrow;
+
+/// A snapshot without the events outside of parts of some chronicles.
+#[derive(Debug)]
+struct Projection {
+    whole: Arc<dyn Snapshot>,
+    within: Vec<(ChronicleId, TickRange)>,
+}
+
+/// The snapshot without the events outside of these parts.
+pub fn confined(
+    whole: Arc<dyn Snapshot>,
+    within: Vec<(ChronicleId, TickRange)>,
+) -> Arc<dyn Snapshot> {
+    match within.is_empty() {
+        true => whole,
+        false => Arc::new(Projection { whole, within }),
+    }
+}
+
+impl Projection {
+    fn of(&self, chronicle: ChronicleId) -> TickRange {
+        let parts = self.within.iter().filter(|(id, _)| *id == chronicle);
+        let ticks = parts.fold(TickRange::ALL, |ticks, (_, part)| ticks.intersect(part));
+        if ticks.is_empty() { TickRange::EMPTY } else { ticks }
+    }
+
+    fn clipped(&self, chronicle: ChronicleId, ticks: &TickRanges) -> TickRanges {
+        ticks.intersect(&self.of(chronicle).into())
+    }
+
+    fn request(&self, request: ScanRequest) -> ScanRequest {
+        ScanRequest { ticks: self.clipped(request.chronicle.id, &request.ticks), ..request }
+    }
+}
+
+impl Snapshot for Projection {
+    fn gsn(&self) -> Gsn {
+        self.whole.gsn()
+    }
+
+    fn sealed(&self, chronicle: &ChronicleDefinition) -> Option<Tick> {
+        self.whole.sealed(chronicle)
+    }
+
+    fn extent(&self, chronicle: &ChronicleDefinition, ranges: &TickRanges) -> Option<Extent> {
+        self.whole.extent(chronicle, &self.clipped(chronicle.id, ranges))
+    }
+
+    fn hull(&self, chronicle: &ChronicleDefinition) -> TickRange {
+        let hull = self.whole.hull(chronicle).intersect(&self.of(chronicle.id));
+        if hull.is_empty() { TickRange::EMPTY } else { hull }
+    }
+
+    fn within(&self, chronicle: ChronicleId) -> TickRange {
+        self.of(chronicle)
+    }
+
+    fn estimate(&self, request: &ScanRequest) -> u64 {
+        match self.of(request.chronicle.id) {
+            TickRange::ALL => self.whole.estimate(request),
+            _ => self.whole.estimate(&self.request(request.clone())),
+        }
+    }
+
+    fn series(&self, chronicle: &ChronicleDefinition, ranges: &TickRanges) -> u64 {
+        self.whole.series(chronicle, &self.clipped(chronicle.id, ranges))
+    }
+
+    /// Where in the log events are missing; which times they had, nobody knows any more.
+    fn deleted(&self, chronicle: &ChronicleDefinition, gsns: GsnRange) -> Option<GsnRange> {
+        self.whole.deleted(chronicle, gsns)
+    }
+
+    fn aggregate(&self, request: AggregateRequest) -> Result<Option<Vec<BatchStream>>> {
+        let scan = self.request(request.scan);
+        self.whole.aggregate(AggregateRequest { scan, ..request })
+    }
+
+    fn scan(&self, request: ScanRequest) -> Result<Vec<BatchStream>> {
+        self.whole.scan(self.request(request))
+    }
+}
+
+/// Checks rows that are to be written by a session that may write these ticks. Times that the server
+/// gives are looked at when it has given them.
+///
+/// # Errors
+/// `OutsideProjection`.
+pub fn check_rows(
+    chronicle: &ChronicleDefinition,
+    within: TickRange,
+    rows: &RecordBatch,
+) -> Result<()> {
+    if within == TickRange::ALL || chronicle.time_source == TickSource::Server {
+        return Ok(());
+    }
+    let at = chronicle.position(chronicle.tick_column);
+    let column = at.and_then(|at| rows.columns().get(at));
+    let unit_ns = chronicle.tick().and_then(|tick| tick.column_type.timestamp_unit_ns());
+    let (Some(column), Some(unit_ns)) = (column, unit_ns) else {
+        return Err(Error::internal("rows without a tick column"));
+    };
+    let times = cast(column, &DataType::Int64).map_err(from_arrow)?;
+    for time in times.as_primitive::<Int64Type>().iter().flatten() {
+        // What has no tick is refused where ticks are given.
+        let tick = time.checked_mul(unit_ns).and_then(|ns| chronicle.scale.tick_of(ns).ok());
+        check(chronicle, within, tick)?;
+    }
+    Ok(())
+}
+
+/// As [`check_rows`], of the ticks that rows were given: they may have moved to others.
+///
+/// # Errors
+/// `OutsideProjection`.
+pub fn check_ticks(
+    chronicle: &ChronicleDefinition,
+    within: TickRange,
+    ticks: &[i64],
+) -> Result<()> {
+    if within == TickRange::ALL {
+        return Ok(());
+    }
+    ticks.iter().try_for_each(|tick| check(chronicle, within, Some(Tick(*tick))))
+}
+
+fn check(chronicle: &ChronicleDefinition, within: TickRange, tick: Option<Tick>) -> Result<()> {
+    let Some(tick) = tick.filter(|tick| !within.contains(*tick)) else { return Ok(()) };
+    let message = format!(
+        "new row of \"{}\" is outside of the part that this session has acquired",
+        chronicle.name
+    );
+    Err(outside(chronicle, message)
+        .with_detail(format!("Its tick is {tick}, the part has ticks {within}.")))
+}
+
+/// The error of a statement that removes by position, of a session that may remove these ticks.
+pub fn no_positions(chronicle: &ChronicleDefinition, within: TickRange) -> Error {
+    let message = format!(
+        "cannot remove events of \"{}\" by position: this session has acquired a part of it",
+        chronicle.name
+    );
+    outside(chronicle, message).with_detail(format!(
+        "What is before a position may have any tick, the part has ticks {within}."
+    ))
+}
+
+fn outside(chronicle: &ChronicleDefinition, message: String) -> Error {
+    Error::new(ErrorKind::OutsideProjection, message)
+        .with_hint("acquire another part, or all of it, or RELEASE it")
+        .with_subject(chronicle.subject())
+}
+
+#[cfg(test)]
+mod tests;

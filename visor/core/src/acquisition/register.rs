@@ -1,0 +1,377 @@
+//! All acquisitions, as a state machine: every call is told the time, none waits.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use stratalog_model::ChronicleId;
+
+use super::{
+    claim::{Acquisition, Claim, HolderId, Moment, Refusal, Standing, Use},
+    entry::{Entered, Entry, Waiting},
+};
+
+/// Chronicles that one holder acquires or waits for, at most.
+pub(super) const ACQUISITIONS_MAX: usize = 10_000;
+
+/// ACQUIREs that wait for one chronicle, at most.
+pub(super) const WAITING_MAX: usize = 1_000;
+
+/// Who has acquired what.
+#[derive(Debug, Default)]
+pub(super) struct Register {
+    chronicles: BTreeMap<ChronicleId, Entry>,
+    /// The chronicles that each holder has acquired, or has lost.
+    holders: BTreeMap<HolderId, BTreeSet<ChronicleId>>,
+    /// What each holder waits for.
+    waiting: BTreeMap<HolderId, BTreeMap<u64, ChronicleId>>,
+    tickets: u64,
+}
+
+/// What became of one that waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    /// It has what it wanted.
+    Granted,
+    /// It waits on; a lease that is in its way runs out then.
+    Waits(Option<Moment>),
+}
+
+impl Register {
+    /// Acquires, or renews: `None` when the holder has it now, or a ticket to wait with.
+    pub(super) fn request(
+        &mut self,
+        now: Moment,
+        chronicle: ChronicleId,
+        holder: HolderId,
+        claim: Claim,
+        waits: bool,
+    ) -> Result<Option<u64>, Refusal> {
+        let listed = self.holders.get(&holder);
+        if listed.is_some_and(|of| of.len() >= ACQUISITIONS_MAX && !of.contains(&chronicle)) {
+            return Err(Refusal::TooMany(ACQUISITIONS_MAX));
+        }
+        let ticket = self.tickets;
+        let entry = self.chronicles.entry(chronicle).or_default();
+        entry.settle(now);
+        if entry.is_shut() {
+            return Err(Refusal::Closing);
+        }
+        let in_the_way = entry.in_the_way(chronicle, holder, &claim, None);
+        if in_the_way.is_empty() {
+            entry.grant(now, holder, claim);
+            self.holders.entry(holder).or_default().insert(chronicle);
+            return Ok(None);
+        }
+        if !waits {
+            return Err(Refusal::Taken(in_the_way));
+        }
+        if entry.queue.len() >= WAITING_MAX {
+            return Err(Refusal::Crowded(WAITING_MAX));
+        }
+        entry.queue.push(Waiting::new(ticket, holder, claim, now));
+        self.tickets += 1;
+        self.waiting.entry(holder).or_default().insert(ticket, chronicle);
+        if self.is_deadlocked(chronicle, ticket) {
+            self.withdraw(chronicle, ticket);
+            return Err(Refusal::Deadlock(in_the_way));
+        }
+        Ok(Some(ticket))
+    }
+
+    /// Looks whether one that waits can have what it wants by now.
+    pub(super) fn look(
+        &mut self,
+        now: Moment,
+        chronicle: ChronicleId,
+        ticket: u64,
+    ) -> Result<Look, Refusal> {
+        let Some(entry) = self.chronicles.get_mut(&chronicle) else {
+            return Err(Refusal::Closing);
+        };
+        entry.settle(now);
+        let Some(waiting) = entry.queue.iter().find(|waiting| waiting.ticket == ticket).copied()
+        else {
+            return Err(Refusal::Closing);
+        };
+        if entry.is_shut() {
+            self.withdraw(chronicle, ticket);
+            return Err(Refusal::Closing);
+        }
+        let Waiting { holder, claim, .. } = waiting;
+        let in_the_way = entry.in_the_way(chronicle, holder, &claim, Some(ticket));
+        if in_the_way.is_empty() {
+            entry.grant(now, holder, claim);
+            self.withdraw(chronicle, ticket);
+            self.holders.entry(holder).or_default().insert(chronicle);
+            return Ok(Look::Granted);
+        }
+        let until = in_the_way.iter().filter_map(|other| other.until).min();
+        if self.is_deadlocked(chronicle, ticket) {
+            self.withdraw(chronicle, ticket);
+            return Err(Refusal::Deadlock(in_the_way));
+        }
+        Ok(Look::Waits(until))
+    }
+
+    /// Those in the way of one that waits.
+    pub(super) fn in_the_way(
+        &mut self,
+        now: Moment,
+        chronicle: ChronicleId,
+        ticket: u64,
+    ) -> Vec<Acquisition> {
+        let Some(entry) = self.chronicles.get_mut(&chronicle) else { return Vec::new() };
+        entry.settle(now);
+        let waiting = entry.queue.iter().find(|waiting| waiting.ticket == ticket).copied();
+        waiting.map_or_else(Vec::new, |waiting| {
+            entry.in_the_way(chronicle, waiting.holder, &waiting.claim, Some(ticket))
+        })
+    }
+
+    /// Waits no longer.
+    pub(super) fn withdraw(&mut self, chronicle: ChronicleId, ticket: u64) {
+        let Some(entry) = self.chronicles.get_mut(&chronicle) else { return };
+        let found = entry.queue.iter().position(|waiting| waiting.ticket == ticket);
+        let Some(holder) = found.map(|at| entry.queue.remove(at).holder) else { return };
+        self.waits_no_longer(holder, ticket);
+        self.tidy(chronicle, holder);
+    }
+
+    /// Whether one that waits waits for itself, over others that wait.
+    fn is_deadlocked(&self, chronicle: ChronicleId, ticket: u64) -> bool {
+        let Some(entry) = self.chronicles.get(&chronicle) else { return false };
+        let Some(first) = entry.queue.iter().find(|waiting| waiting.ticket == ticket) else {
+            return false;
+        };
+        let mut seen = BTreeSet::new();
+        let mut open = vec![(chronicle, *first)];
+        while let Some((chronicle, waiting)) = open.pop() {
+            let Some(entry) = self.chronicles.get(&chronicle) else { continue };
+            let Waiting { holder, claim, ticket, .. } = waiting;
+            for other in entry.in_the_way(chronicle, holder, &claim, Some(ticket)) {
+                if other.holder == first.holder {
+                    return true;
+                }
+                if seen.insert(other.holder) {
+                    open.extend(self.waits_of(other.holder));
+                }
+            }
+        }
+        false
+    }
+
+    /// What a holder waits for.
+    fn waits_of(&self, holder: HolderId) -> Vec<(ChronicleId, Waiting)> {
+        let listed = self.waiting.get(&holder).into_iter().flatten();
+        let found = listed.filter_map(|(ticket, chronicle)| {
+            let queue = &self.chronicles.get(chronicle)?.queue;
+            let waiting = queue.iter().find(|waiting| waiting.ticket == *ticket)?;
+            Some((*chronicle, *waiting))
+        });
+        found.collect()
+    }
+
+    fn waits_no_longer(&mut self, holder: HolderId, ticket: u64) {
+        let Some(tickets) = self.waiting.get_mut(&holder) else { return };
+        tickets.remove(&ticket);
+        if tickets.is_empty() {
+            self.waiting.remove(&holder);
+        }
+    }
+
+    /// Gives back what a holder has; whether it had something, or had lost it.
+    pub(super) fn release(&mut self, chronicle: ChronicleId, holder: HolderId) -> bool {
+        let Some(entry) = self.chronicles.get_mut(&chronicle) else { return false };
+        let had = entry.release(holder);
+        self.tidy(chronicle, holder);
+        had
+    }
+
+    /// Gives back everything that a holder has.
+    pub(super) fn leave(&mut self, holder: HolderId) {
+        let listed = self.holders.get(&holder).cloned();
+        for chronicle in listed.into_iter().flatten() {
+            self.release(chronicle, holder);
+        }
+    }
+
+    /// A statement begins to use a chronicle.
+    pub(super) fn enter(
+        &mut self,
+        now: Moment,
+        chronicle: ChronicleId,
+        holder: HolderId,
+        what: Use,
+    ) -> Result<Entered, Refusal> {
+        let entry = self.chronicles.entry(chronicle).or_default();
+        entry.settle(now);
+        let entered = entry.enter(now, chronicle, holder, what);
+        if entered.is_err() {
+            self.tidy(chronicle, holder);
+        }
+        entered
+    }
+
+    /// Whether a holder may still use a chronicle.
+    pub(super) fn check(
+        &mut self,
+        now: Moment,
+        chronicle: ChronicleId,
+        holder: HolderId,
+    ) -> Result<(), Refusal> {
+        let Some(entry) = self.chronicles.get_mut(&chronicle) else { return Ok(()) };
+        entry.settle(now);
+        entry.check(chronicle, holder)
+    }
+
+    /// What a statement wrote may be durable at any moment from now on.
+    pub(super) fn commit(
+        &mut self,
+        now: Moment,
+        chronicle: ChronicleId,
+        holder: HolderId,
+        epoch: u32,
+    ) -> Result<(), Refusal> {
+        let Some(entry) = self.chronicles.get_mut(&chronicle) else { return Ok(()) };
+        entry.settle(now);
+        entry.commit(chronicle, holder, epoch)
+    }
+
+    /// A statement uses a chronicle no longer.
+    pub(super) fn exit(
+        &mut self,
+        chronicle: ChronicleId,
+        holder: HolderId,
+        what: Use,
+        epoch: u32,
+        committing: bool,
+    ) {
+        let Some(entry) = self.chronicles.get_mut(&chronicle) else { return };
+        entry.exit(holder, what, epoch, committing);
+        if entry.is_gone() {
+            self.chronicles.remove(&chronicle);
+        }
+    }
+
+    /// A holder begins to drop a chronicle: until [`Self::reopen`] or [`Self::forget`] nobody
+    /// acquires it or begins to write. Returns what others have acquired of it.
+    pub(super) fn close(
+        &mut self,
+        now: Moment,
+        chronicle: ChronicleId,
+        holder: HolderId,
+    ) -> Vec<Acquisition> {
+        let entry = self.chronicles.entry(chronicle).or_default();
+        entry.settle(now);
+        entry.closing = entry.closing.saturating_add(1);
+        entry.held_by_others(chronicle, Some(holder))
+    }
+
+    /// A chronicle is not dropped after all.
+    pub(super) fn reopen(&mut self, chronicle: ChronicleId) {
+        let Some(entry) = self.chronicles.get_mut(&chronicle) else { return };
+        entry.closing = entry.closing.saturating_sub(1);
+        if entry.is_gone() {
+            self.chronicles.remove(&chronicle);
+        }
+    }
+
+    /// A chronicle goes when the last of those who have acquired it has released it; who says so
+    /// does. Whether it was not marked before.
+    pub(super) fn mark(&mut self, chronicle: ChronicleId, holder: HolderId) -> bool {
+        let entry = self.chronicles.entry(chronicle).or_default();
+        let is_new = !std::mem::replace(&mut entry.marked, true);
+        self.release(chronicle, holder);
+        is_new
+    }
+
+    /// A chronicle stays.
+    pub(super) fn unmark(&mut self, chronicle: ChronicleId) {
+        let Some(entry) = self.chronicles.get_mut(&chronicle) else { return };
+        entry.marked = false;
+        if entry.is_gone() {
+            self.chronicles.remove(&chronicle);
+        }
+    }
+
+    /// A chronicle is gone.
+    pub(super) fn forget(&mut self, chronicle: ChronicleId) {
+        let Some(entry) = self.chronicles.remove(&chronicle) else { return };
+        for waiting in &entry.queue {
+            self.waits_no_longer(waiting.holder, waiting.ticket);
+        }
+        for holder in entry.parties.keys() {
+            self.tidy(chronicle, *holder);
+        }
+    }
+
+    /// Those who have acquired a chronicle.
+    pub(super) fn holders_of(&mut self, now: Moment, chronicle: ChronicleId) -> Vec<Acquisition> {
+        self.chronicles.get_mut(&chronicle).map_or_else(Vec::new, |entry| {
+            entry.settle(now);
+            entry.held_by_others(chronicle, None)
+        })
+    }
+
+    /// All acquisitions, by chronicle.
+    pub(super) fn list(&mut self, now: Moment) -> Vec<Acquisition> {
+        let mut list = Vec::new();
+        for (chronicle, entry) in &mut self.chronicles {
+            entry.settle(now);
+            entry.list(*chronicle, &mut list);
+        }
+        list
+    }
+
+    /// How many have acquired a chronicle, if only for a statement.
+    pub(super) fn acquirers(&mut self, now: Moment, chronicle: ChronicleId) -> u32 {
+        self.chronicles.get_mut(&chronicle).map_or(0, |entry| {
+            entry.settle(now);
+            entry.acquirers()
+        })
+    }
+
+    /// How many chronicles a holder has acquired.
+    pub(super) fn acquired_by(&mut self, now: Moment, holder: HolderId) -> usize {
+        let mut list = Vec::new();
+        for chronicle in self.holders.get(&holder).into_iter().flatten() {
+            if let Some(entry) = self.chronicles.get_mut(chronicle) {
+                entry.settle(now);
+                entry.list(*chronicle, &mut list);
+            }
+        }
+        let own = list.iter().filter(|acquisition| acquisition.holder == holder);
+        own.filter(|acquisition| acquisition.standing == Standing::Held).count()
+    }
+
+    /// Forgets what there is nothing to be known of any more.
+    fn tidy(&mut self, chronicle: ChronicleId, holder: HolderId) {
+        let mut listed = false;
+        if let Some(entry) = self.chronicles.get_mut(&chronicle) {
+            entry.tidy(holder);
+            let party = entry.parties.get(&holder);
+            listed = party.is_some_and(|party| party.held.is_some() || party.is_barred);
+            if entry.is_gone() {
+                self.chronicles.remove(&chronicle);
+            }
+        }
+        if !listed && let Some(of) = self.holders.get_mut(&holder) {
+            of.remove(&chronicle);
+            if of.is_empty() {
+                self.holders.remove(&holder);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+impl Register {
+    /// One in which all that ever was has ended.
+    pub(super) fn ended(tickets: u64) -> Self {
+        Self { tickets, ..Self::default() }
+    }
+
+    /// How many have waited.
+    pub(super) fn tickets(&self) -> u64 {
+        self.tickets
+    }
+}
