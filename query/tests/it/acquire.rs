@@ -243,7 +243,9 @@ async fn sessions_that_wait_for_each_other_are_found() {
 async fn a_lease_that_ran_out_is_access_that_is_lost() {
     let db = database().await;
     let second = other(&db);
-    let pass = |ms: i64| drop(db.clock.0.fetch_add(ms * 1_000_000, Ordering::Relaxed));
+    let pass = |ms: i64| {
+        db.clock.0.fetch_add(ms * 1_000_000, Ordering::Relaxed);
+    };
     let lost = ErrorKind::ObjectNotInPrerequisiteState;
     db.tag("INSERT INTO t VALUES ('2024-01-01', 1)").await;
     db.tag("ACQUIRE CHRONICLE t EXCLUSIVE FOR INTERVAL '100 ms'").await;
