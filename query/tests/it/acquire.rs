@@ -395,9 +395,9 @@ async fn bounds_and_leases_may_be_parameters() {
     let text = "ACQUIRE CHRONICLE t RANGE FROM $1 TO $2 FOR $3";
     let [parsed] = <[_; 1]>::try_from(db.session.parse(text).unwrap()).unwrap();
     let prepared = db.session.prepare(&parsed, &[]).await.unwrap();
-    let time = ColumnType::TimestampTz { precision: 6 };
+    let time = ColumnType::TimestampTz { precision: 9 };
     assert_eq!(prepared.parameter_types(), [time.clone(), time, ColumnType::Interval]);
-    let micros = |at: i64| ScalarValue::TimestampMicrosecond(Some(at), Some("UTC".into()));
+    let micros = |at: i64| ScalarValue::TimestampNanosecond(Some(at * 1_000), Some("UTC".into()));
     let lease = ScalarValue::new_interval_mdn(0, 0, 1_000_000_000);
     let values = vec![micros(1_704_067_200_000_000), micros(1_704_153_600_000_000), lease];
     let outcome = db.session.execute(&prepared, values).await.unwrap();
