@@ -210,7 +210,9 @@ impl Client {
                 Err(error) => error,
             };
             let passes = error.is_retryable() || error.is_session_lost();
-            let again = error.is_not_carried_out() || (care == Care::Pure && passes);
+            let again = error.is_not_carried_out()
+                || (care == Care::Pure && passes)
+                || self.pool.regains(&error);
             if !again {
                 return Err(error);
             }

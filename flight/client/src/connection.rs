@@ -53,6 +53,13 @@ pub(crate) struct Session {
     pub(crate) options_version: AtomicU64,
 }
 
+impl Session {
+    /// The session of a token.
+    pub(crate) fn of(bearer: MetadataValue<Ascii>) -> Self {
+        Self { bearer, lost: AtomicBool::new(false), options_version: AtomicU64::new(0) }
+    }
+}
+
 /// A channel to the server, and the login that its calls belong to.
 #[derive(Debug, Clone)]
 pub(crate) struct Connection {
@@ -206,7 +213,7 @@ async fn log_in(mut client: FlightServiceClient<Channel>, settings: &Settings) -
         _ => return Err(Error::protocol("the login gave no token")),
     };
     bearer.set_sensitive(true);
-    Ok(Session { bearer, lost: AtomicBool::new(false), options_version: AtomicU64::new(0) })
+    Ok(Session::of(bearer))
 }
 
 /// What `work` gives, if it does so in time.

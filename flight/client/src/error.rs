@@ -184,6 +184,11 @@ impl Error {
         kinds.iter().any(|kind| Some(kind.sqlstate()) == self.sqlstate())
     }
 
+    /// Whether the time of an event was outside of the acceptance window: SQLSTATE SL001.
+    pub(crate) fn is_outside_window(&self) -> bool {
+        self.sqlstate() == Some(model::ErrorKind::OutsideWindow.sqlstate())
+    }
+
     /// Whether it is certain that the server did nothing: it was never sent, or was refused as a
     /// whole before it began.
     pub fn is_not_carried_out(&self) -> bool {

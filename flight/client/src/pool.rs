@@ -1,13 +1,14 @@
 //! The connections of a client: bounded, made when they are needed, replaced when they fail.
 
 use std::sync::{
-    Arc,
+    Arc, OnceLock,
     atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use parking_lot::Mutex;
 
 use crate::{
+    acquired::Acquired,
     cleanup::{Cleanup, Errand},
     clock::ServerClock,
     connection::{Connection, within},
@@ -25,6 +26,8 @@ pub(crate) struct Pool {
     closed: AtomicBool,
     pub(crate) cleanup: Cleanup,
     pub(crate) clock: ServerClock,
+    /// What its session has acquired; of a pool of one connection only.
+    pub(crate) acquired: OnceLock<Acquired>,
 }
 
 /// The options that every session is to have.
@@ -91,6 +94,7 @@ impl Pool {
             closed: AtomicBool::new(false),
             cleanup: Cleanup::start(),
             clock: ServerClock::default(),
+            acquired: OnceLock::new(),
         }
     }
 
@@ -121,6 +125,10 @@ impl Pool {
             }
         };
         self.bring_up(&connection).await?;
+        if let Some(acquired) = self.acquired.get() {
+            let kept = within(Some(self.settings.connect_timeout), acquired.keep(&connection));
+            kept.await.inspect_err(|error| connection.learn(error))?;
+        }
         Ok(Lease { connection, call, pool: Arc::clone(self) })
     }
 
@@ -139,6 +147,12 @@ impl Pool {
             .map_err(Error::not_carried_out)?;
         connection.session.options_version.store(version, Ordering::Release);
         Ok(())
+    }
+
+    /// Whether an error tells that an acquisition ran out that is to go on: the next that takes a
+    /// connection acquires anew. What was refused so was not carried out.
+    pub(crate) fn regains(&self, error: &Error) -> bool {
+        self.acquired.get().is_some_and(|acquired| acquired.ran_out(error))
     }
 
     /// All sessions, those to come included, are to have an option from now on.

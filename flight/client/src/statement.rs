@@ -3,10 +3,13 @@
 
 use crate::error::{Error, ErrorKind, Result};
 
+/// Who acquires is one session.
+const ACQUIRES: &str = "Chronolog::acquire gives a handle, which has a session of its own";
+
 /// Whether carrying a statement out twice is the same as once, for all that its words tell. Everything
 /// that is not certain is taken for a change.
 pub(crate) fn is_pure(sql: &str) -> bool {
-    const READS: [&str; 6] = ["select", "values", "table", "show", "with", "explain"];
+    const READS: [&str; 7] = ["select", "values", "table", "show", "with", "explain", "subscribe"];
     const CHANGES: [&str; 9] =
         ["insert", "update", "delete", "merge", "into", "truncate", "nextval", "setval", "copy"];
     let mut words = words(sql);
@@ -37,6 +40,8 @@ pub(crate) fn check(sql: &str, in_transaction: bool) -> Result<()> {
         ("commit" | "end" | "rollback" | "abort", true) => {
             refused("call Transaction::commit or Transaction::rollback")
         }
+        ("acquire", _) => refused(ACQUIRES),
+        ("release", false) if matches!(second.as_str(), "chronicle" | "table") => refused(ACQUIRES),
         ("commit" | "end" | "rollback" | "abort" | "savepoint" | "release", false) => {
             refused("Client::begin gives a transaction, which has them")
         }
@@ -112,6 +117,7 @@ mod tests {
             "explain analyze select 1",
             "show all",
             "(SELECT 1)",
+            "SUBSCRIBE t FROM GSN 7",
         ] {
             assert!(is_pure(pure), "{pure}");
         }
@@ -131,10 +137,20 @@ mod tests {
 
     #[test]
     fn what_belongs_to_one_session_is_refused() {
-        for refused in ["BEGIN", "commit", " SET x = 1", "/**/ROLLBACK", "DECLARE c CURSOR FOR x"] {
+        for refused in [
+            "BEGIN",
+            "commit",
+            " SET x = 1",
+            "/**/ROLLBACK",
+            "DECLARE c CURSOR FOR x",
+            "ACQUIRE CHRONICLE t EXCLUSIVE",
+            "RELEASE TABLE t",
+        ] {
             let error = check(refused, false).unwrap_err();
             assert!(error.hint().is_some() && error.is_not_carried_out(), "{refused}");
         }
+        let acquires = check("release chronicle t", false).unwrap_err();
+        assert!(acquires.hint().is_some_and(|hint| hint.contains("Chronolog::acquire")));
         for refused in ["BEGIN", "COMMIT", "ROLLBACK", "ROLLBACK WORK", "ABORT", "END"] {
             assert!(check(refused, true).is_err(), "{refused}");
         }

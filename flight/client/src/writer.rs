@@ -26,6 +26,7 @@ use tokio::{
 };
 use uuid::Uuid;
 
+pub(crate) use self::options::path_of;
 pub use self::{
     acknowledgement::{Acknowledgement, Delivery},
     options::WriterBuilder,

@@ -42,7 +42,8 @@ pub struct Acknowledgement {
     pub duplicates: u64,
     /// The lowest global sequence number (gsn) of them, where it is known.
     pub first_gsn: Option<u64>,
-    /// The highest. Between the two there may be events of others.
+    /// The highest. Between the two there may be events of others; there are none where they are as far
+    /// apart as there are rows.
     pub last_gsn: Option<u64>,
     /// What is certain; none when nothing was written.
     pub durability: Option<Durability>,
@@ -56,6 +57,16 @@ impl Acknowledgement {
             first_gsn: answer.first_gsn,
             last_gsn: answer.last_gsn,
             durability: answer.durability.parse().ok(),
+        }
+    }
+
+    /// Of rows from `row` on, of `all` that were acknowledged as one: their own numbers, where each row
+    /// got one.
+    pub(crate) fn narrow(&mut self, row: u64, all: u64) {
+        let (Some(first), Some(last)) = (self.first_gsn, self.last_gsn) else { return };
+        if self.rows > 0 && last.checked_sub(first) == all.checked_sub(1) {
+            self.first_gsn = first.checked_add(row);
+            self.last_gsn = first.checked_add(row.saturating_add(self.rows) - 1);
         }
     }
 
@@ -77,6 +88,7 @@ pub(crate) type Outcome = Result<Acknowledgement>;
 #[derive(Debug)]
 pub struct Delivery {
     number: u64,
+    whole: bool,
     pieces: std::vec::IntoIter<oneshot::Receiver<Outcome>>,
     waiting: Option<oneshot::Receiver<Outcome>>,
     told: Acknowledgement,
@@ -85,9 +97,15 @@ pub struct Delivery {
 
 impl Delivery {
     pub(crate) fn new(number: u64, pieces: Vec<oneshot::Receiver<Outcome>>) -> Self {
+        let whole = pieces.len() <= 1;
         let mut pieces = pieces.into_iter();
         let waiting = pieces.next();
-        Self { number, pieces, waiting, told: Acknowledgement::default(), refused: None }
+        Self { number, whole, pieces, waiting, told: Acknowledgement::default(), refused: None }
+    }
+
+    /// Whether the batch is stored as a whole or not at all: it was not cut.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.whole
     }
 
     /// The number of the batch, as errors name it; of a batch that is sent in pieces, that of the

@@ -62,6 +62,10 @@ async fn write(shared: &Shared) -> Result<()> {
             }
             Err(ended) => ended,
         };
+        let ended = match ended {
+            Ended::Fatal(error) if shared.pool.regains(&error) => Ended::Broken(error),
+            ended => ended,
+        };
         match ended {
             Ended::Done => {}
             Ended::Refused(error) => {

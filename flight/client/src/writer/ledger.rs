@@ -29,6 +29,8 @@ pub(crate) struct Limits {
     pub(crate) bytes_max: usize,
     pub(crate) linger: Duration,
     pub(crate) in_flight_max: usize,
+    /// A parcel that is refused for its times is refused as one: all of its entries are about as old.
+    pub(crate) refuses_whole: bool,
 }
 
 /// Rows with a number.
@@ -230,8 +232,12 @@ impl Ledger {
         let Some(parcel) = self.sent.pop_front() else { return Ok(()) };
         self.done_through = parcel.number;
         let mut first = true;
+        let mut row = 0;
         for mut entry in parcel.entries {
-            let mut told = Acknowledgement::of(entry.batch.num_rows() as u64, answer);
+            let rows = entry.batch.num_rows() as u64;
+            let mut told = Acknowledgement::of(rows, answer);
+            told.narrow(row, parcel.batch.num_rows() as u64);
+            row += rows;
             // One duplicate, however many writes it was merged from.
             let all = Acknowledgement {
                 duplicates: if first { told.duplicates } else { 0 },
@@ -253,7 +259,8 @@ impl Ledger {
     pub(crate) fn refused(&mut self, error: &Error) {
         let Some(parcel) = self.sent.pop_front() else { return };
         self.broken();
-        if parcel.entries.len() > 1 {
+        let whole = self.limits.refuses_whole && error.is_outside_window();
+        if parcel.entries.len() > 1 && !whole {
             let attempts = parcel.attempts;
             for entry in parcel.entries.into_iter().rev() {
                 self.unsent.push_front(Parcel::single(entry, attempts));

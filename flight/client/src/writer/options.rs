@@ -63,6 +63,7 @@ impl WriterBuilder {
                 bytes_max: 4 << 20,
                 linger: Duration::from_millis(5),
                 in_flight_max: 8,
+                refuses_whole: false,
             },
             buffer_bytes_max: 64 << 20,
             write_timeout: Duration::from_secs(60),
@@ -105,6 +106,12 @@ impl WriterBuilder {
     /// Batches that are sent and not acknowledged at most; 8 if it is not said.
     pub fn in_flight_max(mut self, batches: usize) -> Self {
         self.limits.in_flight_max = batches;
+        self
+    }
+
+    /// What goes as one is refused as one where its times are outside of the acceptance window.
+    pub(crate) fn refuses_whole(mut self, whole: bool) -> Self {
+        self.limits.refuses_whole = whole;
         self
     }
 
@@ -216,7 +223,7 @@ async fn last_sequence(client: &Client, producer: Uuid) -> Result<Option<u64>> {
 }
 
 /// Schema, if it is said, and name of a table, as SQL reads them: folded to lower case unless quoted.
-fn path_of(table: &str) -> Result<Vec<String>> {
+pub(crate) fn path_of(table: &str) -> Result<Vec<String>> {
     let refused = || {
         Error::new(ErrorKind::InvalidOption, format!("\"{table}\" is no name of a table"))
             .with_hint("table, schema.table, or with quotes: \"My Table\"")

@@ -10,8 +10,11 @@
     reason = "helpers of tests fail as tests do, and use real files and clocks"
 )]
 
+mod chronicle;
+mod chronicle_faults;
 mod clock;
 mod concurrent;
+mod examples;
 mod faults;
 mod login;
 mod page;

@@ -1,12 +1,12 @@
-//! docs/clients/rust.md: what it says is compiled here, and does what it says.
+//! docs/clients/rust.md and native.md: what they say is compiled here, and does what they say.
 
 use std::error::Error;
 
 use std::sync::Arc;
-use stratalog_client::Client;
 use stratalog_client::arrow::array::{
     ArrayRef, Float64Array, RecordBatch, StringArray, TimestampNanosecondArray,
 };
+use stratalog_client::{Acquire, Chronolog, Client, Granularity, Range, Start, Tags, Update};
 
 use crate::support::{Server, number};
 
@@ -16,29 +16,34 @@ fn bare(text: &str) -> String {
 }
 
 #[test]
-fn each_example_of_the_page_is_below() {
-    let page = include_str!("../../../../docs/clients/rust.md");
+fn each_example_of_the_pages_is_below() {
     let here = bare(include_str!("page.rs"));
-    let blocks = page.split("```rust\n").skip(1).map(|block| block.split("```").next().unwrap());
-    let mut count = 0;
-    for block in blocks {
-        let mut parts: Vec<String> = Vec::new();
-        for line in block.lines() {
-            // What a block uses stands above, and where the server is comes from the test.
-            match line.starts_with("use ") || line.starts_with("let url = ") {
-                true => parts.push(String::new()),
-                false => match parts.last_mut() {
-                    Some(part) => part.push_str(line),
-                    None => parts.push(line.to_string()),
-                },
+    for (page, expected) in [
+        (include_str!("../../../../docs/clients/rust.md"), 6),
+        (include_str!("../../../../docs/clients/native.md"), 3),
+    ] {
+        let blocks =
+            page.split("```rust\n").skip(1).map(|block| block.split("```").next().unwrap());
+        let mut count = 0;
+        for block in blocks {
+            let mut parts: Vec<String> = Vec::new();
+            for line in block.lines() {
+                // What a block uses stands above, and where the server is comes from the test.
+                match line.starts_with("use ") || line.starts_with("let url = ") {
+                    true => parts.push(String::new()),
+                    false => match parts.last_mut() {
+                        Some(part) => part.push_str(line),
+                        None => parts.push(line.to_string()),
+                    },
+                }
             }
+            for part in parts {
+                assert!(here.contains(&bare(&part)), "not below:\n{part}");
+            }
+            count += 1;
         }
-        for part in parts {
-            assert!(here.contains(&bare(&part)), "not below:\n{part}");
-        }
-        count += 1;
+        assert_eq!(count, expected);
     }
-    assert_eq!(count, 6);
 }
 
 async fn page(url: &str) -> Result<(), Box<dyn Error>> {
@@ -100,9 +105,42 @@ async fn page(url: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+async fn native(url: &str) -> Result<(), Box<dyn Error>> {
+    let log = Chronolog::connect(url).await?;
+    log.create("events", Granularity::NANOSECOND, &Tags::new().set("retention", "90d")).await?;
+    let events = log.acquire("events", Acquire::shared()).await?;
+
+    let receipt = events.record(b"something happened").await?;
+    println!("tick {:?}, position {:?}", receipt.tick, receipt.gsn);
+    let receipts = events.record_batch(&["one", "two", "three"]).await?;
+    let pending = events.append("pipelined").await?;
+    events.flush().await?;
+    println!("position {:?}", pending.await?.gsn);
+    assert_eq!(receipts.len(), 3);
+
+    let newest = events.playback(2).await?;
+    println!("{newest:?}");
+    let ranges = [Range::ticks(0..), Range::gsns(..=100)];
+    let mut replay = events.replay(&ranges, Some("length(payload) < 5")).await?;
+    while let Some(event) = replay.next().await {
+        println!("{:?}", event?.payload);
+    }
+
+    let mut subscription = events.subscribe(Start::Beginning, None).await?;
+    if let Some(Update::Event(event)) = subscription.next().await.transpose()? {
+        println!("the first: {:?}", event.payload);
+    }
+
+    events.release().await?;
+    log.disconnect().await;
+    Ok(())
+}
+
 #[tokio::test]
 async fn the_examples_do_what_they_say() {
     let server = Server::start();
     page(&server.url()).await.unwrap();
     assert_eq!(number(&server.client().await, "SELECT count(*) FROM rooms").await, 5);
+    native(&server.url()).await.unwrap();
+    assert_eq!(number(&server.client().await, "SELECT count(*) FROM events").await, 5);
 }

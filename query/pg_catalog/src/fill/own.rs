@@ -39,6 +39,7 @@ pub(super) fn chronicles(context: &CatalogContext, rows: &mut Rows<'_>) -> Resul
             ("acquirers", context.acquisitions.acquirers(chronicle.id).into()),
             ("granularity", chronicle.scale.granularity().to_string().into()),
             ("base", chronicle.scale.base_ns().div_euclid(1_000).into()),
+            ("base_ns", chronicle.scale.base_ns().into()),
             ("collision", chronicle.collision.to_string().into()),
             ("late", late(chronicle.late).into()),
             ("time_source", chronicle.time_source.to_string().into()),

@@ -13,6 +13,7 @@ fn ledger() -> Ledger {
         bytes_max: 1 << 20,
         linger: Duration::from_secs(1),
         in_flight_max: 3,
+        refuses_whole: false,
     })
 }
 
@@ -218,4 +219,45 @@ fn what_is_left_comes_back_as_it_was_sent() {
         ledger.take_all().iter().map(|(number, rows)| (*number, rows.num_rows())).collect();
     assert_eq!(left, [(10, 10), (11, 1), (12, 1)]);
     assert!(ledger.is_empty());
+}
+
+#[test]
+fn entries_that_went_as_one_have_their_own_positions() {
+    let mut ledger = ledger();
+    let mut told = Vec::new();
+    for (number, values) in [(1, vec![1, 2]), (2, vec![3]), (3, vec![4, 5, 6])] {
+        let (entry, receiver) = entry(number, numbers(&values), Instant::now());
+        ledger.push(entry);
+        told.push(receiver);
+    }
+    ledger.flush(3);
+    assert_eq!(sent(&mut ledger).0, 3);
+    let stored = Answer { first_gsn: Some(100), last_gsn: Some(105), ..answer(3) };
+    ledger.acknowledged(&stored).unwrap();
+    let told = told.iter_mut().map(|told| told.try_recv().unwrap().unwrap());
+    let gsns: Vec<_> = told.map(|told| (told.first_gsn.unwrap(), told.last_gsn.unwrap())).collect();
+    assert_eq!(gsns, [(100, 101), (102, 102), (103, 105)]);
+    let all = ledger.take_outcome().unwrap();
+    assert_eq!((all.rows, all.first_gsn, all.last_gsn), (6, Some(100), Some(105)));
+}
+
+#[test]
+fn a_parcel_that_is_too_old_is_refused_as_one_where_that_is_wanted() {
+    let mut status = tonic::Status::aborted("too old");
+    status.metadata_mut().insert("sqlstate", "SL001".parse().unwrap());
+    let too_old = Error::from(status);
+    for whole in [true, false] {
+        let mut ledger = ledger();
+        ledger.limits.refuses_whole = whole;
+        write(&mut ledger, 1..=3);
+        ledger.flush(3);
+        assert_eq!(sent(&mut ledger), (3, vec![1, 2, 3]));
+        ledger.refused(&too_old);
+        match whole {
+            true => assert!(ledger.is_empty() && ledger.done_through() == 3),
+            false => assert_eq!(sent(&mut ledger), (1, vec![1])),
+        }
+        ledger.refused(&bad());
+        assert!(ledger.take_outcome().unwrap_err().needs_new_time() == whole);
+    }
 }

@@ -1,0 +1,252 @@
+//! What the session of a client has acquired, for as long as the client is there.
+//!
+//! ```text
+//!   ACQUIRE … FOR lease ─► held ─── a quarter of the lease later ───► ACQUIRE again: renewed
+//!                           │
+//!                           ├─ another session: the server began anew ─► ACQUIRE again, if it is free
+//!                           └─ the lease ran out: it was not reached ──► ACQUIRE again, if it is free
+//! ```
+//!
+//! It is looked at whenever a connection is taken, so nothing is sent over one that has not acquired.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+
+use crate::{
+    connection::{Connection, Session},
+    error::{Error, ErrorKind, Result},
+};
+
+/// The part of a lease after which it is renewed.
+const RENEWED_AFTER: u32 = 4;
+
+/// SQLSTATE of what a lease that ran out refuses, and a chronicle that is being dropped.
+const NOT_IN_STATE: &str = "55000";
+
+/// An acquisition of one chronicle.
+#[derive(Debug)]
+pub(crate) struct Acquired {
+    /// As messages name it.
+    name: String,
+    /// ACQUIRE, without its time.
+    statement: String,
+    lease: Duration,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// The session that has it, and when that asked for it last.
+    asked: Option<(Arc<Session>, Instant)>,
+    /// It is not renewed, and ends then.
+    ends: Option<Instant>,
+    /// The server has told that it ran out.
+    ran_out: bool,
+    /// And that nobody acquires it anew.
+    refused: bool,
+    lapses: u64,
+}
+
+impl Acquired {
+    /// An acquisition that `session` got just now, for `lease` and not longer if it is `timed`.
+    pub(crate) fn new(
+        name: String,
+        statement: String,
+        lease: Duration,
+        timed: bool,
+        session: Arc<Session>,
+    ) -> Self {
+        let now = Instant::now();
+        let state = State {
+            asked: Some((session, now)),
+            ends: timed.then(|| now + lease),
+            ran_out: false,
+            refused: false,
+            lapses: 0,
+        };
+        Self { name, statement, lease, state: Mutex::new(state) }
+    }
+
+    /// How often it was not held for a while, though it should have been.
+    pub(crate) fn lapses(&self) -> u64 {
+        self.state.lock().lapses
+    }
+
+    /// Acquires for the session of a connection, if it is time to.
+    ///
+    /// # Errors
+    /// `Closed` when it has ended; what the server says: 55P03 when others have the chronicle.
+    pub(crate) async fn keep(&self, connection: &Connection) -> Result<()> {
+        let now = Instant::now();
+        let Some(lease) = self.due(&connection.session, now)? else { return Ok(()) };
+        match connection.update(&timed(&self.statement, lease, true), None).await {
+            Ok(_) => self.acquired(&connection.session, now),
+            Err(error) if self.goes_on(&connection.session, now, &error) => {
+                tracing::debug!(%error, chronicle = %self.name, "what is held was not renewed");
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Whether what is held can be used though it was not renewed: nobody acquires a chronicle that is
+    /// being dropped, and who has it keeps it for as long as the lease goes on.
+    fn goes_on(&self, session: &Arc<Session>, now: Instant, error: &Error) -> bool {
+        if error.sqlstate() != Some(NOT_IN_STATE) {
+            return false;
+        }
+        let mut state = self.state.lock();
+        let told = std::mem::take(&mut state.ran_out);
+        state.refused |= told;
+        let asked = state.asked.as_ref().filter(|(known, _)| Arc::ptr_eq(known, session));
+        !told && asked.is_some_and(|(_, asked)| now < *asked + self.lease)
+    }
+
+    /// For how long to acquire it now; `None` for not yet.
+    fn due(&self, session: &Arc<Session>, now: Instant) -> Result<Option<Duration>> {
+        let state = self.state.lock();
+        let asked = state.asked.as_ref().filter(|(known, _)| Arc::ptr_eq(known, session));
+        let fresh = |asked: Instant| now < asked + self.lease / RENEWED_AFTER;
+        match (state.ends, asked) {
+            (Some(ends), _) if ends <= now => Err(Error::new(
+                ErrorKind::Closed,
+                format!("the time for which chronicle {} was acquired is over", self.name),
+            )
+            .with_hint("acquire it again: that gives another handle")),
+            (Some(_), Some(_)) => Ok(None),
+            (Some(ends), None) => Ok(Some(ends.saturating_duration_since(now))),
+            (None, Some((_, asked))) if !state.ran_out && fresh(*asked) => Ok(None),
+            (None, _) => Ok(Some(self.lease)),
+        }
+    }
+
+    /// The session has it, by what it asked for at `asked`.
+    fn acquired(&self, session: &Arc<Session>, asked: Instant) {
+        let mut state = self.state.lock();
+        let unbroken = !state.ran_out
+            && state.asked.as_ref().is_some_and(|(known, before)| {
+                Arc::ptr_eq(known, session) && asked < *before + self.lease
+            });
+        state.lapses += u64::from(!unbroken);
+        (state.ran_out, state.refused) = (false, false);
+        state.asked = Some((Arc::clone(session), asked));
+    }
+
+    /// Lets it end by itself after a time.
+    ///
+    /// # Errors
+    /// As [`Self::keep`].
+    pub(crate) async fn end_in(&self, connection: &Connection, time: Duration) -> Result<()> {
+        let now = Instant::now();
+        connection.update(&timed(&self.statement, time, true), None).await?;
+        self.state.lock().ends = Some(now + time);
+        self.acquired(&connection.session, now);
+        Ok(())
+    }
+
+    /// Whether an error tells that the lease ran out that is to go on.
+    pub(crate) fn ran_out(&self, error: &Error) -> bool {
+        let mut state = self.state.lock();
+        let goes_on = state.ends.is_none() && !state.refused;
+        let ran_out = goes_on && error.sqlstate() == Some(NOT_IN_STATE);
+        state.ran_out |= ran_out;
+        ran_out
+    }
+}
+
+/// An ACQUIRE for a time, which waits for others or does not.
+pub(crate) fn timed(statement: &str, lease: Duration, nowait: bool) -> String {
+    let nowait = if nowait { " NOWAIT" } else { "" };
+    format!("{statement} FOR INTERVAL '{} milliseconds'{nowait}", lease.as_millis().max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEASE: Duration = Duration::from_secs(40);
+
+    fn acquired(timed: bool) -> (Acquired, Arc<Session>) {
+        let session = Arc::new(Session::of("Bearer one".parse().unwrap()));
+        let statement = "ACQUIRE CHRONICLE t SHARED".to_string();
+        let acquired =
+            Acquired::new("t".to_string(), statement, LEASE, timed, Arc::clone(&session));
+        (acquired, session)
+    }
+
+    fn server_says(sqlstate: &str) -> Error {
+        let mut status = tonic::Status::failed_precondition("x");
+        status.metadata_mut().insert("sqlstate", sqlstate.parse().unwrap());
+        status.into()
+    }
+
+    #[test]
+    fn a_lease_is_renewed_in_time() {
+        let (acquired, session) = acquired(false);
+        let now = Instant::now();
+        assert_eq!(acquired.due(&session, now).unwrap(), None);
+        let later = now + LEASE / 3;
+        assert_eq!(acquired.due(&session, later).unwrap(), Some(LEASE));
+        acquired.acquired(&session, later);
+        assert_eq!(acquired.due(&session, later).unwrap(), None);
+        assert_eq!(acquired.lapses(), 0);
+    }
+
+    #[test]
+    fn what_lapsed_is_acquired_anew_and_counted() {
+        let (acquired, session) = acquired(false);
+        let now = Instant::now();
+        assert!(!acquired.ran_out(&server_says("42P01")));
+        assert!(acquired.ran_out(&server_says("55000")));
+        assert_eq!(acquired.due(&session, now).unwrap(), Some(LEASE));
+        acquired.acquired(&session, now);
+        assert_eq!((acquired.due(&session, now).unwrap(), acquired.lapses()), (None, 1));
+        let another = Arc::new(Session::of("Bearer two".parse().unwrap()));
+        assert_eq!(acquired.due(&another, now).unwrap(), Some(LEASE));
+        acquired.acquired(&another, now);
+        acquired.acquired(&another, now + 2 * LEASE);
+        assert_eq!(acquired.lapses(), 3);
+    }
+
+    #[test]
+    fn what_is_held_is_used_while_it_is_being_dropped() {
+        let (acquired, session) = acquired(false);
+        let now = Instant::now();
+        let dropped = server_says("55000");
+        assert!(acquired.goes_on(&session, now + LEASE / 2, &dropped));
+        assert!(!acquired.goes_on(&session, now + 2 * LEASE, &dropped));
+        assert!(!acquired.goes_on(&session, now, &server_says("55P03")));
+        // A write was refused for it, and that is told, once.
+        assert!(acquired.ran_out(&dropped));
+        assert!(!acquired.goes_on(&session, now, &dropped));
+        assert!(!acquired.ran_out(&dropped), "it is of no use to try again");
+        assert!(acquired.goes_on(&session, now, &dropped));
+        let another = Arc::new(Session::of("Bearer two".parse().unwrap()));
+        assert!(!acquired.goes_on(&another, now, &dropped));
+    }
+
+    #[test]
+    fn a_timed_one_ends() {
+        let (acquired, session) = acquired(true);
+        let now = Instant::now();
+        assert_eq!(acquired.due(&session, now + LEASE / 2).unwrap(), None);
+        let another = Arc::new(Session::of("Bearer two".parse().unwrap()));
+        let left = acquired.due(&another, now + LEASE / 2).unwrap().unwrap();
+        assert!(left <= LEASE / 2 && left > LEASE / 3);
+        let over = acquired.due(&session, now + LEASE + Duration::from_secs(1)).unwrap_err();
+        assert_eq!(over.kind(), ErrorKind::Closed);
+        assert!(!acquired.ran_out(&server_says("55000")));
+    }
+
+    #[test]
+    fn times_are_written_as_intervals() {
+        let sql = timed("ACQUIRE CHRONICLE t SHARED", Duration::from_millis(1500), true);
+        assert_eq!(sql, "ACQUIRE CHRONICLE t SHARED FOR INTERVAL '1500 milliseconds' NOWAIT");
+        let sql = timed("A", Duration::from_nanos(1), false);
+        assert_eq!(sql, "A FOR INTERVAL '1 milliseconds'");
+    }
+}

@@ -1,0 +1,37 @@
+//! ChronoLog's own API: the operations of the paper's Figure 2, on chronicles of raw events (F1–F25).
+//!
+//! ```text
+//!   Chronolog ──── create, edit, destroy, sync_clock ────► sessions that all share
+//!       │ acquire
+//!       ▼
+//!   Chronicle ──── a connection and a session of its own ─► what it has acquired
+//!       ├ record, append ─► tick by the server's clock ─► Writer ─► Receipt
+//!       ├ playback, replay ─► Event …
+//!       └ subscribe ─────────► Update …, for ever
+//! ```
+//!
+//! A raw event is opaque bytes and a tick: a row of the columns `time` and `payload`. All of it is SQL over
+//! Flight, and a table like any other to everybody else.
+
+mod acquire;
+mod chronolog;
+mod event;
+mod handle;
+mod range;
+mod record;
+mod replay;
+mod subscription;
+mod table;
+mod tags;
+
+pub use self::{
+    acquire::Acquire,
+    chronolog::{Chronolog, Destroy},
+    event::{Event, Update},
+    handle::Chronicle,
+    range::Range,
+    record::{Pending, Receipt},
+    replay::Replay,
+    subscription::{Start, Subscription},
+    tags::Tags,
+};

@@ -1,0 +1,162 @@
+//! Events as they are read.
+
+use arrow::{
+    array::{Array, AsArray as _, RecordBatch},
+    compute::cast,
+    datatypes::{DataType, Int64Type, TimeUnit, TimestampNanosecondType},
+};
+use bytes::Bytes;
+
+use super::{table::Table, tags::PAYLOAD};
+use crate::error::{Error, Result};
+
+/// A raw event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Event {
+    /// Distance from the chronicle's base, in units of its granularity.
+    pub tick: i64,
+    /// Position in the log: the order of commits, the same for every reader. Together with the
+    /// chronicle it names the event for ever: the paper's EventID.
+    pub gsn: u64,
+    /// When its tick begins: nanoseconds since 1970, UTC.
+    pub time_ns: i64,
+    /// What was recorded.
+    pub payload: Bytes,
+}
+
+/// What a subscription tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Update {
+    /// An event.
+    Event(Event),
+    /// Events are missing here: they were deleted, or cannot be read.
+    Gap {
+        /// The first position at which one is missing.
+        gsn: u64,
+        /// Which, and why: `gsn [1, 1000) deleted`.
+        what: String,
+    },
+}
+
+/// The events of a batch with the columns `_tick`, `_seq`, `_gsn` and payload; each with its `_seq`.
+pub(crate) fn events(batch: &RecordBatch, table: &Table) -> Result<Vec<(Event, i64)>> {
+    let number = |name: &str| {
+        let column = batch.column_by_name(name).and_then(|at| at.as_primitive_opt::<Int64Type>());
+        column.ok_or_else(|| unread(table, name))
+    };
+    let (ticks, seqs, gsns) = (number("_tick")?, number("_seq")?, number("_gsn")?);
+    let payloads = payloads(batch, table)?;
+    let event = |row: usize| {
+        let tick = ticks.value(row);
+        let time_ns = table.time_of(tick).ok_or_else(|| unread(table, "_tick"))?;
+        let gsn = u64::try_from(gsns.value(row)).map_err(|_| unread(table, "_gsn"))?;
+        let payload = payloads(row).ok_or_else(|| unread(table, PAYLOAD))?;
+        Ok((Event { tick, gsn, time_ns, payload }, seqs.value(row)))
+    };
+    (0..batch.num_rows()).map(event).collect()
+}
+
+/// What a batch of a subscription tells.
+pub(crate) fn updates(batch: &RecordBatch, table: &Table) -> Result<Vec<Update>> {
+    let gsns = batch.column_by_name("_gsn").and_then(|at| at.as_primitive_opt::<Int64Type>());
+    let gsns = gsns.ok_or_else(|| unread(table, "_gsn"))?;
+    let gaps = batch.column_by_name("_gap").and_then(|column| column.as_string_opt::<i32>());
+    let gaps = gaps.ok_or_else(|| unread(table, "_gap"))?;
+    let times = batch.column_by_name(&table.time).ok_or_else(|| unread(table, &table.time))?;
+    // Of a table that others made, they may be in other units.
+    let times = match times.data_type() {
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => times.clone(),
+        DataType::Timestamp(_, zone) => {
+            cast(times, &DataType::Timestamp(TimeUnit::Nanosecond, zone.clone()))?
+        }
+        _ => return Err(unread(table, &table.time)),
+    };
+    let times = times.as_primitive_opt::<TimestampNanosecondType>();
+    let times = times.ok_or_else(|| unread(table, &table.time))?;
+    let payloads = payloads(batch, table)?;
+    let update = |row: usize| {
+        let gsn = u64::try_from(gsns.value(row)).map_err(|_| unread(table, "_gsn"))?;
+        if gaps.is_valid(row) {
+            return Ok(Update::Gap { gsn, what: gaps.value(row).to_string() });
+        }
+        let time_ns = times.value(row);
+        let tick = table.tick_of(time_ns).ok_or_else(|| unread(table, &table.time))?;
+        let payload = payloads(row).ok_or_else(|| unread(table, PAYLOAD))?;
+        Ok(Update::Event(Event { tick, gsn, time_ns, payload }))
+    };
+    (0..batch.num_rows()).map(update).collect()
+}
+
+/// The payload of each row; `None` for NULL.
+fn payloads<'a>(
+    batch: &'a RecordBatch,
+    table: &Table,
+) -> Result<impl Fn(usize) -> Option<Bytes> + use<'a>> {
+    let column = batch.column_by_name(PAYLOAD).and_then(|column| column.as_binary_opt::<i32>());
+    let column = column.ok_or_else(|| unread(table, PAYLOAD))?;
+    Ok(move |row| column.is_valid(row).then(|| Bytes::copy_from_slice(column.value(row))))
+}
+
+fn unread(table: &Table, column: &str) -> Error {
+    Error::protocol(format!("column {column} of an event of {} cannot be read", table.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, BinaryArray, Int64Array, StringArray, TimestampMicrosecondArray};
+    use stratalog_model::{Collision, TickScale, TickSource};
+
+    use super::*;
+
+    /// A chronicle that counts in microseconds.
+    fn table() -> Table {
+        Table {
+            name: "e".to_string(),
+            quoted: "\"public\".\"e\"".to_string(),
+            time: "time".to_string(),
+            scale: TickScale::starting_at(1_000_000, "1us".parse().unwrap()),
+            collision: Collision::All,
+            source: TickSource::Client,
+            raw: None,
+        }
+    }
+
+    fn numbers(values: [i64; 2]) -> ArrayRef {
+        Arc::new(Int64Array::from(values.to_vec()))
+    }
+
+    #[test]
+    fn events_are_read_out_of_batches() {
+        let payloads: ArrayRef = Arc::new(BinaryArray::from(vec![&b"a"[..], &b""[..]]));
+        let columns =
+            [("_tick", numbers([5, -1])), ("_seq", numbers([1, 2])), ("_gsn", numbers([7, 9]))];
+        let columns = columns.into_iter().chain([("payload", payloads)]);
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let events = events(&batch, &table()).unwrap();
+        let (first, seq) = &events[0];
+        assert_eq!((first.tick, first.gsn, first.time_ns, *seq), (5, 7, 1_005_000, 1));
+        assert_eq!(first.payload.as_ref(), b"a");
+        assert_eq!((events[1].0.time_ns, events[1].0.payload.len()), (999_000, 0));
+        let without = batch.project(&[0, 1, 2]).unwrap();
+        assert!(super::events(&without, &table()).unwrap_err().to_string().contains("payload"));
+    }
+
+    #[test]
+    fn updates_are_events_and_gaps() {
+        let gaps: ArrayRef = Arc::new(StringArray::from(vec![Some("gsn [1, 7) deleted"), None]));
+        let micros = TimestampMicrosecondArray::from(vec![None, Some(1_005)]);
+        let times: ArrayRef = Arc::new(micros.with_timezone("UTC"));
+        let payloads: ArrayRef = Arc::new(BinaryArray::from(vec![None, Some(&b"x"[..])]));
+        let columns =
+            [("_gsn", numbers([1, 7])), ("_gap", gaps), ("time", times), ("payload", payloads)];
+        let nullable = columns.map(|(name, column)| (name, column, true));
+        let batch = RecordBatch::try_from_iter_with_nullable(nullable).unwrap();
+        let updates = updates(&batch, &table()).unwrap();
+        assert_eq!(updates[0], Update::Gap { gsn: 1, what: "gsn [1, 7) deleted".to_string() });
+        let Update::Event(event) = &updates[1] else { panic!("{updates:?}") };
+        assert_eq!((event.gsn, event.tick, event.time_ns), (7, 5, 1_005_000));
+    }
+}

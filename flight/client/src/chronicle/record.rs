@@ -1,0 +1,191 @@
+//! Recording: payload → tick → a batch of a writer → receipt; and another tick where one was refused.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use arrow::array::{ArrayRef, BinaryArray, RecordBatch, TimestampNanosecondArray};
+use futures::future::BoxFuture;
+use stratalog_model::{Collision, Durability, TickSource};
+
+use super::handle::Shared;
+use crate::{
+    error::{Error, ErrorKind, Result},
+    writer::{Acknowledgement, Delivery},
+};
+
+/// The wait before a second tick is tried, which doubles with each.
+const PAUSE: Duration = Duration::from_millis(1);
+const PAUSES_DOUBLED_MAX: u32 = 8;
+
+/// An event is recorded: the paper's EventID, and what is certain of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Receipt {
+    /// Its tick: distance from the chronicle's base, in units of its granularity. `None` where the server
+    /// decides: with `time_source = 'server'`, and with `collision = 'next'`;
+    /// [`Chronicle::read_record`](crate::Chronicle::read_record) tells it then.
+    pub tick: Option<i64>,
+    /// When that tick begins: nanoseconds since 1970, UTC.
+    pub time_ns: Option<i64>,
+    /// Its position in the log. `None` when the acknowledgement was lost with its connection: the event
+    /// was sent again, and the server, which had stored it, only said so.
+    pub gsn: Option<u64>,
+    /// What it survives.
+    pub durability: Option<Durability>,
+    /// How often its tick was refused, and it was given another one.
+    pub new_ticks: u32,
+}
+
+/// An event that is on its way: wait for it, or drop it, and leave it to
+/// [`Chronicle::flush`](crate::Chronicle::flush). Only who waits for it has it recorded with another tick
+/// when its own is refused.
+#[must_use = "an event whose tick is refused is given another one while this is awaited"]
+pub struct Pending(BoxFuture<'static, Result<Receipt>>);
+
+impl std::fmt::Debug for Pending {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pending").finish_non_exhaustive()
+    }
+}
+
+impl Future for Pending {
+    type Output = Result<Receipt>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.as_mut().poll(context)
+    }
+}
+
+/// Events that were handed to the writer.
+pub(crate) struct Sent {
+    payloads: ArrayRef,
+    times: Vec<i64>,
+    delivery: Delivery,
+}
+
+impl Shared {
+    /// Hands events to the writer, each with a tick of its own; returns once there is room for them.
+    pub(crate) async fn send(&self, payloads: ArrayRef) -> Result<Sent> {
+        let schema = Arc::clone(self.table.raw()?);
+        let writer = self.writer().await?;
+        let mut times = Vec::with_capacity(payloads.len());
+        let batch = if self.table.source == TickSource::Server {
+            RecordBatch::try_new(Arc::new(schema.project(&[1])?), vec![Arc::clone(&payloads)])?
+        } else {
+            for _ in 0..payloads.len() {
+                times.push(self.now().await?);
+            }
+            let zone = schema.fields().first().is_some_and(|time| is_zoned(time));
+            let stamps = TimestampNanosecondArray::from(times.clone());
+            let stamps = if zone { stamps.with_timezone("UTC") } else { stamps };
+            RecordBatch::try_new(schema, vec![Arc::new(stamps), Arc::clone(&payloads)])?
+        };
+        let delivery = writer.write(batch).await?;
+        Ok(Sent { payloads, times, delivery })
+    }
+
+    /// The server's time, as it is known here.
+    async fn now(&self) -> Result<i64> {
+        if let Some(told) = self.client.time() {
+            return Ok(told.time_ns);
+        }
+        Ok(self.client.sync_clock().await?.told.time_ns)
+    }
+
+    /// What became of events, with other ticks where theirs were refused.
+    ///
+    /// # Errors
+    /// What recording them says.
+    pub(crate) async fn settle(&self, mut sent: Sent) -> Result<Vec<Receipt>> {
+        let mut new_ticks = 0;
+        loop {
+            // Of one that was cut, some may be stored though others are refused.
+            let whole = sent.delivery.is_whole();
+            let error = match sent.delivery.await {
+                Ok(stored) => return Ok(self.receipts(&sent.times, &stored, new_ticks)),
+                Err(error) => error,
+            };
+            let outside = error.is_outside_window();
+            let again = outside || (error.needs_new_time() && self.how.retries_collisions);
+            let again = again && whole && !sent.times.is_empty();
+            if !again || new_ticks >= self.how.new_ticks {
+                return Err(error);
+            }
+            new_ticks += 1;
+            tracing::debug!(%error, new_ticks, "an event is recorded with another tick");
+            if outside {
+                self.resynchronize().await?;
+            } else {
+                self.next_tick(&sent.times).await;
+            }
+            let doublings = (new_ticks - 1).min(PAUSES_DOUBLED_MAX);
+            tokio::time::sleep(PAUSE.saturating_mul(1 << doublings)).await;
+            sent = self.send(sent.payloads).await?;
+        }
+    }
+
+    /// Waits until the clock is behind the ticks that were taken.
+    async fn next_tick(&self, times: &[i64]) {
+        let taken = times.iter().filter_map(|time| self.table.tick_of(*time)).max();
+        let next = taken.and_then(|taken| self.table.time_of(taken.checked_add(1)?));
+        let (Some(next), Some(now)) = (next, self.client.time()) else { return };
+        let left = u64::try_from(next.saturating_sub(now.time_ns)).unwrap_or(0);
+        tokio::time::sleep(Duration::from_nanos(left)).await;
+    }
+
+    fn receipts(&self, times: &[i64], stored: &Acknowledgement, new_ticks: u32) -> Vec<Receipt> {
+        let count = stored.rows;
+        let apart = stored.last_gsn.zip(stored.first_gsn);
+        let each =
+            apart.is_some_and(|(last, first)| last.checked_sub(first) == count.checked_sub(1));
+        // The server may have moved the events of a table with this rule.
+        let moved = self.table.collision == Collision::Next;
+        let receipt = |at: u64| {
+            let time = usize::try_from(at).ok().and_then(|at| times.get(at)).filter(|_| !moved);
+            let tick = time.and_then(|time| self.table.tick_of(*time));
+            Receipt {
+                tick,
+                time_ns: tick.and_then(|tick| self.table.time_of(tick)),
+                gsn: stored.first_gsn.filter(|_| each).and_then(|first| first.checked_add(at)),
+                durability: stored.durability,
+                new_ticks,
+            }
+        };
+        (0..count).map(receipt).collect()
+    }
+}
+
+fn is_zoned(field: &arrow::datatypes::Field) -> bool {
+    matches!(field.data_type(), arrow::datatypes::DataType::Timestamp(_, Some(_)))
+}
+
+/// One event on its way.
+pub(crate) fn pending(shared: Arc<Shared>, sent: Sent) -> Pending {
+    Pending(Box::pin(async move { one(shared.settle(sent).await?) }))
+}
+
+/// The receipt of one event.
+pub(crate) fn one(receipts: Vec<Receipt>) -> Result<Receipt> {
+    receipts.into_iter().next().ok_or_else(|| Error::protocol("an event has no acknowledgement"))
+}
+
+/// Payloads as a column.
+///
+/// # Errors
+/// `InvalidBatch` for more than a column holds: 2 GiB.
+pub(crate) fn column<T: AsRef<[u8]>>(payloads: &[T]) -> Result<ArrayRef> {
+    let bytes: usize = payloads.iter().map(|payload| payload.as_ref().len()).sum();
+    if i32::try_from(bytes).is_err() {
+        return Err(Error::new(
+            ErrorKind::InvalidBatch,
+            format!("{} events of {bytes} bytes at once", payloads.len()),
+        )
+        .with_hint("record them in several batches of less than 2 GiB"));
+    }
+    Ok(Arc::new(BinaryArray::from_iter_values(payloads)))
+}

@@ -1,0 +1,212 @@
+//! Replay: events of ranges in the order of ticks.
+//!
+//! ```text
+//!   replay('t', ranges, constraint) ─► events … (tick, seq) … ╳ the connection breaks
+//!   replay('t', ranges, constraint AND behind (tick, seq)) ──► … the rest
+//! ```
+
+use std::{
+    collections::VecDeque,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures::{Stream, StreamExt as _};
+
+use super::{
+    event::{self, Event},
+    handle::Shared,
+    range::Range,
+    table::literal,
+};
+use crate::{
+    error::{Error, Result},
+    retry::{Backoff, chance},
+    rows::Rows,
+};
+
+/// The events of a replay, read from the server no faster than from here. Where the connection breaks it
+/// goes on over another one, behind the last event that was given.
+pub struct Replay {
+    shared: Arc<Shared>,
+    asked: Asked,
+    rows: Option<Rows>,
+    waiting: VecDeque<(Event, i64)>,
+    backoff: Backoff,
+    ended: bool,
+}
+
+/// What is replayed, and how far that is.
+#[derive(Debug)]
+struct Asked {
+    table: String,
+    ranges: Vec<String>,
+    constraint: Option<String>,
+    /// Tick and seq of the last event that was given.
+    behind: Option<(i64, i64)>,
+}
+
+impl std::fmt::Debug for Replay {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Replay").field("asked", &self.asked).finish_non_exhaustive()
+    }
+}
+
+impl Replay {
+    pub(crate) async fn begin(
+        shared: Arc<Shared>,
+        ranges: &[Range],
+        constraint: Option<&str>,
+    ) -> Result<Self> {
+        shared.table.raw()?;
+        let asked = Asked {
+            table: shared.table.quoted.clone(),
+            ranges: ranges.iter().map(Range::text).collect::<Result<_>>()?,
+            constraint: constraint.map(str::to_string),
+            behind: None,
+        };
+        let rows = Some(shared.client.query(&asked.sql()).await?);
+        let backoff = Backoff::new(shared.client.pool.settings.retry.clone());
+        Ok(Self { shared, asked, rows, waiting: VecDeque::new(), backoff, ended: false })
+    }
+
+    /// The next event; `None` behind the last one. Dropped before it returned, nothing is lost.
+    pub async fn next(&mut self) -> Option<Result<Event>> {
+        loop {
+            if let Some((event, seq)) = self.waiting.pop_front() {
+                self.asked.behind = Some((event.tick, seq));
+                return Some(Ok(event));
+            }
+            if let Err(error) = self.read().await? {
+                return Some(Err(error));
+            }
+        }
+    }
+
+    /// As many of the next events as are here; `None` behind the last one.
+    pub async fn next_batch(&mut self) -> Option<Result<Vec<Event>>> {
+        while self.waiting.is_empty() {
+            if let Err(error) = self.read().await? {
+                return Some(Err(error));
+            }
+        }
+        let last = self.waiting.back();
+        self.asked.behind = last.map(|(event, seq)| (event.tick, *seq)).or(self.asked.behind);
+        Some(Ok(self.waiting.drain(..).map(|(event, _)| event).collect()))
+    }
+
+    /// As a stream.
+    pub fn into_stream(self) -> impl Stream<Item = Result<Event>> + Send {
+        futures::stream::unfold(self, |mut replay| async move {
+            replay.next().await.map(|event| (event, replay))
+        })
+    }
+
+    /// All events that are left, in memory.
+    ///
+    /// # Errors
+    /// What reading them says.
+    pub async fn collect(mut self) -> Result<Vec<Event>> {
+        let mut all = Vec::new();
+        while let Some(events) = self.next_batch().await {
+            all.extend(events?);
+        }
+        Ok(all)
+    }
+
+    /// Reads a batch; `None` when there is none any more.
+    async fn read(&mut self) -> Option<Result<()>> {
+        if self.ended {
+            return None;
+        }
+        let read = match &mut self.rows {
+            Some(rows) => match rows.next().await {
+                Some(batch) => batch,
+                None => {
+                    self.ended = true;
+                    return None;
+                }
+            },
+            None => match self.shared.client.query(&self.asked.sql()).await {
+                Ok(rows) => {
+                    self.rows = Some(rows);
+                    return Some(Ok(()));
+                }
+                Err(error) => Err(error),
+            },
+        };
+        let error = match read.and_then(|batch| event::events(&batch, &self.shared.table)) {
+            Ok(events) => {
+                self.backoff.reset();
+                self.waiting.extend(events);
+                return Some(Ok(()));
+            }
+            Err(error) => error,
+        };
+        self.rows = None;
+        if let Some(wait) = self.shared.again(&error, &mut self.backoff) {
+            tracing::debug!(%error, ?wait, "a replay goes on over another connection");
+            tokio::time::sleep(wait).await;
+            return Some(Ok(()));
+        }
+        self.ended = true;
+        Some(Err(error))
+    }
+}
+
+impl Shared {
+    /// Whether reading goes on after an error, and after which wait.
+    pub(crate) fn again(&self, error: &Error, backoff: &mut Backoff) -> Option<Duration> {
+        let passes = error.is_retryable() || error.is_session_lost();
+        let again = passes || self.client.pool.regains(error);
+        if again { backoff.failed(Instant::now(), chance()) } else { None }
+    }
+}
+
+impl Asked {
+    fn sql(&self) -> String {
+        let ranges: Vec<String> = self.ranges.iter().map(|range| literal(range)).collect();
+        let behind = self
+            .behind
+            .map(|(tick, seq)| format!("(_tick > {tick} OR _tick = {tick} AND _seq > {seq})"));
+        let given = self.constraint.as_ref().map(|constraint| format!("({constraint})"));
+        let both: Vec<String> = given.into_iter().chain(behind).collect();
+        let constraint = match both.is_empty() {
+            true => String::new(),
+            false => format!(", {}", literal(&both.join(" AND "))),
+        };
+        format!(
+            "SELECT _tick, _seq, _gsn, payload \
+             FROM replay({}, ARRAY[{}]::text[]{constraint}) ORDER BY _tick, _seq",
+            literal(&self.table),
+            ranges.join(", ")
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replay_goes_on_behind_its_last_event() {
+        let mut asked = Asked {
+            table: "\"public\".\"e\"".to_string(),
+            ranges: vec!["tick [0, 10)".to_string(), "gsn [5, )".to_string()],
+            constraint: None,
+            behind: None,
+        };
+        assert_eq!(
+            asked.sql(),
+            "SELECT _tick, _seq, _gsn, payload FROM replay('\"public\".\"e\"', \
+             ARRAY['tick [0, 10)', 'gsn [5, )']::text[]) ORDER BY _tick, _seq"
+        );
+        asked.constraint = Some("payload <> 'x' OR true".to_string());
+        asked.behind = Some((-3, 17));
+        asked.ranges.clear();
+        let sql = asked.sql();
+        assert!(sql.contains("ARRAY[]::text[], "), "{sql}");
+        let both = "'(payload <> ''x'' OR true) AND (_tick > -3 OR _tick = -3 AND _seq > 17)'";
+        assert!(sql.contains(both), "{sql}");
+    }
+}

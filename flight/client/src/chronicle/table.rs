@@ -1,0 +1,178 @@
+//! What is known of a chronicle: its names, how it counts, and how raw events lie in it.
+
+use arrow::{
+    array::{Array as _, AsArray as _, RecordBatch},
+    datatypes::{DataType, Field, Int64Type, Schema, SchemaRef, TimeUnit},
+};
+use stratalog_model::{Collision, Granularity, Tick, TickScale, TickSource};
+
+use super::tags::PAYLOAD;
+use crate::{
+    client::{Care, Client},
+    connection::within,
+    error::{Error, ErrorKind, Result},
+    pool::Lease,
+    writer::path_of,
+};
+
+/// A chronicle that was acquired.
+#[derive(Debug)]
+pub(crate) struct Table {
+    /// As it was named.
+    pub(crate) name: String,
+    /// Schema and name, quoted.
+    pub(crate) quoted: String,
+    /// The column of its times.
+    pub(crate) time: String,
+    pub(crate) scale: TickScale,
+    pub(crate) collision: Collision,
+    pub(crate) source: TickSource,
+    /// What a batch of raw events has: `None` for a table of other columns.
+    pub(crate) raw: Option<SchemaRef>,
+}
+
+impl Table {
+    /// Looks a chronicle up, in the session of this client.
+    ///
+    /// # Errors
+    /// `InvalidOption` for what is no name; `Connection`, `Timeout`.
+    pub(crate) async fn look_up(client: &Client, name: &str) -> Result<Self> {
+        let path = path_of(name)?;
+        let (schema, table) = match path.as_slice() {
+            [schema, table] => (format!("schema = {}", literal(schema)), table),
+            [table] => ("schema = ANY (current_schemas(false))".to_string(), table),
+            _ => return Err(Error::protocol(format!("\"{name}\" is no name of a chronicle"))),
+        };
+        let sql = format!(
+            "SELECT schema, base_ns, granularity, collision, time_source, tick_column \
+             FROM stratalog.chronicles WHERE name = {} AND {schema} \
+             ORDER BY schema = current_schema() DESC LIMIT 1",
+            literal(table)
+        );
+        let found = client.query(&sql).await?.collect().await?;
+        let found = found.iter().find(|batch| batch.num_rows() > 0).ok_or_else(|| {
+            Error::new(ErrorKind::InvalidOption, format!("there is no chronicle \"{name}\""))
+                .with_hint("create it first: Chronolog::create")
+        })?;
+        let unread = || Error::protocol(format!("what the server tells of chronicle {name}"));
+        let text = |column| text(found, column).ok_or_else(unread);
+        let base_ns = found.columns().get(1).and_then(|at| at.as_primitive_opt::<Int64Type>());
+        let base_ns = base_ns.filter(|at| !at.is_empty()).ok_or_else(unread)?.value(0);
+        let granularity: Granularity = text(2)?.parse().map_err(|_| unread())?;
+        let time = text(5)?.to_string();
+        let raw = raw_columns(&columns_of(client, &path).await?, &time);
+        Ok(Self {
+            name: name.to_string(),
+            quoted: format!("{}.{}", identifier(text(0)?), identifier(table)),
+            time,
+            scale: TickScale::starting_at(base_ns, granularity),
+            collision: text(3)?.parse().map_err(|_| unread())?,
+            source: text(4)?.parse().map_err(|_| unread())?,
+            raw,
+        })
+    }
+
+    /// What batches of raw events have here.
+    ///
+    /// # Errors
+    /// `InvalidOption` for a table of other columns.
+    pub(crate) fn raw(&self) -> Result<&SchemaRef> {
+        self.raw.as_ref().ok_or_else(|| {
+            Error::new(
+                ErrorKind::InvalidOption,
+                format!("{} has no column \"{PAYLOAD}\" of type bytea", self.name),
+            )
+            .with_hint("its rows are read and written by Chronicle::client, in the same session")
+        })
+    }
+
+    /// Tick of a time; `None` where there is none.
+    pub(crate) fn tick_of(&self, time_ns: i64) -> Option<i64> {
+        self.scale.tick_of(time_ns).ok().map(|tick| tick.0)
+    }
+
+    /// The time at which a tick begins, in nanoseconds since 1970.
+    pub(crate) fn time_of(&self, tick: i64) -> Option<i64> {
+        self.scale.time_ns_of(Tick(tick))
+    }
+}
+
+fn text(batch: &RecordBatch, column: usize) -> Option<&str> {
+    let column = batch.columns().get(column)?.as_string_opt::<i32>()?;
+    (!column.is_empty()).then(|| column.value(0))
+}
+
+/// The columns of the table at a path.
+async fn columns_of(client: &Client, path: &[String]) -> Result<SchemaRef> {
+    let settings = &client.pool.settings;
+    let time = Some(settings.request_timeout.unwrap_or(settings.connect_timeout));
+    let asked = |lease: Lease| {
+        let path = path.to_vec();
+        async move {
+            let schema = within(time, lease.connection.table_schema(&path)).await;
+            schema.inspect_err(|error| lease.connection.learn(error))
+        }
+    };
+    client.safely(Care::Pure, asked).await
+}
+
+/// Columns of a batch of raw events for a table with these columns.
+fn raw_columns(columns: &Schema, time: &str) -> Option<SchemaRef> {
+    let is_payload =
+        |field: &Field| matches!(field.data_type(), DataType::Binary | DataType::BinaryView);
+    columns.field_with_name(PAYLOAD).ok().filter(|field| is_payload(field))?;
+    let zone = match columns.field_with_name(time).ok()?.data_type() {
+        DataType::Timestamp(_, zone) => zone.as_ref().map(|_| "UTC".into()),
+        _ => return None,
+    };
+    let time = Field::new(time, DataType::Timestamp(TimeUnit::Nanosecond, zone), false);
+    let payload = Field::new(PAYLOAD, DataType::Binary, false);
+    Some(SchemaRef::new(Schema::new(vec![time, payload])))
+}
+
+/// Schema, if it is said, and name, quoted as SQL reads them.
+///
+/// # Errors
+/// `InvalidOption` for what is no name.
+pub(crate) fn quoted(name: &str) -> Result<String> {
+    let parts = path_of(name)?;
+    Ok(parts.iter().map(|part| identifier(part)).collect::<Vec<_>>().join("."))
+}
+
+/// A name, quoted.
+pub(crate) fn identifier(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// A text as a constant of SQL.
+pub(crate) fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_texts_are_quoted() {
+        assert_eq!(quoted("Public.Events").unwrap(), "\"public\".\"events\"");
+        assert_eq!(quoted("\"a\"\"b\"").unwrap(), "\"a\"\"b\"");
+        assert!(quoted("a.b.c").is_err());
+        assert_eq!(literal("it's"), "'it''s'");
+    }
+
+    #[test]
+    fn a_raw_chronicle_is_known_by_its_columns() {
+        let utc = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
+        let columns = |payload: DataType| {
+            let at = Field::new("at", utc.clone(), false);
+            Schema::new(vec![at, Field::new("payload", payload, true)])
+        };
+        let raw = raw_columns(&columns(DataType::BinaryView), "at").unwrap();
+        let nanoseconds = DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()));
+        assert_eq!(raw.field(0).data_type(), &nanoseconds);
+        assert_eq!(raw.field(1).data_type(), &DataType::Binary);
+        assert!(raw_columns(&columns(DataType::Utf8), "at").is_none());
+        assert!(raw_columns(&columns(DataType::Binary), "time").is_none());
+    }
+}

@@ -1,0 +1,130 @@
+//! The tags of a chronicle: what Figure 2 calls the attributes that it is created and edited with.
+
+use stratalog_model::{Collision, Durability, Granularity, TickSource};
+
+use super::table::{identifier, literal};
+
+/// The column of a raw chronicle's times, and that of its events' bytes.
+pub(crate) const TIME: &str = "time";
+pub(crate) const PAYLOAD: &str = "payload";
+
+/// Attributes of a chronicle (F5). What is not said is as SQL has it, but for the source of times, which
+/// is the client: ticks are computed here, by the server's clock.
+///
+/// # Examples
+/// ```
+/// use stratalog_client::{Collision, Tags};
+///
+/// let tags = Tags::new().collision(Collision::First).set("retention", "90d");
+/// # let _ = tags;
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tags {
+    collision: Option<Collision>,
+    time_source: Option<TickSource>,
+    options: Vec<(String, String)>,
+}
+
+impl Tags {
+    /// None.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What becomes of a second event with the same tick (F25): all are kept if it is not said. Fixed
+    /// when the chronicle is created.
+    #[must_use]
+    pub fn collision(mut self, rule: Collision) -> Self {
+        self.collision = Some(rule);
+        self
+    }
+
+    /// Where ticks come from: [`TickSource::Client`] if it is not said. Fixed when the chronicle is
+    /// created.
+    #[must_use]
+    pub fn time_source(mut self, source: TickSource) -> Self {
+        self.time_source = Some(source);
+        self
+    }
+
+    /// What an acknowledgement means; `disk` if it is not said.
+    #[must_use]
+    pub fn durability(self, durability: Durability) -> Self {
+        self.set("durability", durability.to_string())
+    }
+
+    /// Any option of CREATE TABLE, such as `retention`, `pin_for`, `acceptance_window` or `late`.
+    #[must_use]
+    pub fn set(mut self, option: impl Into<String>, value: impl Into<String>) -> Self {
+        self.options.push((option.into(), value.into()));
+        self
+    }
+
+    /// The statement that creates a raw chronicle. `table` is quoted.
+    pub(crate) fn create(&self, table: &str, index: Granularity) -> String {
+        let keyed = self.collision.is_some_and(|rule| rule != Collision::All);
+        let key = if keyed { format!(", PRIMARY KEY ({TIME})") } else { String::new() };
+        let mut options = vec![format!("granularity = {}", literal(&index.to_string()))];
+        let source = self.time_source.unwrap_or(TickSource::Client);
+        options.push(format!("time_source = {}", literal(&source.to_string())));
+        if let Some(rule) = self.collision {
+            options.push(format!("collision = {}", literal(&rule.to_string())));
+        }
+        options.extend(self.assigned());
+        format!(
+            "CREATE CHRONICLE {table} ({TIME} timestamptz(9) NOT NULL, {PAYLOAD} bytea NOT NULL{key}) \
+             WITH ({})",
+            options.join(", ")
+        )
+    }
+
+    /// The statement that changes a chronicle; `None` where there is nothing to change. What cannot be
+    /// changed is there as well: the server refuses it and says why.
+    pub(crate) fn edit(&self, table: &str, index: Option<Granularity>) -> Option<String> {
+        let index = index.map(|index| format!("granularity = {}", literal(&index.to_string())));
+        let rule = self.collision.map(|rule| format!("collision = {}", literal(&rule.to_string())));
+        let source = self.time_source;
+        let source = source.map(|source| format!("time_source = {}", literal(&source.to_string())));
+        let fixed = [index, rule, source].into_iter().flatten();
+        let options: Vec<String> = fixed.chain(self.assigned()).collect();
+        (!options.is_empty()).then(|| format!("ALTER TABLE {table} SET ({})", options.join(", ")))
+    }
+
+    fn assigned(&self) -> impl Iterator<Item = String> + '_ {
+        self.options.iter().map(|(name, value)| {
+            let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+            let name = if plain { name.clone() } else { identifier(name) };
+            format!("{name} = {}", literal(value))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_raw_chronicle_has_two_columns() {
+        let sql = Tags::new().create("\"e\"", Granularity::NANOSECOND);
+        assert_eq!(
+            sql,
+            "CREATE CHRONICLE \"e\" (time timestamptz(9) NOT NULL, payload bytea NOT NULL) \
+             WITH (granularity = '1ns', time_source = 'client')"
+        );
+        let tags = Tags::new().collision(Collision::First).set("retention", "9d");
+        let sql = tags.time_source(TickSource::Server).create("\"e\"", "1s".parse().unwrap());
+        assert!(sql.contains("payload bytea NOT NULL, PRIMARY KEY (time))"), "{sql}");
+        let options = "WITH (granularity = '1s', time_source = 'server', collision = 'first', \
+                       retention = '9d')";
+        assert!(sql.ends_with(options), "{sql}");
+    }
+
+    #[test]
+    fn only_what_is_said_is_edited() {
+        assert_eq!(Tags::new().edit("\"e\"", None), None);
+        let sql = Tags::new().set("retention", "o'clock").edit("\"e\"", None).unwrap();
+        assert_eq!(sql, "ALTER TABLE \"e\" SET (retention = 'o''clock')");
+        let sql = Tags::new().edit("\"e\"", Some("1s".parse().unwrap())).unwrap();
+        assert_eq!(sql, "ALTER TABLE \"e\" SET (granularity = '1s')");
+    }
+}

@@ -1,0 +1,64 @@
+//! Errors as exceptions.
+
+use pyo3::{create_exception, exceptions::PyException, prelude::*};
+use stratalog_client::ErrorKind;
+
+create_exception!(
+    stratalog,
+    Error,
+    PyException,
+    "What went wrong, where, and how to mend it.\n\n\
+     Attributes: `sqlstate`, five characters when it was the server that refused, else None; `hint`, what can be\n\
+     done about it, or None; `retryable`, whether the same may succeed later; `needs_new_time`, whether it was\n\
+     the tick of an event that was refused."
+);
+create_exception!(
+    stratalog,
+    ConnectionFailed,
+    Error,
+    "The server cannot be reached, refused the login, or took too long."
+);
+create_exception!(
+    stratalog,
+    Refused,
+    Error,
+    "The server refused a statement or an event: `sqlstate` says why."
+);
+create_exception!(stratalog, Closed, Error, "What was released or has run out cannot be used.");
+create_exception!(
+    stratalog,
+    Invalid,
+    Error,
+    "An argument, an option or a URL is not one that is taken."
+);
+
+/// Adds the exceptions to the module.
+pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    module.add("Error", py.get_type::<Error>())?;
+    module.add("ConnectionFailed", py.get_type::<ConnectionFailed>())?;
+    module.add("Refused", py.get_type::<Refused>())?;
+    module.add("Closed", py.get_type::<Closed>())?;
+    module.add("Invalid", py.get_type::<Invalid>())
+}
+
+/// The exception of an error.
+pub fn raised(py: Python<'_>, error: stratalog_client::Error) -> PyErr {
+    let text = error.to_string();
+    let exception = match error.kind() {
+        ErrorKind::Connection | ErrorKind::Timeout | ErrorKind::Login => {
+            ConnectionFailed::new_err(text)
+        }
+        ErrorKind::Sql { .. } | ErrorKind::InvalidBatch => Refused::new_err(text),
+        ErrorKind::Closed => Closed::new_err(text),
+        ErrorKind::InvalidOption => Invalid::new_err(text),
+        _ => Error::new_err(text),
+    };
+    let value = exception.value(py);
+    let told = value
+        .setattr("sqlstate", error.sqlstate())
+        .and_then(|()| value.setattr("hint", error.hint()))
+        .and_then(|()| value.setattr("retryable", error.is_retryable()))
+        .and_then(|()| value.setattr("needs_new_time", error.needs_new_time()));
+    told.err().unwrap_or(exception)
+}
