@@ -1,7 +1,7 @@
 //! The faults of the engine that the crash tests switch on ([`stratalog_model::sabotage`]).
 
 /// Every fault.
-pub const FAULTS: [&str; 17] = [
+pub const FAULTS: [&str; 20] = [
     "dedup-off",
     "ack-before-durable",
     "visible-before-commit",
@@ -9,6 +9,7 @@ pub const FAULTS: [&str; 17] = [
     "delete-unlogged",
     "border-off",
     "fence-ignored",
+    "horizon-ignored",
     "late-lost-in-merge",
     "mark-lost-in-merge",
     "move-before-sync",
@@ -17,8 +18,10 @@ pub const FAULTS: [&str; 17] = [
     "release-before-edit",
     "rewrite-before-sync",
     "savepoint-ignored",
+    "sealed-early",
     "tablet-unverified",
     "values-too-narrow",
+    "window-ignored",
 ];
 
 /// Whether a fault is switched on.

@@ -13,6 +13,7 @@
 pub mod acquisition;
 pub mod catalog;
 pub mod clock;
+mod sabotage;
 
 pub use acquisition::Acquisitions;
 pub use catalog::{Catalog, CatalogState, Command, NewChronicle, NewColumn, Outcome};

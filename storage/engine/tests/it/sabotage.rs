@@ -6,7 +6,7 @@
 use std::{collections::BTreeSet, process::Command};
 
 /// Each fault, and tests that notice it.
-const CAUGHT_BY: [(&str, &str); 26] = [
+const CAUGHT_BY: [(&str, &str); 29] = [
     ("dedup-off", "producers::a_retry_is_acknowledged_and_not_stored_again"),
     ("ack-before-durable", "faults::nothing_is_visible_before_it_is_durable"),
     ("delete-unlogged", "deletes::nothing_is_gone_before_it_is_durable"),
@@ -17,6 +17,7 @@ const CAUGHT_BY: [(&str, &str); 26] = [
     ("border-off", "failpoints::a_kill_at_every_call_loses_nothing"),
     ("edit-before-tablet", POWER_CUT),
     ("fence-ignored", "failpoints::a_kill_at_every_call_loses_nothing"),
+    ("horizon-ignored", "acceptance::f24_what_is_sealed_never_changes"),
     ("late-lost-in-merge", "failpoints::a_kill_at_every_call_loses_nothing"),
     ("mark-lost-in-merge", "failpoints::a_kill_at_every_call_loses_nothing"),
     ("move-before-sync", "tablets::what_moved_is_durable_whatever_its_statement_asked_for"),
@@ -26,6 +27,7 @@ const CAUGHT_BY: [(&str, &str); 26] = [
     ("release-before-edit", POWER_CUT),
     ("release-before-edit", "failpoints::a_kill_at_every_call_loses_nothing"),
     ("rewrite-before-sync", "tablets::a_delete_beside_a_rewrite_hides_no_later_events"),
+    ("sealed-early", "acceptance::f24_an_open_statement_holds_up_what_is_sealed"),
     ("story-name-unsynced", POWER_CUT),
     ("story-unsynced", POWER_CUT),
     ("story-unverified", "failpoints::a_tablet_that_reads_back_wrongly_is_not_counted_on"),
@@ -33,6 +35,7 @@ const CAUGHT_BY: [(&str, &str); 26] = [
     ("tablet-unsynced", POWER_CUT),
     ("tablet-unverified", "failpoints::a_tablet_that_reads_back_wrongly_is_not_counted_on"),
     ("values-too-narrow", "values::a_wanted_value_is_never_passed_over"),
+    ("window-ignored", "acceptance::f24_events_outside_of_the_window_are_refused_whole"),
 ];
 
 const POWER_CUT: &str = "failpoints::a_power_cut_at_every_call_loses_nothing_that_is_durable";

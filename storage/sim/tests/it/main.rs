@@ -10,5 +10,6 @@
     reason = "helpers of tests and benches fail as tests do, and use real files and clocks"
 )]
 
+mod contract;
 mod crash;
 mod power_cut;

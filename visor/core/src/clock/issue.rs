@@ -118,7 +118,9 @@ impl Issue {
         let expected_ns = self.seen.wall_ns.saturating_add_unsigned(elapsed_ns);
         let step_ns = now.wall_ns.saturating_sub(expected_ns);
         let without_step_ns = expected_ns.saturating_sub_unsigned(self.mark.held_ns).max(slow_ns);
-        let most_ns = self.settings.jump_ns_max.unwrap_or(i64::MAX);
+        let most_ns = self.settings.jump_ns_max;
+        let most_ns = most_ns.filter(|_| !crate::sabotage::active("jump-followed"));
+        let most_ns = most_ns.unwrap_or(i64::MAX);
         let wall_ns = now.wall_ns.saturating_sub_unsigned(self.mark.held_ns);
         if !now.sure {
             // Not known to be of one instant: the next look decides about a jump.

@@ -8,10 +8,13 @@ use super::{
     Chronicle,
     state::{Override, Pending, State},
 };
-use crate::keeper::{
-    candidates::{Admission, Candidates, Refused, Taken},
-    chunk::Reserved,
-    series::SeriesId,
+use crate::{
+    keeper::{
+        candidates::{Admission, Candidates, Refused, Taken},
+        chunk::Reserved,
+        series::SeriesId,
+    },
+    sabotage,
 };
 
 impl Chronicle {
@@ -49,9 +52,13 @@ impl Chronicle {
             }
         }
         let mut until = i64::MAX;
-        if let Some(window) = &candidates.window {
+        if let Some(window) = &candidates.window
+            && !sabotage::active("window-ignored")
+        {
             state.horizon.note(window);
-            let from = window.from.max(state.horizon.first()).0;
+            let ignored = sabotage::active("horizon-ignored");
+            let first = if ignored { window.from } else { state.horizon.first() };
+            let from = window.from.max(first).0;
             if let Some(row) = ticks.iter().position(|tick| *tick < from) {
                 return Err(Refused::Early(row, from));
             }

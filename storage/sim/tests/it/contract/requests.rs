@@ -1,0 +1,276 @@
+//! What the server does with what it is sent, and whether that is right.
+
+use std::{
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
+
+use stratalog_model::{
+    Acceptance, Append, BoxFuture, Clock, ClockReading, Durability, ErrorKind, EventStore, Gsn,
+    ProducerId, Result,
+    store::{Admitted, AppendOptions, OnConflict},
+};
+use stratalog_sim::{Failure, Operation};
+
+use super::{
+    client::{Answer, Message, Record, Reply},
+    clocks::{MS, SECOND},
+    model::{Placed, Verdict},
+    server::finished,
+    tables::{batch, event_of},
+    world::{Event, World},
+};
+
+/// Statements that the server works on at a time; others are told to come again.
+const STATEMENTS_MAX: usize = 16;
+
+/// What a push leaves: the append, and what was admitted.
+type Pushed = (Box<dyn Append>, Result<Admitted>);
+
+/// A statement that the server works on.
+pub struct Statement {
+    client: usize,
+    life: u64,
+    record: Record,
+    session: Acceptance,
+    /// Its first try is known to be committed, so it is not stored again.
+    duplicate: bool,
+    /// When it looked at the clock last.
+    looked: Option<ClockReading>,
+    state: State,
+}
+
+enum State {
+    /// Its rows are on their way in; they may wait for another statement.
+    Pushing(BoxFuture<'static, Pushed>),
+    /// They are in, and not committed.
+    Open(Box<dyn Append>),
+}
+
+/// A statement without an answer, when the disk was gone.
+pub struct Unknown {
+    pub client: usize,
+    pub number: u64,
+    pub table: usize,
+    pub placed: Vec<Placed>,
+}
+
+/// The producer that a client is.
+pub fn producer_of(client: usize) -> ProducerId {
+    ProducerId(client as u128 + 1)
+}
+
+impl World {
+    /// A message is at the server.
+    pub fn arrive(&mut self, client: usize, life: u64, message: Message) {
+        match message {
+            Message::Connect { ask, sent_ns } => {
+                let reading = self.server().clock.reading();
+                let session = self.next_session;
+                self.next_session += 1;
+                self.sessions.insert(session, reading.now_ns);
+                let reply = Reply::Connected { ask, sent_ns, session, reading };
+                self.reply(client, life, reply);
+            }
+            Message::Sync { ask, sent_ns } => {
+                let reading = self.server().clock.reading();
+                self.reply(client, life, Reply::Told { ask, sent_ns, reading });
+            }
+            Message::Record(record) => self.record(client, life, record),
+        }
+    }
+
+    fn record(&mut self, client: usize, life: u64, record: Record) {
+        let Some(since_ns) = self.sessions.get(&record.session).copied() else {
+            return self.answer(client, life, &record, Answer::NoSession);
+        };
+        if self.statements.len() >= STATEMENTS_MAX {
+            return self.answer(client, life, &record, Answer::Busy);
+        }
+        let session = Acceptance { since_ns, round_trip_ns: record.round_trip_ns };
+        let options = AppendOptions {
+            durability: None,
+            producer: Some((producer_of(client), record.number)),
+            producer_from: None,
+            acceptance: session,
+        };
+        let duplicate = self.model.is_committed(client, record.number);
+        let table = Arc::clone(&self.plan.tables[record.table]);
+        let rows = batch(&table, client, record.number, &record.rows);
+        let on_conflict = if record.skip { OnConflict::Skip } else { OnConflict::Error };
+        let mut append = self.server().engine.begin(options).unwrap();
+        let pushing = Box::pin(async move {
+            let pushed = append.push(&table, rows, on_conflict).await;
+            (append, pushed)
+        });
+        let id = self.next_statement;
+        self.next_statement += 1;
+        let (looked, state) = (None, State::Pushing(pushing));
+        let statement = Statement { client, life, record, session, duplicate, looked, state };
+        self.statements.insert(id, statement);
+        self.drive(id);
+    }
+
+    fn answer(&mut self, client: usize, life: u64, record: &Record, answer: Answer) {
+        let (number, attempt) = (record.number, record.attempt);
+        self.reply(client, life, Reply::Answer { number, attempt, answer });
+    }
+
+    /// Lets a statement that is on its way in go as far as it comes.
+    fn drive(&mut self, id: u64) {
+        let Some(statement) = self.statements.get_mut(&id) else { return };
+        let State::Pushing(pushing) = &mut statement.state else { return };
+        self.plan.seen.take_readings();
+        let polled = pushing.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        let readings = self.plan.seen.take_readings();
+        let chronicle = &mut self.model.chronicles[statement.record.table];
+        for reading in &readings {
+            chronicle.note(&statement.session, reading);
+        }
+        statement.looked = readings.last().copied().or(statement.looked);
+        match polled {
+            Poll::Ready(pushed) => self.pushed(id, pushed),
+            Poll::Pending => {
+                let looked = statement.looked.as_ref();
+                let waits = chronicle.waits(id, &statement.record.rows, looked);
+                assert!(waits, "statement {id} waits for nobody");
+                self.summary.waited += u64::from(!readings.is_empty());
+            }
+        }
+    }
+
+    /// Those who waited for a statement that has ended go on, in the order in which they came.
+    fn drive_waiting(&mut self) {
+        let waiting = self.statements.iter().filter(|(_, statement)| statement.is_pushing());
+        let waiting: Vec<u64> = waiting.map(|(id, _)| *id).collect();
+        waiting.into_iter().for_each(|id| self.drive(id));
+    }
+
+    /// A statement's rows are in, or refused.
+    fn pushed(&mut self, id: u64, (append, pushed): Pushed) {
+        let Some(mut statement) = self.statements.remove(&id) else { return };
+        if self.disk.is_halted() && pushed.is_err() {
+            return;
+        }
+        let Statement { client, life, ref record, session, looked, duplicate, .. } = statement;
+        let (rows, looked) = (record.rows.as_slice(), looked.as_ref());
+        let again = self.model.is_committed(client, record.number);
+        let chronicle = &mut self.model.chronicles[record.table];
+        let verdict = match duplicate {
+            true => None,
+            false => Some(chronicle.judge(id, rows, record.skip, &session, looked)),
+        };
+        match (pushed, verdict) {
+            // Committed by another copy of it, before or meanwhile.
+            (Ok(admitted), None) => {
+                assert!(admitted.events.is_empty(), "a duplicate is taken");
+            }
+            (Ok(admitted), Some(Verdict::Refused(_))) if again => {
+                assert!(admitted.events.is_empty(), "a duplicate is taken");
+                statement.duplicate = true;
+            }
+            (Ok(admitted), Some(Verdict::Admitted(kept))) => {
+                let ticks: Vec<i64> = kept.iter().map(|(_, tick)| *tick).collect();
+                assert_eq!(admitted.events.ticks.to_vec(), ticks, "statement {id}");
+                let skipped = (rows.len() - kept.len()) as u64;
+                assert_eq!(admitted.skipped, skipped, "statement {id}");
+                self.summary.skipped += skipped;
+                self.summary.moved += chronicle.moved(rows, looked, &kept);
+                let placed = kept.iter().zip(admitted.events.first_seq..);
+                let placed = placed.map(|((at, tick), seq)| Placed {
+                    host: rows[*at].host,
+                    tick: *tick,
+                    seq,
+                    event: event_of(record.number, *at),
+                });
+                let skipped = chronicle.skipped(rows, looked, &kept);
+                chronicle.hold(id, placed.collect(), skipped);
+            }
+            (Err(error), Some(Verdict::Refused(kind))) => {
+                assert_eq!(error.kind(), kind, "statement {id}: {error}");
+                assert!(!again, "statement {id} is refused, and was committed: {error}");
+                match kind {
+                    ErrorKind::OutsideWindow => self.summary.outside += 1,
+                    _ => self.summary.taken += 1,
+                }
+                drop(append);
+                let record = statement.record;
+                return self.answer(client, life, &record, Answer::Refused(kind));
+            }
+            (pushed, verdict) => {
+                let pushed = pushed.map(|admitted| admitted.events.ticks.to_vec());
+                panic!("statement {id}, {record:?}: {pushed:?} instead of {verdict:?}");
+            }
+        }
+        statement.state = State::Open(append);
+        self.statements.insert(id, statement);
+        let in_ns = match self.random.below(10) {
+            0..7 => self.random.below(2 * MS),
+            7..9 => self.random.below(30 * MS),
+            _ => self.random.below(SECOND),
+        };
+        self.schedule(in_ns, Event::End(id));
+    }
+
+    /// A statement is committed, or its client's connection breaks before that.
+    pub fn end(&mut self, id: u64) {
+        let Some(Statement { client, life, record, duplicate, state, .. }) =
+            self.statements.remove(&id)
+        else {
+            return;
+        };
+        let State::Open(append) = state else { return };
+        let at = record.table;
+        if !self.quiet && self.random.chance(6) {
+            drop(append);
+            self.model.chronicles[at].release(id);
+            return self.drive_waiting();
+        }
+        let duplicate = duplicate || self.model.is_committed(client, record.number);
+        let placed = self.model.held(id, at);
+        // Now and then the disk has no room for it.
+        let full = !self.quiet && !duplicate && !placed.is_empty() && self.random.chance(3);
+        if full {
+            self.disk.fail(Operation::Write, 1, Failure::Full);
+        }
+        let answer = match finished(append.commit()) {
+            Err(_) if self.disk.is_halted() => {
+                self.model.chronicles[at].release(id);
+                let number = record.number;
+                self.unknown = Some(Unknown { client, number, table: at, placed });
+                return;
+            }
+            Err(error) => {
+                assert!(full && error.kind() == ErrorKind::DiskFull, "statement {id}: {error}");
+                self.model.chronicles[at].release(id);
+                self.summary.full += 1;
+                Answer::Refused(ErrorKind::DiskFull)
+            }
+            Ok(appended) if duplicate => {
+                assert!(appended.duplicate, "statement {id} is stored again: {appended:?}");
+                assert_eq!((appended.rows, appended.first_gsn), (0, None));
+                self.model.chronicles[at].release(id);
+                self.summary.duplicates += 1;
+                Answer::Stored
+            }
+            Ok(appended) => {
+                assert!(!appended.duplicate && !full, "statement {id}: {appended:?}");
+                assert_eq!(appended.durability, Durability::Disk);
+                let first = self.model.head + 1;
+                let rows = self.model.commit(id, at, client, record.number);
+                assert_eq!(appended.rows, rows);
+                let gsns = (rows > 0).then_some((Gsn(first), Gsn(self.model.head)));
+                assert_eq!(appended.first_gsn.zip(appended.last_gsn), gsns);
+                Answer::Stored
+            }
+        };
+        self.answer(client, life, &record, answer);
+        self.drive_waiting();
+    }
+}
+
+impl Statement {
+    fn is_pushing(&self) -> bool {
+        matches!(self.state, State::Pushing(_))
+    }
+}
