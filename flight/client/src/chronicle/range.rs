@@ -97,9 +97,11 @@ impl Range {
             )
             .with_hint("Range::times or Range::ticks"));
         }
-        let bound = |bound: i64| match self.by {
-            By::Time => Ok(format!("'{}'", time_text(bound)?)),
-            By::Tick | By::Gsn => Ok(bound.to_string()),
+        let bound = |bound: i64| -> Result<String> {
+            Ok(match self.by {
+                By::Time => format!("'{}'", time_text(bound)?),
+                By::Tick | By::Gsn => bound.to_string(),
+            })
         };
         Ok(match (self.start, self.end) {
             (None, None) => String::new(),

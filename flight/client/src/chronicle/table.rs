@@ -60,7 +60,8 @@ impl Table {
         let base_ns = base_ns.filter(|at| !at.is_empty()).ok_or_else(unread)?.value(0);
         let granularity: Granularity = text(2)?.parse().map_err(|_| unread())?;
         let time = text(5)?.to_string();
-        let raw = raw_columns(&columns_of(client, &path).await?, &time);
+        let columns = columns_of(client, &path).await?;
+        let raw = raw_columns(&columns, &time);
         Ok(Self {
             name: name.to_string(),
             quoted: format!("{}.{}", identifier(text(0)?), identifier(table)),

@@ -404,7 +404,9 @@ fn carry_out(step: &Step, naive: &mut Naive, register: &mut Register) {
         }
         Step::Leave(holder) => {
             register.leave(HolderId(holder));
-            (0..CHRONICLES).for_each(|chronicle| drop(naive.release(chronicle, holder)));
+            for chronicle in 0..CHRONICLES {
+                naive.release(chronicle, holder);
+            }
         }
         Step::Enter { chronicle, holder, what } => {
             let of = ChronicleId(chronicle);
