@@ -156,7 +156,7 @@ def test_f8_lines_that_are_locked_out_are_told_to_come_again(server, connection,
     connection.execute(f"ACQUIRE CHRONICLE {table} EXCLUSIVE")
     for lines in (f"{table},host=a v=2 1704067201000000000\n", f"{table},host=a,more=b v=2,w=3 1704067201000000000\n"):
         status, headers, body = write(server, lines)
-        assert status == 429 and headers["Retry-After"] and b"55P03" in body, body
+        assert status == 429 and headers["Retry-After"] and b"has acquired it EXCLUSIVE" in body, body
     connection.execute(f"RELEASE CHRONICLE {table}")
     assert write(server, f"{table},host=a v=2 1704067201000000000\n")[0] == 204
     assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (2,)

@@ -66,15 +66,16 @@ impl LineParser {
         if end - start > self.limits.line_bytes_max + 1 {
             return None;
         }
-        let tick_ns = match tick {
-            Some(tick) => self.precision.to_ns(tick)?,
-            None => self.now_ns.checked_add(self.without_timestamp)?,
-        };
-        row.commit(tick_ns, line_number(self.line + 1)).ok()?;
-        self.lines_ok += 1;
-        if tick.is_none() {
-            self.without_timestamp += 1;
+        let line = line_number(self.line + 1);
+        match tick {
+            Some(tick) => row.commit(self.precision.to_ns(tick)?, line).ok()?,
+            None => {
+                let now = self.now_ns.checked_add(self.without_timestamp)?;
+                row.commit_undated(now, line).ok()?;
+                self.without_timestamp += 1;
+            }
         }
+        self.lines_ok += 1;
         self.line += 1 + newlines;
         Some(end)
     }

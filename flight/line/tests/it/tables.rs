@@ -367,6 +367,8 @@ fn rows_know_whether_they_have_times_of_their_own() {
     };
     assert_eq!(dated("cpu usage=1 7\ncpu usage=2 8"), [true]);
     assert_eq!(dated("cpu usage=1\ncpu usage=2"), [false]);
+    assert_eq!(dated("cpu usage=1\ncpu usage=2\ncpu usage=3\n"), [false]);
+    assert_eq!(dated("cpu usage=1\ncpu usage=2\ncpu usage=3 7\n"), [true]);
     assert_eq!(dated("cpu usage=1\nmem free=1 7\ncpu usage=2 8\nmem free=2"), [true, true]);
     assert_eq!(dated("cpu usage=1\nmem free=1 7\ncpu usage=2"), [false, true]);
 }
