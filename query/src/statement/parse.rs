@@ -158,13 +158,18 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
     Ok(found)
 }
 
-/// A scalar expression by itself, as a DEFAULT is kept.
+/// A scalar expression by itself: a DEFAULT as it is kept, or a condition that is given as a text.
+///
+/// # Errors
+/// `SyntaxError`; `StatementTooComplex` for one nested or chained too deeply.
 pub fn expression(sql: &str) -> Result<datafusion::sql::sqlparser::ast::Expr> {
     let dialect = PostgreSqlDialect {};
-    let mut parser = Parser::new(&dialect)
-        .with_recursion_limit(DEPTH_MAX)
-        .try_with_sql(sql)
-        .map_err(|error| parser_error(sql, error))?;
+    let tokens = Tokenizer::new(&dialect, sql)
+        .tokenize_with_location()
+        .map_err(|error| syntax_error(sql, &error.to_string()))?;
+    check_chains(&tokens)?;
+    let mut parser =
+        Parser::new(&dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(tokens);
     let expression = parser.parse_expr().map_err(|error| parser_error(sql, error))?;
     let rest = parser.peek_token();
     if rest.token == Token::EOF { Ok(expression) } else { Err(at_token(sql, &rest)) }

@@ -18,11 +18,13 @@ use datafusion::sql::sqlparser::{
     },
     tokenizer::{Token, TokenWithSpan},
 };
-use stratalog_model::{ChronicleDefinition, Error, ErrorKind, Result, chronicle::SYSTEM_COLUMNS};
+use stratalog_model::{
+    ChronicleDefinition, ColumnType, Error, ErrorKind, Result, chronicle::SYSTEM_COLUMNS,
+};
 
 use super::{
     names::{fold, quoted},
-    parse,
+    parameters, parse,
     walk::{self, Change},
 };
 use crate::session::planner::Planner;
@@ -48,8 +50,18 @@ pub fn needed(tokens: &[TokenWithSpan]) -> Vec<usize> {
         before = Some(&token.token);
         called
     });
-    let place = |name: &&str| SYSTEM_COLUMNS.iter().position(|known| known == name);
-    if calls { NEEDED.iter().filter_map(place).collect() } else { Vec::new() }
+    if !calls {
+        return Vec::new();
+    }
+    // A constraint may be given as a text.
+    let in_text = |name: &str| {
+        tokens.iter().any(
+            |token| matches!(&token.token, Token::SingleQuotedString(text) if text.contains(name)),
+        )
+    };
+    let named = |name: &str| NEEDED.contains(&name) || in_text(name);
+    let all = SYSTEM_COLUMNS.iter().enumerate();
+    all.filter(|(_, name)| named(name)).map(|(at, _)| at).collect()
 }
 
 /// Puts queries in the place of calls in FROM; `mentioned` are the system columns that these show.
@@ -140,7 +152,12 @@ impl Expander<'_> {
     ) -> Result<Query> {
         let time = quoted(tick_of(chronicle)?);
         let order = format!("ORDER BY {time} DESC, _seq DESC LIMIT 1");
-        let mut query = self.selected(chronicle, &format!("{time} <= now()"), &order)?;
+        // Ticks count from an instant, whatever the session's time zone is.
+        let now = match chronicle.tick().map(|tick| &tick.column_type) {
+            Some(ColumnType::Timestamp { .. }) => "now() AT TIME ZONE 'UTC'",
+            _ => "now()",
+        };
+        let mut query = self.selected(chronicle, &format!("{time} <= {now}"), &order)?;
         if let Some(rows) = rows
             && let Some(LimitClause::LimitOffset { limit, .. }) = &mut query.limit_clause
         {
@@ -156,23 +173,17 @@ impl Expander<'_> {
         constraint: Option<&&Expr>,
     ) -> Result<Query> {
         let time = quoted(tick_of(chronicle)?);
-        let condition = match ranges {
-            Some(ranges) => condition_of(ranges, &time)?,
-            None => "true".to_string(),
-        };
-        let mut query = self.selected(chronicle, &condition, &format!("ORDER BY {time}, _seq"))?;
-        let Some(constraint) = constraint else { return Ok(query) };
-        let constraint = match text_of(constraint) {
-            Some(text) => parse::expression(text)?,
-            None => (*constraint).clone(),
-        };
-        if let SetExpr::Select(select) = query.body.as_mut() {
-            let both = select.selection.take().map(|ranges| Expr::BinaryOp {
-                left: Box::new(Expr::Nested(Box::new(ranges))),
-                op: BinaryOperator::And,
-                right: Box::new(Expr::Nested(Box::new(constraint))),
-            });
-            select.selection = both;
+        let mut query = self.selected(chronicle, "true", &format!("ORDER BY {time}, _seq"))?;
+        let ranges = ranges.map(|ranges| condition_of(ranges, &time)).transpose()?;
+        let constraint = constraint.map(|constraint| constraint_of(constraint)).transpose()?;
+        let nested = |condition: Expr| Expr::Nested(Box::new(condition));
+        let both = ranges
+            .into_iter()
+            .chain(constraint)
+            .map(nested)
+            .reduce(|ranges, constraint| either(ranges, BinaryOperator::And, constraint));
+        if let (SetExpr::Select(select), Some(both)) = (query.body.as_mut(), both) {
+            select.selection = Some(both);
         }
         Ok(query)
     }
@@ -223,8 +234,27 @@ fn bigint(rows: Expr) -> Expr {
     }
 }
 
+/// A condition, or the one that a text says.
+fn constraint_of(constraint: &Expr) -> Result<Expr> {
+    let Some(text) = text_of(constraint) else { return Ok(constraint.clone()) };
+    let said = parse::expression(text)?;
+    // Those of the statement were counted without it.
+    if let Some(number) = parameters::numbers(&said)?.first() {
+        return Err(Error::new(
+            ErrorKind::UndefinedParameter,
+            format!("there is no parameter ${number} in the text of a condition"),
+        )
+        .with_hint("give the condition itself: replay('cpu', '[,)', usage > $1)"));
+    }
+    Ok(said)
+}
+
+fn either(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
+    Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
+}
+
 /// The condition that one range, or an array of them, says.
-fn condition_of(ranges: &Expr, time: &str) -> Result<String> {
+fn condition_of(ranges: &Expr, time: &str) -> Result<Expr> {
     let mut ranges = ranges;
     while let Expr::Cast { expr, .. } | Expr::Nested(expr) = ranges {
         ranges = expr;
@@ -246,10 +276,22 @@ fn condition_of(ranges: &Expr, time: &str) -> Result<String> {
             format!("a replay has at most {RANGES_MAX} ranges, not {}", texts.len()),
         ));
     }
-    let conditions = texts.iter().map(|text| Ok(Range::of(text)?.condition(time)));
-    let conditions = conditions.collect::<Result<Vec<String>>>()?;
+    let conditions = texts.iter().map(|text| parse::expression(&Range::of(text)?.condition(time)));
+    let mut conditions = conditions.collect::<Result<Vec<Expr>>>()?;
+    // By pairs: the tree of many ranges is not deep.
+    while conditions.len() > 1 {
+        let mut all = conditions.into_iter();
+        let mut pairs = Vec::with_capacity(all.len().div_ceil(2));
+        while let Some(left) = all.next() {
+            pairs.push(match all.next() {
+                Some(right) => either(left, BinaryOperator::Or, right),
+                None => left,
+            });
+        }
+        conditions = pairs;
+    }
     // No range, no event.
-    Ok(if conditions.is_empty() { "false".to_string() } else { conditions.join(" OR ") })
+    conditions.pop().map_or_else(|| parse::expression("false"), Ok)
 }
 
 /// A range as it is written: `[start, end)`, by time, `tick [start, end)` or `gsn [start, end)`.

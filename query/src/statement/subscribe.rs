@@ -26,7 +26,10 @@ use datafusion::{
     },
     physical_expr::PhysicalExpr,
     scalar::ScalarValue,
-    sql::sqlparser::ast::{Query as Tree, SetExpr, TableFactor, TableWithJoins},
+    sql::sqlparser::ast::{
+        DataType as Written, Expr::Cast, Query as Tree, SelectItem, SetExpr, TableFactor,
+        TableWithJoins, TimezoneInfo,
+    },
 };
 use futures::{StreamExt, stream};
 use stratalog_model::{
@@ -77,13 +80,25 @@ pub async fn plan(
     told: &[Option<ColumnType>],
     mentioned: &[usize],
 ) -> Result<(Subscribe, Vec<Option<ColumnType>>)> {
-    if let SetExpr::Select(select) = tree.body.as_ref()
+    let mut tree = tree.clone();
+    if let SetExpr::Select(select) = tree.body.as_mut()
         && let [TableWithJoins { relation: TableFactor::Table { name, .. }, .. }] =
             select.from.as_slice()
     {
-        planner.table_named(&name.to_string())?;
+        let chronicle = planner.table_named(&name.to_string())?;
+        let is_naive = chronicle
+            .tick()
+            .is_some_and(|tick| matches!(tick.column_type, ColumnType::Timestamp { .. }));
+        // As the tick column is compared with it.
+        if beginning == Beginning::Time
+            && is_naive
+            && let Some(SelectItem::UnnamedExpr(Cast { data_type, .. })) =
+                select.projection.last_mut()
+        {
+            *data_type = Written::Timestamp(None, TimezoneInfo::None);
+        }
     }
-    let (query, types) = query::plan(planner, tree, told, mentioned).await?;
+    let (query, types) = query::plan(planner, &tree, told, mentioned).await?;
     let mut fields: Vec<Arc<Field>> = query.schema.fields().iter().cloned().collect();
     if has_value(beginning) {
         fields.pop();

@@ -308,3 +308,23 @@ async fn a_client_that_leaves_does_not_keep_a_dropped_table() {
     }
     panic!("{} of {held} bytes are still held", store.status().memory_bytes);
 }
+
+/// What is given as a text becomes part of the statement: the depth of its tree is limited, too, and ranges
+/// have a limit of their own.
+#[tokio::test]
+async fn replays_are_as_limited_as_other_statements() {
+    let db = Database::new();
+    db.tag("CREATE TABLE t (time timestamptz, v int)").await;
+    db.tag("INSERT INTO t VALUES ('2024-01-01', 1), ('2024-01-02', 2)").await;
+    let chain = vec!["v = 1"; 50_000].join(" OR ");
+    let error = db.error(&format!("SELECT v FROM replay('t', '[,)', '{chain}')")).await;
+    assert_eq!(error.kind(), ErrorKind::StatementTooComplex, "{error}");
+    let of = |count: usize| {
+        let ranges: Vec<String> =
+            (0..count).map(|gsn| format!("'gsn [{gsn}, {})'", gsn + 1)).collect();
+        format!("SELECT v FROM replay('t', ARRAY[{}])", ranges.join(", "))
+    };
+    assert_eq!(db.rows(&of(2)).await, ["1"]);
+    assert_eq!(db.rows(&of(1_000)).await, ["1", "2"]);
+    assert_eq!(db.kind(&of(1_001)).await, ErrorKind::LimitExceeded);
+}
