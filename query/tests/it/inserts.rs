@@ -1,6 +1,15 @@
-use stratalog_model::ErrorKind;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
-use crate::harness::Database;
+use stratalog_model::ErrorKind;
+use stratalog_query::QuerySettings;
+
+use crate::harness::{Database, login, run};
 
 async fn database() -> Database {
     let db = Database::new();
@@ -165,4 +174,26 @@ async fn a_producer_is_recognized() {
     );
     assert!(!db.session.take_notices().is_empty());
     assert_eq!(db.rows("SELECT count(*) FROM m").await, ["2"]);
+}
+
+/// Sent again before the first try is answered, it is waited for: whoever was told that it is too old by now
+/// would send it again as another one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_waits_for_the_first_try() {
+    let late = Arc::new(AtomicU64::new(0));
+    let db = Database::with_late_answers(QuerySettings::default(), Arc::clone(&late));
+    db.tag("CREATE TABLE c (time timestamptz NOT NULL, v int) WITH (time_source = 'client', acceptance_window = '5s')").await;
+    let again = db.service.connect(login()).unwrap();
+    let numbered = "SET stratalog.producer = '00000000-0000-0000-0000-00000000002b'; SET stratalog.producer_sequence = 1; INSERT INTO c VALUES ('2024-01-01 00:00:01+00', 1)";
+    late.store(2_000, Ordering::Relaxed);
+    let session = Arc::clone(&db.session);
+    let first = tokio::spawn(async move { run(&session, numbered).await });
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    db.clock.0.fetch_add(60_000_000_000, Ordering::Relaxed);
+    assert_eq!(run(&again, numbered).await.unwrap().tag, "INSERT 0 0");
+    assert_eq!(first.await.unwrap().unwrap().tag, "INSERT 0 1");
+    assert_eq!(db.rows("SELECT v FROM c").await, ["1"]);
+    // One that nobody has sent before is refused.
+    let third = numbered.replace("sequence = 1", "sequence = 2");
+    assert_eq!(run(&again, &third).await.unwrap_err().kind(), ErrorKind::OutsideWindow);
 }
