@@ -199,6 +199,7 @@ impl Client {
         work: impl Fn(Lease) -> F,
     ) -> Result<T> {
         let mut backoff = Backoff::new(self.pool.settings.retry.clone());
+        let mut regained = false;
         loop {
             let tried = match self.pool.take().await {
                 Ok(lease) => work(lease).await,
@@ -210,9 +211,10 @@ impl Client {
                 Err(error) => error,
             };
             let passes = error.is_retryable() || error.is_session_lost();
-            let again = error.is_not_carried_out()
-                || (care == Care::Pure && passes)
-                || self.pool.regains(&error);
+            // Once: other states that a statement needs have the same SQLSTATE.
+            let regains = !regained && self.pool.regains(&error);
+            regained |= regains;
+            let again = error.is_not_carried_out() || (care == Care::Pure && passes) || regains;
             if !again {
                 return Err(error);
             }

@@ -23,8 +23,8 @@ pub(crate) fn is_pure(sql: &str) -> bool {
 /// `InvalidOption`, with what does it.
 pub(crate) fn check(sql: &str, in_transaction: bool) -> Result<()> {
     let mut words = words(sql);
-    let first = words.next().unwrap_or_default();
-    let second = words.next().unwrap_or_default();
+    let mut next = || words.next().unwrap_or_default();
+    let (first, second, third) = (next(), next(), next());
     let refused = |hint: &str| {
         Err(Error::new(
             ErrorKind::InvalidOption,
@@ -36,12 +36,15 @@ pub(crate) fn check(sql: &str, in_transaction: bool) -> Result<()> {
     match (first.as_str(), in_transaction) {
         ("begin" | "start", false) => refused("Client::begin gives a transaction"),
         ("begin" | "start", true) => refused("the transaction is open already; SAVEPOINT nests"),
-        ("rollback", true) if second == "to" || words.next().as_deref() == Some("to") => Ok(()),
+        ("rollback", true) if second == "to" || third == "to" => Ok(()),
         ("commit" | "end" | "rollback" | "abort", true) => {
             refused("call Transaction::commit or Transaction::rollback")
         }
         ("acquire", _) => refused(ACQUIRES),
-        ("release", false) if matches!(second.as_str(), "chronicle" | "table") => refused(ACQUIRES),
+        // A savepoint may be called so.
+        ("release", _) if matches!(second.as_str(), "chronicle" | "table") && !third.is_empty() => {
+            refused(ACQUIRES)
+        }
         ("commit" | "end" | "rollback" | "abort" | "savepoint" | "release", false) => {
             refused("Client::begin gives a transaction, which has them")
         }
@@ -151,9 +154,19 @@ mod tests {
         }
         let acquires = check("release chronicle t", false).unwrap_err();
         assert!(acquires.hint().is_some_and(|hint| hint.contains("Chronolog::acquire")));
-        for refused in ["BEGIN", "COMMIT", "ROLLBACK", "ROLLBACK WORK", "ABORT", "END"] {
+        for refused in [
+            "BEGIN",
+            "COMMIT",
+            "ROLLBACK",
+            "ROLLBACK WORK",
+            "ABORT",
+            "END",
+            "RELEASE CHRONICLE t",
+            "release table \"t\"",
+        ] {
             assert!(check(refused, true).is_err(), "{refused}");
         }
+        assert!(check("RELEASE chronicle", true).is_ok(), "a savepoint");
         for fine in ["SAVEPOINT a", "ROLLBACK TO a", "rollback work to a", "SET x = 1"] {
             assert!(check(fine, true).is_ok(), "{fine}");
         }

@@ -25,8 +25,11 @@ use crate::{
 
 /// How often the clocks are compared.
 const SYNCHRONIZED_EVERY: Duration = Duration::from_secs(10);
-/// The part of a lease after which it is looked at.
+/// The part of a lease after which it is looked at, and the least that it is: each time is a few round trips.
 const LEASE_PARTS: u32 = 3;
+const LOOKED_AT_EVERY_MIN: Duration = Duration::from_millis(10);
+/// The longest `lock_timeout`: 24 days.
+const LOCK_TIMEOUT_MS_MAX: u128 = 2_147_483_647;
 
 /// A connection to Stratalog by ChronoLog's own API: the operations of the paper's Figure 2. Cheap to clone,
 /// for any number of tasks at a time.
@@ -195,7 +198,7 @@ impl Chronolog {
         let client = self.shared.builder.clone().connections(1).connect().await?;
         client.sync_clock().await?;
         if let Wait::AtMost(time) = how.wait {
-            client.set_option("lock_timeout", format!("{}ms", time.as_millis().max(1))).await?;
+            client.set_option("lock_timeout", lock_timeout(time)).await?;
         }
         let sql = timed(&statement, how.lease, how.wait == Wait::Not);
         let sql = sql.as_str();
@@ -213,10 +216,19 @@ impl Chronolog {
         let _ = client.pool.acquired.set(acquired);
         self.shared.remember(&client);
         let table = Table::look_up(&client, name).await?;
-        let every = (how.lease / LEASE_PARTS).min(SYNCHRONIZED_EVERY);
-        let keeper = Task::keeping(client.clone(), every);
+        let keeper = Task::keeping(client.clone(), looked_at_every(how.lease));
         Ok(Chronicle::new(client, table, how, keeper))
     }
+}
+
+/// How often a lease is looked at.
+fn looked_at_every(lease: Duration) -> Duration {
+    (lease / LEASE_PARTS).clamp(LOOKED_AT_EVERY_MIN, SYNCHRONIZED_EVERY)
+}
+
+/// A wait as the session option has it, which is off at 0, and ends at what the server counts to.
+fn lock_timeout(time: Duration) -> String {
+    format!("{}ms", time.as_millis().clamp(1, LOCK_TIMEOUT_MS_MAX))
 }
 
 impl Shared {
@@ -225,5 +237,20 @@ impl Shared {
         let mut handles = self.handles.lock();
         handles.retain(|pool| pool.strong_count() > 0);
         handles.push(Arc::downgrade(&client.pool));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_what_the_server_takes() {
+        assert_eq!(looked_at_every(Duration::from_secs(3)), Duration::from_secs(1));
+        assert_eq!(looked_at_every(Duration::MAX), SYNCHRONIZED_EVERY);
+        assert_eq!(looked_at_every(Duration::ZERO), LOOKED_AT_EVERY_MIN);
+        assert_eq!(lock_timeout(Duration::from_millis(50)), "50ms");
+        assert_eq!(lock_timeout(Duration::ZERO), "1ms");
+        assert_eq!(lock_timeout(Duration::MAX), "2147483647ms");
     }
 }

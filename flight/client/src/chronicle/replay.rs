@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   replay('t', ranges, constraint) ─► events … (tick, seq) … ╳ the connection breaks
-//!   replay('t', ranges, constraint AND behind (tick, seq)) ──► … the rest
+//!   replay('t', ranges, constraint) WHERE behind (tick, seq) ─► … the rest
 //! ```
 
 use std::{
@@ -166,18 +166,15 @@ impl Shared {
 impl Asked {
     fn sql(&self) -> String {
         let ranges: Vec<String> = self.ranges.iter().map(|range| literal(range)).collect();
-        let behind = self
-            .behind
-            .map(|(tick, seq)| format!("(_tick > {tick} OR _tick = {tick} AND _seq > {seq})"));
-        let given = self.constraint.as_ref().map(|constraint| format!("({constraint})"));
-        let both: Vec<String> = given.into_iter().chain(behind).collect();
-        let constraint = match both.is_empty() {
-            true => String::new(),
-            false => format!(", {}", literal(&both.join(" AND "))),
-        };
+        let constraint = self.constraint.as_ref();
+        let constraint = constraint.map_or_else(String::new, |text| format!(", {}", literal(text)));
+        // Beside the constraint, whose text is a condition for the server alone to read.
+        let behind = self.behind.map_or_else(String::new, |(tick, seq)| {
+            format!(" WHERE _tick > {tick} OR _tick = {tick} AND _seq > {seq}")
+        });
         format!(
             "SELECT _tick, _seq, _gsn, payload \
-             FROM replay({}, ARRAY[{}]::text[]{constraint}) ORDER BY _tick, _seq",
+             FROM replay({}, ARRAY[{}]::text[]{constraint}){behind} ORDER BY _tick, _seq",
             literal(&self.table),
             ranges.join(", ")
         )
@@ -206,7 +203,8 @@ mod tests {
         asked.ranges.clear();
         let sql = asked.sql();
         assert!(sql.contains("ARRAY[]::text[], "), "{sql}");
-        let both = "'(payload <> ''x'' OR true) AND (_tick > -3 OR _tick = -3 AND _seq > 17)'";
-        assert!(sql.contains(both), "{sql}");
+        let both = ", 'payload <> ''x'' OR true') \
+                    WHERE _tick > -3 OR _tick = -3 AND _seq > 17 ORDER BY _tick, _seq";
+        assert!(sql.ends_with(both), "{sql}");
     }
 }

@@ -190,7 +190,8 @@ fn sql(table: &str, start: Start, constraint: Option<&str>) -> Result<String> {
         Start::Time(time_ns) => format!(" FROM TIMESTAMP '{}'", time_text(time_ns)?),
         Start::Live => " LIVE".to_string(),
     };
-    let filter = constraint.map_or_else(String::new, |constraint| format!(" WHERE ({constraint})"));
+    // It may end in a comment.
+    let filter = constraint.map_or_else(String::new, |text| format!(" WHERE ({text}\n)"));
     Ok(format!("SUBSCRIBE {table}{from}{filter}"))
 }
 
@@ -204,7 +205,7 @@ mod tests {
         assert_eq!(sql(t, Start::Beginning, None).unwrap(), "SUBSCRIBE \"public\".\"e\"");
         let constraint = Some("_tick > 5 OR true");
         let from = sql(t, Start::Gsn(7), constraint).unwrap();
-        assert_eq!(from, "SUBSCRIBE \"public\".\"e\" FROM GSN 7 WHERE (_tick > 5 OR true)");
+        assert_eq!(from, "SUBSCRIBE \"public\".\"e\" FROM GSN 7 WHERE (_tick > 5 OR true\n)");
         let since = sql("e", Start::Time(1_704_067_200_000_000_000), None).unwrap();
         assert_eq!(since, "SUBSCRIBE e FROM TIMESTAMP '2024-01-01 00:00:00+00'");
         assert_eq!(sql("e", Start::Live, None).unwrap(), "SUBSCRIBE e LIVE");

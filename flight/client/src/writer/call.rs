@@ -321,8 +321,8 @@ fn judged(error: Error) -> Ended {
     match (sqlstate, sqlstate.get(..2).unwrap_or_default()) {
         // No table, schema or database of the name; not for this user.
         ("42P01" | "3F000" | "3D000" | "42501", _) => Ended::Fatal(error),
-        // What is wrong with the rows, or with their columns.
-        (_, "0A" | "21" | "22" | "23" | "42" | "54") => Ended::Refused(error),
+        // What is wrong with the rows, with their columns, or with where they belong.
+        (_, "0A" | "21" | "22" | "23" | "42" | "44" | "54") => Ended::Refused(error),
         // A failure of the server, which may be mended; a cancellation.
         (_, "57" | "58" | "XX") => Ended::Broken(error),
         _ => Ended::Fatal(error),
@@ -350,7 +350,7 @@ mod tests {
             status.metadata_mut().insert("sqlstate", sqlstate.parse().unwrap());
             judged(status.into())
         };
-        for refused in ["22003", "23505", "23502", "42703", "42804", "54000", "0A000"] {
+        for refused in ["22003", "23505", "23502", "42703", "42804", "44000", "54000", "0A000"] {
             assert!(matches!(told(refused), Ended::Refused(_)), "{refused}");
         }
         for broken in ["08006", "53100", "57P01", "57P03", "58030", "XX000", "40P01"] {

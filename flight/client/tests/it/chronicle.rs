@@ -155,10 +155,20 @@ async fn f9_a_partial_acquisition_is_a_projection() {
     assert_eq!(newest[0].payload.as_ref(), b"6");
     let outside = part.record("outside").await.unwrap_err();
     assert_eq!(outside.sqlstate(), Some("44000"), "{outside}");
+    assert_eq!(outside.kind(), ErrorKind::InvalidBatch);
     let since = Range::times(receipts[8].time_ns.unwrap()..);
     let since = log.acquire("events", Acquire::shared().range(since)).await.unwrap();
     since.record("10").await.unwrap();
     assert_eq!(payloads(&since, &[Range::all()], None).await, ["8", "9", "10"]);
+    // What is refused is refused by itself: others are recorded.
+    let soon = Duration::from_secs(2);
+    let from = log.time().unwrap().time_ns + i64::try_from(soon.as_nanos()).unwrap();
+    let part = Acquire::shared().range(Range::times(from..));
+    let part = log.acquire("events", part).await.unwrap();
+    assert_eq!(part.record("early").await.unwrap_err().sqlstate(), Some("44000"));
+    tokio::time::sleep(soon).await;
+    part.record("11").await.unwrap();
+    assert_eq!(payloads(&part, &[Range::all()], None).await, ["11"]);
     let error = log.acquire("events", Acquire::shared().range(Range::gsns(1..))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidOption);
 }
@@ -249,6 +259,10 @@ async fn f17_f18_playback_and_replay() {
     assert!(payloads(&events, &[], None).await.is_empty());
     let wrong = events.replay(&[Range::all()], Some("payload >")).await.unwrap_err();
     assert_eq!(wrong.sqlstate(), Some("42601"), "{wrong}");
+    let two = events.replay(&[Range::all()], Some("false) OR (true")).await.unwrap_err();
+    assert_eq!(two.sqlstate(), Some("42601"), "{two}");
+    let commented = Some("length(payload) = 7 -- all of them");
+    assert_eq!(payloads(&events, &[Range::all()], commented).await.len(), 10);
     // One by one.
     let mut replay = events.replay(&[Range::gsns(..first + 2)], None).await.unwrap();
     assert_eq!(replay.next().await.unwrap().unwrap().payload.as_ref(), b"event 0");
@@ -355,8 +369,10 @@ async fn f104_f105_subscribe() {
     receipts.push(events.record("c").await.unwrap());
     let second = receipts[1].gsn.unwrap();
     let mut all = events.subscribe(Start::Beginning, None).await.unwrap();
-    let mut from =
-        events.subscribe(Start::Gsn(second), Some("get_byte(payload, 0) <> 99")).await.unwrap();
+    let mut from = events
+        .subscribe(Start::Gsn(second), Some("get_byte(payload, 0) <> 99 -- c"))
+        .await
+        .unwrap();
     let since = Start::Time(receipts[2].time_ns.unwrap());
     let mut since = events.subscribe(since, None).await.unwrap();
     let mut live = events.subscribe(Start::Live, None).await.unwrap();
@@ -418,6 +434,12 @@ async fn a_table_of_other_columns_is_acquired_and_not_recorded_to() {
     assert_eq!(number(cpu.client(), "SELECT count(*) FROM cpu").await, 1);
     let theirs = log.client().execute("INSERT INTO cpu VALUES (now(), 1)").await.unwrap_err();
     assert_eq!(theirs.sqlstate(), Some("55P03"));
+    // Whatever else is not in the state that it must be in: it is told, and not tried on and on.
+    let began = std::time::Instant::now();
+    let sealed = cpu.client().query("SELECT v FROM cpu AS OF SEALED").await;
+    assert_eq!(sealed.err().unwrap().sqlstate(), Some("55000"));
+    assert!(began.elapsed() < Duration::from_secs(10));
+    assert_eq!(number(cpu.client(), "SELECT count(*) FROM cpu").await, 1);
     // Statements for one session of several are not sent.
     let acquire = log.client().execute("ACQUIRE CHRONICLE cpu").await.unwrap_err();
     assert!(acquire.hint().unwrap().contains("Chronolog::acquire"), "{acquire}");
