@@ -21,7 +21,7 @@ pub struct Event {
     pub gsn: u64,
     /// When its tick begins: nanoseconds since 1970, UTC.
     pub time_ns: i64,
-    /// What was recorded.
+    /// What was recorded; empty where that is NULL, as it can be in a table that SQL has made.
     pub payload: Bytes,
 }
 
@@ -51,8 +51,7 @@ pub(crate) fn events(batch: &RecordBatch, table: &Table) -> Result<Vec<(Event, i
         let tick = ticks.value(row);
         let time_ns = table.time_of(tick).ok_or_else(|| unread(table, "_tick"))?;
         let gsn = u64::try_from(gsns.value(row)).map_err(|_| unread(table, "_gsn"))?;
-        let payload = payloads(row).ok_or_else(|| unread(table, PAYLOAD))?;
-        Ok((Event { tick, gsn, time_ns, payload }, seqs.value(row)))
+        Ok((Event { tick, gsn, time_ns, payload: payloads(row) }, seqs.value(row)))
     };
     (0..batch.num_rows()).map(event).collect()
 }
@@ -82,20 +81,22 @@ pub(crate) fn updates(batch: &RecordBatch, table: &Table) -> Result<Vec<Update>>
         }
         let time_ns = times.value(row);
         let tick = table.tick_of(time_ns).ok_or_else(|| unread(table, &table.time))?;
-        let payload = payloads(row).ok_or_else(|| unread(table, PAYLOAD))?;
-        Ok(Update::Event(Event { tick, gsn, time_ns, payload }))
+        Ok(Update::Event(Event { tick, gsn, time_ns, payload: payloads(row) }))
     };
     (0..batch.num_rows()).map(update).collect()
 }
 
-/// The payload of each row; `None` for NULL.
+/// The payload of each row.
 fn payloads<'a>(
     batch: &'a RecordBatch,
     table: &Table,
-) -> Result<impl Fn(usize) -> Option<Bytes> + use<'a>> {
+) -> Result<impl Fn(usize) -> Bytes + use<'a>> {
     let column = batch.column_by_name(PAYLOAD).and_then(|column| column.as_binary_opt::<i32>());
     let column = column.ok_or_else(|| unread(table, PAYLOAD))?;
-    Ok(move |row| column.is_valid(row).then(|| Bytes::copy_from_slice(column.value(row))))
+    Ok(move |row| match column.is_valid(row) {
+        true => Bytes::copy_from_slice(column.value(row)),
+        false => Bytes::new(),
+    })
 }
 
 fn unread(table: &Table, column: &str) -> Error {
@@ -130,11 +131,12 @@ mod tests {
 
     #[test]
     fn events_are_read_out_of_batches() {
-        let payloads: ArrayRef = Arc::new(BinaryArray::from(vec![&b"a"[..], &b""[..]]));
+        let payloads: ArrayRef = Arc::new(BinaryArray::from(vec![Some(&b"a"[..]), None]));
         let columns =
             [("_tick", numbers([5, -1])), ("_seq", numbers([1, 2])), ("_gsn", numbers([7, 9]))];
         let columns = columns.into_iter().chain([("payload", payloads)]);
-        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let nullable = columns.map(|(name, column)| (name, column, true));
+        let batch = RecordBatch::try_from_iter_with_nullable(nullable).unwrap();
         let events = events(&batch, &table()).unwrap();
         let (first, seq) = &events[0];
         assert_eq!((first.tick, first.gsn, first.time_ns, *seq), (5, 7, 1_005_000, 1));
