@@ -263,11 +263,8 @@ impl Session {
             return Ok(self.acquisitions().close(chronicle, self.holder));
         }
         self.check_lease(chronicle)?;
-        let door = self.acquisitions().close(chronicle, self.holder);
-        match door.others() {
-            [] => Ok(door),
-            others => Err(self.in_use(chronicle, others)),
-        }
+        let door = self.acquisitions().close_if_free(chronicle, self.holder);
+        door.map_err(|others| self.in_use(chronicle, &others))
     }
 
     /// Checks that the session's lease on a chronicle has not run out.

@@ -179,6 +179,26 @@ impl Acquisitions {
         Door { acquisitions: Arc::clone(self), chronicle, others }
     }
 
+    /// As [`Self::close`], unless others have acquired it: then nobody is kept from anything.
+    ///
+    /// # Errors
+    /// What they have acquired.
+    pub fn close_if_free(
+        self: &Arc<Self>,
+        chronicle: ChronicleId,
+        holder: HolderId,
+    ) -> Result<Door, Vec<Acquisition>> {
+        let mut inner = self.inner.lock();
+        let others = inner.register.close(self.now(), chronicle, holder);
+        if !others.is_empty() {
+            // Before anybody has looked.
+            inner.register.reopen(chronicle);
+            return Err(others);
+        }
+        inner.changed();
+        Ok(Door { acquisitions: Arc::clone(self), chronicle, others })
+    }
+
     /// A chronicle is to go when the last of those who have acquired it has released it: from now on
     /// nobody acquires it or begins to write to it, and who says so gives back what it has. Whether nobody
     /// had said so.

@@ -226,6 +226,13 @@ fn what_is_dropped_is_shut_until_it_is_gone_or_stays() {
     all.acquire(T, A, claim(Mode::Shared)).unwrap();
     all.acquire(T, B, claim(Mode::Shared)).unwrap();
     let mut waiting = all.ask(T, C, claim(Mode::Exclusive)).unwrap().unwrap();
+    // Not at all, if that is not wanted where others have it.
+    let pause = waiting.look().unwrap().unwrap();
+    let others = all.close_if_free(T, A).unwrap_err();
+    assert_eq!(others.iter().map(|other| other.holder).collect::<Vec<_>>(), [B]);
+    assert_eq!(pause.changed.now_or_never(), None);
+    assert!(waiting.look().unwrap().is_some());
+    drop(all.enter(T, B, Use::Write).unwrap());
     let door = all.close(T, A);
     assert_eq!(door.others().iter().map(|other| other.holder).collect::<Vec<_>>(), [B]);
     assert!(matches!(waiting.look(), Err(Refusal::Closing)));
@@ -247,6 +254,9 @@ fn what_is_dropped_is_shut_until_it_is_gone_or_stays() {
     assert!(all.until_released(T).is_none());
     all.forget(T);
     assert!(all.list().is_empty());
+    let door = all.close_if_free(T, A).unwrap();
+    assert!(door.others().is_empty());
+    assert!(matches!(all.acquire(T, C, claim(Mode::Shared)), Err(Refusal::Closing)));
 }
 
 #[test]
