@@ -141,6 +141,24 @@ def test_server_sent_events(server, connection, events):
         refused.value.close()
 
 
+def test_who_comes_again_before_the_first_event_misses_none(server, connection, events):
+    with follow(server, table=events, live="true") as answer:
+        begun = told(answer)
+        assert begun == {"id": str(connection.execute("SELECT head_of_log()").fetchone()[0])}
+    gsn = insert(connection, events, 3)
+    with follow(server, last=begun["id"], table=events, live="true") as answer:
+        assert told(answer)["id"] == str(gsn)
+
+
+def test_an_answer_has_an_end(server, events):
+    for path in ("/api/sql", "/exec"):
+        query = urllib.parse.urlencode({"q": f"SUBSCRIBE {events}", "query": f"SUBSCRIBE {events}"})
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(f"http://127.0.0.1:{server.http_port}{path}?{query}", timeout=20)
+        assert b"SUBSCRIBE has none" in refused.value.read()
+        refused.value.close()
+
+
 def test_a_trim_survives_a_kill(directory):
     with Stratalog(directory) as server:
         with psycopg.connect(server.dsn(), autocommit=True) as connection:

@@ -107,6 +107,13 @@ async fn run(session: &Arc<Session>, question: &Question) -> Result<Outcome> {
             ));
         }
     };
+    if one.is_endless() {
+        return Err(Error::new(
+            ErrorKind::FeatureNotSupported,
+            "an answer has an end, SUBSCRIBE has none",
+        )
+        .with_hint("GET /api/v1/subscribe?table=cpu follows a table, as server-sent events"));
+    }
     let prepared = session.prepare(one, &[]).await?;
     let values = session.bind_rows(&prepared, &question.parameters()?)?;
     let values = values.into_iter().next().unwrap_or_default();

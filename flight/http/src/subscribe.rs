@@ -4,7 +4,8 @@
 //!   ?table=cpu&gsn=7&where=usage > 90 ─► SUBSCRIBE cpu FROM GSN 7 WHERE (usage > 90)
 //!   row ─► id: its gsn, data: JSON      gap ─► event: gap      nothing for long ─► : a comment
 //! ```
-//! A browser that reconnects sends the last id: it goes on behind it.
+//! A browser that reconnects sends the last id: it goes on behind it. With `live=true` the first id comes
+//! before any event.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -60,7 +61,15 @@ pub(crate) async fn subscribe(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
-    let question = Question::read(parameters, last)?;
+    let mut question = Question::read(parameters, last)?;
+    // Headers go out now: what comes may be long in coming.
+    let mut opening = ":\n\n".to_string();
+    if question.from == Beginning::Live {
+        // Where it begins is told, so that who comes again before the first event misses none.
+        let head = state.service.parts().store.snapshot().gsn().0;
+        question.from = Beginning::Gsn(head.saturating_add(1));
+        opening = format!("id: {head}\n\n");
+    }
     let session = state.session("http subscribe", None)?;
     let ended = Ended::new(Arc::clone(&session));
     // It is to go on; the client ends it.
@@ -78,8 +87,7 @@ pub(crate) async fn subscribe(
     let heartbeat = Duration::from_millis(state.settings.heartbeat_ms.max(1));
     let style = session.text_style();
     let events = Events { rows, style, heartbeat, _ended: ended };
-    // Headers go out now: what comes may be long in coming.
-    let opening = stream::iter([Ok(Bytes::from_static(b":\n\n"))]);
+    let opening = stream::iter([Ok(Bytes::from(opening))]);
     let events = stream::unfold(Some(events), |events| async move {
         let mut events = events?;
         let (bytes, more) = events.next().await;
