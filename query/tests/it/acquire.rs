@@ -146,6 +146,10 @@ async fn exclusive_locks_other_writers_out_at_every_door() {
     assert_eq!(db.tag("RELEASE TABLE t").await, "RELEASE CHRONICLE");
     tag(&writer, "INSERT INTO t VALUES ('2024-01-03', 4)").await;
     assert_eq!(db.kind("RELEASE CHRONICLE t").await, ErrorKind::ObjectNotInPrerequisiteState);
+    // Who looks for it where PostgreSQL has it is told.
+    db.tag("BEGIN").await;
+    let told = db.error("LOCK TABLE t IN EXCLUSIVE MODE").await;
+    assert!(told.hint().unwrap().contains("ACQUIRE CHRONICLE"), "{told}");
 }
 
 #[tokio::test]
