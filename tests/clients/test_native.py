@@ -79,8 +79,9 @@ def test_f4_f5_f6_f7_create_edit_destroy(log, connection, table):
     assert refused.value.sqlstate == "42P07" and not refused.value.retryable
     with pytest.raises(stratalog.Invalid):
         log.create(table + "_", index="a day")
-    with pytest.raises(stratalog.Invalid):
+    with pytest.raises(stratalog.Invalid) as refused:
         log.create(table + "_", collision="some")
+    assert refused.value.sqlstate is None and refused.value.hint is None and not refused.value.retryable
     log.edit(table, new_name=table + "_old", durability="relaxed")
     assert connection.execute(sql, (table + "_old",)).fetchone()[3] == "relaxed"
     with pytest.raises(stratalog.Refused) as refused:
@@ -185,6 +186,8 @@ def test_f104_subscribe(log, events):
     behind = events.subscribe(gsn=receipts[1].gsn, constraint="length(payload) < 5")
     live = events.subscribe(live=True)
     assert live.next(0.1) is None
+    with pytest.raises(stratalog.Invalid, match="exclude each other"):
+        events.subscribe(gsn=1, live=True)
     events.record(b"long enough")
     events.record(b"c")
     assert texts(itertools.islice(all_of_it, 4)) == ["a", "b", "long enough", "c"]

@@ -35,7 +35,13 @@ create_exception!(
 /// Adds the exceptions to the module.
 pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
-    module.add("Error", py.get_type::<Error>())?;
+    let error = py.get_type::<Error>();
+    // Of an error that no server has told.
+    error.setattr("sqlstate", py.None())?;
+    error.setattr("hint", py.None())?;
+    error.setattr("retryable", false)?;
+    error.setattr("needs_new_time", false)?;
+    module.add("Error", error)?;
     module.add("ConnectionFailed", py.get_type::<ConnectionFailed>())?;
     module.add("Refused", py.get_type::<Refused>())?;
     module.add("Closed", py.get_type::<Closed>())?;

@@ -21,7 +21,7 @@ from typing import Iterable, Iterator, Literal, Optional, Sequence, Union
 
 from . import _native
 from ._native import Closed, ClockSync, ConnectionFailed, Error, Event, Gap, Invalid, Receipt, Refused
-from ._values import Collision, Durability, Range, Time, TimeSource, nanoseconds, options_of, ranges_of, waits
+from ._values import Collision, Durability, Range, Time, TimeSource, options_of, ranges_of, start_of, waits
 
 __all__ = [
     "Chronicle", "Chronolog", "Closed", "ClockSync", "ConnectionFailed", "Error", "Event", "Gap", "Invalid",
@@ -226,7 +226,7 @@ class Chronicle:
         event of `time` or later, or with what comes from now on, if `live`. When the connection breaks it goes on
         where it was.
         """
-        return Subscription(self._native.subscribe(gsn, nanoseconds(time), live, constraint).wait())
+        return Subscription(self._native.subscribe(*start_of(gsn, time, live), constraint).wait())
 
     def release(self) -> None:
         """Releases the chronicle, once what was appended is stored. The handle is of no use any more."""

@@ -25,6 +25,15 @@ def nanoseconds(time: Optional[Time]) -> Optional[int]:
     return (since.days * 86_400 + since.seconds) * 1_000_000_000 + since.microseconds * 1_000
 
 
+def start_of(
+    gsn: Optional[int], time: Optional[Time], live: bool
+) -> tuple[Optional[int], Optional[int], bool]:
+    """Where a subscription begins: one of them, or none for everything."""
+    if (gsn is not None) + (time is not None) + bool(live) > 1:
+        raise _native.Invalid("gsn, time and live exclude each other: a subscription begins at one place")
+    return gsn, nanoseconds(time), live
+
+
 class Range:
     """A range of events, by time, by tick or by position in the log. The start is inside, the end is not; None is
     as far as there are events."""

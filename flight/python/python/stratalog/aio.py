@@ -24,7 +24,7 @@ from typing import AsyncIterator, Awaitable, Generator, Iterable, Literal, Optio
 
 from . import _native
 from ._native import Closed, ClockSync, ConnectionFailed, Error, Event, Gap, Invalid, Receipt, Refused
-from ._values import Collision, Durability, Range, Time, TimeSource, nanoseconds, options_of, ranges_of, waits
+from ._values import Collision, Durability, Range, Time, TimeSource, options_of, ranges_of, start_of, waits
 
 __all__ = [
     "Chronicle", "Chronolog", "Closed", "ClockSync", "ConnectionFailed", "Error", "Event", "Gap", "Invalid",
@@ -192,7 +192,7 @@ class Chronicle:
         constraint: Optional[str] = None,
     ) -> Subscription:
         """As `stratalog.Chronicle.subscribe`."""
-        return Subscription(await self._native.subscribe(gsn, nanoseconds(time), live, constraint))
+        return Subscription(await self._native.subscribe(*start_of(gsn, time, live), constraint))
 
     async def release(self) -> None:
         """As `stratalog.Chronicle.release`."""
