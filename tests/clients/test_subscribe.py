@@ -148,6 +148,9 @@ def test_who_comes_again_before_the_first_event_misses_none(server, connection, 
     gsn = insert(connection, events, 3)
     with follow(server, last=begun["id"], table=events, live="true") as answer:
         assert told(answer)["id"] == str(gsn)
+    # InfluxDB's clients name a database.
+    with follow(server, table=events, db="stratalog", gsn=gsn) as answer:
+        assert told(answer)["id"] == str(gsn)
 
 
 def test_an_answer_has_an_end(server, events):

@@ -62,6 +62,9 @@ pub(crate) async fn subscribe(
 ) -> Result<Response, Problem> {
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
     let mut question = Question::read(parameters, last)?;
+    // As everywhere over HTTP: the database of InfluxDB's clients is a schema.
+    let schema = question.schema.take();
+    question.schema = schema.map(|name| crate::write::schema(&state, Some(&name), None));
     // Headers go out now: what comes may be long in coming.
     let mut opening = ":\n\n".to_string();
     if question.from == Beginning::Live {
