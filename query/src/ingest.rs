@@ -204,7 +204,7 @@ impl Session {
         let set = set.filter(|setting| setting.value != setting.initial);
         let mut login = self.login().clone();
         login.settings.extend(set.map(|setting| (setting.name, setting.value)));
-        let twin = self.service().connect_as(login, Some(self.holder()))?;
+        let twin = self.service().connect_as(login, self.whose())?;
         if insert::is_numbered(self) {
             self.variables().set("stratalog.producer_sequence", "0", false)?;
         }

@@ -16,12 +16,15 @@ use std::{
 use datafusion::execution::session_state::SessionState;
 use parking_lot::Mutex;
 use stratalog_model::{Clock, Error, ErrorKind, EventStore, Result};
-use stratalog_visor_core::{Acquisitions, Catalog, acquisition::HolderId};
+use stratalog_visor_core::{Acquisitions, Catalog};
 use tokio::sync::watch;
 
 pub use self::execution::STACK_BYTES;
 pub(crate) use self::execution::{Execution, StoppablePlan};
-use crate::{Backups, Inspector, QuerySettings, Session, session::work::Stop};
+use crate::{
+    Backups, Inspector, QuerySettings, Session,
+    session::{Whose, work::Stop},
+};
 
 /// Bytes of a secret that is not long.
 const SHORT_SECRET_BYTES: usize = 4;
@@ -156,15 +159,20 @@ impl QueryService {
     /// `UndefinedDatabase`, `TooManyConnections`, `Shutdown`, and what a setting is
     /// refused with.
     pub fn connect(self: &Arc<Self>, login: Login) -> Result<Arc<Session>> {
-        self.connect_as(login, None)
+        self.connect_as(login, Whose::default())
     }
 
-    /// As [`Self::connect`], for a client that acquires chronicles in another session.
-    pub(crate) fn connect_as(
-        self: &Arc<Self>,
-        login: Login,
-        holder: Option<HolderId>,
-    ) -> Result<Arc<Session>> {
+    /// As [`Self::connect`], for a request of a client that keeps no session: its events may be older than
+    /// that, as far as windows reach.
+    ///
+    /// # Errors
+    /// As [`Self::connect`].
+    pub fn connect_for_request(self: &Arc<Self>, login: Login) -> Result<Arc<Session>> {
+        self.connect_as(login, Whose { since_ns: Some(i64::MIN), ..Whose::default() })
+    }
+
+    /// As [`Self::connect`], for whom.
+    pub(crate) fn connect_as(self: &Arc<Self>, login: Login, whose: Whose) -> Result<Arc<Session>> {
         self.check_open()?;
         if self.parts.catalog.state().database(&login.database).is_none() {
             return Err(Error::new(
@@ -175,7 +183,7 @@ impl QueryService {
         }
         let process_id = self.next_id.fetch_add(1, Ordering::Relaxed) & i32::MAX;
         let key = CancelKey::new(process_id, login.long_secret);
-        let session = Session::open(self, login, key, holder)?;
+        let session = Session::open(self, login, key, whose)?;
         let mut sessions = self.sessions.0.lock();
         sessions.retain(|_, session| session.strong_count() > 0);
         if sessions.len() >= self.parts.settings.sessions_max {

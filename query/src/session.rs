@@ -109,6 +109,8 @@ pub struct Session {
     /// Who acquires chronicles: the session, or the one whose twin it is.
     holder: HolderId,
     opened_ns: i64,
+    /// Events of before are not accepted: when the session was opened, or the one whose twin it is.
+    since_ns: i64,
     variables: Arc<Variables>,
     pub(crate) transaction: Arc<Transaction>,
     seen: Arc<SeenCatalog>,
@@ -126,6 +128,15 @@ pub struct Session {
     closed: AtomicBool,
     terminated: AtomicBool,
     on_termination: Notify,
+}
+
+/// Whose session one is, if that is not what opening it tells.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Whose {
+    /// Who acquires when it does.
+    pub(crate) holder: Option<HolderId>,
+    /// From when on its events are accepted: nanoseconds since 1970.
+    pub(crate) since_ns: Option<i64>,
 }
 
 /// What a session does, for pg_stat_activity.
@@ -153,7 +164,7 @@ impl Session {
         service: &Arc<QueryService>,
         login: Login,
         key: CancelKey,
-        holder: Option<HolderId>,
+        whose: Whose,
     ) -> Result<Arc<Self>> {
         let parts = service.parts();
         let mut initial = login.settings.clone();
@@ -173,7 +184,8 @@ impl Session {
             transaction: Arc::clone(&transaction),
         });
         let now = parts.clock.now_ns();
-        let holder = holder.unwrap_or(HolderId(key.process_id));
+        let holder = whose.holder.unwrap_or(HolderId(key.process_id));
+        let since_ns = whose.since_ns.unwrap_or(now);
         Ok(Arc::new_cyclic(|itself| Self {
             itself: Weak::clone(itself),
             service: Arc::clone(service),
@@ -181,6 +193,7 @@ impl Session {
             login,
             holder,
             opened_ns: now,
+            since_ns,
             variables,
             transaction,
             seen,
@@ -219,10 +232,15 @@ impl Session {
         self.opened_ns
     }
 
+    /// Whose a twin is.
+    pub(crate) fn whose(&self) -> Whose {
+        Whose { holder: Some(self.holder), since_ns: Some(self.since_ns) }
+    }
+
     /// Which ticks are accepted of the session, where they go by the clock (F24).
     pub fn acceptance(&self) -> Acceptance {
         let round_trip_us = self.variables.parsed().round_trip_us;
-        Acceptance { since_ns: self.opened_ns, round_trip_ns: round_trip_us.saturating_mul(1_000) }
+        Acceptance { since_ns: self.since_ns, round_trip_ns: round_trip_us.saturating_mul(1_000) }
     }
 
     /// What the session does.

@@ -114,9 +114,9 @@ impl State {
     /// A session of its own.
     ///
     /// # Errors
-    /// As [`QueryService::connect`].
+    /// As [`QueryService::connect_for_request`].
     pub(crate) fn session(&self, name: &str, client: Option<String>) -> Result<Arc<Session>> {
-        self.service.connect(Login {
+        self.service.connect_for_request(Login {
             user: self.settings.default_user.clone(),
             database: self.settings.default_database.clone(),
             application_name: name.to_string(),

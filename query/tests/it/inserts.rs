@@ -197,3 +197,21 @@ async fn a_retry_waits_for_the_first_try() {
     let third = numbered.replace("sequence = 1", "sequence = 2");
     assert_eq!(run(&again, &third).await.unwrap_err().kind(), ErrorKind::OutsideWindow);
 }
+
+/// A window does not reach beyond the beginning of a session: that of the client, and not of its transaction
+/// or batch; and a request is none.
+#[tokio::test]
+async fn events_are_as_old_as_their_clients_session() {
+    let db = Database::new();
+    db.tag("CREATE TABLE c (time timestamptz NOT NULL, v int) WITH (time_source = 'client', acceptance_window = '5s')").await;
+    db.clock.0.fetch_add(2_000_000_000, Ordering::Relaxed);
+    let insert = "INSERT INTO c VALUES ('2024-01-01 00:00:01+00', 1)";
+    let later = db.service.connect(login()).unwrap();
+    assert_eq!(run(&later, insert).await.unwrap_err().kind(), ErrorKind::OutsideWindow);
+    let twin = db.session.twin().unwrap();
+    assert_eq!(run(&twin, insert).await.unwrap().tag, "INSERT 0 1");
+    let request = db.service.connect_for_request(login()).unwrap();
+    assert_eq!(run(&request, insert).await.unwrap().tag, "INSERT 0 1");
+    let old = insert.replace("00:00:01", "23:59:55").replace("2024-01-01", "2023-12-31");
+    assert_eq!(run(&request, &old).await.unwrap_err().kind(), ErrorKind::OutsideWindow);
+}
