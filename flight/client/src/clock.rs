@@ -120,7 +120,9 @@ impl Client {
     }
 
     /// The server's time, by this machine's monotonic clock: no round trip. Each call tells a later one
-    /// than the call before. `None` before the first [`Self::sync_clock`].
+    /// than the call before; only after this clock was found to have leapt more than a minute ahead, so
+    /// that the server accepted nothing of what was told then, an earlier one. `None` before the first
+    /// [`Self::sync_clock`].
     pub fn time(&self) -> Option<Told> {
         let clock = &self.pool.clock;
         let mut estimator = clock.estimator.lock();

@@ -123,7 +123,7 @@ impl Chronolog {
     }
 
     /// The server's time without a round trip, and how far off it may be; each call tells a later one than
-    /// the call before.
+    /// the call before, as [`Client::time`] does.
     pub fn time(&self) -> Option<Told> {
         self.shared.client.time()
     }

@@ -72,7 +72,8 @@ class Chronolog:
         return self._native.sync_clock().wait()
 
     def time_ns(self) -> int:
-        """The server's time, without asking it; each call tells a later one than the call before."""
+        """The server's time, without asking it; each call tells a later one than the call before, unless that
+        was more than a minute ahead, as this machine's clock had leapt."""
         told = self._native.time_ns()
         return told[0] if told else self.sync_clock().time_ns
 

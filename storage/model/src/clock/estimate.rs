@@ -16,10 +16,23 @@
 //! inside of what is told as long as the rates stay within [`ClockRates`] and neither clock jumps
 //! unseen. A jump shows as round trips that contradict each other, or as another [`TimeLine`]: then
 //! only the newest round trip counts.
+//!
+//! What is told goes on from what was told before. A client whose own clock leapt far ahead, and which
+//! told times before it noticed, would tell nothing that is accepted until the master is there, too. So
+//! what is told begins anew once a round trip shows that it was farther ahead than any master accepts:
+//! ```text
+//!   told   ──┬── before the leap                      the leap ──── refused ────
+//!            └─► goes on here                    ▲
+//!                        master ────────► most ──┴─ the farthest that is accepted
+//! ```
+//! None of the times behind the leap was accepted from anybody, as they are ahead of the farthest even
+//! now: so no event has a time that is told again. Where there is no such gap, because the clock was fast
+//! instead, it goes on at the farthest.
 
 use std::collections::VecDeque;
 
 use super::{ClockReading, RATE_ONE_PPB, TimeLine};
+use crate::acceptance::WINDOW_MS_MAX;
 
 /// Round trips that are remembered.
 const TRIPS_MAX: usize = 16;
@@ -32,6 +45,13 @@ const FIRST_EVERY_NS: u64 = 50_000_000;
 
 /// How long later ones do.
 const LATER_EVERY_NS: u64 = 10_000_000_000;
+
+/// A time that is farther ahead of the master's is accepted nowhere: the longest that a window reaches
+/// ahead, and a second for what the master is not certain of.
+const AHEAD_NS_MAX: u64 = (WINDOW_MS_MAX + 1_000) * 1_000_000;
+
+/// Leaps of what was told that are remembered.
+const LEAPS_MAX: usize = 8;
 
 /// What is known of two machines' clocks before they have met.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -87,12 +107,24 @@ pub struct Estimator {
     rate: (f64, f64),
     jumps: u64,
     told_ns: Option<i64>,
+    /// Where what was told leapt by more than [`AHEAD_NS_MAX`], since the master was last known to be
+    /// there: what was told before, and behind.
+    leaps: VecDeque<(Option<i64>, i64)>,
+    restarts: u64,
 }
 
 impl Estimator {
     /// An estimator that has not asked yet.
     pub fn new(rates: ClockRates) -> Self {
-        Self { rates, trips: VecDeque::new(), rate: rates.between, jumps: 0, told_ns: None }
+        Self {
+            rates,
+            trips: VecDeque::new(),
+            rate: rates.between,
+            jumps: 0,
+            told_ns: None,
+            leaps: VecDeque::new(),
+            restarts: 0,
+        }
     }
 
     /// Takes a round trip into account.
@@ -120,6 +152,27 @@ impl Estimator {
                 self.rate = self.rate_before(&trip.reading);
             }
         }
+        self.come_back(&trip);
+    }
+
+    /// Begins anew with what is told, if that was too far ahead to be accepted.
+    fn come_back(&mut self, trip: &RoundTrip) {
+        let Some(told_ns) = self.told_ns else { return };
+        let Some((_, most)) = self.bounds_ns(trip.received_ns) else { return };
+        let farthest = most.saturating_add_unsigned(AHEAD_NS_MAX);
+        if told_ns <= farthest {
+            // What the master has shown is beyond doubt.
+            if told_ns <= trip.reading.now_ns.saturating_add_unsigned(AHEAD_NS_MAX) {
+                self.leaps.clear();
+            }
+            return;
+        }
+        self.restarts += 1;
+        let refused = self.leaps.drain(..).find(|(_, behind)| *behind > farthest);
+        self.told_ns = match refused {
+            Some((before, _)) => before.map(|before| before.min(farthest)),
+            None => Some(farthest),
+        };
     }
 
     /// The line of the newest reading.
@@ -130,6 +183,11 @@ impl Estimator {
     /// How often one of the clocks jumped without a word.
     pub fn jumps(&self) -> u64 {
         self.jumps
+    }
+
+    /// How often what is told began anew, because it was farther ahead than is accepted.
+    pub fn restarts(&self) -> u64 {
+        self.restarts
     }
 
     /// Whether it is time for another round trip.
@@ -177,8 +235,9 @@ impl Estimator {
     }
 
     /// The master's time when the client's clock shows `at_ns`. Never again the same, or one
-    /// before it: events of one client that are told one after another are in that order. `None`
-    /// before the first round trip.
+    /// before it: events of one client that are told one after another are in that order. Only times
+    /// that no master accepts, as they were too far ahead of it, may be followed by earlier ones, and
+    /// come again ([`Self::restarts`]). `None` before the first round trip.
     pub fn tell(&mut self, at_ns: u64) -> Option<Told> {
         let (least, most) = self.bounds_ns(at_ns)?;
         let middle = middle_of(least, most);
@@ -186,9 +245,22 @@ impl Estimator {
             Some(before) => middle.max(before.saturating_add(1)),
             None => middle,
         };
+        self.note_leap(time_ns);
         self.told_ns = Some(time_ns);
         let error_ns = time_ns.abs_diff(least).max(time_ns.abs_diff(most));
         Some(Told { time_ns, error_ns })
+    }
+
+    /// Remembers that what is told leaps, if it does.
+    fn note_leap(&mut self, time_ns: i64) {
+        let before = self.told_ns;
+        if before.is_some_and(|before| before.abs_diff(time_ns) <= AHEAD_NS_MAX) {
+            return;
+        }
+        if self.leaps.len() == LEAPS_MAX {
+            self.leaps.pop_front();
+        }
+        self.leaps.push_back((before, time_ns));
     }
 
     /// Where the master can be at `at_ns`, by one round trip: it was at its reading at some

@@ -97,6 +97,8 @@ pub struct Client {
     rates: ClockRates,
     pub estimator: Estimator,
     told_ns: i64,
+    /// How often what it is told began anew, as nobody accepted it.
+    restarts: u64,
     /// Counts its lives: answers to an earlier one are not heard.
     pub life: u64,
     /// The timer that counts.
@@ -129,6 +131,7 @@ impl Client {
             rates,
             estimator: Estimator::new(rates),
             told_ns: i64::MIN,
+            restarts: 0,
             life: 0,
             turn: 0,
             session: None,
@@ -177,6 +180,7 @@ impl Client {
     fn forget(&mut self) {
         self.estimator = Estimator::new(self.rates);
         (self.told_ns, self.jumped, self.compares) = (i64::MIN, None, true);
+        self.restarts = 0;
         // A question from before is of a clock that jumped meanwhile, maybe.
         (self.ask, self.asking) = (self.ask + 1, false);
     }
@@ -246,8 +250,14 @@ impl Client {
         quiet: bool,
     ) -> bool {
         let Some(told) = self.estimator.tell(at_ns) else { return false };
-        assert!(told.time_ns > self.told_ns, "told {} after {}", told.time_ns, self.told_ns);
-        self.told_ns = told.time_ns;
+        let anew = self.estimator.restarts() > self.restarts;
+        assert!(
+            anew || told.time_ns > self.told_ns,
+            "told {} after {}",
+            told.time_ns,
+            self.told_ns
+        );
+        (self.told_ns, self.restarts) = (told.time_ns, self.estimator.restarts());
         if told.error_ns > ERROR_NS_MAX {
             return false;
         }
