@@ -49,8 +49,11 @@ pub async fn raise(core: &Arc<Core>, files: &Files) -> Result<u64> {
     let producers = core.producers.lock().list();
     // What the edits say must not be less durable than they are.
     sync(core).await?;
+    // In the same order every time.
+    let mut versions: Vec<_> = published.versions.iter().collect();
+    versions.sort_unstable_by_key(|(id, _)| **id);
     // Deletes and replacements that only the journal tells of so far.
-    for (id, pinned) in &published.versions {
+    for (id, pinned) in versions {
         let version = &pinned.version;
         let (through, told) = match state.chronicles.get(id) {
             Some(owned) => {

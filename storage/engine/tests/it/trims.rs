@@ -202,3 +202,29 @@ async fn deletes_are_remembered_by_position() {
     assert_eq!(lost(&again), Some(GsnRange::new(Gsn(1), Gsn(101))));
     assert_eq!(rows(&again, &cpu).await, [row(1, "a", 1.0)]);
 }
+
+/// Whatever the order in memory: a seed of a simulator does the same to the disk again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_only_the_journal_tells_is_told_in_the_order_of_chronicles() {
+    let (log, stored) = (MemoryLog::default(), Stored::new(5));
+    let all: Vec<_> = (1..=12).map(|id| chronicle(id, Collision::All, true)).collect();
+    let files = stored.files(&all[0]);
+    all.iter().for_each(|definition| stored.define(definition));
+    let find = |id| all.iter().find(|known| known.id == id).cloned();
+    let clock = Arc::new(StillClock);
+    let engine =
+        Engine::open_with(Arc::new(log.clone()), clock, small(), &find, Some(files)).unwrap();
+    for definition in all.iter().rev() {
+        append(&engine, definition, &shuffled(4)).await.unwrap();
+        let behind = Gsn(engine.snapshot().gsn().0 + 1);
+        assert_eq!(engine.trim(definition, behind).await.unwrap(), 4);
+    }
+    engine.release_journal().await.unwrap();
+    let edits = stored.manifest().frames();
+    let moved = edits.iter().filter_map(|frame| {
+        let (_, json) = frame.payload.split_first()?;
+        let edit: serde_json::Value = serde_json::from_slice(json).ok()?;
+        edit["move"]["chronicle"].as_u64()
+    });
+    assert_eq!(moved.collect::<Vec<_>>(), (1..=12).collect::<Vec<_>>());
+}

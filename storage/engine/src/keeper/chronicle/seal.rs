@@ -69,7 +69,8 @@ impl Horizon {
         }
         let [running, _] = self.widest_ns;
         self.widest_ns = [0, if periods == 1 { running } else { 0 }];
-        self.period_began_ns = now_ns;
+        // Not now: a period that is looked at late is no longer than others.
+        self.period_began_ns += periods * REMEMBERED_NS;
     }
 
     /// Time has passed; `pending` is the lowest tick that is not committed.
@@ -90,8 +91,8 @@ impl Horizon {
 
 impl Chronicle {
     /// Ends the time in which events can come, as far as `now` and pending events allow. Returns
-    /// the version that tells it, `None` of a chronicle that was forgotten. Only under the publisher's lock: what was
-    /// committed before it is seen with the version.
+    /// the version that tells it, `None` of a chronicle that was forgotten. Only under the publisher's
+    /// lock: what was committed before it is seen with the version.
     pub fn seal(
         &self,
         definition: &ChronicleDefinition,

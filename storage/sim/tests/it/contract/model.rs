@@ -13,7 +13,7 @@ use super::{
 const REMEMBERED_NS: i64 = 30 * SECOND as i64;
 
 /// A window that was used is forgotten after so long.
-const FORGOTTEN_NS: i64 = 3 * REMEMBERED_NS;
+const FORGOTTEN_NS: i64 = 2 * REMEMBERED_NS;
 
 /// The longest round trip that counts.
 const ROUND_TRIP_NS_MAX: u64 = 60 * SECOND;

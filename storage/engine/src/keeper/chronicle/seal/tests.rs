@@ -19,8 +19,9 @@ fn a_wide_window_counts_for_a_while_and_then_no_more() {
     for (now_ns, expected) in [
         (3 * SECOND, 5 * SECOND),
         (REMEMBERED_NS + SECOND, 5 * SECOND),
-        (2 * REMEMBERED_NS, 5 * SECOND),
-        (2 * REMEMBERED_NS + 2 * SECOND, 0),
+        // However late it was looked at before.
+        (2 * REMEMBERED_NS - 1, 5 * SECOND),
+        (2 * REMEMBERED_NS, 0),
     ] {
         horizon.age(now_ns);
         assert_eq!(widest(&horizon), expected as u64, "{now_ns}");
@@ -28,5 +29,11 @@ fn a_wide_window_counts_for_a_while_and_then_no_more() {
     horizon.note(&window(2 * REMEMBERED_NS + 3 * SECOND, SECOND));
     assert_eq!(widest(&horizon), SECOND as u64);
     horizon.age(1_000 * SECOND);
+    assert_eq!(widest(&horizon), 0);
+    // A period is as long as it is, also when nobody looks at its end.
+    horizon.note(&window(34 * REMEMBERED_NS + SECOND, 5 * SECOND));
+    horizon.age(36 * REMEMBERED_NS - SECOND);
+    assert_eq!(widest(&horizon), 5 * SECOND as u64);
+    horizon.age(36 * REMEMBERED_NS);
     assert_eq!(widest(&horizon), 0);
 }
