@@ -111,15 +111,13 @@ impl OpenAppend {
             let admitted = push.admit(start, columns, next_seq, &outcome, &self.core).await;
             let mut piece = match admitted {
                 Ok(piece) => piece,
-                Err(error) => {
-                    // The first try of this very statement may have committed meanwhile.
-                    if !may_be_retry(error.kind()) || !self.retried().await? {
-                        return Err(error);
-                    }
+                // The first try of this very statement may have committed meanwhile.
+                Err(error) if may_be_retry(error.kind()) && self.retried() => {
                     self.parts.iter_mut().for_each(Part::clear);
                     self.duplicate = true;
                     return Ok(nothing(definition, &push.rows));
                 }
+                Err(error) => return Err(error),
             };
             tally.add(&mut piece);
             if let Some(chunk) = piece.chunk.take() {
@@ -136,23 +134,10 @@ impl OpenAppend {
         push.admitted(first_seq, tally)
     }
 
-    /// Whether this very statement was committed before. One of its producer that is on its way is waited
-    /// for: whoever is told that its events are refused sends them again as others.
-    async fn retried(&self) -> Result<bool> {
-        let Some((producer, number)) = self.options.producer else { return Ok(false) };
-        loop {
-            let under_way = {
-                let producers = self.core.producers.lock();
-                if producers.is_duplicate(producer, number) {
-                    return Ok(true);
-                }
-                producers.under_way(producer)
-            };
-            match under_way.filter(|other| other.id() != self.outcome.id()) {
-                Some(other) => self.core.waits.wait(self.outcome.id(), &other).await?,
-                None => return Ok(false),
-            }
-        }
+    fn retried(&self) -> bool {
+        self.options.producer.is_some_and(|(producer, number)| {
+            self.core.producers.lock().is_duplicate(producer, number)
+        })
     }
 
     fn begin_part(&mut self) {

@@ -88,11 +88,6 @@ impl Producers {
         }
     }
 
-    /// The statement of a producer that is in flight.
-    pub fn under_way(&self, producer: ProducerId) -> Option<Arc<Outcome>> {
-        self.in_flight.get(&producer).cloned()
-    }
-
     /// The statement in flight has ended, one way or the other.
     pub fn leave(&mut self, producer: ProducerId, outcome: &Outcome) {
         if self.in_flight.get(&producer).is_some_and(|other| other.id() == outcome.id()) {

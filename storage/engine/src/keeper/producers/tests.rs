@@ -10,10 +10,8 @@ fn retries_are_recognized() {
     assert!(
         matches!(producers.enter(producer, 5, 5, &second), Admission::Wait(other) if other.id() == 1)
     );
-    assert_eq!(producers.under_way(producer).map(|other| other.id()), Some(1));
     producers.committed(producer, 5);
     producers.leave(producer, &first);
-    assert!(producers.under_way(producer).is_none());
     assert!(matches!(producers.enter(producer, 5, 5, &second), Admission::Duplicate));
     assert!(matches!(producers.enter(producer, 4, 4, &second), Admission::Duplicate));
     assert!(matches!(producers.enter(producer, 6, 6, &second), Admission::New));
