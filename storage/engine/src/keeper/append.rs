@@ -27,7 +27,7 @@ use super::{
     chunk::{Chunk, commit_frame},
     outcome::{Ending, Outcome},
     part::Part,
-    producers,
+    producers::{self, Earlier},
 };
 use crate::{engine::Core, player::snapshot::PinnedSnapshot};
 
@@ -46,6 +46,8 @@ pub struct OpenAppend {
     /// Of the whole, for those of the same producer who wait for their turn; its id is that
     /// under which all parts wait. Goes along with the committing frame, which may outlive this.
     ending: Option<Ending>,
+    /// Of a statement that its producer numbers.
+    turn: Option<Turn>,
     outcome: Arc<Outcome>,
     core: Arc<Core>,
     options: AppendOptions,
@@ -76,6 +78,7 @@ impl OpenAppend {
         Self {
             parts: vec![Part::new(Arc::clone(&core), statement, statement.0)],
             ending: Some(Ending(Arc::clone(&outcome))),
+            turn: Turn::begin(&core, &options, &outcome),
             outcome,
             core,
             options,
@@ -111,8 +114,10 @@ impl OpenAppend {
             let admitted = push.admit(start, columns, next_seq, &outcome, &self.core).await;
             let mut piece = match admitted {
                 Ok(piece) => piece,
-                // The first try of this very statement may have committed meanwhile.
-                Err(error) if may_be_retry(error.kind()) && self.retried() => {
+                Err(error) if may_be_retry(error.kind()) => {
+                    if !self.retried().await? {
+                        return Err(error);
+                    }
                     self.parts.iter_mut().for_each(Part::clear);
                     self.duplicate = true;
                     return Ok(nothing(definition, &push.rows));
@@ -134,10 +139,26 @@ impl OpenAppend {
         push.admitted(first_seq, tally)
     }
 
-    fn retried(&self) -> bool {
-        self.options.producer.is_some_and(|(producer, number)| {
-            self.core.producers.lock().is_duplicate(producer, number)
-        })
+    /// Whether another try of this very statement has stored it. One that is under way is waited for:
+    /// what becomes of it is what became of the statement.
+    ///
+    /// # Errors
+    /// `ObjectNotInPrerequisiteState` when it is several of which some are stored; `DeadlockDetected`
+    /// when the other one waits for this: nobody knows what becomes of it then.
+    async fn retried(&self) -> Result<bool> {
+        let Some(turn) = &self.turn else { return Ok(false) };
+        let Turn { producer, from, number, .. } = *turn;
+        loop {
+            let earlier = self.core.producers.lock().refused(producer, from, number, &self.outcome);
+            match earlier {
+                Earlier::Nothing => return Ok(false),
+                Earlier::Committed => return Ok(true),
+                Earlier::Overlap => return Err(overlap(from, number)),
+                Earlier::UnderWay(other) => {
+                    self.core.waits.wait(self.outcome.id(), &other).await?;
+                }
+            }
+        }
     }
 
     fn begin_part(&mut self) {
@@ -173,12 +194,8 @@ impl OpenAppend {
                 duplicate: true,
             });
         }
-        // From here on, every way out leaves the producer's turn.
-        let turn = Turn {
-            core: Arc::clone(&self.core),
-            outcome: Arc::clone(&self.outcome),
-            producer: self.options.producer,
-        };
+        // Goes along with the frame: until its end it is the producer's turn.
+        let turn = self.turn.take();
         let first = self.parts.first().map(Part::statement).unwrap_or_default();
         let mut parts = std::mem::take(&mut self.parts);
         parts.retain(|part| !part.is_empty());
@@ -248,23 +265,14 @@ impl OpenAppend {
 
     /// Waits for the producer's turn; `true` when the statement turns out a duplicate.
     async fn enter_producer(&self) -> Result<bool> {
-        let Some((producer, number)) = self.options.producer else { return Ok(false) };
+        let Some(turn) = &self.turn else { return Ok(false) };
+        let Turn { producer, from, number, .. } = *turn;
         loop {
-            let from = self.options.producer_from.unwrap_or(number);
             let admission = self.core.producers.lock().enter(producer, from, number, &self.outcome);
             match admission {
                 producers::Admission::New => return Ok(false),
                 producers::Admission::Duplicate => return Ok(true),
-                producers::Admission::Overlap => {
-                    return Err(Error::new(
-                        ErrorKind::ObjectNotInPrerequisiteState,
-                        format!(
-                            "of the producer's statements {from} to {number} some were committed \
-                             before"
-                        ),
-                    )
-                    .with_hint("send each of them by itself"));
-                }
+                producers::Admission::Overlap => return Err(overlap(from, number)),
                 producers::Admission::Wait(other) => {
                     self.core.waits.wait(self.outcome.id(), &other).await?;
                 }
@@ -363,24 +371,52 @@ impl Completed {
     }
 }
 
-/// A producer's statement in flight; over when it drops.
+/// A try of a producer's statement, or of several; over when it drops.
+#[derive(Debug)]
 struct Turn {
     core: Arc<Core>,
     outcome: Arc<Outcome>,
-    producer: Option<(ProducerId, u64)>,
+    producer: ProducerId,
+    /// The first of the statements, and the last.
+    from: u64,
+    number: u64,
+}
+
+impl Turn {
+    /// `None` for what no producer numbers.
+    fn begin(core: &Arc<Core>, options: &AppendOptions, outcome: &Arc<Outcome>) -> Option<Self> {
+        let (producer, number) = options.producer?;
+        let from = options.producer_from.unwrap_or(number);
+        core.producers.lock().begin(producer, from, number, outcome);
+        let (core, outcome) = (Arc::clone(core), Arc::clone(outcome));
+        Some(Self { core, outcome, producer, from, number })
+    }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        if let Some((producer, _)) = self.producer {
-            self.core.producers.lock().leave(producer, &self.outcome);
-        }
+        self.core.producers.lock().leave(self.producer, &self.outcome);
     }
 }
 
-/// Whether an event may be refused because the first try of its statement has stored it, or took its time.
+/// Whether an event may be refused because another try of its statement has stored it, or was in time.
 fn may_be_retry(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::UniqueViolation | ErrorKind::TickTaken | ErrorKind::OutsideWindow)
+    matches!(
+        kind,
+        ErrorKind::UniqueViolation
+            | ErrorKind::TickTaken
+            | ErrorKind::OutsideWindow
+            | ErrorKind::LateEvent
+    )
+}
+
+/// The error of several statements that are neither all stored nor all new.
+fn overlap(from: u64, number: u64) -> Error {
+    Error::new(
+        ErrorKind::ObjectNotInPrerequisiteState,
+        format!("of the producer's statements {from} to {number} some were committed before"),
+    )
+    .with_hint("send each of them by itself")
 }
 
 fn no_part() -> Error {

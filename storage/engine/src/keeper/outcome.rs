@@ -36,6 +36,11 @@ impl Outcome {
         let _ = receiver.wait_for(|ended| *ended).await;
     }
 
+    /// Whether the statement is visible or rolled back.
+    pub fn has_ended(&self) -> bool {
+        *self.ended.borrow()
+    }
+
     fn end(&self) {
         self.ended.send_replace(true);
     }

@@ -1,16 +1,19 @@
 //! Ticks that go by the clock (F24, F75): the acceptance window, times of arrival, and S, up to where
 //! nothing comes any more (CL-5).
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicI64, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
 };
 
 use stratalog_engine::Engine;
 use stratalog_model::{
-    Acceptance, Append, ChronicleDefinition, Clock, Collision, ErrorKind, EventStore, Result, Tick,
-    TickRange, TickRanges, TickSource,
-    store::{AppendOptions, OnConflict},
+    Acceptance, Append, ChronicleDefinition, Clock, Collision, ErrorKind, EventStore, ProducerId,
+    Result, Tick, TickRange, TickRanges, TickSource,
+    store::{AppendOptions, Appended, OnConflict},
     tier::ScanOrder,
 };
 use stratalog_sim::Random;
@@ -85,6 +88,19 @@ async fn write(
     let ticks = admitted.events.ticks.to_vec();
     append.commit().await?;
     Ok(ticks)
+}
+
+/// The same, under a number of its producer.
+async fn send(
+    engine: &Engine,
+    definition: &Arc<ChronicleDefinition>,
+    number: u64,
+    given: &[Row],
+) -> Result<Appended> {
+    let options = AppendOptions { producer: Some((ProducerId(7), number)), ..since(0, 0) };
+    let mut append = engine.begin(options)?;
+    push(&mut append, definition, given).await?;
+    append.commit().await
 }
 
 /// The events up to S, as a snapshot that tells S has them.
@@ -205,6 +221,73 @@ async fn f24_an_open_statement_holds_up_what_is_sealed() {
     let (told, found) = sealed(&engine, &cpu).await;
     assert_eq!(told, hand.now() - 100 * MS - 1);
     assert_eq!(found.len(), 2);
+}
+
+/// The connection broke, and the batch comes again under its number, too late by now: it is told what
+/// becomes of the try that is under way.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f24_what_is_sent_again_is_not_refused_if_it_is_stored() {
+    for collision in [Collision::All, Collision::Last, Collision::First, Collision::Next] {
+        for fails in [false, true] {
+            let (log, stored, hand) = (MemoryLog::default(), Stored::new(6), Hand::at(SECOND));
+            let cpu = clocked(collision, TickSource::Client);
+            let engine = open(&log, &stored, &cpu, &hand);
+            hand.pass(SECOND);
+            let begin = |number: u64, tick: i64| {
+                let (engine, cpu) = (Arc::clone(&engine), Arc::clone(&cpu));
+                let given = [row(tick, "a", 1.0)];
+                tokio::spawn(async move { send(&engine, &cpu, number, &given).await })
+            };
+            // It is in the log's hands.
+            log.hold();
+            let tick = hand.now();
+            let first = begin(1, tick);
+            while log.waiting() == 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            hand.pass(SECOND);
+            let again = [begin(1, tick), begin(1, tick)];
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            assert!(again.iter().all(|again| !again.is_finished()), "{collision}");
+            log.fail(fails.then_some(ErrorKind::DiskFull));
+            log.release();
+            log.fail(None);
+            assert_eq!(first.await.unwrap().is_err(), fails, "{collision}");
+            for again in again {
+                match again.await.unwrap() {
+                    Ok(appended) => assert!(appended.duplicate && !fails, "{collision}"),
+                    Err(error) => {
+                        assert_eq!(error.kind(), ErrorKind::OutsideWindow);
+                        assert!(fails, "{collision}");
+                    }
+                }
+            }
+            assert_eq!(rows(&engine, &cpu).await.len(), usize::from(!fails), "{collision}");
+
+            // Or it has only been taken; then it is committed, or given up.
+            let options = AppendOptions { producer: Some((ProducerId(7), 2)), ..since(0, 0) };
+            let mut open = engine.begin(options).unwrap();
+            let tick = hand.now();
+            push(&mut open, &cpu, &[row(tick, "a", 1.0)]).await.unwrap();
+            hand.pass(SECOND);
+            let again = begin(2, tick);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            assert!(!again.is_finished(), "{collision}");
+            // Others do not wait for it.
+            let refused = error(begin(3, tick).await.unwrap());
+            assert_eq!(refused.kind(), ErrorKind::OutsideWindow);
+            match fails {
+                false => assert!(!open.commit().await.unwrap().duplicate),
+                true => drop(open),
+            }
+            let again = again.await.unwrap();
+            match fails {
+                false => assert!(again.unwrap().duplicate, "{collision}"),
+                true => assert_eq!(error(again).kind(), ErrorKind::OutsideWindow),
+            }
+            assert_eq!(rows(&engine, &cpu).await.len(), 2 * usize::from(!fails), "{collision}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

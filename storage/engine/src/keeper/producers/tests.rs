@@ -1,4 +1,5 @@
 use super::*;
+use crate::keeper::outcome::Ending;
 
 #[test]
 fn retries_are_recognized() {
@@ -21,6 +22,44 @@ fn retries_are_recognized() {
     assert!(matches!(producers.enter(producer, 3, 5, &second), Admission::Duplicate));
     assert!(matches!(producers.enter(producer, 5, 9, &second), Admission::Overlap));
     assert!(matches!(producers.enter(producer, 6, 9, &second), Admission::New));
+}
+
+#[test]
+fn who_is_refused_waits_for_other_tries_of_the_same_numbers_alone() {
+    let mut producers = Producers::new(10);
+    let producer = ProducerId(7);
+    let tries: Vec<_> = (1..=4).map(Outcome::new).collect();
+    let [group, again, third, later] = tries.as_slice() else { unreachable!() };
+    let waits_for = |earlier: Earlier| match earlier {
+        Earlier::UnderWay(other) => Some(other.id()),
+        Earlier::Nothing => None,
+        other => panic!("{other:?}"),
+    };
+    producers.begin(producer, 5, 8, group);
+    producers.begin(producer, 9, 9, later);
+    producers.begin(ProducerId(8), 5, 5, third);
+    producers.begin(producer, 5, 5, again);
+    assert_eq!(waits_for(producers.refused(producer, 5, 5, again)), Some(1));
+    assert_eq!(
+        waits_for(producers.refused(producer, 9, 9, later)),
+        None,
+        "others are no tries of it"
+    );
+    assert_eq!(waits_for(producers.refused(ProducerId(8), 5, 5, third)), None);
+    // Two that are refused do not wait for each other.
+    assert_eq!(waits_for(producers.refused(producer, 5, 8, group)), None);
+    producers.begin(producer, 8, 8, third);
+    assert_eq!(waits_for(producers.refused(producer, 5, 8, group)), Some(3));
+    drop(Ending(Arc::clone(third)));
+    assert_eq!(waits_for(producers.refused(producer, 5, 8, group)), None, "it has ended");
+    producers.committed(producer, 6);
+    assert!(matches!(producers.refused(producer, 5, 5, again), Earlier::Committed));
+    assert!(matches!(producers.refused(producer, 5, 8, group), Earlier::Overlap));
+    for outcome in &tries {
+        producers.leave(producer, outcome);
+        producers.leave(ProducerId(8), outcome);
+    }
+    assert!(producers.tries.is_empty());
 }
 
 #[test]

@@ -66,8 +66,9 @@ pub struct Summary {
     /// Statements refused for a window, and for a taken tick.
     pub outside: u64,
     pub taken: u64,
-    /// Statements that waited for another one.
+    /// Statements that waited for another one, and those that were refused if a copy was not stored.
     pub waited: u64,
+    pub doubted: u64,
     /// Rows at a later tick than they asked for; rows that were replaced; rows that were skipped.
     pub moved: u64,
     pub replaced: u64,
@@ -98,6 +99,7 @@ impl Summary {
         self.outside += other.outside;
         self.taken += other.taken;
         self.waited += other.waited;
+        self.doubted += other.doubted;
         self.moved += other.moved;
         self.replaced += other.replaced;
         self.skipped += other.skipped;
@@ -181,6 +183,7 @@ fn f23_f24_f25_hold_whatever_clocks_networks_and_servers_do() {
     let per_seed = |count: u64| count / total.seeds;
     assert!(per_seed(total.acknowledged) >= 5 && per_seed(total.sealed) >= 10, "{total:?}");
     assert!(per_seed(total.followed) >= 10 && total.starts > total.seeds, "{total:?}");
+    assert!(total.doubted > 0, "{total:?}");
     for count in [
         total.duplicates,
         total.outside,

@@ -37,6 +37,8 @@ pub struct Statement {
     duplicate: bool,
     /// When it looked at the clock last.
     looked: Option<ClockReading>,
+    /// It is refused, unless another copy of it that is under way is stored.
+    refused: Option<ErrorKind>,
     state: State,
 }
 
@@ -105,8 +107,9 @@ impl World {
         });
         let id = self.next_statement;
         self.next_statement += 1;
-        let (looked, state) = (None, State::Pushing(pushing));
-        let statement = Statement { client, life, record, session, duplicate, looked, state };
+        let (looked, refused, state) = (None, None, State::Pushing(pushing));
+        let statement =
+            Statement { client, life, record, session, duplicate, looked, refused, state };
         self.statements.insert(id, statement);
         self.drive(id);
     }
@@ -118,6 +121,7 @@ impl World {
 
     /// Lets a statement that is on its way in go as far as it comes.
     fn drive(&mut self, id: u64) {
+        let has_copy = self.has_copy(id);
         let Some(statement) = self.statements.get_mut(&id) else { return };
         let State::Pushing(pushing) = &mut statement.state else { return };
         self.plan.seen.take_readings();
@@ -130,13 +134,33 @@ impl World {
         statement.looked = readings.last().copied().or(statement.looked);
         match polled {
             Poll::Ready(pushed) => self.pushed(id, pushed),
+            Poll::Pending if statement.refused.is_some() => {}
             Poll::Pending => {
                 let looked = statement.looked.as_ref();
-                let waits = chronicle.waits(id, &statement.record.rows, looked);
-                assert!(waits, "statement {id} waits for nobody");
-                self.summary.waited += u64::from(!readings.is_empty());
+                let Record { rows, skip, .. } = &statement.record;
+                if chronicle.waits(id, rows, looked) {
+                    self.summary.waited += u64::from(!readings.is_empty());
+                    return;
+                }
+                let verdict = chronicle.judge(id, rows, *skip, &statement.session, looked);
+                let Verdict::Refused(kind) = verdict else {
+                    panic!("statement {id} waits for nobody: {verdict:?}")
+                };
+                assert!(has_copy, "statement {id} is refused, and waits for nobody: {kind:?}");
+                statement.refused = Some(kind);
+                self.summary.doubted += 1;
             }
         }
+    }
+
+    /// Whether another copy of a statement, with the same times or others, may still be stored.
+    fn has_copy(&self, id: u64) -> bool {
+        let Some(Statement { client, record, .. }) = self.statements.get(&id) else {
+            return false;
+        };
+        let others = self.statements.iter().filter(|(other, _)| **other != id);
+        let mut others = others.filter(|(_, other)| other.refused.is_none());
+        others.any(|(_, other)| (other.client, other.record.number) == (*client, record.number))
     }
 
     /// Those who waited for a statement that has ended go on, in the order in which they came.
@@ -152,13 +176,15 @@ impl World {
         if self.disk.is_halted() && pushed.is_err() {
             return;
         }
-        let Statement { client, life, ref record, session, looked, duplicate, .. } = statement;
+        let Statement { client, life, ref record, session, looked, duplicate, refused, .. } =
+            statement;
         let (rows, looked) = (record.rows.as_slice(), looked.as_ref());
         let again = self.model.is_committed(client, record.number);
         let chronicle = &mut self.model.chronicles[record.table];
+        let judged = || chronicle.judge(id, rows, record.skip, &session, looked);
         let verdict = match duplicate {
             true => None,
-            false => Some(chronicle.judge(id, rows, record.skip, &session, looked)),
+            false => Some(refused.map_or_else(judged, Verdict::Refused)),
         };
         match (pushed, verdict) {
             // Committed by another copy of it, before or meanwhile.
@@ -195,7 +221,9 @@ impl World {
                 }
                 drop(append);
                 let record = statement.record;
-                return self.answer(client, life, &record, Answer::Refused(kind));
+                self.answer(client, life, &record, Answer::Refused(kind));
+                // Copies of it may have waited for it.
+                return self.drive_waiting();
             }
             (pushed, verdict) => {
                 let pushed = pushed.map(|admitted| admitted.events.ticks.to_vec());
