@@ -310,7 +310,7 @@ impl Appending {
         if rows.num_rows() == 0 {
             return Ok(0);
         }
-        let within = self.enter(chronicle.id)?;
+        let within = self.enter(chronicle)?;
         projection::check_rows(chronicle, within, &rows)?;
         let pushed = self.append.push(chronicle, rows, OnConflict::Error);
         let admitted = self.work.guard(pushed).await?;
@@ -330,13 +330,14 @@ impl Appending {
     }
 
     /// The events of a chronicle that it may write; it is in use from now on.
-    fn enter(&mut self, chronicle: ChronicleId) -> Result<TickRange> {
-        if let Some((_, entered)) = self.entered.iter().find(|(id, _)| *id == chronicle) {
+    fn enter(&mut self, chronicle: &ChronicleDefinition) -> Result<TickRange> {
+        if let Some((_, entered)) = self.entered.iter().find(|(id, _)| *id == chronicle.id) {
             return Ok(entered.ticks);
         }
-        let entered = self.session.enter(chronicle, Use::Write)?;
+        let entered = self.session.enter(chronicle.id, Use::Write)?;
+        entered.tell(self.append.as_mut(), chronicle);
         let ticks = entered.ticks;
-        self.entered.push((chronicle, entered));
+        self.entered.push((chronicle.id, entered));
         Ok(ticks)
     }
 }

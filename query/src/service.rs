@@ -117,7 +117,8 @@ impl Sessions {
         open
     }
 
-    fn get(&self, process_id: i32) -> Option<Arc<Session>> {
+    /// The open session of a process id.
+    pub(crate) fn get(&self, process_id: i32) -> Option<Arc<Session>> {
         self.0.lock().get(&process_id).and_then(Weak::upgrade)
     }
 

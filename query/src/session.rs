@@ -237,7 +237,8 @@ impl Session {
         Whose { holder: Some(self.holder), since_ns: Some(self.since_ns) }
     }
 
-    /// Which ticks are accepted of the session, where they go by the clock (F24).
+    /// Which ticks are accepted of the session, where they go by the clock (F24); of a chronicle that it
+    /// has acquired, none from before that.
     pub fn acceptance(&self) -> Acceptance {
         let round_trip_us = self.variables.parsed().round_trip_us;
         Acceptance { since_ns: self.since_ns, round_trip_ns: round_trip_us.saturating_mul(1_000) }

@@ -3,7 +3,8 @@
 use std::sync::{Arc, Weak, atomic::Ordering};
 
 use stratalog_model::{
-    ChronicleDefinition, ChronicleId, Error, ErrorKind, Result, Snapshot, Subject, TickRange,
+    Append, ChronicleDefinition, ChronicleId, Error, ErrorKind, Result, Snapshot, Subject,
+    TickRange,
 };
 use stratalog_pg_catalog::CatalogView as _;
 use stratalog_visor_core::{
@@ -51,8 +52,19 @@ pub enum Wait {
 pub struct Entered {
     /// The events that it sees and may write.
     pub ticks: TickRange,
+    /// When the session acquired it: nanoseconds since 1970; `None` where it did not say ACQUIRE.
+    since_ns: Option<i64>,
     /// Until the statement drops this; `None` until its block ends.
     pub using: Option<Using>,
+}
+
+impl Entered {
+    /// Tells an append, before events are pushed, since when they are accepted.
+    pub fn tell(&self, append: &mut dyn Append, chronicle: &ChronicleDefinition) {
+        if chronicle.time_source.is_clocked() {
+            append.acquired(chronicle.id, self.since_ns);
+        }
+    }
 }
 
 /// What a statement reads, and uses as long as it does.
@@ -201,8 +213,8 @@ impl Session {
         };
         let entered = self.acquisitions().enter(chronicle, self.holder, what);
         let using = entered.map_err(|refusal| self.refused(chronicle, refusal))?;
-        let ticks = using.ticks();
-        Ok(Entered { ticks, using: self.transaction.hold(using) })
+        let (ticks, since_ns) = (using.ticks(), using.since_ns());
+        Ok(Entered { ticks, since_ns, using: self.transaction.hold(using) })
     }
 
     /// Acquires a chronicle; where others are in the way, a place among those who wait.
@@ -231,7 +243,7 @@ impl Session {
     /// # Errors
     /// `ConnectionFailure`, `UndefinedTable`.
     pub(crate) fn keep_acquired(&self, chronicle: &ChronicleDefinition) -> Result<()> {
-        if self.closed.load(Ordering::Acquire) {
+        if self.is_left() {
             self.acquisitions().release(chronicle.id, self.holder);
             return Err(closed());
         }
@@ -240,6 +252,17 @@ impl Session {
             return Err(gone);
         }
         Ok(())
+    }
+
+    /// Whether nobody is left who gives back what is acquired: the session is closed, or that whose twin
+    /// it is.
+    fn is_left(&self) -> bool {
+        let is_closed = |session: &Session| session.closed.load(Ordering::Acquire);
+        if self.holder.0 == self.process_id() {
+            return is_closed(self);
+        }
+        let first = self.service.sessions().get(self.holder.0);
+        is_closed(self) || first.is_none_or(|first| is_closed(&first))
     }
 
     /// The error of a chronicle that is not there, or only for the block that has made it.

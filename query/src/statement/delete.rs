@@ -94,7 +94,7 @@ pub async fn run(
             admitted(session, &chronicle, &sql, types, values).await?
         }
     };
-    let Entered { ticks, using } = session.enter(chronicle.id, Use::Write)?;
+    let Entered { ticks, using, .. } = session.enter(chronicle.id, Use::Write)?;
     let store = Arc::clone(session.store());
     let deleting: BoxFuture<'static, Result<u64>> = match gone.within(&chronicle, ticks)? {
         Gone::Nothing => return Ok(Outcome::Done(format!("{word} 0"))),

@@ -435,6 +435,7 @@ impl Writer {
         let within = self.entered.ticks;
         projection::check_rows(&self.chronicle, within, &rows)?;
         let append = self.append.append()?;
+        self.entered.tell(append.as_mut(), &self.chronicle);
         let admitted = append.push(&self.chronicle, rows, self.on_conflict).await?;
         projection::check_ticks(&self.chronicle, within, &admitted.events.ticks)?;
         self.rows = self.rows.saturating_add(admitted.events.len() as u64);

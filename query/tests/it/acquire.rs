@@ -339,7 +339,12 @@ async fn acquisitions_are_the_sessions_and_not_the_blocks() {
     twin.close();
     let third = other(&db);
     assert_eq!(kind(&third, "ACQUIRE CHRONICLE t NOWAIT").await, ErrorKind::LockNotAvailable);
+    // A twin that is not closed yet acquires nothing that nobody would give back.
+    let twin = db.session.twin().unwrap();
     db.session.close();
+    tag(&third, "ACQUIRE CHRONICLE t EXCLUSIVE NOWAIT").await;
+    tag(&third, "RELEASE CHRONICLE t").await;
+    assert_eq!(kind(&twin, "ACQUIRE CHRONICLE t").await, ErrorKind::ConnectionFailure);
     tag(&third, "ACQUIRE CHRONICLE t EXCLUSIVE NOWAIT").await;
 }
 

@@ -18,9 +18,14 @@ pub const WINDOW_MS_DEFAULT: u64 = 1_000;
 pub const WINDOW_MS_MAX: u64 = 60_000;
 
 /// What is accepted of one session.
+///
+/// The paper counts from the acquisition of the chronicle. Who does not acquire it first has it, without
+/// saying so, for each statement that writes: from when that was sent, which is what the window reaches
+/// back for. So only the beginning of the session is left to be told of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Acceptance {
-    /// Nothing before the session began, or acquired the chronicle: nanoseconds since 1970.
+    /// Nothing before the session began, or acquired the chronicle, whichever is later: nanoseconds
+    /// since 1970.
     pub since_ns: i64,
     /// Twice its latency.
     pub round_trip_ns: u64,

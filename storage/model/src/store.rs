@@ -68,6 +68,11 @@ pub struct Appended {
 /// `commit`, or nothing does. Dropping it rolls it back; what follows a savepoint can be rolled
 /// back alone.
 pub trait Append: Send + Sync {
+    /// Tells when a chronicle was acquired, in nanoseconds since 1970: of its events that are pushed from
+    /// now on, where they go by the clock, none is accepted from before that, whatever
+    /// [`AppendOptions::acceptance`] says (F24). `None` when it is not.
+    fn acquired(&mut self, chronicle: ChronicleId, since_ns: Option<i64>);
+
     /// Takes events of one chronicle, in arrival order. `rows` has the schema
     /// [`ChronicleDefinition::arrow_schema`]. Waits under back-pressure.
     ///

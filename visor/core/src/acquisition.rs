@@ -92,7 +92,7 @@ impl Acquisitions {
     }
 
     /// Acquires a chronicle, or acquires it anew: what the holder had of it is what it claims now,
-    /// and the lease begins again.
+    /// and the lease begins again. Of a chronicle that is being dropped it renews what it has, and no more.
     ///
     /// # Errors
     /// `Taken`, `Closing`, `TooMany`.
@@ -102,9 +102,10 @@ impl Acquisitions {
         holder: HolderId,
         claim: Claim,
     ) -> Result<(), Refusal> {
+        let time_ns = self.clock.now_ns();
         let mut inner = self.inner.lock();
         self.leases.fetch_or(claim.lease_ns.is_some(), Ordering::Relaxed);
-        inner.register.request(self.now(), chronicle, holder, claim, false)?;
+        inner.register.request(self.now(), time_ns, chronicle, holder, claim, false)?;
         inner.changed();
         Ok(())
     }
@@ -120,9 +121,10 @@ impl Acquisitions {
         holder: HolderId,
         claim: Claim,
     ) -> Result<Option<Waiting>, Refusal> {
+        let time_ns = self.clock.now_ns();
         let mut inner = self.inner.lock();
         self.leases.fetch_or(claim.lease_ns.is_some(), Ordering::Relaxed);
-        let ticket = inner.register.request(self.now(), chronicle, holder, claim, true)?;
+        let ticket = inner.register.request(self.now(), time_ns, chronicle, holder, claim, true)?;
         inner.changed();
         Ok(ticket.map(|ticket| Waiting::new(Arc::clone(self), chronicle, ticket)))
     }
@@ -171,7 +173,7 @@ impl Acquisitions {
     }
 
     /// Begins to drop a chronicle. Until what this returns is dropped, nobody acquires the
-    /// chronicle or begins to write to it.
+    /// chronicle who has not, or begins to write to it.
     pub fn close(self: &Arc<Self>, chronicle: ChronicleId, holder: HolderId) -> Door {
         let mut inner = self.inner.lock();
         let others = inner.register.close(self.now(), chronicle, holder);
@@ -200,8 +202,8 @@ impl Acquisitions {
     }
 
     /// A chronicle is to go when the last of those who have acquired it has released it: from now on
-    /// nobody acquires it or begins to write to it, and who says so gives back what it has. Whether nobody
-    /// had said so.
+    /// nobody acquires it who has not, or begins to write to it, and who says so gives back what it has.
+    /// Whether nobody had said so.
     pub fn mark(&self, chronicle: ChronicleId, holder: HolderId) -> bool {
         let mut inner = self.inner.lock();
         let is_new = inner.register.mark(chronicle, holder);

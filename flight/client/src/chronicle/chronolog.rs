@@ -196,7 +196,6 @@ impl Chronolog {
     pub async fn acquire(&self, name: &str, how: Acquire) -> Result<Chronicle> {
         let statement = how.statement(&table::quoted(name)?)?;
         let client = self.shared.builder.clone().connections(1).connect().await?;
-        client.sync_clock().await?;
         if let Wait::AtMost(time) = how.wait {
             client.set_option("lock_timeout", lock_timeout(time)).await?;
         }
@@ -215,6 +214,8 @@ impl Chronolog {
         // There is none yet: nobody else has this client.
         let _ = client.pool.acquired.set(acquired);
         self.shared.remember(&client);
+        // Behind it: no tick that is told from then on is before the acquisition (F24).
+        client.sync_clock().await?;
         let table = Table::look_up(&client, name).await?;
         let keeper = Task::keeping(client.clone(), looked_at_every(how.lease));
         Ok(Chronicle::new(client, table, how, keeper))

@@ -230,6 +230,47 @@ async fn what_is_sealed_is_sealed_of_the_part() {
     assert_eq!(db.kind(sealed).await, ErrorKind::ObjectNotInPrerequisiteState);
 }
 
+/// F24: what is dated before the acquisition is not accepted, at any door; without one the session's
+/// beginning counts.
+#[tokio::test]
+async fn f24_nothing_from_before_the_acquisition_is_accepted() {
+    let db = Database::new();
+    let table = "CREATE TABLE w (time timestamptz NOT NULL, x int)";
+    db.tag(&format!("{table} WITH (time_source = 'client', acceptance_window = '20s')")).await;
+    let lines = async |seconds: i64| {
+        let table = db.session.table(None, "w")?;
+        let now_us = db.clock.0.load(Ordering::Relaxed) / 1_000;
+        let mut append = db.session.append("lines", AppendOptions::default())?;
+        append.push(&table, batch(&[now_us - seconds * 1_000_000])).await?;
+        append.commit().await
+    };
+    let early = "INSERT INTO w VALUES (now() - interval '5 s', 1)";
+    pass(&db, 10_000);
+    db.tag(early).await;
+    lines(5).await.unwrap();
+    db.tag("ACQUIRE CHRONICLE w").await;
+    assert_eq!(db.kind(early).await, ErrorKind::OutsideWindow);
+    assert_eq!(lines(5).await.unwrap_err().kind(), ErrorKind::OutsideWindow);
+    db.tag("INSERT INTO w VALUES (now(), 2)").await;
+    lines(0).await.unwrap();
+    // To renew it is not to acquire it.
+    pass(&db, 6_000);
+    db.tag("ACQUIRE CHRONICLE w FOR INTERVAL '1 min'").await;
+    db.tag(early).await;
+    lines(5).await.unwrap();
+    // In a block, too, that wrote before.
+    db.tag("BEGIN").await;
+    db.tag(early).await;
+    db.tag("RELEASE CHRONICLE w").await;
+    db.tag(early).await;
+    db.tag("ACQUIRE CHRONICLE w").await;
+    assert_eq!(db.kind(early).await, ErrorKind::OutsideWindow);
+    db.tag("ROLLBACK").await;
+    db.tag("RELEASE CHRONICLE w").await;
+    db.tag(early).await;
+    assert_eq!(db.rows("SELECT count(*) FROM w").await, ["7"]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_that_others_have_acquired_is_not_dropped() {
     let db = database().await;
@@ -286,6 +327,9 @@ async fn a_table_goes_when_the_last_has_released_it() {
     let shut = ErrorKind::ObjectNotInPrerequisiteState;
     assert_eq!(kind(&second, "INSERT INTO t VALUES ('2024-01-01', 1)").await, shut);
     assert_eq!(db.kind("ACQUIRE CHRONICLE t").await, shut);
+    // Who has it may go on having it, and no more.
+    tag(&second, "ACQUIRE CHRONICLE t FOR INTERVAL '1 hour'").await;
+    assert_eq!(kind(&second, "ACQUIRE CHRONICLE t EXCLUSIVE").await, shut);
     assert_eq!(db.kind("DROP TABLE t").await, ErrorKind::ObjectInUse);
     assert_eq!(rows(&second, "SELECT count(*) FROM t").await, ["0"]);
     tag(&second, "RELEASE CHRONICLE t").await;

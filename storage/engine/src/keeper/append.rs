@@ -11,12 +11,12 @@
 //! Streamed frames need not be synced one by one: the commit frame follows when all are
 //! written, and its sync covers them.
 
-use std::{any::Any, sync::Arc};
+use std::{any::Any, collections::BTreeMap, sync::Arc};
 
 use arrow::array::RecordBatch;
 use stratalog_model::{
-    Append, BoxFuture, ChronicleDefinition, Durability, Error, ErrorKind, Gsn, Lsn, ProducerId,
-    Result, StatementId,
+    Acceptance, Append, BoxFuture, ChronicleDefinition, ChronicleId, Durability, Error, ErrorKind,
+    Gsn, Lsn, ProducerId, Result, StatementId,
     batch::EventBatch,
     store::{Admitted, AppendOptions, Appended, OnConflict, Snapshot},
 };
@@ -51,6 +51,8 @@ pub struct OpenAppend {
     outcome: Arc<Outcome>,
     core: Arc<Core>,
     options: AppendOptions,
+    /// When chronicles were acquired.
+    acquired: BTreeMap<ChronicleId, i64>,
     strictest: Option<Durability>,
     unsynced_bytes: usize,
     broken: bool,
@@ -82,6 +84,7 @@ impl OpenAppend {
             outcome,
             core,
             options,
+            acquired: BTreeMap::new(),
             strictest: None,
             unsynced_bytes: 0,
             broken: false,
@@ -99,7 +102,7 @@ impl OpenAppend {
             return Ok(nothing(definition, &rows));
         }
         let chronicle = self.core.chronicle(definition)?;
-        let acceptance = self.options.acceptance;
+        let acceptance = self.acceptance(definition.id);
         let push = Push::new(definition, chronicle, rows, on_conflict, acceptance)?;
         self.strictest = self.strictest.max(Some(definition.durability));
         let total = push.ticks.len();
@@ -137,6 +140,13 @@ impl OpenAppend {
             start += rows;
         }
         push.admitted(first_seq, tally)
+    }
+
+    /// What is accepted of a chronicle's events.
+    fn acceptance(&self, chronicle: ChronicleId) -> Acceptance {
+        let session = self.options.acceptance;
+        let acquired_ns = self.acquired.get(&chronicle).copied().unwrap_or(i64::MIN);
+        Acceptance { since_ns: session.since_ns.max(acquired_ns), ..session }
     }
 
     /// Whether another try of this very statement has stored it. One that is under way is waited for:
@@ -282,6 +292,13 @@ impl OpenAppend {
 }
 
 impl Append for OpenAppend {
+    fn acquired(&mut self, chronicle: ChronicleId, since_ns: Option<i64>) {
+        match since_ns {
+            Some(since_ns) => self.acquired.insert(chronicle, since_ns),
+            None => self.acquired.remove(&chronicle),
+        };
+    }
+
     fn push<'a>(
         &'a mut self,
         chronicle: &'a Arc<ChronicleDefinition>,

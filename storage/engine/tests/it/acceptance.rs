@@ -11,8 +11,8 @@ use std::{
 
 use stratalog_engine::Engine;
 use stratalog_model::{
-    Acceptance, Append, ChronicleDefinition, Clock, Collision, ErrorKind, EventStore, ProducerId,
-    Result, Tick, TickRange, TickRanges, TickSource,
+    Acceptance, Append, ChronicleDefinition, ChronicleId, Clock, Collision, ErrorKind, EventStore,
+    ProducerId, Result, Tick, TickRange, TickRanges, TickSource,
     store::{AppendOptions, Appended, OnConflict},
     tier::ScanOrder,
 };
@@ -221,6 +221,38 @@ async fn f24_an_open_statement_holds_up_what_is_sealed() {
     let (told, found) = sealed(&engine, &cpu).await;
     assert_eq!(told, hand.now() - 100 * MS - 1);
     assert_eq!(found.len(), 2);
+}
+
+/// Who has acquired the chronicle is not heard from before that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f24_nothing_from_before_the_acquisition_is_accepted() {
+    let (log, stored, hand) = (MemoryLog::default(), Stored::new(7), Hand::at(SECOND));
+    let cpu = clocked(Collision::All, TickSource::Client);
+    let engine = open(&log, &stored, &cpu, &hand);
+    hand.pass(SECOND);
+    let (now, acquired) = (hand.now(), hand.now() - 50 * MS);
+    let at = |us: i64| Some(us * 1_000);
+    for (since_ns, tick, is_accepted) in [
+        (None, acquired - 1, true),
+        (at(acquired), acquired - 1, false),
+        (at(acquired), acquired, true),
+        // It widens nothing.
+        (at(0), now - 100 * MS - 1, false),
+    ] {
+        let mut append = engine.begin(since(0, 0)).unwrap();
+        append.acquired(cpu.id, since_ns);
+        let pushed = push(&mut append, &cpu, &[row(tick, "a", 1.0)]).await;
+        match is_accepted {
+            true => pushed.unwrap(),
+            false => assert_eq!(error(pushed).kind(), ErrorKind::OutsideWindow),
+        }
+    }
+    // Another one, or one that was released, is of no concern.
+    let mut append = engine.begin(since(0, 0)).unwrap();
+    append.acquired(ChronicleId(2), at(now + 1));
+    append.acquired(cpu.id, at(now + 1));
+    append.acquired(cpu.id, None);
+    push(&mut append, &cpu, &[row(now, "a", 1.0)]).await.unwrap();
 }
 
 /// The connection broke, and the batch comes again under its number, too late by now: it is told what

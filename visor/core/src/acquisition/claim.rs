@@ -47,6 +47,12 @@ impl Claim {
         let alone = self.mode == Mode::Exclusive || other.mode == Mode::Exclusive;
         alone && self.ticks.overlaps(&other.ticks)
     }
+
+    /// Whether who has this has all that the other one asks for, but for how long.
+    pub fn covers(&self, other: &Claim) -> bool {
+        let alone = self.mode == Mode::Exclusive || other.mode == Mode::Shared;
+        alone && self.ticks.covers(&other.ticks)
+    }
 }
 
 /// What a statement does with a chronicle that it uses.

@@ -47,6 +47,8 @@ pub(super) struct Party {
 pub(super) struct Entered {
     /// The events that it sees, and may write.
     pub(super) ticks: TickRange,
+    /// When its holder acquired the chronicle, as the clock showed it; `None` for one that did not.
+    pub(super) since_ns: Option<i64>,
     /// To be told with its end.
     pub(super) epoch: u32,
 }
@@ -56,6 +58,8 @@ pub(super) struct Entered {
 pub(super) struct Held {
     claim: Claim,
     since: Moment,
+    /// The same, as the clock showed it: nanoseconds since 1970.
+    since_ns: i64,
     until: Option<Moment>,
 }
 
@@ -143,12 +147,20 @@ impl Entry {
         self.look_ahead();
     }
 
-    /// Lets a holder have what it claims. A renewal goes on from when it was acquired.
-    pub(super) fn grant(&mut self, now: Moment, holder: HolderId, claim: Claim) {
+    /// Whether a claim is of nothing but what its holder has: a renewal, which is no concern of others.
+    pub(super) fn is_renewal(&self, holder: HolderId, claim: &Claim) -> bool {
+        let held = self.parties.get(&holder).and_then(|party| party.held);
+        held.is_some_and(|held| held.claim.covers(claim))
+    }
+
+    /// Lets a holder have what it claims, when the clock shows `time_ns`. A renewal goes on from when
+    /// it was acquired.
+    pub(super) fn grant(&mut self, now: Moment, time_ns: i64, holder: HolderId, claim: Claim) {
         let party = self.parties.entry(holder).or_default();
-        let since = party.held.map_or(now, |held| held.since);
+        let (since, since_ns) =
+            party.held.map_or((now, time_ns), |held| (held.since, held.since_ns));
         let until = claim.lease_ns.map(|lease_ns| Moment(now.0.saturating_add(lease_ns)));
-        party.held = Some(Held { claim, since, until });
+        party.held = Some(Held { claim, since, since_ns, until });
         party.is_barred = false;
         self.look_ahead();
     }
@@ -212,7 +224,8 @@ impl Entry {
                 party.writing = party.writing.saturating_add(1);
             }
         }
-        Ok(Entered { ticks, epoch: party.epoch })
+        let since_ns = party.held.map(|held| held.since_ns);
+        Ok(Entered { ticks, since_ns, epoch: party.epoch })
     }
 
     /// Who else is alone with some of these events, or waits to be.

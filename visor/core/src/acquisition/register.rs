@@ -1,4 +1,5 @@
-//! All acquisitions, as a state machine: every call is told the time, none waits.
+//! All acquisitions, as a state machine: every call is told the time, none waits. Leases go by the
+//! monotonic clock (`now`); the one that events go by is only remembered (`time_ns`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,6 +41,7 @@ impl Register {
     pub(super) fn request(
         &mut self,
         now: Moment,
+        time_ns: i64,
         chronicle: ChronicleId,
         holder: HolderId,
         claim: Claim,
@@ -52,12 +54,13 @@ impl Register {
         let ticket = self.tickets;
         let entry = self.chronicles.entry(chronicle).or_default();
         entry.settle(now);
-        if entry.is_shut() {
+        // Who has it keeps it until it releases: what is to go waits for that.
+        if entry.is_shut() && !entry.is_renewal(holder, &claim) {
             return Err(Refusal::Closing);
         }
         let in_the_way = entry.in_the_way(chronicle, holder, &claim, None);
         if in_the_way.is_empty() {
-            entry.grant(now, holder, claim);
+            entry.grant(now, time_ns, holder, claim);
             self.holders.entry(holder).or_default().insert(chronicle);
             return Ok(None);
         }
@@ -81,6 +84,7 @@ impl Register {
     pub(super) fn look(
         &mut self,
         now: Moment,
+        time_ns: i64,
         chronicle: ChronicleId,
         ticket: u64,
     ) -> Result<Look, Refusal> {
@@ -99,7 +103,7 @@ impl Register {
         let Waiting { holder, claim, .. } = waiting;
         let in_the_way = entry.in_the_way(chronicle, holder, &claim, Some(ticket));
         if in_the_way.is_empty() {
-            entry.grant(now, holder, claim);
+            entry.grant(now, time_ns, holder, claim);
             self.withdraw(chronicle, ticket);
             self.holders.entry(holder).or_default().insert(chronicle);
             return Ok(Look::Granted);

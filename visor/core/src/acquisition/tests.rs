@@ -247,6 +247,7 @@ fn what_is_dropped_is_shut_until_it_is_gone_or_stays() {
     all.acquire(T, A, claim(Mode::Shared)).unwrap();
     assert!(all.mark(T, A) && !all.mark(T, C));
     assert!(matches!(all.enter(T, C, Use::Write), Err(Refusal::Closing)));
+    assert!(matches!(all.acquire(T, A, claim(Mode::Shared)), Err(Refusal::Closing)));
     let pause = all.until_released(T).unwrap();
     assert!(pause.at_most.is_none() && all.acquired_by(A) == 0);
     all.leave(B);
@@ -257,6 +258,51 @@ fn what_is_dropped_is_shut_until_it_is_gone_or_stays() {
     let door = all.close_if_free(T, A).unwrap();
     assert!(door.others().is_empty());
     assert!(matches!(all.acquire(T, C, claim(Mode::Shared)), Err(Refusal::Closing)));
+}
+
+#[test]
+fn who_has_what_is_being_dropped_renews_it_and_takes_no_more() {
+    let (clock, all) = acquisitions();
+    let renewed = |lease_ns| Claim { lease_ns: Some(lease_ns), ..part(Mode::Shared, 0, 10) };
+    all.acquire(T, A, renewed(10)).unwrap();
+    all.mark(T, B);
+    for _ in 0..3 {
+        clock.advance(9);
+        all.acquire(T, A, renewed(10)).unwrap();
+        clock.advance(9);
+        assert!(all.ask(T, A, renewed(10)).unwrap().is_none());
+    }
+    for more in [part(Mode::Exclusive, 0, 10), part(Mode::Shared, 0, 11), claim(Mode::Shared)] {
+        assert!(matches!(all.acquire(T, A, more), Err(Refusal::Closing)), "{more:?}");
+        assert!(matches!(all.ask(T, A, more), Err(Refusal::Closing)), "{more:?}");
+    }
+    let pause = all.until_released(T).unwrap();
+    assert_eq!(pause.at_most, Some(std::time::Duration::from_nanos(10)));
+    // A lease that ran out is no more than none.
+    clock.advance(10);
+    assert!(matches!(all.acquire(T, A, renewed(10)), Err(Refusal::Closing)));
+    assert!(all.until_released(T).is_none());
+}
+
+#[test]
+fn a_use_tells_since_when_its_holder_has_the_chronicle() {
+    let (clock, all) = acquisitions();
+    let since = |holder| all.enter(T, holder, Use::Write).unwrap().since_ns();
+    clock.advance(5);
+    assert_eq!(since(A), None);
+    all.acquire(T, A, lease(Mode::Shared, 20)).unwrap();
+    clock.advance(5);
+    // Not since it was renewed, nor since the use began.
+    all.acquire(T, A, lease(Mode::Shared, 20)).unwrap();
+    assert_eq!((since(A), since(B)), (Some(1_005), None));
+    let mut waiting = all.ask(T, B, claim(Mode::Exclusive)).unwrap().unwrap();
+    clock.advance(30);
+    assert!(waiting.look().unwrap().is_none());
+    assert_eq!(since(B), Some(1_040), "not since it waited");
+    all.release(T, B);
+    // The lease had run out: it is acquired anew.
+    all.acquire(T, A, claim(Mode::Shared)).unwrap();
+    assert_eq!(since(A), Some(1_040));
 }
 
 #[test]

@@ -48,6 +48,12 @@ impl Using {
         self.entered.ticks
     }
 
+    /// When its holder acquired the chronicle: nanoseconds since 1970; `None` for one that did not say so.
+    /// Events that go by the clock are not accepted from before that (F24).
+    pub fn since_ns(&self) -> Option<i64> {
+        self.entered.since_ns
+    }
+
     /// Checks that the holder may still do what it does: for a use that goes on and on.
     ///
     /// # Errors

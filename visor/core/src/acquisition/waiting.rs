@@ -51,9 +51,11 @@ impl Waiting {
     /// `Closing`, `Deadlock`: it waits no longer.
     pub fn look(&mut self) -> Result<Option<Pause>, Refusal> {
         let Some(ticket) = self.ticket else { return Ok(None) };
+        // Not under the lock: it may have to wait for the disk.
+        let time_ns = self.acquisitions.clock.now_ns();
         let mut inner = self.acquisitions.inner.lock();
         let now = self.acquisitions.now();
-        match inner.register.look(now, self.chronicle, ticket) {
+        match inner.register.look(now, time_ns, self.chronicle, ticket) {
             Ok(Look::Waits(until)) => Ok(Some(Pause::new(now, until, inner.listen()))),
             Ok(Look::Granted) => {
                 self.ticket = None;

@@ -212,7 +212,8 @@ impl Naive {
         waits: bool,
     ) -> Said<Option<u64>> {
         let asked = Waits { ticket: self.tickets, chronicle, holder, claim };
-        if self.closing.contains(&chronicle) {
+        let renews = self.held(chronicle, holder).is_some_and(|has| has.claim.covers(&claim));
+        if self.closing.contains(&chronicle) && !renews {
             return Err("Closing");
         }
         if self.in_the_way(&asked).is_empty() {
@@ -385,12 +386,12 @@ fn carry_out(step: &Step, naive: &mut Naive, register: &mut Register) {
     match *step {
         Step::Request { chronicle, holder, claim, waits } => {
             let (of, at) = id(chronicle);
-            let said = register.request(now, of, HolderId(holder), claim, waits).map_err(name);
+            let said = register.request(now, 0, of, HolderId(holder), claim, waits).map_err(name);
             assert_eq!(said, naive.request(at, holder, claim, waits));
         }
         Step::Look(at) if !naive.waits.is_empty() => {
             let Waits { ticket, chronicle, .. } = naive.waits[at % naive.waits.len()];
-            let said = register.look(now, ChronicleId(chronicle), ticket).map_err(name);
+            let said = register.look(now, 0, ChronicleId(chronicle), ticket).map_err(name);
             assert_eq!(said, naive.look(ticket));
         }
         Step::Withdraw(at) if !naive.waits.is_empty() => {
