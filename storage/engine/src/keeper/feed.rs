@@ -174,9 +174,12 @@ impl Feed {
         ring.bytes = 0;
     }
 
-    /// The chronicle was dropped: nothing will come any more.
+    /// The chronicle was dropped: nothing will come any more, and nobody is told what there is.
     pub fn end(&self) {
-        self.ring.lock().ended = true;
+        let mut ring = self.ring.lock();
+        ring.ended = true;
+        self.empty(&mut ring);
+        drop(ring);
         self.pushed.notify_one();
     }
 

@@ -182,6 +182,31 @@ async fn who_is_slow_reads_history_and_misses_nothing() {
     assert_eq!(told(&mut slow, 1).await, numbered(&[row(9_000, "a", 1.0)], 5_001));
 }
 
+/// Followers that are looked at once and left, as cursors are from which nobody fetches again, keep
+/// no place from others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_does_not_come_back_takes_no_place() {
+    let (log, stored) = (MemoryLog::default(), Stored::new(3));
+    let cpu = chronicle(1, Collision::All, true);
+    let engine = stored.open(&log, &cpu);
+    let events = shuffled(600);
+    for chunk in events.chunks(50) {
+        append(&engine, &cpu, chunk).await.unwrap();
+    }
+    // What lies in stories is waited for.
+    engine.compact(cpu.id).await.unwrap();
+    let mut left = Vec::new();
+    for _ in 0..20 {
+        let mut follower = follow(&engine, &cpu, SubscribeFrom::Gsn(Gsn(1)));
+        drop(futures::poll!(follower.next()));
+        left.push(follower);
+    }
+    let mut whole = follow(&engine, &cpu, SubscribeFrom::Gsn(Gsn(1)));
+    assert_eq!(told(&mut whole, 600).await, numbered(&events, 1));
+    // They go on where they were.
+    assert!(told(left.last_mut().unwrap(), 100).await.len() >= 100);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn gaps_are_told_once_and_before_what_follows() {
     let (log, stored) = (MemoryLog::default(), Stored::new(3));

@@ -35,8 +35,9 @@ use crate::{
 /// Rows of a window, about.
 const WINDOW_ROWS: usize = 1 << 16;
 
-/// Bytes that are enough for a window, however few rows they are.
-const WINDOW_BYTES: usize = 32 << 20;
+/// Bytes that are enough for a window, however few rows they are: a follower has one, as long as it
+/// takes.
+const WINDOW_BYTES: usize = 8 << 20;
 
 /// Rows that are kept whatever their bytes.
 const KEPT_ROWS_MIN: usize = 1 << 10;
@@ -58,6 +59,13 @@ pub struct Window {
     pub end: Gsn,
     /// The version has no more.
     pub ended: bool,
+}
+
+impl Window {
+    /// One in which there is nothing.
+    pub fn nothing(end: Gsn) -> Self {
+        Self { rows: Vec::new(), damaged: Vec::new(), end, ended: true }
+    }
 }
 
 /// A way through a version.
@@ -281,11 +289,13 @@ impl Sweep {
 
     /// Events in memory: behind those of all pieces, and in order.
     fn in_memory(&mut self) -> Result<Window> {
-        let (mut rows, mut count) = (Vec::new(), 0);
+        let (mut rows, mut count, mut bytes) = (Vec::new(), 0, 0);
         while count < WINDOW_ROWS
+            && bytes < WINDOW_BYTES as u64
             && let Some(batch) = self.batches.pop_front()
         {
             count += batch.rows();
+            bytes += batch.bytes();
             let visible = self.shared.visible;
             rows.push(memory::rows(&batch, &self.shared.request, &self.version, visible)?);
         }

@@ -10,8 +10,9 @@
 
 mod history;
 pub mod memory;
+mod reading;
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{collections::VecDeque, sync::Arc};
 
 use arrow::{
     array::{Int64Array, RecordBatch},
@@ -24,9 +25,8 @@ use stratalog_model::{
     ChronicleDefinition, Error, ErrorKind, Gsn, GsnRange, Result,
     subscribe::{Gap, GapCause, SubscribeFrom, SubscribeRequest, Subscription, Update},
 };
-use tokio::sync::OwnedSemaphorePermit;
 
-use self::history::Sweep;
+use self::reading::{Read, Reading, Resting};
 use crate::{
     engine::Core,
     keeper::feed::{Commit, Following, Taken},
@@ -37,12 +37,6 @@ pub const GSN: usize = 2;
 
 /// Commits that are taken from the ring at a time.
 const COMMITS_TAKEN: usize = 256;
-
-/// Nanoseconds for which a sweep goes on with the version that it began with.
-const PINNED_NS_MAX: u64 = 1_000_000_000;
-
-/// How long a sweep waits for its follower to come back for more.
-const IDLE: Duration = Duration::from_millis(100);
 
 /// Sweeps at a time: what they have in memory is bounded, and so is how many have it.
 pub const SWEEPS_MAX: usize = 4;
@@ -61,7 +55,7 @@ pub fn subscribe(core: &Arc<Core>, request: SubscribeRequest) -> Result<Subscrip
     };
     let follower = Follower {
         core: Arc::clone(core),
-        request,
+        request: Arc::new(request),
         following,
         place,
         resting: Arc::default(),
@@ -85,19 +79,9 @@ enum Place {
     At(Gsn),
 }
 
-/// A sweep that waits for its follower.
-struct Resting {
-    sweep: Sweep,
-    /// When the version was pinned.
-    began_ns: u64,
-    /// Windows before it.
-    windows: u64,
-    _place: OwnedSemaphorePermit,
-}
-
 struct Follower {
     core: Arc<Core>,
-    request: SubscribeRequest,
+    request: Arc<SubscribeRequest>,
     following: Following,
     place: Place,
     /// History that is read, between two windows.
@@ -164,36 +148,17 @@ impl Follower {
 
     /// A window of history, out of any tier.
     async fn read(&mut self, position: Gsn) -> Result<()> {
-        let resting = self.resting.lock().take();
-        let now_ns = self.core.clock.monotonic_ns();
-        let is_fresh = |resting: &Resting| now_ns.saturating_sub(resting.began_ns) < PINNED_NS_MAX;
-        let mut resting = match resting.filter(is_fresh) {
-            Some(resting) => resting,
-            None => {
-                let place = Arc::clone(&self.core.sweeps).acquire_owned().await;
-                let place = place.map_err(|_| Error::internal("sweeps are closed"))?;
-                let published = self.core.published();
-                let version = published.versions.get(&self.request.chronicle.id);
-                let version = version.map(|pinned| Arc::clone(&pinned.version));
-                let gsns = GsnRange::between(position, published.gsn);
-                drop(published);
-                let Some(version) = version else {
-                    self.place = Place::At(gsns.end.max(position));
-                    return Ok(());
-                };
-                let sweep = Sweep::begin(&version, &self.request, gsns)?;
-                Resting {
-                    sweep,
-                    began_ns: self.core.clock.monotonic_ns(),
-                    windows: 0,
-                    _place: place,
-                }
-            }
+        self.windows += 1;
+        let reading = Reading {
+            core: Arc::downgrade(&self.core),
+            request: Arc::clone(&self.request),
+            resting: Arc::clone(&self.resting),
+            windows: self.windows,
+            position,
         };
-        let window = resting.sweep.window().await?;
-        let passed = GsnRange::new(position, window.end);
+        let Read { window, lost } = reading.run().await?;
         let mut gaps = window.damaged;
-        for lost in resting.sweep.version().lost().within(passed) {
+        for lost in lost {
             let untold =
                 GsnRange::new(lost.start.max(position).max(Gsn(self.told.0 + 1)), lost.end);
             if !untold.is_empty() {
@@ -204,24 +169,7 @@ impl Follower {
         gaps.sort_by_key(|gap| gap.gsns.start);
         self.tell_in_order(window.rows, gaps.into());
         self.place = Place::At(window.end.max(position));
-        if !window.ended {
-            self.rest(resting);
-        }
         Ok(())
-    }
-
-    /// Keeps a sweep for the next window, unless that is long in coming: whoever is slow pins no
-    /// version, and takes no place.
-    fn rest(&mut self, mut resting: Resting) {
-        self.windows += 1;
-        resting.windows = self.windows;
-        *self.resting.lock() = Some(resting);
-        let (resting, windows) = (Arc::clone(&self.resting), self.windows);
-        tokio::spawn(async move {
-            tokio::time::sleep(IDLE).await;
-            let late = resting.lock().take_if(|resting| resting.windows == windows);
-            drop(late);
-        });
     }
 
     /// Tells of events, and of gaps where they begin: whoever goes on behind what was told last has

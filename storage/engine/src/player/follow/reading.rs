@@ -1,0 +1,156 @@
+//! One window of history for a follower.
+//!
+//! ```text
+//!   a sweep that rests, or a place and a version ─► window ─► told
+//!                                                     └► rests for a moment, for the next one
+//! ```
+//! Places are few, and a follower may not be looked at again for long, or ever: a cursor from which
+//! nobody fetches is so. So what must be waited for is waited for by a task, which gives its place back
+//! when it is through, whoever looks.
+
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use futures::{FutureExt, future::BoxFuture};
+use parking_lot::Mutex;
+use stratalog_model::{Error, ErrorKind, Gsn, GsnRange, Result, subscribe::SubscribeRequest};
+use tokio::{sync::OwnedSemaphorePermit, task::JoinHandle};
+
+use super::history::{Sweep, Window};
+use crate::engine::Core;
+
+/// Nanoseconds for which a sweep goes on with the version that it began with.
+const PINNED_NS_MAX: u64 = 1_000_000_000;
+
+/// How long a sweep waits for its follower to come back for more.
+const IDLE: Duration = Duration::from_millis(100);
+
+/// A sweep that waits for its follower.
+pub struct Resting {
+    sweep: Sweep,
+    /// When the version was pinned.
+    began_ns: u64,
+    /// The window that it read last.
+    windows: u64,
+    _place: OwnedSemaphorePermit,
+}
+
+/// What is to be read.
+pub struct Reading {
+    /// Only looked at between what is waited for: nobody's task keeps an engine.
+    pub core: Weak<Core>,
+    /// What the follower asks for.
+    pub request: Arc<SubscribeRequest>,
+    /// Its sweep, if there is one.
+    pub resting: Arc<Mutex<Option<Resting>>>,
+    /// The number of the window.
+    pub windows: u64,
+    /// Where it begins.
+    pub position: Gsn,
+}
+
+/// What was read.
+pub struct Read {
+    /// The events, and what is damaged.
+    pub window: Window,
+    /// Where events were deleted, among its positions and around them.
+    pub lost: Vec<GsnRange>,
+}
+
+impl Reading {
+    /// Reads it: at once, where nothing is to be waited for.
+    ///
+    /// # Errors
+    /// `Io`, `ConnectionFailure`, `Shutdown`.
+    pub async fn run(self) -> Result<Read> {
+        let mut reading: BoxFuture<'static, Result<Read>> = Box::pin(self.read());
+        match reading.as_mut().now_or_never() {
+            Some(read) => read,
+            None => Task(tokio::spawn(reading)).ended().await,
+        }
+    }
+
+    async fn read(self) -> Result<Read> {
+        let mut resting = match self.rested()? {
+            Some(resting) => resting,
+            None => {
+                let sweeps = Arc::clone(&self.core()?.sweeps);
+                let place = sweeps.acquire_owned().await;
+                let place = place.map_err(|_| Error::internal("sweeps are closed"))?;
+                let (begun, end) = self.begin(place)?;
+                let Some(begun) = begun else {
+                    return Ok(Read { window: Window::nothing(end), lost: Vec::new() });
+                };
+                begun
+            }
+        };
+        let window = resting.sweep.window().await?;
+        let passed = GsnRange::new(self.position, window.end);
+        let lost = resting.sweep.version().lost().within(passed).collect();
+        if !window.ended {
+            self.rest(resting);
+        }
+        Ok(Read { window, lost })
+    }
+
+    fn core(&self) -> Result<Arc<Core>> {
+        let core = self.core.upgrade();
+        core.ok_or_else(|| Error::new(ErrorKind::Shutdown, "the log was closed"))
+    }
+
+    /// The sweep that rests, unless it did so for too long.
+    fn rested(&self) -> Result<Option<Resting>> {
+        let now_ns = self.core()?.clock.monotonic_ns();
+        let resting = self.resting.lock().take();
+        Ok(resting.filter(|resting| now_ns.saturating_sub(resting.began_ns) < PINNED_NS_MAX))
+    }
+
+    /// A sweep through what is visible now, if something is; and where that ends.
+    fn begin(&self, place: OwnedSemaphorePermit) -> Result<(Option<Resting>, Gsn)> {
+        let core = self.core()?;
+        let published = core.published();
+        let gsns = GsnRange::between(self.position, published.gsn);
+        let Some(pinned) = published.versions.get(&self.request.chronicle.id) else {
+            return Ok((None, gsns.end));
+        };
+        let sweep = Sweep::begin(&pinned.version, &self.request, gsns)?;
+        let began_ns = core.clock.monotonic_ns();
+        Ok((Some(Resting { sweep, began_ns, windows: 0, _place: place }), gsns.end))
+    }
+
+    /// Keeps a sweep for the next window, unless that is long in coming: whoever is slow pins no
+    /// version, and takes no place.
+    fn rest(self, mut resting: Resting) {
+        let Self { resting: rests, windows, .. } = self;
+        resting.windows = windows;
+        *rests.lock() = Some(resting);
+        tokio::spawn(async move {
+            tokio::time::sleep(IDLE).await;
+            let late = rests.lock().take_if(|resting| resting.windows == windows);
+            drop(late);
+        });
+    }
+}
+
+/// A task that ends with whoever waits for it.
+struct Task(JoinHandle<Result<Read>>);
+
+impl Task {
+    async fn ended(mut self) -> Result<Read> {
+        match (&mut self.0).await {
+            Ok(read) => read,
+            Err(error) if error.is_cancelled() => {
+                Err(Error::new(ErrorKind::Shutdown, "the server is shutting down"))
+            }
+            Err(error) => Err(Error::internal(format!("history is not read on: {error}"))),
+        }
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
