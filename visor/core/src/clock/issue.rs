@@ -117,14 +117,16 @@ impl Issue {
         let elapsed_ns = now.monotonic_ns.saturating_sub(self.seen.monotonic_ns);
         let expected_ns = self.seen.wall_ns.saturating_add_unsigned(elapsed_ns);
         let step_ns = now.wall_ns.saturating_sub(expected_ns);
-        let without_step_ns = expected_ns.saturating_sub_unsigned(self.mark.held_ns).max(slow_ns);
+        let expected_ns = expected_ns.saturating_sub_unsigned(self.mark.held_ns);
+        let without_step_ns = expected_ns.max(slow_ns);
         let most_ns = self.settings.jump_ns_max;
         let most_ns = most_ns.filter(|_| !crate::sabotage::active("jump-followed"));
         let most_ns = most_ns.unwrap_or(i64::MAX);
         let wall_ns = now.wall_ns.saturating_sub_unsigned(self.mark.held_ns);
         if !now.sure {
-            // Not known to be of one instant: the next look decides about a jump.
-            return wall_ns.min(without_step_ns.saturating_add(most_ns));
+            // Not known to be of one instant: the next look decides about a jump. However many are
+            // so, they add up to no more than one.
+            return wall_ns.min(expected_ns.saturating_add(most_ns));
         }
         self.seen = now;
         if step_ns.saturating_abs() <= STEP_NS {

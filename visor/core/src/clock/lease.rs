@@ -152,12 +152,14 @@ impl Lease {
         let newest = newest(&slots);
         let damaged = slots.contains(&Slot::Damaged);
         match newest {
-            Some((sequence, lease_ns, mark)) => {
+            Some((sequence, lease_ns, mut mark)) => {
                 let mut floor_ns = lease_ns;
                 if damaged {
                     // Most likely a lease whose write was cut, by which nothing was issued;
-                    // were it a damaged one, time was issued up to one lease further.
+                    // were it a damaged one, time was issued up to one lease further, and
+                    // perhaps in a new epoch.
                     floor_ns = floor_ns.saturating_add(super::AHEAD_NS);
+                    mark.epoch = mark.epoch.saturating_add(1);
                     tracing::warn!(path = %path.display(), "one copy of the clock's lease is damaged; the other is used");
                 }
                 let lease = Self { file, sequence, written_ns: lease_ns, mark, failed: None };

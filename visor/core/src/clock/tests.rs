@@ -155,6 +155,18 @@ fn a_torn_lease_falls_back_to_the_other_copy() {
 }
 
 #[test]
+fn an_epoch_is_not_given_again_though_a_copy_is_damaged() {
+    let (disk, hands) = (Arc::new(MemoryDisk::default()), Hands::at(START));
+    drop(open(&disk, &hands));
+    // The second start writes to slot 0, and to nothing else.
+    let before = open(&disk, &hands).reading().line.epoch;
+    assert_eq!(before, 2);
+    disk.crash();
+    disk.flip(20);
+    assert!(open(&disk, &hands).reading().line.epoch > before);
+}
+
+#[test]
 fn a_lost_lease_is_reported_until_somebody_lets_time_start_anew() {
     let (disk, hands) = (Arc::new(MemoryDisk::default()), Hands::at(START));
     let existing = || {

@@ -175,6 +175,32 @@ fn a_lease_of_the_first_version_is_read() {
 }
 
 #[test]
+fn looks_that_are_not_sure_follow_a_jump_no_farther_than_one() {
+    /// Clocks that take long to be read.
+    #[derive(Debug)]
+    struct Slow(Arc<Hands>);
+    impl TimeSource for Slow {
+        fn wall_ns(&self) -> i64 {
+            self.0.pass(2_000_000);
+            self.0.wall_ns()
+        }
+
+        fn monotonic_ns(&self) -> u64 {
+            self.0.monotonic_ns()
+        }
+    }
+    let (disk, hands) = (Arc::new(MemoryDisk::default()), Hands::at(START));
+    let source = Arc::new(Slow(Arc::clone(&hands)));
+    let clock =
+        MasterClock::open(disk, Path::new(DIRECTORY), source, ClockSettings::default()).unwrap();
+    hands.step(10 * YEAR);
+    for _ in 0..100 {
+        let now = clock.now_ns();
+        assert!(now < START + 310 * SECOND, "{} s", (now - START) / SECOND);
+    }
+}
+
+#[test]
 fn a_process_that_was_put_aside_between_two_readings_sees_no_jump() {
     /// Clocks of which the second is read a long time after the first, now and then.
     #[derive(Debug)]
