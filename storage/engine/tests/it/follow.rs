@@ -196,8 +196,8 @@ async fn who_does_not_come_back_takes_no_place() {
     // What lies in stories is waited for.
     engine.compact(cpu.id).await.unwrap();
     let mut left = Vec::new();
-    for _ in 0..20 {
-        let mut follower = follow(&engine, &cpu, SubscribeFrom::Gsn(Gsn(1)));
+    for from in [SubscribeFrom::Gsn(Gsn(1)), SubscribeFrom::Tick(Tick(5))].repeat(10) {
+        let mut follower = follow(&engine, &cpu, from);
         drop(futures::poll!(follower.next()));
         left.push(follower);
     }

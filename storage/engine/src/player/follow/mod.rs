@@ -118,15 +118,7 @@ impl Follower {
         let SubscribeFrom::Tick(tick) = self.request.from else {
             return Err(Error::internal("a subscription has no beginning"));
         };
-        let published = self.core.published();
-        let behind = Gsn(published.gsn.0 + 1);
-        let Some(pinned) = published.versions.get(&self.request.chronicle.id) else {
-            return Ok(behind);
-        };
-        let version = Arc::clone(&pinned.version);
-        drop(published);
-        let first = version.first_at(tick, Gsn(behind.0 - 1)).await?;
-        Ok(first.unwrap_or(behind))
+        reading::first_at(&self.core, self.request.chronicle.id, tick).await
     }
 
     /// Commits out of the ring.

@@ -1,4 +1,4 @@
-//! One window of history for a follower.
+//! What is read of history for a follower: where it begins, and one window after another.
 //!
 //! ```text
 //!   a sweep that rests, or a place and a version ─► window ─► told
@@ -15,8 +15,13 @@ use std::{
 
 use futures::{FutureExt, future::BoxFuture};
 use parking_lot::Mutex;
-use stratalog_model::{Error, ErrorKind, Gsn, GsnRange, Result, subscribe::SubscribeRequest};
-use tokio::{sync::OwnedSemaphorePermit, task::JoinHandle};
+use stratalog_model::{
+    ChronicleId, Error, ErrorKind, Gsn, GsnRange, Result, Tick, subscribe::SubscribeRequest,
+};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task::JoinHandle,
+};
 
 use super::history::{Sweep, Window};
 use crate::engine::Core;
@@ -65,20 +70,15 @@ impl Reading {
     /// # Errors
     /// `Io`, `ConnectionFailure`, `Shutdown`.
     pub async fn run(self) -> Result<Read> {
-        let mut reading: BoxFuture<'static, Result<Read>> = Box::pin(self.read());
-        match reading.as_mut().now_or_never() {
-            Some(read) => read,
-            None => Task(tokio::spawn(reading)).ended().await,
-        }
+        aside(self.read()).await
     }
 
     async fn read(self) -> Result<Read> {
         let mut resting = match self.rested()? {
             Some(resting) => resting,
             None => {
-                let sweeps = Arc::clone(&self.core()?.sweeps);
-                let place = sweeps.acquire_owned().await;
-                let place = place.map_err(|_| Error::internal("sweeps are closed"))?;
+                let sweeps = Arc::clone(&there(&self.core)?.sweeps);
+                let place = place(sweeps).await?;
                 let (begun, end) = self.begin(place)?;
                 let Some(begun) = begun else {
                     return Ok(Read { window: Window::nothing(end), lost: Vec::new() });
@@ -95,21 +95,16 @@ impl Reading {
         Ok(Read { window, lost })
     }
 
-    fn core(&self) -> Result<Arc<Core>> {
-        let core = self.core.upgrade();
-        core.ok_or_else(|| Error::new(ErrorKind::Shutdown, "the log was closed"))
-    }
-
     /// The sweep that rests, unless it did so for too long.
     fn rested(&self) -> Result<Option<Resting>> {
-        let now_ns = self.core()?.clock.monotonic_ns();
+        let now_ns = there(&self.core)?.clock.monotonic_ns();
         let resting = self.resting.lock().take();
         Ok(resting.filter(|resting| now_ns.saturating_sub(resting.began_ns) < PINNED_NS_MAX))
     }
 
     /// A sweep through what is visible now, if something is; and where that ends.
     fn begin(&self, place: OwnedSemaphorePermit) -> Result<(Option<Resting>, Gsn)> {
-        let core = self.core()?;
+        let core = there(&self.core)?;
         let published = core.published();
         let gsns = GsnRange::between(self.position, published.gsn);
         let Some(pinned) = published.versions.get(&self.request.chronicle.id) else {
@@ -134,13 +129,53 @@ impl Reading {
     }
 }
 
-/// A task that ends with whoever waits for it.
-struct Task(JoinHandle<Result<Read>>);
+/// The position of the first event, in the order of commits, that has a tick or a later one; behind the
+/// head of the log where there is none.
+///
+/// # Errors
+/// As [`Reading::run`].
+pub async fn first_at(core: &Arc<Core>, chronicle: ChronicleId, tick: Tick) -> Result<Gsn> {
+    aside(find(Arc::downgrade(core), chronicle, tick)).await
+}
 
-impl Task {
-    async fn ended(mut self) -> Result<Read> {
+async fn find(core: Weak<Core>, chronicle: ChronicleId, tick: Tick) -> Result<Gsn> {
+    let sweeps = Arc::clone(&there(&core)?.sweeps);
+    let _place = place(sweeps).await?;
+    let published = there(&core)?.published();
+    let behind = Gsn(published.gsn.0 + 1);
+    let version = published.versions.get(&chronicle).map(|known| Arc::clone(&known.version));
+    drop(published);
+    let Some(version) = version else { return Ok(behind) };
+    let first = version.first_at(tick, Gsn(behind.0 - 1)).await?;
+    Ok(first.unwrap_or(behind))
+}
+
+fn there(core: &Weak<Core>) -> Result<Arc<Core>> {
+    core.upgrade().ok_or_else(|| Error::new(ErrorKind::Shutdown, "the log was closed"))
+}
+
+async fn place(sweeps: Arc<Semaphore>) -> Result<OwnedSemaphorePermit> {
+    sweeps.acquire_owned().await.map_err(|_| Error::internal("sweeps are closed"))
+}
+
+/// Does work at once where nothing is to be waited for, and else by a task.
+async fn aside<T: Send + 'static>(
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    let mut work: BoxFuture<'static, Result<T>> = Box::pin(work);
+    match work.as_mut().now_or_never() {
+        Some(done) => done,
+        None => Task(tokio::spawn(work)).ended().await,
+    }
+}
+
+/// A task that ends with whoever waits for it.
+struct Task<T>(JoinHandle<Result<T>>);
+
+impl<T> Task<T> {
+    async fn ended(mut self) -> Result<T> {
         match (&mut self.0).await {
-            Ok(read) => read,
+            Ok(done) => done,
             Err(error) if error.is_cancelled() => {
                 Err(Error::new(ErrorKind::Shutdown, "the server is shutting down"))
             }
@@ -149,7 +184,7 @@ impl Task {
     }
 }
 
-impl Drop for Task {
+impl<T> Drop for Task<T> {
     fn drop(&mut self) {
         self.0.abort();
     }
