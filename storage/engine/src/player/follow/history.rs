@@ -39,8 +39,8 @@ const WINDOW_ROWS: usize = 1 << 16;
 /// takes.
 const WINDOW_BYTES: usize = 8 << 20;
 
-/// Rows that are kept whatever their bytes.
-const KEPT_ROWS_MIN: usize = 1 << 10;
+/// Rows that are kept whatever their bytes: with a MiB each, as many as the pool may have.
+const KEPT_ROWS_MIN: usize = 1 << 6;
 
 /// Rows that were read and are not settled, at most.
 const POOL_ROWS_MAX: usize = 1 << 20;
