@@ -154,14 +154,15 @@ impl OpenAppend {
     ///
     /// # Errors
     /// `ObjectNotInPrerequisiteState` when it is several of which some are stored; `DeadlockDetected`
-    /// when the other one waits for this: nobody knows what becomes of it then.
+    /// when the other one waits for this, and `Io` when the log has stopped, as one that failed with it
+    /// may be there at the next start: nobody knows what becomes of it then.
     async fn retried(&self) -> Result<bool> {
         let Some(turn) = &self.turn else { return Ok(false) };
         let Turn { producer, from, number, .. } = *turn;
         loop {
             let earlier = self.core.producers.lock().refused(producer, from, number, &self.outcome);
             match earlier {
-                Earlier::Nothing => return Ok(false),
+                Earlier::Nothing => return self.check_log().map(|()| false),
                 Earlier::Committed => return Ok(true),
                 Earlier::Overlap => return Err(overlap(from, number)),
                 Earlier::UnderWay(other) => {
@@ -169,6 +170,13 @@ impl OpenAppend {
                 }
             }
         }
+    }
+
+    fn check_log(&self) -> Result<()> {
+        let Some(reason) = self.core.log.status().poisoned else { return Ok(()) };
+        let message = format!("the log has stopped for good: {reason}");
+        Err(Error::new(ErrorKind::Io, message)
+            .with_hint("send it again, under the same number, when the server was restarted"))
     }
 
     fn begin_part(&mut self) {

@@ -127,7 +127,9 @@ impl Log for MemoryLog {
     }
 
     fn status(&self) -> LogStatus {
-        LogStatus { written: Lsn(self.state.lock().frames.len() as u64), ..LogStatus::default() }
+        let state = self.state.lock();
+        let poisoned = state.poisoned.then(|| "the test has stopped it".to_string());
+        LogStatus { written: Lsn(state.frames.len() as u64), poisoned, ..LogStatus::default() }
     }
 
     fn close(&self) -> Result<()> {

@@ -92,6 +92,30 @@ async fn a_retry_while_the_first_try_is_under_way() {
     }
 }
 
+/// The first try has failed with the log: whether it is stored is told by the next start alone.
+#[tokio::test]
+async fn a_retry_is_not_refused_when_nobody_knows_what_became_of_the_first_try() {
+    let (log, cpu, engine) = opened(Collision::First, true);
+    append(&engine, &cpu, &[row(9, "a", 1.0)]).await.unwrap();
+    let begin = |tick: i64| {
+        let (engine, cpu) = (Arc::clone(&engine), Arc::clone(&cpu));
+        tokio::spawn(async move { send(&engine, &cpu, 7, 1, &[&[row(tick, "a", 1.0)]]).await })
+    };
+    log.hold();
+    let first = begin(1);
+    while log.waiting() == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    // A key that is taken.
+    let again = begin(9);
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert!(!again.is_finished(), "it waits for the first one");
+    log.poison();
+    log.release();
+    assert_eq!(error(first.await.unwrap()).kind(), ErrorKind::Io);
+    assert_eq!(error(again.await.unwrap()).kind(), ErrorKind::Io);
+}
+
 /// An append may be several statements of its producer: it is a duplicate when all of them were
 /// committed, and refused, to be sent one by one, when some were.
 #[tokio::test]
