@@ -93,8 +93,8 @@ impl Acquired {
         Ok(())
     }
 
-    /// Whether what is held can be used though it was not renewed: nobody acquires a chronicle that is
-    /// being dropped, and who has it keeps it for as long as the lease goes on.
+    /// Whether what is held can be used though it was not renewed, as the chronicle is being dropped: who
+    /// has it keeps it for as long as the lease goes on.
     fn goes_on(&self, session: &Arc<Session>, now: Instant, error: &Error) -> bool {
         if error.sqlstate() != Some(NOT_IN_STATE) {
             return false;
