@@ -6,7 +6,6 @@ figure is the median of several rounds in which the contenders take turns.
 
 import argparse
 import datetime
-import json
 import os
 import pathlib
 import re
@@ -22,8 +21,9 @@ import psycopg
 import tsbs
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "clients"))
-from measures import drop_caches, line_of, machine, percentile, write_results  # noqa: E402
-from servers import ROOT, Postgres, Stratalog, running, stratalog_binary  # noqa: E402
+from disk import BareWrites  # noqa: E402
+from measures import built, drop_caches, line_of, machine, percentile, write_results  # noqa: E402
+from servers import Postgres, Stratalog, running, stratalog_binary  # noqa: E402
 from tiers import TierBench  # noqa: E402
 from doors import DoorBench  # noqa: E402
 from events import EventBench  # noqa: E402
@@ -185,18 +185,11 @@ class Bench:
 
     def bench_journal(self):
         print("The journal by itself (criterion bench of storage/journal)")
-        built = subprocess.run(
-            ["cargo", "bench", "--locked", "-p", "stratalog-journal", "--bench", "journal", "--no-run",
-             "--message-format=json"], cwd=ROOT, capture_output=True, text=True)
-        messages = [json.loads(line) for line in built.stdout.splitlines() if line.startswith("{")]
-        found = [m["executable"] for m in messages
-                 if m.get("executable") and m["target"]["name"] == "journal"]
-        if built.returncode != 0 or not found:
-            raise RuntimeError(f"cargo bench: {built.stderr}")
+        program = built("journal", "bench", "-p", "stratalog-journal", "--bench", "journal", "--no-run")
         said = ""
         for _ in range(self.arguments.rounds):
             # The filter leaves criterion's own samples out: what is in turns comes anyway.
-            done = subprocess.run([found[0], "--bench", "in turns only"], capture_output=True, text=True,
+            done = subprocess.run([program, "--bench", "in turns only"], capture_output=True, text=True,
                                   env={**os.environ, "STRATALOG_BENCH_DIR": str(self.directory)})
             if done.returncode != 0:
                 raise RuntimeError(f"{done.stdout}{done.stderr}")
@@ -347,51 +340,6 @@ def run_psql(server, user, command):
                            "-v", "ON_ERROR_STOP=1", "-c", command], capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(done.stderr)
-
-
-class BareWrites:
-    """What the disk alone takes for 4 KB and fdatasync, in files that stay until the end:
-    deleting them would give the disk something else to do."""
-
-    SIZE = 64 << 20
-
-    def __init__(self, directory):
-        self.paths = [directory / "appended", directory / "overwritten"]
-
-    def __enter__(self):
-        flags = os.O_RDWR | os.O_CREAT
-        self.appended, self.overwritten = (os.open(path, flags) for path in self.paths)
-        for at in range(0, self.SIZE, 1 << 20):
-            os.pwrite(self.overwritten, b"\0" * (1 << 20), at)
-        os.fsync(self.overwritten)
-        self.end = self.at = 0
-        return self
-
-    def __exit__(self, *_):
-        for file, path in zip((self.appended, self.overwritten), self.paths):
-            os.close(file)
-            path.unlink()
-
-    def append(self, seconds):
-        """Median in ms of a write at the end of a file and fdatasync."""
-        self.end, median = timed_writes(self.appended, self.end, seconds, 1 << 40)
-        return median
-
-    def overwrite(self, seconds):
-        """The same where blocks were written before."""
-        self.at, median = timed_writes(self.overwritten, self.at, seconds, self.SIZE)
-        return median
-
-
-def timed_writes(file, offset, seconds, size):
-    block, found, until = b"\x55" * 4096, [], time.monotonic() + seconds
-    while time.monotonic() < until:
-        began = time.perf_counter()
-        os.pwrite(file, block, offset)
-        os.fdatasync(file)
-        found.append((time.perf_counter() - began) * 1000)
-        offset = (offset + 4096) % size
-    return offset, statistics.median(found)
 
 
 def median_of(report):

@@ -21,6 +21,16 @@ def timed(work):
     return time.monotonic() - began
 
 
+def built(name, *words):
+    """The program of that name, which cargo builds by these words when it is not there yet."""
+    done = subprocess.run(["cargo", *words, "--locked", "--message-format=json"], cwd=ROOT, capture_output=True, text=True)
+    messages = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    found = [each["executable"] for each in messages if each.get("executable") and each["target"]["name"] == name]
+    if done.returncode != 0 or not found:
+        raise RuntimeError(f"cargo {words[0]}: {done.stderr}")
+    return found[0]
+
+
 def resident_bytes(process):
     """Memory of a process that is in RAM."""
     for line in pathlib.Path(f"/proc/{process}/status").read_text().splitlines():

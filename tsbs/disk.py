@@ -1,0 +1,50 @@
+"""The bare disk: what a write and fdatasync take without anybody's log."""
+
+import os
+import statistics
+import time
+
+
+class BareWrites:
+    """What the disk alone takes for a block and fdatasync, in files that stay until the end:
+    deleting them would give the disk something else to do."""
+
+    SIZE = 64 << 20
+
+    def __init__(self, directory, block_bytes=4096):
+        self.paths = [directory / "appended", directory / "overwritten"]
+        self.block = b"\x55" * block_bytes
+
+    def __enter__(self):
+        flags = os.O_RDWR | os.O_CREAT
+        self.appended, self.overwritten = (os.open(path, flags) for path in self.paths)
+        for at in range(0, self.SIZE, 1 << 20):
+            os.pwrite(self.overwritten, b"\0" * (1 << 20), at)
+        os.fsync(self.overwritten)
+        self.end = self.at = 0
+        return self
+
+    def __exit__(self, *_):
+        for file, path in zip((self.appended, self.overwritten), self.paths):
+            os.close(file)
+            path.unlink()
+
+    def append(self, seconds):
+        """Median in ms of a write at the end of a file and fdatasync."""
+        self.end, median = self.timed(self.appended, self.end, seconds, 1 << 40)
+        return median
+
+    def overwrite(self, seconds):
+        """The same where blocks were written before."""
+        self.at, median = self.timed(self.overwritten, self.at, seconds, self.SIZE)
+        return median
+
+    def timed(self, file, offset, seconds, size):
+        found, until = [], time.monotonic() + seconds
+        while time.monotonic() < until:
+            began = time.perf_counter()
+            os.pwrite(file, self.block, offset)
+            os.fdatasync(file)
+            found.append((time.perf_counter() - began) * 1000)
+            offset = (offset + len(self.block)) % size
+        return offset, statistics.median(found)
