@@ -15,7 +15,7 @@ endif
 DEBUG := $(CARGO_TARGET_DIR)/debug
 RELEASE := $(CARGO_TARGET_DIR)/release
 
-.PHONY: help demo test run bench tsbs lint format torture docs setup
+.PHONY: help demo test run bench tsbs log lint format torture docs setup
 
 help: ## Lists these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,11 @@ tsbs: ## Compares with QuestDB, DuckDB, chDB and others: SCALE=100 HOURS=24 PEER
 	@scripts/setup test
 	@cargo build --locked --release -p stratalog --bin stratalog
 	@STRATALOG_BIN=$(RELEASE)/stratalog tsbs/compare $(foreach name,$(TSBS),$(if $($(name)),'$(name)=$($(name))'))
+
+log: ## Measures chronicles, beside Kafka and BookKeeper: LOG='--rounds 5' (tsbs/README.md)
+	@scripts/setup test
+	@cargo build --locked --release -p stratalog --bin stratalog
+	@STRATALOG_BIN=$(RELEASE)/stratalog tsbs/log $(LOG)
 
 lint: ## Format, tidy and clippy only
 	@cargo fmt --all -- --check

@@ -1,6 +1,7 @@
 """The load that is the same for every log, and how the program that makes it is run."""
 
 import json
+import pathlib
 import subprocess
 from typing import NamedTuple
 
@@ -43,5 +44,5 @@ def told(command, seconds=600):
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode != 0 or not lines:
         causes = [line for line in done.stderr.splitlines() if "Exception" in line or "Error" in line]
-        raise RuntimeError(f"{command[-1]}: {' '.join(causes)[-1000:] or done.stderr[-1000:]}")
+        raise RuntimeError(f"{pathlib.Path(command[0]).name}: {' '.join(causes)[-1000:] or done.stderr[-1000:]}")
     return json.loads(lines[-1])

@@ -191,5 +191,5 @@ def duckdb_scan(files):
     import duckdb
 
     with duckdb.connect() as connection:
-        sql = "SELECT count(*), max(time), sum(octet_length(payload)) FROM read_parquet(?)"
+        sql = "SELECT count(*), max(time) IS NOT NULL, sum(octet_length(payload)) FROM read_parquet(?)"
         return connection.execute(sql, [[str(file) for file in files]]).fetchone()[0]

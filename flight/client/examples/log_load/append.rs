@@ -15,12 +15,11 @@ use std::{
 };
 
 use serde_json::{Map, Value, json};
-use stratalog_client::{
-    Acquire, Chronicle, Chronolog, Destroy, Durability, Pending, Start, Subscription,
-};
+use stratalog_client::{Acquire, Chronicle, Chronolog, Durability, Pending, Start, Subscription};
 
 use crate::{
     options::{Failure, Options},
+    own::Own,
     record::{HEAD_BYTES, Head, Noise, event_of},
     samples::{Clock, Samples, nanoseconds},
 };
@@ -31,15 +30,9 @@ const POLL: Duration = Duration::from_millis(50);
 const CATCH_UP: Duration = Duration::from_secs(120);
 
 pub(crate) async fn run(options: &Options) -> Result<Value, Failure> {
-    let log = options.connect().await?;
-    let name = format!("load_{}", std::process::id());
-    options.create(&log, &name).await?;
-    let found = measure(&log, &name, options).await;
-    let destroyed = log.destroy(&name, Destroy::Force).await;
-    log.disconnect().await;
-    let found = found?;
-    destroyed?;
-    Ok(found)
+    let own = Own::create(options).await?;
+    let found = measure(&own.log, &own.name, options).await;
+    own.end(found).await
 }
 
 /// What all have in common.
@@ -119,7 +112,11 @@ async fn measure(log: &Chronolog, name: &str, options: &Options) -> Result<Value
     all.times.rate("append", seconds, &mut found);
     if let Some(tail) = tail {
         let tail = tokio::time::timeout(CATCH_UP, tail).await;
-        let mut tail = tail.map_err(|_| "the subscriber does not get all events")???;
+        let (mut tail, moved) = tail.map_err(|_| "the subscriber does not get all events")???;
+        // Those that were given another tick.
+        if moved > all.new_ticks {
+            return Err(format!("{moved} events are not in the order of their client").into());
+        }
         tail.rate("tail", seconds, &mut found);
     }
     if let Some(reader) = reader {
@@ -170,15 +167,15 @@ async fn settle(
     Ok(())
 }
 
-/// Each event once, until all are there. Those of a client come in their order, but for those that
-/// were given another tick.
+/// Each event once, until all are there; and how many came behind others that their client appended
+/// later.
 async fn follow(
     mut events: Subscription,
     clients: u32,
     load: Arc<Load>,
-) -> Result<Samples, Failure> {
+) -> Result<(Samples, u64), Failure> {
     let mut seen: Vec<Vec<bool>> = (0..clients).map(|_| Vec::new()).collect();
-    let (mut count, mut times) = (0, Samples::default());
+    let (mut count, mut moved, mut times) = (0, 0, Samples::default());
     while count < load.appended.load(Ordering::Acquire) {
         let Ok(updates) = tokio::time::timeout(POLL, events.next_batch()).await else { continue };
         let updates = updates.ok_or("the subscription has ended")??;
@@ -191,6 +188,8 @@ async fn follow(
             let at = usize::try_from(head.sequence)?;
             if client.len() <= at {
                 client.resize(at + 1, false);
+            } else {
+                moved += 1;
             }
             match client.get_mut(at) {
                 Some(once) if !*once => *once = true,
@@ -202,5 +201,5 @@ async fn follow(
             }
         }
     }
-    Ok(times)
+    Ok((times, moved))
 }

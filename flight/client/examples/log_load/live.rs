@@ -8,11 +8,12 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use stratalog_client::{Acquire, Chronicle, Chronolog, Destroy, Durability, Start, Subscription};
+use stratalog_client::{Acquire, Chronicle, Chronolog, Durability, Start, Subscription};
 use tokio::time::MissedTickBehavior;
 
 use crate::{
     options::{Failure, Options},
+    own::Own,
     record::{HEAD_BYTES, Head, Noise, event_of},
     samples::{Clock, Samples},
 };
@@ -21,15 +22,9 @@ use crate::{
 const LEFT: Duration = Duration::from_secs(60);
 
 pub(crate) async fn run(options: &Options) -> Result<Value, Failure> {
-    let log = options.connect().await?;
-    let name = format!("live_{}", std::process::id());
-    options.create(&log, &name).await?;
-    let found = measure(&log, &name, options).await;
-    let destroyed = log.destroy(&name, Destroy::Force).await;
-    log.disconnect().await;
-    let found = found?;
-    destroyed?;
-    Ok(found)
+    let own = Own::create(options).await?;
+    let found = measure(&own.log, &own.name, options).await;
+    own.end(found).await
 }
 
 async fn measure(log: &Chronolog, name: &str, options: &Options) -> Result<Value, Failure> {

@@ -18,6 +18,7 @@ mod append;
 mod fill;
 mod live;
 mod options;
+mod own;
 mod reads;
 mod record;
 mod samples;

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, error::Error, str::FromStr, time::Duration};
 
-use stratalog_client::{Acquire, Chronolog, Durability, Granularity, Tags};
+use stratalog_client::{Acquire, Chronolog, Durability, Granularity, Tags, TickSource};
 
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
@@ -68,10 +68,7 @@ impl Options {
 
     /// Makes a chronicle of raw events.
     pub(crate) async fn create(&self, log: &Chronolog, name: &str) -> Result<(), Failure> {
-        let mut tags = Tags::new();
-        if self.given.contains_key("time-source") {
-            tags = tags.set("time_source", self.text("time-source", ""));
-        }
+        let tags = Tags::new().time_source(self.get("time-source", TickSource::Client)?);
         Ok(log.create(name, Granularity::NANOSECOND, &tags).await?)
     }
 
