@@ -235,7 +235,7 @@ async fn what_is_sealed_is_sealed_of_the_part() {
 #[tokio::test]
 async fn f24_nothing_from_before_the_acquisition_is_accepted() {
     let db = Database::new();
-    let table = "CREATE TABLE w (time timestamptz NOT NULL, x int)";
+    let table = "CREATE TABLE w (time timestamptz(6) NOT NULL, x int)";
     db.tag(&format!("{table} WITH (time_source = 'client', acceptance_window = '20s')")).await;
     let lines = async |seconds: i64| {
         let table = db.session.table(None, "w")?;
