@@ -22,7 +22,7 @@ pub enum Outcome {
     /// Nothing but a complete command tag: `CREATE TABLE`, `INSERT 0 5`, `BEGIN` …
     Done(String),
     /// The statement waits for rows: COPY … FROM STDIN.
-    CopyIn(CopyIn),
+    CopyIn(Box<CopyIn>),
     /// Rows to be written in a COPY format: COPY … TO STDOUT.
     CopyOut(CopyOut),
     /// The string held no statement.

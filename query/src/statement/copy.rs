@@ -154,7 +154,8 @@ async fn copy_in(
         work: Arc::clone(work),
         progress: Arc::clone(&progress),
     };
-    Ok(Outcome::CopyIn(CopyIn { table, options, columns, required, whole_rows, sink, progress }))
+    let copy = CopyIn { table, options, columns, required, whole_rows, sink, progress };
+    Ok(Outcome::CopyIn(Box::new(copy)))
 }
 
 async fn copy_out(

@@ -19,7 +19,7 @@ async fn database() -> Database {
 async fn copy_in(db: &Database, sql: &str) -> CopyIn {
     let parsed = db.session.parse(sql).unwrap().remove(0);
     match db.session.run(&parsed).await.unwrap() {
-        Outcome::CopyIn(copy) => copy,
+        Outcome::CopyIn(copy) => *copy,
         other => panic!("{other:?}"),
     }
 }

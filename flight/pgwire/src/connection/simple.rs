@@ -103,7 +103,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     pub(super) async fn answer_without_rows(&mut self, outcome: Outcome) -> Step<()> {
         match outcome {
             Outcome::Done(tag) => self.complete(&tag)?,
-            Outcome::CopyIn(copy) => self.copy_in(copy).await?,
+            Outcome::CopyIn(copy) => self.copy_in(*copy).await?,
             Outcome::CopyOut(copy) => self.copy_out(copy).await?,
             Outcome::Empty => self.out.empty_query()?,
             Outcome::Rows(rows) => self.complete(&rows.tag())?,

@@ -17,6 +17,16 @@ use crate::{
     sabotage,
 };
 
+/// What became of events that were given their places.
+struct Judged {
+    /// Behind the last of those that are kept.
+    end_seq: u64,
+    /// Whether a tick was moved.
+    moved: bool,
+    /// Of each event, whether it is kept; `None` when all are.
+    kept: Option<Vec<bool>>,
+}
+
 impl Chronicle {
     /// Admits events, all or none (but those skipped). `ticks` are changed under
     /// `collision = 'next'`.
@@ -73,19 +83,12 @@ impl Chronicle {
             let keys = &candidates.groups.keys;
             reserved.touched =
                 keys.iter().map(|key| (state.series.intern(key), i64::MAX)).collect();
-            let judged = self.judge(
-                state,
-                candidates,
-                ticks,
-                until,
-                &mut reserved.touched,
-                &mut pending,
-                &mut admission_kept,
-            );
+            let judged =
+                self.judge(state, candidates, ticks, until, &mut reserved.touched, &mut pending);
             match judged {
-                Ok((kept, any_moved)) => {
-                    reserved.end_seq = candidates.first_seq + kept;
-                    moved = any_moved;
+                Ok(judged) => {
+                    reserved.end_seq = judged.end_seq;
+                    (admission_kept, moved) = (judged.kept, judged.moved);
                 }
                 Err(refused) => {
                     state.remove_entries(&reserved);
@@ -106,8 +109,7 @@ impl Chronicle {
         Ok(Admission { reserved, kept: admission_kept, moved })
     }
 
-    /// Gives each event its place in the index, not behind the tick `until`; returns how many are kept, and whether a
-    /// tick was moved.
+    /// Gives each event its place in the index, not behind the tick `until`.
     fn judge(
         &self,
         state: &mut State,
@@ -116,12 +118,11 @@ impl Chronicle {
         until: i64,
         touched: &mut [(SeriesId, i64)],
         pending: &mut Pending,
-        kept: &mut Option<Vec<bool>>,
-    ) -> Result<(u64, bool), Refused> {
+    ) -> Result<Judged, Refused> {
         let rows = ticks.len();
         let taken = candidates.taken;
         let mut next = candidates.first_seq;
-        let mut moved = false;
+        let (mut moved, mut kept) = (false, None::<Vec<bool>>);
         for (row, tick) in ticks.iter_mut().enumerate() {
             let Some((series, lowest)) = touched.get_mut(candidates.groups.group(row)) else {
                 continue;
@@ -170,7 +171,7 @@ impl Chronicle {
             *lowest = (*lowest).min(*tick);
             next += 1;
         }
-        Ok((next - candidates.first_seq, moved))
+        Ok(Judged { end_seq: next, moved, kept })
     }
 }
 
