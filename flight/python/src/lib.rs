@@ -26,7 +26,7 @@ mod _native {
 
     #[pymodule_export]
     use crate::{
-        call::Call,
+        call::{Call, Running},
         chronicle::Chronicle,
         chronolog::{Chronolog, connect},
         feed::Feed,
@@ -35,7 +35,9 @@ mod _native {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        crate::call::start_runtime();
+        crate::call::start_runtime()?;
+        let ends = wrap_pyfunction!(crate::call::interpreter_ends, module)?;
+        module.py().import("atexit")?.call_method1("register", (ends,))?;
         crate::error::add_to(module)
     }
 }

@@ -1,4 +1,4 @@
-from typing import Generator, Generic, Optional, TypeVar, Union, final
+from typing import Callable, Generator, Generic, Optional, TypeVar, Union, final
 
 T = TypeVar("T")
 
@@ -79,7 +79,14 @@ class Call(Generic[T]):
     """Something to be done: waited for or awaited, once."""
 
     def wait(self) -> T: ...
+    def start(self, told: Callable[[T, Optional[BaseException]], None]) -> Running: ...
     def __await__(self) -> Generator[object, None, T]: ...
+
+@final
+class Running:
+    """A call that runs by itself."""
+
+    def cancel(self) -> None: ...
 
 @final
 class Feed(Generic[T]):

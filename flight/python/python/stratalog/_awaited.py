@@ -1,0 +1,37 @@
+"""Calls as coroutines of asyncio await them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Optional, TypeVar
+
+from . import _native
+
+T = TypeVar("T")
+
+
+async def result_of(call: _native.Call[T]) -> T:
+    """The result of a call, which is given up when the task is cancelled."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def settle(value: T, error: Optional[BaseException]) -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(value)
+        else:
+            future.set_exception(error)
+
+    def told(value: T, error: Optional[BaseException]) -> None:
+        try:
+            loop.call_soon_threadsafe(settle, value, error)
+        except RuntimeError:
+            # The loop is closed: nobody waits.
+            pass
+
+    running = call.start(told)
+    try:
+        return await future
+    finally:
+        running.cancel()
