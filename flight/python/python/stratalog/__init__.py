@@ -16,11 +16,11 @@ Objects may be used by several threads at a time, but for replays and subscripti
 
 from __future__ import annotations
 
-import collections
 from typing import Iterable, Iterator, Literal, Optional, Sequence, Union
 
 from . import _native
 from ._native import Closed, ClockSync, ConnectionFailed, Error, Event, Gap, Invalid, Receipt, Refused
+from ._handles import Handle, Reader
 from ._values import Collision, Durability, Range, Time, TimeSource, options_of, ranges_of, start_of, waits
 
 __all__ = [
@@ -141,38 +141,15 @@ class Chronolog:
         return self._native.execute(sql).wait()
 
 
-class Chronicle:
+class Chronicle(Handle):
     """The handle of an acquired chronicle. When the server begins anew it acquires again, and nothing that it
     records is lost or stored twice."""
-
-    def __init__(self, native: _native.Chronicle) -> None:
-        self._native = native
 
     def __enter__(self) -> Chronicle:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.release()
-
-    @property
-    def name(self) -> str:
-        """Its name, as it was acquired."""
-        return self._native.name
-
-    @property
-    def index(self) -> str:
-        """The unit of its ticks."""
-        return self._native.index
-
-    @property
-    def base_ns(self) -> int:
-        """The time of tick 0."""
-        return self._native.base_ns
-
-    @property
-    def lapses(self) -> int:
-        """How often it was not acquired for a while: the server began anew, or could not be reached."""
-        return self._native.lapses
 
     def record(self, payload: bytes) -> Receipt:
         """Records an event, and returns when it is stored, as durable as was asked for.
@@ -254,30 +231,20 @@ class Pending:
         return self._native.wait()
 
 
-class Replay:
+class Replay(Reader[Event]):
     """The events of a replay, read from the server as they are asked for."""
-
-    def __init__(self, native: _native.Feed[Event]) -> None:
-        self._native = native
-        self._waiting: collections.deque[Event] = collections.deque()
 
     def __iter__(self) -> Iterator[Event]:
         return self
 
     def __next__(self) -> Event:
-        if not self._waiting:
-            if not self._native.more(None).wait():
-                raise StopIteration
-            self._waiting.extend(self._native.take())
-        return self._waiting.popleft()
+        if not self._waiting and not self._native.more(None).wait():
+            raise StopIteration
+        return self._taken()
 
 
-class Subscription:
+class Subscription(Reader[Union[Event, Gap]]):
     """Events as they are committed, and gaps where some are missing, for ever."""
-
-    def __init__(self, native: _native.Feed[Union[Event, Gap]]) -> None:
-        self._native = native
-        self._waiting: collections.deque[Union[Event, Gap]] = collections.deque()
 
     def __iter__(self) -> Iterator[Union[Event, Gap]]:
         return self
@@ -290,8 +257,6 @@ class Subscription:
 
     def next(self, seconds: Optional[float] = None) -> Union[Event, Gap, None]:
         """The next one; None when none has come within so many seconds."""
-        if not self._waiting:
-            if not self._native.more(seconds).wait():
-                return None
-            self._waiting.extend(self._native.take())
-        return self._waiting.popleft()
+        if not self._waiting and not self._native.more(seconds).wait():
+            return None
+        return self._taken()

@@ -19,11 +19,11 @@ recorded is stored is not known then.
 
 from __future__ import annotations
 
-import collections
 from typing import AsyncIterator, Awaitable, Generator, Iterable, Literal, Optional, Sequence, Union
 
 from . import _native
 from ._native import Closed, ClockSync, ConnectionFailed, Error, Event, Gap, Invalid, Receipt, Refused
+from ._handles import Handle, Reader
 from ._values import Collision, Durability, Range, Time, TimeSource, options_of, ranges_of, start_of, waits
 
 __all__ = [
@@ -121,37 +121,14 @@ class Chronolog:
         return await self._native.execute(sql)
 
 
-class Chronicle:
+class Chronicle(Handle):
     """As `stratalog.Chronicle`."""
-
-    def __init__(self, native: _native.Chronicle) -> None:
-        self._native = native
 
     async def __aenter__(self) -> Chronicle:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.release()
-
-    @property
-    def name(self) -> str:
-        """As `stratalog.Chronicle.name`."""
-        return self._native.name
-
-    @property
-    def index(self) -> str:
-        """As `stratalog.Chronicle.index`."""
-        return self._native.index
-
-    @property
-    def base_ns(self) -> int:
-        """As `stratalog.Chronicle.base_ns`."""
-        return self._native.base_ns
-
-    @property
-    def lapses(self) -> int:
-        """As `stratalog.Chronicle.lapses`."""
-        return self._native.lapses
 
     async def record(self, payload: bytes) -> Receipt:
         """As `stratalog.Chronicle.record`."""
@@ -217,27 +194,17 @@ class Pending(Awaitable[Receipt]):
         return self._native.__await__()
 
 
-class Replay(AsyncIterator[Event]):
+class Replay(Reader[Event], AsyncIterator[Event]):
     """As `stratalog.Replay`."""
 
-    def __init__(self, native: _native.Feed[Event]) -> None:
-        self._native = native
-        self._waiting: collections.deque[Event] = collections.deque()
-
     async def __anext__(self) -> Event:
-        if not self._waiting:
-            if not await self._native.more(None):
-                raise StopAsyncIteration
-            self._waiting.extend(self._native.take())
-        return self._waiting.popleft()
+        if not self._waiting and not await self._native.more(None):
+            raise StopAsyncIteration
+        return self._taken()
 
 
-class Subscription(AsyncIterator[Union[Event, Gap]]):
+class Subscription(Reader[Union[Event, Gap]], AsyncIterator[Union[Event, Gap]]):
     """As `stratalog.Subscription`."""
-
-    def __init__(self, native: _native.Feed[Union[Event, Gap]]) -> None:
-        self._native = native
-        self._waiting: collections.deque[Union[Event, Gap]] = collections.deque()
 
     async def __anext__(self) -> Union[Event, Gap]:
         update = await self.next()
@@ -247,8 +214,6 @@ class Subscription(AsyncIterator[Union[Event, Gap]]):
 
     async def next(self, seconds: Optional[float] = None) -> Union[Event, Gap, None]:
         """As `stratalog.Subscription.next`."""
-        if not self._waiting:
-            if not await self._native.more(seconds):
-                return None
-            self._waiting.extend(self._native.take())
-        return self._waiting.popleft()
+        if not self._waiting and not await self._native.more(seconds):
+            return None
+        return self._taken()
