@@ -8,17 +8,22 @@
 
 mod acknowledgement;
 mod call;
+mod gather;
 mod ledger;
 mod options;
 mod pieces;
 
 use std::{
+    future::Future,
     ops::Range,
+    pin::Pin,
     sync::Arc,
+    task::{Context, Poll, ready},
     time::{Duration, Instant},
 };
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
+use futures::FutureExt as _;
 use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot, watch},
@@ -32,7 +37,8 @@ pub use self::{
     options::WriterBuilder,
 };
 use self::{
-    ledger::{Entry, Ledger, Limits},
+    gather::{Answered, Awaited, NotStored, RawEvent, Tell},
+    ledger::{Entry, Ledger, Limits, Place, Rows},
     options::WriterSettings,
     pieces::{bytes_of, cut},
 };
@@ -43,6 +49,8 @@ use crate::{
 
 /// Room in memory is given out in pieces of so many bytes.
 const ROOM_BYTES: usize = 1024;
+/// For events that are gathered, room is taken for so many bytes at a time.
+const GATHERED_ROOM_BYTES: usize = 16 << 10;
 /// How far above the producer's last number on the server numbering begins: what a former process of
 /// the same producer sent last may still be on its way, and must not be taken for ours.
 const NUMBERS_LEFT_OUT: u64 = 1 << 20;
@@ -94,6 +102,36 @@ pub struct Unacknowledged {
     pub sequence: u64,
     /// The rows.
     pub rows: RecordBatch,
+}
+
+/// An event that was appended: wait for what becomes of it, or drop it.
+#[derive(Debug)]
+pub(crate) struct Appended {
+    answer: Answered,
+    awaited: Arc<Awaited>,
+    at: usize,
+    told: bool,
+}
+
+impl Future for Appended {
+    type Output = std::result::Result<Acknowledgement, NotStored>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let told = ready!(self.answer.poll_unpin(context));
+        self.told = true;
+        Poll::Ready(match told {
+            Ok(told) => told.of(self.at),
+            Err(_) => Err((Error::closed("writer"), None)),
+        })
+    }
+}
+
+impl Drop for Appended {
+    fn drop(&mut self) {
+        if !self.told {
+            self.awaited.drop_one(self.at);
+        }
+    }
 }
 
 /// What the task of a writer and its callers share.
@@ -204,6 +242,41 @@ impl Writer {
         self.take(batch, Vec::from_iter(whole), Some(sequence)).await
     }
 
+    /// Takes one event, and returns once there is room for it: sent with those before it, if they are
+    /// not sent yet. For writers that do not linger.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub(crate) async fn append(
+        &self,
+        columns: &SchemaRef,
+        time_ns: i64,
+        payload: &[u8],
+    ) -> Result<Appended> {
+        let event = RawEvent { columns, time_ns, payload };
+        self.check_size(1, event.bytes())?;
+        let mut room = None;
+        loop {
+            let placed = {
+                let mut core = self.shared.core.lock();
+                core.check_open()?;
+                let number = core.last_number.saturating_add(1).max(core.numbers_from);
+                let placed = core.ledger.append(number, &event, room.take());
+                if placed.is_some() {
+                    core.last_number = number;
+                }
+                placed
+            };
+            if let Some(Place { awaited, at, is_first }) = placed {
+                if is_first {
+                    self.shared.wake.notify_one();
+                }
+                return Ok(Appended { answer: awaited.answer.clone(), awaited, at, told: false });
+            }
+            room = Some(self.room_for(event.bytes().max(GATHERED_ROOM_BYTES)).await?);
+        }
+    }
+
     fn check_size(&self, rows: usize, bytes: usize) -> Result<()> {
         let most = self.shared.settings.piece_bytes_max;
         if bytes <= most {
@@ -246,10 +319,8 @@ impl Writer {
             let number =
                 sequence.unwrap_or((core.last_number.saturating_add(1)).max(core.numbers_from));
             first = if first == 0 { number } else { first };
-            let name = match whole {
-                true => format!("batch {number}"),
-                false => format!("batch {first}, rows {} to {} of it,", rows.start, rows.end),
-            };
+            let name = (!whole)
+                .then(|| format!("batch {first}, rows {} to {} of it,", rows.start, rows.end));
             let (tell, told) = oneshot::channel();
             receivers.push(told);
             core.last_number = number;
@@ -257,11 +328,11 @@ impl Writer {
                 number,
                 numbered: sequence.is_some(),
                 bytes,
-                batch: batch.slice(rows.start, rows.len()),
+                rows: Rows::Batch(batch.slice(rows.start, rows.len())),
                 name,
                 since,
-                tell: Some(tell),
-                _room: Arc::clone(&room),
+                tell: Tell::One(tell),
+                room: Arc::clone(&room),
             });
         }
         drop(core);

@@ -18,7 +18,7 @@ pub struct EngineSettings {
     pub producers_max: usize,
     /// Neighbouring small batches that are merged into one, at least.
     pub compaction_fan_in: usize,
-    /// Rows from which a batch is no longer merged with its neighbours.
+    /// Rows from which a batch is no longer merged with its neighbours; fewer of more than 128 bytes.
     pub compaction_rows_max: usize,
     /// Budget for events in memory that have left the journal, in bytes; 0 keeps none (F29).
     pub backlog_bytes_max: u64,

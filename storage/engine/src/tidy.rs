@@ -48,7 +48,7 @@ impl Core {
         let version = Arc::clone(&chronicle.state().version);
         let rows_sealed = self.settings.compaction_rows_max;
         let stays = |batch: &&Arc<MemoryBatch>| batch.first_gsn() > chronicle.leaving();
-        let large = version.tail().iter().filter(|batch| batch.rows() >= rows_sealed);
+        let large = version.tail().iter().filter(|batch| batch.weight() >= rows_sealed);
         for batch in version.sealed().iter().chain(large).filter(stays) {
             if compact::is_worn(batch.rows(), batch.superseded_through(shown.0)) {
                 let old = [Arc::clone(batch)];
@@ -110,8 +110,8 @@ fn choose_neighbours(
     settings: &EngineSettings,
 ) -> Option<Vec<Arc<MemoryBatch>>> {
     tail.chunk_by(|a, b| a.shape() == b.shape()).find_map(|alike| {
-        let rows: Vec<usize> = alike.iter().map(|batch| batch.rows()).collect();
-        let range = compact::choose(&rows, settings)?;
+        let weights: Vec<usize> = alike.iter().map(|batch| batch.weight()).collect();
+        let range = compact::choose(&weights, settings)?;
         alike.get(range).map(<[_]>::to_vec)
     })
 }

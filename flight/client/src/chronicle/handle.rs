@@ -152,9 +152,7 @@ impl Chronicle {
     ///
     /// [`Chronolog::sync_clock`]: crate::Chronolog::sync_clock
     pub async fn record(&self, payload: impl AsRef<[u8]>) -> Result<Receipt> {
-        let payloads = record::column(&[payload])?;
-        let sent = self.shared.send(payloads).await?;
-        record::one(self.shared.settle(sent).await?)
+        self.shared.append(payload.as_ref()).await?.await
     }
 
     /// Records events, each with a tick of its own, in this order, and returns a receipt for each. All of
@@ -177,9 +175,7 @@ impl Chronicle {
     /// # Errors
     /// As [`Self::record`], through the [`Pending`]; here what keeps the event from being taken.
     pub async fn append(&self, payload: impl AsRef<[u8]>) -> Result<Pending> {
-        let payloads = record::column(&[payload])?;
-        let sent = self.shared.send(payloads).await?;
-        Ok(record::pending(Arc::clone(&self.shared), sent))
+        self.shared.append(payload.as_ref()).await
     }
 
     /// Waits until all events that were appended before are stored: what was acknowledged since the last

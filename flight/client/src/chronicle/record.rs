@@ -4,7 +4,7 @@ use std::{
     future::Future,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -15,7 +15,7 @@ use stratalog_model::{Collision, Durability, TickSource};
 use super::handle::Shared;
 use crate::{
     error::{Error, ErrorKind, Result},
-    writer::{Acknowledgement, Delivery},
+    writer::{Acknowledgement, Appended, Delivery},
 };
 
 /// The wait before a second tick is tried, which doubles with each.
@@ -45,7 +45,17 @@ pub struct Receipt {
 /// [`Chronicle::flush`](crate::Chronicle::flush). Only who waits for it has it recorded with another tick
 /// when its own is refused.
 #[must_use = "an event whose tick is refused is given another one while this is awaited"]
-pub struct Pending(BoxFuture<'static, Result<Receipt>>);
+pub struct Pending {
+    shared: Arc<Shared>,
+    state: State,
+}
+
+enum State {
+    /// With the tick that it got first.
+    First { time: Option<i64>, sent: Appended },
+    /// It was refused, and is given others.
+    Again(BoxFuture<'static, Result<Receipt>>),
+}
 
 impl std::fmt::Debug for Pending {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -57,7 +67,25 @@ impl Future for Pending {
     type Output = Result<Receipt>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.0.as_mut().poll(context)
+        loop {
+            let (time, error, payload) = match &mut self.state {
+                State::Again(receipt) => return receipt.as_mut().poll(context),
+                State::First { time, sent } => match ready!(Pin::new(sent).poll(context)) {
+                    Ok(stored) => {
+                        let (time, shared) = (*time, &self.shared);
+                        return Poll::Ready(one(shared.receipts(time.as_slice(), &stored, 0)));
+                    }
+                    Err((error, payload)) => (*time, error, payload),
+                },
+            };
+            let (Some(time), Some(payload)) = (time, payload) else {
+                return Poll::Ready(Err(error));
+            };
+            let shared = Arc::clone(&self.shared);
+            self.state = State::Again(Box::pin(async move {
+                one(shared.again(payload, vec![time], error).await?)
+            }));
+        }
     }
 }
 
@@ -75,7 +103,7 @@ impl Shared {
         let writer = self.writer().await?;
         let mut times = Vec::with_capacity(payloads.len());
         let batch = if self.table.source == TickSource::Server {
-            RecordBatch::try_new(Arc::new(schema.project(&[1])?), vec![Arc::clone(&payloads)])?
+            RecordBatch::try_new(schema, vec![Arc::clone(&payloads)])?
         } else {
             for _ in 0..payloads.len() {
                 times.push(self.now().await?);
@@ -87,6 +115,18 @@ impl Shared {
         };
         let delivery = writer.write(batch).await?;
         Ok(Sent { payloads, times, delivery })
+    }
+
+    /// Hands an event to the writer, with a tick of its own; returns once there is room for it.
+    pub(crate) async fn append(self: &Arc<Self>, payload: &[u8]) -> Result<Pending> {
+        let columns = self.table.raw()?;
+        let writer = self.writer().await?;
+        let time = match self.table.source {
+            TickSource::Server => None,
+            _ => Some(self.now().await?),
+        };
+        let sent = writer.append(columns, time.unwrap_or(0), payload).await?;
+        Ok(Pending { shared: Arc::clone(self), state: State::First { time, sent } })
     }
 
     /// The server's time, as it is known here.
@@ -101,31 +141,47 @@ impl Shared {
     ///
     /// # Errors
     /// What recording them says.
-    pub(crate) async fn settle(&self, mut sent: Sent) -> Result<Vec<Receipt>> {
+    pub(crate) async fn settle(&self, sent: Sent) -> Result<Vec<Receipt>> {
+        // Of one that was cut, some may be stored though others are refused.
+        let whole = sent.delivery.is_whole();
+        match sent.delivery.await {
+            Ok(stored) => Ok(self.receipts(&sent.times, &stored, 0)),
+            Err(error) if whole => self.again(sent.payloads, sent.times, error).await,
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Other ticks for events that were refused with these times, if that is what was wrong.
+    async fn again(
+        &self,
+        payloads: ArrayRef,
+        mut times: Vec<i64>,
+        mut error: Error,
+    ) -> Result<Vec<Receipt>> {
         let mut new_ticks = 0;
         loop {
-            // Of one that was cut, some may be stored though others are refused.
-            let whole = sent.delivery.is_whole();
-            let error = match sent.delivery.await {
-                Ok(stored) => return Ok(self.receipts(&sent.times, &stored, new_ticks)),
-                Err(error) => error,
-            };
             let outside = error.is_outside_window();
             let again = outside || (error.needs_new_time() && self.how.retries_collisions);
-            let again = again && whole && !sent.times.is_empty();
-            if !again || new_ticks >= self.how.new_ticks {
+            if !again || times.is_empty() || new_ticks >= self.how.new_ticks {
                 return Err(error);
             }
             new_ticks += 1;
-            tracing::debug!(%error, new_ticks, "an event is recorded with another tick");
+            tracing::debug!(%error, new_ticks, "events are recorded with other ticks");
             if outside {
                 self.resynchronize().await?;
             } else {
-                self.next_tick(&sent.times).await;
+                self.next_tick(&times).await;
             }
             let doublings = (new_ticks - 1).min(PAUSES_DOUBLED_MAX);
             tokio::time::sleep(PAUSE.saturating_mul(1 << doublings)).await;
-            sent = self.send(sent.payloads).await?;
+            let sent = self.send(Arc::clone(&payloads)).await?;
+            let whole = sent.delivery.is_whole();
+            times = sent.times;
+            error = match sent.delivery.await {
+                Ok(stored) => return Ok(self.receipts(&times, &stored, new_ticks)),
+                Err(error) if whole => error,
+                Err(error) => return Err(error),
+            };
         }
     }
 
@@ -162,11 +218,6 @@ impl Shared {
 
 fn is_zoned(field: &arrow::datatypes::Field) -> bool {
     matches!(field.data_type(), arrow::datatypes::DataType::Timestamp(_, Some(_)))
-}
-
-/// One event on its way.
-pub(crate) fn pending(shared: Arc<Shared>, sent: Sent) -> Pending {
-    Pending(Box::pin(async move { one(shared.settle(sent).await?) }))
 }
 
 /// The receipt of one event.

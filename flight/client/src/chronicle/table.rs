@@ -27,7 +27,8 @@ pub(crate) struct Table {
     pub(crate) scale: TickScale,
     pub(crate) collision: Collision,
     pub(crate) source: TickSource,
-    /// What a batch of raw events has: `None` for a table of other columns.
+    /// What a batch of raw events has that is written: the payload, and the time unless the server
+    /// gives it. `None` for a table of other columns.
     pub(crate) raw: Option<SchemaRef>,
 }
 
@@ -61,19 +62,20 @@ impl Table {
         let granularity: Granularity = text(2)?.parse().map_err(|_| unread())?;
         let time = text(5)?.to_string();
         let columns = columns_of(client, &path).await?;
-        let raw = raw_columns(&columns, &time);
+        let source: TickSource = text(4)?.parse().map_err(|_| unread())?;
+        let raw = raw_columns(&columns, &time, source);
         Ok(Self {
             name: name.to_string(),
             quoted: format!("{}.{}", identifier(text(0)?), identifier(table)),
             time,
             scale: TickScale::starting_at(base_ns, granularity),
             collision: text(3)?.parse().map_err(|_| unread())?,
-            source: text(4)?.parse().map_err(|_| unread())?,
+            source,
             raw,
         })
     }
 
-    /// What batches of raw events have here.
+    /// What batches of raw events have that are written.
     ///
     /// # Errors
     /// `InvalidOption` for a table of other columns.
@@ -118,7 +120,7 @@ async fn columns_of(client: &Client, path: &[String]) -> Result<SchemaRef> {
 }
 
 /// Columns of a batch of raw events for a table with these columns.
-fn raw_columns(columns: &Schema, time: &str) -> Option<SchemaRef> {
+fn raw_columns(columns: &Schema, time: &str, source: TickSource) -> Option<SchemaRef> {
     let is_payload =
         |field: &Field| matches!(field.data_type(), DataType::Binary | DataType::BinaryView);
     columns.field_with_name(PAYLOAD).ok().filter(|field| is_payload(field))?;
@@ -128,7 +130,11 @@ fn raw_columns(columns: &Schema, time: &str) -> Option<SchemaRef> {
     };
     let time = Field::new(time, DataType::Timestamp(TimeUnit::Nanosecond, zone), false);
     let payload = Field::new(PAYLOAD, DataType::Binary, false);
-    Some(SchemaRef::new(Schema::new(vec![time, payload])))
+    let columns = match source {
+        TickSource::Server => vec![payload],
+        _ => vec![time, payload],
+    };
+    Some(SchemaRef::new(Schema::new(columns)))
 }
 
 /// Schema, if it is said, and name, quoted as SQL reads them.
@@ -169,11 +175,14 @@ mod tests {
             let at = Field::new("at", utc.clone(), false);
             Schema::new(vec![at, Field::new("payload", payload, true)])
         };
-        let raw = raw_columns(&columns(DataType::BinaryView), "at").unwrap();
+        let client = TickSource::Client;
+        let raw = raw_columns(&columns(DataType::BinaryView), "at", client).unwrap();
         let nanoseconds = DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()));
         assert_eq!(raw.field(0).data_type(), &nanoseconds);
         assert_eq!(raw.field(1).data_type(), &DataType::Binary);
-        assert!(raw_columns(&columns(DataType::Utf8), "at").is_none());
-        assert!(raw_columns(&columns(DataType::Binary), "time").is_none());
+        let timed = raw_columns(&columns(DataType::Binary), "at", TickSource::Server).unwrap();
+        assert_eq!(timed.fields().len(), 1);
+        assert!(raw_columns(&columns(DataType::Utf8), "at", client).is_none());
+        assert!(raw_columns(&columns(DataType::Binary), "time", client).is_none());
     }
 }

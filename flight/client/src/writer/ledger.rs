@@ -13,13 +13,19 @@
 
 use std::{
     collections::VecDeque,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use arrow::{array::RecordBatch, compute::concat_batches, datatypes::SchemaRef};
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use parking_lot::Mutex;
+use tokio::sync::OwnedSemaphorePermit;
 
-use super::acknowledgement::{Acknowledgement, Answer, Outcome};
+use super::{
+    ROOM_BYTES,
+    acknowledgement::{Acknowledgement, Answer, Outcome},
+    gather::{Awaited, Gathered, Parts, RawEvent, Tell},
+};
 use crate::error::{Error, ErrorKind, Result};
 
 /// How much goes into a parcel, and when.
@@ -36,17 +42,67 @@ pub(crate) struct Limits {
 /// Rows with a number.
 #[derive(Debug)]
 pub(crate) struct Entry {
+    /// Of gathered events, that of the last: each has its own.
     pub(crate) number: u64,
     /// The caller gave the number.
     pub(crate) numbered: bool,
-    pub(crate) batch: RecordBatch,
+    pub(crate) rows: Rows,
     pub(crate) bytes: usize,
-    /// How errors name it.
-    pub(crate) name: String,
+    /// How errors name it, if it is not a batch with its number.
+    pub(crate) name: Option<String>,
     pub(crate) since: Instant,
-    pub(crate) tell: Option<oneshot::Sender<Outcome>>,
+    pub(crate) tell: Tell,
     /// Its share of the memory of the writer; shared by the pieces of one batch.
-    pub(crate) _room: std::sync::Arc<OwnedSemaphorePermit>,
+    pub(crate) room: Arc<OwnedSemaphorePermit>,
+}
+
+/// Rows that wait, or are sent.
+#[derive(Debug)]
+pub(crate) enum Rows {
+    /// As they are sent.
+    Batch(RecordBatch),
+    /// There may come more.
+    Gathered(Gathered),
+}
+
+impl Rows {
+    fn count(&self) -> usize {
+        match self {
+            Self::Batch(batch) => batch.num_rows(),
+            Self::Gathered(events) => events.rows(),
+        }
+    }
+
+    fn schema(&self) -> SchemaRef {
+        match self {
+            Self::Batch(batch) => batch.schema(),
+            Self::Gathered(events) => Arc::clone(events.columns()),
+        }
+    }
+
+    /// Takes no more events; all of them.
+    ///
+    /// # Errors
+    /// As [`Gathered::finish`], after which there are none.
+    fn close(&mut self) -> Result<RecordBatch> {
+        match self {
+            Self::Batch(batch) => Ok(batch.clone()),
+            Self::Gathered(events) => {
+                let empty = Gathered::new(events.columns());
+                let batch = std::mem::replace(events, empty).finish()?;
+                *self = Self::Batch(batch.clone());
+                Ok(batch)
+            }
+        }
+    }
+}
+
+/// Where an event was put.
+pub(crate) struct Place {
+    pub(crate) awaited: Arc<Awaited>,
+    pub(crate) at: usize,
+    /// It is the first of its entry.
+    pub(crate) is_first: bool,
 }
 
 /// Entries that go as one.
@@ -93,9 +149,74 @@ impl Ledger {
 
     /// Takes an entry; its number is above those before it.
     pub(crate) fn push(&mut self, entry: Entry) {
-        self.waiting_rows += entry.batch.num_rows();
+        self.waiting_rows += entry.rows.count();
         self.waiting_bytes += entry.bytes;
         self.waiting.push_back(entry);
+    }
+
+    /// Takes an event, whose number is above those before it: with others, when those that were taken
+    /// last are events too and are not sent yet. `None` when it needs room that it does not bring;
+    /// what it brings is kept for those that come.
+    pub(crate) fn append(
+        &mut self,
+        number: u64,
+        event: &RawEvent<'_>,
+        room: Option<OwnedSemaphorePermit>,
+    ) -> Option<Place> {
+        let room = match self.join(number, event, room) {
+            Ok(place) => return Some(place),
+            Err(room) => room?,
+        };
+        let (tell, awaited) = Awaited::new();
+        let mut events = Gathered::new(event.columns);
+        if !events.push(event) {
+            return None;
+        }
+        self.push(Entry {
+            number,
+            numbered: false,
+            rows: Rows::Gathered(events),
+            bytes: event.bytes(),
+            name: None,
+            since: Instant::now(),
+            tell: Tell::Gathered(tell, Arc::clone(&awaited)),
+            room: Arc::new(room),
+        });
+        Some(Place { awaited, at: 0, is_first: true })
+    }
+
+    /// Puts an event to those that were taken last, or gives its room back.
+    fn join(
+        &mut self,
+        number: u64,
+        event: &RawEvent<'_>,
+        mut room: Option<OwnedSemaphorePermit>,
+    ) -> std::result::Result<Place, Option<OwnedSemaphorePermit>> {
+        let Some(last) = self.waiting.back_mut() else { return Err(room) };
+        let (Rows::Gathered(events), Tell::Gathered(_, awaited)) = (&mut last.rows, &last.tell)
+        else {
+            return Err(room);
+        };
+        let bytes = last.bytes + event.bytes();
+        let follows = events.columns() == event.columns
+            && events.rows() < self.limits.rows_max
+            && bytes <= self.limits.bytes_max;
+        let Some(held) = Arc::get_mut(&mut last.room).filter(|_| follows) else {
+            return Err(room);
+        };
+        if let Some(more) = room.take() {
+            held.merge(more);
+        }
+        let at = events.rows();
+        if bytes > held.num_permits() * ROOM_BYTES || !events.push(event) {
+            return Err(None);
+        }
+        last.number = number;
+        last.bytes = bytes;
+        let awaited = Arc::clone(awaited);
+        self.waiting_rows += 1;
+        self.waiting_bytes += event.bytes();
+        Ok(Place { awaited, at, is_first: false })
     }
 
     /// What was written up to `number` is not to wait for more.
@@ -130,7 +251,7 @@ impl Ledger {
             || self.waiting_rows >= self.limits.rows_max
             || self.waiting_bytes >= self.limits.bytes_max
             || now.saturating_duration_since(first.since) >= self.limits.linger;
-        due.then(|| first.batch.schema())
+        due.then(|| first.rows.schema())
     }
 
     /// When the oldest entry has waited for long enough.
@@ -155,34 +276,42 @@ impl Ledger {
     /// As many waiting entries as fit into a parcel and have the same columns.
     fn merge(&mut self) -> Option<Parcel> {
         let mut entries: Vec<Entry> = Vec::new();
+        let mut batches: Vec<RecordBatch> = Vec::new();
         let (mut rows, mut bytes) = (0, 0);
         while let Some(next) = self.waiting.front() {
-            let fits = match entries.first() {
-                None => true,
-                Some(first) => {
+            let fits = match (entries.first(), batches.first()) {
+                (Some(first), Some(batch)) => {
                     !first.numbered
                         && !next.numbered
-                        && rows + next.batch.num_rows() <= self.limits.rows_max
+                        && rows + next.rows.count() <= self.limits.rows_max
                         && bytes + next.bytes <= self.limits.bytes_max
-                        && first.batch.schema() == next.batch.schema()
+                        && batch.schema() == next.rows.schema()
                 }
+                _ => true,
             };
             if !fits {
                 break;
             }
-            rows += next.batch.num_rows();
-            bytes += next.bytes;
-            entries.extend(self.waiting.pop_front());
-        }
-        self.waiting_rows -= rows.min(self.waiting_rows);
-        self.waiting_bytes -= bytes.min(self.waiting_bytes);
-        let first = entries.first()?;
-        let merged = match entries.as_slice() {
-            [one] => Ok(one.batch.clone()),
-            several => {
-                let batches = several.iter().map(|entry| &entry.batch);
-                concat_batches(&first.batch.schema(), batches)
+            let Some(mut next) = self.waiting.pop_front() else { break };
+            let (count, size) = (next.rows.count(), next.bytes);
+            self.waiting_rows -= count.min(self.waiting_rows);
+            self.waiting_bytes -= size.min(self.waiting_bytes);
+            match next.rows.close() {
+                Ok(batch) => {
+                    rows += count;
+                    bytes += size;
+                    batches.push(batch);
+                    entries.push(next);
+                }
+                Err(error) => {
+                    self.done_through = self.done_through.max(next.number);
+                    self.tell_refused(next, &error);
+                }
             }
+        }
+        let merged = match batches.as_slice() {
+            [one] => Ok(one.clone()),
+            several => concat_batches(&several.first()?.schema(), several),
         };
         match merged {
             Ok(batch) => {
@@ -190,15 +319,17 @@ impl Ledger {
                 // The rows are kept once.
                 let mut start = 0;
                 for entry in &mut entries {
-                    let rows = entry.batch.num_rows();
-                    entry.batch = batch.slice(start, rows);
+                    let rows = entry.rows.count();
+                    entry.rows = Rows::Batch(batch.slice(start, rows));
                     start += rows;
                 }
                 Some(Parcel { entries, batch, number, attempts: 0 })
             }
             // Offsets of one array can overflow where those of its parts do not: each by itself, then.
             Err(_) => {
-                self.unsent = entries.into_iter().map(|entry| Parcel::single(entry, 0)).collect();
+                let single = entries.into_iter().zip(batches);
+                self.unsent =
+                    single.map(|(entry, batch)| Parcel::single(entry, batch, 0)).collect();
                 self.unsent.pop_front()
             }
         }
@@ -233,8 +364,8 @@ impl Ledger {
         self.done_through = parcel.number;
         let mut first = true;
         let mut row = 0;
-        for mut entry in parcel.entries {
-            let rows = entry.batch.num_rows() as u64;
+        for entry in parcel.entries {
+            let rows = entry.rows.count() as u64;
             let mut told = Acknowledgement::of(rows, answer);
             told.narrow(row, parcel.batch.num_rows() as u64);
             row += rows;
@@ -246,10 +377,7 @@ impl Ledger {
             first = false;
             self.acknowledged.add(&all);
             told.duplicates = told.duplicates.min(1);
-            if let Some(tell) = entry.tell.take() {
-                // Whoever wrote it does not want to know.
-                let _ = tell.send(Ok(told));
-            }
+            entry.tell.stored(told);
         }
         Ok(())
     }
@@ -260,10 +388,10 @@ impl Ledger {
         let Some(parcel) = self.sent.pop_front() else { return };
         self.broken();
         let whole = self.limits.refuses_whole && error.is_outside_window();
-        if parcel.entries.len() > 1 && !whole {
+        if parcel.is_several() && !whole {
             let attempts = parcel.attempts;
-            for entry in parcel.entries.into_iter().rev() {
-                self.unsent.push_front(Parcel::single(entry, attempts));
+            for (entry, batch) in parcel.entries.into_iter().flat_map(Entry::singles).rev() {
+                self.unsent.push_front(Parcel::single(entry, batch, attempts));
             }
             return;
         }
@@ -274,16 +402,12 @@ impl Ledger {
     }
 
     fn tell_refused(&mut self, mut entry: Entry, error: &Error) {
-        let error = error.clone().of_batch(entry.number, &entry.name);
-        let told = match entry.tell.take() {
-            Some(tell) => tell.send(Err(error.clone())).is_ok(),
-            None => false,
-        };
-        if !told {
-            match &mut self.untold {
-                Some((_, count)) => *count += 1,
-                None => self.untold = Some((error, 1)),
-            }
+        let name = entry.name.unwrap_or_else(|| format!("batch {}", entry.number));
+        let error = error.clone().of_batch(entry.number, &name);
+        match (entry.tell.refused(&error, entry.rows.close().ok()), &mut self.untold) {
+            (0, _) => {}
+            (untold, Some((_, count))) => *count += untold,
+            (untold, none) => *none = Some((error, untold)),
         }
     }
 
@@ -314,10 +438,9 @@ impl Ledger {
         self.broken();
         let sent = self.unsent.iter_mut().flat_map(|parcel| parcel.entries.iter_mut());
         for entry in sent.chain(self.waiting.iter_mut()) {
-            if let Some(tell) = entry.tell.take() {
-                // Whoever wrote it does not want to know.
-                let _ = tell.send(Err(error.clone()));
-            }
+            // Whoever wrote it may not want to know.
+            let tell = std::mem::replace(&mut entry.tell, Tell::Nobody);
+            tell.refused(error, entry.rows.close().ok());
         }
     }
 
@@ -333,14 +456,54 @@ impl Ledger {
     pub(crate) fn take_all(&mut self) -> Vec<(u64, RecordBatch)> {
         self.broken();
         let sent = self.unsent.drain(..).map(|parcel| (parcel.number, parcel.batch));
-        sent.chain(self.waiting.drain(..).map(|entry| (entry.number, entry.batch))).collect()
+        let waiting = self.waiting.drain(..);
+        let waiting =
+            waiting.filter_map(|mut entry| Some((entry.number, entry.rows.close().ok()?)));
+        sent.chain(waiting).collect()
+    }
+}
+
+impl Entry {
+    /// Itself; of gathered events, each by itself, under its own number.
+    fn singles(mut self) -> Vec<(Entry, RecordBatch)> {
+        let Ok(batch) = self.rows.close() else { return Vec::new() };
+        let count = batch.num_rows();
+        let (tell, awaited) = match self.tell {
+            Tell::Gathered(tell, awaited) if count > 1 => (tell, awaited),
+            tell => return vec![(Entry { tell, ..self }, batch)],
+        };
+        let parts = Arc::new(Mutex::new(Parts::new(tell, awaited, batch.clone())));
+        let single = |at: usize| {
+            let batch = batch.slice(at, 1);
+            let behind = (count - 1 - at) as u64;
+            let entry = Entry {
+                number: self.number - behind,
+                numbered: false,
+                rows: Rows::Batch(batch.clone()),
+                bytes: self.bytes / count,
+                name: None,
+                since: self.since,
+                tell: Tell::Part(at, Arc::clone(&parts)),
+                room: Arc::clone(&self.room),
+            };
+            (entry, batch)
+        };
+        (0..count).map(single).collect()
     }
 }
 
 impl Parcel {
-    fn single(entry: Entry, attempts: u32) -> Self {
-        let (batch, number) = (entry.batch.clone(), entry.number);
+    fn single(entry: Entry, batch: RecordBatch, attempts: u32) -> Self {
+        let number = entry.number;
         Self { entries: vec![entry], batch, number, attempts }
+    }
+
+    /// Whether it can be taken apart.
+    fn is_several(&self) -> bool {
+        match self.entries.as_slice() {
+            [one] => matches!(&one.tell, Tell::Gathered(..)) && self.batch.num_rows() > 1,
+            several => several.len() > 1,
+        }
     }
 }
 

@@ -292,7 +292,7 @@ impl Chronicle {
                 {
                     let replaced = batch.supersede(row, gsn);
                     // Small ones are merged with their neighbours anyway, unless sealed.
-                    let stays = batch.rows() >= rows_sealed
+                    let stays = batch.weight() >= rows_sealed
                         || state.version.sealed().last().is_some_and(|b| old_gsn <= b.last_gsn());
                     if stays && compact::is_worn(batch.rows(), replaced) {
                         self.set_worn();

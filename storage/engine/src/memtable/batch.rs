@@ -19,6 +19,9 @@ use crate::{
     version::numberings::Numbered,
 };
 
+/// Bytes of a row that weighs one: [`MemoryBatch::weight`].
+const WEIGHED_ROW_BYTES: usize = 128;
+
 /// Consecutive rows whose seq and gsn both count on by one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
@@ -58,6 +61,7 @@ pub struct MemoryBatch {
     runs: Vec<Run>,
     last_gsn: u64,
     hull: TickRange,
+    weight: usize,
     ordered: bool,
     permutation: OnceLock<Arc<[u32]>>,
     newest: OnceLock<Arc<Newest>>,
@@ -77,6 +81,8 @@ impl MemoryBatch {
         let last_gsn =
             runs.last().map_or(0, |run| run.gsn + (ticks.len() as u64 - u64::from(run.row)) - 1);
         let hull = hull_of(&ticks);
+        let bytes: usize = columns.iter().map(Column::bytes).sum();
+        let weight = ticks.len().max(bytes / WEIGHED_ROW_BYTES);
         let mut batch = Self {
             shape,
             columns,
@@ -84,6 +90,7 @@ impl MemoryBatch {
             runs,
             last_gsn,
             hull,
+            weight,
             ordered: false,
             permutation: OnceLock::new(),
             newest: OnceLock::new(),
@@ -105,6 +112,7 @@ impl MemoryBatch {
             runs: self.runs.clone(),
             last_gsn: self.last_gsn,
             hull: self.hull,
+            weight: self.weight,
             ordered: self.ordered,
             permutation: self.permutation.clone(),
             newest: self.newest.clone(),
@@ -117,6 +125,12 @@ impl MemoryBatch {
     /// Rows.
     pub fn rows(&self) -> usize {
         self.ticks.len()
+    }
+
+    /// How large it is, in rows of a usual size: as many as it has, or more where they are wide. What is
+    /// copied to have fewer batches goes by it, as a copy costs by the byte.
+    pub fn weight(&self) -> usize {
+        self.weight
     }
 
     /// Shape of the columns.

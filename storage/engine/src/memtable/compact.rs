@@ -13,20 +13,20 @@ use super::{
 };
 use crate::{budget::Budget, settings::EngineSettings, version::Fence};
 
-/// Which neighbours to merge, given the rows of each batch: the first run of at least
+/// Which neighbours to merge, given the weight of each batch, in rows: the first run of at least
 /// `compaction_fan_in` batches that are all below the limit of a size class (each `fan_in`
 /// times the one before, up to `compaction_rows_max`) and together reach it. A row thus
 /// leaves its class with each merge, and is copied once per class.
-pub fn choose(rows: &[usize], settings: &EngineSettings) -> Option<Range<usize>> {
+pub fn choose(weights: &[usize], settings: &EngineSettings) -> Option<Range<usize>> {
     let fan_in = settings.compaction_fan_in.max(2);
     let mut class_rows_max = fan_in;
     loop {
         let limit = class_rows_max.min(settings.compaction_rows_max);
-        let small = rows.chunk_by(|a, b| (*a < limit) == (*b < limit));
+        let small = weights.chunk_by(|a, b| (*a < limit) == (*b < limit));
         let mut start = 0;
         for run in small {
             let sum: usize = run.iter().sum();
-            let below = run.first().is_some_and(|rows| *rows < limit);
+            let below = run.first().is_some_and(|weight| *weight < limit);
             if below && run.len() >= fan_in && sum >= limit {
                 return Some(start..start + run.len());
             }

@@ -109,7 +109,7 @@ impl Version {
     pub fn push(&mut self, batch: Arc<MemoryBatch>, rows_sealed: usize) {
         self.tail.push(batch);
         if self.tail.len() > TAIL_BATCHES_MAX {
-            let large = self.tail.iter().take_while(|batch| batch.rows() >= rows_sealed).count();
+            let large = self.tail.iter().take_while(|batch| batch.weight() >= rows_sealed).count();
             let seal = if large == 0 { TAIL_BATCHES_MAX / 2 } else { large };
             let sealed = self.tail.drain(..seal);
             let mut all = Vec::with_capacity(self.sealed.len() + seal);

@@ -1,8 +1,9 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray as _, Int64Array, StringArray};
-use arrow::datatypes::Int64Type;
-use tokio::sync::Semaphore;
+use arrow::datatypes::{DataType, Field, Int64Type, Schema};
+use futures::FutureExt as _;
+use tokio::sync::{Semaphore, oneshot};
 
 use super::*;
 
@@ -25,9 +26,9 @@ fn numbers(values: &[i64]) -> RecordBatch {
 fn entry(number: u64, batch: RecordBatch, since: Instant) -> (Entry, oneshot::Receiver<Outcome>) {
     let (tell, told) = oneshot::channel();
     let room = Arc::new(Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap());
-    let (name, bytes) = (format!("batch {number}"), 8 * batch.num_rows());
-    let tell = Some(tell);
-    (Entry { number, numbered: false, batch, bytes, name, since, tell, _room: room }, told)
+    let (name, bytes) = (None, 8 * batch.num_rows());
+    let (rows, tell) = (Rows::Batch(batch), Tell::One(tell));
+    (Entry { number, numbered: false, rows, bytes, name, since, tell, room }, told)
 }
 
 /// Writes batches of one row with these numbers, and forgets what is told about them.
@@ -260,4 +261,65 @@ fn a_parcel_that_is_too_old_is_refused_as_one_where_that_is_wanted() {
         ledger.refused(&bad());
         assert!(ledger.take_outcome().unwrap_err().needs_new_time() == whole);
     }
+}
+
+/// Events that are appended one at a time.
+fn append(ledger: &mut Ledger, first: u64, payloads: &[&[u8]]) -> Vec<Place> {
+    let payload = Field::new("payload", DataType::Binary, false);
+    let columns = Arc::new(Schema::new(vec![payload]));
+    let room = Arc::new(Semaphore::new(100));
+    let mut places = Vec::new();
+    for (number, payload) in (first..).zip(payloads.iter().copied()) {
+        let event = RawEvent { columns: &columns, time_ns: 0, payload };
+        let place = ledger.append(number, &event, None).or_else(|| {
+            let room = Arc::clone(&room).try_acquire_owned().unwrap();
+            ledger.append(number, &event, Some(room))
+        });
+        places.push(place.unwrap());
+    }
+    places
+}
+
+#[test]
+fn events_are_sent_with_those_before_them_that_wait() {
+    let mut ledger = ledger();
+    let large = vec![7; 2 * ROOM_BYTES];
+    let places = append(&mut ledger, 1, &[b"a", b"bb"]);
+    assert_eq!((places[0].is_first, places[1].is_first, places[1].at), (true, false, 1));
+    ledger.flush(10);
+    let parcel = ledger.send().unwrap();
+    assert_eq!((parcel.number, parcel.batch.num_rows()), (2, 2));
+    // What was sent does not grow.
+    assert!(append(&mut ledger, 3, &[&large])[0].is_first);
+    assert_eq!(ledger.send().unwrap().number, 3);
+    ledger.acknowledged(&Answer { last_gsn: Some(21), ..answer(2) }).unwrap();
+    let told = places[1].awaited.answer.clone().now_or_never().unwrap().unwrap();
+    assert_eq!(told.of(1).unwrap().first_gsn, Some(21));
+}
+
+#[test]
+fn of_events_that_were_sent_together_only_those_at_fault_are_refused() {
+    let mut ledger = ledger();
+    let places = append(&mut ledger, 1, &[b"a", b"bb", b"c"]);
+    places[1].awaited.drop_one(1);
+    ledger.flush(10);
+    assert_eq!(ledger.send().unwrap().number, 3);
+    ledger.refused(&bad());
+    for number in 1..=3 {
+        let parcel = ledger.send().unwrap();
+        assert_eq!((parcel.number, parcel.batch.num_rows()), (number, 1));
+        match number {
+            2 => ledger.refused(&bad()),
+            _ => ledger.acknowledged(&answer(number)).unwrap(),
+        }
+    }
+    assert!(ledger.is_empty());
+    let told = places[0].awaited.answer.clone().now_or_never().unwrap().unwrap();
+    assert_eq!(told.of(2).unwrap().first_gsn, Some(30));
+    let (error, payload) = told.of(1).unwrap_err();
+    assert_eq!((error.batch(), payload.unwrap().len()), (Some(2), 1));
+    assert!(told.of(0).is_ok());
+    // Nobody waited for it.
+    assert_eq!(ledger.take_outcome().unwrap_err().batch(), Some(2));
+    assert_eq!(ledger.done_through(), 3);
 }

@@ -125,3 +125,16 @@ fn deleted_ticks_are_left_out() {
     let merged = merge(&parts, &[fence(100, 4)], Gsn(0), &budget).unwrap().unwrap();
     assert_eq!(merged.ticks().as_ref(), [1, 2]);
 }
+
+#[test]
+fn wide_rows_weigh_more_than_one() {
+    let budget = Budget::new(1 << 30);
+    let narrow = part(&budget, &[1, 2, 3], 1, 1);
+    assert_eq!(narrow.weight(), 3);
+    let text: StringViewArray = [Some("x".repeat(4096))].into_iter().collect();
+    let columns = vec![narrow.columns()[0].clone(), Column::Plain(Arc::new(text))];
+    let runs = vec![Run { row: 0, seq: 1, gsn: 1 }];
+    let shape = Arc::clone(narrow.shape());
+    let wide = MemoryBatch::new(shape, columns, vec![1].into(), runs, budget.claim_anyway(0));
+    assert!((32..40).contains(&wide.weight()), "{}", wide.weight());
+}

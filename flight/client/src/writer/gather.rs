@@ -1,0 +1,299 @@
+//! Events that are appended one at a time: columns grow until they are sent, and all have one answer.
+//!
+//! ```text
+//!   append ─► [time, payload] ─┐                     ┌─► the first event's answer
+//!   append ─► [time, payload] ─┼► one entry ─► sent ─┼─► the second's
+//!   append ─► [time, payload] ─┘                     └─► …
+//! ```
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{ArrayRef, BinaryArray, RecordBatch, TimestampNanosecondArray},
+    buffer::{Buffer, OffsetBuffer},
+    datatypes::{DataType, SchemaRef},
+};
+use futures::{FutureExt as _, future::Shared};
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use super::acknowledgement::{Acknowledgement, Outcome};
+use crate::error::{Error, Result};
+
+/// What an event takes beside its payload: its time, and where it ends.
+const BESIDES_BYTES: usize = size_of::<i64>() + size_of::<i32>();
+
+/// An event to be appended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RawEvent<'a> {
+    /// Of the batch: the time, if events have one, and the payload.
+    pub(crate) columns: &'a SchemaRef,
+    /// Nanoseconds since 1970; of no meaning where events have none.
+    pub(crate) time_ns: i64,
+    pub(crate) payload: &'a [u8],
+}
+
+impl RawEvent<'_> {
+    pub(crate) fn bytes(&self) -> usize {
+        self.payload.len() + BESIDES_BYTES
+    }
+}
+
+/// Events that are not sent yet.
+#[derive(Debug)]
+pub(crate) struct Gathered {
+    columns: SchemaRef,
+    times: Vec<i64>,
+    ends: Vec<i32>,
+    payloads: Vec<u8>,
+}
+
+impl Gathered {
+    pub(crate) fn new(columns: &SchemaRef) -> Self {
+        Self { columns: Arc::clone(columns), times: vec![], ends: vec![0], payloads: vec![] }
+    }
+
+    pub(crate) fn columns(&self) -> &SchemaRef {
+        &self.columns
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.times.len()
+    }
+
+    /// Adds an event; `false` when no column can be as long as that.
+    pub(crate) fn push(&mut self, event: &RawEvent<'_>) -> bool {
+        let Ok(end) = i32::try_from(self.payloads.len() + event.payload.len()) else {
+            return false;
+        };
+        self.payloads.extend_from_slice(event.payload);
+        self.ends.push(end);
+        self.times.push(event.time_ns);
+        true
+    }
+
+    /// The events as columns.
+    ///
+    /// # Errors
+    /// `Protocol` for columns that are not those of raw events.
+    pub(crate) fn finish(self) -> Result<RecordBatch> {
+        let ends = OffsetBuffer::new(self.ends.into());
+        let payloads = BinaryArray::try_new(ends, Buffer::from_vec(self.payloads), None)?;
+        let mut arrays: Vec<ArrayRef> = vec![Arc::new(payloads)];
+        if self.columns.fields().len() > 1 {
+            let zoned =
+                self.columns.fields().first().is_some_and(|time| {
+                    matches!(time.data_type(), DataType::Timestamp(_, Some(_)))
+                });
+            let times = TimestampNanosecondArray::from(self.times);
+            let times = if zoned { times.with_timezone("UTC") } else { times };
+            arrays.insert(0, Arc::new(times));
+        }
+        Ok(RecordBatch::try_new(self.columns, arrays)?)
+    }
+}
+
+/// What became of events that were gathered.
+#[derive(Debug)]
+pub(crate) enum Told {
+    /// They are stored.
+    Stored(Acknowledgement),
+    /// None is, and these are they, if they could be columns.
+    Refused(Error, Option<RecordBatch>),
+    /// Each by itself.
+    Each(Vec<Outcome>, RecordBatch),
+}
+
+impl Told {
+    /// What became of one of them; with its payload, as a column, when it is not stored.
+    pub(crate) fn of(&self, at: usize) -> std::result::Result<Acknowledgement, NotStored> {
+        let not_stored = |error: &Error, rows: Option<&RecordBatch>| {
+            let rows = rows.filter(|rows| at < rows.num_rows());
+            let payloads = rows.and_then(|rows| rows.columns().last());
+            (error.clone(), payloads.map(|payloads| payloads.slice(at, 1)))
+        };
+        match self {
+            Self::Stored(all) => {
+                let mut one = Acknowledgement { rows: 1, ..all.clone() };
+                one.narrow(at as u64, all.rows);
+                Ok(one)
+            }
+            Self::Refused(error, rows) => Err(not_stored(error, rows.as_ref())),
+            Self::Each(outcomes, rows) => match outcomes.get(at) {
+                Some(Ok(stored)) => Ok(stored.clone()),
+                Some(Err(error)) => Err(not_stored(error, Some(rows))),
+                None => Err(not_stored(&Error::closed("writer"), None)),
+            },
+        }
+    }
+}
+
+/// Why an event is not stored, and its payload, if it can be sent again.
+pub(crate) type NotStored = (Error, Option<ArrayRef>);
+
+/// The answer that gathered events wait for; none when the writer has gone.
+pub(crate) type Answered = Shared<oneshot::Receiver<Arc<Told>>>;
+
+/// What those who appended have in common with the ledger.
+#[derive(Debug)]
+pub(crate) struct Awaited {
+    pub(crate) answer: Answered,
+    /// The events that nobody waits for any more.
+    dropped: Mutex<Vec<usize>>,
+}
+
+impl Awaited {
+    pub(crate) fn new() -> (oneshot::Sender<Arc<Told>>, Arc<Self>) {
+        let (tell, told) = oneshot::channel();
+        (tell, Arc::new(Self { answer: told.shared(), dropped: Mutex::default() }))
+    }
+
+    pub(crate) fn drop_one(&self, at: usize) {
+        self.dropped.lock().push(at);
+    }
+}
+
+/// Who is told what became of an entry.
+#[derive(Debug)]
+pub(crate) enum Tell {
+    /// Who wrote a batch, or a piece of it.
+    One(oneshot::Sender<Outcome>),
+    /// All who appended.
+    Gathered(oneshot::Sender<Arc<Told>>, Arc<Awaited>),
+    /// One of them, when their entry was taken apart.
+    Part(usize, Arc<Mutex<Parts>>),
+    /// All know.
+    Nobody,
+}
+
+impl Tell {
+    /// Tells of an error; how many do not learn of it, since they do not wait.
+    pub(crate) fn refused(self, error: &Error, rows: Option<RecordBatch>) -> u64 {
+        match self {
+            Self::One(tell) => u64::from(tell.send(Err(error.clone())).is_err()),
+            Self::Gathered(tell, awaited) => {
+                let told = Told::Refused(error.clone(), rows);
+                // The ledger has a receiver itself.
+                let _ = tell.send(Arc::new(told));
+                awaited.dropped.lock().len() as u64
+            }
+            Self::Part(at, parts) => {
+                let mut parts = parts.lock();
+                let untold = parts.awaited.dropped.lock().contains(&at);
+                parts.tell(at, Err(error.clone()));
+                u64::from(untold)
+            }
+            Self::Nobody => 0,
+        }
+    }
+
+    pub(crate) fn stored(self, acknowledged: Acknowledgement) {
+        // Whoever wrote it may not want to know.
+        match self {
+            Self::One(tell) => drop(tell.send(Ok(acknowledged))),
+            Self::Gathered(tell, _) => drop(tell.send(Arc::new(Told::Stored(acknowledged)))),
+            Self::Part(at, parts) => parts.lock().tell(at, Ok(acknowledged)),
+            Self::Nobody => {}
+        }
+    }
+}
+
+/// Events that were gathered, and are sent one by one.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    outcomes: Vec<Option<Outcome>>,
+    rows: RecordBatch,
+    tell: Option<oneshot::Sender<Arc<Told>>>,
+    awaited: Arc<Awaited>,
+}
+
+impl Parts {
+    pub(crate) fn new(
+        tell: oneshot::Sender<Arc<Told>>,
+        awaited: Arc<Awaited>,
+        rows: RecordBatch,
+    ) -> Self {
+        Self { outcomes: vec![None; rows.num_rows()], rows, tell: Some(tell), awaited }
+    }
+
+    /// Tells all of them once it is known of the last.
+    fn tell(&mut self, at: usize, outcome: Outcome) {
+        if let Some(place) = self.outcomes.get_mut(at) {
+            *place = Some(outcome);
+        }
+        if self.outcomes.iter().any(Option::is_none) {
+            return;
+        }
+        let outcomes = std::mem::take(&mut self.outcomes).into_iter().flatten().collect();
+        if let Some(tell) = self.tell.take() {
+            // The ledger has a receiver itself.
+            let _ = tell.send(Arc::new(Told::Each(outcomes, self.rows.clone())));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::datatypes::{Field, Schema, TimeUnit};
+
+    use super::*;
+    use crate::error::ErrorKind;
+
+    fn columns() -> SchemaRef {
+        let time = DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()));
+        let payload = Field::new("payload", DataType::Binary, false);
+        Arc::new(Schema::new(vec![Field::new("time", time, false), payload]))
+    }
+
+    fn gathered(columns: &SchemaRef) -> RecordBatch {
+        let mut all = Gathered::new(columns);
+        for (time_ns, payload) in [(5, "a".as_bytes()), (7, b""), (9, b"ccc")] {
+            assert!(all.push(&RawEvent { columns, time_ns, payload }));
+        }
+        assert_eq!(all.rows(), 3);
+        all.finish().unwrap()
+    }
+
+    #[test]
+    fn gathered_events_are_the_columns_they_would_be_alone() {
+        let payloads = BinaryArray::from_iter_values([b"a".as_slice(), b"", b"ccc"]);
+        let times = TimestampNanosecondArray::from(vec![5, 7, 9]).with_timezone("UTC");
+        let whole: Vec<ArrayRef> = vec![Arc::new(times), Arc::new(payloads)];
+        assert_eq!(gathered(&columns()), RecordBatch::try_new(columns(), whole.clone()).unwrap());
+        let alone = Arc::new(columns().project(&[1]).unwrap());
+        let payloads = RecordBatch::try_new(Arc::clone(&alone), whole[1..].to_vec()).unwrap();
+        assert_eq!(gathered(&alone), payloads);
+    }
+
+    #[test]
+    fn each_event_has_its_own_number_and_gets_its_own_payload_back() {
+        let all = Acknowledgement {
+            rows: 3,
+            first_gsn: Some(40),
+            last_gsn: Some(42),
+            ..Acknowledgement::default()
+        };
+        let second = Told::Stored(all).of(1).unwrap();
+        assert_eq!((second.rows, second.first_gsn, second.last_gsn), (1, Some(41), Some(41)));
+        let error = Error::new(ErrorKind::InvalidBatch, "no");
+        let (_, payload) = Told::Refused(error, Some(gathered(&columns()))).of(2).unwrap_err();
+        let expected: ArrayRef = Arc::new(BinaryArray::from_iter_values([b"ccc"]));
+        assert_eq!(payload, Some(expected));
+    }
+
+    #[test]
+    fn events_that_are_sent_one_by_one_are_told_once_all_are_through() {
+        let (tell, awaited) = Awaited::new();
+        let rows = gathered(&columns());
+        let parts = Arc::new(Mutex::new(Parts::new(tell, Arc::clone(&awaited), rows.clone())));
+        let part = |at| Tell::Part(at, Arc::clone(&parts));
+        awaited.drop_one(2);
+        let error = Error::new(ErrorKind::InvalidBatch, "no");
+        assert_eq!(part(1).refused(&error, None), 0);
+        part(0).stored(Acknowledgement::default());
+        assert!(awaited.answer.clone().now_or_never().is_none());
+        assert_eq!(part(2).refused(&error, None), 1);
+        let told = awaited.answer.clone().now_or_never().unwrap().unwrap();
+        assert!(told.of(0).is_ok() && told.of(1).is_err() && told.of(2).is_err());
+    }
+}
