@@ -84,9 +84,12 @@ def test_f4_f5_f6_f7_create_edit_destroy(log, connection, table):
     assert refused.value.sqlstate is None and refused.value.hint is None and not refused.value.retryable
     log.edit(table, new_name=table + "_old", durability="relaxed")
     assert connection.execute(sql, (table + "_old",)).fetchone()[3] == "relaxed"
-    with pytest.raises(stratalog.Refused) as refused:
-        log.edit(table + "_old", index="1s")
-    assert refused.value.sqlstate == "55P02"
+    log.edit(table + "_old", index="1s")
+    for index, sqlstate in (("1ms", "55P02"), ("1500ms", "22023")):
+        with pytest.raises(stratalog.Refused) as refused:
+            log.edit(table + "_old", index=index)
+        assert refused.value.sqlstate == sqlstate
+    assert connection.execute(sql, (table + "_old",)).fetchone()[0] == "1s"
     with log.acquire(table + "_old") as events:
         assert (events.name, events.index) == (table + "_old", "1us")
         with pytest.raises(stratalog.Refused) as refused:

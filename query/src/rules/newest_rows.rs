@@ -186,6 +186,12 @@ fn key_column(expr: &Arc<dyn PhysicalExpr>, read: &ScanRequest) -> Option<usize>
     read.chronicle.key_columns.contains(&id).then_some(at)
 }
 
+/// Whether more than the user's columns is read: storage finds rows at the ends of series without their
+/// numbers.
+fn reads_system_columns(read: &ScanRequest) -> bool {
+    read.projection.iter().any(|at| *at >= read.chronicle.columns.len())
+}
+
 // Row number 1
 
 fn of_filter(
@@ -238,7 +244,8 @@ fn below(plan: &Arc<dyn ExecutionPlan>, number: usize) -> Result<Option<Arc<dyn 
     };
     let ([window], Some(scan)) = (windows, scan_of(input)) else { return Ok(None) };
     let read = scan.request();
-    if number != input.schema().fields().len() || read.newest_of.is_some() {
+    let other = read.newest_of.is_some() || reads_system_columns(read);
+    if number != input.schema().fields().len() || other {
         return Ok(None);
     }
     let function = window.as_any().downcast_ref::<StandardWindowExpr>().and_then(|window| {
@@ -263,7 +270,8 @@ fn of_as_of(
     let sides = as_of.sides();
     let Some(scan) = scan_of(as_of.right()) else { return Ok(None) };
     let read = scan.request();
-    if sides.rows != 1 || sides.until.is_some() || read.newest_of.is_some() {
+    let other = read.newest_of.is_some() || reads_system_columns(read);
+    if sides.rows != 1 || sides.until.is_some() || other {
         return Ok(None);
     }
     let keys = sides.on.iter().map(|(_, right)| key_column(right, read));

@@ -4,18 +4,19 @@ use proptest::{prelude::*, test_runner::TestRunner};
 
 use crate::harness::Database;
 
-/// Tables of different granularity and timestamp type, with ticks on both sides of the base.
-const TABLES: &[(&str, &str, &str)] = &[
-    ("fine", "timestamptz", "1ns"),
-    ("coarse", "timestamptz", "10s"),
-    ("millis", "timestamptz(3)", "1s"),
-    ("seconds", "timestamp(0)", "1min"),
-    ("plain", "timestamp(6)", "1us"),
+/// Tables of different granularity and timestamp type, with ticks on both sides of the base, and
+/// of different index.
+const TABLES: &[(&str, &str, &str, &str)] = &[
+    ("fine", "timestamptz", "1ns", "1min"),
+    ("coarse", "timestamptz", "10s", "10s"),
+    ("millis", "timestamptz(3)", "1s", "7s"),
+    ("seconds", "timestamp(0)", "1min", "5min"),
+    ("plain", "timestamp(6)", "1us", "1s"),
 ];
 
 async fn database() -> Database {
     let db = Database::new();
-    for (name, time, granularity) in TABLES {
+    for (name, time, granularity, index) in TABLES {
         db.tag(&format!("CREATE TABLE {name} (time {time} NOT NULL, k int NOT NULL, s text NOT NULL, v int, PRIMARY KEY (k, s, time)) WITH (collision = 'last', granularity = '{granularity}')")).await;
         let values: Vec<String> = (0..240)
             .map(|i: i64| {
@@ -34,6 +35,7 @@ async fn database() -> Database {
             })
             .collect();
         db.tag(&format!("INSERT INTO {name} VALUES {}", values.join(", "))).await;
+        db.tag(&format!("ALTER TABLE {name} SET (granularity = '{index}')")).await;
     }
     db
 }
@@ -63,7 +65,12 @@ fn comparison() -> impl Strategy<Value = String> {
         (moment(), moment()).prop_map(|(a, b)| format!("time BETWEEN {a} AND {b}")),
         (moment(), moment()).prop_map(|(a, b)| format!("time NOT BETWEEN {a} AND {b}")),
         (moment(), moment()).prop_map(|(a, b)| format!("time IN ({a}, {b})")),
-        (operator, moment()).prop_map(|(op, at)| format!("time {op} CAST({at} AS timestamptz(3))")),
+        (operator.clone(), moment())
+            .prop_map(|(op, at)| format!("time {op} CAST({at} AS timestamptz(3))")),
+        (operator, -90..90i64).prop_map(|(op, group)| format!("_group {op} {group}")),
+        (-15..15i64, 0..9i64)
+            .prop_map(|(group, more)| format!("_group BETWEEN {group} AND {}", group + more)),
+        (-15..15i64, -90..90i64).prop_map(|(a, b)| format!("_group IN ({a}, {b})")),
         Just("time IS NOT NULL".to_string()),
         (0..6i32).prop_map(|k| format!("k = {k}")),
         (0..6i32, 0..6i32).prop_map(|(a, b)| format!("k IN ({a}, {b}, NULL)")),
@@ -102,7 +109,7 @@ fn pushed_filters_agree_with_plain_ones() {
     let mut runner = TestRunner::new(ProptestConfig { cases: 400, ..ProptestConfig::default() });
     runner
         .run(&(filter(), 0..TABLES.len()), |(filter, table)| {
-            let (name, time, _) = TABLES[table];
+            let (name, time, _, _) = TABLES[table];
             let sql = &filter.sql;
             // Outside of a filter nothing is pushed down: the comparison is evaluated per row.
             let plain = format!("SELECT v FROM (SELECT v, ({sql}) AS hit FROM {name} OFFSET 0) q WHERE hit ORDER BY v");

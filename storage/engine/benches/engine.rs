@@ -105,6 +105,7 @@ fn cpu() -> Arc<ChronicleDefinition> {
         indexes_made: 0,
         primary_key: true,
         scale: TickScale::starting_at(0, Granularity::NANOSECOND),
+        coarsened: None,
         collision: Collision::First,
         late: LatePolicy::Accept,
         time_source: TickSource::Column,

@@ -41,7 +41,7 @@ impl EventBatch {
 /// [`SYSTEM_COLUMNS`](crate::chronicle::SYSTEM_COLUMNS).
 pub fn system_column_type(name: &str) -> Option<DataType> {
     match name {
-        "_tick" | "_seq" | "_gsn" | "_toid" => Some(DataType::Int64),
+        "_tick" | "_seq" | "_gsn" | "_toid" | "_group" => Some(DataType::Int64),
         "_origin" => Some(DataType::Int16),
         "_tier" => Some(DataType::Utf8View),
         _ => None,

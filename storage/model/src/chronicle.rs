@@ -6,13 +6,15 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ChronicleId, Collision, ColumnId, ColumnType, Durability, Error, ErrorKind, IndexDefinition,
-    LatePolicy, Result, SchemaVersion, Subject, TickScale, TickSource, Tiering,
+    ChronicleId, Collision, ColumnId, ColumnType, Durability, Error, ErrorKind, Granularity,
+    Grouping, IndexDefinition, LatePolicy, Result, SchemaVersion, Subject, TickScale, TickSource,
+    Tiering,
     acceptance::{WINDOW_MS_DEFAULT, WINDOW_MS_MAX},
 };
 
 /// Names of the system columns, which no user column may have; not part of `SELECT *`.
-pub const SYSTEM_COLUMNS: [&str; 6] = ["_tick", "_seq", "_gsn", "_origin", "_toid", "_tier"];
+pub const SYSTEM_COLUMNS: [&str; 7] =
+    ["_tick", "_seq", "_gsn", "_origin", "_toid", "_tier", "_group"];
 
 /// Most columns of one chronicle.
 pub const COLUMNS_MAX: usize = 1600;
@@ -86,8 +88,12 @@ pub struct ChronicleDefinition {
     pub indexes_made: u32,
     /// Whether a PRIMARY KEY was declared.
     pub primary_key: bool,
-    /// Base and granularity.
+    /// Base and granularity; fixed.
     pub scale: TickScale,
+    /// The granularity of the index, where it was made coarser than that of ticks: a whole multiple
+    /// of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coarsened: Option<Granularity>,
     /// Collision rule; fixed.
     pub collision: Collision,
     /// Late events.
@@ -259,6 +265,16 @@ impl ChronicleDefinition {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The granularity of the index, which `_group` counts in: that of ticks, or a coarser one (F6).
+    pub fn index_granularity(&self) -> Granularity {
+        self.coarsened.unwrap_or(self.scale.granularity())
+    }
+
+    /// The groups of its ticks.
+    pub fn grouping(&self) -> Grouping {
+        Grouping::new(&self.scale, self.index_granularity())
     }
 
     /// How far back events are accepted at least, in nanoseconds (F24).

@@ -52,7 +52,7 @@ pub use log::{Frame, FrameKind, Log};
 pub use option::{Collision, LatePolicy, TickSource};
 pub use range::{TickRange, TickRanges};
 pub use store::{Acquirers, Append, Appended, EventStore, Snapshot};
-pub use tick::{Granularity, Tick, TickScale};
+pub use tick::{Granularity, Grouping, Tick, TickScale};
 pub use tier::{Tier, TierName};
 pub use tiering::Tiering;
 pub use types::ColumnType;

@@ -11,6 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, ErrorKind, Result};
 
+mod grouping;
+
+pub use grouping::Grouping;
+
 /// Signed distance from a chronicle's base in units of its granularity (F21).
 ///
 /// `Tick::END` is no tick: it is the open end of half-open ranges.

@@ -148,13 +148,13 @@ impl Chronolog {
 
     /// Changes a chronicle (F6): its tags, then its name. What is not given stays.
     ///
-    /// The index of a chronicle stays as it is: the server refuses another one with SQLSTATE 55P02, as it
-    /// does another collision rule or source of times. Events are grouped by a coarser unit where they are
-    /// read: `time_bucket`.
+    /// `index` makes the index coarser, to a whole multiple of what it is now: the system column `_group` counts
+    /// in it from then on. Ticks, their order and collisions stay as they are.
     ///
     /// # Errors
-    /// As [`Self::create`]; 42P01 where there is no such chronicle. What was changed before the error stays
-    /// changed.
+    /// As [`Self::create`]; 42P01 where there is no such chronicle; 55P02 for a finer index, and for another
+    /// collision rule or source of times; 22023 for an index that is no multiple. What was changed before the
+    /// error stays changed.
     pub async fn edit(
         &self,
         name: &str,

@@ -117,7 +117,8 @@ impl Chronicle {
         &self.shared.table.name
     }
 
-    /// The unit of its ticks: its *index*, in the paper's words.
+    /// The unit of its ticks: its *index*, in the paper's words, as it was created. What `_group` counts in may
+    /// be coarser since: [`Chronolog::edit`](crate::Chronolog::edit).
     pub fn granularity(&self) -> Granularity {
         self.shared.table.scale.granularity()
     }
@@ -210,7 +211,7 @@ impl Chronicle {
     /// range without an end goes through to the newest event at the call.
     ///
     /// The constraint is a condition of SQL on `time` and `payload`, such as `length(payload) > 100`, and on the
-    /// system columns `_tick` and `_gsn`.
+    /// system columns `_tick`, `_group` and `_gsn`.
     ///
     /// # Errors
     /// As [`Self::playback`]; what is wrong with the constraint.

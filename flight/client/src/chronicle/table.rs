@@ -45,7 +45,7 @@ impl Table {
             _ => return Err(Error::protocol(format!("\"{name}\" is no name of a chronicle"))),
         };
         let sql = format!(
-            "SELECT schema, base_ns, granularity, collision, time_source, tick_column \
+            "SELECT schema, base_ns, native_granularity, collision, time_source, tick_column \
              FROM stratalog.chronicles WHERE name = {} AND {schema} \
              ORDER BY schema = current_schema() DESC LIMIT 1",
             literal(table)

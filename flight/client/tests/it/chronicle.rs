@@ -77,12 +77,24 @@ async fn f4_f5_f6_f7_create_edit_destroy() {
     let told = "SELECT count(*) FROM stratalog.chronicles \
                 WHERE name = 'Old Events' AND durability = 'relaxed'";
     assert_eq!(number(log.client(), told).await, 1);
-    let coarser = Some("1s".parse().unwrap());
-    let refused = log.edit("\"Old Events\"", None, coarser, &Tags::new()).await.unwrap_err();
-    assert_eq!(refused.sqlstate(), Some("55P02"), "{refused}");
+    let index = async |unit: &str| {
+        log.edit("\"Old Events\"", None, Some(unit.parse().unwrap()), &Tags::new()).await
+    };
+    index("1s").await.unwrap();
+    for (unit, sqlstate) in [("1us", "55P02"), ("1500ms", "22023")] {
+        assert_eq!(index(unit).await.unwrap_err().sqlstate(), Some(sqlstate), "{unit}");
+    }
+    let told = "SELECT count(*) FROM stratalog.chronicles \
+                WHERE name = 'Old Events' AND granularity = '1s' AND native_granularity = '1us'";
+    assert_eq!(number(log.client(), told).await, 1);
 
     let events = log.acquire("\"Old Events\"", Acquire::shared()).await.unwrap();
     assert_eq!(events.granularity().to_string(), "1us");
+    let receipt = events.record("in a second").await.unwrap();
+    let second = |ns: i64| ns.div_euclid(1_000_000_000);
+    let group = second(receipt.time_ns.unwrap()) - second(events.base_ns());
+    let constraint = format!("_group = {group}");
+    assert_eq!(payloads(&events, &[Range::all()], Some(&constraint)).await, ["in a second"]);
     let in_use = log.destroy("\"Old Events\"", Destroy::Sync).await.unwrap_err();
     assert_eq!(in_use.sqlstate(), Some("55006"), "{in_use}");
     events.release().await.unwrap();

@@ -61,6 +61,7 @@ pub fn table(name: &str, columns: &[(&str, ColumnType)], key: &[&str]) -> Chroni
         indexes_made: 0,
         primary_key: true,
         scale: TickScale::starting_at(0, Granularity::default()),
+        coarsened: None,
         collision: Collision::All,
         late: LatePolicy::Accept,
         time_source: TickSource::Column,

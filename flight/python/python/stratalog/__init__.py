@@ -97,7 +97,13 @@ class Chronolog:
         self._native.create(name, index, collision, time_source, options_of(tags)).wait()
 
     def edit(self, name: str, *, new_name: Optional[str] = None, index: Optional[str] = None, **tags: str) -> None:
-        """Changes a chronicle: its tags, then its name. The index stays: another one is `Refused`, 55P02."""
+        """Changes a chronicle: its tags, then its name.
+
+        `index` makes the index coarser, to a whole multiple of what it is now: the system column `_group` counts in it
+        from then on. Ticks, their order and collisions stay as they are.
+
+        Raises `Refused`: 55P02 for a finer index, 22023 for one that is no multiple.
+        """
         self._native.edit(name, new_name, index, options_of(tags)).wait()
 
     def destroy(self, name: str, how: Literal["sync", "async", "force"] = "sync") -> None:
@@ -182,7 +188,7 @@ class Chronicle(Handle):
     def replay(self, ranges: Union[Range, Sequence[Range], None] = None, constraint: Optional[str] = None) -> Replay:
         """The events of any of the ranges, in the order of ticks, each once; all events without ranges.
 
-        `constraint` is a condition of SQL on `time`, `payload`, `_tick` and `_gsn`: `"length(payload) > 100"`.
+        `constraint` is a condition of SQL on `time`, `payload`, `_tick`, `_group` and `_gsn`: `"length(payload) > 100"`.
         """
         return Replay(self._native.replay(ranges_of(ranges), constraint).wait())
 

@@ -23,7 +23,7 @@ class Handle:
 
     @property
     def index(self) -> str:
-        """The unit of its ticks."""
+        """The unit of its ticks: its index as it was created. `edit` may have made a coarser one since."""
         return self._native.index
 
     @property

@@ -58,7 +58,7 @@ class Range:
 
     @classmethod
     def ticks(cls, start: Optional[int] = None, end: Optional[int] = None) -> Range:
-        """By tick: distance from the chronicle's base, in units of its index."""
+        """By tick: distance from the chronicle's base, in units of the index that it was created with."""
         return cls(_native.Range.ticks(start, end), f"ticks({start}, {end})")
 
     @classmethod

@@ -15,7 +15,7 @@ pub(crate) const OWN: &[Spec] = &[
         name: "chronicles",
         oid: 14_000,
         columns: "schema text, name text, id int8, rows int8, first_time timestamptz, last_time \
-            timestamptz, bytes int8, series int8, acquirers int4, granularity text, base timestamptz, base_ns int8, collision \
+            timestamptz, bytes int8, series int8, acquirers int4, granularity text, native_granularity text, base timestamptz, base_ns int8, collision \
             text, late text, time_source text, acceptance_window_ms int8, durability text, key_columns text[], tick_column text, columns int4, \
             schema_version int4, created timestamptz, comment text",
     },

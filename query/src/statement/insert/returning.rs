@@ -116,7 +116,8 @@ impl Returning {
         };
         let mut batches = Vec::with_capacity(finished.admitted.len());
         for events in &finished.admitted {
-            batches.push(stored(events, &schema, &self.mentioned, &mut gsn)?);
+            let chronicle = targets.chronicle.as_ref();
+            batches.push(stored(chronicle, events, &schema, &self.mentioned, &mut gsn)?);
         }
         let table = Arc::new(
             MemTable::try_new(Arc::clone(&schema), vec![batches]).map_err(from_datafusion)?,
@@ -140,6 +141,7 @@ fn stored_schema(chronicle: &ChronicleDefinition, mentioned: &[usize]) -> Schema
 
 /// Stored events with the system columns mentioned; `gsn` counts on.
 fn stored(
+    chronicle: &ChronicleDefinition,
     events: &EventBatch,
     schema: &SchemaRef,
     mentioned: &[usize],
@@ -165,6 +167,11 @@ fn stored(
                 Some(first) => from(*first),
                 None => Arc::new(Int64Array::new_null(rows)),
             },
+            "_group" => {
+                let groups = chronicle.grouping();
+                let groups = events.ticks.iter().map(|tick| groups.group_of(*tick));
+                Arc::new(Int64Array::from_iter_values(groups))
+            }
             _ => Arc::new(StringViewArray::from(vec!["journal"; rows])),
         });
     }

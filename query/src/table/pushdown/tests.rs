@@ -40,6 +40,7 @@ pub(in crate::table) fn chronicle(granularity: &str, precision: u8) -> Chronicle
         indexes_made: 0,
         primary_key: true,
         scale: TickScale::starting_at(1_000_000_000_000_000_000, granularity),
+        coarsened: None,
         collision: Collision::Last,
         late: LatePolicy::Accept,
         time_source: TickSource::Column,
@@ -97,6 +98,24 @@ fn several_ticks_may_show_as_one_time() {
     assert!(found.contains(Tick(5_000_000)) && found.contains(Tick(5_999_999)), "{found}");
     assert!(!found.contains(Tick(4_999_999)) && !found.contains(Tick(6_000_000)), "{found}");
     assert!(ticks(&chronicle, &col("time").eq(at(BASE + 5_000_001))).unwrap().is_empty());
+}
+
+#[test]
+fn groups_are_ranges_of_ticks() {
+    let mut chronicle = chronicle("100ms", 9);
+    chronicle.scale = TickScale::starting_at(BASE + 900_000_000, "100ms".parse().unwrap());
+    let native = col("_group").lt_eq(lit(5i64));
+    assert_eq!(ticks(&chronicle, &native).unwrap().to_string(), "[-inf, 6)");
+    chronicle.coarsened = Some("1s".parse().unwrap());
+    let shown = |filter: Expr| ticks(&chronicle, &filter).unwrap().to_string();
+    assert_eq!(shown(col("_group").eq(lit(0i64))), "[-9, 1)");
+    assert_eq!(shown(col("_group").eq(lit(-1i32))), "[-19, -9)");
+    assert_eq!(shown(col("_group").lt(lit(2i64))), "[-inf, 11)");
+    assert_eq!(shown(col("_group").gt(lit(2i64))), "[21, +inf)");
+    assert_eq!(shown(col("_group").between(lit(0i64), lit(1i64))), "[-9, 11)");
+    assert_eq!(shown(col("_group").in_list(vec![lit(0i64), lit(2i64)], false)), "[-9, 1) [11, 21)");
+    assert_eq!(shown(col("_group").gt(lit(i64::MAX))), "none");
+    assert_eq!(shown(col("_group").gt_eq(lit(i64::MIN))), "[-inf, +inf)");
 }
 
 #[test]

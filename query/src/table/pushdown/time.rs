@@ -9,7 +9,7 @@ use datafusion::{
     logical_expr::{Expr, Operator},
     scalar::ScalarValue,
 };
-use stratalog_model::{ChronicleDefinition, Tick, TickRange, TickRanges, TickScale};
+use stratalog_model::{ChronicleDefinition, Grouping, Tick, TickRange, TickRanges, TickScale};
 
 const DAY_NS: i128 = 86_400_000_000_000;
 
@@ -34,6 +34,8 @@ pub enum Axis {
     },
     /// The system column `_tick`.
     Tick,
+    /// The system column `_group`.
+    Group(Grouping),
 }
 
 /// The tick column as an axis.
@@ -49,6 +51,7 @@ pub fn axis(definition: &ChronicleDefinition, expr: &Expr) -> Option<Axis> {
     match expr {
         Expr::Alias(alias) => axis(definition, &alias.expr),
         Expr::Column(column) if column.name == "_tick" => Some(Axis::Tick),
+        Expr::Column(column) if column.name == "_group" => Some(Axis::Group(definition.grouping())),
         Expr::Column(column) => {
             definition.tick().filter(|tick| tick.name == column.name)?;
             axis_of_tick(definition)
@@ -75,7 +78,7 @@ fn casted(axis: Axis, to: &DataType) -> Option<Axis> {
         (Axis::Time { scale, unit_ns, zoned: false }, DataType::Date32) => {
             Some(Axis::Date { scale, unit_ns })
         }
-        (Axis::Tick, DataType::Int64) => Some(Axis::Tick),
+        (Axis::Tick | Axis::Group(_), DataType::Int64) => Some(axis),
         _ => None,
     }
 }
@@ -101,7 +104,7 @@ impl Axis {
         Some(ranges)
     }
 
-    /// Where a constant lies: nanoseconds since 1970, or a tick.
+    /// Where a constant lies: nanoseconds since 1970, a tick, or a group.
     fn position(&self, value: &ScalarValue) -> Option<i128> {
         match (self, value) {
             (Axis::Time { zoned, .. }, value) => {
@@ -111,8 +114,8 @@ impl Axis {
             (Axis::Date { .. }, ScalarValue::Date32(Some(days))) => {
                 Some(i128::from(*days) * DAY_NS)
             }
-            (Axis::Tick, ScalarValue::Int64(Some(tick))) => Some(i128::from(*tick)),
-            (Axis::Tick, ScalarValue::Int32(Some(tick))) => Some(i128::from(*tick)),
+            (Axis::Tick | Axis::Group(_), ScalarValue::Int64(Some(at))) => Some(i128::from(*at)),
+            (Axis::Tick | Axis::Group(_), ScalarValue::Int32(Some(at))) => Some(i128::from(*at)),
             _ => None,
         }
     }
@@ -120,11 +123,11 @@ impl Axis {
     fn step(&self) -> i128 {
         match self {
             Axis::Date { .. } => DAY_NS,
-            Axis::Time { .. } | Axis::Tick => 1,
+            Axis::Time { .. } | Axis::Tick | Axis::Group(_) => 1,
         }
     }
 
-    /// Where a tick lies: nanoseconds since 1970 as the column shows them, or the tick.
+    /// Where a tick lies: nanoseconds since 1970 as the column shows them, the tick, or its group.
     pub fn value_of(&self, tick: Tick) -> i128 {
         match self {
             Axis::Time { scale, unit_ns, .. } | Axis::Date { scale, unit_ns } => {
@@ -133,6 +136,7 @@ impl Axis {
                 ns.div_euclid(*unit_ns) * unit_ns
             }
             Axis::Tick => i128::from(tick.0),
+            Axis::Group(groups) => i128::from(groups.group_of(tick.0)),
         }
     }
 
@@ -141,7 +145,7 @@ impl Axis {
         let unit_ns = match self {
             Axis::Time { unit_ns, .. } => *unit_ns,
             Axis::Date { .. } => DAY_NS,
-            Axis::Tick => 1,
+            Axis::Tick | Axis::Group(_) => 1,
         };
         i64::try_from(self.value_of(tick).div_euclid(unit_ns)).ok()
     }
@@ -153,12 +157,18 @@ impl Axis {
                 let whole = -((-at).div_euclid(*unit_ns));
                 scale.bound_at_or_after(whole.saturating_mul(*unit_ns))
             }
-            Axis::Tick => match i64::try_from(at) {
-                Ok(tick) => Tick(tick),
-                Err(_) if at < 0 => Tick::MIN,
-                Err(_) => Tick::END,
-            },
+            Axis::Tick => bound(at),
+            Axis::Group(groups) => bound(groups.start(at)),
         }
+    }
+}
+
+/// A tick, or the end that it lies beyond.
+fn bound(at: i128) -> Tick {
+    match i64::try_from(at) {
+        Ok(tick) => Tick(tick),
+        Err(_) if at < 0 => Tick::MIN,
+        Err(_) => Tick::END,
     }
 }
 

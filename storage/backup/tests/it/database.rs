@@ -71,6 +71,7 @@ pub fn definition(id: u32) -> Arc<ChronicleDefinition> {
         indexes_made: 0,
         primary_key: true,
         scale: TickScale::starting_at(0, Granularity::from_ns(1000).unwrap()),
+        coarsened: None,
         collision: Collision::Last,
         late: LatePolicy::Accept,
         time_source: TickSource::Column,

@@ -21,7 +21,9 @@ use arrow::{
     datatypes::Int64Type,
 };
 use parking_lot::Mutex;
-use stratalog_model::{ChronicleDefinition, Error, Gsn, GsnRange, Result, SchemaVersion};
+use stratalog_model::{
+    ChronicleDefinition, Error, Granularity, Gsn, GsnRange, Result, SchemaVersion,
+};
 use tokio::{
     runtime::Handle,
     sync::{Notify, watch},
@@ -84,8 +86,8 @@ pub struct Commit {
     batch: Arc<MemoryBatch>,
     /// Head of the log with it.
     visible: Gsn,
-    /// All columns, of the schema version that was asked for last.
-    decoded: Mutex<Option<(SchemaVersion, RecordBatch)>>,
+    /// All columns, of the schema version and the index that were asked for last.
+    decoded: Mutex<Option<((SchemaVersion, Granularity), RecordBatch)>>,
 }
 
 /// What the ring has for somebody.
@@ -278,16 +280,17 @@ impl Commit {
     /// # Errors
     /// `Internal`.
     pub fn rows(&self, definition: &Arc<ChronicleDefinition>) -> Result<RecordBatch> {
+        let asked = (definition.schema_version, definition.index_granularity());
         let mut decoded = self.decoded.lock();
-        if let Some((version, rows)) = decoded.as_ref()
-            && *version == definition.schema_version
+        if let Some((known, rows)) = decoded.as_ref()
+            && *known == asked
         {
             return Ok(rows.clone());
         }
         let nothing_deleted = Arc::new(Version::default());
         let request = memory::everything_of(definition);
         let rows = memory::rows(&self.batch, &request, &nothing_deleted, self.visible)?;
-        *decoded = Some((definition.schema_version, rows.clone()));
+        *decoded = Some((asked, rows.clone()));
         Ok(rows)
     }
 

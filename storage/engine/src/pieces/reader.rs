@@ -200,7 +200,11 @@ impl Reader {
         let replaced = self.shared.version.pieces().has_replaced();
         Wanted {
             columns,
-            ticks: ordered || system(0) || !request.ticks.covers(hull) || self.fenced(hull),
+            ticks: ordered
+                || system(0)
+                || system(6)
+                || !request.ticks.covers(hull)
+                || self.fenced(hull),
             seqs: ordered || system(1) || replaced,
             gsns: system(2) || system(4) || self.cut || self.fenced(hull),
         }
@@ -435,23 +439,29 @@ fn system_column(
     at: usize,
     reader: &Reader,
 ) -> Result<ArrayRef> {
-    let numbers = |of: fn(&Events) -> &[i64]| -> ArrayRef {
+    let numbers = |of: fn(&Events) -> &[i64]| -> Int64Array {
         let values = rows.iter().map(|(part, row)| {
             let values = parts.get(*part).map(of).unwrap_or(&[]);
             values.get(*row as usize).copied().unwrap_or_default()
         });
-        Arc::new(Int64Array::from_iter_values(values))
+        Int64Array::from_iter_values(values)
     };
-    Ok(match at {
-        0 => numbers(|events| &events.ticks),
-        1 => numbers(|events| &events.seqs),
-        2 | 4 => numbers(|events| &events.gsns),
+    let column: ArrayRef = match at {
+        0 => Arc::new(numbers(|events| &events.ticks)),
+        1 => Arc::new(numbers(|events| &events.seqs)),
+        2 | 4 => Arc::new(numbers(|events| &events.gsns)),
         3 => Arc::new(Int16Array::from_value(0, rows.len())),
         5 => {
             let tier = reader.piece.tier().to_string();
             let names = std::iter::repeat_n(tier.as_str(), rows.len());
             Arc::new(StringViewArray::from_iter_values(names))
         }
+        6 => {
+            let groups = reader.request().chronicle.grouping();
+            let ticks = numbers(|events| &events.ticks);
+            Arc::new(ticks.unary::<_, Int64Type>(|tick| groups.group_of(tick)))
+        }
         other => return Err(Error::internal(format!("there is no system column {other}"))),
-    })
+    };
+    Ok(column)
 }

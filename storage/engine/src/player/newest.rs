@@ -116,7 +116,7 @@ impl Candidates {
         columns.push(Arc::new(UInt32Array::from(self.groups)));
         let mut fields: Vec<Arc<Field>> = schema.fields().iter().cloned().collect();
         fields.push(Arc::new(Field::new("_tick", DataType::Int64, false)));
-        fields.push(Arc::new(Field::new("_group", DataType::UInt32, false)));
+        fields.push(Arc::new(Field::new("_number", DataType::UInt32, false)));
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let schema = Arc::new(Schema::new(fields));
         Ok(RecordBatch::try_new_with_options(schema, columns, &options)?)

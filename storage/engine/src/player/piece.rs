@@ -213,6 +213,11 @@ impl Reader {
                 let names = std::iter::repeat_n(tier.as_str(), rows.len());
                 Arc::new(StringViewArray::from_iter_values(names))
             }
+            6 => {
+                let groups = self.piece.shared.request.chronicle.grouping();
+                let tick_of = |row: usize| batch.ticks().get(row).copied().unwrap_or_default();
+                numbers(&|row| groups.group_of(tick_of(row)))
+            }
             other => return Err(Error::internal(format!("there is no system column {other}"))),
         })
     }

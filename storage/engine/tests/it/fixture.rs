@@ -80,6 +80,7 @@ pub fn definition(id: u32, collision: Collision, keyed: bool) -> ChronicleDefini
         indexes_made: 0,
         primary_key: true,
         scale: TickScale::starting_at(0, Granularity::from_ns(1000).unwrap()),
+        coarsened: None,
         collision,
         late: LatePolicy::Accept,
         time_source: TickSource::Column,

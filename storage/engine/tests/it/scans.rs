@@ -153,16 +153,23 @@ async fn system_columns_have_their_types() {
     use arrow::array::AsArray;
     let (engine, cpu, _) = filled(Collision::All).await;
     let mut wanted = request(&cpu, ScanOrder::Ascending);
-    wanted.projection = (4..10).collect();
+    wanted.projection = (4..11).collect();
+    let mut coarser = cpu.as_ref().clone();
+    coarser.coarsened = Some("100us".parse().unwrap());
+    wanted.chronicle = Arc::new(coarser);
     let schema = wanted.schema();
     let names: Vec<_> = schema.fields().iter().map(|field| field.name().clone()).collect();
-    assert_eq!(names, ["_tick", "_seq", "_gsn", "_origin", "_toid", "_tier"]);
+    assert_eq!(names, ["_tick", "_seq", "_gsn", "_origin", "_toid", "_tier", "_group"]);
     let mut streams = engine.snapshot().scan(wanted).unwrap();
     let batch = streams[0].next().await.unwrap().unwrap();
     assert_eq!(batch.schema(), schema);
     assert_eq!(batch.column(2).as_ref(), batch.column(4).as_ref());
     assert_eq!(batch.column(3).as_primitive::<arrow::datatypes::Int16Type>().value(0), 0);
     assert_eq!(batch.column(5).as_string_view().value(0), "journal");
+    let number =
+        |at: usize| batch.column(at).as_primitive::<arrow::datatypes::Int64Type>().values().clone();
+    let groups: Vec<i64> = number(0).iter().map(|tick| tick.div_euclid(100)).collect();
+    assert_eq!(number(6), groups);
 }
 
 #[tokio::test]

@@ -61,6 +61,7 @@ pub(crate) fn define(
         indexes_made: 0,
         primary_key: new.primary_key.is_some(),
         scale: TickScale::starting_at(now_ns, granularity),
+        coarsened: None,
         collision: given.collision.unwrap_or(default_collision),
         late: given.late.unwrap_or_default(),
         time_source: given.time_source.unwrap_or_default(),

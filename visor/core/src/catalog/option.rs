@@ -137,14 +137,26 @@ pub(crate) fn read_change(options: &[(String, String)]) -> Result<Given> {
         )
         .with_hint("create another table with the source wanted, and INSERT … SELECT into it"));
     }
-    if given.granularity.is_some() {
+    Ok(given)
+}
+
+/// Checks that an index of granularity `now` can be made one of `wanted`.
+pub(crate) fn check_coarser(now: Granularity, wanted: Granularity) -> Result<()> {
+    if wanted < now {
         return Err(Error::new(
             ErrorKind::CannotChangeNow,
-            "parameter \"granularity\" cannot be changed: events are stored in its ticks",
+            format!("granularity {wanted} is finer than that of the index, {now}"),
         )
-        .with_hint("time_bucket() groups by a coarser unit; or create another table with it, and INSERT … SELECT into it"));
+        .with_hint("an index only becomes coarser; _tick and the time column tell what is finer"));
     }
-    Ok(given)
+    if wanted.ns().rem_euclid(now.ns()) != 0 {
+        return Err(Error::new(
+            ErrorKind::InvalidParameterValue,
+            format!("granularity {wanted} is no multiple of that of the index, {now}"),
+        )
+        .with_hint(format!("use a multiple of {now}, so that each group lies in a coarser one")));
+    }
+    Ok(())
 }
 
 /// The error for a name that is no option.

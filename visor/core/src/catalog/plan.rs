@@ -419,7 +419,13 @@ fn set_options(
     let (durability, late) = (given.durability, given.late);
     let tiering = given.tiering.onto(definition.tiering);
     let window = given.acceptance_window_ms.filter(|ms| *ms != definition.acceptance_window_ms);
+    let now = definition.index_granularity();
+    let granularity = given.granularity.filter(|wanted| *wanted != now);
+    if let Some(wanted) = granularity {
+        option::check_coarser(now, wanted)?;
+    }
     let same = window.is_none()
+        && granularity.is_none()
         && durability.is_none_or(|value| value == definition.durability)
         && late.is_none_or(|value| value == definition.late)
         && tiering == definition.tiering;
@@ -433,7 +439,8 @@ fn set_options(
     changed.validate()?;
     let acceptance_window = window.map(|window_ms| AcceptanceWindow { window_ms });
     let tiering = Some(tiering);
-    let change = Change::SetOptions { id, durability, late, tiering, acceptance_window };
+    let change =
+        Change::SetOptions { id, durability, late, tiering, acceptance_window, granularity };
     Ok(Plan::of(change).showing(id))
 }
 

@@ -8,11 +8,11 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use stratalog_model::{
     ChronicleDefinition, ChronicleId, ColumnDefinition, ColumnId, Durability, Error, ErrorKind,
-    IndexDefinition, LatePolicy, Result, Tiering,
+    Granularity, IndexDefinition, LatePolicy, Result, Tiering,
 };
 
 /// The newest format that this version reads.
-const FORMAT: u32 = 4;
+const FORMAT: u32 = 5;
 
 /// The format of changes that every version knows.
 const FORMAT_FIRST: u32 = 1;
@@ -69,6 +69,9 @@ pub(crate) enum Change {
         /// Since format 4.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         acceptance_window: Option<AcceptanceWindow>,
+        /// Of the index. Since format 5.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        granularity: Option<Granularity>,
     },
     /// Since format 3.
     CreateIndex {
@@ -115,9 +118,10 @@ fn format_of(change: &Change) -> u32 {
     match change {
         Change::ReserveChronicle { .. } => 2,
         Change::CreateIndex { .. } | Change::DropIndex { .. } => 3,
+        Change::SetOptions { granularity: Some(_), .. } => FORMAT,
         // Earlier versions would take any time for one of the clock.
-        Change::CreateChronicle(new) if new.time_source.is_clocked() => FORMAT,
-        Change::SetOptions { acceptance_window: Some(_), .. } => FORMAT,
+        Change::CreateChronicle(new) if new.time_source.is_clocked() => 4,
+        Change::SetOptions { acceptance_window: Some(_), .. } => 4,
         Change::Several(changes) => changes.iter().map(format_of).max().unwrap_or(FORMAT_FIRST),
         _ => FORMAT_FIRST,
     }

@@ -283,18 +283,24 @@ impl CatalogState {
                 definition.schema_versions.insert(version, columns);
                 Ok(())
             })?,
-            Change::SetOptions { id, durability, late, tiering, acceptance_window } => {
-                self.alter(*id, |definition| {
-                    definition.acceptance_window_ms = match acceptance_window {
-                        Some(changed) => changed.window_ms,
-                        None => definition.acceptance_window_ms,
-                    };
-                    definition.durability = durability.unwrap_or(definition.durability);
-                    definition.late = late.unwrap_or(definition.late);
-                    definition.tiering = tiering.unwrap_or(definition.tiering);
-                    Ok(())
-                })?
-            }
+            Change::SetOptions {
+                id,
+                durability,
+                late,
+                tiering,
+                acceptance_window,
+                granularity,
+            } => self.alter(*id, |definition| {
+                definition.acceptance_window_ms = match acceptance_window {
+                    Some(changed) => changed.window_ms,
+                    None => definition.acceptance_window_ms,
+                };
+                definition.durability = durability.unwrap_or(definition.durability);
+                definition.late = late.unwrap_or(definition.late);
+                definition.tiering = tiering.unwrap_or(definition.tiering);
+                definition.coarsened = granularity.or(definition.coarsened);
+                Ok(())
+            })?,
             Change::CreateIndex { id, index } => self.alter(*id, |definition| {
                 definition.indexes.push(index.clone());
                 definition.indexes_made = definition.indexes_made.max(index.number);

@@ -77,6 +77,7 @@ pub fn definition(number: u32, rules: &Rules) -> Arc<ChronicleDefinition> {
         indexes_made: 0,
         primary_key: true,
         scale: TickScale::starting_at(START_NS, Granularity::from_ns(rules.granule_ns).unwrap()),
+        coarsened: None,
         collision: rules.collision,
         late: LatePolicy::Accept,
         time_source: rules.source,

@@ -362,7 +362,6 @@ fn only_some_options_may_change() {
     assert_eq!(kept("retention", "off").retention_ms, None);
     for (option, value, kind) in [
         ("collision", "last", ErrorKind::CannotChangeNow),
-        ("granularity", "1s", ErrorKind::CannotChangeNow),
         ("retention", "1 fortnight", ErrorKind::InvalidParameterValue),
         ("colour", "red", ErrorKind::InvalidParameterValue),
     ] {
@@ -426,6 +425,52 @@ fn where_times_come_from() {
     assert_eq!(formats.last_chunk().unwrap(), &["1", "4", "4", "4", "4", "4"].map(String::from));
     let text = serde_json::to_string(plain.as_ref()).unwrap();
     assert!(!text.contains("time_source") && !text.contains("acceptance"), "{text}");
+}
+
+#[test]
+fn an_index_becomes_coarser() {
+    let log = Arc::new(MemoryLog::default());
+    let catalog = open(&log);
+    for (at, rule) in ["all", "first", "last", "next"].into_iter().enumerate() {
+        let mut new = with_option(with_option(cpu(), "collision", rule), "granularity", "10ms");
+        new.name = rule.to_string();
+        let made = create(&catalog, new);
+        assert_eq!(made.index_granularity(), made.scale.granularity());
+        let text = serde_json::to_string(made.as_ref()).unwrap();
+        assert!(!text.contains("coarsened"), "{text}");
+        let set = |value: &str| Command::SetOptions {
+            id: made.id,
+            options: vec![("granularity".to_string(), value.to_string())],
+        };
+        assert!(!apply(&catalog, set("10ms")).unwrap().changed);
+        let coarser = apply(&catalog, set("1s")).unwrap().chronicle.unwrap();
+        assert_eq!(coarser.index_granularity().to_string(), "1s");
+        assert_eq!((coarser.scale, coarser.collision), (made.scale, made.collision));
+        assert!(!apply(&catalog, set("1000ms")).unwrap().changed);
+        for (value, kind) in [
+            ("10ms", ErrorKind::CannotChangeNow),
+            ("700ms", ErrorKind::CannotChangeNow),
+            ("1500ms", ErrorKind::InvalidParameterValue),
+            ("2d", ErrorKind::InvalidParameterValue),
+        ] {
+            assert_eq!(refused(&catalog, set(value)).0, kind, "{value}");
+        }
+        apply(&catalog, set("1min")).unwrap();
+        assert_eq!(log.frames.lock().len(), 3 * (at + 1));
+    }
+    // A start reads it, and so it does records of before: earlier versions know nothing of an index.
+    assert_eq!(open(&log).state(), catalog.state());
+    let mut old = log.frames.lock().last().unwrap().clone();
+    assert!(old.payload.starts_with(b"{\"format\":5,"));
+    old.payload = bytes::Bytes::from_static(
+        b"{\"format\":4,\"change\":{\"set_options\":{\"id\":4,\"durability\":null,\"late\":null,\
+          \"acceptance_window\":{\"window_ms\":5000}}}}",
+    );
+    log.frames.lock().push(old);
+    let reopened = open(&log).state();
+    let known = reopened.chronicle("stratalog", "public", "next").unwrap();
+    assert_eq!(known.index_granularity().to_string(), "1min");
+    assert_eq!(known.acceptance_window_ms, Some(5_000));
 }
 
 #[test]

@@ -110,7 +110,8 @@ fn damaged_and_newer_records_are_told_apart() {
         ("{\"format\":2,\"change\":{\"paint\":1}}", ErrorKind::DataCorrupted),
         ("{\"format\":3,\"change\":{\"paint\":1}}", ErrorKind::DataCorrupted),
         ("{\"format\":4,\"change\":{\"paint\":1}}", ErrorKind::DataCorrupted),
-        ("{\"format\":5,\"change\":{\"paint\":1}}", ErrorKind::ObjectNotInPrerequisiteState),
+        ("{\"format\":5,\"change\":{\"paint\":1}}", ErrorKind::DataCorrupted),
+        ("{\"format\":6,\"change\":{\"paint\":1}}", ErrorKind::ObjectNotInPrerequisiteState),
     ] {
         let log = Arc::new(MemoryLog::default());
         create(&over(&log), cpu());

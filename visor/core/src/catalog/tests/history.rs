@@ -80,8 +80,8 @@ fn command() -> impl Strategy<Value = Command> {
                 Command::AddColumn { id, column, key: false, if_not_exists }
             }
         ),
-        1 => (id(), prop::sample::select(vec!["relaxed", "disk"])).prop_map(|(id, value)| {
-            Command::SetOptions { id, options: vec![("durability".into(), value.into())] }
+        1 => (id(), prop::sample::select(vec![("durability", "relaxed"), ("durability", "disk"), ("granularity", "5s"), ("granularity", "1min")])).prop_map(|(id, (option, value))| {
+            Command::SetOptions { id, options: vec![(option.into(), value.into())] }
         }),
         1 => (id(), prop::option::of(name()))
             .prop_map(|(id, comment)| Command::CommentOnChronicle { id, comment }),

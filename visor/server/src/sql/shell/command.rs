@@ -138,7 +138,7 @@ ORDER BY a.attnum"#
         }
         self.ask(&format!(
             r#"SELECT array_to_string(key_columns, ', ') AS "Key", tick_column AS "Tick",
-granularity AS "Granularity", collision AS "Collision",
+native_granularity AS "Granularity", granularity AS "Index", collision AS "Collision",
 time_source AS "Time source", durability AS "Durability",
 rows AS "Rows" FROM stratalog.chronicles WHERE schema = {schema} AND name = {name}"#
         ))

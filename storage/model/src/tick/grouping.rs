@@ -1,0 +1,41 @@
+//! Ticks in groups of a coarser granularity (F6).
+
+use super::{Granularity, TickScale};
+
+/// The groups of a chronicle's ticks: the group of a tick is the tick that its time would have, had the
+/// chronicle been created with the coarser granularity.
+///
+/// ```text
+///   T · · · t t t t T t t t t t t t T      T: multiples of the coarser one since 1970
+///   └offset─┴ tick 0
+///   └── group 0 ───┘└── group 1 ───┘
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grouping {
+    /// Ticks of a group, at least 1.
+    ticks: i64,
+    /// Ticks of group 0 before tick 0, less than `ticks`.
+    offset: i64,
+}
+
+impl Grouping {
+    /// Groups of `index`, a whole multiple of the scale's granularity. They begin at multiples of
+    /// `index` since 1970.
+    pub fn new(scale: &TickScale, index: Granularity) -> Self {
+        let (native, index) = (scale.granularity().ns(), index.ns());
+        let ticks = index.div_euclid(native).max(1);
+        Self { ticks, offset: scale.base_ns().rem_euclid(index).div_euclid(native) }
+    }
+
+    /// The group of a tick.
+    pub const fn group_of(self, tick: i64) -> i64 {
+        // Not the sum with the offset: it may leave the range of i64.
+        let (whole, rest) = (tick.div_euclid(self.ticks), tick.rem_euclid(self.ticks));
+        if rest + self.offset < self.ticks { whole } else { whole + 1 }
+    }
+
+    /// The first tick of a group; it, and the group, may lie outside of all ticks.
+    pub fn start(self, group: i128) -> i128 {
+        group.saturating_mul(i128::from(self.ticks)) - i128::from(self.offset)
+    }
+}
