@@ -50,7 +50,7 @@ use crate::{
     relief::Relief,
     settings::EngineSettings,
     version::{
-        numberings,
+        Version, numberings,
         published::{Pinned, Published},
     },
     waiting::Waiting,
@@ -478,16 +478,27 @@ impl Core {
         Ok(self.change(|_| {
             let version = chronicle.seal(definition, &now);
             let sealed = chronicle.state().version.open_from().map(before);
-            let pinned =
-                version.map(|version| Pinned { chronicle: Arc::clone(&chronicle), version });
+            let news = version.filter(|version| !self.shows(chronicle.id(), version));
+            let pinned = news.map(|version| Pinned { chronicle: Arc::clone(&chronicle), version });
             (pinned, sealed)
         }))
     }
 
-    /// Makes versions and the head visible.
+    /// Whether everybody sees this version of a chronicle.
+    fn shows(&self, id: ChronicleId, version: &Arc<Version>) -> bool {
+        let published = self.published.lock();
+        published.versions.get(&id).is_some_and(|pinned| Arc::ptr_eq(&pinned.version, version))
+    }
+
+    /// Makes versions and the head visible. Where a snapshot holds what was visible, the list of all
+    /// chronicles is copied: not for nothing.
     pub fn show(&self, gsn: u64, versions: impl IntoIterator<Item = Pinned>) {
+        let mut versions = versions.into_iter().peekable();
         let mut untidy = Vec::new();
         let mut guard = self.published.lock();
+        if versions.peek().is_none() && guard.gsn == Gsn(gsn) {
+            return;
+        }
         let published = Arc::make_mut(&mut guard);
         published.gsn = Gsn(gsn);
         for pinned in versions {
@@ -532,3 +543,6 @@ fn dropped() -> Error {
     )
     .with_detail("nothing of the statement was kept")
 }
+
+#[cfg(test)]
+mod tests;
