@@ -22,8 +22,10 @@ mod copy_options;
 mod distinct;
 mod dropping;
 mod fetch;
+mod inside;
 pub(crate) mod position;
 mod rewrite;
+mod words;
 
 pub use acquire::{Acquire, Own};
 pub use dropping::Dropping;
@@ -101,7 +103,7 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
         counted = (start, counted.1 + between);
         let before = u32::try_from(counted.1).unwrap_or(u32::MAX);
         check_chains(part)?;
-        if let Some((at, error)) = rewrite::refused(part) {
+        if let Some((at, error)) = rewrite::refused(part).or_else(|| inside::refused(part)) {
             return Err(match position(sql, at.span.start) {
                 Some(position) => error.with_position(position),
                 None => error,

@@ -17,7 +17,8 @@ use stratalog_model::Error;
 
 use super::{
     Tree,
-    rewrite::{is_keyword, significant},
+    rewrite::is_keyword,
+    words::{Words, Wrong},
 };
 use crate::statement::query;
 
@@ -36,9 +37,6 @@ pub(crate) enum Beginning {
     /// With what comes.
     Live,
 }
-
-/// What stands where something else belongs; `None` at the end.
-type Wrong = Option<TokenWithSpan>;
 
 /// What a statement said of positions.
 #[derive(Debug, Default)]
@@ -60,7 +58,7 @@ impl Positions {
             *tokens = trim(&words)?;
             return Ok(Self { trims: true, ..Self::default() });
         }
-        if let Some(at) = words.subscribe() {
+        if let Some(at) = subscribe_at(&words) {
             let (rewritten, beginning) = subscribe(&words, at)?;
             *tokens = rewritten;
             return Ok(Self { subscribes: Some(beginning), ..Self::default() });
@@ -137,91 +135,19 @@ pub(crate) fn after(insert: &Insert) -> Option<&Expr> {
     settings.find(|setting| setting.key.value == AFTER).map(|setting| &setting.value)
 }
 
-/// The tokens that are no space, by number.
-struct Words<'a>(Vec<&'a TokenWithSpan>);
-
-impl<'a> Words<'a> {
-    fn new(tokens: &'a [TokenWithSpan]) -> Self {
-        let all = significant(tokens).into_iter().filter_map(|at| tokens.get(at));
-        Self(all.filter(|token| token.token != Token::EOF).collect())
+/// Where a SUBSCRIBE stands: by itself, in COPY, or as the query of a cursor.
+fn subscribe_at(words: &Words<'_>) -> Option<usize> {
+    if words.is(0, "subscribe") {
+        return Some(0);
     }
-
-    fn get(&self, at: usize) -> Option<&'a TokenWithSpan> {
-        self.0.get(at).copied()
+    if words.is(0, "copy") && words.is_token(1, &Token::LParen) && words.is(2, "subscribe") {
+        return Some(2);
     }
-
-    fn is(&self, at: usize, wanted: &str) -> bool {
-        self.get(at).is_some_and(|token| match &token.token {
-            Token::Word(word) => {
-                word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted)
-            }
-            _ => false,
-        })
+    if !words.is(0, "declare") {
+        return None;
     }
-
-    fn is_token(&self, at: usize, wanted: &Token) -> bool {
-        self.get(at).is_some_and(|token| token.token == *wanted)
-    }
-
-    fn wrong<T>(&self, at: usize) -> Result<T, Wrong> {
-        Err(self.get(at).cloned())
-    }
-
-    fn span(&self, at: usize) -> Span {
-        self.get(at).map_or_else(Span::empty, |token| token.span)
-    }
-
-    fn tokens(&self, range: std::ops::Range<usize>) -> impl Iterator<Item = TokenWithSpan> {
-        self.0.get(range).unwrap_or(&[]).iter().map(|token| (*token).clone())
-    }
-
-    /// The first from `start` on, outside of parentheses, that `found` says yes to; the number of a
-    /// parenthesis that closes an outer one, or of the end, for none.
-    fn find(&self, start: usize, found: impl Fn(usize) -> bool) -> usize {
-        let mut depth = 0_usize;
-        for at in start..self.0.len() {
-            if depth == 0 && found(at) {
-                return at;
-            }
-            match self.get(at).map(|token| &token.token) {
-                Some(Token::LParen | Token::LBracket) => depth += 1,
-                Some(Token::RParen | Token::RBracket) if depth == 0 => return at,
-                Some(Token::RParen | Token::RBracket) => depth -= 1,
-                _ => {}
-            }
-        }
-        self.0.len()
-    }
-
-    /// Behind the name that begins at `start`.
-    fn name(&self, start: usize) -> Result<usize, Wrong> {
-        let mut at = start;
-        loop {
-            match self.get(at).map(|token| &token.token) {
-                Some(Token::Word(_)) => at += 1,
-                _ => return self.wrong(at),
-            }
-            if !self.is_token(at, &Token::Period) {
-                return Ok(at);
-            }
-            at += 1;
-        }
-    }
-
-    /// Where a SUBSCRIBE stands: by itself, in COPY, or as the query of a cursor.
-    fn subscribe(&self) -> Option<usize> {
-        if self.is(0, "subscribe") {
-            return Some(0);
-        }
-        if self.is(0, "copy") && self.is_token(1, &Token::LParen) && self.is(2, "subscribe") {
-            return Some(2);
-        }
-        if !self.is(0, "declare") {
-            return None;
-        }
-        let at = self.find(1, |at| self.is(at, "for")) + 1;
-        self.is(at, "subscribe").then_some(at)
-    }
+    let at = words.find(1, |at| words.is(at, "for")) + 1;
+    words.is(at, "subscribe").then_some(at)
 }
 
 fn trim(words: &Words<'_>) -> Result<Vec<TokenWithSpan>, Wrong> {
@@ -241,8 +167,8 @@ fn trim(words: &Words<'_>) -> Result<Vec<TokenWithSpan>, Wrong> {
     out.extend(words.tokens(1..before));
     out.extend([word("WHERE", end), word("_gsn", end)]);
     out.extend([Token::Lt, Token::LParen].map(|token| TokenWithSpan::new(token, end)));
-    out.extend(words.tokens(value..words.0.len()));
-    out.push(TokenWithSpan::new(Token::RParen, words.span(words.0.len() - 1)));
+    out.extend(words.tokens(value..words.len()));
+    out.push(TokenWithSpan::new(Token::RParen, words.span(words.len() - 1)));
     Ok(out)
 }
 
@@ -267,7 +193,7 @@ fn insert(words: &Words<'_>) -> Result<(Vec<TokenWithSpan>, Option<Vec<TokenWith
         return words.wrong(at + 3);
     }
     let mut rest: Vec<TokenWithSpan> = words.tokens(0..at).collect();
-    rest.extend(words.tokens(at + 3..words.0.len()));
+    rest.extend(words.tokens(at + 3..words.len()));
     Ok((rest, Some(words.tokens(at + 2..at + 3).collect())))
 }
 
@@ -311,7 +237,7 @@ fn subscribe(words: &Words<'_>, at: usize) -> Result<(Vec<TokenWithSpan>, Beginn
     if !is_where(value.end) && rest.is_some_and(|token| *token != Token::RParen) {
         return words.wrong(value.end);
     }
-    out.extend(words.tokens(value.end..words.0.len()));
+    out.extend(words.tokens(value.end..words.len()));
     Ok((out, beginning))
 }
 

@@ -116,6 +116,36 @@ fn positions_are_said_in_words_that_the_parser_knows() {
 }
 
 #[test]
+fn explain_and_prepare_take_no_statement_of_ours() {
+    for (sql, message, position) in [
+        ("explain subscribe t live", "EXPLAIN of SUBSCRIBE is not supported", 9),
+        ("explain analyze verbose trim t before gsn 7", "EXPLAIN of TRIM is not supported", 25),
+        ("explain (analyze, verbose on) subscribe t", "EXPLAIN of SUBSCRIBE is not supported", 31),
+        ("select 1; prepare p as subscribe t", "PREPARE of SUBSCRIBE is not supported", 24),
+        (
+            "prepare \"as\" (bigint, text[]) as subscribe t from gsn $1",
+            "PREPARE of SUBSCRIBE is not supported",
+            34,
+        ),
+        ("prepare p as acquire chronicle t", "PREPARE of ACQUIRE is not supported", 14),
+        ("prepare p as release table t", "PREPARE of RELEASE is not supported", 14),
+        ("prepare as as trim t before gsn $1", "PREPARE of TRIM is not supported", 15),
+    ] {
+        let error = statements(sql, 1 << 20).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::FeatureNotSupported, "{sql}");
+        assert_eq!((error.message(), error.position()), (message, Some(position)), "{sql}");
+        assert!(error.hint().is_some(), "{sql}");
+    }
+    for sql in [
+        "prepare subscribe as select 1 from acquire",
+        "explain select subscribe, trim(' x ') from acquire",
+        "prepare p as insert into t values (1) after gsn 7",
+    ] {
+        assert!(statements(sql, 1 << 20).is_ok(), "{sql}");
+    }
+}
+
+#[test]
 fn words_of_postgresql_that_the_parser_lacks_are_understood() {
     let parsed = |sql: &str| statements(sql, 1 << 20).unwrap().remove(0).statement.to_string();
     for sql in ["abort", "ABORT WORK", "abort transaction"] {
