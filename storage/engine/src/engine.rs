@@ -56,7 +56,8 @@ use crate::{
     waiting::Waiting,
 };
 
-/// Followers share one in so many of the bytes for events in memory.
+/// Followers share one in so many of the bytes for events in memory: for the commits that they have
+/// not seen yet, and as many for the history that was read for them.
 const FEEDS_SHARE: u64 = 16;
 
 /// The store of events: `EventStore` over a [`Log`].
@@ -82,6 +83,8 @@ pub struct Core {
     pub numbers: Arc<Budget>,
     /// Memory for the commits that followers have not seen yet.
     feeds: Arc<FeedBytes>,
+    /// Memory for history that followers were not told of yet.
+    pub untold: Arc<Budget>,
     /// Who waits for it.
     pub relief: Relief,
     /// Events that are in tablets and in memory.
@@ -156,6 +159,7 @@ impl Engine {
             budget: Budget::new(settings.memory_bytes_max),
             numbers: Budget::new(numberings::BYTES_MAX),
             feeds: Arc::new(FeedBytes::new(settings.memory_bytes_max / FEEDS_SHARE)),
+            untold: Budget::new(settings.memory_bytes_max / FEEDS_SHARE),
             head: watch::Sender::new(0),
             sweeps: Arc::new(Semaphore::new(follow::SWEEPS_MAX)),
             backlog: Backlog::new(settings.backlog_bytes_max),
