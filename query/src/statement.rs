@@ -81,8 +81,8 @@ enum Body {
 impl Parsed {
     pub(crate) fn new(tree: parse::Tree) -> Self {
         let kind = match tree.own {
-            Some(_) => StatementKind::Session,
-            None => kind_of(&tree.statement),
+            Some(parse::Own::Acquire(_) | parse::Own::Release(_)) => StatementKind::Session,
+            Some(parse::Own::Subscribe(_) | parse::Own::Trim) | None => kind_of(&tree.statement),
         };
         Self { kind, body: Body::Whole(Box::new(tree)) }
     }
@@ -152,7 +152,10 @@ impl Parsed {
     }
 
     pub(crate) fn subscribes(&self) -> Option<parse::position::Beginning> {
-        self.tree().subscribes
+        match self.own() {
+            Some(parse::Own::Subscribe(beginning)) => Some(*beginning),
+            _ => None,
+        }
     }
 
     /// What kind of statement it is.
@@ -166,7 +169,7 @@ impl Parsed {
         &self.tree().statement
     }
 
-    /// What is to be carried out instead of the statement, which has its expressions.
+    /// What it is, where the parser's tree has no place for that.
     pub(crate) fn own(&self) -> Option<&parse::Own> {
         self.tree().own.as_ref()
     }

@@ -1,13 +1,14 @@
-//! Statements that name a position in the log, in words that the parser knows.
+//! Statements that name a position in the log, in words that the parser knows. SUBSCRIBE stands in
+//! COPY and DECLARE, too, and TRIM is a DELETE but for its name: so neither is read by a parser of ours.
 //!
 //! ```text
-//!   TRIM t BEFORE GSN 100                     DELETE t WHERE _gsn < (100)
+//!   TRIM t BEFORE GSN 100                     DELETE FROM t WHERE _gsn < (100)
 //!   INSERT INTO t VALUES (1) AFTER GSN 100    INSERT INTO t VALUES (1), and the 100 beside it
 //!   SUBSCRIBE t FROM GSN 100 WHERE a > 1      SELECT _gsn, *, CAST(100 AS BIGINT) FROM t WHERE a > 1
 //! ```
 
 use datafusion::sql::sqlparser::{
-    ast::{Expr, FromTable, Ident, Insert, Setting, Statement},
+    ast::{Expr, Ident, Insert, Setting, Statement},
     keywords::Keyword,
     parser::{Parser, ParserError},
     tokenizer::{Span, Token, TokenWithSpan, Word},
@@ -16,7 +17,7 @@ use datafusion::sql::sqlparser::{
 use stratalog_model::Error;
 
 use super::{
-    Tree,
+    Own, Tree,
     rewrite::is_keyword,
     words::{Words, Wrong},
 };
@@ -27,7 +28,7 @@ pub(crate) const AFTER: &str = "after_gsn";
 
 /// Where a SUBSCRIBE begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Beginning {
+pub enum Beginning {
     /// With the first event that there is.
     All,
     /// At a gsn, which the last column of its query tells.
@@ -41,10 +42,9 @@ pub(crate) enum Beginning {
 /// What a statement said of positions.
 #[derive(Debug, Default)]
 pub(super) struct Positions {
-    trims: bool,
+    /// What the statement is, if the parser takes it for another one.
+    pub own: Option<Own>,
     after: Option<Vec<TokenWithSpan>>,
-    /// Where a SUBSCRIBE begins.
-    pub subscribes: Option<Beginning>,
 }
 
 impl Positions {
@@ -56,35 +56,28 @@ impl Positions {
         let words = Words::new(tokens);
         if words.is(0, "trim") && !words.is_token(1, &Token::LParen) {
             *tokens = trim(&words)?;
-            return Ok(Self { trims: true, ..Self::default() });
+            return Ok(Self { own: Some(Own::Trim), after: None });
         }
         if let Some(at) = subscribe_at(&words) {
             let (rewritten, beginning) = subscribe(&words, at)?;
             *tokens = rewritten;
-            return Ok(Self { subscribes: Some(beginning), ..Self::default() });
+            return Ok(Self { own: Some(Own::Subscribe(beginning)), after: None });
         }
         if ["insert", "with", "prepare"].iter().any(|first| words.is(0, first)) {
             let (rest, after) = insert(&words)?;
             if after.is_some() {
                 *tokens = rest;
             }
-            return Ok(Self { after, ..Self::default() });
+            return Ok(Self { own: None, after });
         }
         Ok(Self::default())
     }
 
-    /// Puts what was taken out into the tree.
+    /// Puts the position that an INSERT comes after into the tree.
     ///
     /// # Errors
     /// What the parser says of the position.
     pub(super) fn put(self, statement: &mut Statement) -> Result<(), ParserError> {
-        if self.trims
-            && let Statement::Delete(delete) = statement
-            && let FromTable::WithFromKeyword(from) = &mut delete.from
-        {
-            // As nobody can write it: so TRIM is told from DELETE.
-            delete.from = FromTable::WithoutKeyword(std::mem::take(from));
-        }
         let Some(after) = self.after else { return Ok(()) };
         let dialect = super::PostgreSqlDialect {};
         let mut parser = Parser::new(&dialect)

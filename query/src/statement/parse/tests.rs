@@ -1,4 +1,4 @@
-use super::*;
+use super::{position::Beginning, *};
 
 fn texts(sql: &str) -> Vec<String> {
     statements(sql, 1 << 20).unwrap().into_iter().map(|tree| tree.text).collect()
@@ -70,7 +70,9 @@ fn a_drop_says_what_it_does_where_others_have_acquired() {
 fn positions_are_said_in_words_that_the_parser_knows() {
     let parsed = |sql: &str| statements(sql, 1 << 20).unwrap().remove(0);
     let text = |sql: &str| parsed(sql).statement.to_string();
-    assert_eq!(text("trim s.t before gsn 7 + 1"), "DELETE s.t WHERE _gsn < (7 + 1)");
+    assert_eq!(text("trim s.t before gsn 7 + 1"), "DELETE FROM s.t WHERE _gsn < (7 + 1)");
+    assert!(matches!(parsed("trim t before gsn $1").own, Some(Own::Trim)));
+    assert!(parsed("delete from t where _gsn < 7").own.is_none());
     assert_eq!(text("select trim(' x ')"), "SELECT TRIM(' x ')");
     let insert = parsed("insert into t values (1, 2) after gsn 7 returning a").statement;
     let Statement::Insert(insert) = insert else { panic!("{insert}") };
@@ -85,7 +87,10 @@ fn positions_are_said_in_words_that_the_parser_knows() {
         "INSERT INTO t SELECT a AS after FROM gsn"
     );
 
-    let subscribes = |sql: &str| (parsed(sql).subscribes, text(sql));
+    let subscribes = |sql: &str| match parsed(sql).own {
+        Some(Own::Subscribe(beginning)) => (Some(beginning), text(sql)),
+        _ => (None, text(sql)),
+    };
     let of = |beginning, text: &str| (Some(beginning), text.to_string());
     assert_eq!(subscribes("subscribe t"), of(Beginning::All, "SELECT _gsn, * FROM t"));
     assert_eq!(
