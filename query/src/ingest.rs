@@ -321,7 +321,7 @@ impl Appending {
     /// Makes all of it durable, then visible, then returns.
     ///
     /// # Errors
-    /// As `Append::commit`; `QueryCanceled` before it; `ObjectNotInPrerequisiteState` when a lease has
+    /// As `Append::commit`; `QueryCanceled` before it; `LeaseLost` when a lease has
     /// run out through which it wrote.
     pub async fn commit(self) -> Result<Appended> {
         self.work.commit()?;

@@ -58,90 +58,72 @@ pub enum StatementKind {
 /// One statement of a SQL string.
 #[derive(Debug)]
 pub struct Parsed {
-    text: String,
-    /// Characters of the string in front of it.
-    before: u32,
     kind: StatementKind,
     body: Body,
-    /// The options of a COPY, as they stand there.
-    copy_options: Vec<(String, CopyOptionValue)>,
-    system_columns: Vec<usize>,
-    /// Where it begins, of a SUBSCRIBE.
-    subscribes: Option<parse::position::Beginning>,
-    /// What is carried out instead of its tree.
-    own: Option<parse::Own>,
-    dropping: parse::Dropping,
 }
 
 /// What a statement consists of.
 #[derive(Debug)]
 enum Body {
-    /// Its tree.
-    Whole(Box<Statement>),
-    /// That of a query of its shape, which is planned, and what stands in the places of parameters.
-    Shaped(Arc<Prepared>, Vec<String>),
+    /// What the parser gave.
+    Whole(Box<parse::Tree>),
+    /// A query of the shape of one that is planned.
+    Shaped {
+        /// Its text, without the `;`.
+        text: String,
+        /// The query of its shape, with parameters in the places of its constants.
+        like: Arc<Prepared>,
+        /// What stands in those places.
+        constants: Vec<String>,
+    },
 }
 
 impl Parsed {
     pub(crate) fn new(tree: parse::Tree) -> Self {
-        let parse::Tree {
-            statement,
-            text,
-            before,
-            copy_options,
-            system_columns,
-            subscribes,
-            own,
-            dropping,
-        } = tree;
-        let kind = match own {
-            Some(_) => StatementKind::Session,
-            None => kind_of(&statement),
+        let kind = match tree.own {
+            Some(parse::Own::Acquire(_) | parse::Own::Release(_)) => StatementKind::Session,
+            Some(parse::Own::Subscribe(_) | parse::Own::Trim) | None => kind_of(&tree.statement),
         };
-        Self {
-            kind,
-            text,
-            before,
-            body: Body::Whole(Box::new(statement)),
-            copy_options,
-            system_columns,
-            subscribes,
-            own,
-            dropping,
-        }
+        Self { kind, body: Body::Whole(Box::new(tree)) }
     }
 
     /// A query of the shape of another one, with these constants: it need not be parsed.
     pub(crate) fn shaped(text: &str, like: Arc<Prepared>, constants: Vec<String>) -> Self {
-        Self {
-            text: text.trim_end().trim_end_matches(';').trim_end().to_string(),
-            before: 0,
-            kind: like.parsed.kind,
-            body: Body::Shaped(like, constants),
-            copy_options: Vec::new(),
-            system_columns: Vec::new(),
-            subscribes: None,
-            own: None,
-            dropping: parse::Dropping::default(),
-        }
+        let text = text.trim_end().trim_end_matches(';').trim_end().to_string();
+        Self { kind: like.parsed.kind, body: Body::Shaped { text, like, constants } }
     }
 
     /// The query whose shape it has, and its own constants, where it was not parsed for that.
     pub(crate) fn shape(&self) -> Option<(&Arc<Prepared>, &[String])> {
         match &self.body {
-            Body::Shaped(like, constants) => Some((like, constants)),
+            Body::Shaped { like, constants, .. } => Some((like, constants)),
             Body::Whole(_) => None,
+        }
+    }
+
+    /// What the parser gave; where it was not parsed, of the query whose shape it has.
+    fn tree(&self) -> &parse::Tree {
+        match &self.body {
+            Body::Whole(tree) => tree,
+            Body::Shaped { like, .. } => like.parsed.tree(),
         }
     }
 
     /// An error of planning or running it, with its place in the string.
     pub(crate) fn place(&self, error: Error) -> Error {
-        place(error, &self.text, self.before)
+        let before = match &self.body {
+            Body::Whole(tree) => tree.before,
+            Body::Shaped { .. } => 0,
+        };
+        place(error, self.text(), before)
     }
 
     /// The statement's own text, without the `;`.
     pub fn text(&self) -> &str {
-        &self.text
+        match &self.body {
+            Body::Whole(tree) => &tree.text,
+            Body::Shaped { text, .. } => text,
+        }
     }
 
     /// The cursor that a FETCH names, whose rows have the shape that it has now.
@@ -166,11 +148,14 @@ impl Parsed {
 
     /// Whether its rows go on without an end, in the order of commits: those of a SUBSCRIBE.
     pub fn is_endless(&self) -> bool {
-        self.subscribes.is_some()
+        self.subscribes().is_some()
     }
 
     pub(crate) fn subscribes(&self) -> Option<parse::position::Beginning> {
-        self.subscribes
+        match self.own() {
+            Some(parse::Own::Subscribe(beginning)) => Some(*beginning),
+            _ => None,
+        }
     }
 
     /// What kind of statement it is.
@@ -181,34 +166,31 @@ impl Parsed {
     /// Its tree; where it was not parsed, that of its shape, with parameters in the places of its
     /// constants: what is planned from a tree is planned from that of [`Session::whole`].
     pub(crate) fn statement(&self) -> &Statement {
-        match &self.body {
-            Body::Whole(statement) => statement,
-            Body::Shaped(like, _) => like.parsed.statement(),
-        }
+        &self.tree().statement
     }
 
-    /// What is to be carried out instead of the statement, which has its expressions.
+    /// What it is, where the parser's tree has no place for that.
     pub(crate) fn own(&self) -> Option<&parse::Own> {
-        self.own.as_ref()
+        self.tree().own.as_ref()
     }
 
     /// What a DROP TABLE does where others have acquired the table.
     pub(crate) fn dropping(&self) -> parse::Dropping {
-        self.dropping
+        self.tree().dropping
     }
 
     pub(crate) fn copy_options(&self) -> &[(String, CopyOptionValue)] {
-        &self.copy_options
+        &self.tree().copy_options
     }
 
     /// Whether it names one of these system columns.
     pub(crate) fn mentions(&self, names: &[&str]) -> bool {
         let named = |at: &usize| SYSTEM_COLUMNS.get(*at).is_some_and(|name| names.contains(name));
-        self.system_columns.iter().any(named)
+        self.system_columns().iter().any(named)
     }
 
     pub(crate) fn system_columns(&self) -> &[usize] {
-        &self.system_columns
+        &self.tree().system_columns
     }
 }
 

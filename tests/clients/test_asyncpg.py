@@ -70,6 +70,8 @@ INFERRED = [
     ("SELECT count(*) FROM {t} WHERE host IN ($1, $2)", ["text", "text"], ("h1", "h2"), 20),
     ("SELECT count(*) FROM {t} WHERE host LIKE $1", ["text"], ("h%",), 100),
     ("SELECT v FROM {t} ORDER BY v LIMIT $1 OFFSET $2", ["int8", "int8"], (1, 7), 7),
+    ("SELECT v FROM (SELECT v FROM {t} ORDER BY v LIMIT $1 OFFSET $2) s", ["int8", "int8"], (1, 7), 7),
+    ("SELECT v FROM {t} ORDER BY v OFFSET ($1) FETCH FIRST $2 ROWS ONLY", ["int8", "int8"], (7, 1), 7),
     ("SELECT coalesce($1, v) FROM {t} WHERE v = 3", ["int4"], (None,), 3),
     ("SELECT CASE WHEN d > $1 THEN $2 ELSE host END FROM {t} WHERE v = 50", ["float8", "text"], (1.5, "big"), "big"),
     ("SELECT date_trunc($1, time) FROM {t} WHERE v = 61", ["text"], ("minute",), at(60)),

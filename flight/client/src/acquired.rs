@@ -24,9 +24,6 @@ use crate::{
 /// The part of a lease after which it is renewed.
 const RENEWED_AFTER: u32 = 4;
 
-/// SQLSTATE of what a lease that ran out refuses, and a chronicle that is being dropped.
-const NOT_IN_STATE: &str = "55000";
-
 /// An acquisition of one chronicle.
 #[derive(Debug)]
 pub(crate) struct Acquired {
@@ -96,7 +93,7 @@ impl Acquired {
     /// Whether what is held can be used though it was not renewed, as the chronicle is being dropped: who
     /// has it keeps it for as long as the lease goes on.
     fn goes_on(&self, session: &Arc<Session>, now: Instant, error: &Error) -> bool {
-        if error.sqlstate() != Some(NOT_IN_STATE) {
+        if !error.is_wrong_state() {
             return false;
         }
         let mut state = self.state.lock();
@@ -152,7 +149,7 @@ impl Acquired {
     pub(crate) fn ran_out(&self, error: &Error) -> bool {
         let mut state = self.state.lock();
         let goes_on = state.ends.is_none() && !state.refused;
-        let ran_out = goes_on && error.sqlstate() == Some(NOT_IN_STATE);
+        let ran_out = goes_on && error.is_lease_lost();
         state.ran_out |= ran_out;
         ran_out
     }
@@ -200,8 +197,11 @@ mod tests {
     fn what_lapsed_is_acquired_anew_and_counted() {
         let (acquired, session) = acquired(false);
         let now = Instant::now();
-        assert!(!acquired.ran_out(&server_says("42P01")));
-        assert!(acquired.ran_out(&server_says("55000")));
+        for other in ["42P01", "55000", "55P03"] {
+            assert!(!acquired.ran_out(&server_says(other)), "{other}");
+        }
+        assert_eq!(acquired.due(&session, now).unwrap(), None);
+        assert!(acquired.ran_out(&server_says("SL003")));
         assert_eq!(acquired.due(&session, now).unwrap(), Some(LEASE));
         acquired.acquired(&session, now);
         assert_eq!((acquired.due(&session, now).unwrap(), acquired.lapses()), (None, 1));
@@ -216,14 +216,18 @@ mod tests {
     fn what_is_held_is_used_while_it_is_being_dropped() {
         let (acquired, session) = acquired(false);
         let now = Instant::now();
-        let dropped = server_says("55000");
+        let (dropped, lost) = (server_says("55000"), server_says("SL003"));
         assert!(acquired.goes_on(&session, now + LEASE / 2, &dropped));
         assert!(!acquired.goes_on(&session, now + 2 * LEASE, &dropped));
         assert!(!acquired.goes_on(&session, now, &server_says("55P03")));
-        // A write was refused for it, and that is told, once.
-        assert!(acquired.ran_out(&dropped));
+        // That a write is refused for it says nothing of the lease.
+        assert!(!acquired.ran_out(&dropped));
+        assert!(acquired.goes_on(&session, now, &dropped));
+        assert_eq!(acquired.lapses(), 0);
+        // A lease that ran out is not to be had again: that is told, once.
+        assert!(acquired.ran_out(&lost));
         assert!(!acquired.goes_on(&session, now, &dropped));
-        assert!(!acquired.ran_out(&dropped), "it is of no use to try again");
+        assert!(!acquired.ran_out(&lost), "it is of no use to try again");
         assert!(acquired.goes_on(&session, now, &dropped));
         let another = Arc::new(Session::of("Bearer two".parse().unwrap()));
         assert!(!acquired.goes_on(&another, now, &dropped));
@@ -239,7 +243,7 @@ mod tests {
         assert!(left <= LEASE / 2 && left > LEASE / 3);
         let over = acquired.due(&session, now + LEASE + Duration::from_secs(1)).unwrap_err();
         assert_eq!(over.kind(), ErrorKind::Closed);
-        assert!(!acquired.ran_out(&server_says("55000")));
+        assert!(!acquired.ran_out(&server_says("SL003")));
     }
 
     #[test]

@@ -189,6 +189,16 @@ impl Error {
         self.sqlstate() == Some(model::ErrorKind::OutsideWindow.sqlstate())
     }
 
+    /// Whether the lease has run out on what the session had acquired: SQLSTATE SL003.
+    pub(crate) fn is_lease_lost(&self) -> bool {
+        self.sqlstate() == Some(model::ErrorKind::LeaseLost.sqlstate())
+    }
+
+    /// Whether an object is in the wrong state, as a chronicle that is being dropped: SQLSTATE 55000.
+    pub(crate) fn is_wrong_state(&self) -> bool {
+        self.sqlstate() == Some(model::ErrorKind::ObjectNotInPrerequisiteState.sqlstate())
+    }
+
     /// Whether it is certain that the server did nothing: it was never sent, or was refused as a
     /// whole before it began.
     pub fn is_not_carried_out(&self) -> bool {

@@ -116,6 +116,14 @@ fn no_copy() -> Error {
         .with_hint("over Flight, DoPut takes rows, and a query gives them")
 }
 
+fn no_end() -> Error {
+    Error::new(
+        ErrorKind::WrongObjectType,
+        "an update is answered when it has ended, and SUBSCRIBE has no end",
+    )
+    .with_hint("execute it as a query: its rows come as they are committed")
+}
+
 /// The number at the end of a command's tag.
 fn count_of(tag: &str) -> i64 {
     tag.rsplit(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0)
@@ -185,9 +193,14 @@ pub(crate) fn until_cancelled(
 }
 
 /// How many rows a statement that was carried out says it changed.
+///
+/// # Errors
+/// `WrongObjectType` for SUBSCRIBE, whose rows are never all there; `FeatureNotSupported` for COPY;
+/// what reading its rows says.
 pub(crate) async fn changed(outcome: Outcome) -> Result<i64> {
     match outcome {
         Outcome::Done(tag) => Ok(count_of(&tag)),
+        Outcome::Rows(rows) if rows.is_endless() => Err(no_end()),
         Outcome::Rows(mut rows) => {
             let mut count = 0_i64;
             while let Some(batch) = rows.next().await {

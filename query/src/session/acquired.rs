@@ -113,7 +113,7 @@ impl Followed {
     /// Checks that the session may still read, before what comes next is looked at.
     ///
     /// # Errors
-    /// `ObjectNotInPrerequisiteState` when its lease has run out.
+    /// `LeaseLost` when its lease has run out.
     pub fn check(&self) -> Result<()> {
         self.using.check().map_err(|refusal| match self.session.upgrade() {
             Some(session) => session.refused(self.using.chronicle(), refusal),
@@ -203,9 +203,9 @@ impl Session {
     /// A statement begins to use a chronicle: as long as it takes, or its block.
     ///
     /// # Errors
-    /// `ObjectNotInPrerequisiteState` when the session's lease on it has run out, or when it is to be
-    /// written to and is being dropped; `LockNotAvailable` when it is to be written to and
-    /// another one has acquired it, or waits to, EXCLUSIVE.
+    /// `LeaseLost` when the session's lease on it has run out; when it is to be written to,
+    /// `ObjectNotInPrerequisiteState` while it is being dropped, and `LockNotAvailable` when another
+    /// one has acquired it, or waits to, EXCLUSIVE.
     pub(crate) fn enter(&self, chronicle: ChronicleId, what: Use) -> Result<Entered> {
         let what = match what {
             Use::Write if self.transaction.is_writing(chronicle) => Use::WriteOn,
@@ -279,8 +279,8 @@ impl Session {
     /// write to it.
     ///
     /// # Errors
-    /// `ObjectInUse` when others have acquired it, `ObjectNotInPrerequisiteState` when the session's lease
-    /// on it has run out; with FORCE neither.
+    /// `ObjectInUse` when others have acquired it, `LeaseLost` when the session's lease on it has run
+    /// out; with FORCE neither.
     pub(crate) fn close_to_drop(&self, chronicle: ChronicleId, dropping: Dropping) -> Result<Door> {
         if dropping == Dropping::Anyhow {
             return Ok(self.acquisitions().close(chronicle, self.holder));
@@ -293,7 +293,7 @@ impl Session {
     /// Checks that the session's lease on a chronicle has not run out.
     ///
     /// # Errors
-    /// `ObjectNotInPrerequisiteState`.
+    /// `LeaseLost`.
     pub(crate) fn check_lease(&self, chronicle: ChronicleId) -> Result<()> {
         let checked = self.acquisitions().check(chronicle, self.holder);
         checked.map_err(|refusal| self.refused(chronicle, refusal))
@@ -342,7 +342,7 @@ impl Session {
             )
             .with_hint("send it again when it is released; stratalog.acquisitions shows by whom"),
             Refusal::Lost(lost) => Error::new(
-                ErrorKind::ObjectNotInPrerequisiteState,
+                ErrorKind::LeaseLost,
                 format!("the lease on chronicle \"{name}\" ran out{}", self.at(lost.until)),
             )
             .with_hint(format!(

@@ -23,7 +23,7 @@ impl Session {
     /// Commits what was written to the chronicles in use.
     ///
     /// # Errors
-    /// `ObjectNotInPrerequisiteState` when a lease has run out through which it was written: then
+    /// `LeaseLost` when a lease has run out through which it was written: then
     /// nothing is committed.
     pub(crate) fn committing<T: Send + 'static>(
         &self,

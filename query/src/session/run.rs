@@ -249,7 +249,7 @@ impl Session {
                 return Ok(());
             }
             Some(parse::Own::Release(_)) => return Ok(()),
-            None => {}
+            Some(parse::Own::Subscribe(_) | parse::Own::Trim) | None => {}
         }
         match parsed.statement() {
             Statement::Query(tree) => match (parsed.subscribes(), query::body_insert(tree)) {
@@ -395,8 +395,9 @@ impl Session {
                 work.guard(Box::pin(acquire::run(self, acquire, types, &values, work))).await
             }
             Plan::Tree => match prepared.parsed.statement() {
-                Statement::Delete(tree) => {
-                    work.guard(Box::pin(delete::run(self, tree, types, &values, work))).await
+                Statement::Delete(_) => {
+                    let deleting = delete::run(self, &prepared.parsed, types, &values, work);
+                    work.guard(Box::pin(deleting)).await
                 }
                 _ => Box::pin(self.execute_tree(&prepared.parsed, work)).await,
             },

@@ -16,7 +16,7 @@ use stratalog_visor_core::acquisition::Use;
 
 use super::{parameters, parse, query};
 use crate::{
-    Outcome, Session,
+    Outcome, Parsed, Session,
     errors::from_datafusion,
     session::{acquired::Entered, planner::Planner, work::Work},
     table::{projection, pushdown},
@@ -57,11 +57,14 @@ impl Gone {
 /// `FeatureNotSupported` with an explanation for anything but such a range.
 pub async fn run(
     session: &Session,
-    tree: &Tree,
+    parsed: &Parsed,
     types: &[ColumnType],
     values: &[ScalarValue],
     work: &Work,
 ) -> Result<Outcome> {
+    let Statement::Delete(tree) = parsed.statement() else {
+        return Err(Error::internal("neither a DELETE nor a TRIM"));
+    };
     if tree.returning.is_some() {
         return Err(Error::not_yet("DELETE … RETURNING"));
     }
@@ -82,7 +85,7 @@ pub async fn run(
     let (TableFactor::Table { name, .. }, []) = (&table.relation, table.joins.as_slice()) else {
         return Err(refused("it does not name a table"));
     };
-    let word = if matches!(tree.from, FromTable::WithoutKeyword(_)) { "TRIM" } else { "DELETE" };
+    let word = if matches!(parsed.own(), Some(parse::Own::Trim)) { "TRIM" } else { "DELETE" };
     super::insert::refuse_number(session, word)?;
     session.transaction.check_outside(word)?;
     super::transaction::check_write(session)?;

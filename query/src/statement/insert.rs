@@ -449,7 +449,7 @@ impl Writer {
     ///
     /// # Errors
     /// As `Append::commit`; those of a statement that is stopped before that;
-    /// `ObjectNotInPrerequisiteState` when the session's lease on the table has run out.
+    /// `LeaseLost` when the session's lease on the table has run out.
     pub async fn finish(self, session: &Session, work: &Work) -> Result<Finished> {
         let appended = match self.append.finish(self.chronicle.id) {
             Some(append) => {

@@ -70,12 +70,12 @@ pub fn numbers(tree: &impl Visit) -> Result<BTreeSet<usize>> {
     Ok(numbers)
 }
 
-/// Writes the types that the client told into the tree, as casts, and bigint where a
-/// LIMIT or OFFSET is a parameter. Types that the statement itself gives, `$1::int`, are
-/// added to `told`, which must have a place for each parameter.
+/// Writes the types that the client told into the tree, as casts, and bigint where the LIMIT,
+/// OFFSET or FETCH of a query, or of one within it, is a parameter. Types that the statement itself
+/// gives, `$1::int`, are added to `told`, which must have a place for each parameter.
 pub fn cast_told(statement: &mut impl VisitMut, told: &mut [Option<ColumnType>]) {
-    let mut limits = Limits;
-    let _ = walk::change(statement, &mut limits);
+    let mut counts = Counts;
+    let _ = walk::change(statement, &mut counts);
     if told.iter().any(Option::is_some) {
         let mut caster = Caster { told };
         let _ = walk::change(statement, &mut caster);
@@ -127,18 +127,26 @@ impl Change for WrittenCasts<'_> {
     }
 }
 
-struct Limits;
+struct Counts;
 
-impl Change for Limits {
+impl Change for Counts {
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        let fetched = query.fetch.iter_mut().filter_map(|fetch| fetch.quantity.as_mut());
+        fetched.for_each(as_count);
         if let Some(LimitClause::LimitOffset { limit, offset, .. }) = &mut query.limit_clause {
-            for expr in limit.iter_mut().chain(offset.iter_mut().map(|offset| &mut offset.value)) {
-                if is_parameter(expr) {
-                    cast(expr, DataType::BigInt(None));
-                }
-            }
+            let skipped = offset.iter_mut().map(|offset| &mut offset.value);
+            limit.iter_mut().chain(skipped).for_each(as_count);
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// A parameter that is a number of rows, also in parentheses.
+fn as_count(expr: &mut Expr) {
+    if let Expr::Nested(inner) = expr {
+        as_count(inner);
+    } else if matches!(expr, Expr::Value(ValueWithSpan { value: Value::Placeholder(_), .. })) {
+        cast(expr, DataType::BigInt(None));
     }
 }
 
@@ -157,10 +165,6 @@ impl Change for Caster<'_> {
         }
         ControlFlow::Continue(())
     }
-}
-
-fn is_parameter(expr: &Expr) -> bool {
-    matches!(expr, Expr::Value(ValueWithSpan { value: Value::Placeholder(_), .. }))
 }
 
 fn cast(expr: &mut Expr, data_type: DataType) {

@@ -14,7 +14,7 @@ use datafusion::sql::sqlparser::{
 use stratalog_model::{Error, ErrorKind, Result, chronicle::SYSTEM_COLUMNS};
 use stratalog_text::copy::CopyOptionValue;
 
-use self::position::{Beginning, Positions};
+use self::position::Positions;
 use super::replays;
 
 mod acquire;
@@ -22,8 +22,10 @@ mod copy_options;
 mod distinct;
 mod dropping;
 mod fetch;
+mod inside;
 pub(crate) mod position;
 mod rewrite;
+mod words;
 
 pub use acquire::{Acquire, Own};
 pub use dropping::Dropping;
@@ -55,9 +57,7 @@ pub struct Tree {
     pub copy_options: Vec<(String, CopyOptionValue)>,
     /// Positions in [`SYSTEM_COLUMNS`] of the names that the text mentions.
     pub system_columns: Vec<usize>,
-    /// Where it begins, of a SUBSCRIBE: its tree is a query of what it gives.
-    pub(crate) subscribes: Option<Beginning>,
-    /// What the parser's tree has no place for: the tree is a query of its expressions.
+    /// What the parser's tree has no place for.
     pub own: Option<Own>,
     /// Of a DROP TABLE, what it does where others have acquired the table.
     pub dropping: Dropping,
@@ -101,7 +101,7 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
         counted = (start, counted.1 + between);
         let before = u32::try_from(counted.1).unwrap_or(u32::MAX);
         check_chains(part)?;
-        if let Some((at, error)) = rewrite::refused(part) {
+        if let Some((at, error)) = rewrite::refused(part).or_else(|| inside::refused(part)) {
             return Err(match position(sql, at.span.start) {
                 Some(position) => error.with_position(position),
                 None => error,
@@ -117,9 +117,8 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
             wrong.map_or_else(|| at_end(sql, semicolon), |token| at_token(sql, &token))
         };
         let copy_options = copy_options::cut(&mut tokens).map_err(wrong)?;
-        let positions = Positions::cut(&mut tokens).map_err(wrong)?;
+        let mut positions = Positions::cut(&mut tokens).map_err(wrong)?;
         let dropping = dropping::cut(&mut tokens).unwrap_or_default();
-        let subscribes = positions.subscribes;
         let mut system_columns = mentioned_system_columns(&tokens);
         system_columns.extend(replays::needed(&tokens));
         system_columns.sort_unstable();
@@ -131,7 +130,7 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
         let parsed = match fetch::is_fetch(part) {
             _ if is_own => acquire::parse(&mut parser).map(|(query, own)| (query, Some(own))),
             true => fetch::parse(&mut parser).map(|fetch| (fetch, None)),
-            false => parser.parse_statement().map(|statement| (statement, None)),
+            false => parser.parse_statement().map(|tree| (tree, positions.own.take())),
         };
         let (mut statement, own) = parsed
             .map_err(|error| parser_error(sql, error))
@@ -144,16 +143,7 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
         if rest.token != Token::EOF {
             return Err(at_token(sql, &rest));
         }
-        found.push(Tree {
-            statement,
-            text,
-            before,
-            copy_options,
-            system_columns,
-            subscribes,
-            own,
-            dropping,
-        });
+        found.push(Tree { statement, text, before, copy_options, system_columns, own, dropping });
     }
     Ok(found)
 }

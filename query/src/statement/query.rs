@@ -151,9 +151,10 @@ pub async fn plan(
     let count = parameters::count(&tree)?.max(told.len());
     let mut told = told.to_vec();
     told.resize(count, None);
-    parameters::cast_told(&mut tree, &mut told);
     system_columns::hide(&mut tree, mentioned)?;
     super::replays::expand(&mut tree, planner, mentioned)?;
+    // How many events a playback gives is a LIMIT by now.
+    parameters::cast_told(&mut tree, &mut told);
     super::complexity::check(&tree)?;
     super::overlooked::check(&tree, planner)?;
     super::recursion::check(&tree, |name| planner.is_aggregate(name))?;

@@ -13,8 +13,8 @@ use std::{ops::ControlFlow, sync::Arc};
 
 use datafusion::sql::sqlparser::{
     ast::{
-        Array, BinaryOperator, CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, LimitClause,
-        Query, SetExpr, Statement, TableAlias, TableFactor, Value, ValueWithSpan,
+        Array, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, LimitClause, Query, SetExpr,
+        Statement, TableAlias, TableFactor, Value, ValueWithSpan,
     },
     tokenizer::{Token, TokenWithSpan},
 };
@@ -161,7 +161,7 @@ impl Expander<'_> {
         if let Some(rows) = rows
             && let Some(LimitClause::LimitOffset { limit, .. }) = &mut query.limit_clause
         {
-            *limit = Some(bigint((*rows).clone()));
+            *limit = Some((*rows).clone());
         }
         Ok(query)
     }
@@ -220,17 +220,6 @@ fn text_of(expr: &Expr) -> Option<&str> {
     match expr {
         Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => Some(text),
         _ => None,
-    }
-}
-
-/// A number of rows; a parameter has this type.
-fn bigint(rows: Expr) -> Expr {
-    Expr::Cast {
-        kind: CastKind::Cast,
-        expr: Box::new(rows),
-        data_type: DataType::BigInt(None),
-        array: false,
-        format: None,
     }
 }
 

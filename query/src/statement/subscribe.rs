@@ -117,7 +117,7 @@ fn has_value(beginning: Beginning) -> bool {
 ///
 /// # Errors
 /// `FeatureNotSupported` for what is no condition on the table's columns; `UndefinedTable`;
-/// `ObjectNotInPrerequisiteState` when the session's lease on the table has run out, also in the stream.
+/// `LeaseLost` when the session's lease on the table has run out, also in the stream.
 pub async fn run(
     session: &Session,
     subscribe: &Subscribe,

@@ -250,7 +250,7 @@ async fn a_lease_that_ran_out_is_access_that_is_lost() {
     let pass = |ms: i64| {
         db.clock.0.fetch_add(ms * 1_000_000, Ordering::Relaxed);
     };
-    let lost = ErrorKind::ObjectNotInPrerequisiteState;
+    let lost = ErrorKind::LeaseLost;
     db.tag("INSERT INTO t VALUES ('2024-01-01', 1)").await;
     db.tag("ACQUIRE CHRONICLE t EXCLUSIVE FOR INTERVAL '100 ms'").await;
     db.tag("DECLARE c CURSOR WITH HOLD FOR SELECT x FROM t").await;
@@ -316,7 +316,7 @@ async fn what_was_written_through_a_lost_lease_stays_lost() {
     // Nobody could tell what came in between.
     db.tag("ACQUIRE CHRONICLE t").await;
     db.tag("INSERT INTO t VALUES ('2024-01-01', 2)").await;
-    assert_eq!(db.kind("COMMIT").await, ErrorKind::ObjectNotInPrerequisiteState);
+    assert_eq!(db.kind("COMMIT").await, ErrorKind::LeaseLost);
     assert_eq!(db.rows("SELECT count(*) FROM t").await, ["0"]);
     db.tag("INSERT INTO t VALUES ('2024-01-01', 3)").await;
 }

@@ -14,6 +14,7 @@ mod acquire;
 mod aggregates;
 mod as_of;
 mod copy;
+mod counted_rows;
 mod crashes;
 mod definitions;
 mod deletes;

@@ -35,6 +35,11 @@ impl Budget {
         self.bytes_max
     }
 
+    /// Bytes that may still be claimed.
+    pub fn left(&self) -> u64 {
+        self.bytes_max.saturating_sub(self.used())
+    }
+
     /// Claims `bytes`.
     ///
     /// # Errors

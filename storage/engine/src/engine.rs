@@ -50,13 +50,14 @@ use crate::{
     relief::Relief,
     settings::EngineSettings,
     version::{
-        numberings,
+        Version, numberings,
         published::{Pinned, Published},
     },
     waiting::Waiting,
 };
 
-/// Followers share one in so many of the bytes for events in memory.
+/// Followers share one in so many of the bytes for events in memory: for the commits that they have
+/// not seen yet, and as many for the history that was read for them.
 const FEEDS_SHARE: u64 = 16;
 
 /// The store of events: `EventStore` over a [`Log`].
@@ -82,6 +83,8 @@ pub struct Core {
     pub numbers: Arc<Budget>,
     /// Memory for the commits that followers have not seen yet.
     feeds: Arc<FeedBytes>,
+    /// Memory for history that followers were not told of yet.
+    pub untold: Arc<Budget>,
     /// Who waits for it.
     pub relief: Relief,
     /// Events that are in tablets and in memory.
@@ -156,6 +159,7 @@ impl Engine {
             budget: Budget::new(settings.memory_bytes_max),
             numbers: Budget::new(numberings::BYTES_MAX),
             feeds: Arc::new(FeedBytes::new(settings.memory_bytes_max / FEEDS_SHARE)),
+            untold: Budget::new(settings.memory_bytes_max / FEEDS_SHARE),
             head: watch::Sender::new(0),
             sweeps: Arc::new(Semaphore::new(follow::SWEEPS_MAX)),
             backlog: Backlog::new(settings.backlog_bytes_max),
@@ -478,16 +482,27 @@ impl Core {
         Ok(self.change(|_| {
             let version = chronicle.seal(definition, &now);
             let sealed = chronicle.state().version.open_from().map(before);
-            let pinned =
-                version.map(|version| Pinned { chronicle: Arc::clone(&chronicle), version });
+            let news = version.filter(|version| !self.shows(chronicle.id(), version));
+            let pinned = news.map(|version| Pinned { chronicle: Arc::clone(&chronicle), version });
             (pinned, sealed)
         }))
     }
 
-    /// Makes versions and the head visible.
+    /// Whether everybody sees this version of a chronicle.
+    fn shows(&self, id: ChronicleId, version: &Arc<Version>) -> bool {
+        let published = self.published.lock();
+        published.versions.get(&id).is_some_and(|pinned| Arc::ptr_eq(&pinned.version, version))
+    }
+
+    /// Makes versions and the head visible. Where a snapshot holds what was visible, the list of all
+    /// chronicles is copied: not for nothing.
     pub fn show(&self, gsn: u64, versions: impl IntoIterator<Item = Pinned>) {
+        let mut versions = versions.into_iter().peekable();
         let mut untidy = Vec::new();
         let mut guard = self.published.lock();
+        if versions.peek().is_none() && guard.gsn == Gsn(gsn) {
+            return;
+        }
         let published = Arc::make_mut(&mut guard);
         published.gsn = Gsn(gsn);
         for pinned in versions {
@@ -532,3 +547,6 @@ fn dropped() -> Error {
     )
     .with_detail("nothing of the statement was kept")
 }
+
+#[cfg(test)]
+mod tests;

@@ -181,6 +181,8 @@ kinds! {
     TickTaken = "SL002", true, Aborted;
     /// An event outside of the part of a chronicle that the session has acquired.
     OutsideProjection = "44000", false, OutOfRange;
+    /// The lease ran out on what the session had acquired: it is to acquire again, or release.
+    LeaseLost = "SL003", false, FailedPrecondition;
     /// A transaction command in the wrong state.
     InvalidTransactionState = "25000", false, FailedPrecondition;
     /// A command that cannot run inside a transaction block.

@@ -28,9 +28,12 @@ mod register;
 mod using;
 mod waiting;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use futures::channel::oneshot;
@@ -54,22 +57,25 @@ pub struct Acquisitions {
 #[derive(Debug, Default)]
 struct Inner {
     register: Register,
-    /// Those who look again when something has changed.
-    listening: Vec<oneshot::Sender<()>>,
+    /// Those who look again when something of a chronicle has changed.
+    listening: BTreeMap<ChronicleId, Vec<oneshot::Sender<()>>>,
 }
 
 impl Inner {
-    fn changed(&mut self) {
-        for listening in self.listening.drain(..) {
+    /// Has those look again who wait for a chronicle. What changes of one is no news to those who
+    /// wait for others: a ring that it closes leads through one of those who wait for it.
+    fn changed(&mut self, chronicle: ChronicleId) {
+        for listening in self.listening.remove(&chronicle).into_iter().flatten() {
             // Who does not listen any more need not be told.
             let _ = listening.send(());
         }
     }
 
-    fn listen(&mut self) -> oneshot::Receiver<()> {
-        self.listening.retain(|listening| !listening.is_canceled());
+    fn listen(&mut self, chronicle: ChronicleId) -> oneshot::Receiver<()> {
+        let all = self.listening.entry(chronicle).or_default();
+        all.retain(|listening| !listening.is_canceled());
         let (told, listening) = oneshot::channel();
-        self.listening.push(told);
+        all.push(told);
         listening
     }
 }
@@ -106,7 +112,7 @@ impl Acquisitions {
         let mut inner = self.inner.lock();
         self.leases.fetch_or(claim.lease_ns.is_some(), Ordering::Relaxed);
         inner.register.request(self.now(), time_ns, chronicle, holder, claim, false)?;
-        inner.changed();
+        inner.changed(chronicle);
         Ok(())
     }
 
@@ -125,7 +131,7 @@ impl Acquisitions {
         let mut inner = self.inner.lock();
         self.leases.fetch_or(claim.lease_ns.is_some(), Ordering::Relaxed);
         let ticket = inner.register.request(self.now(), time_ns, chronicle, holder, claim, true)?;
-        inner.changed();
+        inner.changed(chronicle);
         Ok(ticket.map(|ticket| Waiting::new(Arc::clone(self), chronicle, ticket)))
     }
 
@@ -134,7 +140,7 @@ impl Acquisitions {
         let mut inner = self.inner.lock();
         let had = inner.register.release(chronicle, holder);
         if had {
-            inner.changed();
+            inner.changed(chronicle);
         }
         had
     }
@@ -143,8 +149,9 @@ impl Acquisitions {
     /// they have ended.
     pub fn leave(&self, holder: HolderId) {
         let mut inner = self.inner.lock();
-        inner.register.leave(holder);
-        inner.changed();
+        for chronicle in inner.register.leave(holder) {
+            inner.changed(chronicle);
+        }
     }
 
     /// A statement begins to use a chronicle, until what this returns is dropped.
@@ -177,7 +184,7 @@ impl Acquisitions {
     pub fn close(self: &Arc<Self>, chronicle: ChronicleId, holder: HolderId) -> Door {
         let mut inner = self.inner.lock();
         let others = inner.register.close(self.now(), chronicle, holder);
-        inner.changed();
+        inner.changed(chronicle);
         Door { acquisitions: Arc::clone(self), chronicle, others }
     }
 
@@ -197,7 +204,7 @@ impl Acquisitions {
             inner.register.reopen(chronicle);
             return Err(others);
         }
-        inner.changed();
+        inner.changed(chronicle);
         Ok(Door { acquisitions: Arc::clone(self), chronicle, others })
     }
 
@@ -207,7 +214,7 @@ impl Acquisitions {
     pub fn mark(&self, chronicle: ChronicleId, holder: HolderId) -> bool {
         let mut inner = self.inner.lock();
         let is_new = inner.register.mark(chronicle, holder);
-        inner.changed();
+        inner.changed(chronicle);
         is_new
     }
 
@@ -220,7 +227,7 @@ impl Acquisitions {
     pub fn forget(&self, chronicle: ChronicleId) {
         let mut inner = self.inner.lock();
         inner.register.forget(chronicle);
-        inner.changed();
+        inner.changed(chronicle);
     }
 
     /// When to look again whether a chronicle is released by all; `None` when it is.
@@ -229,7 +236,7 @@ impl Acquisitions {
         let now = self.now();
         let holders = inner.register.holders_of(now, chronicle);
         let until = holders.iter().filter_map(|held| held.until).min();
-        (!holders.is_empty()).then(|| Pause::new(now, until, inner.listen()))
+        (!holders.is_empty()).then(|| Pause::new(now, until, inner.listen(chronicle)))
     }
 
     /// All acquisitions, by chronicle; those of statements that run, too.

@@ -80,6 +80,21 @@ async fn statements_take_parameters() {
 }
 
 #[tokio::test]
+async fn a_subscription_is_executed_as_a_query() {
+    let server = Server::start();
+    let client = server.client().await;
+    client.execute(ROOMS).await.unwrap();
+    client.execute("INSERT INTO rooms VALUES ('2024-01-01', 'hall', 1)").await.unwrap();
+    let error = client.execute("SUBSCRIBE rooms").await.unwrap_err();
+    assert_eq!(error.sqlstate(), Some("42809"), "{error}");
+    let from = "SUBSCRIBE rooms FROM GSN $1";
+    let error = client.execute_with(from, [Value::Int(1)]).await.unwrap_err();
+    assert_eq!(error.sqlstate(), Some("42809"), "{error}");
+    let mut rows = client.query_with(from, [Value::Int(1)]).await.unwrap();
+    assert_eq!(rows.next().await.unwrap().unwrap().num_rows(), 1);
+}
+
+#[tokio::test]
 async fn transactions_happen_whole_or_not_at_all() {
     let server = Server::start();
     let client = server.client().await;

@@ -7,7 +7,7 @@ use stratalog_query::Rows;
 use stratalog_text::TextStyle;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{Connection, Step};
+use super::{Connection, Step, work::Until};
 use crate::encode::RowWriter;
 
 /// A result that is being read.
@@ -122,7 +122,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
         self.flush().await?;
         if !is_limited {
-            return Ok(self.watched_endless(next(&mut cursor.rows)).await?.into());
+            return Ok(self.watched_until(Until::Closed, next(&mut cursor.rows)).await?.into());
         }
         let wait = self.session.subscribe_wait();
         let waited = async { Ok(tokio::time::timeout(wait, next(&mut cursor.rows)).await) };
@@ -139,7 +139,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 return Ok(there?);
             }
             self.flush().await?;
-            return self.watched_endless(next(rows)).await;
+            return self.watched_until(Until::Closed, next(rows)).await;
         }
         self.watched(next(rows)).await
     }

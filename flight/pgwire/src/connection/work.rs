@@ -43,30 +43,44 @@ fn broke_off() -> Error {
     Error::internal("the statement broke off: a defect of the server")
 }
 
+/// When a client has gone away.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Until {
+    /// It is gone, and nothing that it sent is still to be answered.
+    Gone,
+    /// It has closed its end, for work that need not end: what it sent after that is never
+    /// answered, and does not keep it.
+    Closed,
+}
+
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     /// Runs `work` unless the client goes away or the server ends first; dropping the
     /// work cancels it. A panic within is the statement's error, not the connection's end.
-    pub(crate) async fn watched<T>(&mut self, work: impl Future<Output = Result<T>>) -> Step<T> {
-        let result = AssertUnwindSafe(work).catch_unwind();
-        tokio::select! {
-            biased;
-            result = result => result.unwrap_or_else(|_| Err(broke_off())).map_err(Ending::Error),
-            () = self.reader.gone() => Err(Ending::Gone),
-            () = self.stop.hard.cancelled() => Err(shutting_down()),
-        }
+    pub(crate) fn watched<T>(
+        &mut self,
+        work: impl Future<Output = Result<T>>,
+    ) -> impl Future<Output = Step<T>> {
+        self.watched_until(Until::Gone, work)
     }
 
-    /// The same for work that need not end: what the client sent after it is never answered, and
-    /// does not keep it.
-    pub(crate) async fn watched_endless<T>(
+    /// As [`Self::watched`], with what it means here that the client goes away.
+    pub(crate) async fn watched_until<T>(
         &mut self,
+        until: Until,
         work: impl Future<Output = Result<T>>,
     ) -> Step<T> {
         let result = AssertUnwindSafe(work).catch_unwind();
+        let reader = &mut self.reader;
+        let left = async move {
+            match until {
+                Until::Gone => reader.gone().await,
+                Until::Closed => reader.closed().await,
+            }
+        };
         tokio::select! {
             biased;
             result = result => result.unwrap_or_else(|_| Err(broke_off())).map_err(Ending::Error),
-            () = self.reader.closed() => Err(Ending::Gone),
+            () = left => Err(Ending::Gone),
             () = self.stop.hard.cancelled() => Err(shutting_down()),
         }
     }

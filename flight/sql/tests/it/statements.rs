@@ -1,7 +1,15 @@
 use arrow::{array::AsArray as _, datatypes::Int64Type};
-use futures::TryStreamExt as _;
+use arrow_flight::{
+    FlightData,
+    sql::{CommandPreparedStatementUpdate, CommandStatementUpdate},
+};
+use futures::{TryStreamExt as _, stream};
+use tonic::Code;
 
-use crate::server::TestServer;
+use crate::{
+    raw::{command, prepare, put, says},
+    server::TestServer,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_statement_is_planned_and_read() {
@@ -73,5 +81,26 @@ async fn a_subscription_is_a_stream_without_an_end() {
         let values = batch.column(3).as_primitive::<arrow::datatypes::Int32Type>();
         assert_eq!(values.value(0), v);
         run(&format!("INSERT INTO t VALUES ('2024-01-03', {})", v.max(2) + 1)).await;
+    }
+}
+
+/// An update is answered with a number, which a subscription never has.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_subscription_is_no_update() {
+    let server = TestServer::start().await;
+    let create = "CREATE TABLE t (time timestamptz NOT NULL, v int)";
+    server.client().await.execute_update(create.to_string(), None).await.unwrap();
+    let mut raw = server.raw().await;
+    let handle = prepare(&mut raw, "SUBSCRIBE t LIVE").await;
+    let query = "SUBSCRIBE t".to_string();
+    let soon = std::time::Duration::from_secs(10);
+    for update in [
+        command(&CommandStatementUpdate { query, transaction_id: None }),
+        command(&CommandPreparedStatementUpdate { prepared_statement_handle: handle }),
+    ] {
+        let message = FlightData { flight_descriptor: Some(update), ..FlightData::default() };
+        let answered = tokio::time::timeout(soon, put(&mut raw, stream::iter([message])));
+        let (_, end) = answered.await.unwrap();
+        says(&end.unwrap(), Code::InvalidArgument, "42809", "SUBSCRIBE has no end");
     }
 }

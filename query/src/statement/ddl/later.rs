@@ -21,7 +21,7 @@ use crate::{
 /// Drops what nobody has acquired, and the rest later. Returns what there is to tell.
 ///
 /// # Errors
-/// `ActiveTransaction` in a block; `ObjectNotInPrerequisiteState` when the session's lease on one has run
+/// `ActiveTransaction` in a block; `LeaseLost` when the session's lease on one has run
 /// out; those of dropping.
 pub async fn drop_tables(
     session: &Session,

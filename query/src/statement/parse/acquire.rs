@@ -16,15 +16,20 @@ use datafusion::sql::sqlparser::{
     tokenizer::{Token, TokenWithSpan},
 };
 
-use super::rewrite::is_keyword;
+use super::{position::Beginning, rewrite::is_keyword};
 
 /// A statement of ours that the parser's tree has no place for.
 #[derive(Debug, Clone)]
 pub enum Own {
-    /// ACQUIRE; its expressions are the columns of the statement.
+    /// ACQUIRE; its expressions are the columns of the tree, a query.
     Acquire(Acquire),
     /// RELEASE of a chronicle.
     Release(ObjectName),
+    /// SUBSCRIBE, by itself or in COPY or DECLARE, and where it begins; what it gives is the query of
+    /// the tree.
+    Subscribe(Beginning),
+    /// TRIM; the tree is the DELETE that does the same.
+    Trim,
 }
 
 /// An ACQUIRE without its expressions.

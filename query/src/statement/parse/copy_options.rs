@@ -13,12 +13,12 @@ use datafusion::sql::sqlparser::{
 };
 use stratalog_text::copy::{ColumnSelection, CopyOptionValue};
 
-use super::rewrite::{is_keyword, significant};
+use super::{
+    rewrite::{is_keyword, significant},
+    words::Wrong,
+};
 
 type Options = Vec<(String, CopyOptionValue)>;
-
-/// What stands where something else belongs; `None` at the end.
-type Wrong = Option<TokenWithSpan>;
 
 /// Takes the options of a COPY off its tokens; those of other statements stay as they are.
 ///

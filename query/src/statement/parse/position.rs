@@ -1,13 +1,14 @@
-//! Statements that name a position in the log, in words that the parser knows.
+//! Statements that name a position in the log, in words that the parser knows. SUBSCRIBE stands in
+//! COPY and DECLARE, too, and TRIM is a DELETE but for its name: so neither is read by a parser of ours.
 //!
 //! ```text
-//!   TRIM t BEFORE GSN 100                     DELETE t WHERE _gsn < (100)
+//!   TRIM t BEFORE GSN 100                     DELETE FROM t WHERE _gsn < (100)
 //!   INSERT INTO t VALUES (1) AFTER GSN 100    INSERT INTO t VALUES (1), and the 100 beside it
 //!   SUBSCRIBE t FROM GSN 100 WHERE a > 1      SELECT _gsn, *, CAST(100 AS BIGINT) FROM t WHERE a > 1
 //! ```
 
 use datafusion::sql::sqlparser::{
-    ast::{Expr, FromTable, Ident, Insert, Setting, Statement},
+    ast::{Expr, Ident, Insert, Setting, Statement},
     keywords::Keyword,
     parser::{Parser, ParserError},
     tokenizer::{Span, Token, TokenWithSpan, Word},
@@ -16,8 +17,9 @@ use datafusion::sql::sqlparser::{
 use stratalog_model::Error;
 
 use super::{
-    Tree,
-    rewrite::{is_keyword, significant},
+    Own, Tree,
+    rewrite::is_keyword,
+    words::{Words, Wrong},
 };
 use crate::statement::query;
 
@@ -26,7 +28,7 @@ pub(crate) const AFTER: &str = "after_gsn";
 
 /// Where a SUBSCRIBE begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Beginning {
+pub enum Beginning {
     /// With the first event that there is.
     All,
     /// At a gsn, which the last column of its query tells.
@@ -37,16 +39,12 @@ pub(crate) enum Beginning {
     Live,
 }
 
-/// What stands where something else belongs; `None` at the end.
-type Wrong = Option<TokenWithSpan>;
-
 /// What a statement said of positions.
 #[derive(Debug, Default)]
 pub(super) struct Positions {
-    trims: bool,
+    /// What the statement is, if the parser takes it for another one.
+    pub own: Option<Own>,
     after: Option<Vec<TokenWithSpan>>,
-    /// Where a SUBSCRIBE begins.
-    pub subscribes: Option<Beginning>,
 }
 
 impl Positions {
@@ -58,35 +56,28 @@ impl Positions {
         let words = Words::new(tokens);
         if words.is(0, "trim") && !words.is_token(1, &Token::LParen) {
             *tokens = trim(&words)?;
-            return Ok(Self { trims: true, ..Self::default() });
+            return Ok(Self { own: Some(Own::Trim), after: None });
         }
-        if let Some(at) = words.subscribe() {
+        if let Some(at) = subscribe_at(&words) {
             let (rewritten, beginning) = subscribe(&words, at)?;
             *tokens = rewritten;
-            return Ok(Self { subscribes: Some(beginning), ..Self::default() });
+            return Ok(Self { own: Some(Own::Subscribe(beginning)), after: None });
         }
         if ["insert", "with", "prepare"].iter().any(|first| words.is(0, first)) {
             let (rest, after) = insert(&words)?;
             if after.is_some() {
                 *tokens = rest;
             }
-            return Ok(Self { after, ..Self::default() });
+            return Ok(Self { own: None, after });
         }
         Ok(Self::default())
     }
 
-    /// Puts what was taken out into the tree.
+    /// Puts the position that an INSERT comes after into the tree.
     ///
     /// # Errors
     /// What the parser says of the position.
     pub(super) fn put(self, statement: &mut Statement) -> Result<(), ParserError> {
-        if self.trims
-            && let Statement::Delete(delete) = statement
-            && let FromTable::WithFromKeyword(from) = &mut delete.from
-        {
-            // As nobody can write it: so TRIM is told from DELETE.
-            delete.from = FromTable::WithoutKeyword(std::mem::take(from));
-        }
         let Some(after) = self.after else { return Ok(()) };
         let dialect = super::PostgreSqlDialect {};
         let mut parser = Parser::new(&dialect)
@@ -137,91 +128,19 @@ pub(crate) fn after(insert: &Insert) -> Option<&Expr> {
     settings.find(|setting| setting.key.value == AFTER).map(|setting| &setting.value)
 }
 
-/// The tokens that are no space, by number.
-struct Words<'a>(Vec<&'a TokenWithSpan>);
-
-impl<'a> Words<'a> {
-    fn new(tokens: &'a [TokenWithSpan]) -> Self {
-        let all = significant(tokens).into_iter().filter_map(|at| tokens.get(at));
-        Self(all.filter(|token| token.token != Token::EOF).collect())
+/// Where a SUBSCRIBE stands: by itself, in COPY, or as the query of a cursor.
+fn subscribe_at(words: &Words<'_>) -> Option<usize> {
+    if words.is(0, "subscribe") {
+        return Some(0);
     }
-
-    fn get(&self, at: usize) -> Option<&'a TokenWithSpan> {
-        self.0.get(at).copied()
+    if words.is(0, "copy") && words.is_token(1, &Token::LParen) && words.is(2, "subscribe") {
+        return Some(2);
     }
-
-    fn is(&self, at: usize, wanted: &str) -> bool {
-        self.get(at).is_some_and(|token| match &token.token {
-            Token::Word(word) => {
-                word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted)
-            }
-            _ => false,
-        })
+    if !words.is(0, "declare") {
+        return None;
     }
-
-    fn is_token(&self, at: usize, wanted: &Token) -> bool {
-        self.get(at).is_some_and(|token| token.token == *wanted)
-    }
-
-    fn wrong<T>(&self, at: usize) -> Result<T, Wrong> {
-        Err(self.get(at).cloned())
-    }
-
-    fn span(&self, at: usize) -> Span {
-        self.get(at).map_or_else(Span::empty, |token| token.span)
-    }
-
-    fn tokens(&self, range: std::ops::Range<usize>) -> impl Iterator<Item = TokenWithSpan> {
-        self.0.get(range).unwrap_or(&[]).iter().map(|token| (*token).clone())
-    }
-
-    /// The first from `start` on, outside of parentheses, that `found` says yes to; the number of a
-    /// parenthesis that closes an outer one, or of the end, for none.
-    fn find(&self, start: usize, found: impl Fn(usize) -> bool) -> usize {
-        let mut depth = 0_usize;
-        for at in start..self.0.len() {
-            if depth == 0 && found(at) {
-                return at;
-            }
-            match self.get(at).map(|token| &token.token) {
-                Some(Token::LParen | Token::LBracket) => depth += 1,
-                Some(Token::RParen | Token::RBracket) if depth == 0 => return at,
-                Some(Token::RParen | Token::RBracket) => depth -= 1,
-                _ => {}
-            }
-        }
-        self.0.len()
-    }
-
-    /// Behind the name that begins at `start`.
-    fn name(&self, start: usize) -> Result<usize, Wrong> {
-        let mut at = start;
-        loop {
-            match self.get(at).map(|token| &token.token) {
-                Some(Token::Word(_)) => at += 1,
-                _ => return self.wrong(at),
-            }
-            if !self.is_token(at, &Token::Period) {
-                return Ok(at);
-            }
-            at += 1;
-        }
-    }
-
-    /// Where a SUBSCRIBE stands: by itself, in COPY, or as the query of a cursor.
-    fn subscribe(&self) -> Option<usize> {
-        if self.is(0, "subscribe") {
-            return Some(0);
-        }
-        if self.is(0, "copy") && self.is_token(1, &Token::LParen) && self.is(2, "subscribe") {
-            return Some(2);
-        }
-        if !self.is(0, "declare") {
-            return None;
-        }
-        let at = self.find(1, |at| self.is(at, "for")) + 1;
-        self.is(at, "subscribe").then_some(at)
-    }
+    let at = words.find(1, |at| words.is(at, "for")) + 1;
+    words.is(at, "subscribe").then_some(at)
 }
 
 fn trim(words: &Words<'_>) -> Result<Vec<TokenWithSpan>, Wrong> {
@@ -241,8 +160,8 @@ fn trim(words: &Words<'_>) -> Result<Vec<TokenWithSpan>, Wrong> {
     out.extend(words.tokens(1..before));
     out.extend([word("WHERE", end), word("_gsn", end)]);
     out.extend([Token::Lt, Token::LParen].map(|token| TokenWithSpan::new(token, end)));
-    out.extend(words.tokens(value..words.0.len()));
-    out.push(TokenWithSpan::new(Token::RParen, words.span(words.0.len() - 1)));
+    out.extend(words.tokens(value..words.len()));
+    out.push(TokenWithSpan::new(Token::RParen, words.span(words.len() - 1)));
     Ok(out)
 }
 
@@ -267,7 +186,7 @@ fn insert(words: &Words<'_>) -> Result<(Vec<TokenWithSpan>, Option<Vec<TokenWith
         return words.wrong(at + 3);
     }
     let mut rest: Vec<TokenWithSpan> = words.tokens(0..at).collect();
-    rest.extend(words.tokens(at + 3..words.0.len()));
+    rest.extend(words.tokens(at + 3..words.len()));
     Ok((rest, Some(words.tokens(at + 2..at + 3).collect())))
 }
 
@@ -311,7 +230,7 @@ fn subscribe(words: &Words<'_>, at: usize) -> Result<(Vec<TokenWithSpan>, Beginn
     if !is_where(value.end) && rest.is_some_and(|token| *token != Token::RParen) {
         return words.wrong(value.end);
     }
-    out.extend(words.tokens(value.end..words.0.len()));
+    out.extend(words.tokens(value.end..words.len()));
     Ok((out, beginning))
 }
 

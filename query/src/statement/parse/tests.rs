@@ -1,4 +1,4 @@
-use super::*;
+use super::{position::Beginning, *};
 
 fn texts(sql: &str) -> Vec<String> {
     statements(sql, 1 << 20).unwrap().into_iter().map(|tree| tree.text).collect()
@@ -70,7 +70,9 @@ fn a_drop_says_what_it_does_where_others_have_acquired() {
 fn positions_are_said_in_words_that_the_parser_knows() {
     let parsed = |sql: &str| statements(sql, 1 << 20).unwrap().remove(0);
     let text = |sql: &str| parsed(sql).statement.to_string();
-    assert_eq!(text("trim s.t before gsn 7 + 1"), "DELETE s.t WHERE _gsn < (7 + 1)");
+    assert_eq!(text("trim s.t before gsn 7 + 1"), "DELETE FROM s.t WHERE _gsn < (7 + 1)");
+    assert!(matches!(parsed("trim t before gsn $1").own, Some(Own::Trim)));
+    assert!(parsed("delete from t where _gsn < 7").own.is_none());
     assert_eq!(text("select trim(' x ')"), "SELECT TRIM(' x ')");
     let insert = parsed("insert into t values (1, 2) after gsn 7 returning a").statement;
     let Statement::Insert(insert) = insert else { panic!("{insert}") };
@@ -85,7 +87,10 @@ fn positions_are_said_in_words_that_the_parser_knows() {
         "INSERT INTO t SELECT a AS after FROM gsn"
     );
 
-    let subscribes = |sql: &str| (parsed(sql).subscribes, text(sql));
+    let subscribes = |sql: &str| match parsed(sql).own {
+        Some(Own::Subscribe(beginning)) => (Some(beginning), text(sql)),
+        _ => (None, text(sql)),
+    };
     let of = |beginning, text: &str| (Some(beginning), text.to_string());
     assert_eq!(subscribes("subscribe t"), of(Beginning::All, "SELECT _gsn, * FROM t"));
     assert_eq!(
@@ -112,6 +117,36 @@ fn positions_are_said_in_words_that_the_parser_knows() {
     ] {
         let error = statements(wrong, 1 << 20).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::SyntaxError, "{wrong}");
+    }
+}
+
+#[test]
+fn explain_and_prepare_take_no_statement_of_ours() {
+    for (sql, message, position) in [
+        ("explain subscribe t live", "EXPLAIN of SUBSCRIBE is not supported", 9),
+        ("explain analyze verbose trim t before gsn 7", "EXPLAIN of TRIM is not supported", 25),
+        ("explain (analyze, verbose on) subscribe t", "EXPLAIN of SUBSCRIBE is not supported", 31),
+        ("select 1; prepare p as subscribe t", "PREPARE of SUBSCRIBE is not supported", 24),
+        (
+            "prepare \"as\" (bigint, text[]) as subscribe t from gsn $1",
+            "PREPARE of SUBSCRIBE is not supported",
+            34,
+        ),
+        ("prepare p as acquire chronicle t", "PREPARE of ACQUIRE is not supported", 14),
+        ("prepare p as release table t", "PREPARE of RELEASE is not supported", 14),
+        ("prepare as as trim t before gsn $1", "PREPARE of TRIM is not supported", 15),
+    ] {
+        let error = statements(sql, 1 << 20).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::FeatureNotSupported, "{sql}");
+        assert_eq!((error.message(), error.position()), (message, Some(position)), "{sql}");
+        assert!(error.hint().is_some(), "{sql}");
+    }
+    for sql in [
+        "prepare subscribe as select 1 from acquire",
+        "explain select subscribe, trim(' x ') from acquire",
+        "prepare p as insert into t values (1) after gsn 7",
+    ] {
+        assert!(statements(sql, 1 << 20).is_ok(), "{sql}");
     }
 }
 

@@ -103,11 +103,11 @@ async fn a_subscription_keeps_no_writer_out_and_ends_with_the_lease() {
     pass(&db, 100);
     tag(&writer, "INSERT INTO t VALUES ('2024-01-01', 3)").await;
     let told = next(&mut rows).await.unwrap_err();
-    assert_eq!(told.kind(), ErrorKind::ObjectNotInPrerequisiteState);
+    assert_eq!(told.kind(), ErrorKind::LeaseLost);
     assert!(told.message().starts_with("the lease on chronicle \"t\" ran out"), "{told}");
     assert!(rows.next().await.is_none());
     for sql in ["FETCH c", "SUBSCRIBE t", "COPY (SUBSCRIBE t) TO STDOUT"] {
-        assert_eq!(db.kind(sql).await, ErrorKind::ObjectNotInPrerequisiteState, "{sql}");
+        assert_eq!(db.kind(sql).await, ErrorKind::LeaseLost, "{sql}");
     }
     db.tag("RELEASE CHRONICLE t").await;
     db.tag("SET subscribe_wait = '10s'").await;
@@ -158,7 +158,7 @@ async fn records_and_replays_are_confined() {
     db.tag("ACQUIRE CHRONICLE t FOR INTERVAL '10 ms'").await;
     pass(&db, 10);
     for sql in ["SELECT x FROM read_record(2, 't')", "SELECT x FROM replay('t')"] {
-        assert_eq!(db.kind(sql).await, ErrorKind::ObjectNotInPrerequisiteState, "{sql}");
+        assert_eq!(db.kind(sql).await, ErrorKind::LeaseLost, "{sql}");
     }
 }
 
@@ -178,7 +178,7 @@ async fn a_trim_is_of_all_or_of_nothing() {
     assert_eq!(db.tag("TRIM t BEFORE GSN 3").await, "TRIM 2");
     db.tag("ACQUIRE CHRONICLE t EXCLUSIVE FOR INTERVAL '10 ms'").await;
     pass(&db, 10);
-    assert_eq!(db.kind("TRIM t BEFORE GSN 4").await, ErrorKind::ObjectNotInPrerequisiteState);
+    assert_eq!(db.kind("TRIM t BEFORE GSN 4").await, ErrorKind::LeaseLost);
     assert_eq!(rows(&second, "SELECT x FROM t").await, ["3"]);
 }
 
@@ -227,7 +227,7 @@ async fn what_is_sealed_is_sealed_of_the_part() {
     assert_eq!(db.rows(all).await, ["3|3"]);
     db.tag("ACQUIRE CHRONICLE c FOR INTERVAL '1 ms'").await;
     pass(&db, 1);
-    assert_eq!(db.kind(sealed).await, ErrorKind::ObjectNotInPrerequisiteState);
+    assert_eq!(db.kind(sealed).await, ErrorKind::LeaseLost);
 }
 
 /// F24: what is dated before the acquisition is not accepted, at any door; without one the session's

@@ -21,9 +21,7 @@ use arrow::{
     datatypes::Int64Type,
 };
 use parking_lot::Mutex;
-use stratalog_model::{
-    ChronicleDefinition, Error, Granularity, Gsn, GsnRange, Result, SchemaVersion,
-};
+use stratalog_model::{ChronicleDefinition, Error, Granularity, Gsn, Result, SchemaVersion};
 use tokio::{
     runtime::Handle,
     sync::{Notify, watch},
@@ -241,8 +239,9 @@ pub struct Following {
 }
 
 impl Following {
-    /// The commits from the one with a gsn on, at most `most` of them.
-    pub fn take(&mut self, gsn: Gsn, most: usize) -> Taken {
+    /// The commits from the one with a gsn on: at most `commits_max` of them, and no more than one
+    /// beyond those that have `rows_max` rows.
+    pub fn take(&mut self, gsn: Gsn, commits_max: usize, rows_max: usize) -> Taken {
         // What comes from here on is news.
         self.news.mark_unchanged();
         let ring = self.feed.ring.lock();
@@ -253,7 +252,12 @@ impl Following {
             return Taken::Behind;
         }
         let first = ring.commits.partition_point(|commit| commit.batch.last_gsn() < gsn.0);
-        Taken::Commits(ring.commits.iter().skip(first).take(most).cloned().collect())
+        let mut rows = 0;
+        let wanted = ring.commits.iter().skip(first).take(commits_max).take_while(|commit| {
+            let before = std::mem::replace(&mut rows, rows + commit.batch.rows());
+            before <= rows_max
+        });
+        Taken::Commits(wanted.cloned().collect())
     }
 
     /// Returns when there is something new since the last look.
@@ -270,16 +274,8 @@ impl Drop for Following {
 }
 
 impl Commit {
-    /// Smallest range around its gsn's.
-    pub fn gsns(&self) -> GsnRange {
-        self.batch.gsns()
-    }
-
     /// All columns of a definition, system columns included: decoded once for all who follow.
-    ///
-    /// # Errors
-    /// `Internal`.
-    pub fn rows(&self, definition: &Arc<ChronicleDefinition>) -> Result<RecordBatch> {
+    fn rows(&self, definition: &Arc<ChronicleDefinition>) -> Result<RecordBatch> {
         let asked = (definition.schema_version, definition.index_granularity());
         let mut decoded = self.decoded.lock();
         if let Some((known, rows)) = decoded.as_ref()
@@ -294,23 +290,25 @@ impl Commit {
         Ok(rows)
     }
 
-    /// Those of its [rows](Self::rows) that have a gsn or a later one.
+    /// Its rows with a gsn or a later one, `rows_max` of them at most, with all columns of a
+    /// definition, system columns included; and the position behind them.
     ///
     /// # Errors
     /// `Internal`.
     pub fn behind(
         &self,
-        rows: &RecordBatch,
-        definition: &ChronicleDefinition,
+        definition: &Arc<ChronicleDefinition>,
         gsn: Gsn,
-    ) -> Result<RecordBatch> {
-        if gsn <= self.gsns().start {
-            return Ok(rows.clone());
-        }
+        rows_max: usize,
+    ) -> Result<(RecordBatch, Gsn)> {
+        let rows = self.rows(definition)?;
         let gsns = rows.columns().get(definition.columns.len() + GSN);
         let gsns = gsns.and_then(|column| column.as_primitive_opt::<Int64Type>());
         let gsns = gsns.ok_or_else(|| Error::internal("events were read without their gsn"))?;
-        let first = gsns.values().partition_point(|value| value.cast_unsigned() < gsn.0);
-        Ok(rows.slice(first, rows.num_rows() - first))
+        let gsns = gsns.values();
+        let first = gsns.partition_point(|value| value.cast_unsigned() < gsn.0);
+        let count = rows_max.min(gsns.len() - first);
+        let next = gsns.get(first + count).map(|next| Gsn(next.cast_unsigned()));
+        Ok((rows.slice(first, count), next.unwrap_or(self.batch.gsns().end)))
     }
 }

@@ -19,7 +19,11 @@ enum Told {
     Gap(GsnRange),
 }
 
-fn follow(engine: &Engine, cpu: &Arc<ChronicleDefinition>, from: SubscribeFrom) -> Subscription {
+pub fn follow(
+    engine: &Engine,
+    cpu: &Arc<ChronicleDefinition>,
+    from: SubscribeFrom,
+) -> Subscription {
     let user = cpu.columns.len();
     let request = SubscribeRequest {
         chronicle: Arc::clone(cpu),
@@ -76,7 +80,7 @@ async fn silent(subscription: &mut Subscription) {
 }
 
 /// Events in another order of time than of commits.
-fn shuffled(rows: i64) -> Vec<Row> {
+pub fn shuffled(rows: i64) -> Vec<Row> {
     (0..rows).map(|at| row(at * 37 % rows, ["a", "b", "c"][at as usize % 3], at as f64)).collect()
 }
 

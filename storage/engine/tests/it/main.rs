@@ -22,6 +22,7 @@ mod faults;
 mod fixture;
 mod flips;
 mod follow;
+mod follow_limits;
 mod formats;
 mod journal;
 mod life;

@@ -190,12 +190,13 @@ impl Register {
         had
     }
 
-    /// Gives back everything that a holder has.
-    pub(super) fn leave(&mut self, holder: HolderId) {
-        let listed = self.holders.get(&holder).cloned();
-        for chronicle in listed.into_iter().flatten() {
-            self.release(chronicle, holder);
+    /// Gives back everything that a holder has; of which chronicles.
+    pub(super) fn leave(&mut self, holder: HolderId) -> BTreeSet<ChronicleId> {
+        let listed = self.holders.get(&holder).cloned().unwrap_or_default();
+        for chronicle in &listed {
+            self.release(*chronicle, holder);
         }
+        listed
     }
 
     /// A statement begins to use a chronicle.

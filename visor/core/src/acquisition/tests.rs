@@ -133,6 +133,27 @@ fn those_who_wait_have_turns() {
 }
 
 #[test]
+fn who_waits_is_told_of_its_own_chronicle_alone() {
+    let (_, all) = acquisitions();
+    all.acquire(T, A, claim(Mode::Exclusive)).unwrap();
+    all.acquire(U, A, claim(Mode::Exclusive)).unwrap();
+    let mut of_t = all.ask(T, B, claim(Mode::Shared)).unwrap().unwrap();
+    let mut of_u = all.ask(U, C, claim(Mode::Shared)).unwrap().unwrap();
+    let pauses = [&mut of_t, &mut of_u].map(|waiting| waiting.look().unwrap().unwrap());
+    let [t, u] = pauses.map(|pause| pause.changed);
+    drop(all.enter(U, A, Use::Write).unwrap());
+    assert_eq!((t.now_or_never(), u.now_or_never()), (None, Some(Ok(()))));
+    // Who leaves, leaves all.
+    let pauses = [&mut of_t, &mut of_u].map(|waiting| waiting.look().unwrap().unwrap());
+    all.leave(A);
+    for pause in pauses {
+        assert_eq!(pause.changed.now_or_never(), Some(Ok(())));
+    }
+    assert!(of_t.look().unwrap().is_none() && of_u.look().unwrap().is_none());
+    assert!(all.inner.lock().listening.is_empty());
+}
+
+#[test]
 fn a_lease_that_ran_out_is_lost_until_it_is_acquired_again_or_released() {
     let (clock, all) = acquisitions();
     all.acquire(T, A, lease(Mode::Exclusive, 10)).unwrap();

@@ -85,7 +85,7 @@ impl Drop for Using {
         let mut inner = self.acquisitions.inner.lock();
         inner.register.exit(chronicle, holder, what, entered.epoch, committing);
         if what.writes() {
-            inner.changed();
+            inner.changed(chronicle);
         }
     }
 }

@@ -56,15 +56,18 @@ impl Waiting {
         let mut inner = self.acquisitions.inner.lock();
         let now = self.acquisitions.now();
         match inner.register.look(now, time_ns, self.chronicle, ticket) {
-            Ok(Look::Waits(until)) => Ok(Some(Pause::new(now, until, inner.listen()))),
+            Ok(Look::Waits(until)) => {
+                let changed = inner.listen(self.chronicle);
+                Ok(Some(Pause::new(now, until, changed)))
+            }
             Ok(Look::Granted) => {
                 self.ticket = None;
-                inner.changed();
+                inner.changed(self.chronicle);
                 Ok(None)
             }
             Err(refusal) => {
                 self.ticket = None;
-                inner.changed();
+                inner.changed(self.chronicle);
                 Err(refusal)
             }
         }
@@ -83,6 +86,6 @@ impl Drop for Waiting {
         let Some(ticket) = self.ticket else { return };
         let mut inner = self.acquisitions.inner.lock();
         inner.register.withdraw(self.chronicle, ticket);
-        inner.changed();
+        inner.changed(self.chronicle);
     }
 }

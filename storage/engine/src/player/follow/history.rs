@@ -36,7 +36,7 @@ use crate::{
 const WINDOW_ROWS: usize = 1 << 16;
 
 /// Bytes that are enough for a window, however few rows they are: a follower has one, as long as it
-/// takes.
+/// takes. Fewer are, where the memory for that is used.
 const WINDOW_BYTES: usize = 8 << 20;
 
 /// Rows that are kept whatever their bytes: with a MiB each, as many as the pool may have.
@@ -59,13 +59,6 @@ pub struct Window {
     pub end: Gsn,
     /// The version has no more.
     pub ended: bool,
-}
-
-impl Window {
-    /// One in which there is nothing.
-    pub fn nothing(end: Gsn) -> Self {
-        Self { rows: Vec::new(), damaged: Vec::new(), end, ended: true }
-    }
 }
 
 /// A way through a version.
@@ -146,21 +139,22 @@ impl Sweep {
         &self.version
     }
 
-    /// The next events.
+    /// The next events; no more than one step of reading beyond `bytes_max` bytes.
     ///
     /// # Errors
     /// `Io`, `ConnectionFailure`; what is damaged is told in the window.
-    pub async fn window(&mut self) -> Result<Window> {
+    pub async fn window(&mut self, bytes_max: usize) -> Result<Window> {
+        let bytes_max = bytes_max.min(WINDOW_BYTES);
         loop {
             self.open_pieces().await?;
             let unread = self.parts.front().map(|(_, part)| part.gsns.start);
             let frontier = unread.unwrap_or(self.gsns.end).min(self.limit);
             let all_read = unread.is_none_or(|unread| unread >= self.limit);
             if all_read && self.pool.is_empty() && self.limit == self.gsns.end {
-                return self.in_memory();
+                return self.in_memory(bytes_max);
             }
             let settled = self.settled(frontier);
-            let enough = settled >= WINDOW_ROWS || settled > 0 && self.bytes() > WINDOW_BYTES;
+            let enough = settled >= WINDOW_ROWS || settled > 0 && self.bytes() > bytes_max;
             if enough || all_read {
                 return self.cut(frontier, all_read);
             }
@@ -288,10 +282,9 @@ impl Sweep {
     }
 
     /// Events in memory: behind those of all pieces, and in order.
-    fn in_memory(&mut self) -> Result<Window> {
+    fn in_memory(&mut self, bytes_max: usize) -> Result<Window> {
         let (mut rows, mut count, mut bytes) = (Vec::new(), 0, 0);
-        while count < WINDOW_ROWS
-            && bytes < WINDOW_BYTES as u64
+        while (count == 0 || count < WINDOW_ROWS && bytes < bytes_max as u64)
             && let Some(batch) = self.batches.pop_front()
         {
             count += batch.rows();

@@ -4,29 +4,30 @@
 //!   position ─► in the ring of the last commits? ─► its commits, one decoded batch for all followers
 //!                 └► no: a version is pinned ─► sweep: windows of positions, out of any tier
 //! ```
-//! A follower has a position and nothing else: what it does not take is kept for nobody. One that
-//! is slow falls out of the ring, reads history up to the head, and finds the ring again. A version
-//! stays pinned for a moment only, so that files and memory are given back however slow it is.
+//! A follower has a position, and of history what it read and was not told yet, as far as there is
+//! room for that: what it does not take is kept for nobody. One that is slow falls out of the ring,
+//! reads history up to the head, and finds the ring again. A version stays pinned for a moment only,
+//! so that files and memory are given back however slow it is.
 
 mod history;
 pub mod memory;
 mod reading;
+mod untold;
 
-use std::{collections::VecDeque, sync::Arc};
+use std::sync::Arc;
 
-use arrow::{
-    array::{Int64Array, RecordBatch},
-    compute::concat_batches,
-    datatypes::SchemaRef,
-};
+use arrow::{array::RecordBatch, compute::concat_batches, datatypes::SchemaRef};
 use futures::stream;
 use parking_lot::Mutex;
 use stratalog_model::{
-    ChronicleDefinition, Error, ErrorKind, Gsn, GsnRange, Result,
-    subscribe::{Gap, GapCause, SubscribeFrom, SubscribeRequest, Subscription, Update},
+    ChronicleDefinition, Error, ErrorKind, Gsn, Result,
+    subscribe::{SubscribeFrom, SubscribeRequest, Subscription, Update},
 };
 
-use self::reading::{Read, Reading, Resting};
+use self::{
+    reading::{Reading, Resting},
+    untold::{Position, Untold},
+};
 use crate::{
     engine::Core,
     keeper::feed::{Commit, Following, Taken},
@@ -60,8 +61,8 @@ pub fn subscribe(core: &Arc<Core>, request: SubscribeRequest) -> Result<Subscrip
         place,
         resting: Arc::default(),
         windows: 0,
-        told: Gsn(0),
-        waiting: VecDeque::new(),
+        deleted: Gsn(0),
+        untold: Untold::default(),
     };
     Ok(Box::pin(stream::try_unfold(Some(follower), |follower| async move {
         let Some(mut follower) = follower else { return Ok(None) };
@@ -89,28 +90,37 @@ struct Follower {
     /// Windows of history so far.
     windows: u64,
     /// Deletes up to this gsn were told.
-    told: Gsn,
-    /// What comes next.
-    waiting: VecDeque<Update>,
+    deleted: Gsn,
+    /// History that comes next.
+    untold: Untold,
 }
 
 impl Follower {
     async fn next(&mut self) -> Result<Update> {
         loop {
-            if let Some(update) = self.waiting.pop_front() {
+            if let Some(update) = self.untold.next() {
                 return Ok(update);
             }
-            let Place::At(position) = self.place else {
+            let Place::At(next) = self.place else {
                 self.place = Place::At(self.find().await?);
                 continue;
             };
-            match self.following.take(position, COMMITS_TAKEN) {
+            match self.following.take(next, COMMITS_TAKEN, self.rows_max()) {
                 Taken::Ended => return Err(dropped(&self.request.chronicle)),
                 Taken::Commits(commits) if commits.is_empty() => self.following.news().await,
-                Taken::Commits(commits) => self.take(&commits, position)?,
-                Taken::Behind => self.read(position).await?,
+                Taken::Commits(commits) => {
+                    if let Some(rows) = self.take(&commits, next)? {
+                        return Ok(Update::Events(rows));
+                    }
+                }
+                Taken::Behind => self.read(next).await?,
             }
         }
+    }
+
+    /// Rows of a batch, at most.
+    fn rows_max(&self) -> usize {
+        self.request.batch_rows_max.max(1)
     }
 
     /// The position of the first event with the tick that was asked for, or a later one.
@@ -121,73 +131,41 @@ impl Follower {
         reading::first_at(&self.core, self.request.chronicle.id, tick).await
     }
 
-    /// Commits out of the ring.
-    fn take(&mut self, commits: &[Arc<Commit>], position: Gsn) -> Result<()> {
-        let mut batches = Vec::with_capacity(commits.len());
+    /// A batch of commits out of the ring, which keeps the rest as long as it keeps it for all.
+    fn take(&mut self, commits: &[Arc<Commit>], next: Gsn) -> Result<Option<RecordBatch>> {
+        let (mut batches, mut count, mut place) = (Vec::new(), 0, next);
+        let rows_max = self.rows_max();
         for commit in commits {
-            let rows = commit.rows(&self.request.chronicle)?;
-            let rows = commit.behind(&rows, &self.request.chronicle, position)?;
+            if count == rows_max {
+                break;
+            }
+            let (rows, behind) = commit.behind(&self.request.chronicle, next, rows_max)?;
+            // Not a part of it behind others: alone, it is no copy of what is decoded.
+            if count > 0 && count + rows.num_rows() > rows_max {
+                break;
+            }
+            (count, place) = (count + rows.num_rows(), behind);
             batches.push(rows.project(&self.request.projection)?);
         }
-        let last = commits.last().map_or(position, |commit| commit.gsns().end);
-        self.place = Place::At(position.max(last));
-        let most = self.request.batch_rows_max.max(1);
-        for rows in together(batches, most)? {
-            self.tell(rows);
-        }
-        Ok(())
+        self.place = Place::At(place.max(next));
+        Ok(together(batches, rows_max)?.pop())
     }
 
     /// A window of history, out of any tier.
-    async fn read(&mut self, position: Gsn) -> Result<()> {
+    async fn read(&mut self, next: Gsn) -> Result<()> {
         self.windows += 1;
         let reading = Reading {
             core: Arc::downgrade(&self.core),
             request: Arc::clone(&self.request),
             resting: Arc::clone(&self.resting),
             windows: self.windows,
-            position,
+            position: Position { next, deleted: self.deleted },
         };
-        let Read { window, lost } = reading.run().await?;
-        let mut gaps = window.damaged;
-        for lost in lost {
-            let untold =
-                GsnRange::new(lost.start.max(position).max(Gsn(self.told.0 + 1)), lost.end);
-            if !untold.is_empty() {
-                self.told = Gsn(untold.end.0 - 1);
-                gaps.push(Gap { gsns: untold, cause: GapCause::Deleted });
-            }
-        }
-        gaps.sort_by_key(|gap| gap.gsns.start);
-        self.tell_in_order(window.rows, gaps.into());
-        self.place = Place::At(window.end.max(position));
+        let read = reading.run().await?;
+        self.place = Place::At(read.position.next);
+        self.deleted = read.position.deleted;
+        self.untold = read.untold;
         Ok(())
-    }
-
-    /// Tells of events, and of gaps where they begin: whoever goes on behind what was told last has
-    /// missed nothing.
-    fn tell_in_order(&mut self, rows: Vec<(RecordBatch, Int64Array)>, mut gaps: VecDeque<Gap>) {
-        for (rows, gsns) in rows {
-            let mut told = 0;
-            let before = |gap: &Gap| {
-                gsns.values().partition_point(|gsn| gsn.cast_unsigned() < gap.gsns.start.0)
-            };
-            while let Some(gap) = gaps.pop_front_if(|gap| before(gap) < gsns.len()) {
-                let at = before(&gap);
-                self.tell(rows.slice(told, at - told));
-                self.waiting.push_back(Update::Gap(gap));
-                told = at;
-            }
-            self.tell(rows.slice(told, gsns.len() - told));
-        }
-        self.waiting.extend(gaps.into_iter().map(Update::Gap));
-    }
-
-    fn tell(&mut self, rows: RecordBatch) {
-        let most = self.request.batch_rows_max.max(1);
-        let starts = (0..rows.num_rows()).step_by(most);
-        let batches = starts.map(|at| rows.slice(at, most.min(rows.num_rows() - at)));
-        self.waiting.extend(batches.map(Update::Events));
     }
 }
 

@@ -23,7 +23,10 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::history::{Sweep, Window};
+use super::{
+    history::Sweep,
+    untold::{Position, Read},
+};
 use crate::engine::Core;
 
 /// Nanoseconds for which a sweep goes on with the version that it began with.
@@ -53,15 +56,7 @@ pub struct Reading {
     /// The number of the window.
     pub windows: u64,
     /// Where it begins.
-    pub position: Gsn,
-}
-
-/// What was read.
-pub struct Read {
-    /// The events, and what is damaged.
-    pub window: Window,
-    /// Where events were deleted, among its positions and around them.
-    pub lost: Vec<GsnRange>,
+    pub position: Position,
 }
 
 impl Reading {
@@ -80,19 +75,23 @@ impl Reading {
                 let sweeps = Arc::clone(&there(&self.core)?.sweeps);
                 let place = place(sweeps).await?;
                 let (begun, end) = self.begin(place)?;
-                let Some(begun) = begun else {
-                    return Ok(Read { window: Window::nothing(end), lost: Vec::new() });
-                };
+                let Some(begun) = begun else { return Ok(Read::nothing(end, self.position)) };
                 begun
             }
         };
-        let window = resting.sweep.window().await?;
-        let passed = GsnRange::new(self.position, window.end);
+        let memory = Arc::clone(&there(&self.core)?.untold);
+        // So that many find some room, if there is little.
+        let bytes_max = usize::try_from(memory.left() / 2).unwrap_or(usize::MAX);
+        let window = resting.sweep.window(bytes_max).await?;
+        let passed = GsnRange::new(self.position.next, window.end);
         let lost = resting.sweep.version().lost().within(passed).collect();
-        if !window.ended {
+        let ended = window.ended;
+        let rows_max = self.request.batch_rows_max;
+        let read = Read::new(window, lost, self.position, rows_max, &memory);
+        if read.whole && !ended {
             self.rest(resting);
         }
-        Ok(Read { window, lost })
+        Ok(read)
     }
 
     /// The sweep that rests, unless it did so for too long.
@@ -106,7 +105,7 @@ impl Reading {
     fn begin(&self, place: OwnedSemaphorePermit) -> Result<(Option<Resting>, Gsn)> {
         let core = there(&self.core)?;
         let published = core.published();
-        let gsns = GsnRange::between(self.position, published.gsn);
+        let gsns = GsnRange::between(self.position.next, published.gsn);
         let Some(pinned) = published.versions.get(&self.request.chronicle.id) else {
             return Ok((None, gsns.end));
         };

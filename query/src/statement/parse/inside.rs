@@ -1,0 +1,67 @@
+//! Statements of ours where one of PostgreSQL's stands within another: in EXPLAIN and in PREPARE,
+//! which take none of them.
+
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use stratalog_model::{Error, ErrorKind};
+
+use super::words::Words;
+
+/// Where EXPLAIN or PREPARE names a statement of ours, and the error that refuses it.
+pub(super) fn refused(tokens: &[TokenWithSpan]) -> Option<(&TokenWithSpan, Error)> {
+    let first = tokens.iter().find(|token| !matches!(token.token, Token::Whitespace(_)))?;
+    let is = |word: &str| {
+        matches!(&first.token, Token::Word(found)
+            if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word))
+    };
+    let (explains, prepares) = (is("explain"), is("prepare"));
+    if !explains && !prepares {
+        return None;
+    }
+    let words = Words::new(tokens);
+    let at = if explains { explained(&words) } else { prepared(&words) };
+    let name = ours(&words, at)?;
+    let error = |within: &str| {
+        let message = format!("{within} of {name} is not supported");
+        Error::new(ErrorKind::FeatureNotSupported, message)
+    };
+    let error = match name {
+        _ if prepares => error("PREPARE").with_hint(format!(
+            "send {name} itself; the protocol's own prepared statements take it, with parameters"
+        )),
+        "SUBSCRIBE" => error("EXPLAIN").with_hint(
+            "it has no plan: it reads the log in the order of commits; \
+             EXPLAIN SELECT … WHERE _gsn >= … shows how a query finds the same events",
+        ),
+        _ => error("EXPLAIN").with_hint("EXPLAIN takes queries"),
+    };
+    Some((words.get(at)?, error))
+}
+
+/// Number of the word behind EXPLAIN and its options.
+fn explained(words: &Words<'_>) -> usize {
+    let mut at = 1;
+    if words.is_token(at, &Token::LParen) {
+        return words.find(at + 1, |_| false) + 1;
+    }
+    while words.is(at, "analyze") || words.is(at, "verbose") {
+        at += 1;
+    }
+    at
+}
+
+/// Number of the word behind PREPARE, a name, its types, and AS.
+fn prepared(words: &Words<'_>) -> usize {
+    words.find(2, |at| words.is(at, "as")) + 1
+}
+
+/// The statement of ours that begins there.
+fn ours(words: &Words<'_>, at: usize) -> Option<&'static str> {
+    let names_chronicle = words.is(at + 1, "chronicle") || words.is(at + 1, "table");
+    match () {
+        () if words.is(at, "subscribe") => Some("SUBSCRIBE"),
+        () if words.is(at, "acquire") => Some("ACQUIRE"),
+        () if words.is(at, "release") && names_chronicle => Some("RELEASE"),
+        () if words.is(at, "trim") => Some("TRIM"),
+        () => None,
+    }
+}

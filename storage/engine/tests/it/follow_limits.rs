@@ -1,0 +1,233 @@
+//! Subscriptions where memory is short, bytes are damaged, or the chronicle goes (F104).
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use arrow::{
+    array::{AsArray, RecordBatch, StringViewArray},
+    datatypes::Int64Type,
+};
+use futures::StreamExt;
+use stratalog_engine::{Engine, EngineSettings};
+use stratalog_model::{
+    ChronicleDefinition, Collision, ErrorKind, EventStore, Gsn,
+    store::{AppendOptions, OnConflict},
+    subscribe::{Gap, GapCause, SubscribeFrom, SubscribeRequest, Subscription, Update},
+};
+
+use crate::{
+    fixture::*,
+    follow::{follow, shuffled},
+    memory_log::MemoryLog,
+};
+
+/// Bytes of the note of a large event.
+const NOTE_BYTES: usize = 32 << 10;
+
+/// Large events in all.
+const LARGE: usize = 800;
+
+/// Rows of a batch of large events.
+const BATCH_ROWS: usize = 10;
+
+async fn next(subscription: &mut Subscription) -> Update {
+    let update = tokio::time::timeout(Duration::from_secs(20), subscription.next()).await;
+    update.expect("nothing came").unwrap().unwrap()
+}
+
+/// The positions of a batch, which are its first column.
+fn positions(batch: &RecordBatch) -> Vec<u64> {
+    let gsns = batch.column(0).as_primitive::<Int64Type>().values();
+    gsns.iter().map(|gsn| gsn.cast_unsigned()).collect()
+}
+
+/// The positions up to the first gap, and that.
+async fn until_gap(subscription: &mut Subscription) -> (Vec<u64>, Gap) {
+    let mut all = Vec::new();
+    loop {
+        match next(subscription).await {
+            Update::Events(batch) => all.extend(positions(&batch)),
+            Update::Gap(gap) => return (all, gap),
+        }
+    }
+}
+
+/// An engine with large events, 50 in each commit.
+async fn with_large(
+    memory_bytes_max: u64,
+    flushed: bool,
+) -> (Stored, Arc<ChronicleDefinition>, Arc<Engine>) {
+    let (log, stored) = (MemoryLog::default(), Stored::new(5));
+    let cpu = chronicle(1, Collision::All, true);
+    let find = |id| (id == cpu.id).then(|| Arc::clone(&cpu));
+    let settings =
+        EngineSettings { memory_bytes_max, backlog_bytes_max: 0, ..EngineSettings::default() };
+    let (clock, files) = (Arc::new(StillClock), Some(stored.files(&cpu)));
+    let engine = Engine::open_with(Arc::new(log), clock, settings, &find, files).unwrap();
+    let rows: Vec<Row> = (0..LARGE).map(|at| row(at as i64, "a", at as f64)).collect();
+    for chunk in rows.chunks(50) {
+        let small = batch(&cpu, chunk);
+        let mut columns = small.columns().to_vec();
+        let notes = chunk.iter().map(|row| format!("{}{}", row.tick, "x".repeat(NOTE_BYTES)));
+        columns[3] = Arc::new(StringViewArray::from_iter_values(notes));
+        let large = RecordBatch::try_new(small.schema(), columns).unwrap();
+        let mut append = engine.begin(AppendOptions::default()).unwrap();
+        append.push(&cpu, large, OnConflict::Error).await.unwrap();
+        append.commit().await.unwrap();
+    }
+    if flushed {
+        engine.flush(cpu.id).await.unwrap();
+    }
+    (stored, cpu, engine)
+}
+
+/// With the notes.
+fn follow_large(engine: &Engine, cpu: &Arc<ChronicleDefinition>) -> Subscription {
+    let request = SubscribeRequest {
+        chronicle: Arc::clone(cpu),
+        from: SubscribeFrom::Gsn(Gsn(1)),
+        projection: vec![cpu.columns.len() + 2, 3],
+        batch_rows_max: BATCH_ROWS,
+    };
+    engine.subscribe(request).unwrap()
+}
+
+/// Removes all there is; who has read on before that is told of it all the same. Not before sweeps
+/// have given up waiting for more to be asked of them.
+async fn remove_all(engine: &Engine, cpu: &Arc<ChronicleDefinition>) {
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    engine.trim(cpu, Gsn(LARGE as u64 + 1)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_reads_history_has_no_more_of_it_than_so_many_bytes() {
+    for flushed in [false, true] {
+        let (_stored, cpu, engine) = with_large(1 << 30, flushed).await;
+        let mut slow = follow_large(&engine, &cpu);
+        let Update::Events(first) = next(&mut slow).await else { panic!("nothing is missing") };
+        assert_eq!(positions(&first), (1..=BATCH_ROWS as u64).collect::<Vec<_>>());
+        remove_all(&engine, &cpu).await;
+        let (rest, gap) = until_gap(&mut slow).await;
+        let read = BATCH_ROWS + rest.len();
+        // 8 MiB, and what is read at a time: a commit, or a block.
+        let bounds = 2 << 20..=12 << 20;
+        assert!(bounds.contains(&(read * NOTE_BYTES)), "{read} events, flushed: {flushed}");
+        assert_eq!((gap.gsns.start, gap.gsns.end), (Gsn(read as u64 + 1), Gsn(LARGE as u64 + 1)));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_who_are_slow_share_some_memory_and_miss_nothing() {
+    const FOLLOWERS: usize = 12;
+    for flushed in [false, true] {
+        let (_stored, cpu, engine) = with_large(96 << 20, flushed).await;
+        let mut slow: Vec<Subscription> =
+            (0..FOLLOWERS).map(|_| follow_large(&engine, &cpu)).collect();
+        for follower in &mut slow {
+            assert!(matches!(next(follower).await, Update::Events(_)));
+        }
+        // For whom there is no room, the log is there.
+        let mut quick = follow_large(&engine, &cpu);
+        let mut all = Vec::new();
+        while all.len() < LARGE {
+            match next(&mut quick).await {
+                Update::Events(batch) => all.extend(positions(&batch)),
+                Update::Gap(gap) => panic!("{gap}"),
+            }
+        }
+        assert_eq!(all, (1..=LARGE as u64).collect::<Vec<_>>());
+        remove_all(&engine, &cpu).await;
+        let mut kept = 0;
+        for follower in &mut slow {
+            let (rest, gap) = until_gap(follower).await;
+            assert_eq!(gap.cause, GapCause::Deleted);
+            kept += rest.len() * NOTE_BYTES;
+        }
+        // A sixteenth of the memory for events.
+        assert!(kept <= 6 << 20, "{kept} bytes, flushed: {flushed}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn damage_is_a_gap_and_the_rest_is_told() {
+    for (folder, compacted) in [("/data/tablets", false), ("/data/stories", true)] {
+        let (log, mut stored) = (MemoryLog::default(), Stored::new(6));
+        let cpu = chronicle(1, Collision::All, true);
+        let engine = stored.open(&log, &cpu);
+        let events = shuffled(600);
+        for (number, chunk) in events.chunks(100).enumerate() {
+            append(&engine, &cpu, chunk).await.unwrap();
+            engine.flush(cpu.id).await.unwrap();
+            if compacted && number == 2 {
+                engine.compact(cpu.id).await.unwrap();
+            }
+        }
+        drop(engine);
+        let disk = stored.disk();
+        let mut files: Vec<PathBuf> = disk.paths();
+        files.retain(|path| path.starts_with(folder));
+        files.sort();
+        let file = &files[files.len() / 2];
+        let mut bytes = disk.contents(file).unwrap();
+        // Where events are.
+        let damaged = bytes.len() / 20..bytes.len() / 8;
+        bytes[damaged].iter_mut().for_each(|byte| *byte ^= 0x10);
+        disk.overwrite(file, bytes);
+        stored.reopen();
+        let engine = stored.open(&MemoryLog::with_frames(log.frames()), &cpu);
+        append(&engine, &cpu, &[row(9_000, "a", 1.0)]).await.unwrap();
+
+        let mut subscription = follow(&engine, &cpu, SubscribeFrom::Gsn(Gsn(1)));
+        let (mut told, mut gaps) = (Vec::new(), Vec::<Gap>::new());
+        while told.last() != Some(&601) {
+            match next(&mut subscription).await {
+                Update::Events(batch) => {
+                    let values = batch.column(3).as_primitive::<arrow::datatypes::Float64Type>();
+                    for (gsn, value) in positions(&batch).into_iter().zip(values.values().iter()) {
+                        assert!(told.last().is_none_or(|last| *last < gsn), "{folder}: {gsn}");
+                        assert!(gsn == 601 || events[gsn as usize - 1].value == *value);
+                        told.push(gsn);
+                    }
+                }
+                Update::Gap(gap) => {
+                    // In its place: what is behind its beginning comes behind it.
+                    assert!(told.last().is_none_or(|last| *last < gap.gsns.start.0), "{gap}");
+                    gaps.push(gap);
+                }
+            }
+        }
+        let name = file.file_name().unwrap().to_string_lossy();
+        for gap in &gaps {
+            assert!(matches!(&gap.cause, GapCause::Damaged(what) if what.contains(name.as_ref())));
+        }
+        let missing: Vec<u64> = (1..=600).filter(|gsn| told.binary_search(gsn).is_err()).collect();
+        assert!(!missing.is_empty() && missing.len() < 400, "{folder}: {missing:?}");
+        for gsn in missing {
+            assert!(gaps.iter().any(|gap| gap.gsns.contains(Gsn(gsn))), "{folder}: {gsn}");
+        }
+    }
+}
+
+/// Commits that wait in the ring are told to nobody once their chronicle is gone, and take no room
+/// from the rings of others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_waits_for_a_follower_goes_with_the_chronicle() {
+    let (log, tables) =
+        (MemoryLog::default(), [1, 2].map(|id| chronicle(id, Collision::All, true)));
+    let engine = open(&log, &tables);
+    let [gone, stays] = &tables;
+    let mut of_gone = follow(&engine, gone, SubscribeFrom::Live);
+    let mut of_stays = follow(&engine, stays, SubscribeFrom::Live);
+    for at in 0..10 {
+        append(&engine, gone, &[row(at, "a", 1.0)]).await.unwrap();
+        append(&engine, stays, &[row(at, "a", 1.0)]).await.unwrap();
+    }
+    let Update::Events(first) = next(&mut of_gone).await else { panic!("nothing is missing") };
+    assert_eq!(positions(&first), [1, 3, 5, 7, 9, 11, 13, 15, 17, 19]);
+    append(&engine, gone, &[row(10, "a", 1.0)]).await.unwrap();
+    engine.forget(gone.id);
+    let ended = tokio::time::timeout(Duration::from_secs(5), of_gone.next()).await.unwrap();
+    assert_eq!(ended.unwrap().unwrap_err().kind(), ErrorKind::UndefinedTable);
+    append(&engine, stays, &[row(10, "a", 1.0)]).await.unwrap();
+    let Update::Events(all) = next(&mut of_stays).await else { panic!("nothing is missing") };
+    assert_eq!(positions(&all), [2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22]);
+}
