@@ -83,7 +83,7 @@ impl Future for Pending {
             };
             let shared = Arc::clone(&self.shared);
             self.state = State::Again(Box::pin(async move {
-                one(shared.again(payload, vec![time], error).await?)
+                one(shared.with_other_ticks(payload, vec![time], error).await?)
             }));
         }
     }
@@ -146,13 +146,13 @@ impl Shared {
         let whole = sent.delivery.is_whole();
         match sent.delivery.await {
             Ok(stored) => Ok(self.receipts(&sent.times, &stored, 0)),
-            Err(error) if whole => self.again(sent.payloads, sent.times, error).await,
+            Err(error) if whole => self.with_other_ticks(sent.payloads, sent.times, error).await,
             Err(error) => Err(error),
         }
     }
 
     /// Other ticks for events that were refused with these times, if that is what was wrong.
-    async fn again(
+    async fn with_other_ticks(
         &self,
         payloads: ArrayRef,
         mut times: Vec<i64>,

@@ -72,6 +72,7 @@ fn clocked() -> ChronicleDefinition {
         indexes_made: 0,
         primary_key: false,
         scale: TickScale::starting_at(0, Granularity::from_ns(1_000).unwrap()),
+        coarsened: None,
         collision: Collision::All,
         late: LatePolicy::Accept,
         time_source: TickSource::Client,

@@ -254,7 +254,8 @@ impl Following {
         let first = ring.commits.partition_point(|commit| commit.batch.last_gsn() < gsn.0);
         let mut rows = 0;
         let wanted = ring.commits.iter().skip(first).take(commits_max).take_while(|commit| {
-            let before = std::mem::replace(&mut rows, rows + commit.batch.rows());
+            let before = rows;
+            rows += commit.batch.rows();
             before <= rows_max
         });
         Taken::Commits(wanted.cloned().collect())
