@@ -1,6 +1,6 @@
 //! Subscriptions where memory is short, bytes are damaged, or the chronicle goes (F104).
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{ops::Range, path::PathBuf, sync::Arc, time::Duration};
 
 use arrow::{
     array::{AsArray, RecordBatch, StringViewArray},
@@ -63,21 +63,42 @@ async fn with_large(
         EngineSettings { memory_bytes_max, backlog_bytes_max: 0, ..EngineSettings::default() };
     let (clock, files) = (Arc::new(StillClock), Some(stored.files(&cpu)));
     let engine = Engine::open_with(Arc::new(log), clock, settings, &find, files).unwrap();
-    let rows: Vec<Row> = (0..LARGE).map(|at| row(at as i64, "a", at as f64)).collect();
+    append_large(&engine, &cpu, 0..LARGE).await;
+    if flushed {
+        engine.flush(cpu.id).await.unwrap();
+    }
+    (stored, cpu, engine)
+}
+
+async fn append_large(engine: &Engine, cpu: &Arc<ChronicleDefinition>, range: Range<usize>) {
+    let rows: Vec<Row> = range.map(|at| row(at as i64, "a", at as f64)).collect();
     for chunk in rows.chunks(50) {
-        let small = batch(&cpu, chunk);
+        let small = batch(cpu, chunk);
         let mut columns = small.columns().to_vec();
         let notes = chunk.iter().map(|row| format!("{}{}", row.tick, "x".repeat(NOTE_BYTES)));
         columns[3] = Arc::new(StringViewArray::from_iter_values(notes));
         let large = RecordBatch::try_new(small.schema(), columns).unwrap();
         let mut append = engine.begin(AppendOptions::default()).unwrap();
-        append.push(&cpu, large, OnConflict::Error).await.unwrap();
+        append.push(cpu, large, OnConflict::Error).await.unwrap();
         append.commit().await.unwrap();
     }
-    if flushed {
-        engine.flush(cpu.id).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_reads_on_in_the_ring_and_falls_behind_again_gets_nothing_twice() {
+    let (_stored, cpu, engine) = with_large(1 << 30, false).await;
+    let mut slow = follow_large(&engine, &cpu);
+    let (mut all, mut appended) = (Vec::new(), LARGE);
+    while all.len() < 4 * LARGE {
+        let Update::Events(batch) = next(&mut slow).await else { panic!("nothing is missing") };
+        all.extend(positions(&batch));
+        // The ring has what comes next, and when that was read from it, it has not any more.
+        if appended < 4 * LARGE && all.len() + 5 * BATCH_ROWS > appended {
+            append_large(&engine, &cpu, appended..appended + 300).await;
+            appended += 300;
+        }
     }
-    (stored, cpu, engine)
+    assert_eq!(all, (1..=all.len() as u64).collect::<Vec<_>>());
 }
 
 /// With the notes.

@@ -38,6 +38,8 @@ const IDLE: Duration = Duration::from_millis(100);
 /// A sweep that waits for its follower.
 pub struct Resting {
     sweep: Sweep,
+    /// Where it goes on.
+    next: Gsn,
     /// When the version was pinned.
     began_ns: u64,
     /// The window that it read last.
@@ -89,16 +91,21 @@ impl Reading {
         let rows_max = self.request.batch_rows_max;
         let read = Read::new(window, lost, self.position, rows_max, &memory);
         if read.whole && !ended {
+            resting.next = read.position.next;
             self.rest(resting);
         }
         Ok(read)
     }
 
-    /// The sweep that rests, unless it did so for too long.
+    /// The sweep that rests, unless it did so for too long, or the follower has read on without it: out of
+    /// the ring of the last commits.
     fn rested(&self) -> Result<Option<Resting>> {
         let now_ns = there(&self.core)?.clock.monotonic_ns();
         let resting = self.resting.lock().take();
-        Ok(resting.filter(|resting| now_ns.saturating_sub(resting.began_ns) < PINNED_NS_MAX))
+        Ok(resting.filter(|resting| {
+            resting.next == self.position.next
+                && now_ns.saturating_sub(resting.began_ns) < PINNED_NS_MAX
+        }))
     }
 
     /// A sweep through what is visible now, if something is; and where that ends.
@@ -111,7 +118,10 @@ impl Reading {
         };
         let sweep = Sweep::begin(&pinned.version, &self.request, gsns)?;
         let began_ns = core.clock.monotonic_ns();
-        Ok((Some(Resting { sweep, began_ns, windows: 0, _place: place }), gsns.end))
+        Ok((
+            Some(Resting { sweep, next: self.position.next, began_ns, windows: 0, _place: place }),
+            gsns.end,
+        ))
     }
 
     /// Keeps a sweep for the next window, unless that is long in coming: whoever is slow pins no
