@@ -188,7 +188,7 @@ fn backslash_commands_show_databases_schemas_and_tables() {
         let table = good(&with(base, &["-c", "\\d t"]));
         assert!(
             table.contains(
-                "\n host | time | 1ns         | 1ns   | first     | column      | disk       |    2\n"
+                "\n host | time | 1ns         | 1ns   | first     | column    | disk       |    2\n"
             ),
             "{table}"
         );

@@ -139,7 +139,7 @@ ORDER BY a.attnum"#
         self.ask(&format!(
             r#"SELECT array_to_string(key_columns, ', ') AS "Key", tick_column AS "Tick",
 native_granularity AS "Granularity", granularity AS "Index", collision AS "Collision",
-time_source AS "Time source", durability AS "Durability",
+time_source AS "Time from", durability AS "Durability",
 rows AS "Rows" FROM stratalog.chronicles WHERE schema = {schema} AND name = {name}"#
         ))
     }
