@@ -11,6 +11,7 @@ mod call;
 mod gather;
 mod ledger;
 mod options;
+mod parcel;
 mod pieces;
 
 use std::{
@@ -31,15 +32,16 @@ use tokio::{
 };
 use uuid::Uuid;
 
-pub(crate) use self::options::path_of;
 pub use self::{
     acknowledgement::{Acknowledgement, Delivery},
     options::WriterBuilder,
 };
+pub(crate) use self::{gather::raw_batch, options::path_of};
 use self::{
     gather::{Answered, Awaited, NotStored, RawEvent, Tell},
-    ledger::{Entry, Ledger, Limits, Place, Rows},
+    ledger::{Ledger, Limits},
     options::WriterSettings,
+    parcel::{Entry, Place, Rows},
     pieces::{bytes_of, cut},
 };
 use crate::{
@@ -255,6 +257,7 @@ impl Writer {
     ) -> Result<Appended> {
         let event = RawEvent { columns, time_ns, payload };
         self.check_size(1, event.bytes())?;
+        event.check()?;
         let mut room = None;
         loop {
             let placed = {

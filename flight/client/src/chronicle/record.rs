@@ -8,14 +8,14 @@ use std::{
     time::Duration,
 };
 
-use arrow::array::{ArrayRef, BinaryArray, RecordBatch, TimestampNanosecondArray};
+use arrow::array::{ArrayRef, BinaryArray};
 use futures::future::BoxFuture;
 use stratalog_model::{Collision, Durability, TickSource};
 
 use super::handle::Shared;
 use crate::{
     error::{Error, ErrorKind, Result},
-    writer::{Acknowledgement, Appended, Delivery},
+    writer::{Acknowledgement, Appended, Delivery, raw_batch},
 };
 
 /// The wait before a second tick is tried, which doubles with each.
@@ -99,20 +99,15 @@ pub(crate) struct Sent {
 impl Shared {
     /// Hands events to the writer, each with a tick of its own; returns once there is room for them.
     pub(crate) async fn send(&self, payloads: ArrayRef) -> Result<Sent> {
-        let schema = Arc::clone(self.table.raw()?);
+        let columns = self.table.raw()?;
         let writer = self.writer().await?;
         let mut times = Vec::with_capacity(payloads.len());
-        let batch = if self.table.source == TickSource::Server {
-            RecordBatch::try_new(schema, vec![Arc::clone(&payloads)])?
-        } else {
+        if self.table.source != TickSource::Server {
             for _ in 0..payloads.len() {
                 times.push(self.now().await?);
             }
-            let zone = schema.fields().first().is_some_and(|time| is_zoned(time));
-            let stamps = TimestampNanosecondArray::from(times.clone());
-            let stamps = if zone { stamps.with_timezone("UTC") } else { stamps };
-            RecordBatch::try_new(schema, vec![Arc::new(stamps), Arc::clone(&payloads)])?
-        };
+        }
+        let batch = raw_batch(columns, times.clone(), Arc::clone(&payloads))?;
         let delivery = writer.write(batch).await?;
         Ok(Sent { payloads, times, delivery })
     }
@@ -214,10 +209,6 @@ impl Shared {
         };
         (0..count).map(receipt).collect()
     }
-}
-
-fn is_zoned(field: &arrow::datatypes::Field) -> bool {
-    matches!(field.data_type(), arrow::datatypes::DataType::Timestamp(_, Some(_)))
 }
 
 /// The receipt of one event.

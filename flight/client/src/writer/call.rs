@@ -57,7 +57,7 @@ async fn write(shared: &Shared) -> Result<()> {
             Ok(call) => call.run(&mut backoff).await,
             Err(Ended::Refused(error)) => {
                 // What the call would have begun with.
-                shared.core.lock().ledger.send();
+                shared.core.lock().ledger.send()?;
                 Ended::Refused(error)
             }
             Err(ended) => ended,
@@ -179,9 +179,13 @@ impl<'a> Call<'a> {
     async fn run(mut self, backoff: &mut Backoff) -> Ended {
         loop {
             let now = Instant::now();
-            if self.load(now) {
-                self.finish().await;
-                return Ended::Done;
+            match self.load(now) {
+                Ok(false) => {}
+                Ok(true) => {
+                    self.finish().await;
+                    return Ended::Done;
+                }
+                Err(error) => return Ended::Fatal(error),
             }
             let (in_flight, due) = {
                 let ledger = &self.shared.core.lock().ledger;
@@ -190,8 +194,10 @@ impl<'a> Call<'a> {
             if in_flight == 0
                 && let Some(error) = self.stuck.take()
             {
-                self.shared.core.lock().ledger.send();
-                return Ended::Refused(error);
+                return match self.shared.core.lock().ledger.send() {
+                    Ok(_) => Ended::Refused(error),
+                    Err(error) => Ended::Fatal(error),
+                };
             }
             let patience = self.waiting_since + self.shared.acknowledge_timeout();
             let sends = !self.outgoing.is_empty() && !self.deaf;
@@ -245,19 +251,22 @@ impl<'a> Call<'a> {
 
     /// Makes messages of the next parcel, if there is one and the last is out. Whether the call has
     /// done what it can: the writer is closed, or what comes next has other columns.
-    fn load(&mut self, now: Instant) -> bool {
+    ///
+    /// # Errors
+    /// As [`Ledger::send`](super::ledger::Ledger::send).
+    fn load(&mut self, now: Instant) -> Result<bool> {
         if !self.outgoing.is_empty() || self.deaf || self.stuck.is_some() {
-            return false;
+            return Ok(false);
         }
         let (batch, number) = {
             let mut core = self.shared.core.lock();
             let in_flight = core.ledger.in_flight();
             match core.ledger.ready(now) {
                 Some(schema) if schema == *self.schema => {}
-                Some(_) => return in_flight == 0,
-                None => return core.closing && core.ledger.is_empty(),
+                Some(_) => return Ok(in_flight == 0),
+                None => return Ok(core.closing && core.ledger.is_empty()),
             }
-            let Some(parcel) = core.ledger.send() else { return false };
+            let Some(parcel) = core.ledger.send()? else { return Ok(false) };
             let next = (parcel.batch.clone(), parcel.number);
             if in_flight == 0 {
                 self.waiting_since = Instant::now();
@@ -272,7 +281,7 @@ impl<'a> Call<'a> {
                 self.stuck = Some(error);
             }
         }
-        false
+        Ok(false)
     }
 
     fn encode(&mut self, batch: &RecordBatch, sequence: u64) -> Result<Vec<FlightData>> {

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::acknowledgement::{Acknowledgement, Outcome};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// What an event takes beside its payload: its time, and where it ends.
 const BESIDES_BYTES: usize = size_of::<i64>() + size_of::<i32>();
@@ -36,6 +36,19 @@ pub(crate) struct RawEvent<'a> {
 impl RawEvent<'_> {
     pub(crate) fn bytes(&self) -> usize {
         self.payload.len() + BESIDES_BYTES
+    }
+
+    /// Checks that a column can hold the payload.
+    ///
+    /// # Errors
+    /// `InvalidBatch` for 2 GiB or more.
+    pub(crate) fn check(&self) -> Result<()> {
+        if i32::try_from(self.payload.len()).is_ok() {
+            return Ok(());
+        }
+        let bytes = self.payload.len();
+        let message = format!("an event of {bytes} bytes: an event has less than 2 GiB");
+        Err(Error::new(ErrorKind::InvalidBatch, message).with_hint("record it in parts"))
     }
 }
 
@@ -79,18 +92,28 @@ impl Gathered {
     pub(crate) fn finish(self) -> Result<RecordBatch> {
         let ends = OffsetBuffer::new(self.ends.into());
         let payloads = BinaryArray::try_new(ends, Buffer::from_vec(self.payloads), None)?;
-        let mut arrays: Vec<ArrayRef> = vec![Arc::new(payloads)];
-        if self.columns.fields().len() > 1 {
-            let zoned =
-                self.columns.fields().first().is_some_and(|time| {
-                    matches!(time.data_type(), DataType::Timestamp(_, Some(_)))
-                });
-            let times = TimestampNanosecondArray::from(self.times);
-            let times = if zoned { times.with_timezone("UTC") } else { times };
-            arrays.insert(0, Arc::new(times));
-        }
-        Ok(RecordBatch::try_new(self.columns, arrays)?)
+        raw_batch(&self.columns, self.times, Arc::new(payloads))
     }
+}
+
+/// Raw events as a batch of these columns: the payloads, and the times if there is a column of them.
+///
+/// # Errors
+/// `Protocol` for columns that are not those of raw events.
+pub(crate) fn raw_batch(
+    columns: &SchemaRef,
+    times: Vec<i64>,
+    payloads: ArrayRef,
+) -> Result<RecordBatch> {
+    let mut arrays: Vec<ArrayRef> = Vec::with_capacity(2);
+    if let [time, _] = columns.fields().as_ref() {
+        let zoned = matches!(time.data_type(), DataType::Timestamp(_, Some(_)));
+        let times = TimestampNanosecondArray::from(times);
+        let times = if zoned { times.with_timezone("UTC") } else { times };
+        arrays.push(Arc::new(times));
+    }
+    arrays.push(payloads);
+    Ok(RecordBatch::try_new(Arc::clone(columns), arrays)?)
 }
 
 /// What became of events that were gathered.
@@ -138,8 +161,8 @@ pub(crate) type Answered = Shared<oneshot::Receiver<Arc<Told>>>;
 #[derive(Debug)]
 pub(crate) struct Awaited {
     pub(crate) answer: Answered,
-    /// The events that nobody waits for any more.
-    dropped: Mutex<Vec<usize>>,
+    /// Of each event, up to the last such one, whether nobody waits for it any more.
+    dropped: Mutex<Vec<bool>>,
 }
 
 impl Awaited {
@@ -149,7 +172,21 @@ impl Awaited {
     }
 
     pub(crate) fn drop_one(&self, at: usize) {
-        self.dropped.lock().push(at);
+        let mut dropped = self.dropped.lock();
+        if dropped.len() <= at {
+            dropped.resize(at + 1, false);
+        }
+        if let Some(place) = dropped.get_mut(at) {
+            *place = true;
+        }
+    }
+
+    fn is_dropped(&self, at: usize) -> bool {
+        self.dropped.lock().get(at).is_some_and(|dropped| *dropped)
+    }
+
+    fn dropped(&self) -> usize {
+        self.dropped.lock().iter().filter(|dropped| **dropped).count()
     }
 }
 
@@ -175,11 +212,11 @@ impl Tell {
                 let told = Told::Refused(error.clone(), rows);
                 // The ledger has a receiver itself.
                 let _ = tell.send(Arc::new(told));
-                awaited.dropped.lock().len() as u64
+                awaited.dropped() as u64
             }
             Self::Part(at, parts) => {
                 let mut parts = parts.lock();
-                let untold = parts.awaited.dropped.lock().contains(&at);
+                let untold = parts.awaited.is_dropped(at);
                 parts.tell(at, Err(error.clone()));
                 u64::from(untold)
             }
@@ -216,18 +253,21 @@ impl Parts {
         Self { outcomes: vec![None; rows.num_rows()], rows, tell: Some(tell), awaited }
     }
 
-    /// Tells all of them once it is known of the last.
     fn tell(&mut self, at: usize, outcome: Outcome) {
         if let Some(place) = self.outcomes.get_mut(at) {
             *place = Some(outcome);
         }
-        if self.outcomes.iter().any(Option::is_none) {
-            return;
-        }
-        let outcomes = std::mem::take(&mut self.outcomes).into_iter().flatten().collect();
+    }
+}
+
+/// The last of them is through: all are told. Those of which nothing is known were not sent to the end.
+impl Drop for Parts {
+    fn drop(&mut self) {
+        let known = std::mem::take(&mut self.outcomes).into_iter();
+        let outcomes = known.map(|known| known.unwrap_or_else(|| Err(Error::closed("writer"))));
         if let Some(tell) = self.tell.take() {
             // The ledger has a receiver itself.
-            let _ = tell.send(Arc::new(Told::Each(outcomes, self.rows.clone())));
+            let _ = tell.send(Arc::new(Told::Each(outcomes.collect(), self.rows.clone())));
         }
     }
 }
@@ -237,7 +277,6 @@ mod tests {
     use arrow::datatypes::{Field, Schema, TimeUnit};
 
     use super::*;
-    use crate::error::ErrorKind;
 
     fn columns() -> SchemaRef {
         let time = DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()));
@@ -293,7 +332,20 @@ mod tests {
         part(0).stored(Acknowledgement::default());
         assert!(awaited.answer.clone().now_or_never().is_none());
         assert_eq!(part(2).refused(&error, None), 1);
+        drop(parts);
         let told = awaited.answer.clone().now_or_never().unwrap().unwrap();
         assert!(told.of(0).is_ok() && told.of(1).is_err() && told.of(2).is_err());
+    }
+
+    #[test]
+    fn what_is_stored_is_told_also_when_the_others_are_not_sent_any_more() {
+        let (tell, awaited) = Awaited::new();
+        let parts = Parts::new(tell, Arc::clone(&awaited), gathered(&columns()));
+        let parts = Arc::new(Mutex::new(parts));
+        Tell::Part(0, Arc::clone(&parts)).stored(Acknowledgement::default());
+        drop(parts);
+        let told = awaited.answer.clone().now_or_never().unwrap().unwrap();
+        assert!(told.of(0).is_ok());
+        assert_eq!(told.of(1).unwrap_err().0.kind(), ErrorKind::Closed);
     }
 }

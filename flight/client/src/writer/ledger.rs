@@ -18,13 +18,13 @@ use std::{
 };
 
 use arrow::{array::RecordBatch, compute::concat_batches, datatypes::SchemaRef};
-use parking_lot::Mutex;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
     ROOM_BYTES,
     acknowledgement::{Acknowledgement, Answer, Outcome},
-    gather::{Awaited, Gathered, Parts, RawEvent, Tell},
+    gather::{Awaited, Gathered, RawEvent, Tell},
+    parcel::{Entry, Parcel, Place, Rows},
 };
 use crate::error::{Error, ErrorKind, Result};
 
@@ -37,81 +37,6 @@ pub(crate) struct Limits {
     pub(crate) in_flight_max: usize,
     /// A parcel that is refused for its times is refused as one: all of its entries are about as old.
     pub(crate) refuses_whole: bool,
-}
-
-/// Rows with a number.
-#[derive(Debug)]
-pub(crate) struct Entry {
-    /// Of gathered events, that of the last: each has its own.
-    pub(crate) number: u64,
-    /// The caller gave the number.
-    pub(crate) numbered: bool,
-    pub(crate) rows: Rows,
-    pub(crate) bytes: usize,
-    /// How errors name it, if it is not a batch with its number.
-    pub(crate) name: Option<String>,
-    pub(crate) since: Instant,
-    pub(crate) tell: Tell,
-    /// Its share of the memory of the writer; shared by the pieces of one batch.
-    pub(crate) room: Arc<OwnedSemaphorePermit>,
-}
-
-/// Rows that wait, or are sent.
-#[derive(Debug)]
-pub(crate) enum Rows {
-    /// As they are sent.
-    Batch(RecordBatch),
-    /// There may come more.
-    Gathered(Gathered),
-}
-
-impl Rows {
-    fn count(&self) -> usize {
-        match self {
-            Self::Batch(batch) => batch.num_rows(),
-            Self::Gathered(events) => events.rows(),
-        }
-    }
-
-    fn schema(&self) -> SchemaRef {
-        match self {
-            Self::Batch(batch) => batch.schema(),
-            Self::Gathered(events) => Arc::clone(events.columns()),
-        }
-    }
-
-    /// Takes no more events; all of them.
-    ///
-    /// # Errors
-    /// As [`Gathered::finish`], after which there are none.
-    fn close(&mut self) -> Result<RecordBatch> {
-        match self {
-            Self::Batch(batch) => Ok(batch.clone()),
-            Self::Gathered(events) => {
-                let empty = Gathered::new(events.columns());
-                let batch = std::mem::replace(events, empty).finish()?;
-                *self = Self::Batch(batch.clone());
-                Ok(batch)
-            }
-        }
-    }
-}
-
-/// Where an event was put.
-pub(crate) struct Place {
-    pub(crate) awaited: Arc<Awaited>,
-    pub(crate) at: usize,
-    /// It is the first of its entry.
-    pub(crate) is_first: bool,
-}
-
-/// Entries that go as one.
-#[derive(Debug)]
-pub(crate) struct Parcel {
-    entries: Vec<Entry>,
-    pub(crate) batch: RecordBatch,
-    pub(crate) number: u64,
-    attempts: u32,
 }
 
 /// All of it.
@@ -263,22 +188,26 @@ impl Ledger {
     }
 
     /// Takes the next parcel as sent; the caller sends it.
-    pub(crate) fn send(&mut self) -> Option<&Parcel> {
-        let mut parcel = match self.unsent.pop_front() {
-            Some(parcel) => parcel,
+    ///
+    /// # Errors
+    /// As [`Rows::close`]: nothing can be sent any more.
+    pub(crate) fn send(&mut self) -> Result<Option<&Parcel>> {
+        let next = match self.unsent.pop_front() {
+            Some(parcel) => Some(parcel),
             None => self.merge()?,
         };
+        let Some(mut parcel) = next else { return Ok(None) };
         parcel.attempts += 1;
         self.sent.push_back(parcel);
-        self.sent.back()
+        Ok(self.sent.back())
     }
 
     /// As many waiting entries as fit into a parcel and have the same columns.
-    fn merge(&mut self) -> Option<Parcel> {
+    fn merge(&mut self) -> Result<Option<Parcel>> {
         let mut entries: Vec<Entry> = Vec::new();
         let mut batches: Vec<RecordBatch> = Vec::new();
         let (mut rows, mut bytes) = (0, 0);
-        while let Some(next) = self.waiting.front() {
+        while let Some(next) = self.waiting.front_mut() {
             let fits = match (entries.first(), batches.first()) {
                 (Some(first), Some(batch)) => {
                     !first.numbered
@@ -292,30 +221,31 @@ impl Ledger {
             if !fits {
                 break;
             }
-            let Some(mut next) = self.waiting.pop_front() else { break };
-            let (count, size) = (next.rows.count(), next.bytes);
-            self.waiting_rows -= count.min(self.waiting_rows);
-            self.waiting_bytes -= size.min(self.waiting_bytes);
-            match next.rows.close() {
-                Ok(batch) => {
-                    rows += count;
-                    bytes += size;
-                    batches.push(batch);
-                    entries.push(next);
-                }
+            let batch = match next.rows.close() {
+                Ok(batch) => batch,
+                // They are told of it with all others.
                 Err(error) => {
-                    self.done_through = self.done_through.max(next.number);
-                    self.tell_refused(next, &error);
+                    let single = entries.into_iter().zip(batches);
+                    let single = single.map(|(entry, batch)| Parcel::single(entry, batch, 0));
+                    self.unsent.extend(single);
+                    return Err(error);
                 }
-            }
+            };
+            rows += batch.num_rows();
+            bytes += next.bytes;
+            self.waiting_rows -= batch.num_rows().min(self.waiting_rows);
+            self.waiting_bytes -= next.bytes.min(self.waiting_bytes);
+            batches.push(batch);
+            entries.extend(self.waiting.pop_front());
         }
+        let (Some(first), Some(last)) = (batches.first(), entries.last()) else { return Ok(None) };
+        let number = last.number;
         let merged = match batches.as_slice() {
             [one] => Ok(one.clone()),
-            several => concat_batches(&several.first()?.schema(), several),
+            several => concat_batches(&first.schema(), several),
         };
         match merged {
             Ok(batch) => {
-                let number = entries.last()?.number;
                 // The rows are kept once.
                 let mut start = 0;
                 for entry in &mut entries {
@@ -323,14 +253,14 @@ impl Ledger {
                     entry.rows = Rows::Batch(batch.slice(start, rows));
                     start += rows;
                 }
-                Some(Parcel { entries, batch, number, attempts: 0 })
+                Ok(Some(Parcel { entries, batch, number, attempts: 0 }))
             }
             // Offsets of one array can overflow where those of its parts do not: each by itself, then.
             Err(_) => {
                 let single = entries.into_iter().zip(batches);
                 self.unsent =
                     single.map(|(entry, batch)| Parcel::single(entry, batch, 0)).collect();
-                self.unsent.pop_front()
+                Ok(self.unsent.pop_front())
             }
         }
     }
@@ -460,50 +390,6 @@ impl Ledger {
         let waiting =
             waiting.filter_map(|mut entry| Some((entry.number, entry.rows.close().ok()?)));
         sent.chain(waiting).collect()
-    }
-}
-
-impl Entry {
-    /// Itself; of gathered events, each by itself, under its own number.
-    fn singles(mut self) -> Vec<(Entry, RecordBatch)> {
-        let Ok(batch) = self.rows.close() else { return Vec::new() };
-        let count = batch.num_rows();
-        let (tell, awaited) = match self.tell {
-            Tell::Gathered(tell, awaited) if count > 1 => (tell, awaited),
-            tell => return vec![(Entry { tell, ..self }, batch)],
-        };
-        let parts = Arc::new(Mutex::new(Parts::new(tell, awaited, batch.clone())));
-        let single = |at: usize| {
-            let batch = batch.slice(at, 1);
-            let behind = (count - 1 - at) as u64;
-            let entry = Entry {
-                number: self.number - behind,
-                numbered: false,
-                rows: Rows::Batch(batch.clone()),
-                bytes: self.bytes / count,
-                name: None,
-                since: self.since,
-                tell: Tell::Part(at, Arc::clone(&parts)),
-                room: Arc::clone(&self.room),
-            };
-            (entry, batch)
-        };
-        (0..count).map(single).collect()
-    }
-}
-
-impl Parcel {
-    fn single(entry: Entry, batch: RecordBatch, attempts: u32) -> Self {
-        let number = entry.number;
-        Self { entries: vec![entry], batch, number, attempts }
-    }
-
-    /// Whether it can be taken apart.
-    fn is_several(&self) -> bool {
-        match self.entries.as_slice() {
-            [one] => matches!(&one.tell, Tell::Gathered(..)) && self.batch.num_rows() > 1,
-            several => several.len() > 1,
-        }
     }
 }
 

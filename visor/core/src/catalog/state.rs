@@ -7,6 +7,7 @@ use std::{
 
 use stratalog_model::{
     ChronicleDefinition, ChronicleId, Error, ErrorKind, IndexDefinition, Result, SchemaVersion,
+    chronicle::SYSTEM_COLUMNS,
 };
 
 use super::{
@@ -257,7 +258,15 @@ impl CatalogState {
                 } else {
                     self.give(definition.id)?;
                 }
-                self.put(Arc::new(definition.as_ref().clone()))?;
+                let mut definition = definition.as_ref().clone();
+                for at in 0..definition.columns.len() {
+                    let column = definition.columns.get(at).map(|column| column.name.clone());
+                    let free = column.and_then(|name| free_name(&definition, &name));
+                    if let Some((free, column)) = free.zip(definition.columns.get_mut(at)) {
+                        column.name = free;
+                    }
+                }
+                self.put(Arc::new(definition))?;
             }
             Change::DropChronicle { id } => {
                 self.take(*id)?;
@@ -268,13 +277,17 @@ impl CatalogState {
                 self.put(Arc::new(renamed))?;
             }
             Change::RenameColumn { id, column, to } => self.alter(*id, |definition| {
-                column_mut(definition, *column)?.name.clone_from(to);
+                let free = free_name(definition, to).unwrap_or_else(|| to.clone());
+                column_mut(definition, *column)?.name = free;
                 Ok(())
             })?,
             Change::AddColumn { id, column, key } => self.alter(*id, |definition| {
-                definition.columns.push(column.as_ref().clone());
+                let mut column = column.as_ref().clone();
+                column.name = free_name(definition, &column.name).unwrap_or(column.name);
+                let id = column.id;
+                definition.columns.push(column);
                 if *key {
-                    definition.key_columns.push(column.id);
+                    definition.key_columns.push(id);
                     definition.keys_added += 1;
                 }
                 let version = SchemaVersion(definition.schema_version.0.saturating_add(1));
@@ -409,6 +422,21 @@ impl Schema {
     fn ids(&self) -> impl Iterator<Item = ChronicleId> {
         self.chronicles.values().map(|definition| definition.id)
     }
+}
+
+/// Another name for a column that an earlier version gave one which is a system column's now. No other
+/// version does so: what it wrote is shown under that name from then on.
+fn free_name(definition: &ChronicleDefinition, name: &str) -> Option<String> {
+    if !SYSTEM_COLUMNS.contains(&name) {
+        return None;
+    }
+    let mut free = format!("{name}_");
+    while definition.column_named(&free).is_some() {
+        free.push('_');
+    }
+    let table = definition.qualified_name();
+    tracing::warn!(%table, "column \"{name}\" is \"{free}\" now: the name is that of a system column");
+    Some(free)
 }
 
 fn column_mut(

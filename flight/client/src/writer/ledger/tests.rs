@@ -54,7 +54,7 @@ fn duplicate(sequence: u64) -> Answer {
 
 /// Sends a parcel: its number, and its rows.
 fn sent(ledger: &mut Ledger) -> (u64, Vec<i64>) {
-    let parcel = ledger.send().unwrap();
+    let parcel = ledger.send().unwrap().unwrap();
     let column = parcel.batch.column(0).as_primitive::<Int64Type>();
     (parcel.number, column.values().to_vec())
 }
@@ -87,7 +87,7 @@ fn no_more_than_so_many_are_in_flight() {
     write(&mut ledger, 1..=40);
     for _ in 0..3 {
         assert!(ledger.ready(Instant::now()).is_some());
-        ledger.send();
+        ledger.send().unwrap();
     }
     assert!(ledger.ready(Instant::now()).is_none() && ledger.due_at().is_none());
     ledger.acknowledged(&answer(10)).unwrap();
@@ -106,7 +106,7 @@ fn other_columns_and_given_numbers_go_by_themselves() {
     write(&mut ledger, [9]);
     ledger.flush(9);
     assert_eq!(sent(&mut ledger), (2, vec![1, 2]));
-    assert_eq!(ledger.send().unwrap().number, 3);
+    assert_eq!(ledger.send().unwrap().unwrap().number, 3);
     assert_eq!(sent(&mut ledger), (7, vec![7]));
     for number in [2, 3, 7] {
         ledger.acknowledged(&answer(number)).unwrap();
@@ -174,7 +174,7 @@ fn what_nobody_was_told_comes_with_the_next_flush() {
     for number in 1..=3 {
         write(&mut ledger, [number]);
         ledger.flush(number);
-        ledger.send();
+        ledger.send().unwrap();
         match number {
             2 => ledger.acknowledged(&answer(2)).unwrap(),
             _ => ledger.refused(&bad()),
@@ -191,7 +191,7 @@ fn a_number_that_somebody_else_used_is_told() {
     let mut ledger = ledger();
     write(&mut ledger, [1]);
     ledger.flush(1);
-    ledger.send();
+    ledger.send().unwrap();
     let error = ledger.acknowledged(&duplicate(1)).unwrap_err();
     assert!(error.message().contains("somebody else"), "{error}");
     assert_eq!(ledger.take_all().len(), 1, "it is not stored");
@@ -203,7 +203,7 @@ fn answers_that_make_no_sense_are_refused() {
     assert!(ledger.acknowledged(&answer(1)).is_err());
     write(&mut ledger, [1]);
     ledger.flush(1);
-    ledger.send();
+    ledger.send().unwrap();
     assert_eq!(ledger.acknowledged(&answer(2)).unwrap_err().kind(), ErrorKind::Protocol);
 }
 
@@ -287,11 +287,11 @@ fn events_are_sent_with_those_before_them_that_wait() {
     let places = append(&mut ledger, 1, &[b"a", b"bb"]);
     assert_eq!((places[0].is_first, places[1].is_first, places[1].at), (true, false, 1));
     ledger.flush(10);
-    let parcel = ledger.send().unwrap();
+    let parcel = ledger.send().unwrap().unwrap();
     assert_eq!((parcel.number, parcel.batch.num_rows()), (2, 2));
     // What was sent does not grow.
     assert!(append(&mut ledger, 3, &[&large])[0].is_first);
-    assert_eq!(ledger.send().unwrap().number, 3);
+    assert_eq!(ledger.send().unwrap().unwrap().number, 3);
     ledger.acknowledged(&Answer { last_gsn: Some(21), ..answer(2) }).unwrap();
     let told = places[1].awaited.answer.clone().now_or_never().unwrap().unwrap();
     assert_eq!(told.of(1).unwrap().first_gsn, Some(21));
@@ -303,10 +303,10 @@ fn of_events_that_were_sent_together_only_those_at_fault_are_refused() {
     let places = append(&mut ledger, 1, &[b"a", b"bb", b"c"]);
     places[1].awaited.drop_one(1);
     ledger.flush(10);
-    assert_eq!(ledger.send().unwrap().number, 3);
+    assert_eq!(ledger.send().unwrap().unwrap().number, 3);
     ledger.refused(&bad());
     for number in 1..=3 {
-        let parcel = ledger.send().unwrap();
+        let parcel = ledger.send().unwrap().unwrap();
         assert_eq!((parcel.number, parcel.batch.num_rows()), (number, 1));
         match number {
             2 => ledger.refused(&bad()),

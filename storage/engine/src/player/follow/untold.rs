@@ -95,6 +95,7 @@ impl Read {
             if let Some((at, from)) = events.nth(1).map(|(at, (from, _))| (at, *from)) {
                 (position.next, whole) = (from, false);
                 updates.truncate(at);
+                updates.retain_mut(|(_, update)| is_before(update, from));
             }
             memory.claim_anyway(bytes_of(updates.iter().filter_map(|(_, update)| rows_of(update))))
         });
@@ -117,6 +118,17 @@ fn rows_of(update: &Update) -> Option<&RecordBatch> {
     match update {
         Update::Events(rows) => Some(rows),
         Update::Gap(_) => None,
+    }
+}
+
+/// Cuts damage off where reading goes on, which finds the rest of it again; whether something is left.
+fn is_before(update: &mut Update, from: Gsn) -> bool {
+    match update {
+        Update::Gap(Gap { gsns, cause: GapCause::Damaged(_) }) => {
+            *gsns = GsnRange::new(gsns.start, gsns.end.min(from));
+            !gsns.is_empty()
+        }
+        _ => true,
     }
 }
 

@@ -4,9 +4,9 @@ use std::sync::{Arc, atomic::Ordering};
 
 use bytes::Bytes;
 use futures::{executor::block_on, future::FutureExt, task::noop_waker};
-use stratalog_model::ErrorKind;
+use stratalog_model::{ColumnType, ErrorKind};
 
-use super::{MemoryLog, apply, clock, cpu, create, open, table};
+use super::{MemoryLog, apply, clock, column, cpu, create, open, table};
 use crate::catalog::{Catalog, Command};
 
 fn over(log: &Arc<MemoryLog>) -> Arc<Catalog> {
@@ -122,4 +122,37 @@ fn damaged_and_newer_records_are_told_apart() {
         assert_eq!(error.kind(), kind, "{payload}");
         assert!(error.message().contains("lsn 2"), "{error}");
     }
+}
+
+#[test]
+fn columns_of_earlier_versions_whose_names_are_taken_now_have_other_names() {
+    let log = Arc::new(MemoryLog::default());
+    let catalog = open(&log);
+    let (mut new, integer) = (cpu(), ColumnType::BigInt);
+    new.columns.extend([column("grp", integer.clone()), column("_group_", integer.clone())]);
+    let id = create(&catalog, new).id;
+    let (column, key, if_not_exists) = (column("grp2", integer), false, false);
+    apply(&catalog, Command::AddColumn { id, column, key, if_not_exists }).unwrap();
+    let (from, to) = ("grp2".to_string(), "grp3".to_string());
+    apply(&catalog, Command::RenameColumn { id, from, to }).unwrap();
+    // As it was before the name was that of a system column.
+    for frame in log.frames.lock().iter_mut() {
+        let text = String::from_utf8(frame.payload.to_vec()).unwrap();
+        let text = text.replace("\"grp\"", "\"_group\"").replace("\"grp2\"", "\"_gsn\"");
+        frame.payload = text.replace("\"grp3\"", "\"_tick\"").into();
+    }
+    let catalog = open(&log);
+    let names = |catalog: &Catalog| -> Vec<String> {
+        let state = catalog.state();
+        let cpu = state.chronicle("stratalog", "public", "cpu").unwrap();
+        cpu.columns.iter().map(|column| column.name.clone()).collect()
+    };
+    assert_eq!(names(&catalog)[3..], ["_group__", "_group_", "_tick_"]);
+    // All can be done with it that can be done with others.
+    let options = vec![("granularity".to_string(), "1s".to_string())];
+    assert!(apply(&catalog, Command::SetOptions { id, options }).unwrap().changed);
+    let (from, to) = ("_group__".to_string(), "team".to_string());
+    apply(&catalog, Command::RenameColumn { id, from, to }).unwrap();
+    assert_eq!(names(&catalog)[3..], ["team", "_group_", "_tick_"]);
+    assert_eq!(open(&log).state(), catalog.state());
 }

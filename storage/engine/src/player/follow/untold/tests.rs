@@ -92,6 +92,17 @@ fn without_room_what_comes_first_is_kept_and_the_rest_is_read_again() {
 }
 
 #[test]
+fn damage_is_told_as_far_as_is_told_of_events() {
+    let memory = Budget::new(0);
+    let damaged = Gap { gsns: range(4, 20), cause: GapCause::Damaged("torn".to_string()) };
+    let rows = vec![rows(1..3), rows(6..9)];
+    let window = Window { rows, damaged: vec![damaged], end: Gsn(30), ended: true };
+    let mut read = Read::new(window, Vec::new(), begin(), 10, &memory);
+    assert_eq!((read.whole, read.position.next), (false, Gsn(6)));
+    assert_eq!(told(&mut read.untold), ["2 from 1", "gsn [4, 6) damaged: torn"]);
+}
+
+#[test]
 fn a_buffer_counts_once() {
     let text = "longer than a view holds by itself".repeat(1_000);
     let column: ArrayRef =

@@ -1,0 +1,129 @@
+//! What is written: entries, and the parcels that they are sent in.
+
+use std::{sync::Arc, time::Instant};
+
+use arrow::{array::RecordBatch, datatypes::SchemaRef};
+use parking_lot::Mutex;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::gather::{Awaited, Gathered, Parts, Tell};
+use crate::error::Result;
+
+/// Rows with a number.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    /// Of gathered events, that of the last: each has its own.
+    pub(crate) number: u64,
+    /// The caller gave the number.
+    pub(crate) numbered: bool,
+    pub(crate) rows: Rows,
+    pub(crate) bytes: usize,
+    /// How errors name it, if it is not a batch with its number.
+    pub(crate) name: Option<String>,
+    pub(crate) since: Instant,
+    pub(crate) tell: Tell,
+    /// Its share of the memory of the writer; shared by the pieces of one batch.
+    pub(crate) room: Arc<OwnedSemaphorePermit>,
+}
+
+/// Rows that wait, or are sent.
+#[derive(Debug)]
+pub(crate) enum Rows {
+    /// As they are sent.
+    Batch(RecordBatch),
+    /// There may come more.
+    Gathered(Gathered),
+}
+
+impl Rows {
+    pub(super) fn count(&self) -> usize {
+        match self {
+            Self::Batch(batch) => batch.num_rows(),
+            Self::Gathered(events) => events.rows(),
+        }
+    }
+
+    pub(super) fn schema(&self) -> SchemaRef {
+        match self {
+            Self::Batch(batch) => batch.schema(),
+            Self::Gathered(events) => Arc::clone(events.columns()),
+        }
+    }
+
+    /// Takes no more events; all of them.
+    ///
+    /// # Errors
+    /// As [`Gathered::finish`], after which there are none.
+    pub(super) fn close(&mut self) -> Result<RecordBatch> {
+        match self {
+            Self::Batch(batch) => Ok(batch.clone()),
+            Self::Gathered(events) => {
+                let empty = Gathered::new(events.columns());
+                let batch = std::mem::replace(events, empty).finish()?;
+                *self = Self::Batch(batch.clone());
+                Ok(batch)
+            }
+        }
+    }
+}
+
+/// Where an event was put.
+pub(crate) struct Place {
+    pub(crate) awaited: Arc<Awaited>,
+    pub(crate) at: usize,
+    /// It is the first of its entry.
+    pub(crate) is_first: bool,
+}
+
+/// Entries that go as one.
+#[derive(Debug)]
+pub(crate) struct Parcel {
+    pub(super) entries: Vec<Entry>,
+    pub(crate) batch: RecordBatch,
+    pub(crate) number: u64,
+    pub(super) attempts: u32,
+}
+
+impl Entry {
+    /// Itself; of gathered events, each by itself, under its own number.
+    pub(super) fn singles(mut self) -> Vec<(Entry, RecordBatch)> {
+        let Ok(batch) = self.rows.close() else { return Vec::new() };
+        let count = batch.num_rows();
+        let (tell, awaited) = match self.tell {
+            Tell::Gathered(tell, awaited) if count > 1 => (tell, awaited),
+            tell => return vec![(Entry { tell, ..self }, batch)],
+        };
+        let parts = Arc::new(Mutex::new(Parts::new(tell, awaited, batch.clone())));
+        let single = |at: usize| {
+            let batch = batch.slice(at, 1);
+            let behind = (count - 1 - at) as u64;
+            let entry = Entry {
+                number: self.number - behind,
+                numbered: false,
+                rows: Rows::Batch(batch.clone()),
+                bytes: self.bytes / count,
+                name: None,
+                since: self.since,
+                tell: Tell::Part(at, Arc::clone(&parts)),
+                room: Arc::clone(&self.room),
+            };
+            (entry, batch)
+        };
+        (0..count).map(single).collect()
+    }
+}
+
+impl Parcel {
+    pub(super) fn single(entry: Entry, batch: RecordBatch, attempts: u32) -> Self {
+        let number = entry.number;
+        Self { entries: vec![entry], batch, number, attempts }
+    }
+
+    /// Whether it can be taken apart.
+    pub(super) fn is_several(&self) -> bool {
+        match self.entries.as_slice() {
+            [one] => matches!(&one.tell, Tell::Gathered(..)) && self.batch.num_rows() > 1,
+            several => several.len() > 1,
+        }
+    }
+}
