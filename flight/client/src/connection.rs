@@ -43,6 +43,8 @@ const STREAM_WINDOW: u32 = 2 << 20;
 /// The same for a connection: more than all its calls together, so that rows that nobody reads hold up
 /// no other call.
 const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
+/// Bytes of a frame: each costs about the same, and others on the connection wait for its end.
+const FRAME_BYTES: u32 = 256 << 10;
 
 /// A login.
 #[derive(Debug)]
@@ -169,7 +171,8 @@ async fn channel(settings: &Settings) -> Result<Channel> {
         .keep_alive_timeout(ANSWER_WITHIN)
         .keep_alive_while_idle(true)
         .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW);
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_frame_size(FRAME_BYTES);
     endpoint.connect().await.map_err(|error| refused(&error))
 }
 

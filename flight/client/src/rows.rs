@@ -9,13 +9,13 @@ use std::{
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use arrow_flight::{
-    CancelFlightInfoRequest, CancelFlightInfoResult, CancelStatus, FlightEndpoint, FlightInfo,
-    Ticket,
-    decode::{DecodedPayload, FlightDataDecoder},
-    error::FlightError,
+    CancelFlightInfoRequest, CancelFlightInfoResult, CancelStatus, FlightData, FlightEndpoint,
+    FlightInfo, Ticket,
 };
 use futures::{Stream, StreamExt as _, stream::BoxStream};
 use prost::Message as _;
+use stratalog_model::ipc::{Decoded, IpcDecoder};
+use tonic::Streaming;
 
 use crate::{
     connection::Connection,
@@ -133,22 +133,20 @@ fn ticket(endpoint: &FlightEndpoint) -> Option<Ticket> {
 /// What one ticket gives.
 struct Part {
     schema: SchemaRef,
-    messages: FlightDataDecoder,
+    messages: Streaming<FlightData>,
+    decoder: IpcDecoder,
 }
 
 impl Part {
     async fn open(connection: &Connection, ticket: Ticket) -> Result<Self> {
         let answer = connection.client().do_get(connection.request(ticket)).await;
-        let messages = answer.map_err(|status| connection.failed(status))?.into_inner();
-        let messages =
-            messages.map(|message| message.map_err(|status| FlightError::Tonic(Box::new(status))));
-        let mut messages = FlightDataDecoder::new(messages);
+        let mut messages = answer.map_err(|status| connection.failed(status))?.into_inner();
+        let mut decoder = IpcDecoder::default();
         loop {
-            let message = messages.next().await.transpose().map_err(|e| told(connection, e))?;
-            match message.map(|message| message.payload) {
-                Some(DecodedPayload::Schema(schema)) => return Ok(Self { schema, messages }),
-                Some(DecodedPayload::None) => {}
-                Some(DecodedPayload::RecordBatch(_)) | None => {
+            match next(connection, &mut messages, &mut decoder).await? {
+                Some(Decoded::Schema(schema)) => return Ok(Self { schema, messages, decoder }),
+                Some(Decoded::Nothing) => {}
+                Some(Decoded::Rows(_)) | None => {
                     return Err(Error::protocol("the rows came without their columns"));
                 }
             }
@@ -157,22 +155,28 @@ impl Part {
 
     async fn next(&mut self, connection: &Connection) -> Option<Result<RecordBatch>> {
         loop {
-            match self.messages.next().await? {
-                Ok(message) => {
-                    if let DecodedPayload::RecordBatch(batch) = message.payload {
-                        return Some(Ok(batch));
-                    }
-                }
-                Err(error) => return Some(Err(told(connection, error))),
+            match next(connection, &mut self.messages, &mut self.decoder).await.transpose()? {
+                Ok(Decoded::Rows(batch)) => return Some(Ok(batch)),
+                Ok(_) => {}
+                Err(error) => return Some(Err(error)),
             }
         }
     }
 }
 
-/// What reading messages says.
-pub(crate) fn told(connection: &Connection, error: FlightError) -> Error {
-    match error {
-        FlightError::Tonic(status) => connection.failed(*status),
-        other => Error::protocol(format!("what the server sent cannot be read: {other}")),
+/// The next message; `None` behind the last one.
+async fn next(
+    connection: &Connection,
+    messages: &mut Streaming<FlightData>,
+    decoder: &mut IpcDecoder,
+) -> Result<Option<Decoded>> {
+    let message = messages.message().await.map_err(|status| connection.failed(status))?;
+    let Some(FlightData { data_header, data_body, .. }) = message else { return Ok(None) };
+    if data_header.is_empty() {
+        return Ok(Some(Decoded::Nothing));
     }
+    let decoded = decoder.decode(&data_header, data_body);
+    decoded
+        .map(Some)
+        .map_err(|error| Error::protocol(format!("what the server sent cannot be read: {error}")))
 }

@@ -6,25 +6,25 @@ use arrow::{
     datatypes::SchemaRef,
     ipc::{CompressionType, writer::IpcWriteOptions},
 };
-use arrow_flight::{
-    FlightData,
-    encode::{DictionaryHandling, FlightDataEncoderBuilder},
-    error::FlightError,
+use arrow_flight::FlightData;
+use futures::{
+    Stream, StreamExt as _,
+    stream::{self, BoxStream},
 };
-use futures::{Stream, StreamExt as _, TryStreamExt as _, stream::BoxStream};
-use stratalog_model::{Error, Result};
+use stratalog_model::{
+    Error, Result,
+    ipc::{IpcEncoder, batch_bytes},
+};
 use tonic::Status;
 
-use crate::{
-    status::{refused, status},
-    wire_types::convert,
-};
+use crate::{status::refused, wire_types::convert};
 
 /// Messages of a call, on their way out.
 pub(crate) type Messages = BoxStream<'static, Result<FlightData, Status>>;
 
-/// Bytes of one message, about: gRPC clients take 4 MiB.
-const MESSAGE_BYTES: usize = 2 << 20;
+/// Bytes of one message, about: gRPC clients take 4 MiB, and what is sent at once is still in the
+/// processor's caches when it is.
+const MESSAGE_BYTES: usize = 512 << 10;
 
 /// Batches of a schema that [`outgoing`](crate::wire_types::outgoing) made, as messages.
 ///
@@ -36,18 +36,34 @@ pub(crate) fn messages(
     compression: Option<CompressionType>,
 ) -> Result<Messages> {
     let options = IpcWriteOptions::default().try_with_compression(compression);
-    let options = options.map_err(Error::from)?;
-    let target = SchemaRef::clone(&schema);
-    let batches = batches
-        .and_then(move |batch| futures::future::ready(convert(&batch, &target)))
-        .map_err(|error| FlightError::Tonic(Box::new(status(&error))));
-    let encoded = FlightDataEncoderBuilder::new()
-        .with_schema(schema)
-        .with_options(options)
-        .with_dictionary_handling(DictionaryHandling::Resend)
-        .with_max_flight_data_size(MESSAGE_BYTES)
-        .build(batches);
-    Ok(encoded.map_err(told).boxed())
+    let (mut encoder, first) = IpcEncoder::begin(&schema, options.map_err(Error::from)?);
+    let rows = batches.flat_map(move |batch| {
+        let encoded = batch.and_then(|batch| encode(&mut encoder, &batch, &schema));
+        stream::iter(match encoded {
+            Ok(messages) => messages.into_iter().map(Ok).collect(),
+            Err(error) => vec![Err(refused(error))],
+        })
+    });
+    Ok(stream::once(std::future::ready(Ok(first.into()))).chain(rows).boxed())
+}
+
+/// The messages of a batch: those of the dictionaries that its rows need, and of so many rows at a time
+/// as are about a message.
+fn encode(
+    encoder: &mut IpcEncoder,
+    batch: &RecordBatch,
+    schema: &SchemaRef,
+) -> Result<Vec<FlightData>> {
+    let rows = batch.num_rows();
+    let parts = batch_bytes(batch).div_ceil(MESSAGE_BYTES).clamp(1, rows.max(1));
+    let step = rows.div_ceil(parts).max(1);
+    let mut messages = Vec::with_capacity(parts);
+    for at in (0..rows).step_by(step) {
+        let part = convert(&batch.slice(at, step.min(rows - at)), schema)?;
+        let (dictionaries, rows) = encoder.batch(&part).map_err(Error::from)?;
+        messages.extend(dictionaries.into_iter().chain([rows]).map(FlightData::from));
+    }
+    Ok(messages)
 }
 
 /// The messages of one batch that is there already.
@@ -56,14 +72,5 @@ pub(crate) fn messages(
 /// As [`messages`].
 pub(crate) fn whole(batch: RecordBatch) -> Result<Messages> {
     let schema = batch.schema();
-    messages(schema, futures::stream::iter([Ok(batch)]), None)
-}
-
-/// What a client is told of an error of Flight's own.
-pub(crate) fn told(error: FlightError) -> Status {
-    match error {
-        FlightError::Tonic(status) => *status,
-        FlightError::Arrow(error) => refused(Error::from(error)),
-        other => refused(Error::internal(format!("a result cannot be written: {other}"))),
-    }
+    messages(schema, stream::iter([Ok(batch)]), None)
 }

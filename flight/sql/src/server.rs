@@ -25,6 +25,8 @@ const EXPIRE_EVERY: Duration = Duration::from_secs(30);
 /// Bytes of a stream, and of a connection, that may be on their way.
 const STREAM_WINDOW: u32 = 4 << 20;
 const CONNECTION_WINDOW: u32 = 16 << 20;
+/// Bytes of a frame: each costs about the same, and others on the connection wait for its end.
+const FRAME_BYTES: u32 = 256 << 10;
 
 /// Answers Flight clients on `listener` until `shutdown`, and returns when every call has ended, or
 /// was given up after the grace period.
@@ -54,6 +56,7 @@ pub async fn serve(
         .http2_keepalive_timeout(Some(ANSWER_WITHIN))
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_frame_size(FRAME_BYTES)
         .add_service(Answers(calls))
         .serve_with_incoming_shutdown(
             incoming(listener, places),

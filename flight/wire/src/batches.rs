@@ -1,19 +1,21 @@
 //! Batches that a client sends: decoded from IPC that nobody vouches for, within a budget.
 
-use std::{collections::HashMap, panic::AssertUnwindSafe};
+use std::{
+    collections::HashMap,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
 
 use arrow::{
     array::RecordBatch,
     datatypes::{Schema, SchemaRef},
 };
-use arrow_flight::{
-    FlightData,
-    decode::{DecodedPayload, FlightDataDecoder},
-    error::FlightError,
-};
+use arrow_flight::FlightData;
 use bytes::Bytes;
-use futures::{FutureExt as _, Stream, StreamExt as _, stream::BoxStream};
-use stratalog_model::{Error, ErrorKind, Result};
+use futures::{Stream, StreamExt as _, stream::BoxStream};
+use stratalog_model::{
+    Error, ErrorKind, Result,
+    ipc::{Decoded, IpcDecoder},
+};
 use tonic::{Code, Status};
 
 use crate::ipc::{self, BatchLimits, Fault, Holds};
@@ -34,7 +36,9 @@ pub struct Arrived {
 
 /// The batches of a call.
 pub struct Batches {
-    decoder: FlightDataDecoder,
+    messages: Inbound,
+    checks: Checks,
+    decoder: IpcDecoder,
     schema: Option<SchemaRef>,
     number: u64,
 }
@@ -59,21 +63,9 @@ impl Batches {
         messages: impl Stream<Item = Result<FlightData, Status>> + Send + 'static,
         limits: BatchLimits,
     ) -> Self {
-        let mut checks = Checks { limits, schema: None, dictionaries: HashMap::new() };
-        let checked = messages.filter_map(move |message| {
-            let checked = match message {
-                Err(status) => Some(Err(FlightError::Tonic(Box::new(status)))),
-                Ok(data) if data.data_header.is_empty() => None,
-                Ok(data) => Some(
-                    checks
-                        .check(&data)
-                        .map(|()| data)
-                        .map_err(|error| FlightError::ExternalError(Box::new(error))),
-                ),
-            };
-            futures::future::ready(checked)
-        });
-        Self { decoder: FlightDataDecoder::new(checked), schema: None, number: 0 }
+        let checks = Checks { limits, schema: None, dictionaries: HashMap::new() };
+        let (messages, decoder) = (messages.boxed(), IpcDecoder::default());
+        Self { messages, checks, decoder, schema: None, number: 0 }
     }
 
     /// The schema, when there is one: it comes before any batch.
@@ -110,29 +102,32 @@ impl Batches {
 
     /// One message; `None` in it for a schema.
     async fn step(&mut self) -> Option<Result<Option<Arrived>>> {
-        // The decoder validates; that it panics on some damage is a defect that must stay here.
-        let decoded = AssertUnwindSafe(self.decoder.next()).catch_unwind().await;
-        let decoded = match decoded {
-            Err(_) => return Some(Err(self.unreadable("it is damaged"))),
-            Ok(None) => return None,
-            Ok(Some(Err(FlightError::Tonic(status)))) => return Some(Err(broken_off(&status))),
-            Ok(Some(Err(FlightError::ExternalError(fault)))) => {
-                return Some(Err(self.faulty(fault.downcast::<Fault>().ok().map(|fault| *fault))));
-            }
-            Ok(Some(Err(error))) => return Some(Err(self.unreadable(&plain_text(&error)))),
-            Ok(Some(Ok(decoded))) => decoded,
+        let message = match self.messages.next().await? {
+            Ok(message) if message.data_header.is_empty() => return Some(Ok(None)),
+            Ok(message) => message,
+            Err(status) => return Some(Err(broken_off(&status))),
         };
-        let metadata = decoded.app_metadata();
-        match decoded.payload {
-            DecodedPayload::None => Some(Ok(None)),
-            DecodedPayload::Schema(schema) => {
+        if let Err(fault) = self.checks.check(&message) {
+            return Some(Err(self.faulty(fault)));
+        }
+        let FlightData { data_header, data_body, app_metadata: metadata, .. } = message;
+        // The decoder validates; that it panics on some damage is a defect that must stay here.
+        let decoder = AssertUnwindSafe(|| self.decoder.decode(&data_header, data_body));
+        let decoded = match catch_unwind(decoder) {
+            Err(_) => return Some(Err(self.unreadable("it is damaged"))),
+            Ok(Err(error)) => return Some(Err(self.unreadable(&error.to_string()))),
+            Ok(Ok(decoded)) => decoded,
+        };
+        match decoded {
+            Decoded::Nothing => Some(Ok(None)),
+            Decoded::Schema(schema) => {
                 if self.schema.as_ref().is_some_and(|before| *before != schema) {
                     return Some(Err(self.unreadable("the schema changes midway")));
                 }
                 self.schema = Some(schema);
                 Some(Ok(None))
             }
-            DecodedPayload::RecordBatch(batch) => {
+            Decoded::Rows(batch) => {
                 self.number += 1;
                 Some(Ok(Some(Arrived { number: self.number, batch, metadata })))
             }
@@ -155,12 +150,11 @@ impl Batches {
         .with_hint("nothing of it was stored")
     }
 
-    fn faulty(&self, fault: Option<Fault>) -> Error {
+    fn faulty(&self, fault: Fault) -> Error {
         match fault {
-            None => Error::internal("a message was refused for no reason"),
-            Some(Fault::Lies(what)) => self.unreadable(&what),
-            Some(Fault::NotOffered(what)) => Error::new(ErrorKind::FeatureNotSupported, what),
-            Some(Fault::TooLarge(what)) => Error::new(
+            Fault::Lies(what) => self.unreadable(&what),
+            Fault::NotOffered(what) => Error::new(ErrorKind::FeatureNotSupported, what),
+            Fault::TooLarge(what) => Error::new(
                 ErrorKind::LimitExceeded,
                 format!("{} is too large: {what}", self.place()),
             )
@@ -258,12 +252,4 @@ pub fn broken_off(status: &Status) -> Error {
         ErrorKind::ConnectionFailure,
         format!("the client's stream broke off: {}", status.message()),
     )
-}
-
-/// An error of the decoder without the names of its kinds before it.
-fn plain_text(error: &FlightError) -> String {
-    match error {
-        FlightError::DecodeError(text) | FlightError::ProtocolError(text) => text.clone(),
-        other => other.to_string(),
-    }
 }

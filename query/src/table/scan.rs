@@ -59,7 +59,7 @@ impl ChronicleScan {
             ScanOrder::Ascending | ScanOrder::Descending => 1,
         };
         let mut equivalences = EquivalenceProperties::new(Arc::clone(&schema));
-        if let Some(ordering) = ordering_of(&request, &schema) {
+        for ordering in orderings_of(&request, &schema) {
             equivalences.add_ordering(ordering);
         }
         let properties = Arc::new(PlanProperties::new(
@@ -145,10 +145,11 @@ impl ChronicleScan {
         }
         let (first, rest) = order.split_first()?;
         let descending = first.options.descending;
-        if self.column(first)? != tick_position(&self.request.chronicle)? {
+        let user_columns = self.request.chronicle.columns.len();
+        let by_tick = self.column(first)? == user_columns;
+        if !by_tick && self.column(first)? != tick_position(&self.request.chronicle)? {
             return None;
         }
-        let user_columns = self.request.chronicle.columns.len();
         let unique_tick = self.request.chronicle.key_columns.is_empty()
             && self.request.chronicle.primary_key
             && self.request.chronicle.key_is_unique();
@@ -159,7 +160,7 @@ impl ChronicleScan {
                 [second, ..] => {
                     self.column(second) == Some(user_columns.saturating_add(1))
                         && second.options.descending == descending
-                        && ticks_show_in_column(&self.request.chronicle)
+                        && (by_tick || ticks_show_in_column(&self.request.chronicle))
                 }
             };
         settled.then_some(if descending { ScanOrder::Descending } else { ScanOrder::Ascending })
@@ -193,19 +194,30 @@ pub fn partitions_for(snapshot: &dyn Snapshot, request: &ScanRequest) -> usize {
     wanted.clamp(1, request.streams.max(1))
 }
 
-fn ordering_of(request: &ScanRequest, schema: &SchemaRef) -> Option<LexOrdering> {
+/// The orders of its rows: by time and by `_tick`, and by `_seq` within a tick.
+fn orderings_of(request: &ScanRequest, schema: &SchemaRef) -> Vec<LexOrdering> {
     let descending = match request.order {
-        ScanOrder::Any => return None,
+        ScanOrder::Any => return Vec::new(),
         ScanOrder::Ascending => false,
         ScanOrder::Descending => true,
     };
-    let tick = tick_position(&request.chronicle)?;
-    let at = request.projection.iter().position(|column| *column == tick)?;
-    let name = schema.fields().get(at)?.name();
-    LexOrdering::new([PhysicalSortExpr::new(
-        Arc::new(Column::new(name, at)),
-        SortOptions { descending, nulls_first: descending },
-    )])
+    let by = |column: usize| {
+        let at = request.projection.iter().position(|known| *known == column)?;
+        let column = Column::new(schema.fields().get(at)?.name(), at);
+        let options = SortOptions { descending, nulls_first: descending };
+        Some(PhysicalSortExpr::new(Arc::new(column), options))
+    };
+    let user_columns = request.chronicle.columns.len();
+    let seq = by(user_columns.saturating_add(1));
+    let time = tick_position(&request.chronicle).and_then(by);
+    let time = time.map(|time| (time, ticks_show_in_column(&request.chronicle)));
+    let tick = by(user_columns).map(|tick| (tick, true));
+    let first = time.into_iter().chain(tick);
+    let all = first.filter_map(|(first, is_tick)| {
+        let within = seq.clone().filter(|_| is_tick);
+        LexOrdering::new([first].into_iter().chain(within))
+    });
+    all.collect()
 }
 
 impl DisplayAs for ChronicleScan {

@@ -282,7 +282,8 @@ impl Writing<'_> {
         let sizes = Sizes { tablet_rows_max: usize::MAX, ..Sizes::of(settings, self.keep_blocks) };
         let tablets = &self.files.shelves.tablets;
         let id = self.chronicle.id();
-        while let Some(rows) = sweep.window(settings.tablet_rows_max, &mut self.dropped).await? {
+        let most = Most { rows: settings.tablet_rows_max, bytes: usize::MAX };
+        while let Some(rows) = sweep.window(most, &mut self.dropped).await? {
             let (from, number) = (self.from, &mut || self.numbers.take());
             let tablets = build::write_windows(tablets, id, &rows, from, number, sizes)?;
             let bytes = tablets.iter().map(|written| written.record.bytes).sum();
@@ -296,7 +297,8 @@ impl Writing<'_> {
         let settings = self.core.settings.for_chronicle(&self.definition.tiering);
         let schema = StorySchema::of(self.definition, version)?;
         let mut open: Option<StoryWriter> = None;
-        while let Some(rows) = sweep.window(settings.slice_rows_max, &mut self.dropped).await? {
+        let most = Most { rows: settings.slice_rows_max, bytes: settings.slice_bytes_max };
+        while let Some(rows) = sweep.window(most, &mut self.dropped).await? {
             let mut writer = match open.take() {
                 Some(writer) => writer,
                 None => {
@@ -341,11 +343,28 @@ struct Sweep<'a> {
     windows: Vec<Windows>,
 }
 
+/// What a window has, about.
+#[derive(Debug, Clone, Copy)]
+struct Most {
+    rows: usize,
+    bytes: usize,
+}
+
+impl Most {
+    /// Rows of which these are some.
+    fn rows_of(self, pool: &[Rows]) -> usize {
+        let rows: usize = pool.iter().map(Rows::len).sum();
+        let bytes: usize = pool.iter().map(Rows::bytes).sum();
+        let fitting = self.bytes as u128 * rows as u128 / bytes.max(1) as u128;
+        self.rows.min(usize::try_from(fitting).unwrap_or(usize::MAX)).max(1)
+    }
+}
+
 impl Sweep<'_> {
-    /// The next window of ticks: about `rows_max` events, all that there are of its ticks.
-    async fn window(&mut self, rows_max: usize, dropped: &mut Vec<u64>) -> Result<Option<Rows>> {
-        let rows_max = rows_max.max(1);
+    /// The next window of ticks: about as many events as `most` says, all that there are of its ticks.
+    async fn window(&mut self, most: Most, dropped: &mut Vec<u64>) -> Result<Option<Rows>> {
         loop {
+            let rows_max = most.rows_of(&self.pool);
             // For what is urgent.
             tokio::task::yield_now().await;
             self.next = self.next.take().or_else(|| self.parts.next());

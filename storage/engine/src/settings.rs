@@ -39,6 +39,8 @@ pub struct EngineSettings {
     pub block_bytes: usize,
     /// Events of a row group of a story, about: what is in memory when it is made or read.
     pub slice_rows_max: usize,
+    /// Bytes of such events, about; fewer events are in a row group where they are wide.
+    pub slice_bytes_max: usize,
     /// Events that a cell of a story is to stand for: one series in one window of time (F84).
     pub cell_rows: usize,
     /// Events in tablets from which on they become a story (F35).
@@ -79,6 +81,7 @@ impl Default for EngineSettings {
             block_rows_max: 8192,
             block_bytes: 2 << 20,
             slice_rows_max: 1 << 19,
+            slice_bytes_max: 128 << 20,
             cell_rows: 240,
             story_rows_max: 4 << 20,
             story_bytes_max: 256 << 20,

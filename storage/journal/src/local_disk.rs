@@ -7,7 +7,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rustix::fs::{FallocateFlags, FlockOperation};
+use rustix::{
+    buffer::spare_capacity,
+    fs::{FallocateFlags, FlockOperation},
+    io::{Errno, pread},
+};
 use stratalog_model::{Disk, DiskFile};
 
 /// Files of the machine that the process runs on.
@@ -94,6 +98,22 @@ impl DiskFile for LocalFile {
         }
     }
 
+    fn append_at(&self, buffer: &mut Vec<u8>, bytes: usize, offset: u64) -> io::Result<usize> {
+        // Into memory that nobody has to clear before; as much as there is.
+        buffer.reserve_exact(bytes);
+        let start = buffer.len();
+        loop {
+            match pread(&self.0, spare_capacity(buffer), offset) {
+                Err(Errno::INTR) => {}
+                outcome => {
+                    let read = outcome?.min(bytes);
+                    buffer.truncate(start + read);
+                    return Ok(read);
+                }
+            }
+        }
+    }
+
     fn len(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
     }
@@ -105,9 +125,9 @@ impl DiskFile for LocalFile {
     fn preallocate(&self, len: u64) -> io::Result<()> {
         loop {
             match rustix::fs::fallocate(&self.0, FallocateFlags::empty(), 0, len) {
-                Err(rustix::io::Errno::INTR) => {}
+                Err(Errno::INTR) => {}
                 // Not every file system can: the caller goes on without.
-                Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
                     return Err(io::ErrorKind::Unsupported.into());
                 }
                 outcome => return Ok(outcome?),

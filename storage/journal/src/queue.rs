@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   appends overlap   appender ─► queue ─► thread: gather, write, sync ─► completions
-//!   a lone appender   appender: write, sync, completion                (nobody is woken)
+//!   a lone appender   appender: write, sync if asked to, completion    (nobody is woken)
 //! ```
 //! Whoever serves has the desk; so frames are taken, written and completed in one order.
 
@@ -291,9 +291,9 @@ impl Shared {
         state.queued_bytes += pending.extent();
         let synced = pending.durability >= Durability::Disk;
         state.queue.push_back(pending);
-        if synced && let Some(mut desk) = self.lone_desk(&state) {
+        if let Some(mut desk) = self.lone_desk(&state) {
             drop(state);
-            return self.serve_once(&mut desk);
+            return self.serve_once(&mut desk, synced);
         }
         if state.queue.len() >= state.wanted {
             self.work.notify_one();
@@ -316,9 +316,12 @@ impl Shared {
         (quick && desk.gather.is_lone()).then_some(desk)
     }
 
-    /// Serves the queue once, on the appender's thread.
-    fn serve_once(&self, desk: &mut Desk) {
-        if let Err(reason) = beside_the_runtime(|| self.unharmed(|| self.serve_group(desk))) {
+    /// Serves the queue once, on the appender's thread. What is not synced is only copied, which takes
+    /// less than giving the runtime another thread does.
+    fn serve_once(&self, desk: &mut Desk, synced: bool) {
+        let mut serve = || self.unharmed(|| self.serve_group(desk));
+        let served = if synced { beside_the_runtime(serve) } else { serve() };
+        if let Err(reason) = served {
             self.poison(reason, Vec::new());
             self.work.notify_one();
             return;

@@ -41,6 +41,15 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// Reads up to `buffer.len()` bytes at `offset`; 0 at the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Reads up to `bytes` bytes at `offset` behind what is in `buffer`; how many, 0 at the end of the
+    /// file.
+    fn append_at(&self, buffer: &mut Vec<u8>, bytes: usize, offset: u64) -> io::Result<usize> {
+        let start = buffer.len();
+        buffer.resize(start + bytes, 0);
+        let read = self.read_at(buffer.get_mut(start..).unwrap_or_default(), offset);
+        buffer.truncate(start + *read.as_ref().unwrap_or(&0));
+        read
+    }
     /// The file's length.
     fn len(&self) -> io::Result<u64>;
     /// Whether the file is empty.

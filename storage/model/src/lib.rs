@@ -23,6 +23,7 @@ pub mod gsn_range;
 pub mod id;
 pub mod index;
 pub mod invariant;
+pub mod ipc;
 pub mod log;
 pub mod newest;
 pub mod option;

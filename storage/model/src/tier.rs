@@ -84,6 +84,11 @@ impl TierMetrics {
     /// Counts a part that was read.
     pub fn read(&self, rows: u64, bytes: u64) {
         self.parts_read.fetch_add(1, Ordering::Relaxed);
+        self.read_on(rows, bytes);
+    }
+
+    /// Counts more of a part that was counted.
+    pub fn read_on(&self, rows: u64, bytes: u64) {
         self.rows.fetch_add(rows, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }

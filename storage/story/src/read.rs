@@ -25,9 +25,12 @@ use crate::{
     key::{KeyValues, Stored},
     plan,
     schema::Source,
-    select::Selection,
+    select::{Selection, page_rows},
     story::Story,
 };
+
+/// Bytes of a batch, about: what is soon read again is still in the processor's caches then.
+const BATCH_BYTES: usize = 1 << 20;
 
 /// Columns of a group, in memory and verified, to be decoded by whoever needs them.
 #[derive(Debug)]
@@ -98,6 +101,90 @@ impl Story {
         let bytes = self.verified(needed).await?;
         let selection = selection.filter(|selection| !selection.is_all()).cloned();
         Ok(Fetched { story: Arc::clone(self), group, columns: columns.to_vec(), selection, bytes })
+    }
+
+    /// Selected rows of a group in windows that one read after another brings into memory, where all of
+    /// them would be much of it. Windows end where pages of the widest column do.
+    ///
+    /// # Errors
+    /// `Internal` for a column or group that the story does not have.
+    pub fn windows(
+        &self,
+        group: u32,
+        columns: &[Source],
+        selection: Selection,
+    ) -> Result<Vec<Selection>> {
+        self.group(group)?;
+        let shape = self.shelf().shape();
+        let bytes_max = shape.request_bytes.saturating_mul(shape.at_once as u64);
+        let roots = columns.iter().map(|source| self.root(*source)).collect::<Result<Vec<_>>>()?;
+        let all: u64 = self
+            .needed(group, &roots, Some(&selection))
+            .into_iter()
+            .map(|range| range.end.saturating_sub(range.start))
+            .sum();
+        let parts = usize::try_from(all / bytes_max.max(1)).unwrap_or(usize::MAX);
+        let pages = self.widest_pages(group, &roots);
+        if parts < 2 || pages.len() < 2 {
+            return Ok(vec![selection]);
+        }
+        let rows = selection.rows();
+        let mut windows: Vec<Selection> = Vec::with_capacity(parts);
+        let (mut start, mut told) = (0, 0);
+        for (at, page) in pages.iter().enumerate() {
+            let window = selection.within([start..page.end]);
+            // Its share of the rows, or what is left.
+            let due = rows * (windows.len() + 1) / parts;
+            if told + window.rows() >= due || at + 1 == pages.len() {
+                told += window.rows();
+                start = page.end;
+                windows.extend(Some(window).filter(|window| window.rows() > 0));
+            }
+        }
+        Ok(windows)
+    }
+
+    /// The first or the last of selected rows of a group, as many as are wanted of them or a little more,
+    /// and the others: pages of the widest column stay whole.
+    ///
+    /// # Errors
+    /// `Internal` for a column or group that the story does not have.
+    pub fn edge(
+        &self,
+        group: u32,
+        columns: &[Source],
+        selection: &Selection,
+        wanted: usize,
+        last: bool,
+    ) -> Result<(Selection, Selection)> {
+        self.group(group)?;
+        let roots = columns.iter().map(|source| self.root(*source)).collect::<Result<Vec<_>>>()?;
+        let pages = self.widest_pages(group, &roots);
+        let total = self.group(group)?.summary.rows as usize;
+        let parts = |at: usize| {
+            let (before, behind) = (selection.within([0..at]), selection.within([at..total]));
+            if last { (behind, before) } else { (before, behind) }
+        };
+        let mut ends: Vec<usize> = pages.iter().map(|page| page.end).collect();
+        if last {
+            ends = pages.iter().rev().map(|page| page.start).collect();
+        }
+        let found = ends.into_iter().map(parts).find(|(edge, _)| edge.rows() >= wanted.max(1));
+        Ok(found.unwrap_or_else(|| (selection.clone(), selection.within([]))))
+    }
+
+    /// The rows of the pages of the column that is the most of a group.
+    fn widest_pages(&self, group: u32, roots: &[usize]) -> Vec<Range<usize>> {
+        let schema = self.reader_metadata().parquet_schema();
+        let Some(head) = self.metadata().row_groups().get(group as usize) else {
+            return Vec::new();
+        };
+        let leaves = head.columns().iter().enumerate();
+        let wanted = leaves.filter(|(leaf, _)| roots.contains(&schema.get_column_root_idx(*leaf)));
+        let widest = wanted.max_by_key(|(_, chunk)| chunk.compressed_size());
+        let total = head.num_rows().max(0).cast_unsigned() as usize;
+        let pages = widest.and_then(|(leaf, _)| page_rows(self.metadata(), group, leaf, total));
+        pages.map(|(_, pages)| pages).unwrap_or_default()
     }
 
     /// The ranges of the file that hold columns of a group: dictionaries, and pages with
@@ -193,6 +280,28 @@ impl Fetched {
             Some(selection) => selection.rows(),
             None => self.story.group(self.group).map_or(0, |head| head.summary.rows as usize),
         }
+    }
+
+    /// How many rows at a time are best decoded by whoever takes any number up to `rows_max`: fewer
+    /// where they are wide.
+    pub fn batch_rows(&self, rows_max: usize) -> usize {
+        (BATCH_BYTES / self.row_bytes()).clamp(1, rows_max.max(1))
+    }
+
+    /// Bytes of a row of the group in its columns, before they are packed, about.
+    fn row_bytes(&self) -> usize {
+        let schema = self.story.reader_metadata().parquet_schema();
+        let head = self.story.metadata().row_groups().get(self.group as usize);
+        let roots = self.columns.iter().filter_map(|source| self.story.schema().position(*source));
+        let roots: Vec<usize> = roots.collect();
+        let bytes = head.map_or(0, |head| {
+            let leaves = head.columns().iter().enumerate();
+            let wanted =
+                leaves.filter(|(leaf, _)| roots.contains(&schema.get_column_root_idx(*leaf)));
+            wanted.map(|(_, chunk)| chunk.uncompressed_size().max(0)).sum()
+        });
+        let rows = head.map_or(1, |head| head.num_rows().max(1));
+        usize::try_from(bytes / rows).unwrap_or(0).max(1)
     }
 
     /// The rows, at most `batch_rows_max` at a time.

@@ -143,7 +143,7 @@ impl Story {
 }
 
 /// The index of a column in a group, and the rows of its pages.
-fn page_rows(
+pub(crate) fn page_rows(
     metadata: &ParquetMetaData,
     group: u32,
     leaf: usize,

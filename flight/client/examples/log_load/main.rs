@@ -24,10 +24,22 @@ mod record;
 mod samples;
 
 use options::{Failure, Options};
+use tokio::runtime::Builder;
 
-#[tokio::main]
-async fn main() -> Result<(), Failure> {
+fn main() -> Result<(), Failure> {
     let options = Options::read(std::env::args().skip(1))?;
+    // Who has one event on the way has nothing that a second thread could do, but to be woken.
+    let mut runtime = match options.get("threads", 0)? {
+        1 => Builder::new_current_thread(),
+        _ => Builder::new_multi_thread(),
+    };
+    if let threads @ 2.. = options.get("threads", 0)? {
+        runtime.worker_threads(threads);
+    }
+    runtime.enable_all().build()?.block_on(run(options))
+}
+
+async fn run(options: Options) -> Result<(), Failure> {
     let work = options.text("work", "append");
     let found = match work.as_str() {
         "append" => append::run(&options).await?,

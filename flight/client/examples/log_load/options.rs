@@ -6,7 +6,7 @@ use stratalog_client::{Acquire, Chronolog, Durability, Granularity, Tags, TickSo
 
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
-const NAMES: [&str; 16] = [
+const NAMES: [&str; 17] = [
     "server",
     "work",
     "chronicle",
@@ -23,6 +23,7 @@ const NAMES: [&str; 16] = [
     "subscribers",
     "handles",
     "interval-ms",
+    "threads",
 ];
 
 #[derive(Debug)]

@@ -1,7 +1,8 @@
 //! Events as they are read.
 
 use arrow::{
-    array::{Array, AsArray as _, RecordBatch},
+    array::{Array, AsArray as _, BinaryArray, RecordBatch},
+    buffer::Buffer,
     compute::cast,
     datatypes::{DataType, Int64Type, TimeUnit, TimestampNanosecondType},
 };
@@ -9,6 +10,9 @@ use bytes::Bytes;
 
 use super::{table::Table, tags::PAYLOAD};
 use crate::error::{Error, Result};
+
+/// A payload is not copied from one so many times as large, or smaller.
+const SHARE_MIN: usize = 4;
 
 /// A raw event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,9 +98,32 @@ fn payloads<'a>(
     let column = batch.column_by_name(PAYLOAD).and_then(|column| column.as_binary_opt::<i32>());
     let column = column.ok_or_else(|| unread(table, PAYLOAD))?;
     Ok(move |row| match column.is_valid(row) {
-        true => Bytes::copy_from_slice(column.value(row)),
+        true => payload(column, row),
         false => Bytes::new(),
     })
+}
+
+/// A payload that is much of what came with it lies where it came; others are copied, or whoever keeps
+/// one of them would keep all.
+fn payload(column: &BinaryArray, row: usize) -> Bytes {
+    let value = column.value(row);
+    let all = column.values();
+    let start = column.value_offsets().get(row).and_then(|start| usize::try_from(*start).ok());
+    match start {
+        Some(start) if value.len() * SHARE_MIN >= all.capacity() && !value.is_empty() => {
+            Bytes::from_owner(Owned(all.slice_with_length(start, value.len())))
+        }
+        _ => Bytes::copy_from_slice(value),
+    }
+}
+
+/// Bytes of a batch, which is kept as long as they are.
+struct Owned(Buffer);
+
+impl AsRef<[u8]> for Owned {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_slice()
+    }
 }
 
 fn unread(table: &Table, column: &str) -> Error {
@@ -144,6 +171,22 @@ mod tests {
         assert_eq!((events[1].0.time_ns, events[1].0.payload.len()), (999_000, 0));
         let without = batch.project(&[0, 1, 2]).unwrap();
         assert!(super::events(&without, &table()).unwrap_err().to_string().contains("payload"));
+    }
+
+    #[test]
+    fn a_payload_that_is_most_of_its_batch_is_not_copied() {
+        let all = BinaryArray::from_iter_values([vec![1_u8; 4000], vec![2; 40], vec![3; 3000]]);
+        let [large, small, last] = [0, 1, 2].map(|row| payload(&all, row));
+        let lies_in = |bytes: &Bytes| all.values().as_ptr_range().contains(&bytes.as_ptr());
+        assert_eq!([&large, &small, &last].map(lies_in), [true, false, true]);
+        assert_eq!(
+            (large, small, last),
+            (vec![1; 4000].into(), vec![2; 40].into(), vec![3; 3000].into())
+        );
+        let sliced = all.slice(1, 2);
+        assert_eq!(payload(&sliced, 1), vec![3; 3000]);
+        let empty = BinaryArray::from_iter_values([b""]);
+        assert_eq!(payload(&empty, 0), Bytes::new());
     }
 
     #[test]

@@ -21,7 +21,9 @@ use arrow::{
     datatypes::Int64Type,
 };
 use parking_lot::Mutex;
-use stratalog_model::{ChronicleDefinition, Error, Granularity, Gsn, Result, SchemaVersion};
+use stratalog_model::{
+    ChronicleDefinition, Error, Granularity, Gsn, Result, SchemaVersion, chronicle::SYSTEM_COLUMNS,
+};
 use tokio::{
     runtime::Handle,
     sync::{Notify, watch},
@@ -36,8 +38,11 @@ use crate::{
 /// Commits in a ring, at most.
 const COMMITS_MAX: usize = 4096;
 
-/// Bytes of the commits in a ring, at most.
-const BYTES_MAX: u64 = 8 << 20;
+/// A ring has one in so many of the bytes that all rings may have together, at most.
+const RING_SHARE: u64 = 4;
+
+/// Bytes of a value that is decoded, and does not lie where it came: a number, or the view of a text.
+const DECODED_BYTES: u64 = 16;
 
 /// Bytes of all rings together, and how many there may be.
 #[derive(Debug)]
@@ -148,7 +153,8 @@ impl Feed {
         ring.bytes += bytes;
         let used = self.all_bytes.used.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let mut over = used.saturating_sub(self.all_bytes.max);
-        while ring.commits.len() > COMMITS_MAX || ring.bytes > BYTES_MAX || over > 0 {
+        let bytes_max = self.all_bytes.max / RING_SHARE;
+        while ring.commits.len() > COMMITS_MAX || ring.bytes > bytes_max || over > 0 {
             let Some(oldest) = ring.commits.pop_front() else { break };
             ring.from = oldest.batch.last_gsn() + 1;
             let bytes = bytes_of(&oldest.batch);
@@ -195,9 +201,10 @@ impl Feed {
     }
 }
 
-/// A batch, and what is decoded of it.
+/// A batch, and what is decoded of it; long values are not, they are read where they lie.
 fn bytes_of(batch: &MemoryBatch) -> u64 {
-    batch.bytes() * 2
+    let values = batch.rows() * (batch.columns().len() + SYSTEM_COLUMNS.len());
+    batch.bytes() + values as u64 * DECODED_BYTES
 }
 
 /// Tells all who wait, as long as there are any.
@@ -240,8 +247,8 @@ pub struct Following {
 
 impl Following {
     /// The commits from the one with a gsn on: at most `commits_max` of them, and no more than one
-    /// beyond those that have `rows_max` rows.
-    pub fn take(&mut self, gsn: Gsn, commits_max: usize, rows_max: usize) -> Taken {
+    /// beyond those that have `rows_max` rows or `bytes_max` bytes.
+    pub fn take(&mut self, gsn: Gsn, commits_max: usize, rows_max: usize, bytes_max: u64) -> Taken {
         // What comes from here on is news.
         self.news.mark_unchanged();
         let ring = self.feed.ring.lock();
@@ -252,11 +259,12 @@ impl Following {
             return Taken::Behind;
         }
         let first = ring.commits.partition_point(|commit| commit.batch.last_gsn() < gsn.0);
-        let mut rows = 0;
+        let (mut rows, mut bytes) = (0, 0);
         let wanted = ring.commits.iter().skip(first).take(commits_max).take_while(|commit| {
-            let before = rows;
+            let enough = rows > rows_max || bytes > bytes_max;
             rows += commit.batch.rows();
-            before <= rows_max
+            bytes += commit.batch.bytes();
+            !enough
         });
         Taken::Commits(wanted.cloned().collect())
     }

@@ -15,7 +15,7 @@
 //! There is no schema message: chronicle and schema version tell the types. Both
 //! messages are padded to 64 bytes, so that arrays can be used where they lie.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, io, sync::Arc};
 
 use arrow::{
     array::{
@@ -27,7 +27,9 @@ use arrow::{
     ipc::{
         reader::RecordBatchDecoder,
         root_as_message,
-        writer::{DictionaryTracker, IpcDataGenerator, IpcWriteContext, IpcWriteOptions},
+        writer::{
+            DictionaryTracker, IpcDataGenerator, IpcWriteContext, IpcWriteOptions, StreamWriter,
+        },
     },
 };
 use bytes::Bytes;
@@ -43,6 +45,13 @@ const CONTINUATION: [u8; 4] = [0xFF; 4];
 /// Rows from which buffers are padded to 64 bytes each; below, to 16, which is what the
 /// widest value (a text view, a decimal) needs.
 const PADDED_ROWS_MIN: usize = 64;
+
+/// Bytes of columns from which on they are written to where they stay: that takes a little longer to
+/// begin with, and no copy.
+const DIRECT_BYTES_MIN: usize = 64 << 10;
+
+/// What is said of a column, and what its buffers are padded with, about.
+const HEAD_BYTES: usize = 384;
 
 /// What a payload holds.
 #[derive(Debug, Clone)]
@@ -105,17 +114,28 @@ pub fn encode(columns: &[Column], ticks: Option<&ScalarBuffer<i64>>) -> Result<B
     } else {
         None
     };
-    let rows_message = message(arrays, rows, padding, &mut context)?;
-
     let texts_len = texts.as_ref().map_or(0, Message::len);
     let prefix_len = prefix.len().next_multiple_of(padding);
-    let mut payload = MutableBuffer::with_capacity(prefix_len + texts_len + rows_message.len());
+    let columns_len: usize = columns.iter().map(Column::bytes).sum();
+    let direct = columns_len >= DIRECT_BYTES_MIN;
+    let rows_message = match direct {
+        true => None,
+        false => Some(message(arrays.clone(), rows, padding, &mut context)?),
+    };
+    let rows_len = rows_message.as_ref().map_or_else(
+        || columns_len + rows * size_of::<i64>() + HEAD_BYTES * (columns.len() + 2),
+        Message::len,
+    );
+    let mut payload = MutableBuffer::with_capacity(prefix_len + texts_len + rows_len);
     payload.extend_from_slice(&prefix);
     payload.resize(prefix_len, 0);
     if let Some(texts) = texts {
         texts.write(&mut payload);
     }
-    rows_message.write(&mut payload);
+    match rows_message {
+        Some(message) => message.write(&mut payload),
+        None => payload = write_behind(payload, arrays, rows, padding)?,
+    }
     Ok(Bytes::from_owner(Owner(payload.into())))
 }
 
@@ -289,17 +309,61 @@ impl Message {
     }
 }
 
+/// A message behind what there is, without a copy of it in between: as [`Message::write`] writes it.
+fn write_behind(
+    payload: MutableBuffer,
+    arrays: Vec<ArrayRef>,
+    rows: usize,
+    padding: usize,
+) -> Result<MutableBuffer> {
+    let (batch, options) = to_write(arrays, rows, padding)?;
+    let behind = Behind { payload, begun: false };
+    let mut writer = StreamWriter::try_new_with_options(behind, &batch.schema(), options)?;
+    // What came so far is the message of the schema.
+    writer.get_mut().begun = true;
+    writer.write(&batch)?;
+    Ok(std::mem::replace(&mut writer.get_mut().payload, MutableBuffer::new(0)))
+}
+
+/// Where a message is written.
+struct Behind {
+    payload: MutableBuffer,
+    begun: bool,
+}
+
+impl io::Write for Behind {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.begun {
+            self.payload.extend_from_slice(bytes);
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Columns as a batch without names, and how it is written.
+fn to_write(
+    arrays: Vec<ArrayRef>,
+    rows: usize,
+    padding: usize,
+) -> Result<(RecordBatch, IpcWriteOptions)> {
+    let fields = arrays.iter().map(|array| Field::new("", array.data_type().clone(), true));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    let batch = RecordBatch::try_new_with_options(schema, arrays, &options)?;
+    Ok((batch, IpcWriteOptions::try_new(padding, false, arrow::ipc::MetadataVersion::V5)?))
+}
+
 fn message(
     arrays: Vec<ArrayRef>,
     rows: usize,
     padding: usize,
     context: &mut IpcWriteContext,
 ) -> Result<Message> {
-    let fields = arrays.iter().map(|array| Field::new("", array.data_type().clone(), true));
-    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-    let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    let batch = RecordBatch::try_new_with_options(schema, arrays, &options)?;
-    let options = IpcWriteOptions::try_new(padding, false, arrow::ipc::MetadataVersion::V5)?;
+    let (batch, options) = to_write(arrays, rows, padding)?;
     let mut tracker = DictionaryTracker::new(false);
     let (_, encoded) =
         IpcDataGenerator::default().encode(&batch, &mut tracker, &options, context)?;

@@ -5,6 +5,7 @@
 //!     any order:  part by part
 //!     ordered:    all of a tablet, or one row group of a story after another, sorted by
 //!                 (tick, seq): each is one window of ticks
+//!     where rows can be given as they lie, a large row group is read in windows of rows
 //! ```
 
 use std::sync::Arc;
@@ -27,8 +28,11 @@ use crate::{
     version::Version,
 };
 
-/// Row groups that are fetched while the one before is decoded.
-const GROUPS_AHEAD: usize = 2;
+/// Rows of a limit below which it is likely that the first window has all of them.
+const FEW_ROWS: usize = 8_192;
+
+/// Row groups, or windows of their rows, that are fetched while the one before is decoded.
+const FETCHES_AHEAD: usize = 2;
 
 /// The pieces of one version of one chronicle that are files of one kind.
 #[derive(Debug)]
@@ -212,39 +216,33 @@ impl Piece for StoryPiece {
         let reader = Arc::clone(&self.reader);
         let opened = async move {
             let chosen = self.choose().await?;
+            let ahead = self.ahead();
             let piece: Arc<Self> = self.into();
-            let fetched = stream::iter(chosen).map(move |(story, part)| {
+            let fetching = Arc::clone(&piece);
+            let windows = stream::iter(chosen).map(move |(story, part)| {
                 let piece = Arc::clone(&piece);
                 async move {
-                    let reader = &piece.reader;
-                    let read = match piece.rows(&story, &part).await? {
-                        Some(Rows::Keyed(keyed)) => {
-                            Read::Events(keyed.events(reader, &story, &part).await?)
-                        }
-                        Some(Rows::Picked(picked)) => {
-                            Read::Events(picked.events(reader, &story, &part).await?)
-                        }
-                        Some(Rows::Pages(selection)) => {
-                            let sources = reader.sources(&part.hull)?;
-                            let fetched = story.fetch(part.number, &sources, Some(&selection));
-                            Read::Pages(fetched.await?)
-                        }
-                        None => {
-                            reader.request().metrics.story.pruned(1);
-                            Read::Nothing
-                        }
-                    };
+                    let windows = piece.windows(&story, &part).await?;
+                    let window =
+                        move |rows| Ok::<_, Error>((Arc::clone(&story), part.clone(), rows));
+                    Ok::<_, Error>(stream::iter(windows.into_iter().map(window)))
+                }
+            });
+            let fetched = windows.buffered(ahead).try_flatten().map(move |window| {
+                let piece = Arc::clone(&fetching);
+                async move {
+                    let (story, part, rows) = window?;
+                    let read = piece.fetch(&story, &part, rows).await?;
                     Ok::<_, Error>((part, read))
                 }
             });
-            Ok::<_, Error>(fetched.buffered(GROUPS_AHEAD))
+            Ok::<_, Error>(fetched.buffered(ahead))
         };
         let batches = stream::once(opened).try_flatten().map(move |read| {
             let (part, read) = read?;
             let batches = match read {
                 Read::Events(events) => whole(&reader, &part, vec![events])?,
-                Read::Pages(fetched) => decode(&reader, &part, fetched)?,
-                Read::Nothing => Box::new(std::iter::empty()),
+                Read::Pages(fetched, begins) => decode(&reader, &part, fetched, begins)?,
             };
             Ok::<_, Error>(stream::iter(batches))
         });
@@ -289,6 +287,64 @@ impl StoryPiece {
             && may_hold(part, self.keys.as_deref())
     }
 
+    /// What is read of a group, one after another.
+    async fn windows(&self, story: &Arc<Story>, part: &Part) -> Result<Vec<Rows>> {
+        let reader = &self.reader;
+        Ok(match self.rows(story, part).await? {
+            Some(Rows::Pages(selection, _)) if reader.reads_as_it_lies() => {
+                let windows = self.cut(story, part, selection)?.into_iter();
+                let begins = std::iter::once(true).chain(std::iter::repeat(false));
+                windows.zip(begins).map(|(window, begins)| Rows::Pages(window, begins)).collect()
+            }
+            None => {
+                reader.request().metrics.story.pruned(1);
+                Vec::new()
+            }
+            Some(rows) => vec![rows],
+        })
+    }
+
+    /// Selected rows of a group in windows, in the wanted order. Whoever asks for few gets these first.
+    fn cut(&self, story: &Story, part: &Part, selection: Selection) -> Result<Vec<Selection>> {
+        let (request, group) = (self.reader.request(), part.number);
+        let sources = self.reader.sources(&part.hull)?;
+        let descending = request.order == ScanOrder::Descending;
+        let (mut windows, mut rest) = (Vec::new(), selection);
+        if let Some(limit) = request.limit {
+            let (edge, others) = story.edge(group, &sources, &rest, limit, descending)?;
+            windows.push(edge);
+            rest = others;
+        }
+        if rest.rows() > 0 {
+            let mut others = story.windows(group, &sources, rest)?;
+            if descending {
+                others.reverse();
+            }
+            windows.extend(others);
+        }
+        Ok(windows)
+    }
+
+    /// How many windows are fetched at a time: of few rows, no more than are asked for.
+    fn ahead(&self) -> usize {
+        match self.reader.request().limit {
+            Some(limit) if limit < FEW_ROWS => 1,
+            _ => FETCHES_AHEAD,
+        }
+    }
+
+    async fn fetch(&self, story: &Arc<Story>, part: &Part, rows: Rows) -> Result<Read> {
+        let reader = &self.reader;
+        Ok(match rows {
+            Rows::Keyed(keyed) => Read::Events(keyed.events(reader, story, part).await?),
+            Rows::Picked(picked) => Read::Events(picked.events(reader, story, part).await?),
+            Rows::Pages(selection, begins) => {
+                let sources = reader.sources(&part.hull)?;
+                Read::Pages(story.fetch(part.number, &sources, Some(&selection)).await?, begins)
+            }
+        })
+    }
+
     /// The rows of a group that may be wanted; `None` for none.
     async fn rows(&self, story: &Arc<Story>, part: &Part) -> Result<Option<Rows>> {
         let (reader, keys) = (&self.reader, self.keys.as_deref());
@@ -307,7 +363,7 @@ impl StoryPiece {
         let Some(selection) = select(reader, story, part).await? else { return Ok(None) };
         Ok(match Picked::find(reader, story, part, selection).await? {
             Ok(picked) => (picked.rows() > 0).then_some(Rows::Picked(picked)),
-            Err(selection) => Some(Rows::Pages(selection)),
+            Err(selection) => Some(Rows::Pages(selection, true)),
         })
     }
 
@@ -341,14 +397,14 @@ impl StoryPiece {
 enum Rows {
     Keyed(Keyed),
     Picked(Picked),
-    Pages(Selection),
+    /// And whether they are the first of the group.
+    Pages(Selection, bool),
 }
 
 /// What was.
 enum Read {
     Events(Events),
-    Pages(Fetched),
-    Nothing,
+    Pages(Fetched, bool),
 }
 
 /// Batches of a group.
@@ -380,18 +436,31 @@ pub async fn select(reader: &Reader, story: &Arc<Story>, part: &Part) -> Result<
     story.within_words(group, selection, &values).await
 }
 
-/// The batches of a group: decoded as they are asked for where any order will do.
-pub fn decode(reader: &Arc<Reader>, part: &Part, fetched: Fetched) -> Result<Batches> {
-    let request = reader.request();
-    request.metrics.story.read(fetched.rows() as u64, fetched.bytes() as u64);
+/// The batches of a group: decoded as they are asked for where they can be given as they lie.
+pub fn decode(
+    reader: &Arc<Reader>,
+    part: &Part,
+    fetched: Fetched,
+    begins: bool,
+) -> Result<Batches> {
+    let (request, rows, bytes) = (reader.request(), fetched.rows() as u64, fetched.bytes() as u64);
+    match begins {
+        true => request.metrics.story.read(rows, bytes),
+        false => request.metrics.story.read_on(rows, bytes),
+    }
     let hull = part.hull;
     let reader = Arc::clone(reader);
-    if request.order == ScanOrder::Any {
-        let rows = fetched.decode(request.batch_rows_max.max(1))?;
+    // The last comes first: all of the window is decoded for it.
+    if reader.reads_as_it_lies() && request.order != ScanOrder::Descending {
+        let any = request.order == ScanOrder::Any;
+        let rows_max = fetched.batch_rows(request.batch_rows_max);
+        let rows = fetched.decode(rows_max)?;
         return Ok(Box::new(rows.flat_map(move |batch| {
-            let batches = batch
-                .and_then(|batch| reader.events(&batch, &hull))
-                .and_then(|events| reader.unordered(&events, &hull));
+            let batches =
+                batch.and_then(|batch| reader.events(&batch, &hull)).and_then(|events| match any {
+                    true => reader.unordered(&events, &hull),
+                    false => reader.ordered(vec![(events, hull)]),
+                });
             match batches {
                 Ok(batches) => batches.into_iter().map(Ok).collect(),
                 Err(error) => vec![Err(error)],

@@ -82,6 +82,12 @@ impl Reader {
         !self.cut && !self.fenced(hull) && !self.shared.version.pieces().has_replaced()
     }
 
+    /// Whether windows of a row group can be given one after another: its rows lie by key, and by tick and
+    /// seq within one.
+    pub fn reads_as_it_lies(&self) -> bool {
+        self.request().order == ScanOrder::Any || self.piece.shape().keys.at.is_empty()
+    }
+
     /// The series of a row group of the piece, a story.
     ///
     /// # Errors
@@ -325,17 +331,21 @@ impl Reader {
     pub fn unordered(&self, events: &Events, hull: &TickRange) -> Result<Vec<RecordBatch>> {
         let rows_max = self.request().batch_rows_max.max(1);
         match self.seen(events, hull)? {
-            None => {
-                let whole = self.whole(events)?;
-                let starts = (0..events.rows).step_by(rows_max);
-                Ok(starts.map(|at| whole.slice(at, rows_max.min(events.rows - at))).collect())
-            }
+            None => self.in_batches(events),
             Some(rows) => {
                 let rows: Vec<(usize, u32)> = rows.into_iter().map(|row| (0, row)).collect();
                 let events = std::slice::from_ref(events);
                 rows.chunks(rows_max).map(|rows| self.batch(events, rows)).collect()
             }
         }
+    }
+
+    /// All of the events as they lie, in batches.
+    fn in_batches(&self, events: &Events) -> Result<Vec<RecordBatch>> {
+        let rows_max = self.request().batch_rows_max.max(1);
+        let whole = self.whole(events)?;
+        let starts = (0..events.rows).step_by(rows_max);
+        Ok(starts.map(|at| whole.slice(at, rows_max.min(events.rows - at))).collect())
     }
 
     /// The rows that are seen of all of `read`, in the order of the request, in batches.
@@ -351,6 +361,14 @@ impl Reader {
             }));
         }
         let parts: Vec<Events> = read.into_iter().map(|(events, _)| events).collect();
+        let whole = parts.first().filter(|events| parts.len() == 1 && events.rows == order.len());
+        if let Some(events) = whole
+            && request.order == ScanOrder::Ascending
+            && request.limit.is_none_or(|limit| limit >= order.len())
+            && order.is_sorted()
+        {
+            return self.in_batches(events);
+        }
         order.sort_unstable();
         if request.order == ScanOrder::Descending {
             order.reverse();

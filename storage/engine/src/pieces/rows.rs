@@ -36,6 +36,11 @@ impl Rows {
         self.ticks.len()
     }
 
+    /// Bytes of their columns.
+    pub fn bytes(&self) -> usize {
+        self.columns.iter().map(Column::bytes).sum()
+    }
+
     /// The events of batches of one shape that are in force at `shown`; `None` when there are
     /// none.
     ///

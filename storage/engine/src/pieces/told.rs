@@ -146,7 +146,7 @@ impl Aggregating {
         };
         let sources = reader.sources(&part.hull)?;
         let fetched = story.fetch(part.number, &sources, Some(&selection)).await?;
-        let batches = decode(reader, &part, fetched)?;
+        let batches = decode(reader, &part, fetched, true)?;
         let request = &self.request;
         Ok(Some(batches.map(|batch| aggregate::of_batch(&batch?, request)).collect()))
     }

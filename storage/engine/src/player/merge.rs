@@ -25,6 +25,11 @@ use stratalog_model::{
     tier::{BatchStream, Piece, ScanOrder, ScanRequest},
 };
 
+use crate::memtable::column::array_bytes;
+
+/// Bytes of rows that are given back together, about.
+const BATCH_BYTES: usize = 1 << 20;
+
 /// Rows per run from which copying run by run beats picking row by row.
 const RUN_ROWS_MIN: usize = 8;
 
@@ -55,6 +60,8 @@ struct Cursor {
     ticks: Int64Array,
     seqs: Int64Array,
     row: usize,
+    /// Bytes of a row of the batch, about.
+    row_bytes: usize,
 }
 
 /// Rows chosen and not yet returned.
@@ -64,6 +71,7 @@ struct Output {
     /// (batch, first row, rows)
     runs: Vec<(usize, usize, usize)>,
     rows: usize,
+    bytes: usize,
 }
 
 impl Merge {
@@ -164,10 +172,16 @@ impl Merge {
             "a scan meets {place:?} after {:?}",
             self.last
         );
-        let room = self.rows_max.min(self.left) - self.out.rows;
+        let mut room = self.rows_max.min(self.left) - self.out.rows;
+        if self.out.rows > 0 {
+            // What lies in one piece is not copied, however much it is.
+            let bytes = BATCH_BYTES.saturating_sub(self.out.bytes);
+            room = room.min(bytes / cursor.row_bytes.max(1) + 1);
+        }
         let run = cursor.run(bound, room.max(1), self.descending);
         self.last = Some(cursor.place(cursor.row + run - 1, self.descending));
         self.out.push(&cursor.batch, cursor.row, run);
+        self.out.bytes += run * cursor.row_bytes;
         cursor.row += run;
         if cursor.row < cursor.batch.num_rows() {
             let place = cursor.place(cursor.row, self.descending);
@@ -188,12 +202,16 @@ impl Stream for Merge {
             return Poll::Ready(None);
         }
         let done = loop {
+            // Before more is read, of which nobody may want anything.
+            if this.out.rows >= this.rows_max.min(this.left) || this.out.bytes >= BATCH_BYTES {
+                break Ok(());
+            }
             match this.feed(context) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Err(error)) => break Err(error),
                 Poll::Ready(Ok(())) => {}
             }
-            if this.heap.is_empty() || this.out.rows >= this.rows_max.min(this.left) {
+            if this.heap.is_empty() {
                 break Ok(());
             }
             if let Err(error) = this.advance() {
@@ -219,7 +237,7 @@ impl Cursor {
     fn new(stream: BatchStream) -> Self {
         let none = Int64Array::from(Vec::<i64>::new());
         let batch = RecordBatch::new_empty(Arc::new(arrow::datatypes::Schema::empty()));
-        Self { stream, batch, ticks: none.clone(), seqs: none, row: 0 }
+        Self { stream, batch, ticks: none.clone(), seqs: none, row: 0, row_bytes: 0 }
     }
 
     fn load(&mut self, batch: RecordBatch) -> Result<()> {
@@ -232,6 +250,8 @@ impl Cursor {
                 .ok_or_else(|| Error::internal("a piece of an ordered scan has no _tick and _seq"))
         };
         (self.ticks, self.seqs) = (numbers(2)?, numbers(1)?);
+        let bytes: usize = batch.columns().iter().map(array_bytes).sum();
+        self.row_bytes = bytes / batch.num_rows().max(1);
         self.batch = batch;
         self.row = 0;
         Ok(())
@@ -286,7 +306,7 @@ impl Output {
 
     /// What was chosen, without the two columns that ordered it.
     fn take(&mut self, schema: &SchemaRef) -> Result<Option<RecordBatch>> {
-        let Output { batches, runs, rows } = std::mem::take(self);
+        let Output { batches, runs, rows, .. } = std::mem::take(self);
         if rows == 0 {
             return Ok(None);
         }

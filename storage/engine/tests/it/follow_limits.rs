@@ -86,7 +86,8 @@ async fn append_large(engine: &Engine, cpu: &Arc<ChronicleDefinition>, range: Ra
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_reads_on_in_the_ring_and_falls_behind_again_gets_nothing_twice() {
-    let (_stored, cpu, engine) = with_large(1 << 30, false).await;
+    // With a ring of 4 MiB.
+    let (_stored, cpu, engine) = with_large(256 << 20, false).await;
     let mut slow = follow_large(&engine, &cpu);
     let (mut all, mut appended) = (Vec::new(), LARGE);
     // Some of them are a window and a little more: that is in the ring, while the sweep rests there.

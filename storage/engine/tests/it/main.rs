@@ -40,3 +40,4 @@ mod trims;
 mod types;
 mod urgent;
 mod values;
+mod wide;

@@ -112,12 +112,16 @@ impl LocalShelf {
     fn read_now(&self, name: StoryName, range: &Range<u64>) -> Result<Bytes> {
         let path = self.path(name);
         let file = self.open_file(&path)?;
-        let mut bytes = vec![0; (range.end.saturating_sub(range.start)) as usize];
-        let read = read_full(file.as_ref(), &mut bytes, range.start)
-            .map_err(|error| Error::io(format!("cannot read {}", path.display()), error))?;
-        if read < bytes.len() {
-            let end = range.start + read as u64;
-            return Err(cut_off(&path.display().to_string(), range, end));
+        let wanted = range.end.saturating_sub(range.start) as usize;
+        let mut bytes = Vec::with_capacity(wanted);
+        while bytes.len() < wanted {
+            let (at, left) = (range.start + bytes.len() as u64, wanted - bytes.len());
+            let read = file.append_at(&mut bytes, left, at);
+            let read =
+                read.map_err(|error| Error::io(format!("cannot read {}", path.display()), error))?;
+            if read == 0 {
+                return Err(cut_off(&path.display().to_string(), range, at));
+            }
         }
         Ok(bytes.into())
     }
@@ -234,16 +238,4 @@ pub fn make_folder(disk: &dyn Disk, folder: &Path) -> Result<()> {
             .map_err(failed)?;
     }
     Ok(())
-}
-
-/// Fills `buffer` as far as the file goes; how far.
-fn read_full(file: &dyn DiskFile, buffer: &mut [u8], at: u64) -> io::Result<usize> {
-    let mut done = 0;
-    while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
-        match file.read_at(rest, at + done as u64)? {
-            0 => break,
-            read => done += read,
-        }
-    }
-    Ok(done)
 }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use arrow::{
     array::{ArrayRef, AsArray, RecordBatch, StringViewArray, UInt32Array},
-    compute::take_record_batch,
+    compute::{concat_batches, take_record_batch},
     datatypes::Int64Type,
 };
 use stratalog_model::{ColumnId, ErrorKind, Tick, TickRange, TickRanges};
-use stratalog_story::{KeyValues, Source, StoryId, StorySettings};
+use stratalog_story::{KeyValues, Selection, Source, StoryId, StorySettings};
 
 use crate::fixture::*;
 
@@ -63,6 +63,49 @@ fn pages_of_wide_rows_have_few_of_them() {
         let read = wait(story.read(0, &EVERYTHING, Some(&selection))).unwrap();
         let first = selection.ranges()[0].start;
         assert_eq!(read, batch.slice(first, selection.rows()));
+    }
+}
+
+#[test]
+fn wide_groups_are_read_in_windows_and_from_their_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let stories = local(folder.path());
+    let rows = 5000;
+    let (narrow, _) = slice(1, 0, 1, rows);
+    let mut columns = narrow.columns().to_vec();
+    // 40 MB, half of that when they are packed.
+    let mut random = stratalog_sim::Random::new(3);
+    let mut noise =
+        || (0..512).map(|_| format!("{:016x}", random.below(u64::MAX))).collect::<String>();
+    columns[1] = Arc::new(StringViewArray::from_iter_values((0..rows).map(|_| noise())));
+    let batch = RecordBatch::try_new(narrow.schema(), columns).unwrap();
+    let mut builder = stories.build(StoryId(1), &schema(), StorySettings::default()).unwrap();
+    builder.push(&batch, summary(&batch, "0", "g")).unwrap();
+    let story = wait(stories.open_story(&wait(builder.finish()).unwrap())).unwrap();
+    let all = || story.select(0, &TickRanges::all(), &[], &[]).unwrap().unwrap();
+    let read = |selection: &Selection| {
+        let fetched = wait(story.fetch(0, &EVERYTHING, Some(selection))).unwrap();
+        assert!(fetched.batch_rows(8192) < 200, "{}", fetched.batch_rows(8192));
+        let batch_rows = fetched.batch_rows(8192);
+        joined(fetched.decode(batch_rows).unwrap())
+    };
+    let windows = story.windows(0, &EVERYTHING, all()).unwrap();
+    assert!(windows.len() > 1, "{}", windows.len());
+    let parts: Vec<RecordBatch> = windows.iter().map(read).collect();
+    assert_eq!(concat_batches(&batch.schema(), &parts).unwrap(), batch);
+    // Of narrow columns nothing is cut.
+    assert_eq!(story.windows(0, &[Source::Tick], all()).unwrap(), [all()]);
+    for (wanted, last) in
+        [(1, true), (1, false), (200, true), (5000, true), (9000, false), (0, true)]
+    {
+        let (edge, others) = story.edge(0, &EVERYTHING, &all(), wanted, last).unwrap();
+        assert!(
+            edge.rows() >= wanted.clamp(1, rows) && edge.rows() < wanted + 200
+                || others.rows() == 0
+        );
+        assert_eq!(edge.rows() + others.rows(), rows);
+        let start = if last { others.rows() } else { 0 };
+        assert_eq!(read(&edge), batch.slice(start, edge.rows()));
     }
 }
 

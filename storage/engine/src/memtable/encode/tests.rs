@@ -47,6 +47,21 @@ fn what_is_encoded_comes_back() {
 }
 
 #[test]
+fn what_is_written_at_once_is_what_is_written_in_two_steps() {
+    for (rows, padding) in [(1, 16), (3, 16), (63, 16), (64, 64), (1000, 64)] {
+        let (_, _, arrays) = sample(rows);
+        let mut begun = MutableBuffer::new(0);
+        begun.extend_from_slice(&[7; 64]);
+        let message = message(arrays.clone(), rows, padding, &mut IpcWriteContext::default());
+        let mut expected = MutableBuffer::new(0);
+        expected.extend_from_slice(&[7; 64]);
+        message.unwrap().write(&mut expected);
+        let found = write_behind(begun, arrays, rows, padding).unwrap();
+        assert_eq!(found.as_slice(), expected.as_slice(), "{rows} rows");
+    }
+}
+
+#[test]
 fn arrays_lie_in_the_payload() {
     let (columns, types, _) = sample(1000);
     let payload = encode(&columns, None).unwrap();

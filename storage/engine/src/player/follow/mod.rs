@@ -21,6 +21,7 @@ use futures::stream;
 use parking_lot::Mutex;
 use stratalog_model::{
     ChronicleDefinition, Error, ErrorKind, Gsn, Result,
+    ipc::batch_bytes,
     subscribe::{SubscribeFrom, SubscribeRequest, Subscription, Update},
 };
 
@@ -38,6 +39,9 @@ pub const GSN: usize = 2;
 
 /// Commits that are taken from the ring at a time.
 const COMMITS_TAKEN: usize = 256;
+
+/// Bytes that are put together into one batch, at most.
+const TOGETHER_BYTES: usize = 512 << 10;
 
 /// Sweeps at a time: what they have in memory is bounded, and so is how many have it.
 pub const SWEEPS_MAX: usize = 4;
@@ -105,7 +109,8 @@ impl Follower {
                 self.place = Place::At(self.find().await?);
                 continue;
             };
-            match self.following.take(next, COMMITS_TAKEN, self.rows_max()) {
+            let rows_max = self.rows_max();
+            match self.following.take(next, COMMITS_TAKEN, rows_max, TOGETHER_BYTES as u64) {
                 Taken::Ended => return Err(dropped(&self.request.chronicle)),
                 Taken::Commits(commits) if commits.is_empty() => self.following.news().await,
                 Taken::Commits(commits) => {
@@ -133,22 +138,29 @@ impl Follower {
 
     /// A batch of commits out of the ring, which keeps the rest as long as it keeps it for all.
     fn take(&mut self, commits: &[Arc<Commit>], next: Gsn) -> Result<Option<RecordBatch>> {
-        let (mut batches, mut count, mut place) = (Vec::new(), 0, next);
+        let (mut batches, mut count, mut bytes, mut place) = (Vec::new(), 0, 0, next);
         let rows_max = self.rows_max();
         for commit in commits {
             if count == rows_max {
                 break;
             }
             let (rows, behind) = commit.behind(&self.request.chronicle, next, rows_max)?;
+            let rows = rows.project(&self.request.projection)?;
+            let more = batch_bytes(&rows);
             // Not a part of it behind others: alone, it is no copy of what is decoded.
-            if count > 0 && count + rows.num_rows() > rows_max {
+            let whole = count + rows.num_rows() <= rows_max && bytes + more <= TOGETHER_BYTES;
+            if count > 0 && !whole {
                 break;
             }
-            (count, place) = (count + rows.num_rows(), behind);
-            batches.push(rows.project(&self.request.projection)?);
+            (count, bytes, place) = (count + rows.num_rows(), bytes + more, behind);
+            batches.push(rows);
         }
         self.place = Place::At(place.max(next));
-        Ok(together(batches, rows_max)?.pop())
+        let mut together = together(batches, rows_max)?;
+        match together.pop() {
+            Some(_) if !together.is_empty() => Err(Error::internal("commits are several batches")),
+            rows => Ok(rows),
+        }
     }
 
     /// A window of history, out of any tier.
@@ -169,11 +181,12 @@ impl Follower {
     }
 }
 
-/// Neighbours in batches of about so many rows, so that many small ones are few.
+/// Neighbours in batches of about so many rows, so that many small ones are few; what is large is not
+/// copied for that.
 fn together(batches: Vec<RecordBatch>, rows: usize) -> Result<Vec<RecordBatch>> {
     let mut all = Vec::new();
     let mut gathered: Vec<RecordBatch> = Vec::new();
-    let mut count = 0;
+    let (mut count, mut bytes) = (0, 0);
     let join = |gathered: &mut Vec<RecordBatch>| -> Result<Option<RecordBatch>> {
         let schema: Option<SchemaRef> = gathered.first().map(RecordBatch::schema);
         Ok(match (schema, gathered.len()) {
@@ -183,11 +196,13 @@ fn together(batches: Vec<RecordBatch>, rows: usize) -> Result<Vec<RecordBatch>> 
         })
     };
     for batch in batches.into_iter().filter(|batch| batch.num_rows() > 0) {
-        if count > 0 && count + batch.num_rows() > rows {
+        let more = batch_bytes(&batch);
+        if count > 0 && (count + batch.num_rows() > rows || bytes + more > TOGETHER_BYTES) {
             all.extend(join(&mut gathered)?);
-            count = 0;
+            (count, bytes) = (0, 0);
         }
         count += batch.num_rows();
+        bytes += more;
         gathered.push(batch);
     }
     all.extend(join(&mut gathered)?);
