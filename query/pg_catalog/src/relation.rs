@@ -38,7 +38,7 @@ pub fn table_of_regclass(
     }
     let found = match text.trim().parse::<u32>() {
         Ok(number) => Relation::of_oid(state, database, i64::from(number)),
-        Err(_) if named.is_some_and(|parts| parts.len() > 3) => None,
+        Err(_) if named.as_ref().is_some_and(|parts| parts.len() > 3) => None,
         Err(_) => Relation::of_name(state, database, search_path, text),
     };
     match found {
@@ -51,10 +51,11 @@ pub fn table_of_regclass(
                 format!("\"{}\" is {kind}, not a table of events", other.name()),
             ))
         }
-        None => Err(Error::new(
-            ErrorKind::UndefinedTable,
-            format!("relation \"{text}\" does not exist"),
-        )),
+        None => {
+            let shown = named.map_or_else(|| text.to_string(), |parts| parts.join("."));
+            let message = format!("relation \"{shown}\" does not exist");
+            Err(Error::new(ErrorKind::UndefinedTable, message))
+        }
     }
 }
 

@@ -8,10 +8,14 @@ use datafusion::{
     error::Result,
 };
 use parking_lot::Mutex;
+use stratalog_model::chronicle::SYSTEM_COLUMNS;
 use stratalog_visor_core::CatalogState;
 
 use super::SEARCH_PATH_SCHEMA;
-use crate::table::{ChronicleTable, Pin};
+use crate::{
+    statement::replays,
+    table::{ChronicleTable, Pin},
+};
 
 /// What names mean to the statement that is being planned.
 #[derive(Debug, Clone)]
@@ -143,11 +147,16 @@ impl SchemaProvider for ChronicleSchema {
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         let scope = self.scope.lock();
+        let all: Vec<usize> = (0..SYSTEM_COLUMNS.len()).collect();
+        let (name, shown) = match replays::whole(name) {
+            Some(name) => (name, &all),
+            None => (name, &scope.system_columns),
+        };
         let chronicle = scope.state.chronicle(&self.database, &self.schema, name);
         Ok(chronicle.map(|chronicle| {
             Arc::new(ChronicleTable::new(
                 Arc::clone(chronicle),
-                &scope.system_columns,
+                shown,
                 scope.keyed,
                 Arc::clone(&self.pin),
             )) as Arc<dyn TableProvider>

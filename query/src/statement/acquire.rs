@@ -18,6 +18,7 @@ use datafusion::{
     },
 };
 use stratalog_model::{ChronicleDefinition, ColumnType, Error, ErrorKind, Result, Tick, TickRange};
+use stratalog_pg_catalog::table_of_regclass;
 use stratalog_visor_core::acquisition::{Claim, Mode, Waiting};
 use tokio::time::{Instant, sleep_until};
 
@@ -52,14 +53,14 @@ pub struct Acquire {
 /// Plans an ACQUIRE.
 ///
 /// # Errors
-/// `UndefinedTable`; what is wrong with an expression.
+/// `UndefinedTable`; `WrongObjectType` for a system table; what is wrong with an expression.
 pub async fn plan(
     session: &Session,
     parsed: &Arc<Parsed>,
     asked: &Asked,
     told: &[Option<ColumnType>],
 ) -> Result<(Acquire, Vec<Option<ColumnType>>)> {
-    let chronicle = session.chronicle(&asked.name)?;
+    let chronicle = chronicle(session, &asked.name)?;
     let planned = |expressions| Acquire {
         chronicle: Arc::clone(&chronicle),
         asked: asked.clone(),
@@ -99,6 +100,18 @@ pub async fn plan(
     Ok((planned(Some(query)), types))
 }
 
+/// The table of events that a name means.
+fn chronicle(session: &Session, name: &ObjectName) -> Result<Arc<ChronicleDefinition>> {
+    session.chronicle(name).map_err(|missing| {
+        let state = session.catalog();
+        let path = session.variables().parsed().search_path;
+        match table_of_regclass(&state, session.database(), &path, &name.to_string()) {
+            Err(other) if other.kind() == ErrorKind::WrongObjectType => other,
+            _ => missing,
+        }
+    })
+}
+
 /// What an expression is to be.
 #[derive(Debug)]
 struct Wanted {
@@ -110,13 +123,14 @@ struct Wanted {
 /// The types of the expressions, in their order.
 fn wanted(chronicle: &ChronicleDefinition, asked: &Asked) -> Result<Vec<Wanted>> {
     let tick = chronicle.tick().ok_or_else(|| Error::internal("a table without a tick column"))?;
-    let (precision, zone) = match tick.column_type {
-        ColumnType::TimestampTz { precision } => (precision, TimezoneInfo::Tz),
-        ColumnType::Timestamp { precision } => (precision, TimezoneInfo::None),
+    let zone = match tick.column_type {
+        ColumnType::TimestampTz { .. } => TimezoneInfo::Tz,
+        ColumnType::Timestamp { .. } => TimezoneInfo::None,
         ref other => return Err(Error::internal(format!("{other} is no type of a tick column"))),
     };
+    // Of all digits, as in WHERE: what is rounded to those of the column lies elsewhere.
     let time = || Wanted {
-        written: Written::Timestamp(Some(u64::from(precision)), zone),
+        written: Written::Timestamp(None, zone),
         data_type: tick.column_type.arrow_field("time", false).data_type().clone(),
         takes_ticks: true,
     };
@@ -143,7 +157,7 @@ fn is_like(found: &DataType, wanted: &DataType) -> bool {
 }
 
 /// A text, a NULL or a parameter, whose type is what it is to be.
-fn is_untyped(expr: &Expr, told: &[Option<ColumnType>]) -> bool {
+pub(super) fn is_untyped(expr: &Expr, told: &[Option<ColumnType>]) -> bool {
     match expr {
         Expr::Value(ValueWithSpan { value, .. }) => match value {
             Value::SingleQuotedString(_) | Value::Null => true,
@@ -311,9 +325,10 @@ async fn wait_for(
 /// Runs RELEASE of a chronicle.
 ///
 /// # Errors
-/// `UndefinedTable`; `ObjectNotInPrerequisiteState` when the session has not acquired it.
+/// `UndefinedTable`; `WrongObjectType` for a system table; `ObjectNotInPrerequisiteState` when the
+/// session has not acquired it.
 pub fn release(session: &Session, name: &ObjectName) -> Result<Outcome> {
-    let chronicle = session.chronicle(name)?;
+    let chronicle = chronicle(session, name)?;
     session.release(&chronicle)?;
     Ok(Outcome::Done("RELEASE CHRONICLE".to_string()))
 }

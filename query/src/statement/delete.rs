@@ -4,17 +4,20 @@
 use std::sync::Arc;
 
 use datafusion::{
-    logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator, utils::split_conjunction},
+    logical_expr::{
+        BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, utils::split_conjunction,
+    },
     scalar::ScalarValue,
     sql::sqlparser::ast::{Delete as Tree, FromTable, Statement, TableFactor},
 };
+use stratalog_functions::function::sql_name;
 use stratalog_model::{
     BoxFuture, ChronicleDefinition, ColumnType, Error, ErrorKind, Gsn, Result, TickRange,
     TickRanges,
 };
 use stratalog_visor_core::acquisition::Use;
 
-use super::{parameters, parse, query};
+use super::{parameters, parse, query, subscribe};
 use crate::{
     Outcome, Parsed, Session,
     errors::from_datafusion,
@@ -54,7 +57,8 @@ impl Gone {
 /// Runs DELETE, or TRIM.
 ///
 /// # Errors
-/// `FeatureNotSupported` with an explanation for anything but such a range.
+/// `FeatureNotSupported` with an explanation for anything but such a range; of a TRIM
+/// `NullNotAllowed`, and `DatatypeMismatch` for what is no whole number.
 pub async fn run(
     session: &Session,
     parsed: &Parsed,
@@ -94,7 +98,8 @@ pub async fn run(
         None => Gone::Ticks(TickRange::ALL),
         Some(selection) => {
             let sql = format!("SELECT 1 FROM {} WHERE {selection}", table.relation);
-            admitted(session, &chronicle, &sql, types, values).await?
+            let trims = word == "TRIM";
+            admitted(session, &chronicle, (&sql, trims), types, values).await?
         }
     };
     let Entered { ticks, using, .. } = session.enter(chronicle.id, Use::Write)?;
@@ -136,11 +141,11 @@ pub async fn parameter_types(
     Ok(types)
 }
 
-/// What the WHERE clause of `sql` admits.
+/// What the WHERE clause of `sql` admits, which may be that of a TRIM.
 async fn admitted(
     session: &Session,
     chronicle: &ChronicleDefinition,
-    sql: &str,
+    (sql, trims): (&str, bool),
     types: &[ColumnType],
     values: &[ScalarValue],
 ) -> Result<Gone> {
@@ -157,6 +162,9 @@ async fn admitted(
     if !types.is_empty() {
         plan =
             plan.with_param_values(parameters::for_plan(types, values)).map_err(from_datafusion)?;
+    }
+    if trims {
+        check_position(&planner, &planner.analyze(&plan)?)?;
     }
     let plan = planner.optimize(&plan)?;
     if let LogicalPlan::EmptyRelation(_) = &plan {
@@ -197,6 +205,32 @@ async fn admitted(
         (Some(_), _) => Err(refused("its WHERE clause speaks of time and of _gsn")),
         (None, [range]) => Ok(Gone::Ticks(*range)),
         (None, _) => Err(refused("its WHERE clause leaves a gap")),
+    }
+}
+
+/// Checks the position of a TRIM: compared with NULL nothing is trimmed, and with a fraction what lies
+/// below the next one.
+fn check_position(planner: &Planner, plan: &LogicalPlan) -> Result<()> {
+    let mut node = plan;
+    let filter = loop {
+        match node {
+            LogicalPlan::Projection(projection) => node = &projection.input,
+            LogicalPlan::SubqueryAlias(alias) => node = &alias.input,
+            LogicalPlan::Filter(filter) => break filter,
+            _ => return Ok(()),
+        }
+    };
+    let Expr::BinaryExpr(BinaryExpr { right: position, .. }) = &filter.predicate else {
+        return Ok(());
+    };
+    if planner.value_of(position)?.is_some_and(|position| position.is_null()) {
+        let message = "TRIM … BEFORE GSN needs a number, not NULL";
+        return Err(Error::new(ErrorKind::NullNotAllowed, message));
+    }
+    let given = position.get_type(filter.input.schema()).map_err(from_datafusion)?;
+    match given.is_integer() {
+        true => Ok(()),
+        false => Err(subscribe::no_position("TRIM … BEFORE GSN", &sql_name(&given))),
     }
 }
 

@@ -94,6 +94,7 @@ pub async fn run(
     values: &[datafusion::scalar::ScalarValue],
     work: &Arc<Work>,
 ) -> Result<Outcome> {
+    explain.query.check(values)?;
     let started = Instant::now();
     let pinned = explain.query.pin(session).await?;
     let plan = if types.is_empty() {

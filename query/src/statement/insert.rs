@@ -33,7 +33,7 @@ use stratalog_visor_core::acquisition::Use;
 use self::{
     cells::Cell, columns::Targets, compute::Computing, returning::Returning, values::Values,
 };
-use super::{names, parameters, parse::position, query};
+use super::{names, parameters, parse::position, query, subscribe};
 use crate::{
     Outcome, Parsed, RowsTag, Session,
     session::{acquired::Entered, transaction::Lent, work::Work},
@@ -99,7 +99,10 @@ pub async fn plan(
     let mut types = told.to_vec();
     types.resize(count, None);
     let after = match position::after(tree) {
-        Some(expr) => Some(Cell::of(expr, Some(&ColumnType::BigInt), &mut types)?),
+        Some(expr) => {
+            let after = Cell::of(expr, Some(&ColumnType::BigInt), &mut types)?;
+            Some(after_gsn(after, &types)?)
+        }
         None => None,
     };
     let values = tree.source.as_deref().and_then(plain_values);
@@ -152,6 +155,27 @@ pub async fn plan(
         None => None,
     };
     Ok((Insert { targets, source, on_conflict, after, returning }, types))
+}
+
+/// A position that events come after, if it is a whole number: others would be rounded.
+fn after_gsn(after: Cell, types: &[Option<ColumnType>]) -> Result<Cell> {
+    let other = match &after {
+        Cell::Number(number) => {
+            let is_whole = !number.contains(['.', 'e', 'E']) || number.starts_with("0x");
+            (!is_whole).then(|| number.clone())
+        }
+        Cell::Parameter(at) => types.get(*at).cloned().flatten().and_then(|told| match told {
+            ColumnType::SmallInt | ColumnType::Integer | ColumnType::BigInt | ColumnType::Text => {
+                None
+            }
+            other => Some(other.to_string()),
+        }),
+        _ => None,
+    };
+    match other {
+        Some(other) => Err(subscribe::no_position("AFTER GSN", &other)),
+        None => Ok(after),
+    }
 }
 
 /// The rows of a source that is VALUES and nothing else.

@@ -15,7 +15,6 @@ use stratalog_model::{Error, ErrorKind, Result, chronicle::SYSTEM_COLUMNS};
 use stratalog_text::copy::CopyOptionValue;
 
 use self::position::Positions;
-use super::replays;
 
 mod acquire;
 mod copy_options;
@@ -119,10 +118,7 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
         let copy_options = copy_options::cut(&mut tokens).map_err(wrong)?;
         let mut positions = Positions::cut(&mut tokens).map_err(wrong)?;
         let dropping = dropping::cut(&mut tokens).unwrap_or_default();
-        let mut system_columns = mentioned_system_columns(&tokens);
-        system_columns.extend(replays::needed(&tokens));
-        system_columns.sort_unstable();
-        system_columns.dedup();
+        let system_columns = mentioned_system_columns(&tokens);
         let mut parser = Parser::new(&dialect)
             .with_options(ParserOptions::new().with_unescape(true))
             .with_recursion_limit(DEPTH_MAX)

@@ -67,9 +67,19 @@ pub struct Query {
     pub chronicles: Vec<ChronicleId>,
     /// Of AS OF SEALED all that it reads, else none.
     sealed: Vec<Arc<ChronicleDefinition>>,
+    /// The parameters, counted from 0, that say how many events a playback gives.
+    counts: Vec<usize>,
 }
 
 impl Query {
+    /// Checks the values of parameters, where one must not be NULL.
+    ///
+    /// # Errors
+    /// `NullNotAllowed`.
+    pub fn check(&self, values: &[ScalarValue]) -> Result<()> {
+        super::replays::check_counts(&self.counts, values)
+    }
+
     /// Whether a plan of it can be used again with other parameters.
     pub fn has_template(&self) -> bool {
         matches!(self.template.get(), Some(Some(_)))
@@ -152,7 +162,7 @@ pub async fn plan(
     let mut told = told.to_vec();
     told.resize(count, None);
     system_columns::hide(&mut tree, mentioned)?;
-    super::replays::expand(&mut tree, planner, mentioned)?;
+    let counts = super::replays::expand(&mut tree, planner, mentioned)?;
     // How many events a playback gives is a LIMIT by now.
     parameters::cast_told(&mut tree, &mut told);
     super::complexity::check(&tree)?;
@@ -214,7 +224,7 @@ pub async fn plan(
     };
     let schema = origin::tell(&plan, &schema);
     let ran = AtomicBool::new(false);
-    Ok((Query { plan, schema, point, template, ran, chronicles, sealed }, types))
+    Ok((Query { plan, schema, point, template, ran, chronicles, sealed, counts }, types))
 }
 
 /// Whether a select groups by a cast of a column, by its position or name too.
@@ -355,6 +365,7 @@ pub async fn run(
     run: Run<'_>,
 ) -> Result<Rows> {
     let Run { work, tag, .. } = run;
+    query.check(values)?;
     let pinned = query.pin(session).await?;
     let snapshot = &pinned.snapshot;
     let now_ns = planner::statement_time(session.parts().clock.now_ns());

@@ -8,15 +8,16 @@
 //!   playback('cpu', 3)
 //!     (SELECT columns FROM cpu WHERE time <= now() ORDER BY time DESC, _seq DESC LIMIT 3)
 //! ```
+//! In these queries the table has all system columns; they show those that the statement names.
 
 use std::{ops::ControlFlow, sync::Arc};
 
-use datafusion::sql::sqlparser::{
-    ast::{
+use datafusion::{
+    scalar::ScalarValue,
+    sql::sqlparser::ast::{
         Array, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, LimitClause, Query, SetExpr,
         Statement, TableAlias, TableFactor, Value, ValueWithSpan,
     },
-    tokenizer::{Token, TokenWithSpan},
 };
 use stratalog_model::{
     ChronicleDefinition, ColumnType, Error, ErrorKind, Result, chronicle::SYSTEM_COLUMNS,
@@ -32,63 +33,74 @@ use crate::session::planner::Planner;
 /// Ranges of one replay.
 const RANGES_MAX: usize = 1_000;
 
-/// System columns that these functions compare and order by.
-const NEEDED: [&str; 3] = ["_tick", "_seq", "_gsn"];
+/// What the name of a table begins with that shows all of its system columns: no table's own does.
+const WHOLE: &str = "\u{1}";
 
 /// Whether a function of this name, in lower case, is one of them.
 pub fn is_one(name: &str) -> bool {
     matches!(name, "replay" | "playback")
 }
 
-/// The positions of the system columns that a statement needs for calls of these functions.
-pub fn needed(tokens: &[TokenWithSpan]) -> Vec<usize> {
-    let mut words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
-    let mut before: Option<&Token> = None;
-    let calls = words.any(|token| {
-        let called = token.token == Token::LParen
-            && matches!(before, Some(Token::Word(word)) if is_one(&word.value.to_lowercase()));
-        before = Some(&token.token);
-        called
-    });
-    if !calls {
-        return Vec::new();
-    }
-    // A constraint may be given as a text.
-    let in_text = |name: &str| {
-        tokens.iter().any(
-            |token| matches!(&token.token, Token::SingleQuotedString(text) if text.contains(name)),
-        )
-    };
-    let named = |name: &str| NEEDED.contains(&name) || in_text(name);
-    let all = SYSTEM_COLUMNS.iter().enumerate();
-    all.filter(|(_, name)| named(name)).map(|(at, _)| at).collect()
+/// The table of this schema's name that shows all of its system columns, if `name` means one: these
+/// functions compare and order by some, whether the statement names them or not.
+pub fn whole(name: &str) -> Option<&str> {
+    name.strip_prefix(WHOLE)
+}
+
+/// The error of WITH ORDINALITY.
+pub fn no_ordinality(called: &str) -> Error {
+    Error::new(
+        ErrorKind::FeatureNotSupported,
+        format!("WITH ORDINALITY of {called} is not supported"),
+    )
+    .with_hint("row_number() OVER () counts rows; _gsn is the place of an event in the log")
 }
 
 /// Puts queries in the place of calls in FROM; `mentioned` are the system columns that these show.
+/// Gives the parameters, counted from 0, that say how many events a playback gives.
 ///
 /// # Errors
 /// `UndefinedFunction` for arguments that they do not take; `InvalidTextRepresentation` for what is
-/// no range; `UndefinedTable`.
-pub fn expand(tree: &mut Query, planner: &Planner, mentioned: &[usize]) -> Result<()> {
-    let mut expander = Expander { planner, mentioned, error: None };
+/// no range; `NullNotAllowed` for a number of events; `FeatureNotSupported` for WITH ORDINALITY;
+/// `UndefinedTable`.
+pub fn expand(tree: &mut Query, planner: &Planner, mentioned: &[usize]) -> Result<Vec<usize>> {
+    let mut expander = Expander { planner, mentioned, counts: Vec::new(), error: None };
     let _ = walk::change(tree, &mut expander);
     match expander.error {
         Some(error) => Err(error),
-        None => Ok(()),
+        None => Ok(expander.counts),
     }
+}
+
+/// Checks the values of the parameters that say how many events a playback gives.
+///
+/// # Errors
+/// `NullNotAllowed`: no LIMIT is all of the table.
+pub fn check_counts(counts: &[usize], values: &[ScalarValue]) -> Result<()> {
+    let is_null = |at: &usize| values.get(*at).is_some_and(ScalarValue::is_null);
+    if counts.iter().any(is_null) { Err(no_count()) } else { Ok(()) }
+}
+
+fn no_count() -> Error {
+    Error::new(ErrorKind::NullNotAllowed, "playback needs a number of events, not NULL")
 }
 
 struct Expander<'a> {
     planner: &'a Planner,
     mentioned: &'a [usize],
+    counts: Vec<usize>,
     error: Option<Error>,
 }
 
 impl Change for Expander<'_> {
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> walk::Flow {
-        let (name, args, alias) = match factor {
-            TableFactor::Table { name, args: Some(args), alias, .. } => (name, &args.args, alias),
-            TableFactor::Function { name, args, alias, .. } => (name, &*args, alias),
+        let (name, args, alias, is_numbered) = match factor {
+            TableFactor::Table { name, args: Some(args), alias, with_ordinality, .. } => {
+                (name, &args.args, alias, *with_ordinality)
+            }
+            TableFactor::Function { name, args, alias, with_ordinality, .. } => {
+                (name, &*args, alias, *with_ordinality)
+            }
             _ => return ControlFlow::Continue(()),
         };
         let Some(function) = name.0.last().and_then(|part| part.as_ident()).cloned() else {
@@ -99,7 +111,11 @@ impl Change for Expander<'_> {
             return ControlFlow::Continue(());
         }
         let alias = alias.clone();
-        match self.query(&called, args) {
+        let query = match is_numbered {
+            true => Err(no_ordinality(&called)),
+            false => self.query(&called, args),
+        };
+        match query {
             Ok(subquery) => {
                 let alias = alias.unwrap_or(TableAlias {
                     explicit: true,
@@ -120,7 +136,7 @@ impl Change for Expander<'_> {
 }
 
 impl Expander<'_> {
-    fn query(&self, called: &str, args: &[FunctionArg]) -> Result<Query> {
+    fn query(&mut self, called: &str, args: &[FunctionArg]) -> Result<Query> {
         let given: Option<Vec<&Expr>> = args
             .iter()
             .map(|argument| match argument {
@@ -146,7 +162,7 @@ impl Expander<'_> {
 
     /// Nothing is newer than the call: what claims to be is not shown yet.
     fn playback(
-        &self,
+        &mut self,
         chronicle: &Arc<ChronicleDefinition>,
         rows: Option<&&Expr>,
     ) -> Result<Query> {
@@ -161,9 +177,25 @@ impl Expander<'_> {
         if let Some(rows) = rows
             && let Some(LimitClause::LimitOffset { limit, .. }) = &mut query.limit_clause
         {
-            *limit = Some((*rows).clone());
+            *limit = Some(self.count_of(rows)?);
         }
         Ok(query)
+    }
+
+    /// How many events are wanted, which is no NULL: that would be all of them.
+    fn count_of(&mut self, rows: &Expr) -> Result<Expr> {
+        let mut value = rows;
+        while let Expr::Cast { expr, .. } | Expr::Nested(expr) = value {
+            value = expr;
+        }
+        match value {
+            Expr::Value(ValueWithSpan { value: Value::Null, .. }) => return Err(no_count()),
+            Expr::Value(ValueWithSpan { value: Value::Placeholder(name), .. }) => {
+                self.counts.extend(parameters::number(name).map(|number| number - 1));
+            }
+            _ => {}
+        }
+        Ok(rows.clone())
     }
 
     fn replay(
@@ -176,6 +208,7 @@ impl Expander<'_> {
         let mut query = self.selected(chronicle, "true", &format!("ORDER BY {time}, _seq"))?;
         let ranges = ranges.map(|ranges| condition_of(ranges, &time)).transpose()?;
         let constraint = constraint.map(|constraint| constraint_of(constraint)).transpose()?;
+        let constraint = constraint.map(|constraint| without_schema(constraint, chronicle));
         let nested = |condition: Expr| Expr::Nested(Box::new(condition));
         let both = ranges
             .into_iter()
@@ -198,9 +231,10 @@ impl Expander<'_> {
         let system = self.mentioned.iter().filter_map(|at| SYSTEM_COLUMNS.get(*at));
         let columns: Vec<String> = user.chain(system.map(|name| (*name).to_string())).collect();
         let sql = format!(
-            "SELECT {} FROM {}.{} WHERE {condition} {order}",
+            "SELECT {} FROM {}.{} AS {} WHERE {condition} {order}",
             columns.join(", "),
             quoted(&chronicle.schema),
+            quoted(&format!("{WHOLE}{}", chronicle.name)),
             quoted(&chronicle.name)
         );
         let parsed = parse::statements(&sql, usize::MAX)?.into_iter().next();
@@ -236,6 +270,21 @@ fn constraint_of(constraint: &Expr) -> Result<Expr> {
         .with_hint("give the condition itself: replay('cpu', '[,)', usage > $1)"));
     }
     Ok(said)
+}
+
+/// The table has its name alone there: `public.cpu.usage` is `cpu.usage`.
+fn without_schema(mut constraint: Expr, chronicle: &ChronicleDefinition) -> Expr {
+    let _ = walk::expressions_mut(&mut constraint, |expr| {
+        if let Expr::CompoundIdentifier(parts) = expr
+            && let [schema, table, _] = parts.as_slice()
+            && fold(schema) == chronicle.schema
+            && fold(table) == chronicle.name
+        {
+            parts.remove(0);
+        }
+        ControlFlow::Continue(())
+    });
+    constraint
 }
 
 fn either(left: Expr, op: BinaryOperator, right: Expr) -> Expr {

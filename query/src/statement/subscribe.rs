@@ -27,11 +27,12 @@ use datafusion::{
     physical_expr::PhysicalExpr,
     scalar::ScalarValue,
     sql::sqlparser::ast::{
-        DataType as Written, Expr::Cast, Query as Tree, SelectItem, SetExpr, TableFactor,
-        TableWithJoins, TimezoneInfo,
+        DataType as Written, Expr::Cast, GroupByExpr, Query as Tree, SelectItem, SetExpr,
+        TableFactor, TableWithJoins, TimezoneInfo,
     },
 };
 use futures::{StreamExt, stream};
+use stratalog_functions::function::sql_name;
 use stratalog_model::{
     ChronicleDefinition, ChronicleId, ColumnType, Error, ErrorKind, Gsn, Result, Tick, TickRange,
     chronicle::SYSTEM_COLUMNS,
@@ -39,9 +40,10 @@ use stratalog_model::{
 };
 
 use super::{
-    parameters,
+    acquire, parameters,
     parse::position::Beginning,
     query::{self, conform},
+    sealed,
 };
 use crate::{
     Rows, RowsTag, Session,
@@ -72,7 +74,9 @@ impl Subscribe {
 /// Plans a SUBSCRIBE, by the query of what it gives.
 ///
 /// # Errors
-/// `WrongObjectType` for what is no table of events, and what else is wrong with it.
+/// `WrongObjectType` for what is no table of events; `FeatureNotSupported` for AS OF SEALED, and
+/// `SyntaxError` for what else is no condition; `DatatypeMismatch` for a position that is no whole
+/// number; and what else is wrong with it.
 pub async fn plan(
     planner: &Planner,
     tree: &Tree,
@@ -81,6 +85,14 @@ pub async fn plan(
     mentioned: &[usize],
 ) -> Result<(Subscribe, Vec<Option<ColumnType>>)> {
     let mut tree = tree.clone();
+    if sealed::take(&mut tree)? {
+        return Err(never_sealed());
+    }
+    if !has_condition_only(&tree) {
+        let message = "SUBSCRIBE takes a condition, and nothing behind it";
+        return Err(Error::new(ErrorKind::SyntaxError, message)
+            .with_hint("who needs no more rows ends it; COPY and cursors take it as it is"));
+    }
     if let SetExpr::Select(select) = tree.body.as_mut()
         && let [TableWithJoins { relation: TableFactor::Table { name, .. }, .. }] =
             select.from.as_slice()
@@ -98,14 +110,56 @@ pub async fn plan(
             *data_type = Written::Timestamp(None, TimezoneInfo::None);
         }
     }
+    if beginning == Beginning::Gsn {
+        keep_type(&mut tree, told);
+    }
     let (query, types) = query::plan(planner, &tree, told, mentioned).await?;
     let mut fields: Vec<Arc<Field>> = query.schema.fields().iter().cloned().collect();
-    if has_value(beginning) {
-        fields.pop();
+    let start = if has_value(beginning) { fields.pop() } else { None };
+    if beginning == Beginning::Gsn
+        && let Some(start) = start.filter(|start| !start.data_type().is_integer())
+    {
+        return Err(no_position("SUBSCRIBE … FROM GSN", &sql_name(start.data_type())));
     }
     fields.insert(1, Arc::new(Field::new("_gap", DataType::Utf8View, true)));
     let schema = Arc::new(Schema::new(fields));
     Ok((Subscribe { query, beginning, schema }, types))
+}
+
+/// Takes the cast off a position that has a type: a fraction must not be rounded away.
+fn keep_type(tree: &mut Tree, told: &[Option<ColumnType>]) {
+    let SetExpr::Select(select) = tree.body.as_mut() else { return };
+    let Some(SelectItem::UnnamedExpr(value)) = select.projection.last_mut() else { return };
+    let Cast { expr, .. } = &*value else { return };
+    // A parameter that is told to be text is read as a number.
+    let told: Vec<Option<ColumnType>> =
+        told.iter().map(|told| told.clone().filter(|told| *told != ColumnType::Text)).collect();
+    if !acquire::is_untyped(expr, &told) {
+        *value = expr.as_ref().clone();
+    }
+}
+
+/// Whether nothing but the condition was written.
+fn has_condition_only(tree: &Tree) -> bool {
+    let SetExpr::Select(select) = tree.body.as_ref() else { return false };
+    let is_grouped = !matches!(&select.group_by, GroupByExpr::Expressions(groups, modifiers)
+        if groups.is_empty() && modifiers.is_empty());
+    !is_grouped
+        && select.having.is_none()
+        && select.named_window.is_empty()
+        && select.qualify.is_none()
+        && select.connect_by.is_empty()
+        && select.cluster_by.is_empty()
+        && select.distribute_by.is_empty()
+        && select.sort_by.is_empty()
+        && tree.order_by.is_none()
+        && tree.limit_clause.is_none()
+        && tree.fetch.is_none()
+        && tree.locks.is_empty()
+        && tree.for_clause.is_none()
+        && tree.settings.is_none()
+        && tree.format_clause.is_none()
+        && tree.pipe_operators.is_empty()
 }
 
 /// Whether the last column of the query tells where it begins.
@@ -321,8 +375,16 @@ fn has_subquery(expr: &Expr) -> bool {
 fn start_of(chronicle: &ChronicleDefinition, value: Option<ScalarValue>) -> Result<SubscribeFrom> {
     let at = |ns: i128| SubscribeFrom::Tick(chronicle.scale.bound_at_or_after(ns));
     match value {
-        Some(ScalarValue::Int64(Some(gsn))) => {
-            Ok(SubscribeFrom::Gsn(Gsn(u64::try_from(gsn).unwrap_or(0).max(1))))
+        Some(value) if value.is_null() => {
+            Err(Error::new(ErrorKind::NullNotAllowed, "SUBSCRIBE … FROM needs a value, not NULL"))
+        }
+        Some(value) if value.data_type().is_integer() => {
+            match value.cast_to(&DataType::Int64).map_err(from_datafusion)? {
+                ScalarValue::Int64(Some(gsn)) => {
+                    Ok(SubscribeFrom::Gsn(Gsn(u64::try_from(gsn).unwrap_or(0).max(1))))
+                }
+                _ => Err(Error::internal("a position is no number")),
+            }
         }
         Some(ScalarValue::TimestampSecond(Some(value), _)) => {
             Ok(at(i128::from(value) * 1_000_000_000))
@@ -334,14 +396,25 @@ fn start_of(chronicle: &ChronicleDefinition, value: Option<ScalarValue>) -> Resu
             Ok(at(i128::from(value) * 1_000))
         }
         Some(ScalarValue::TimestampNanosecond(Some(value), _)) => Ok(at(i128::from(value))),
-        Some(value) if value.is_null() => {
-            Err(Error::new(ErrorKind::NullNotAllowed, "SUBSCRIBE … FROM needs a value, not NULL"))
-        }
         _ => Err(Error::new(
             ErrorKind::InvalidColumnReference,
             "SUBSCRIBE … FROM takes a constant or a parameter",
         )),
     }
+}
+
+/// The error of a position in the log that is no whole number.
+pub(super) fn no_position(clause: &str, type_name: &str) -> Error {
+    let message = format!("{clause} takes a whole number, not {type_name}");
+    Error::new(ErrorKind::DatatypeMismatch, message).with_hint("cast it, as in 66.4::bigint")
+}
+
+fn never_sealed() -> Error {
+    Error::new(ErrorKind::FeatureNotSupported, "SUBSCRIBE … AS OF SEALED is not supported")
+        .with_hint(
+            "events come in the order of commits, before they are sealed; \
+             SELECT … AS OF SEALED reads those that are",
+        )
 }
 
 fn refused() -> Error {

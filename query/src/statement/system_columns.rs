@@ -173,6 +173,17 @@ impl Hider<'_> {
                 });
                 Some(())
             }
+            // With LATERAL.
+            TableFactor::Function { name, alias, .. }
+                if replays::is_one(&last(name)) || reads_table(&last(name)) =>
+            {
+                let shown = match alias {
+                    Some(alias) => alias.name.clone(),
+                    None => name.0.last()?.as_ident()?.clone(),
+                };
+                found.push(Relation { name: ObjectName::from(vec![shown]), table: true });
+                Some(())
+            }
             TableFactor::NestedJoin { table_with_joins, alias: None } => {
                 self.factor(&table_with_joins.relation, found)?;
                 for join in &table_with_joins.joins {

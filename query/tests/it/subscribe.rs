@@ -2,8 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
+use datafusion::scalar::ScalarValue;
 use futures::StreamExt;
-use stratalog_model::ErrorKind;
+use stratalog_model::{ColumnType, ErrorKind};
 use stratalog_query::{Outcome, Rows, Session};
 
 use crate::harness::{Database, login, run};
@@ -70,6 +71,34 @@ async fn parameters_say_where_it_begins_and_what_it_takes() {
     };
     assert_eq!(next(&mut rows).await, 1);
     assert!(is_silent(&mut rows).await);
+}
+
+/// A fraction would be rounded, and no number of events is all of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn parameters_are_positions_and_numbers_of_events() {
+    let db = database().await;
+    let told = [Some(ColumnType::NUMERIC)];
+    for sql in
+        ["SUBSCRIBE t FROM GSN $1", "INSERT INTO t VALUES ('2024-01-03', 'c', 3) AFTER GSN $1"]
+    {
+        let parsed = db.session.parse(sql).unwrap();
+        let refused = db.session.prepare(&parsed[0], &told).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::DatatypeMismatch, "{sql}: {refused}");
+    }
+    for sql in ["SELECT v FROM playback('t', $1)", "EXPLAIN SELECT v FROM playback('t', ($1))"] {
+        let parsed = db.session.parse(sql).unwrap();
+        let prepared = db.session.prepare(&parsed[0], &[]).await.unwrap();
+        assert_eq!(prepared.parameter_types(), [ColumnType::BigInt], "{sql}");
+        let refused = db.session.execute(&prepared, vec![ScalarValue::Int64(None)]).await;
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::NullNotAllowed, "{sql}");
+        let given = db.session.execute(&prepared, vec![1_i64.into()]).await.unwrap();
+        assert!(matches!(given, Outcome::Rows(_)), "{sql}");
+    }
+    let parsed = db.session.parse("TRIM t BEFORE GSN $1").unwrap();
+    let prepared = db.session.prepare(&parsed[0], &[]).await.unwrap();
+    let refused = db.session.execute(&prepared, vec![ScalarValue::Int64(None)]).await;
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::NullNotAllowed);
+    assert_eq!(db.rows("SELECT count(*) FROM t").await, ["2"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,7 +12,7 @@ use stratalog_model::{Error, ErrorKind, Result};
 
 use super::{operators::call, positions};
 use crate::{
-    statement::{names::fold, parse, walk},
+    statement::{names::fold, parse, replays, walk},
     table::record,
 };
 
@@ -375,6 +375,9 @@ pub fn in_from(factor: &mut TableFactor) -> Result<()> {
     }
     let Some(given) = unnamed(&args.args) else { return Ok(()) };
     if let Some(table) = positions::in_from(&function, &given, alias.as_ref())? {
+        if *with_ordinality {
+            return Err(replays::no_ordinality(&called));
+        }
         *factor = table;
         return Ok(());
     }

@@ -144,16 +144,18 @@ fn subscribe_at(words: &Words<'_>) -> Option<usize> {
 }
 
 fn trim(words: &Words<'_>) -> Result<Vec<TokenWithSpan>, Wrong> {
-    let before = words.find(1, |at| words.is(at, "before"));
-    if before == 1 || !words.is(before, "before") {
+    let before = words.name(1)?;
+    if !words.is(before, "before") {
         return words.wrong(before);
     }
     if !words.is(before + 1, "gsn") {
         return words.wrong(before + 1);
     }
     let value = before + 2;
-    if words.get(value).is_none() {
-        return words.wrong(value);
+    // It goes into parentheses: what closes them would be read as more of the condition.
+    let behind = words.find(value, |_| false);
+    if behind == value || behind < words.len() {
+        return words.wrong(behind);
     }
     let (begin, end) = (words.span(0), words.span(before));
     let mut out = vec![word("DELETE", begin), word("FROM", begin)];
@@ -180,8 +182,11 @@ fn insert(words: &Words<'_>) -> Result<(Vec<TokenWithSpan>, Option<Vec<TokenWith
     }
     // It ends the source, or the statement.
     let follows = words.get(at + 3).map(|token| &token.token);
-    let ends =
-        |token: &Token| is_keyword(token, Keyword::ON) || is_keyword(token, Keyword::RETURNING);
+    // The ON of a join does not stand there.
+    let ends = |token: &Token| {
+        is_keyword(token, Keyword::ON) && words.is(at + 4, "conflict")
+            || is_keyword(token, Keyword::RETURNING)
+    };
     if !follows.is_none_or(ends) {
         return words.wrong(at + 3);
     }

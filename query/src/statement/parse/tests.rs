@@ -78,6 +78,10 @@ fn positions_are_said_in_words_that_the_parser_knows() {
     let Statement::Insert(insert) = insert else { panic!("{insert}") };
     assert_eq!(position::after(&insert).unwrap().to_string(), "7");
     assert!(insert.returning.is_some());
+    assert!(parsed("insert into t values (1) after gsn 7 on conflict do nothing").own.is_none());
+    assert!(parsed("insert into t values (1) after gsn 7 returning conflict").own.is_none());
+    assert_eq!(text("trim before before gsn 7"), "DELETE FROM before WHERE _gsn < (7)");
+    assert_eq!(text("trim t before gsn (7)"), "DELETE FROM t WHERE _gsn < ((7))");
     let insert =
         parsed("with x as (select 1) insert into t select * from x after gsn $1").statement;
     assert!(insert.to_string().contains("$1"), "{insert}");
@@ -114,6 +118,19 @@ fn positions_are_said_in_words_that_the_parser_knows() {
         "trim t",
         "trim t before 7",
         "trim before gsn 7",
+        // What is behind the position is not read as more of a condition.
+        "trim t before gsn 7) or (true",
+        "trim t before gsn 7)",
+        "trim t before gsn )",
+        "trim t before gsn 7 or (true",
+        "trim t as u before gsn 7",
+        "trim t where true or (v) before gsn 7",
+        "subscribe t from gsn 7) or (true",
+        "subscribe t from gsn 7), (8",
+        "subscribe t where (v = 1) or (true))",
+        "copy (subscribe t from gsn 7) or (true) to stdout",
+        "insert into t values (1) after gsn 7) or (8",
+        "insert into t select 1 from u join w after gsn 7 on true",
     ] {
         let error = statements(wrong, 1 << 20).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::SyntaxError, "{wrong}");

@@ -88,7 +88,8 @@ pub fn early(
         .with_detail(format!("Events are accepted from {} on.", tick_text(definition, from)))
 }
 
-/// The error of row `row`, an event behind `until`, the last tick that is accepted.
+/// The error of row `row`, an event behind `until`, the last tick that is accepted: one that the server
+/// timed was moved there by `collision = 'next'`, and no other time helps.
 pub fn ahead(
     definition: &ChronicleDefinition,
     columns: &[ArrayRef],
@@ -96,6 +97,16 @@ pub fn ahead(
     until: i64,
 ) -> Error {
     let (time, name) = (time_text(definition, columns, row), &definition.name);
+    if definition.time_source == TickSource::Server {
+        let message = format!("no tick is free in \"{name}\" before the acceptance window ends");
+        return Error::new(ErrorKind::DatetimeOverflow, message)
+            .with_subject(definition.subject())
+            .with_detail(format!("It ends at {}.", tick_text(definition, until)))
+            .with_hint(
+                "send fewer events of a series at once, or make the table with a finer granularity, \
+                 more key columns or a longer acceptance_window",
+            );
+    }
     outside(definition, format!("event of {time} is too far ahead to be accepted in \"{name}\""))
         .with_detail(format!("Events are accepted up to {}.", tick_text(definition, until)))
 }

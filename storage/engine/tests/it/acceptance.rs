@@ -350,6 +350,30 @@ async fn f75_the_keeper_gives_the_time_of_arrival() {
     }
 }
 
+/// A series has a tick for each event that arrives at once, and no more than the window has: that is no
+/// matter of clocks, and no other try is better.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f25_events_that_arrive_together_fill_the_window() {
+    let (log, stored, hand) = (MemoryLog::default(), Stored::new(8), Hand::at(SECOND));
+    let mut definition = definition(1, Collision::Next, true);
+    definition.time_source = TickSource::Server;
+    definition.acceptance_window_ms = Some(1);
+    let cpu = Arc::new(definition);
+    let engine = open(&log, &stored, &cpu, &hand);
+    hand.pass(SECOND);
+    let given: Vec<Row> = (0..2 * MS).map(|at| row(0, "a", at as f64)).collect();
+    let refused = error(write(&engine, &cpu, since(0, 0), &given).await);
+    assert_eq!(refused.kind(), ErrorKind::DatetimeOverflow, "{refused}");
+    assert!(!refused.kind().is_retryable());
+    assert!(refused.message().contains("no tick is free"), "{refused}");
+    assert!(refused.hint().unwrap().contains("granularity"), "{refused}");
+    assert_eq!(rows(&engine, &cpu).await, []);
+    // Of other series there is room.
+    let (now, apart) = (hand.now(), [row(0, "b", 1.0), row(0, "c", 2.0), row(0, "b", 3.0)]);
+    let ticks = write(&engine, &cpu, since(0, 0), &apart).await.unwrap();
+    assert_eq!(ticks, [now, now, now + 1]);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f25_collisions_of_times_of_the_clock() {
     let of = |collision| {
