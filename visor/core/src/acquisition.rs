@@ -179,6 +179,15 @@ impl Acquisitions {
         self.inner.lock().register.check(self.now(), chronicle, holder)
     }
 
+    /// Those who have written to a chronicle through a lease that ran out, and have not ended what they
+    /// wrote in: it will never be committed, and nobody is to wait for what it holds.
+    pub fn void(&self, chronicle: ChronicleId) -> Vec<HolderId> {
+        if !self.leases.load(Ordering::Relaxed) {
+            return Vec::new();
+        }
+        self.inner.lock().register.void(self.now(), chronicle)
+    }
+
     /// Begins to drop a chronicle. Until what this returns is dropped, nobody acquires the
     /// chronicle who has not, or begins to write to it.
     pub fn close(self: &Arc<Self>, chronicle: ChronicleId, holder: HolderId) -> Door {

@@ -269,6 +269,23 @@ impl Entry {
         Ok(())
     }
 
+    /// Why what a statement wrote that began in that epoch will never be committed; `None` where it may be.
+    pub(super) fn lost(
+        &self,
+        chronicle: ChronicleId,
+        holder: HolderId,
+        epoch: u32,
+    ) -> Option<Refusal> {
+        let party = self.parties.get(&holder)?;
+        (party.epoch != epoch).then(|| party.refusal(chronicle, holder))
+    }
+
+    /// Those who go on with what will never be committed.
+    pub(super) fn void(&self) -> Vec<HolderId> {
+        let void = self.parties.iter().filter(|(_, party)| party.void > 0);
+        void.map(|(holder, _)| *holder).collect()
+    }
+
     /// A statement of a holder has ended, which began in that epoch.
     pub(super) fn exit(&mut self, holder: HolderId, what: Use, epoch: u32, committing: bool) {
         let Some(party) = self.parties.get_mut(&holder) else { return };

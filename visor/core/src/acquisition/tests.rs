@@ -168,6 +168,8 @@ fn a_lease_that_ran_out_is_lost_until_it_is_acquired_again_or_released() {
     clock.advance(1);
     // What it wrote is not waited for: it cannot be committed.
     assert!(waiting.look().unwrap().is_none());
+    assert_eq!(all.void(T), [A]);
+    assert!(matches!(writing.lost(), Some(Refusal::Lost(lost)) if lost.until == Some(Moment(14))));
     assert!(matches!(writing.commit(), Err(Refusal::Lost(lost)) if lost.until == Some(Moment(14))));
     assert!(matches!(all.enter(T, A, Use::Read), Err(Refusal::Lost(_))));
     assert!(all.acquire(T, A, claim(Mode::Shared)).is_err());
@@ -175,6 +177,10 @@ fn a_lease_that_ran_out_is_lost_until_it_is_acquired_again_or_released() {
     assert!(all.release(T, A));
     drop(all.enter(T, A, Use::Read).unwrap());
     assert!(matches!(all.enter(T, A, Use::Write), Err(Refusal::LockedOut(_))));
+    // Released or not, it stays lost.
+    assert!(writing.lost().is_some());
+    drop(writing);
+    assert!(all.void(T).is_empty());
 }
 
 #[test]
@@ -186,6 +192,7 @@ fn what_is_being_committed_is_waited_for_though_the_lease_ran_out() {
     clock.advance(10);
     let mut waiting = all.ask(T, B, claim(Mode::Exclusive)).unwrap().unwrap();
     assert!(waiting.look().unwrap().is_some());
+    assert_eq!((all.void(T), writing.lost()), (Vec::new(), None));
     drop(writing);
     assert!(waiting.look().unwrap().is_none());
 }
