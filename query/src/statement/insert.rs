@@ -291,12 +291,16 @@ pub async fn run(
     work: &Arc<Work>,
 ) -> Result<Outcome> {
     super::transaction::check_write(session)?;
+    let computing = Computing::new(session, work, types, values);
+    // Before anything is read or computed: a time that is left out is that of when it is stored.
+    if let Some(after) = &insert.after {
+        come_after(session, &computing, after.clone()).await?;
+    }
     // Subqueries of RETURNING see what was there before the statement, as all others do.
     let before = match &insert.returning {
         Some(returning) => Some(session.pin(&returning.reads, &[]).await?),
         None => None,
     };
-    let computing = Computing::new(session, work, types, values);
     // What is read is read before the block's rows are lent to the writer.
     let mut rows = None;
     let mut first = None;
@@ -315,9 +319,6 @@ pub async fn run(
                     .await?,
             );
         }
-    }
-    if let Some(after) = &insert.after {
-        come_after(session, &computing, after.clone()).await?;
     }
     let mut writer = Writer::begin(session, &insert.targets, insert.on_conflict)?;
     writer.keep = insert.returning.is_some();
@@ -357,7 +358,8 @@ async fn come_after(session: &Session, computing: &Computing<'_>, after: Cell) -
     match gsn {
         ScalarValue::Int64(Some(gsn)) => {
             // What is below 1 comes before all events.
-            session.store().reached(Gsn(u64::try_from(gsn).unwrap_or(0))).await
+            let reached = session.store().reached(Gsn(u64::try_from(gsn).unwrap_or(0)));
+            session.waits().wait(reached).await
         }
         _ => Err(Error::new(ErrorKind::NullNotAllowed, "AFTER GSN needs a number, not NULL")),
     }
