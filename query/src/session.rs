@@ -216,6 +216,11 @@ impl Session {
         }))
     }
 
+    /// What keeps it only as long as others do.
+    pub(crate) fn weak(&self) -> Weak<Self> {
+        Weak::clone(&self.itself)
+    }
+
     /// With which another connection cancels what this one runs.
     pub fn key(&self) -> &CancelKey {
         &self.key

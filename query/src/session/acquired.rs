@@ -1,6 +1,9 @@
 //! What a session has acquired, and what its statements use (F8–F13).
 
-use std::sync::{Arc, Weak, atomic::Ordering};
+use std::{
+    pin::pin,
+    sync::{Arc, Weak, atomic::Ordering},
+};
 
 use stratalog_model::{
     Append, ChronicleDefinition, ChronicleId, Error, ErrorKind, Result, Snapshot, Subject,
@@ -236,6 +239,24 @@ impl Session {
                 other.transaction.lose(other.refused(lost, refusal));
             }
         }
+    }
+
+    /// Carries out what may wait for others who have written to a chronicle; those whose leases run out meanwhile are
+    /// in the way no longer.
+    pub(crate) async fn beside<T>(
+        &self,
+        chronicle: ChronicleId,
+        work: impl Future<Output = T>,
+    ) -> T {
+        let mut work = pin!(work);
+        while let Some(end) = self.acquisitions().next_end(chronicle) {
+            tokio::select! {
+                biased;
+                done = &mut work => return done,
+                () = tokio::time::sleep(end) => self.rid(chronicle),
+            }
+        }
+        work.await
     }
 
     /// Acquires a chronicle; where others are in the way, a place among those who wait.

@@ -13,7 +13,7 @@ pub mod defaults;
 pub mod returning;
 pub mod values;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use arrow::datatypes::SchemaRef;
 use datafusion::{
@@ -367,6 +367,7 @@ async fn come_after(session: &Session, computing: &Computing<'_>, after: Cell) -
 
 /// One writing statement: rows go in, then all of them are committed or held for the block.
 pub struct Writer {
+    session: Weak<Session>,
     append: Lent,
     chronicle: Arc<ChronicleDefinition>,
     /// The chronicle is in use; its block holds on to it, if there is one.
@@ -415,6 +416,7 @@ impl Writer {
         };
         let numbered = options.producer.is_some();
         Ok(Self {
+            session: session.weak(),
             append: session.transaction.lend(numbered, || session.store().begin(options))?,
             chronicle: Arc::clone(&targets.chronicle),
             entered,
@@ -438,7 +440,11 @@ impl Writer {
         projection::check_rows(&self.chronicle, within, &rows)?;
         let append = self.append.append()?;
         self.entered.tell(append.as_mut(), &self.chronicle);
-        let admitted = append.push(&self.chronicle, rows, self.on_conflict).await?;
+        let pushed = append.push(&self.chronicle, rows, self.on_conflict);
+        let admitted = match self.session.upgrade() {
+            Some(session) => session.beside(self.chronicle.id, pushed).await?,
+            None => pushed.await?,
+        };
         projection::check_ticks(&self.chronicle, within, &admitted.events.ticks)?;
         self.rows = self.rows.saturating_add(admitted.events.len() as u64);
         if self.keep {

@@ -108,6 +108,17 @@ async fn what_is_lost_while_a_statement_runs_goes_with_its_end() {
     assert_eq!(db.rows("SELECT x FROM cp").await, ["2"]);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_already_goes_on_when_a_lease_has_run_out() {
+    let db = database().await;
+    let first = writing(&db, 1, "SELECT 1").await;
+    let waiting = begun(&db.session, "INSERT INTO cp VALUES ('2024-01-01', 2)").await;
+    pass(&db, 100);
+    assert_eq!(ended(waiting).await.unwrap().tag, "INSERT 0 1");
+    assert_eq!(kind(&first, "COMMIT").await, ErrorKind::LeaseLost);
+    assert_eq!(db.rows("SELECT x FROM cp").await, ["2"]);
+}
+
 #[tokio::test]
 async fn what_is_lost_keeps_nothing_from_being_sealed() {
     let db = Database::new();

@@ -147,6 +147,11 @@ impl Entry {
         self.look_ahead();
     }
 
+    /// When to look for leases that have run out.
+    pub(super) fn earliest(&self) -> Option<Moment> {
+        self.earliest
+    }
+
     /// Whether a claim is of nothing but what its holder has: a renewal, which is no concern of others.
     pub(super) fn is_renewal(&self, holder: HolderId, claim: &Claim) -> bool {
         let held = self.parties.get(&holder).and_then(|party| party.held);

@@ -262,6 +262,13 @@ impl Register {
         })
     }
 
+    /// When the next lease on a chronicle may run out.
+    pub(super) fn next_end(&mut self, now: Moment, chronicle: ChronicleId) -> Option<Moment> {
+        let entry = self.chronicles.get_mut(&chronicle)?;
+        entry.settle(now);
+        entry.earliest()
+    }
+
     /// A statement uses a chronicle no longer.
     pub(super) fn exit(
         &mut self,

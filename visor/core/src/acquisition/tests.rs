@@ -162,13 +162,14 @@ fn a_lease_that_ran_out_is_lost_until_it_is_acquired_again_or_released() {
     clock.advance(4);
     all.acquire(T, A, lease(Mode::Exclusive, 10)).unwrap();
     let pause = waiting.look().unwrap().unwrap();
-    assert_eq!(pause.at_most, Some(std::time::Duration::from_nanos(10)));
+    assert_eq!(pause.at_most, Some(Duration::from_nanos(10)));
+    assert_eq!((all.next_end(T), all.next_end(U)), (pause.at_most, None));
     clock.advance(9);
     assert!(waiting.look().unwrap().is_some());
     clock.advance(1);
     // What it wrote is not waited for: it cannot be committed.
     assert!(waiting.look().unwrap().is_none());
-    assert_eq!(all.void(T), [A]);
+    assert_eq!((all.void(T), all.next_end(T)), (vec![A], None));
     assert!(matches!(writing.lost(), Some(Refusal::Lost(lost)) if lost.until == Some(Moment(14))));
     assert!(matches!(writing.commit(), Err(Refusal::Lost(lost)) if lost.until == Some(Moment(14))));
     assert!(matches!(all.enter(T, A, Use::Read), Err(Refusal::Lost(_))));
