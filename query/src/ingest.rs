@@ -313,7 +313,7 @@ impl Appending {
         let within = self.enter(chronicle)?;
         projection::check_rows(chronicle, within, &rows)?;
         let pushed = self.append.push(chronicle, rows, OnConflict::Error);
-        let admitted = self.work.guard(pushed).await?;
+        let admitted = self.work.guard(self.session.beside(chronicle.id, pushed)).await?;
         projection::check_ticks(chronicle, within, &admitted.events.ticks)?;
         Ok(admitted.events.rows.num_rows() as u64)
     }

@@ -209,20 +209,25 @@ impl QueryService {
         }
     }
 
-    /// Ends subscriptions, now and from now on: a shutdown that lets statements finish would wait
-    /// for these in vain.
+    /// Ends subscriptions, and statements that wait for others, now and from now on: a shutdown that lets
+    /// statements finish would wait for these in vain.
     pub fn end_subscriptions(&self) {
         self.ending.send_replace(true);
     }
 
     /// Ends when subscriptions are to end, with the error that says so.
     pub(crate) fn subscriptions_end(&self) -> impl Future<Output = Error> + Send + use<> {
-        let mut ending = self.ending.subscribe();
+        let mut ending = self.ending();
         async move {
             // Also when the service is gone.
             let _ = ending.wait_for(|ending| *ending).await;
             Error::new(ErrorKind::Shutdown, "terminating subscription: the server is shutting down")
         }
+    }
+
+    /// Whether what has no end is to end.
+    pub(crate) fn ending(&self) -> watch::Receiver<bool> {
+        self.ending.subscribe()
     }
 
     /// Refuses new sessions and statements, and cancels those that run.

@@ -19,6 +19,7 @@ mod statements;
 pub(crate) mod transaction;
 pub mod variables;
 mod views;
+pub(crate) mod waits;
 mod watched;
 pub(crate) mod work;
 pub(crate) use cursors::{Kind, Reads};
@@ -48,6 +49,7 @@ use self::{
     transaction::Transaction,
     variables::Variables,
     views::SeenCatalog,
+    waits::Waits,
     work::{Stop, Work},
 };
 use crate::{CancelKey, Login, Prepared, QueryService, QuerySettings, service::Parts, table::Pin};
@@ -125,6 +127,7 @@ pub struct Session {
     notices: Mutex<Vec<Notice>>,
     running: Mutex<Vec<Weak<Work>>>,
     activity: Mutex<Activity>,
+    waits: Arc<Waits>,
     closed: AtomicBool,
     terminated: AtomicBool,
     on_termination: Notify,
@@ -206,10 +209,16 @@ impl Session {
             notices: Mutex::default(),
             running: Mutex::default(),
             activity: Mutex::new(Activity { changed_ns: now, ..Activity::default() }),
+            waits: Arc::new(Waits::new(service.ending())),
             closed: AtomicBool::new(false),
             terminated: AtomicBool::new(false),
             on_termination: Notify::new(),
         }))
+    }
+
+    /// What keeps it only as long as others do.
+    pub(crate) fn weak(&self) -> Weak<Self> {
+        Weak::clone(&self.itself)
     }
 
     /// With which another connection cancels what this one runs.

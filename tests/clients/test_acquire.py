@@ -189,6 +189,57 @@ def test_f7_a_table_goes_when_the_last_has_released_it(connection, other, made):
     eventually(lambda: connection.execute(tables, (made,)).fetchone() == (0,))
 
 
+@pytest.mark.parametrize("conflict", ["", " ON CONFLICT DO NOTHING"])
+def test_f10_nobody_waits_for_what_a_lost_lease_wrote(connection, other, table, conflict):
+    connection.execute(f"CREATE TABLE {table} (time TIMESTAMPTZ NOT NULL, v INT, PRIMARY KEY (time)) WITH (collision = 'first')")
+    connection.execute(f"ACQUIRE CHRONICLE {table} EXCLUSIVE FOR '400 ms'")
+    connection.execute("BEGIN")
+    connection.execute(f"INSERT INTO {table} VALUES ('2025-01-01', 1)")
+    time.sleep(0.6)
+    other.execute("SET statement_timeout = '10s'")
+    other.execute(f"ACQUIRE CHRONICLE {table} EXCLUSIVE")
+    assert other.execute(f"INSERT INTO {table} VALUES ('2025-01-01', 2){conflict}").rowcount == 1
+    with pytest.raises(psycopg.DatabaseError, match="the lease on chronicle") as lost:
+        connection.execute("COMMIT")
+    assert lost.value.sqlstate == "SL003"
+    assert other.execute(f"SELECT v FROM {table}").fetchall() == [(2,)]
+
+
+def test_f8_who_waits_and_says_goodbye_is_gone(server, connection, other, made):
+    connection.execute(f"ACQUIRE CHRONICLE {made}")
+    waits = f"SELECT count(*) FROM stratalog.acquisitions WHERE name = '{made}' AND standing = 'waiting'"
+    leaving = psycopg.connect(server.dsn(), autocommit=True)
+    leaving.pgconn.send_query(f"ACQUIRE CHRONICLE {made} EXCLUSIVE".encode())
+    eventually(lambda: connection.execute(waits).fetchone() == (1,))
+    with pytest.raises(psycopg.errors.LockNotAvailable):
+        other.execute(f"INSERT INTO {made} VALUES ('2024-01-04', 4)")
+    leaving.close()
+    eventually(lambda: connection.execute(waits).fetchone() == (0,))
+    other.execute(f"INSERT INTO {made} VALUES ('2024-01-04', 4)")
+
+
+def test_a_shutdown_does_not_wait_for_who_waits(directory):
+    with Stratalog(directory) as server:
+        with psycopg.connect(server.dsn(), autocommit=True) as connection:
+            connection.execute("CREATE TABLE t (time TIMESTAMPTZ NOT NULL, v INT)")
+            connection.execute("ACQUIRE CHRONICLE t")
+            waiting = []
+            for sql in ("ACQUIRE CHRONICLE t EXCLUSIVE",
+                        "INSERT INTO t VALUES ('2024-01-01', 1) AFTER GSN 1000",
+                        "SELECT v FROM read_record(1000, 't')"):
+                waiting.append(psycopg.connect(server.dsn(), autocommit=True))
+                waiting[-1].pgconn.send_query(sql.encode())
+            active = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND pid <> pg_backend_pid()"
+            eventually(lambda: connection.execute(active).fetchone() == (3,))
+            began = time.monotonic()
+            server.stop()
+            assert time.monotonic() - began < 8
+            for client in waiting:
+                ended = client.pgconn.get_result()
+                assert ended.error_field(psycopg.pq.DiagnosticField.SQLSTATE) == b"57P01"
+                client.close()
+
+
 def test_after_a_restart_nobody_holds_anything(scratch):
     directory = scratch / "acquired"
     with Stratalog(directory) as server:

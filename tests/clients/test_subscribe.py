@@ -181,6 +181,17 @@ def test_a_trim_survives_a_kill(directory):
             assert connection.execute("SELECT count(*), min(v) FROM t").fetchone() == (500, 1501)
 
 
+def test_a_column_with_the_name_of_gaps_is_a_column(server, connection, table):
+    connection.execute(f"CREATE TABLE {table} (time TIMESTAMPTZ NOT NULL, _gap TEXT, v INT)")
+    connection.execute(f"INSERT INTO {table} VALUES ('2024-01-01', 'hello', 1), ('2024-01-02', NULL, 2)")
+    with follow(server, table=table) as answer:
+        for expected in (("hello", 1), (None, 2)):
+            event = told(answer)
+            assert "event" not in event
+            data = json.loads(event["data"])
+            assert (data["_gap"], data["v"]) == expected
+
+
 def test_a_shutdown_does_not_wait_for_subscribers(directory):
     with Stratalog(directory) as server:
         with psycopg.connect(server.dsn(), autocommit=True) as connection:

@@ -31,6 +31,9 @@ use crate::{
     state::State,
 };
 
+/// Place of what tells of a gap among the columns of a subscription: the table may have a column of its name.
+const GAP_AT: usize = 1;
+
 /// What is asked.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Question {
@@ -179,11 +182,15 @@ impl Events {
 
 /// Rows as events.
 fn events(batch: &RecordBatch, style: &TextStyle) -> Result<String> {
+    let objects_of = |columns: &[usize]| -> Result<Vec<Value>> {
+        let part = batch.project(columns);
+        objects(&part.map_err(|error| Error::internal(error.to_string()))?, style)
+    };
+    let others: Vec<usize> = (0..batch.num_columns()).filter(|at| *at != GAP_AT).collect();
     let mut out = String::new();
-    for mut row in objects(batch, style)? {
-        let gap = row.as_object_mut().and_then(|row| row.remove("_gap"));
+    for (row, gap) in objects_of(&others)?.into_iter().zip(objects_of(&[GAP_AT])?) {
         let gsn = row.get("_gsn").cloned().unwrap_or(Value::Null);
-        match gap {
+        match gap.get("_gap") {
             Some(Value::String(gap)) => {
                 let data = json!({ "_gsn": gsn, "gap": gap });
                 out.push_str(&format!("event: gap\nid: {gsn}\ndata: {data}\n\n"));

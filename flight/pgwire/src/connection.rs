@@ -63,6 +63,8 @@ pub(crate) struct Connection<R, W> {
     kept: Budget,
     /// An extended message failed: what follows is dropped until Sync.
     skipping: bool,
+    /// Statements of the message that is answered follow the one that runs.
+    followed: bool,
     /// How many Sync messages came.
     rounds: u64,
     /// Every round is over: the client is to speak.
@@ -93,6 +95,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             portals: HashMap::new(),
             kept,
             skipping: false,
+            followed: false,
             rounds: 0,
             at_rest: true,
             resting: false,

@@ -5,7 +5,7 @@ mod reader;
 
 pub use self::{
     message::{Bind, Close, Describe, Execute, Frontend, Parse, Target},
-    reader::{Inbound, MessageLimits, MessageReader},
+    reader::{Inbound, Left, MessageLimits, MessageReader},
 };
 
 #[cfg(test)]

@@ -1,6 +1,9 @@
 //! What a session has acquired, and what its statements use (F8–F13).
 
-use std::sync::{Arc, Weak, atomic::Ordering};
+use std::{
+    pin::pin,
+    sync::{Arc, Weak, atomic::Ordering},
+};
 
 use stratalog_model::{
     Append, ChronicleDefinition, ChronicleId, Error, ErrorKind, Result, Snapshot, Subject,
@@ -145,6 +148,7 @@ impl Session {
         let store = self.store().as_ref();
         // First: what is read through a lease that ran out must not be looked at.
         let mut reading = self.enter_all(reads)?;
+        sealed.iter().for_each(|chronicle| self.rid(chronicle.id));
         sealed::seal(store, sealed)?;
         let snapshot = self.transaction.snapshot(store, reads).await?;
         reading.within.extend(sealed::parts(snapshot.as_ref(), sealed));
@@ -213,8 +217,46 @@ impl Session {
         };
         let entered = self.acquisitions().enter(chronicle, self.holder, what);
         let using = entered.map_err(|refusal| self.refused(chronicle, refusal))?;
+        if what.writes() {
+            self.rid(chronicle);
+        }
         let (ticks, since_ns) = (using.ticks(), using.since_ns());
         Ok(Entered { ticks, since_ns, using: self.transaction.hold(using) })
+    }
+
+    /// Rids a chronicle of what others wrote to it, in blocks that are still open, through leases that ran out:
+    /// it will never be committed, and nobody is to wait for the keys and times that it holds.
+    fn rid(&self, chronicle: ChronicleId) {
+        let holders = self.acquisitions().void(chronicle);
+        if holders.is_empty() {
+            return;
+        }
+        let open = self.service.sessions().open();
+        let others = open.iter().filter(|session| session.process_id() != self.process_id());
+        // A block may be that of a twin.
+        for other in others.filter(|session| holders.contains(&session.holder)) {
+            if let Some((lost, refusal)) = other.transaction.void() {
+                other.transaction.lose(other.refused(lost, refusal));
+            }
+        }
+    }
+
+    /// Carries out what may wait for others who have written to a chronicle; those whose leases run out meanwhile are
+    /// in the way no longer.
+    pub(crate) async fn beside<T>(
+        &self,
+        chronicle: ChronicleId,
+        work: impl Future<Output = T>,
+    ) -> T {
+        let mut work = pin!(work);
+        while let Some(end) = self.acquisitions().next_end(chronicle) {
+            tokio::select! {
+                biased;
+                done = &mut work => return done,
+                () = tokio::time::sleep(end) => self.rid(chronicle),
+            }
+        }
+        work.await
     }
 
     /// Acquires a chronicle; where others are in the way, a place among those who wait.
@@ -238,7 +280,8 @@ impl Session {
     }
 
     /// Checks, after a chronicle was acquired, that there is still somebody who has it: a session
-    /// that was closed meanwhile gave back what it had before.
+    /// that was closed meanwhile gave back what it had before. Nothing of those whose leases ran out is in
+    /// the way from here on.
     ///
     /// # Errors
     /// `ConnectionFailure`, `UndefinedTable`.
@@ -251,6 +294,7 @@ impl Session {
             self.acquisitions().forget(chronicle.id);
             return Err(gone);
         }
+        self.rid(chronicle.id);
         Ok(())
     }
 

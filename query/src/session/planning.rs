@@ -104,6 +104,7 @@ impl Session {
             scope: Arc::clone(&scope),
             store: Arc::clone(&parts.store),
             pin: Arc::clone(&pin),
+            waits: Arc::clone(self.waits()),
         });
         state.register_udtf(record::FUNCTION, Arc::new(Records(log)));
         Ok(Planner::new(state, scope, pin))

@@ -10,6 +10,7 @@
 //! those of before and defines nothing: one record decides whether it was. What is not kept is
 //! refused: see the errors below.
 
+mod lost;
 mod uses;
 
 use std::{collections::BTreeSet, sync::Arc};
@@ -18,6 +19,7 @@ use parking_lot::Mutex;
 use stratalog_model::{Append, ChronicleId, Error, ErrorKind, EventStore, Result, Snapshot};
 use stratalog_visor_core::{CatalogState, acquisition::Using};
 
+use self::lost::missing;
 use super::{TransactionState, definition::Definition, variables::Marked};
 
 /// Savepoints that a block has at a time.
@@ -47,6 +49,8 @@ struct Block {
     uses: Vec<Using>,
     /// Dropped after what was written to its tables.
     definition: Option<Definition>,
+    /// What was written is lost, with a lease, and dropped: what a statement is told that needs it.
+    lost: Option<Error>,
     began_ns: Option<i64>,
 }
 
@@ -85,6 +89,8 @@ pub struct Ended {
     pub definition: Option<Definition>,
     /// The chronicles that it used.
     pub uses: Vec<Using>,
+    /// Why the rows that were written can not be committed.
+    pub lost: Option<Error>,
 }
 
 /// The append of a block, in the hands of one statement; or that of a statement by itself.
@@ -180,6 +186,7 @@ impl Transaction {
             append: block.append,
             definition: block.definition,
             uses: block.uses,
+            lost: block.lost,
         }
     }
 
@@ -187,7 +194,7 @@ impl Transaction {
     /// is committed, and, where the block wrote to one of them, of its own rows over that.
     ///
     /// # Errors
-    /// Those of [`Append::over`].
+    /// Those of [`Append::over`]; `LeaseLost` when what the block wrote is lost.
     pub async fn snapshot(
         self: &Arc<Self>,
         store: &dyn EventStore,
@@ -208,7 +215,9 @@ impl Transaction {
             if let Some(own) = &block.own {
                 return Ok(Arc::clone(own));
             }
-            let append = block.append.take().ok_or_else(lent_out)?;
+            let Some(append) = block.append.take() else {
+                return Err(missing(block.lost.as_ref()));
+            };
             (base, Lent { append: Some(append), home: Some(Arc::clone(self)) })
         };
         let own = lent.append()?.over(&base).await;
@@ -216,7 +225,7 @@ impl Transaction {
         if let Some(append) = lent.append.take() {
             block.take_back(append, None);
         }
-        if block.state == TransactionState::Block {
+        if block.state == TransactionState::Block && block.lost.is_none() {
             block.own = own.as_ref().ok().cloned();
         }
         own
@@ -326,7 +335,8 @@ impl Transaction {
     /// statement's producer numbers it.
     ///
     /// # Errors
-    /// What `begin` says; `FeatureNotSupported` for a number within a block.
+    /// What `begin` says; `FeatureNotSupported` for a number within a block; `LeaseLost` when what the
+    /// block wrote is lost.
     pub fn lend(
         self: &Arc<Self>,
         numbered: bool,
@@ -335,6 +345,9 @@ impl Transaction {
         let mut block = self.0.lock();
         if block.state == TransactionState::Idle {
             return Ok(Lent { append: Some(begin()?), home: None });
+        }
+        if block.lost.is_some() {
+            return Err(missing(block.lost.as_ref()));
         }
         if numbered && block.definition.is_some() {
             return Err(Error::not_yet(
@@ -405,7 +418,8 @@ impl Transaction {
     /// ROLLBACK TO: what came after a savepoint is undone. Returns what was marked then.
     ///
     /// # Errors
-    /// `NoActiveTransaction` outside of a block; `InvalidSavepoint`.
+    /// `NoActiveTransaction` outside of a block; `InvalidSavepoint`; `LeaseLost` when what was written before
+    /// the savepoint is lost.
     pub fn roll_back_to(&self, name: &str) -> Result<Marks> {
         let mut block = self.0.lock();
         let block = &mut *block;
@@ -416,7 +430,7 @@ impl Transaction {
         match (&mut block.append, savepoint.mark) {
             (Some(append), Some(mark)) => append.roll_back_to(mark),
             // What stands before the savepoint must not be forgotten.
-            (None, Some(_)) => return Err(lent_out()),
+            (None, Some(_)) => return Err(missing(block.lost.as_ref())),
             (append, None) => *append = None,
         }
         block.written = Arc::clone(&savepoint.written);
@@ -447,6 +461,9 @@ impl Block {
     /// The append comes home from a statement.
     fn take_back(&mut self, append: Box<dyn Append>, wrote: Option<ChronicleId>) {
         match self.state {
+            // It was lost meanwhile, and goes.
+            TransactionState::Block if self.lost.is_some() => {}
+            TransactionState::Failed if self.lost.is_some() => return,
             TransactionState::Block => self.append = Some(append),
             // What there is to go back to.
             TransactionState::Failed if !self.savepoints.is_empty() => self.append = Some(append),

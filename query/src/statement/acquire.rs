@@ -194,7 +194,7 @@ fn cast(tree: &mut Tree, wanted: &[Wanted], applies: impl Fn(&Expr, usize) -> bo
 /// Runs an ACQUIRE.
 ///
 /// # Errors
-/// `LockNotAvailable` with NOWAIT, or after `lock_timeout`; `DeadlockDetected`;
+/// `LockNotAvailable` with NOWAIT, or after `lock_timeout`; `DeadlockDetected`; `Shutdown`;
 /// `ObjectNotInPrerequisiteState` for a chronicle that is being dropped; `InvalidParameterValue` for an
 /// empty range, or a lease that is over when it begins.
 pub async fn run(
@@ -228,7 +228,7 @@ pub async fn run(
     let claim = Claim { mode, ticks, lease_ns };
     let wait = if asked.nowait { Wait::Not } else { Wait::InTurn };
     if let Some(waiting) = session.acquire(chronicle, claim, wait)? {
-        wait_for(session, chronicle, waiting).await?;
+        session.waits().wait(wait_for(session, chronicle, waiting)).await?;
     }
     session.keep_acquired(chronicle)?;
     Ok(Outcome::Done("ACQUIRE CHRONICLE".to_string()))

@@ -13,7 +13,7 @@ pub mod defaults;
 pub mod returning;
 pub mod values;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use arrow::datatypes::SchemaRef;
 use datafusion::{
@@ -315,12 +315,16 @@ pub async fn run(
     work: &Arc<Work>,
 ) -> Result<Outcome> {
     super::transaction::check_write(session)?;
+    let computing = Computing::new(session, work, types, values);
+    // Before anything is read or computed: a time that is left out is that of when it is stored.
+    if let Some(after) = &insert.after {
+        come_after(session, &computing, after.clone()).await?;
+    }
     // Subqueries of RETURNING see what was there before the statement, as all others do.
     let before = match &insert.returning {
         Some(returning) => Some(session.pin(&returning.reads, &[]).await?),
         None => None,
     };
-    let computing = Computing::new(session, work, types, values);
     // What is read is read before the block's rows are lent to the writer.
     let mut rows = None;
     let mut first = None;
@@ -339,9 +343,6 @@ pub async fn run(
                     .await?,
             );
         }
-    }
-    if let Some(after) = &insert.after {
-        come_after(session, &computing, after.clone()).await?;
     }
     let mut writer = Writer::begin(session, &insert.targets, insert.on_conflict)?;
     writer.keep = insert.returning.is_some();
@@ -381,7 +382,8 @@ async fn come_after(session: &Session, computing: &Computing<'_>, after: Cell) -
     match gsn {
         ScalarValue::Int64(Some(gsn)) => {
             // What is below 1 comes before all events.
-            session.store().reached(Gsn(u64::try_from(gsn).unwrap_or(0))).await
+            let reached = session.store().reached(Gsn(u64::try_from(gsn).unwrap_or(0)));
+            session.waits().wait(reached).await
         }
         _ => Err(Error::new(ErrorKind::NullNotAllowed, "AFTER GSN needs a number, not NULL")),
     }
@@ -389,6 +391,7 @@ async fn come_after(session: &Session, computing: &Computing<'_>, after: Cell) -
 
 /// One writing statement: rows go in, then all of them are committed or held for the block.
 pub struct Writer {
+    session: Weak<Session>,
     append: Lent,
     chronicle: Arc<ChronicleDefinition>,
     /// The chronicle is in use; its block holds on to it, if there is one.
@@ -437,6 +440,7 @@ impl Writer {
         };
         let numbered = options.producer.is_some();
         Ok(Self {
+            session: session.weak(),
             append: session.transaction.lend(numbered, || session.store().begin(options))?,
             chronicle: Arc::clone(&targets.chronicle),
             entered,
@@ -460,7 +464,11 @@ impl Writer {
         projection::check_rows(&self.chronicle, within, &rows)?;
         let append = self.append.append()?;
         self.entered.tell(append.as_mut(), &self.chronicle);
-        let admitted = append.push(&self.chronicle, rows, self.on_conflict).await?;
+        let pushed = append.push(&self.chronicle, rows, self.on_conflict);
+        let admitted = match self.session.upgrade() {
+            Some(session) => session.beside(self.chronicle.id, pushed).await?,
+            None => pushed.await?,
+        };
         projection::check_ticks(&self.chronicle, within, &admitted.events.ticks)?;
         self.rows = self.rows.saturating_add(admitted.events.len() as u64);
         if self.keep {

@@ -96,7 +96,7 @@ pub fn begin_implicit(session: &Session) {
 /// # Errors
 /// What committing says.
 pub async fn commit(session: &Session) -> Result<&'static str> {
-    let Ended { state, wrote, append, definition, uses } = session.transaction.end();
+    let Ended { state, wrote, append, definition, uses, lost } = session.transaction.end();
     match state {
         TransactionState::Idle => Ok("COMMIT"),
         TransactionState::Failed => {
@@ -104,15 +104,20 @@ pub async fn commit(session: &Session) -> Result<&'static str> {
             Ok("ROLLBACK")
         }
         TransactionState::Block => {
-            let committed = match (append, definition) {
-                (None, _) if wrote => Err(lent_out()),
+            // What was rolled back is not missed.
+            let lost = lost.filter(|_| wrote || definition.is_some());
+            let committed = match (lost, append, definition) {
+                (Some(lost), ..) => Err(lost),
+                (None, None, _) if wrote => Err(lent_out()),
                 // What it has to tell was told when it was given.
-                (append, Some(definition)) => ddl::commit(session, definition, append, uses).await,
-                (Some(append), None) => match session.committing(uses, append.commit()) {
+                (None, append, Some(definition)) => {
+                    ddl::commit(session, definition, append, uses).await
+                }
+                (None, Some(append), None) => match session.committing(uses, append.commit()) {
                     Ok(committing) => committing.await.map(Some),
                     Err(lost) => Err(lost),
                 },
-                (None, None) => Ok(None),
+                (None, None, None) => Ok(None),
             };
             session.end_block(committed.is_ok());
             if committed?.is_some_and(|appended| appended.duplicate) {

@@ -35,7 +35,10 @@ use stratalog_model::{
 use stratalog_pg_catalog::table_of_regclass;
 
 use super::{ChronicleTable, Pin};
-use crate::{errors::to_datafusion, session::catalog::Scope};
+use crate::{
+    errors::to_datafusion,
+    session::{catalog::Scope, waits::Waits},
+};
 
 /// The name under which the planner finds the table of a call.
 pub const FUNCTION: &str = "$record";
@@ -52,6 +55,8 @@ pub struct LogScope {
     pub store: Arc<dyn EventStore>,
     /// What the statement that is planned sees.
     pub pin: Arc<Pin>,
+    /// Where statements wait.
+    pub waits: Arc<Waits>,
 }
 
 impl LogScope {
@@ -96,6 +101,7 @@ impl TableFunctionImpl for Records {
             request: table.request(None, &[], None, 1, 1),
             store: Arc::clone(&self.0.store),
             pin: Arc::clone(&self.0.pin),
+            waits: Arc::clone(&self.0.waits),
         }))
     }
 }
@@ -107,6 +113,7 @@ pub struct RecordTable {
     request: ScanRequest,
     store: Arc<dyn EventStore>,
     pin: Arc<Pin>,
+    waits: Arc<Waits>,
 }
 
 impl RecordTable {
@@ -179,6 +186,7 @@ impl TableProvider for RecordTable {
             schema: Arc::new(Schema::new(fields)),
             request: ScanRequest { ticks, ..self.request.clone() },
             store: Arc::clone(&self.store),
+            waits: Arc::clone(&self.waits),
             gsn,
         };
         let columns =
@@ -200,6 +208,7 @@ struct Record {
     schema: SchemaRef,
     request: ScanRequest,
     store: Arc<dyn EventStore>,
+    waits: Arc<Waits>,
     gsn: i64,
 }
 
@@ -209,11 +218,12 @@ impl PartitionStream for Record {
     }
 
     fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let store = Arc::clone(&self.store);
+        let (store, waits) = (Arc::clone(&self.store), Arc::clone(&self.waits));
         let request = self.request.clone();
         let gsn = u64::try_from(self.gsn).ok().filter(|gsn| *gsn > 0).map(Gsn);
         let read = async move {
             let Some(gsn) = gsn else { return Ok(Vec::new()) };
+            waits.wait(store.reached(gsn)).await.map_err(to_datafusion)?;
             read(store, request, gsn).await.map_err(to_datafusion)
         };
         let batches =
@@ -223,14 +233,13 @@ impl PartitionStream for Record {
     }
 }
 
-/// Waits until a position is ordered, and reads its event: none when it is another table's.
+/// The event of a position that is ordered: none when it is another table's.
 async fn read(
     store: Arc<dyn EventStore>,
     request: ScanRequest,
     gsn: Gsn,
 ) -> ModelResult<Vec<RecordBatch>> {
-    store.reached(gsn).await?;
-    // Not before: so nobody is told that an event is not there which somebody else has seen (F108).
+    // Not before it was ordered: so nobody is told that an event is not there which somebody else has seen (F108).
     let snapshot = store.snapshot();
     let gsns = GsnRange::at(gsn);
     let chronicle = Arc::clone(&request.chronicle);

@@ -16,6 +16,7 @@ use tokio::{task::JoinHandle, time::timeout};
 
 use crate::harness::{Answer, Database, finish, login, run};
 
+mod lost;
 mod parts;
 mod together;
 

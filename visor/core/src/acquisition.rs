@@ -34,6 +34,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use futures::channel::oneshot;
@@ -177,6 +178,26 @@ impl Acquisitions {
             return Ok(());
         }
         self.inner.lock().register.check(self.now(), chronicle, holder)
+    }
+
+    /// Those who have written to a chronicle through a lease that ran out, and have not ended what they
+    /// wrote in: it will never be committed, and nobody is to wait for what it holds.
+    pub fn void(&self, chronicle: ChronicleId) -> Vec<HolderId> {
+        if !self.leases.load(Ordering::Relaxed) {
+            return Vec::new();
+        }
+        self.inner.lock().register.void(self.now(), chronicle)
+    }
+
+    /// After how long the next lease on a chronicle runs out, at the earliest; `None` where there is none.
+    pub fn next_end(&self, chronicle: ChronicleId) -> Option<Duration> {
+        if !self.leases.load(Ordering::Relaxed) {
+            return None;
+        }
+        let mut inner = self.inner.lock();
+        let now = self.now();
+        let end = inner.register.next_end(now, chronicle)?;
+        Some(Duration::from_nanos(end.0.saturating_sub(now.0)))
     }
 
     /// Begins to drop a chronicle. Until what this returns is dropped, nobody acquires the

@@ -60,12 +60,14 @@ pub(crate) fn events(batch: &RecordBatch, table: &Table) -> Result<Vec<(Event, i
     (0..batch.num_rows()).map(event).collect()
 }
 
-/// What a batch of a subscription tells.
+/// What a batch of a subscription tells: its first columns are `_gsn` and `_gap`, by place, since the table may have
+/// columns of its own with such names.
 pub(crate) fn updates(batch: &RecordBatch, table: &Table) -> Result<Vec<Update>> {
-    let gsns = batch.column_by_name("_gsn").and_then(|at| at.as_primitive_opt::<Int64Type>());
+    let gsns = batch.columns().first().and_then(|at| at.as_primitive_opt::<Int64Type>());
     let gsns = gsns.ok_or_else(|| unread(table, "_gsn"))?;
-    let gaps = batch.column_by_name("_gap").and_then(|column| column.as_string_opt::<i32>());
+    let gaps = batch.columns().get(1).and_then(|column| column.as_string_opt::<i32>());
     let gaps = gaps.ok_or_else(|| unread(table, "_gap"))?;
+    let batch = &batch.project(&(2..batch.num_columns()).collect::<Vec<_>>())?;
     let times = batch.column_by_name(&table.time).ok_or_else(|| unread(table, &table.time))?;
     // Of a table that others made, they may be in other units.
     let times = match times.data_type() {
@@ -201,6 +203,24 @@ mod tests {
         let batch = RecordBatch::try_from_iter_with_nullable(nullable).unwrap();
         let updates = updates(&batch, &table()).unwrap();
         assert_eq!(updates[0], Update::Gap { gsn: 1, what: "gsn [1, 7) deleted".to_string() });
+        let Update::Event(event) = &updates[1] else { panic!("{updates:?}") };
+        assert_eq!((event.gsn, event.tick, event.time_ns), (7, 5, 1_005_000));
+    }
+
+    /// Of a table that others made, with columns of the names that a subscription has.
+    #[test]
+    fn what_a_subscription_adds_is_found_by_its_place() {
+        let gaps: ArrayRef = Arc::new(StringArray::from(vec![Some("gsn [1, 7) deleted"), None]));
+        let times = TimestampMicrosecondArray::from(vec![None, Some(1_005)]);
+        let times: ArrayRef = Arc::new(times.with_timezone("UTC"));
+        let payloads: ArrayRef = Arc::new(BinaryArray::from(vec![None, Some(&b"x"[..])]));
+        let columns =
+            [("_gsn", numbers([1, 7])), ("_gap", gaps), ("_gap", times), ("payload", payloads)];
+        let nullable = columns.map(|(name, column)| (name, column, true));
+        let batch = RecordBatch::try_from_iter_with_nullable(nullable).unwrap();
+        let table = Table { time: "_gap".to_string(), ..table() };
+        let updates = updates(&batch, &table).unwrap();
+        assert!(matches!(&updates[0], Update::Gap { gsn: 1, .. }), "{updates:?}");
         let Update::Event(event) = &updates[1] else { panic!("{updates:?}") };
         assert_eq!((event.gsn, event.tick, event.time_ns), (7, 5, 1_005_000));
     }

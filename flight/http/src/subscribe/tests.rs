@@ -1,3 +1,8 @@
+use arrow::{
+    array::{ArrayRef, Int64Array, StringArray, StringViewArray},
+    datatypes::{Field, Schema},
+};
+
 use super::*;
 
 fn read(pairs: &[(&str, &str)], last: Option<&str>) -> Result<String> {
@@ -42,4 +47,26 @@ fn what_is_not_understood_is_refused() {
         assert_eq!(error.kind(), ErrorKind::InvalidParameterValue, "{wrong:?}");
         assert!(error.hint().is_some());
     }
+}
+
+/// The table has a column of the name that gaps have.
+#[test]
+fn what_tells_of_a_gap_is_found_by_its_place() {
+    let columns: [(&str, ArrayRef); 4] = [
+        ("_gsn", Arc::new(Int64Array::from(vec![1, 7]))),
+        ("_gap", Arc::new(StringViewArray::from(vec![Some("gsn [1, 7) deleted"), None]))),
+        ("_gap", Arc::new(StringArray::from(vec![None, Some("hello")]))),
+        ("v", Arc::new(Int64Array::from(vec![None, Some(1)]))),
+    ];
+    let fields =
+        columns.iter().map(|(name, column)| Field::new(*name, column.data_type().clone(), true));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let columns = columns.iter().map(|(_, column)| Arc::clone(column)).collect();
+    let batch = RecordBatch::try_new(schema, columns).unwrap();
+    let told = events(&batch, &TextStyle::default()).unwrap();
+    let (gap, event) = told.split_once("\n\n").unwrap();
+    assert_eq!(gap, "event: gap\nid: 1\ndata: {\"_gsn\":1,\"gap\":\"gsn [1, 7) deleted\"}");
+    let data = event.strip_prefix("id: 7\ndata: ").unwrap();
+    let data: Value = serde_json::from_str(data).unwrap();
+    assert_eq!(data, json!({ "_gsn": 7, "_gap": "hello", "v": 1 }));
 }

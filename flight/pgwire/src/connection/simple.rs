@@ -14,7 +14,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         // As in PostgreSQL, the unnamed statement and portal end here.
         self.statements.remove("");
         self.portals.remove("");
-        match self.statements_of(sql).await {
+        let answered = self.statements_of(sql).await;
+        self.followed = false;
+        match answered {
             Err(Ending::Error(error)) => self.report(&error)?,
             other => other?,
         }
@@ -29,6 +31,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
         for (at, statement) in statements.iter().enumerate() {
             let last = at + 1 == statements.len();
+            self.followed = !last;
             self.enter_implicit(statement, !last).await?;
             if let Some((portal, rows)) = statement.moves_forward()
                 && self.session.transaction() != TransactionState::Failed

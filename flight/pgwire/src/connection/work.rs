@@ -10,6 +10,7 @@ use tokio::{
 };
 
 use super::{Connection, Ending, Step, shutting_down};
+use crate::frontend::Left;
 
 /// A task that ends when nobody waits for it any more.
 #[derive(Debug)]
@@ -46,7 +47,10 @@ fn broke_off() -> Error {
 /// When a client has gone away.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Until {
-    /// It is gone, and nothing that it sent is still to be answered.
+    /// It is gone, and nothing that it sent is still to be answered. One that has said goodbye is gone for a
+    /// statement that waits for others: PostgreSQL would go on waiting, for nobody, in the way of all who are
+    /// there. Other statements are carried out to their ends, as in PostgreSQL, which reads the goodbye
+    /// only then.
     Gone,
     /// It has closed its end, for work that need not end: what it sent after that is never
     /// answered, and does not keep it.
@@ -70,11 +74,15 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         work: impl Future<Output = Result<T>>,
     ) -> Step<T> {
         let result = AssertUnwindSafe(work).catch_unwind();
-        let reader = &mut self.reader;
+        let (reader, session, followed) = (&mut self.reader, &self.session, self.followed);
         let left = async move {
             match until {
-                Until::Gone => reader.gone().await,
                 Until::Closed => reader.closed().await,
+                Until::Gone => match reader.left().await {
+                    Left::Closed => {}
+                    Left::Farewell if followed => std::future::pending().await,
+                    Left::Farewell => session.waiting().await,
+                },
             }
         };
         tokio::select! {

@@ -35,6 +35,15 @@ pub enum Inbound {
     Broken(Error),
 }
 
+/// How a client has left: nothing that it sent is still to be carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Left {
+    /// Its end is closed.
+    Closed,
+    /// It has said so, and waits for no answer.
+    Farewell,
+}
+
 /// Limits of messages.
 #[derive(Debug, Clone)]
 pub struct MessageLimits {
@@ -175,22 +184,22 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
     /// Whether Sync is here already and comes next, but for messages that ask for nothing:
     /// Close and Flush.
     pub fn is_sync_next(&self) -> bool {
+        self.kind_behind(b"CH") == Some(b'S')
+    }
+
+    /// The type of the next message that is of none of the types `passed`, if that is here already.
+    fn kind_behind(&self, passed: &[u8]) -> Option<u8> {
         if self.refused.is_some() || self.data_left > 0 {
-            return false;
+            return None;
         }
         let mut rest: &[u8] = &self.buffer;
         loop {
-            match rest {
-                [b'S', ..] => return true,
-                [b'C' | b'H', a, b, c, d, ..] => {
-                    let length = u32::from_be_bytes([*a, *b, *c, *d]) as usize;
-                    match rest.get(1..).and_then(|rest| rest.get(length.max(4)..)) {
-                        Some(next) => rest = next,
-                        None => return false,
-                    }
-                }
-                _ => return false,
+            let (kind, behind) = rest.split_first()?;
+            if !passed.contains(kind) {
+                return Some(*kind);
             }
+            let length = u32::from_be_bytes(*behind.first_chunk::<4>()?) as usize;
+            rest = behind.get(length.max(4)..)?;
         }
     }
 
@@ -251,13 +260,22 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         Some(Inbound::Message(kind, body))
     }
 
-    /// Waits until the client is gone, reading ahead a bounded number of bytes. Never
-    /// returns while the client is there, nor when it closed after sending more: what it
-    /// sent is then still to be answered. Safe to drop.
-    pub async fn gone(&mut self) {
-        self.closed().await;
-        if !self.buffer.is_empty() {
-            std::future::pending().await
+    /// Waits until the client has left, reading ahead a bounded number of bytes. Never
+    /// returns while the client is there, nor when it left after sending more: what it
+    /// sent is then still to be answered. The end of a round, and what asks for nothing, is not more. Safe to
+    /// drop.
+    pub async fn left(&mut self) -> Left {
+        loop {
+            if self.kind_behind(b"SCH") == Some(b'X') {
+                return Left::Farewell;
+            }
+            if self.closed && self.buffer.is_empty() {
+                return Left::Closed;
+            }
+            if self.closed || self.buffer.len() >= READ_AHEAD_BYTES {
+                return std::future::pending().await;
+            }
+            self.read_ahead().await;
         }
     }
 
@@ -268,16 +286,20 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
             if self.buffer.len() >= READ_AHEAD_BYTES {
                 return std::future::pending().await;
             }
-            self.buffer.reserve(4096);
-            match self.source.read_buf(&mut self.buffer).await {
-                Ok(0) => self.closed = true,
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => {
-                    // A reset connection takes no answer.
-                    self.closed = true;
-                    self.buffer.clear();
-                }
+            self.read_ahead().await;
+        }
+    }
+
+    async fn read_ahead(&mut self) {
+        self.buffer.reserve(4096);
+        match self.source.read_buf(&mut self.buffer).await {
+            Ok(0) => self.closed = true,
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => {
+                // A reset connection takes no answer.
+                self.closed = true;
+                self.buffer.clear();
             }
         }
     }

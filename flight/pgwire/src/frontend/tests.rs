@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use std::time::Duration;
 
-use super::{Bind, Frontend, Inbound, MessageLimits, MessageReader};
+use super::{Bind, Frontend, Inbound, Left, MessageLimits, MessageReader};
 use crate::budget::Budget;
 
 fn samples() -> Vec<(u8, Vec<u8>)> {
@@ -166,13 +166,29 @@ async fn broken_framing_is_told_apart() {
 }
 
 #[tokio::test]
-async fn a_client_that_sent_more_before_it_closed_is_not_gone() {
-    let waited = |bytes: &'static [u8]| async move {
-        let mut reader = reader(bytes, 1000);
-        tokio::time::timeout(Duration::from_millis(20), reader.gone()).await.is_ok()
+async fn a_client_that_sent_more_before_it_closed_has_not_left() {
+    let left = |bytes: Vec<u8>| async move {
+        let mut reader = reader(&bytes, 1000);
+        tokio::time::timeout(Duration::from_millis(20), reader.left()).await.ok()
     };
-    assert!(waited(b"").await);
-    assert!(!waited(b"X\0\0\0\x04").await);
+    let message = |kind: u8| samples().into_iter().find(|(known, _)| *known == kind);
+    let sent = |kind: u8| message(kind).map(|(kind, body)| framed(kind, &body)).unwrap();
+    let goodbye = framed(b'X', b"");
+    assert_eq!(left(Vec::new()).await, Some(Left::Closed));
+    assert_eq!(left(goodbye.clone()).await, Some(Left::Farewell));
+    for kind in *b"SHC" {
+        assert_eq!(left(sent(kind)).await, None);
+        assert_eq!(left([sent(kind), goodbye.clone()].concat()).await, Some(Left::Farewell));
+    }
+    for kind in *b"QPBDE" {
+        assert_eq!(left([sent(kind), goodbye.clone()].concat()).await, None);
+        assert_eq!(left([sent(b'S'), sent(kind), goodbye.clone()].concat()).await, None);
+    }
+    // Data that the goodbye only looks like.
+    let data = framed(b'd', &vec![b'X'; 200_000]);
+    let mut whole = reader(&data, 1 << 20);
+    assert!(matches!(whole.next().await, Inbound::Message(b'd', _)));
+    assert!(tokio::time::timeout(Duration::from_millis(20), whole.left()).await.is_err());
     // Unless nothing that it sent can be answered.
     reader(b"X\0\0\0\x04", 1000).closed().await;
 }

@@ -12,6 +12,7 @@
 
 mod copy;
 mod extended;
+mod goodbye;
 mod inbound;
 mod lies;
 mod limits;

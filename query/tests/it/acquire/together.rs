@@ -196,6 +196,48 @@ async fn who_waits_for_a_position_has_not_begun_to_write() {
     assert_eq!(rows(&writer, after).await, ["5"]);
 }
 
+/// A time that is left out is that of when the event is stored, not of when the wait began.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_has_waited_for_a_position_is_not_too_late() {
+    let db = database().await;
+    let writer = other(&db);
+    let table = "CREATE TABLE af (time timestamptz NOT NULL, v int)";
+    db.tag(&format!("{table} WITH (time_source = 'client', acceptance_window = '200ms')")).await;
+    for (gsn, sql) in [
+        (1, "INSERT INTO af (v) VALUES (10) AFTER GSN 1"),
+        (3, "INSERT INTO af VALUES (DEFAULT, 11) AFTER GSN 3"),
+        (5, "INSERT INTO af (v) SELECT 12 WHERE true AFTER GSN 5"),
+    ] {
+        let waiting = begun(&writer, sql).await;
+        pass(&db, 1_000);
+        db.tag(&format!("INSERT INTO t VALUES ('2024-01-01', {gsn})")).await;
+        assert_eq!(ended(waiting).await.unwrap().tag, "INSERT 0 1", "{sql}");
+    }
+    assert_eq!(db.rows("SELECT v FROM af ORDER BY v").await, ["10", "11", "12"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_for_others_does_not_keep_a_server_from_ending() {
+    let db = database().await;
+    db.tag("ACQUIRE CHRONICLE t EXCLUSIVE").await;
+    let mut waiting = Vec::new();
+    for sql in [
+        "ACQUIRE CHRONICLE t",
+        "INSERT INTO u VALUES ('2024-01-01', 1) AFTER GSN 9",
+        "SELECT x FROM read_record(9, 't')",
+    ] {
+        waiting.push(begun(&other(&db), sql).await);
+    }
+    db.service.end_subscriptions();
+    for waiting in waiting {
+        assert_eq!(ended(waiting).await.unwrap_err().kind(), ErrorKind::Shutdown);
+    }
+    // What need not wait goes on.
+    db.tag("INSERT INTO u VALUES ('2024-01-01', 1) AFTER GSN 0").await;
+    db.tag("ACQUIRE CHRONICLE u EXCLUSIVE").await;
+    assert_eq!(db.rows("SELECT x FROM read_record(1, 'u')").await, ["1"]);
+}
+
 #[tokio::test]
 async fn what_is_sealed_is_sealed_of_the_part() {
     let db = Database::new();

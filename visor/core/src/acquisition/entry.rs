@@ -147,6 +147,11 @@ impl Entry {
         self.look_ahead();
     }
 
+    /// When to look for leases that have run out.
+    pub(super) fn earliest(&self) -> Option<Moment> {
+        self.earliest
+    }
+
     /// Whether a claim is of nothing but what its holder has: a renewal, which is no concern of others.
     pub(super) fn is_renewal(&self, holder: HolderId, claim: &Claim) -> bool {
         let held = self.parties.get(&holder).and_then(|party| party.held);
@@ -267,6 +272,23 @@ impl Entry {
         }
         party.committing = party.committing.saturating_add(1);
         Ok(())
+    }
+
+    /// Why what a statement wrote that began in that epoch will never be committed; `None` where it may be.
+    pub(super) fn lost(
+        &self,
+        chronicle: ChronicleId,
+        holder: HolderId,
+        epoch: u32,
+    ) -> Option<Refusal> {
+        let party = self.parties.get(&holder)?;
+        (party.epoch != epoch).then(|| party.refusal(chronicle, holder))
+    }
+
+    /// Those who go on with what will never be committed.
+    pub(super) fn void(&self) -> Vec<HolderId> {
+        let void = self.parties.iter().filter(|(_, party)| party.void > 0);
+        void.map(|(holder, _)| *holder).collect()
     }
 
     /// A statement of a holder has ended, which began in that epoch.

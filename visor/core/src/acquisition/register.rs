@@ -241,6 +241,34 @@ impl Register {
         entry.commit(chronicle, holder, epoch)
     }
 
+    /// Why what a statement wrote that began in that epoch will never be committed; `None` where it may be.
+    pub(super) fn lost(
+        &mut self,
+        now: Moment,
+        chronicle: ChronicleId,
+        holder: HolderId,
+        epoch: u32,
+    ) -> Option<Refusal> {
+        let entry = self.chronicles.get_mut(&chronicle)?;
+        entry.settle(now);
+        entry.lost(chronicle, holder, epoch)
+    }
+
+    /// Those who have written to a chronicle what will never be committed, and still hold it.
+    pub(super) fn void(&mut self, now: Moment, chronicle: ChronicleId) -> Vec<HolderId> {
+        self.chronicles.get_mut(&chronicle).map_or_else(Vec::new, |entry| {
+            entry.settle(now);
+            entry.void()
+        })
+    }
+
+    /// When the next lease on a chronicle may run out.
+    pub(super) fn next_end(&mut self, now: Moment, chronicle: ChronicleId) -> Option<Moment> {
+        let entry = self.chronicles.get_mut(&chronicle)?;
+        entry.settle(now);
+        entry.earliest()
+    }
+
     /// A statement uses a chronicle no longer.
     pub(super) fn exit(
         &mut self,

@@ -162,12 +162,15 @@ fn a_lease_that_ran_out_is_lost_until_it_is_acquired_again_or_released() {
     clock.advance(4);
     all.acquire(T, A, lease(Mode::Exclusive, 10)).unwrap();
     let pause = waiting.look().unwrap().unwrap();
-    assert_eq!(pause.at_most, Some(std::time::Duration::from_nanos(10)));
+    assert_eq!(pause.at_most, Some(Duration::from_nanos(10)));
+    assert_eq!((all.next_end(T), all.next_end(U)), (pause.at_most, None));
     clock.advance(9);
     assert!(waiting.look().unwrap().is_some());
     clock.advance(1);
     // What it wrote is not waited for: it cannot be committed.
     assert!(waiting.look().unwrap().is_none());
+    assert_eq!((all.void(T), all.next_end(T)), (vec![A], None));
+    assert!(matches!(writing.lost(), Some(Refusal::Lost(lost)) if lost.until == Some(Moment(14))));
     assert!(matches!(writing.commit(), Err(Refusal::Lost(lost)) if lost.until == Some(Moment(14))));
     assert!(matches!(all.enter(T, A, Use::Read), Err(Refusal::Lost(_))));
     assert!(all.acquire(T, A, claim(Mode::Shared)).is_err());
@@ -175,6 +178,10 @@ fn a_lease_that_ran_out_is_lost_until_it_is_acquired_again_or_released() {
     assert!(all.release(T, A));
     drop(all.enter(T, A, Use::Read).unwrap());
     assert!(matches!(all.enter(T, A, Use::Write), Err(Refusal::LockedOut(_))));
+    // Released or not, it stays lost.
+    assert!(writing.lost().is_some());
+    drop(writing);
+    assert!(all.void(T).is_empty());
 }
 
 #[test]
@@ -186,6 +193,7 @@ fn what_is_being_committed_is_waited_for_though_the_lease_ran_out() {
     clock.advance(10);
     let mut waiting = all.ask(T, B, claim(Mode::Exclusive)).unwrap().unwrap();
     assert!(waiting.look().unwrap().is_some());
+    assert_eq!((all.void(T), writing.lost()), (Vec::new(), None));
     drop(writing);
     assert!(waiting.look().unwrap().is_none());
 }

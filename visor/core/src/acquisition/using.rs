@@ -62,6 +62,17 @@ impl Using {
         self.acquisitions.check(self.chronicle, self.holder)
     }
 
+    /// Why what was written will never be committed: a lease has run out through which it was. `None` where
+    /// it may be, or is on its way.
+    pub fn lost(&self) -> Option<Refusal> {
+        if self.committing || !self.what.writes() {
+            return None;
+        }
+        let mut inner = self.acquisitions.inner.lock();
+        let (now, epoch) = (self.acquisitions.now(), self.entered.epoch);
+        inner.register.lost(now, self.chronicle, self.holder, epoch)
+    }
+
     /// What was written may be durable at any moment from here on: a lease that runs out now lets
     /// nobody else in before the use has ended.
     ///
