@@ -13,9 +13,10 @@ use std::{
     },
 };
 
+use arrow::array::RecordBatch;
 use datafusion::execution::session_state::SessionState;
 use parking_lot::Mutex;
-use stratalog_model::{Clock, Error, ErrorKind, EventStore, Result};
+use stratalog_model::{Clock, Error, ErrorKind, EventStore, Result, made_once::MadeOnce};
 use stratalog_visor_core::{Acquisitions, Catalog};
 use tokio::sync::watch;
 
@@ -100,6 +101,8 @@ pub struct QueryService {
     closing: AtomicBool,
     /// What has no end ends.
     ending: watch::Sender<bool>,
+    /// What subscribers get of the last commits.
+    pub(crate) told: MadeOnce<Option<RecordBatch>>,
     next_id: AtomicI32,
     started_ns: i64,
 }
@@ -149,6 +152,7 @@ impl QueryService {
             sessions: Arc::default(),
             closing: AtomicBool::new(false),
             ending: watch::Sender::new(false),
+            told: MadeOnce::default(),
             next_id: AtomicI32::new(1),
             started_ns,
         }))

@@ -29,6 +29,9 @@ class Stratalog:
         self.server.start(600)
 
     def load(self, load, **more):
+        # Who waits for each record has nothing for a second thread to do.
+        if load.alone:
+            more["threads"] = 1
         return self.work("append", *load.flags(), **more)
 
     def work(self, what, *flags, **more):

@@ -153,10 +153,25 @@ class Targets:
                     raise RuntimeError(f"{name} finds {events} events")
         rate, best = statistics.median(mine), 0
         self.note("replay of stories", rate, "MB/s", rounds=mine)
+        inside = [megabytes / self.replay_inside() for _ in range(self.arguments.rounds)]
+        self.note("  in the server, nothing handed over", statistics.median(inside), "MB/s", rounds=inside)
         for name, rates in theirs.items():
             best = max(best, statistics.median(rates))
             self.note(f"  {name}, same files, in process", statistics.median(rates), "MB/s", rounds=rates)
         self.note("  of the faster scan", 100 * rate / best, "%", ">= 80", rate >= 0.8 * best)
+        self.note("  in the server, of the faster scan", 100 * statistics.median(inside) / best, "%")
+
+    def replay_inside(self):
+        """Seconds that the server takes to replay all events in their order, for a client that gets their sum."""
+        sql = """SELECT count(*), sum(length(payload)), max(behind) FROM (
+                     SELECT payload, _tick - lag(_tick) OVER (ORDER BY _tick, _seq) AS behind FROM replay('events', '[,)'))"""
+        with psycopg.connect(self.server.server.dsn(), autocommit=True) as connection:
+            began = time.monotonic()
+            events, octets, _ = connection.execute(sql).fetchone()
+            taken = time.monotonic() - began
+        if (events, octets) != (self.arguments.events, self.arguments.events * EVENT_BYTES):
+            raise RuntimeError(f"a replay has {events} events of {octets} bytes")
+        return taken
 
     def catch_up(self):
         events = self.arguments.small_events

@@ -23,7 +23,10 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 pub(crate) use self::registry::Callers;
-use crate::{FlightSettings, options::CallerOptions, prepared::Statement, statement::SharedRows};
+use crate::{
+    FlightSettings, encode::Encoded, options::CallerOptions, prepared::Statement,
+    statement::SharedRows,
+};
 
 /// Parts of results that wait for their ticket.
 const TICKETS_MAX: usize = 10_000;
@@ -34,6 +37,7 @@ pub(crate) struct Caller {
     session: Arc<Session>,
     service: Arc<QueryService>,
     pub(crate) settings: Arc<FlightSettings>,
+    encoded: Arc<Encoded>,
     pub(crate) options: Mutex<CallerOptions>,
     transactions: Mutex<HashMap<Vec<u8>, Arc<Session>>>,
     statements: Mutex<HashMap<Vec<u8>, Arc<Statement>>>,
@@ -58,6 +62,7 @@ impl Caller {
     pub(crate) fn new(
         service: &Arc<QueryService>,
         settings: &Arc<FlightSettings>,
+        encoded: &Arc<Encoded>,
         login: Login,
     ) -> Result<Arc<Self>> {
         let session = service.connect(login)?;
@@ -66,6 +71,7 @@ impl Caller {
             session,
             service: Arc::clone(service),
             settings: Arc::clone(settings),
+            encoded: Arc::clone(encoded),
             options: Mutex::default(),
             transactions: Mutex::default(),
             statements: Mutex::default(),
@@ -74,6 +80,11 @@ impl Caller {
             next_number: AtomicU64::new(1),
             used_ns: AtomicI64::new(service.parts().clock.now_ns()),
         }))
+    }
+
+    /// What all subscribers are sent.
+    pub(crate) fn encoded(&self) -> &Arc<Encoded> {
+        &self.encoded
     }
 
     /// Its id, by which tickets are bound to it.

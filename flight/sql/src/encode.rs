@@ -1,9 +1,11 @@
 //! Rows of a result as Flight's messages, one batch at a time: a client that reads slowly has the
 //! query wait for it.
 
+use std::sync::Arc;
+
 use arrow::{
     array::RecordBatch,
-    datatypes::SchemaRef,
+    datatypes::{DataType, Field, SchemaRef},
     ipc::{CompressionType, writer::IpcWriteOptions},
 };
 use arrow_flight::FlightData;
@@ -14,6 +16,7 @@ use futures::{
 use stratalog_model::{
     Error, Result,
     ipc::{IpcEncoder, batch_bytes},
+    made_once::MadeOnce,
 };
 use tonic::Status;
 
@@ -26,7 +29,11 @@ pub(crate) type Messages = BoxStream<'static, Result<FlightData, Status>>;
 /// processor's caches when it is.
 const MESSAGE_BYTES: usize = 512 << 10;
 
-/// Batches of a schema that [`outgoing`](crate::wire_types::outgoing) made, as messages.
+/// What subscribers are sent of the last commits.
+pub(crate) type Encoded = MadeOnce<Vec<FlightData>>;
+
+/// Batches of a schema that [`outgoing`](crate::wire_types::outgoing) made, as messages; those of batches
+/// that others are sent as well are in `shared`.
 ///
 /// # Errors
 /// `Internal` for a compression that was not built in.
@@ -34,17 +41,28 @@ pub(crate) fn messages(
     schema: SchemaRef,
     batches: impl Stream<Item = Result<RecordBatch>> + Send + 'static,
     compression: Option<CompressionType>,
+    shared: Option<Arc<Encoded>>,
 ) -> Result<Messages> {
     let options = IpcWriteOptions::default().try_with_compression(compression);
     let (mut encoder, first) = IpcEncoder::begin(&schema, options.map_err(Error::from)?);
+    let shared = shared.filter(|_| compression.is_none() && !has_dictionaries(&schema));
     let rows = batches.flat_map(move |batch| {
-        let encoded = batch.and_then(|batch| encode(&mut encoder, &batch, &schema));
+        let encoded = batch.and_then(|batch| match &shared {
+            Some(shared) => shared.get(&batch, &schema, || encode(&mut encoder, &batch, &schema)),
+            None => encode(&mut encoder, &batch, &schema),
+        });
         stream::iter(match encoded {
             Ok(messages) => messages.into_iter().map(Ok).collect(),
             Err(error) => vec![Err(refused(error))],
         })
     });
     Ok(stream::once(std::future::ready(Ok(first.into()))).chain(rows).boxed())
+}
+
+/// Whether messages depend on those before them.
+fn has_dictionaries(schema: &SchemaRef) -> bool {
+    let nested = |field: &&Field| matches!(field.data_type(), DataType::Dictionary(..));
+    schema.flattened_fields().iter().any(nested)
 }
 
 /// The messages of a batch: those of the dictionaries that its rows need, and of so many rows at a time
@@ -72,5 +90,5 @@ fn encode(
 /// As [`messages`].
 pub(crate) fn whole(batch: RecordBatch) -> Result<Messages> {
     let schema = batch.schema();
-    messages(schema, stream::iter([Ok(batch)]), None)
+    messages(schema, stream::iter([Ok(batch)]), None, None)
 }

@@ -154,7 +154,7 @@ pub(crate) async fn run(caller: &Arc<Caller>, errand: PreparedErrand) -> Result<
             Some((part, (rows, session, prepared)))
         });
     let compression = caller.options.lock().compression();
-    messages(schema, until_cancelled(running, parts.try_flatten().boxed()), compression)
+    messages(schema, until_cancelled(running, parts.try_flatten().boxed()), compression, None)
 }
 
 /// Binds a batch of parameters.

@@ -165,9 +165,12 @@ pub(crate) fn answer(running: Running, outcome: Outcome) -> Result<Messages> {
     match outcome {
         Outcome::Rows(rows) => {
             let schema = outgoing(rows.schema());
-            messages(schema, until_cancelled(running, rows), compression)
+            let shared = rows.is_endless().then(|| Arc::clone(running.caller().encoded()));
+            messages(schema, until_cancelled(running, rows), compression, shared)
         }
-        Outcome::Done(_) | Outcome::Empty => messages(no_columns(), stream::empty(), compression),
+        Outcome::Done(_) | Outcome::Empty => {
+            messages(no_columns(), stream::empty(), compression, None)
+        }
         Outcome::CopyIn(_) | Outcome::CopyOut(_) => Err(no_copy()),
     }
 }
@@ -274,5 +277,5 @@ pub(crate) fn run_part(caller: &Arc<Caller>, number: u64) -> Result<Messages> {
             shared,
             |shared| async move { shared.next().await.map(|batch| (batch, shared)) },
         );
-    messages(schema, until_cancelled(running, batches.boxed()), compression)
+    messages(schema, until_cancelled(running, batches.boxed()), compression, None)
 }

@@ -194,9 +194,13 @@ pub async fn run(
     let updates = session.store().subscribe(request)?;
     let schema = Arc::clone(&subscribe.schema);
     let shape = Arc::clone(&schema);
+    let service = Arc::clone(session.service());
     let rows = updates.filter_map(move |update| {
         let update = update.and_then(|update| followed.check().map(|()| update));
         let rows = update.and_then(|update| match update {
+            Update::Events(events) if given.is_plain() => {
+                service.told.get(&events, &shape, || given.rows(&events, &shape))
+            }
             Update::Events(events) => given.rows(&events, &shape),
             Update::Gap(gap) => gap_row(&gap, &shape).map(Some),
         });
@@ -223,6 +227,11 @@ struct Given {
 }
 
 impl Given {
+    /// Whether all who ask for it get the same of a batch.
+    fn is_plain(&self) -> bool {
+        self.condition.is_none() && self.part.is_none()
+    }
+
     /// The same, confined to some ticks.
     fn within(mut self, ticks: TickRange) -> Result<Self> {
         if ticks == TickRange::ALL {

@@ -24,6 +24,7 @@
 mod aligned;
 mod check;
 mod continuation;
+mod direct;
 mod extent;
 mod frame;
 mod gather;

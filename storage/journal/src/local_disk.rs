@@ -3,13 +3,17 @@
 use std::{
     fs::{self, File, OpenOptions},
     io,
-    os::unix::fs::FileExt,
+    os::{
+        fd::AsRawFd,
+        unix::fs::{FileExt, OpenOptionsExt},
+    },
     path::{Path, PathBuf},
+    sync::OnceLock,
 };
 
 use rustix::{
     buffer::spare_capacity,
-    fs::{FallocateFlags, FlockOperation},
+    fs::{FallocateFlags, FlockOperation, OFlags},
     io::{Errno, pread},
 };
 use stratalog_model::{Disk, DiskFile};
@@ -38,13 +42,13 @@ impl Disk for LocalDisk {
 
     #[expect(clippy::disallowed_methods, reason = "this is the Disk that others take")]
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        Ok(Box::new(LocalFile(OpenOptions::new().read(true).write(true).open(path)?)))
+        Ok(LocalFile::of(OpenOptions::new().read(true).write(true).open(path)?))
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is the Disk that others take")]
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
-        Ok(Box::new(LocalFile(file)))
+        Ok(LocalFile::of(file))
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is the Disk that others take")]
@@ -82,16 +86,47 @@ impl Disk for LocalDisk {
 
 /// An open file.
 #[derive(Debug)]
-struct LocalFile(File);
+struct LocalFile {
+    file: File,
+    /// The same file, past the system's memory; none where the file system cannot.
+    direct: OnceLock<Option<File>>,
+}
+
+impl LocalFile {
+    fn of(file: File) -> Box<dyn DiskFile> {
+        Box::new(Self { file, direct: OnceLock::new() })
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the Disk that others take")]
+    fn direct(&self) -> Option<&File> {
+        let open = || {
+            // Whatever it is called by now.
+            let same = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+            let flags = OFlags::DIRECT.bits().cast_signed();
+            OpenOptions::new().write(true).custom_flags(flags).open(same).ok()
+        };
+        self.direct.get_or_init(open).as_ref()
+    }
+}
 
 impl DiskFile for LocalFile {
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.0.write_all_at(bytes, offset)
+        self.file.write_all_at(bytes, offset)
+    }
+
+    fn write_direct_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let refused = |error: &io::Error| error.raw_os_error() == Some(Errno::INVAL.raw_os_error());
+        match self.direct().map(|direct| direct.write_all_at(bytes, offset)) {
+            // A disk with larger blocks.
+            Some(Err(error)) if refused(&error) => self.file.write_all_at(bytes, offset),
+            Some(written) => written,
+            None => self.file.write_all_at(bytes, offset),
+        }
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         loop {
-            match self.0.read_at(buffer, offset) {
+            match self.file.read_at(buffer, offset) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 outcome => return outcome,
             }
@@ -103,7 +138,7 @@ impl DiskFile for LocalFile {
         buffer.reserve_exact(bytes);
         let start = buffer.len();
         loop {
-            match pread(&self.0, spare_capacity(buffer), offset) {
+            match pread(&self.file, spare_capacity(buffer), offset) {
                 Err(Errno::INTR) => {}
                 outcome => {
                     let read = outcome?.min(bytes);
@@ -115,16 +150,16 @@ impl DiskFile for LocalFile {
     }
 
     fn len(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+        Ok(self.file.metadata()?.len())
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)
+        self.file.set_len(len)
     }
 
     fn preallocate(&self, len: u64) -> io::Result<()> {
         loop {
-            match rustix::fs::fallocate(&self.0, FallocateFlags::empty(), 0, len) {
+            match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, len) {
                 Err(Errno::INTR) => {}
                 // Not every file system can: the caller goes on without.
                 Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
@@ -136,10 +171,10 @@ impl DiskFile for LocalFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.0.sync_data()
+        self.file.sync_data()
     }
 
     fn sync_all(&self) -> io::Result<()> {
-        self.0.sync_all()
+        self.file.sync_all()
     }
 }

@@ -22,6 +22,8 @@ pub struct JournalSettings {
     /// A lone appender writes and syncs on its own thread if the group before took no longer
     /// than so many microseconds; 0: never.
     pub lone_us_max: u64,
+    /// Bytes of a group that is synced from which on it is written past the system's memory.
+    pub direct_bytes_min: u64,
     /// Bytes of frames that may wait or be in flight; `reserve` waits beyond.
     pub queue_bytes_max: u64,
     /// Bytes of one frame's payload at most.
@@ -49,6 +51,7 @@ impl Default for JournalSettings {
             group_bytes_max: 8 << 20,
             gather_us_max: 2000,
             lone_us_max: 500,
+            direct_bytes_min: 128 << 10,
             queue_bytes_max: 64 << 20,
             frame_bytes_max: 16 << 20,
             free_bytes_min: 64 << 20,

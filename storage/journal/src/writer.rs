@@ -5,8 +5,9 @@
 //!                                                        ▲ position
 //! ```
 //! A group is written in pieces of about 1 MiB (one copy, from payloads into the buffer;
-//! large payloads are written from where they are), then synced once. A group never
-//! spans segments, and a segment is only left when all of it is durable.
+//! large payloads are written from where they are), then synced once; a large one that is
+//! synced goes past the system's memory (`direct.rs`). A group never spans segments, and a
+//! segment is only left when all of it is durable.
 //!
 //! Where small groups are synced, zeros are written ahead of them now and then: the first
 //! write to a block that was only reserved makes the file system sync what it knows of the
@@ -17,7 +18,9 @@ use std::{collections::VecDeque, io, mem, path::PathBuf};
 use stratalog_model::{DiskFile, Durability, Error, Lsn, SegmentId, invariant, log::LogStatus};
 
 use crate::{
+    aligned::zeros,
     continuation::Continuation,
+    direct::{Direct, Staging},
     extent::Extent,
     frame::{self, Header},
     queue::Pending,
@@ -81,6 +84,7 @@ pub(crate) struct Writer {
     syncs: u64,
     torn_bytes: u64,
     buffer: Vec<u8>,
+    staging: Staging,
     preallocator: Preallocator,
     /// What the segment before must say before a frame goes into this one.
     continuation: Option<Continuation>,
@@ -112,6 +116,7 @@ impl Writer {
             syncs: 0,
             torn_bytes: tail.torn_end - tail.offset,
             buffer: Vec::with_capacity(WRITE_BYTES + DIRECT_BYTES),
+            staging: Staging::default(),
             preallocator: Preallocator::default(),
             continuation,
             place,
@@ -215,7 +220,11 @@ impl Writer {
     pub(crate) fn write(&mut self, group: &[Pending]) -> Result<(), Fault> {
         let start = self.position;
         let end = start + group.iter().map(Pending::extent).sum::<u64>();
-        let checksum = match self.write_frames(group) {
+        let large = end - start >= self.place.settings.direct_bytes_min;
+        let direct = large && self.preallocated && syncs(group);
+        let written =
+            if direct { self.write_frames_directly(group) } else { self.write_frames(group) };
+        let checksum = match written {
             Ok(checksum) => checksum,
             Err(error) => return Err(self.undo(start, end, error)),
         };
@@ -242,6 +251,26 @@ impl Writer {
         self.frames += group.len() as u64;
         self.preallocator.consider(&self.place, self.position, self.limit);
         Ok(())
+    }
+
+    /// The checksum of the last header; so does [`Self::write_frames`].
+    fn write_frames_directly(&mut self, group: &[Pending]) -> io::Result<u32> {
+        let (mut lsn, mut checksum) = (self.written, self.checksum);
+        let mut header = Vec::with_capacity(frame::HEADER_BYTES as usize);
+        let mut direct = Direct::begin(self.file.as_ref(), &mut self.staging, self.position);
+        for Pending { frame, checksum: payload_checksum, .. } in group {
+            lsn = Lsn(lsn.0 + 1);
+            header.clear();
+            checksum = Header::of(frame, *payload_checksum, lsn, self.durable)
+                .encode(self.seed, &mut header);
+            direct.push(&header)?;
+            direct.push(&frame.payload)?;
+            direct.push(zeros(frame::padding_bytes(frame.payload.len())))?;
+        }
+        let (end, writes) = direct.finish()?;
+        self.writes += writes;
+        self.zeroed = self.zeroed.max(end);
+        Ok(checksum)
     }
 
     fn write_frames(&mut self, group: &[Pending]) -> io::Result<u32> {

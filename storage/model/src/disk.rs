@@ -39,6 +39,12 @@ pub trait Disk: Send + Sync + fmt::Debug {
 pub trait DiskFile: Send + Sync + fmt::Debug {
     /// Writes all of `bytes` at `offset`.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+    /// As [`Self::write_all_at`], past the system's memory where that can be: for bytes that nobody reads
+    /// soon. Their address, their number and `offset` are multiples of 4096. They are durable when the
+    /// file was synced, not before.
+    fn write_direct_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.write_all_at(bytes, offset)
+    }
     /// Reads up to `buffer.len()` bytes at `offset`; 0 at the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
     /// Reads up to `bytes` bytes at `offset` behind what is in `buffer`; how many, 0 at the end of the

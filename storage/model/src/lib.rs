@@ -25,6 +25,7 @@ pub mod index;
 pub mod invariant;
 pub mod ipc;
 pub mod log;
+pub mod made_once;
 pub mod newest;
 pub mod option;
 pub mod range;

@@ -70,6 +70,7 @@ pub fn run(seed: u64, script: Script) -> Result<Summary, String> {
     let mut random = Random::new(seed);
     Run {
         lone: seed.is_multiple_of(4),
+        direct: seed.is_multiple_of(3),
         tiny: random.chance(30),
         random,
         disk: FaultyDisk::new(seed ^ 0xD15C),
@@ -99,6 +100,8 @@ struct Run {
     random: Random,
     /// Whether frames are submitted one by one, each written by whoever submits it.
     lone: bool,
+    /// Whether groups are written directly.
+    direct: bool,
     /// Whether all frames have one size, so that new ones end where those of a torn tail
     /// began.
     tiny: bool,
@@ -161,6 +164,7 @@ impl Run {
             preallocate: self.random.chance(70),
             mark_idle_ms: 0,
             lone_us_max: if self.lone { u64::MAX } else { 0 },
+            direct_bytes_min: if self.direct { 0 } else { u64::MAX },
             #[cfg(feature = "sabotage")]
             sabotage: self.script.sabotage,
             ..JournalSettings::default()

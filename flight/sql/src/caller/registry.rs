@@ -14,7 +14,7 @@ use tonic::metadata::MetadataMap;
 use uuid::Uuid;
 
 use super::Caller;
-use crate::{FlightSettings, connection::Peer};
+use crate::{FlightSettings, connection::Peer, encode::Encoded};
 
 /// Tokens of ours begin with this: what does not is not ours.
 const TOKEN_PREFIX: &str = "stratalog-";
@@ -39,6 +39,7 @@ pub(crate) struct Callers {
     settings: Arc<FlightSettings>,
     seal: Seal,
     logins: Mutex<HashMap<Uuid, Arc<Caller>>>,
+    encoded: Arc<Encoded>,
 }
 
 /// What a call says about who makes it.
@@ -55,7 +56,7 @@ impl Callers {
         settings: Arc<FlightSettings>,
         seal: Seal,
     ) -> Self {
-        Self { service, settings, seal, logins: Mutex::default() }
+        Self { service, settings, seal, logins: Mutex::default(), encoded: Arc::default() }
     }
 
     /// Logs in; returns the token.
@@ -200,7 +201,7 @@ impl Callers {
             settings,
             long_secret: true,
         };
-        Caller::new(&self.service, &self.settings, login)
+        Caller::new(&self.service, &self.settings, &self.encoded, login)
     }
 }
 

@@ -317,6 +317,10 @@ impl Commit {
         let gsns = gsns.values();
         let first = gsns.partition_point(|value| value.cast_unsigned() < gsn.0);
         let count = rows_max.min(gsns.len() - first);
+        if count == gsns.len() {
+            // The very same arrays for all.
+            return Ok((rows, self.batch.gsns().end));
+        }
         let next = gsns.get(first + count).map(|next| Gsn(next.cast_unsigned()));
         Ok((rows.slice(first, count), next.unwrap_or(self.batch.gsns().end)))
     }

@@ -21,6 +21,7 @@ pub fn small() -> JournalSettings {
         group_bytes_max: 256 << 10,
         free_bytes_min: 0,
         mark_idle_ms: 0,
+        direct_bytes_min: 6 << 10,
         ..JournalSettings::default()
     }
 }

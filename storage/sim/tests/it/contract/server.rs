@@ -50,6 +50,7 @@ fn journal(segment_bytes_max: u64) -> JournalSettings {
         free_bytes_min: 0,
         mark_idle_ms: 0,
         lone_us_max: u64::MAX,
+        direct_bytes_min: 1 << 10,
         ..JournalSettings::default()
     }
 }
