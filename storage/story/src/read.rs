@@ -1,6 +1,6 @@
 //! Reading rows of a story: verified bytes first, then, on the caller's thread, their values.
 
-use std::{fmt, ops::Range, sync::Arc};
+use std::{fmt, iter::once, ops::Range, sync::Arc};
 
 use arrow::{
     array::{RecordBatch, RecordBatchOptions},
@@ -132,7 +132,7 @@ impl Story {
         let mut windows: Vec<Selection> = Vec::with_capacity(parts);
         let (mut start, mut told) = (0, 0);
         for (at, page) in pages.iter().enumerate() {
-            let window = selection.within([start..page.end]);
+            let window = selection.within(once(start..page.end));
             // Its share of the rows, or what is left.
             let due = rows * (windows.len() + 1) / parts;
             if told + window.rows() >= due || at + 1 == pages.len() {
@@ -162,7 +162,8 @@ impl Story {
         let pages = self.widest_pages(group, &roots);
         let total = self.group(group)?.summary.rows as usize;
         let parts = |at: usize| {
-            let (before, behind) = (selection.within([0..at]), selection.within([at..total]));
+            let (before, behind) =
+                (selection.within(once(0..at)), selection.within(once(at..total)));
             if last { (behind, before) } else { (before, behind) }
         };
         let mut ends: Vec<usize> = pages.iter().map(|page| page.end).collect();

@@ -431,7 +431,6 @@ fn may_be_retry(kind: ErrorKind) -> bool {
         ErrorKind::UniqueViolation
             | ErrorKind::TickTaken
             | ErrorKind::OutsideWindow
-            | ErrorKind::DatetimeOverflow
             | ErrorKind::LateEvent
     )
 }

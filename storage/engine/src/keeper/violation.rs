@@ -89,7 +89,7 @@ pub fn early(
 }
 
 /// The error of row `row`, an event behind `until`, the last tick that is accepted: one that the server
-/// timed was moved there by `collision = 'next'`, and no other time helps.
+/// timed was moved there by `collision = 'next'`, and a later one may have room.
 pub fn ahead(
     definition: &ChronicleDefinition,
     columns: &[ArrayRef],
@@ -99,12 +99,11 @@ pub fn ahead(
     let (time, name) = (time_text(definition, columns, row), &definition.name);
     if definition.time_source == TickSource::Server {
         let message = format!("no tick is free in \"{name}\" before the acceptance window ends");
-        return Error::new(ErrorKind::DatetimeOverflow, message)
-            .with_subject(definition.subject())
+        return outside(definition, message)
             .with_detail(format!("It ends at {}.", tick_text(definition, until)))
             .with_hint(
-                "send fewer events of a series at once, or make the table with a finer granularity, \
-                 more key columns or a longer acceptance_window",
+                "send fewer events of a series at once, or them later, or make the table with a finer \
+                 granularity, more key columns or a longer acceptance_window",
             );
     }
     outside(definition, format!("event of {time} is too far ahead to be accepted in \"{name}\""))

@@ -77,7 +77,8 @@ fn wide_groups_are_read_in_windows_and_from_their_ends() {
     let mut random = stratalog_sim::Random::new(3);
     let mut noise =
         || (0..512).map(|_| format!("{:016x}", random.below(u64::MAX))).collect::<String>();
-    columns[1] = Arc::new(StringViewArray::from_iter_values((0..rows).map(|_| noise())));
+    let notes = (0..rows).map(|row| format!("{row:08}{}", noise()));
+    columns[1] = Arc::new(StringViewArray::from_iter_values(notes));
     let batch = RecordBatch::try_new(narrow.schema(), columns).unwrap();
     let mut builder = stories.build(StoryId(1), &schema(), StorySettings::default()).unwrap();
     builder.push(&batch, summary(&batch, "0", "g")).unwrap();
