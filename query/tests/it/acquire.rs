@@ -372,7 +372,7 @@ async fn statements_are_read_as_they_are_written() {
         ("ACQUIRE CHRONICLE t RANGE FROM 1", ErrorKind::SyntaxError),
         ("ACQUIRE CHRONICLE t NOWAIT please", ErrorKind::SyntaxError),
         ("ACQUIRE CHRONICLE w", ErrorKind::UndefinedTable),
-        ("ACQUIRE CHRONICLE stratalog.store", ErrorKind::InsufficientPrivilege),
+        ("ACQUIRE CHRONICLE stratalog.store", ErrorKind::WrongObjectType),
         ("ACQUIRE CHRONICLE t RANGE FROM 5 TO 5", ErrorKind::InvalidParameterValue),
         ("ACQUIRE CHRONICLE t UNTIL NULL", ErrorKind::NullNotAllowed),
         ("ACQUIRE CHRONICLE t UNTIL 'soon'", ErrorKind::InvalidDatetimeFormat),
