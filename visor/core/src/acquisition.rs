@@ -139,6 +139,8 @@ impl Acquisitions {
     /// Gives back what a holder has of a chronicle; whether it had something, or had lost it.
     pub fn release(&self, chronicle: ChronicleId, holder: HolderId) -> bool {
         let mut inner = self.inner.lock();
+        // What ran out before is lost, and not given back: so is what was written through it.
+        let _ = inner.register.check(self.now(), chronicle, holder);
         let had = inner.register.release(chronicle, holder);
         if had {
             inner.changed(chronicle);
