@@ -196,10 +196,11 @@ fn f23_f24_f25_hold_whatever_clocks_networks_and_servers_do() {
         total.unknown,
         total.halts,
         total.moves,
-        total.jumps,
     ] {
         assert!(count >= 20, "{total:?}");
     }
+    // Clocks that jump so far that it is held are few.
+    assert!(total.jumps >= 10, "{total:?}");
 }
 
 #[test]
