@@ -26,6 +26,8 @@ use crate::{extent::Extent, frame, gather::Gather, rotation::Place, sabotaged, w
 
 mod serve;
 
+use self::serve::Whom;
+
 /// Reserved bytes, and reservations, after which free space is looked at again.
 const FREE_CHECK_BYTES: u64 = 64 << 10;
 const FREE_CHECK_WEIGHT: u64 = FREE_CHECK_BYTES / 16;
@@ -316,11 +318,14 @@ impl Shared {
         (quick && desk.gather.is_lone()).then_some(desk)
     }
 
-    /// Serves the queue once, on the appender's thread. What is not synced is only copied, which takes
-    /// less than giving the runtime another thread does.
+    /// Serves the queue once, on the appender's thread. A frame that is not synced is only copied, which
+    /// takes less than giving the runtime another thread does; those that come meanwhile, and may be
+    /// synced, are not taken along.
     fn serve_once(&self, desk: &mut Desk, synced: bool) {
-        let mut serve = || self.unharmed(|| self.serve_group(desk));
-        let served = if synced { beside_the_runtime(serve) } else { serve() };
+        let served = match synced {
+            true => beside_the_runtime(|| self.unharmed(|| self.serve_group(desk, Whom::All))),
+            false => self.unharmed(|| self.serve_group(desk, Whom::First)),
+        };
         if let Err(reason) = served {
             self.poison(reason, Vec::new());
             self.work.notify_one();

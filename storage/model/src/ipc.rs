@@ -4,9 +4,9 @@
 use std::{collections::HashMap, sync::Arc};
 
 use arrow::{
-    array::{ArrayRef, AsArray as _, RecordBatch},
+    array::{Array as _, ArrayRef, AsArray as _, GenericByteViewArray, RecordBatch},
     buffer::Buffer,
-    datatypes::{DataType, Schema, SchemaRef},
+    datatypes::{ByteViewType, DataType, Schema, SchemaRef},
     error::ArrowError,
     ipc::{
         MessageHeader,
@@ -23,6 +23,9 @@ use bytes::Bytes;
 /// Bytes of a batch from which on its message is given room before it is written: it would be copied
 /// again and again while it grows.
 const ROOM_BYTES_MIN: usize = 64 << 10;
+
+/// Bytes of the longest value that lies in its view.
+const MAX_INLINE_VIEW_LEN: u32 = 12;
 
 /// What a message holds.
 #[derive(Debug, Clone, PartialEq)]
@@ -139,12 +142,11 @@ pub fn batch_bytes(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(array_bytes).sum()
 }
 
-/// Bytes of an array's values.
+/// Bytes of an array's own rows, of whatever buffers it shares.
 pub fn array_bytes(array: &ArrayRef) -> usize {
-    let views = |lengths: u64| array.len() * size_of::<u128>() + lengths as usize;
     match array.data_type() {
-        DataType::Utf8View => views(array.as_string_view().lengths().map(u64::from).sum()),
-        DataType::BinaryView => views(array.as_binary_view().lengths().map(u64::from).sum()),
+        DataType::Utf8View => view_bytes(array.as_string_view()),
+        DataType::BinaryView => view_bytes(array.as_binary_view()),
         _ => {
             let data = array.to_data();
             data.get_slice_memory_size().unwrap_or_else(|_| array.get_array_memory_size())
@@ -152,12 +154,16 @@ pub fn array_bytes(array: &ArrayRef) -> usize {
     }
 }
 
+/// Bytes of views, and of the values that do not lie in them.
+pub fn view_bytes<T: ByteViewType>(views: &GenericByteViewArray<T>) -> usize {
+    let long = views.lengths().filter(|length| *length > MAX_INLINE_VIEW_LEN);
+    views.len() * size_of::<u128>() + long.map(|length| length as usize).sum::<usize>()
+}
+
 #[cfg(test)]
 mod tests {
     use arrow::{
-        array::{
-            Array as _, BinaryArray, DictionaryArray, Int64Array, StringArray, StringViewArray,
-        },
+        array::{BinaryArray, DictionaryArray, Int64Array, StringArray, StringViewArray},
         datatypes::{Field, Int8Type},
     };
 

@@ -140,7 +140,7 @@ impl Acquisitions {
     pub fn release(&self, chronicle: ChronicleId, holder: HolderId) -> bool {
         let mut inner = self.inner.lock();
         // What ran out before is lost, and not given back: so is what was written through it.
-        let _ = inner.register.check(self.now(), chronicle, holder);
+        inner.register.settle(self.now(), chronicle);
         let had = inner.register.release(chronicle, holder);
         if had {
             inner.changed(chronicle);

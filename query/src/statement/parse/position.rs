@@ -235,6 +235,11 @@ fn subscribe(words: &Words<'_>, at: usize) -> Result<(Vec<TokenWithSpan>, Beginn
     if !is_where(value.end) && rest.is_some_and(|token| *token != Token::RParen) {
         return words.wrong(value.end);
     }
+    // The parser forgets a limit that is none.
+    let limit = words.find(value.end, |at| words.is(at, "limit") && words.is(at + 1, "all"));
+    if words.is(limit, "limit") {
+        return words.wrong(limit);
+    }
     out.extend(words.tokens(value.end..words.len()));
     Ok((out, beginning))
 }

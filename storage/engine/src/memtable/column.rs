@@ -13,7 +13,10 @@ use arrow::{
     datatypes::{DataType, Field},
 };
 use hashbrown::HashMap;
-use stratalog_model::{Error, Result};
+use stratalog_model::{
+    Error, Result,
+    ipc::{array_bytes, view_bytes},
+};
 
 /// Rows below which a dictionary never pays for itself.
 const DICTIONARY_ROWS_MIN: usize = 16;
@@ -145,8 +148,8 @@ impl Column {
     pub fn bytes(&self) -> usize {
         match self {
             Self::Plain(array) => array_bytes(array),
-            Self::Coded8 { codes, values } => codes.len() + text_bytes(values),
-            Self::Coded16 { codes, values } => 2 * codes.len() + text_bytes(values),
+            Self::Coded8 { codes, values } => codes.len() + view_bytes(values),
+            Self::Coded16 { codes, values } => 2 * codes.len() + view_bytes(values),
         }
     }
 
@@ -311,19 +314,6 @@ fn code(text: &StringViewArray) -> Option<Column> {
         values.append_value(text.value(*row as usize));
     }
     Some(coded(codes, nulls.cloned(), values.finish()))
-}
-
-fn text_bytes(text: &StringViewArray) -> usize {
-    let long: usize = text.lengths().filter(|len| *len > 12).map(|len| len as usize).sum();
-    16 * text.len() + long
-}
-
-/// Bytes of an array's own rows, of whatever buffers it shares.
-pub fn array_bytes(array: &ArrayRef) -> usize {
-    if let Some(text) = array.as_string_view_opt() {
-        return text_bytes(text);
-    }
-    array.to_data().get_slice_memory_size().unwrap_or_else(|_| array.get_array_memory_size())
 }
 
 fn unhex(digits: &str) -> Option<Vec<u8>> {

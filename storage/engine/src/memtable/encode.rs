@@ -117,15 +117,14 @@ pub fn encode(columns: &[Column], ticks: Option<&ScalarBuffer<i64>>) -> Result<B
     let texts_len = texts.as_ref().map_or(0, Message::len);
     let prefix_len = prefix.len().next_multiple_of(padding);
     let columns_len: usize = columns.iter().map(Column::bytes).sum();
-    let direct = columns_len >= DIRECT_BYTES_MIN;
-    let rows_message = match direct {
-        true => None,
-        false => Some(message(arrays.clone(), rows, padding, &mut context)?),
+    let rows_message = match columns_len >= DIRECT_BYTES_MIN {
+        true => Err(arrays),
+        false => Ok(message(arrays, rows, padding, &mut context)?),
     };
-    let rows_len = rows_message.as_ref().map_or_else(
-        || columns_len + rows * size_of::<i64>() + HEAD_BYTES * (columns.len() + 2),
-        Message::len,
-    );
+    let rows_len = match &rows_message {
+        Ok(message) => message.len(),
+        Err(_) => columns_len + rows * size_of::<i64>() + HEAD_BYTES * (columns.len() + 2),
+    };
     let mut payload = MutableBuffer::with_capacity(prefix_len + texts_len + rows_len);
     payload.extend_from_slice(&prefix);
     payload.resize(prefix_len, 0);
@@ -133,8 +132,8 @@ pub fn encode(columns: &[Column], ticks: Option<&ScalarBuffer<i64>>) -> Result<B
         texts.write(&mut payload);
     }
     match rows_message {
-        Some(message) => message.write(&mut payload),
-        None => payload = write_behind(payload, arrays, rows, padding)?,
+        Ok(message) => message.write(&mut payload),
+        Err(arrays) => payload = write_behind(payload, arrays, rows, padding)?,
     }
     Ok(Bytes::from_owner(Owner(payload.into())))
 }

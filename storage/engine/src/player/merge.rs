@@ -22,10 +22,9 @@ use arrow::{
 use futures_core::Stream;
 use stratalog_model::{
     Error, Result, invariant,
+    ipc::batch_bytes,
     tier::{BatchStream, Piece, ScanOrder, ScanRequest},
 };
-
-use crate::memtable::column::array_bytes;
 
 /// Bytes of rows that are given back together, about.
 const BATCH_BYTES: usize = 1 << 20;
@@ -250,8 +249,7 @@ impl Cursor {
                 .ok_or_else(|| Error::internal("a piece of an ordered scan has no _tick and _seq"))
         };
         (self.ticks, self.seqs) = (numbers(2)?, numbers(1)?);
-        let bytes: usize = batch.columns().iter().map(array_bytes).sum();
-        self.row_bytes = bytes / batch.num_rows().max(1);
+        self.row_bytes = batch_bytes(&batch) / batch.num_rows().max(1);
         self.batch = batch;
         self.row = 0;
         Ok(())

@@ -15,16 +15,14 @@ use arrow::{
 use futures::{StreamExt, TryStreamExt, stream};
 use stratalog_model::{
     Error, Result,
+    ipc::array_bytes,
     newest::{Best, GroupNumbers, NewestOf, sort_from_end},
     tier::{BatchStream, Piece, ScanMemory, ScanRequest},
 };
 
 use crate::{
     keeper::keys::Groups,
-    memtable::{
-        column::{Column, array_bytes},
-        shape::KeyColumns,
-    },
+    memtable::{column::Column, shape::KeyColumns},
     pieces::runs::compacted,
     version::numberings::Lent,
 };

@@ -14,6 +14,15 @@ use super::{Desk, Pending, Shared, Task};
 use crate::{queue::Answer, sabotaged};
 use crate::{rotation::Fault, writer::Writer};
 
+/// Of which frames a group is.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Whom {
+    /// Of as many as wait, and of those that are about to.
+    All,
+    /// Of the first: others may ask for more than it does.
+    First,
+}
+
 impl Shared {
     /// Serves the queue until it is closed or the writer is poisoned.
     pub(crate) fn serve(&self) {
@@ -38,7 +47,7 @@ impl Shared {
             let desk = &mut *desk;
             let done = match task {
                 Task::Write => {
-                    self.serve_group(desk)?;
+                    self.serve_group(desk, Whom::All)?;
                     continue;
                 }
                 Task::Mark => desk.writer.mark(),
@@ -63,7 +72,7 @@ impl Shared {
 
     /// Takes what waits, if anything still does, writes, syncs and completes it. An error is
     /// a reason to poison.
-    pub(super) fn serve_group(&self, desk: &mut Desk) -> Result<(), String> {
+    pub(super) fn serve_group(&self, desk: &mut Desk, whom: Whom) -> Result<(), String> {
         let first = self.state.lock().queue.front().map(Pending::extent);
         let Some(extent) = first else { return Ok(()) };
         let group_bytes_max = self.place.settings.group_bytes_max;
@@ -75,8 +84,13 @@ impl Shared {
             }
             Err(Fault::Poisoned(reason)) => return Err(reason),
         }
-        self.gather(&mut desk.gather);
-        let group = self.take(group_bytes_max.min(desk.writer.room()));
+        let group = match whom {
+            Whom::First => self.take(extent),
+            Whom::All => {
+                self.gather(&mut desk.gather);
+                self.take(group_bytes_max.min(desk.writer.room()))
+            }
+        };
         let frames = group.len();
         #[expect(clippy::disallowed_methods, reason = "how fast the disk is, not a time to keep")]
         let started = Instant::now();

@@ -29,6 +29,26 @@ fn what_was_appended_is_replayed_over_many_segments() {
     assert!(journal.status().segments > 5, "{:?}", journal.status());
 }
 
+/// Nobody is woken for it, at either level.
+#[test]
+fn a_lone_appender_writes_itself() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = stratalog_journal::JournalSettings { lone_us_max: u64::MAX, ..small() };
+    let journal = open_at(directory.path(), settings).unwrap();
+    for (n, durability) in
+        [(1, Durability::Relaxed), (2, Durability::Disk), (3, Durability::Relaxed)]
+    {
+        let reservation = reserve(&journal, 100).unwrap();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let done = Box::new(move |outcome: stratalog_model::Result<Lsn>| {
+            sender.send((outcome.unwrap(), std::thread::current().id())).unwrap();
+        });
+        journal.submit(frame(n, 100), reservation, durability, done);
+        assert_eq!(receiver.try_recv().unwrap(), (Lsn(n), std::thread::current().id()));
+    }
+    assert_eq!(journal.status().durable, Lsn(2));
+}
+
 #[test]
 fn payloads_lie_on_cache_lines() {
     let directory = tempfile::tempdir().unwrap();

@@ -182,6 +182,13 @@ impl Register {
         }
     }
 
+    /// Takes away what has run out.
+    pub(super) fn settle(&mut self, now: Moment, chronicle: ChronicleId) {
+        if let Some(entry) = self.chronicles.get_mut(&chronicle) {
+            entry.settle(now);
+        }
+    }
+
     /// Gives back what a holder has; whether it had something, or had lost it.
     pub(super) fn release(&mut self, chronicle: ChronicleId, holder: HolderId) -> bool {
         let Some(entry) = self.chronicles.get_mut(&chronicle) else { return false };

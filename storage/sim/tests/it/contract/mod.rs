@@ -48,7 +48,7 @@ use std::{
 use world::{Steps, run};
 
 /// Seeds of every run.
-const KNOWN: u64 = 2_000;
+const KNOWN: u64 = 4_000;
 
 /// Seeds that are others every time.
 const FRESH: u64 = 1_000;
@@ -196,11 +196,10 @@ fn f23_f24_f25_hold_whatever_clocks_networks_and_servers_do() {
         total.unknown,
         total.halts,
         total.moves,
+        total.jumps,
     ] {
         assert!(count >= 20, "{total:?}");
     }
-    // Clocks that jump so far that it is held are few.
-    assert!(total.jumps >= 10, "{total:?}");
 }
 
 #[test]
