@@ -4,6 +4,7 @@ mod edges;
 mod headers;
 mod hints;
 mod leftovers;
+mod locks;
 mod manifest;
 mod size;
 
@@ -46,6 +47,7 @@ pub fn run(tree: &Tree) -> Result<String, String> {
     headers::check(tree, &mut findings);
     hints::check(tree, &mut findings);
     manifest::check(tree, &mut findings);
+    locks::check(tree, &mut findings);
     edges::check(tree, &mut findings)?;
     documents::check(tree, &mut findings);
     generate::check(tree, &mut findings);

@@ -26,46 +26,53 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
         .map(|member| format!("{member}/Cargo.toml"))
         .filter_map(|path| tree.text(&path).ok().map(|text| (path, text)))
         .collect();
-    let used: Vec<&str> = manifests
-        .iter()
-        .flat_map(|(_, text)| dependencies(text))
-        .map(|(_, name, _)| name)
-        .collect();
+    let used: Vec<&str> =
+        manifests.iter().flat_map(|(_, text)| dependencies(text)).map(|entry| entry.name).collect();
 
-    for (number, name, line) in dependencies(text) {
-        if line.contains("path =") {
+    for Entry { line, name, text: entry, .. } in dependencies(text) {
+        if entry.contains("path =") {
             continue;
         }
-        if !explained(text, number) {
+        if !explained(text, line) {
             let message = format!("{name}: write in a line above it why it is needed");
-            findings.push(Finding::new(ROOT, number, message));
+            findings.push(Finding::new(ROOT, line, message));
         }
         if !used.contains(&name) {
-            findings.push(Finding::new(ROOT, number, format!("{name} is used by no crate")));
+            findings.push(Finding::new(ROOT, line, format!("{name} is used by no crate")));
         }
     }
     for (path, text) in &manifests {
-        for (number, name, line) in dependencies(text) {
-            if !line.contains("workspace") {
+        for Entry { line, name, text: entry, .. } in dependencies(text) {
+            if !entry.contains("workspace") {
                 let message = format!("{name}: pin it in the workspace's manifest");
-                findings.push(Finding::new(path, number, message));
+                findings.push(Finding::new(path, line, message));
             }
         }
     }
 }
 
-/// (line, name, text) of every entry of a dependency table.
-fn dependencies(text: &str) -> impl Iterator<Item = (usize, &str, &str)> {
-    let mut inside = false;
-    (1..).zip(text.lines()).filter_map(move |(number, line)| {
-        if line.starts_with('[') {
-            inside = line.trim_end().ends_with("dependencies]");
+/// An entry of a dependency table.
+pub(super) struct Entry<'a> {
+    pub line: usize,
+    pub name: &'a str,
+    pub text: &'a str,
+    /// Only the crate's own tests and benches use it.
+    pub dev: bool,
+}
+
+/// Every entry of the dependency tables of a manifest.
+pub(super) fn dependencies(manifest: &str) -> impl Iterator<Item = Entry<'_>> {
+    let (mut inside, mut dev) = (false, false);
+    (1..).zip(manifest.lines()).filter_map(move |(line, text)| {
+        if text.starts_with('[') {
+            inside = text.trim_end().ends_with("dependencies]");
+            dev = text.contains("dev-dependencies");
             return None;
         }
-        let (name, _) = line.split_once('=')?;
+        let (name, _) = text.split_once('=')?;
         let name = name.trim().trim_end_matches(".workspace");
         let plain = !name.is_empty() && !name.starts_with('#');
-        (inside && plain).then_some((number, name, line))
+        (inside && plain).then_some(Entry { line, name, text, dev })
     })
 }
 

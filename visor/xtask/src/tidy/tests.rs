@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Finding, edges, headers, hints, leftovers, manifest, size};
+use super::{Finding, edges, headers, hints, leftovers, locks, manifest, size};
 use crate::tree::Tree;
 
 fn tree(files: &[(&str, &str)]) -> Tree {
@@ -74,6 +74,24 @@ fn every_dependency_has_a_reason_and_a_user() {
             "Cargo.toml:12: z: write in a line above it why it is needed",
             "a/Cargo.toml:4: w: pin it in the workspace's manifest",
         ]
+    );
+}
+
+#[test]
+fn other_lock_files_know_what_a_crate_depends_on() {
+    let root = "[workspace]\nmembers = [\n  \"a\",\n]\n";
+    let member = "[package]\nname = \"inner\"\n[dependencies]\nx.workspace = true\nx-y.workspace = true\nz = { workspace = true, optional = true }\n[dev-dependencies]\nw.workspace = true\n";
+    let checked = |listed: &str| {
+        let lock = format!(
+            "[[package]]\nname = \"x\"\n\n[[package]]\nname = \"inner\"\ndependencies = [\n{listed}]\n"
+        );
+        let files = [("Cargo.toml", root), ("a/Cargo.toml", member), ("fuzz/Cargo.lock", &lock)];
+        found(locks::check, &files)
+    };
+    assert_eq!(checked(" \"x 1.0.0\",\n \"x-y\",\n"), [""; 0]);
+    assert_eq!(
+        checked(" \"x-y\",\n"),
+        ["fuzz/Cargo.lock: inner depends on x: run cargo update --workspace in fuzz"]
     );
 }
 
