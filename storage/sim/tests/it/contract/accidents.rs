@@ -28,7 +28,12 @@ impl World {
             1 => self.crash(Crash::PowerCut),
             2..5 => self.arm(60),
             5 if !self.armed => self.stop_and_start(),
-            6..11 => self.set_wall_clock(),
+            6..11 => {
+                self.set_wall_clock();
+                if self.random.chance(25) {
+                    self.accept_jump();
+                }
+            }
             11..14 => self.of_client(|world, at| {
                 let ns = STEPS_NS[world.random.below(4) as usize];
                 world.clients[at].jump(ns / 10);

@@ -135,20 +135,26 @@ impl World {
         match polled {
             Poll::Ready(pushed) => self.pushed(id, pushed),
             Poll::Pending if statement.refused.is_some() => {}
+            // It has not looked again: nothing has changed for it.
+            Poll::Pending if chronicle.is_clocked() && readings.is_empty() => {}
             Poll::Pending => {
                 let looked = statement.looked.as_ref();
                 let Record { rows, skip, .. } = &statement.record;
-                if chronicle.waits(id, rows, looked) {
-                    self.summary.waited += u64::from(!readings.is_empty());
-                    return;
+                match chronicle.judge(id, rows, *skip, &statement.session, looked) {
+                    Verdict::Waits => self.summary.waited += u64::from(!readings.is_empty()),
+                    // Without a window, what it saw when it looked stays as it was: it may have been another key.
+                    Verdict::Refused(_) if !chronicle.is_clocked() && chronicle.waits(id, rows) => {
+                    }
+                    Verdict::Refused(kind) => {
+                        assert!(
+                            has_copy,
+                            "statement {id} is refused, and waits for nobody: {kind:?}"
+                        );
+                        statement.refused = Some(kind);
+                        self.summary.doubted += 1;
+                    }
+                    verdict => panic!("statement {id} waits for nobody: {verdict:?}"),
                 }
-                let verdict = chronicle.judge(id, rows, *skip, &statement.session, looked);
-                let Verdict::Refused(kind) = verdict else {
-                    panic!("statement {id} waits for nobody: {verdict:?}")
-                };
-                assert!(has_copy, "statement {id} is refused, and waits for nobody: {kind:?}");
-                statement.refused = Some(kind);
-                self.summary.doubted += 1;
             }
         }
     }
