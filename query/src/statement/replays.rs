@@ -177,25 +177,36 @@ impl Expander<'_> {
         if let Some(rows) = rows
             && let Some(LimitClause::LimitOffset { limit, .. }) = &mut query.limit_clause
         {
-            *limit = Some(self.count_of(rows)?);
+            self.check_count(rows)?;
+            *limit = Some((*rows).clone());
         }
         Ok(query)
     }
 
-    /// How many events are wanted, which is no NULL: that would be all of them.
-    fn count_of(&mut self, rows: &Expr) -> Result<Expr> {
-        let mut value = rows;
-        while let Expr::Cast { expr, .. } | Expr::Nested(expr) = value {
-            value = expr;
-        }
-        match value {
-            Expr::Value(ValueWithSpan { value: Value::Null, .. }) => return Err(no_count()),
-            Expr::Value(ValueWithSpan { value: Value::Placeholder(name), .. }) => {
-                self.counts.extend(parameters::number(name).map(|number| number - 1));
+    /// A number of events is of constants and parameters, none of them NULL: that would be all events.
+    fn check_count(&mut self, count: &Expr) -> Result<()> {
+        let mut parts = vec![count];
+        while let Some(part) = parts.pop() {
+            match part {
+                Expr::Cast { expr, .. } | Expr::Nested(expr) | Expr::UnaryOp { expr, .. } => {
+                    parts.push(expr);
+                }
+                Expr::BinaryOp { left, right, .. } => parts.extend([left.as_ref(), right]),
+                Expr::Value(ValueWithSpan { value: Value::Null, .. }) => return Err(no_count()),
+                Expr::Value(ValueWithSpan { value: Value::Placeholder(name), .. }) => {
+                    self.counts.extend(parameters::number(name).map(|number| number - 1));
+                }
+                Expr::Value(_) => {}
+                _ => {
+                    return Err(Error::new(
+                        ErrorKind::FeatureNotSupported,
+                        format!("playback takes a number of events, not {part}"),
+                    )
+                    .with_hint("give the number, or a parameter: playback('cpu', $1)"));
+                }
             }
-            _ => {}
         }
-        Ok(rows.clone())
+        Ok(())
     }
 
     fn replay(
