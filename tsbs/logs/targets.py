@@ -94,13 +94,15 @@ class Targets:
     def record_one(self):
         """One event at a time, in turns with the bare disk; the best of many short rounds, as the disk is not ours alone."""
         load = Load(EVENT_BYTES, 1, 1, 1, max(1, self.arguments.seconds // 2))
-        found = {"disk": [], "relaxed": [], "appended": [], "overwritten": []}
+        found = {name: [] for name in ("disk", "relaxed", "appended", "overwritten", "asked", "answered")}
         with BareWrites(self.directory, EVENT_BYTES) as bare:
             for _ in range(self.arguments.rounds * 3):
                 found["appended"].append(bare.append(1))
                 found["disk"].append(self.server.load(load, durability="disk", tail=0)["append_p50_ms"])
                 found["overwritten"].append(bare.overwrite(1))
+                found["asked"].append(self.echo("disk"))
                 found["relaxed"].append(self.server.load(load, durability="relaxed", tail=0)["append_p50_ms"])
+                found["answered"].append(self.echo("relaxed"))
         best = {name: min(values) for name, values in found.items()}
         times = best["disk"] / best["overwritten"]
         self.note("record, 1 client, disk, p50 of best round", best["disk"], "ms", rounds=found["disk"])
@@ -108,8 +110,16 @@ class Targets:
         self.note("  over written blocks + fdatasync", best["overwritten"], "ms", rounds=found["overwritten"])
         self.note("  times a bare write", times, "x", "<= 1.5", times <= 1.5)
         self.note("  in times of a bare append", best["disk"] / best["appended"], "x")
+        self.note("  over a socket, written blocks + fdatasync, no log", best["asked"], "ms", rounds=found["asked"])
+        self.note("  times that", best["disk"] / best["asked"], "x")
         self.note("record, 1 client, relaxed, p50 of best round", best["relaxed"], "ms", "<= 0.1", best["relaxed"] <= 0.1,
                   rounds=found["relaxed"])
+        self.note("  an answer over a socket, no log", best["answered"], "ms", rounds=found["answered"])
+        self.note("  times that", best["relaxed"] / best["answered"], "x")
+
+    def echo(self, durability):
+        """What a socket takes with a bare file behind it, or with nothing."""
+        return self.server.work("echo", size=EVENT_BYTES, seconds=1, durability=durability, directory=self.directory)["echo_p50_ms"]
 
     def live(self):
         found = self.server.work("live", subscribers=self.arguments.subscribers, seconds=self.arguments.live_seconds,

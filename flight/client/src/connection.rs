@@ -38,8 +38,9 @@ use crate::{
 /// How often the server is asked whether it is there, and how long its answer may take.
 const ASK_EVERY: Duration = Duration::from_secs(15);
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
-/// Bytes of a result that may be on their way.
-const STREAM_WINDOW: u32 = 2 << 20;
+/// Bytes of a result that may be on their way: with fewer, a reader of wide events waits for each few of them to go
+/// there and back, which on a busy machine takes longer than they do.
+const STREAM_WINDOW: u32 = 8 << 20;
 /// The same for a connection: more than all its calls together, so that rows that nobody reads hold up
 /// no other call.
 const CONNECTION_WINDOW: u32 = (1 << 31) - 1;

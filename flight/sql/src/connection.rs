@@ -1,11 +1,14 @@
 //! One connection of a client: whoever logs in with nothing is known by it.
 
+mod outbox;
+
 use std::{
     collections::HashMap,
+    io::IoSlice,
     net::SocketAddr,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use parking_lot::Mutex;
@@ -17,6 +20,7 @@ use tokio::{
 };
 use tonic::transport::server::Connected;
 
+use self::outbox::Outbox;
 use crate::caller::Caller;
 
 /// Users and databases that one connection may name, at a time.
@@ -72,6 +76,7 @@ impl Peer {
 #[derive(Debug)]
 pub(crate) struct Connection {
     socket: TcpStream,
+    outbox: Outbox,
     peer: Arc<Peer>,
     _place: OwnedSemaphorePermit,
 }
@@ -80,7 +85,7 @@ impl Connection {
     /// An accepted socket.
     pub(crate) fn new(socket: TcpStream, address: SocketAddr, place: OwnedSemaphorePermit) -> Self {
         let peer = Arc::new(Peer { address, callers: Mutex::default() });
-        Self { socket, peer, _place: place }
+        Self { socket, outbox: Outbox::new(), peer, _place: place }
     }
 }
 
@@ -98,42 +103,48 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.socket).poll_read(context, buffer)
+        let Self { socket, outbox, .. } = &mut *self;
+        outbox.looked_at(socket, context)?;
+        Pin::new(socket).poll_read(context, buffer)
     }
 }
 
 impl AsyncWrite for Connection {
     fn poll_write(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<std::io::Result<usize>> {
-        Pin::new(&mut self.socket).poll_write(context, bytes)
+        self.poll_write_vectored(context, &[IoSlice::new(bytes)])
     }
 
     fn poll_write_vectored(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-        slices: &[std::io::IoSlice<'_>],
+        slices: &[IoSlice<'_>],
     ) -> Poll<std::io::Result<usize>> {
-        Pin::new(&mut self.socket).poll_write_vectored(context, slices)
+        let Self { socket, outbox, .. } = &mut *self;
+        outbox.write(socket, context, slices)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.socket.is_write_vectored()
+        true
     }
 
     fn poll_flush(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.socket).poll_flush(context)
+        let Self { socket, outbox, .. } = &mut *self;
+        outbox.flush(socket, context)
     }
 
     fn poll_shutdown(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.socket).poll_shutdown(context)
+        let Self { socket, outbox, .. } = &mut *self;
+        ready!(outbox.send(socket, context))?;
+        Pin::new(socket).poll_shutdown(context)
     }
 }

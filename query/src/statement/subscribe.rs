@@ -193,8 +193,8 @@ pub async fn run(
     }
     let updates = session.store().subscribe(request)?;
     let schema = Arc::clone(&subscribe.schema);
-    let shape = Arc::clone(&schema);
     let service = Arc::clone(session.service());
+    let shape = service.told.shape(&schema);
     let rows = updates.filter_map(move |update| {
         let update = update.and_then(|update| followed.check().map(|()| update));
         let rows = update.and_then(|update| match update {

@@ -1,11 +1,14 @@
 //! What thousands would make of the same batch, made once: subscribers of a chronicle get batches whose
 //! columns are the very same arrays.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Weak},
+};
 
 use arrow::{
     array::{ArrayRef, RecordBatch},
-    datatypes::SchemaRef,
+    datatypes::{Schema, SchemaRef},
 };
 use parking_lot::Mutex;
 
@@ -19,7 +22,11 @@ const BYTES_MAX: usize = 64 << 10;
 
 /// What was made of the last batches.
 #[derive(Debug)]
-pub struct MadeOnce<T>(Mutex<VecDeque<Made<T>>>);
+pub struct MadeOnce<T> {
+    kept: Mutex<VecDeque<Made<T>>>,
+    /// Those that somebody still has.
+    shapes: Mutex<Vec<Weak<Schema>>>,
+}
 
 #[derive(Debug)]
 struct Made<T> {
@@ -31,13 +38,26 @@ struct Made<T> {
 
 impl<T> Default for MadeOnce<T> {
     fn default() -> Self {
-        Self(Mutex::default())
+        Self { kept: Mutex::default(), shapes: Mutex::default() }
     }
 }
 
 impl<T: Clone> MadeOnce<T> {
-    /// What is made of a batch for a shape: by `make`, unless that was done for the same arrays a moment
-    /// ago. It depends on nothing else.
+    /// The very same shape for all who ask with an equal one, as long as one of them has it: to compare
+    /// them for each batch would take longer than most of what is made of it.
+    pub fn shape(&self, asked: &SchemaRef) -> SchemaRef {
+        let mut shapes = self.shapes.lock();
+        shapes.retain(|shape| shape.strong_count() > 0);
+        let mut known = shapes.iter().filter_map(Weak::upgrade);
+        if let Some(known) = known.find(|known| known == asked) {
+            return known;
+        }
+        shapes.push(Arc::downgrade(asked));
+        Arc::clone(asked)
+    }
+
+    /// What is made of a batch for a shape that [`Self::shape`] gave: by `make`, unless that was done for
+    /// the same arrays a moment ago. It depends on nothing else.
     ///
     /// # Errors
     /// Those of `make`.
@@ -50,19 +70,19 @@ impl<T: Clone> MadeOnce<T> {
         let is_it = |known: &Made<T>| {
             known.of.len() == batch.num_columns()
                 && known.of.iter().zip(batch.columns()).all(|(a, b)| Arc::ptr_eq(a, b))
-                && (Arc::ptr_eq(&known.shape, shape) || known.shape == *shape)
+                && Arc::ptr_eq(&known.shape, shape)
         };
         if batch.num_columns() == 0 {
             return make();
         }
-        if let Some(known) = self.0.lock().iter().rev().find(|known| is_it(known)) {
+        if let Some(known) = self.kept.lock().iter().rev().find(|known| is_it(known)) {
             return Ok(known.made.clone());
         }
         let made = make()?;
         if batch_bytes(batch) <= BYTES_MAX {
             let known =
                 Made { of: batch.columns().to_vec(), shape: Arc::clone(shape), made: made.clone() };
-            let mut kept = self.0.lock();
+            let mut kept = self.kept.lock();
             kept.push_back(known);
             if kept.len() > KEPT_MAX {
                 kept.pop_front();
@@ -96,7 +116,9 @@ mod tests {
         let first = batch(1, "x");
         let shape = first.schema();
         assert_eq!(once.get(&first, &shape, make).unwrap(), 1);
-        assert_eq!(once.get(&first.clone(), &shape, make).unwrap(), 1);
+        let equal = once.shape(&first.schema());
+        assert!(Arc::ptr_eq(&once.shape(&Arc::new(Schema::clone(&equal))), &equal));
+        assert_eq!(once.get(&first.clone(), &equal, make).unwrap(), 1);
         // Equal ones are others: whoever has the same has the same arrays.
         assert_eq!(once.get(&batch(1, "x"), &shape, make).unwrap(), 2);
         let narrow = Arc::new(shape.project(&[0]).unwrap());

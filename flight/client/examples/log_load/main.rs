@@ -12,9 +12,11 @@
 //! | `playback` | asks for the `--count` newest of its events, again and again |
 //! | `replay` | reads all of its events in the order of ticks |
 //! | `catch-up` | reads all of its events in the order of commits, by a subscription |
+//! | `echo` | sends events to a thread that writes them into a file of `--directory`, and answers: no log |
 //! | `live` | makes a chronicle, records to it, and tells when each of `--subscribers` has each event |
 
 mod append;
+mod echo;
 mod fill;
 mod live;
 mod options;
@@ -43,6 +45,7 @@ async fn run(options: Options) -> Result<(), Failure> {
     let work = options.text("work", "append");
     let found = match work.as_str() {
         "append" => append::run(&options).await?,
+        "echo" => echo::run(&options)?,
         "fill" => fill::run(&options).await?,
         "playback" => reads::playback(&options).await?,
         "replay" => reads::replay(&options).await?,

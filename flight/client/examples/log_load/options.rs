@@ -6,7 +6,7 @@ use stratalog_client::{Acquire, Chronolog, Durability, Granularity, Tags, TickSo
 
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
-const NAMES: [&str; 17] = [
+const NAMES: [&str; 18] = [
     "server",
     "work",
     "chronicle",
@@ -24,6 +24,7 @@ const NAMES: [&str; 17] = [
     "handles",
     "interval-ms",
     "threads",
+    "directory",
 ];
 
 #[derive(Debug)]

@@ -1,6 +1,8 @@
 //! Group commit, back-pressure, and a disk that fails or fills up.
 
 use std::{
+    io::{Read as _, Write as _},
+    net::TcpStream,
     path::Path,
     sync::{
         Arc,
@@ -14,6 +16,7 @@ use std::{
 use stratalog_journal::JournalSettings;
 use stratalog_model::{Durability, ErrorKind, Log, Lsn};
 use stratalog_sim::{Crash, Failure, FaultyDisk, Operation};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::support::*;
 
@@ -95,6 +98,70 @@ fn a_lone_appender_writes_itself() {
     assert_eq!((journal.status().durable, journal.status().syncs), (Lsn(200), 200 + 1));
     drop(journal);
     assert_eq!(contents(&open(&disk, small())).unwrap().len(), 200);
+}
+
+/// The one who writes is the one who would see to the sockets.
+#[test]
+fn a_disk_that_hangs_stops_no_other_task() {
+    let disk = FaultyDisk::new(1);
+    let settings = JournalSettings { lone_us_max: u64::MAX, mark_idle_ms: 60_000, ..small() };
+    let journal = Arc::new(open(&disk, settings));
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_io().build();
+    let runtime = runtime.unwrap();
+    let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+    let address = listener.local_addr().unwrap();
+    let (sender, receiver) = mpsc::channel();
+    let appending = Arc::clone(&journal);
+    // Who sends `a` has a frame appended, before all are answered.
+    runtime.spawn(async move {
+        loop {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            let (journal, sender) = (Arc::clone(&appending), sender.clone());
+            tokio::spawn(async move {
+                let mut byte = [0];
+                while socket.read_exact(&mut byte).await.is_ok() {
+                    if byte == *b"a" {
+                        let (own, sender) = (thread::current().id(), sender.clone());
+                        let done = Box::new(move |outcome: stratalog_model::Result<Lsn>| {
+                            outcome.unwrap();
+                            sender.send(thread::current().id() == own).unwrap();
+                        });
+                        let reservation = journal.reserve(100).await.unwrap();
+                        journal.submit(frame(1, 100), reservation, Durability::Disk, done);
+                    }
+                    socket.write_all(&byte).await.unwrap();
+                }
+            });
+        }
+    });
+    let connect = || {
+        let socket = TcpStream::connect(address).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        socket
+    };
+    let ask = |mut socket: &TcpStream, byte: &[u8; 1]| {
+        socket.write_all(byte).unwrap();
+        let mut answer = [0];
+        socket.read_exact(&mut answer).map(|()| assert_eq!(&answer, byte))
+    };
+    let (appender, other) = (connect(), connect());
+    for _ in 0..20 {
+        for socket in [&appender, &other] {
+            ask(socket, b"b").unwrap();
+        }
+        disk.hold();
+        (&appender).write_all(b"a").unwrap();
+        // It takes its time until that is there.
+        thread::sleep(Duration::from_millis(20));
+        let answered = ask(&other, b"b");
+        let early = receiver.try_recv();
+        disk.release();
+        answered.unwrap();
+        assert!(early.is_err(), "the disk does not hang");
+        assert!(receiver.recv().unwrap(), "another thread wrote it");
+        (&appender).read_exact(&mut [0]).unwrap();
+    }
+    runtime.shutdown_background();
 }
 
 #[test]

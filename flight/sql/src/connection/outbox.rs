@@ -1,0 +1,273 @@
+//! What is on its way to a socket: many small frames that are sent at about the same time are one call of the system.
+//!
+//! ```text
+//!   flush, and nothing was sent lately ─► sent at once
+//!   flush, a moment after another      ─► kept until the connection is looked at again, behind all
+//!                                         that is to be done now: thousands of streams have their say
+//! ```
+//! A stream that sends wakes its connection, which would otherwise send one frame for each.
+
+use std::{
+    io::{IoSlice, Result},
+    pin::Pin,
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use tokio::io::AsyncWrite;
+
+/// Bytes that are kept, at most.
+const KEPT_MAX: usize = 64 << 10;
+
+/// Bytes that are rather sent from where they lie.
+const LARGE: usize = 16 << 10;
+
+/// What is flushed so soon after the last bytes were sent waits for more.
+const SOON: Duration = Duration::from_micros(50);
+
+/// The longest that flushed bytes wait for a connection that nobody looks at.
+const LONGEST: Duration = Duration::from_millis(1);
+
+/// Bytes that were written and not sent.
+#[derive(Debug)]
+pub(super) struct Outbox {
+    kept: Vec<u8>,
+    /// Of which so many were sent.
+    sent: usize,
+    /// When the last bytes were.
+    last: Instant,
+    /// They were flushed then, and wait.
+    flushed: Option<Instant>,
+}
+
+impl Outbox {
+    pub(super) fn new() -> Self {
+        Self { kept: Vec::new(), sent: 0, last: now(), flushed: None }
+    }
+
+    /// Takes bytes, or sends them where they are many.
+    pub(super) fn write<W: AsyncWrite + Unpin>(
+        &mut self,
+        socket: &mut W,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<Result<usize>> {
+        let bytes: usize = slices.iter().map(|slice| slice.len()).sum();
+        if bytes < LARGE && self.kept.len() + bytes <= KEPT_MAX {
+            slices.iter().for_each(|slice| self.kept.extend_from_slice(slice));
+            return Poll::Ready(Ok(bytes));
+        }
+        std::task::ready!(self.send(socket, context))?;
+        if bytes < LARGE {
+            slices.iter().for_each(|slice| self.kept.extend_from_slice(slice));
+            return Poll::Ready(Ok(bytes));
+        }
+        let written = std::task::ready!(Pin::new(socket).poll_write_vectored(context, slices))?;
+        self.last = now();
+        Poll::Ready(Ok(written))
+    }
+
+    /// Sees to it that what was written is sent, soon if not now.
+    pub(super) fn flush<W: AsyncWrite + Unpin>(
+        &mut self,
+        socket: &mut W,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<()>> {
+        if !self.kept.is_empty() {
+            let now = now();
+            match self.flushed {
+                Some(flushed) if now.duration_since(flushed) < LONGEST => {
+                    return Poll::Ready(Ok(()));
+                }
+                None if now.duration_since(self.last) < SOON => {
+                    self.flushed = Some(now);
+                    // Behind the tasks that are to run already.
+                    context.waker().wake_by_ref();
+                    return Poll::Ready(Ok(()));
+                }
+                _ => {}
+            }
+        }
+        self.send(socket, context)
+    }
+
+    /// Sends what was flushed and waits; the connection is being looked at.
+    pub(super) fn looked_at<W: AsyncWrite + Unpin>(
+        &mut self,
+        socket: &mut W,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        if self.flushed.is_none() {
+            return Ok(());
+        }
+        match self.send(socket, context) {
+            // The socket tells when it takes more.
+            Poll::Pending => Ok(()),
+            Poll::Ready(sent) => sent,
+        }
+    }
+
+    /// Sends everything.
+    pub(super) fn send<W: AsyncWrite + Unpin>(
+        &mut self,
+        socket: &mut W,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<()>> {
+        while let Some(rest) = self.kept.get(self.sent..).filter(|rest| !rest.is_empty()) {
+            match std::task::ready!(Pin::new(&mut *socket).poll_write(context, rest))? {
+                0 => return Poll::Ready(Err(std::io::ErrorKind::WriteZero.into())),
+                sent => self.sent += sent,
+            }
+            self.last = now();
+        }
+        self.kept.clear();
+        self.kept.shrink_to(LARGE);
+        (self.sent, self.flushed) = (0, None);
+        Pin::new(socket).poll_flush(context)
+    }
+}
+
+/// Of the machine: how busy a socket is has nothing to do with the server's time.
+fn now() -> Instant {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "how often something is sent, not a time to keep"
+    )]
+    Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    /// Takes so many bytes at a time; counts calls.
+    struct Socket {
+        taken: Vec<u8>,
+        calls: usize,
+        most: usize,
+        is_full: bool,
+    }
+
+    impl AsyncWrite for Socket {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<Result<usize>> {
+            if self.is_full {
+                return Poll::Pending;
+            }
+            let count = bytes.len().min(self.most);
+            self.calls += 1;
+            self.taken.extend_from_slice(&bytes[..count]);
+            Poll::Ready(Ok(count))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    fn socket(most: usize) -> Socket {
+        Socket { taken: Vec::new(), calls: 0, most, is_full: false }
+    }
+
+    fn write(outbox: &mut Outbox, socket: &mut Socket, bytes: &[u8]) -> Poll<usize> {
+        let mut context = Context::from_waker(Waker::noop());
+        outbox.write(socket, &mut context, &[IoSlice::new(bytes)]).map(|written| written.unwrap())
+    }
+
+    fn flush(outbox: &mut Outbox, socket: &mut Socket) -> bool {
+        let mut context = Context::from_waker(Waker::noop());
+        outbox.flush(socket, &mut context).map(|flushed| flushed.unwrap()).is_ready()
+    }
+
+    /// Long after the last bytes; they may not come sooner, however slow the machine.
+    fn rested() -> Outbox {
+        Outbox { last: now() - Duration::from_secs(1), ..Outbox::new() }
+    }
+
+    /// A moment after the last bytes; however slow the machine.
+    fn busy() -> Outbox {
+        Outbox { last: now() + Duration::from_secs(60), ..Outbox::new() }
+    }
+
+    #[test]
+    fn what_is_flushed_alone_is_sent_at_once() {
+        let (mut outbox, mut socket) = (rested(), socket(usize::MAX));
+        assert_eq!(write(&mut outbox, &mut socket, b"one"), Poll::Ready(3));
+        assert_eq!(socket.calls, 0);
+        assert!(flush(&mut outbox, &mut socket));
+        assert_eq!(socket.taken, b"one");
+    }
+
+    #[test]
+    fn what_is_flushed_together_is_sent_together() {
+        let (mut outbox, mut socket) = (busy(), socket(usize::MAX));
+        for part in [b"one ", b"two ", b"many"] {
+            assert_eq!(write(&mut outbox, &mut socket, part), Poll::Ready(4));
+            assert!(flush(&mut outbox, &mut socket));
+        }
+        assert_eq!(socket.calls, 0, "the connection was not looked at yet");
+        let mut context = Context::from_waker(Waker::noop());
+        outbox.looked_at(&mut socket, &mut context).unwrap();
+        assert_eq!((socket.calls, socket.taken.as_slice()), (1, b"one two many".as_slice()));
+        // Not flushed: not looked at either.
+        let _ = write(&mut outbox, &mut socket, b"more");
+        outbox.looked_at(&mut socket, &mut context).unwrap();
+        assert_eq!(socket.calls, 1);
+    }
+
+    #[test]
+    fn nobody_waits_longer_than_a_moment() {
+        let (mut outbox, mut socket) = (busy(), socket(usize::MAX));
+        let _ = write(&mut outbox, &mut socket, b"one");
+        outbox.flushed = Some(now() - Duration::from_secs(1));
+        assert!(flush(&mut outbox, &mut socket));
+        assert_eq!(socket.taken, b"one");
+    }
+
+    #[test]
+    fn all_bytes_go_in_their_order_whatever_the_socket_takes() {
+        let (mut outbox, mut socket) = (busy(), socket(1000));
+        let mut all = Vec::new();
+        for number in 0..60_u8 {
+            let bytes = vec![number; [1, 300, 5_000, LARGE, 3 * LARGE][usize::from(number) % 5]];
+            let mut rest = bytes.as_slice();
+            while !rest.is_empty() {
+                let Poll::Ready(written) = write(&mut outbox, &mut socket, rest) else {
+                    unreachable!()
+                };
+                rest = &rest[written..];
+                assert!(outbox.kept.len() <= KEPT_MAX);
+            }
+            all.extend_from_slice(&bytes);
+        }
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(outbox.send(&mut socket, &mut context).is_ready());
+        assert!(socket.taken == all);
+    }
+
+    #[test]
+    fn a_full_socket_is_waited_for_and_nothing_is_kept_without_end() {
+        let (mut outbox, mut socket) = (busy(), socket(usize::MAX));
+        socket.is_full = true;
+        let mut taken = 0;
+        while write(&mut outbox, &mut socket, &[7; 5_000]).is_ready() {
+            taken += 5_000;
+            assert!(flush(&mut outbox, &mut socket) && taken <= KEPT_MAX);
+        }
+        assert!(taken > KEPT_MAX / 2);
+        outbox.flushed = Some(now() - Duration::from_secs(1));
+        assert!(!flush(&mut outbox, &mut socket), "a full socket takes nothing");
+        socket.is_full = false;
+        assert!(flush(&mut outbox, &mut socket));
+        assert_eq!(socket.taken, vec![7; taken]);
+    }
+}
