@@ -306,7 +306,10 @@ impl Iterator for Reader {
         if self.done >= self.selection.len() {
             return None;
         }
-        let picked = self.pick(self.piece.shared.request.batch_rows_max.max(1));
+        let request = &self.piece.shared.request;
+        // Of wide rows, those behind a limit would be copied for nobody.
+        let rows_max = request.batch_rows_max.min(request.limit.unwrap_or(usize::MAX));
+        let picked = self.pick(rows_max.max(1));
         self.done += picked.len();
         Some(self.batch(&picked))
     }
