@@ -15,8 +15,8 @@ use std::{ops::ControlFlow, sync::Arc};
 use datafusion::{
     scalar::ScalarValue,
     sql::sqlparser::ast::{
-        Array, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, LimitClause, Query, SetExpr,
-        Statement, TableAlias, TableFactor, Value, ValueWithSpan,
+        Array, BinaryOperator, CastKind, Expr, FunctionArg, FunctionArgExpr, LimitClause, Query,
+        SetExpr, Statement, TableAlias, TableFactor, Value, ValueWithSpan,
     },
 };
 use stratalog_model::{
@@ -188,10 +188,13 @@ impl Expander<'_> {
         let mut parts = vec![count];
         while let Some(part) = parts.pop() {
             match part {
-                Expr::Cast { expr, .. } | Expr::Nested(expr) | Expr::UnaryOp { expr, .. } => {
-                    parts.push(expr);
+                // TRY_CAST makes NULL of what does not fit.
+                Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr, .. }
+                | Expr::Nested(expr)
+                | Expr::UnaryOp { expr, .. } => parts.push(expr),
+                Expr::BinaryOp { left, op, right } if is_arithmetic(op) => {
+                    parts.extend([left.as_ref(), right]);
                 }
-                Expr::BinaryOp { left, right, .. } => parts.extend([left.as_ref(), right]),
                 Expr::Value(ValueWithSpan { value: Value::Null, .. }) => return Err(no_count()),
                 Expr::Value(ValueWithSpan { value: Value::Placeholder(name), .. }) => {
                     self.counts.extend(parameters::number(name).map(|number| number - 1));
@@ -254,6 +257,12 @@ impl Expander<'_> {
             _ => Err(Error::internal("a replay is no query")),
         }
     }
+}
+
+/// NULL of NULLs only.
+fn is_arithmetic(operator: &BinaryOperator) -> bool {
+    use BinaryOperator::{Divide, Minus, Modulo, Multiply, Plus};
+    matches!(operator, Plus | Minus | Multiply | Divide | Modulo)
 }
 
 fn tick_of(chronicle: &ChronicleDefinition) -> Result<&str> {

@@ -25,12 +25,8 @@ use tokio::sync::Semaphore;
 use crate::{extent::Extent, frame, gather::Gather, rotation::Place, sabotaged, writer::Writer};
 
 mod serve;
-mod watch;
 
-use self::{
-    serve::Whom,
-    watch::{LOOK, Watch},
-};
+use self::serve::Whom;
 
 /// Reserved bytes, and reservations, after which free space is looked at again.
 const FREE_CHECK_BYTES: u64 = 64 << 10;
@@ -96,7 +92,6 @@ pub(crate) struct Shared {
     desk: Mutex<Desk>,
     state: Mutex<State>,
     work: Condvar,
-    watch: Watch,
     /// Bytes above `free_bytes_min` that end a lack of room; 0 while there is none. More
     /// than none at all, or whoever deletes a little would be told that there is room.
     wanted_free: AtomicU64,
@@ -121,10 +116,9 @@ struct State {
     queued_bytes: u64,
     /// The writer sleeps until so many frames wait.
     wanted: usize,
-    /// The thread sleeps, and does not know that a mark is wanted or a write to be watched.
+    /// The thread sleeps and does not know that a mark is wanted.
     asleep: bool,
     wants_mark: bool,
-    wants_watch: bool,
     /// Groups served.
     groups: u64,
     submitted: bool,
@@ -160,7 +154,6 @@ impl Shared {
             desk: Mutex::new(Desk { writer, gather, took: Duration::from_micros(u64::MAX) }),
             state: Mutex::new(state),
             work: Condvar::new(),
-            watch: Watch::default(),
             wanted_free: AtomicU64::new(0),
             unchecked: AtomicU64::new(FREE_CHECK_BYTES),
             unsure_what_is_gone: AtomicBool::new(false),
@@ -301,9 +294,8 @@ impl Shared {
         let synced = pending.durability >= Durability::Disk;
         state.queue.push_back(pending);
         if let Some(mut desk) = self.lone_desk(&state) {
-            let is_watched = synced && self.has_watch(&mut state);
             drop(state);
-            return self.serve_once(&mut desk, synced, is_watched);
+            return self.serve_once(&mut desk, synced);
         }
         if state.queue.len() >= state.wanted {
             self.work.notify_one();
@@ -326,25 +318,12 @@ impl Shared {
         (quick && desk.gather.is_lone()).then_some(desk)
     }
 
-    /// Has the thread watch a write on another one, if it ever wakes by itself.
-    fn has_watch(&self, state: &mut State) -> bool {
-        if self.place.settings.mark_idle_ms == 0 {
-            return false;
-        }
-        state.wants_watch = true;
-        if state.asleep {
-            self.work.notify_one();
-        }
-        true
-    }
-
-    /// Serves the queue once, on the appender's thread. A frame that is not synced is only copied; those
-    /// that come meanwhile, and may be synced, are not taken along.
-    fn serve_once(&self, desk: &mut Desk, synced: bool, is_watched: bool) {
+    /// Serves the queue once, on the appender's thread. A frame that is not synced is only copied, which
+    /// takes less than giving the runtime another thread does; those that come meanwhile, and may be
+    /// synced, are not taken along.
+    fn serve_once(&self, desk: &mut Desk, synced: bool) {
         let served = match synced {
-            true => {
-                self.watch.enter(is_watched, || self.unharmed(|| self.serve_group(desk, Whom::All)))
-            }
+            true => beside_the_runtime(|| self.unharmed(|| self.serve_group(desk, Whom::All))),
             false => self.unharmed(|| self.serve_group(desk, Whom::First)),
         };
         if let Err(reason) = served {
@@ -368,7 +347,7 @@ impl Shared {
     fn wait(&self) -> Task {
         let mut state = self.state.lock();
         let delay = Duration::from_millis(self.place.settings.mark_idle_ms);
-        let mut idle = Duration::ZERO;
+        let mut idle = false;
         loop {
             if !state.queue.is_empty() {
                 return Task::Write;
@@ -379,24 +358,17 @@ impl Shared {
             if state.closing {
                 return Task::Finish;
             }
-            if idle >= delay && !delay.is_zero() {
-                if state.wants_mark {
-                    return Task::Mark;
-                }
-                state.wants_watch = false;
+            if idle {
+                return Task::Mark;
             }
-            if (state.wants_mark || state.wants_watch) && !delay.is_zero() {
+            if state.wants_mark && !delay.is_zero() {
                 let groups = state.groups;
-                let look = delay.min(LOOK);
-                let timed_out = self.work.wait_for(&mut state, look).timed_out();
-                let still = timed_out && state.groups == groups;
-                idle = if still { idle + look } else { Duration::ZERO };
-                self.watch.look();
+                let timed_out = self.work.wait_for(&mut state, delay).timed_out();
+                idle = timed_out && state.groups == groups;
             } else {
                 state.asleep = !delay.is_zero();
                 self.work.wait(&mut state);
                 state.asleep = false;
-                idle = Duration::ZERO;
             }
         }
     }
@@ -442,5 +414,14 @@ impl Shared {
         let group: Vec<Pending> = state.queue.drain(..count).collect();
         state.queued_bytes -= group.iter().map(Pending::extent).sum::<u64>();
         group
+    }
+}
+
+/// Runs what may block. The tasks of this thread's runtime, and its sockets, are another
+/// thread's meanwhile: a disk that hangs for a moment stops nobody else.
+fn beside_the_runtime<T>(work: impl FnOnce() -> T) -> T {
+    match tokio::runtime::Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+        Ok(tokio::runtime::RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        _ => work(),
     }
 }

@@ -5,7 +5,8 @@
 //!   flush, a moment after another      ─► kept until the connection is looked at again, behind all
 //!                                         that is to be done now: thousands of streams have their say
 //! ```
-//! A stream that sends wakes its connection, which would otherwise send one frame for each.
+//! A stream that sends wakes its connection, which would otherwise send one frame for each. This is for HTTP/2: a
+//! connection of it that is woken reads, or ends by a shutdown, and both send what is kept.
 
 use std::{
     io::{IoSlice, Result},
@@ -25,8 +26,8 @@ const LARGE: usize = 16 << 10;
 /// What is flushed so soon after the last bytes were sent waits for more.
 const SOON: Duration = Duration::from_micros(50);
 
-/// The longest that flushed bytes wait for a connection that nobody looks at.
-const LONGEST: Duration = Duration::from_millis(1);
+/// Who flushes again so long after bytes were flushed and kept sends them.
+const LONG: Duration = Duration::from_millis(1);
 
 /// Bytes that were written and not sent.
 #[derive(Debug)]
@@ -76,7 +77,7 @@ impl Outbox {
         if !self.kept.is_empty() {
             let now = now();
             match self.flushed {
-                Some(flushed) if now.duration_since(flushed) < LONGEST => {
+                Some(flushed) if now.duration_since(flushed) < LONG => {
                     return Poll::Ready(Ok(()));
                 }
                 None if now.duration_since(self.last) < SOON => {
@@ -120,8 +121,10 @@ impl Outbox {
             }
             self.last = now();
         }
+        if self.kept.len() < LARGE {
+            self.kept.shrink_to(LARGE);
+        }
         self.kept.clear();
-        self.kept.shrink_to(LARGE);
         (self.sent, self.flushed) = (0, None);
         Pin::new(socket).poll_flush(context)
     }

@@ -6,11 +6,10 @@ use std::{
     time::Instant,
 };
 
-use parking_lot::MutexGuard;
 use stratalog_model::{Error, ErrorKind, Lsn, Result, log::Reservation};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::{Desk, Pending, Shared, Task, watch::LOOK};
+use super::{Desk, Pending, Shared, Task};
 #[cfg(feature = "sabotage")]
 use crate::{queue::Answer, sabotaged};
 use crate::{rotation::Fault, writer::Writer};
@@ -44,7 +43,7 @@ impl Shared {
     fn serve_until_end(&self) -> Result<(), String> {
         loop {
             let task = self.wait();
-            let mut desk = self.desk();
+            let mut desk = self.desk.lock();
             let desk = &mut *desk;
             let done = match task {
                 Task::Write => {
@@ -62,16 +61,6 @@ impl Shared {
                 Err(Fault::Poisoned(reason)) => return Err(reason),
                 Err(Fault::Refused(error)) => return Err(error.to_string()),
             }
-        }
-    }
-
-    /// The desk, once whoever has it is done.
-    fn desk(&self) -> MutexGuard<'_, Desk> {
-        loop {
-            if let Some(desk) = self.desk.try_lock_for(LOOK) {
-                return desk;
-            }
-            self.watch.look();
         }
     }
 

@@ -3,46 +3,55 @@
 
 use std::collections::BTreeMap;
 
-use super::{Finding, manifest};
+use super::{
+    Finding,
+    manifest::{self, Entry},
+};
 use crate::tree::Tree;
 
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     let manifests: BTreeMap<&str, &str> = manifest::members(tree)
         .into_iter()
         .filter_map(|member| tree.text(&format!("{member}/Cargo.toml")).ok())
-        .filter_map(|text| Some((named(text.lines())?, text)))
+        .filter_map(|text| Some((named("name", text)?, text)))
         .collect();
+    let version = tree.text("Cargo.toml").ok().and_then(|root| named("version", root));
     for (path, text) in tree.ending(&["/Cargo.lock"]) {
+        let folder = path.trim_end_matches("/Cargo.lock");
+        let mut found = |what: String| {
+            let message = format!("{what}: run cargo update --workspace in {folder}");
+            findings.push(Finding::new(path, 0, message));
+        };
         for package in text.split("[[package]]").skip(1) {
-            let Some(manifest) = named(package.lines()).and_then(|name| manifests.get(name)) else {
-                continue;
-            };
-            let lacks = manifest::dependencies(manifest)
-                .filter(|entry| !entry.dev && !entry.text.contains("optional"))
-                .map(|entry| entry.name)
-                .filter(|name| !lists(package, name));
-            for name in lacks {
-                let folder = path.trim_end_matches("/Cargo.lock");
-                let message = format!(
-                    "{} depends on {name}: run cargo update --workspace in {folder}",
-                    named(package.lines()).unwrap_or_default()
-                );
-                findings.push(Finding::new(path, 0, message));
+            let Some(name) = named("name", package) else { continue };
+            let Some(manifest) = manifests.get(name) else { continue };
+            if version.is_some() && named("version", package) != version {
+                found(format!("{name} has another version"));
+            }
+            let entries: Vec<Entry<'_>> =
+                manifest::dependencies(manifest).filter(|entry| !entry.dev).collect();
+            let listed: Vec<&str> = listed(package).collect();
+            for entry in entries.iter().filter(|entry| !entry.text.contains("optional")) {
+                if !listed.contains(&entry.name) {
+                    found(format!("{name} depends on {}", entry.name));
+                }
+            }
+            for gone in listed.iter().filter(|one| entries.iter().all(|entry| entry.name != **one))
+            {
+                found(format!("{name} does not depend on {gone}"));
             }
         }
     }
 }
 
-/// The value of the first `name = "…"`.
-fn named<'a>(mut lines: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    lines.find_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"'))
+/// The value of the first `key = "…"`.
+fn named<'a>(key: &str, text: &'a str) -> Option<&'a str> {
+    let value = |line: &'a str| line.strip_prefix(key)?.strip_prefix(" = \"")?.strip_suffix('"');
+    text.lines().find_map(value)
 }
 
-/// Whether a package of a lock file lists a dependency; two versions of one name are told apart behind a space.
-fn lists(package: &str, name: &str) -> bool {
-    package.lines().any(|line| {
-        line.strip_prefix(" \"")
-            .and_then(|line| line.strip_prefix(name))
-            .is_some_and(|rest| rest.starts_with(['"', ' ']))
-    })
+/// What a package of a lock file depends on; two versions of one name are told apart behind a space.
+fn listed(package: &str) -> impl Iterator<Item = &str> {
+    let names = package.lines().filter_map(|line| line.strip_prefix(" \"")?.strip_suffix("\","));
+    names.filter_map(|name| name.split(' ').next())
 }

@@ -93,6 +93,10 @@ fn other_lock_files_know_what_a_crate_depends_on() {
         checked(" \"x-y\",\n"),
         ["fuzz/Cargo.lock: inner depends on x: run cargo update --workspace in fuzz"]
     );
+    assert_eq!(
+        checked(" \"x\",\n \"x-y\",\n \"z\",\n \"gone\",\n"),
+        ["fuzz/Cargo.lock: inner does not depend on gone: run cargo update --workspace in fuzz"]
+    );
 }
 
 #[test]

@@ -134,9 +134,9 @@ impl Chronicle {
         }
     }
 
-    /// Whether the key of a row with a time of its own is held by another statement.
-    pub fn waits(&self, statement: u64, rows: &[Asked]) -> bool {
-        let mut asked = rows.iter().zip(self.asked(rows, None));
+    /// Whether a row's key is held by another statement.
+    pub fn waits(&self, statement: u64, rows: &[Asked], now: Option<&ClockReading>) -> bool {
+        let mut asked = rows.iter().zip(self.asked(rows, now));
         self.rules.collision == Collision::First
             && asked.any(|(row, tick)| self.is_held(row.host, tick, statement))
     }

@@ -135,16 +135,20 @@ impl World {
         match polled {
             Poll::Ready(pushed) => self.pushed(id, pushed),
             Poll::Pending if statement.refused.is_some() => {}
-            // It has not looked again: nothing has changed for it.
-            Poll::Pending if chronicle.is_clocked() && readings.is_empty() => {}
+            // It has not looked again: what it waits for is there still.
+            Poll::Pending if chronicle.is_clocked() && readings.is_empty() => {
+                let looked = statement.looked.as_ref().expect("it waits and has not looked");
+                let waits = chronicle.waits(id, &statement.record.rows, Some(looked));
+                assert!(has_copy || waits, "statement {id} waits for nobody");
+            }
             Poll::Pending => {
                 let looked = statement.looked.as_ref();
                 let Record { rows, skip, .. } = &statement.record;
                 match chronicle.judge(id, rows, *skip, &statement.session, looked) {
                     Verdict::Waits => self.summary.waited += u64::from(!readings.is_empty()),
                     // Without a window, what it saw when it looked stays as it was: it may have been another key.
-                    Verdict::Refused(_) if !chronicle.is_clocked() && chronicle.waits(id, rows) => {
-                    }
+                    Verdict::Refused(_)
+                        if !chronicle.is_clocked() && chronicle.waits(id, rows, None) => {}
                     Verdict::Refused(kind) => {
                         assert!(
                             has_copy,
