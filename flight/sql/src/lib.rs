@@ -9,8 +9,8 @@
 //!
 //! *Data path*: call → who calls ([`FlightSettings`] bounds it) → a session of
 //! [`QueryService`](stratalog_query::QueryService) → `GetFlightInfo` plans and seals a ticket →
-//! `DoGet` runs it → batches, as they are produced → IPC messages; and back: `DoPut` → batches,
-//! validated → one append each.
+//! `DoGet` runs it → batches, as they are produced → IPC messages, made once for all subscribers → the
+//! socket, those of many streams in one write; and back: `DoPut` → batches, validated → one append each.
 
 mod acknowledged;
 mod answers;
