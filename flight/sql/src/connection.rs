@@ -104,7 +104,7 @@ impl AsyncRead for Connection {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<std::io::Result<()>> {
         let Self { socket, outbox, .. } = &mut *self;
-        outbox.looked_at(socket, context)?;
+        outbox.looked_at(socket, context);
         Pin::new(socket).poll_read(context, buffer)
     }
 }

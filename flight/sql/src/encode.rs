@@ -46,7 +46,10 @@ pub(crate) fn messages(
     let options = IpcWriteOptions::default().try_with_compression(compression);
     let (mut encoder, first) = IpcEncoder::begin(&schema, options.map_err(Error::from)?);
     let shared = shared.filter(|_| compression.is_none() && !has_dictionaries(&schema));
-    let schema = shared.as_ref().map_or(schema.clone(), |shared| shared.shape(&schema));
+    let schema = match &shared {
+        Some(shared) => shared.shape(&schema),
+        None => schema,
+    };
     let rows = batches.flat_map(move |batch| {
         let encoded = batch.and_then(|batch| match &shared {
             Some(shared) => shared.get(&batch, &schema, || encode(&mut encoder, &batch, &schema)),

@@ -14,7 +14,7 @@ use stratalog_client::Durability;
 
 use crate::{
     options::{Failure, Options},
-    samples::{Clock, Samples},
+    samples::{Clock, Samples, nanoseconds},
 };
 
 /// Bytes of a file whose blocks were written before.
@@ -36,7 +36,7 @@ pub(crate) fn run(options: &Options) -> Result<Value, Failure> {
 
     let (clock, mut times, mut found) = (Clock::start(), Samples::default(), Map::new());
     let measured = options.seconds("seconds", 2)?;
-    let until = clock.now() + crate::samples::nanoseconds(measured);
+    let until = clock.now() + nanoseconds(measured);
     let (question, mut answer) = (vec![0x55; size], [0; ANSWER_BYTES]);
     loop {
         let began = clock.now();

@@ -39,8 +39,8 @@ pub enum Start {
     Live,
 }
 
-/// Events of a chronicle as they are committed, for ever. What is not read is not kept anywhere: a slow
-/// reader reads it later, from where it is by then.
+/// Events of a chronicle as they are committed, for ever. What is not read is not kept anywhere, but for 8 MiB
+/// at most that are on their way to here: a slow reader reads it later, from where it is by then.
 pub struct Subscription {
     shared: Arc<Shared>,
     start: Start,

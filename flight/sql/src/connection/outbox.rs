@@ -11,7 +11,7 @@
 use std::{
     io::{IoSlice, Result},
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::{Duration, Instant},
 };
 
@@ -43,7 +43,7 @@ pub(super) struct Outbox {
 
 impl Outbox {
     pub(super) fn new() -> Self {
-        Self { kept: Vec::new(), sent: 0, last: now(), flushed: None }
+        Self { kept: Vec::new(), sent: 0, last: Instant::now(), flushed: None }
     }
 
     /// Takes bytes, or sends them where they are many.
@@ -54,17 +54,15 @@ impl Outbox {
         slices: &[IoSlice<'_>],
     ) -> Poll<Result<usize>> {
         let bytes: usize = slices.iter().map(|slice| slice.len()).sum();
-        if bytes < LARGE && self.kept.len() + bytes <= KEPT_MAX {
-            slices.iter().for_each(|slice| self.kept.extend_from_slice(slice));
-            return Poll::Ready(Ok(bytes));
+        if bytes >= LARGE || self.kept.len() + bytes > KEPT_MAX {
+            ready!(self.send(socket, context))?;
         }
-        std::task::ready!(self.send(socket, context))?;
         if bytes < LARGE {
             slices.iter().for_each(|slice| self.kept.extend_from_slice(slice));
             return Poll::Ready(Ok(bytes));
         }
-        let written = std::task::ready!(Pin::new(socket).poll_write_vectored(context, slices))?;
-        self.last = now();
+        let written = ready!(Pin::new(socket).poll_write_vectored(context, slices))?;
+        self.last = Instant::now();
         Poll::Ready(Ok(written))
     }
 
@@ -75,7 +73,7 @@ impl Outbox {
         context: &mut Context<'_>,
     ) -> Poll<Result<()>> {
         if !self.kept.is_empty() {
-            let now = now();
+            let now = Instant::now();
             match self.flushed {
                 Some(flushed) if now.duration_since(flushed) < LONG => {
                     return Poll::Ready(Ok(()));
@@ -92,19 +90,15 @@ impl Outbox {
         self.send(socket, context)
     }
 
-    /// Sends what was flushed and waits; the connection is being looked at.
+    /// Sends what was flushed and waits; the connection is being looked at. If the socket takes nothing, it
+    /// says so when it does; if it is broken, whoever writes next, or reads behind what came before, is told.
     pub(super) fn looked_at<W: AsyncWrite + Unpin>(
         &mut self,
         socket: &mut W,
         context: &mut Context<'_>,
-    ) -> Result<()> {
-        if self.flushed.is_none() {
-            return Ok(());
-        }
-        match self.send(socket, context) {
-            // The socket tells when it takes more.
-            Poll::Pending => Ok(()),
-            Poll::Ready(sent) => sent,
+    ) {
+        if self.flushed.is_some() {
+            let _pending_or_broken = self.send(socket, context);
         }
     }
 
@@ -115,11 +109,11 @@ impl Outbox {
         context: &mut Context<'_>,
     ) -> Poll<Result<()>> {
         while let Some(rest) = self.kept.get(self.sent..).filter(|rest| !rest.is_empty()) {
-            match std::task::ready!(Pin::new(&mut *socket).poll_write(context, rest))? {
+            match ready!(Pin::new(&mut *socket).poll_write(context, rest))? {
                 0 => return Poll::Ready(Err(std::io::ErrorKind::WriteZero.into())),
                 sent => self.sent += sent,
             }
-            self.last = now();
+            self.last = Instant::now();
         }
         if self.kept.len() < LARGE {
             self.kept.shrink_to(LARGE);
@@ -128,15 +122,6 @@ impl Outbox {
         (self.sent, self.flushed) = (0, None);
         Pin::new(socket).poll_flush(context)
     }
-}
-
-/// Of the machine: how busy a socket is has nothing to do with the server's time.
-fn now() -> Instant {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "how often something is sent, not a time to keep"
-    )]
-    Instant::now()
 }
 
 #[cfg(test)]
@@ -151,6 +136,7 @@ mod tests {
         calls: usize,
         most: usize,
         is_full: bool,
+        is_broken: bool,
     }
 
     impl AsyncWrite for Socket {
@@ -159,6 +145,9 @@ mod tests {
             _: &mut Context<'_>,
             bytes: &[u8],
         ) -> Poll<Result<usize>> {
+            if self.is_broken {
+                return Poll::Ready(Err(std::io::ErrorKind::BrokenPipe.into()));
+            }
             if self.is_full {
                 return Poll::Pending;
             }
@@ -178,7 +167,7 @@ mod tests {
     }
 
     fn socket(most: usize) -> Socket {
-        Socket { taken: Vec::new(), calls: 0, most, is_full: false }
+        Socket { taken: Vec::new(), calls: 0, most, is_full: false, is_broken: false }
     }
 
     fn write(outbox: &mut Outbox, socket: &mut Socket, bytes: &[u8]) -> Poll<usize> {
@@ -193,12 +182,12 @@ mod tests {
 
     /// Long after the last bytes; they may not come sooner, however slow the machine.
     fn rested() -> Outbox {
-        Outbox { last: now() - Duration::from_secs(1), ..Outbox::new() }
+        Outbox { last: Instant::now() - Duration::from_secs(1), ..Outbox::new() }
     }
 
     /// A moment after the last bytes; however slow the machine.
     fn busy() -> Outbox {
-        Outbox { last: now() + Duration::from_secs(60), ..Outbox::new() }
+        Outbox { last: Instant::now() + Duration::from_secs(60), ..Outbox::new() }
     }
 
     #[test]
@@ -219,11 +208,11 @@ mod tests {
         }
         assert_eq!(socket.calls, 0, "the connection was not looked at yet");
         let mut context = Context::from_waker(Waker::noop());
-        outbox.looked_at(&mut socket, &mut context).unwrap();
+        outbox.looked_at(&mut socket, &mut context);
         assert_eq!((socket.calls, socket.taken.as_slice()), (1, b"one two many".as_slice()));
         // Not flushed: not looked at either.
         let _ = write(&mut outbox, &mut socket, b"more");
-        outbox.looked_at(&mut socket, &mut context).unwrap();
+        outbox.looked_at(&mut socket, &mut context);
         assert_eq!(socket.calls, 1);
     }
 
@@ -231,9 +220,23 @@ mod tests {
     fn nobody_waits_longer_than_a_moment() {
         let (mut outbox, mut socket) = (busy(), socket(usize::MAX));
         let _ = write(&mut outbox, &mut socket, b"one");
-        outbox.flushed = Some(now() - Duration::from_secs(1));
+        outbox.flushed = Some(Instant::now() - Duration::from_secs(1));
         assert!(flush(&mut outbox, &mut socket));
         assert_eq!(socket.taken, b"one");
+    }
+
+    #[test]
+    fn who_writes_to_a_broken_socket_is_told_and_who_reads_reads_first() {
+        let (mut outbox, mut socket) = (busy(), socket(usize::MAX));
+        let _ = write(&mut outbox, &mut socket, b"one");
+        assert!(flush(&mut outbox, &mut socket));
+        socket.is_broken = true;
+        let mut context = Context::from_waker(Waker::noop());
+        outbox.looked_at(&mut socket, &mut context);
+        let large = vec![0; LARGE];
+        let told = outbox.write(&mut socket, &mut context, &[IoSlice::new(&large)]);
+        assert!(matches!(told, Poll::Ready(Err(_))));
+        assert!(matches!(outbox.send(&mut socket, &mut context), Poll::Ready(Err(_))));
     }
 
     #[test]
@@ -267,7 +270,7 @@ mod tests {
             assert!(flush(&mut outbox, &mut socket) && taken <= KEPT_MAX);
         }
         assert!(taken > KEPT_MAX / 2);
-        outbox.flushed = Some(now() - Duration::from_secs(1));
+        outbox.flushed = Some(Instant::now() - Duration::from_secs(1));
         assert!(!flush(&mut outbox, &mut socket), "a full socket takes nothing");
         socket.is_full = false;
         assert!(flush(&mut outbox, &mut socket));
