@@ -12,10 +12,14 @@ use crate::{
     cleanup::{Cleanup, Errand},
     clock::ServerClock,
     connection::{Connection, within},
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     options::Settings,
     session::{OptionValue, Options},
 };
+
+/// Sessions that are tried for one call: one that the server has forgotten, and those of servers that begin anew
+/// meanwhile.
+const SESSIONS_MAX: usize = 3;
 
 /// All connections of a client.
 #[derive(Debug)]
@@ -112,24 +116,43 @@ impl Pool {
         };
         let call = Call::new(slot);
         let mut kept = slot.connection.lock().await;
-        let usable = kept.as_ref().filter(|connection| !connection.is_suspect());
-        let connection = match usable {
-            Some(connection) => connection.clone(),
-            None => {
-                // A session is not over because its server could not be reached: it stays in its place.
-                let session = kept.as_ref().map(|before| Arc::clone(&before.session));
-                let connection = Connection::open(&self.settings, session).await?;
-                tracing::debug!(server = %self.settings.address.shown(), "connected");
-                *kept = Some(connection.clone());
-                connection
+        for _ in 0..SESSIONS_MAX {
+            let usable = kept.as_ref().filter(|connection| !connection.is_suspect());
+            let connection = match usable {
+                Some(connection) => connection.clone(),
+                None => {
+                    // A session is not over because its server could not be reached: it stays in its place.
+                    let session = kept.as_ref().map(|before| Arc::clone(&before.session));
+                    let connection = Connection::open(&self.settings, session).await?;
+                    tracing::debug!(server = %self.settings.address.shown(), "connected");
+                    *kept = Some(connection.clone());
+                    connection
+                }
+            };
+            match self.make_ready(&connection).await {
+                Ok(()) => return Ok(Lease { connection, call, pool: Arc::clone(self) }),
+                // The server has begun anew since: not the login is refused, but its session is over.
+                Err(error) if error.is_session_lost() => {
+                    tracing::debug!(%error, "logging in again");
+                }
+                Err(error) => return Err(error),
             }
-        };
-        self.bring_up(&connection).await?;
+        }
+        Err(Error::new(
+            ErrorKind::Connection,
+            format!("the server ended {SESSIONS_MAX} sessions as soon as they were used"),
+        )
+        .not_carried_out())
+    }
+
+    /// Gives a session what it is to have before it is used.
+    async fn make_ready(&self, connection: &Connection) -> Result<()> {
+        self.bring_up(connection).await?;
         if let Some(acquired) = self.acquired.get() {
-            let kept = within(Some(self.settings.connect_timeout), acquired.keep(&connection));
+            let kept = within(Some(self.settings.connect_timeout), acquired.keep(connection));
             kept.await.inspect_err(|error| connection.learn(error))?;
         }
-        Ok(Lease { connection, call, pool: Arc::clone(self) })
+        Ok(())
     }
 
     /// Gives a session the options that were set since it got some.

@@ -149,6 +149,34 @@ async fn f8_a_handle_acquires_again_after_a_restart() {
     other.acquire("events", Acquire::shared().no_wait()).await.unwrap();
 }
 
+/// What is to be renewed just when the server has begun anew: its session is over, which is no refused login.
+#[tokio::test]
+async fn f8_a_lease_is_due_when_a_server_has_begun_anew() {
+    let mut server = Server::start();
+    let log = patiently(url(&server)).await;
+    log.create("events", Granularity::NANOSECOND, &Tags::new()).await.unwrap();
+    let leased = Acquire::exclusive().lease(Duration::from_millis(400));
+    let events = log.acquire("events", leased).await.unwrap();
+    for round in 0..4 {
+        events.record("before").await.unwrap();
+        server.kill();
+        // Another part of the lease is over then.
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        server.restart();
+        if round % 2 == 0 {
+            events.record("after").await.unwrap();
+        }
+        let newest = events.playback(1).await.unwrap();
+        assert_eq!(text(&newest[0]), if round % 2 == 0 { "after" } else { "before" });
+    }
+    let all = events.replay(&[Range::all()], None).await.unwrap().collect().await.unwrap();
+    assert_eq!(all.len(), 6);
+    // It is renewed by itself as before.
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+    let refused = log.acquire("events", Acquire::shared().no_wait()).await.unwrap_err();
+    assert_eq!(refused.sqlstate(), Some("55P03"));
+}
+
 /// A server that stands still for longer than a lease: what ran out is acquired again, and said.
 #[tokio::test]
 async fn f10_a_lease_that_ran_out_is_acquired_again() {
