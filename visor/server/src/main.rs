@@ -1,12 +1,67 @@
 //! `stratalog`: see the library of the same name.
 
-use std::process::ExitCode;
+use std::{ffi::c_long, process::ExitCode, time::Duration};
+
+use libmimalloc_sys::{mi_collect, mi_option_set_default, mi_option_t};
 
 /// Threads of queries and of the writer free what others allocated; the system's allocator
 /// serializes that.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// `mi_option_purge_delay`, which the crate has no name for.
+const PURGE_DELAY: mi_option_t = 15;
+
+/// Memory that was freed is kept for so long, in milliseconds, and then given back together. What events pass
+/// through on their way is as much as they are, each second; given back each second, it costs as much to have it
+/// again, zeroed, as all else that is done to them.
+const KEPT_MS: c_long = 20_000;
+
+/// How often it is looked whether that time is over: the allocator does so only when it is asked for memory, and a
+/// server that rests does not ask.
+const LOOKED_AT_EVERY: Duration = Duration::from_secs(5);
+
 fn main() -> ExitCode {
+    keep_freed_memory();
+    // Without the thread all goes on, with more memory.
+    let _unless_there_are_none_left = std::thread::Builder::new()
+        .name("memory".to_string())
+        .stack_size(64 << 10)
+        .spawn(give_back_memory);
     stratalog::cli::run()
+}
+
+/// `MIMALLOC_PURGE_DELAY` in the environment says it as well, and goes before.
+fn keep_freed_memory() {
+    #[expect(unsafe_code, reason = "a C function that sets a number, while there is one thread")]
+    unsafe {
+        mi_option_set_default(PURGE_DELAY, KEPT_MS);
+    }
+}
+
+/// Gives back what was freed long enough ago; for ever.
+fn give_back_memory() {
+    loop {
+        std::thread::sleep(LOOKED_AT_EVERY);
+        #[expect(unsafe_code, reason = "a C function of the allocator, for any thread at any time")]
+        unsafe {
+            mi_collect(false);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_option_is_that_of_the_delay() {
+        #[expect(unsafe_code, reason = "a C function that reads a number")]
+        let delay = || unsafe { libmimalloc_sys::mi_option_get(PURGE_DELAY) };
+        let said = std::env::var("MIMALLOC_PURGE_DELAY").ok().and_then(|text| text.parse().ok());
+        // Before: that of mimalloc 3.
+        assert_eq!(delay(), said.unwrap_or(1_000));
+        keep_freed_memory();
+        assert_eq!(delay(), said.unwrap_or(KEPT_MS));
+    }
 }
