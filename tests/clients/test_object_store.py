@@ -1,5 +1,6 @@
 """Stories in an object store: S3 as versitygw speaks it."""
 
+import random
 import time
 
 import psycopg
@@ -151,3 +152,30 @@ def test_events_move_into_an_object_store_by_themselves(directory, tmp_path):
             connection.execute("CALL stratalog.flush('t')")
             wait_until(connection, "SELECT DISTINCT tier, sum(rows) FROM stratalog.pieces GROUP BY tier", [("story", 5_000)])
             assert connection.execute("SELECT count(*), sum(v) FROM t").fetchall() == [(5_000, 4_999 * 2_500)]
+
+
+def test_wide_events_are_read_from_an_object_store_a_few_at_a_time(directory, tmp_path):
+    store, chance, count = object_store(tmp_path), random.Random(11), 1_200
+    payloads = [b"%06d:" % number + chance.randbytes(32 << 10) for number in range(count)]
+    heads = [payload[:7] for payload in payloads]
+    with store, Stratalog(directory, "--story-url", "s3://lake/wide", environment=store.environment()) as server:
+        with connect(server) as connection:
+            connection.execute("CREATE TABLE t (time TIMESTAMPTZ NOT NULL, payload BYTEA)")
+            copy(connection, "t", ["time", "payload"],
+                 ([moment(START_NS + number * MINUTE_NS), payload] for number, payload in enumerate(payloads)))
+            connection.execute("CALL stratalog.compact('t')")
+            assert tiers(connection) == {"story": count}
+        # Nothing of it is in memory any more.
+        server.kill()
+        server.start()
+        with connect(server) as connection:
+            def read(sql):
+                return [bytes(row[0]) for row in connection.execute(sql, binary=True)]
+
+            for few in (1, 7, 900, 5_000):
+                assert read(f"SELECT payload FROM t ORDER BY time DESC LIMIT {few}") == payloads[::-1][:few]
+                assert read(f"SELECT payload FROM t ORDER BY time LIMIT {few}") == payloads[:few]
+                assert read(f"SELECT substr(payload, 1, 7) FROM replay('t') LIMIT {few}") == heads[:few]
+            since = moment(START_NS + (count - 3) * MINUTE_NS)
+            assert read(f"SELECT payload FROM t WHERE time >= '{since}' ORDER BY time") == payloads[-3:]
+            assert read("SELECT payload FROM t WHERE time = (SELECT max(time) FROM t)") == payloads[-1:]
