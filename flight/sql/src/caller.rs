@@ -7,11 +7,12 @@
 //! ```
 
 mod registry;
+mod watch;
 
 use std::{
     collections::HashMap,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicI64, AtomicU64, Ordering},
     },
 };
@@ -23,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 pub(crate) use self::registry::Callers;
+use self::watch::Watch;
 use crate::{
     FlightSettings, encode::Encoded, options::CallerOptions, prepared::Statement,
     statement::SharedRows,
@@ -39,13 +41,21 @@ pub(crate) struct Caller {
     pub(crate) settings: Arc<FlightSettings>,
     encoded: Arc<Encoded>,
     pub(crate) options: Mutex<CallerOptions>,
-    transactions: Mutex<HashMap<Vec<u8>, Arc<Session>>>,
+    transactions: Mutex<HashMap<Vec<u8>, Open>>,
     statements: Mutex<HashMap<Vec<u8>, Arc<Statement>>>,
     /// What runs now that can be cancelled by its number.
     running: Mutex<HashMap<u64, CancellationToken>>,
     parts: Mutex<HashMap<u64, Arc<SharedRows>>>,
     next_number: AtomicU64,
     used_ns: AtomicI64,
+    watch: OnceLock<Watch>,
+}
+
+/// A transaction.
+#[derive(Debug)]
+struct Open {
+    session: Arc<Session>,
+    _watch: Watch,
 }
 
 impl std::fmt::Debug for Caller {
@@ -66,7 +76,7 @@ impl Caller {
         login: Login,
     ) -> Result<Arc<Self>> {
         let session = service.connect(login)?;
-        Ok(Arc::new(Self {
+        let caller = Arc::new(Self {
             id: Uuid::new_v4(),
             session,
             service: Arc::clone(service),
@@ -79,7 +89,16 @@ impl Caller {
             parts: Mutex::default(),
             next_number: AtomicU64::new(1),
             used_ns: AtomicI64::new(service.parts().clock.now_ns()),
-        }))
+            watch: OnceLock::new(),
+        });
+        let watched = Arc::downgrade(&caller);
+        let end = move || {
+            if let Some(caller) = watched.upgrade() {
+                caller.end();
+            }
+        };
+        caller.watch.get_or_init(|| Watch::new(Arc::clone(&caller.session), end));
+        Ok(caller)
     }
 
     /// What all subscribers are sent.
@@ -110,7 +129,8 @@ impl Caller {
     /// Since when it has not called: nanoseconds since 1970; now, while something of it runs.
     pub(crate) fn idle_since_ns(&self) -> i64 {
         let runs = |session: &Arc<Session>| session.is_running();
-        if runs(&self.session) || self.transactions.lock().values().any(runs) {
+        if runs(&self.session) || self.transactions.lock().values().any(|open| runs(&open.session))
+        {
             self.touch();
         }
         self.used_ns.load(Ordering::Relaxed)
@@ -124,12 +144,18 @@ impl Caller {
     /// The session of a statement: that of its transaction, if it names one.
     ///
     /// # Errors
-    /// `InvalidTransactionState` for a transaction that is not open.
+    /// `InvalidTransactionState` for a transaction that is not open; `Shutdown` for one that another
+    /// session's command has ended.
     pub(crate) fn session_of(&self, transaction: Option<&[u8]>) -> Result<Arc<Session>> {
         let Some(id) = transaction.filter(|id| !id.is_empty()) else {
             return Ok(Arc::clone(&self.session));
         };
-        self.transactions.lock().get(id).cloned().ok_or_else(no_transaction)
+        let session = {
+            let transactions = self.transactions.lock();
+            Arc::clone(&transactions.get(id).ok_or_else(no_transaction)?.session)
+        };
+        session.check_terminated().inspect_err(|_| drop(self.transactions.lock().remove(id)))?;
+        Ok(session)
     }
 
     /// Keeps the session of a new transaction; returns its id.
@@ -140,16 +166,20 @@ impl Caller {
         let mut transactions = self.transactions.lock();
         check_room("open transactions", transactions.len(), self.settings.transactions_max)?;
         let id = Uuid::new_v4().into_bytes().to_vec();
-        transactions.insert(id.clone(), session);
+        let ended = Arc::clone(&session);
+        let watch = Watch::new(Arc::clone(&session), move || ended.close());
+        transactions.insert(id.clone(), Open { session, _watch: watch });
         Ok(id)
     }
 
     /// Lets go of the session of a transaction that ends.
     ///
     /// # Errors
-    /// `InvalidTransactionState` for one that is not open.
+    /// As [`Self::session_of`].
     pub(crate) fn take_transaction(&self, id: &[u8]) -> Result<Arc<Session>> {
-        self.transactions.lock().remove(id).ok_or_else(no_transaction)
+        let open = self.transactions.lock().remove(id).ok_or_else(no_transaction)?;
+        open.session.check_terminated()?;
+        Ok(open.session)
     }
 
     /// Keeps a prepared statement; returns its handle.
@@ -232,8 +262,8 @@ impl Caller {
 
     /// Ends everything that it has open.
     pub(crate) fn end(&self) {
-        for (_, session) in self.transactions.lock().drain() {
-            session.close();
+        for (_, open) in self.transactions.lock().drain() {
+            open.session.close();
         }
         self.statements.lock().clear();
         self.parts.lock().clear();

@@ -42,7 +42,7 @@ impl Peer {
     /// The caller of this user and database; made when it calls for the first time.
     ///
     /// # Errors
-    /// `LimitExceeded`, and those of `make`.
+    /// `LimitExceeded`, and those of `make`; `Shutdown` when another session's command has ended it.
     pub(crate) fn caller(
         &self,
         user: &str,
@@ -52,7 +52,11 @@ impl Peer {
         let mut callers = self.callers.lock();
         let name = (user.to_string(), database.to_string());
         if let Some(caller) = callers.get(&name) {
-            return Ok(Arc::clone(caller));
+            let goes_on = caller.session().check_terminated();
+            let caller = Arc::clone(caller);
+            // Told once: what calls next is a session of its own.
+            goes_on.inspect_err(|_| drop(callers.remove(&name)))?;
+            return Ok(caller);
         }
         if callers.len() >= CALLERS_MAX {
             return Err(Error::new(

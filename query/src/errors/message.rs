@@ -277,7 +277,11 @@ fn no_such_overload(text: &str) -> Option<Error> {
         return Some(known);
     }
     let (message, hint) = match said.split_once("; there is ") {
-        Some((message, others)) => (message, Some(format!("There is {others}."))),
+        Some((message, others)) => {
+            // What the engine says behind it is of a signature that nobody wrote.
+            let others = others.split(",Error during planning").next().unwrap_or(others);
+            (message, Some(format!("There is {others}.")))
+        }
         None => match said.split_once("\n  hint: ") {
             Some((message, hint)) => (message, Some(hint.to_string())),
             None => (said.as_str(), None),

@@ -173,7 +173,7 @@ fn after_gsn(after: Cell, types: &[Option<ColumnType>]) -> Result<Cell> {
         _ => None,
     };
     match other {
-        Some(other) => Err(subscribe::no_position("AFTER GSN", &other)),
+        Some(other) => Err(subscribe::no_position(subscribe::AFTER_GSN, &other)),
         None => Ok(after),
     }
 }

@@ -49,7 +49,12 @@ pub fn as_a_lock(tokens: &mut Vec<TokenWithSpan>) {
     tokens.splice(first..=first, [word("FOR"), word("SHARE")]);
 }
 
-fn is_mark(lock: &LockClause) -> bool {
+/// Whether a token is what AS OF SEALED has become.
+pub fn is_mark(token: &Token) -> bool {
+    matches!(token, Token::Word(word) if word.value == MARK)
+}
+
+fn marks(lock: &LockClause) -> bool {
     let name = lock.of.as_ref().and_then(|name| name.0.first()).and_then(|part| part.as_ident());
     name.is_some_and(|name| name.value == MARK)
 }
@@ -60,7 +65,7 @@ fn is_mark(lock: &LockClause) -> bool {
 /// `SyntaxError` for one in a subquery.
 pub fn take(query: &mut Query) -> Result<bool> {
     let locks = query.locks.len();
-    query.locks.retain(|lock| !is_mark(lock));
+    query.locks.retain(|lock| !marks(lock));
     let found = query.locks.len() < locks;
     match walk::look(query, &mut Marks).is_break() {
         true => Err(Error::new(
@@ -76,7 +81,7 @@ struct Marks;
 
 impl Look for Marks {
     fn pre_visit_query(&mut self, query: &Query) -> Flow {
-        match query.locks.iter().any(is_mark) {
+        match query.locks.iter().any(marks) {
             true => Flow::Break(()),
             false => Flow::Continue(()),
         }

@@ -130,12 +130,13 @@ impl Callers {
         caller.end();
     }
 
-    /// Ends logins that have not called for long.
+    /// Ends logins that have not called for long, and forgets those that were ended.
     pub(crate) fn expire(&self) {
         let oldest_ns = self.oldest_ns();
         let mut ended = Vec::new();
         self.logins.lock().retain(|_, caller| {
-            let stays = caller.idle_since_ns() >= oldest_ns;
+            let goes_on = caller.session().check_terminated().is_ok();
+            let stays = goes_on && caller.idle_since_ns() >= oldest_ns;
             if !stays {
                 ended.push(Arc::clone(caller));
             }
@@ -158,6 +159,14 @@ impl Callers {
         let id = self.seal.open(PURPOSE, &sealed).and_then(|id| Uuid::from_slice(id).ok());
         let id = id.ok_or_else(refused)?;
         let caller = self.logins.lock().get(&id).cloned().ok_or_else(refused)?;
+        if caller.session().check_terminated().is_err() {
+            self.forget(&caller, None);
+            return Err(Error::new(
+                ErrorKind::InvalidAuthorization,
+                "the session of this token was ended by another one's command",
+            )
+            .with_hint("log in again"));
+        }
         // One that nobody has looked at since its time was up is over all the same.
         if caller.idle_since_ns() < self.oldest_ns() {
             self.forget(&caller, None);

@@ -50,3 +50,63 @@ async fn a_login_is_alone_with_what_it_has_acquired_until_it_ends() {
     }
     assert_eq!(count(&mut server.client().await, "t").await, 4);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_login_that_another_session_ends_gives_back_what_it_has_though_it_does_not_call() {
+    let server = TestServer::start().await;
+    let mut other = server.client().await;
+    other.execute_update(TABLE.to_string(), None).await.unwrap();
+    let insert = "INSERT INTO t (time, host) VALUES ('2024-01-01', 'a')".to_string();
+    for (round, has_token) in [true, false].into_iter().enumerate() {
+        let mut holder = server.client().await;
+        if has_token {
+            holder.handshake("anna", "any").await.unwrap();
+        }
+        holder.execute_update("ACQUIRE CHRONICLE t EXCLUSIVE".to_string(), None).await.unwrap();
+        let transaction = holder.begin_transaction().await.unwrap();
+        holder.execute_update(insert.clone(), Some(transaction.clone())).await.unwrap();
+        assert!(other.execute_update(insert.clone(), None).await.is_err(), "it is acquired");
+        let end = "(SELECT pg_terminate_backend(process_id) AS is_there FROM stratalog.acquisitions) \
+                   AS ended WHERE is_there";
+        assert_eq!(count(&mut other, end).await, 1);
+        let began = Instant::now();
+        while let Err(refused) = other.execute_update(insert.clone(), None).await {
+            assert!(began.elapsed() < Duration::from_secs(20), "{refused}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let told = holder.execute_update(insert.clone(), None).await.unwrap_err().to_string();
+        let words = if has_token { "ended by another one's command" } else { "57P01" };
+        assert!(told.contains(words), "{told}");
+        if has_token {
+            let told = holder.execute_update(insert.clone(), None).await.unwrap_err().to_string();
+            assert!(told.contains("28000"), "{told}");
+            holder.handshake("anna", "any").await.unwrap();
+        }
+        // Nothing of the transaction is left, and the client goes on as another session.
+        assert!(holder.end_transaction(transaction, EndTransaction::Commit).await.is_err());
+        holder.execute_update(insert.clone(), None).await.unwrap();
+        assert_eq!(count(&mut holder, "t").await, 2 * (round as i64 + 1));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_that_another_session_ends_is_rolled_back() {
+    let server = TestServer::start().await;
+    let mut other = server.client().await;
+    other.execute_update(TABLE.to_string(), None).await.unwrap();
+    let mut holder = server.client().await;
+    let insert = "INSERT INTO t (time, host) VALUES ('2024-01-01', 'a')".to_string();
+    for commits in [true, false] {
+        let transaction = holder.begin_transaction().await.unwrap();
+        holder.execute_update(insert.clone(), Some(transaction.clone())).await.unwrap();
+        let end = "(SELECT pg_terminate_backend(pid) AS is_there FROM pg_stat_activity \
+                   WHERE state = 'idle in transaction') AS ended WHERE is_there";
+        assert_eq!(count(&mut other, end).await, 1);
+        let told = match commits {
+            true => holder.end_transaction(transaction, EndTransaction::Commit).await.unwrap_err(),
+            false => holder.execute_update(insert.clone(), Some(transaction)).await.unwrap_err(),
+        };
+        assert!(told.to_string().contains("57P01"), "{told}");
+    }
+    assert_eq!(count(&mut holder, "t").await, 0);
+}

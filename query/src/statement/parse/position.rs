@@ -21,7 +21,7 @@ use super::{
     rewrite::is_keyword,
     words::{Words, Wrong},
 };
-use crate::statement::query;
+use crate::statement::{query, sealed};
 
 /// The name under which an INSERT keeps the position that it comes after.
 pub(crate) const AFTER: &str = "after_gsn";
@@ -178,7 +178,11 @@ fn insert(words: &Words<'_>) -> Result<(Vec<TokenWithSpan>, Option<Vec<TokenWith
     };
     let at = words.find(0, is_after);
     if !is_after(at) {
-        return Ok((Vec::new(), None));
+        let misses = |at: usize| {
+            words.is(at, "after") && words.is(at + 1, "gsn") && is_no_position(words, at + 2)
+        };
+        let at = words.find(0, misses);
+        return if misses(at) { words.wrong(at + 2) } else { Ok((Vec::new(), None)) };
     }
     // It ends the source, or the statement.
     let follows = words.get(at + 3).map(|token| &token.token);
@@ -193,6 +197,20 @@ fn insert(words: &Words<'_>) -> Result<(Vec<TokenWithSpan>, Option<Vec<TokenWith
     let mut rest: Vec<TokenWithSpan> = words.tokens(0..at).collect();
     rest.extend(words.tokens(at + 3..words.len()));
     Ok((rest, Some(words.tokens(at + 2..at + 3).collect())))
+}
+
+/// Whether what stands behind AFTER GSN is meant as a position, and is none: neither a number nor a parameter.
+/// (A column `after` may be called `gsn`.)
+fn is_no_position(words: &Words<'_>, at: usize) -> bool {
+    match words.get(at).map(|token| &token.token) {
+        Some(Token::Minus | Token::Plus | Token::LParen | Token::SingleQuotedString(_)) => true,
+        Some(Token::Word(word)) => {
+            let calls =
+                word.keyword == Keyword::NoKeyword && words.is_token(at + 1, &Token::LParen);
+            calls || words.is(at, "null")
+        }
+        _ => false,
+    }
 }
 
 fn subscribe(words: &Words<'_>, at: usize) -> Result<(Vec<TokenWithSpan>, Beginning), Wrong> {
@@ -230,9 +248,12 @@ fn subscribe(words: &Words<'_>, at: usize) -> Result<(Vec<TokenWithSpan>, Beginn
     }
     out.push(word("FROM", span));
     out.extend(words.tokens(name));
-    // A condition, or the parenthesis that ends it, and what follows.
+    // A condition, or the parenthesis that ends it, and what follows; AS OF SEALED is refused later.
     let rest = words.get(value.end).map(|token| &token.token);
-    if !is_where(value.end) && rest.is_some_and(|token| *token != Token::RParen) {
+    let is_sealed = words.is(value.end, "for")
+        && words.get(value.end + 3).is_some_and(|token| sealed::is_mark(&token.token));
+    let is_behind = rest.is_some_and(|token| *token != Token::RParen);
+    if is_behind && !is_where(value.end) && !is_sealed {
         return words.wrong(value.end);
     }
     // The parser forgets a limit that is none.

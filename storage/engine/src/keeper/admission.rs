@@ -182,7 +182,11 @@ impl<'a> Push<'a> {
                 }
                 Err(Refused::Ahead(row, until)) => {
                     let columns = self.rows.columns();
-                    return Err(violation::ahead(self.definition, columns, start + row, until));
+                    let moved = given.get(row).is_some_and(|given| *given <= until);
+                    return Err(match moved {
+                        true => violation::window_full(self.definition, until),
+                        false => violation::ahead(self.definition, columns, start + row, until),
+                    });
                 }
                 Err(Refused::Late(row, sealed)) => {
                     let columns = self.rows.columns();

@@ -88,8 +88,7 @@ pub fn early(
         .with_detail(format!("Events are accepted from {} on.", tick_text(definition, from)))
 }
 
-/// The error of row `row`, an event behind `until`, the last tick that is accepted: one that the server
-/// timed was moved there by `collision = 'next'`, and a later one may have room.
+/// The error of row `row`, an event behind `until`, the last tick that is accepted.
 pub fn ahead(
     definition: &ChronicleDefinition,
     columns: &[ArrayRef],
@@ -97,17 +96,20 @@ pub fn ahead(
     until: i64,
 ) -> Error {
     let (time, name) = (time_text(definition, columns, row), &definition.name);
-    if definition.time_source == TickSource::Server {
-        let message = format!("no tick is free in \"{name}\" before the acceptance window ends");
-        return outside(definition, message)
-            .with_detail(format!("It ends at {}.", tick_text(definition, until)))
-            .with_hint(
-                "send fewer events of a series at once, or them later, or make the table with a finer \
-                 granularity, more key columns or a longer acceptance_window",
-            );
-    }
     outside(definition, format!("event of {time} is too far ahead to be accepted in \"{name}\""))
         .with_detail(format!("Events are accepted up to {}.", tick_text(definition, until)))
+}
+
+/// The error of an event that `collision = 'next'` would move behind `until`, the last tick that is accepted:
+/// a later one may have room.
+pub fn window_full(definition: &ChronicleDefinition, until: i64) -> Error {
+    let name = &definition.name;
+    outside(definition, format!("no tick is free in \"{name}\" before the acceptance window ends"))
+        .with_detail(format!("It ends at {}.", tick_text(definition, until)))
+        .with_hint(
+            "send fewer events of a series at once, or them later, or make the table with a finer \
+             granularity, more key columns or a longer acceptance_window",
+        )
 }
 
 fn outside(definition: &ChronicleDefinition, message: String) -> Error {
