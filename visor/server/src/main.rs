@@ -12,7 +12,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// `mi_option_purge_delay`, which the crate has no name for.
 const PURGE_DELAY: mi_option_t = 15;
 
-/// Memory that was freed is kept for so long, in milliseconds, and then given back together. What events pass
+/// Memory that was freed is kept for so long at most, in milliseconds, and then given back together. What events pass
 /// through on their way is as much as they are, each second; given back each second, it costs as much to have it
 /// again, zeroed, as all else that is done to them.
 const KEPT_MS: c_long = 20_000;
