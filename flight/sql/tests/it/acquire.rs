@@ -56,7 +56,7 @@ async fn a_login_that_another_session_ends_gives_back_what_it_has_though_it_does
     let server = TestServer::start().await;
     let mut other = server.client().await;
     other.execute_update(TABLE.to_string(), None).await.unwrap();
-    let insert = "INSERT INTO t (time, host) VALUES ('2024-01-01', 'a')".to_string();
+    let insert = "INSERT INTO t (time, host) VALUES (now(), 'a')".to_string();
     for (round, has_token) in [true, false].into_iter().enumerate() {
         let mut holder = server.client().await;
         if has_token {
