@@ -216,6 +216,10 @@ fn is_no_position(words: &Words<'_>, at: usize) -> bool {
 fn subscribe(words: &Words<'_>, at: usize) -> Result<(Vec<TokenWithSpan>, Beginning), Wrong> {
     let name = at + 1..words.name(at + 1)?;
     let is_where = |at: usize| words.is(at, "where");
+    let is_sealed = |at: usize| {
+        let mark = words.get(at + 3).filter(|_| words.is(at, "for"));
+        mark.is_some_and(|token| sealed::is_mark(&token.token))
+    };
     let (beginning, value) = match name.end {
         from if words.is(from, "from") => {
             let beginning = match () {
@@ -223,7 +227,7 @@ fn subscribe(words: &Words<'_>, at: usize) -> Result<(Vec<TokenWithSpan>, Beginn
                 () if words.is(from + 1, "timestamp") => Beginning::Time,
                 () => return words.wrong(from + 1),
             };
-            let value = from + 2..words.find(from + 2, is_where);
+            let value = from + 2..words.find(from + 2, |at| is_where(at) || is_sealed(at));
             if value.is_empty() {
                 return words.wrong(value.end);
             }
@@ -250,10 +254,8 @@ fn subscribe(words: &Words<'_>, at: usize) -> Result<(Vec<TokenWithSpan>, Beginn
     out.extend(words.tokens(name));
     // A condition, or the parenthesis that ends it, and what follows; AS OF SEALED is refused later.
     let rest = words.get(value.end).map(|token| &token.token);
-    let is_sealed = words.is(value.end, "for")
-        && words.get(value.end + 3).is_some_and(|token| sealed::is_mark(&token.token));
     let is_behind = rest.is_some_and(|token| *token != Token::RParen);
-    if is_behind && !is_where(value.end) && !is_sealed {
+    if is_behind && !is_where(value.end) && !is_sealed(value.end) {
         return words.wrong(value.end);
     }
     // The parser forgets a limit that is none.
