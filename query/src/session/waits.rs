@@ -1,7 +1,7 @@
 //! What a statement waits for that others do, for as long as they like: release what they have acquired, commit
 //! events.
 
-use std::sync::Arc;
+use std::{sync::Arc, task::Poll};
 
 use stratalog_model::{Error, ErrorKind, Result};
 use tokio::sync::watch;
@@ -36,13 +36,18 @@ impl Waits {
             // Also when the service is gone.
             let _ = ending.wait_for(|ending| *ending).await;
         };
+        let mut what = std::pin::pin!(what);
+        if let Poll::Ready(done) = futures::poll!(what.as_mut()) {
+            return done;
+        }
+        // Before what comes of the end itself, as what a session had acquired that has just been ended.
         tokio::select! {
             biased;
-            done = what => done,
             () = ended => Err(Error::new(
                 ErrorKind::Shutdown,
                 "terminating statement that waits for others: the server is shutting down",
             )),
+            done = what => done,
         }
     }
 

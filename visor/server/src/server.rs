@@ -141,8 +141,9 @@ impl Server {
     /// What a part says that could not close cleanly.
     pub async fn close(self) -> Result<(), StartError> {
         let Self { embedded, stop, mut listeners, grace, .. } = self;
-        stop.cancel();
+        // In this order: who waits for others is not to get what they have until they end.
         embedded.service().end_subscriptions();
+        stop.cancel();
         let result = wait_all(&mut listeners, grace + LAST_GRACE).await;
         for listener in &listeners {
             tracing::warn!("a listener does not end; its connections are cut off");
