@@ -116,6 +116,7 @@ impl Pool {
         };
         let call = Call::new(slot);
         let mut kept = slot.connection.lock().await;
+        let mut last = String::new();
         for _ in 0..SESSIONS_MAX {
             let usable = kept.as_ref().filter(|connection| !connection.is_suspect());
             let connection = match usable {
@@ -134,13 +135,14 @@ impl Pool {
                 // The server has begun anew since: not the login is refused, but its session is over.
                 Err(error) if error.is_session_lost() => {
                     tracing::debug!(%error, "logging in again");
+                    last = error.message().to_string();
                 }
                 Err(error) => return Err(error),
             }
         }
         Err(Error::new(
             ErrorKind::Connection,
-            format!("the server ended {SESSIONS_MAX} sessions as soon as they were used"),
+            format!("the server ended {SESSIONS_MAX} sessions as soon as they were used: {last}"),
         )
         .not_carried_out())
     }

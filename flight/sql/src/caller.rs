@@ -12,7 +12,7 @@ mod watch;
 use std::{
     collections::HashMap,
     sync::{
-        Arc, OnceLock,
+        Arc, Weak,
         atomic::{AtomicI64, AtomicU64, Ordering},
     },
 };
@@ -48,7 +48,7 @@ pub(crate) struct Caller {
     parts: Mutex<HashMap<u64, Arc<SharedRows>>>,
     next_number: AtomicU64,
     used_ns: AtomicI64,
-    watch: OnceLock<Watch>,
+    _watch: Watch,
 }
 
 /// A transaction.
@@ -76,29 +76,29 @@ impl Caller {
         login: Login,
     ) -> Result<Arc<Self>> {
         let session = service.connect(login)?;
-        let caller = Arc::new(Self {
-            id: Uuid::new_v4(),
-            session,
-            service: Arc::clone(service),
-            settings: Arc::clone(settings),
-            encoded: Arc::clone(encoded),
-            options: Mutex::default(),
-            transactions: Mutex::default(),
-            statements: Mutex::default(),
-            running: Mutex::default(),
-            parts: Mutex::default(),
-            next_number: AtomicU64::new(1),
-            used_ns: AtomicI64::new(service.parts().clock.now_ns()),
-            watch: OnceLock::new(),
-        });
-        let watched = Arc::downgrade(&caller);
-        let end = move || {
-            if let Some(caller) = watched.upgrade() {
-                caller.end();
+        Ok(Arc::new_cyclic(|caller: &Weak<Self>| {
+            let caller = Weak::clone(caller);
+            let end = move || {
+                if let Some(caller) = caller.upgrade() {
+                    caller.end();
+                }
+            };
+            Self {
+                id: Uuid::new_v4(),
+                session: Arc::clone(&session),
+                service: Arc::clone(service),
+                settings: Arc::clone(settings),
+                encoded: Arc::clone(encoded),
+                options: Mutex::default(),
+                transactions: Mutex::default(),
+                statements: Mutex::default(),
+                running: Mutex::default(),
+                parts: Mutex::default(),
+                next_number: AtomicU64::new(1),
+                used_ns: AtomicI64::new(service.parts().clock.now_ns()),
+                _watch: Watch::new(session, end),
             }
-        };
-        caller.watch.get_or_init(|| Watch::new(Arc::clone(&caller.session), end));
-        Ok(caller)
+        }))
     }
 
     /// What all subscribers are sent.
@@ -154,8 +154,10 @@ impl Caller {
             let transactions = self.transactions.lock();
             Arc::clone(&transactions.get(id).ok_or_else(no_transaction)?.session)
         };
-        session.check_terminated().inspect_err(|_| drop(self.transactions.lock().remove(id)))?;
-        Ok(session)
+        match session.check_terminated() {
+            Ok(()) => Ok(session),
+            Err(_) => self.take_transaction(id),
+        }
     }
 
     /// Keeps the session of a new transaction; returns its id.
@@ -178,7 +180,8 @@ impl Caller {
     /// As [`Self::session_of`].
     pub(crate) fn take_transaction(&self, id: &[u8]) -> Result<Arc<Session>> {
         let open = self.transactions.lock().remove(id).ok_or_else(no_transaction)?;
-        open.session.check_terminated()?;
+        // Its watch ends here, and may not have come to it.
+        open.session.check_terminated().inspect_err(|_| open.session.close())?;
         Ok(open.session)
     }
 

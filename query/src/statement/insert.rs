@@ -173,7 +173,9 @@ fn after_gsn(after: Cell, types: &[Option<ColumnType>]) -> Result<Cell> {
         _ => None,
     };
     match other {
-        Some(other) => Err(subscribe::no_position(subscribe::AFTER_GSN, &other)),
+        // It takes numbers and parameters only, no cast.
+        Some(other) => Err(subscribe::no_position("AFTER GSN", &other)
+            .with_hint("write it without a fraction, or send a parameter of type bigint")),
         None => Ok(after),
     }
 }

@@ -412,16 +412,10 @@ fn start_of(chronicle: &ChronicleDefinition, value: Option<ScalarValue>) -> Resu
     }
 }
 
-/// The clause of INSERT, which takes numbers and parameters only.
-pub(super) const AFTER_GSN: &str = "AFTER GSN";
-
 /// The error of a position in the log that is no whole number.
 pub(super) fn no_position(clause: &str, type_name: &str) -> Error {
     let message = format!("{clause} takes a whole number, not {type_name}");
-    Error::new(ErrorKind::DatatypeMismatch, message).with_hint(match clause {
-        AFTER_GSN => "write it without a fraction, or send a parameter of type bigint",
-        _ => "cast it, as in 66.4::bigint",
-    })
+    Error::new(ErrorKind::DatatypeMismatch, message).with_hint("cast it, as in 66.4::bigint")
 }
 
 fn never_sealed() -> Error {

@@ -164,6 +164,12 @@ async fn errors_are_postgresqls() {
         db.error("SELECT usage_usr FROM cpu").await.hint(),
         Some("Perhaps you meant the column \"usage_user\".")
     );
+    assert_eq!(
+        db.error("SELECT head_of_log(5)").await.hint(),
+        Some("There is head_of_log(), head_of_log(text).")
+    );
+    let after = db.error("INSERT INTO cpu (time) VALUES (now()) AFTER GSN 1.5").await;
+    assert!(after.hint().is_some_and(|hint| hint.contains("without a fraction")), "{after}");
 }
 
 #[tokio::test]

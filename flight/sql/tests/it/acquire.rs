@@ -110,4 +110,6 @@ async fn a_transaction_that_another_session_ends_is_rolled_back() {
         assert!(told.to_string().contains("administrator command"), "{told}");
     }
     assert_eq!(count(&mut holder, "t").await, 0);
+    // Nor does it hold its key any more.
+    assert_eq!(other.execute_update(insert, None).await.unwrap(), 1);
 }
