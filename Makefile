@@ -15,7 +15,7 @@ endif
 DEBUG := $(CARGO_TARGET_DIR)/debug
 RELEASE := $(CARGO_TARGET_DIR)/release
 
-.PHONY: help demo test run bench tsbs log lint format torture docs setup
+.PHONY: help demo test run bench tsbs log lint format torture hunt docs setup
 
 help: ## Lists these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,6 +68,10 @@ docs: ## Writes the documents that are made from the code
 torture: ## The crash tests for as long as MINUTES says (30)
 	@scripts/setup test
 	@STRATALOG_TORTURE_MINUTES=$(or $(MINUTES),30) scripts/torture
+
+hunt: ## Random statements beside PostgreSQL and DuckDB for as long as MINUTES says (30)
+	@scripts/setup test
+	@scripts/hunt $(HUNT)
 
 setup: ## Installs what the tests need and is missing (Debian)
 	@scripts/setup test

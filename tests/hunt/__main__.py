@@ -1,0 +1,7 @@
+"""`python -m hunt`."""
+
+import sys
+
+from .hunt import main
+
+sys.exit(main())
