@@ -299,6 +299,13 @@ impl Session {
         self.variables.parsed().style
     }
 
+    /// The text form of values in results: as [`Self::text_style`], with the digits of
+    /// `stratalog.fraction_digits`.
+    pub fn result_style(&self) -> TextStyle {
+        let parsed = self.variables.parsed();
+        TextStyle { fraction_digits: parsed.fraction_digits, ..parsed.style }
+    }
+
     /// How long the session may be idle as it is now; `None` for as long as it likes.
     pub fn idle_limit(&self) -> Option<Duration> {
         let limits = self.variables.parsed();

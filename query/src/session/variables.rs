@@ -80,6 +80,8 @@ pub struct Parsed {
     pub messages_from: u8,
     /// What the client measured; 0: nothing.
     pub round_trip_us: u64,
+    /// Digits of a second's fraction in results as text.
+    pub fraction_digits: u32,
 }
 
 impl Default for Parsed {
@@ -93,6 +95,7 @@ impl Default for Parsed {
             subscribe_wait_ms: 1_000,
             search_path: vec!["public".to_string()],
             messages_from: 0,
+            fraction_digits: 6,
             round_trip_us: 0,
         }
     }
@@ -361,7 +364,7 @@ impl Inner {
                     _ => ByteaOutput::Hex,
                 },
                 extra_float_digits: self.value("extra_float_digits").parse().unwrap_or(1),
-                now_ns: None,
+                ..TextStyle::default()
             },
             statement_timeout_ms: duration("statement_timeout"),
             lock_timeout_ms: duration("lock_timeout"),
@@ -374,6 +377,7 @@ impl Inner {
                 "error" => 2,
                 _ => 0,
             },
+            fraction_digits: self.value("stratalog.fraction_digits").parse().unwrap_or(6),
             round_trip_us: self.value("stratalog.round_trip_us").parse().unwrap_or(0),
         };
         Ok(())

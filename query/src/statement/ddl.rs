@@ -10,8 +10,8 @@ use std::{
 };
 
 use datafusion::sql::sqlparser::ast::{
-    AlterTable, AlterTableOperation, CommentObject, ObjectName, ObjectType, RenameTableNameKind,
-    SchemaName, Statement,
+    AlterTable, AlterTableOperation, CommentObject, ObjectName, ObjectType, Owner,
+    RenameTableNameKind, SchemaName, Statement,
 };
 use stratalog_model::{
     Append, ChronicleDefinition, ChronicleId, Error, ErrorKind, EventStore, Result, store::Appended,
@@ -387,15 +387,30 @@ async fn alter(session: &Session, tree: &AlterTable) -> Result<Vec<Command>> {
         }
         Err(error) => return Err(error),
     };
-    if tree.operations.len() > 1 {
-        return Err(Error::not_yet("ALTER TABLE with more than one action")
-            .with_hint("write one ALTER TABLE for each"));
-    }
     let mut commands = Vec::new();
     for operation in &tree.operations {
-        commands.push(alter_one(session, &chronicle, operation).await?);
+        match operation {
+            AlterTableOperation::OwnerTo { new_owner } => check_owner(session, new_owner)?,
+            other => commands.push(alter_one(session, &chronicle, other).await?),
+        }
     }
     Ok(commands)
+}
+
+/// Checks that an owner is the user of the session, who owns every table until users have grants.
+///
+/// # Errors
+/// `UndefinedObject` for another name.
+fn check_owner(session: &Session, owner: &Owner) -> Result<()> {
+    let Owner::Ident(name) = owner else { return Ok(()) };
+    let name = names::fold(name);
+    match name == session.login().user {
+        true => Ok(()),
+        false => {
+            Err(Error::new(ErrorKind::UndefinedObject, format!("role \"{name}\" does not exist"))
+                .with_hint("restore a dump with pg_restore --no-owner, or as this user"))
+        }
+    }
 }
 
 async fn alter_one(

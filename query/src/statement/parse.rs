@@ -17,6 +17,7 @@ use stratalog_text::copy::CopyOptionValue;
 use self::position::Positions;
 
 mod acquire;
+mod alter;
 mod copy_options;
 mod distinct;
 mod dropping;
@@ -108,6 +109,7 @@ pub fn statements(sql: &str, bytes_max: usize) -> Result<Vec<Tree>> {
         }
         let compares_distinct = rewrite::compares_distinct(part);
         let mut tokens = rewrite::for_parser(part);
+        alter::rewrite(&mut tokens);
         let is_own = acquire::is_own(part);
         if is_own {
             acquire::separate(&mut tokens);

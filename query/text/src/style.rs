@@ -2,6 +2,9 @@
 
 use crate::TimeZone;
 
+/// Digits of nanoseconds.
+pub const FRACTION_DIGITS_MAX: u32 = 9;
+
 /// Order of the numbers in a date like `01/02/03` (setting `DateStyle`). Output is always ISO.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DateOrder {
@@ -52,9 +55,26 @@ pub struct TextStyle {
     /// Above 0: floats are written in the fewest digits that read back exactly;
     /// otherwise rounded to 15 (real: 6) digits plus this number, which may be negative.
     pub extra_float_digits: i32,
+    /// Digits of a second's fraction in timestamps, times and intervals, 0 to 9; further digits are cut.
+    pub fraction_digits: u32,
     /// Nanoseconds since 1970 that `now`, `today`, `tomorrow` and `yesterday` mean;
     /// `None` refuses them.
     pub now_ns: Option<i64>,
+}
+
+impl TextStyle {
+    /// Nanoseconds of a second without the digits beyond [`Self::fraction_digits`]. Cut, not rounded: the
+    /// order of times stays.
+    pub(crate) fn fraction(&self, nanos: u32) -> u32 {
+        let cut = FRACTION_DIGITS_MAX.saturating_sub(self.fraction_digits);
+        nanos - nanos % 10_u32.pow(cut)
+    }
+
+    /// The same for the nanoseconds of an interval, cut towards 0.
+    pub(crate) fn interval_fraction(&self, nanos: i128) -> i128 {
+        let cut = FRACTION_DIGITS_MAX.saturating_sub(self.fraction_digits);
+        nanos - nanos % 10_i128.pow(cut)
+    }
 }
 
 impl Default for TextStyle {
@@ -65,6 +85,7 @@ impl Default for TextStyle {
             interval_style: IntervalStyle::default(),
             bytea_output: ByteaOutput::default(),
             extra_float_digits: 1,
+            fraction_digits: FRACTION_DIGITS_MAX,
             now_ns: None,
         }
     }

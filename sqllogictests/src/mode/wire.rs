@@ -38,8 +38,11 @@ impl Instance {
 
     /// Connects.
     pub async fn connect(&self) -> Result<Client, Failure> {
-        let parameters =
-            format!("host=127.0.0.1 port={} user=stratalog dbname=stratalog", self.port);
+        // All digits of times, as the other modes have.
+        let parameters = format!(
+            "host=127.0.0.1 port={} user=stratalog dbname=stratalog options='-c stratalog.fraction_digits=9'",
+            self.port
+        );
         let (client, connection) = tokio_postgres::connect(&parameters, NoTls).await?;
         Ok(Client { client, driver: tokio::spawn(connection) })
     }

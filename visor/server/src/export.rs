@@ -44,6 +44,7 @@ const SETTINGS: &[&str] = &[
     "SET IntervalStyle = 'postgres'",
     "SET bytea_output = 'hex'",
     "SET extra_float_digits = 1",
+    "SET stratalog.fraction_digits = 9",
     "SET statement_timeout = 0",
 ];
 

@@ -83,6 +83,9 @@ impl ConnectArguments {
         if config.get_application_name().is_none() {
             config.application_name(application_name);
         }
+        if config.get_options().is_none() {
+            config.options("-c stratalog.fraction_digits=9");
+        }
         config.connect_timeout(std::time::Duration::from_secs(10));
         Ok(Connection::Wire(Box::new(WireConnection::connect(&config).await?)))
     }

@@ -295,7 +295,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         };
         match outcome {
             Outcome::Rows(rows) => {
-                Ok(Some(Box::new(Cursor::new(rows, formats, self.session.text_style()))))
+                Ok(Some(Box::new(Cursor::new(rows, formats, self.session.result_style()))))
             }
             other => {
                 self.answer_without_rows(other).await?;

@@ -93,7 +93,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             Outcome::Rows(rows) => {
                 let format = if rows.is_binary() { BINARY } else { TEXT };
                 self.out.row_description(rows.schema(), |_| format)?;
-                let mut cursor = Cursor::new(rows, vec![format], self.session.text_style());
+                let mut cursor = Cursor::new(rows, vec![format], self.session.result_style());
                 self.send_rows(&mut cursor, 0).await?;
                 self.complete(&cursor.rows().tag())?;
             }

@@ -1,6 +1,7 @@
 //! Schemas, tables, indexes, constraints, comments.
 
 use stratalog_model::Result;
+use stratalog_visor_core::catalog::listed;
 
 use super::functions::default_class;
 use crate::{
@@ -88,6 +89,7 @@ pub(super) fn of_tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result
             ("relnatts", chronicle.columns.len().into()),
             ("relispopulated", true.into()),
             ("relreplident", "d".into()),
+            ("reloptions", options(listed::of_table(chronicle))),
         ])?;
         for index in indexes_of(chronicle) {
             rows.push(&[
@@ -103,10 +105,28 @@ pub(super) fn of_tables(context: &CatalogContext, rows: &mut Rows<'_>) -> Result
                 ("relnatts", index.columns.len().into()),
                 ("relispopulated", true.into()),
                 ("relreplident", "n".into()),
+                (
+                    "reloptions",
+                    match index.primary {
+                        true => options(listed::of_key(chronicle)),
+                        false => Value::Null,
+                    },
+                ),
             ])?;
         }
     }
     Ok(())
+}
+
+/// Storage options as PostgreSQL lists them: `name=value` each, NULL for none.
+fn options(listed: Vec<(&'static str, String)>) -> Value {
+    match listed.is_empty() {
+        true => Value::Null,
+        false => {
+            let texts = listed.into_iter().map(|(name, value)| format!("{name}={value}"));
+            Value::Texts(texts.collect())
+        }
+    }
 }
 
 pub(super) fn indexes(context: &CatalogContext, rows: &mut Rows<'_>) -> Result<()> {

@@ -160,7 +160,6 @@ const ALWAYS_NULL: &[&str] = &[
     "proacl",
     "proconfig",
     "relacl",
-    "reloptions",
     "rolconfig",
     "spcacl",
     "spcoptions",

@@ -16,7 +16,8 @@ pub(crate) const OWN: &[Spec] = &[
         oid: 14_000,
         columns: "schema text, name text, id int8, rows int8, first_time timestamptz, last_time \
             timestamptz, bytes int8, series int8, acquirers int4, granularity text, native_granularity text, base timestamptz, base_ns int8, collision \
-            text, late text, time_source text, acceptance_window_ms int8, durability text, key_columns text[], tick_column text, columns int4, \
+            text, late text, time_source text, acceptance_window_ms int8, durability text, retention_ms int8, story_rows_max int8, \
+            story_bytes_max int8, story_age_max_ms int8, pin_for_ms int8, key_columns text[], tick_column text, columns int4, \
             schema_version int4, created timestamptz, comment text",
     },
     Spec {

@@ -399,6 +399,7 @@ impl<'a> Source<'a> {
             Kind::Uuid(array) => write_uuid(array.value(row), out),
             Kind::Timestamp { values, per_second, zoned } => {
                 let (seconds, nanos) = split(value!(values), *per_second);
+                let nanos = style.fraction(nanos);
                 if *zoned {
                     let offset = style.time_zone.offset_at(seconds);
                     let local = seconds.saturating_add(i64::from(offset));
@@ -413,11 +414,11 @@ impl<'a> Source<'a> {
             }
             Kind::Time32 { values, per_second } => {
                 let (seconds, nanos) = split(i64::from(value!(values)), *per_second);
-                write_time(seconds, nanos, out);
+                write_time(seconds, style.fraction(nanos), out);
             }
             Kind::Time64 { values, per_second } => {
                 let (seconds, nanos) = split(value!(values), *per_second);
-                write_time(seconds, nanos, out);
+                write_time(seconds, style.fraction(nanos), out);
             }
             Kind::YearMonth(values) => {
                 let interval = Interval { months: value!(values), ..Interval::default() };
@@ -431,7 +432,7 @@ impl<'a> Source<'a> {
             }
             Kind::MonthDayNano(array) => {
                 let value = array.value(row);
-                let nanos = i128::from(value.nanoseconds);
+                let nanos = style.interval_fraction(i128::from(value.nanoseconds));
                 let interval = Interval { months: value.months, days: value.days, nanos };
                 write_interval(interval, style.interval_style, out);
             }
@@ -441,7 +442,7 @@ impl<'a> Source<'a> {
                 // So many days fit: they are fewer than the seconds of an i64.
                 let days = i32::try_from(value / per_day).unwrap_or(i32::MAX);
                 let rest = i128::from(value) - i128::from(days) * i128::from(per_day);
-                let nanos = rest * i128::from(SECOND_NS / per_second);
+                let nanos = style.interval_fraction(rest * i128::from(SECOND_NS / per_second));
                 write_interval(Interval { months: 0, days, nanos }, style.interval_style, out);
             }
             Kind::List { extents, child } => child.write_list(extents.of(row), style, out),

@@ -49,6 +49,10 @@ pub(crate) fn define(
     let default_collision =
         if new.primary_key.is_some() { Collision::First } else { Collision::All };
     let granularity = given.granularity.unwrap_or_default();
+    let coarsened = given.index_granularity.filter(|index| *index != granularity);
+    if let Some(index) = coarsened {
+        option::check_coarser(granularity, index)?;
+    }
     let definition = ChronicleDefinition {
         id,
         database: new.database.clone(),
@@ -60,8 +64,8 @@ pub(crate) fn define(
         indexes: Vec::new(),
         indexes_made: 0,
         primary_key: new.primary_key.is_some(),
-        scale: TickScale::starting_at(now_ns, granularity),
-        coarsened: None,
+        scale: scale(given.base_ns, now_ns, granularity)?,
+        coarsened,
         collision: given.collision.unwrap_or(default_collision),
         late: given.late.unwrap_or_default(),
         time_source: given.time_source.unwrap_or_default(),
@@ -80,6 +84,19 @@ pub(crate) fn define(
     definition.validate()?;
     check_granularity(&definition)?;
     Ok(definition)
+}
+
+/// The scale of a table: its base as given, or the time of its creation (F21).
+fn scale(base_ns: Option<i64>, now_ns: i64, granularity: Granularity) -> Result<TickScale> {
+    let scale = TickScale::starting_at(base_ns.unwrap_or(now_ns), granularity);
+    match base_ns {
+        Some(given) if given != scale.base_ns() => Err(Error::new(
+            ErrorKind::InvalidParameterValue,
+            format!("base = '{given}ns' is not a multiple of the granularity {granularity}"),
+        )
+        .with_hint(format!("use '{}ns'", scale.base_ns()))),
+        _ => Ok(scale),
+    }
 }
 
 /// A column of a definition, from how a statement wrote it.

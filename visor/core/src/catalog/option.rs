@@ -7,9 +7,13 @@ use stratalog_model::{
 
 use super::name;
 
+pub mod listed;
+
 /// Options that have a meaning now.
-pub const OPTIONS: [&str; 11] = [
+pub const OPTIONS: [&str; 13] = [
     "granularity",
+    "index_granularity",
+    "base",
     "collision",
     "late",
     "time_source",
@@ -42,6 +46,9 @@ pub const OPTIONS_LATER: [&str; 12] = [
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Given {
     pub granularity: Option<Granularity>,
+    pub index_granularity: Option<Granularity>,
+    /// Nanoseconds since 1970 of tick 0.
+    pub base_ns: Option<i64>,
     pub collision: Option<Collision>,
     pub late: Option<LatePolicy>,
     pub time_source: Option<TickSource>,
@@ -86,8 +93,12 @@ pub(crate) fn read(options: &[(String, String)]) -> Result<Given> {
         }
         match option.as_str() {
             "granularity" => given.granularity = Some(value.parse()?),
+            "index_granularity" => given.index_granularity = Some(value.parse()?),
+            "base" => given.base_ns = Some(read_base(value)?),
             "collision" => given.collision = Some(value.parse()?),
+            "durability" if is_default(value) => given.durability = Some(Durability::default()),
             "durability" => given.durability = Some(value.parse()?),
+            "late" if is_default(value) => given.late = Some(LatePolicy::default()),
             "late" => given.late = Some(read_late(value)?),
             "time_source" => given.time_source = Some(value.parse()?),
             "acceptance_window" => {
@@ -122,15 +133,46 @@ pub(crate) fn read(options: &[(String, String)]) -> Result<Given> {
 
 /// Reads the options of an ALTER TABLE … SET: only those that may change.
 pub(crate) fn read_change(options: &[(String, String)]) -> Result<Given> {
-    let given = read(options)?;
-    if given.collision.is_some() {
+    if let Some((option, _)) = options.iter().find(|(option, value)| {
+        is_default(value) && matches!(option.as_str(), "granularity" | "index_granularity")
+    }) {
+        return Err(Error::new(
+            ErrorKind::CannotChangeNow,
+            format!("parameter \"{option}\" cannot be reset: an index only becomes coarser"),
+        ));
+    }
+    let fixed = ["base", "collision", "time_source"];
+    // RESET names an option without a value of its kind.
+    let checked: Vec<(String, String)> = options
+        .iter()
+        .filter(|(option, value)| !(is_default(value) && fixed.contains(&option.as_str())))
+        .cloned()
+        .collect();
+    let mut given = read(&checked)?;
+    let names = |name: &str| options.iter().any(|(option, _)| option == name);
+    if names("base") {
+        return Err(Error::new(
+            ErrorKind::CannotChangeNow,
+            "parameter \"base\" cannot be changed: the ticks of stored events count from it",
+        )
+        .with_hint("create another table with the base wanted, and INSERT … SELECT into it"));
+    }
+    if given.granularity.is_some() && given.index_granularity.is_some() {
+        return Err(Error::new(
+            ErrorKind::InvalidParameterValue,
+            "\"granularity\" and \"index_granularity\" both set the granularity of the index",
+        )
+        .with_hint("give one of them"));
+    }
+    given.granularity = given.granularity.or(given.index_granularity);
+    if names("collision") {
         return Err(Error::new(
             ErrorKind::CannotChangeNow,
             "parameter \"collision\" cannot be changed: events are stored by its rule",
         )
         .with_hint("create another table with the rule wanted, and INSERT … SELECT into it"));
     }
-    if given.time_source.is_some() {
+    if names("time_source") {
         return Err(Error::new(
             ErrorKind::CannotChangeNow,
             "parameter \"time_source\" cannot be changed: it says what the times of the events that are there mean",
@@ -170,9 +212,28 @@ fn unrecognized(option: &str) -> Error {
         .with_hint(hint)
 }
 
+/// Whether a value asks for the default of its option, as ALTER TABLE … RESET does.
+fn is_default(value: &str) -> bool {
+    value.trim().eq_ignore_ascii_case("default")
+}
+
+/// The value of base: nanoseconds since 1970, as in `1764132000000000000ns`.
+fn read_base(value: &str) -> Result<i64> {
+    let number = value.trim().strip_suffix("ns").and_then(|number| number.trim().parse().ok());
+    number.ok_or_else(|| {
+        Error::new(
+            ErrorKind::InvalidParameterValue,
+            format!("base = '{value}' is not a time in nanoseconds since 1970"),
+        )
+        .with_hint(
+            "write for example '1764132000000000000ns'; stratalog.chronicles shows it as base_ns",
+        )
+    })
+}
+
 /// The value of an option that `off` gives up.
 fn or_off(option: &str, value: &str, read: fn(&str, &str) -> Result<u64>) -> Result<Option<u64>> {
-    match value.trim().eq_ignore_ascii_case("off") {
+    match value.trim().eq_ignore_ascii_case("off") || is_default(value) {
         true => Ok(None),
         false => read(option, value).map(Some),
     }
@@ -180,7 +241,7 @@ fn or_off(option: &str, value: &str, read: fn(&str, &str) -> Result<u64>) -> Res
 
 /// The value of acceptance_window; `None` for `default`.
 fn read_window(option: &str, value: &str) -> Result<Option<u64>> {
-    match value.trim().eq_ignore_ascii_case("default") {
+    match is_default(value) {
         true => Ok(None),
         false => tiering::duration_ms(option, value).map(Some),
     }

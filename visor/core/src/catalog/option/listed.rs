@@ -1,0 +1,64 @@
+//! The options of a definition, as WITH (…) takes them.
+
+use stratalog_model::{
+    ChronicleDefinition, Collision, Durability, Granularity, LatePolicy, TickScale, TickSource,
+};
+
+/// Units of durations, in milliseconds, the longest first.
+const DURATIONS: [(&str, u64); 5] =
+    [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1)];
+
+/// Units of sizes, in bytes, the largest first.
+const SIZES: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
+
+/// The options of a table that differ from their defaults: CREATE TABLE makes an equal table with
+/// them. The default of `base` is the time of creation. [`of_key`] has the collision rule of a
+/// primary key.
+pub fn of_table(definition: &ChronicleDefinition) -> Vec<(&'static str, String)> {
+    let scale = &definition.scale;
+    let mut listed = Vec::new();
+    if *scale != TickScale::starting_at(definition.created_ns, scale.granularity()) {
+        listed.push(("base", format!("{}ns", scale.base_ns())));
+    }
+    if scale.granularity() != Granularity::default() {
+        listed.push(("granularity", scale.granularity().to_string()));
+    }
+    if let Some(coarser) = definition.coarsened {
+        listed.push(("index_granularity", coarser.to_string()));
+    }
+    if definition.late == LatePolicy::Reject {
+        listed.push(("late", "reject".to_string()));
+    }
+    if definition.time_source != TickSource::Column {
+        listed.push(("time_source", definition.time_source.to_string()));
+    }
+    let window = definition.acceptance_window_ms;
+    listed.extend(window.map(|ms| ("acceptance_window", with_unit(ms, &DURATIONS))));
+    if definition.durability != Durability::default() {
+        listed.push(("durability", definition.durability.to_string()));
+    }
+    let tiering = &definition.tiering;
+    let duration = |ms: u64| with_unit(ms, &DURATIONS);
+    listed.extend(tiering.retention_ms.map(|ms| ("retention", duration(ms))));
+    listed.extend(tiering.story_rows_max.map(|rows| ("story_rows_max", rows.to_string())));
+    let size = |bytes: u64| with_unit(bytes, &SIZES);
+    listed.extend(tiering.story_bytes_max.map(|bytes| ("story_bytes_max", size(bytes))));
+    listed.extend(tiering.story_age_max_ms.map(|ms| ("story_age_max", duration(ms))));
+    listed.extend(tiering.pin_for_ms.map(|ms| ("pin_for", duration(ms))));
+    listed
+}
+
+/// The options of a table's PRIMARY KEY: its collision rule, unless that is `first`.
+pub fn of_key(definition: &ChronicleDefinition) -> Vec<(&'static str, String)> {
+    match definition.collision {
+        Collision::First => Vec::new(),
+        rule => vec![("collision", rule.to_string())],
+    }
+}
+
+/// A number in the largest unit of which it is a multiple.
+fn with_unit(number: u64, units: &[(&str, u64)]) -> String {
+    let unit = units.iter().find(|(_, size)| number.is_multiple_of(*size));
+    let (name, size) = unit.copied().unwrap_or(("", 1));
+    format!("{}{name}", number / size)
+}
