@@ -7,7 +7,7 @@ use datafusion::scalar::ScalarValue;
 use stratalog_model::{
     Append, ChronicleDefinition, ChronicleId, ColumnType, Error, ErrorKind, Result, TickRange,
     TickSource,
-    store::{AppendOptions, Appended, OnConflict},
+    store::{Admitted, AppendOptions, Appended, OnConflict},
 };
 use stratalog_visor_core::{acquisition::Use, catalog::Command};
 
@@ -310,12 +310,39 @@ impl Appending {
         if rows.num_rows() == 0 {
             return Ok(0);
         }
+        let admitted = self.push_with(chronicle, rows, OnConflict::Error).await?;
+        Ok(admitted.events.rows.num_rows() as u64)
+    }
+
+    /// As [`Self::push`], with a choice of what becomes of rows whose key is taken.
+    ///
+    /// # Errors
+    /// As [`Self::push`].
+    pub async fn push_with(
+        &mut self,
+        chronicle: &Arc<ChronicleDefinition>,
+        rows: RecordBatch,
+        on_conflict: OnConflict,
+    ) -> Result<Admitted> {
         let within = self.enter(chronicle)?;
         projection::check_rows(chronicle, within, &rows)?;
-        let pushed = self.append.push(chronicle, rows, OnConflict::Error);
+        let pushed = self.append.push(chronicle, rows, on_conflict);
         let admitted = self.work.guard(self.session.beside(chronicle.id, pushed)).await?;
         projection::check_ticks(chronicle, within, &admitted.events.ticks)?;
-        Ok(admitted.events.rows.num_rows() as u64)
+        Ok(admitted)
+    }
+
+    /// Marks a place to come back to.
+    ///
+    /// # Errors
+    /// `LimitExceeded`.
+    pub fn savepoint(&mut self) -> Result<usize> {
+        self.append.savepoint()
+    }
+
+    /// Takes back what was pushed after a savepoint, also a push that failed.
+    pub fn roll_back_to(&mut self, savepoint: usize) {
+        self.append.roll_back_to(savepoint);
     }
 
     /// Makes all of it durable, then visible, then returns.

@@ -1,8 +1,10 @@
 """Backups while a server runs: over psql, to a folder and to an object store, and what they restore."""
 
+import http.server
 import os
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -46,7 +48,7 @@ def fill(connection):
 
 def test_backup_by_psql_while_rows_come(tmp_path):
     place = tmp_path / "place"
-    with Stratalog(tmp_path / "data") as server, connect(server) as connection:
+    with Stratalog(tmp_path / "data", "--backup-urls", str(place)) as server, connect(server) as connection:
         fill(connection)
         acknowledged = [31]
         stop = threading.Event()
@@ -88,7 +90,8 @@ def test_backup_to_an_object_store(tmp_path):
     place = "s3://lake/backups/here"
     with store:
         environment = store.environment()
-        with Stratalog(tmp_path / "data", "--story-url", "s3://lake/stories", environment=environment) as server:
+        flags = ["--story-url", "s3://lake/stories", "--backup-urls", "s3://lake/backups"]
+        with Stratalog(tmp_path / "data", *flags, environment=environment) as server:
             with connect(server) as connection:
                 fill(connection)
                 expected = connection.execute(SUMS).fetchone()
@@ -119,7 +122,8 @@ def test_backup_to_an_object_store(tmp_path):
 
 def test_a_store_that_is_not_reached(tmp_path):
     store = object_store(tmp_path)
-    with Stratalog(tmp_path / "data", environment=store.environment()) as server, connect(server) as connection:
+    flags = ["--backup-urls", "s3://lake"]
+    with Stratalog(tmp_path / "data", *flags, environment=store.environment()) as server, connect(server) as connection:
         fill(connection)
         before = connection.execute(SUMS).fetchone()
         connection.execute("SET statement_timeout = '3s'")
@@ -129,3 +133,61 @@ def test_a_store_that_is_not_reached(tmp_path):
         connection.execute("SET statement_timeout = 0")
         append(connection, 31_001, 31_010)
         assert connection.execute("SELECT count(*) FROM t").fetchone()[0] == before[0] + 10
+
+
+def test_a_client_makes_backups_only_where_the_operator_allows(tmp_path):
+    listed, other = tmp_path / "listed", tmp_path / "other"
+    for folder in (listed, other):
+        folder.mkdir()
+    (listed / "link").symlink_to(other)
+    # No credentials: object_store would ask the metadata service, whose address answers here.
+    environment = {name: "" for name in os.environ if name.startswith(("AWS_", "GOOGLE_", "AZURE_"))}
+    flags = ["--backup-urls", f"{listed}, s3://lake/backups"]
+    with Stratalog(tmp_path / "data", *flags, environment=environment) as server, connect(server) as connection:
+        connection.execute(TABLE)
+        refused = [tmp_path / "data/tablets", other, "/etc/x", "file:///etc/x", f"{listed}/../other", f"{listed}/link/x", f"{listed}x",
+                   "s3://lake/backups/../other", "s3://lakes/backups", "s3://169.254.169.254/backups", "gs://lake/backups"]
+        for place in refused:
+            with pytest.raises(Exception) as caught:
+                connection.execute(f"CALL stratalog.backup('{place}')").fetchall()
+            assert caught.value.sqlstate in ("42501", "22023"), (place, caught.value)
+            assert "backups" in str(caught.value) or "data directory" in str(caught.value)
+        assert list(other.iterdir()) == []
+        begun = time.monotonic()
+        with pytest.raises(Exception) as caught:
+            connection.execute("CALL stratalog.backup('s3://lake/backups')").fetchall()
+        assert caught.value.sqlstate == "22023" and "object_store_metadata" in str(caught.value), caught.value
+        assert time.monotonic() - begun < 2
+        for place in (listed / "new" / "one", tmp_path / "data" / "backups"):
+            assert connection.execute(f"CALL stratalog.backup('{place}')").fetchone()[1] > 0
+        assert (listed / "new" / "one" / "backups").is_dir()
+    with Stratalog(tmp_path / "data") as server, connect(server) as connection:
+        assert connection.execute("SELECT count(*) FROM t").fetchone() == (0,)
+
+
+def test_an_error_of_an_object_store_shows_no_foreign_body(tmp_path):
+    class Secret(http.server.BaseHTTPRequestHandler):
+        def answer(self):
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            body = b"<Error><Code>Secret</Code><Message>the foreign body</Message></Error>"
+            self.send_response(403)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_PUT = do_POST = do_DELETE = answer
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Secret) as foreign:
+        threading.Thread(target=foreign.serve_forever, daemon=True).start()
+        environment = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_REGION": "eu-west-1", "AWS_ALLOW_HTTP": "true",
+                       "AWS_ENDPOINT": f"http://127.0.0.1:{foreign.server_address[1]}"}
+        flags = ["--backup-urls", "s3://lake"]
+        with Stratalog(tmp_path / "data", *flags, environment=environment) as server, connect(server) as connection:
+            with pytest.raises(Exception) as caught:
+                connection.execute("CALL stratalog.backup('s3://lake/x')").fetchall()
+            assert "403" in str(caught.value) and "foreign" not in str(caught.value) and "Secret" not in str(caught.value)
+            assert caught.value.sqlstate == "55000"
+            foreign.shutdown()

@@ -9,7 +9,7 @@ use axum::{
     body::{Body, BodyDataStream},
     http::{HeaderMap, header::CONTENT_ENCODING},
 };
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 use flate2::write::MultiGzDecoder;
 use futures::StreamExt as _;
 use stratalog_model::{Error, ErrorKind, Result};
@@ -17,24 +17,39 @@ use tokio::{sync::OwnedSemaphorePermit, time::timeout};
 
 use crate::state::State;
 
-/// Bytes that are decompressed at a time.
-const PIECE_BYTES: usize = 64 << 10;
+/// Bytes of gzip that are decompressed at a time; they become a thousand times as many at most.
+const GZIP_BYTES: usize = 4 << 10;
 
-/// A request's body.
+/// Bytes that leave the decoder of zstd at a time.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// Decompressed bytes after which a decoder pauses.
+const OUTPUT_BYTES: usize = 1 << 20;
+
+/// Bytes that a reservation of room grows by at least.
+const ROOM_BYTES: usize = 64 << 10;
+
+/// A request's body, as it comes and decompressed.
 pub(crate) struct Decoded<'a> {
     stream: BodyDataStream,
-    decoder: Decoder,
+    pub(crate) decoder: Decoder,
     state: &'a State,
-    /// Bytes as they came, and decompressed.
+    /// Bytes as they came.
     raw: usize,
-    decoded: usize,
-    room: Option<OwnedSemaphorePermit>,
-    held: usize,
-    waiting: Bytes,
-    ended: bool,
 }
 
-enum Decoder {
+/// Undoes the compression of a body, piece by piece.
+pub(crate) struct Decoder {
+    kind: Kind,
+    /// What came and is not decompressed yet.
+    input: Bytes,
+    /// Bytes so far, decompressed, and the most of them.
+    decoded: usize,
+    decoded_max: usize,
+    finished: bool,
+}
+
+enum Kind {
     Identity,
     Gzip(MultiGzDecoder<Bounded>),
     Zstd(Zstd),
@@ -68,7 +83,7 @@ impl<'a> Decoded<'a> {
     /// # Errors
     /// `FeatureNotSupported` for a compression that is not offered.
     pub(crate) fn new(state: &'a State, headers: &HeaderMap, body: Body) -> Result<Self> {
-        let decoder = Decoder::of(state, headers)?;
+        let decoder = Decoder::of(headers, state.settings.decoded_bytes_max)?;
         Ok(Self { decoder, ..Self::as_it_comes(state, body) })
     }
 
@@ -76,116 +91,131 @@ impl<'a> Decoded<'a> {
     pub(crate) fn as_it_comes(state: &'a State, body: Body) -> Self {
         Self {
             stream: body.into_data_stream(),
-            decoder: Decoder::Identity,
+            decoder: Decoder::new(Kind::Identity, state.settings.decoded_bytes_max),
             state,
             raw: 0,
-            decoded: 0,
-            room: None,
-            held: 0,
-            waiting: Bytes::new(),
-            ended: false,
         }
     }
 
-    /// The next piece; `None` at the end.
+    /// Hands the next piece to the decoder; `false` at the end.
     ///
     /// # Errors
-    /// `LimitExceeded`, `OutOfMemory`; `InvalidBinaryRepresentation` for damaged compression;
-    /// `ConnectionFailure` when the client is gone or too slow.
-    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>> {
-        loop {
-            if self.ended {
-                return Ok(None);
+    /// `LimitExceeded`; `ConnectionFailure` when the client is gone or too slow.
+    pub(crate) async fn receive(&mut self) -> Result<bool> {
+        let patience = Duration::from_millis(self.state.settings.patience_ms);
+        let next = timeout(patience, self.stream.next()).await.map_err(|_| {
+            Error::new(
+                ErrorKind::QueryCanceled,
+                format!("no more of the body came for {} ms", patience.as_millis()),
+            )
+        })?;
+        let piece = match next {
+            None => return Ok(false),
+            Some(Ok(piece)) => piece,
+            Some(Err(error)) => {
+                return Err(Error::new(
+                    ErrorKind::ConnectionFailure,
+                    format!("the body broke off: {error}"),
+                ));
             }
-            if self.waiting.is_empty() {
-                let patience = Duration::from_millis(self.state.settings.patience_ms);
-                let next = timeout(patience, self.stream.next()).await.map_err(|_| {
-                    Error::new(
-                        ErrorKind::QueryCanceled,
-                        format!("no more of the body came for {} ms", patience.as_millis()),
-                    )
-                })?;
-                match next {
-                    Some(Ok(piece)) => {
-                        self.raw += piece.len();
-                        if self.raw > self.state.settings.body_bytes_max {
-                            return Err(too_large("the body", self.state.settings.body_bytes_max));
-                        }
-                        self.waiting = piece;
-                    }
-                    Some(Err(error)) => {
-                        return Err(Error::new(
-                            ErrorKind::ConnectionFailure,
-                            format!("the body broke off: {error}"),
-                        ));
-                    }
-                    None => {
-                        self.ended = true;
-                        let last = self.decoder.finish(self.state.settings.decoded_bytes_max)?;
-                        self.take_room(last.len()).await?;
-                        return Ok((!last.is_empty()).then(|| Bytes::from(last)));
-                    }
-                }
-            }
-            let piece = self.waiting.split_to(PIECE_BYTES.min(self.waiting.len()));
-            let piece = self.decoder.decode(piece, self.state.settings.decoded_bytes_max)?;
-            if !piece.is_empty() {
-                self.take_room(piece.len()).await?;
-                return Ok(Some(piece));
-            }
+        };
+        self.raw += piece.len();
+        if self.raw > self.state.settings.body_bytes_max {
+            return Err(too_large("the body", self.state.settings.body_bytes_max));
         }
+        self.decoder.input = piece;
+        Ok(true)
     }
 
-    /// All of it.
+    /// All of it, and the room that it takes.
     ///
     /// # Errors
-    /// As [`Self::next`].
-    pub(crate) async fn all(&mut self) -> Result<Vec<u8>> {
-        let mut all = Vec::new();
-        while let Some(piece) = self.next().await? {
-            all.extend_from_slice(&piece);
+    /// As [`Self::receive`]; `OutOfMemory`; `InvalidBinaryRepresentation` for damaged compression.
+    pub(crate) async fn all(&mut self) -> Result<(Vec<u8>, Room)> {
+        let (mut all, mut room) = (Vec::new(), Room::default());
+        while self.receive().await? {
+            while self.decoder.has_more() {
+                let cost = self.decoder.cost();
+                let piece = self.state.compute(cost, || self.decoder.next()).await?;
+                room.grow_to(self.state, all.len() + piece.len()).await?;
+                all.extend_from_slice(&piece);
+            }
         }
-        Ok(all)
+        all.extend_from_slice(&self.decoder.finish()?);
+        Ok((all, room))
     }
 
     /// Bytes so far, decompressed.
     pub(crate) fn bytes(&self) -> usize {
-        self.decoded
+        self.decoder.decoded
     }
+}
 
-    /// What of the room is used is kept until the request has ended: rows take as much.
-    async fn take_room(&mut self, bytes: usize) -> Result<()> {
-        self.decoded += bytes;
-        if self.decoded > self.state.settings.decoded_bytes_max {
-            return Err(too_large("the decompressed body", self.state.settings.decoded_bytes_max));
-        }
-        if self.decoded <= self.held {
-            return Ok(());
-        }
-        let more = (self.decoded - self.held).max(PIECE_BYTES);
-        let room = self.state.room(more).await?;
-        self.held += more;
-        match &mut self.room {
-            Some(held) => held.merge(room),
-            None => self.room = Some(room),
+/// Room for the data of one request, out of what all requests share.
+#[derive(Debug, Default)]
+pub(crate) struct Room {
+    permit: Option<OwnedSemaphorePermit>,
+    held: usize,
+}
+
+impl Room {
+    /// Reserves so many bytes in all; waits for them a while.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub(crate) async fn grow_to(&mut self, state: &State, bytes: usize) -> Result<()> {
+        if bytes > self.held {
+            let more = (bytes - self.held).max(ROOM_BYTES);
+            self.add(state.room(more).await?, more);
         }
         Ok(())
+    }
+
+    /// Reserves so many bytes in all, whenever there is room for them.
+    ///
+    /// # Errors
+    /// `OutOfMemory` when the server stops.
+    pub(crate) async fn wait_for(&mut self, state: &State, bytes: usize) -> Result<()> {
+        if bytes > self.held {
+            let more = bytes - self.held;
+            self.add(state.some_room(more).await?, more);
+        }
+        Ok(())
+    }
+
+    /// As [`Self::grow_to`], without waiting; `false` if there is no room.
+    pub(crate) fn try_grow_to(&mut self, state: &State, bytes: usize) -> bool {
+        if bytes <= self.held {
+            return true;
+        }
+        let more = bytes - self.held;
+        let Some(room) = state.try_room(more) else { return false };
+        self.add(room, more);
+        true
+    }
+
+    fn add(&mut self, room: OwnedSemaphorePermit, bytes: usize) {
+        self.held += bytes;
+        match &mut self.permit {
+            Some(held) => held.merge(room),
+            None => self.permit = Some(room),
+        }
     }
 }
 
 impl Decoder {
-    fn of(state: &State, headers: &HeaderMap) -> Result<Self> {
-        let output = Bounded { bytes: Vec::new(), left: state.settings.decoded_bytes_max };
+    fn new(kind: Kind, decoded_max: usize) -> Self {
+        Self { kind, input: Bytes::new(), decoded: 0, decoded_max, finished: false }
+    }
+
+    fn of(headers: &HeaderMap, decoded_max: usize) -> Result<Self> {
+        let output = Bounded { bytes: Vec::new(), left: decoded_max };
         let encoding = headers.get(CONTENT_ENCODING).and_then(|encoding| encoding.to_str().ok());
         let encoding = encoding.unwrap_or("identity").trim().to_ascii_lowercase();
-        Ok(match encoding.as_str() {
-            "" | "identity" => Decoder::Identity,
-            "gzip" | "x-gzip" => Decoder::Gzip(MultiGzDecoder::new(output)),
-            "zstd" => {
-                let decoder = zstd::stream::raw::Decoder::new();
-                let decoder = decoder.map_err(|error| Error::io("no room to decompress", error))?;
-                Decoder::Zstd(Zstd { decoder, output, complete: true })
-            }
+        let kind = match encoding.as_str() {
+            "" | "identity" => Kind::Identity,
+            "gzip" | "x-gzip" => Kind::Gzip(MultiGzDecoder::new(output)),
+            "zstd" => Kind::Zstd(Zstd::new(output)?),
             _ => {
                 return Err(Error::new(
                     ErrorKind::FeatureNotSupported,
@@ -193,39 +223,83 @@ impl Decoder {
                 )
                 .with_hint("use gzip or zstd, or send it as it is"));
             }
-        })
+        };
+        Ok(Self::new(kind, decoded_max))
     }
 
-    fn decode(&mut self, piece: Bytes, most: usize) -> Result<Bytes> {
+    /// Whether there is more to decompress of what was received.
+    pub(crate) fn has_more(&self) -> bool {
+        !self.input.is_empty() || matches!(&self.kind, Kind::Zstd(zstd) if zstd.holds_back)
+    }
+
+    /// About how many bytes of work are in what was received.
+    pub(crate) fn cost(&self) -> usize {
+        match &self.kind {
+            Kind::Identity => self.input.len(),
+            Kind::Gzip(_) | Kind::Zstd(_) => usize::MAX,
+        }
+    }
+
+    /// Decompresses a part of what was received.
+    ///
+    /// # Errors
+    /// `LimitExceeded`; `InvalidBinaryRepresentation` for damaged compression.
+    pub(crate) fn next(&mut self) -> Result<Bytes> {
+        let most = self.decoded_max;
         let failed = |error| undecodable(&error, most);
-        let output = match self {
-            Decoder::Identity => return Ok(piece),
-            Decoder::Gzip(decoder) => {
+        let output = match &mut self.kind {
+            Kind::Identity => {
+                let piece = self.input.split_to(OUTPUT_BYTES.min(self.input.len()));
+                return self.count(piece);
+            }
+            Kind::Gzip(decoder) => {
+                let piece = self.input.split_to(GZIP_BYTES.min(self.input.len()));
                 decoder.write_all(&piece).map_err(failed)?;
                 decoder.get_mut()
             }
-            Decoder::Zstd(decoder) => {
-                decoder.decode(&piece).map_err(failed)?;
+            Kind::Zstd(decoder) => {
+                decoder.decode(&mut self.input).map_err(failed)?;
                 &mut decoder.output
             }
         };
-        Ok(Bytes::from(std::mem::take(&mut output.bytes)))
+        let piece = Bytes::from(std::mem::take(&mut output.bytes));
+        self.count(piece)
     }
 
-    /// What is left at the end; the checksum, where there is one, is right.
-    fn finish(&mut self, most: usize) -> Result<Vec<u8>> {
-        let failed = |error| undecodable(&error, most);
-        match self {
-            Decoder::Identity => Ok(Vec::new()),
-            Decoder::Gzip(decoder) => {
-                decoder.try_finish().map_err(failed)?;
-                Ok(std::mem::take(&mut decoder.get_mut().bytes))
-            }
-            Decoder::Zstd(decoder) => {
-                let cut = io::Error::new(io::ErrorKind::UnexpectedEof, "it ends within a frame");
-                if decoder.complete { Ok(Vec::new()) } else { Err(failed(cut)) }
-            }
+    /// What is left at the end; the checksum, where there is one, is right. Nothing is left the second
+    /// time.
+    ///
+    /// # Errors
+    /// As [`Self::next`].
+    pub(crate) fn finish(&mut self) -> Result<Bytes> {
+        if std::mem::replace(&mut self.finished, true) {
+            return Ok(Bytes::new());
         }
+        let most = self.decoded_max;
+        let failed = |error| undecodable(&error, most);
+        let last = match &mut self.kind {
+            Kind::Identity => Bytes::new(),
+            Kind::Gzip(decoder) => {
+                decoder.try_finish().map_err(failed)?;
+                Bytes::from(std::mem::take(&mut decoder.get_mut().bytes))
+            }
+            Kind::Zstd(decoder) => {
+                let cut = io::Error::new(io::ErrorKind::UnexpectedEof, "it ends within a frame");
+                if !decoder.complete {
+                    return Err(failed(cut));
+                }
+                Bytes::new()
+            }
+        };
+        self.count(last)
+    }
+
+    fn count(&mut self, piece: Bytes) -> Result<Bytes> {
+        self.decoded += piece.len();
+        if self.decoded > self.decoded_max {
+            return Err(too_large("the decompressed body", self.decoded_max));
+        }
+        Ok(piece)
     }
 }
 
@@ -235,23 +309,35 @@ struct Zstd {
     output: Bounded,
     /// The last frame has ended.
     complete: bool,
+    /// The decoder has output that did not fit into the last piece.
+    holds_back: bool,
 }
 
 impl Zstd {
-    fn decode(&mut self, piece: &[u8]) -> io::Result<()> {
+    fn new(output: Bounded) -> Result<Self> {
+        let decoder = zstd::stream::raw::Decoder::new();
+        let decoder = decoder.map_err(|error| Error::io("no room to decompress", error))?;
+        Ok(Self { decoder, output, complete: true, holds_back: false })
+    }
+
+    /// Takes input until it is used up, or there is much output.
+    fn decode(&mut self, piece: &mut Bytes) -> io::Result<()> {
         use zstd::stream::raw::{InBuffer, Operation as _, OutBuffer};
-        let mut input = InBuffer::around(piece);
-        let mut buffer = [0; PIECE_BYTES];
+        let mut buffer = [0; BUFFER_BYTES];
         loop {
+            let mut input = InBuffer::around(piece);
             let mut output = OutBuffer::around(&mut buffer[..]);
             let hint = self.decoder.run(&mut input, &mut output)?;
-            let written = output.pos();
+            let (read, written) = (input.pos(), output.pos());
             self.output.write_all(buffer.get(..written).unwrap_or_default())?;
-            if input.pos() > 0 || written > 0 {
+            if read > 0 || written > 0 {
                 self.complete = hint == 0;
             }
+            piece.advance(read);
             // What the decoder holds back comes while it fills the buffer.
-            if input.pos() == piece.len() && written < PIECE_BYTES {
+            self.holds_back = written == BUFFER_BYTES;
+            let done = piece.is_empty() && !self.holds_back;
+            if done || self.output.bytes.len() >= OUTPUT_BYTES {
                 return Ok(());
             }
         }

@@ -5,6 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use axum::{
     extract::{Query, State as Extracted},
+    http::{HeaderMap, Method},
     response::{IntoResponse, Response},
 };
 use serde_json::{Value, json};
@@ -12,9 +13,10 @@ use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_query::Command;
 
 use crate::{
+    guard::is_browser,
     json::Json,
     problem::{answer, in_one_line},
-    sql::table_of,
+    sql::{Access, table_of},
     state::State,
     write::schema,
 };
@@ -23,17 +25,20 @@ use crate::{
 pub(crate) async fn query(
     Extracted(state): Extracted<Arc<State>>,
     Query(parameters): Query<HashMap<String, String>>,
+    method: Method,
+    headers: HeaderMap,
     body: String,
 ) -> Response {
     let form = form_field(&body, "q");
     let text = parameters.get("q").cloned().or(form).unwrap_or_default();
-    match influx(&state, &text).await {
+    let access = Access::of(&method);
+    match influx(&state, &text, access, is_browser(&headers)).await {
         Ok(result) => Json(json!({ "results": [result] })).into_response(),
         Err(error) => answer(&error, json!({ "error": in_one_line(&error) })),
     }
 }
 
-async fn influx(state: &State, text: &str) -> Result<Value> {
+async fn influx(state: &State, text: &str, access: Access, browser: bool) -> Result<Value> {
     let words: Vec<&str> = text.trim().trim_end_matches(';').split_whitespace().collect();
     let lower: Vec<String> = words.iter().map(|word| word.to_ascii_lowercase()).collect();
     let lower: Vec<&str> = lower.iter().map(String::as_str).collect();
@@ -47,6 +52,9 @@ async fn influx(state: &State, text: &str) -> Result<Value> {
                 { "name": "databases", "columns": ["name"], "values": names }
             ] }))
         }
+        // Load generators of InfluxDB 1 create their database with GET; a repetition changes nothing.
+        (["create", "database", ..], _) if access == Access::Read && browser => Err(read_only()),
+        (["drop", "database", ..], _) if access == Access::Read => Err(read_only()),
         (["create", "database", _, ..], Some(name)) => {
             let name = schema(state, Some(unquoted(name)), None);
             let create = Command::CreateSchema { database, name, if_not_exists: true };
@@ -72,6 +80,11 @@ async fn influx(state: &State, text: &str) -> Result<Value> {
         )
         .with_hint("ask in SQL: POST /api/sql, the Postgres protocol or Flight SQL")),
     }
+}
+
+fn read_only() -> Error {
+    Error::new(ErrorKind::ReadOnlyTransaction, "a GET request only reads")
+        .with_hint("send the statement with POST")
 }
 
 fn unquoted(name: &str) -> &str {
@@ -103,10 +116,11 @@ fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// `GET /exec` of QuestDB: a statement, with its rows as lists.
+/// `GET` and `POST /exec` of QuestDB: a statement, with its rows as lists. GET only reads.
 pub(crate) async fn exec(
     Extracted(state): Extracted<Arc<State>>,
     Query(parameters): Query<HashMap<String, String>>,
+    method: Method,
 ) -> Response {
     let text = parameters.get("query").cloned().unwrap_or_default();
     let asked = match text.trim().trim_end_matches(';').to_ascii_lowercase().as_str() {
@@ -115,7 +129,7 @@ pub(crate) async fn exec(
         }
         _ => text.clone(),
     };
-    match table_of(&state, &asked).await {
+    match table_of(&state, &asked, Access::of(&method)).await {
         Ok((columns, rows)) => {
             let columns: Vec<Value> = columns
                 .into_iter()

@@ -12,6 +12,8 @@
 
 mod body;
 mod compat;
+mod crowd;
+mod guard;
 mod health;
 mod json;
 mod lines;

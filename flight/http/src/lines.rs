@@ -1,15 +1,22 @@
 //! Requests of line protocol.
 
 use axum::{body::Body, http::HeaderMap};
-use stratalog_line::{LineError, LineRequest, Precision};
+use bytes::{Buf as _, Bytes};
+use stratalog_line::{LineError, LineParser, LineRequest, Outcome, Precision};
 use stratalog_model::{Durability, Error, ErrorKind, ProducerId, Result, store::AppendOptions};
 use uuid::Uuid;
 
 use crate::{
-    body::Decoded,
+    body::{Decoded, Decoder, Room},
     state::State,
-    store::{self, Bringer, SchemaTables},
+    store::{self, Bringer, SchemaTables, partial},
 };
+
+/// Errors that an answer lists.
+const ERRORS_MAX: usize = 100;
+
+/// Bytes of rows that a request begins with.
+const FIRST_BYTES: usize = 64 << 10;
 
 /// The header by which a request that is sent again is known: `<producer>/<number>`.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
@@ -55,13 +62,8 @@ pub(crate) async fn write(
     let tables = SchemaTables { session: &session, schema: &wanted.schema };
     let now_ns = state.service.parts().clock.now_ns();
     parser.begin(LineRequest { precision: wanted.precision, now_ns });
-    let read = async {
-        while let Some(piece) = body.next().await? {
-            parser.push(&piece, &tables)?;
-        }
-        parser.finish(&tables)
-    };
-    let read = read.await;
+    let mut room = Room::default();
+    let read = read(state, &mut body, &mut parser, &tables, &mut room).await;
     state.give_back(parser);
     let read = read?;
     state.counts.bytes(body.bytes());
@@ -71,10 +73,108 @@ pub(crate) async fn write(
     }
     let options =
         AppendOptions { durability: wanted.durability, producer, ..AppendOptions::default() };
-    let appended =
-        store::store(&session, Bringer::LINES, &wanted.schema, read.tables, options).await?;
-    state.counts.rows(appended.as_ref().map_or(0, |appended| appended.rows));
-    Ok(Written { stored: read.lines_ok, errors: read.errors, failed: read.lines_failed })
+    let (schema, bringer) = (&wanted.schema, Bringer::LINES);
+    if !wanted.accepts_partial {
+        let appended = store::store(state, &session, bringer, schema, read.tables, options).await?;
+        state.counts.rows(appended.map_or(0, |appended| appended.rows));
+        return Ok(Written { stored: read.lines_ok, errors: Vec::new(), failed: 0 });
+    }
+    let stored = partial::store(state, &session, bringer, schema, read.tables, options);
+    let (appended, refusals) = stored.await?;
+    state.counts.rows(appended.map_or(0, |appended| appended.rows));
+    let mut errors = read.errors;
+    errors.extend(refusals.errors);
+    errors.sort_by_key(|error| error.line);
+    errors.truncate(ERRORS_MAX);
+    Ok(Written {
+        stored: read.lines_ok.saturating_sub(refusals.count),
+        errors,
+        failed: read.lines_failed + refusals.count,
+    })
+}
+
+/// Reads all lines of a body. What its rows take is reserved before they are there.
+async fn read(
+    state: &State,
+    body: &mut Decoded<'_>,
+    parser: &mut LineParser,
+    tables: &SchemaTables<'_>,
+    room: &mut Room,
+) -> Result<Outcome> {
+    let most = state.settings.rows_bytes_max;
+    let mut reserved = FIRST_BYTES.min(most);
+    room.grow_to(state, reserved).await?;
+    let (mut text, mut ended) = (Bytes::new(), false);
+    while !ended {
+        ended = !body.receive().await?;
+        loop {
+            let decoder = &mut body.decoder;
+            // A short piece may still pad many rows: that takes as long as the room is large.
+            let cost = decoder.cost().max(text.len()).max(reserved - FIRST_BYTES.min(most));
+            let pause = state
+                .compute(cost, || step(decoder, &mut text, ended, parser, reserved, tables))
+                .await?;
+            match pause {
+                Pause::Input => break,
+                Pause::Room if reserved >= most => return Err(too_wide(parser, most)),
+                Pause::Room => {
+                    reserved = reserved.saturating_mul(2).min(most);
+                    room.grow_to(state, reserved).await?;
+                }
+            }
+        }
+    }
+    state.compute(parser.bytes(), || parser.finish(tables)).await
+}
+
+/// Why reading pauses.
+enum Pause {
+    /// All that was received is read.
+    Input,
+    /// The rows have as many bytes as are reserved.
+    Room,
+}
+
+/// Reads on, until there is no more input or no more room. `text` is what is decompressed and not
+/// parsed.
+fn step(
+    decoder: &mut Decoder,
+    text: &mut Bytes,
+    ended: bool,
+    parser: &mut LineParser,
+    reserved: usize,
+    tables: &SchemaTables<'_>,
+) -> Result<Pause> {
+    loop {
+        while !text.is_empty() {
+            match parser.push_within(text, reserved, tables)? {
+                0 => return Ok(Pause::Room),
+                taken => text.advance(taken),
+            }
+        }
+        if decoder.has_more() {
+            *text = decoder.next()?;
+            continue;
+        }
+        if ended {
+            *text = decoder.finish()?;
+        }
+        if text.is_empty() {
+            return Ok(Pause::Input);
+        }
+    }
+}
+
+fn too_wide(parser: &LineParser, most: usize) -> Error {
+    Error::new(
+        ErrorKind::LimitExceeded,
+        format!(
+            "line {}: the rows before it take {most} bytes, the most for one request; nothing was stored",
+            parser.next_line()
+        ),
+    )
+    .with_detail("a row has room for every column of its table, also for those that its line does not name")
+    .with_hint("send the lines in several requests, or lines with other fields to other measurements")
 }
 
 /// Who sends, and the number of the request, if it says so.

@@ -1,19 +1,29 @@
 //! Accepts connections, and ends them in good order.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use axum::{
     Router,
+    body::Body,
     extract::DefaultBodyLimit,
+    middleware,
+    response::Response,
     routing::{get, post},
 };
-use hyper::body::Incoming;
+use bytes::Bytes;
+use hyper::body::{Frame, Incoming, SizeHint};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::{conn::auto::Builder, graceful::GracefulShutdown},
 };
 use socket2::{SockRef, TcpKeepalive};
-use stratalog_model::Result;
+use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_query::QueryService;
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -25,11 +35,22 @@ use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
 use crate::{
-    HttpSettings, compat, health, metrics, sql, state::State, subscribe, tcp, telemetry, write,
+    HttpSettings, compat,
+    crowd::{Crowd, Member, Running},
+    guard::{self, Arrival},
+    health, metrics, problem, sql,
+    state::State,
+    subscribe, tcp, telemetry, write,
 };
 
 /// Bytes of the heads of one request.
 const HEAD_BYTES_MAX: usize = 64 << 10;
+
+/// Sockets beyond `connections_max`, so that health can be asked for when all others are at work.
+const RESERVED_PLACES: usize = 64;
+
+/// Routes that need none of the places for requests.
+const ALWAYS: [&str; 5] = ["/health", "/ready", "/ping", "/version", "/metrics"];
 
 fn routes(state: Arc<State>) -> Router {
     Router::new()
@@ -43,7 +64,7 @@ fn routes(state: Arc<State>) -> Router {
         .route("/api/sql", get(sql::ask).post(sql::ask))
         .route("/api/v1/subscribe", get(subscribe::subscribe))
         .route("/query", get(compat::query).post(compat::query))
-        .route("/exec", get(compat::exec))
+        .route("/exec", get(compat::exec).post(compat::exec))
         .route("/ping", get(health::ping))
         .route("/health", get(health::health))
         .route("/ready", get(health::ready))
@@ -51,6 +72,7 @@ fn routes(state: Arc<State>) -> Router {
         .route("/metrics", get(metrics::metrics))
         // Bodies have limits of their own, before and after they are decompressed.
         .layer(DefaultBodyLimit::disable())
+        .layer(middleware::from_fn_with_state(Arc::clone(&state), guard::check))
         .with_state(state)
 }
 
@@ -88,7 +110,9 @@ async fn answer(
     shutdown: CancellationToken,
 ) -> Result<()> {
     let patience = Duration::from_millis(state.settings.patience_ms);
-    let places = Arc::new(Semaphore::new(state.settings.connections_max));
+    let crowd = Crowd::new(state.settings.connections_max.saturating_add(RESERVED_PLACES));
+    let requests =
+        Arc::new(Semaphore::new(state.settings.connections_max.min(Semaphore::MAX_PERMITS)));
     let graceful = GracefulShutdown::new();
     let mut builder = Builder::new(TokioExecutor::new());
     builder
@@ -104,19 +128,48 @@ async fn answer(
         .max_header_list_size(u32::try_from(HEAD_BYTES_MAX).unwrap_or(u32::MAX));
     let routes = routes(Arc::clone(&state));
     let mut connections = JoinSet::new();
-    while let Some((socket, place)) = accept(&listener, &places, &shutdown).await {
+    while let Some((socket, member)) = accept(&listener, &crowd, &shutdown).await {
         while connections.try_join_next().is_some() {}
-        let routes = routes.clone();
-        let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
-            routes.clone().call(request)
+        let (routes, requests) = (routes.clone(), Arc::clone(&requests));
+        let arrival = socket.local_addr().ok().map(Arrival);
+        let speaker = Arc::clone(&member);
+        let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
+            let (running, mut routes) = (speaker.begin(), routes.clone());
+            if let Some(arrival) = arrival {
+                request.extensions_mut().insert(arrival);
+            }
+            let place = match ALWAYS.contains(&request.uri().path()) {
+                true => Some(None),
+                false => Arc::clone(&requests).try_acquire_owned().ok().map(Some),
+            };
+            async move {
+                let (response, place) = match place {
+                    Some(place) => (routes.call(request).await?, place),
+                    None => (too_many(), None),
+                };
+                Ok::<_, Infallible>(response.map(|body| Held {
+                    body,
+                    _running: running,
+                    _place: place,
+                }))
+            }
         });
         let connection = builder.serve_connection(TokioIo::new(socket), service).into_owned();
         let connection = graceful.watch(connection);
         connections.spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection of HTTP broke off");
+            tokio::select! {
+                ended = connection => {
+                    if let Err(error) = ended {
+                        tracing::debug!(%error, "a connection of HTTP broke off");
+                    }
+                }
+                () = member.must_leave() => {
+                    tracing::debug!("an idle connection of HTTP made room for another one");
+                }
+                () = member.stays_silent(patience) => {
+                    tracing::debug!("a connection of HTTP was closed before its first request");
+                }
             }
-            drop(place);
         });
     }
     let grace = Duration::from_millis(state.settings.shutdown_grace_ms);
@@ -126,16 +179,52 @@ async fn answer(
     Ok(())
 }
 
+fn too_many() -> Response {
+    let error = Error::new(
+        ErrorKind::TooManyConnections,
+        "the server answers as many requests as it may at a time",
+    )
+    .with_hint("send the request again a little later, or raise connections_max");
+    problem::answer(&error, problem::body(&error))
+}
+
+/// The body of a response. Its request counts as running until the body is sent or dropped.
+struct Held {
+    body: Body,
+    _running: Running,
+    _place: Option<OwnedSemaphorePermit>,
+}
+
+impl hyper::body::Body for Held {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        hyper::body::Body::is_end_stream(&self.body)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        hyper::body::Body::size_hint(&self.body)
+    }
+}
+
 async fn take_lines(
     listener: TcpListener,
     state: Arc<State>,
     shutdown: CancellationToken,
 ) -> Result<()> {
-    let places = Arc::new(Semaphore::new(state.settings.connections_max));
+    let crowd = Crowd::new(state.settings.connections_max);
     let mut connections = JoinSet::new();
-    while let Some((socket, place)) = accept(&listener, &places, &shutdown).await {
+    while let Some((socket, member)) = accept(&listener, &crowd, &shutdown).await {
         while connections.try_join_next().is_some() {}
-        connections.spawn(tcp::serve(Arc::clone(&state), socket, shutdown.clone(), place));
+        connections.spawn(tcp::serve(Arc::clone(&state), socket, shutdown.clone(), member));
     }
     let grace = Duration::from_millis(state.settings.shutdown_grace_ms);
     let all = async { while connections.join_next().await.is_some() {} };
@@ -145,15 +234,14 @@ async fn take_lines(
     Ok(())
 }
 
-/// The next socket, and its place; those that find none wait in the system's queue. `None` when no more
-/// are wanted.
+/// The next socket, with its place; a socket waits while all others are at work. `None` after
+/// `shutdown`.
 async fn accept(
     listener: &TcpListener,
-    places: &Arc<Semaphore>,
+    crowd: &Crowd,
     shutdown: &CancellationToken,
-) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+) -> Option<(TcpStream, Arc<Member>)> {
     let next = async {
-        let place = Arc::clone(places).acquire_owned().await.ok()?;
         loop {
             match listener.accept().await {
                 Ok((socket, _)) => {
@@ -164,7 +252,7 @@ async fn accept(
                     if let Err(error) = prepared {
                         tracing::debug!(%error, "socket options");
                     }
-                    return Some((socket, place));
+                    return (socket, crowd.enter().await);
                 }
                 // Out of descriptors, or a client that left at once: do not spin.
                 Err(error) => {
@@ -177,6 +265,6 @@ async fn accept(
     tokio::select! {
         biased;
         () = shutdown.cancelled() => None,
-        next = next => next,
+        next = next => Some(next),
     }
 }

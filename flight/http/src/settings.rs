@@ -12,7 +12,9 @@ pub struct HttpSettings {
     pub body_bytes_max: usize,
     /// Bytes of a request's body when it is decompressed.
     pub decoded_bytes_max: usize,
-    /// Bytes of decoded bodies, of all requests together.
+    /// Bytes of the rows that the lines of one request make, NULLs included.
+    pub rows_bytes_max: usize,
+    /// Bytes of bodies and their rows, of all requests together.
     pub inbound_bytes_max: usize,
     /// Rows that a connection of line protocol over TCP collects before it stores them.
     pub batch_rows_max: usize,
@@ -31,6 +33,10 @@ pub struct HttpSettings {
     pub default_database: String,
     /// The user of requests that name none.
     pub default_user: String,
+    /// Names in `Host` that mean this server, besides its addresses; commas separate them.
+    pub hosts: String,
+    /// Origins of web pages that may use the server; commas separate them.
+    pub origins: String,
 }
 
 impl Default for HttpSettings {
@@ -39,6 +45,7 @@ impl Default for HttpSettings {
             connections_max: 1000,
             body_bytes_max: 64 << 20,
             decoded_bytes_max: 256 << 20,
+            rows_bytes_max: 256 << 20,
             inbound_bytes_max: 512 << 20,
             batch_rows_max: 32_768,
             batch_bytes_max: 8 << 20,
@@ -48,6 +55,8 @@ impl Default for HttpSettings {
             shutdown_grace_ms: 10_000,
             default_database: "stratalog".to_string(),
             default_user: "stratalog".to_string(),
+            hosts: String::new(),
+            origins: String::new(),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! SQL in a request: `POST /api/sql`, and `/api/v3/query_sql` as InfluxDB 3's clients ask.
+//! SQL in a request: `POST /api/sql`, and `/api/v3/query_sql` as InfluxDB 3's clients ask. A GET request
+//! only reads.
 
 mod format;
 mod json;
@@ -14,14 +15,14 @@ use arrow::{
 use axum::{
     body::{Body, Bytes},
     extract::{Query, State as Extracted},
-    http::{HeaderMap, header::ACCEPT, header::CONTENT_TYPE},
+    http::{HeaderMap, Method, header::ACCEPT, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
 };
 use futures::StreamExt as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
-use stratalog_query::{Outcome, Rows, Session, quoted};
+use stratalog_query::{Outcome, Rows, Session, StatementKind, quoted};
 
 use self::format::Format;
 use crate::{json::Json, problem::Problem, state::State};
@@ -46,10 +47,11 @@ struct Question {
 pub(crate) async fn ask(
     Extracted(state): Extracted<Arc<State>>,
     Query(parameters): Query<HashMap<String, String>>,
+    method: Method,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let body = crate::body::Decoded::new(&state, &headers, body)?.all().await?;
+    let (body, _room) = crate::body::Decoded::new(&state, &headers, body)?.all().await?;
     let question = Question::read(&parameters, &headers, &Bytes::from(body))?;
     let wanted = match &question.format {
         Some(name) => Format::named(name)?,
@@ -61,7 +63,7 @@ pub(crate) async fn ask(
         let name = quoted(&crate::write::schema(&state, Some(schema), None));
         session.variables().set("search_path", &format!("{name}, public"), false)?;
     }
-    let outcome = run(&session, &question).await?;
+    let outcome = run(&session, &question, Access::of(&method)).await?;
     state.counts.query();
     match outcome {
         Outcome::Rows(rows) => Ok(wanted.answer(rows, session.text_style(), guard).await?),
@@ -80,6 +82,42 @@ pub(crate) async fn ask(
     }
 }
 
+/// What a request's method lets its statement do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    Write,
+}
+
+impl Access {
+    /// A page of another site can make a browser send GET, so GET changes nothing.
+    pub(crate) fn of(method: &Method) -> Self {
+        if *method == Method::POST { Self::Write } else { Self::Read }
+    }
+
+    /// Confines a session to what is allowed.
+    ///
+    /// # Errors
+    /// As `Variables::set`.
+    pub(crate) fn confine(self, session: &Session) -> Result<()> {
+        match self {
+            Self::Write => Ok(()),
+            Self::Read => session.variables().set("default_transaction_read_only", "on", false),
+        }
+    }
+
+    fn check(self, kind: StatementKind) -> Result<()> {
+        if self == Self::Write || kind == StatementKind::Read {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::ReadOnlyTransaction,
+            "a GET request runs in a read-only transaction, and takes only statements that read",
+        )
+        .with_hint("send the statement with POST"))
+    }
+}
+
 /// A session of one request: it ends with the answer.
 pub(crate) struct Ended(Arc<Session>);
 
@@ -95,7 +133,8 @@ impl Drop for Ended {
     }
 }
 
-async fn run(session: &Arc<Session>, question: &Question) -> Result<Outcome> {
+async fn run(session: &Arc<Session>, question: &Question, access: Access) -> Result<Outcome> {
+    access.confine(session)?;
     let parsed = session.parse(&question.sql)?;
     let one = match parsed.as_slice() {
         [] => return Ok(Outcome::Empty),
@@ -107,6 +146,7 @@ async fn run(session: &Arc<Session>, question: &Question) -> Result<Outcome> {
             ));
         }
     };
+    access.check(one.kind())?;
     if one.is_endless() {
         return Err(Error::new(
             ErrorKind::FeatureNotSupported,
@@ -190,11 +230,11 @@ const TABLE_ROWS_MAX: usize = 100_000;
 ///
 /// # Errors
 /// What is wrong with it; `LimitExceeded` for more rows than are held.
-pub(crate) async fn table_of(state: &State, sql: &str) -> Result<Table> {
+pub(crate) async fn table_of(state: &State, sql: &str, access: Access) -> Result<Table> {
     let session = state.session("http", None)?;
     let _ended = Ended(Arc::clone(&session));
     let question = Question { sql: sql.to_string(), ..Question::default() };
-    let Outcome::Rows(mut rows) = run(&session, &question).await? else {
+    let Outcome::Rows(mut rows) = run(&session, &question, access).await? else {
         return Ok((Vec::new(), Vec::new()));
     };
     let columns = columns_of(&rows);

@@ -3,16 +3,18 @@
 use std::{sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
-use stratalog_line::{LineLimits, LineParser};
+use stratalog_line::{LineLimits, LineParser, RowLimits};
 use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_query::{Login, QueryService, Session};
-use stratalog_telemetry::{TelemetryLimits, TelemetryReader};
+use stratalog_telemetry::{Names, TelemetryLimits, TelemetryReader};
 use tokio::{
+    runtime::Handle,
     sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit},
+    task::block_in_place,
     time::timeout,
 };
 
-use crate::{HttpSettings, metrics::Counts};
+use crate::{HttpSettings, guard::Guard, metrics::Counts};
 
 /// Parsers that wait for the next request; each knows tables and series.
 const PARSERS_MAX: usize = 16;
@@ -24,6 +26,12 @@ const READERS_MAX: usize = 4;
 /// Bytes of the rows of one body of telemetry.
 const TELEMETRY_ROWS_BYTES: usize = 128 << 20;
 
+/// Appends of many rows at a time.
+const DRIVING_MAX: usize = 16;
+
+/// Bytes of work that a thread of connections does between two others: what takes longer makes way.
+const SHORT_BYTES: usize = 8 << 10;
+
 /// Bytes of one unit of room.
 const UNIT_BYTES: usize = 1024;
 
@@ -33,26 +41,37 @@ pub(crate) struct State {
     pub(crate) service: Arc<QueryService>,
     pub(crate) settings: Arc<HttpSettings>,
     pub(crate) counts: Counts,
+    pub(crate) guard: Guard,
     parsers: Mutex<Vec<LineParser>>,
     readers: Mutex<Vec<TelemetryReader>>,
     reading: Semaphore,
+    names: Names,
     writing: Mutex<Option<Arc<Session>>>,
     room: Arc<Semaphore>,
+    /// Places for long computations: threads of connections are left to connections.
+    computing: Semaphore,
+    /// Places for appends of many rows, which may wait for the store.
+    driving: Semaphore,
 }
 
 impl State {
     /// Nothing yet.
     pub(crate) fn new(service: Arc<QueryService>, settings: Arc<HttpSettings>) -> Arc<Self> {
         let units = (settings.inbound_bytes_max / UNIT_BYTES).min(Semaphore::MAX_PERMITS);
+        let guard = Guard::new(&settings.hosts, &settings.origins);
         Arc::new(Self {
             service,
             settings,
             counts: Counts::default(),
+            guard,
             parsers: Mutex::default(),
             readers: Mutex::default(),
             reading: Semaphore::new(READERS_MAX),
+            names: Names::default(),
             writing: Mutex::default(),
             room: Arc::new(Semaphore::new(units)),
+            computing: Semaphore::new(threads()),
+            driving: Semaphore::new(DRIVING_MAX),
         })
     }
 
@@ -82,7 +101,9 @@ impl State {
             return Err(no_room());
         };
         let reader = self.readers.lock().pop();
-        let mut reader = reader.unwrap_or_else(|| TelemetryReader::new(self.telemetry_limits()));
+        let mut reader = reader.unwrap_or_else(|| {
+            TelemetryReader::with_names(self.telemetry_limits(), self.names.clone())
+        });
         let read = read(&mut reader);
         self.readers.lock().push(reader);
         Ok((read?, place))
@@ -93,6 +114,7 @@ impl State {
         TelemetryLimits {
             body_bytes_max: limits.body_bytes_max.min(self.settings.decoded_bytes_max),
             batch_bytes_max: TELEMETRY_ROWS_BYTES,
+            rows: RowLimits { table_bytes_max: TELEMETRY_ROWS_BYTES, ..limits.rows },
             ..limits
         }
     }
@@ -126,18 +148,62 @@ impl State {
         })
     }
 
+    /// Computes something that works through about so many bytes. Long computations leave the thread to
+    /// other connections, and run beside few others.
+    pub(crate) async fn compute<T>(&self, bytes: usize, work: impl FnOnce() -> T) -> T {
+        if bytes <= SHORT_BYTES {
+            return work();
+        }
+        let _place = self.computing.acquire().await;
+        block_in_place(work)
+    }
+
+    /// Drives a future that computes for as long as so many bytes take, away from the threads of
+    /// connections.
+    pub(crate) async fn drive<F: Future>(&self, bytes: usize, future: F) -> F::Output {
+        if bytes <= SHORT_BYTES {
+            return future.await;
+        }
+        let _place = self.driving.acquire().await;
+        let runtime = Handle::current();
+        block_in_place(|| runtime.block_on(future))
+    }
+
+    /// Room for so many bytes of bodies, if it is there.
+    pub(crate) fn try_room(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.room).try_acquire_many_owned(units(bytes)).ok()
+    }
+
+    /// Room for so many bytes of bodies, whenever it comes.
+    pub(crate) async fn some_room(&self, bytes: usize) -> Result<OwnedSemaphorePermit> {
+        let wanted = Arc::clone(&self.room).acquire_many_owned(units(bytes));
+        wanted.await.map_err(|_| no_room())
+    }
+
     /// Room for so many bytes of bodies; waits for it a while.
     ///
     /// # Errors
     /// `OutOfMemory` when there is none for too long.
     pub(crate) async fn room(&self, bytes: usize) -> Result<OwnedSemaphorePermit> {
-        let units = u32::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX);
-        let wanted = Arc::clone(&self.room).acquire_many_owned(units);
+        let wanted = Arc::clone(&self.room).acquire_many_owned(units(bytes));
         match timeout(Duration::from_millis(self.settings.room_ms), wanted).await {
             Ok(Ok(room)) => Ok(room),
             _ => Err(no_room()),
         }
     }
+}
+
+/// Computes something that works through about so many bytes, apart from other connections if it is long.
+pub(crate) fn busy<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+    if bytes <= SHORT_BYTES { work() } else { block_in_place(work) }
+}
+
+fn units(bytes: usize) -> u32 {
+    u32::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX)
+}
+
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 fn no_room() -> Error {

@@ -1,7 +1,12 @@
 //! Rows by table into the store: what is missing is made, and then all of them are one append.
 
+mod merge;
+pub(crate) mod partial;
+mod rows;
+
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
 use stratalog_line::{TableRows, Tables};
 use stratalog_model::{
     ChronicleDefinition, ColumnType, Error, ErrorKind, Result,
@@ -9,8 +14,13 @@ use stratalog_model::{
 };
 use stratalog_query::{Command, NewChronicle, NewColumn, Session};
 
+use crate::state::State;
+
 /// The tick column of tables that are made here.
 const TIME: &str = "time";
+
+/// Bytes of a value, about.
+const VALUE_BYTES: usize = 8;
 
 /// How often what is missing is made before others are said to undo it.
 const TRIES: usize = 4;
@@ -27,6 +37,10 @@ impl Tables for SchemaTables<'_> {
         self.session.table(Some(self.schema), measurement).ok()
     }
 
+    fn namespace(&self) -> &str {
+        self.schema
+    }
+
     /// A key that was declared takes more columns.
     fn takes_new_tags(&self, table: &ChronicleDefinition) -> bool {
         table.primary_key
@@ -40,11 +54,17 @@ pub(crate) struct Bringer {
     pub(crate) protocol: &'static str,
     /// What new tables do with events of one key and time.
     pub(crate) collision: &'static str,
+    /// Whether rows of one request with the same key and time are one row.
+    pub(crate) merges: bool,
 }
 
 impl Bringer {
-    /// Line protocol: an event takes the place of an earlier one.
-    pub(crate) const LINES: Self = Self { protocol: "line protocol", collision: "last" };
+    /// Line protocol in requests: an event takes the place of an earlier one.
+    pub(crate) const LINES: Self =
+        Self { protocol: "line protocol", collision: "last", merges: true };
+
+    /// Line protocol over TCP, where no request says which lines belong together.
+    pub(crate) const STREAM: Self = Self { merges: false, ..Self::LINES };
 }
 
 /// Stores rows, all of them or none.
@@ -53,6 +73,7 @@ impl Bringer {
 /// `DatatypeMismatch`, `InvalidTableDefinition` when a table is not what the rows were read for; what
 /// making a table or storing says.
 pub(crate) async fn store(
+    state: &State,
     session: &Arc<Session>,
     bringer: Bringer,
     schema: &str,
@@ -64,18 +85,59 @@ pub(crate) async fn store(
     }
     let mut batches = Vec::with_capacity(tables.len());
     for rows in tables {
-        let definition = ready(session, bringer, schema, &rows).await?;
-        if rows.is_dated() {
-            session.check_times(&definition)?;
-        }
-        let batch = rows.into_batch(&definition)?;
-        batches.push((definition, batch));
+        let ready = prepared(state, session, bringer, schema, rows).await?;
+        batches.push((ready.definition, ready.batch));
     }
+    append_all(state, session, bringer, &batches, options).await.map(Some)
+}
+
+/// Appends batches, all of them or none.
+async fn append_all(
+    state: &State,
+    session: &Arc<Session>,
+    bringer: Bringer,
+    batches: &[(Arc<ChronicleDefinition>, RecordBatch)],
+    options: AppendOptions,
+) -> Result<Appended> {
     let mut append = session.append(bringer.protocol, options)?;
     for (definition, batch) in batches {
-        append.push(&definition, batch).await?;
+        let bytes = batch.get_array_memory_size();
+        state.drive(bytes, append.push(definition, batch.clone())).await?;
     }
-    append.commit().await.map(Some)
+    append.commit().await
+}
+
+/// The rows of one table, ready to be appended.
+struct Prepared {
+    definition: Arc<ChronicleDefinition>,
+    batch: RecordBatch,
+    /// Where rows were merged: the places of those that stayed.
+    kept: Option<Vec<u32>>,
+}
+
+/// The rows of one table as a batch, after what the table lacked was made.
+async fn prepared(
+    state: &State,
+    session: &Arc<Session>,
+    bringer: Bringer,
+    schema: &str,
+    rows: TableRows,
+) -> Result<Prepared> {
+    let definition = ready(session, bringer, schema, &rows).await?;
+    if rows.is_dated() {
+        session.check_times(&definition)?;
+    }
+    let bytes = rows.rows().saturating_mul(definition.columns.len()).saturating_mul(VALUE_BYTES);
+    let made = state.compute(bytes, || {
+        let batch = rows.into_batch(&definition)?;
+        let merged = if bringer.merges { merge::merged(&definition, &batch)? } else { None };
+        Ok::<_, Error>(match merged {
+            None => (batch, None),
+            Some(merged) => (merged.batch, Some(merged.kept)),
+        })
+    });
+    let (batch, kept) = made.await?;
+    Ok(Prepared { definition, batch, kept })
 }
 
 /// The table of some rows, with all columns that they have.

@@ -27,7 +27,7 @@ use stratalog_text::TextStyle;
 
 use crate::{
     problem::{self, Problem},
-    sql::{Ended, objects},
+    sql::{Access, Ended, objects},
     state::State,
 };
 
@@ -80,6 +80,7 @@ pub(crate) async fn subscribe(
     let ended = Ended::new(Arc::clone(&session));
     // It is to go on; the client ends it.
     session.variables().set("statement_timeout", "0", false)?;
+    Access::Read.confine(&session)?;
     let parsed = session.parse(&question.sql())?;
     let one = match parsed.as_slice() {
         [one] if one.is_endless() => one,

@@ -1,20 +1,17 @@
-//! Line protocol over TCP, as QuestDB's clients send it: nothing is answered. What cannot be read ends
-//! the connection, after what came before it is stored.
+//! Line protocol over TCP, as QuestDB's clients send it: nothing is answered. A line that is refused ends
+//! the connection: lines before it are stored, lines behind it are not.
 
 use std::{sync::Arc, time::Duration};
 
-use stratalog_line::{LineRequest, Outcome, Precision, TableRows};
-use stratalog_model::{ErrorKind, Result, store::AppendOptions};
+use stratalog_line::{LineParser, LineRequest, Outcome, Precision, TableRows};
+use stratalog_model::{Error, ErrorKind, Result, store::AppendOptions};
 use stratalog_query::Session;
-use tokio::{
-    io::AsyncReadExt as _,
-    net::TcpStream,
-    sync::{OwnedSemaphorePermit, mpsc},
-    time::timeout,
-};
+use tokio::{io::AsyncReadExt as _, net::TcpStream, sync::mpsc, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    body::Room,
+    crowd::Member,
     state::State,
     store::{self, Bringer, SchemaTables},
     write::PUBLIC,
@@ -33,60 +30,144 @@ const LINGER: Duration = Duration::from_millis(5);
 /// gone.
 const FOREVER: Duration = Duration::from_secs(365 * 86_400);
 
+/// Bytes of rows for which room is asked first.
+const FIRST_BYTES: usize = 64 << 10;
+
+/// Longest first line of an HTTP request that is looked at.
+const REQUEST_LINE_BYTES_MAX: usize = 16 << 10;
+
+/// Rows on their way to the store, with the room that they take.
+type Batch = (Vec<TableRows>, Room);
+
 /// Serves one connection to its end.
 pub(crate) async fn serve(
     state: Arc<State>,
     socket: TcpStream,
     stop: CancellationToken,
-    place: OwnedSemaphorePermit,
+    member: Arc<Member>,
 ) {
     state.counts.connected();
     let address = socket.peer_addr().map(|address| address.to_string()).ok();
-    let served = match state.session("line protocol over TCP", address.clone()) {
-        Ok(session) => {
-            let served = converse(&state, socket, &session, stop).await;
-            session.close();
-            served
-        }
-        Err(error) => Err(error),
-    };
+    let served = greet_and_converse(&state, socket, address.clone(), stop, &member).await;
     if let Err(error) = served {
         let client = address.unwrap_or_default();
         tracing::warn!(client, %error, "a connection of line protocol was ended");
     }
     state.counts.disconnected();
-    drop(place);
+}
+
+/// Waits for the first bytes, and looks whether they are lines.
+async fn greet_and_converse(
+    state: &Arc<State>,
+    mut socket: TcpStream,
+    address: Option<String>,
+    stop: CancellationToken,
+    member: &Arc<Member>,
+) -> Result<()> {
+    let patience = Duration::from_millis(state.settings.patience_ms);
+    let mut begun = vec![0; READ_BYTES];
+    let count = tokio::select! {
+        biased;
+        () = stop.cancelled() => return Ok(()),
+        () = member.must_leave() => {
+            tracing::debug!("a silent connection of line protocol made room for another one");
+            return Ok(());
+        }
+        read = timeout(patience, first_line(&mut socket, &mut begun)) => match read {
+            Ok(Ok(count)) => count,
+            Ok(Err(error)) => return Err(Error::io("the first line", error)),
+            Err(_) => {
+                tracing::debug!("a connection of line protocol was closed before its first line");
+                return Ok(());
+            }
+        },
+    };
+    begun.truncate(count);
+    if is_http(&begun) {
+        return Err(Error::new(
+            ErrorKind::ProtocolViolation,
+            "an HTTP request came where line protocol is expected; nothing of it was stored",
+        )
+        .with_hint("send requests to the port of HTTP, http_listen"));
+    }
+    let _running = member.begin();
+    let session = state.session("line protocol over TCP", address)?;
+    let served = converse(state, socket, begun, &session, stop).await;
+    session.close();
+    served
+}
+
+/// Reads until the first line is whole, or longer than any request line; returns the count of bytes.
+async fn first_line(socket: &mut TcpStream, buffer: &mut [u8]) -> std::io::Result<usize> {
+    let mut count = 0;
+    loop {
+        let rest = buffer.get_mut(count..).unwrap_or_default();
+        let more = socket.read(rest).await?;
+        let read = rest.get(..more).unwrap_or_default();
+        let ended = more == 0 || read.contains(&b'\n');
+        count += more;
+        if ended || count >= REQUEST_LINE_BYTES_MAX || !may_be_http(buffer.get(..count)) {
+            return Ok(count);
+        }
+    }
+}
+
+/// Whether bytes begin as a request line does: with a method in capitals, and a space.
+fn may_be_http(bytes: Option<&[u8]>) -> bool {
+    let bytes = bytes.unwrap_or_default();
+    let method = bytes.iter().take_while(|byte| byte.is_ascii_uppercase()).count();
+    method > 0 && method <= 16 && matches!(bytes.get(method), None | Some(b' '))
+}
+
+/// Whether the first line is a request line of HTTP: a browser can be made to send one, with any body.
+fn is_http(bytes: &[u8]) -> bool {
+    let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let version = line.rsplit(|byte| *byte == b' ').next().unwrap_or_default();
+    let known = matches!(version, b"HTTP/1.0" | b"HTTP/1.1" | b"HTTP/2.0");
+    may_be_http(Some(line)) && known
 }
 
 /// Reads and parses here; stores in a task of its own, in the same order.
 async fn converse(
     state: &Arc<State>,
     mut socket: TcpStream,
+    begun: Vec<u8>,
     session: &Arc<Session>,
     stop: CancellationToken,
 ) -> Result<()> {
     let (sender, receiver) = mpsc::channel(WAITING);
     let storing = tokio::spawn(store_all(Arc::clone(state), Arc::clone(session), receiver));
+    let mut reader = Reader {
+        state,
+        tables: SchemaTables { session, schema: PUBLIC },
+        parser: state.parser(),
+        room: Room::default(),
+        reserved: 0,
+        sender: &sender,
+    };
     let read = tokio::select! {
-        read = read(state, &mut socket, session, &sender, &stop) => read,
+        read = reader.read(&mut socket, begun, &stop) => read,
         // The storing has failed: there is no use in reading on.
         () = sender.closed() => Ok(()),
     };
+    state.give_back(reader.parser);
     drop(sender);
-    let stored = storing.await.unwrap_or_else(|error| {
-        Err(stratalog_model::Error::internal(format!("storing broke off: {error}")))
-    });
+    let stored = storing
+        .await
+        .unwrap_or_else(|error| Err(Error::internal(format!("storing broke off: {error}"))));
     stored.and(read)
 }
 
 async fn store_all(
     state: Arc<State>,
     session: Arc<Session>,
-    mut batches: mpsc::Receiver<Vec<TableRows>>,
+    mut batches: mpsc::Receiver<Batch>,
 ) -> Result<()> {
-    while let Some(tables) = batches.recv().await {
-        let stored =
-            store::store(&session, Bringer::LINES, PUBLIC, tables, AppendOptions::default()).await;
+    while let Some((tables, room)) = batches.recv().await {
+        let options = AppendOptions::default();
+        let stored = store::store(&state, &session, Bringer::STREAM, PUBLIC, tables, options).await;
+        drop(room);
         if stored.is_err() {
             state.counts.refused();
         }
@@ -95,71 +176,130 @@ async fn store_all(
     Ok(())
 }
 
-async fn read(
-    state: &Arc<State>,
-    socket: &mut TcpStream,
-    session: &Arc<Session>,
-    sender: &mpsc::Sender<Vec<TableRows>>,
-    stop: &CancellationToken,
-) -> Result<()> {
-    let tables = SchemaTables { session, schema: PUBLIC };
-    let now_ns = || state.service.parts().clock.now_ns();
-    let mut parser = state.parser();
-    let mut buffer = vec![0; READ_BYTES];
-    parser.begin(LineRequest { precision: Precision::Nanosecond, now_ns: now_ns() });
-    loop {
-        // Others may follow at once; if not, what is there is stored.
-        let patience = if parser.rows() > 0 { LINGER } else { FOREVER };
-        let count = tokio::select! {
-            biased;
-            () = stop.cancelled() => Some(Ok(0)),
-            count = timeout(patience, socket.read(&mut buffer)) => count.ok(),
-        };
-        let (count, ended) = match count {
-            None => (0, false),
-            Some(Ok(count)) => (count, count == 0),
-            // A reset after everything was sent is how some clients end.
-            Some(Err(error)) => {
-                tracing::debug!(%error, "a connection of line protocol broke off");
-                (0, true)
+/// Reads the lines of one connection.
+struct Reader<'a> {
+    state: &'a Arc<State>,
+    tables: SchemaTables<'a>,
+    parser: LineParser,
+    /// What the rows take that are not stored yet.
+    room: Room,
+    reserved: usize,
+    sender: &'a mpsc::Sender<Batch>,
+}
+
+impl Reader<'_> {
+    async fn read(
+        &mut self,
+        socket: &mut TcpStream,
+        begun: Vec<u8>,
+        stop: &CancellationToken,
+    ) -> Result<()> {
+        self.parser.begin(LineRequest { precision: Precision::Nanosecond, now_ns: self.now_ns() });
+        self.parser.stop_at_error();
+        let mut buffer = begun;
+        let mut ended = buffer.is_empty();
+        if !ended && !self.take(&buffer).await? {
+            return Ok(());
+        }
+        buffer.resize(READ_BYTES, 0);
+        loop {
+            if ended || self.parser.lines_failed() > 0 {
+                return self.end().await;
             }
-        };
-        state.counts.bytes(count);
-        if parser.rows() == 0 {
-            parser.go_on(now_ns());
-        }
-        parser.push(buffer.get(..count).unwrap_or_default(), &tables)?;
-        let full = parser.rows() >= state.settings.batch_rows_max
-            || parser.bytes() >= state.settings.batch_bytes_max;
-        let refused = parser.lines_failed() > 0;
-        if ended || refused {
-            // Only a newline makes a line whole: `v=12` may be the half of `v=1234`.
-            let cut_off = parser.drop_begun();
-            let Outcome { tables: rows, errors, lines_failed, .. } = parser.finish(&tables)?;
-            state.counts.lines(rows.iter().map(|rows| rows.rows() as u64).sum(), lines_failed);
-            // The receiver ends with an error, which is told instead.
-            let _ = sender.send(rows).await;
-            state.give_back(parser);
-            return match errors.into_iter().next() {
-                None if cut_off => Err(stratalog_model::Error::new(
-                    ErrorKind::ConnectionFailure,
-                    "the connection ended within a line, which was not stored",
-                )
-                .with_hint("end every line with a newline")),
-                None => Ok(()),
-                Some(error) => Err(stratalog_model::Error::new(
-                    error.kind,
-                    format!("{error}: {}", error.original),
-                )),
+            // Others may follow at once; if not, what is there is stored.
+            let patience = if self.parser.rows() > 0 { LINGER } else { FOREVER };
+            let count = tokio::select! {
+                biased;
+                () = stop.cancelled() => Some(Ok(0)),
+                count = timeout(patience, socket.read(&mut buffer)) => count.ok(),
             };
-        }
-        if full || count == 0 {
-            let rows = parser.take();
-            parser.refresh();
-            state.counts.lines(rows.iter().map(|rows| rows.rows() as u64).sum(), 0);
-            if sender.send(rows).await.is_err() {
+            let goes_on = match count {
+                None => self.hand_over().await,
+                Some(Ok(0)) => {
+                    ended = true;
+                    true
+                }
+                Some(Ok(count)) => self.take(buffer.get(..count).unwrap_or_default()).await?,
+                // A reset after everything was sent is how some clients end.
+                Some(Err(error)) => {
+                    tracing::debug!(%error, "a connection of line protocol broke off");
+                    ended = true;
+                    true
+                }
+            };
+            if !goes_on {
                 return Ok(());
             }
         }
     }
+
+    /// Parses bytes, and hands rows over that are many enough; `false` when the storing has ended.
+    async fn take(&mut self, bytes: &[u8]) -> Result<bool> {
+        self.state.counts.bytes(bytes.len());
+        let most = self.state.settings.batch_bytes_max;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            if self.reserved == 0 {
+                self.room.wait_for(self.state, FIRST_BYTES).await?;
+                self.reserved = FIRST_BYTES;
+            }
+            if self.parser.rows() == 0 {
+                self.parser.go_on(self.now_ns());
+            }
+            let (parser, tables, reserved) = (&mut self.parser, &self.tables, self.reserved);
+            let taken = self
+                .state
+                .compute(rest.len().max(reserved - FIRST_BYTES), || {
+                    parser.push_within(rest, reserved, tables)
+                })
+                .await?;
+            rest = rest.get(taken..).unwrap_or_default();
+            let larger = reserved.saturating_mul(2).min(most);
+            let full = self.parser.bytes() >= reserved;
+            let grows = full && larger > reserved && self.room.try_grow_to(self.state, larger);
+            if grows {
+                self.reserved = larger;
+            }
+            let many = self.parser.rows() >= self.state.settings.batch_rows_max;
+            if (full && !grows || many) && !self.hand_over().await {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Hands the rows over to be stored; `false` when the storing has ended.
+    async fn hand_over(&mut self) -> bool {
+        let rows = self.parser.take();
+        self.parser.refresh();
+        self.state.counts.lines(rows.iter().map(|rows| rows.rows() as u64).sum(), 0);
+        self.reserved = 0;
+        self.sender.send((rows, std::mem::take(&mut self.room))).await.is_ok()
+    }
+
+    async fn end(&mut self) -> Result<()> {
+        // Only a newline makes a line whole: `v=12` may be the half of `v=1234`.
+        let cut_off = self.parser.drop_begun();
+        let Outcome { tables: rows, errors, lines_failed, .. } =
+            self.parser.finish(&self.tables)?;
+        self.state.counts.lines(rows.iter().map(|rows| rows.rows() as u64).sum(), lines_failed);
+        // The receiver ends with an error, which is told instead.
+        let _ = self.sender.send((rows, std::mem::take(&mut self.room))).await;
+        match errors.into_iter().next() {
+            None if cut_off => Err(Error::new(
+                ErrorKind::ConnectionFailure,
+                "the connection ended within a line, which was not stored",
+            )
+            .with_hint("end every line with a newline")),
+            None => Ok(()),
+            Some(error) => Err(Error::new(error.kind, format!("{error}: {}", error.original))),
+        }
+    }
+
+    fn now_ns(&self) -> i64 {
+        self.state.service.parts().clock.now_ns()
+    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -26,15 +26,17 @@ use crate::{
 const LOGS: &str = "logs";
 
 /// Bytes of a body from which on others' tasks leave the thread that reads it.
-const LONG_BYTES: usize = 256 << 10;
+const LONG_BYTES: usize = 4 << 10;
 
 /// How often a body is read: once more when others changed the tables in between.
 const READS: usize = 3;
 
-const REMOTE_WRITE: Bringer = Bringer { protocol: "remote write", collision: "last" };
-const OTLP_METRICS: Bringer = Bringer { protocol: "OTLP metrics", collision: "last" };
+const REMOTE_WRITE: Bringer =
+    Bringer { protocol: "remote write", collision: "last", merges: false };
+const OTLP_METRICS: Bringer =
+    Bringer { protocol: "OTLP metrics", collision: "last", merges: false };
 /// Records of one service may have the same time.
-const OTLP_LOGS: Bringer = Bringer { protocol: "OTLP logs", collision: "all" };
+const OTLP_LOGS: Bringer = Bringer { protocol: "OTLP logs", collision: "all", merges: false };
 
 type Parameters = Query<HashMap<String, String>>;
 
@@ -175,7 +177,7 @@ async fn write(
     let producer = producer(headers)?;
     let schema = schema(state, request.parameter("db"), None);
     let session = state.writing()?;
-    let body = decoded.all().await?;
+    let (body, _room) = decoded.all().await?;
     let mut reads = 0;
     loop {
         reads += 1;
@@ -188,7 +190,7 @@ async fn write(
             .await?;
         let rows = std::mem::take(&mut outcome.tables);
         let options = AppendOptions { durability, producer, ..AppendOptions::default() };
-        let stored = store::store(&session, request.bringer, &schema, rows, options).await;
+        let stored = store::store(state, &session, request.bringer, &schema, rows, options).await;
         drop(place);
         match stored {
             Err(error) if reads < READS && is_of_another_table(&error) => {}

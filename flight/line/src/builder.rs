@@ -17,6 +17,11 @@ pub trait Tables {
     /// table. Asked once for each measurement that a request has rows of.
     fn table(&self, measurement: &str) -> Option<Arc<ChronicleDefinition>>;
 
+    /// What tells these tables from others of the same names.
+    fn namespace(&self) -> &str {
+        ""
+    }
+
     /// Whether rows of a table that is there may have tags that it has no column for. Where they may
     /// not, such rows are refused, each by itself.
     fn takes_new_tags(&self, _table: &ChronicleDefinition) -> bool {
@@ -54,6 +59,7 @@ pub struct RowBuilder {
     /// A table knows too many tags: all is forgotten when the next request begins.
     crowded: bool,
     rows: usize,
+    bytes: usize,
     /// What the last series that was interned brought with it.
     interned: Option<Interned>,
 }
@@ -79,6 +85,7 @@ impl RowBuilder {
             columns_total: 0,
             crowded: false,
             rows: 0,
+            bytes: 0,
             interned: None,
             limits,
         }
@@ -92,7 +99,7 @@ impl RowBuilder {
                 table.clear();
             }
         }
-        self.rows = 0;
+        (self.rows, self.bytes) = (0, 0);
         self.request += 1;
         self.batch += 1;
         if self.crowded
@@ -111,7 +118,7 @@ impl RowBuilder {
     /// fields were found to have hold on until the request ends.
     pub fn take(&mut self) -> Vec<TableRows> {
         self.batch += 1;
-        self.rows = 0;
+        (self.rows, self.bytes) = (0, 0);
         let filled = std::mem::take(&mut self.filled);
         let mut taken = Vec::with_capacity(filled.len());
         for number in filled {
@@ -133,10 +140,10 @@ impl RowBuilder {
         self.rows
     }
 
-    /// About how many bytes these rows have as batches.
+    /// About how many bytes these rows have as batches, where each has a place in every column of its
+    /// table.
     pub fn bytes(&self) -> usize {
-        let tables = self.filled.iter().filter_map(|number| self.tables.get(*number as usize));
-        tables.map(Table::bytes).sum()
+        self.bytes
     }
 
     /// A series that was interned before with the same identity.
@@ -264,6 +271,7 @@ impl RowBuilder {
                 columns_total: &mut self.columns_total,
                 filled: &mut self.filled,
                 rows: &mut self.rows,
+                bytes: &mut self.bytes,
             },
         )
     }
@@ -309,4 +317,5 @@ pub(crate) struct RowContext<'a> {
     pub(crate) columns_total: &'a mut usize,
     pub(crate) filled: &'a mut Vec<u32>,
     pub(crate) rows: &'a mut usize,
+    pub(crate) bytes: &'a mut usize,
 }

@@ -176,14 +176,6 @@ impl Column {
         self.values.len()
     }
 
-    /// Bytes of text, beyond those that each row takes.
-    pub(crate) fn text_bytes(&self) -> usize {
-        match &self.values {
-            Values::Text { bytes, .. } => bytes.len(),
-            _ => 0,
-        }
-    }
-
     /// Makes room for about as many values as the last batch had.
     pub(crate) fn start_batch(&mut self) {
         let rows = std::mem::take(&mut self.expected);

@@ -18,6 +18,9 @@ pub struct RowLimits {
     pub series_max: usize,
     /// Bytes of their tags, as they were sent and as they are kept; likewise.
     pub series_bytes_max: usize,
+    /// Bytes of the rows of one table that a new column or tag may bring about: it takes room in every
+    /// row before it.
+    pub table_bytes_max: usize,
 }
 
 impl Default for RowLimits {
@@ -28,6 +31,7 @@ impl Default for RowLimits {
             columns_total_max: 200_000,
             series_max: 200_000,
             series_bytes_max: 128 << 20,
+            table_bytes_max: 256 << 20,
         }
     }
 }

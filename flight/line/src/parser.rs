@@ -57,6 +57,7 @@ pub struct LineParser {
     line: u64,
     lines_ok: u64,
     errors: LineErrors,
+    stops_at_error: bool,
     /// A line has begun whose end is yet to come.
     begun: bool,
     /// What it has so far, without the spaces before it; of one that is too long, the head.
@@ -82,6 +83,7 @@ impl LineParser {
             line: 0,
             lines_ok: 0,
             errors: LineErrors::default(),
+            stops_at_error: false,
             begun: false,
             pending: Vec::new(),
             pending_bytes: 0,
@@ -100,7 +102,14 @@ impl LineParser {
         self.line = 0;
         self.lines_ok = 0;
         self.errors = LineErrors::default();
+        self.stops_at_error = false;
         self.end_pending();
+    }
+
+    /// Stops the request at its first line that is refused: lines behind it leave nothing. Until the
+    /// next [`Self::begin`].
+    pub fn stop_at_error(&mut self) {
+        self.stops_at_error = true;
     }
 
     /// Takes the next bytes of the request.
@@ -108,14 +117,44 @@ impl LineParser {
     /// # Errors
     /// `LimitExceeded` when the request has more lines than it may have: it is over then. What is
     /// wrong with single lines is in the [`Outcome`].
-    pub fn push(&mut self, mut bytes: &[u8], tables: &dyn Tables) -> Result<()> {
-        if self.begun {
-            let Some(rest) = self.complete(bytes, tables) else { return self.check_lines() };
-            bytes = rest;
+    pub fn push(&mut self, bytes: &[u8], tables: &dyn Tables) -> Result<()> {
+        self.push_within(bytes, usize::MAX, tables).map(drop)
+    }
+
+    /// Takes the next bytes of the request until the rows have so many bytes; returns how many it took.
+    /// The others are to come again, when rows were taken or there is more room.
+    ///
+    /// # Errors
+    /// As [`Self::push`].
+    pub fn push_within(
+        &mut self,
+        bytes: &[u8],
+        rows_bytes_max: usize,
+        tables: &dyn Tables,
+    ) -> Result<usize> {
+        if self.is_stopped() {
+            return Ok(bytes.len());
         }
-        let consumed = self.lines(bytes, tables)?;
-        self.keep(bytes.get(consumed..).unwrap_or_default());
-        self.check_lines()
+        if self.bytes() >= rows_bytes_max {
+            return Ok(0);
+        }
+        let mut rest = bytes;
+        if self.begun {
+            let Some(behind) = self.complete(bytes, tables) else {
+                return self.check_lines().map(|()| bytes.len());
+            };
+            rest = behind;
+        }
+        let consumed = self.lines(rest, rows_bytes_max, tables)?;
+        let behind = rest.get(consumed..).unwrap_or_default();
+        if self.is_stopped() {
+            return Ok(bytes.len());
+        }
+        if self.bytes() >= rows_bytes_max {
+            return Ok(bytes.len() - behind.len());
+        }
+        self.keep(behind);
+        self.check_lines().map(|()| bytes.len())
     }
 
     /// Ends the request: takes the last line, if it had no newline.
@@ -154,6 +193,15 @@ impl LineParser {
         begun
     }
 
+    /// The number of the line that comes next, from 1.
+    pub fn next_line(&self) -> u64 {
+        self.line + 1
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stops_at_error && self.errors.count > 0
+    }
+
     /// Lines of the request so far that were refused.
     pub fn lines_failed(&self) -> u64 {
         self.errors.count
@@ -182,11 +230,12 @@ impl LineParser {
 }
 
 impl LineParser {
-    /// Takes all lines that are complete; returns where the others begin.
-    fn lines(&mut self, data: &[u8], tables: &dyn Tables) -> Result<usize> {
+    /// Takes lines that are complete, until the rows have so many bytes; returns where the others
+    /// begin.
+    fn lines(&mut self, data: &[u8], rows_bytes_max: usize, tables: &dyn Tables) -> Result<usize> {
         let Some(last) = memrchr(b'\n', data) else { return Ok(0) };
         let mut at = 0;
-        while at <= last {
+        while at <= last && self.bytes() < rows_bytes_max && !self.is_stopped() {
             at = match self.plain_line(data, at, tables) {
                 Some(next) => next,
                 None => match self.other_line(data, at, tables) {

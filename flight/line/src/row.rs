@@ -8,7 +8,7 @@ use crate::{
     column::{Column, NONE, Refusal},
     fault::shown,
     series::{Series, TagTexts},
-    table::Table,
+    table::{TAG_BYTES, Table},
     tag::TagRole,
 };
 
@@ -23,6 +23,8 @@ pub struct Row<'a> {
     columns_before: usize,
     /// The column that was pushed to last.
     previous: u32,
+    /// Bytes of its texts.
+    text_bytes: usize,
     open: bool,
 }
 
@@ -35,8 +37,17 @@ impl<'a> Row<'a> {
         context: RowContext<'a>,
     ) -> Result<Self> {
         let (at, columns_before) = (table.rows(), table.columns.len());
-        let mut row =
-            Self { table, series, texts, context, at, columns_before, previous: NONE, open: true };
+        let mut row = Self {
+            table,
+            series,
+            texts,
+            context,
+            at,
+            columns_before,
+            previous: NONE,
+            text_bytes: 0,
+            open: true,
+        };
         if row.series.batch != row.context.batch {
             row.check_tags()?;
         }
@@ -71,6 +82,7 @@ impl<'a> Row<'a> {
             Some(found) => match found.push(at, value) {
                 Ok(()) => {
                     self.previous = column;
+                    self.text_bytes += text_bytes(&value);
                     return Ok(());
                 }
                 Err(refusal) => refusal,
@@ -121,6 +133,7 @@ impl<'a> Row<'a> {
     #[inline]
     pub(crate) fn push_value(&mut self, column: u32, value: FieldValue<'_>) -> Option<()> {
         self.previous = column;
+        self.text_bytes += text_bytes(&value);
         let at = self.at;
         self.column(column)?.push(at, value).ok()
     }
@@ -150,6 +163,10 @@ impl<'a> Row<'a> {
         self.table.slots.push(self.series.slot);
         self.table.lines.push(line);
         *self.context.rows += 1;
+        self.table.text_bytes += self.text_bytes;
+        let (bytes, counted) = (self.table.bytes(), self.table.counted_bytes);
+        *self.context.bytes = (*self.context.bytes + bytes).saturating_sub(counted);
+        self.table.counted_bytes = bytes;
         self.open = false;
         Ok(())
     }
@@ -189,6 +206,7 @@ impl<'a> Row<'a> {
     /// Checks that the table has a place for each tag.
     #[cold]
     fn check_tags(&self) -> Result<()> {
+        let mut new = 0;
         for tag in self.texts.tags(self.series) {
             let Some(column) = self.table.tags.get(tag.tag as usize) else { continue };
             match &column.role {
@@ -209,10 +227,14 @@ impl<'a> Row<'a> {
                 TagRole::New if self.table.column(column.name.as_bytes()).is_some() => {
                     return Err(tag_and_field(&self.table.measurement, &column.name));
                 }
+                TagRole::New if !column.is_used() => new += 1,
                 _ => {}
             }
         }
-        Ok(())
+        match new {
+            0 => Ok(()),
+            new => self.table.check_growth(new * TAG_BYTES, self.context.limits),
+        }
     }
 
     /// Tags that fill columns as fields do.
@@ -238,12 +260,8 @@ impl<'a> Row<'a> {
         let slot = self.table.slots_used;
         self.table.slots_used += 1;
         for tag in self.texts.tags(self.series) {
-            if let Some(column) = self.table.tags.get_mut(tag.tag as usize)
-                && column.role != TagRole::Text
-            {
-                column.request = self.context.request;
-                column.push(slot as usize, self.texts.value(*tag));
-            }
+            let value = self.texts.value(*tag);
+            self.table.push_tag(tag.tag, slot as usize, value, self.context.request);
         }
         self.series.slot = slot;
         self.series.batch = self.context.batch;
@@ -321,6 +339,13 @@ impl std::fmt::Debug for Row<'_> {
             .field("table", &self.table.measurement)
             .field("at", &self.at)
             .finish_non_exhaustive()
+    }
+}
+
+fn text_bytes(value: &FieldValue<'_>) -> usize {
+    match value {
+        FieldValue::Text(text) => text.len(),
+        _ => 0,
     }
 }
 

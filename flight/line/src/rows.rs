@@ -112,6 +112,11 @@ impl TableRows {
         self.lines.get(row).map(|line| u64::from(*line))
     }
 
+    /// The lines of all rows, as [`Self::line`] counts them.
+    pub fn lines(&self) -> &[u32] {
+        &self.lines
+    }
+
     /// The line of the first row.
     pub fn first_line(&self) -> u64 {
         self.line(0).unwrap_or(0)

@@ -19,8 +19,11 @@ use crate::{
 /// The tick column of a table that does not exist yet.
 pub const TIME_COLUMN: &str = "time";
 
-/// Bytes of a row besides its columns: tick, series, line.
-const ROW_BYTES: usize = 16;
+/// Bytes of a row besides its columns: tick, series, line, and what a gap in a column takes.
+const ROW_BYTES: usize = 32;
+
+/// Bytes of a value of a tag, without its text.
+pub(crate) const TAG_BYTES: usize = 16;
 
 #[derive(Debug)]
 pub(crate) struct Table {
@@ -50,6 +53,12 @@ pub(crate) struct Table {
     pub(crate) undated: usize,
     /// Series of the batch.
     pub(crate) slots_used: u32,
+    /// Bytes of a row as a batch has it, NULLs included, without texts.
+    pub(crate) row_bytes: usize,
+    /// Bytes of the texts of its rows.
+    pub(crate) text_bytes: usize,
+    /// Bytes of its rows that the builder's sum includes.
+    pub(crate) counted_bytes: usize,
     /// Rows of the last batch.
     expected: usize,
 }
@@ -79,6 +88,9 @@ impl Table {
             lines: Vec::new(),
             undated: 0,
             slots_used: 0,
+            row_bytes: 0,
+            text_bytes: 0,
+            counted_bytes: 0,
             expected: 0,
         }
     }
@@ -87,14 +99,51 @@ impl Table {
         self.ticks.len()
     }
 
-    /// About how many bytes its rows will take as a batch.
+    /// About how many bytes its rows take as a batch: each row has a place in every column.
     pub(crate) fn bytes(&self) -> usize {
-        if self.rows() == 0 {
-            return 0;
+        self.rows() * self.row_bytes + self.text_bytes
+    }
+
+    /// Computes the bytes of a row, as the columns and the tags of the batch are now.
+    fn measure(&mut self) {
+        let known = self.definition.iter().flat_map(|definition| &definition.columns);
+        let known: usize = known.map(|column| value_bytes(&column.column_type)).sum();
+        let new = self.columns.iter().filter(|column| column.new);
+        let new: usize = new.map(|column| value_bytes(&column.column_type)).sum();
+        let tags = self.tags.iter().filter(|tag| tag.role == TagRole::New && tag.is_used());
+        self.row_bytes = ROW_BYTES + known + new + TAG_BYTES * tags.count();
+    }
+
+    /// Checks that each row of the batch has room for so many bytes more.
+    pub(crate) fn check_growth(&self, bytes: usize, limits: &RowLimits) -> Result<()> {
+        let rows = self.rows() + 1;
+        if rows.saturating_mul(self.row_bytes + bytes) <= limits.table_bytes_max {
+            return Ok(());
         }
-        let known = self.definition.as_ref().map_or(0, |definition| definition.columns.len());
-        let width = ROW_BYTES + 8 * known.max(self.columns.len()) + 16 * self.tags.len();
-        self.rows() * width + self.columns.iter().map(Column::text_bytes).sum::<usize>()
+        Err(Error::new(
+            ErrorKind::LimitExceeded,
+            format!(
+                "a new column of table \"{}\" takes room in {rows} rows of the request, which would have \
+                 more than {} bytes",
+                shown(&self.measurement),
+                limits.table_bytes_max
+            ),
+        )
+        .with_hint("send lines with the same fields together, in several requests"))
+    }
+
+    /// Gives a series of the batch its value of a tag.
+    pub(crate) fn push_tag(&mut self, tag: u32, slot: usize, value: &str, request: u64) {
+        let Some(column) = self.tags.get_mut(tag as usize) else { return };
+        if column.role == TagRole::Text {
+            return;
+        }
+        if column.role == TagRole::New && !column.is_used() {
+            self.row_bytes += TAG_BYTES;
+        }
+        self.text_bytes += value.len();
+        column.request = request;
+        column.push(slot, value);
     }
 
     /// Takes the definition that holds in a request. What was found out about an older one, and
@@ -146,11 +195,13 @@ impl Table {
         self.slots.reserve_exact(rows);
         self.lines.reserve_exact(rows);
         self.columns.iter_mut().for_each(Column::start_batch);
+        self.measure();
     }
 
     /// The rows, which leave the table.
     pub(crate) fn take(&mut self) -> TableRows {
         self.expected = self.rows();
+        (self.text_bytes, self.counted_bytes) = (0, 0);
         let slots = std::mem::take(&mut self.slots_used) as usize;
         let tags = self.tags.iter_mut().filter_map(|tag| {
             let values = tag.take(slots)?;
@@ -180,6 +231,7 @@ impl Table {
         self.lines.clear();
         self.undated = 0;
         self.slots_used = 0;
+        (self.text_bytes, self.counted_bytes) = (0, 0);
         self.tags.iter_mut().for_each(TagColumn::clear);
         self.columns.iter_mut().for_each(|column| column.truncate(0));
     }
@@ -281,8 +333,12 @@ impl Table {
         let (column_type, new) = self.field_type(name, kind)?;
         if new {
             self.check_columns(limits)?;
+            self.check_growth(value_bytes(&column_type), limits)?;
         }
         spend(limits, total)?;
+        if new {
+            self.row_bytes += value_bytes(&column_type);
+        }
         let number = u32::try_from(self.columns.len()).unwrap_or(NONE);
         self.columns.push(Column::new(name, label, column_type, new));
         let (columns, hasher) = (&self.columns, &self.hasher);
@@ -313,6 +369,7 @@ impl Table {
         };
         forget(&mut self.first);
         self.columns.iter_mut().for_each(|column| forget(&mut column.next));
+        self.measure();
     }
 
     /// The type of the column that a field fills, and whether the table lacks it.
@@ -401,6 +458,21 @@ impl Table {
             ),
         )
         .with_hint("write what differs from line to line as a value, not as a name")
+    }
+}
+
+/// Bytes of a value in a batch, without its text.
+fn value_bytes(column_type: &ColumnType) -> usize {
+    match column_type {
+        ColumnType::Boolean => 1,
+        ColumnType::BigInt
+        | ColumnType::Integer
+        | ColumnType::SmallInt
+        | ColumnType::Double
+        | ColumnType::Real
+        | ColumnType::Timestamp { .. }
+        | ColumnType::TimestampTz { .. } => 8,
+        _ => 16,
     }
 }
 

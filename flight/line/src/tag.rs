@@ -30,6 +30,11 @@ impl TagColumn {
         Self { name: name.into(), role, request: 0, values: StringViewBuilder::new() }
     }
 
+    /// Whether a series of the batch has the tag.
+    pub(crate) fn is_used(&self) -> bool {
+        !self.values.is_empty()
+    }
+
     /// The value of a series of the batch; series come in ascending order.
     pub(crate) fn push(&mut self, slot: usize, value: &str) {
         self.pad(slot);

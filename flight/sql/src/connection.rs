@@ -1,6 +1,7 @@
 //! One connection of a client: whoever logs in with nothing is known by it.
 
 mod outbox;
+pub(crate) mod silence;
 
 use std::{
     collections::HashMap,
@@ -20,7 +21,10 @@ use tokio::{
 };
 use tonic::transport::server::Connected;
 
-use self::outbox::Outbox;
+use self::{
+    outbox::Outbox,
+    silence::{Silence, silent},
+};
 use crate::caller::Caller;
 
 /// Users and databases that one connection may name, at a time.
@@ -82,14 +86,22 @@ pub(crate) struct Connection {
     socket: TcpStream,
     outbox: Outbox,
     peer: Arc<Peer>,
+    /// Until the preface of HTTP/2 has come.
+    silence: Option<Silence>,
     _place: OwnedSemaphorePermit,
 }
 
 impl Connection {
     /// An accepted socket.
-    pub(crate) fn new(socket: TcpStream, address: SocketAddr, place: OwnedSemaphorePermit) -> Self {
+    pub(crate) fn new(
+        socket: TcpStream,
+        address: SocketAddr,
+        silence: Silence,
+        place: OwnedSemaphorePermit,
+    ) -> Self {
         let peer = Arc::new(Peer { address, callers: Mutex::default() });
-        Self { socket, outbox: Outbox::new(), peer, _place: place }
+        let silence = Some(silence);
+        Self { socket, outbox: Outbox::new(), peer, silence, _place: place }
     }
 }
 
@@ -107,9 +119,16 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<std::io::Result<()>> {
-        let Self { socket, outbox, .. } = &mut *self;
+        let Self { socket, outbox, silence, .. } = &mut *self;
         outbox.looked_at(socket, context);
-        Pin::new(socket).poll_read(context, buffer)
+        if silence.as_mut().is_some_and(|silence| silence.is_over(context)) {
+            return silent();
+        }
+        let before = buffer.filled().len();
+        let read = Pin::new(socket).poll_read(context, buffer);
+        let bytes = buffer.filled().len().saturating_sub(before);
+        silence.take_if(|silence| silence.heard(bytes));
+        read
     }
 }
 

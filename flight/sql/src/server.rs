@@ -13,7 +13,11 @@ use tokio_util::sync::CancellationToken;
 use tonic::transport::Server;
 
 use crate::{
-    FlightSettings, answers::Answers, caller::Callers, connection::Connection, service::Flight,
+    FlightSettings,
+    answers::Answers,
+    caller::Callers,
+    connection::{Connection, silence::Lobby},
+    service::Flight,
 };
 
 /// How often a client that says nothing is asked whether it is there.
@@ -81,20 +85,24 @@ pub async fn serve(
     served.map_err(|error| Error::internal(format!("the Flight listener broke off: {error}")))
 }
 
-/// The sockets that are accepted, as long as there are places for them; those that come then wait
-/// in the system's queue.
+/// The sockets that are accepted, as long as there are places for them. A socket without a place takes
+/// that of the oldest silent one, or waits.
 fn incoming(
     listener: TcpListener,
     places: Arc<Semaphore>,
 ) -> impl Stream<Item = std::io::Result<Connection>> {
-    stream::unfold((listener, places), |(listener, places)| async move {
-        let place = Arc::clone(&places).acquire_owned().await.ok()?;
+    let lobby = Lobby::default();
+    stream::unfold((listener, places, lobby), |(listener, places, lobby)| async move {
         loop {
             match listener.accept().await {
                 Ok((socket, address)) => {
                     prepare(&socket);
-                    let connection = Connection::new(socket, address, place);
-                    return Some((Ok(connection), (listener, places)));
+                    if places.available_permits() == 0 {
+                        lobby.make_room();
+                    }
+                    let place = Arc::clone(&places).acquire_owned().await.ok()?;
+                    let connection = Connection::new(socket, address, lobby.enter(), place);
+                    return Some((Ok(connection), (listener, places, lobby)));
                 }
                 // Out of descriptors, or a client that left at once: do not spin.
                 Err(error) => {

@@ -107,7 +107,8 @@ impl TelemetryReader {
         target: Target<'_>,
     ) -> Result<(), Refusal> {
         let scope = head(message, "a scope")?;
-        let origin = self.origins.origin(target.layout, resource, scope);
+        let origin =
+            self.origins.origin((target.tables.namespace(), target.layout), resource, scope);
         let mut fields = Fields::of(message);
         while let Some(field) = fields.next()? {
             if field.number == 2 {
@@ -208,7 +209,7 @@ impl TelemetryReader {
         target: Target<'_>,
     ) -> Result<(), Refusal> {
         let Target { layout, tables, .. } = target;
-        let origin = self.origins.origin(layout, resource, &[]);
+        let origin = self.origins.origin((tables.namespace(), layout), resource, &[]);
         self.identity.clear();
         self.identity.push(b't');
         self.identity.extend_from_slice(&origin.number.to_le_bytes());

@@ -47,11 +47,13 @@ impl Origins {
 
     pub(crate) fn origin<'a>(
         &mut self,
-        layout: Layout<'_>,
+        (namespace, layout): (&str, Layout<'_>),
         resource: &'a [u8],
         scope: &'a [u8],
     ) -> Origin<'a> {
         layout.begin_identity(&mut self.key, b'o');
+        put_varint(&mut self.key, namespace.len() as u64);
+        self.key.extend_from_slice(namespace.as_bytes());
         put_varint(&mut self.key, resource.len() as u64);
         self.key.extend_from_slice(resource);
         self.key.extend_from_slice(scope);
@@ -80,11 +82,13 @@ pub(crate) struct Tags {
     single: bool,
     depth_max: u32,
     tags: Vec<(String, String)>,
+    /// Labels of attributes, and the keys that they stand for.
+    keys: Vec<(String, String)>,
 }
 
 impl Tags {
     pub(crate) fn new(single: bool, depth_max: u32) -> Self {
-        Self { single, depth_max, tags: Vec::new() }
+        Self { single, depth_max, tags: Vec::new(), keys: Vec::new() }
     }
 
     /// A tag that no attribute can be; none if it has no value.
@@ -161,7 +165,7 @@ impl Tags {
         }
         labels.sort();
         let own = self.tags.len();
-        for (label, _, value) in labels {
+        for (label, key, value) in labels {
             check_label_value(&label, &value)?;
             let taken =
                 |tags: &[(String, String)], name: &str| tags.iter().any(|(other, _)| other == name);
@@ -173,11 +177,24 @@ impl Tags {
                 Some((_, values)) => {
                     values.push(';');
                     values.push_str(&value);
+                    let mut known = self.keys.iter_mut();
+                    if let Some((_, keys)) = known.find(|(other, _)| *other == label) {
+                        keys.push(';');
+                        keys.push_str(key);
+                    }
                 }
-                None => self.tags.push((label, value)),
+                None => {
+                    self.keys.push((label.clone(), key.to_string()));
+                    self.tags.push((label, value));
+                }
             }
         }
         Ok(())
+    }
+
+    /// The labels of attributes, each with the keys that it stands for.
+    pub(crate) fn renamed(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.keys.iter().map(|(label, keys)| (label.as_str(), keys.as_str()))
     }
 
     /// Bytes of the values.

@@ -6,7 +6,7 @@ use stratalog_line::{ColumnKind, FieldValue, RowBuilder, SeriesNumber, Tables};
 use stratalog_model::{Error, ErrorKind, Result};
 
 use crate::{
-    Encoding, Item, Outcome, Signal, TelemetryLimits,
+    Encoding, Item, Names, Outcome, Signal, TelemetryLimits,
     fault::{Refusal, shown},
     json,
     name::{VALUE_COLUMN, table_of},
@@ -66,6 +66,7 @@ pub struct TelemetryReader {
     pub(crate) limits: TelemetryLimits,
     pub(crate) rows: RowBuilder,
     pub(crate) origins: Origins,
+    pub(crate) names: Names,
     pub(crate) tally: Tally,
     /// The bytes by which a series is found.
     pub(crate) identity: Vec<u8>,
@@ -84,7 +85,13 @@ pub struct TelemetryReader {
 impl TelemetryReader {
     /// A reader that has read nothing yet.
     pub fn new(limits: TelemetryLimits) -> Self {
+        Self::with_names(limits, Names::default())
+    }
+
+    /// A reader that shares with others which names are taken.
+    pub fn with_names(limits: TelemetryLimits, names: Names) -> Self {
         Self {
+            names,
             rows: RowBuilder::new(limits.rows),
             origins: Origins::new(limits.origins_max, limits.origins_bytes_max),
             tally: Tally::default(),

@@ -57,7 +57,7 @@ impl Place {
     ///
     /// # Errors
     /// `InvalidParameterValue`.
-    pub fn of_url(url: &str, disk: &Arc<dyn Disk>) -> Result<Self> {
+    pub fn of_url(url: &str, disk: &Arc<dyn Disk>, settings: RemoteSettings) -> Result<Self> {
         let invalid = |what: &str| {
             Error::new(
                 ErrorKind::InvalidParameterValue,
@@ -77,7 +77,6 @@ impl Place {
             let path = path.map_err(|()| invalid("its path is not that of a local file"))?;
             return Ok(Self::folder(Arc::clone(disk), &path));
         }
-        let settings = RemoteSettings::default();
         Ok(Self::objects(Objects::from_url(url, environment(), "file of a backup", settings)?))
     }
 

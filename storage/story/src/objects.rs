@@ -9,7 +9,10 @@ use futures::{StreamExt, TryStreamExt};
 use object_store::{
     BackoffConfig, ClientOptions, GetOptions, GetRange, MultipartUpload, ObjectStore,
     ObjectStoreExt, ObjectStoreScheme, PutMode, PutOptions, PutPayload, RetryConfig,
-    aws::AmazonS3Builder, azure::MicrosoftAzureBuilder, gcp::GoogleCloudStorageBuilder, path::Path,
+    aws::{AmazonS3Builder, AmazonS3ConfigKey},
+    azure::{AzureConfigKey, MicrosoftAzureBuilder},
+    gcp::{GoogleCloudStorageBuilder, GoogleConfigKey},
+    path::Path,
 };
 use serde::{Deserialize, Serialize};
 use stratalog_model::{Error, ErrorKind, Result};
@@ -37,6 +40,9 @@ pub struct RemoteSettings {
     pub parts_at_once: usize,
     /// Requests at a time of one read.
     pub reads_at_once: usize,
+    /// Whether credentials may come from the metadata service of a cloud's machine, where the
+    /// environment has none.
+    pub metadata_service: bool,
 }
 
 impl Default for RemoteSettings {
@@ -49,6 +55,7 @@ impl Default for RemoteSettings {
             part_bytes: 8 << 20,
             parts_at_once: 4,
             reads_at_once: 8,
+            metadata_service: false,
         }
     }
 }
@@ -376,13 +383,36 @@ pub(crate) fn cut_off(noun: &str, place: &str, range: &Range<u64>, len: u64) -> 
     .with_hint("restore the file from a backup")
 }
 
-/// What a store says, without the pages that some of them say.
+/// What happened to a request, without the body of the response: it may be another server's secret.
 fn short(error: &object_store::Error) -> String {
-    let mut text: String = error.to_string().chars().take(ERROR_CHARS_MAX).collect();
+    let text = error.to_string();
+    let mut text: String = without_body(&text).chars().take(ERROR_CHARS_MAX).collect();
     if text.chars().count() == ERROR_CHARS_MAX {
         text.push('…');
     }
     text
+}
+
+/// The text of an error of object_store up to where it quotes a response.
+fn without_body(text: &str) -> &str {
+    const STATUS: &str = "status code: ";
+    const BODY: &str = "error response";
+    if let Some(at) = text.find(STATUS).map(|at| at + STATUS.len()) {
+        let status = text.get(at..).unwrap_or_default();
+        let end = status.find(": ").unwrap_or(status.len());
+        return text.get(..at + end).unwrap_or(text);
+    }
+    text.find(BODY).and_then(|at| text.get(..at + BODY.len())).unwrap_or(text)
+}
+
+/// The error of a store for which there are no credentials. Without them, object_store asks the address
+/// 169.254.169.254, which the setting must allow.
+fn no_credentials(store: &'static str) -> object_store::Error {
+    object_store::Error::Generic {
+        store,
+        source: "the environment has no credentials for it, and object_store_metadata is off"
+            .into(),
+    }
 }
 
 /// The store of a URL; `None` for kinds that are none.
@@ -401,7 +431,7 @@ fn build(
         .with_connect_timeout(Duration::from_millis(settings.connect_timeout_ms))
         .with_timeout(Duration::from_millis(settings.request_timeout_ms));
     macro_rules! store {
-        ($builder:ty) => {{
+        ($builder:ty, $key:ty, $credentials:expr, $file:expr, $name:literal) => {{
             let builder = <$builder>::new()
                 .with_url(url.to_string())
                 .with_retry(retry)
@@ -412,15 +442,57 @@ fn build(
                     Err(_) => builder,
                 }
             });
+            let set = |keys: &[$key]| {
+                let mut values = keys.iter().filter_map(|key| builder.get_config_value(key));
+                values.any(|value| !matches!(value.as_str(), "" | "false"))
+            };
+            let unsigned = builder.get_config_value(&<$key>::SkipSignature);
+            let unsigned = unsigned.is_some_and(|value| value == "true");
+            if !(settings.metadata_service || unsigned || set(&$credentials) || $file) {
+                return Err(no_credentials($name));
+            }
             Ok(Some(Arc::new(builder.build()?)))
         }};
     }
     match scheme {
-        ObjectStoreScheme::AmazonS3 => store!(AmazonS3Builder),
-        ObjectStoreScheme::GoogleCloudStorage => store!(GoogleCloudStorageBuilder),
-        ObjectStoreScheme::MicrosoftAzure => store!(MicrosoftAzureBuilder),
+        ObjectStoreScheme::AmazonS3 => {
+            use AmazonS3ConfigKey as Key;
+            let credentials = [
+                Key::AccessKeyId,
+                Key::WebIdentityTokenFile,
+                Key::ContainerCredentialsRelativeUri,
+                Key::ContainerCredentialsFullUri,
+            ];
+            store!(AmazonS3Builder, Key, credentials, false, "S3")
+        }
+        ObjectStoreScheme::GoogleCloudStorage => {
+            use GoogleConfigKey as Key;
+            let credentials =
+                [Key::ServiceAccount, Key::ServiceAccountKey, Key::ApplicationCredentials];
+            store!(GoogleCloudStorageBuilder, Key, credentials, has_google_file(), "GCS")
+        }
+        ObjectStoreScheme::MicrosoftAzure => {
+            use AzureConfigKey as Key;
+            let credentials = [
+                Key::AccessKey,
+                Key::ClientSecret,
+                Key::FederatedTokenFile,
+                Key::SasKey,
+                Key::Token,
+                Key::UseAzureCli,
+            ];
+            store!(MicrosoftAzureBuilder, Key, credentials, false, "Azure")
+        }
         _ => Ok(None),
     }
+}
+
+/// Whether the file is there in which Google's tools keep a user's credentials.
+fn has_google_file() -> bool {
+    let home = std::env::var_os("HOME").map(std::path::PathBuf::from);
+    home.is_some_and(|home| {
+        home.join(".config/gcloud/application_default_credentials.json").is_file()
+    })
 }
 
 /// A part of what is sent; an error of it is told apart from those of the store.

@@ -5,6 +5,7 @@
 //!   stratalog backup --data-dir ──┴─► DatabaseBackups ─► a thread of its own: stratalog_backup::save
 //! ```
 
+mod allowed;
 mod command;
 
 use std::{path::Path, sync::Arc};
@@ -12,9 +13,12 @@ use std::{path::Path, sync::Arc};
 use stratalog_backup::{Place, Saved, Source, Watch, save};
 use stratalog_model::{BoxFuture, Clock, Disk, Error, ErrorKind, Result};
 use stratalog_query::{BackedUp, Backups};
+use stratalog_story::RemoteSettings;
 
+pub(crate) use allowed::AllowedPlaces;
 pub(crate) use command::{
-    BackupArguments, BackupsArguments, RestoreArguments, run_backup, run_backups, run_restore,
+    BackupArguments, BackupsArguments, RestoreArguments, by_operator, run_backup, run_backups,
+    run_restore,
 };
 
 /// Makes backups of one database.
@@ -22,6 +26,9 @@ pub(crate) use command::{
 pub struct DatabaseBackups {
     pub(crate) source: Source,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) remote: RemoteSettings,
+    /// Where clients may make backups.
+    pub(crate) allowed: AllowedPlaces,
 }
 
 /// Whoever waits has gone: the work ends.
@@ -41,10 +48,14 @@ impl DatabaseBackups {
     /// `InvalidParameterValue` for a place that is none, or is in the data directory; what
     /// [`save`] says.
     pub async fn run(&self, url: &str, watch: &Arc<Watch>) -> Result<Saved> {
-        let place = Place::of_url(url, &self.source.disk)?;
+        let place = Place::of_url(url, &self.source.disk, self.remote.clone())?;
         if let Some(folder) = place.local() {
             self.check_outside(folder)?;
         }
+        self.save(place, watch).await
+    }
+
+    async fn save(&self, place: Place, watch: &Arc<Watch>) -> Result<Saved> {
         let _waiting = Waiting(Arc::clone(watch));
         let (source, watch, time_ns) =
             (self.source.clone(), Arc::clone(watch), self.clock.now_ns());
@@ -66,10 +77,11 @@ impl DatabaseBackups {
         Ok(saved)
     }
 
-    /// A start refuses or removes what it does not know in the data directory.
+    /// A start refuses or removes what it does not know in the data directory, but for the folder of
+    /// backups.
     fn check_outside(&self, folder: &Path) -> Result<()> {
         let (disk, directory) = (&self.source.disk, &self.source.directory);
-        if !lies_in(disk, folder, directory) {
+        if !lies_in(disk, folder, directory) || self.allowed.is_own(disk, folder) {
             return Ok(());
         }
         Err(Error::new(
@@ -96,7 +108,7 @@ fn lies_in(disk: &Arc<dyn Disk>, folder: &Path, directory: &Path) -> bool {
 impl Backups for DatabaseBackups {
     fn backup<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<BackedUp>> {
         Box::pin(async move {
-            let place = Place::of_url(url, &self.source.disk)?;
+            let place = Place::of_url(url, &self.source.disk, self.remote.clone())?;
             if place.local().is_some_and(Path::is_relative) {
                 return Err(Error::new(
                     ErrorKind::InvalidParameterValue,
@@ -105,7 +117,15 @@ impl Backups for DatabaseBackups {
                 .with_detail("the folder is one of the machine that the server runs on")
                 .with_hint("write a path that begins with /, or the URL of an object store"));
             }
-            let saved = self.run(url, &Arc::default()).await?;
+            // Out of what the operator allows, an error would tell what is there.
+            let place = match place.local() {
+                Some(folder) => {
+                    let folder = self.allowed.folder(&self.source.disk, folder)?;
+                    Place::folder(Arc::clone(&self.source.disk), &folder)
+                }
+                None => self.allowed.remote(url).map(|()| place)?,
+            };
+            let saved = self.save(place, &Arc::default()).await?;
             let Saved { name, files, bytes, stored_files, stored_bytes } = saved;
             Ok(BackedUp { name, files, bytes, stored_files, stored_bytes })
         })

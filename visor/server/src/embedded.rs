@@ -21,7 +21,7 @@ use stratalog_visor_core::{
 
 use crate::{
     StartError,
-    backup::DatabaseBackups,
+    backup::{AllowedPlaces, DatabaseBackups},
     check::Online,
     directory::DataDirectory,
     identity,
@@ -108,7 +108,11 @@ impl Embedded {
             &mut directory,
             &catalog_settings,
             &events_settings,
-            (&settings.story_url, story_cache_bytes),
+            StoryPlace {
+                url: &settings.story_url,
+                remote: remote_settings(settings),
+                cache_bytes: story_cache_bytes,
+            },
             clock_settings(settings),
         )?;
         clock.keep_ahead()?;
@@ -157,6 +161,8 @@ impl Embedded {
                 directory: directory.path().to_path_buf(),
             },
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
+            remote: remote_settings(settings),
+            allowed: AllowedPlaces::new(&settings.backup_urls, directory.path()),
         });
         let logs: [Arc<dyn Log>; 3] = [commands.clone(), Arc::clone(&edits), events.clone()];
         let online = Online::new(disk, &directory, Arc::clone(&engine), Arc::clone(&catalog), logs);
@@ -240,6 +246,15 @@ impl Drop for Embedded {
     }
 }
 
+/// Where stories lie, and the memory for what is read of them.
+#[derive(Debug, Clone)]
+pub(crate) struct StoryPlace<'a> {
+    /// The URL of an object store; empty for the data directory.
+    pub(crate) url: &'a str,
+    pub(crate) remote: RemoteSettings,
+    pub(crate) cache_bytes: u64,
+}
+
 /// What a data directory keeps its truth in, open.
 pub(crate) struct Files {
     clock: Arc<MasterClock>,
@@ -258,7 +273,7 @@ impl Files {
         directory: &mut DataDirectory,
         catalog_settings: &JournalSettings,
         events_settings: &JournalSettings,
-        story: (&str, u64),
+        story: StoryPlace<'_>,
         clock_settings: ClockSettings,
     ) -> Result<Self, StartError> {
         let made = directory.is_made();
@@ -298,12 +313,15 @@ impl Files {
 fn open_stories(
     disk: &Arc<dyn Disk>,
     directory: &DataDirectory,
-    (url, cache_bytes): (&str, u64),
+    StoryPlace { url, remote, cache_bytes }: StoryPlace<'_>,
 ) -> Result<Stories, Error> {
     let shelf: Arc<dyn Shelf> = if url.is_empty() {
-        open_shelf(disk, &directory.stories(), url, Way::Use)?
+        open_shelf(disk, &directory.stories(), (url, remote), Way::Use)?
     } else {
-        Arc::new(remote_shelf(url)?.owned_by(&identity::of(disk, directory.path())?))
+        Arc::new(
+            RemoteShelf::from_url(url, environment(), remote)?
+                .owned_by(&identity::of(disk, directory.path())?),
+        )
     };
     let disk = Arc::clone(disk);
     Waiting::new()?.block_on(Stories::open(
@@ -331,11 +349,11 @@ pub(crate) enum Way {
 pub(crate) fn open_shelf(
     disk: &Arc<dyn Disk>,
     folder: &Path,
-    url: &str,
+    (url, remote): (&str, RemoteSettings),
     way: Way,
 ) -> Result<Arc<dyn Shelf>, Error> {
     if !url.is_empty() {
-        return Ok(Arc::new(remote_shelf(url)?));
+        return Ok(Arc::new(RemoteShelf::from_url(url, environment(), remote)?));
     }
     let disk = Arc::clone(disk);
     Ok(match way {
@@ -344,8 +362,9 @@ pub(crate) fn open_shelf(
     })
 }
 
-fn remote_shelf(url: &str) -> Result<RemoteShelf, Error> {
-    RemoteShelf::from_url(url, environment(), RemoteSettings::default())
+/// How a server reaches object stores.
+fn remote_settings(settings: &Settings) -> RemoteSettings {
+    RemoteSettings { metadata_service: settings.object_store_metadata, ..RemoteSettings::default() }
 }
 
 /// Events of a table that the catalog never made: the next table to be made would show them

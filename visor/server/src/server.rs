@@ -16,8 +16,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Embedded, StartError,
-    settings::{Listen, Settings},
+    settings::{Listen, Settings, available_memory_bytes},
 };
+
+/// The least memory for requests of HTTP and line protocol.
+const INBOUND_BYTES_MIN: usize = 64 << 20;
 
 /// How long listeners may take beyond the grace period that they keep themselves.
 const LAST_GRACE: Duration = Duration::from_secs(5);
@@ -94,7 +97,10 @@ impl Server {
         let own = HttpSettings {
             connections_max: settings.connections_max,
             body_bytes_max: settings.message_bytes_max.as_usize(),
+            inbound_bytes_max: inbound_bytes(settings),
             shutdown_grace_ms: settings.shutdown_grace_ms,
+            hosts: format!("{},{}", settings.http_hosts, listen_host(&settings.http_listen)),
+            origins: settings.http_origins.clone(),
             ..HttpSettings::default()
         };
         if http.is_some() || lines.is_some() {
@@ -154,6 +160,21 @@ impl Server {
             Err(Error::internal(format!("closing broke off: {error}")).into())
         });
         result.map_err(StartError::from).and(closed)
+    }
+}
+
+/// Memory for requests of HTTP and line protocol: a quarter of what events may take.
+fn inbound_bytes(settings: &Settings) -> usize {
+    let events = settings.memory_bytes_max.bytes(available_memory_bytes());
+    let quarter = usize::try_from(events / 4).unwrap_or(usize::MAX);
+    quarter.clamp(INBOUND_BYTES_MIN, HttpSettings::default().inbound_bytes_max)
+}
+
+/// The host of an address to listen at.
+fn listen_host(listen: &Listen) -> &str {
+    match listen {
+        Listen::Off => "",
+        Listen::Address(address) => address.rsplit_once(':').map_or("", |(host, _)| host),
     }
 }
 

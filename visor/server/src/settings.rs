@@ -129,6 +129,15 @@ settings! {
     /// free one.
     ilp_listen: Listen, "address:port or off" = Listen::Address("127.0.0.1:9009".to_string());
 
+    /// Names by which HTTP clients may call this server, besides its addresses and `localhost`;
+    /// commas separate them. A request whose `Host` is another name is refused: a web page could
+    /// have sent it. `*` takes every name.
+    http_hosts: String, "names" = String::new();
+
+    /// Origins of web pages that may use HTTP, as in `https://grafana.example.com`; commas separate
+    /// them. A request that a browser sends for a page of another site is refused.
+    http_origins: String, "origins" = String::new();
+
     /// Lets other machines connect without a password. Until users can be created, a
     /// listener outside of the loopback interface is refused without it.
     remote_without_password: bool, "true or false" = false;
@@ -184,6 +193,15 @@ settings! {
     /// `az://container/prefix`, with its credentials in the environment as its own tools expect
     /// them (`AWS_ACCESS_KEY_ID` …). Not to be changed once there are stories.
     story_url: String, "URL" = String::new();
+
+    /// Takes credentials for object stores from the metadata service of a cloud's machine
+    /// (169.254.169.254), where the environment has none.
+    object_store_metadata: bool, "true or false" = false;
+
+    /// Places below which clients may make backups (`CALL stratalog.backup`): paths and URLs of
+    /// object stores, which commas separate. The folder `backups` of the data directory is always
+    /// one.
+    backup_urls: String, "paths and URLs" = String::new();
 
     /// Events of a table in tablets from which on they become a story.
     story_rows_max: u64, "number" = 4 << 20;

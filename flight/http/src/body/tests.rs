@@ -3,7 +3,7 @@ use std::io::Write as _;
 use bytes::Bytes;
 use stratalog_model::ErrorKind;
 
-use super::{Bounded, Decoder, Zstd};
+use super::{Bounded, Decoder, Kind, Zstd};
 
 const MOST: usize = 1 << 20;
 
@@ -15,20 +15,22 @@ fn output() -> Bounded {
 }
 
 fn gzip() -> Decoder {
-    Decoder::Gzip(flate2::write::MultiGzDecoder::new(output()))
+    Decoder::new(Kind::Gzip(flate2::write::MultiGzDecoder::new(output())), MOST)
 }
 
 fn zstd() -> Decoder {
-    let decoder = zstd::stream::raw::Decoder::new().unwrap();
-    Decoder::Zstd(Zstd { decoder, output: output(), complete: true })
+    Decoder::new(Kind::Zstd(Zstd::new(output()).unwrap()), MOST)
 }
 
 fn read(mut decoder: Decoder, packed: &[u8], piece: usize) -> stratalog_model::Result<Vec<u8>> {
     let mut all = Vec::new();
     for piece in packed.chunks(piece) {
-        all.extend_from_slice(&decoder.decode(Bytes::copy_from_slice(piece), MOST)?);
+        decoder.input = Bytes::copy_from_slice(piece);
+        while decoder.has_more() {
+            all.extend_from_slice(&decoder.next()?);
+        }
     }
-    all.extend_from_slice(&decoder.finish(MOST)?);
+    all.extend_from_slice(&decoder.finish()?);
     Ok(all)
 }
 

@@ -22,6 +22,7 @@ use stratalog_query::Rows;
 use stratalog_text::{ColumnWriter, TextStyle};
 
 use super::{Ended, json};
+use crate::state::busy;
 
 /// Rows of one row group.
 const GROUP_ROWS: usize = 131_072;
@@ -93,7 +94,7 @@ impl Format {
         let mut writer = Writer::begin(self, rows.schema(), style)?;
         let mut opening = writer.output.take();
         if let Some(batch) = &first {
-            writer.write(batch)?;
+            busy(batch.get_array_memory_size(), || writer.write(batch))?;
             opening.extend_from_slice(&writer.output.take());
         }
         let opening = stream::iter([Ok(Bytes::from(opening))]);
@@ -101,13 +102,15 @@ impl Format {
         let others = stream::unfold(state, |state| async move {
             let (mut rows, mut writer, ended) = state?;
             match rows.next().await {
-                Some(Ok(batch)) => match writer.write(&batch) {
-                    Ok(()) => {
-                        let bytes = Bytes::from(writer.output.take());
-                        Some((Ok(bytes), Some((rows, writer, ended))))
+                Some(Ok(batch)) => {
+                    match busy(batch.get_array_memory_size(), || writer.write(&batch)) {
+                        Ok(()) => {
+                            let bytes = Bytes::from(writer.output.take());
+                            Some((Ok(bytes), Some((rows, writer, ended))))
+                        }
+                        Err(error) => Some((Err(broken(&error)), None)),
                     }
-                    Err(error) => Some((Err(broken(&error)), None)),
-                },
+                }
                 Some(Err(error)) => Some((Err(broken(&error)), None)),
                 None => match writer.end() {
                     Ok(bytes) => Some((Ok(Bytes::from(bytes)), None)),

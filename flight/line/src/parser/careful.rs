@@ -252,7 +252,21 @@ fn no_value(field: &str, line: &[u8], start: usize) -> Error {
             start + 1
         )
     };
-    Error::new(MALFORMED, message).with_hint("values are written as 1.5, 1i, 1u, true or \"text\"")
+    Error::new(MALFORMED, message).with_hint(value_hint(raw))
+}
+
+/// How a value can be written that QuestDB's clients write in a way of their own.
+fn value_hint(raw: &[u8]) -> &'static str {
+    let digits = raw.strip_prefix(b"-").unwrap_or(raw);
+    match digits.split_last() {
+        _ if raw.first() == Some(&b'=') => {
+            "binary values of QuestDB's protocol version 2 are not offered: set protocol_version=1 in the client"
+        }
+        Some((b't' | b'n', rest)) if !rest.is_empty() && rest.iter().all(u8::is_ascii_digit) => {
+            "fields of type timestamp are not offered: send an integer, 1i, or a string"
+        }
+        _ => "values are written as 1.5, 1i, 1u, true or \"text\"",
+    }
 }
 
 fn behind_value(line: &[u8], at: usize) -> Error {

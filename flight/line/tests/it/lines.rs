@@ -380,3 +380,87 @@ fn a_tag_that_the_key_lacks_refuses_its_line_alone() {
         );
     }
 }
+
+/// Reads text within a bound for rows; each time it is met, the rows are taken.
+fn in_batches(text: &str, rows_bytes_max: usize, piece: usize) -> (Vec<usize>, u64) {
+    let catalog = Catalog::default();
+    let mut parser = LineParser::new(LineLimits::default());
+    parser.begin(REQUEST);
+    let mut batches = Vec::new();
+    for mut rest in text.as_bytes().chunks(piece) {
+        while !rest.is_empty() {
+            let taken = parser.push_within(rest, rows_bytes_max, &catalog).unwrap();
+            rest = &rest[taken..];
+            if parser.bytes() >= rows_bytes_max {
+                // One row more than the bound at most, NULLs included.
+                assert!(parser.bytes() < rows_bytes_max + 64 * 1024, "{}", parser.bytes());
+                batches.push(parser.take().iter().map(|rows| rows.rows()).sum());
+            }
+        }
+    }
+    let outcome = parser.finish(&catalog).unwrap();
+    batches.push(outcome.tables.iter().map(|rows| rows.rows()).sum());
+    (batches, outcome.lines_ok)
+}
+
+#[test]
+fn rows_are_bounded_with_the_room_of_all_their_columns() {
+    let sparse: String = (0..3_000).map(|n| format!("m f{}=1\n", n % 500)).collect();
+    for piece in [7, 1_000, sparse.len()] {
+        let (batches, lines) = in_batches(&sparse, 1 << 20, piece);
+        assert_eq!((batches.iter().sum::<usize>(), lines), (3_000, 3_000));
+        // 3,000 rows of 500 columns are 12 MB.
+        assert!((10..14).contains(&batches.len()), "{batches:?}");
+    }
+    let dense: String = (0..3_000).map(|n| format!("m f=1 {n}\n")).collect();
+    assert_eq!(in_batches(&dense, 1 << 20, 1_000).0, [3_000]);
+}
+
+#[test]
+fn a_column_that_takes_too_much_room_in_the_rows_before_is_refused() {
+    let rows = RowLimits { table_bytes_max: 1 << 20, ..RowLimits::default() };
+    let limits = LineLimits { rows, ..LineLimits::default() };
+    for (what, line) in [("field", "m f{}=1\n"), ("tag", "m,t{}=x v=1\n")] {
+        let text: String =
+            (0..20_000).map(|n| line.replace("{}", &(n / 100).to_string())).collect();
+        let catalog = Catalog::default();
+        let mut parser = LineParser::new(limits);
+        parser.begin(REQUEST);
+        parser.push(text.as_bytes(), &catalog).unwrap();
+        assert!(parser.bytes() < 3 << 20, "{}", parser.bytes());
+        let outcome = parser.finish(&catalog).unwrap();
+        let error = &outcome.errors[0];
+        assert!(error.line > 1_000 && error.kind == ErrorKind::LimitExceeded, "{what}: {error}");
+        assert!(error.message.contains("takes room in") && outcome.lines_failed > 1_000);
+    }
+}
+
+#[test]
+fn nothing_behind_a_refused_line_is_taken_when_a_stream_stops_there() {
+    let text = "m v=1i 1\nm v=2i 2\nm v=oops 3\nm v=4i 4\nn v=5i 5\n";
+    for piece in 1..=text.len() {
+        let catalog = Catalog::default();
+        let mut parser = LineParser::new(LineLimits::default());
+        parser.begin(REQUEST);
+        parser.stop_at_error();
+        for piece in text.as_bytes().chunks(piece) {
+            assert_eq!(parser.push_within(piece, usize::MAX, &catalog).unwrap(), piece.len());
+        }
+        parser.drop_begun();
+        let outcome = parser.finish(&catalog).unwrap();
+        assert_eq!((outcome.lines_ok, outcome.lines_failed, outcome.tables.len()), (2, 1, 1));
+        assert_eq!((outcome.tables[0].rows(), outcome.errors[0].line), (2, 3));
+        // The next request is one of its own.
+        parser.begin(REQUEST);
+        parser.push(text.as_bytes(), &catalog).unwrap();
+        assert_eq!(parser.finish(&catalog).unwrap().lines_ok, 4);
+    }
+}
+
+#[test]
+fn values_of_questdbs_own_are_refused_with_a_way_out() {
+    let told = errors("m t=1704067200000000t 1\nm t=1704067200000000000n 1\nm v==\u{10}x 1\n");
+    assert!(told[0].contains("fields of type timestamp are not offered"), "{told:?}");
+    assert!(told[1].contains("fields of type timestamp are not offered"), "{told:?}");
+    assert!(told[2].contains("protocol_version=1"), "{told:?}");
+}

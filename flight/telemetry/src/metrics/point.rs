@@ -97,14 +97,14 @@ impl TelemetryReader {
         target: Target<'_>,
     ) -> Result<(), Refusal> {
         let mut point = Point::new(message, 7);
-        let mut value = None;
+        let (mut value, mut integer) = (None, None);
         self.begin_point(metric);
         let mut fields = Fields::of(message);
         while let Some(field) = fields.next()? {
             match field.number {
                 3 => point.time_ns = field.fixed64()?,
                 4 => value = Some(field.double()?),
-                6 => value = Some(field.fixed64()?.cast_signed() as f64),
+                6 => integer = Some(field.fixed64()?.cast_signed()),
                 7 => self.put_attribute(field.bytes()?),
                 8 => point.flags = field.varint()?,
                 _ => {}
@@ -112,6 +112,9 @@ impl TelemetryReader {
         }
         point.identity_end = self.identity.len();
         let tick_ns = self.tick(&point, target)?;
+        if let Some(integer) = integer {
+            value = Some(exact(metric, integer.into())?);
+        }
         if value.is_none() && point.flags & NO_RECORDED_VALUE == 0 {
             return Err(bad(metric, "has a point without a value", "send as_double or as_int"));
         }
@@ -149,6 +152,9 @@ impl TelemetryReader {
         let tick_ns = self.tick(&point, target)?;
         let bounds: Vec<f64> = bounds.into_iter().map(f64::from_bits).collect();
         check_buckets(metric, &counts, &bounds)?;
+        // Refused before any row of the point is there.
+        let total = exact(metric, count.into())?;
+        exact(metric, counts.iter().map(|count| i128::from(*count)).sum())?;
         self.check_room(bounds.len() + 5)?;
         let mut put = |part, value: f64| {
             let value = point.value(value);
@@ -158,10 +164,10 @@ impl TelemetryReader {
         let mut below = 0_u64;
         for (bound, bucket) in bounds.iter().zip(&counts) {
             below = below.saturating_add(*bucket);
-            put(Part::Bucket(*bound), below as f64)?;
+            put(Part::Bucket(*bound), exact(metric, below.into())?)?;
         }
-        put(Part::Bucket(f64::INFINITY), count as f64)?;
-        put(Part::Count, count as f64)?;
+        put(Part::Bucket(f64::INFINITY), total)?;
+        put(Part::Count, total)?;
         let others = [(Part::Sum, sum), (Part::Min, min), (Part::Max, max)];
         for (part, value) in others {
             if let Some(value) = value {
@@ -198,13 +204,14 @@ impl TelemetryReader {
         if !quantiles.iter().all(|(quantile, _)| (0.0..=1.0).contains(quantile)) {
             return Err(bad(metric, "has a quantile that is not from 0 to 1", "send 0.5 for half"));
         }
+        let total = exact(metric, count.into())?;
         self.check_room(quantiles.len() + 2)?;
         for (quantile, value) in quantiles {
             let value = point.value(value);
             self.put(&point, Part::Quantile(quantile), value, tick_ns, metric, target)?;
         }
         self.put(&point, Part::Sum, point.value(sum), tick_ns, metric, target)?;
-        self.put(&point, Part::Count, point.value(count as f64), tick_ns, metric, target)
+        self.put(&point, Part::Count, point.value(total), tick_ns, metric, target)
     }
 
     /// Begins the identity of a series: the metric, then a byte for the part, then the attributes.
@@ -270,6 +277,8 @@ impl TelemetryReader {
         target: Target<'_>,
     ) -> Result<SeriesNumber, Refusal> {
         let name = metric_name(metric.name, part.suffix());
+        let owner = [target.tables.namespace(), &target.layout.table(&name), &name].join("\0");
+        self.names.claim(&owner, metric.name, part.suffix())?;
         let mut tags = self.tags(target.layout, &name)?;
         self.spend_text(metric.origin.resource.len() + metric.origin.scope.len())?;
         match part {
@@ -280,6 +289,9 @@ impl TelemetryReader {
         tags.resource(metric.origin.resource)?;
         tags.scope(metric.origin.scope)?;
         tags.point(point.message, point.attributes)?;
+        for (label, keys) in tags.renamed() {
+            self.names.claim(&format!("{owner}\0{label}"), keys, "")?;
+        }
         self.intern(target.layout, &name, &tags)
     }
 }
@@ -312,6 +324,17 @@ fn check_buckets(metric: Metric<'_>, counts: &[u64], bounds: &[f64]) -> Result<(
         return Err(bad(metric, "has counts whose sum has more than 64 bits", "mend its counts"));
     }
     Ok(())
+}
+
+/// A whole number as the double that is stored.
+fn exact(metric: Metric<'_>, integer: i128) -> Result<f64, Refusal> {
+    let value = integer as f64;
+    if value as i128 == integer {
+        return Ok(value);
+    }
+    let what =
+        format!("has the integer {integer}, which a value of type double precision cannot hold");
+    Err(bad(metric, &what, "send it as_double, if it may be rounded"))
 }
 
 fn bad(metric: Metric<'_>, what: &str, hint: &str) -> Refusal {

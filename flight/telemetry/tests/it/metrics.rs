@@ -32,7 +32,7 @@ fn plain(list: Vec<Metric>) -> MetricsRequest {
 #[test]
 fn numbers() {
     let sum = Sum {
-        data_points: vec![number(0, Number::AsInt((1 << 53) + 1), &[])],
+        data_points: vec![number(0, Number::AsInt(1 << 53), &[])],
         aggregation_temporality: 2,
         is_monotonic: true,
     };
@@ -322,4 +322,53 @@ fn text_that_is_kept_more_often_than_sent_is_bounded() {
     let mut reader = TelemetryReader::new(limits);
     let read = reader.metrics(&body, Encoding::Protobuf, Layout::PerMetric, 0, &Catalog::default());
     assert_eq!(read.unwrap_err().kind(), ErrorKind::LimitExceeded);
+}
+
+#[test]
+fn integers_that_a_double_cannot_hold_are_refused() {
+    let points =
+        [1 << 53, (1 << 53) + 1, i64::MAX, i64::MIN, -(1 << 53) - 1, (1 << 60) + (1 << 20)];
+    let points =
+        points.into_iter().zip(1..).map(|(value, time)| number(time, Number::AsInt(value), &[]));
+    let outcome = read(&plain(vec![gauge("m", points.collect())]), Layout::PerMetric);
+    assert_eq!((outcome.accepted, outcome.rejected), (3, 3));
+    assert!(outcome.errors[0].message.contains("has the integer 9007199254740993"), "{outcome:?}");
+    let values = [
+        (1, 9_007_199_254_740_992.0),
+        (4, -9_223_372_036_854_775_808.0),
+        (6, 1_152_921_504_607_895_552.0),
+    ];
+    assert_eq!(samples(outcome.tables), values.map(|(time, value)| sample("m", &[], time, value)));
+
+    let histogram = Histogram {
+        data_points: vec![HistogramPoint {
+            time_unix_nano: 1,
+            count: (1 << 53) + 1,
+            bucket_counts: vec![1 << 53, 1],
+            explicit_bounds: vec![1.0],
+            ..HistogramPoint::default()
+        }],
+        aggregation_temporality: 2,
+    };
+    let outcome = read(&plain(vec![metric("h", Data::Histogram(histogram))]), Layout::PerMetric);
+    assert_eq!((outcome.accepted, outcome.rejected, outcome.tables.len()), (0, 1, 0));
+}
+
+#[test]
+fn names_that_become_one_do_not_replace_each_other() {
+    let point = |attribute: &str| number(1, Number::AsInt(1), &[(attribute, "x")]);
+    for layout in [Layout::PerMetric, Layout::Single("all")] {
+        let request = plain(vec![
+            gauge("a.b", vec![point("k")]),
+            gauge("a_b", vec![point("k"), point("k")]),
+            gauge("m", vec![point("c.d"), point("c_d"), point("c.d")]),
+            gauge("n", vec![point("c_d")]),
+        ]);
+        let outcome = read(&request, layout);
+        assert_eq!((outcome.accepted, outcome.rejected), (4, 3), "{outcome:?}");
+        let said = &outcome.errors[0].message;
+        assert!(said.contains("\"a_b\" and \"a.b\" are both stored as \"a_b\""), "{said}");
+        let said = &outcome.errors[2].message;
+        assert!(outcome.errors.len() == 3 && said.contains("\"c_d\" and \"c.d\""), "{outcome:?}");
+    }
 }

@@ -104,7 +104,7 @@ fn attribute() -> impl Strategy<Value = Any> {
 fn points() -> impl Strategy<Value = Vec<NumberPoint>> {
     let value = prop_oneof![
         any::<u64>().prop_map(|bits| Number::AsDouble(f64::from_bits(bits))),
-        any::<i64>().prop_map(Number::AsInt),
+        (-(1_i64 << 53)..=1 << 53).prop_map(Number::AsInt),
     ];
     let attributes = prop::collection::btree_map("[a-c]", "[x-z]{1,3}", 0..4);
     let point = (0..i64::MAX.cast_unsigned(), value, attributes);

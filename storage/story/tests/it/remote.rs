@@ -302,7 +302,13 @@ fn urls_name_stores() {
     };
     let region = [("AWS_REGION", "eu-west-1"), ("AWS_SKIP_SIGNATURE", "true"), ("HOME", "/x")];
     shelf("s3://bucket/some/prefix", &region).unwrap();
-    shelf("az://container/prefix", &[("AZURE_STORAGE_ACCOUNT_NAME", "a")]).unwrap();
+    let account = [("AZURE_STORAGE_ACCOUNT_NAME", "a"), ("AZURE_USE_AZURE_CLI", "true")];
+    shelf("az://container/prefix", &account).unwrap();
+    for url in ["s3://bucket/prefix", "az://container/prefix"] {
+        let options = [("AWS_REGION", "eu-west-1"), ("AZURE_STORAGE_ACCOUNT_NAME", "a")];
+        let error = shelf(url, &options).unwrap_err();
+        assert!(error.message().contains("object_store_metadata is off"), "{url}: {error}");
+    }
     for url in ["", "nonsense", "file:///tmp", "ftp://x/y", "memory:///"] {
         let error = shelf(url, &[]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidParameterValue, "{url}");

@@ -97,6 +97,7 @@ async fn make(arguments: &BackupArguments) -> Result<(), SqlError> {
     let settings = Settings {
         data_dir: directory.display().to_string(),
         story_url: arguments.story_url.clone().unwrap_or_default(),
+        object_store_metadata: true,
         ..Settings::default()
     };
     let opened = Embedded::open_existing(&settings).await;
@@ -154,8 +155,13 @@ fn told(name: &str, [files, bytes, stored_files, stored_bytes]: [u64; 4]) {
     );
 }
 
+/// How a command reaches an object store: its operator's machine may have credentials to give.
+pub(crate) fn by_operator() -> RemoteSettings {
+    RemoteSettings { metadata_service: true, ..RemoteSettings::default() }
+}
+
 async fn list(arguments: &BackupsArguments) -> Result<(), SqlError> {
-    let place = Place::of_url(&arguments.from, &disk())?;
+    let place = Place::of_url(&arguments.from, &disk(), by_operator())?;
     if let Some(newest) = arguments.keep {
         let kept = aside(async move { keep(&place, newest as usize).await }).await?;
         println!(
@@ -189,13 +195,12 @@ async fn list(arguments: &BackupsArguments) -> Result<(), SqlError> {
 
 async fn bring_back(arguments: &RestoreArguments) -> Result<(), SqlError> {
     let disk = disk();
-    let place = Place::of_url(&arguments.from, &disk)?;
+    let place = Place::of_url(&arguments.from, &disk, by_operator())?;
     // The directory has the place of its stories to itself from the first of them on.
     let id = identity::anew();
     let (stories, own): (Option<Arc<dyn Shelf>>, _) = match &arguments.story_url {
         Some(url) => {
-            let settings = RemoteSettings::default();
-            let shelf = RemoteShelf::from_url(url, environment(), settings)?.owned_by(&id);
+            let shelf = RemoteShelf::from_url(url, environment(), by_operator())?.owned_by(&id);
             (Some(Arc::new(shelf)), vec![(identity::ID.to_string(), identity::text_of(&id).into())])
         }
         None => (None, Vec::new()),

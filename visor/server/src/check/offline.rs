@@ -14,6 +14,7 @@ use stratalog_tablet::Tablets;
 use super::parts::{Folders, Parts, definitions, left_over};
 use crate::{
     StartError,
+    backup::by_operator,
     directory::DataDirectory,
     embedded::{Way, open_shelf},
 };
@@ -46,7 +47,7 @@ pub(super) fn inspect(
     };
     let copy = IndexCopy::of(&directory.index());
     let index = copy.as_ref().ok().map(IndexCopy::path);
-    let shelf = open_shelf(disk, &directory.stories(), story_url, Way::Look)?;
+    let shelf = open_shelf(disk, &directory.stories(), (story_url, by_operator()), Way::Look)?;
     let shelves = Shelves {
         tablets: Arc::new(Tablets::look(Arc::clone(disk), &directory.tablets(), index)),
         stories: Arc::new(Stories::look(shelf, Arc::clone(disk), &directory.spool())),

@@ -1,9 +1,10 @@
 use stratalog_journal::{Journal, JournalSettings, LocalDisk};
 use stratalog_sim::{Crash, FaultyDisk};
+use stratalog_story::RemoteSettings;
 use stratalog_visor_core::clock::{ClockSettings, MasterClock, SystemTimeSource};
 
 use super::*;
-use crate::embedded::Files;
+use crate::embedded::{Files, StoryPlace};
 
 fn disk() -> Arc<dyn Disk> {
     Arc::new(LocalDisk)
@@ -66,7 +67,7 @@ fn a_power_cut_after_any_step_of_the_first_start_leaves_a_directory_that_starts(
             &mut directory,
             &settings,
             &settings,
-            ("", 0),
+            StoryPlace { url: "", remote: RemoteSettings::default(), cache_bytes: 0 },
             ClockSettings::default(),
         )?);
         Ok(made)
@@ -104,7 +105,7 @@ fn a_power_cut_after_any_step_of_completing_version_1_leaves_a_directory_that_st
             &mut directory,
             &settings,
             &settings,
-            ("", 0),
+            StoryPlace { url: "", remote: RemoteSettings::default(), cache_bytes: 0 },
             ClockSettings::default(),
         )?);
         Ok(completed)

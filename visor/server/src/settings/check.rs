@@ -4,6 +4,7 @@ use stratalog_journal::JournalSettings;
 use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 
 use super::{Budget, Bytes, Settings};
+use crate::backup::AllowedPlaces;
 
 /// Client connections that can be asked for.
 const CONNECTIONS_MAX: usize = 1_000_000;
@@ -40,6 +41,7 @@ pub(super) fn check(settings: &Settings, name: &str) -> Result<(), String> {
             queue_bytes_max: settings.journal_queue_bytes_max.0,
             ..JournalSettings::default()
         }),
+        "backup_urls" => AllowedPlaces::check(&settings.backup_urls),
         "log_level" => log_filter(&settings.log_level).map(drop),
         _ => Ok(()),
     }

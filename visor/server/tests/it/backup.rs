@@ -120,8 +120,10 @@ async fn a_call_says_what_is_wrong() {
         ("here", SqlState::INVALID_PARAMETER_VALUE),
         ("", SqlState::INVALID_PARAMETER_VALUE),
         ("ftp://somewhere/else", SqlState::INVALID_PARAMETER_VALUE),
-        (text(&data.join("tablets")), SqlState::INVALID_PARAMETER_VALUE),
-        ("/proc/nothing/can/be/here", SqlState::IO_ERROR),
+        (text(&data.join("tablets")), SqlState::INSUFFICIENT_PRIVILEGE),
+        ("/proc/nothing/can/be/here", SqlState::INSUFFICIENT_PRIVILEGE),
+        (text(&data.join("../to/../elsewhere")), SqlState::INSUFFICIENT_PRIVILEGE),
+        ("s3://bucket/elsewhere", SqlState::INVALID_PARAMETER_VALUE),
     ] {
         let error = client.query("CALL stratalog.backup($1)", &[&url]).await.unwrap_err();
         assert_eq!(error.code(), Some(&state), "{url}: {error:?}");

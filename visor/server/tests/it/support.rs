@@ -98,7 +98,9 @@ impl Bench {
 /// Starts a server in `directory`/data.
 pub fn start(directory: &Path) -> ServerProcess {
     let (data, log) = (directory.join("data"), directory.join("server.log"));
-    ServerProcess::start(&program(), &data, &log, &["--free-bytes-min", "1MiB"]).unwrap()
+    let backups = directory.join("to").display().to_string();
+    let flags = ["--free-bytes-min", "1MiB", "--backup-urls", backups.as_str()];
+    ServerProcess::start(&program(), &data, &log, &flags).unwrap()
 }
 
 /// A client, its connection on the current runtime.

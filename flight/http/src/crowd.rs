@@ -1,0 +1,151 @@
+//! The open sockets of one listener, and which of them leaves when there are too many.
+//!
+//! ```text
+//!   accepted ─► silent ─► running ⇄ idle
+//!                 │                  │        no place left: the oldest silent socket leaves,
+//!                 └──────────────────┴─►      then the oldest idle one; running ones stay
+//! ```
+//! Sockets that send nothing cannot keep others out, however many there are.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+/// The sockets of one listener.
+#[derive(Debug)]
+pub(crate) struct Crowd {
+    shared: Arc<Shared>,
+    places: usize,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    members: Mutex<Members>,
+    /// A socket left, or became idle.
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Members {
+    next: u64,
+    count: usize,
+    /// Sockets that have sent no request, in the order of their arrival.
+    silent: BTreeMap<u64, CancellationToken>,
+    /// Sockets between two requests; the longest idle one comes first.
+    idle: BTreeMap<u64, CancellationToken>,
+}
+
+/// The place of one socket, free again when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Member {
+    shared: Arc<Shared>,
+    leave: CancellationToken,
+    standing: Mutex<Standing>,
+}
+
+#[derive(Debug)]
+struct Standing {
+    /// Its number among the silent or idle sockets.
+    number: u64,
+    running: usize,
+    has_spoken: bool,
+}
+
+/// A request that is answered.
+#[derive(Debug)]
+pub(crate) struct Running(Arc<Member>);
+
+impl Crowd {
+    /// A listener with so many places.
+    pub(crate) fn new(places: usize) -> Self {
+        Self { shared: Arc::default(), places: places.max(1) }
+    }
+
+    /// A place for a new socket, as soon as there is one.
+    pub(crate) async fn enter(&self) -> Arc<Member> {
+        loop {
+            let changed = self.shared.changed.notified();
+            if let Some(member) = self.try_enter() {
+                return member;
+            }
+            changed.await;
+        }
+    }
+
+    fn try_enter(&self) -> Option<Arc<Member>> {
+        let mut members = self.shared.members.lock();
+        if members.count >= self.places {
+            let (_, longest) = match members.silent.pop_first() {
+                Some(silent) => silent,
+                None => members.idle.pop_first()?,
+            };
+            longest.cancel();
+            members.count -= 1;
+        }
+        members.count += 1;
+        let (number, leave) = (members.next, CancellationToken::new());
+        members.next += 1;
+        members.silent.insert(number, leave.clone());
+        let standing = Mutex::new(Standing { number, running: 0, has_spoken: false });
+        Some(Arc::new(Member { shared: Arc::clone(&self.shared), leave, standing }))
+    }
+}
+
+impl Member {
+    /// Begins a request: the socket stays until the returned guard is dropped.
+    pub(crate) fn begin(self: &Arc<Self>) -> Running {
+        let mut members = self.shared.members.lock();
+        let mut standing = self.standing.lock();
+        members.silent.remove(&standing.number);
+        members.idle.remove(&standing.number);
+        standing.running += 1;
+        standing.has_spoken = true;
+        Running(Arc::clone(self))
+    }
+
+    /// Ends when another socket needs the place.
+    pub(crate) async fn must_leave(&self) {
+        self.leave.cancelled().await;
+    }
+
+    /// Ends after so long if no request has begun until then.
+    pub(crate) async fn stays_silent(&self, patience: Duration) {
+        tokio::time::sleep(patience).await;
+        if self.standing.lock().has_spoken {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let Member { shared, leave, standing } = &*self.0;
+        let mut members = shared.members.lock();
+        let mut standing = standing.lock();
+        standing.running = standing.running.saturating_sub(1);
+        if standing.running == 0 && !leave.is_cancelled() {
+            standing.number = members.next;
+            members.next += 1;
+            members.idle.insert(standing.number, leave.clone());
+            shared.changed.notify_one();
+        }
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        let mut members = self.shared.members.lock();
+        let number = self.standing.lock().number;
+        members.silent.remove(&number);
+        members.idle.remove(&number);
+        if !self.leave.is_cancelled() {
+            members.count = members.count.saturating_sub(1);
+        }
+        self.shared.changed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,36 @@
+use std::time::Duration;
+
+use super::Crowd;
+
+#[tokio::test]
+async fn silent_sockets_leave_before_idle_ones_and_running_ones_stay() {
+    let crowd = Crowd::new(3);
+    let (silent, idle, busy) = (crowd.enter().await, crowd.enter().await, crowd.enter().await);
+    drop(idle.begin());
+    let running = busy.begin();
+    let fourth = crowd.enter().await;
+    assert!(silent.leave.is_cancelled() && !idle.leave.is_cancelled());
+    let _fourth_running = fourth.begin();
+    let fifth = crowd.enter().await;
+    assert!(idle.leave.is_cancelled() && !busy.leave.is_cancelled());
+    let _fifth_running = fifth.begin();
+    // All are at work: the next one waits until a request ends.
+    let waiting = tokio::time::timeout(Duration::from_millis(50), crowd.enter());
+    assert!(waiting.await.is_err());
+    drop(running);
+    let sixth = crowd.enter().await;
+    assert!(busy.leave.is_cancelled() && !sixth.leave.is_cancelled());
+    drop((silent, idle, busy, fourth));
+    assert!(crowd.shared.members.lock().count <= 3);
+}
+
+#[tokio::test]
+async fn a_socket_that_sends_nothing_is_closed() {
+    let crowd = Crowd::new(1);
+    let member = crowd.enter().await;
+    member.stays_silent(Duration::from_millis(10)).await;
+    let running = member.begin();
+    let silent = member.stays_silent(Duration::from_millis(10));
+    assert!(tokio::time::timeout(Duration::from_millis(100), silent).await.is_err());
+    drop(running);
+}

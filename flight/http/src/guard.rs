@@ -1,0 +1,282 @@
+//! Which requests a web browser may make.
+//!
+//! ```text
+//!   request ─► Host is a name of this server? ─► Origin, Sec-Fetch-Site: our own page? ─► route
+//!                 │ no: 403 (DNS rebinding)          │ no, and not in `http_origins`: 403
+//! ```
+//! Clients that are not browsers send neither `Origin` nor `Sec-Fetch-Site`, and their `Host` is the
+//! address that they connected to: for them nothing changes.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
+
+use axum::{
+    extract::{Request, State as Extracted},
+    http::{
+        HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
+        header::{
+            ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
+            ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
+            ACCESS_CONTROL_REQUEST_METHOD, AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN, USER_AGENT,
+            VARY, X_CONTENT_TYPE_OPTIONS,
+        },
+        uri::Authority,
+    },
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use stratalog_model::{Error, ErrorKind};
+
+use crate::{json::Json, problem, state::State};
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName =
+    HeaderName::from_static("cross-origin-resource-policy");
+
+/// Headers that a page can only send to another site after a preflight request.
+const OWN_HEADERS: [HeaderName; 3] = [
+    AUTHORIZATION,
+    HeaderName::from_static("idempotency-key"),
+    HeaderName::from_static("x-requested-with"),
+];
+
+/// Content types that a page may send to any site without a preflight request.
+const SIMPLE_TYPES: [&str; 3] =
+    ["application/x-www-form-urlencoded", "multipart/form-data", "text/plain"];
+
+/// Stands for every name in `http_hosts`.
+const ANY: &str = "*";
+
+/// Seconds for which a browser may keep the answer to a preflight request.
+const PREFLIGHT_SECONDS: u64 = 600;
+
+/// The address at which a connection arrived, as an extension of its requests.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Arrival(pub(crate) SocketAddr);
+
+/// The allow-lists for `Host` and `Origin`.
+#[derive(Debug, Default)]
+pub(crate) struct Guard {
+    hosts: Vec<String>,
+    origins: Vec<String>,
+}
+
+impl Guard {
+    /// Reads the lists, whose elements commas separate.
+    pub(crate) fn new(hosts: &str, origins: &str) -> Self {
+        Self { hosts: listed(hosts), origins: listed(origins) }
+    }
+
+    /// Checks the headers of a request. Returns the foreign origin that a setting allows.
+    ///
+    /// # Errors
+    /// `InsufficientPrivilege` for a foreign host or site; `ProtocolViolation` for a malformed `Host`.
+    fn check<'a>(
+        &self,
+        headers: &'a HeaderMap,
+        target: Option<&Authority>,
+        arrival: Option<IpAddr>,
+    ) -> Result<Option<&'a str>, Error> {
+        let host = host_of(headers)?;
+        for name in [target, host.as_ref()].into_iter().flatten() {
+            if !self.is_own(name, arrival) {
+                return Err(foreign_host(name));
+            }
+        }
+        let own = target.or(host.as_ref());
+        let mut origins = headers.get_all(ORIGIN).iter();
+        let (origin, more) = (origins.next(), origins.next());
+        if more.is_some() {
+            return Err(malformed("the request has several Origin headers"));
+        }
+        let Some(origin) = origin else {
+            return match headers.get(SEC_FETCH_SITE).map(HeaderValue::as_bytes) {
+                None | Some(b"none" | b"same-origin") => Ok(None),
+                Some(_) => Err(foreign_site("another site")),
+            };
+        };
+        let text = origin.to_str().map_err(|_| malformed("the Origin header is not text"))?;
+        if own.is_some_and(|own| is_same_origin(text, own)) {
+            return Ok(None);
+        }
+        if self.origins.iter().any(|allowed| *allowed == text.to_ascii_lowercase()) {
+            return Ok(Some(text));
+        }
+        Err(foreign_site(&format!("\"{}\"", shown(text))))
+    }
+
+    /// Whether a name or address in `Host` means this server. A name that an attacker's DNS server
+    /// resolves to the loopback address does not.
+    fn is_own(&self, host: &Authority, arrival: Option<IpAddr>) -> bool {
+        let name = plain(host.host());
+        if name == "localhost" || name.ends_with(".localhost") {
+            return true;
+        }
+        if let Ok(address) = name.parse::<IpAddr>() {
+            let address = address.to_canonical();
+            let arrived = arrival.is_some_and(|arrival| arrival.to_canonical() == address);
+            if address.is_loopback() || arrived {
+                return true;
+            }
+        }
+        self.hosts.iter().any(|own| own == ANY || *own == name)
+    }
+}
+
+/// Applies the [`Guard`] to a request, and adds to the response what restrains browsers.
+pub(crate) async fn check(
+    Extracted(state): Extracted<Arc<State>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let arrival = request.extensions().get::<Arrival>().map(|arrival| arrival.0.ip());
+    let target = request.uri().authority();
+    let allowed = match state.guard.check(request.headers(), target, arrival) {
+        Ok(allowed) => allowed.and_then(|origin| HeaderValue::from_str(origin).ok()),
+        Err(error) => {
+            state.counts.refused();
+            let status = match error.kind() {
+                ErrorKind::InsufficientPrivilege => StatusCode::FORBIDDEN,
+                _ => StatusCode::BAD_REQUEST,
+            };
+            return restrained((status, Json(problem::body(&error))).into_response());
+        }
+    };
+    let headers = request.headers();
+    let mut response = if is_preflight(request.method(), headers) && allowed.is_some() {
+        preflight(headers)
+    } else if writes(request.method()) && is_marked(headers) && !has_own_form(headers) {
+        let error = Error::new(
+            ErrorKind::InsufficientPrivilege,
+            "a web page writes with a content type of its own",
+        )
+        .with_hint("send Content-Type: application/json, or the header X-Requested-With");
+        let body = Json(problem::body(&error));
+        (StatusCode::UNSUPPORTED_MEDIA_TYPE, body).into_response()
+    } else {
+        next.run(request).await
+    };
+    if let Some(origin) = allowed {
+        let headers = response.headers_mut();
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        headers.append(VARY, HeaderValue::from_static("origin"));
+        headers.insert(CROSS_ORIGIN_RESOURCE_POLICY, HeaderValue::from_static("cross-origin"));
+    }
+    restrained(response)
+}
+
+/// Whether a browser sent the request. A page can neither omit these headers nor change them.
+pub(crate) fn is_browser(headers: &HeaderMap) -> bool {
+    let agent = headers.get(USER_AGENT).map(HeaderValue::as_bytes).unwrap_or_default();
+    is_marked(headers) || agent.starts_with(b"Mozilla/")
+}
+
+/// Whether the request has the headers with which browsers name the page that makes it.
+fn is_marked(headers: &HeaderMap) -> bool {
+    headers.contains_key(ORIGIN) || headers.contains_key(SEC_FETCH_SITE)
+}
+
+/// Responses are data: no browser runs them as a page, and no other site embeds them.
+fn restrained(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.entry(CROSS_ORIGIN_RESOURCE_POLICY).or_insert(HeaderValue::from_static("same-origin"));
+    response
+}
+
+fn writes(method: &Method) -> bool {
+    !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+}
+
+/// Whether the request has what a page cannot send to another site without a preflight request.
+fn has_own_form(headers: &HeaderMap) -> bool {
+    if OWN_HEADERS.iter().any(|name| headers.contains_key(name)) {
+        return true;
+    }
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("");
+    let kind = kind.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
+    !kind.is_empty() && !SIMPLE_TYPES.contains(&kind.as_str())
+}
+
+fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {
+    *method == Method::OPTIONS && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
+}
+
+fn preflight(headers: &HeaderMap) -> Response {
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    let answered = response.headers_mut();
+    let methods = HeaderValue::from_static("GET, HEAD, POST");
+    answered.insert(ACCESS_CONTROL_ALLOW_METHODS, methods);
+    if let Some(asked) = headers.get(ACCESS_CONTROL_REQUEST_HEADERS) {
+        answered.insert(ACCESS_CONTROL_ALLOW_HEADERS, asked.clone());
+    }
+    answered.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from(PREFLIGHT_SECONDS));
+    response
+}
+
+/// The `Host` header; `None` when there is none, as in HTTP/1.0.
+fn host_of(headers: &HeaderMap) -> Result<Option<Authority>, Error> {
+    let mut hosts = headers.get_all(HOST).iter();
+    let (host, more) = (hosts.next(), hosts.next());
+    if more.is_some() {
+        return Err(malformed("the request has several Host headers"));
+    }
+    let Some(host) = host.filter(|host| !host.is_empty()) else { return Ok(None) };
+    let text = host.to_str().ok().filter(|host| !host.contains('@'));
+    let parsed = text.and_then(|host| host.parse::<Authority>().ok());
+    parsed.map(Some).ok_or_else(|| malformed("the Host header is no name or address"))
+}
+
+/// Whether an origin, `http://localhost:8086`, is the one of this server's own pages.
+fn is_same_origin(origin: &str, own: &Authority) -> bool {
+    let Some((scheme, authority)) = origin.split_once("://") else { return false };
+    let default = match scheme {
+        "http" => 80,
+        "https" => 443,
+        _ => return false,
+    };
+    let Ok(authority) = authority.parse::<Authority>() else { return false };
+    let port = |authority: &Authority| authority.port_u16().unwrap_or(default);
+    plain(authority.host()) == plain(own.host()) && port(&authority) == port(own)
+}
+
+/// A host without brackets and the dot at its end, in lower case.
+fn plain(host: &str) -> String {
+    let host = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.');
+    host.to_ascii_lowercase()
+}
+
+fn listed(text: &str) -> Vec<String> {
+    let parts = text.split(',').map(|part| part.trim().trim_end_matches('/').to_ascii_lowercase());
+    parts.filter(|part| !part.is_empty()).collect()
+}
+
+fn shown(text: &str) -> String {
+    text.chars().take(100).collect()
+}
+
+fn malformed(message: &str) -> Error {
+    Error::new(ErrorKind::ProtocolViolation, message)
+}
+
+fn foreign_host(host: &Authority) -> Error {
+    Error::new(
+        ErrorKind::InsufficientPrivilege,
+        format!("\"{}\" is not a known name of this server", shown(host.host())),
+    )
+    .with_detail("the request was refused: a web page could have sent it through a name of its own")
+    .with_hint("use the server's address, or add the name to the setting http_hosts")
+}
+
+fn foreign_site(site: &str) -> Error {
+    Error::new(
+        ErrorKind::InsufficientPrivilege,
+        format!("the request was refused: it comes from a web page of {site}"),
+    )
+    .with_hint("add the page's origin to the setting http_origins if it may use this server")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,66 @@
+//! Lines of one request with the same series and time become one row, as in InfluxDB: of each field the
+//! last value that a line names.
+
+use std::collections::HashMap;
+
+use arrow::{
+    array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array},
+    compute::take,
+};
+use stratalog_model::{ChronicleDefinition, Collision, Result};
+
+use super::rows::{Keys, ticks_of};
+
+/// Rows that were merged, and of each the place of its last line among the rows before.
+pub(super) struct Merged {
+    pub(super) batch: RecordBatch,
+    pub(super) kept: Vec<u32>,
+}
+
+/// Merges the rows of a batch; `None` when each stays as it is, or only the last of a key and time counts
+/// anyway.
+///
+/// # Errors
+/// What Arrow says of keys.
+pub(super) fn merged(
+    definition: &ChronicleDefinition,
+    batch: &RecordBatch,
+) -> Result<Option<Merged>> {
+    let complete = batch.columns().iter().all(|column| column.null_count() == 0);
+    if complete || definition.collision != Collision::Last {
+        return Ok(None);
+    }
+    let (keys, ticks) = (Keys::of(definition, batch)?, ticks_of(definition, batch)?);
+    let rows = u32::try_from(batch.num_rows()).unwrap_or(u32::MAX);
+    let mut groups: HashMap<_, u32> = HashMap::with_capacity(batch.num_rows());
+    // Of each row, the one before it with its key and time.
+    let mut before: Vec<Option<u32>> = Vec::with_capacity(batch.num_rows());
+    for (row, tick) in (0..rows).zip(&ticks) {
+        before.push(groups.insert((keys.row(row as usize), *tick), row));
+    }
+    if groups.len() == batch.num_rows() {
+        return Ok(None);
+    }
+    let mut kept: Vec<u32> = groups.into_values().collect();
+    kept.sort_unstable();
+    let columns = batch.columns().iter().map(|column| {
+        let latest = kept.iter().map(|row| latest(column, *row, &before));
+        take(column, &UInt32Array::from_iter_values(latest), None)
+    });
+    let columns = columns.collect::<std::result::Result<Vec<ArrayRef>, _>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(kept.len()));
+    let batch = RecordBatch::try_new_with_options(batch.schema(), columns, &options)?;
+    Ok(Some(Merged { batch, kept }))
+}
+
+/// The last row of a group, up to this one, that has a value in a column.
+fn latest(column: &ArrayRef, row: u32, before: &[Option<u32>]) -> u32 {
+    let mut at = row;
+    while column.is_null(at as usize) {
+        match before.get(at as usize).copied().flatten() {
+            Some(earlier) => at = earlier,
+            None => return row,
+        }
+    }
+    at
+}

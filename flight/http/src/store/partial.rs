@@ -1,0 +1,212 @@
+//! Rows into the store where some may be refused: each by itself, named by its line.
+//!
+//! ```text
+//!   one append of all rows ── taken ─► done
+//!        │ a row was refused
+//!        ▼
+//!   the same by table: a piece is taken, or refused and halved, until single rows are refused
+//! ```
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{RecordBatch, UInt32Array},
+    compute::take_record_batch,
+};
+use stratalog_line::{LineError, TableRows};
+use stratalog_model::{
+    ChronicleDefinition, Collision, Error, ErrorKind, Result,
+    store::{Admitted, AppendOptions, Appended, OnConflict},
+};
+use stratalog_query::{Appending, Session};
+
+use super::{
+    Bringer, Prepared, append_all, prepared,
+    rows::{Keys, ticks_of},
+};
+use crate::state::State;
+
+/// Pushes of one table's rows: beyond them a piece that is refused is refused as a whole.
+const PUSHES_MAX: usize = 1024;
+
+/// Errors that are kept; all are counted.
+const ERRORS_MAX: usize = 100;
+
+/// The lines whose rows were refused.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals {
+    pub(crate) errors: Vec<LineError>,
+    pub(crate) count: u64,
+}
+
+impl Refusals {
+    fn add(&mut self, table: &str, line: u64, error: &Error) {
+        self.count += 1;
+        if self.errors.len() >= ERRORS_MAX {
+            return;
+        }
+        let mut message = format!("table \"{table}\": {}", error.message());
+        for more in [error.detail(), error.hint()].into_iter().flatten() {
+            message.push_str("; ");
+            message.push_str(more);
+        }
+        let original = String::new();
+        self.errors.push(LineError { line, kind: error.kind(), message, original });
+    }
+}
+
+/// Rows of one table, with the line of each.
+struct Part {
+    definition: Arc<ChronicleDefinition>,
+    batch: RecordBatch,
+    lines: Vec<u32>,
+}
+
+/// Stores all rows that their tables take, in one append.
+///
+/// # Errors
+/// What is wrong with the request as a whole: then nothing of it is stored.
+pub(crate) async fn store(
+    state: &State,
+    session: &Arc<Session>,
+    bringer: Bringer,
+    schema: &str,
+    tables: Vec<TableRows>,
+    options: AppendOptions,
+) -> Result<(Option<Appended>, Refusals)> {
+    let mut refusals = Refusals::default();
+    let (mut batches, mut lines) = (Vec::new(), Vec::new());
+    for rows in tables {
+        let (table, of_rows) = (rows.measurement().to_string(), rows.lines().to_vec());
+        match prepared(state, session, bringer, schema, rows).await {
+            Ok(Prepared { definition, batch, kept }) => {
+                batches.push((definition, batch));
+                lines.push(match kept {
+                    None => of_rows,
+                    Some(kept) => {
+                        let line = |row: &u32| of_rows.get(*row as usize).copied();
+                        kept.iter().filter_map(line).collect()
+                    }
+                });
+            }
+            Err(error) if is_of_rows(error.kind()) => {
+                of_rows.iter().for_each(|line| refusals.add(&table, u64::from(*line), &error));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    if batches.is_empty() {
+        return Ok((None, refusals));
+    }
+    match append_all(state, session, bringer, &batches, options.clone()).await {
+        Err(error) if is_of_rows(error.kind()) => {}
+        other => return Ok((Some(other?), refusals)),
+    }
+    let mut append = session.append(bringer.protocol, options)?;
+    for ((definition, batch), lines) in batches.into_iter().zip(lines) {
+        let bytes = batch.get_array_memory_size();
+        let part = Part { definition, batch, lines };
+        state.drive(bytes, push_each(&mut append, &part, &mut refusals)).await?;
+    }
+    let appended = append.commit().await?;
+    refusals.errors.sort_by_key(|error| error.line);
+    Ok((Some(appended), refusals))
+}
+
+/// Whether an error is about rows, and not about the server or the request.
+fn is_of_rows(kind: ErrorKind) -> bool {
+    use ErrorKind as K;
+    matches!(
+        kind,
+        K::UniqueViolation
+            | K::LateEvent
+            | K::OutsideWindow
+            | K::OutsideProjection
+            | K::TickTaken
+            | K::DatetimeOverflow
+            | K::NotNullViolation
+            | K::NumericOutOfRange
+            | K::GeneratedAlways
+            | K::DatatypeMismatch
+            | K::InvalidTableDefinition
+            | K::TooManyColumns
+            | K::ReservedName
+            | K::UndefinedColumn
+            | K::WrongObjectType
+    )
+}
+
+/// Pushes the rows of a table, but for those that are refused.
+async fn push_each(append: &mut Appending, part: &Part, refusals: &mut Refusals) -> Result<()> {
+    let ticks = ticks_of(&part.definition, &part.batch)?;
+    let mut order: Vec<u32> =
+        (0..u32::try_from(part.batch.num_rows()).unwrap_or(u32::MAX)).collect();
+    // Times that are refused lie together then; rows of one time stay in their order.
+    order.sort_by_key(|row| ticks.get(*row as usize).copied());
+    let skips = part.definition.collision == Collision::First;
+    let on_conflict = if skips { OnConflict::Skip } else { OnConflict::Error };
+    let mut pieces = vec![order];
+    let mut pushes = 0;
+    while let Some(piece) = pieces.pop() {
+        let rows = take_record_batch(&part.batch, &UInt32Array::from(piece.clone()))?;
+        let savepoint = append.savepoint()?;
+        pushes += 1;
+        match append.push_with(&part.definition, rows.clone(), on_conflict).await {
+            Ok(admitted) if admitted.skipped > 0 => {
+                let error = taken(&part.definition);
+                for at in skipped(part, &rows, &admitted)? {
+                    refuse(part, piece.get(at).copied(), &error, refusals);
+                }
+            }
+            Ok(_) => {}
+            Err(error) if is_of_rows(error.kind()) => {
+                append.roll_back_to(savepoint);
+                if piece.len() == 1 || pushes >= PUSHES_MAX {
+                    piece.iter().for_each(|row| refuse(part, Some(*row), &error, refusals));
+                    continue;
+                }
+                let (first, second) = piece.split_at(piece.len() / 2);
+                pieces.push(second.to_vec());
+                pieces.push(first.to_vec());
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn refuse(part: &Part, row: Option<u32>, error: &Error, refusals: &mut Refusals) {
+    let line = row.and_then(|row| part.lines.get(row as usize)).copied().unwrap_or(0);
+    refusals.add(&part.definition.name, u64::from(line), error);
+}
+
+/// The error of a row whose key and time another one has.
+fn taken(definition: &ChronicleDefinition) -> Error {
+    Error::new(
+        ErrorKind::UniqueViolation,
+        "a row with the same key and time exists, or comes before it in the request",
+    )
+    .with_hint(format!(
+        "tables WITH (collision = 'last') take the newer row; {} has collision = 'first'",
+        definition.qualified_name()
+    ))
+}
+
+/// The places of the rows that were not admitted: of rows with one key and time, only the first can be.
+fn skipped(part: &Part, pushed: &RecordBatch, admitted: &Admitted) -> Result<Vec<usize>> {
+    let definition = &part.definition;
+    let (pushed_keys, pushed_ticks) =
+        (Keys::of(definition, pushed)?, ticks_of(definition, pushed)?);
+    let admitted_keys = Keys::of(definition, &admitted.events.rows)?;
+    let mut next = 0;
+    let mut skipped = Vec::new();
+    for (at, tick) in pushed_ticks.iter().enumerate() {
+        let same_tick = admitted.events.ticks.get(next) == Some(tick);
+        if same_tick && pushed_keys.row(at) == admitted_keys.row(next) {
+            next += 1;
+        } else {
+            skipped.push(at);
+        }
+    }
+    Ok(skipped)
+}

@@ -1,0 +1,72 @@
+//! What tells the rows of a batch apart: their keys and ticks.
+
+use arrow::{
+    array::{
+        ArrayRef, RecordBatch, TimestampMicrosecondArray, TimestampMillisecondArray,
+        TimestampNanosecondArray, TimestampSecondArray,
+    },
+    datatypes::{DataType, TimeUnit},
+    row::{Row, RowConverter, Rows, SortField},
+};
+use stratalog_model::{ChronicleDefinition, Error, Result};
+
+/// The keys of the rows of a batch, without their ticks.
+pub(super) struct Keys(Option<Rows>);
+
+impl Keys {
+    /// The keys of a batch with all columns of a table.
+    ///
+    /// # Errors
+    /// What Arrow says of a type.
+    pub(super) fn of(definition: &ChronicleDefinition, batch: &RecordBatch) -> Result<Self> {
+        let columns = definition.columns.iter().zip(batch.columns());
+        let keys = columns.filter(|(column, _)| definition.key_columns.contains(&column.id));
+        let keys: Vec<ArrayRef> = keys.map(|(_, values)| values.clone()).collect();
+        if keys.is_empty() {
+            return Ok(Self(None));
+        }
+        let fields = keys.iter().map(|key| SortField::new(key.data_type().clone()));
+        let converter = RowConverter::new(fields.collect())?;
+        Ok(Self(Some(converter.convert_columns(&keys)?)))
+    }
+
+    /// The key of a row; `None` where the table has no key columns.
+    pub(super) fn row(&self, at: usize) -> Option<Row<'_>> {
+        self.0.as_ref().filter(|rows| at < rows.num_rows()).map(|rows| rows.row(at))
+    }
+}
+
+/// The tick of each row, as its time says; of a time beyond all ticks, the time.
+///
+/// # Errors
+/// `Internal` for a batch without a time.
+pub(super) fn ticks_of(definition: &ChronicleDefinition, batch: &RecordBatch) -> Result<Vec<i64>> {
+    let at = definition.columns.iter().position(|column| column.id == definition.tick_column);
+    let column = at.and_then(|at| batch.columns().get(at));
+    let column = column.ok_or_else(|| Error::internal("rows without a tick column"))?;
+    let (values, unit_ns) = times(column)?;
+    let tick = |value: &i64| {
+        let time_ns = value.saturating_mul(unit_ns);
+        definition.scale.tick_of(time_ns).map_or(time_ns, |tick| tick.0)
+    };
+    Ok(values.iter().map(tick).collect())
+}
+
+/// The values of a column of timestamps, and the nanoseconds of its unit.
+fn times(column: &ArrayRef) -> Result<(Vec<i64>, i64)> {
+    macro_rules! values {
+        ($array:ty, $unit:literal) => {
+            column.as_any().downcast_ref::<$array>().map(|array| (array.values().to_vec(), $unit))
+        };
+    }
+    let values = match column.data_type() {
+        DataType::Timestamp(TimeUnit::Second, _) => values!(TimestampSecondArray, 1_000_000_000),
+        DataType::Timestamp(TimeUnit::Millisecond, _) => {
+            values!(TimestampMillisecondArray, 1_000_000)
+        }
+        DataType::Timestamp(TimeUnit::Microsecond, _) => values!(TimestampMicrosecondArray, 1_000),
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => values!(TimestampNanosecondArray, 1),
+        _ => None,
+    };
+    values.ok_or_else(|| Error::internal("a tick column that is no timestamp"))
+}

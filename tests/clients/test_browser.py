@@ -1,0 +1,121 @@
+"""What a web page can make a browser do with a server on the same machine: nothing, unless a setting allows it."""
+
+import json
+
+import psycopg
+import pytest
+
+import browsers
+from servers import Stratalog
+
+pytestmark = pytest.mark.ours
+
+# Each way in which a page can make a browser send something, against each route that could change anything.
+ATTACK = """
+const base = "http://HOST:HTTP";
+const drop = "DROP TABLE victim";
+const q = encodeURIComponent(drop);
+const made = {};
+made.image = await image(`${base}/api/sql?q=${q}`);
+made.image_exec = await image(`${base}/exec?query=${q}`);
+made.image_query = await image(`${base}/query?q=` + encodeURIComponent("DROP DATABASE precious"));
+made.image_create = await image(`${base}/query?q=` + encodeURIComponent("CREATE DATABASE intruder"));
+made.text = await attempt(() => fetch(`${base}/api/sql`, {method: "POST", mode: "no-cors", body: drop}));
+made.bare = await attempt(() => fetch(`${base}/api/sql`, {method: "POST", mode: "no-cors", body: new Blob([drop])}));
+made.hidden = await attempt(() => fetch(`${base}/api/sql`, {method: "POST", mode: "no-cors", body: drop, referrerPolicy: "no-referrer"}));
+made.json = await attempt(() => fetch(`${base}/api/sql`, {method: "POST", headers: {"Content-Type": "application/json"},
+  body: JSON.stringify({sql: drop})}));
+made.read = await attempt(() => fetch(`${base}/api/sql?q=SELECT+1`));
+for (const path of ["/write", "/api/v2/write?bucket=public", "/api/v3/write_lp?db=public"])
+  made[path] = await attempt(() => fetch(base + path, {method: "POST", mode: "no-cors", body: "intruder v=1 1\\n"}));
+made.beacon = navigator.sendBeacon(`${base}/write`, "intruder v=2 2\\n");
+made.otlp = await attempt(() => fetch(`${base}/v1/logs`, {method: "POST", mode: "no-cors", body: "{}"}));
+made.form = await form(`${base}/query`, {q: "DROP DATABASE precious"});
+made.form_text = await form(`${base}/api/sql`, {"DROP TABLE victim --": ""}, "text/plain");
+made.form_get = await form(`${base}/api/sql?q=${q}`, {a: "b"});
+for (const port of [ILP, POSTGRES, FLIGHT]) {
+  const lines = "intruder v=3 3\\nintruder v=4 4\\n";
+  made["port" + port] = await attempt(() => fetch(`http://HOST:${port}/v=1`, {method: "POST", mode: "no-cors", body: lines}));
+  made["get" + port] = await attempt(() => fetch(`http://HOST:${port}/`, {mode: "no-cors"}));
+}
+await report(made);
+"""
+
+
+def prepare(connection):
+    connection.execute("CREATE TABLE victim (time timestamptz, v int)")
+    connection.execute("INSERT INTO victim VALUES (now(), 1)")
+    connection.execute("CREATE SCHEMA precious")
+    connection.execute("CREATE TABLE precious.t (time timestamptz, v int)")
+
+
+def untouched(connection):
+    assert connection.execute("SELECT count(*) FROM victim").fetchone() == (1,)
+    tables = connection.execute("SELECT table_schema, table_name FROM information_schema.tables "
+                                "WHERE table_schema NOT IN ('pg_catalog', 'information_schema', 'stratalog') ORDER BY 1, 2").fetchall()
+    assert tables == [("precious", "t"), ("public", "victim")]
+    assert connection.execute("SELECT count(*) FROM pg_namespace WHERE nspname = 'intruder'").fetchone() == (0,)
+
+
+def attack(server, host):
+    ports = {"HOST": host, "HTTP": server.http_port, "ILP": server.ilp_port, "POSTGRES": server.port, "FLIGHT": server.flight_port}
+    script = ATTACK
+    for name in ("HOST", "HTTP", "ILP", "POSTGRES", "FLIGHT"):
+        script = script.replace(name, str(ports[name]))
+    return script
+
+
+@pytest.mark.parametrize("page, target", [
+    ("attacker.example", "127.0.0.1"), ("attacker.example", "localhost"), ("127.0.0.1", "127.0.0.1"), ("localhost", "127.0.0.1"),
+    # The page's own name comes to mean this machine: the browser takes the server for the page's.
+    ("attacker.example", "attacker.example"),
+])
+def test_a_page_changes_nothing(tmp_path, page, target):
+    with Stratalog(tmp_path / "data") as server, browsers.Site() as site:
+        with psycopg.connect(server.dsn(), autocommit=True) as connection:
+            prepare(connection)
+            made = browsers.reported(site, attack(server, target), page)
+            assert "failed" not in made, made
+            # Nothing can be read, and nothing loads.
+            assert made["read"].keys() == {"error"} and made["json"].keys() == {"error"}, made
+            assert made["image"] == made["image_exec"] == "error"
+            untouched(connection)
+        assert server.alive()
+
+
+def test_a_rebound_name_is_refused_as_a_page_too(tmp_path):
+    with Stratalog(tmp_path / "data") as server:
+        page = browsers.shown(f"http://rebound.example:{server.http_port}/api/sql?q=SELECT+42+AS+answer")
+        assert "not a known name of this server" in page and "http_hosts" in page and "answer" not in page
+        page = browsers.shown(f"http://localhost:{server.http_port}/api/sql?q=SELECT+42+AS+answer")
+        assert '[{"answer":42}]' in page
+        page = browsers.shown(f"http://localhost:{server.http_port}/api/sql?q=CREATE+TABLE+t+(time+timestamptz)")
+        assert "25006" in page
+
+
+ALLOWED = """
+const base = "http://127.0.0.1:HTTP";
+const made = {};
+const json = {"Content-Type": "application/json"};
+const post = (sql) => attempt(() => fetch(`${base}/api/sql`, {method: "POST", headers: json, body: JSON.stringify({sql})}));
+made.create = await post("CREATE TABLE t (time timestamptz, v int)");
+made.insert = await post("INSERT INTO t VALUES ('2024-01-01', 7)");
+made.select = await attempt(() => fetch(`${base}/api/sql?q=` + encodeURIComponent("SELECT v FROM t")));
+made.drop = await attempt(() => fetch(`${base}/api/sql?q=` + encodeURIComponent("DROP TABLE t")));
+made.plain = await attempt(() => fetch(`${base}/api/sql`, {method: "POST", body: "DROP TABLE t"}));
+made.image = await image(`${base}/api/sql?q=SELECT+1`);
+await report(made);
+"""
+
+
+def test_a_page_whose_origin_is_listed_may_use_the_server(tmp_path):
+    with browsers.Site() as site:
+        with Stratalog(tmp_path / "data", "--http-origins", f"http://127.0.0.1:{site.port}") as server:
+            made = browsers.reported(site, ALLOWED.replace("HTTP", str(server.http_port)))
+            assert made["create"]["status"] == made["insert"]["status"] == 200, made
+            assert json.loads(made["select"]["text"]) == [{"v": 7}]
+            assert made["drop"]["status"] == 400 and "25006" in made["drop"]["text"]
+            # A form could send that: a page that means it says so by its content type.
+            assert made["plain"]["status"] == 415
+            with psycopg.connect(server.dsn(), autocommit=True) as connection:
+                assert connection.execute("SELECT v FROM t").fetchall() == [(7,)]

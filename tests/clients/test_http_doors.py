@@ -1,0 +1,292 @@
+"""The doors of HTTP and line protocol against those who knock wrongly, too often, or not at all."""
+
+import concurrent.futures
+import gzip
+import json
+import socket
+import threading
+import time
+import urllib.parse
+
+import psycopg
+import pytest
+
+from servers import Stratalog
+from test_http import ask, eventually, tcp, write
+
+pytestmark = pytest.mark.ours
+
+
+@pytest.fixture
+def postgres(server):
+    with psycopg.connect(server.dsn(), autocommit=True) as connection:
+        yield connection
+
+
+def raw(port, data, seconds=10):
+    """All that comes back for some bytes."""
+    with socket.create_connection(("127.0.0.1", port), seconds) as line:
+        line.settimeout(seconds)
+        line.sendall(data)
+        answer = b""
+        try:
+            while piece := line.recv(65536):
+                answer += piece
+        except ConnectionResetError:
+            pass
+        return answer
+
+
+def request(server, head, body=b"", method="GET", path="/api/sql?q=SELECT+1"):
+    head = "".join(f"{name}: {value}\r\n" for name, value in head)
+    text = f"{method} {path} HTTP/1.1\r\n{head}Connection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+    answer = raw(server.http_port, text.encode() + body)
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return int(head.split()[1]), head.decode().lower(), body.decode()
+
+
+def test_hosts(server):
+    port = server.http_port
+    for host in ["127.0.0.1", f"127.0.0.1:{port}", "localhost", "LocalHost:1", "[::1]:8086", "a.localhost"]:
+        assert request(server, [("Host", host)])[0] == 200, host
+    for host in ["evil.example", f"evil.example:{port}", "127.0.0.1.evil.example", "10.0.0.1", "localhost.evil.example"]:
+        status, head, body = request(server, [("Host", host)])
+        assert status == 403 and "http_hosts" in body and "nosniff" in head, host
+    assert request(server, [("Host", "localhost"), ("Host", "evil.example")])[0] == 400
+    assert request(server, [("Host", "user@localhost")])[0] == 400
+    assert request(server, [("Host", "localhost")], path="http://evil.example/api/sql?q=SELECT+1")[0] == 403
+    # Before HTTP/1.1 there was no Host.
+    assert b"200 OK" in raw(port, b"GET /ping?verbose=true HTTP/1.0\r\n\r\n")
+
+
+def test_origins(server):
+    own = ("Host", f"localhost:{server.http_port}")
+    allowed = [[], [("Origin", f"http://localhost:{server.http_port}")], [("Sec-Fetch-Site", "none")], [("Sec-Fetch-Site", "same-origin")]]
+    refused = [[("Origin", "http://evil.example")], [("Origin", "null")], [("Origin", "http://localhost")], [("Sec-Fetch-Site", "same-site")],
+               [("Sec-Fetch-Site", "cross-site")], [("Origin", "http://evil.example"), ("Sec-Fetch-Site", "none")]]
+    for head in allowed:
+        assert request(server, [own, *head])[0] == 200, head
+    for head in refused:
+        for method, path in [("GET", "/api/sql?q=SELECT+1"), ("POST", "/api/sql?q=SELECT+1"), ("POST", "/write"), ("GET", "/health"),
+                             ("GET", "/api/v1/subscribe?table=t"), ("OPTIONS", "/api/sql"), ("POST", "/v1/logs")]:
+            status, _, body = request(server, [own, *head], b"", method, path)
+            assert status == 403 and "http_origins" in body, (head, method, path, status)
+
+
+def test_a_browsers_write_has_a_form_of_its_own(server, table):
+    own = [("Host", f"localhost:{server.http_port}"), ("Origin", f"http://localhost:{server.http_port}")]
+    line = f"{table} v=1 1\n".encode()
+    for kind in ["text/plain", "application/x-www-form-urlencoded; charset=utf-8", "multipart/form-data", "TEXT/plain"]:
+        assert request(server, [*own, ("Content-Type", kind)], line, "POST", "/write")[0] == 415, kind
+    assert request(server, own, line, "POST", "/write")[0] == 415
+    assert request(server, [*own, ("Content-Type", "application/octet-stream")], line, "POST", "/write")[0] == 204
+    assert request(server, [*own, ("X-Requested-With", "x")], line, "POST", "/write")[0] == 204
+    # Who is no browser goes on as before.
+    for kind in ["text/plain", "application/x-www-form-urlencoded"]:
+        assert request(server, [own[0], ("Content-Type", kind)], line, "POST", "/write")[0] == 204
+
+
+WRITES = ["CREATE TABLE nope (time timestamptz)", "DROP TABLE TABLE_", "INSERT INTO TABLE_ VALUES (now(), 1)", "DELETE FROM TABLE_",
+          "TRUNCATE TABLE_", "CALL stratalog.flush('TABLE_')", "CALL stratalog.backup('/tmp/x')", "BEGIN READ WRITE", "ALTER TABLE TABLE_ ADD x int",
+          "SET default_transaction_read_only = off", "ACQUIRE TABLE_", "EXPLAIN ANALYZE INSERT INTO TABLE_ VALUES (now(), 1)",
+          "WITH x AS (SELECT 1) INSERT INTO TABLE_ SELECT now(), 1", "COMMENT ON TABLE TABLE_ IS 'x'", "CREATE SCHEMA nope"]
+
+
+@pytest.mark.parametrize("path", ["/api/sql?q=", "/api/v3/query_sql?db=public&q=", "/exec?query="])
+def test_get_only_reads(server, postgres, table, path):
+    postgres.execute(f"CREATE TABLE {table} (time timestamptz, v int)")
+    for statement in WRITES:
+        text = statement.replace("TABLE_", table)
+        status, _, body = ask(server, path + urllib.parse.quote(text))
+        assert status == 400 and b"read" in body, (statement, status, body)
+        if "exec" not in path:
+            assert json.loads(body)["sqlstate"] == "25006", (statement, body)
+    assert postgres.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
+    assert ask(server, path + urllib.parse.quote(f"SELECT count(*) FROM {table}"))[0] == 200
+    assert ask(server, path + urllib.parse.quote(f"INSERT INTO {table} VALUES (now(), 1)"), b"", "POST")[0] == 200
+    assert postgres.execute(f"SELECT count(*) FROM {table}").fetchone() == (1,)
+
+
+def test_get_drops_no_database(server, postgres, table):
+    postgres.execute(f"CREATE SCHEMA s_{table}")
+    assert ask(server, f"/query?q=DROP+DATABASE+s_{table}")[0] == 400
+    assert ask(server, f"/query?q=CREATE+DATABASE+t_{table}", User_Agent="Mozilla/5.0")[0] == 400
+    assert postgres.execute("SELECT nspname FROM pg_namespace WHERE nspname LIKE %s", (f"%\\_{table}",)).fetchall() == [(f"s_{table}",)]
+
+
+@pytest.mark.parametrize("first", [b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n\r\n", b"GET /v=1 HTTP/1.0\r\n\r\n",
+                                   b'POST /v="x HTTP/1.1\r\nHost: localhost\r\n\r\n" 1\n'])
+def test_requests_of_http_at_other_doors(server, postgres, table, first):
+    lines = f"{table} v=1 1\n{table} v=2 2\n".encode()
+    for port in (server.ilp_port, server.port, server.flight_port):
+        for cut in (len(first), 3):
+            with socket.create_connection(("127.0.0.1", port), 10) as line:
+                line.settimeout(30)
+                line.sendall(first[:cut])
+                time.sleep(0.05)
+                try:
+                    line.sendall(first[cut:] + lines)
+                    while line.recv(1000):
+                        pass
+                except (ConnectionResetError, BrokenPipeError):
+                    pass
+    time.sleep(0.2)
+    found = postgres.execute("SELECT table_name FROM information_schema.tables WHERE table_name IN (%s, 'GET', 'POST')", (table,)).fetchall()
+    assert found == []
+
+
+def test_nothing_behind_a_refused_line_is_stored_over_tcp(server, postgres, table):
+    for kind, bad in enumerate(["oops", f"{table} v=oops 5", f'{table} v="x" 5', f"{table} t=1704067200000000t 5", f"{table} v==\x10abcdefgh 5"]):
+        name = f"{table}_{kind}"
+        good = f"{name} v=1i 1\n{name} v=2i 2\n"
+        assert tcp(server, (good + bad.replace(table, name) + f"\n{name} v=3i 3\n{name} v=4i 4\n").encode()) == b""
+        assert postgres.execute(f"SELECT v FROM {name} ORDER BY time").fetchall() == [(1,), (2,)], bad
+    assert "protocol_version=1" in server.output() and "type timestamp are not offered" in server.output()
+
+
+def test_a_line_that_its_table_refuses_is_refused_alone(server, postgres, table):
+    postgres.execute(f"CREATE TABLE {table} (time timestamptz, host text, v int, PRIMARY KEY (host, time))")
+    postgres.execute(f"INSERT INTO {table} VALUES ('2024-01-01', 'a', 1)")
+    at = 1704067200000000000
+    lines = f"{table}_x v=1 1\n{table},host=a v=2i {at}\n{table},host=b v=3i {at}\n{table},host=b v=4i {at}\n{table},host=a v=5i {at + 1000}\n{table}_x v=2 2\n"
+    status, _, body = write(server, lines)
+    told = json.loads(body)
+    assert status == 400 and [error["line_number"] for error in told["data"]] == [2, 4], told
+    assert all("same key and time" in error["error_message"] for error in told["data"])
+    assert postgres.execute(f"SELECT host, v FROM {table} ORDER BY host, v").fetchall() == [("a", 1), ("a", 5), ("b", 3)]
+    assert postgres.execute(f"SELECT count(*) FROM {table}_x").fetchone() == (2,)
+    # All collide, and each version says so in its own words.
+    for path, key in (("/write", "error"), ("/api/v2/write?bucket=public", "message")):
+        status, _, body = write(server, f"{table},host=a v=9i {at}\n{table},host=b v=9i {at}\n", path)
+        assert status == 400 and "line 1" in json.loads(body)[key] and "dropped=2" in json.loads(body)[key], body
+    status, _, body = write(server, f"{table},host=c v=9i 5\n{table},host=b v=9i {at}\n", "/api/v3/write_lp?db=public&precision=ns&accept_partial=false")
+    assert status == 409 and postgres.execute(f"SELECT count(*) FROM {table}").fetchone() == (3,)
+
+
+def test_lines_out_of_range_are_refused_alone(server, postgres, table):
+    postgres.execute(f"CREATE TABLE {table} (time timestamptz, v int, PRIMARY KEY (time)) WITH (time_source = 'client', collision = 'all')")
+    now = time.time_ns()
+    good = "".join(f"{table} v={n}i {now + n * 1000}\n" for n in range(200))
+    bad = f"{table} v=9i 1000\n{table} v=9i {now + 10 ** 15}\n"
+    status, _, body = write(server, bad + good + bad)
+    told = json.loads(body)
+    assert status == 400 and [error["line_number"] for error in told["data"]] == [1, 2, 203, 204], told
+    assert postgres.execute(f"SELECT count(*) FROM {table}").fetchone() == (200,)
+    postgres.execute(f"CREATE TABLE {table}_s (time timestamptz, v int) WITH (time_source = 'server')")
+    status, _, body = write(server, f"{table}_s v=1i 1\n{table}_y v=1i 1\n")
+    assert status == 400 and json.loads(body)["data"][0]["line_number"] == 1
+    assert postgres.execute(f"SELECT count(*) FROM {table}_y").fetchone() == (1,)
+
+
+def memory_bytes(server):
+    with open(f"/proc/{server.process.pid}/status") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
+
+
+def test_lines_that_pad_rows_are_refused_before_they_fill_the_memory(tmp_path):
+    with Stratalog(tmp_path / "data") as server:
+        before = memory_bytes(server)
+        # 150,000 rows of 1,500 columns are 1.8 GB.
+        sparse = "".join(f"m_d f{n % 1500}=1\n" for n in range(150_000))
+        status, _, body = write(server, sparse)
+        assert status in (400, 413), body
+        assert "line " in body.decode() and "several requests" in body.decode()
+        tags = "".join(f"m_t,t{n % 1500}=x v=1\n" for n in range(150_000))
+        status, _, body = write(server, tags)
+        assert status in (400, 413) and "line " in body.decode(), body[:300]
+        many = "".join(f"m{n % 300} f{n % 777}=1\n" for n in range(100_000))
+        assert write(server, many)[0] in (204, 400, 413, 429)
+        tcp(server, "".join(f"m_tcp f{n % 1500}=1 {n}\n" for n in range(20_000)).encode())
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            statuses = list(pool.map(lambda _: write(server, sparse)[0], range(8)))
+        assert set(statuses) <= {400, 413, 429, 503}, statuses
+        assert ask(server, "/health")[0] == 200 and server.alive()
+        assert memory_bytes(server) - before < 2_500 << 20
+        # A request that pads little is stored as ever.
+        assert write(server, "".join(f"m_e f{n % 20}=1 {n}\n" for n in range(20_000)))[0] == 204
+
+
+def test_long_bodies_leave_others_alone(tmp_path):
+    with Stratalog(tmp_path / "data") as server:
+        text = "".join(f"load,host=h{n % 1000} a={n},b={n}i,c=\"{n}\" {n}\n" for n in range(400_000)).encode()
+        body = gzip.compress(text, 6)
+        done = threading.Event()
+
+        def send(_):
+            while not done.is_set():
+                write(server, body, Content_Encoding="gzip")
+
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            for n in range(4):
+                pool.submit(send, n)
+            slowest = {"/health": 0, "/metrics": 0, "sql": 0}
+            until = time.monotonic() + 12
+            with psycopg.connect(server.dsn(), autocommit=True) as connection:
+                while time.monotonic() < until:
+                    for path in ("/health", "/metrics", "sql"):
+                        begun = time.monotonic()
+                        if path == "sql":
+                            connection.execute("SELECT 1")
+                        else:
+                            assert ask(server, path)[0] == 200
+                        slowest[path] = max(slowest[path], time.monotonic() - begun)
+                    time.sleep(0.02)
+            done.set()
+        assert max(slowest.values()) < 3, slowest
+
+
+def test_silent_connections_keep_nobody_out(tmp_path):
+    with Stratalog(tmp_path / "data", "--connections-max", "20") as server:
+        ports = (server.http_port, server.ilp_port, server.flight_port, server.port)
+        silent = [socket.create_connection(("127.0.0.1", port), 10) for port in ports for _ in range(120)]
+        # Some have begun something, and do not go on.
+        for line in silent[:120:3]:
+            line.sendall(b"GET /he")
+        begun = time.monotonic()
+        for _ in range(30):
+            assert ask(server, "/health")[0] == 200
+        assert write(server, "t v=1i 1\n")[0] == 204
+        assert tcp(server, b"t v=2i 2\n") == b""
+        with psycopg.connect(server.dsn(), autocommit=True) as connection:
+            eventually(connection, "SELECT count(*) FROM t", (2,))
+        import adbc_driver_flightsql.dbapi as flight
+        with flight.connect(server.flight_uri()) as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM t")
+            assert cursor.fetchall() == [(2,)]
+        assert time.monotonic() - begun < 15
+        for line in silent:
+            line.close()
+
+
+def test_health_has_a_place_when_all_others_are_taken(tmp_path):
+    with Stratalog(tmp_path / "data", "--connections-max", "10") as server:
+        head = b"POST /write HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nt v="
+        slow = [socket.create_connection(("127.0.0.1", server.http_port), 10) for _ in range(40)]
+        for line in slow:
+            line.sendall(head)
+        time.sleep(0.5)
+        for path in ("/health", "/metrics", "/ping"):
+            assert ask(server, path)[0] in (200, 204)
+        status, headers, body = ask(server, "/api/sql?q=SELECT+1")
+        assert status == 429 and headers["Retry-After"] and json.loads(body)["sqlstate"] == "53300"
+        for line in slow:
+            line.close()
+        deadline = time.monotonic() + 10
+        while ask(server, "/api/sql?q=SELECT+1")[0] != 200:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+def test_lines_of_one_request_with_one_time_are_one_row(server, postgres, table):
+    lines = (f"{table},host=a x=1i 1\n{table},host=b x=2i 1\n{table},host=a y=3i 1\n{table},host=a x=4i 2\n{table},host=a y=5i,x=6i 1\n"
+             f"{table} y=7i 1\n{table} x=8i 1\n")
+    assert write(server, lines)[0] == 204
+    rows = f"SELECT host, x, y, extract(epoch FROM time) * 1e9 FROM {table} ORDER BY 1, 4"
+    assert postgres.execute(rows).fetchall() == [("", 8, 7, 1), ("a", 6, 5, 1), ("a", 4, None, 2), ("b", 2, None, 1)]
+    # Another request replaces the row.
+    assert write(server, f"{table},host=a x=9i 1\n")[0] == 204
+    assert postgres.execute(rows).fetchall()[1] == ("a", 9, None, 1)
+    # Tables that keep every row keep every line.
+    postgres.execute(f"CREATE TABLE {table}_all (time timestamptz, x int, y int) WITH (collision = 'all')")
+    assert write(server, f"{table}_all x=1i 1\n{table}_all y=2i 1\n")[0] == 204
+    assert postgres.execute(f"SELECT count(*) FROM {table}_all").fetchone() == (2,)
