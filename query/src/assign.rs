@@ -10,7 +10,7 @@ use arrow::{
     util::display::FormatOptions,
 };
 use stratalog_model::{ColumnType, Error, ErrorKind, Result};
-use stratalog_text::{ColumnBuilder, ColumnWriter, TextStyle};
+use stratalog_text::{ColumnBuilder, ColumnWriter, TextStyle, calendar::nearest_units};
 
 use crate::{Session, errors::from_arrow};
 
@@ -218,8 +218,10 @@ impl Assignment<'_> {
                 (false, true) => ns -= i128::from(zone.offset_of_local(seconds()?)) * 1_000_000_000,
                 _ => {}
             }
-            let half = if round { unit_ns / 2 } else { 0 };
-            let value = (ns + half).div_euclid(unit_ns);
+            let value = match round {
+                true => nearest_units(ns, unit_ns),
+                false => ns.div_euclid(unit_ns),
+            };
             converted.push(Some(i64::try_from(value).map_err(|_| overflow())?));
         }
         let counts: ArrayRef = Arc::new(Int64Array::from(converted));

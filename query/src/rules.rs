@@ -3,6 +3,7 @@
 
 pub mod aliases;
 pub mod aligned_times;
+pub mod bins;
 pub mod bounded;
 pub mod by_length;
 pub mod bytes;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::{
     array::{Array as _, AsArray},
     compute::cast,
-    datatypes::{DataType, FieldRef},
+    datatypes::{DataType, FieldRef, TimeUnit},
 };
 use datafusion::{
     common::{DFSchema, Result, ScalarValue, tree_node::Transformed},
@@ -20,6 +20,8 @@ use stratalog_model::{ColumnType, Error, ErrorKind, types::PG_TYPE_METADATA};
 use stratalog_text::ColumnBuilder;
 
 use crate::{function::sql_name, literal::style_of};
+
+mod rounded;
 
 /// Turns such casts into calls of our functions.
 #[derive(Debug)]
@@ -76,6 +78,32 @@ fn is_time(data_type: &DataType) -> bool {
     )
 }
 
+/// The cast of `inner`, if it rounds what Arrow cuts off; a timestamp with more digits than
+/// PostgreSQL keeps is rounded to those before its time of day counts.
+fn rounding(inner: &Expr, to: &FieldRef, schema: &DFSchema) -> Option<Expr> {
+    let (_, from) = inner.to_field(schema).ok()?;
+    let cast_to = |value| Expr::Cast(Cast::new_from_field(Box::new(value), Arc::clone(to)));
+    match (from.data_type(), to.data_type()) {
+        (DataType::Timestamp(from, zone), DataType::Timestamp(unit, wanted))
+            if rounded::loses_digits(*from, *unit) =>
+        {
+            let value = rounded::in_unit(*unit, inner.clone());
+            Some(if zone == wanted { named(value, Arc::clone(to)) } else { cast_to(value) })
+        }
+        (DataType::Timestamp(TimeUnit::Nanosecond, _), DataType::Time64(_)) => {
+            Some(cast_to(rounded::in_unit(TimeUnit::Microsecond, inner.clone())))
+        }
+        _ => match (ColumnType::from_arrow_field(&from)?, ColumnType::from_arrow_field(to)?) {
+            (ColumnType::Array(given), ColumnType::Array(element))
+                if rounded::rounds_elements(&given, &element) =>
+            {
+                Some(rounded::elements(*element, inner.clone()))
+            }
+            _ => None,
+        },
+    }
+}
+
 impl FunctionRewrite for Casts {
     fn name(&self) -> &str {
         "postgres_casts"
@@ -108,6 +136,9 @@ impl FunctionRewrite for Casts {
                 )
                 .with_hint("to_timestamp() makes a timestamp of seconds since 1970, make_interval() an interval"),
             ));
+        }
+        if !literal && let Some(rounding) = rounding(&inner, &field, schema) {
+            return Ok(Transformed::yes(rounding));
         }
         let function = match inner.to_field(schema) {
             Ok((_, from)) if !literal && !from.data_type().is_null() => {

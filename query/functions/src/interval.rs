@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use arrow::{
     array::{Array as _, ArrayRef, AsArray, IntervalMonthDayNanoArray, Time64MicrosecondArray},
+    compute::cast,
     datatypes::{
-        DataType, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
-        Time64NanosecondType, TimeUnit, TimestampNanosecondType,
+        DataType, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
+        Time64NanosecondType, TimeUnit,
     },
 };
-use chrono::{DateTime, Datelike, Timelike};
 use datafusion::common::Result;
 use stratalog_model::{Error, ErrorKind};
+use stratalog_text::calendar::{Civil, civil_of, month_days};
 
 use crate::{failed, function::Arguments, literal::style_of};
 
@@ -136,7 +137,7 @@ pub(crate) fn make(arguments: &Arguments<'_>) -> Result<ArrayRef> {
 
 /// The time since midnight, as an interval.
 pub(crate) fn of_time(arguments: &Arguments<'_>) -> Result<ArrayRef> {
-    let times = arrow::compute::cast(arguments.array(0)?, &DataType::Time64(TimeUnit::Nanosecond))?;
+    let times = cast(arguments.array(0)?, &DataType::Time64(TimeUnit::Nanosecond))?;
     let intervals: IntervalMonthDayNanoArray = times
         .as_primitive::<Time64NanosecondType>()
         .unary(|nanoseconds| IntervalMonthDayNano { months: 0, days: 0, nanoseconds });
@@ -167,56 +168,71 @@ pub(crate) fn time_of_day(arguments: &Arguments<'_>) -> Result<ArrayRef> {
 pub(crate) fn age(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let zone = style_of(arguments.config).time_zone;
     // Days are those of the session's zone, which are not all equally long.
-    let nanoseconds = |at: usize| -> Result<ArrayRef> {
+    let local = |at: usize| -> Result<Vec<Option<i128>>> {
         let given = arguments.array(at)?;
-        let utc = arrow::compute::cast(given, &DataType::Timestamp(TimeUnit::Nanosecond, None))?;
-        let DataType::Timestamp(_, Some(_)) = given.data_type() else { return Ok(utc) };
-        let local = |instant: i64| {
-            let east = zone.offset_at(instant.div_euclid(SECOND_NS));
-            instant.saturating_add(i64::from(east) * SECOND_NS)
+        let (unit_ns, zoned) = match given.data_type() {
+            DataType::Timestamp(unit, zone) => (nanoseconds(*unit), zone.is_some()),
+            _ => return Err(failed(Error::internal("age needs timestamps"))),
         };
-        let utc = utc.as_primitive::<TimestampNanosecondType>();
-        Ok(Arc::new(utc.unary::<_, TimestampNanosecondType>(local)))
+        let counts = cast(given, &DataType::Int64)?;
+        let counts = counts.as_primitive::<Int64Type>().iter();
+        let shown = counts.map(|count| {
+            let time_ns = i128::from(count?) * unit_ns;
+            let east = match i64::try_from(time_ns.div_euclid(i128::from(SECOND_NS))) {
+                Ok(seconds) if zoned => zone.offset_at(seconds),
+                _ => 0,
+            };
+            Some(time_ns + i128::from(east) * i128::from(SECOND_NS))
+        });
+        Ok(shown.collect())
     };
-    let (later, earlier) = (nanoseconds(0)?, nanoseconds(1)?);
-    let (later, earlier) = (
-        later.as_primitive::<TimestampNanosecondType>(),
-        earlier.as_primitive::<TimestampNanosecondType>(),
-    );
-    let ages: IntervalMonthDayNanoArray =
-        later.iter().zip(earlier).map(|(later, earlier)| Some(age_of(later?, earlier?))).collect();
-    Ok(Arc::new(ages))
+    let ages: Result<Vec<Option<IntervalMonthDayNano>>, Error> = local(0)?
+        .into_iter()
+        .zip(local(1)?)
+        .map(|(later, earlier)| match (later, earlier) {
+            (Some(later), Some(earlier)) => age_of(later, earlier).map(Some).ok_or_else(overflow),
+            _ => Ok(None),
+        })
+        .collect();
+    Ok(Arc::new(IntervalMonthDayNanoArray::from(ages.map_err(failed)?)))
 }
 
-/// Nanoseconds since 1970 apart, in months, days and time, all with one sign.
-fn age_of(left: i64, right: i64) -> IntervalMonthDayNano {
+fn nanoseconds(unit: TimeUnit) -> i128 {
+    match unit {
+        TimeUnit::Second => 1_000_000_000,
+        TimeUnit::Millisecond => 1_000_000,
+        TimeUnit::Microsecond => 1_000,
+        TimeUnit::Nanosecond => 1,
+    }
+}
+
+/// Local times in nanoseconds since 1970 apart, in months, days and time, all with one sign.
+fn age_of(left: i128, right: i128) -> Option<IntervalMonthDayNano> {
     let negative = left < right;
     let (later, earlier) = if negative { (right, left) } else { (left, right) };
-    let (from, to) =
-        (DateTime::from_timestamp_nanos(earlier), DateTime::from_timestamp_nanos(later));
-    let of_day = |time: &DateTime<chrono::Utc>| {
-        i64::from(time.num_seconds_from_midnight()) * 1_000_000_000 + i64::from(time.nanosecond())
-    };
-    let month = |time: &DateTime<chrono::Utc>| time.year() * 12 + time.month0().cast_signed();
-    let mut months = month(&to) - month(&from);
-    let mut days = to.day().cast_signed() - from.day().cast_signed();
-    let mut nanoseconds = of_day(&to) - of_day(&from);
+    let day_ns = i128::from(DAY_NS);
+    let date = |time: i128| Some(civil_of(i64::try_from(time.div_euclid(day_ns)).ok()?));
+    let of_day = |time: i128| i64::try_from(time.rem_euclid(day_ns)).ok();
+    let (from, to) = (date(earlier)?, date(later)?);
+    let month = |date: Civil| date.year * 12 + i64::from(date.month);
+    let mut months = month(to) - month(from);
+    let mut days = i64::from(to.day) - i64::from(from.day);
+    let mut nanoseconds = of_day(later)? - of_day(earlier)?;
     if nanoseconds < 0 {
         nanoseconds += DAY_NS;
         days -= 1;
     }
     if days < 0 {
         // Days are borrowed from the month that the earlier time is in.
-        let length = i32::from(from.num_days_in_month());
-        days += length;
+        days += i64::from(month_days(from.year, from.month));
         months -= 1;
     }
     let sign = if negative { -1 } else { 1 };
-    IntervalMonthDayNano {
-        months: months * sign,
-        days: days * sign,
-        nanoseconds: nanoseconds * i64::from(sign),
-    }
+    Some(IntervalMonthDayNano {
+        months: i32::try_from(months * sign).ok()?,
+        days: i32::try_from(days * sign).ok()?,
+        nanoseconds: nanoseconds * sign,
+    })
 }
 
 #[cfg(test)]

@@ -5,23 +5,29 @@ use std::sync::Arc;
 
 use arrow::{
     array::{
-        Array, ArrayRef, AsArray, Int32Array, Int64Array, ListArray, StringViewBuilder, StructArray,
+        Array, ArrayRef, AsArray, Decimal128Array, Int32Array, Int64Array, ListArray,
+        StringViewBuilder, StructArray,
     },
     buffer::{NullBuffer, OffsetBuffer},
-    compute::{cast, concat},
-    datatypes::{DataType, Field, FieldRef, Fields, Int64Type},
+    compute::{CastOptions, cast, cast_with_options, concat},
+    datatypes::{
+        DataType, Decimal128Type, Field, FieldRef, Fields, Int64Type, IntervalMonthDayNanoType,
+        TimeUnit,
+    },
 };
-use datafusion::common::Result;
+use datafusion::common::{DataFusionError, Result, plan_err};
 use stratalog_model::{ColumnType, Error, ErrorKind};
-use stratalog_text::normalize_jsonb;
+use stratalog_text::{TimeZone, normalize_jsonb};
 
 use crate::{
     failed,
     function::{Arguments, Function, Parameter, RESULT_BYTES_MAX, Returns, text_at},
     json::scan,
+    series::TimeSeries,
+    style::style_of,
 };
 
-use Parameter::{Array as List, Integer, Text};
+use Parameter::{Array as List, Integer, Interval, Numeric, Text, Time};
 
 fn list_of(element: ColumnType) -> Returns {
     Returns::Type(ColumnType::Array(Box::new(element)))
@@ -46,9 +52,15 @@ pub fn functions() -> Vec<Function> {
         ),
         Function::immutable(
             "series_list",
-            &[&[Integer, Integer], &[Integer, Integer, Integer]],
-            list_of(ColumnType::BigInt),
-            "Whole numbers from one to another, as a list: what `generate_series` calls where its bounds differ by row.",
+            &[
+                &[Integer, Integer],
+                &[Integer, Integer, Integer],
+                &[Numeric, Numeric],
+                &[Numeric, Numeric, Numeric],
+                &[Time, Time, Interval],
+            ],
+            Returns::Rule(series_type),
+            "Numbers or times from one to another, as a list: what `generate_series` calls where its bounds are no constants.",
             series,
         ),
         Function::immutable(
@@ -131,7 +143,60 @@ fn subscripts(arguments: &Arguments<'_>, first: i32) -> Result<ArrayRef> {
     list(arguments, Arc::new(Int32Array::from(values)), &lengths)
 }
 
+/// The type of a series: numerics have the digits of the first and of the step, times the digits
+/// of the finer bound, six at least.
+fn series_type(fields: &[FieldRef]) -> Result<DataType> {
+    let data_type = |at: usize| fields.get(at).map(|field| field.data_type());
+    let element = match (data_type(0), data_type(1)) {
+        (Some(DataType::Decimal128(_, scale)), _) => {
+            let scale = match data_type(2) {
+                Some(DataType::Decimal128(_, of_step)) => (*scale).max(*of_step),
+                _ => *scale,
+            };
+            DataType::Decimal128(38, scale)
+        }
+        (Some(DataType::Timestamp(first, zone)), Some(DataType::Timestamp(last, other)))
+            if zone.is_some() == other.is_some() =>
+        {
+            let unit = (*first).max(*last).max(TimeUnit::Microsecond);
+            DataType::Timestamp(unit, zone.clone())
+        }
+        (Some(DataType::Timestamp(_, _) | DataType::Date32), _) => {
+            return plan_err!(
+                "function generate_series of these types is not unique: cast both bounds to timestamptz"
+            );
+        }
+        _ => DataType::Int64,
+    };
+    Ok(DataType::List(Arc::new(Field::new_list_field(element, true))))
+}
+
 fn series(arguments: &Arguments<'_>) -> Result<ArrayRef> {
+    let DataType::List(item) = arguments.result else {
+        return Err(failed(Error::internal("a list was declared")));
+    };
+    match item.data_type() {
+        DataType::Timestamp(unit, zone) => {
+            series_of_times(arguments, *unit, zone.is_some(), item.data_type())
+        }
+        DataType::Decimal128(_, scale) => series_of_numerics(arguments, *scale, item.data_type()),
+        _ => series_of_integers(arguments),
+    }
+}
+
+fn too_long() -> DataFusionError {
+    let message = "generate_series() has too many rows in this place";
+    failed(
+        Error::new(ErrorKind::LimitExceeded, message).with_hint("call it in FROM, with constants"),
+    )
+}
+
+fn no_step() -> DataFusionError {
+    let message = "step size cannot equal zero";
+    failed(Error::new(ErrorKind::InvalidParameterValue, message))
+}
+
+fn series_of_integers(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let bounds: Vec<&Int64Array> = (0..arguments.arrays.len())
         .map(|at| Ok(arguments.array(at)?.as_primitive::<Int64Type>()))
         .collect::<Result<_>>()?;
@@ -148,8 +213,7 @@ fn series(arguments: &Arguments<'_>) -> Result<ArrayRef> {
         };
         let step = bound(2).unwrap_or(1);
         if step == 0 {
-            let message = "step size cannot equal zero";
-            return Err(failed(Error::new(ErrorKind::InvalidParameterValue, message)));
+            return Err(no_step());
         }
         let before = values.len();
         let mut next = Some(from);
@@ -157,11 +221,7 @@ fn series(arguments: &Arguments<'_>) -> Result<ArrayRef> {
             next.filter(|value| if step > 0 { *value <= to } else { *value >= to })
         {
             if values.len() >= RESULT_BYTES_MAX / 8 {
-                let message = "generate_series() has too many rows in this place";
-                return Err(failed(
-                    Error::new(ErrorKind::LimitExceeded, message)
-                        .with_hint("call it in FROM, with constants"),
-                ));
+                return Err(too_long());
             }
             values.push(value);
             next = value.checked_add(step);
@@ -169,6 +229,112 @@ fn series(arguments: &Arguments<'_>) -> Result<ArrayRef> {
         lengths.push(Some(values.len() - before));
     }
     list(arguments, Arc::new(Int64Array::from(values)), &lengths)
+}
+
+fn series_of_numerics(
+    arguments: &Arguments<'_>,
+    scale: i8,
+    element: &DataType,
+) -> Result<ArrayRef> {
+    let scales = arguments.arrays.iter().filter_map(|array| match array.data_type() {
+        DataType::Decimal128(_, scale) => Some(*scale),
+        _ => None,
+    });
+    let finest = scales.fold(scale, i8::max);
+    let common = DataType::Decimal128(38, finest);
+    let strict = CastOptions { safe: false, ..CastOptions::default() };
+    let bounds: Vec<ArrayRef> = arguments
+        .arrays
+        .iter()
+        .map(|array| Ok(cast_with_options(array, &common, &strict)?))
+        .collect::<Result<_>>()?;
+    let power = |digits: i8| 10_i128.checked_pow(u32::try_from(digits).ok()?);
+    // The last bound alone may have more digits than the series.
+    let (Some(one), Some(surplus)) = (power(finest), power(finest - scale)) else {
+        return Err(failed(Error::new(ErrorKind::NumericOutOfRange, "numeric field overflow")));
+    };
+    let mut values: Vec<i128> = Vec::new();
+    let mut lengths = Vec::with_capacity(arguments.rows);
+    for row in 0..arguments.rows {
+        if bounds.iter().any(|bound| bound.is_null(row)) {
+            lengths.push(None);
+            continue;
+        }
+        let bound = |at: usize| {
+            bounds.get(at).map(|bound| bound.as_primitive::<Decimal128Type>().value(row))
+        };
+        let (Some(from), Some(to)) = (bound(0), bound(1)) else {
+            return Err(failed(Error::internal("a series has two bounds")));
+        };
+        let step = bound(2).unwrap_or(one);
+        if step == 0 {
+            return Err(no_step());
+        }
+        let before = values.len();
+        let mut next = Some(from);
+        while let Some(value) =
+            next.filter(|value| if step > 0 { *value <= to } else { *value >= to })
+        {
+            if values.len() >= RESULT_BYTES_MAX / 16 {
+                return Err(too_long());
+            }
+            values.push(value / surplus);
+            next = value.checked_add(step);
+        }
+        lengths.push(Some(values.len() - before));
+    }
+    let values = Decimal128Array::from(values).with_data_type(element.clone());
+    list(arguments, Arc::new(values), &lengths)
+}
+
+fn nanoseconds(unit: TimeUnit) -> i128 {
+    match unit {
+        TimeUnit::Second => 1_000_000_000,
+        TimeUnit::Millisecond => 1_000_000,
+        TimeUnit::Microsecond => 1_000,
+        TimeUnit::Nanosecond => 1,
+    }
+}
+
+fn series_of_times(
+    arguments: &Arguments<'_>,
+    unit: TimeUnit,
+    zoned: bool,
+    element: &DataType,
+) -> Result<ArrayRef> {
+    let zone = if zoned { style_of(arguments.config).time_zone } else { TimeZone::UTC };
+    let bound = |at: usize| -> Result<(Int64Array, i128)> {
+        let array = arguments.array(at)?;
+        let DataType::Timestamp(unit, _) = array.data_type() else {
+            return Err(failed(Error::internal("a bound of a series is a timestamp")));
+        };
+        let counts = cast(array, &DataType::Int64)?.as_primitive::<Int64Type>().clone();
+        Ok((counts, nanoseconds(*unit)))
+    };
+    let ((first, first_unit), (last, last_unit)) = (bound(0)?, bound(1)?);
+    let steps = arguments.array(2)?.as_primitive::<IntervalMonthDayNanoType>();
+    let mut values: Vec<i64> = Vec::new();
+    let mut lengths = Vec::with_capacity(arguments.rows);
+    for row in 0..arguments.rows {
+        if first.is_null(row) || last.is_null(row) || steps.is_null(row) {
+            lengths.push(None);
+            continue;
+        }
+        let first_ns = i128::from(first.value(row)) * first_unit;
+        let last_ns = i128::from(last.value(row)) * last_unit;
+        let before = values.len();
+        for time_ns in TimeSeries::new(first_ns, last_ns, steps.value(row), zone)? {
+            if values.len() >= RESULT_BYTES_MAX / 8 {
+                return Err(too_long());
+            }
+            let count = i64::try_from(time_ns.div_euclid(nanoseconds(unit))).map_err(|_| {
+                failed(Error::new(ErrorKind::DatetimeOverflow, "timestamp out of range"))
+            })?;
+            values.push(count);
+        }
+        lengths.push(Some(values.len() - before));
+    }
+    list(arguments, cast(&Int64Array::from(values), element)?, &lengths)
 }
 
 fn keys(arguments: &Arguments<'_>) -> Result<ArrayRef> {

@@ -3,6 +3,8 @@
 //! `time >= '2016-01-01 20:03:37.43 +0000'` compares with a timestamp of the column's own
 //! type, read by our parser: the column is not cast, so the filter prunes by tick.
 
+use std::sync::Arc;
+
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use datafusion::{
     common::{DFSchema, Result, ScalarValue, metadata::FieldMetadata, tree_node::Transformed},
@@ -44,6 +46,33 @@ pub fn read(text: &str, column_type: &ColumnType, style: &TextStyle) -> Result<E
     let field = column_type.arrow_field("literal", true);
     let metadata = (!field.metadata().is_empty()).then(|| FieldMetadata::new_from_field(&field));
     Ok(Expr::Literal(value, metadata))
+}
+
+/// A literal of `column_type` before the session's style is known: read at once where it does not
+/// matter, else a cast that [`TypedLiterals`] reads.
+///
+/// # Errors
+/// What PostgreSQL says of a text that is no value of the type.
+pub fn read_early(text: &str, column_type: &ColumnType) -> Result<Expr> {
+    if !depends_on_style(column_type) {
+        return read(text, column_type, &TextStyle::default());
+    }
+    let text = Expr::Literal(ScalarValue::Utf8(Some(text.to_string())), None);
+    let field = Arc::new(column_type.arrow_field("literal", true));
+    Ok(Expr::Cast(Cast::new_from_field(Box::new(text), field)))
+}
+
+/// Whether the text of a value means something else in other sessions.
+fn depends_on_style(column_type: &ColumnType) -> bool {
+    match column_type {
+        ColumnType::Date
+        | ColumnType::Time
+        | ColumnType::Timestamp { .. }
+        | ColumnType::TimestampTz { .. }
+        | ColumnType::Interval => true,
+        ColumnType::Array(element) => depends_on_style(element),
+        _ => false,
+    }
 }
 
 /// The type of a numeric with all digits of a text.
@@ -222,7 +251,10 @@ pub(crate) fn typed_early(
         ) => known,
         _ => return Ok(None),
     };
-    let typed = literal(text, &column_type, &TextStyle::default())?;
+    let typed = match depends_on_style(&column_type) {
+        true => read_early(text, &column_type)?,
+        false => literal(text, &column_type, &TextStyle::default())?,
+    };
     Ok(Some(if on_left {
         (operator, typed, binary.right.clone())
     } else {
@@ -236,9 +268,7 @@ pub(crate) fn typed_early(
 /// What PostgreSQL says of a text that is no array of the type.
 pub(crate) fn array_beside(expr: &Expr, beside: &Expr, schema: &DFSchema) -> Result<Expr> {
     match (text_of(expr), type_beside(beside, schema)) {
-        (Some(text), Some(column_type @ ColumnType::Array(_))) => {
-            literal(text, &column_type, &TextStyle::default())
-        }
+        (Some(text), Some(column_type @ ColumnType::Array(_))) => read_early(text, &column_type),
         _ => Ok(expr.clone()),
     }
 }

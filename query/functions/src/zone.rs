@@ -18,8 +18,11 @@ use datafusion::{
     common::{DFSchema, Result, ScalarValue, plan_err, tree_node::Transformed},
     config::ConfigOptions,
     logical_expr::{
-        BinaryExpr, Cast, Expr, ExprSchemable, Operator, ScalarUDF, Volatility,
-        expr::ScalarFunction, expr_rewriter::FunctionRewrite, lit,
+        BinaryExpr, Cast, Expr, ExprSchemable, Operator, ScalarUDF, Volatility, WindowFrameBound,
+        WindowFrameUnits,
+        expr::{ScalarFunction, WindowFunction},
+        expr_rewriter::FunctionRewrite,
+        lit,
     },
 };
 use stratalog_model::{Error, ErrorKind};
@@ -32,6 +35,8 @@ use crate::{
 };
 
 mod shift;
+
+pub(crate) use shift::later;
 
 const LOCAL: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
@@ -277,9 +282,40 @@ impl FunctionRewrite for SessionZone {
                 let inner = Box::new(local(inner));
                 Ok(Transformed::yes(Expr::Cast(Cast { expr: inner, field: cast.field })))
             }
+            Expr::WindowFunction(window) => {
+                check_frame(&window, schema, &style_of(config).time_zone)?;
+                Ok(Transformed::no(Expr::WindowFunction(window)))
+            }
             other => Ok(Transformed::no(other)),
         }
     }
+}
+
+/// Refuses a frame of days or months in a zone: the planner counts them in UTC.
+fn check_frame(window: &WindowFunction, schema: &DFSchema, zone: &TimeZone) -> Result<()> {
+    let parameters = &window.params;
+    let frame = &parameters.window_frame;
+    let by_instants = parameters.order_by.iter().any(|sort| is_zoned(&sort.expr, schema));
+    if frame.units != WindowFrameUnits::Range || !by_instants {
+        return Ok(());
+    }
+    let is_civil = |bound: &WindowFrameBound| match bound {
+        WindowFrameBound::Preceding(ScalarValue::IntervalMonthDayNano(Some(length)))
+        | WindowFrameBound::Following(ScalarValue::IntervalMonthDayNano(Some(length))) => {
+            let steady = matches!(zone, TimeZone::Fixed { .. });
+            length.months != 0 || length.days != 0 && !steady
+        }
+        _ => false,
+    };
+    if !is_civil(&frame.start_bound) && !is_civil(&frame.end_bound) {
+        return Ok(());
+    }
+    let message = format!(
+        "a RANGE frame of days or months over a timestamptz is not supported in the time zone {zone}"
+    );
+    Err(failed(Error::new(ErrorKind::FeatureNotSupported, message).with_hint(
+        "write the frame in hours (interval '24 hours'), order by the local time (time AT TIME ZONE '…'), or SET TimeZone = 'UTC'",
+    )))
 }
 
 /// `date_trunc(unit, time, zone)` cuts what the clocks of that zone show.

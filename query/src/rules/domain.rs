@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::{
     array::{ArrayRef, AsArray},
     compute::cast,
-    datatypes::{DataType, FieldRef, Float64Type, Int64Type, IntervalMonthDayNanoType},
+    datatypes::{DataType, FieldRef, Float64Type, Int64Type},
 };
 use datafusion::{
     common::Result,
@@ -15,8 +15,8 @@ use datafusion::{
 use stratalog_model::{Error, ErrorKind};
 
 use super::{
+    bins::Bins,
     layers::{self, ScalarLayer},
-    lengths::{as_intervals, length_of},
 };
 use crate::errors::to_datafusion;
 
@@ -32,7 +32,7 @@ pub fn checked(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
         "power" => return layers::scalar(function, Power),
         "cardinality" | "array_position" => return layers::scalar(function, Counted),
         "chr" => return layers::scalar(function, Character),
-        "date_bin" => return layers::scalar(function, Bin),
+        "date_bin" => return layers::scalar(function, Bins),
         _ => return function,
     };
     layers::scalar(function, domain)
@@ -166,25 +166,6 @@ impl ScalarLayer for Character {
                     _ => continue,
                 };
                 return Err(to_datafusion(Error::new(kind, text)));
-            }
-        }
-        inner.invoke_with_args(arguments)
-    }
-}
-
-/// Bins have a length.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Bin;
-
-impl ScalarLayer for Bin {
-    fn invoke(&self, inner: &ScalarUDF, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        if let Some(ColumnarValue::Scalar(stride)) = arguments.args.first() {
-            let stride = as_intervals(&stride.to_array()?)?;
-            for stride in stride.as_primitive::<IntervalMonthDayNanoType>().iter().flatten() {
-                if length_of(stride) <= 0 {
-                    let text = "stride must be greater than zero";
-                    return Err(to_datafusion(Error::new(ErrorKind::DatetimeOverflow, text)));
-                }
             }
         }
         inner.invoke_with_args(arguments)

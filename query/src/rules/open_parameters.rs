@@ -158,7 +158,7 @@ fn read_as(open: Expr, column_type: &ColumnType) -> Result<Expr> {
             Expr::Placeholder(Placeholder::new_with_field(id, Some(field)))
         }
         Expr::Literal(value, None) => match value.try_as_str().flatten() {
-            Some(text) => literal::read(text, column_type, &TextStyle::default())?,
+            Some(text) => literal::read_early(text, column_type)?,
             None => Expr::Literal(value, None),
         },
         other => other,
@@ -188,7 +188,10 @@ fn in_common_type(mut elements: Vec<Expr>, schema: &DFSchema) -> Result<Vec<Expr
                 let field = Arc::new(wanted.arrow_field("", true));
                 Expr::Placeholder(Placeholder::new_with_field(id, Some(field)))
             }
-            element => in_type(element, given, &wanted, schema, &TextStyle::default())?,
+            element => match given {
+                Given::Text(text) => literal::read_early(text, &wanted)?,
+                given => in_type(element, given, &wanted, schema, &TextStyle::default())?,
+            },
         };
     }
     Ok(elements)

@@ -1,26 +1,52 @@
-//! `generate_series` in FROM: of constants that are integers it gives integers, where
-//! DataFusion's gives bigints.
+//! `generate_series` in FROM, of constants: of integers it gives integers, where DataFusion's
+//! gives bigints, and times follow the calendar of the session's zone.
 
-use std::sync::Arc;
+use std::{any::Any, fmt, sync::Arc};
 
+use arrow::{
+    array::{Int64Array, RecordBatch},
+    compute::cast as cast_array,
+    datatypes::{DataType, Field, IntervalMonthDayNano, Schema, SchemaRef, TimeUnit},
+};
+use async_trait::async_trait;
 use datafusion::{
-    catalog::{TableFunction, TableFunctionArgs, TableFunctionImpl, TableProvider},
+    catalog::{Session, TableFunction, TableFunctionArgs, TableFunctionImpl, TableProvider},
     common::Result,
-    datasource::{ViewTable, provider_as_source},
+    datasource::{TableType, ViewTable, provider_as_source},
     logical_expr::{Expr, LogicalPlanBuilder, cast, col},
+    physical_plan::{
+        ExecutionPlan,
+        memory::{LazyBatchGenerator, LazyMemoryExec},
+    },
     scalar::ScalarValue,
 };
+use parking_lot::RwLock;
+use stratalog_functions::TimeSeries;
+use stratalog_model::{Error, ErrorKind};
+use stratalog_text::TimeZone;
 
-use arrow::datatypes::DataType;
+use crate::errors::to_datafusion;
 
-/// `function` with series of integers, if it makes series.
-pub fn of_integers(function: Arc<TableFunction>) -> Arc<TableFunction> {
+/// The function of a series of bigints that are constants.
+pub const OF_BIGINTS: &str = "generate_series_of_bigints";
+
+/// The function of a series of times that are constants. Its arguments are texts: bounds in units
+/// since 1970, months, days and nanoseconds of the step, the unit in nanoseconds, and the zone of
+/// a series of `timestamptz`.
+pub const OF_TIMES: &str = "generate_series_of_times";
+
+/// The functions that make series, for one of DataFusion's; other functions as they are.
+pub fn of_each_type(function: Arc<TableFunction>) -> Vec<Arc<TableFunction>> {
+    let named = |name: &str, function: Arc<dyn TableFunctionImpl>| {
+        Arc::new(TableFunction::new(name.to_string(), function))
+    };
     match function.name() {
-        "generate_series" => {
-            let name = function.name().to_string();
-            Arc::new(TableFunction::new(name, Arc::new(Series(function))))
-        }
-        _ => function,
+        "generate_series" => vec![
+            named(OF_BIGINTS, Arc::clone(function.function())),
+            named(OF_TIMES, Arc::new(OfTimes)),
+            named("generate_series", Arc::new(Series(function))),
+        ],
+        _ => vec![function],
     }
 }
 
@@ -50,4 +76,147 @@ fn is_integer(expr: &Expr) -> bool {
         expr,
         Expr::Literal(ScalarValue::Int64(Some(value)), _) if i32::try_from(*value).is_ok()
     )
+}
+
+#[derive(Debug)]
+struct OfTimes;
+
+impl TableFunctionImpl for OfTimes {
+    fn call_with_args(
+        &self,
+        arguments: TableFunctionArgs<'_, '_>,
+    ) -> Result<Arc<dyn TableProvider>> {
+        Times::of(arguments.exprs())?.map(|times| Arc::new(times) as _).ok_or_else(|| {
+            let message = format!("{OF_TIMES}() cannot be called");
+            to_datafusion(
+                Error::new(ErrorKind::UndefinedFunction, message)
+                    .with_hint("call generate_series(timestamptz, timestamptz, interval)"),
+            )
+        })
+    }
+}
+
+/// A table of times.
+#[derive(Debug, Clone)]
+struct Times {
+    series: TimeSeries,
+    unit_ns: i128,
+    schema: SchemaRef,
+}
+
+impl Times {
+    /// `None` for arguments that no statement's constants are written as.
+    fn of(arguments: &[Expr]) -> Result<Option<Self>> {
+        let texts: Option<Vec<&str>> = arguments
+            .iter()
+            .map(|argument| match argument {
+                Expr::Literal(value, _) => value.try_as_str().flatten(),
+                _ => None,
+            })
+            .collect();
+        let Some([first, last, months, days, nanoseconds, unit_ns, zone]) = texts.as_deref() else {
+            return Ok(None);
+        };
+        let unit = match *unit_ns {
+            "1" => TimeUnit::Nanosecond,
+            "1000" => TimeUnit::Microsecond,
+            _ => return Ok(None),
+        };
+        let (clock, marked) = match *zone {
+            "" => (TimeZone::UTC, None),
+            zone => match TimeZone::parse_setting(zone) {
+                Ok(zone) => (zone, Some(Arc::from("UTC"))),
+                Err(_) => return Ok(None),
+            },
+        };
+        let (Ok(first), Ok(last), Ok(months), Ok(days), Ok(nanoseconds), Ok(unit_ns)) = (
+            first.parse::<i64>(),
+            last.parse::<i64>(),
+            months.parse(),
+            days.parse(),
+            nanoseconds.parse(),
+            unit_ns.parse::<i128>(),
+        ) else {
+            return Ok(None);
+        };
+        let series = TimeSeries::new(
+            i128::from(first) * unit_ns,
+            i128::from(last) * unit_ns,
+            IntervalMonthDayNano::new(months, days, nanoseconds),
+            clock,
+        )?;
+        let field = Field::new("value", DataType::Timestamp(unit, marked), false);
+        Ok(Some(Self { series, unit_ns, schema: Arc::new(Schema::new(vec![field])) }))
+    }
+}
+
+#[async_trait]
+impl TableProvider for Times {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Temporary
+    }
+
+    async fn scan(
+        &self,
+        session: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        _: &[Expr],
+        _: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let batch_rows = session.config_options().execution.batch_size.get();
+        let batches = Batches { rest: self.series.clone(), times: self.clone(), batch_rows };
+        let batches: Arc<RwLock<dyn LazyBatchGenerator>> = Arc::new(RwLock::new(batches));
+        let plan = LazyMemoryExec::try_new(Arc::clone(&self.schema), vec![batches])?;
+        Ok(Arc::new(plan.with_projection(projection.cloned())))
+    }
+}
+
+/// The times of a series that were not read yet.
+#[derive(Debug)]
+struct Batches {
+    rest: TimeSeries,
+    times: Times,
+    batch_rows: usize,
+}
+
+impl fmt::Display for Batches {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("generate_series")
+    }
+}
+
+impl LazyBatchGenerator for Batches {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn generate_next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        let unit_ns = self.times.unit_ns;
+        let counts: Int64Array = self
+            .rest
+            .by_ref()
+            .take(self.batch_rows)
+            .map(|time_ns| i64::try_from(time_ns.div_euclid(unit_ns)).map(Some))
+            .collect::<std::result::Result<_, _>>()
+            .map_err(|_| {
+                let message = "timestamp out of range";
+                to_datafusion(Error::new(ErrorKind::DatetimeOverflow, message))
+            })?;
+        if counts.is_empty() {
+            return Ok(None);
+        }
+        let schema = Arc::clone(&self.times.schema);
+        let times = cast_array(&counts, schema.field(0).data_type())?;
+        Ok(Some(RecordBatch::try_new(schema, vec![times])?))
+    }
+
+    fn reset_state(&self) -> Arc<RwLock<dyn LazyBatchGenerator>> {
+        let rest = self.times.series.clone();
+        let (times, batch_rows) = (self.times.clone(), self.batch_rows);
+        Arc::new(RwLock::new(Self { rest, times, batch_rows }))
+    }
 }

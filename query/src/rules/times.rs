@@ -102,11 +102,9 @@ impl ExprPlanner for TimeOperators {
                 };
                 binary(precise(expr.left, &left), op, expr.right)
             }
-            (
-                T::Interval(_),
-                BinaryOperator::Plus,
-                T::Timestamp(TimeUnit::Second | TimeUnit::Millisecond, _),
-            ) => binary(precise(expr.right, &right), Operator::Plus, expr.left),
+            (T::Interval(_), BinaryOperator::Plus, T::Timestamp(_, _)) => {
+                binary(precise(expr.right, &right), Operator::Plus, expr.left)
+            }
             (T::Interval(_) | T::Duration(_), op, T::Interval(_) | T::Duration(_)) => {
                 match comparison(op) {
                     Some(op) => binary(

@@ -141,7 +141,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
         .with_table_function_list(
             SessionStateDefaults::default_table_functions()
                 .into_iter()
-                .map(series::of_integers)
+                .flat_map(series::of_each_type)
                 .collect(),
         );
     let mut state = builder.build();

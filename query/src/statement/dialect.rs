@@ -14,7 +14,6 @@ pub use self::spelling::type_of_function;
 use super::walk::{self, Change, Flow};
 
 mod arrays;
-mod civil;
 mod ends;
 mod intervals;
 mod json_aggregates;
@@ -23,6 +22,7 @@ pub mod merged;
 mod operators;
 pub mod positions;
 mod rows;
+mod series;
 mod spelled;
 mod spelling;
 mod tuples;
@@ -93,7 +93,7 @@ impl Change for Normalizer<'_> {
             refuse_sample(factor)
                 .and_then(|()| rows::in_from(factor))
                 .and_then(|()| name_function_column(factor))
-                .and_then(|()| civil::series(factor, self.style))
+                .and_then(|()| series::settle(factor, self.style))
                 .and_then(|()| read_times(factor, self.style)),
         )
     }

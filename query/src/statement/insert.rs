@@ -19,8 +19,8 @@ use arrow::datatypes::SchemaRef;
 use datafusion::{
     scalar::ScalarValue,
     sql::sqlparser::ast::{
-        ConflictTarget, Insert as Tree, OnConflictAction, OnInsert, Query, SetExpr, Statement,
-        TableObject,
+        ConflictTarget, Expr, Insert as Tree, OnConflictAction, OnInsert, Query, SelectItem,
+        SetExpr, Statement, TableObject, Value, ValueWithSpan,
     },
 };
 use futures::StreamExt;
@@ -136,6 +136,18 @@ pub async fn plan(
             (targets, Source::Values(values), types)
         }
         (Some(source), None) => {
+            if let Some(items) = placeholders(source) {
+                let width = Some(items.len());
+                let targets = Targets::new(session, Arc::clone(&chronicle), &listed, width).await?;
+                for (at, item) in items.iter().enumerate() {
+                    let number = item.as_deref().and_then(parameters::number);
+                    if let Some(slot @ None) =
+                        number.and_then(|number| types.get_mut(number.saturating_sub(1)))
+                    {
+                        *slot = targets.column_type(at).cloned();
+                    }
+                }
+            }
             let planner = session.enter_planner(parsed.system_columns()).await?;
             let (query, types) =
                 query::plan(&planner, source, &types, parsed.system_columns()).await?;
@@ -193,6 +205,25 @@ fn plain_values(
         SetExpr::Values(values) if plain => Some(&values.rows),
         _ => None,
     }
+}
+
+/// The columns of a SELECT, each with the name of the parameter that it is; `None` for a source
+/// without such columns.
+fn placeholders(source: &Query) -> Option<Vec<Option<String>>> {
+    let SetExpr::Select(select) = source.body.as_ref() else { return None };
+    let name = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
+            Some(match expr {
+                Expr::Value(ValueWithSpan { value: Value::Placeholder(name), .. }) => {
+                    Some(name.clone())
+                }
+                _ => None,
+            })
+        }
+        _ => None,
+    };
+    let items: Option<Vec<Option<String>>> = select.projection.iter().map(name).collect();
+    items.filter(|items| items.iter().any(Option::is_some))
 }
 
 fn target(session: &Session, tree: &Tree) -> Result<Arc<ChronicleDefinition>> {

@@ -12,6 +12,9 @@ pub const DAY_NS: i64 = DAY_SECONDS * SECOND_NS;
 /// Days between 1970-01-01 and 2000-01-01, where PostgreSQL counts from.
 pub const POSTGRES_EPOCH_DAYS: i64 = 10_957;
 
+/// Seconds between 1970-01-01 and 2000-01-01.
+pub const POSTGRES_EPOCH_SECONDS: i64 = POSTGRES_EPOCH_DAYS * DAY_SECONDS;
+
 /// Julian day number of 1970-01-01.
 pub const UNIX_EPOCH_JULIAN: i64 = 2_440_588;
 
@@ -56,6 +59,19 @@ pub fn civil_of(days: i64) -> Civil {
     Civil { year, month, day }
 }
 
+/// The number of units that is nearest to a time in nanoseconds since 1970. Of two that are equally
+/// near it is the one farther from 2000, as PostgreSQL rounds.
+pub fn nearest_units(time_ns: i128, unit_ns: i128) -> i128 {
+    let (whole, rest) = (time_ns.div_euclid(unit_ns), time_ns.rem_euclid(unit_ns));
+    let base_ns = i128::from(POSTGRES_EPOCH_SECONDS) * i128::from(SECOND_NS);
+    let up = match (rest * 2).cmp(&unit_ns) {
+        std::cmp::Ordering::Less => false,
+        std::cmp::Ordering::Equal => time_ns >= base_ns,
+        std::cmp::Ordering::Greater => true,
+    };
+    whole + i128::from(up)
+}
+
 /// Days of a month.
 #[inline]
 pub fn month_days(year: i64, month: u32) -> u32 {
@@ -77,4 +93,19 @@ pub fn is_valid(civil: Civil) -> bool {
     (1..=12).contains(&civil.month)
         && civil.day >= 1
         && civil.day <= month_days(civil.year, civil.month)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ties_go_away_from_2000() {
+        let base = i128::from(POSTGRES_EPOCH_SECONDS);
+        for (millis, seconds) in [(500, 1), (499, 0), (-500, -1), (-499, 0), (-501, -1), (1_500, 2)]
+        {
+            let time_ns = base * 1_000_000_000 + millis * 1_000_000;
+            assert_eq!(nearest_units(time_ns, 1_000_000_000) - base, seconds, "{millis}");
+        }
+    }
 }

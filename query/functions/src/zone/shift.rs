@@ -51,7 +51,7 @@ pub fn timestamptz_add(arguments: &Arguments<'_>) -> Result<ArrayRef> {
         let interval = if back.value(row) { negated(interval) } else { Some(interval) };
         let later = interval.and_then(|interval| {
             let time_ns = i128::from(times.value(row)) * unit_ns;
-            i64::try_from(add(time_ns, interval, zone)?.div_euclid(unit_ns)).ok()
+            i64::try_from(later(time_ns, interval, zone)?.div_euclid(unit_ns)).ok()
         });
         moved.push(Some(later.ok_or_else(|| {
             failed(Error::new(ErrorKind::DatetimeOverflow, "timestamp out of range"))
@@ -69,7 +69,7 @@ fn negated(interval: IntervalMonthDayNano) -> Option<IntervalMonthDayNano> {
 }
 
 /// First the months, then the days by the local calendar, then the time by the clock.
-fn add(time_ns: i128, interval: IntervalMonthDayNano, zone: &TimeZone) -> Option<i128> {
+pub fn later(time_ns: i128, interval: IntervalMonthDayNano, zone: &TimeZone) -> Option<i128> {
     let mut time_ns = time_ns;
     if interval.months != 0 || interval.days != 0 {
         let seconds = i64::try_from(time_ns.div_euclid(SECOND_NS)).ok()?;
@@ -112,13 +112,13 @@ mod tests {
                 "2024-03-31T13:00:00+02:00",
             ),
         ] {
-            assert_eq!(add(at(time), interval, &zone), Some(at(wanted)), "{time}");
+            assert_eq!(later(at(time), interval, &zone), Some(at(wanted)), "{time}");
         }
         let centuries = IntervalMonthDayNano::new(3600, 0, 0);
         let far = chrono::DateTime::parse_from_rfc3339("2324-01-31T00:30:00+01:00").unwrap();
         let near = at("2024-01-31T00:30:00+01:00");
         let wanted = i128::from(far.timestamp()) * SECOND_NS;
-        assert_eq!(add(near, centuries, &zone), Some(wanted));
-        assert_eq!(add(i128::from(i64::MAX) * 2_000_000_000, day, &zone), None);
+        assert_eq!(later(near, centuries, &zone), Some(wanted));
+        assert_eq!(later(i128::from(i64::MAX) * 2_000_000_000, day, &zone), None);
     }
 }

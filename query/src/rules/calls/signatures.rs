@@ -100,7 +100,7 @@ make_timestamp: int4, int4, int4, int4, int4, float8
 make_timestamptz: int4, int4, int4, int4, int4, float8 | int4, int4, int4, int4, int4, float8, text
 make_interval: | int4 | int4, int4 | int4, int4, int4 | int4, int4, int4, int4 | int4, int4, int4, int4, int4 | int4, int4, int4, int4, int4, int4 | int4, int4, int4, int4, int4, int4, float8
 justify_days, justify_hours, justify_interval: interval
-series_list: int4, int4 -> int4[] | int4, int4, int4 -> int4[] | int8, int8 | int8, int8, int8
+series_list: int4, int4 -> int4[] | int4, int4, int4 -> int4[] | int8, int8 | int8, int8, int8 | numeric, numeric | numeric, numeric, numeric | timestamp, timestamp, interval | timestamptz, timestamptz, interval
 subscripts_list, vector_subscripts_list: array, int4 | array, int4, bool
 pg_sleep: float8
 to_char: timestamptz, text | timestamp, text | interval, text | int4, text | int8, text | numeric, text | float4, text | float8, text

@@ -10,7 +10,11 @@ use datafusion::sql::sqlparser::ast::{
 };
 use stratalog_model::{Error, ErrorKind, Result};
 
-use super::{operators::call, positions};
+use super::{
+    operators::call,
+    positions,
+    series::{is_constant, is_whole},
+};
 use crate::{
     statement::{names::fold, parse, replays, walk},
     table::record,
@@ -109,7 +113,12 @@ fn unnamed(arguments: &[FunctionArg]) -> Option<Vec<Expr>> {
 fn elements(name: &str, arguments: Vec<Expr>) -> Option<Expr> {
     let (list, is_json) = list_of(name)?;
     let rows = call("unnest", vec![call(list, arguments)?])?;
-    Some(match is_json {
+    Some(as_json(rows, is_json))
+}
+
+/// `rows` as jsonb, if they are.
+fn as_json(rows: Expr, is_json: bool) -> Expr {
+    match is_json {
         true => Expr::Cast {
             kind: CastKind::Cast,
             expr: Box::new(rows),
@@ -118,7 +127,7 @@ fn elements(name: &str, arguments: Vec<Expr>) -> Option<Expr> {
             format: None,
         },
         false => rows,
-    })
+    }
 }
 
 /// In expressions: the elements of an array are unnested; other series are refused.
@@ -143,72 +152,10 @@ pub fn respell(expr: &mut Expr) -> Result<()> {
     Ok(())
 }
 
-/// `unnest(series_list(from, to, step))`: of whole numbers, with bounds for each row.
+/// `unnest(series_list(from, to, step))`, with bounds for each row.
 fn series(arguments: Vec<Expr>) -> Option<Expr> {
     call("unnest", vec![call("series_list", arguments)?])
 }
-
-/// Whether the planner cannot tell a bound before it runs.
-fn computes(bound: &Expr) -> bool {
-    let found = walk::expressions(bound, |expr| match expr {
-        Expr::Function(function) => {
-            let name = name_of(function);
-            match name.is_some_and(|name| COUNTS.contains(&name.as_str())) {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
-            }
-        }
-        Expr::Subquery(_) | Expr::Value(ValueWithSpan { value: Value::Placeholder(_), .. }) => {
-            ControlFlow::Break(())
-        }
-        // To a whole number, of what is none yet.
-        Expr::Cast { data_type, expr: inner, .. }
-            if is_whole(data_type) && !matches!(inner.as_ref(), Expr::Value(_)) =>
-        {
-            ControlFlow::Break(())
-        }
-        _ => ControlFlow::Continue(()),
-    });
-    found.is_break()
-}
-
-fn is_whole(data_type: &DataType) -> bool {
-    matches!(
-        data_type,
-        DataType::Int(_)
-            | DataType::Integer(_)
-            | DataType::Int2(_)
-            | DataType::Int4(_)
-            | DataType::Int8(_)
-            | DataType::SmallInt(_)
-            | DataType::BigInt(_)
-    )
-}
-
-/// Whether an argument says that a series is one of times.
-fn is_of_times(arguments: &[Expr]) -> bool {
-    arguments.iter().any(|argument| {
-        let found = walk::expressions(argument, |expr| match expr {
-            Expr::Interval(_) | Expr::TypedString(_) => ControlFlow::Break(()),
-            Expr::Cast { data_type, .. } if !is_whole(data_type) => ControlFlow::Break(()),
-            _ => ControlFlow::Continue(()),
-        });
-        found.is_break()
-    })
-}
-
-/// Functions that count: series with such bounds are of whole numbers.
-const COUNTS: [&str; 9] = [
-    "array_length",
-    "array_lower",
-    "array_upper",
-    "cardinality",
-    "char_length",
-    "json_array_length",
-    "jsonb_array_length",
-    "length",
-    "regexp_count",
-];
 
 fn misplaced() -> Error {
     Error::new(ErrorKind::FeatureNotSupported, "generate_series() is not supported in this place")
@@ -392,8 +339,7 @@ pub fn in_from(factor: &mut TableFactor) -> Result<()> {
     }
     let rows = match TABLES.contains(&called.as_str()) {
         false => elements(&called, given.clone()).or_else(|| call_of(name, given)),
-        true if called == "unnest" => None,
-        true if given.iter().any(computes) && !is_of_times(&given) => series(given),
+        true if called == "generate_series" && !is_constant(&given) => series(given),
         true => None,
     };
     let Some(rows) = rows else {
@@ -433,22 +379,22 @@ fn with_numbers(
 ) -> Result<TableFactor> {
     let called = fold(function);
     let not_yet = || Error::not_yet("WITH ORDINALITY of this function");
-    let list = match called.as_str() {
+    let (list, is_json) = match called.as_str() {
         "unnest" => match <[Expr; 1]>::try_from(arguments) {
-            Ok([only]) => only,
+            Ok([only]) => (only, false),
             Err(_) => return Err(not_yet()),
         },
-        "generate_series" => call("series_list", arguments).ok_or_else(not_yet)?,
+        "generate_series" => (call("series_list", arguments).ok_or_else(not_yet)?, false),
         name => {
-            let (list, _) = list_of(name).ok_or_else(not_yet)?;
-            call(list, arguments).ok_or_else(not_yet)?
+            let (list, is_json) = list_of(name).ok_or_else(not_yet)?;
+            (call(list, arguments).ok_or_else(not_yet)?, is_json)
         }
     };
     let one = Expr::Value(Value::Number("1".to_string(), false).into());
     let numbers = call("cardinality", vec![list.clone()])
         .and_then(|length| call("series_list", vec![one, length]))
         .and_then(|numbers| call("unnest", vec![numbers]));
-    let elements = call("unnest", vec![list]);
+    let elements = call("unnest", vec![list]).map(|rows| as_json(rows, is_json));
     let (Some(elements), Some(numbers)) = (elements, numbers) else { return Err(not_yet()) };
     let column = match &alias {
         Some(alias) => fold(&alias.name),

@@ -10,7 +10,7 @@ use datafusion::{
         tree_node::{TreeNode as _, TreeNodeRecursion},
     },
     logical_expr::{
-        Expr, ExprSchemable as _, LogicalPlan, ScalarUDF, Union,
+        Expr, ExprSchemable as _, LogicalPlan, ScalarUDF, Union, Values,
         expr::{Placeholder, ScalarFunction},
         type_coercion::functions::fields_with_udf,
     },
@@ -35,8 +35,10 @@ const CANDIDATES: [ColumnType; 4] =
 pub fn found(plan: &LogicalPlan) -> Result<HashMap<String, ColumnType>> {
     let mut found = HashMap::new();
     plan.apply_with_subqueries(|node| {
-        if let LogicalPlan::Union(union) = node {
-            of_union(union, &mut found)?;
+        match node {
+            LogicalPlan::Union(union) => of_union(union, &mut found)?,
+            LogicalPlan::Values(values) => of_rows(values, &mut found)?,
+            _ => {}
         }
         let schema = input_schema(node);
         node.apply_expressions(|expr| {
@@ -102,6 +104,19 @@ fn of_union(
             .filter_map(|(exprs, input)| Some((unaliased(exprs.get(at)?), input.schema().as_ref())))
             .collect();
         of_values(&values, found)?;
+    }
+    Ok(())
+}
+
+fn of_rows(
+    values: &Values,
+    found: &mut HashMap<String, ColumnType>,
+) -> datafusion::error::Result<()> {
+    for at in 0..values.schema.fields().len() {
+        let cells = values.values.iter().filter_map(|row| row.get(at));
+        let cells: Vec<(&Expr, &DFSchema)> =
+            cells.map(|cell| (unaliased(cell), values.schema.as_ref())).collect();
+        of_values(&cells, found)?;
     }
     Ok(())
 }

@@ -8,7 +8,10 @@ use self::scan::scan;
 use super::shortened;
 use crate::{
     TextStyle, TimeZone,
-    calendar::{Civil, DAY_NS, DAY_SECONDS, SECOND_NS, UNIX_EPOCH_JULIAN, days_of, is_valid},
+    calendar::{
+        Civil, DAY_NS, DAY_SECONDS, POSTGRES_EPOCH_SECONDS, SECOND_NS, UNIX_EPOCH_JULIAN, days_of,
+        is_valid,
+    },
 };
 
 /// Years after which PostgreSQL has no timestamps.
@@ -65,7 +68,7 @@ fn out_of_range(what: &str, text: &str) -> Error {
     Error::new(ErrorKind::DatetimeOverflow, format!("{what} out of range: \"{}\"", shortened(text)))
 }
 
-/// Reads a timestamp into units of `unit_ns` nanoseconds since 1970, rounded half up.
+/// Reads a timestamp into units of `unit_ns` nanoseconds since 1970, rounded to the nearest.
 /// Without `zoned` a zone in the text is ignored, as in PostgreSQL; with it, the session's
 /// zone stands in for a missing one.
 ///
@@ -102,10 +105,11 @@ pub fn parse_timestamp(text: &str, unit_ns: i64, zoned: bool, style: &TextStyle)
         });
     }
     let nanos = reading.nanos % SECOND_NS;
-    let rounded = if unit_ns == 1 {
-        nanos + i64::from(reading.round_up)
-    } else {
-        (nanos + unit_ns / 2) / unit_ns
+    let rounded = match unit_ns {
+        1 => nanos + i64::from(reading.round_up),
+        1_000 => micros(nanos, reading.round_up),
+        // Of two that are equally near, the one farther from 2000, where PostgreSQL counts from.
+        _ => (nanos + unit_ns / 2 - i64::from(seconds < POSTGRES_EPOCH_SECONDS)) / unit_ns,
     };
     // The second in which the first nanosecond lies begins before it.
     let units = i128::from(seconds) * i128::from(SECOND_NS / unit_ns) + i128::from(rounded);
@@ -129,7 +133,7 @@ pub fn parse_date(text: &str, style: &TextStyle) -> Result<i32> {
     i32::try_from(days).map_err(|_| out_of_range("date", text))
 }
 
-/// Reads a time of day into microseconds, rounded half up; 24:00:00 is the end of the day.
+/// Reads a time of day into microseconds, rounded to the nearest; 24:00:00 is the end of the day.
 ///
 /// # Errors
 /// `InvalidDatetimeFormat`, `DatetimeOverflow`.
@@ -138,11 +142,19 @@ pub fn parse_time(text: &str, style: &TextStyle) -> Result<i64> {
     if !reading.has_time {
         return Err(bad_format("time", text));
     }
-    let micros = (reading.nanos + 500) / 1_000;
+    let micros = micros(reading.nanos, reading.round_up);
     if micros > DAY_NS / 1_000 {
         return Err(field_overflow(text));
     }
     Ok(micros)
+}
+
+/// The nearest microsecond; of two that are equally near the even one, as in PostgreSQL.
+#[inline]
+fn micros(nanos: i64, more: bool) -> i64 {
+    let (whole, rest) = (nanos / 1_000, nanos % 1_000);
+    let up = rest > 500 || rest == 500 && (more || whole % 2 != 0);
+    whole + i64::from(up)
 }
 
 #[inline]

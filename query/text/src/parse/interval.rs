@@ -230,7 +230,8 @@ fn verbose(text: &str, trimmed: &str, negative: bool) -> Result<Interval> {
         if let Some(months) = after.strip_prefix('-') {
             // SQL's years-months.
             let (second, tail) = decimal(months).ok_or_else(|| invalid(text))?;
-            if value.billionths != 0 || second.billionths != 0 || second.whole > 11 {
+            let third = tail.starts_with('-');
+            if value.billionths != 0 || second.billionths != 0 || second.whole > 11 || third {
                 return Err(invalid(text));
             }
             sum.add(value, Unit::Months(12));
@@ -252,10 +253,6 @@ fn verbose(text: &str, trimmed: &str, negative: bool) -> Result<Interval> {
                 Unit::Days(1)
             }
             "" if tail.is_empty() => Unit::Nanos(1_000_000_000),
-            "ago" if tail.is_empty() => {
-                ago = true;
-                Unit::Nanos(1_000_000_000)
-            }
             word => words::unit(word).ok_or_else(|| invalid(text))?,
         };
         if sum.seen.contains(&unit) {

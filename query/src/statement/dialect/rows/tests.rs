@@ -45,6 +45,34 @@ fn a_series_of_each_row_is_a_list() {
             "SELECT s FROM LATERAL (SELECT unnest(series_list(1, array_upper(x, 1))) AS \"s\") AS s",
         ),
         (
+            "SELECT s FROM t, generate_series(1, t.n) AS s",
+            "SELECT s FROM t, LATERAL (SELECT unnest(series_list(1, t.n)) AS \"s\") AS s",
+        ),
+        (
+            "SELECT s FROM generate_series(now(), $1, '1 day') AS s",
+            "SELECT s FROM LATERAL (SELECT unnest(series_list(now(), $1, '1 day')) AS \"s\") AS s",
+        ),
+        (
+            "SELECT s FROM generate_series(1, 2, 0.5) AS s",
+            "SELECT s FROM LATERAL (SELECT unnest(series_list(1, 2, 0.5)) AS \"s\") AS s",
+        ),
+        (
+            "SELECT s FROM generate_series(1::int8, 2) AS s",
+            "SELECT s FROM generate_series_of_bigints(1::INT8, 2) AS s (s)",
+        ),
+        (
+            "SELECT s FROM generate_series(timestamp '1970-01-01', '1970-01-02', '1 mon 2 h') AS s",
+            "SELECT s FROM generate_series_of_times('0', '86400000000000', '1', '0', '7200000000000', '1', '') AS s (s)",
+        ),
+        (
+            "SELECT s FROM generate_series(date '1970-01-02', '1970-01-01', -interval '1 day') AS s",
+            "SELECT s FROM generate_series_of_times('86400000000000', '0', '0', '-1', '0', '1', 'UTC') AS s (s)",
+        ),
+        (
+            "SELECT s FROM generate_series(timestamptz '2300-01-01', '2300-01-01', '1 day') AS s",
+            "SELECT s FROM generate_series_of_times('10413792000000000', '10413792000000000', '0', '1', '0', '1000', 'UTC') AS s (s)",
+        ),
+        (
             "SELECT u FROM upper('a') AS u",
             "SELECT u FROM LATERAL (SELECT upper('a') AS \"u\") AS u",
         ),

@@ -144,6 +144,9 @@ impl<'a> Scanner<'a> {
 
     /// `first` and two more parts, separated alike; one of them may be a month's name.
     fn date(&mut self, first: &'a [u8], separator: u8) -> Result<()> {
+        if self.day_of_year(first)? {
+            return Ok(());
+        }
         let mut parts = [first, &[][..], &[][..]];
         for part in parts.iter_mut().skip(1) {
             if self.take(1) != [separator] {
@@ -187,6 +190,25 @@ impl<'a> Scanner<'a> {
         self.month = Some(self.number(month)?);
         self.day = Some(self.number(day)?);
         Ok(())
+    }
+
+    /// Three digits after the separator that follows a year, if they end the date: the day of the
+    /// year.
+    fn day_of_year(&mut self, year: &[u8]) -> Result<bool> {
+        let behind = self.rest.get(1..).unwrap_or_default();
+        let length = behind.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let ends = !matches!(behind.get(length), Some(b'-' | b'/' | b'.' | b':'));
+        if year.len() < 3 || length != 3 || !ends {
+            return Ok(false);
+        }
+        self.take(1);
+        let digits = self.take(length);
+        let (year_length, year, day) = (year.len(), self.number(year)?, self.number(digits)?);
+        if !(1..=366).contains(&day) {
+            return Err(self.bad());
+        }
+        self.days = Some(self.days_of(year, year_length, 1, 1)? + day - 1);
+        Ok(true)
     }
 
     /// The rest of `HH:MM[:SS[.fraction]]`.
@@ -302,8 +324,15 @@ impl<'a> Scanner<'a> {
         let raw = self.take_while(|byte| {
             byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'_' | b'-' | b'+')
         });
-        let name = String::from_utf8_lossy(raw);
-        let zone = TimeZone::named(&name);
+        let mut name = String::from_utf8_lossy(raw).into_owned();
+        let mut zone = TimeZone::named(&name);
+        let (letters, offset) = name.split_at_checked(letters).unwrap_or((&name, ""));
+        // A zone of POSIX, whose offset lies west of Greenwich: GMT+8, UTC-3:30.
+        if zone.is_none() && letters.len() >= 3 && offset.starts_with(['+', '-']) {
+            let minutes = self.take_while(|byte| byte.is_ascii_digit() || byte == b':');
+            name.push_str(&String::from_utf8_lossy(minutes));
+            zone = TimeZone::parse_setting(&name).ok();
+        }
         let plausible = self.clock.is_some() || self.has_date();
         match zone {
             Some(zone) if plausible && self.place.is_none() => {

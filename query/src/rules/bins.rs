@@ -1,0 +1,100 @@
+//! `date_bin` over all the time that timestamps reach, where DataFusion's gives NULL for times
+//! that are more than 292 years from the origin.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{Array as _, ArrayRef, AsArray, Int64Array},
+    compute::cast,
+    datatypes::{DataType, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, TimeUnit},
+};
+use datafusion::{
+    common::{Result, ScalarValue},
+    logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF},
+};
+use stratalog_model::{Error, ErrorKind};
+
+use super::{
+    layers::ScalarLayer,
+    lengths::{as_intervals, length_of},
+};
+use crate::errors::to_datafusion;
+
+const DAY_NS: i128 = 86_400_000_000_000;
+
+/// Bins of one length are counted here, bins of months by DataFusion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Bins;
+
+impl ScalarLayer for Bins {
+    fn invoke(&self, inner: &ScalarUDF, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let Some(ColumnarValue::Scalar(stride)) = arguments.args.first() else {
+            return inner.invoke_with_args(arguments);
+        };
+        let strides = as_intervals(&stride.to_array()?)?;
+        let strides = strides.as_primitive::<IntervalMonthDayNanoType>();
+        let stride = strides.iter().next().flatten();
+        if stride.is_some_and(|stride| length_of(stride) <= 0) {
+            return Err(out_of_range("stride must be greater than zero"));
+        }
+        let result = arguments.return_field.data_type();
+        match (stride, result, arguments.args.get(1)) {
+            (Some(stride), DataType::Timestamp(_, _), Some(time)) if stride.months == 0 => {
+                let origin = arguments.args.get(2);
+                let constant = matches!(time, ColumnarValue::Scalar(_))
+                    && origin.is_none_or(|origin| matches!(origin, ColumnarValue::Scalar(_)));
+                let rows = if constant { 1 } else { arguments.number_rows };
+                let times = time.to_array(rows)?;
+                let origins = origin.map(|origin| origin.to_array(rows)).transpose()?;
+                let binned = binned(stride, &times, origins.as_ref(), result)?;
+                Ok(match constant {
+                    true => ColumnarValue::Scalar(ScalarValue::try_from_array(&binned, 0)?),
+                    false => ColumnarValue::Array(binned),
+                })
+            }
+            _ => inner.invoke_with_args(arguments),
+        }
+    }
+}
+
+fn out_of_range(text: &str) -> datafusion::error::DataFusionError {
+    to_datafusion(Error::new(ErrorKind::DatetimeOverflow, text))
+}
+
+fn unit_ns(data_type: &DataType) -> Result<i128> {
+    match data_type {
+        DataType::Timestamp(TimeUnit::Second, _) => Ok(1_000_000_000),
+        DataType::Timestamp(TimeUnit::Millisecond, _) => Ok(1_000_000),
+        DataType::Timestamp(TimeUnit::Microsecond, _) => Ok(1_000),
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => Ok(1),
+        _ => Err(to_datafusion(Error::internal("date_bin needs timestamps"))),
+    }
+}
+
+/// The starts of the bins that times lie in, counted from an origin, or else from 1970.
+fn binned(
+    stride: IntervalMonthDayNano,
+    times: &ArrayRef,
+    origins: Option<&ArrayRef>,
+    result: &DataType,
+) -> Result<ArrayRef> {
+    let stride_ns = i128::from(stride.days) * DAY_NS + i128::from(stride.nanoseconds);
+    let (time_unit, result_unit) = (unit_ns(times.data_type())?, unit_ns(result)?);
+    let origin_unit = origins.map_or(Ok(1), |origins| unit_ns(origins.data_type()))?;
+    let times = cast(times, &DataType::Int64)?;
+    let times = times.as_primitive::<Int64Type>();
+    let origins = origins.map(|origins| cast(origins, &DataType::Int64)).transpose()?;
+    let origins = origins.as_ref().map(|origins| origins.as_primitive::<Int64Type>());
+    let start = |row: usize| -> Result<Option<i64>> {
+        if times.is_null(row) || origins.is_some_and(|origins| origins.is_null(row)) {
+            return Ok(None);
+        }
+        let time_ns = i128::from(times.value(row)) * time_unit;
+        let origin_ns = origins.map_or(0, |origins| i128::from(origins.value(row)) * origin_unit);
+        let start_ns = time_ns - (time_ns - origin_ns).rem_euclid(stride_ns);
+        let start = i64::try_from(start_ns.div_euclid(result_unit));
+        start.map(Some).map_err(|_| out_of_range("timestamp out of range"))
+    };
+    let starts = (0..times.len()).map(start).collect::<Result<Int64Array>>()?;
+    Ok(Arc::new(cast(&starts, result)?) as ArrayRef)
+}
