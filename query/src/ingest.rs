@@ -254,7 +254,7 @@ impl Ingest {
             ));
         }
         let given = self.targets.assign(&self.session, batch)?;
-        let work = Work::start(0);
+        let work = Work::within(0, self.session.memory_pool());
         let computing = Computing::new(&self.session, &work, &[], &[]);
         self.targets.fill(&computing, given, batch.num_rows()).await
     }

@@ -31,7 +31,9 @@ pub use backups::{BackedUp, Backups};
 pub use ingest::{Appending, Ingest, IngestStatement};
 pub use inspect::{Inspected, Inspector};
 pub use outcome::{CopyIn, CopyOut, CopySink, Outcome, Rows, RowsTag};
-pub use service::{CancelKey, Login, Parts, QueryService, STACK_BYTES};
+pub use service::{
+    CancelKey, Held, Login, Parts, QueryService, STACK_BYTES, Share, statement_bytes,
+};
 pub use session::{CopyProgress, Notice, PreparedBy, Session, TransactionState};
 pub use settings::QuerySettings;
 pub use statement::{Parsed, Prepared, StatementKind, names::quoted};

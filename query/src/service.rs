@@ -2,7 +2,9 @@
 
 pub(crate) mod base;
 mod execution;
+pub(crate) mod memory;
 mod running;
+pub(crate) mod share;
 mod short;
 
 use std::{
@@ -20,8 +22,11 @@ use stratalog_model::{Clock, Error, ErrorKind, EventStore, Result, made_once::Ma
 use stratalog_visor_core::{Acquisitions, Catalog};
 use tokio::sync::watch;
 
-pub use self::execution::STACK_BYTES;
 pub(crate) use self::execution::{Execution, StoppablePlan};
+pub use self::{
+    execution::STACK_BYTES,
+    share::{Held, Share, statement_bytes},
+};
 use crate::{
     Backups, Inspector, QuerySettings, Session,
     session::{Whose, work::Stop},
@@ -261,6 +266,11 @@ impl QueryService {
     /// When the service started: nanoseconds since 1970.
     pub fn started_ns(&self) -> i64 {
         self.started_ns
+    }
+
+    /// The share of the memory budget of one more client.
+    pub fn client_share(&self) -> Arc<Share> {
+        Share::new("messages and statements of a client", &self.base.runtime_env().memory_pool)
     }
 
     pub(crate) fn execution(&self) -> &Execution {

@@ -36,6 +36,7 @@ use std::{
 };
 
 use arrow::datatypes::SchemaRef;
+use datafusion::execution::memory_pool::MemoryPool;
 use parking_lot::Mutex;
 use stratalog_model::{Acceptance, ChronicleId, Error, EventStore, Result};
 use stratalog_text::TextStyle;
@@ -52,7 +53,10 @@ use self::{
     waits::Waits,
     work::{Stop, Work},
 };
-use crate::{CancelKey, Login, Prepared, QueryService, QuerySettings, service::Parts, table::Pin};
+use crate::{
+    CancelKey, Login, Prepared, QueryService, QuerySettings, Share, service::Parts,
+    statement_bytes, table::Pin,
+};
 
 /// The name under which the planner looks up unqualified names.
 pub(crate) const SEARCH_PATH_SCHEMA: &str = "$search_path";
@@ -124,6 +128,7 @@ pub struct Session {
     statements: Arc<Statements>,
     copying: Mutex<Weak<CopyProgress>>,
     cache: Mutex<run::PlanCache>,
+    share: Arc<Share>,
     notices: Mutex<Vec<Notice>>,
     running: Mutex<Vec<Weak<Work>>>,
     activity: Mutex<Activity>,
@@ -206,6 +211,7 @@ impl Session {
             statements: Arc::default(),
             copying: Mutex::default(),
             cache: Mutex::default(),
+            share: service.client_share(),
             notices: Mutex::default(),
             running: Mutex::default(),
             activity: Mutex::new(Activity { changed_ns: now, ..Activity::default() }),
@@ -344,7 +350,9 @@ impl Session {
     /// `DuplicatePreparedStatement`, `LimitExceeded`.
     pub fn keep(&self, name: &str, prepared: Arc<Prepared>, by: PreparedBy) -> Result<()> {
         let most = self.settings().prepared_statements_max;
-        self.statements.keep(name, prepared, by, most, self.parts().clock.now_ns())
+        let held = self.share.hold(statement_bytes(prepared.parsed().text()))?;
+        let now_ns = self.parts().clock.now_ns();
+        self.statements.keep(name, (prepared, held), by, most, now_ns)
     }
 
     /// The statement kept under a name.
@@ -457,6 +465,16 @@ impl Session {
 
     pub(crate) fn parts(&self) -> &Parts {
         self.service.parts()
+    }
+
+    /// What messages and statements of this client hold of the memory budget.
+    pub fn share(&self) -> &Arc<Share> {
+        &self.share
+    }
+
+    /// The memory budget of running statements.
+    pub(crate) fn memory_pool(&self) -> &Arc<dyn MemoryPool> {
+        &self.service.base().runtime_env().memory_pool
     }
 
     pub(crate) fn settings(&self) -> &QuerySettings {

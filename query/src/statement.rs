@@ -38,7 +38,7 @@ use datafusion::{scalar::ScalarValue, sql::sqlparser::ast::Statement};
 use stratalog_model::{ColumnType, Error, chronicle::SYSTEM_COLUMNS};
 use stratalog_text::copy::CopyOptionValue;
 
-use crate::errors::place::place;
+use crate::{Held, errors::place::place};
 
 /// What kind of statement a string holds, for protocols that must tell before they run it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +60,8 @@ pub enum StatementKind {
 pub struct Parsed {
     kind: StatementKind,
     body: Body,
+    /// The memory of a long text, of all statements in it.
+    _held: Option<Arc<Held>>,
 }
 
 /// What a statement consists of.
@@ -84,13 +86,18 @@ impl Parsed {
             Some(parse::Own::Acquire(_) | parse::Own::Release(_)) => StatementKind::Session,
             Some(parse::Own::Subscribe(_) | parse::Own::Trim) | None => kind_of(&tree.statement),
         };
-        Self { kind, body: Body::Whole(Box::new(tree)) }
+        Self { kind, body: Body::Whole(Box::new(tree)), _held: None }
+    }
+
+    /// The statement, with the memory that its text holds.
+    pub(crate) fn holding(self, held: Option<Arc<Held>>) -> Self {
+        Self { _held: held, ..self }
     }
 
     /// A query of the shape of another one, with these constants: it need not be parsed.
     pub(crate) fn shaped(text: &str, like: Arc<Prepared>, constants: Vec<String>) -> Self {
         let text = text.trim_end().trim_end_matches(';').trim_end().to_string();
-        Self { kind: like.parsed.kind, body: Body::Shaped { text, like, constants } }
+        Self { kind: like.parsed.kind, body: Body::Shaped { text, like, constants }, _held: None }
     }
 
     /// The query whose shape it has, and its own constants, where it was not parsed for that.

@@ -6,34 +6,54 @@
 //!   message on its way in ─────────► budget of the server ─────┘   last user drops it
 //! ```
 
-use std::{sync::Arc, time::Duration};
+use std::{any::Any, fmt, sync::Arc, time::Duration};
 
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
-    time::timeout,
+    time::{Instant, sleep, timeout},
 };
 
 /// What a budget counts in: 32 bits of these are enough.
 const UNIT_BYTES: usize = 1 << 10;
 
+/// How long a claim waits before it asks a wider budget again.
+const ASK_EVERY: Duration = Duration::from_millis(20);
+
+/// Bytes of a wider budget, which the drop gives back.
+type Wider = Box<dyn Any + Send + Sync>;
+
 /// A number of bytes, and who holds them.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Budget {
     units: Arc<Semaphore>,
     units_max: u32,
+    /// Takes the same bytes of a wider budget; `None` when that has none left.
+    wider: Option<Arc<dyn Fn(usize) -> Option<Wider> + Send + Sync>>,
+}
+
+impl fmt::Debug for Budget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Budget").field("bytes_max", &self.bytes_max()).finish_non_exhaustive()
+    }
 }
 
 /// Bytes claimed of a [`Budget`]; given back when it drops.
 #[derive(Debug)]
 pub struct Claim {
     _permit: OwnedSemaphorePermit,
+    _wider: Option<Wider>,
 }
 
 impl Budget {
     /// An empty budget of `bytes_max`.
     pub fn new(bytes_max: usize) -> Self {
         let units_max = units(bytes_max);
-        Self { units: Arc::new(Semaphore::new(units_max as usize)), units_max }
+        Self { units: Arc::new(Semaphore::new(units_max as usize)), units_max, wider: None }
+    }
+
+    /// The same budget, whose claims also count in a wider one.
+    pub fn within(self, wider: impl Fn(usize) -> Option<Wider> + Send + Sync + 'static) -> Self {
+        Self { wider: Some(Arc::new(wider)), ..self }
     }
 
     /// Bytes that may be claimed in all.
@@ -51,15 +71,29 @@ impl Budget {
     pub fn claim(&self, bytes: usize) -> Option<Claim> {
         let wanted = units(bytes).min(self.units_max);
         let permit = Arc::clone(&self.units).try_acquire_many_owned(wanted).ok()?;
-        Some(Claim { _permit: permit })
+        let wider = match &self.wider {
+            Some(wider) => Some(wider(bytes)?),
+            None => None,
+        };
+        Some(Claim { _permit: permit, _wider: wider })
     }
 
     /// As [`Self::claim`], and waits for room, in the order of asking.
     pub async fn claim_within(&self, patience: Duration, bytes: usize) -> Option<Claim> {
+        let until = Instant::now() + patience;
         let wanted = units(bytes).min(self.units_max);
         let permit = Arc::clone(&self.units).acquire_many_owned(wanted);
         let permit = timeout(patience, permit).await.ok()?.ok()?;
-        Some(Claim { _permit: permit })
+        let Some(wider) = &self.wider else { return Some(Claim { _permit: permit, _wider: None }) };
+        loop {
+            if let Some(held) = wider(bytes) {
+                return Some(Claim { _permit: permit, _wider: Some(held) });
+            }
+            if Instant::now() >= until {
+                return None;
+            }
+            sleep(ASK_EVERY).await;
+        }
     }
 }
 

@@ -76,6 +76,11 @@ pub(crate) struct BinaryCopyParser {
 }
 
 impl BinaryCopyParser {
+    /// Bytes of the row that is not complete yet.
+    pub(crate) fn pending_bytes(&self) -> usize {
+        self.pending.capacity()
+    }
+
     /// A parser of data for `columns` of `table`, which the batches have in this order, all
     /// nullable but `required`.
     pub(crate) fn new(

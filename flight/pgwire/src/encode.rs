@@ -2,7 +2,10 @@
 
 mod binary;
 
-use arrow::array::RecordBatch;
+use arrow::{
+    array::{Array as _, ArrayRef, AsArray as _, RecordBatch},
+    datatypes::DataType,
+};
 use stratalog_model::Result;
 use stratalog_text::{ColumnWriter, TextStyle};
 
@@ -34,9 +37,48 @@ enum Column<'a> {
     Binary(BinaryWriter),
 }
 
+/// Values of fewer bytes need no room of their own.
+const LONG_BYTES_MIN: usize = 256 << 10;
+
+/// The columns of a batch that have long values.
+#[derive(Debug)]
+pub(crate) struct LongValues(Vec<ArrayRef>);
+
+impl LongValues {
+    pub(crate) fn of(batch: &RecordBatch) -> Self {
+        let large = |column: &&ArrayRef| column.get_array_memory_size() >= LONG_BYTES_MIN;
+        Self(batch.columns().iter().filter(large).cloned().collect())
+    }
+
+    /// The bytes of a row's long values.
+    pub(crate) fn bytes(&self, row: usize) -> usize {
+        let bytes = self.0.iter().map(|column| match column.data_type() {
+            _ if column.is_null(row) => 0,
+            DataType::Utf8View => column.as_string_view().value(row).len(),
+            DataType::Utf8 => column.as_string::<i32>().value(row).len(),
+            DataType::BinaryView => column.as_binary_view().value(row).len().saturating_mul(2),
+            DataType::Binary => column.as_binary::<i32>().value(row).len().saturating_mul(2),
+            DataType::List(_) => list_bytes(&column.as_list::<i32>().value(row)),
+            _ => 0,
+        });
+        let bytes = bytes.fold(0, usize::saturating_add);
+        if bytes < LONG_BYTES_MIN { 0 } else { bytes }
+    }
+}
+
+/// The bytes of an array's elements as text, about.
+fn list_bytes(elements: &ArrayRef) -> usize {
+    let texts = match elements.as_string_view_opt() {
+        Some(texts) => texts.iter().flatten().map(str::len).sum(),
+        None => elements.to_data().get_slice_memory_size().unwrap_or(0).saturating_mul(2),
+    };
+    texts.saturating_add(elements.len().saturating_mul(4))
+}
+
 /// Writes the rows of one batch as DataRow messages.
 pub(crate) struct RowWriter<'a> {
     columns: Vec<Column<'a>>,
+    long: LongValues,
 }
 
 impl<'a> RowWriter<'a> {
@@ -61,7 +103,12 @@ impl<'a> RowWriter<'a> {
                 }
             })
             .collect::<Result<Vec<_>>>()?;
-        Ok(Self { columns })
+        Ok(Self { columns, long: LongValues::of(batch) })
+    }
+
+    /// The bytes of a row's long values; 0 where it has none.
+    pub(crate) fn long_bytes(&self, row: usize) -> usize {
+        self.long.bytes(row)
     }
 
     /// Appends a DataRow. On an error nothing is appended.

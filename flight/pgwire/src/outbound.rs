@@ -1,5 +1,7 @@
 //! What goes to the client, gathered until there is enough to send.
 
+use std::sync::Arc;
+
 use arrow::datatypes::{Field, Schema};
 use bytes::{Bytes, BytesMut};
 use pgwire::messages::{
@@ -16,9 +18,12 @@ use pgwire::messages::{
     },
 };
 use stratalog_model::{Error, Result, types::ORIGIN_METADATA};
-use stratalog_query::{CancelKey, Notice, TransactionState};
+use stratalog_query::{CancelKey, Held, Notice, Share, TransactionState};
 
 use crate::types::field_type;
+
+/// A row is longer than its values by about one part in so many.
+const LONGER_IN_TEXT: usize = 64;
 
 /// How bad an error is for the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +40,8 @@ pub(crate) struct Outbound {
     /// Encoded messages. Rows are written here directly.
     pub(crate) bytes: Vec<u8>,
     scratch: BytesMut,
+    /// The memory of long rows, until they are sent.
+    held: Option<Held>,
 }
 
 impl Outbound {
@@ -50,11 +57,28 @@ impl Outbound {
     /// Everything was sent. What is left is an empty buffer for about `bytes`: a single
     /// large message must not leave its memory to every later one.
     pub(crate) fn sent(&mut self, bytes: usize) {
+        self.held = None;
         self.bytes.clear();
         self.bytes.shrink_to(bytes.saturating_mul(4));
         if self.scratch.capacity() > bytes {
             self.scratch = BytesMut::new();
         }
+    }
+
+    /// Makes room for a row with so many bytes of long values; 0 for a row without.
+    pub(crate) fn make_room(&mut self, bytes: usize, share: &Arc<Share>) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let bytes = bytes.saturating_add(bytes / LONGER_IN_TEXT);
+        let whole = self.bytes.len().saturating_add(bytes);
+        match &mut self.held {
+            Some(held) => held.resize(whole)?,
+            None => self.held = Some(share.hold(whole)?),
+        }
+        // Exactly: a buffer that grows by itself doubles.
+        self.bytes.reserve_exact(bytes);
+        Ok(())
     }
 
     /// Lets go of the buffers; everything was sent.

@@ -197,9 +197,11 @@ impl Client {
 
     async fn converse(&self, socket: TcpStream, session: Arc<Session>, outbound: Outbound) {
         let (source, sink) = socket.into_split();
+        let share = Arc::clone(session.share());
+        let room = self.room.clone().within(move |bytes| Some(Box::new(share.hold(bytes).ok()?)));
         let limits = MessageLimits {
             bytes_max: self.settings.message_bytes_max,
-            room: self.room.clone(),
+            room,
             patience: Duration::from_millis(self.settings.inbound_wait_ms),
         };
         let reader = MessageReader::new(source, BytesMut::new(), limits);

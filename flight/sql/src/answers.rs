@@ -6,22 +6,31 @@
 
 use std::{
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
 use stratalog_flight_wire::broken_off;
 use stratalog_model::{Error, ErrorKind};
+use stratalog_query::QueryService;
 use tonic::{
     Code, Status,
     codegen::{Service, http},
     server::NamedService,
 };
 
-use crate::status::{SQLSTATE, refused};
+use crate::{
+    counted::Counted,
+    status::{SQLSTATE, refused},
+};
 
-/// A service whose answers are ours.
+/// A service whose answers are ours, and whose requests count.
 #[derive(Debug, Clone)]
-pub(crate) struct Answers<S>(pub(crate) S);
+pub(crate) struct Answers<S> {
+    pub(crate) calls: S,
+    /// Has the memory budget.
+    pub(crate) service: Arc<QueryService>,
+}
 
 impl<S: NamedService> NamedService for Answers<S> {
     const NAME: &'static str = S::NAME;
@@ -29,7 +38,7 @@ impl<S: NamedService> NamedService for Answers<S> {
 
 impl<S, Q, B> Service<http::Request<Q>> for Answers<S>
 where
-    S: Service<http::Request<Q>, Response = http::Response<B>>,
+    S: Service<http::Request<Counted<Q>>, Response = http::Response<B>>,
     S::Future: Send + 'static,
     B: Default,
 {
@@ -38,11 +47,12 @@ where
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.0.poll_ready(context)
+        self.calls.poll_ready(context)
     }
 
     fn call(&mut self, request: http::Request<Q>) -> Self::Future {
-        let answered = self.0.call(request);
+        let share = self.service.client_share();
+        let answered = self.calls.call(request.map(|body| Counted::new(body, share)));
         Box::pin(async move {
             let response = answered.await?;
             Ok(match response.extensions().get::<Status>().and_then(ours) {

@@ -16,6 +16,7 @@ mod acknowledged;
 mod answers;
 mod caller;
 mod connection;
+mod counted;
 mod describe;
 mod encode;
 mod ingest;

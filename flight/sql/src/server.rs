@@ -47,6 +47,7 @@ pub async fn serve(
     let seal = Seal::random()?;
     let callers = Callers::new(Arc::clone(&service), Arc::clone(&settings), seal.clone());
     let callers = Arc::new(callers);
+    let counting = Arc::clone(&service);
     let flight =
         Flight::new(service, Arc::clone(&settings), Arc::clone(&callers), seal, shutdown.clone())?;
     let calls = FlightServiceServer::new(flight)
@@ -61,7 +62,7 @@ pub async fn serve(
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_frame_size(FRAME_BYTES)
-        .add_service(Answers(calls))
+        .add_service(Answers { calls, service: counting })
         .serve_with_incoming_shutdown(
             incoming(listener, places),
             shutdown.clone().cancelled_owned(),

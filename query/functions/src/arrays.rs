@@ -13,7 +13,7 @@ use stratalog_model::{ColumnType, Error, ErrorKind};
 
 use crate::{
     failed,
-    function::{Arguments, Function, Parameter, RESULT_BYTES_MAX, Returns, text_rows},
+    function::{Arguments, Function, Parameter, RESULT_BYTES_MAX, Returns, Room, text_rows},
 };
 
 use Parameter::{Any, Array, Integer, Rest};
@@ -138,6 +138,7 @@ fn fill(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let (values, lengths) = (arguments.array(0)?, lists(arguments, 1)?);
     let starts = arguments.has(2).then(|| lists_at(arguments, 2)).transpose()?;
     let mut total = 0_usize;
+    let mut room = Room::of(arguments.rows);
     let mut one = |row: usize| -> Result<Option<ArrayRef>> {
         if lengths.is_null(row) || starts.as_ref().is_some_and(|starts| starts.is_null(row)) {
             return Err(failed(Error::new(
@@ -171,6 +172,7 @@ fn fill(arguments: &Arguments<'_>) -> Result<ArrayRef> {
             );
             return Err(failed(limit));
         }
+        room.take(length.saturating_mul(2 * size_of::<u64>()))?;
         let places = arrow::array::UInt64Array::from_value(row as u64, length);
         Ok(Some(take(values, &places, None)?))
     };

@@ -20,6 +20,11 @@ use datafusion::{
 };
 use stratalog_model::{ColumnType, Error, types::PG_TYPE_METADATA};
 
+use crate::{
+    governor::{self, VALUE_BYTES_MAX},
+    metered::expanded,
+};
+
 /// Bytes that one call may make of one batch where arguments say how many (CL-10).
 pub const RESULT_BYTES_MAX: usize = 256 << 20;
 
@@ -225,6 +230,57 @@ impl Arguments<'_> {
     }
 }
 
+/// The memory of a result that grows row by row.
+#[derive(Debug)]
+pub struct Room {
+    rows: usize,
+    charge: Option<governor::Charge>,
+    bytes: usize,
+    charged: usize,
+}
+
+impl Room {
+    /// Bytes between two charges.
+    const STEP_BYTES: usize = 1 << 20;
+
+    /// For a batch of so many rows.
+    pub fn of(rows: usize) -> Self {
+        Self { rows, charge: None, bytes: 0, charged: 0 }
+    }
+
+    /// Counts another value.
+    ///
+    /// # Errors
+    /// As [`Self::reach`].
+    pub fn take(&mut self, bytes: usize) -> Result<()> {
+        self.reach(bytes)?;
+        self.bytes = self.bytes.saturating_add(bytes);
+        Ok(())
+    }
+
+    /// Makes sure that the next value may have so many bytes.
+    ///
+    /// # Errors
+    /// `LimitExceeded` for a value that is too long, `OutOfMemory`, `QueryCanceled`.
+    pub fn reach(&mut self, bytes: usize) -> Result<()> {
+        if bytes > VALUE_BYTES_MAX {
+            return Err(failed(governor::too_long("the function", bytes)));
+        }
+        let bytes = self.bytes.saturating_add(bytes);
+        if bytes.saturating_sub(self.charged) < Self::STEP_BYTES {
+            return Ok(());
+        }
+        governor::check()?;
+        governor::check_batch(bytes, self.rows).map_err(failed)?;
+        match &mut self.charge {
+            Some(charge) => charge.resize(bytes).map_err(failed)?,
+            None => self.charge = Some(governor::charge(bytes).map_err(failed)?),
+        }
+        self.charged = bytes;
+        Ok(())
+    }
+}
+
 /// Text, row by row; `None` is NULL.
 ///
 /// # Errors
@@ -234,8 +290,11 @@ pub fn text_rows(
     mut value: impl FnMut(usize) -> Result<Option<String>>,
 ) -> Result<ArrayRef> {
     let mut builder = StringViewBuilder::with_capacity(rows);
+    let mut room = Room::of(rows);
     for row in 0..rows {
-        builder.append_option(value(row)?);
+        let value = value(row)?;
+        room.take(value.as_ref().map_or(0, String::len))?;
+        builder.append_option(value);
     }
     Ok(Arc::new(builder.finish()))
 }
@@ -335,6 +394,12 @@ impl Function {
     }
 }
 
+/// Whether a function is one of this crate: it expands no constant to as many copies as there are
+/// rows.
+pub fn is_declared(function: &ScalarUDF) -> bool {
+    function.inner().is::<Declared>()
+}
+
 #[derive(Debug)]
 struct Declared {
     function: Function,
@@ -412,7 +477,7 @@ impl ScalarUDFImpl for Declared {
             && args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
         let rows = if constant { 1 } else { args.number_rows };
         let arrays =
-            args.args.iter().map(|value| value.to_array(rows)).collect::<Result<Vec<_>>>()?;
+            args.args.iter().map(|value| expanded(value, rows)).collect::<Result<Vec<_>>>()?;
         let result = (self.function.run)(&Arguments {
             arrays,
             fields: &args.arg_fields,

@@ -21,7 +21,7 @@ use stratalog_text::{TimeZone, normalize_jsonb};
 
 use crate::{
     failed,
-    function::{Arguments, Function, Parameter, RESULT_BYTES_MAX, Returns, text_at},
+    function::{Arguments, Function, Parameter, RESULT_BYTES_MAX, Returns, Room, text_at},
     json::scan,
     series::TimeSeries,
     style::style_of,
@@ -200,6 +200,7 @@ fn series_of_integers(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let bounds: Vec<&Int64Array> = (0..arguments.arrays.len())
         .map(|at| Ok(arguments.array(at)?.as_primitive::<Int64Type>()))
         .collect::<Result<_>>()?;
+    let mut room = Room::of(arguments.rows);
     let mut values: Vec<i64> = Vec::new();
     let mut lengths = Vec::with_capacity(arguments.rows);
     for row in 0..arguments.rows {
@@ -223,6 +224,7 @@ fn series_of_integers(arguments: &Arguments<'_>) -> Result<ArrayRef> {
             if values.len() >= RESULT_BYTES_MAX / 8 {
                 return Err(too_long());
             }
+            room.take(2 * size_of::<i64>())?;
             values.push(value);
             next = value.checked_add(step);
         }

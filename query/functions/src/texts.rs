@@ -1,6 +1,8 @@
-//! `normalize` and `unistr`.
+//! `normalize`, `unistr` and `levenshtein`.
 
-use arrow::array::ArrayRef;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int32Array};
 use datafusion::common::Result;
 use stratalog_model::{ColumnType, Error, ErrorKind};
 use unicode_normalization::UnicodeNormalization as _;
@@ -8,6 +10,7 @@ use unicode_normalization::UnicodeNormalization as _;
 use crate::{
     failed,
     function::{Arguments, Function, Parameter, text_at, text_rows},
+    governor,
 };
 
 use Parameter::Text;
@@ -34,7 +37,46 @@ pub fn functions() -> Vec<Function> {
                 })
             },
         ),
+        Function::immutable(
+            "levenshtein",
+            &[&[Text, Text]],
+            ColumnType::Integer,
+            "The number of characters to insert, delete or replace that make one text of the other.",
+            |arguments| {
+                let (left, right) = (arguments.text(0)?, arguments.text(1)?);
+                let distances = (0..arguments.rows).map(|row| {
+                    match (text_at(left, row), text_at(right, row)) {
+                        (Some(left), Some(right)) => distance(left, right).map(Some),
+                        _ => Ok(None),
+                    }
+                });
+                Ok(Arc::new(distances.collect::<Result<Int32Array>>()?))
+            },
+        ),
     ]
+}
+
+/// The Levenshtein distance. One row of the matrix is in memory; a statement can stop after each
+/// row.
+fn distance(left: &str, right: &str) -> Result<i32> {
+    let right: Vec<char> = right.chars().collect();
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (above, letter) in left.chars().enumerate() {
+        governor::check()?;
+        let mut diagonal = above;
+        let mut before = above + 1;
+        if let Some(first) = row.first_mut() {
+            *first = before;
+        }
+        for (cell, other) in row.iter_mut().skip(1).zip(&right) {
+            let replaced = diagonal + usize::from(letter != *other);
+            diagonal = *cell;
+            before = replaced.min(before + 1).min(*cell + 1);
+            *cell = before;
+        }
+    }
+    let last = row.last().copied().unwrap_or(0);
+    Ok(i32::try_from(last).unwrap_or(i32::MAX))
 }
 
 fn normalize(arguments: &Arguments<'_>) -> Result<ArrayRef> {
@@ -108,6 +150,21 @@ fn unescaped(text: &str) -> Result<String, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn distances_count_characters() {
+        for (left, right, wanted) in [
+            ("", "", 0),
+            ("a", "", 1),
+            ("", "ab", 2),
+            ("kitten", "sitting", 3),
+            ("né", "ne", 1),
+            ("abc", "abc", 0),
+        ] {
+            assert_eq!(distance(left, right).unwrap(), wanted, "{left} {right}");
+            assert_eq!(distance(right, left).unwrap(), wanted, "{right} {left}");
+        }
+    }
 
     // What PostgreSQL 15 answers.
     #[test]

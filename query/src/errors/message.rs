@@ -222,6 +222,14 @@ pub fn from_arrow_text(text: &str) -> Error {
     if lower.contains("divide by zero") {
         return Error::new(ErrorKind::DivisionByZero, "division by zero");
     }
+    if lower.starts_with("offset overflow") {
+        return Error::new(
+            ErrorKind::LimitExceeded,
+            "a batch of rows has more than 2 GB in one column",
+        )
+        .with_detail(plain)
+        .with_hint("make shorter values, or compute them for fewer rows at once");
+    }
     if is_time_out_of_range(&lower) {
         return Error::new(ErrorKind::DatetimeOverflow, "timestamp out of range")
             .with_detail(plain);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{Array, AsArray},
+    array::AsArray,
     compute::cast,
     datatypes::{DataType, Int64Type},
 };
@@ -23,8 +23,6 @@ const RESULT_BYTES_MAX: i64 = 256 << 20;
 /// How long a function's result is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Growth {
-    /// Bytes of the first argument, times the second.
-    Times,
     /// The second argument.
     Second,
     /// The first argument.
@@ -33,8 +31,7 @@ enum Growth {
 
 fn growth_of(name: &str) -> Option<Growth> {
     match name {
-        "repeat" => Some(Growth::Times),
-        "lpad" | "rpad" | "array_repeat" | "array_resize" => Some(Growth::Second),
+        "array_repeat" | "array_resize" => Some(Growth::Second),
         "space" => Some(Growth::First),
         _ => None,
     }
@@ -51,32 +48,14 @@ pub fn bound(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
 impl Growth {
     /// Checks how long the result of the function `name` will be.
     fn check(self, name: &str, arguments: &[ColumnarValue], rows: usize) -> Result<()> {
-        let array = |at: usize| -> Result<Option<arrow::array::ArrayRef>> {
-            arguments.get(at).map(|value| value.to_array(rows)).transpose()
-        };
         let count_at = match self {
             Growth::First => 0,
-            Growth::Times | Growth::Second => 1,
+            Growth::Second => 1,
         };
-        let (Some(count), first) = (array(count_at)?, array(0)?) else { return Ok(()) };
-        let count = cast(&count, &DataType::Int64)?;
+        let Some(count) = arguments.get(count_at) else { return Ok(()) };
+        let count = cast(&count.to_array(rows)?, &DataType::Int64)?;
         let count = count.as_primitive::<Int64Type>();
-        let first = match (self, first) {
-            (Growth::Times, Some(first)) => Some(cast(&first, &DataType::Utf8View)?),
-            _ => None,
-        };
-        let mut total: i64 = 0;
-        for (row, times) in count.iter().enumerate() {
-            let times = times.unwrap_or(0).max(0);
-            let unit = match &first {
-                Some(first) if first.is_valid(row) => {
-                    i64::try_from(first.as_string_view().value(row).len()).unwrap_or(i64::MAX)
-                }
-                Some(_) => 0,
-                None => 1,
-            };
-            total = total.saturating_add(times.saturating_mul(unit));
-        }
+        let total = count.iter().flatten().map(|count| count.max(0)).fold(0, i64::saturating_add);
         if total > RESULT_BYTES_MAX {
             return Err(to_datafusion(
                 Error::new(

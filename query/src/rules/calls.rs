@@ -17,7 +17,7 @@ use datafusion::{
         Signature, TypeSignature, expr_rewriter::FunctionRewrite,
     },
 };
-use stratalog_functions::literal::style_of;
+use stratalog_functions::{literal::style_of, metered};
 use stratalog_model::ColumnType;
 use stratalog_text::TextStyle;
 
@@ -158,6 +158,6 @@ impl ScalarLayer for Overloaded {
     // Where a call is computed as it was planned: in arguments of functions in FROM.
     fn invoke(&self, inner: &ScalarUDF, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let wanted = arguments.return_field.data_type().clone();
-        inner.invoke_with_args(arguments)?.cast_to(&wanted, None)
+        metered::invoke(inner, arguments)?.cast_to(&wanted, None)
     }
 }

@@ -6,10 +6,12 @@ use datafusion::{
     execution::{
         FunctionRegistry, SessionStateDefaults,
         disk_manager::{DiskManagerBuilder, DiskManagerMode},
-        memory_pool::{FairSpillPool, TrackConsumersPool},
+        memory_pool::TrackConsumersPool,
         runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
         session_state::{SessionState, SessionStateBuilder},
     },
+    logical_expr::expr_rewriter::FunctionRewrite,
+    optimizer::AnalyzerRule,
     optimizer::analyzer::{
         function_rewrite::ApplyFunctionRewrites,
         resolve_grouping_function::ResolveGroupingFunction, type_coercion::TypeCoercion,
@@ -17,6 +19,7 @@ use datafusion::{
     optimizer::{Optimizer, OptimizerRule, push_down_filter::PushDownFilter},
     prelude::SessionConfig,
 };
+use stratalog_functions::{governor, metered::Metering};
 use stratalog_model::{Error, ErrorKind, Result};
 
 use crate::{
@@ -43,9 +46,12 @@ use crate::{
         outer_types::OuterTypes,
         records::CountedRecords,
         regular::RegularExpressions,
-        rounding, series, sums,
+        rounding, series,
+        stops::{self, EachExpression},
+        sums,
         times::TimeOperators,
     },
+    service::memory::StatementPool,
     session::SEARCH_PATH_SCHEMA,
 };
 
@@ -61,6 +67,7 @@ const CONSUMERS_NAMED: usize = 3;
 /// # Errors
 /// When the spill directory cannot be made.
 pub fn build(settings: &QuerySettings) -> Result<SessionState> {
+    governor::install();
     let runtime = runtime(settings)?;
     let mut config = SessionConfig::new()
         .with_create_default_catalog_and_schema(false)
@@ -101,18 +108,24 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
         .with_config(config)
         .with_runtime_env(runtime)
         .with_expr_planners(expr_planners)
-        .with_analyzer_rules(vec![
-            Arc::new(crate::rules::lateral_rows::LateralRows),
-            Arc::new(crate::rules::counted_sets::CountedSets),
-            Arc::new(ResolveGroupingFunction::new()),
-            Arc::new(RowsByLength::default()),
-            Arc::new(IntegerLiterals),
-            Arc::new(crate::rules::compared::Compared),
-            Arc::new(FloatsWin),
-            Arc::new(UnionTypes),
-            Arc::new(OuterTypes),
-            Arc::new(TypeCoercion::new()),
-        ])
+        .with_analyzer_rules(
+            [
+                Arc::new(crate::rules::lateral_rows::LateralRows)
+                    as Arc<dyn AnalyzerRule + Send + Sync>,
+                Arc::new(crate::rules::counted_sets::CountedSets),
+                Arc::new(ResolveGroupingFunction::new()),
+                Arc::new(RowsByLength::default()),
+                Arc::new(IntegerLiterals),
+                Arc::new(crate::rules::compared::Compared),
+                Arc::new(FloatsWin),
+                Arc::new(UnionTypes),
+                Arc::new(OuterTypes),
+                Arc::new(TypeCoercion::new()),
+            ]
+            .into_iter()
+            .map(stops::analyzing)
+            .collect(),
+        )
         .with_query_planner(Arc::new(crate::as_of::WithAsOf))
         .with_optimizer_rules(optimizer_rules())
         .with_physical_optimizer_rules(crate::rules::physical::rules())
@@ -146,6 +159,7 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
         );
     let mut state = builder.build();
     state.add_analyzer_rule(Arc::new(CheckedArithmetic::default()));
+    state.register_function_rewrite(Arc::new(EachExpression)).map_err(from_datafusion)?;
     state.register_function_rewrite(Arc::new(FarTimes)).map_err(from_datafusion)?;
     state.register_function_rewrite(Arc::new(MeantCalls)).map_err(from_datafusion)?;
     stratalog_functions::register(&mut state).map_err(from_datafusion)?;
@@ -177,6 +191,9 @@ pub fn build(settings: &QuerySettings) -> Result<SessionState> {
     state.add_analyzer_rule(Arc::new(crate::rules::unnested::Unnested));
     state.add_analyzer_rule(Arc::new(crate::rules::marks::Marks));
     state.add_analyzer_rule(Arc::new(crate::rules::dependencies::OwnGroups));
+    // The last: no rule after this one makes calls.
+    let metering = vec![Arc::new(Metering::default()) as Arc<dyn FunctionRewrite + Send + Sync>];
+    state.add_analyzer_rule(Arc::new(ApplyFunctionRewrites::new(metering)));
     Ok(state)
 }
 
@@ -194,7 +211,7 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         }
     }
     rules.push(Arc::new(crate::rules::cast_nulls::CastNulls));
-    rules
+    rules.into_iter().map(stops::optimizing).collect()
 }
 
 fn runtime(settings: &QuerySettings) -> Result<Arc<RuntimeEnv>> {
@@ -205,7 +222,7 @@ fn runtime(settings: &QuerySettings) -> Result<Arc<RuntimeEnv>> {
         None => DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled),
     };
     let named = std::num::NonZeroUsize::new(CONSUMERS_NAMED).unwrap_or(std::num::NonZeroUsize::MIN);
-    let pool = TrackConsumersPool::new(FairSpillPool::new(settings.memory_bytes_max), named);
+    let pool = TrackConsumersPool::new(StatementPool::new(settings.memory_bytes_max), named);
     RuntimeEnvBuilder::new()
         .with_disk_manager_builder(disk)
         .with_memory_pool(Arc::new(pool))

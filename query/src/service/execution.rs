@@ -12,7 +12,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use super::{running::Running, short::is_short};
 use crate::{
     errors::from_datafusion,
-    rules::guarded::guard,
+    rules::{guarded::guard, sliced::slice},
     session::{planner::start, work::Work},
 };
 
@@ -84,7 +84,7 @@ impl StoppablePlan {
     /// What rebuilding a join says.
     pub fn new(plan: Arc<dyn ExecutionPlan>, work: &Arc<Work>) -> Result<Self> {
         let own = work.part();
-        let plan = guard(plan, &own).map_err(from_datafusion)?;
+        let plan = guard(plan, &own).and_then(slice).map_err(from_datafusion)?;
         Ok(Self { plan, own })
     }
 }

@@ -10,7 +10,8 @@ use std::{
 use arrow::array::RecordBatch;
 use datafusion::execution::SendableRecordBatchStream;
 use futures::{Stream, StreamExt};
-use stratalog_model::{Error, Result};
+use stratalog_functions::governor::{governed, within};
+use stratalog_model::{Error, ErrorKind, Result};
 use tokio::{
     runtime::Handle,
     sync::mpsc::{Receiver, Sender, channel},
@@ -51,7 +52,7 @@ impl Running {
         threads: Handle,
         own: Arc<Work>,
     ) -> Self {
-        let place = match caught(start).and_then(|started| started) {
+        let place = match caught(|| within(&own.governor(), start)).and_then(|started| started) {
             Ok(rows) => Place::Here { rows, turns: TURNS, threads },
             Err(error) => Place::Failed(error),
         };
@@ -65,12 +66,13 @@ impl Running {
         own: Arc<Work>,
     ) -> Self {
         let (sender, batches) = channel(BATCHES_AHEAD);
-        let task = threads.spawn(async move {
+        let run = async move {
             match start() {
                 Ok(rows) => pump(rows, sender).await,
                 Err(error) => drop(sender.send(Err(error)).await),
             }
-        });
+        };
+        let task = threads.spawn(governed(own.governor(), run));
         Self { place: Place::There { batches, task }, own }
     }
 
@@ -82,7 +84,7 @@ impl Running {
             return;
         };
         let (sender, batches) = channel(BATCHES_AHEAD);
-        let task = threads.spawn(pump(rows, sender));
+        let task = threads.spawn(governed(self.own.governor(), pump(rows, sender)));
         self.place = Place::There { batches, task };
     }
 }
@@ -108,6 +110,14 @@ fn caught<T>(work: impl FnOnce() -> T) -> Result<T> {
 }
 
 fn failed_unexpectedly(panic: &str) -> Error {
+    // Arrow's arrays of 32-bit offsets end with a panic past two gigabytes.
+    if panic.to_ascii_lowercase().contains("offset overflow") {
+        return Error::new(
+            ErrorKind::LimitExceeded,
+            "a batch of rows has more than 2 GB in one column",
+        )
+        .with_hint("make shorter values, or compute them for fewer rows at once");
+    }
     tracing::error!(panic, "a plan panicked");
     Error::internal("the statement failed unexpectedly")
 }
@@ -119,9 +129,11 @@ impl Stream for Running {
         if matches!(self.place, Place::Here { turns: 0, .. }) {
             self.hand_over();
         }
+        let own = Arc::clone(&self.own);
         if let Place::Here { rows, turns, .. } = &mut self.place {
             *turns -= 1;
-            let next = match caught(|| rows.poll_next_unpin(context)) {
+            let polled = caught(|| within(&own.governor(), || rows.poll_next_unpin(context)));
+            let next = match polled {
                 Ok(Poll::Ready(next)) => next.map(|batch| batch.map_err(from_datafusion)),
                 Ok(Poll::Pending) => return Poll::Pending,
                 Err(panicked) => Some(Err(panicked)),

@@ -23,7 +23,10 @@ use datafusion::{
     sql::{parser::Statement as DataFusionStatement, sqlparser::ast::Statement},
 };
 use parking_lot::Mutex;
-use stratalog_functions::style::set_style;
+use stratalog_functions::{
+    governor::{self, Evaluation, evaluating},
+    style::set_style,
+};
 use stratalog_model::{ChronicleDefinition, ErrorKind, Result, Snapshot};
 use stratalog_pg_catalog::table_of_regclass;
 use stratalog_text::TextStyle;
@@ -130,7 +133,8 @@ impl Planner {
     pub async fn logical_as_written(&self, statement: &Statement) -> Result<LogicalPlan> {
         let has_parameters = parameters::count(statement)? > 0;
         let statement = DataFusionStatement::Statement(Box::new(statement.clone()));
-        let mut plan = self.state.statement_to_plan(statement).await.map_err(from_datafusion)?;
+        let planned = governor::planning(self.state.statement_to_plan(statement)).await;
+        let mut plan = planned.map_err(from_datafusion)?;
         if has_parameters {
             plan = parameters::without_names(plan)?;
         }
@@ -178,15 +182,16 @@ impl Planner {
     /// Types that do not go together.
     pub fn analyze(&self, plan: &LogicalPlan) -> Result<LogicalPlan> {
         let options = Arc::clone(self.state.config_options());
-        self.state
-            .analyzer()
-            .execute_and_check(plan.clone(), &options, |_, _| {})
-            .map_err(from_datafusion)
+        let analyzer = self.state.analyzer();
+        evaluating(Evaluation::Planning, || {
+            analyzer.execute_and_check(plan.clone(), &options, |_, _| {})
+        })
+        .map_err(from_datafusion)
     }
 
     /// The optimized logical plan.
     pub fn optimize(&self, plan: &LogicalPlan) -> Result<LogicalPlan> {
-        self.state.optimize(plan).map_err(from_datafusion)
+        evaluating(Evaluation::Planning, || self.state.optimize(plan)).map_err(from_datafusion)
     }
 
     /// The physical form of an expression whose types are settled, over `columns`.
@@ -230,7 +235,8 @@ impl Planner {
         snapshot: Arc<dyn Snapshot>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         self.pin.set(Some(snapshot));
-        let planned = self.state.create_physical_plan(plan).await.map_err(from_datafusion);
+        let planned = governor::planning(self.state.create_physical_plan(plan)).await;
+        let planned = planned.map_err(from_datafusion);
         self.pin.set(None);
         planned
     }

@@ -16,13 +16,14 @@ use super::{
     work::Work,
 };
 use crate::{
-    Outcome, Parsed, Prepared, RowsTag, StatementKind,
+    Held, Outcome, Parsed, Prepared, RowsTag, StatementKind,
     statement::{
         Plan, acquire, call, copy,
         cursor::{self, Declared},
         ddl, delete, explain, insert, lock, parameters, parse, query, refused, setting, subscribe,
         transaction,
     },
+    statement_bytes,
 };
 
 /// Plans that a session keeps for texts that come again.
@@ -37,12 +38,19 @@ const SHORT_TEXT_BYTES_MAX: usize = 4 * 1024;
 /// Plans by text and told types, the oldest first out.
 #[derive(Debug, Default)]
 pub struct PlanCache {
-    plans: HashMap<CacheKey, Arc<Prepared>>,
+    plans: HashMap<CacheKey, Cached>,
     order: VecDeque<CacheKey>,
     pub(super) shapes: Shapes,
 }
 
 type CacheKey = (String, Vec<Option<ColumnType>>);
+
+/// A plan, and the memory that it takes.
+#[derive(Debug)]
+struct Cached {
+    prepared: Arc<Prepared>,
+    _held: Held,
+}
 
 impl PlanCache {
     /// Forgets everything.
@@ -51,11 +59,11 @@ impl PlanCache {
     }
 
     fn get(&self, key: &CacheKey) -> Option<Arc<Prepared>> {
-        self.plans.get(key).cloned()
+        self.plans.get(key).map(|cached| Arc::clone(&cached.prepared))
     }
 
-    fn put(&mut self, key: CacheKey, prepared: Arc<Prepared>) {
-        if self.plans.insert(key.clone(), prepared).is_none() {
+    fn put(&mut self, key: CacheKey, cached: Cached) {
+        if self.plans.insert(key.clone(), cached).is_none() {
             self.order.push_back(key);
             if self.order.len() > CACHED_PLANS_MAX
                 && let Some(oldest) = self.order.pop_front()
@@ -83,6 +91,7 @@ impl Session {
             return Ok(vec![Arc::new(known)]);
         }
         let most = self.settings().statement_bytes_max;
+        let held = self.hold_text(sql)?;
         let trees = if sql.len() > SHORT_TEXT_BYTES_MAX {
             busy(|| parse::statements(sql, most))
         } else {
@@ -91,7 +100,20 @@ impl Session {
         if trees.is_err() {
             self.fail_transaction();
         }
-        Ok(trees?.into_iter().map(|tree| Arc::new(Parsed::new(tree))).collect())
+        let parsed = |tree| Arc::new(Parsed::new(tree).holding(held.clone()));
+        Ok(trees?.into_iter().map(parsed).collect())
+    }
+
+    /// The memory of a long text; the limit of a text's own length comes first.
+    fn hold_text(&self, sql: &str) -> Result<Option<Arc<Held>>> {
+        if sql.len() <= SHORT_TEXT_BYTES_MAX || sql.len() > self.settings().statement_bytes_max {
+            return Ok(None);
+        }
+        let held = self.share().hold(statement_bytes(sql));
+        if held.is_err() {
+            self.fail_transaction();
+        }
+        held.map(|held| Some(Arc::new(held)))
     }
 
     /// As [`Session::prepare`], for a caller that tries other types next: no block fails.
@@ -226,14 +248,19 @@ impl Session {
             catalog_version,
             settings_version,
         };
+        let work = self.start_work(parsed.text());
+        let planned = Box::pin(self.plan_statement(&mut prepared));
         if parsed.kind() == StatementKind::Read || parsed.text().len() > SHORT_TEXT_BYTES_MAX {
-            aside(Box::pin(self.plan_statement(&mut prepared))).await?;
+            aside(work.guard(planned)).await?;
         } else {
-            Box::pin(self.plan_statement(&mut prepared)).await?;
+            work.guard(planned).await?;
         }
         let prepared = Arc::new(prepared);
-        if cacheable && !matches!(prepared.plan, Plan::Tree) {
-            self.cache.lock().put(key, Arc::clone(&prepared));
+        if cacheable
+            && !matches!(prepared.plan, Plan::Tree)
+            && let Ok(held) = self.share().hold(statement_bytes(parsed.text()))
+        {
+            self.cache.lock().put(key, Cached { prepared: Arc::clone(&prepared), _held: held });
         }
         Ok(prepared)
     }
@@ -487,7 +514,7 @@ impl Session {
 
     /// Registers a statement that starts now, so that it can be cancelled.
     pub(crate) fn start_work(&self, text: &str) -> Arc<Work> {
-        let work = Work::start(self.variables.parsed().statement_timeout_ms);
+        let work = Work::within(self.variables.parsed().statement_timeout_ms, self.memory_pool());
         let mut running = self.running.lock();
         running.retain(|work| work.strong_count() > 0);
         running.push(Arc::downgrade(&work));

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use stratalog_model::{Error, ErrorKind, Result};
 use stratalog_pg_catalog::{PreparedRow, PreparedView, type_oid};
 
-use crate::Prepared;
+use crate::{Held, Prepared};
 
 /// The statements that are kept under a name.
 #[derive(Debug, Default)]
@@ -17,6 +17,7 @@ struct Kept {
     prepared: Arc<Prepared>,
     by: PreparedBy,
     prepared_ns: i64,
+    _held: Held,
 }
 
 /// How a statement was prepared.
@@ -42,7 +43,7 @@ impl Statements {
     pub fn keep(
         &self,
         name: &str,
-        prepared: Arc<Prepared>,
+        (prepared, held): (Arc<Prepared>, Held),
         by: PreparedBy,
         most: usize,
         prepared_ns: i64,
@@ -62,7 +63,7 @@ impl Statements {
             )
             .with_hint("DEALLOCATE some; DEALLOCATE ALL forgets all of them"));
         }
-        kept.insert(name.to_string(), Kept { prepared, by, prepared_ns });
+        kept.insert(name.to_string(), Kept { prepared, by, prepared_ns, _held: held });
         Ok(())
     }
 

@@ -12,9 +12,13 @@ use std::{
 };
 
 use arrow::array::RecordBatch;
+use datafusion::execution::memory_pool::MemoryPool;
 use futures::{Stream, future::BoxFuture, stream::BoxStream};
+use stratalog_functions::governor::{Governor, governed};
 use stratalog_model::{Error, ErrorKind, Result};
 use tokio::{sync::Notify, time::Instant};
+
+use crate::service::share::Share;
 
 /// Why a statement is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,11 +44,39 @@ pub struct Work {
     committing: AtomicBool,
     /// The statement that this is a part of.
     whole: Option<Arc<Work>>,
+    /// `None` without a budget.
+    values: Option<Arc<Share>>,
+}
+
+impl Governor for Work {
+    fn check(&self) -> Result<()> {
+        self.check()
+    }
+
+    fn grow(&self, bytes: usize) -> Result<()> {
+        self.values.as_ref().map_or(Ok(()), |values| values.grow(bytes))
+    }
+
+    fn shrink(&self, bytes: usize) {
+        if let Some(values) = &self.values {
+            values.shrink(bytes);
+        }
+    }
 }
 
 impl Work {
     /// A statement that starts now and may take `timeout_ms`; 0 means no limit.
+    #[cfg(test)]
     pub fn start(timeout_ms: u64) -> Arc<Self> {
+        Self::begin(timeout_ms, None)
+    }
+
+    /// As `start`, with the budget of values.
+    pub fn within(timeout_ms: u64, pool: &Arc<dyn MemoryPool>) -> Arc<Self> {
+        Self::begin(timeout_ms, Some(Share::new("values of expressions", pool)))
+    }
+
+    fn begin(timeout_ms: u64, values: Option<Arc<Share>>) -> Arc<Self> {
         let deadline = (timeout_ms > 0).then(|| Instant::now() + Duration::from_millis(timeout_ms));
         Arc::new(Self {
             stopped: AtomicU8::new(0),
@@ -53,7 +85,13 @@ impl Work {
             timeout_ms,
             committing: AtomicBool::new(false),
             whole: None,
+            values,
         })
+    }
+
+    /// The statement as the functions of its expressions see it.
+    pub fn governor(self: &Arc<Self>) -> Arc<dyn Governor> {
+        Arc::clone(self) as Arc<dyn Governor>
     }
 
     /// A part of the statement: it ends with it, and can be stopped alone.
@@ -65,6 +103,7 @@ impl Work {
             timeout_ms: self.timeout_ms,
             committing: AtomicBool::new(false),
             whole: Some(Arc::clone(self)),
+            values: self.values.clone(),
         })
     }
 
@@ -108,12 +147,12 @@ impl Work {
     }
 
     /// Runs `future` unless the statement is stopped first.
-    pub async fn guard<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
+    pub async fn guard<T>(self: &Arc<Self>, future: impl Future<Output = Result<T>>) -> Result<T> {
         self.check()?;
         tokio::select! {
             biased;
             error = self.stopped() => Err(error),
-            result = future => result,
+            result = governed(self.governor(), future) => result,
         }
     }
 

@@ -82,7 +82,7 @@ pub async fn declare(
     let name = names::fold(name);
     session.cursors().check_free(&name)?;
     // It ends with the cursor; what stops a FETCH, and how long that may take, is the FETCH's.
-    let work = Work::start(0);
+    let work = Work::within(0, session.memory_pool());
     let chronicles = planned.chronicles();
     let uses = match holds && in_block {
         true => Some(session.enter_beyond_block(chronicles)?),

@@ -24,6 +24,7 @@ mod harness;
 mod indexes;
 mod inserts;
 mod key_columns;
+mod large_values;
 mod limits;
 mod lookups;
 mod newest;

@@ -158,7 +158,8 @@ settings! {
     memory_bytes_max: Budget, "bytes or percent of the memory" = Budget::Percent(50);
 
     /// Memory that running queries share, 1 MiB or more, or 1% to 90%; what needs more spills to
-    /// disk, and fails with SQLSTATE 53200 where it cannot.
+    /// disk, and fails with SQLSTATE 53200 where it cannot. Texts of statements and large messages
+    /// of clients count as well.
     query_memory_bytes_max: Budget, "bytes or percent of the memory" = Budget::Percent(20);
 
     /// Memory for columns of stories that were read, so that reading them again needs neither the

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use bytes::{Bytes, BytesMut};
 use stratalog_model::{Error, ErrorKind, Result};
-use stratalog_query::{CopyIn, CopyOut, CopyProgress, CopySink, Rows};
+use stratalog_query::{CopyIn, CopyOut, CopyProgress, CopySink, Rows, Share};
 use stratalog_text::{
     CopyParser, CopyWriter,
     copy::{CopyHeader, CopyLimits, Skipped},
@@ -24,7 +24,7 @@ use tokio::{
 use super::{Connection, Ending, Step, shutting_down, work::Work};
 use crate::{
     copy_binary::{self, BinaryCopyParser},
-    encode::{BINARY, RowWriter},
+    encode::{BINARY, LongValues, RowWriter},
     frontend::{Frontend, Inbound},
 };
 
@@ -66,6 +66,13 @@ impl Parser {
         }
     }
 
+    fn pending_bytes(&self) -> usize {
+        match self {
+            Parser::Lines(parser) => parser.pending_bytes(),
+            Parser::Binary(parser) => parser.pending_bytes(),
+        }
+    }
+
     fn skipped(&self) -> Option<&Skipped> {
         match self {
             Parser::Lines(parser) => Some(parser.skipped()),
@@ -88,11 +95,11 @@ async fn store(
     parser: Parser,
     sink: CopySink,
     feed: mpsc::Receiver<Feed>,
-    progress: Arc<CopyProgress>,
+    (progress, share): (Arc<CopyProgress>, Arc<Share>),
 ) -> Result<u64> {
     let (sender, batches) = mpsc::channel(BATCHES_WAITING);
     let mut sinking = Work::spawn(sink_all(sink, batches));
-    let parsed = parse_all(parser, feed, &sender, &progress).await;
+    let parsed = parse_all(parser, feed, &sender, (&progress, &share)).await;
     drop(sender);
     // What the sink said of earlier rows comes before what is wrong with later ones.
     let stored = sinking.result().await?;
@@ -121,8 +128,10 @@ async fn parse_all(
     mut parser: Parser,
     mut feed: mpsc::Receiver<Feed>,
     sink: &mpsc::Sender<Parsed>,
-    progress: &CopyProgress,
+    (progress, share): (&CopyProgress, &Arc<Share>),
 ) -> Result<()> {
+    // A row that has not ended yet counts.
+    let mut pending = share.hold(0)?;
     loop {
         let piece = tokio::select! {
             biased;
@@ -136,6 +145,8 @@ async fn parse_all(
                         return Ok(());
                     }
                 }
+                let long = parser.pending_bytes();
+                pending.resize(if long > PIECE_BYTES { long } else { 0 })?;
                 progress.add_bytes(bytes.len());
                 if let Some(skipped) = parser.skipped() {
                     progress.set_excluded(skipped.rows);
@@ -180,8 +191,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         };
         self.out.copy_in(count, binary)?;
         self.flush().await?;
+        let share = Arc::clone(self.session.share());
         let (sender, receiver) = mpsc::channel(PIECES_WAITING);
-        let mut work = Work::spawn(store(parser, sink, receiver, progress));
+        let mut work = Work::spawn(store(parser, sink, receiver, (progress, share)));
         if let Err(ending) = self.feed(&sender, &mut work).await {
             // The next statement must not meet what is left of this one. When it failed by
             // itself, it has ended already, and this says nothing new.
@@ -316,7 +328,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         let mut count = 0_u64;
         while let Some(batch) = self.next_to_copy(rows).await? {
             let mut lines = writer.rows(&batch)?;
+            let long = LongValues::of(&batch);
             for row in 0..batch.num_rows() {
+                self.out.make_room(long.bytes(row), self.session.share())?;
                 let start = self.out.begin(b'd');
                 if let Err(error) = lines.write(row, &mut self.out.bytes) {
                     self.out.take_back(start);
@@ -341,6 +355,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         while let Some(batch) = self.next_to_copy(rows).await? {
             let writer = RowWriter::new(&batch, &[BINARY], &style)?;
             for row in 0..batch.num_rows() {
+                self.out.make_room(writer.long_bytes(row), self.session.share())?;
                 let start = self.out.bytes.len();
                 writer.write_as(b'd', before, row, &mut self.out)?;
                 progress.add_bytes(self.out.bytes.len().saturating_sub(start + 5));

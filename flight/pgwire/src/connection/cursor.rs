@@ -76,6 +76,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             let writer = RowWriter::new(&batch, &cursor.formats, &cursor.style)?;
             let mut row = first;
             while row < batch.num_rows() && sent < limit {
+                self.out.make_room(writer.long_bytes(row), self.session.share())?;
                 writer.write(row, &mut self.out)?;
                 row += 1;
                 sent += 1;

@@ -10,7 +10,7 @@ use super::message::is_known;
 use crate::budget::{Budget, Claim};
 
 /// Bytes of a message that a connection may have before it needs room for the rest.
-const FREE_BYTES: usize = 256 << 10;
+const FREE_BYTES: usize = 64 << 10;
 
 /// Bytes that are read ahead while a statement runs, at most.
 const READ_AHEAD_BYTES: usize = 64 << 10;
@@ -148,7 +148,7 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         let error = Error::new(
             ErrorKind::OutOfMemory,
             format!(
-                "no room for a message of {whole} bytes: other messages hold {} of {} bytes",
+                "no room for a message of {whole} bytes: messages hold {} of {} bytes, and statements may hold the memory",
                 self.limits.room.used(),
                 self.limits.room.bytes_max()
             ),

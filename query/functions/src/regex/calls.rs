@@ -12,7 +12,8 @@ use stratalog_model::{ColumnType, Error, ErrorKind};
 use super::{Expression, Found, Last, syntax::Flags};
 use crate::{
     failed,
-    function::{Arguments, Function, Parameter, text_at, text_rows},
+    function::{Arguments, Function, Parameter, Room, text_at, text_rows},
+    governor::{self, Pace},
 };
 
 use Parameter::{Integer, Text};
@@ -106,6 +107,9 @@ pub fn functions() -> Vec<Function> {
     ]
 }
 
+/// Bytes of an element of an array beside its text.
+const ELEMENT_BYTES: usize = 16;
+
 /// One row's arguments, and what is known of the row before.
 struct Rows<'a> {
     arguments: &'a Arguments<'a>,
@@ -126,6 +130,7 @@ impl<'a> Rows<'a> {
 
     /// The row, with the flags of argument `flags_at`; `None` if one of them is NULL.
     fn row(&mut self, row: usize, flags_at: usize) -> Result<Option<Row<'a>>> {
+        governor::check()?;
         let arguments = self.arguments;
         if arguments.arrays.iter().any(|array| array.is_null(row)) {
             return Ok(None);
@@ -204,7 +209,9 @@ impl Row<'_> {
     /// Calls `each` with the matches from a byte on until it says that it is enough.
     fn matches(&self, from: usize, mut each: impl FnMut(Found) -> bool) -> Result<()> {
         let mut from = from;
+        let mut pace = Pace::default();
         while from <= self.text.len() {
+            pace.step()?;
             let Some(found) = self.expression.find(self.text, from).map_err(failed)? else {
                 return Ok(());
             };
@@ -367,16 +374,22 @@ fn first_match(arguments: &Arguments<'_>) -> Result<ArrayRef> {
 
 fn all_matches(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let mut rows = Rows::new(arguments);
+    let mut room = Room::of(arguments.rows);
     let mut lists = ListBuilder::new(texts_builder());
     for at in 0..arguments.rows {
         if let Some(row) = rows.row(at, 2)? {
             let every = row.flags.global;
+            let mut enough = Ok(());
             row.matches(0, |found| {
                 let list = lists.values();
-                row.parts(&found).into_iter().for_each(|part| list.values().append_option(part));
+                let parts = row.parts(&found);
+                let bytes = parts.iter().map(|part| ELEMENT_BYTES + part.map_or(0, str::len)).sum();
+                parts.into_iter().for_each(|part| list.values().append_option(part));
                 list.append(true);
-                every
+                enough = room.take(bytes);
+                every && enough.is_ok()
             })?;
+            enough?;
         }
         lists.append(true);
     }
@@ -385,6 +398,7 @@ fn all_matches(arguments: &Arguments<'_>) -> Result<ArrayRef> {
 
 fn split(arguments: &Arguments<'_>) -> Result<ArrayRef> {
     let mut rows = Rows::new(arguments);
+    let mut room = Room::of(arguments.rows);
     let mut lists = texts_builder();
     for at in 0..arguments.rows {
         let Some(row) = rows.row(at, 2)? else {
@@ -393,15 +407,18 @@ fn split(arguments: &Arguments<'_>) -> Result<ArrayRef> {
         };
         not_global("regexp_split_to_array", row.flags)?;
         let mut from = 0;
+        let mut enough = Ok(());
         row.matches(0, |found| {
             // What matches nothing splits between characters only.
             let (start, end) = found.all;
             if start < row.text.len() && end > from {
                 lists.values().append_value(row.slice((from, start)));
+                enough = room.take(ELEMENT_BYTES + start - from);
                 from = end;
             }
-            true
+            enough.is_ok()
         })?;
+        enough?;
         lists.values().append_value(row.slice((from, row.text.len())));
         lists.append(true);
     }
@@ -413,6 +430,7 @@ fn replace(arguments: &Arguments<'_>) -> Result<ArrayRef> {
         arguments.arrays.get(3).is_some_and(|array| *array.data_type() == DataType::Int64);
     let flags_at = if by_number { 5 } else { 3 };
     let mut rows = Rows::new(arguments);
+    let mut room = Room::of(arguments.rows);
     text_rows(arguments.rows, |at| {
         let Some(row) = rows.row(at, flags_at)? else { return Ok(None) };
         let Some(by) = text_at(arguments.text(2)?, at) else { return Ok(None) };
@@ -429,6 +447,7 @@ fn replace(arguments: &Arguments<'_>) -> Result<ArrayRef> {
         let from = row.byte_of(start)?;
         let mut out = String::with_capacity(row.text.len());
         let (mut copied, mut number) = (0, 0);
+        let mut enough = Ok(());
         row.matches(from, |found| {
             number += 1;
             if n > 0 && number != n {
@@ -437,8 +456,10 @@ fn replace(arguments: &Arguments<'_>) -> Result<ArrayRef> {
             out.push_str(row.slice((copied, found.all.0)));
             append(&mut out, by, &row, &found);
             copied = found.all.1;
-            n == 0
+            enough = room.reach(out.len());
+            n == 0 && enough.is_ok()
         })?;
+        enough?;
         out.push_str(row.slice((copied, row.text.len())));
         Ok(Some(out))
     })

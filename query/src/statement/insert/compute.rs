@@ -56,7 +56,7 @@ impl<'a> Computing<'a> {
 
     /// For values that no statement stores, and that have no parameters.
     pub fn constants(session: &'a Session) -> Self {
-        Self::new(session, &Work::start(0), &[], &[])
+        Self::new(session, &Work::within(0, session.memory_pool()), &[], &[])
     }
 
     /// The value of a parameter, counted from 0, and its type.

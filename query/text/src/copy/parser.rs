@@ -81,6 +81,11 @@ pub struct CopyParser {
 }
 
 impl CopyParser {
+    /// Bytes of the record that is not complete yet.
+    pub fn pending_bytes(&self) -> usize {
+        self.pending.capacity()
+    }
+
     /// A parser of data for `columns`, which the batches have in this order, all nullable.
     ///
     /// # Errors

@@ -211,13 +211,47 @@ pub fn available_memory_bytes() -> u64 {
         let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
         line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib.saturating_mul(1024))
     });
-    let group = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"]
-        .iter()
-        .filter_map(|path| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok())
-        .min();
+    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let group = group_limit(&groups, |path| std::fs::read_to_string(path).ok());
     match (machine, group) {
         (Some(machine), Some(group)) => machine.min(group),
         (Some(bytes), None) | (None, Some(bytes)) => bytes,
         (None, None) => 4 << 30,
     }
 }
+
+/// The lowest memory limit of the control groups that `/proc/self/cgroup` names, and of the groups
+/// above them. In a container, the root is the container's own group.
+fn group_limit(groups: &str, read: impl Fn(&str) -> Option<String>) -> Option<u64> {
+    let of_version_2 =
+        ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map(|root| (root, "memory.max"));
+    let of_version_1 = [("/sys/fs/cgroup/memory", "memory.limit_in_bytes")];
+    let mut lowest = None;
+    let roots = [("", ""), ("memory", "")];
+    let lines = groups.lines().filter_map(|line| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        Some((parts.next()?, parts.next()?))
+    });
+    for (controllers, path) in roots.into_iter().chain(lines) {
+        let places: &[(&str, &str)] = match controllers {
+            "" => &of_version_2,
+            _ if controllers.split(',').any(|controller| controller == "memory") => &of_version_1,
+            _ => continue,
+        };
+        let mut path = path.trim_end_matches('/');
+        loop {
+            let limits = places.iter().filter_map(|(root, file)| {
+                read(&format!("{root}{path}/{file}"))?.trim().parse::<u64>().ok()
+            });
+            lowest = limits.chain(lowest).min();
+            match path.rfind('/') {
+                Some(at) => path = path.get(..at).unwrap_or(""),
+                None => break,
+            }
+        }
+    }
+    lowest
+}
+
+#[cfg(test)]
+mod tests;

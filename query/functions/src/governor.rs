@@ -1,0 +1,294 @@
+//! Limits of the running statement, as the functions of an expression see them: the memory that
+//! its values may take, and the request to stop (CL-10).
+//!
+//! ```text
+//!   statement ─► governed(future) ─► thread-local governor ─► check(), charge()
+//!                      └─► tasks that DataFusion spawns inherit the governor (see `install`)
+//! ```
+//! A thread without a governor has no budget: constant folding in tests, for example.
+
+use std::{
+    any::Any,
+    cell::{Cell, RefCell},
+    fmt::Debug,
+    future::{Future, poll_fn},
+    pin::{Pin, pin},
+    sync::Arc,
+};
+
+use datafusion::common::{Result as PlanResult, runtime::JoinSetTracer};
+use stratalog_model::{Error, ErrorKind, Result};
+
+use crate::failed;
+
+mod tied;
+
+pub use tied::{array_bytes, tied, value_bytes};
+
+/// Bytes of one value, at most: the same limit as in PostgreSQL.
+pub const VALUE_BYTES_MAX: usize = (1 << 30) - 1;
+
+/// Smaller results are not charged.
+pub const CHARGED_BYTES_MIN: usize = 256 << 10;
+
+/// Bytes that one call should make of a batch that can be split into smaller ones.
+pub const SPLIT_BYTES: usize = 32 << 20;
+
+/// Bytes of a constant that the planner computes in advance, at most.
+pub const FOLDED_BYTES_MAX: usize = 1 << 20;
+
+/// Charges for constants that a thread keeps, at most.
+const CONSTANTS_MAX: usize = 32;
+
+/// The limits of one statement.
+pub trait Governor: Debug + Send + Sync {
+    /// Fails once the statement must stop.
+    ///
+    /// # Errors
+    /// `QueryCanceled`, `Shutdown`.
+    fn check(&self) -> Result<()>;
+
+    /// Takes bytes of the memory budget.
+    ///
+    /// # Errors
+    /// `OutOfMemory`; then nothing is taken.
+    fn grow(&self, bytes: usize) -> Result<()>;
+
+    /// Gives bytes back.
+    fn shrink(&self, bytes: usize);
+}
+
+/// How the current thread evaluates expressions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Evaluation {
+    /// A batch that must be evaluated as a whole.
+    #[default]
+    Whole,
+    /// A batch that the caller splits after an `OutOfMemory` error.
+    Splittable,
+    /// The planner computes constants in advance.
+    Planning,
+}
+
+thread_local! {
+    static CURRENT: RefCell<Option<Arc<dyn Governor>>> = const { RefCell::new(None) };
+    static EVALUATION: Cell<Evaluation> = const { Cell::new(Evaluation::Whole) };
+    /// Charges for constants, with the address of each constant.
+    static CONSTANTS: RefCell<Vec<(usize, Charge)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The governor of the current thread.
+pub fn current() -> Option<Arc<dyn Governor>> {
+    CURRENT.with_borrow(Clone::clone)
+}
+
+/// How the current thread evaluates expressions.
+pub fn evaluation() -> Evaluation {
+    EVALUATION.get()
+}
+
+/// Fails once the statement of the current thread must stop.
+///
+/// # Errors
+/// As [`Governor::check`].
+pub fn check() -> PlanResult<()> {
+    check_statement().map_err(failed)
+}
+
+/// As [`check`], for callers outside of DataFusion.
+///
+/// # Errors
+/// As [`Governor::check`].
+pub fn check_statement() -> Result<()> {
+    CURRENT.with_borrow(|governor| governor.as_ref().map_or(Ok(()), |governor| governor.check()))
+}
+
+/// A regular [`check`] in a loop of cheap steps.
+#[derive(Debug, Default)]
+pub struct Pace(u32);
+
+impl Pace {
+    /// Steps between two checks.
+    const STEPS: u32 = 1 << 7;
+
+    /// Counts one step.
+    ///
+    /// # Errors
+    /// As [`check`].
+    pub fn step(&mut self) -> PlanResult<()> {
+        self.0 = self.0.wrapping_add(1);
+        match self.0 % Self::STEPS {
+            0 => check(),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Memory of a statement, which the drop gives back.
+#[derive(Debug)]
+pub struct Charge {
+    governor: Option<Arc<dyn Governor>>,
+    bytes: usize,
+}
+
+impl Charge {
+    /// Changes the size of the charge.
+    ///
+    /// # Errors
+    /// `OutOfMemory` when the budget does not allow for more.
+    pub fn resize(&mut self, bytes: usize) -> Result<()> {
+        if let Some(governor) = &self.governor {
+            match bytes.checked_sub(self.bytes) {
+                Some(more) => governor.grow(more)?,
+                None => governor.shrink(self.bytes - bytes),
+            }
+        }
+        self.bytes = bytes;
+        Ok(())
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        if let Some(governor) = &self.governor
+            && self.bytes > 0
+        {
+            governor.shrink(self.bytes);
+        }
+    }
+}
+
+/// Charges bytes to the statement of the current thread.
+///
+/// # Errors
+/// `OutOfMemory`.
+pub fn charge(bytes: usize) -> Result<Charge> {
+    let mut charge = Charge { governor: current(), bytes: 0 };
+    charge.resize(bytes)?;
+    Ok(charge)
+}
+
+/// Keeps the charge for a constant until another function takes the constant, or until the
+/// current evaluation ends.
+pub fn keep_constant(address: usize, charge: Charge) {
+    CONSTANTS.with_borrow_mut(|constants| {
+        if constants.len() >= CONSTANTS_MAX {
+            constants.remove(0);
+        }
+        constants.push((address, charge));
+    });
+}
+
+/// Returns the charge for a constant, if there is one.
+pub fn take_constant(address: usize) -> Option<Charge> {
+    CONSTANTS.with_borrow_mut(|constants| {
+        let at = constants.iter().position(|(known, _)| *known == address)?;
+        Some(constants.swap_remove(at).1)
+    })
+}
+
+/// The state of the thread that [`within`] and [`evaluating`] restore, also after a panic.
+struct Restored {
+    governor: Option<Option<Arc<dyn Governor>>>,
+    evaluation: Evaluation,
+    constants: Vec<(usize, Charge)>,
+}
+
+impl Drop for Restored {
+    fn drop(&mut self) {
+        if let Some(governor) = self.governor.take() {
+            CURRENT.set(governor);
+        }
+        EVALUATION.set(self.evaluation);
+        let inner = CONSTANTS.replace(std::mem::take(&mut self.constants));
+        drop(inner);
+    }
+}
+
+/// Runs `work` under a governor.
+pub fn within<T>(governor: &Arc<dyn Governor>, work: impl FnOnce() -> T) -> T {
+    let _restored = Restored {
+        governor: Some(CURRENT.replace(Some(Arc::clone(governor)))),
+        evaluation: EVALUATION.replace(Evaluation::Whole),
+        constants: CONSTANTS.take(),
+    };
+    work()
+}
+
+/// Evaluates expressions in a certain way; charges for constants end with it.
+pub fn evaluating<T>(evaluation: Evaluation, work: impl FnOnce() -> T) -> T {
+    let _restored = Restored {
+        governor: None,
+        evaluation: EVALUATION.replace(evaluation),
+        constants: CONSTANTS.take(),
+    };
+    work()
+}
+
+/// Runs a future that plans a statement.
+pub async fn planning<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    poll_fn(|context| evaluating(Evaluation::Planning, || future.as_mut().poll(context))).await
+}
+
+/// Runs a future under a governor.
+pub async fn governed<F: Future>(governor: Arc<dyn Governor>, future: F) -> F::Output {
+    let mut future = pin!(future);
+    poll_fn(|context| within(&governor, || future.as_mut().poll(context))).await
+}
+
+type AnyFuture = Pin<Box<dyn Future<Output = Box<dyn Any + Send>> + Send>>;
+type AnyBlock = Box<dyn FnOnce() -> Box<dyn Any + Send> + Send>;
+
+/// Hands the governor on to the tasks that a plan spawns.
+struct Inherited;
+
+impl JoinSetTracer for Inherited {
+    fn trace_future(&self, future: AnyFuture) -> AnyFuture {
+        match current() {
+            Some(governor) => Box::pin(governed(governor, future)),
+            None => future,
+        }
+    }
+
+    fn trace_block(&self, block: AnyBlock) -> AnyBlock {
+        match current() {
+            Some(governor) => Box::new(move || within(&governor, block)),
+            None => block,
+        }
+    }
+}
+
+/// Makes the tasks of all plans of the process inherit governors; further calls change nothing.
+pub fn install() {
+    // The process has one tracer; an error means that an earlier call has set it.
+    let _ = datafusion::common::runtime::set_join_set_tracer(&Inherited);
+}
+
+/// Refuses a batch that the caller splits, and a constant that is computed when the plan runs.
+///
+/// # Errors
+/// `OutOfMemory`.
+pub fn check_batch(bytes: usize, rows: usize) -> Result<()> {
+    let too_large = match evaluation() {
+        Evaluation::Planning => bytes > FOLDED_BYTES_MAX,
+        Evaluation::Splittable => rows > 1 && bytes > SPLIT_BYTES,
+        Evaluation::Whole => false,
+    };
+    if !too_large {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::OutOfMemory, "out of memory")
+        .with_detail(format!("an expression would make {bytes} bytes for {rows} rows at once"))
+        .with_hint("make shorter values, or compute them for fewer rows at once"))
+}
+
+/// The error of a value past [`VALUE_BYTES_MAX`].
+pub fn too_long(what: &str, bytes: usize) -> Error {
+    Error::new(ErrorKind::LimitExceeded, "requested length too large").with_detail(format!(
+        "{what} would make a value of {bytes} bytes; a value has at most {VALUE_BYTES_MAX}"
+    ))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+//! Arrays whose memory counts until the last user drops it.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{Array, ArrayData, ArrayRef, AsArray, make_array},
+    buffer::Buffer,
+    datatypes::DataType,
+};
+use bytes::Bytes;
+use datafusion::common::Result;
+
+use super::Charge;
+
+/// Smaller buffers stay as they are.
+const TIED_BYTES_MIN: usize = 4 << 10;
+
+/// Longer values are outside of their views.
+const INLINE_BYTES: usize = 12;
+
+/// Bytes of a view.
+const VIEW_BYTES: usize = size_of::<u128>();
+
+/// A buffer with the charge for it.
+struct Tied {
+    buffer: Buffer,
+    _charge: Arc<Charge>,
+}
+
+impl AsRef<[u8]> for Tied {
+    fn as_ref(&self) -> &[u8] {
+        self.buffer.as_slice()
+    }
+}
+
+/// The bytes of an array's buffers, without those at the addresses `known`.
+pub fn array_bytes(data: &ArrayData, known: &[usize]) -> usize {
+    let own: usize = data
+        .buffers()
+        .iter()
+        .filter(|buffer| !known.contains(&(buffer.as_ptr() as usize)))
+        .map(Buffer::capacity)
+        .sum();
+    let children = data.child_data().iter().map(|child| array_bytes(child, known));
+    children.fold(own, usize::saturating_add)
+}
+
+/// The bytes of an array's own values, wherever their buffers are.
+pub fn value_bytes(array: &ArrayRef) -> usize {
+    match array.data_type() {
+        DataType::Utf8View => {
+            let texts = array.as_string_view();
+            texts.views().iter().map(|view| VIEW_BYTES + long_bytes(*view)).sum()
+        }
+        DataType::BinaryView => {
+            let values = array.as_binary_view();
+            values.views().iter().map(|view| VIEW_BYTES + long_bytes(*view)).sum()
+        }
+        _ => array.to_data().get_slice_memory_size().unwrap_or(0),
+    }
+}
+
+/// The bytes of a value outside of its view.
+fn long_bytes(view: u128) -> usize {
+    let [a, b, c, d, ..] = view.to_le_bytes();
+    let length = u32::from_le_bytes([a, b, c, d]) as usize;
+    if length > INLINE_BYTES { length } else { 0 }
+}
+
+/// The array, whose buffers hold the charge. The buffers at the addresses `known` belong to
+/// other arrays and stay as they are.
+///
+/// # Errors
+/// When Arrow finds the array invalid.
+pub fn tied(array: &ArrayRef, charge: Charge, known: &[usize]) -> Result<ArrayRef> {
+    let data = tie(array.to_data(), &Arc::new(charge), known)?;
+    Ok(make_array(data))
+}
+
+fn tie(data: ArrayData, charge: &Arc<Charge>, known: &[usize]) -> Result<ArrayData> {
+    let buffers = data.buffers().iter().map(|buffer| {
+        if buffer.len() < TIED_BYTES_MIN || known.contains(&(buffer.as_ptr() as usize)) {
+            return buffer.clone();
+        }
+        let tied = Tied { buffer: buffer.clone(), _charge: Arc::clone(charge) };
+        Buffer::from(Bytes::from_owner(tied))
+    });
+    let buffers = buffers.collect();
+    let children = data.child_data().iter().map(|child| tie(child.clone(), charge, known));
+    let children = children.collect::<Result<Vec<_>>>()?;
+    Ok(data.into_builder().buffers(buffers).child_data(children).build()?)
+}

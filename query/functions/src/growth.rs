@@ -1,0 +1,292 @@
+//! How many bytes a function will make, predicted from its arguments before it allocates.
+//!
+//! Only functions whose results can be far larger than their arguments, or that repeat a constant
+//! in every row, have a prediction. Any other result is at most a few times as large as arguments
+//! that are in memory already, and is charged when it is there.
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray, Int64Array},
+    compute::cast,
+    datatypes::DataType,
+};
+use datafusion::{
+    common::{Result, ScalarValue},
+    logical_expr::ColumnarValue,
+};
+
+/// Bytes of an element of an array beside the text in it.
+const ELEMENT_BYTES: usize = 16;
+
+/// Shorter results are not worth an exact count.
+const EXACT_BYTES_MIN: usize = 64 << 10;
+
+/// The predicted result of a call for one batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Growth {
+    /// Bytes of all rows.
+    pub total: usize,
+    /// Bytes of the largest row.
+    pub largest: usize,
+}
+
+impl Growth {
+    fn of_rows(rows: usize, mut bytes: impl FnMut(usize) -> usize) -> Self {
+        let mut growth = Self::default();
+        for row in 0..rows {
+            let bytes = bytes(row);
+            growth.total = growth.total.saturating_add(bytes);
+            growth.largest = growth.largest.max(bytes);
+        }
+        growth
+    }
+}
+
+/// An argument, row by row.
+enum Argument {
+    /// The same value in every row.
+    Text(Option<String>),
+    Number(Option<i64>),
+    /// The same array or other value in every row, with its bytes.
+    Sized(usize),
+    Array(ArrayRef),
+}
+
+impl Argument {
+    fn of(value: &ColumnarValue) -> Self {
+        match value {
+            ColumnarValue::Array(array) => match array.data_type() {
+                DataType::Dictionary(_, inner) => {
+                    Self::Array(cast(array, inner).unwrap_or_else(|_| array.clone()))
+                }
+                _ => Self::Array(array.clone()),
+            },
+            ColumnarValue::Scalar(value) => match value.try_as_str() {
+                Some(text) => Self::Text(text.map(str::to_owned)),
+                None => match value.cast_to(&DataType::Int64) {
+                    Ok(ScalarValue::Int64(number)) if value.data_type().is_integer() => {
+                        Self::Number(number)
+                    }
+                    _ => Self::Sized(value.size()),
+                },
+            },
+        }
+    }
+
+    /// The text of a row; `None` for NULL and for what is no text.
+    fn text(&self, row: usize) -> Option<&str> {
+        match self {
+            Self::Text(text) => text.as_deref(),
+            Self::Array(array) if array.is_valid(row) => match array.data_type() {
+                DataType::Utf8View => Some(array.as_string_view().value(row)),
+                DataType::Utf8 => Some(array.as_string::<i32>().value(row)),
+                DataType::LargeUtf8 => Some(array.as_string::<i64>().value(row)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The bytes of a row's value.
+    fn bytes(&self, row: usize) -> usize {
+        match self {
+            Self::Text(text) => text.as_ref().map_or(0, String::len),
+            Self::Number(_) => size_of::<i64>(),
+            Self::Sized(bytes) => *bytes,
+            Self::Array(array) if array.is_null(row) => 0,
+            Self::Array(array) => match array.data_type() {
+                DataType::BinaryView => array.as_binary_view().value(row).len(),
+                DataType::Binary => array.as_binary::<i32>().value(row).len(),
+                DataType::LargeBinary => array.as_binary::<i64>().value(row).len(),
+                DataType::List(_) | DataType::LargeList(_) => self.list_bytes(row),
+                _ => self.text(row).map_or(ELEMENT_BYTES, str::len),
+            },
+        }
+    }
+
+    /// The elements of a row's list.
+    fn elements(&self, row: usize) -> Option<ArrayRef> {
+        let Self::Array(array) = self else { return None };
+        match array.data_type() {
+            _ if array.is_null(row) => None,
+            DataType::List(_) => Some(array.as_list::<i32>().value(row)),
+            DataType::LargeList(_) => Some(array.as_list::<i64>().value(row)),
+            DataType::FixedSizeList(_, _) => Some(array.as_fixed_size_list().value(row)),
+            _ => None,
+        }
+    }
+
+    fn list_bytes(&self, row: usize) -> usize {
+        let Some(elements) = self.elements(row) else { return 0 };
+        let length = elements.len();
+        let texts = Self::Array(elements);
+        (0..length).map(|at| texts.text(at).map_or(0, str::len) + ELEMENT_BYTES).sum()
+    }
+
+    /// A number per row; `None` for NULL.
+    fn numbers(&self) -> Result<Numbers> {
+        Ok(match self {
+            Self::Number(number) => Numbers::Same(*number),
+            Self::Array(array) => {
+                Numbers::Each(cast(array, &DataType::Int64)?.as_primitive().clone())
+            }
+            Self::Text(_) | Self::Sized(_) => Numbers::Same(None),
+        })
+    }
+}
+
+enum Numbers {
+    Same(Option<i64>),
+    Each(Int64Array),
+}
+
+impl Numbers {
+    fn at(&self, row: usize) -> usize {
+        let number = match self {
+            Self::Same(number) => number.unwrap_or(0),
+            Self::Each(numbers) if numbers.is_valid(row) => numbers.value(row),
+            Self::Each(_) => 0,
+        };
+        usize::try_from(number).unwrap_or(0)
+    }
+}
+
+/// How the result of a function follows from its arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// The first argument, so many times as the second says.
+    Times,
+    /// As many characters as the second argument says, of the first or the third argument.
+    Padded,
+    /// As many characters as the first argument says.
+    Spaces,
+    /// The first argument with each occurrence of the second replaced by the third.
+    Replaced,
+    /// The first argument with characters replaced.
+    Translated,
+    /// All arguments, each a number of times.
+    Joined(usize),
+    /// All arguments behind the first, with the first between them.
+    JoinedBy,
+    /// The elements of the first argument, with the second between them.
+    Elements,
+    /// The first argument as an array, split at the second.
+    Split,
+    /// The first argument as elements of an array, so many as the second says.
+    Copies,
+}
+
+fn shape_of(name: &str) -> Option<Shape> {
+    Some(match name {
+        "repeat" => Shape::Times,
+        "lpad" | "rpad" => Shape::Padded,
+        "space" => Shape::Spaces,
+        "replace" => Shape::Replaced,
+        "translate" => Shape::Translated,
+        "concat_ws" => Shape::JoinedBy,
+        "array_to_string" => Shape::Elements,
+        "string_to_array" => Shape::Split,
+        "array_repeat" | "array_resize" => Shape::Copies,
+        "concat" | "text_concat" | "overlay" | "bytea_overlay" | "bytea_concat" | "make_array"
+        | "array_append" | "array_prepend" | "array_concat" | "jsonb_concat" | "jsonb_set"
+        | "jsonb_insert" | "jsonb_build_array" | "jsonb_build_object" | "convert_to"
+        | "convert_from" | "decode" | "upper" | "lower" | "initcap" | "reverse" | "format" => {
+            Shape::Joined(1)
+        }
+        "encode" | "quote_literal" | "quote_ident" | "quote_nullable" => Shape::Joined(2),
+        // A control character takes six bytes in JSON.
+        "to_jsonb" => Shape::Joined(6),
+        _ => return None,
+    })
+}
+
+/// Whether a function has a prediction.
+pub fn is_predicted(name: &str) -> bool {
+    shape_of(name).is_some()
+}
+
+/// The growth of a call, where the function has a prediction.
+///
+/// # Errors
+/// When a number of an argument is out of range.
+pub fn predict(name: &str, arguments: &[ColumnarValue], rows: usize) -> Result<Option<Growth>> {
+    let Some(shape) = shape_of(name) else { return Ok(None) };
+    let arguments: Vec<Argument> = arguments.iter().map(Argument::of).collect();
+    let (Some(first), second, third) = (arguments.first(), arguments.get(1), arguments.get(2))
+    else {
+        return Ok(None);
+    };
+    let counts = match shape {
+        Shape::Spaces => first.numbers()?,
+        _ => second.map_or(Ok(Numbers::Same(None)), Argument::numbers_or_none)?,
+    };
+    let sum = |row: usize| {
+        arguments.iter().map(|argument| argument.bytes(row)).fold(0, usize::saturating_add)
+    };
+    Ok(Some(Growth::of_rows(rows, |row| match shape {
+        Shape::Times => first.bytes(row).saturating_mul(counts.at(row)),
+        Shape::Spaces => counts.at(row),
+        Shape::Padded => {
+            let plain = counts.at(row) < EXACT_BYTES_MIN
+                || first.text(row).is_none_or(str::is_ascii)
+                    && third.and_then(|fill| fill.text(row)).is_none_or(str::is_ascii);
+            counts.at(row).saturating_mul(if plain { 1 } else { 4 })
+        }
+        Shape::Replaced => replaced(
+            first.text(row),
+            second.and_then(|from| from.text(row)),
+            third.and_then(|to| to.text(row)),
+        ),
+        Shape::Translated => {
+            let wide = third.and_then(|to| to.text(row)).is_some_and(|to| !to.is_ascii());
+            first.bytes(row).saturating_mul(if wide { 4 } else { 1 })
+        }
+        Shape::Joined(times) => sum(row).saturating_mul(times),
+        Shape::JoinedBy => {
+            let between = arguments.len().saturating_sub(2);
+            sum(row).saturating_add(first.bytes(row).saturating_mul(between))
+        }
+        Shape::Elements => {
+            let elements = first.elements(row).map_or(0, |elements| elements.len());
+            let between = second.map_or(0, |between| between.bytes(row));
+            let null = third.map_or(0, |null| null.bytes(row));
+            first.bytes(row).saturating_add(elements.saturating_mul(between.saturating_add(null)))
+        }
+        Shape::Split => {
+            let text = first.text(row).unwrap_or("");
+            let parts = match second.and_then(|at| at.text(row)) {
+                _ if text.len() < EXACT_BYTES_MIN => 0,
+                Some("") => 1,
+                Some(at) => text.matches(at).count() + 1,
+                None => text.chars().count(),
+            };
+            text.len().saturating_add(parts.saturating_mul(ELEMENT_BYTES))
+        }
+        Shape::Copies => first.bytes(row).max(size_of::<i64>()).saturating_mul(counts.at(row)),
+    })))
+}
+
+impl Argument {
+    /// As [`Self::numbers`]; no number of what is none.
+    fn numbers_or_none(&self) -> Result<Numbers> {
+        match self {
+            Self::Array(array) if !array.data_type().is_integer() => Ok(Numbers::Same(None)),
+            other => other.numbers(),
+        }
+    }
+}
+
+fn replaced(text: Option<&str>, from: Option<&str>, to: Option<&str>) -> usize {
+    let (Some(text), Some(from), Some(to)) = (text, from, to) else { return 0 };
+    if from.is_empty() || to.len() <= from.len() {
+        return text.len();
+    }
+    let most = (text.len() / from.len()).saturating_mul(to.len() - from.len());
+    let more = match most > EXACT_BYTES_MIN {
+        true => text.matches(from).count().saturating_mul(to.len() - from.len()),
+        false => most,
+    };
+    text.len().saturating_add(more)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,470 @@
+//! Calls of functions whose results count: predicted, charged to the statement, and refused past
+//! the limits (CL-10).
+//!
+//! ```text
+//!   arguments ─► prediction ─► value too long? ─► 54000
+//!                     └─► batch too large? ─► 53200: the caller splits the batch, or the statement fails
+//!                               └─► charge ─► function ─► result that holds its charge
+//! ```
+
+use std::{hash::Hash, sync::Arc};
+
+use arrow::{
+    array::{
+        Array, ArrayRef, AsArray, StringArray, StringBuilder, StringViewArray, StringViewBuilder,
+        UInt32Array,
+    },
+    compute::take,
+    datatypes::{DataType, Field, FieldRef},
+};
+use datafusion::{
+    common::{DFSchema, ExprSchema, Result, ScalarValue, tree_node::Transformed},
+    config::ConfigOptions,
+    logical_expr::{
+        BinaryExpr, ColumnarValue, Documentation, Expr, ExprSchemable, Operator, ReturnFieldArgs,
+        ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+        expr_rewriter::FunctionRewrite,
+        interval_arithmetic::Interval,
+        simplify::{ExprSimplifyResult, SimplifyContext},
+        sort_properties::{ExprProperties, SortProperties},
+    },
+};
+use stratalog_model::{Error, ErrorKind};
+
+use crate::{
+    failed,
+    function::is_declared,
+    governor::{self, CHARGED_BYTES_MIN, VALUE_BYTES_MAX},
+    growth::{self, Growth},
+};
+
+/// A constant in every row of a batch. Long texts are in memory once.
+///
+/// # Errors
+/// As `ScalarValue::to_array_of_size`.
+pub fn expanded(value: &ColumnarValue, rows: usize) -> Result<ArrayRef> {
+    match value {
+        ColumnarValue::Scalar(
+            value @ (ScalarValue::Utf8View(Some(_)) | ScalarValue::BinaryView(Some(_))),
+        ) if rows != 1 => {
+            let once = value.to_array()?;
+            Ok(take(&once, &UInt32Array::from_value(0, rows), None)?)
+        }
+        other => other.to_array(rows),
+    }
+}
+
+/// Calls a function within the limits of the current statement.
+///
+/// # Errors
+/// `LimitExceeded` for a value that is too long, `OutOfMemory` for a batch that is too large or
+/// when the budget is used up, `QueryCanceled`, and the errors of the function.
+pub fn invoke(function: &ScalarUDF, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+    governor::check()?;
+    let name = function.name();
+    let constants = arguments.args.iter().filter(|value| is_constant(value)).count();
+    let rows = match constants == arguments.args.len() && constants > 0 {
+        true => 1,
+        false => arguments.number_rows,
+    };
+    let mut growth = growth::predict(name, &arguments.args, rows)?.unwrap_or_default();
+    if growth.largest > VALUE_BYTES_MAX {
+        return Err(failed(governor::too_long(&format!("{name}()"), growth.largest)));
+    }
+    if rows > 1 && !is_declared(function) {
+        let repeated = arguments.args.iter().map(constant_bytes).sum::<usize>();
+        growth.total = growth.total.saturating_add(repeated.saturating_mul(rows));
+    }
+    refuse(growth, rows, arguments.return_field.data_type())?;
+    let mut charge = match growth.total >= CHARGED_BYTES_MIN {
+        true => Some(governor::charge(growth.total).map_err(failed)?),
+        false => None,
+    };
+    let taken: Vec<_> = arguments.args.iter().filter_map(take_charge).collect();
+    let known = addresses(&arguments.args);
+    let result = function.invoke_with_args(arguments)?;
+    drop(taken);
+    match result {
+        ColumnarValue::Array(array) => settle_array(name, array, &mut charge, &known),
+        ColumnarValue::Scalar(value) => settle_constant(name, value, &mut charge),
+    }
+}
+
+fn is_constant(value: &ColumnarValue) -> bool {
+    matches!(value, ColumnarValue::Scalar(_))
+}
+
+/// The bytes of a long constant.
+fn constant_bytes(value: &ColumnarValue) -> usize {
+    match value {
+        ColumnarValue::Scalar(value) => Some(value_bytes(value)).filter(|bytes| *bytes > 256),
+        ColumnarValue::Array(_) => None,
+    }
+    .unwrap_or(0)
+}
+
+fn value_bytes(value: &ScalarValue) -> usize {
+    match value {
+        ScalarValue::Utf8(Some(text))
+        | ScalarValue::LargeUtf8(Some(text))
+        | ScalarValue::Utf8View(Some(text)) => text.len(),
+        ScalarValue::Binary(Some(bytes))
+        | ScalarValue::LargeBinary(Some(bytes))
+        | ScalarValue::BinaryView(Some(bytes)) => bytes.len(),
+        ScalarValue::List(list) => list.get_array_memory_size(),
+        ScalarValue::LargeList(list) => list.get_array_memory_size(),
+        _ => 0,
+    }
+}
+
+/// Where a constant is in memory.
+fn address(value: &ScalarValue) -> usize {
+    match value {
+        ScalarValue::Utf8(Some(text))
+        | ScalarValue::LargeUtf8(Some(text))
+        | ScalarValue::Utf8View(Some(text)) => text.as_ptr() as usize,
+        ScalarValue::Binary(Some(bytes))
+        | ScalarValue::LargeBinary(Some(bytes))
+        | ScalarValue::BinaryView(Some(bytes)) => bytes.as_ptr() as usize,
+        ScalarValue::List(list) => Arc::as_ptr(list) as usize,
+        ScalarValue::LargeList(list) => Arc::as_ptr(list) as usize,
+        _ => 0,
+    }
+}
+
+fn take_charge(value: &ColumnarValue) -> Option<governor::Charge> {
+    match value {
+        ColumnarValue::Scalar(value) if value_bytes(value) >= CHARGED_BYTES_MIN => {
+            governor::take_constant(address(value))
+        }
+        _ => None,
+    }
+}
+
+/// Where the buffers of large arguments are: a result can share them.
+fn addresses(arguments: &[ColumnarValue]) -> Vec<usize> {
+    fn collect(data: &arrow::array::ArrayData, into: &mut Vec<usize>) {
+        into.extend(data.buffers().iter().map(|buffer| buffer.as_ptr() as usize));
+        data.child_data().iter().for_each(|child| collect(child, into));
+    }
+    let mut found = Vec::new();
+    for argument in arguments {
+        if let ColumnarValue::Array(array) = argument
+            && array.get_array_memory_size() >= CHARGED_BYTES_MIN
+        {
+            collect(&array.to_data(), &mut found);
+        }
+    }
+    found
+}
+
+/// Refuses a batch that must be split, or that the type of the result cannot address.
+fn refuse(growth: Growth, rows: usize, result: &DataType) -> Result<()> {
+    governor::check_batch(growth.total, rows).map_err(failed)?;
+    let narrow = matches!(result, DataType::Utf8 | DataType::Binary | DataType::List(_));
+    if narrow && i32::try_from(growth.total).is_err() {
+        let error = Error::new(ErrorKind::OutOfMemory, "out of memory")
+            .with_detail(format!("a batch of {rows} rows would have {} bytes", growth.total))
+            .with_hint("make shorter values, or compute them for fewer rows at once");
+        return Err(failed(error));
+    }
+    Ok(())
+}
+
+fn settle_array(
+    name: &str,
+    array: ArrayRef,
+    charge: &mut Option<governor::Charge>,
+    known: &[usize],
+) -> Result<ColumnarValue> {
+    if array.get_array_memory_size() < CHARGED_BYTES_MIN {
+        return Ok(ColumnarValue::Array(array));
+    }
+    let bytes = governor::array_bytes(&array.to_data(), known);
+    if bytes < CHARGED_BYTES_MIN {
+        return Ok(ColumnarValue::Array(array));
+    }
+    if bytes > VALUE_BYTES_MAX
+        && let Some(texts) = array.as_string_view_opt()
+        && let Some(long) = texts.iter().flatten().map(str::len).find(|len| *len > VALUE_BYTES_MAX)
+    {
+        return Err(failed(governor::too_long(&format!("{name}()"), long)));
+    }
+    let charge = resized(charge, bytes)?;
+    governor::tied(&array, charge, known).map(ColumnarValue::Array)
+}
+
+fn settle_constant(
+    name: &str,
+    value: ScalarValue,
+    charge: &mut Option<governor::Charge>,
+) -> Result<ColumnarValue> {
+    let bytes = value_bytes(&value);
+    if bytes > VALUE_BYTES_MAX {
+        return Err(failed(governor::too_long(&format!("{name}()"), bytes)));
+    }
+    if bytes >= CHARGED_BYTES_MIN {
+        let charge = resized(charge, bytes)?;
+        governor::keep_constant(address(&value), charge);
+    }
+    Ok(ColumnarValue::Scalar(value))
+}
+
+fn resized(charge: &mut Option<governor::Charge>, bytes: usize) -> Result<governor::Charge> {
+    match charge.take() {
+        Some(mut charge) => {
+            charge.resize(bytes).map_err(failed)?;
+            Ok(charge)
+        }
+        None => governor::charge(bytes).map_err(failed),
+    }
+}
+
+/// Puts metered functions in the place of those that make values of any length. Runs last.
+#[derive(Debug)]
+pub struct Metering {
+    concat: Arc<ScalarUDF>,
+}
+
+impl Default for Metering {
+    fn default() -> Self {
+        let concat = TextConcat { signature: Signature::any(2, Volatility::Immutable) };
+        Self { concat: metered(Arc::new(ScalarUDF::new_from_impl(concat))) }
+    }
+}
+
+fn has_any_length(data_type: &DataType) -> bool {
+    data_type.is_string() || data_type.is_binary() || data_type.is_list()
+}
+
+impl FunctionRewrite for Metering {
+    fn name(&self) -> &str {
+        "metering"
+    }
+
+    fn rewrite(
+        &self,
+        expr: Expr,
+        schema: &DFSchema,
+        _: &ConfigOptions,
+    ) -> Result<Transformed<Expr>> {
+        match expr {
+            Expr::ScalarFunction(call)
+                if call.func.inner().is::<Metered>()
+                    || call.func.short_circuits()
+                    || call.func.as_async().is_some() =>
+            {
+                Ok(Transformed::no(Expr::ScalarFunction(call)))
+            }
+            expr @ Expr::ScalarFunction(_) => {
+                let given = expr.get_type(schema);
+                let Expr::ScalarFunction(mut call) = expr else { return Ok(Transformed::no(expr)) };
+                if !given.is_ok_and(|given| has_any_length(&given)) {
+                    return Ok(Transformed::no(Expr::ScalarFunction(call)));
+                }
+                call.func = metered(call.func);
+                Ok(Transformed::yes(Expr::ScalarFunction(call)))
+            }
+            Expr::BinaryExpr(BinaryExpr { left, op: Operator::StringConcat, right })
+                if joins_texts(&left, &right, schema) =>
+            {
+                Ok(Transformed::yes(self.concat.call(vec![*left, *right])))
+            }
+            other => Ok(Transformed::no(other)),
+        }
+    }
+}
+
+fn joins_texts(left: &Expr, right: &Expr, schema: &dyn ExprSchema) -> bool {
+    match (left.get_type(schema), right.get_type(schema)) {
+        (Ok(left), Ok(right)) => {
+            left == right && matches!(left, DataType::Utf8 | DataType::Utf8View)
+        }
+        _ => false,
+    }
+}
+
+/// The function, metered.
+pub fn metered(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
+    Arc::new(ScalarUDF::new_from_impl(Metered { inner: function }))
+}
+
+/// A function whose calls go through [`invoke`]; all else is as the function says.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Metered {
+    inner: Arc<ScalarUDF>,
+}
+
+impl ScalarUDFImpl for Metered {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.inner.aliases()
+    }
+
+    fn schema_name(&self, arguments: &[Expr]) -> Result<String> {
+        self.inner.schema_name(arguments)
+    }
+
+    fn signature(&self) -> &Signature {
+        self.inner.signature()
+    }
+
+    fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
+        self.inner.coerce_types(arguments)
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        self.inner.return_type(arguments)
+    }
+
+    fn return_field_from_args(&self, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        self.inner.return_field_from_args(arguments)
+    }
+
+    fn with_updated_config(&self, config: &ConfigOptions) -> Option<ScalarUDF> {
+        let updated = self.inner.inner().with_updated_config(config)?;
+        Some(ScalarUDF::new_from_impl(Self { inner: Arc::new(updated) }))
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        invoke(&self.inner, arguments)
+    }
+
+    fn simplify(&self, arguments: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        // The simplified form of such a function calls the function without its prediction.
+        if growth::is_predicted(self.name()) {
+            return Ok(ExprSimplifyResult::Original(arguments));
+        }
+        self.inner.simplify(arguments, info)
+    }
+
+    fn conditional_arguments<'a>(
+        &self,
+        arguments: &'a [Expr],
+    ) -> Option<(Vec<&'a Expr>, Vec<&'a Expr>)> {
+        self.inner.inner().conditional_arguments(arguments)
+    }
+
+    fn evaluate_bounds(&self, inputs: &[&Interval]) -> Result<Interval> {
+        self.inner.evaluate_bounds(inputs)
+    }
+
+    fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
+        self.inner.output_ordering(inputs)
+    }
+
+    fn preserves_lex_ordering(&self, inputs: &[ExprProperties]) -> Result<bool> {
+        self.inner.preserves_lex_ordering(inputs)
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.inner.documentation()
+    }
+}
+
+/// The operator `||` of texts, as a function.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct TextConcat {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for TextConcat {
+    fn name(&self) -> &str {
+        "text_concat"
+    }
+
+    fn schema_name(&self, arguments: &[Expr]) -> Result<String> {
+        let shown: Vec<String> =
+            arguments.iter().map(|argument| argument.schema_name().to_string()).collect();
+        Ok(shown.join(" || "))
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        Ok(arguments.first().cloned().unwrap_or(DataType::Utf8View))
+    }
+
+    fn return_field_from_args(&self, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let types: Vec<DataType> =
+            arguments.arg_fields.iter().map(|field| field.data_type().clone()).collect();
+        let nullable = arguments.arg_fields.iter().any(|field| field.is_nullable());
+        Ok(Arc::new(Field::new(self.name(), self.return_type(&types)?, nullable)))
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [left, right] = arguments.args.as_slice() else {
+            return Err(failed(Error::internal("|| takes two values")));
+        };
+        if let (ColumnarValue::Scalar(left), ColumnarValue::Scalar(right)) = (left, right) {
+            let joined = match (left.try_as_str().flatten(), right.try_as_str().flatten()) {
+                (Some(left), Some(right)) => Some([left, right].concat()),
+                _ => None,
+            };
+            return Ok(ColumnarValue::Scalar(match arguments.return_field.data_type() {
+                DataType::Utf8View => ScalarValue::Utf8View(joined),
+                _ => ScalarValue::Utf8(joined),
+            }));
+        }
+        let (left, right) = (Side::of(left)?, Side::of(right)?);
+        let rows = 0..arguments.number_rows;
+        let mut text = String::new();
+        let mut join = |row: usize, append: &mut dyn FnMut(Option<&str>)| {
+            let (Some(left), Some(right)) = (left.at(row), right.at(row)) else {
+                return append(None);
+            };
+            text.clear();
+            text.push_str(left);
+            text.push_str(right);
+            append(Some(&text));
+        };
+        Ok(ColumnarValue::Array(match arguments.return_field.data_type() {
+            DataType::Utf8View => {
+                let mut joined = StringViewBuilder::with_capacity(rows.len());
+                rows.for_each(|row| join(row, &mut |text| joined.append_option(text)));
+                Arc::new(joined.finish()) as ArrayRef
+            }
+            _ => {
+                let mut joined = StringBuilder::new();
+                rows.for_each(|row| join(row, &mut |text| joined.append_option(text)));
+                Arc::new(joined.finish())
+            }
+        }))
+    }
+}
+
+/// One side of `||`.
+enum Side<'a> {
+    Same(Option<&'a str>),
+    View(&'a StringViewArray),
+    Text(&'a StringArray),
+}
+
+impl<'a> Side<'a> {
+    fn of(value: &'a ColumnarValue) -> Result<Self> {
+        let texts = match value {
+            ColumnarValue::Scalar(value) => value.try_as_str().map(Side::Same),
+            ColumnarValue::Array(array) => array
+                .as_string_view_opt()
+                .map(Side::View)
+                .or_else(|| array.as_string_opt::<i32>().map(Side::Text)),
+        };
+        texts.ok_or_else(|| failed(Error::internal("|| takes two texts")))
+    }
+
+    fn at(&self, row: usize) -> Option<&'a str> {
+        match self {
+            Self::Same(text) => *text,
+            Self::View(texts) => texts.is_valid(row).then(|| texts.value(row)),
+            Self::Text(texts) => texts.is_valid(row).then(|| texts.value(row)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,189 @@
+//! Batches that are split where their rows are long.
+//!
+//! A batch has thousands of rows, and an expression makes a value for each of them at once. Here a
+//! batch is split until the values of one part fit: a statement that makes a megabyte in each row
+//! needs megabytes, and not gigabytes (CL-10).
+//!
+//! ```text
+//!   batch ─► evaluate ─► fits ─► out
+//!              ▲   └─► OutOfMemory ─► two halves ─┐
+//!              └───────────────────────────────────┘
+//! ```
+
+use std::sync::Arc;
+
+use arrow::{array::RecordBatch, datatypes::DataType};
+use datafusion::{
+    common::{
+        Result,
+        tree_node::{Transformed, TreeNode, TreeNodeRecursion},
+    },
+    error::DataFusionError,
+    physical_expr::{PhysicalExpr, ScalarFunctionExpr, expressions::Literal},
+    physical_plan::{
+        ExecutionPlan,
+        aggregates::AggregateExec,
+        filter::{FilterExec, FilterExecBuilder},
+        projection::ProjectionExec,
+        replace_children_if_necessary,
+        windows::{BoundedWindowAggExec, WindowAggExec},
+    },
+};
+use stratalog_functions::governor::SPLIT_BYTES;
+use stratalog_model::{Error, ErrorKind};
+
+mod expression;
+mod held;
+mod input;
+mod projection;
+
+use expression::Sliced;
+use held::HeldInput;
+use input::SlicedInput;
+use projection::SlicedProjection;
+
+/// Constants of fewer bytes do not count.
+const LONG_BYTES_MIN: usize = 1 << 10;
+
+/// The plan, which splits batches where their rows can be long.
+///
+/// # Errors
+/// When a node cannot be built again.
+pub fn slice(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    plan.transform_up(|node| {
+        if let Some(projection) = node.downcast_ref::<ProjectionExec>() {
+            let long = projection.expr().iter().any(|column| can_be_long(&column.expr));
+            return Ok(match long {
+                true => Transformed::yes(Arc::new(SlicedProjection::new(node)) as _),
+                false => Transformed::no(node),
+            });
+        }
+        if let Some(filter) = node.downcast_ref::<FilterExec>()
+            && can_be_long(filter.predicate())
+        {
+            let predicate = Sliced::of(filter.predicate());
+            let sliced = FilterExecBuilder::from(filter).with_predicate(predicate).build()?;
+            return Ok(Transformed::yes(Arc::new(sliced)));
+        }
+        if node.downcast_ref::<WindowAggExec>().is_some()
+            || node.downcast_ref::<BoundedWindowAggExec>().is_some()
+        {
+            let children = node
+                .children()
+                .into_iter()
+                .map(|child| Arc::new(HeldInput::new(Arc::clone(child))) as Arc<dyn ExecutionPlan>);
+            let children = children.collect();
+            return replace_children_if_necessary(node, children).map(Transformed::yes);
+        }
+        let node = match node.downcast_ref::<AggregateExec>() {
+            Some(aggregate) => arguments(aggregate)?.unwrap_or(node),
+            None => node,
+        };
+        match rows_max(constants_of(&node)?) {
+            usize::MAX => Ok(Transformed::no(node)),
+            rows_max => {
+                let children = node.children().into_iter().map(|child| {
+                    Arc::new(SlicedInput::new(Arc::clone(child), rows_max))
+                        as Arc<dyn ExecutionPlan>
+                });
+                let children = children.collect();
+                replace_children_if_necessary(node, children).map(Transformed::yes)
+            }
+        }
+    })
+    .map(|plan| plan.data)
+}
+
+/// The aggregate with arguments that are computed in parts; `None` where none can be long.
+fn arguments(aggregate: &AggregateExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let mut changed = false;
+    let mut calls = Vec::with_capacity(aggregate.aggr_expr().len());
+    for call in aggregate.aggr_expr() {
+        let arguments = call.expressions();
+        let computed = arguments
+            .iter()
+            .any(|argument| argument.downcast_ref::<Literal>().is_none() && can_be_long(argument));
+        let order = call.order_bys().iter().map(|key| Arc::clone(&key.expr)).collect();
+        let sliced = computed.then(|| {
+            let arguments =
+                arguments.iter().map(|argument| match argument.downcast_ref::<Literal>() {
+                    Some(_) => Arc::clone(argument),
+                    None => Sliced::of(argument),
+                });
+            call.with_new_expressions(arguments.collect(), order)
+        });
+        calls.push(match sliced.flatten() {
+            Some(sliced) => {
+                changed = true;
+                Arc::new(sliced)
+            }
+            None => Arc::clone(call),
+        });
+    }
+    Ok(changed.then(|| Arc::new(aggregate.with_new_aggr_exprs(calls)) as _))
+}
+
+/// The rows of a batch in which constants of `row_bytes` are written out.
+fn rows_max(row_bytes: usize) -> usize {
+    match row_bytes {
+        0 => usize::MAX,
+        bytes => (SPLIT_BYTES / bytes).max(1),
+    }
+}
+
+/// The bytes of the long constants in a node's own expressions.
+fn constants_of(node: &Arc<dyn ExecutionPlan>) -> Result<usize> {
+    let mut bytes = 0_usize;
+    node.apply_expressions(&mut |expr| {
+        bytes = bytes.saturating_add(constants(expr)?);
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(bytes)
+}
+
+/// The bytes of the long constants in an expression.
+fn constants(expr: &Arc<dyn PhysicalExpr>) -> Result<usize> {
+    let mut bytes = 0_usize;
+    expr.apply(|expr| {
+        let text = expr.downcast_ref::<Literal>().and_then(|literal| literal.value().try_as_str());
+        let length = text.flatten().map_or(0, str::len);
+        if length >= LONG_BYTES_MIN {
+            bytes = bytes.saturating_add(length);
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(bytes)
+}
+
+/// Whether an expression makes values of any length.
+fn can_be_long(expr: &Arc<dyn PhysicalExpr>) -> bool {
+    let makes = |expr: &Arc<dyn PhysicalExpr>| {
+        let call = expr.downcast_ref::<ScalarFunctionExpr>();
+        call.is_some_and(|call| has_any_length(call.return_type()))
+    };
+    expr.exists(|expr| Ok(makes(expr))).unwrap_or(false)
+        || constants(expr).is_ok_and(|bytes| bytes > 0)
+}
+
+fn has_any_length(data_type: &DataType) -> bool {
+    data_type.is_string() || data_type.is_binary() || data_type.is_list()
+}
+
+/// Whether a smaller batch may succeed.
+fn is_out_of_memory(error: &DataFusionError) -> bool {
+    match error.find_root() {
+        DataFusionError::External(source) => source
+            .downcast_ref::<Error>()
+            .is_some_and(|error| error.kind() == ErrorKind::OutOfMemory),
+        _ => false,
+    }
+}
+
+/// The first and the second half of a batch.
+fn halves(batch: &RecordBatch) -> [RecordBatch; 2] {
+    let half = batch.num_rows() / 2;
+    [batch.slice(0, half), batch.slice(half, batch.num_rows() - half)]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,74 @@
+//! Planning that can be stopped: rules that first look whether the statement must stop.
+
+use std::sync::Arc;
+
+use datafusion::{
+    common::{DFSchema, Result, config::ConfigOptions, tree_node::Transformed},
+    logical_expr::{Expr, LogicalPlan, expr_rewriter::FunctionRewrite},
+    optimizer::{AnalyzerRule, ApplyOrder, OptimizerConfig, OptimizerRule},
+};
+use stratalog_functions::governor;
+
+type Analyzing = Arc<dyn AnalyzerRule + Send + Sync>;
+type Optimizing = Arc<dyn OptimizerRule + Send + Sync>;
+
+/// The rule of the analyzer, which can be stopped.
+pub fn analyzing(rule: Analyzing) -> Analyzing {
+    Arc::new(Analysis(rule))
+}
+
+/// The rule of the optimizer, which can be stopped.
+pub fn optimizing(rule: Optimizing) -> Optimizing {
+    Arc::new(Optimization(rule))
+}
+
+#[derive(Debug)]
+struct Analysis(Analyzing);
+
+impl AnalyzerRule for Analysis {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
+        governor::check()?;
+        self.0.analyze(plan, config)
+    }
+}
+
+#[derive(Debug)]
+struct Optimization(Optimizing);
+
+impl OptimizerRule for Optimization {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.0.apply_order()
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        governor::check()?;
+        self.0.rewrite(plan, config)
+    }
+}
+
+/// Looks at every expression, and changes none.
+#[derive(Debug)]
+pub struct EachExpression;
+
+impl FunctionRewrite for EachExpression {
+    fn name(&self) -> &str {
+        "stops"
+    }
+
+    fn rewrite(&self, expr: Expr, _: &DFSchema, _: &ConfigOptions) -> Result<Transformed<Expr>> {
+        governor::check()?;
+        Ok(Transformed::no(expr))
+    }
+}

@@ -1,0 +1,90 @@
+//! The memory budget of running statements.
+//!
+//! ```text
+//!   0                                                      7/8            1
+//!   ├── sorts, aggregates, joins that can spill ────────────┤              │
+//!   └── everything else: values of expressions, keys … ────────────────────┘
+//! ```
+//! Operators that can spill leave a part of the budget to those that cannot: without that part, one
+//! large sort would fail every other statement instead of spilling.
+
+use std::fmt;
+
+use datafusion::{
+    common::{DataFusionError, Result},
+    execution::memory_pool::{
+        FairSpillPool, MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
+    },
+};
+
+/// A pool with room for consumers that cannot spill.
+#[derive(Debug)]
+pub struct StatementPool {
+    fair: FairSpillPool,
+    bytes_max: usize,
+    spilling_bytes_max: usize,
+}
+
+impl StatementPool {
+    /// A pool of so many bytes.
+    pub fn new(bytes_max: usize) -> Self {
+        Self {
+            fair: FairSpillPool::new(bytes_max),
+            bytes_max,
+            spilling_bytes_max: bytes_max - bytes_max / 8,
+        }
+    }
+}
+
+impl fmt::Display for StatementPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fair.fmt(f)
+    }
+}
+
+impl MemoryPool for StatementPool {
+    fn name(&self) -> &str {
+        self.fair.name()
+    }
+
+    fn register(&self, consumer: &MemoryConsumer) {
+        self.fair.register(consumer);
+    }
+
+    fn unregister(&self, consumer: &MemoryConsumer) {
+        self.fair.unregister(consumer);
+    }
+
+    fn grow(&self, reservation: &MemoryReservation, additional: usize) {
+        self.fair.grow(reservation, additional);
+    }
+
+    fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
+        self.fair.shrink(reservation, shrink);
+    }
+
+    fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
+        // A consumer without memory has nothing to spill yet.
+        let spills = reservation.consumer().can_spill() && reservation.size() > 0;
+        if spills && self.fair.reserved().saturating_add(additional) > self.spilling_bytes_max {
+            return Err(DataFusionError::ResourcesExhausted(format!(
+                "{} must spill: {} of {} bytes are in use",
+                reservation.consumer().name(),
+                self.fair.reserved(),
+                self.bytes_max,
+            )));
+        }
+        self.fair.try_grow(reservation, additional)
+    }
+
+    fn reserved(&self) -> usize {
+        self.fair.reserved()
+    }
+
+    fn memory_limit(&self) -> MemoryLimit {
+        MemoryLimit::Finite(self.bytes_max)
+    }
+}
+
+#[cfg(test)]
+mod tests;
