@@ -149,6 +149,8 @@ pub struct CopyIn {
     pub required: Vec<String>,
     /// Whether `columns` are all that the table has, in its order.
     pub whole_rows: bool,
+    /// Whether the data may leave out its last column, for all rows.
+    pub last_is_optional: bool,
     /// Takes the rows.
     pub sink: CopySink,
     /// Where what was done so far is counted: bytes by the protocol, rows by the sink.

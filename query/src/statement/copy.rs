@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use arrow::array::RecordBatch;
+use arrow::array::{Array as _, RecordBatch};
 use datafusion::sql::sqlparser::ast::{CopySource, CopyTarget, Query, Statement};
 use stratalog_model::{ChronicleDefinition, Error, ErrorKind, Result, store::OnConflict};
 use stratalog_text::copy::{ColumnSelection, CopyDirection, CopyOptions, Skipped};
@@ -24,6 +24,8 @@ pub struct CopySink {
     targets: Targets,
     writer: Writer,
     work: Arc<Work>,
+    /// The data may leave out the last column of the table: it is NULL in all rows then.
+    last_is_optional: bool,
     progress: Arc<CopyProgress>,
 }
 
@@ -39,7 +41,12 @@ impl CopySink {
         let pushed = work
             .guard(async {
                 let count = rows.num_rows();
-                let given = rows.columns().to_vec();
+                let mut given = rows.columns().to_vec();
+                if self.last_is_optional
+                    && given.last().is_some_and(|last| last.null_count() == count)
+                {
+                    given.pop();
+                }
                 let computing = Computing::new(&self.session, &self.work, &[], &[]);
                 let batch = self.targets.fill(&computing, given, count).await?;
                 self.writer.push(batch).await?;
@@ -133,6 +140,7 @@ async fn copy_in(
     };
     let chronicle = session.chronicle(table_name)?;
     let listed: Vec<String> = columns.iter().map(names::fold).collect();
+    let last_is_optional = listed.is_empty() && !options.binary && ends_with_now(&chronicle);
     let targets = Targets::new(session, chronicle, &listed, None).await?;
     targets.refuse_time()?;
     let copied = || targets.listed.iter().filter_map(|at| targets.chronicle.columns.get(*at));
@@ -152,10 +160,22 @@ async fn copy_in(
         targets,
         writer,
         work: Arc::clone(work),
+        last_is_optional,
         progress: Arc::clone(&progress),
     };
-    let copy = CopyIn { table, options, columns, required, whole_rows, sink, progress };
+    let copy =
+        CopyIn { table, options, columns, required, whole_rows, last_is_optional, sink, progress };
     Ok(Outcome::CopyIn(Box::new(copy)))
+}
+
+/// Whether the last column of a table is its time, which is now unless a statement says otherwise, as
+/// of a table that was created without a time. Data of the other columns alone is complete then.
+fn ends_with_now(chronicle: &ChronicleDefinition) -> bool {
+    chronicle.columns.last().is_some_and(|last| {
+        last.id == chronicle.tick_column
+            && last.default_sql.as_deref() == Some("now()")
+            && !chronicle.primary_key
+    })
 }
 
 async fn copy_out(

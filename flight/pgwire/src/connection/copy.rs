@@ -172,7 +172,16 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     /// Takes the client's data into the sink. When this fails the sink is dropped and
     /// nothing is stored; what the client still sends is ignored as it comes.
     pub(super) async fn copy_in(&mut self, copy: CopyIn) -> Step<()> {
-        let CopyIn { table, options, columns, required, whole_rows, sink, progress } = copy;
+        let CopyIn {
+            table,
+            options,
+            columns,
+            required,
+            whole_rows,
+            last_is_optional,
+            sink,
+            progress,
+        } = copy;
         let count = columns.len();
         let limits = CopyLimits {
             record_bytes_max: self.settings.copy_line_bytes_max,
@@ -186,6 +195,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 .for_table(table)
                 .requiring(&required)
                 .of_whole_rows(whole_rows)
+                .with_optional_last(last_is_optional)
                 .with_limits(limits);
             Parser::Lines(Box::new(parser))
         };

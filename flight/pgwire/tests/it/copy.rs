@@ -301,3 +301,29 @@ async fn others_see_how_far_a_copy_is() {
     eventually("it ends with its client", async || other.query(sql, &[]).await.unwrap().is_empty())
         .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_time_that_was_added_may_be_left_out() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    client.batch_execute("CREATE TABLE u (id int, name text)").await.unwrap();
+    assert_eq!(copy_in(&client, "COPY u FROM STDIN", &["1\ta\n2", "\tb\n"]).await.unwrap(), 2);
+    let whole = ["3\tc\t2020-01-01\n"];
+    assert_eq!(copy_in(&client, "COPY u FROM STDIN", &whole).await.unwrap(), 1);
+    let mixed = copy_in(&client, "COPY u FROM STDIN", &["4\td\n5\te\t2020-01-01\n"]).await;
+    assert_eq!(code(&mixed.unwrap_err()), "22P04");
+    let null = copy_in(&client, "COPY u FROM STDIN", &["4\td\t\\N\n"]).await;
+    assert_eq!(code(&null.unwrap_err()), "23502");
+    assert_eq!(
+        copy_out(
+            &client,
+            "COPY (SELECT id, name, time > '2024-01-01' FROM u ORDER BY id) TO STDOUT"
+        )
+        .await,
+        "1\ta\tt\n2\tb\tt\n3\tc\tf\n"
+    );
+    // A table whose statement gives it a time has no column to leave out.
+    client.batch_execute(TABLE).await.unwrap();
+    let short = copy_in(&client, "COPY t FROM STDIN", &["2020-01-01\ta\n"]).await;
+    assert_eq!(code(&short.unwrap_err()), "22P04");
+}

@@ -51,6 +51,17 @@ struct Column {
     required: bool,
 }
 
+/// Whether the records of the data have the last column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LastColumn {
+    /// Each record must have it.
+    Given,
+    /// The first record decides it for all.
+    Undecided,
+    /// No record has it: it is NULL in the batches.
+    LeftOut,
+}
+
 /// Turns the bytes of COPY … FROM into record batches. Feed it chunks as they come, cut
 /// anywhere; memory is bounded by the limits and the largest chunk.
 #[derive(Debug)]
@@ -72,6 +83,8 @@ pub struct CopyParser {
     done: bool,
     /// The columns are all that the table has, in its order.
     whole_rows: bool,
+    /// Whether records may end before the last column.
+    last: LastColumn,
     batch_rows: usize,
     batch_bytes: usize,
     /// Rows of the batch that are left out.
@@ -135,6 +148,7 @@ impl CopyParser {
             line: 0,
             done: false,
             whole_rows: false,
+            last: LastColumn::Given,
             batch_rows: 0,
             batch_bytes: 0,
             batch_skipped: Vec::new(),
@@ -163,6 +177,16 @@ impl CopyParser {
     #[must_use]
     pub fn of_whole_rows(mut self, whole: bool) -> Self {
         self.whole_rows = whole;
+        self
+    }
+
+    /// Whether all records may end before the last column, which is NULL then. The first record
+    /// decides: the others must have as many fields.
+    #[must_use]
+    pub fn with_optional_last(mut self, optional: bool) -> Self {
+        if optional && self.columns.len() > 1 {
+            self.last = LastColumn::Undecided;
+        }
         self
     }
 
@@ -347,7 +371,18 @@ impl CopyParser {
         // The first value that could not be read.
         let mut unread: Option<(usize, Error, String)> = None;
         let mut missing = None;
+        let last = self.columns.len().saturating_sub(1);
         for (at, column) in self.columns.iter_mut().enumerate() {
+            if at == last {
+                if self.last == LastColumn::Undecided {
+                    self.last =
+                        if fields.is_done() { LastColumn::LeftOut } else { LastColumn::Given };
+                }
+                if self.last == LastColumn::LeftOut {
+                    column.builder.append_null();
+                    break;
+                }
+            }
             let field = fields.next(&mut self.scratch, column.force_not_null, column.force_null);
             match field {
                 // A row that is left out is still looked at for how it is made up.
@@ -441,7 +476,12 @@ impl CopyParser {
                 shown(text)
             )))
         };
-        if names.len() != self.columns.len() {
+        if self.last == LastColumn::Undecided {
+            let given = names.len() == self.columns.len();
+            self.last = if given { LastColumn::Given } else { LastColumn::LeftOut };
+        }
+        let left_out = usize::from(self.last == LastColumn::LeftOut);
+        if names.len() + left_out != self.columns.len() {
             return mismatch(format!(
                 "wrong number of fields in header line: got {}, expected {}",
                 names.len(),

@@ -470,3 +470,36 @@ fn latin1_comes_in_and_goes_out() {
         "character with byte sequence 0xe2 0x82 0xac in encoding \"UTF8\" has no equivalent in encoding \"LATIN1\""
     );
 }
+
+/// How many columns of the first batch have values; the last column may be left out.
+fn given_columns(options: &CopyOptions, data: &[u8]) -> Result<usize> {
+    let columns = [columns(), vec![("time".into(), ColumnType::Integer)]].concat();
+    let mut parser = CopyParser::new(options.clone(), columns, TextStyle::default())?
+        .for_table("t")
+        .requiring(&["time".to_string()])
+        .with_optional_last(true);
+    let mut batches = parser.push(data)?;
+    batches.extend(parser.finish()?);
+    let batch = &batches[0];
+    Ok(batch.columns().iter().filter(|column| column.null_count() < batch.num_rows()).count())
+}
+
+#[test]
+fn the_last_column_is_left_out_of_all_records_or_of_none() {
+    let csv = CopyOptions::csv();
+    assert_eq!(given_columns(&csv, b"1,a\n2,b\n").unwrap(), 2);
+    assert_eq!(given_columns(&csv, b"1,a,7\n2,b,8\n").unwrap(), 3);
+    let code = |options: &CopyOptions, data: &[u8]| {
+        given_columns(options, data).unwrap_err().kind().sqlstate()
+    };
+    assert_eq!(code(&csv, b"1,a\n2,b,8\n"), "22P04");
+    assert_eq!(code(&csv, b"1,a,7\n2,b\n"), "22P04");
+    assert_eq!(code(&csv, b"1\n"), "22P04");
+    assert_eq!(code(&csv, b"1,a,\n"), "23502");
+    assert_eq!(given_columns(&CopyOptions::default(), b"1\ta\n").unwrap(), 2);
+    let matched = CopyOptions { header: CopyHeader::Match, ..csv };
+    assert_eq!(given_columns(&matched, b"id,name\n1,a\n").unwrap(), 2);
+    assert_eq!(given_columns(&matched, b"id,name,time\n1,a,7\n").unwrap(), 3);
+    assert_eq!(code(&matched, b"id\n1\n"), "22P04");
+    assert_eq!(code(&matched, b"id,name\n1,a,7\n"), "22P04");
+}

@@ -25,11 +25,11 @@ pub(crate) fn define(
     for column in &new.columns {
         name::check("column", &column.name)?;
     }
-    let mut columns = Vec::with_capacity(new.columns.len() + 1);
-    if new.primary_key.is_none() && !new.columns.iter().any(|c| c.column_type.is_timestamp()) {
+    let mut columns = new.columns.clone();
+    if new.primary_key.is_none() && !columns.iter().any(|c| c.column_type.is_timestamp()) {
+        // Behind the columns of the statement: INSERT and COPY without a list of columns mean these.
         columns.push(time_column(new)?);
     }
-    columns.extend(new.columns.iter().cloned());
     let mut columns: Vec<ColumnDefinition> =
         (1..).map(ColumnId).zip(&columns).map(|(id, column)| column_of(id, column)).collect();
 

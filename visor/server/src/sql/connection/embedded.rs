@@ -126,7 +126,8 @@ impl EmbeddedConnection {
         let mut parser = CopyParser::new(copy.options, copy.columns, self.session.text_style())?
             .for_table(copy.table)
             .requiring(&copy.required)
-            .of_whole_rows(copy.whole_rows);
+            .of_whole_rows(copy.whole_rows)
+            .with_optional_last(copy.last_is_optional);
         let mut data = pin!(data);
         while let Some(bytes) = data.try_next().await? {
             for batch in parser.push(&bytes)? {
