@@ -21,6 +21,19 @@ enum Inside {
 #[derive(Debug, Default)]
 pub struct Splitter {
     pending: String,
+    /// What was found in the whole lines of `pending`: later lines change nothing of it.
+    lines: Scanned,
+    /// What is open at the end of `pending`.
+    open: Inside,
+}
+
+/// The state of a scan.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Scanned {
+    /// Bytes looked at.
+    bytes: usize,
+    /// What is open behind them.
+    inside: Inside,
 }
 
 impl Splitter {
@@ -28,7 +41,13 @@ impl Splitter {
     pub fn push(&mut self, text: &str) -> Vec<String> {
         self.pending.push_str(text);
         let (mut statements, mut start) = (Vec::new(), 0);
-        let (ends, _) = scan(&self.pending);
+        let mut ends = Vec::new();
+        // No token but text in quotes goes on in the next line.
+        let lines = self.pending.rfind('\n').map_or(0, |newline| newline + 1);
+        self.lines.scan(&self.pending, lines, &mut ends);
+        let mut all = self.lines.clone();
+        all.scan(&self.pending, self.pending.len(), &mut ends);
+        self.open = all.inside;
         for end in ends {
             let statement = self.pending.get(start..end).unwrap_or("");
             if !is_blank(statement) {
@@ -36,9 +55,13 @@ impl Splitter {
             }
             start = end + 1;
         }
+        if start > self.lines.bytes {
+            self.lines = Scanned { bytes: start, inside: Inside::Nothing };
+        }
         self.pending.drain(..start);
-        if is_blank(&self.pending) && scan(&self.pending).1 == Inside::Nothing {
-            self.pending.clear();
+        self.lines.bytes -= start;
+        if self.open == Inside::Nothing && is_blank(&self.pending) {
+            self.clear();
         }
         statements
     }
@@ -51,13 +74,13 @@ impl Splitter {
     /// What waits for its end, which it thereby is given: the last statement of a file
     /// needs no semicolon.
     pub fn finish(&mut self) -> Option<String> {
-        let rest = std::mem::take(&mut self.pending);
+        let Self { pending: rest, .. } = std::mem::take(self);
         (!is_blank(&rest)).then(|| rest.trim().to_string())
     }
 
     /// Forgets what waits.
     pub fn clear(&mut self) {
-        self.pending.clear();
+        *self = Self::default();
     }
 
     /// The sign of the prompt: `=` at a start, `-` within a statement, `'`, `"`, `$`, `*`
@@ -66,7 +89,7 @@ impl Splitter {
         if self.pending.is_empty() {
             return '=';
         }
-        match scan(&self.pending).1 {
+        match self.open {
             Inside::Nothing | Inside::LineComment => '-',
             Inside::Text(_) => '\'',
             Inside::Identifier => '"',
@@ -123,65 +146,66 @@ fn without_comments(text: &str) -> &str {
     }
 }
 
-/// Byte offsets of the semicolons that end statements, and what is open at the end.
-fn scan(text: &str) -> (Vec<usize>, Inside) {
-    let (mut ends, mut inside) = (Vec::new(), Inside::Nothing);
-    let bytes = text.as_bytes();
-    let byte_at = |at: usize| bytes.get(at).copied().unwrap_or(0);
-    let mut at = 0;
-    while at < bytes.len() {
-        let (byte, next) = (byte_at(at), byte_at(at + 1));
-        let mut step = 1;
-        match &mut inside {
-            Inside::Nothing => match (byte, next) {
-                (b';', _) => ends.push(at),
-                (b'\'', _) => {
-                    let escape = at > 0
-                        && matches!(byte_at(at - 1), b'E' | b'e')
-                        && !(at > 1 && is_word(byte_at(at - 2)));
-                    inside = Inside::Text(escape);
-                }
-                (b'"', _) => inside = Inside::Identifier,
-                (b'-', b'-') => (inside, step) = (Inside::LineComment, 2),
-                (b'/', b'*') => (inside, step) = (Inside::Comment(1), 2),
-                (b'$', _) if at == 0 || !is_word(byte_at(at - 1)) => {
-                    if let Some(tag) = dollar_tag(text.get(at..).unwrap_or("")) {
+impl Scanned {
+    /// Scans on to `end`, which is the end of a line or of the text. Adds the byte offsets of the semicolons that
+    /// end statements to `ends`.
+    fn scan(&mut self, text: &str, end: usize, ends: &mut Vec<usize>) {
+        let bytes = text.as_bytes();
+        let byte_at = |at: usize| bytes.get(at).copied().unwrap_or(0);
+        let Self { bytes: at, inside } = self;
+        while *at < end {
+            let (byte, next) = (byte_at(*at), byte_at(*at + 1));
+            let mut step = 1;
+            match inside {
+                Inside::Nothing => match (byte, next) {
+                    (b';', _) => ends.push(*at),
+                    (b'\'', _) => {
+                        let escape = *at > 0
+                            && matches!(byte_at(*at - 1), b'E' | b'e')
+                            && !(*at > 1 && is_word(byte_at(*at - 2)));
+                        *inside = Inside::Text(escape);
+                    }
+                    (b'"', _) => *inside = Inside::Identifier,
+                    (b'-', b'-') => (*inside, step) = (Inside::LineComment, 2),
+                    (b'/', b'*') => (*inside, step) = (Inside::Comment(1), 2),
+                    (b'$', _) if *at == 0 || !is_word(byte_at(*at - 1)) => {
+                        if let Some(tag) = dollar_tag(text.get(*at..).unwrap_or("")) {
+                            step = tag.len();
+                            *inside = Inside::Dollar(tag.to_string());
+                        }
+                    }
+                    _ => {}
+                },
+                Inside::Text(escape) => match (byte, next) {
+                    (b'\\', _) if *escape => step = 2,
+                    (b'\'', b'\'') => step = 2,
+                    (b'\'', _) => *inside = Inside::Nothing,
+                    _ => {}
+                },
+                Inside::Identifier if byte == b'"' => *inside = Inside::Nothing,
+                Inside::Dollar(tag) => {
+                    if bytes.get(*at..).is_some_and(|rest| rest.starts_with(tag.as_bytes())) {
                         step = tag.len();
-                        inside = Inside::Dollar(tag.to_string());
+                        *inside = Inside::Nothing;
                     }
                 }
-                _ => {}
-            },
-            Inside::Text(escape) => match (byte, next) {
-                (b'\\', _) if *escape => step = 2,
-                (b'\'', b'\'') => step = 2,
-                (b'\'', _) => inside = Inside::Nothing,
-                _ => {}
-            },
-            Inside::Identifier if byte == b'"' => inside = Inside::Nothing,
-            Inside::Dollar(tag) => {
-                if bytes.get(at..).is_some_and(|rest| rest.starts_with(tag.as_bytes())) {
-                    step = tag.len();
-                    inside = Inside::Nothing;
-                }
+                Inside::Comment(depth) => match (byte, next) {
+                    (b'/', b'*') => (*depth, step) = (*depth + 1, 2),
+                    (b'*', b'/') => {
+                        step = 2;
+                        *depth -= 1;
+                        if *depth == 0 {
+                            *inside = Inside::Nothing;
+                        }
+                    }
+                    _ => {}
+                },
+                Inside::LineComment if byte == b'\n' => *inside = Inside::Nothing,
+                Inside::Identifier | Inside::LineComment => {}
             }
-            Inside::Comment(depth) => match (byte, next) {
-                (b'/', b'*') => (*depth, step) = (*depth + 1, 2),
-                (b'*', b'/') => {
-                    step = 2;
-                    *depth -= 1;
-                    if *depth == 0 {
-                        inside = Inside::Nothing;
-                    }
-                }
-                _ => {}
-            },
-            Inside::LineComment if byte == b'\n' => inside = Inside::Nothing,
-            Inside::Identifier | Inside::LineComment => {}
+            *at += step;
         }
-        at += step;
     }
-    (ends, inside)
 }
 
 fn is_word(byte: u8) -> bool {
@@ -190,12 +214,11 @@ fn is_word(byte: u8) -> bool {
 
 /// `$tag$` at the beginning of `text`.
 fn dollar_tag(text: &str) -> Option<&str> {
-    let end = text.get(1..)?.find('$')? + 2;
-    let tag = text.get(..end)?;
-    let name = tag.get(1..end - 1)?;
-    let valid = !name.starts_with(|first: char| first.is_ascii_digit())
-        && name.bytes().all(|byte| byte != b'$' && is_word(byte));
-    valid.then_some(tag)
+    let name = text.get(1..)?;
+    let end = name.bytes().position(|byte| byte == b'$' || !is_word(byte))?;
+    let valid = name.as_bytes().get(end) == Some(&b'$')
+        && !name.starts_with(|first: char| first.is_ascii_digit());
+    valid.then(|| text.get(..end + 2)).flatten()
 }
 
 #[cfg(test)]

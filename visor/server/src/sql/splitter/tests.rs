@@ -50,3 +50,34 @@ fn leading_words_skip_comments() {
     assert_eq!(leading_words("/* a /* b */ */ -- c\n  copy t from stdin", 2), ["COPY", "T"]);
     assert_eq!(leading_words("", 2), Vec::<String>::new());
 }
+
+#[test]
+fn text_comes_in_pieces_of_any_length() {
+    let text = "select 'a''b;\n'; select E'\\\n;\\'' -- ;'\n, $1, $x$ ; $x \n$x$ /* ; \n/* */ ' */; /* c\n */\nselect \
+                \"é;\n\", é$1$; select 1 - - 1;\n-- the end ;";
+    let whole = all(text);
+    assert_eq!(whole.len(), 4, "{whole:?}");
+    let characters: Vec<char> = text.chars().collect();
+    for length in 1..characters.len() {
+        let mut splitter = Splitter::default();
+        let mut statements = Vec::new();
+        for piece in characters.chunks(length) {
+            statements.extend(splitter.push(&piece.iter().collect::<String>()));
+        }
+        statements.extend(splitter.finish());
+        assert_eq!(statements, whole, "in pieces of {length}");
+    }
+}
+
+#[test]
+fn each_line_of_a_long_statement_is_scanned_once() {
+    let mut splitter = Splitter::default();
+    let start = std::time::Instant::now();
+    splitter.push("INSERT INTO t VALUES\n");
+    for _ in 0..200_000 {
+        assert!(splitter.push("('2024-01-01', 'abcdefgh', 1),\n").is_empty());
+    }
+    assert_eq!(splitter.push("('2024-01-01', 'abcdefgh', 1);\n").len(), 1);
+    // To scan all of it with each line would take hours.
+    assert!(start.elapsed().as_secs() < 60);
+}
