@@ -164,6 +164,12 @@ pub(super) fn rewrite(expr: &mut Expr) {
             };
             if is_number(data_type) {
                 as_oid(inner, stem);
+                // The function has the type already.
+                if type_word(data_type).as_deref() == Some("oid") {
+                    let call = std::mem::replace(inner.as_mut(), build::null());
+                    *expr = call;
+                    return;
+                }
             } else {
                 as_name(inner, stem);
             }
